@@ -1,4 +1,4 @@
-// Import of forward models, and the choice between the kinds of models.
+// Imports forward models, and dispatches to the importers of other models.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Import.h"
@@ -37,9 +37,9 @@ using llvm::Expected;
 // Forward models
 //===----------------------------------------------------------------------===//
 
-// An input with a given value is as good as an initializer: state where it is
-// more than a scalar of floats, else a constant that may determine shapes, as
-// is one that a builder asked for.
+// Treats an input with a given value like an initializer: state if it has
+// floats and more than one element; otherwise a constant, which may determine
+// shapes. A value a builder demanded is a constant too.
 static void bindGivenInput(FunctionImporter &function, StringRef name,
                            const HostTensor &value) {
   ImportedValue &entry = function.lookup(name);
@@ -78,8 +78,8 @@ static Error addInputs(FunctionImporter &function, ShapeBinder &shapes) {
   return errors;
 }
 
-// What the file says of an output's element type must be true; of its shape,
-// what the nodes compute holds.
+// Checks the declaration of an output. The element type must be right. A wrong
+// shape only causes a warning: the computed shape holds.
 static Error checkOutput(const Model &model,
                          const proto::ValueInfoProto &output, Value value) {
   if (!output.type().has_tensor_type())
@@ -96,14 +96,14 @@ static Error checkOutput(const Model &model,
                         printType(model, output.type()) + ", but is " + found;
   if (*element != type.getElementType())
     return model.error(ErrorKind::InvalidInput, message);
-  // Tools that edit graphs leave old shapes behind; other runtimes pass over
-  // them, too.
+  // Editors of graphs leave old shapes behind, and other runtimes ignore them.
   if (declared.has_shape() && declared.shape().dim_size() != type.getRank())
     model.warn(message);
   return Error::success();
 }
 
-// Nothing in the file says what these are: the user may know better.
+// Lists values whose role is unknown, so that the user can choose to train
+// them.
 static void listUntrained(const Model &model, const ImportOptions &options,
                           const Trainables &found) {
   if (options.mode != ImportMode::Training || !options.trainableScalars.empty())
@@ -128,18 +128,18 @@ static void listUntrained(const Model &model, const ImportOptions &options,
                "inspect --parameters lists all");
 }
 
-// Whoever gives an exporter one tensor for several inputs gets a model that
-// reads one of them: training then seems to go on, and learns nothing.
+// Notes inputs without readers. An exporter that gets one tensor for several
+// inputs writes a model that reads only one of them; training would learn
+// nothing from the others.
 static void noteUnread(const Graph &graph, const ImportOptions &options,
                        ArrayRef<const proto::NodeProto *> nodes) {
-  // What nodes, their bodies and the graph's outputs read.
   llvm::StringSet<> read;
   for (const proto::NodeProto *node : nodes)
     for (StringRef value : getReadValues(*node))
       read.insert(value);
   for (const proto::ValueInfoProto *output : graph.getOutputs())
     read.insert(output->name());
-  // An input with a given value is state: nobody expects data for it.
+  // An input with a given value is state: no data is expected.
   std::vector<std::string> unread;
   for (const proto::ValueInfoProto *input : graph.getInputs())
     if (!read.contains(input->name()) &&
@@ -159,7 +159,7 @@ static Expected<OwningOpRef<ModuleOp>>
 importRebatched(const Model &model, const ImportOptions &options,
                 int64_t exported);
 
-// Adds `outputs`, each compared with what the file declares of it.
+// Adds `outputs`, and compares each with its declaration in the file.
 static void addOutputs(FunctionImporter &function, const Graph &graph,
                        ArrayRef<StringRef> outputs) {
   llvm::StringMap<const proto::ValueInfoProto *> declared;
@@ -185,8 +185,8 @@ importForward(const Model &model, const ImportOptions &options,
   if (graph->getOutputs().empty())
     return model.error(ErrorKind::InvalidInput, "the graph has no outputs");
   ShapeBinder shapes(model, options, rebatch);
-  // The file's batch may not be the one asked for: then every shape in it has
-  // to be followed.
+  // If the user wants another batch than the file has, all shapes in the file
+  // must be adapted.
   if (auto exported = shapes.findExportedBatch(graph->getInputs());
       exported && !rebatch)
     return importRebatched(model, options, *exported);
@@ -198,7 +198,8 @@ importForward(const Model &model, const ImportOptions &options,
   module.setTrainable(found.parameters);
   module.setConstants(std::move(constants));
   FunctionImporter function(module, *graph, "forward");
-  // Of a graph that leaves the loss to the program around it, the forward part.
+  // If YieldOp passes results to a program that computes the loss, import the
+  // forward part only.
   SmallVector<StringRef> outputs = getYielded(*graph);
   bool isYielding = !outputs.empty();
   if (isYielding && !rebatch)
@@ -208,8 +209,8 @@ importForward(const Model &model, const ImportOptions &options,
     if (!isYielding)
       outputs.push_back(output->name());
   auto nodes = graph->getNodesFor(outputs);
-  // Whoever has to bind a dimension also wants to know that it is in vain, and
-  // what the file has lost.
+  // On failure also report unsupported ops and lost layers: fixing the shapes
+  // alone would not help.
   const bool isTrained = options.mode != ImportMode::Evaluation;
   auto giveUp = [&](Error error) {
     if (isTrained)
@@ -217,7 +218,7 @@ importForward(const Model &model, const ImportOptions &options,
     return llvm::joinErrors(std::move(error),
                             function.reportUnsupported(nodes));
   };
-  // Shapes and inputs first: without them no node can be imported.
+  // Without shapes and inputs no node can be imported.
   if (Error error = shapes.collect(graph->getInputs()))
     return giveUp(std::move(error));
   if (Error error = addInputs(function, shapes))
@@ -236,8 +237,8 @@ importForward(const Model &model, const ImportOptions &options,
   return module.finish();
 }
 
-// What to do with a model that keeps the batch of its file: it is run on so
-// many samples at a time, and trained on several such batches a step.
+// Suggests how to use a model with the file's batch: run that many samples at a
+// time, or accumulate gradients over several batches.
 static std::string describeSmallBatches(const ImportOptions &options,
                                         int64_t exported, int64_t wanted) {
   std::string remedy = "export it with a dynamic batch dimension "
@@ -252,7 +253,8 @@ static std::string describeSmallBatches(const ImportOptions &options,
              : remedy;
 }
 
-// Says which numbers may be the exported batch, and are taken as they are.
+// Warns of constants that may be the exported batch size. The import keeps
+// them.
 static void warnNumbers(const Model &model, const ImportOptions &options,
                         const Rebatch &rebatch) {
   ArrayRef<std::string> nodes = rebatch.getNumbers();
@@ -271,21 +273,21 @@ static void warnNumbers(const Model &model, const ImportOptions &options,
                                   rebatch.getWanted()));
 }
 
-// Imports a model for another batch than it was exported for.
+// Imports a model for another batch size than the exported size.
 static Expected<OwningOpRef<ModuleOp>>
 importRebatched(const Model &model, const ImportOptions &options,
                 int64_t exported) {
   int64_t wanted = *options.batchSize;
-  // First as the file is: the shapes of all values are noted for its batch.
+  // First import the file unchanged, to record all shapes for the exported
+  // batch.
   Rebatch rebatch(exported, wanted);
   {
-    // Takes notes. The second import says whatever there is to warn of.
+    // Suppress diagnostics: the second import repeats them.
     ScopedDiagnosticHandler quiet(model.getContext(),
                                   [](Diagnostic &) { return success(); });
     ImportOptions asExported = options;
     asExported.batchSize.reset();
-    // A shape that is given for the batch asked for has the file's batch in
-    // this import.
+    // A shape given for the wanted batch must have the exported batch here.
     for (const proto::ValueInfoProto &input : model.getProto().graph().input())
       if (auto shape = asExported.shapes.find(input.name());
           shape != asExported.shapes.end() &&
@@ -297,16 +299,16 @@ importRebatched(const Model &model, const ImportOptions &options,
     if (!reference)
       return reference.takeError();
   }
-  // Then for the batch asked for. Where a node's shape has the file's batch,
-  // the noted shapes tell whether it is one.
+  // Then import for the wanted batch. The recorded shapes tell whether a number
+  // in a node's shape is the batch.
   rebatch.finishRecording();
   auto imported = importForward(model, options, &rebatch);
   if (imported) {
     warnNumbers(model, options, rebatch);
     return imported;
   }
-  // Every finding says why this batch is impossible, so the exit code is that
-  // of what is unsupported.
+  // Every error explains why this batch is impossible, so all are of kind
+  // Unsupported.
   Error errors = Error::success();
   for (const std::string &message : takeFindings(imported.takeError()).messages)
     errors = llvm::joinErrors(std::move(errors),
@@ -323,7 +325,8 @@ importRebatched(const Model &model, const ImportOptions &options,
 // Entry points
 //===----------------------------------------------------------------------===//
 
-// A directory holds ONNX Runtime's training artifacts.
+// Returns the model file; in a directory of training artifacts, the training
+// graph.
 static std::string getModelPath(StringRef path) {
   if (!llvm::sys::fs::is_directory(path))
     return path.str();
@@ -350,8 +353,7 @@ static bool hasLists(const Model &model) {
 
 static Expected<OwningOpRef<ModuleOp>>
 importOnce(const Model &model, const ImportOptions &options) {
-  // Values given with --weights that fit nothing are a usage error, whatever
-  // the model is.
+  // Weights that fit nothing are an error for every kind of model.
   if (Error error = checkWeights(model, options))
     return error;
   for (const std::string &warning : model.getWarnings())
@@ -359,7 +361,7 @@ importOnce(const Model &model, const ImportOptions &options) {
   if (options.mode != ImportMode::Evaluation)
     for (const std::string &note : model.getNotes())
       model.note(note);
-  // Files of ONNX Runtime's training API: several graphs that belong together.
+  // ONNX Runtime's training artifacts consist of several graphs.
   if (isTrainingArtifact(model))
     return importArtifacts(model, options);
   auto refuseOptimizer = [&]() -> Error {
@@ -370,19 +372,19 @@ importOnce(const Model &model, const ImportOptions &options) {
                        "--optimizer");
   };
   bool hasOptimizer = !options.optimizerModel.empty();
-  // training_info has an optimizer in it.
+  // training_info includes an optimizer, so another would be ambiguous.
   if (model.getProto().training_info_size() != 0) {
     if (hasOptimizer)
       return refuseOptimizer();
     return importTrainingInfo(model, options);
   }
-  // A graph that computes gradients or updates is taken as a training step.
+  // A graph that computes gradients or updates is a training step.
   if (options.findsSteps) {
     Expected<Graph> graph = Graph::check(model, {&model.getProto().graph()});
     if (!graph)
       return graph.takeError();
     std::vector<std::string> notes;
-    // A whole step first; else one whose outputs are gradients.
+    // Prefer a whole step to a graph with gradients as outputs.
     Expected<std::optional<TrainingStep>> step =
         findTrainingStep(*graph, options, notes);
     if (!step)
@@ -396,11 +398,11 @@ importOnce(const Model &model, const ImportOptions &options) {
     if (*step)
       return importTrainingStep(*graph, **step, options);
   }
-  // Anything else is a forward model.
+  // All other models are imported as forward models.
   if (hasOptimizer)
     return refuseOptimizer();
   if (std::string what = describeOptimizerGraph(model); !what.empty()) {
-    // Lists of tensors are no values of the IR.
+    // The IR has no lists of tensors.
     if (hasLists(model))
       return model.error(ErrorKind::Unsupported, what);
     model.note(what);
@@ -408,7 +410,7 @@ importOnce(const Model &model, const ImportOptions &options) {
   return importForward(model, options);
 }
 
-// Whoever knows the file's names may go by them.
+// Notes the file's names of variables: users may select by these names.
 static void addFileNames(const Model &model, ModuleOp module) {
   for (auto variable : module.getOps<VariableOp>()) {
     StringRef symbol = variable.getSymName(), name = getONNXName(symbol);
@@ -421,16 +423,15 @@ static void addFileNames(const Model &model, ModuleOp module) {
   }
 }
 
-// Imports once more for as long as builders ask for more of the values that are
-// offered. What the last import says is what is heard.
+// Repeats the import while builders demand more of the offered values. Only the
+// diagnostics of the last import are emitted.
 Expected<OwningOpRef<ModuleOp>>
 mpc::onnx_frontend::importModel(const Model &model,
                                 const ImportOptions &options) {
   ImportOptions bound = options;
-  // What is said is held back: an import that is done again would say it twice.
+  // Hold diagnostics back: a repeated import would emit them twice.
   while (true) {
-    // Each import may ask for values that --weights offers and that are not
-    // bound yet.
+    // Collects offered values a builder demands and that are not bound yet.
     llvm::StringSet<> demanded;
     bound.demanded = &demanded;
     std::vector<Diagnostic> said;
@@ -448,7 +449,7 @@ mpc::onnx_frontend::importModel(const Model &model,
         addFileNames(model, **imported);
       return imported;
     }
-    // More values are known from here on.
+    // Bind the demanded values for the next import.
     llvm::consumeError(imported.takeError());
     for (const auto &name : demanded) {
       bound.weights[name.getKey()] = bound.offered.lookup(name.getKey());
@@ -484,7 +485,6 @@ ModelIdentity mpc::onnx_frontend::identifyModel(const Model &model) {
 }
 
 Expected<ModelSummary> mpc::onnx_frontend::summarizeModel(const Model &model) {
-  // What the file says of itself.
   const proto::ModelProto &file = model.getProto();
   const proto::GraphProto &graph = file.graph();
   ModelSummary summary;
@@ -496,7 +496,6 @@ Expected<ModelSummary> mpc::onnx_frontend::summarizeModel(const Model &model) {
   for (const auto &opset : file.opset_import())
     summary.opsets.emplace_back(normalizeDomain(opset.domain()).str(),
                                 opset.version());
-  // Inputs, outputs and ops.
   for (const auto &input : graph.input())
     summary.inputs.emplace_back(input.name(), printType(model, input.type()));
   for (const auto &output : graph.output())
@@ -504,7 +503,7 @@ Expected<ModelSummary> mpc::onnx_frontend::summarizeModel(const Model &model) {
                                  printType(model, output.type()));
   for (const auto &node : graph.node())
     ++summary.ops[getOpName(node)];
-  // Parameters are floats of more than one element.
+  // Count elements of float tensors; a single number is rather a constant.
   summary.initializers = graph.initializer_size();
   for (const auto &tensor : graph.initializer()) {
     auto decoded = model.decode(tensor, "initializer '" + tensor.name() + "'");

@@ -32,7 +32,7 @@ mpc::onnx_frontend::listInputs(const Model &model) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The nodes that read a value, with the index of the input.
+/// The readers of each value, with the index of the input.
 using Readers = llvm::StringMap<
     llvm::SmallVector<std::pair<const proto::NodeProto *, int>, 2>>;
 } // namespace
@@ -55,7 +55,7 @@ static bool isFloat(mlir::RankedTensorType type) {
   return mlir::isa<mlir::FloatType>(type.getElementType());
 }
 
-// Those within bodies, too.
+// Records the inputs of `node` and of nodes in its bodies.
 static void addReaders(const proto::NodeProto &node, Readers &readers) {
   for (int i = 0; i < node.input_size(); ++i)
     readers[node.input(i)].push_back({&node, i});
@@ -64,7 +64,7 @@ static void addReaders(const proto::NodeProto &node, Readers &readers) {
       addReaders(nested, readers);
 }
 
-// "Div 'scale', Sub 'shift' and 2 more".
+// Lists nodes: "Div 'scale', Sub 'shift' and 2 more".
 static std::string
 listNodes(llvm::ArrayRef<std::pair<const proto::NodeProto *, int>> readers) {
   std::vector<std::string> nodes;
@@ -73,7 +73,7 @@ listNodes(llvm::ArrayRef<std::pair<const proto::NodeProto *, int>> readers) {
   return listFirst(nodes, 3);
 }
 
-// Why an initializer that is not among the trained ones is not.
+// Explains why an initializer is not trained.
 static std::string
 explain(mlir::RankedTensorType type, StringRef origin,
         llvm::ArrayRef<std::pair<const proto::NodeProto *, int>> readers) {
@@ -95,7 +95,7 @@ explain(mlir::RankedTensorType type, StringRef origin,
          reading;
 }
 
-// Fails where the model trains itself.
+// Fails if the model has its own training step.
 static Error checkForward(const Model &model, const Graph &graph) {
   std::vector<std::string> notes;
   Expected<std::optional<TrainingStep>> step =
@@ -113,13 +113,13 @@ static Error checkForward(const Model &model, const Graph &graph) {
 Expected<std::vector<ParameterSummary>>
 mpc::onnx_frontend::describeParameters(const Model &model) {
   const proto::GraphProto &file = model.getProto().graph();
-  // As far as an import without shapes can tell: nothing has to be bound.
+  // Check without an import, which would need all dimensions.
   Expected<Graph> graph = Graph::check(model, {&file});
   if (!graph)
     return graph.takeError();
   if (Error error = checkForward(model, *graph))
     return error;
-  // What mpc train would train, and who reads each.
+  // Find what mpc train would train, and the readers of each value.
   llvm::StringMap<std::string> origins = findOrigins(*graph);
   llvm::StringSet<> trained = findTrainable(*graph, {}, origins).parameters;
   Readers readers;
@@ -138,7 +138,7 @@ mpc::onnx_frontend::describeParameters(const Model &model) {
     parameters.push_back(std::move(parameter));
     return Error::success();
   };
-  // In the order of the file; of Constant nodes those that are weights.
+  // Keep the order of the file. Include only Constants that are weights.
   for (const proto::TensorProto &tensor : file.initializer())
     if (Error error = add(tensor.name(), tensor))
       return error;
@@ -160,7 +160,7 @@ mpc::onnx_frontend::describeLayers(const Model &model) {
   Expected<Graph> graph = Graph::check(model, {&file});
   if (!graph)
     return graph.takeError();
-  // Types that the file has; others are left open.
+  // Without an import, only declared types are known.
   llvm::StringMap<std::string> types;
   for (const auto *values : {&file.value_info(), &file.output()})
     for (const proto::ValueInfoProto &value : *values)
@@ -176,7 +176,7 @@ mpc::onnx_frontend::describeLayers(const Model &model) {
     layer.op = getOpName(*node);
     layer.output = node->output(0);
     layer.type = types.lookup(node->output(0));
-    // Parameters that the node reads, each once.
+    // A node may read a parameter twice; list it once.
     for (StringRef name : getReadValues(*node)) {
       const proto::TensorProto *tensor = graph->getInitializer(name);
       if (!tensor || llvm::is_contained(layer.parameters, name))
@@ -196,7 +196,7 @@ mpc::onnx_frontend::describeLayers(const Model &model) {
 // Optimizer graphs
 //===----------------------------------------------------------------------===//
 
-// Optimizers over lists of tensors, and the ops between them.
+// True for optimizers over lists of tensors, and for the ops between them.
 static bool isOverLists(const proto::NodeProto &node) {
   static const llvm::StringSet<> known = {"AdamWOptimizer", "SGDOptimizerV2",
                                           "InplaceClipGradNorm"};

@@ -1,5 +1,5 @@
-// A model's inputs, parameters and layers, from what the file says of them:
-// nothing is imported, and no values are read.
+// Describes inputs, parameters and layers of a model from the declarations of
+// the file, without importing the model.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_SUMMARY_H
@@ -13,37 +13,39 @@
 
 namespace mpc::onnx_frontend {
 
-/// The inputs that the file declares, each with its type as messages have it,
-/// such as "f32[N,1,28,28]".
+/// Lists the declared inputs, with types as in messages, such as
+/// "f32[N,1,28,28]".
 std::vector<std::pair<std::string, std::string>> listInputs(const Model &model);
 
-/// Describes a graph of optimizers alone, whose parameters and gradients
-/// another graph has, and says what to do with it. Empty for any other model.
+/// Describes an optimizer graph and explains how to use it: another graph must
+/// have the parameters and gradients. Empty for any other model.
 std::string describeOptimizerGraph(const Model &model);
 
-/// An initializer.
+/// The summary of an initializer.
 struct ParameterSummary {
   std::string name;
   mlir::RankedTensorType type;
-  bool isTrained = false; ///< by default, if a gradient reaches it
-  std::string why;        ///< why not
+  bool isTrained =
+      false; ///< true if trained by default, provided a gradient reaches it
+  std::string why; ///< reason if not trained
 };
 
-/// The initializers of a forward model. Unsupported where the model is a
-/// training graph, which says itself what it updates.
+/// Describes the initializers of a forward model. Fails (kind Unsupported) for
+/// a training graph, which states itself what it updates.
 llvm::Expected<std::vector<ParameterSummary>>
 describeParameters(const Model &model);
 
-/// A node.
+/// The summary of a node.
 struct LayerSummary {
   std::string name, op;
-  std::string output; ///< the name of the first result
-  std::string type;   ///< of it, as the file has it; empty where it has none
-  std::vector<std::string> parameters; ///< initializers it reads
-  int64_t elements = 0;                ///< of those that are floats
+  std::string output; ///< name of the first result
+  std::string
+      type; ///< declared type of the first result; empty if not declared
+  std::vector<std::string> parameters; ///< initializers that the node reads
+  int64_t elements = 0;                ///< elements of float parameters
 };
 
-/// The nodes in order, without Constant nodes.
+/// Describes the nodes in order, except Constant nodes.
 llvm::Expected<std::vector<LayerSummary>> describeLayers(const Model &model);
 
 } // namespace mpc::onnx_frontend

@@ -18,7 +18,7 @@ static bool saysWhatToCompute(StringRef name) {
       "norm", "padding_mode", "pattern", "pixel_format", "pool_strings",
       "reduction", "round_mode", "stopwords", "string_vocabulary", "to",
       "value_string", "value_strings", "xs", "y", "zs",
-      // com.microsoft
+      // Text attributes of the operators of com.microsoft
       "activation", "activation_type", "func_name", "k_quant_type", "metric",
       "name", "norm_type", "operator", "overload_name", "pad_value",
       "quant_type", "separators", "tokenexp", "update_rule", "v_quant_type"};

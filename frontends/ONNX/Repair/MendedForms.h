@@ -10,13 +10,11 @@ namespace mpc::onnx_frontend {
 
 /// Gives nodes of ONNX's own ops the form of the file's opset, and adds
 /// findings to `warnings`:
-///   - An attribute of a later opset raises the file's opset. This is an error
-///   if
-///     another node would change its meaning. An attribute that only states the
-///     default is dropped instead.
+///   - An attribute of a later opset raises the file's opset. Fails if this
+///     would change the meaning of another node. An attribute that only states
+///     the default is dropped instead.
 ///   - An attribute that has become an input, such as the `axes` of a
-///   reduction,
-///     becomes an input, and the reverse for older opsets.
+///     reduction, becomes an input, and the reverse for older opsets.
 ///   - An op that only ONNX Runtime has gets the domain com.microsoft.
 ///   - Integers get the type that the op expects, such as int64 for a shape.
 llvm::Error mendForms(Model &model, std::vector<std::string> &warnings);
