@@ -1,5 +1,5 @@
-// What a module is compiled for. Of no stage: it stands in front of those that
-// ask.
+// The pass that sets the target of a module. It belongs to no stage, and runs
+// before all passes that depend on the target.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_TARGET_PASSES_TD
@@ -8,12 +8,12 @@
 include "mlir/Pass/PassBase.td"
 
 def AttachTargetPass : Pass<"mpc-attach-target", "::mlir::ModuleOp"> {
-  let summary = "say in the module what it is compiled for";
+  let summary = "set the target that the module is compiled for";
   let description = [{
-    Sets the module's `mpc.target`, by which every pass that depends on the
-    target goes: how much a kernel does at a time, what libraries take, which
-    types have instructions. A module without it is for the machine that
-    compiles it, `native`.
+    Sets the module's `mpc.target`, on which passes depend: the work of a kernel
+    at a time, the shapes that libraries take, the types that have instructions.
+    A module without the attribute is compiled for the compiling machine,
+    `native`.
 
     Before:
 
