@@ -6,18 +6,19 @@
 using namespace mlir;
 using namespace mpc;
 
-// The offset of a value that is a staircase in each of the scores' matrices,
-// where `isSeen` is true of the elements in front of the step and of no others.
+// Finds the causal offset of a value whose matrices are all the same staircase.
+// `isSeen` must be true for the elements before the step, and false for the
+// others. nullopt if the value has another form.
 static std::optional<int64_t>
 findOffset(Value value, ArrayRef<int64_t> scores,
            llvm::function_ref<bool(Attribute)> isSeen) {
   ArrayRef<int64_t> shape = shapeOf(value);
-  // One query that sees all keys needs no mask.
+  // A single query that sees all keys needs no mask.
   if (shape.size() < 2 || shape.take_back(2) != scores.take_back(2) ||
       shape[shape.size() - 2] < 2)
     return std::nullopt;
   std::optional<Staircase> stairs = findStaircase(value);
-  // A mask by which the first query sees no key is none of these.
+  // A causal offset must let the first query see a key.
   if (!stairs || !stairs->offset || *stairs->offset < 0 ||
       !isSeen(stairs->near) || isSeen(stairs->far))
     return std::nullopt;

@@ -25,8 +25,8 @@ TrainedMarks::~TrainedMarks() {
     function.removeArgAttr(i, kTrainedAttr);
 }
 
-// The variable that an argument is the value of; null for other values, and
-// for one that --train chooses.
+// Finds the variable behind an argument. Null for other values, and for a
+// variable that --train chooses.
 static VariableOp findVariable(Value value) {
   const PortAttrs port = getArgumentPort(value);
   if (!port.getState() || port.has(kTrainedAttr))

@@ -1,4 +1,4 @@
-// Values whose elements no step changes.
+// Finds values whose elements no step changes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_RECOGNITION_KNOWNELEMENTS_H
@@ -10,10 +10,9 @@
 
 namespace mpc {
 
-/// Marks the arguments of a function, as long as it lives, that --train chooses
-/// by regular expressions of their names: from the first step on they differ
-/// from what the model has. --train itself is checked where parameters are
-/// chosen.
+/// While alive, marks the arguments of a function that --train chooses by
+/// regular expressions of names: training will change their elements. Invalid
+/// expressions are reported where parameters are chosen.
 class TrainedMarks {
 public:
   TrainedMarks(mlir::func::FuncOp function,
@@ -26,8 +25,8 @@ private:
   mlir::func::FuncOp function;
 };
 
-/// The elements of a constant, or of a frozen variable that is not marked; null
-/// for other values.
+/// Returns the elements of a constant, or of a frozen variable without a mark;
+/// null for other values.
 mlir::ElementsAttr findKnownElements(mlir::Value value);
 
 } // namespace mpc

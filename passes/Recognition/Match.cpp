@@ -86,7 +86,6 @@ Value mpc::matchSquare(Value value, Match &match) {
 Value mpc::matchInverseRoot(Value value, Match &match) {
   Match attempt = match;
   Value root;
-  // x ^ -0.5
   if (auto power = attempt.take<PowOp>(value)) {
     if (getConstantNumber(power.getRhs()) != -0.5 ||
         power.getType() != power.getLhs().getType())
@@ -94,7 +93,7 @@ Value mpc::matchInverseRoot(Value value, Match &match) {
     match = attempt;
     return power.getLhs();
   }
-  // 1 / sqrt(x), by a reciprocal or a quotient
+  // 1 / sqrt(x), as a reciprocal or a quotient.
   if (auto reciprocal = attempt.take<ReciprocalOp>(value))
     root = reciprocal.getInput();
   else if (auto quotient = attempt.take<DivOp>(value);
@@ -126,13 +125,13 @@ std::optional<std::pair<Value, double>> mpc::matchAddedNumber(Value value,
 std::optional<OverRoot> mpc::matchOverRoot(Operation *op, Match &match) {
   Match attempt = match;
   Value numerator, radicand;
-  // numerator / sqrt(sum)
+  // The first form is numerator / sqrt(sum).
   if (auto quotient = dyn_cast<DivOp>(op)) {
     numerator = quotient.getLhs();
     if (auto root = attempt.take<SqrtOp>(quotient.getRhs()))
       radicand = root.getInput();
   } else if (auto product = dyn_cast<MulOp>(op)) {
-    // numerator * (1 / sqrt(sum)), in either order
+    // The second is numerator * (1 / sqrt(sum)), with factors in either order.
     for (unsigned i : {0, 1}) {
       if (radicand)
         break;
@@ -142,7 +141,7 @@ std::optional<OverRoot> mpc::matchOverRoot(Operation *op, Match &match) {
   }
   if (!radicand || numerator.getType() != op->getResult(0).getType())
     return std::nullopt;
-  // The sum is of a variance and an epsilon.
+  // The radicand must be a variance plus an epsilon.
   auto sum = matchAddedNumber(radicand, attempt);
   if (!sum || sum->second < 0)
     return std::nullopt;
@@ -161,8 +160,8 @@ ReduceMeanOp mpc::matchMean(Value value, Match &match) {
 // Products
 //===----------------------------------------------------------------------===//
 
-// Whether `value` is a product that can be taken apart: of the type that all
-// factors have, and read by nothing else.
+// True if the product `value` can be taken apart: it has the type `type` of all
+// factors, and a single use.
 static bool isInnerProduct(Value value, Type type) {
   Operation *op = value.getDefiningOp();
   return op && isa<MulOp, DivOp>(op) && value.getType() == type &&
@@ -173,7 +172,7 @@ static void collectFactors(Operation *op, Product &product, Match &match) {
   Type type = op->getResult(0).getType();
   for (unsigned i : {0, 1}) {
     Value operand = op->getOperand(i);
-    // Numbers go into one; products of products are followed.
+    // Multiply the numbers, and follow products of products.
     bool isDivisor = isa<DivOp>(op) && i == 1;
     std::optional<double> number = getConstantNumber(operand);
     if (number && isDivisor)

@@ -1,5 +1,5 @@
-// What recognisers match with: the ops found so far, and small patterns that
-// several of them share. A matcher that fails leaves no trace.
+// The tools of recognisers: the set of matched ops, and small patterns that
+// several recognisers share. A failing matcher leaves the match unchanged.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_RECOGNITION_MATCH_H
@@ -15,14 +15,14 @@
 
 namespace mpc {
 
-/// Ops that together are one: those a recogniser has walked over, the last of
-/// them, whose result is replaced, first.
+/// Ops that one op will replace. The first is the root: the last op in the
+/// block, whose result is replaced.
 class Match {
 public:
   explicit Match(mlir::Operation *root) { ops.insert(root); }
 
-  /// The op that makes `value`, as a part of the match; null where another kind
-  /// of op makes it.
+  /// Adds the producer of `value` to the match and returns it; null if it is
+  /// not an OpTy.
   template <typename OpTy>
   OpTy take(mlir::Value value) {
     auto op = value.getDefiningOp<OpTy>();
@@ -35,8 +35,9 @@ public:
     return ops.contains(value.getDefiningOp());
   }
 
-  /// Takes what reads the root's result, if that is one op; it becomes the
-  /// root. Null otherwise.
+  /// Extends the match by the only user of the root's result, which becomes the
+  /// root. Null, without a change, if there is another user or another kind of
+  /// op.
   template <typename OpTy>
   OpTy extend() {
     mlir::Value result = getRoot()->getResult(0);
@@ -53,31 +54,31 @@ public:
 
   mlir::Operation *getRoot() const { return ops.front(); }
 
-  /// Whether nothing but the root is read by ops outside, so that one op in its
-  /// place does the work of all. They must be of one block and one phase, and
-  /// of no smaller floats than f32: where a model rounds to 16 bits in between,
-  /// it means it.
+  /// True if one op can replace the match. Ops outside must read only the
+  /// root's result. All ops must be in one block and one phase, with floats of
+  /// at least 32 bits: a model that rounds to 16 bits in between does so on
+  /// purpose.
   bool isClosed() const;
 
-  /// The names of all nodes, the root's first.
+  /// Returns the names of all nodes, the root's first.
   mlir::Location getLocation() const;
 
-  /// Replaces the root by result 0 of `op`, which gets its phase.
+  /// Replaces the root by result 0 of `op`, which gets the root's phase.
   void replace(mlir::Operation *op, mlir::PatternRewriter &rewriter) const;
 
 private:
   llvm::SmallSetVector<mlir::Operation *, 16> ops;
 };
 
-/// A pattern whose last op may be of several kinds.
+/// A pattern that matches ops of any kind.
 struct AnyOpPattern : mlir::RewritePattern {
   explicit AnyOpPattern(mlir::MLIRContext *context,
                         mlir::PatternBenefit benefit = 1)
       : RewritePattern(MatchAnyOpTypeTag(), benefit, context) {}
 };
 
-/// Applies patterns to the ops in `op`, and nothing else: what could be folded
-/// stays as the model has it.
+/// Applies only the given patterns to the ops in `op`. Without folding, all
+/// other ops stay as the model has them.
 template <typename... PatternTs>
 llvm::LogicalResult applyRecognizers(mlir::Operation *op) {
   mlir::RewritePatternSet patterns(op->getContext());
@@ -87,16 +88,16 @@ llvm::LogicalResult applyRecognizers(mlir::Operation *op) {
   return mlir::applyPatternsGreedily(op, std::move(patterns), config);
 }
 
-/// A scale of 1, where the op has one and the model does not.
+/// Creates a scale of 1, for ops that need a scale if the model has none.
 mlir::Value createOne(const Match &match, mlir::Type elementType,
                       mlir::PatternRewriter &rewriter);
 
-/// Whether a number is `expected` to the digits that models are written with:
+/// True if a constant is `expected` to six digits, as models are written:
 /// 0.797885 is sqrt(2 / pi), 0.8 is not.
 bool isNumber(mlir::Value value, double expected);
 
-/// The operand of `op` that is not the number `number`: x of x * 0.5. Null if
-/// neither operand is that number.
+/// Returns the operand of `op` beside the number `number`: x for x * 0.5. Null
+/// if neither operand is `number`.
 template <typename OpTy>
 mlir::Value matchOperandBeside(OpTy op, double number) {
   if (isNumber(op.getRhs(), number))
@@ -104,29 +105,29 @@ mlir::Value matchOperandBeside(OpTy op, double number) {
   return isNumber(op.getLhs(), number) ? op.getRhs() : mlir::Value();
 }
 
-/// The bytes of a constant's elements; none where it is one value everywhere,
-/// or they are not in memory.
+/// Returns the bytes of a constant's elements; empty for a splat, or if the
+/// elements are not in memory.
 llvm::ArrayRef<char> getDenseBytes(mlir::Attribute value);
 
-/// x, where `value` is x * x or x ^ 2.
+/// Returns x if `value` is x * x or x ^ 2; null otherwise.
 mlir::Value matchSquare(mlir::Value value, Match &match);
 
-/// s, where `value` is 1 / sqrt(s) in one of its spellings.
+/// Returns s if `value` is 1 / sqrt(s) in some spelling; null otherwise.
 mlir::Value matchInverseRoot(mlir::Value value, Match &match);
 
-/// n / sqrt(v + epsilon), in one of its spellings.
+/// The quotient numerator / sqrt(square + epsilon), in some spelling.
 struct OverRoot {
   mlir::Value numerator, square;
   double epsilon;
 };
 std::optional<OverRoot> matchOverRoot(mlir::Operation *op, Match &match);
 
-/// v and epsilon, where `value` is v + epsilon.
+/// Returns v and epsilon if `value` is v + epsilon; nullopt otherwise.
 std::optional<std::pair<mlir::Value, double>>
 matchAddedNumber(mlir::Value value, Match &match);
 
-/// The mean of a value over axes that it keeps with size 1: {x, axes}, null
-/// where `value` is no such mean.
+/// Returns the mean if `value` is a mean over sorted axes that stay with size
+/// 1; null otherwise.
 ReduceMeanOp matchMean(mlir::Value value, Match &match);
 
 /// A product of values of one type and a number.
@@ -134,12 +135,12 @@ struct Product {
   double number = 1;
   llvm::SmallVector<mlir::Value> factors;
 };
-/// The product that `value` is, through all multiplications and divisions by a
-/// number that nothing else reads; `value` alone where it is none.
+/// Returns the factors of `value`. Follows multiplications, and divisions by
+/// numbers, that have no other users. `value` alone if it is not a product.
 Product matchProduct(mlir::Value value, Match &match);
 
-/// A scale or a bias for values like `x`: the operand of `op` beside `value`
-/// that broadcasts to x and is no part of the match.
+/// Returns the operand of `op` beside `value` if it can be a scale or a bias of
+/// x: it broadcasts to x and is not in the match. Null otherwise.
 mlir::Value matchBroadcast(mlir::Operation *op, mlir::Value value,
                            mlir::Value x, const Match &match);
 

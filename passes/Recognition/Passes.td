@@ -6,16 +6,16 @@
 
 include "mlir/Pass/PassBase.td"
 
-// Each replaces ops that together compute what one op of the dialect says, where
-// nothing else reads what is between them. The op has the names of all nodes,
-// that of the last one first, and a decision of its own about precision: its
-// insides are computed in fp32. Training graphs, whose backward ops read the
-// insides, stay as they are.
+// Each pass replaces ops by the one op that computes the same, if no other op
+// reads the inner values. The new op has the names of all nodes, the last
+// node's first. It gets its own precision decision: the inside is computed in
+// fp32. Training graphs stay unchanged, because their backward ops read inner
+// values.
 class RecognitionPass<string flag> : Pass<flag, "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mpc::MPCDialect"];
 }
 
-// The same, of passes that ask for the elements of what is not trained.
+// A recognition pass that reads elements of values that are not trained.
 class ElementsRecognitionPass<string flag> : RecognitionPass<flag> {
   let options = [ListOption<
       "train", "train", "std::string",
@@ -26,10 +26,10 @@ class ElementsRecognitionPass<string flag> : RecognitionPass<flag> {
 def RecognizeLayerNormPass : RecognitionPass<"mpc-recognize-layer-norm"> {
   let summary = "spelled-out layer normalisation into mpc.layer_norm";
   let description = [{
-    Recognises mean, distance, variance, root and quotient, with or without a
-    scale and a bias, as exporters of opsets before 17 write them and as Keras
-    does, which multiplies by scale / sqrt(variance + epsilon) first. Variances
-    over other axes than the mean, or without an epsilon, are left.
+    Recognises mean, difference, variance, root and quotient, with an optional
+    scale and bias, as exporters of opsets before 17 write them. Also Keras's
+    form, which multiplies by scale / sqrt(variance + epsilon) first. Variances
+    over other axes than the mean, or without an epsilon, stay.
 
     Before:
 
@@ -67,7 +67,8 @@ def RecognizeLayerNormPass : RecognitionPass<"mpc-recognize-layer-norm"> {
 def RecognizeRMSNormPass : RecognitionPass<"mpc-recognize-rms-norm"> {
   let summary = "spelled-out RMS normalisation into mpc.rms_norm";
   let description = [{
-    Runs after `mpc-recognize-layer-norm`, whose ops contain these.
+    Runs after `mpc-recognize-layer-norm`: layer normalisation contains the same
+    ops.
 
     Before:
 
@@ -100,8 +101,8 @@ def RecognizeRMSNormPass : RecognitionPass<"mpc-recognize-rms-norm"> {
 def RecognizeGeluPass : RecognitionPass<"mpc-recognize-gelu"> {
   let summary = "spelled-out GELU into mpc.gelu or mpc.gelu_tanh";
   let description = [{
-    By the error function, and by tanh of a cubic polynomial; products may be in
-    any order. Numbers must be the formula's to six digits.
+    Recognises GELU by the error function, and by tanh of a cubic polynomial.
+    Products may be in any order. Constants must agree to six digits.
 
     Before:
 
@@ -131,7 +132,8 @@ def RecognizeGeluPass : RecognitionPass<"mpc-recognize-gelu"> {
 def RecognizeSwishPass : RecognitionPass<"mpc-recognize-swish"> {
   let summary = "x times its sigmoid into mpc.swish";
   let description = [{
-    SiLU, and with a number in the sigmoid the approximation of GELU by it.
+    Recognises SiLU. With a constant in the sigmoid, recognises an approximation
+    of GELU.
 
     Before:
 
@@ -153,14 +155,14 @@ def RecognizeSwishPass : RecognitionPass<"mpc-recognize-swish"> {
 }
 
 def SinkExpandPass : RecognitionPass<"mpc-sink-expand"> {
-  let summary = "broadcast what is computed, not what it is computed from";
+  let summary = "move broadcasts behind elementwise ops";
   let description = [{
-    An elementwise op that reads an `mpc.expand` reads what is expanded: where
-    another operand is as large it broadcasts, elsewhere its result is expanded.
-    So the mask of an attention, which models repeat for each query and head
-    before they make numbers of it, is as small as it began where it is added.
-    `mpc.attention` broadcasts biases and mask itself. Ops that depend on the
-    place of an element, as `mpc.dropout` does, are left.
+    An elementwise op that reads an `mpc.expand` reads its operand instead. If
+    another operand is as large, the op broadcasts; otherwise its result is
+    expanded. So the mask of an attention stays small until it is added, even if
+    a model repeats it for each query and head first. `mpc.attention` broadcasts
+    biases and mask itself. Ops that depend on the position of an element, such
+    as `mpc.dropout`, stay.
 
     Before:
 
@@ -188,14 +190,17 @@ def SinkExpandPass : RecognitionPass<"mpc-sink-expand"> {
 def RecognizeAttentionPass : ElementsRecognitionPass<"mpc-recognize-attention"> {
   let summary = "spelled-out attention into mpc.attention";
   let description = [{
-    The spellings of PyTorch's exporters and of Hugging Face's models: a number on
-    query, key or scores; masks and biases that are added to the scores, also as a
-    sum of their own, or choose between them and a number; scores that are capped by tanh; a guard against rows of NaN; a
-    dropout. A mask in which each query sees the keys up to its own becomes
-    `causal_offset`, and takes no memory, whatever its size: it is a constant, a
-    frozen variable, or computed of these, element by element. Heads of keys and values that
-    are expanded for several heads of queries, as Llama's models repeat them, are
-    not: the op has an axis for the heads that share one.
+    Recognises the forms of PyTorch's exporters and Hugging Face's models:
+    - a constant on query, key or scores,
+    - masks and biases that are added to the scores, also as a sum,
+    - masks that choose between the scores and a number,
+    - a cap by tanh, a guard against rows of NaN, and a dropout.
+
+    A mask in which each query sees the keys up to its own becomes
+    `causal_offset`, and takes no memory. Its elements must be constant, frozen,
+    or computed from such elements. Heads of keys and values that are expanded
+    for several heads of queries, as in Llama, are not repeated: the op has an
+    axis for heads that share a key.
 
     Before:
 
@@ -226,13 +231,13 @@ def RecognizeAttentionPass : ElementsRecognitionPass<"mpc-recognize-attention"> 
 }
 
 def RecognizeCrossEntropyPass : RecognitionPass<"mpc-recognize-cross-entropy"> {
-  let summary = "losses of a softmax into mpc.softmax_cross_entropy_loss";
+  let summary = "likelihood losses of a softmax into mpc.softmax_cross_entropy_loss";
   let description = [{
-    The logarithm of a softmax becomes `mpc.log_softmax`; the likelihood loss of
-    that over axis 1 becomes the cross entropy of the scores. What a softmax
-    rounds to 0 is no longer lost. A softmax over another axis than the last is
-    found in what exporters of opsets before 13 make of it: one of a matrix or of
-    transposed scores.
+    The logarithm of a softmax becomes `mpc.log_softmax`. The likelihood loss of
+    a log_softmax over axis 1 becomes the cross entropy of the scores. Both keep
+    probabilities that a softmax rounds to 0. For a softmax over another axis
+    than the last, exporters of opsets before 13 write a softmax of a matrix or
+    of transposed scores; the pass recognises both.
 
     Before:
 
@@ -260,11 +265,12 @@ def RecognizeBinaryCrossEntropyPass
     : RecognitionPass<"mpc-recognize-binary-cross-entropy"> {
   let summary = "spelled-out binary cross entropy into mpc.bce_with_logits";
   let description = [{
-    The spellings of PyTorch's exporters: logarithms of a sigmoid and of 1 less
-    it; max(x, 0) - x * t + log(1 + exp(-|x|)); a softplus. Sums and products may
-    be in any order. Of probabilities, with logarithms of -100 at least, it is
-    `mpc.bce`. A logarithm of a sigmoid elsewhere becomes a softplus. What a
-    sigmoid rounds to 0 or 1 is no longer lost.
+    Recognises the forms of PyTorch's exporters: logarithms of sigmoid(x) and 1
+    - sigmoid(x); max(x, 0) - x * t + log(1 + exp(-|x|)); a softplus. Sums and
+    products may be in any order. A loss of probabilities, with logarithms
+    bounded below by -100, becomes `mpc.bce`. Any other logarithm of a sigmoid
+    becomes a softplus. So probabilities that a sigmoid rounds to 0 or 1 are
+    kept.
 
     Before:
 
@@ -291,12 +297,11 @@ def RecognizeBinaryCrossEntropyPass
 
 def RecognizeEmbeddingBagPass
     : RecognitionPass<"mpc-recognize-embedding-bag"> {
-  let summary = "reductions of bags of rows, one each, into one of all";
+  let summary = "one reduction per bag of rows into a single reduction";
   let description = [{
-    The loops of PyTorch's exporters over the bags of an EmbeddingBag, of which
-    there are the ops of every iteration. Bags of one length that lie one behind
-    the other become one gather and one reduction, and their gradient one
-    scatter.
+    PyTorch's exporters write a loop over the bags of an EmbeddingBag, which the
+    import unrolls. Bags of one length that follow each other become one gather
+    and one reduction. Their gradient is then one scatter.
 
     Before:
 
@@ -333,11 +338,11 @@ def RecognizeEmbeddingBagPass
 
 def RecognizeEmbeddingPass
     : ElementsRecognitionPass<"mpc-recognize-embedding"> {
-  let summary = "products with ones at the places of ids into mpc.gather";
+  let summary = "products with one-hot rows into mpc.gather";
   let description = [{
-    A table multiplied by `ids == [0, 1, ...]`, which is one_hot(ids), is a
-    look-up of its rows. An id that names no row gives zeros, as in the product.
-    Tables of fewer than 16 rows stay products.
+    A product of one_hot(ids), in the form `ids == [0, 1, ...]`, and a table is
+    a lookup of rows. An id out of range gives zeros, as in the product. Tables
+    of fewer than 16 rows stay products.
 
     Before:
 
@@ -371,12 +376,13 @@ def RecognizeRotaryEmbeddingPass
     : ElementsRecognitionPass<"mpc-recognize-rotary-embedding"> {
   let summary = "spelled-out rotary embeddings into mpc.rotary_embedding";
   let description = [{
-    The spellings of Llama and GPT-NeoX, x * cosine + rotate(x) * sine with
-    halves of rows; of GPT-J, with every second element; and of complex numbers,
-    as their real and imaginary parts. Where only a part of each row is turned,
-    the rest is taken in. A table that has an element for each of a row is
-    taken where both of a pair are seen to be equal: it joins one table twice,
-    repeats each element, or is known and not trained.
+    Recognises the forms of Llama and GPT-NeoX, x * cosine + rotate(x) * sine
+    with halves of rows; of GPT-J, with even and odd elements; and of complex
+    numbers, with real and imaginary parts. If only the front of each row is
+    rotated, the op includes the rest. A table with an element for each element
+    of a row is accepted if the elements of each pair are provably equal: the
+    table joins one table twice, repeats each element, or is known and not
+    trained.
 
     Before:
 

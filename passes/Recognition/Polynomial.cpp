@@ -44,7 +44,7 @@ static Polynomial multiply(const Polynomial &a, const Polynomial &b) {
   return product;
 }
 
-// Whether a term has the logit in it.
+// True if a term contains x.
 static bool hasX(const Polynomial &polynomial) {
   return llvm::any_of(polynomial, [](const auto &term) {
     return llvm::any_of(term.first, [](unsigned atom) {
@@ -77,7 +77,7 @@ Polynomial PolynomialExpander::expand(Value value) {
   --budget;
   Match before = match;
   Polynomial polynomial = expandOp(op);
-  // More terms than any formula has.
+  // Stop early: no formula has as many terms.
   if (polynomial.size() > 16)
     polynomial.clear();
   if (hasX(polynomial))
@@ -86,13 +86,13 @@ Polynomial PolynomialExpander::expand(Value value) {
   return polynomial.empty() ? getOpaque(value) : polynomial;
 }
 
-// Empty where the op is not taken apart.
+// Expands one op; empty if the op stays whole.
 Polynomial PolynomialExpander::expandOp(Operation *op) {
   Value value = op->getResult(0);
-  // Sums, products and signs of polynomials are polynomials.
+  // Sums, products and negations of polynomials are polynomials.
   if (isa<AddOp, SubOp, MulOp, NegOp>(op))
     return expandLinear(op);
-  // relu(p), log p and softplus(x) are atoms of their own, where p allows it.
+  // relu(p), log p and softplus(x) become atoms, if p allows.
   if (match.take<ReluOp>(value))
     return expandBounded(op->getOperand(0), 0, /*isBelow=*/false);
   if (auto log = match.take<LogOp>(value))
@@ -101,10 +101,10 @@ Polynomial PolynomialExpander::expandOp(Operation *op) {
     if (int sign = getSign(softplus.getInput()))
       return add(add(getAtom(kRelu), getAtom(kLogTerm)), getAtom(kX),
                  sign > 0 ? 0 : -1);
-  // |x| = 2 relu(x) - x
+  // Use the identity |x| = 2 relu(x) - x.
   if (auto abs = match.take<AbsOp>(value); abs && getSign(abs.getInput()) != 0)
     return add(getAtom(kRelu, 2), getAtom(kX), -1);
-  // A bound on one side, by clip or by a maximum or minimum with a number.
+  // A one-sided bound is a clip, or a maximum or minimum with a number.
   if (auto clip = match.take<ClipOp>(value)) {
     if (clip.getMin() && clip.getMax())
       return {};
@@ -139,8 +139,8 @@ Polynomial PolynomialExpander::expandLinear(Operation *op) {
       return multiply(left, right);
     return add(left, right, isa<SubOp>(op) ? -1 : 1);
   }
-  // Of what has no x, only 1 - t and t - 1 are taken apart: a label may be a
-  // sum itself.
+  // Among terms without x, expand only 1 - t and t - 1: a label may itself be a
+  // sum.
   bool hasOne =
       isNumber(op->getOperand(0), 1) || isNumber(op->getOperand(1), 1);
   if (!isa<SubOp>(op) || !hasOne)
@@ -159,8 +159,9 @@ int PolynomialExpander::getSign(Value value) {
   return 0;
 }
 
-// max(u, 0) of x and -x; min(u, 0) is -max(-u, 0). And logarithms of a
-// probability and its complement, which PyTorch bounds by -100.
+// Expands max(u, 0) for u = x or -x, and min(u, 0) = -max(-u, 0). Also
+// logarithms of a probability or its complement, which PyTorch bounds below by
+// -100.
 Polynomial PolynomialExpander::expandBounded(Value value, double bound,
                                              bool isBelow) {
   if (bound == 0)
@@ -181,15 +182,16 @@ Polynomial PolynomialExpander::expandBounded(Value value, double bound,
   return {};
 }
 
-// The exponent, where `value` is an exponential.
+// Returns the exponent of an exponential; null for other values.
 static Value matchExponent(Value value, Match &match) {
   auto exp = match.take<ExpOp>(value);
   return exp ? exp.getInput() : Value();
 }
 
-// log(sigmoid(u)), log(1 - sigmoid(u)), log(1 + exp(u)), log(exp(u) + exp(v)).
+// Expands log(sigmoid(u)), log(1 - sigmoid(u)), log(1 + exp(u)) and log(exp(u)
+// + exp(v)); empty for other logarithms.
 Polynomial PolynomialExpander::expandLogarithm(Value input) {
-  // log(1 + exp(u)) = max(u, 0) + log(1 + exp(-|u|)): softplus as a polynomial
+  // log(1 + exp(u)) = max(u, 0) + log(1 + exp(-|u|)): softplus is a polynomial
   // of atoms.
   Polynomial softplus = add(getAtom(kRelu), getAtom(kLogTerm));
   auto matchSigmoid = [&](Value value, int complement) -> Polynomial {
@@ -200,8 +202,8 @@ Polynomial PolynomialExpander::expandLogarithm(Value input) {
     Polynomial negated = add({}, softplus, -1);
     return sign > 0 ? add(negated, getAtom(kX)) : negated;
   };
-  // log(sigmoid(x)) = -softplus(-x) = x - softplus(x), and log(1 - sigmoid(x))
-  // = -softplus(x).
+  // Use log(sigmoid(x)) = -softplus(-x) = x - softplus(x), and log(1 -
+  // sigmoid(x)) = -softplus(x).
   if (input.getDefiningOp<SigmoidOp>())
     return matchSigmoid(input, 1);
   if (auto rest = match.take<SubOp>(input))
@@ -210,7 +212,7 @@ Polynomial PolynomialExpander::expandLogarithm(Value input) {
   auto sum = match.take<AddOp>(input);
   if (!sum)
     return {};
-  // log(1 + something): the something is -sigmoid, or an exponential.
+  // In log(1 + y), y is -sigmoid or an exponential.
   if (Value other = matchOperandBeside(sum, 1)) {
     if (auto negated = match.take<NegOp>(other))
       return matchSigmoid(negated.getInput(), -1);
@@ -220,11 +222,11 @@ Polynomial PolynomialExpander::expandLogarithm(Value input) {
       return softplus;
     if (u == getAtom(kX, -1))
       return add(softplus, getAtom(kX), -1);
-    // -|x|
+    // The exponent -|x| gives the atom itself.
     return u == add(getAtom(kX), getAtom(kRelu), -2) ? getAtom(kLogTerm)
                                                      : Polynomial();
   }
-  // With m = max(-x, 0): log(exp(-m) + exp(-x - m)).
+  // Here m = max(-x, 0): log(exp(-m) + exp(-x - m)).
   Value first = matchExponent(sum.getLhs(), match);
   Value second = matchExponent(sum.getRhs(), match);
   if (!first || !second)
@@ -250,8 +252,8 @@ void PolynomialExpander::takeClosedTerms() {
 // Logits
 //===----------------------------------------------------------------------===//
 
-/// Whether what an op of a formula reads may be the logit, or the probability
-/// for a logarithm; nothing for ops that no formula has.
+/// True if an operand of `op` may be the logit, or the probability for a
+/// logarithm. nullopt if no formula has such an op.
 static std::optional<bool> findWord(Operation *op) {
   static const llvm::StringMap<bool> words = {
       {AddOp::getOperationName(), false},
@@ -284,8 +286,8 @@ SmallVector<Value> mpc::findLogits(Operation *root) {
     if (!getConstantNumber(value) && !llvm::is_contained(found, value))
       found.push_back(value);
   };
-  // Back from the root over the ops that formulas have: what functions read may
-  // be the logit, what a logarithm reads the probability.
+  // Walk back from the root over ops of formulas. A function may read the
+  // logit, a logarithm the probability.
   for (size_t i = 0; i < worklist.size() && seen.size() < kMostOps; ++i) {
     Operation *op = worklist[i];
     if (findWord(op).value_or(false))
@@ -297,7 +299,7 @@ SmallVector<Value> mpc::findLogits(Operation *root) {
         worklist.push_back(producer);
     }
   }
-  // All formulas have a logarithm. Where there is none, as in a sum of relus,
-  // no candidate is worth an expansion.
+  // All formulas have a logarithm. Without one, as in a sum of relus, expansion
+  // is wasted.
   return llvm::any_of(seen, isLogarithm) ? found : SmallVector<Value>();
 }

@@ -1,6 +1,6 @@
-// Sums and products of a value as a polynomial, so that a formula is the same
-// however a model orders and groups it. What the exponential, the logarithm and
-// the sigmoid of a logit make is in it as what it is a sum of.
+// Expands the formula of a value into a polynomial, so that order and grouping
+// in the model do not matter. Exponentials, logarithms and sigmoids of a logit
+// become sums of atoms.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_RECOGNITION_POLYNOMIAL_H
@@ -13,22 +13,22 @@
 
 namespace mpc {
 
-/// Coefficients by monomial, which is a sorted list of atoms. Terms of 0 are
-/// left out, so that equal polynomials are equal maps.
+/// Coefficients by monomial, a sorted list of atoms. Zero terms are absent, so
+/// equal polynomials are equal maps.
 using Polynomial = std::map<std::vector<unsigned>, double>;
 
-/// Expands values over one value x, the logit or the probability of a binary
-/// cross entropy.
+/// Expands values into polynomials of x, the logit or the probability of a
+/// binary cross entropy.
 class PolynomialExpander {
 public:
-  /// Atoms. Those from kFirstOther on are values that are not taken apart.
+  /// The atoms. From kFirstOther on, atoms are values that stay whole.
   enum Atom : unsigned {
     kX,
-    /// max(x, 0)
+    /// max(x, 0).
     kRelu,
-    /// log(1 + exp(-|x|)); softplus(x) is kRelu + kLogTerm.
+    /// log(1 + exp(-|x|)). Then softplus(x) is kRelu + kLogTerm.
     kLogTerm,
-    /// max(log(x), -100) and max(log(1 - x), -100): of a probability.
+    /// max(log(x), -100), for a probability x. kLogNo is max(log(1 - x), -100).
     kLogYes,
     kLogNo,
     kFirstOther
@@ -36,17 +36,17 @@ public:
 
   PolynomialExpander(mlir::Value x, Match &match) : x(x), match(match) {}
 
-  /// What `value` is; the ops that it was taken apart into are in the match.
+  /// Expands `value`, and adds the expanded ops to the match.
   Polynomial expand(mlir::Value value);
 
-  /// The value of an atom from kFirstOther on.
+  /// Returns the value of an atom from kFirstOther on.
   mlir::Value getOther(unsigned atom) const {
     return others[atom - kFirstOther];
   }
   unsigned getNumOthers() const { return others.size(); }
 
-  /// Takes the ops of terms without x, such as 1 - t, into the match where
-  /// nothing outside reads them.
+  /// Adds ops of terms without x, such as 1 - t, to the match if they have no
+  /// users outside.
   void takeClosedTerms();
 
 private:
@@ -54,7 +54,7 @@ private:
   Polynomial expandLinear(mlir::Operation *op);
   Polynomial expandLogarithm(mlir::Value input);
   Polynomial expandBounded(mlir::Value value, double bound, bool isBelow);
-  /// x as 1, -x as -1, anything else as 0.
+  /// Returns 1 if `value` is x, -1 if it is -x, otherwise 0.
   int getSign(mlir::Value value);
   Polynomial getOpaque(mlir::Value value);
 
@@ -62,14 +62,14 @@ private:
   Match &match;
   llvm::SmallVector<mlir::Value> others;
   llvm::SmallVector<mlir::Operation *> termsWithoutX;
-  /// Ops that may still be looked at: a graph that shares values has more paths
-  /// than ops.
+  /// Limits the ops visited. Shared values would make the walk exponential.
   unsigned budget = 96;
 };
 
 Polynomial add(const Polynomial &a, const Polynomial &b, double factor = 1);
 
-/// Values that `root` may be a binary cross entropy of, as its ops say.
+/// Finds candidates for the logit or probability in a binary cross entropy that
+/// ends in `root`; empty if there is no logarithm.
 llvm::SmallVector<mlir::Value> findLogits(mlir::Operation *root);
 
 } // namespace mpc

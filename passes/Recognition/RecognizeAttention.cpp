@@ -1,11 +1,11 @@
-// Recognises attention that a model spells out:
+// Recognises attention in single ops:
 //
 //   dropout(softmax(mask(scale * query key^T) + biases)) value
 //
-// with the scale on query, key or scores, masks that are added or that choose,
-// and the guard of PyTorch's exporters for queries that see no key. The walk
-// goes backwards, from the product with `value`. Heads of keys and values that
-// a model repeats for several heads of queries are taken once.
+// The scale may be on query, key or scores. Masks may be added, or choose a
+// number. PyTorch's exporters guard queries that see no key. The walk goes
+// backwards from the product with `value`. Repeated heads of keys and values
+// become shared heads.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Recognition/CausalMasks.h"
@@ -29,24 +29,24 @@ using namespace mpc;
 namespace {
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
-/// With how many biases no more are looked for, and no sums are taken apart.
+/// Limits the biases; later sums are not taken apart.
 constexpr unsigned kMostBiases = 4;
 
-/// What an attention is made of, as far as it has been found.
+/// The parts of an attention found so far.
 struct Attention {
   Value query, key, value, mask, seed, microStep;
   SmallVector<Value> biases;
   double scale = 1, softcap = 0, hidden = kHidden, dropout = 0;
   std::optional<int64_t> dropoutId, causalOffset;
-  /// Whether the key is [..., size, keys].
+  /// True if the key is [..., size, keys].
   bool isKeyTransposed = false;
-  /// Whether the mask is true where a key is not seen.
+  /// True if the mask is true for hidden keys.
   bool isMaskInverted = false;
   bool zeroEmptyRows = false;
 };
 
-/// Walks from the last product to the first. Each step takes ops into the match
-/// and notes what they say, or says that there is no attention.
+/// Walks from the last product back to the first. Each step adds ops to the
+/// match and records their meaning, or finds that there is no attention.
 class AttentionMatcher {
 public:
   explicit AttentionMatcher(MatMulOp root) : match(root) {}
@@ -93,7 +93,7 @@ struct RecognizeAttentionPass
 // From the last product to the softmax
 //===----------------------------------------------------------------------===//
 
-// What is dropped out, or the weights themselves.
+// Returns the operand of a dropout, or `weights` if there is none.
 Value AttentionMatcher::passDropout(Value weights) {
   auto dropout = weights.getDefiningOp<DropoutOp>();
   if (!dropout || dropout.getGroup() || dropout.getWhole())
@@ -108,7 +108,7 @@ Value AttentionMatcher::passDropout(Value weights) {
   return dropout.getInput();
 }
 
-// select(is_nan(p), 0, p) -> p
+// Passes the guard: select(is_nan(p), 0, p) -> p.
 Value AttentionMatcher::passGuard(Value weights) {
   auto select = weights.getDefiningOp<SelectOp>();
   if (!select || getConstantNumber(select.getOnTrue()) != 0.0)
@@ -126,7 +126,7 @@ Value AttentionMatcher::passGuard(Value weights) {
 // From the softmax to the scores
 //===----------------------------------------------------------------------===//
 
-// select(mask, s, number) or select(hidden, number, s) -> s
+// Passes a mask: select(mask, s, number) or select(hidden, number, s) -> s.
 Value AttentionMatcher::passMask(Value scores) {
   auto select = scores.getDefiningOp<SelectOp>();
   if (!select || found.mask)
@@ -137,7 +137,7 @@ Value AttentionMatcher::passMask(Value scores) {
     std::optional<double> hidden = getConstantNumber(number);
     if (!hidden || inner.getType() != select.getType())
       continue;
-    // The bias is added to the hidden score: only -inf stays as it is.
+    // The bias is added to the hidden score: only -inf stays unchanged.
     if (!found.biases.empty() && *hidden != kHidden)
       return scores;
     match.take<SelectOp>(scores);
@@ -153,12 +153,12 @@ Value AttentionMatcher::passMask(Value scores) {
   return scores;
 }
 
-// Whether a value is, through masks, biases, scaling and a cap, a product.
+// True if `value` is a product, behind masks, biases, scaling and a cap.
 static bool leadsToProduct(Value value, unsigned biases = 0) {
   while (Operation *op = value.getDefiningOp()) {
     if (isa<MatMulOp>(op))
       return true;
-    // A sum may have the product in either operand; the other is a bias.
+    // Either operand of a sum may lead to the product; the other is a bias.
     if (isa<AddOp>(op))
       return biases < kMostBiases &&
              llvm::any_of(op->getOperands(), [&](Value operand) {
@@ -169,12 +169,12 @@ static bool leadsToProduct(Value value, unsigned biases = 0) {
     if (auto select = dyn_cast<SelectOp>(op))
       value = getConstantNumber(select.getOnTrue()) ? select.getOnFalse()
                                                     : select.getOnTrue();
-    // Scaling, by a factor in front of or behind it.
+    // A factor may come first or second.
     else if (isa<MulOp, DivOp>(op) && getConstantNumber(op->getOperand(0)))
       value = op->getOperand(1);
     else if (isa<MulOp, DivOp>(op) && getConstantNumber(op->getOperand(1)))
       value = op->getOperand(0);
-    // A cap: c * tanh(scores / c).
+    // A cap has the form c * tanh(scores / c).
     else if (isa<TanhOp>(op))
       value = op->getOperand(0);
     else
@@ -183,8 +183,8 @@ static bool leadsToProduct(Value value, unsigned biases = 0) {
   return false;
 }
 
-// A sum of two that is larger than both, such as one of positions and one of a
-// mask: apart they take less memory.
+// Splits a sum that is larger than its operands together, such as a bias of
+// positions plus a mask. Apart, they take less memory.
 static void takeApart(Value bias, SmallVectorImpl<Value> &parts) {
   auto size = [](Value value) { return typeOf(value).getNumElements(); };
   auto sum = bias.getDefiningOp<AddOp>();
@@ -197,7 +197,7 @@ static void takeApart(Value bias, SmallVectorImpl<Value> &parts) {
   takeApart(sum.getRhs(), parts);
 }
 
-// s + bias -> s, of several biases too
+// Passes biases: s + bias -> s, repeatedly.
 Value AttentionMatcher::passBiases(Value scores) {
   while (auto sum = scores.getDefiningOp<AddOp>()) {
     auto isScore = [&](Value operand) {
@@ -216,7 +216,8 @@ Value AttentionMatcher::passBiases(Value scores) {
   return scores;
 }
 
-// c * tanh(s / c) -> s / c, with the cap noted and the scale that s / c lacks.
+// Passes a cap: c * tanh(s / c) -> s / c. Records the cap, and multiplies the
+// scale by c, because s / c is returned.
 Value AttentionMatcher::passSoftcap(Value scores) {
   Match attempt = match;
   Product outer = matchProduct(scores, attempt);
@@ -231,7 +232,7 @@ Value AttentionMatcher::passSoftcap(Value scores) {
   return tanh.getInput();
 }
 
-// A query or key without the number that it alone is multiplied by.
+// Returns a query or key without a constant factor of its own.
 Value AttentionMatcher::passScale(Value factor) {
   if (!factor.hasOneUse())
     return factor;
@@ -245,9 +246,9 @@ Value AttentionMatcher::passScale(Value factor) {
   return product.factors.front();
 }
 
-// s * b + (1 - b) * -1e10 -> s, where b is 1 for the keys that a query may see
-// and 0 for later ones. Each hidden score is that number, so that it is further
-// below the others than a softmax tells apart.
+// Passes a blend: s * b + (1 - b) * -1e10 -> s, where b is 1 for seen keys and
+// 0 for later keys. Hidden scores are -1e10: too far below the others to matter
+// in a softmax.
 Value AttentionMatcher::passBlend(Value scores) {
   constexpr double kLow = -1e10;
   auto sum = scores.getDefiningOp<AddOp>();
@@ -279,7 +280,7 @@ Value AttentionMatcher::passBlend(Value scores) {
 }
 
 bool AttentionMatcher::matchScores(Value scores) {
-  // A blend hides nothing beside other masks.
+  // A blend does not combine with other masks.
   Value inner = passBlend(scores);
   if (!found.causalOffset)
     inner = passBiases(passMask(scores));
@@ -289,7 +290,7 @@ bool AttentionMatcher::matchScores(Value scores) {
   if (product.factors.size() != 1)
     return false;
   auto matmul = match.take<MatMulOp>(product.factors.front());
-  // A scale may be a tensor of more axes, which would widen the scores.
+  // A scale with more axes would widen the scores.
   if (!matmul || matmul.getTransA() ||
       matmul.getType() != getRoot().getLhs().getType())
     return false;
@@ -304,8 +305,9 @@ bool AttentionMatcher::matchScores(Value scores) {
 // Causal masks
 //===----------------------------------------------------------------------===//
 
-// The mask without what hides later keys, where it is a constant that hides
-// nothing else: and(a, constant) -> a. Only -inf hides as well from two sides.
+// Splits a causal half off the mask: and(a, causal) -> a. Returns null if
+// neither half is causal. Two masks hide a key as one mask does only if hidden
+// means -inf.
 Value AttentionMatcher::splitMask(ArrayRef<int64_t> scores) {
   Operation *both = found.mask.getDefiningOp();
   bool hidesBoth = found.isMaskInverted ? isa_and_nonnull<OrOp>(both)
@@ -319,19 +321,18 @@ Value AttentionMatcher::splitMask(ArrayRef<int64_t> scores) {
   return {};
 }
 
-// Replaces a constant mask, or bias, that hides later keys by the attribute
-// is_causal, which needs no tensor. Alone it leaves every query at least one
-// key, whose score is above any hidden one's: -1e30 hides as well as -inf.
-// Beside another mask it may not: a query may then see hidden keys only, whose
-// softmax depends on their numbers, unless they are -inf.
+// Replaces a causal mask or bias by `causal_offset`, which needs no tensor.
+// Alone, the mask leaves every query a key with a score above hidden scores, so
+// -1e30 hides as well as -inf. Beside another mask a query may see hidden keys
+// only; then the softmax depends on the hidden numbers, unless they are -inf.
 void AttentionMatcher::findCausalMask() {
-  // How low a number must be to hide a key.
+  // Numbers up to this one hide a key.
   constexpr double kLow = -1e30;
   ArrayRef<int64_t> scores = shapeOf(getRoot().getLhs());
-  // Whether anything else hides keys.
+  // Count all values that may hide keys.
   size_t hiding = found.biases.size() + (found.mask ? 1 : 0);
   double low = hiding > 1 ? kHidden : kLow;
-  // A mask, or a half of it, becomes an offset,
+  // First try the mask, or one half of it.
   if (found.mask && found.hidden <= low)
     if (auto offset =
             findCausalOffset(found.mask, scores, found.isMaskInverted)) {
@@ -345,7 +346,7 @@ void AttentionMatcher::findCausalMask() {
       found.mask = rest;
       return;
     }
-  // or else a bias does. A mask with a number of its own stays a mask.
+  // Otherwise try the biases. A mask with its own number stays a mask.
   if (found.mask && found.hidden != kHidden)
     return;
   for (Value &bias : found.biases)
@@ -357,11 +358,11 @@ void AttentionMatcher::findCausalMask() {
 }
 
 //===----------------------------------------------------------------------===//
-// The whole
+// The whole attention
 //===----------------------------------------------------------------------===//
 
 bool AttentionMatcher::run() {
-  // The last product: weights times values.
+  // The root must be the plain product of weights and values.
   MatMulOp root = getRoot();
   int64_t rank = typeOf(root.getLhs()).getRank();
   bool isPlain = !root.getTransA() && !root.getTransB() &&
@@ -369,13 +370,13 @@ bool AttentionMatcher::run() {
   if (!isPlain || rank < 3)
     return false;
   found.value = root.getRhs();
-  // Back from the weights: dropout, guard, softmax, scores.
+  // Walk back from the weights: dropout, guard, softmax, scores.
   Value weights = passGuard(passDropout(root.getLhs()));
   auto softmax = match.take<SoftmaxOp>(weights);
   if (!softmax || static_cast<int64_t>(softmax.getAxis()) != rank - 1 ||
       !matchScores(softmax.getInput()))
     return false;
-  // Query, key and value come from outside of what was matched.
+  // Query, key and value must come from outside the match.
   for (Value part : {found.query, found.key, found.value})
     if (typeOf(part).getRank() != rank || match.contains(part))
       return false;
@@ -385,14 +386,14 @@ bool AttentionMatcher::run() {
   return sharesHeads && match.isClosed();
 }
 
-// Exchanges the last two axes of `value`. If `value` is itself a transpose, one
-// other transpose of its operand does both.
+// Exchanges the last two axes of `value`. If `value` is a transpose, creates
+// one transpose of its operand for both exchanges.
 static Value exchangeLastAxes(Value value, OpBuilder &builder, Location loc) {
   RankedTensorType type = typeOf(value);
   int64_t rank = type.getRank();
   SmallVector<int64_t> shape(type.getShape());
   std::swap(shape[rank - 1], shape[rank - 2]);
-  // [heads, size, keys] as [batch, heads, size, keys].
+  // Look through a view of [heads, size, keys] as [batch, heads, size, keys].
   if (auto view = value.getDefiningOp<ReshapeOp>();
       view && typeOf(view.getInput()).getRank() >= 2 &&
       shapeOf(view.getInput()).take_back(2) == type.getShape().take_back(2) &&
@@ -403,7 +404,7 @@ static Value exchangeLastAxes(Value value, OpBuilder &builder, Location loc) {
       return outer.getInput();
     return ReshapeOp::create(builder, loc, type.clone(shape), inner);
   }
-  // A transpose in front is part of the new one.
+  // Merge a transpose of the operand into the new transpose.
   auto perm = llvm::to_vector(llvm::seq<int64_t>(0, rank));
   auto moved = value.getDefiningOp<TransposeOp>();
   if (moved) {
@@ -411,18 +412,19 @@ static Value exchangeLastAxes(Value value, OpBuilder &builder, Location loc) {
     value = moved.getInput();
   }
   std::swap(perm[rank - 1], perm[rank - 2]);
-  // Both exchanges may undo each other.
+  // The new exchange may cancel a transpose of the operand.
   if (llvm::is_sorted(perm))
     return value;
   return TransposeOp::create(builder, loc, type.clone(shape), value, perm);
 }
 
 //===----------------------------------------------------------------------===//
-// Heads of keys that serve several of queries
+// Heads of keys that serve several heads of queries
 //===----------------------------------------------------------------------===//
 
-// `value` [..., heads * n, rows, columns] as [..., heads, n, rows, columns]. A
-// bias or mask of fewer axes, or of one head, stays as it is or gets an axis.
+// Views `value` [..., heads * n, rows, columns] as [..., heads, n, rows,
+// columns]. A bias or mask with fewer than 3 axes stays; a single head gets an
+// axis of size 1.
 static Value splitHeads(Value value, int64_t n, OpBuilder &builder) {
   RankedTensorType type = typeOf(value);
   SmallVector<int64_t> shape(type.getShape());
@@ -436,9 +438,9 @@ static Value splitHeads(Value value, int64_t n, OpBuilder &builder) {
   return ReshapeOp::create(builder, value.getLoc(), type.clone(shape), value);
 }
 
-// Takes heads of keys and values that are repeated for heads of queries once:
-// the op has keys [..., heads, 1, keys, size] for queries [..., heads, n,
-// queries, size]. Returns n; 1 where no heads are repeated.
+// Removes the repetition of heads of keys and values: keys become [..., heads,
+// 1, keys, size] for queries [..., heads, n, queries, size]. Returns n; 1 if no
+// heads are repeated.
 static int64_t shareHeads(Attention &found, OpBuilder &builder) {
   ArrayRef<int64_t> batch = shapeOf(found.key).drop_back(2);
   if (shapeOf(found.query).drop_back(2) != batch)
@@ -458,7 +460,7 @@ static int64_t shareHeads(Attention &found, OpBuilder &builder) {
 }
 
 //===----------------------------------------------------------------------===//
-// The op
+// Creation of the op
 //===----------------------------------------------------------------------===//
 
 LogicalResult
@@ -470,7 +472,7 @@ RecognizeAttention::matchAndRewrite(MatMulOp op,
                                            "attention");
   Attention &found = matcher.found;
   Location loc = matcher.match.getLocation();
-  // What the op wants otherwise than it was spelled.
+  // Adapt operands to the conventions of mpc.attention.
   if (found.isKeyTransposed)
     found.key = exchangeLastAxes(found.key, rewriter, loc);
   SmallVector<int64_t> shape(shapeOf(op.getOutput()));
@@ -492,7 +494,7 @@ RecognizeAttention::matchAndRewrite(MatMulOp op,
       rewriter.getF64FloatAttr(found.hidden),
       found.zeroEmptyRows ? rewriter.getUnitAttr() : UnitAttr(),
       rewriter.getF64FloatAttr(found.dropout), integer(found.dropoutId));
-  // Heads as the model has them.
+  // Without shared heads the shape is the model's.
   if (attention.getType() == op.getType()) {
     matcher.match.replace(attention, rewriter);
     return success();

@@ -1,12 +1,12 @@
-// Recognises the binary cross entropy of a logit x and a target t that a model
-// spells out, by what it is whatever the order of its sums and products:
+// Recognises the binary cross entropy of a logit x and a target t, in any order
+// of sums and products:
 //
 //   max(x, 0) + log(1 + exp(-|x|)) - x * t
 //
-// That of a probability, with logarithms of -100 at least, becomes mpc.bce; the
-// logarithm of a sigmoid by itself, or of 1 - sigmoid(x), becomes a softplus,
-// which loses no small probability. Where a model clips the probability first,
-// its loss has a greatest value and no gradient beyond: it stays.
+// The loss of a probability, with logarithms bounded by -100, becomes mpc.bce.
+// Any other log(sigmoid(x)) or log(1 - sigmoid(x)) becomes a softplus, which
+// keeps small probabilities. If a model clips the probability, the loss stays:
+// clipping bounds the loss and stops its gradient.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Recognition/Passes.h"
@@ -25,7 +25,7 @@ using namespace mpc;
 namespace {
 using Atom = PolynomialExpander::Atom;
 
-/// Sums and differences that are a binary cross entropy.
+/// Matches sums and differences that are a binary cross entropy.
 struct RecognizeBinaryCrossEntropy : AnyOpPattern {
   explicit RecognizeBinaryCrossEntropy(MLIRContext *context)
       : AnyOpPattern(context, /*benefit=*/2) {}
@@ -33,15 +33,15 @@ struct RecognizeBinaryCrossEntropy : AnyOpPattern {
                                 PatternRewriter &rewriter) const override;
 };
 
-/// Sums, differences and logarithms that are a softplus.
+/// Matches sums, differences and logarithms that are a softplus.
 struct RecognizeSoftplus : AnyOpPattern {
   using AnyOpPattern::AnyOpPattern;
   LogicalResult matchAndRewrite(Operation *op,
                                 PatternRewriter &rewriter) const override;
 };
 
-/// PyTorch's softplus, which is x from a number on where the difference is lost
-/// in rounding.
+/// Matches PyTorch's softplus, which returns x itself for large x, where
+/// rounding hides the difference.
 struct RecognizeBoundedSoftplus : OpRewritePattern<SelectOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(SelectOp op,
@@ -63,7 +63,7 @@ struct RecognizeBinaryCrossEntropyPass
 // Binary cross entropy
 //===----------------------------------------------------------------------===//
 
-// Whether the operands broadcast to the type of the result.
+// True if x and t broadcast to the type of the result.
 static bool fits(Value x, Value t, Type result) {
   auto type = cast<RankedTensorType>(result);
   auto shape = broadcastShapes(shapeOf(x), shapeOf(t));
@@ -72,8 +72,8 @@ static bool fits(Value x, Value t, Type result) {
          ArrayRef<int64_t>(*shape) == type.getShape();
 }
 
-// The target of a cross entropy of logits, or of probabilities where
-// `isOfProbability`, that a polynomial is; null where it is none.
+// Returns the target of a cross entropy in the form `polynomial`; null if there
+// is none. Sets `isOfProbability` if x is a probability, not a logit.
 static Value findTarget(const Polynomial &polynomial,
                         const PolynomialExpander &expander,
                         bool &isOfProbability) {
@@ -90,8 +90,8 @@ static Value findTarget(const Polynomial &polynomial,
   return {};
 }
 
-// The loss in place of the root, or its negative where the root is that and
-// what reads it does not negate it again.
+// Replaces the root by the loss. If the root is the negated loss, also replaces
+// a negation that reads it, or else creates one.
 static void replaceByLoss(Value x, Value t, bool isOfProbability,
                           bool isNegated, Match &match,
                           PatternRewriter &rewriter) {
@@ -115,21 +115,20 @@ RecognizeBinaryCrossEntropy::matchAndRewrite(Operation *op,
                                              PatternRewriter &rewriter) const {
   if (!isa<AddOp, SubOp>(op))
     return rewriter.notifyMatchFailure(op, "no sum and no difference");
-  // Any value whose sigmoid is read may be x. The loss, or its negative, is a
-  // polynomial in x, t and logarithms of the sigmoid.
+  // Any operand of a sigmoid may be x. The loss, or the negated loss, is a
+  // polynomial of x, t and logarithms of the sigmoid.
   for (Value x : findLogits(op)) {
     Match match(op);
     PolynomialExpander expander(x, match);
     Polynomial polynomial = expander.expand(op->getResult(0));
     for (bool isNegated : {false, true}) {
-      // t is what stands linearly in the polynomial; the loss is found with
-      // either sign.
+      // t is linear in the polynomial. Try both signs.
       bool isOfProbability = false;
       Value t = findTarget(isNegated ? add({}, polynomial, -1) : polynomial,
                            expander, isOfProbability);
       if (!t || match.contains(t) || !fits(x, t, op->getResult(0).getType()))
         continue;
-      // Terms that others read too would stay, and be computed twice.
+      // Terms with other users would stay, and be computed twice.
       expander.takeClosedTerms();
       if (match.contains(x) || !match.isClosed())
         return rewriter.notifyMatchFailure(op, "other ops read parts of it");
@@ -144,7 +143,7 @@ RecognizeBinaryCrossEntropy::matchAndRewrite(Operation *op,
 // Softplus
 //===----------------------------------------------------------------------===//
 
-// Whether everything that reads sigmoid p computes log(p) or log(1 - p).
+// True if all users of sigmoid p compute log(p) or log(1 - p).
 static bool isReadByLogarithms(SigmoidOp sigmoid) {
   auto isLogarithm = [](Operation *op) { return isa<LogOp>(op); };
   return llvm::all_of(sigmoid->getUsers(), [&](Operation *user) {
@@ -154,7 +153,7 @@ static bool isReadByLogarithms(SigmoidOp sigmoid) {
   });
 }
 
-// Gives a logarithm the sigmoid that it shares with others for itself.
+// Gives the logarithm its own copy of a shared sigmoid.
 static void separateSigmoid(LogOp log, PatternRewriter &rewriter) {
   Type element = elementOf(log);
   Operation *reader = log;
@@ -177,8 +176,8 @@ RecognizeSoftplus::matchAndRewrite(Operation *op,
                                    PatternRewriter &rewriter) const {
   if (!isa<AddOp, SubOp, LogOp>(op))
     return rewriter.notifyMatchFailure(op, "no softplus ends with it");
-  // softplus(x) = relu(x) + log(1 + exp(-|x|)), and softplus(-x) = softplus(x)
-  // - x.
+  // Use softplus(x) = relu(x) + log(1 + exp(-|x|)), and softplus(-x) =
+  // softplus(x) - x.
   Polynomial softplus = {{{Atom::kRelu}, 1}, {{Atom::kLogTerm}, 1}};
   Polynomial mirrored = add(softplus, {{{Atom::kX}, -1}});
   for (Value x : findLogits(op)) {
@@ -190,7 +189,7 @@ RecognizeSoftplus::matchAndRewrite(Operation *op,
     if (x.getType() != type || match.contains(x) ||
         !(isPositive || negated == softplus || negated == mirrored))
       continue;
-    // A sigmoid that others read too gets a copy for this logarithm.
+    // A sigmoid with other users gets a copy for this logarithm.
     if (auto log = dyn_cast<LogOp>(op); log && !match.isClosed()) {
       separateSigmoid(log, rewriter);
       match = Match(op);
@@ -198,7 +197,7 @@ RecognizeSoftplus::matchAndRewrite(Operation *op,
     }
     if (!match.isClosed())
       return rewriter.notifyMatchFailure(op, "other ops read parts of it");
-    // Build softplus of x or -x, or its negative.
+    // Build softplus of x or -x, negated if needed.
     rewriter.setInsertionPoint(op);
     auto create = [&](auto kind, Value operand) -> Operation * {
       auto made =
@@ -217,7 +216,7 @@ RecognizeSoftplus::matchAndRewrite(Operation *op,
   return rewriter.notifyMatchFailure(op, "not spelled like a softplus");
 }
 
-// x, where `value` is x or 1 * x.
+// Returns x if `value` is 1 * x; otherwise `value`.
 static Value passOne(Value value, Match &match) {
   Match attempt = match;
   Product product = matchProduct(value, attempt);
@@ -231,7 +230,7 @@ LogicalResult
 RecognizeBoundedSoftplus::matchAndRewrite(SelectOp op,
                                           PatternRewriter &rewriter) const {
   constexpr double kLeast = 20;
-  // where(bound < x, x, softplus(x)), as PyTorch spells it for large x.
+  // PyTorch writes where(bound < x, x, softplus(x)).
   Match match(op);
   auto isAbove = match.take<LessOp>(op.getCondition());
   auto bound = isAbove ? getConstantNumber(isAbove.getLhs()) : std::nullopt;
@@ -240,7 +239,7 @@ RecognizeBoundedSoftplus::matchAndRewrite(SelectOp op,
   if (!bound || *bound < kLeast || !softplus ||
       softplus.getType() != op.getType())
     return rewriter.notifyMatchFailure(op, "no bounded softplus");
-  // All parts must be of one x.
+  // All parts must read the same x.
   Value x = op.getOnTrue();
   bool isOfX = passOne(softplus.getInput(), match) == x &&
                passOne(isAbove.getRhs(), match) == x;

@@ -1,8 +1,8 @@
-// Recognises the softmax in a loss: the logarithm of a softmax is log_softmax,
-// and the likelihood loss of log_softmax over axis 1 is the cross entropy of
-// its scores. Neither loses the small probabilities that a softmax rounds to
-// zero. Between the two may be moves: before opset 13 a softmax over another
-// axis than the last is one of a matrix, or of transposed scores.
+// Recognises the softmax in a loss. The logarithm of a softmax becomes
+// log_softmax. The likelihood loss of a log_softmax over axis 1 becomes the
+// cross entropy of the scores. Both keep small probabilities a softmax rounds
+// to zero. Moves may come between: before opset 13, a softmax over another axis
+// than the last is written on a matrix, or on transposed scores.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Recognition/Match.h"
@@ -17,22 +17,22 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// log(softmax(x)) -> log_softmax(x)
+/// Matches log(softmax(x)) -> log_softmax(x).
 struct RecognizeLogSoftmax : OpRewritePattern<LogOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(LogOp op,
                                 PatternRewriter &rewriter) const override;
 };
 
-/// transpose(log_softmax(transpose(x))) -> log_softmax(x) over another axis,
-/// where one undoes the other.
+/// Matches transpose(log_softmax(transpose(x))) -> log_softmax(x) over another
+/// axis, if the transposes cancel.
 struct RecognizeMovedLogSoftmax : OpRewritePattern<TransposeOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(TransposeOp op,
                                 PatternRewriter &rewriter) const override;
 };
 
-/// nll_loss(log_softmax(x)) -> softmax_cross_entropy_loss(x)
+/// Matches nll_loss(log_softmax(x)) -> softmax_cross_entropy_loss(x).
 struct RecognizeCrossEntropy : OpRewritePattern<NLLLossOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(NLLLossOp op,
@@ -54,7 +54,7 @@ LogicalResult
 RecognizeLogSoftmax::matchAndRewrite(LogOp op,
                                      PatternRewriter &rewriter) const {
   Match match(op);
-  // Views and transposes between the softmax and its logarithm.
+  // Pass reshapes and transposes between the softmax and its logarithm.
   SmallVector<Operation *> moves;
   Value moved = op.getInput();
   while (Operation *move = moved.getDefiningOp()) {
@@ -67,7 +67,7 @@ RecognizeLogSoftmax::matchAndRewrite(LogOp op,
   if (!softmax || !match.isClosed())
     return rewriter.notifyMatchFailure(op, "of no softmax, or of one with "
                                            "other readers");
-  // The logarithm goes before them.
+  // The logarithm moves before the reshapes and transposes.
   Operation *result =
       LogSoftmaxOp::create(rewriter, match.getLocation(), softmax.getType(),
                            softmax.getInput(), softmax.getAxisAttr());

@@ -1,6 +1,5 @@
-// Recognises rows of a table that a product with ones picks: of a model in
-// which ids are compared with all numbers from 0 on, as in one_hot(ids) @
-// table.
+// Recognises lookups in the form of a product: one_hot(ids) @ table, where ids
+// are compared with all numbers from 0 on.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Recognition/KnownElements.h"
@@ -17,8 +16,8 @@ namespace mpc {
 using namespace mlir;
 using namespace mpc;
 
-/// A product with so few rows is as fast as a look-up, and sums the gradients
-/// of a row in parallel.
+/// A product with fewer rows is as fast as a lookup, and sums the gradients of
+/// a row in parallel.
 static constexpr int64_t kFewestRows = 16;
 
 namespace {
@@ -51,7 +50,8 @@ struct RecognizeEmbeddingPass
 // The ids
 //===----------------------------------------------------------------------===//
 
-// True for 0 to `depth` - 1 along the last axis, and no other axis.
+// True for the numbers 0 to `depth` - 1 along the last axis of a constant;
+// other axes have size 1.
 static bool isCount(Value value, int64_t depth) {
   auto constant = value.getDefiningOp<ConstantOp>();
   auto type = cast<RankedTensorType>(value.getType());
@@ -64,8 +64,8 @@ static bool isCount(Value value, int64_t depth) {
          });
 }
 
-// True for `expected`, or for the one part of known elements that is. OneHot
-// has its two numbers in a tensor.
+// True for the constant `expected`, also as a slice of known elements: OneHot
+// has both of its numbers in one tensor.
 static bool isKnownNumber(Value value, int64_t expected) {
   if (isNumber(value, static_cast<double>(expected)))
     return true;
@@ -81,20 +81,21 @@ static bool isKnownNumber(Value value, int64_t expected) {
              static_cast<double>(expected);
 }
 
-// The comparison that `value` is as numbers, 1 where it holds and 0 elsewhere.
+// Returns the comparison behind `value`, if `value` is 1 where it holds and 0
+// elsewhere; null for other values.
 static EqualOp matchComparison(Value value) {
   if (auto select = value.getDefiningOp<SelectOp>();
       select && isKnownNumber(select.getOnTrue(), 1) &&
       isKnownNumber(select.getOnFalse(), 0))
     return select.getCondition().getDefiningOp<EqualOp>();
-  // No type on the way is too small for 0 and 1.
+  // Casts may be skipped: all types hold 0 and 1.
   while (auto cast = value.getDefiningOp<mpc::CastOp>())
     value = cast.getInput();
   return value.getDefiningOp<EqualOp>();
 }
 
-// The ids of which `value` has ones, without the axis of the ones. Null if it
-// is anything else.
+// Returns the ids behind `value` = one_hot(ids), with shape [..., 1]; null for
+// other values.
 static Value matchIds(Value value) {
   ArrayRef<int64_t> shape = shapeOf(value);
   EqualOp equal = matchComparison(value);
@@ -109,7 +110,7 @@ static Value matchIds(Value value) {
   auto expand = ids ? ids.getDefiningOp<ExpandOp>() : ExpandOp();
   if (expand)
     ids = expand.getInput();
-  // One id for each place.
+  // There must be one id for each row of ones.
   if (!ids || shapeOf(ids).size() != shape.size() ||
       shapeOf(ids).drop_back() != shape.drop_back() || shapeOf(ids).back() != 1)
     return {};
@@ -120,7 +121,7 @@ static Value matchIds(Value value) {
 // The rows
 //===----------------------------------------------------------------------===//
 
-// The rows of `table` that `ids` name, of which those without one are zeros.
+// Creates the lookup of rows `ids` in `table`. Ids out of range give zeros.
 static Value createRows(Operation *op, Value ids, Value table,
                         PatternRewriter &rewriter) {
   Location loc = op->getLoc();
@@ -135,7 +136,8 @@ static Value createRows(Operation *op, Value ids, Value table,
   auto type = RankedTensorType::get(shape, integer);
   if (elementOf(ids) != integer)
     ids = finish(mpc::CastOp::create(rewriter, loc, type, ids));
-  // A look-up counts negative ids from the end, and has zeros beyond it.
+  // mpc.gather counts negative ids from the end, but gives zeros beyond the
+  // end.
   auto createNumber = [&](int64_t number) {
     auto scalar = RankedTensorType::get({}, integer);
     return finish(ConstantOp::create(

@@ -1,7 +1,7 @@
-// Recognises sums, means and maxima of bags of rows, which PyTorch's exporters
-// write as a loop over the bags: one gather and one reduction for each, and all
-// results joined. Where the bags are equally long and lie one behind the other,
-// that is one gather of [bags, length] rows and one reduction.
+// Recognises sums, means and maxima of bags of rows. PyTorch's exporters write
+// a loop over the bags: one gather and one reduction each, then a concat. Bags
+// of one length that follow each other become one gather of [bags, length] rows
+// and one reduction.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Recognition/Match.h"
@@ -18,18 +18,18 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// One bag: the reduction of rows [start, start + length) of `source`, or of
-/// the rows of `table` that these elements of it name.
+/// One bag: the reduction of rows [start, start + length) of `source`; or, with
+/// `table`, of the table's rows that these elements of `source` name.
 struct Bag {
-  /// What is reduced, and by which op of mpc.
+  /// The reduced rows, and the name of the reducing op.
   Value rows;
   StringRef reduction;
-  /// The number that the sum is divided by, if the bag is a mean.
+  /// The divisor of the sum, if the bag is a mean.
   std::optional<double> divisor;
   Value table, source;
   int64_t start = 0, length = 0;
 
-  /// True if `other` differs in nothing but its first index, `start`.
+  /// True if the bags differ only in `start`.
   bool isLike(const Bag &other) const {
     return reduction == other.reduction && table == other.table &&
            source == other.source && length == other.length;
@@ -66,7 +66,8 @@ static bool matchReductionBy(Value value, Bag &bag, Match &match) {
   return true;
 }
 
-// A sum, mean or maximum over the first axis alone; a sum over a number.
+// Matches a sum, mean or maximum over axis 0 alone, or a sum divided by a
+// number.
 static bool matchReduction(Value value, Bag &bag, Match &match) {
   if (auto quotient = match.take<DivOp>(value)) {
     bag.divisor = getConstantNumber(quotient.getRhs());
@@ -78,7 +79,7 @@ static bool matchReduction(Value value, Bag &bag, Match &match) {
          matchReductionBy<ReduceMaxOp>(value, bag, match);
 }
 
-// The part of the first axis of `source` that a bag is.
+// Matches a range of axis 0 of `source`.
 static bool matchRange(Value value, Bag &bag, Match &match) {
   auto slice = match.take<SliceOp>(value);
   if (!slice)
@@ -97,16 +98,14 @@ static bool matchRange(Value value, Bag &bag, Match &match) {
 }
 
 static std::optional<Bag> matchBag(Value part, Match &match) {
-  // [size] as [1, size].
+  // Look through a view of [size] as [1, size].
   if (auto view = part.getDefiningOp<ReshapeOp>();
       view && shapeOf(view.getInput()) == shapeOf(part).drop_front())
     part = match.take<ReshapeOp>(part).getInput();
-  // A sum, mean or maximum of rows,
   Bag bag;
   if (!matchReduction(part, bag, match))
     return std::nullopt;
-  // of the rows that indices look up in a table, or of a table's rows
-  // themselves,
+  // The rows come from a lookup, or directly from a table.
   Value rows = bag.rows;
   if (auto gather = match.take<GatherOp>(rows)) {
     if (gather.getAxis() != 0 || gather.getBatchDims() != 0 ||
@@ -115,10 +114,10 @@ static std::optional<Bag> matchBag(Value part, Match &match) {
     bag.table = gather.getData();
     rows = gather.getIndices();
   }
-  // in a range that offsets begin and end.
+  // Offsets begin and end the range of rows.
   if (!matchRange(rows, bag, match) || bag.length == 0)
     return std::nullopt;
-  // A sum that is divided by the number of rows is a mean.
+  // A sum divided by the number of rows is a mean.
   if (bag.divisor && *bag.divisor != static_cast<double>(bag.length))
     return std::nullopt;
   if (bag.divisor)
@@ -127,11 +126,12 @@ static std::optional<Bag> matchBag(Value part, Match &match) {
 }
 
 //===----------------------------------------------------------------------===//
-// All of them
+// All bags
 //===----------------------------------------------------------------------===//
 
-// Matches bags of one table, one reduction and one length, each beginning where
-// the one before ends. Returns the first.
+// Matches bags with one table, one reduction and one length, each starting at
+// the end of the previous bag. Returns the first bag; nullopt if the bags
+// differ.
 static std::optional<Bag> matchBags(ConcatOp op, Match &match) {
   ValueRange parts = op.getInputs();
   if (parts.size() < 2 || op.getAxis() != 0)
@@ -152,8 +152,8 @@ static std::optional<Bag> matchBags(ConcatOp op, Match &match) {
   return first;
 }
 
-// Elements [start, start + bags * length) of the source, as [bags, length,
-// ...].
+// Returns elements [start, start + bags * length) of the source as [bags,
+// length, ...].
 static Value createBags(const Bag &bag, int64_t bags, PatternRewriter &rewriter,
                         Location location) {
   RankedTensorType type = typeOf(bag.source);
@@ -179,15 +179,14 @@ RecognizeEmbeddingBag::matchAndRewrite(ConcatOp op,
   if (!bag || !match.isClosed())
     return rewriter.notifyMatchFailure(op, "no bags of one length, or other "
                                            "ops read parts of them");
-  // Rows of [1, size] are joined along an axis of their own once the bag has
-  // none.
+  // The concat must be along an axis of its own, so its result is [bags, ...].
   int64_t bags = op.getInputs().size();
   Value reduced = bag->table ? bag->table : bag->source;
   SmallVector<int64_t> joined = {bags};
   llvm::append_range(joined, shapeOf(reduced).drop_front());
   if (shapeOf(op) != ArrayRef<int64_t>(joined))
     return rewriter.notifyMatchFailure(op, "joined along an axis of the rows");
-  // All bags in one matrix of indices, of rows, or of the table's rows.
+  // Put all bags in one matrix: of indices, or of rows.
   Location location = match.getLocation();
   auto withPhase = [&](Value value) {
     copyPhase(op, value.getDefiningOp());
@@ -201,7 +200,7 @@ RecognizeEmbeddingBag::matchAndRewrite(ConcatOp op,
         rewriter, location, typeOf(bag->table).clone(shape), bag->table, rows,
         rewriter.getI64IntegerAttr(0), rewriter.getI64IntegerAttr(0)));
   }
-  // The reduction of one bag, now along axis 1 of all.
+  // The reduction of a bag is now along axis 1.
   OperationState state(location, bag->reduction);
   state.addOperands(rows);
   state.addTypes(op.getType());

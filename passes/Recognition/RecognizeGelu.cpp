@@ -1,10 +1,9 @@
-// Recognises GELU that a model spells out, with the error function or with the
-// approximation by tanh:
+// Recognises GELU in single ops, by the error function or by tanh:
 //
 //   x / 2 * (1 + erf(x / sqrt(2)))
 //   x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))
 //
-// in any order of the products.
+// Products may be in any order.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Recognition/Match.h"
@@ -29,14 +28,14 @@ static bool isClose(double number, double expected) {
   return std::abs(number - expected) <= 1e-6 * expected;
 }
 
-/// Whether `value` is `number` times x to the power of `exponent`.
+/// True if `value` is `number` times x to the power of `exponent`.
 static bool isMonomial(Value value, Value x, double number, unsigned exponent,
                        Match &match) {
-  // On a copy of the match: a way that fails leaves no trace.
+  // Work on a copy: a failing attempt must not change the match.
   Match attempt = match;
   Product product = matchProduct(value, attempt);
   unsigned found = 0;
-  // Count how often x is a factor: itself, as a power, as a square.
+  // Count the powers of x: x itself, x^2, x^3 and x * x.
   for (Value factor : product.factors) {
     auto power = factor == x ? PowOp() : attempt.take<PowOp>(factor);
     std::optional<double> raised = power && power.getLhs() == x
@@ -51,14 +50,14 @@ static bool isMonomial(Value value, Value x, double number, unsigned exponent,
     else
       return false;
   }
-  // 0.0356774 x^3, say, up to the rounding of the program's constants.
+  // The constant is rounded, such as 0.0356774 in 0.0356774 x^3.
   if (found != exponent || !isClose(product.number, number))
     return false;
   match = attempt;
   return true;
 }
 
-/// Whether `value` is x + 0.044715 * x^3, or that over x.
+/// True if `value` is x + 0.044715 * x^3, or with `isOverX` 1 + 0.044715 * x^2.
 static bool isCubic(Value value, Value x, bool isOverX, Match &match) {
   Match attempt = match;
   auto sum = attempt.take<AddOp>(value);
@@ -75,7 +74,7 @@ static bool isCubic(Value value, Value x, bool isOverX, Match &match) {
   return true;
 }
 
-/// Whether `value` is sqrt(2 / pi) * (x + 0.044715 * x^3).
+/// True if `value` is sqrt(2 / pi) * (x + 0.044715 * x^3).
 static bool isTanhArgument(Value value, Value x, Match &match) {
   Match attempt = match;
   Product product = matchProduct(value, attempt);
@@ -98,7 +97,7 @@ struct RecognizeGelu : OpRewritePattern<MulOp> {
                                 PatternRewriter &rewriter) const override;
 };
 
-/// The same where the division by 2 comes last.
+/// Matches GELU if the division by 2 comes last.
 struct RecognizeHalvedGelu : OpRewritePattern<DivOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(DivOp op,
@@ -120,7 +119,7 @@ static LogicalResult recognizeGelu(Operation *op, PatternRewriter &rewriter) {
   Product product = matchProduct(op->getResult(0), match);
   if (product.factors.size() != 2 || !isClose(product.number, 0.5))
     return rewriter.notifyMatchFailure(op, "no product of 1/2 and two others");
-  // x / 2 * (1 + f(x)), where either factor may be the sum.
+  // In x / 2 * (1 + f(x)) either factor may be the sum.
   for (unsigned i : {0, 1}) {
     Match attempt = match;
     Value x = product.factors[1 - i];
@@ -128,7 +127,7 @@ static LogicalResult recognizeGelu(Operation *op, PatternRewriter &rewriter) {
     Value bounded = sum ? matchOperandBeside(sum, 1.0) : Value();
     if (!bounded || x.getType() != op->getResult(0).getType())
       continue;
-    // f is erf(x / sqrt 2), or tanh of a polynomial.
+    // f is erf(x / sqrt(2)), or tanh of a polynomial.
     auto erf = attempt.take<ErfOp>(bounded);
     auto tanh = attempt.take<TanhOp>(bounded);
     bool isExact =
@@ -136,7 +135,7 @@ static LogicalResult recognizeGelu(Operation *op, PatternRewriter &rewriter) {
     bool isByTanh = tanh && isTanhArgument(tanh.getInput(), x, attempt);
     if (!isExact && !isByTanh)
       continue;
-    // What others read has to stay, so nothing would be saved.
+    // Values with other users must stay, so nothing would be saved.
     if (!attempt.isClosed())
       return rewriter.notifyMatchFailure(op, "other ops read parts of it");
     Location location = attempt.getLocation();

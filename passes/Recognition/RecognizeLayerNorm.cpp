@@ -1,13 +1,13 @@
-// Recognises layer normalisation that a model spells out, as exporters of
-// opsets before 17 do:
+// Recognises layer normalisation in single ops, as exporters of opsets before
+// 17 write it:
 //
 //   (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) * scale + bias
 //
-// and in the form that Keras has, which scales before it takes the mean off:
+// Also Keras's form, which scales before subtracting the mean:
 //
 //   x * factor + (bias - mean(x) * factor), factor = scale / sqrt(...)
 //
-// A variance that divides by n - 1 is another normalisation and stays.
+// A variance divided by n - 1 is another normalisation, and stays.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Recognition/Match.h"
@@ -22,7 +22,7 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// What a layer normalisation is made of; scale and bias may be null.
+/// The parts of a layer normalisation. Scale and bias may be null.
 struct LayerNorm {
   Value input, scale, bias;
   ArrayRef<int64_t> axes;
@@ -30,7 +30,7 @@ struct LayerNorm {
 };
 } // namespace
 
-/// The mean that is taken off, where `value` is x - mean(x).
+/// Returns the mean if `value` is x - mean(x); null otherwise.
 static ReduceMeanOp matchCentred(Value value, Match &match) {
   Match attempt = match;
   auto centred = attempt.take<SubOp>(value);
@@ -41,7 +41,8 @@ static ReduceMeanOp matchCentred(Value value, Match &match) {
   return mean;
 }
 
-/// The mean of x, where `value` is the variance of x over the same axes.
+/// Returns the mean of x if `value` is the variance of x over the same axes;
+/// null otherwise.
 static ReduceMeanOp matchVariance(Value value, Match &match) {
   Match attempt = match;
   ReduceMeanOp variance = matchMean(value, attempt);
@@ -54,15 +55,15 @@ static ReduceMeanOp matchVariance(Value value, Match &match) {
   return mean;
 }
 
-/// Whether two ops take the same mean; exporters may compute it twice.
+/// True if two ops compute the same mean; exporters may write it twice.
 static bool isSameMean(ReduceMeanOp a, ReduceMeanOp b) {
   return a.getInput() == b.getInput() && a.getAxes() == b.getAxes();
 }
 
-/// (x - mean) / sqrt(variance + epsilon), which `op` is, and what scales and
-/// shifts it afterwards.
+/// Matches `op` = (x - mean) / sqrt(variance + epsilon), with an optional scale
+/// and bias after it.
 static std::optional<LayerNorm> matchSpelledOut(Operation *op, Match &match) {
-  // The quotient, whose parts must have the same mean.
+  // Numerator and variance must use the same mean.
   auto quotient = matchOverRoot(op, match);
   if (!quotient)
     return std::nullopt;
@@ -71,7 +72,7 @@ static std::optional<LayerNorm> matchSpelledOut(Operation *op, Match &match) {
       mean ? matchCentred(quotient->numerator, match) : ReduceMeanOp();
   if (!taken || !isSameMean(mean, taken))
     return std::nullopt;
-  // What scales and shifts comes behind it, if anything does.
+  // A scale and a bias may follow, each optional.
   LayerNorm norm{mean.getInput(), {}, {}, mean.getAxes(), quotient->epsilon};
   auto matchNext = [&](auto kind) -> Value {
     Match attempt = match;
@@ -88,7 +89,7 @@ static std::optional<LayerNorm> matchSpelledOut(Operation *op, Match &match) {
   return norm;
 }
 
-/// x * factor, which `value` is.
+/// Returns the factor if `value` is x * factor; null otherwise.
 static Value matchFactor(Value value, Value x, Match &match) {
   auto product = match.take<MulOp>(value);
   if (!product || (product.getLhs() != x && product.getRhs() != x))
@@ -96,7 +97,8 @@ static Value matchFactor(Value value, Value x, Match &match) {
   return product.getLhs() == x ? product.getRhs() : product.getLhs();
 }
 
-/// Of factor = scale / sqrt(variance(x) + epsilon): all but the bias.
+/// Matches factor = scale / sqrt(variance(x) + epsilon). The result lacks the
+/// bias.
 static std::optional<LayerNorm> matchScaledInverse(Value factor, Match &match) {
   Value scale;
   Value radicand = matchInverseRoot(factor, match);
@@ -115,9 +117,9 @@ static std::optional<LayerNorm> matchScaledInverse(Value factor, Match &match) {
   return LayerNorm{mean.getInput(), scale, {}, mean.getAxes(), sum->second};
 }
 
-/// x * factor + (bias - mean * factor), which `sum` is.
+/// Matches `sum` = x * factor + (bias - mean * factor).
 static std::optional<LayerNorm> matchScaledFirst(AddOp sum, Match &match) {
-  // Operands of sums and products may be in either order.
+  // Try both orders of the operands of sums and products.
   for (unsigned i : {0, 1}) {
     Match attempt = match;
     auto shift = attempt.take<SubOp>(sum->getOperand(1 - i));
@@ -132,7 +134,8 @@ static std::optional<LayerNorm> matchScaledFirst(AddOp sum, Match &match) {
                : Value();
       if (!factor || factor != moved->getOperand(1 - j))
         continue;
-      // factor = scale / sqrt(variance + epsilon), of the same x and axes.
+      // The factor must be scale / sqrt(variance + epsilon), with the same x
+      // and axes.
       auto norm = matchScaledInverse(factor, inner);
       if (!norm || norm->input != mean.getInput() ||
           norm->axes != mean.getAxes())
@@ -145,7 +148,7 @@ static std::optional<LayerNorm> matchScaledFirst(AddOp sum, Match &match) {
   return std::nullopt;
 }
 
-/// Whether scale and bias broadcast to the input without reading the match.
+/// True if scale and bias broadcast to the input and are not in the match.
 static bool hasPlainOperands(const LayerNorm &norm, const Match &match) {
   auto type = typeOf(norm.input);
   for (Value operand : {norm.scale, norm.bias}) {
@@ -189,12 +192,12 @@ RecognizeLayerNorm::matchAndRewrite(Operation *op,
   if (!match.isClosed() || !hasPlainOperands(*norm, match))
     return rewriter.notifyMatchFailure(op, "other ops read parts of it");
   rewriter.setInsertionPoint(match.getRoot());
-  // The op wants a scale: 1 where the model has none.
+  // mpc.layer_norm needs a scale: 1 if the model has none.
   auto type = typeOf(norm->input);
   Value scale = norm->scale;
   if (!scale)
     scale = createOne(match, type.getElementType(), rewriter);
-  // Statistics keep the axes, with size 1.
+  // Statistics keep the reduced axes with size 1.
   auto statistic = llvm::to_vector(type.getShape());
   for (int64_t axis : norm->axes)
     statistic[axis] = 1;

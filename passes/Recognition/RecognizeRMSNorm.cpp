@@ -1,4 +1,4 @@
-// Recognises RMS normalisation that a model spells out:
+// Recognises RMS normalisation in single ops:
 //
 //   x / sqrt(mean(x^2) + epsilon) * scale
 //
@@ -34,15 +34,13 @@ LogicalResult
 RecognizeRMSNorm::matchAndRewrite(Operation *op,
                                   PatternRewriter &rewriter) const {
   Match match(op);
-  // x / sqrt(mean(x^2) + epsilon).
   auto quotient = matchOverRoot(op, match);
   if (!quotient)
     return rewriter.notifyMatchFailure(op, "not over a root of a sum");
   ReduceMeanOp mean = matchMean(quotient->square, match);
   if (!mean || matchSquare(mean.getInput(), match) != quotient->numerator)
     return rewriter.notifyMatchFailure(op, "not over its own mean square");
-  // The scale is what multiplies the quotient next. Without one the op has
-  // none.
+  // The scale is the factor of the next product, if any.
   Value x = quotient->numerator;
   Match whole = match;
   auto product = whole.extend<MulOp>();
@@ -52,8 +50,7 @@ RecognizeRMSNorm::matchAndRewrite(Operation *op,
     match = whole;
   if (!match.isClosed())
     return rewriter.notifyMatchFailure(op, "other ops read parts of it");
-  // The op that takes the place of all of these; a scale of ones where there is
-  // none.
+  // mpc.rms_norm needs a scale: 1 if the model has none.
   rewriter.setInsertionPoint(match.getRoot());
   auto type = typeOf(x);
   if (!scale)

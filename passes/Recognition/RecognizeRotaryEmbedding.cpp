@@ -1,11 +1,11 @@
-// Recognises rotary embeddings that a model spells out:
+// Recognises rotary embeddings in single ops:
 //
 //   x * cosine + rotate(x) * sine                   Llama, GPT-NeoX, GPT-J
 //   join(a * cosine - b * sine, b * cosine + a * sine)   complex numbers
 //
-// where a and b are the halves of a row, or every second element each, and
-// rotate(x) joins -b and a. What is behind the part of a row that is turned,
-// and joined to it again, is part of the op too.
+// Here a and b are the halves of a row, or its even and odd elements, and
+// rotate(x) joins -b and a. If only the front of each row is rotated and the
+// rest is joined to it, the op covers the rest too.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Recognition/KnownElements.h"
@@ -22,13 +22,14 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// Every element of a row that is the first, or the second, of a pair.
+/// The first (or second) elements of all pairs in rows: of [a, b, c, d] in
+/// halves, [a, b] (or [c, d]).
 struct PairPart {
-  /// The rows, or where `isSplit` the rows with their last axis as two.
+  /// The rows; if `isSplit`, the rows with their last axis split into pairs.
   Value source;
   bool isSplit = false;
   PairLayout layout;
-  /// Whether these are the second elements of the pairs, or the first.
+  /// True for second elements of the pairs, false for first.
   bool isSecond = false;
 
   bool isBeside(const PairPart &other) const {
@@ -37,14 +38,14 @@ struct PairPart {
   }
 };
 
-/// Two values, each with an element for every pair, joined to rows.
+/// Two values with one element per pair each, joined to rows.
 struct Join {
   Value first, second;
   PairLayout layout;
 };
 
-/// A rotary embedding, as far as it has been found. Tables of pairs lie along
-/// the rows; `hasOpenTables` where they have one more axis of size 1.
+/// A rotary embedding, as far as found. Tables have the shape of rows; if
+/// `hasOpenTables`, with one more axis of size 1.
 struct Rotation {
   Value source, cosine, sine;
   bool isSplit = false, isTransposed = false, hasOpenTables = false;
@@ -63,7 +64,7 @@ struct RecognizePairs : AnyOpPattern {
                                 PatternRewriter &rewriter) const override;
 };
 
-/// concat(rotary_embedding(x[:n]), x[n:]) -> rotary_embedding(x)
+/// Matches concat(rotary_embedding(x[:n]), x[n:]) -> rotary_embedding(x).
 struct TakeRest : OpRewritePattern<ConcatOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ConcatOp op,
@@ -88,7 +89,8 @@ struct RecognizeRotaryEmbeddingPass
 // Parts of rows
 //===----------------------------------------------------------------------===//
 
-// The one axis that a slice takes part of, from the front on.
+// Finds the only axis a slice shortens; nullopt if there are several, or if a
+// slice runs backwards.
 static std::optional<int64_t> findPartAxis(SliceOp slice) {
   ArrayRef<int64_t> from = shapeOf(slice.getInput());
   for (auto [axis, stride] : llvm::enumerate(slice.getStrides()))
@@ -97,7 +99,7 @@ static std::optional<int64_t> findPartAxis(SliceOp slice) {
   return findSlicedAxis(slice);
 }
 
-// `value` without an axis of size 1 that it is given at `axis`.
+// Removes the axis `axis` of size 1 if a reshape has added it to `value`.
 static Value dropAxis(Value value, int64_t axis, Match &match) {
   auto view = value.getDefiningOp<ReshapeOp>();
   SmallVector<int64_t> shape(shapeOf(value));
@@ -107,10 +109,11 @@ static Value dropAxis(Value value, int64_t axis, Match &match) {
   return match.take<ReshapeOp>(value).getInput();
 }
 
-// x[..., :n] and x[..., n:], x[..., ::2] and x[..., 1::2], or of rows as
-// [..., pairs, 2] or [..., 2, pairs] one of the two, with that axis or without.
+// Matches a part of pairs: x[..., :n] or x[..., n:], or x[..., ::2] or x[...,
+// 1::2], or one index along an axis of pairs in [..., pairs, 2] or [..., 2,
+// pairs], with or without this axis.
 static std::optional<PairPart> matchPart(Value value, Match &match) {
-  // A slice, maybe with its axis of size 1 taken away by a reshape.
+  // The part is a slice. A reshape may have removed the sliced axis of size 1.
   Match attempt = match;
   Value inner = value;
   if (auto view = value.getDefiningOp<ReshapeOp>();
@@ -124,7 +127,7 @@ static std::optional<PairPart> matchPart(Value value, Match &match) {
   ArrayRef<int64_t> from = shapeOf(slice.getInput());
   int64_t size = slice.getSizes()[*axis], offset = slice.getOffsets()[*axis];
   int64_t stride = slice.getStrides().empty() ? 1 : slice.getStrides()[*axis];
-  // Such a reshape takes away the sliced axis and nothing else.
+  // The reshape must remove the sliced axis and nothing else.
   PairPart part;
   part.source = slice.getInput();
   if (inner != value) {
@@ -133,7 +136,7 @@ static std::optional<PairPart> matchPart(Value value, Match &match) {
     if (size != 1 || shapeOf(value) != ArrayRef<int64_t>(dropped))
       return std::nullopt;
   }
-  // One of two along an axis of pairs, or a half, or every second element.
+  // One index along an axis of pairs.
   if (size == 1 && from[*axis] == 2 && rank >= 2) {
     bool isLast = *axis == rank - 1;
     if (!isLast && inner == value)
@@ -141,7 +144,8 @@ static std::optional<PairPart> matchPart(Value value, Match &match) {
     part.isSplit = true;
     part.isSecond = offset == 1;
     part.layout = {from[isLast ? rank - 2 : rank - 1], isLast};
-    // x[..., :n] or x[..., n:] of 2 n elements, or every second one.
+    // A half, or every second element: x[..., :n] or x[..., n:] of 2 n
+    // elements.
   } else if (*axis == rank - 1 && 2 * size == from.back()) {
     part.layout = {size, stride == 2};
     part.isSecond = offset != 0;
@@ -157,10 +161,10 @@ static std::optional<PairPart> matchPart(Value value, Match &match) {
   return part;
 }
 
-// concat(first, second), or of pairs [..., pairs, 2] or [..., 2, pairs] that
-// are viewed as rows.
+// Matches concat(first, second), or a concat to [..., pairs, 2] or [..., 2,
+// pairs] a reshape views as rows.
 static std::optional<Join> matchJoin(Value value, Match &match) {
-  // A concatenation of two, maybe viewed with one axis less.
+  // Two values are joined; a reshape may remove one axis.
   Match attempt = match;
   auto view = value.getDefiningOp<ReshapeOp>();
   Value joined = view ? view.getInput() : value;
@@ -174,7 +178,7 @@ static std::optional<Join> matchJoin(Value value, Match &match) {
   int64_t rank = shape.size(), axis = concat.getAxis();
   if (shapeOf(first) != shapeOf(second) || rank < 1)
     return std::nullopt;
-  // Along an axis of pairs, or half behind half.
+  // Joined along an axis of pairs, or the second half behind the first.
   Join join;
   if (view && rank >= 2 && axis >= rank - 2 && shape[axis] == 2) {
     bool isLast = axis == rank - 1;
@@ -190,7 +194,7 @@ static std::optional<Join> matchJoin(Value value, Match &match) {
   return join;
 }
 
-// The rows that a part is of.
+// Returns the shape of the rotated rows.
 static SmallVector<int64_t> getRows(const Rotation &found) {
   SmallVector<int64_t> rows(
       shapeOf(found.source).drop_back(found.isSplit ? 2 : 1));
@@ -202,8 +206,8 @@ static SmallVector<int64_t> getRows(const Rotation &found) {
 // The new op
 //===----------------------------------------------------------------------===//
 
-// A table of pairs that broadcasts to the rows of the rotation, named after
-// what makes the table.
+// Creates a table of pairs that broadcasts to the rows of the rotation, with
+// the location of the table.
 static Value getTable(Value table, const Rotation &found, OpBuilder &builder,
                       Location location) {
   if (Operation *op = table.getDefiningOp())
@@ -216,7 +220,8 @@ static Value getTable(Value table, const Rotation &found, OpBuilder &builder,
                            table);
 }
 
-// Whether a table that multiplies a part, or rows, has an element for each.
+// True if `table` broadcasts to rows of `width` elements, without repeating
+// along the row.
 static bool fitsTable(Value table, const Rotation &found, int64_t width) {
   ArrayRef<int64_t> shape = shapeOf(table);
   if (found.hasOpenTables) {
@@ -239,7 +244,7 @@ static void replace(const Rotation &found, const Match &match,
   rewriter.setInsertionPoint(root);
   Value cosine = getTable(found.cosine, found, rewriter, location);
   Value sine = getTable(found.sine, found, rewriter, location);
-  // One shape, as the op has it.
+  // mpc.rotary_embedding needs tables of the same shape.
   if (shapeOf(cosine) != shapeOf(sine)) {
     SmallVector<int64_t> shape =
         *broadcastShapes(shapeOf(cosine), shapeOf(sine));
@@ -248,7 +253,7 @@ static void replace(const Rotation &found, const Match &match,
         *table = ExpandOp::create(rewriter, location,
                                   typeOf(*table).clone(shape), *table);
   }
-  // A head whose pairs are an axis is seen as rows of 2 * pairs elements.
+  // View an axis of pairs as rows of 2 * pairs elements.
   Value input = found.source;
   SmallVector<int64_t> rows = getRows(found);
   if (found.isSplit)
@@ -269,8 +274,8 @@ static void replace(const Rotation &found, const Match &match,
 // x * cosine + rotate(x) * sine
 //===----------------------------------------------------------------------===//
 
-// True if `part` is a part of the rows of `x`, as they are or with each row
-// split into pairs by a reshape.
+// True if `part` is a part of the rows of `x`, perhaps split into pairs by a
+// reshape.
 static bool isPartOf(const PairPart &part, Value x) {
   if (!part.isSplit)
     return part.source == x;
@@ -279,22 +284,22 @@ static bool isPartOf(const PairPart &part, Value x) {
          shapeOf(x).drop_back() == shapeOf(part.source).drop_back(2);
 }
 
-// join(-b, a), or join(b, -a), which turns back.
+// Matches rotate(x): join(-b, a), or join(b, -a) for the inverse rotation.
 static std::optional<Rotation> matchRotate(Value value, Value x, Match &match) {
-  // Joined from two parts, one of which is negated.
+  // One of the two parts is negated.
   std::optional<Join> join = matchJoin(value, match);
   if (!join)
     return std::nullopt;
   Rotation found;
   found.layout = join->layout;
-  // -b in front, or -a behind: which one says the direction.
+  // The negated part decides the direction: -b in front, or -a behind.
   auto negated = match.take<NegOp>(join->first);
   found.isTransposed = !negated;
   if (!negated && !(negated = match.take<NegOp>(join->second)))
     return std::nullopt;
   Value second = found.isTransposed ? join->first : negated.getInput();
   Value first = found.isTransposed ? negated.getInput() : join->second;
-  // Both must be parts of x, and a the first one.
+  // Both must be parts of x, and a must be the first.
   std::optional<PairPart> a = matchPart(first, match);
   std::optional<PairPart> b = matchPart(second, match);
   if (!a || !b || !a->isBeside(*b) || a->isSecond ||
@@ -304,14 +309,14 @@ static std::optional<Rotation> matchRotate(Value value, Value x, Match &match) {
   return found;
 }
 
-// One product of the sum is x * cosine, the other rotate(x) * sine.
+// Matches the two products of the sum: x * cosine and rotate(x) * sine.
 static std::optional<Rotation> matchRotated(Operation *op, Value turned,
                                             Value kept, Match &match) {
   auto product = match.take<MulOp>(turned), own = match.take<MulOp>(kept);
   Type type = op->getResult(0).getType();
   if (!product || !own || product.getType() != type || own.getType() != type)
     return std::nullopt;
-  // Either operand of each product may be its table.
+  // Either operand of each product may be the table.
   for (unsigned i : {0, 1})
     for (unsigned j : {0, 1}) {
       Match attempt = match;
@@ -325,7 +330,7 @@ static std::optional<Rotation> matchRotated(Operation *op, Value turned,
       found->cosine = own->getOperand(1 - j);
       if (isa<SubOp>(op))
         found->isTransposed = !found->isTransposed;
-      // Both elements of a pair turn by one angle.
+      // Both elements of a pair rotate by the same angle.
       int64_t width = 2 * found->layout.pairs;
       bool fits =
           llvm::all_of(std::initializer_list<Value>{found->cosine, found->sine},
@@ -347,7 +352,7 @@ RecognizeRotated::matchAndRewrite(Operation *op,
   if (!isa<AddOp, SubOp>(op))
     return failure();
   for (unsigned i : {1, 0}) {
-    // Of a difference, what is turned is taken away.
+    // In a difference, the second operand is the rotated one.
     if (i == 0 && isa<SubOp>(op))
       break;
     Match match(op);
@@ -376,7 +381,7 @@ struct Term {
 };
 } // namespace
 
-// The terms that a product may be: either factor may be the part.
+// Returns the ways to read a product: either factor may be the part.
 static SmallVector<Term, 2> findTerms(Value value, Match match) {
   SmallVector<Term, 2> terms;
   auto product = match.take<MulOp>(value);
@@ -390,8 +395,8 @@ static SmallVector<Term, 2> findTerms(Value value, Match match) {
   return terms;
 }
 
-// The two terms of a sum or difference, that of first elements first, for every
-// way to read it.
+// Returns the ways to read `value` as a sum or difference of two terms; the
+// term with first elements comes first.
 static SmallVector<std::pair<Term, Term>> findSums(Value value) {
   SmallVector<std::pair<Term, Term>> sums;
   Operation *op = value.getDefiningOp();
@@ -410,8 +415,8 @@ static SmallVector<std::pair<Term, Term>> findSums(Value value) {
   return sums;
 }
 
-// The rotation (a cos - b sin, a sin + b cos) whose two elements are `first`
-// and `second`; nothing if they are not of one pair, or have other signs.
+// Combines two sums to the rotation (a cos - b sin, a sin + b cos). nullopt if
+// they differ in parts or tables, or have other signs.
 static std::optional<Rotation> readSums(const std::pair<Term, Term> &first,
                                         const std::pair<Term, Term> &second) {
   const auto &[a, b] = first;
@@ -432,7 +437,7 @@ static std::optional<Rotation> readSums(const std::pair<Term, Term> &first,
   return found;
 }
 
-// Takes the ops of a sum of two products of parts.
+// Adds the ops of a sum of two products of parts to the match.
 static void takeSum(Value value, Match &match) {
   (void)match.take<AddOp>(value);
   (void)match.take<SubOp>(value);
@@ -456,7 +461,7 @@ LogicalResult RecognizePairs::matchAndRewrite(Operation *op,
       std::optional<Rotation> found = readSums(first, second);
       if (!found || !(found->layout == join->layout))
         continue;
-      // [..., pairs, 1] where the axis of the two stays.
+      // Tables are [..., pairs, 1] if the parts keep their axis of size 1.
       ArrayRef<int64_t> part = shapeOf(join->first);
       found->hasOpenTables = found->isSplit && found->layout.interleaved &&
                              part.size() == shapeOf(found->source).size();
@@ -474,7 +479,7 @@ LogicalResult RecognizePairs::matchAndRewrite(Operation *op,
 }
 
 //===----------------------------------------------------------------------===//
-// What is not turned
+// The rest of the rows
 //===----------------------------------------------------------------------===//
 
 LogicalResult TakeRest::matchAndRewrite(ConcatOp op,
@@ -482,7 +487,7 @@ LogicalResult TakeRest::matchAndRewrite(ConcatOp op,
   int64_t last = typeOf(op.getOutput()).getRank() - 1;
   if (op.getInputs().size() != 2 || static_cast<int64_t>(op.getAxis()) != last)
     return rewriter.notifyMatchFailure(op, "joins no two parts of rows");
-  // The first part is rotated, and both are slices of one value.
+  // The first input is rotated; both inputs are slices of one value.
   Match match(op);
   auto turned = match.take<RotaryEmbeddingOp>(op.getInputs()[0]);
   auto front = turned ? turned.getInput().getDefiningOp<SliceOp>() : SliceOp();
@@ -490,7 +495,7 @@ LogicalResult TakeRest::matchAndRewrite(ConcatOp op,
   if (!front || !rest || front.getInput() != rest.getInput() ||
       front.getInput().getType() != op.getType())
     return rewriter.notifyMatchFailure(op, "not of the same rows");
-  // The first slice is the front of the rows, the second all behind it.
+  // The first slice is the front of the rows, the second the rest.
   auto isUnstrided = [](SliceOp slice) {
     return llvm::all_of(slice.getStrides(),
                         [](int64_t stride) { return stride == 1; });
@@ -502,7 +507,7 @@ LogicalResult TakeRest::matchAndRewrite(ConcatOp op,
                 findPartAxis(front) == last && findPartAxis(rest) == last;
   if (!isRest || !match.isClosed())
     return rewriter.notifyMatchFailure(op, "not what is behind what is turned");
-  // The op leaves the elements behind its tables as they are.
+  // mpc.rotary_embedding leaves elements behind its tables unchanged.
   auto whole = RotaryEmbeddingOp::create(
       rewriter, match.getLocation(), op.getType(), front.getInput(),
       turned.getCosine(), turned.getSine(), turned.getInterleaved(),

@@ -8,7 +8,7 @@ static int64_t countHead(Value value) {
   return ShapedType::getNumElements(shapeOf(value).take_back(2));
 }
 
-// Whether `op` exchanges the last two axes alone.
+// True if `op` only exchanges the last two axes.
 static bool exchangesLastAxes(Operation *op) {
   auto transpose = dyn_cast<TransposeOp>(op);
   if (!transpose || transpose.getPerm().size() < 2)
@@ -18,7 +18,7 @@ static bool exchangesLastAxes(Operation *op) {
   return llvm::is_sorted(perm);
 }
 
-// The operand that `op` multiplies by one number; null for other ops.
+// Returns the operand `op` multiplies by a number; null for other ops.
 static OpOperand *findMultiplied(Operation *op) {
   if (!isa<MulOp>(op))
     return nullptr;
@@ -31,8 +31,8 @@ static OpOperand *findMultiplied(Operation *op) {
   return nullptr;
 }
 
-// The n of an expand that repeats each run of `run` elements n times; nothing
-// where it repeats others.
+// Returns the n of an expand that repeats each run of `run` elements n times;
+// nullopt for other expands.
 static std::optional<int64_t> findCopies(ExpandOp expand, int64_t run) {
   ArrayRef<int64_t> from = shapeOf(expand.getInput()),
                     to = shapeOf(expand.getOutput());
@@ -52,7 +52,7 @@ std::optional<RepeatedHeads> mpc::findRepeatedHeads(Value value) {
                 heads = shapeOf(value).drop_back(2).back();
   if (head == 0)
     return std::nullopt;
-  // Backwards from the value to the expand.
+  // Walk back from the value to the expand.
   RepeatedHeads found;
   for (found.source = value; Operation *op = found.source.getDefiningOp();) {
     if (auto expand = dyn_cast<ExpandOp>(op)) {
@@ -68,7 +68,7 @@ std::optional<RepeatedHeads> mpc::findRepeatedHeads(Value value) {
       moved = &op->getOpOperand(0);
     if (!moved)
       return std::nullopt;
-    // What is done to each head, which must be the last two axes.
+    // Ops on a head must work on the last two axes.
     if (!isa<ReshapeOp>(op)) {
       if (typeOf(moved->get()).getRank() < 2 || countHead(moved->get()) != head)
         return std::nullopt;
@@ -93,7 +93,7 @@ Value mpc::takeOnce(Value value, const RepeatedHeads &repeated,
   const int64_t count =
       typeOf(repeated.source).getNumElements() / countHead(value);
   Value once = repeated.source;
-  // The same is done to fewer heads, as matrices in a row.
+  // Apply the same ops to fewer heads, viewed as [heads, rows, columns].
   for (Operation *op : llvm::reverse(repeated.path)) {
     OpOperand *factor = findMultiplied(op);
     OpOperand &moved = factor ? *factor : op->getOpOperand(0);
@@ -109,7 +109,7 @@ Value mpc::takeOnce(Value value, const RepeatedHeads &repeated,
     again->getResult(0).setType(typeOf(op->getResult(0)).clone(shape));
     once = again->getResult(0);
   }
-  // The axis of copies is there once, and broadcast by whoever reads it.
+  // The axis of copies has size 1 now; its reader broadcasts it.
   SmallVector<int64_t> shape(shapeOf(value));
   shape[shape.size() - 3] /= repeated.n;
   shape.insert(shape.end() - 2, 1);

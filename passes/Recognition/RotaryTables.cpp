@@ -13,10 +13,10 @@ using namespace mlir;
 using namespace mpc;
 
 //===----------------------------------------------------------------------===//
-// Tables that are known
+// Known tables
 //===----------------------------------------------------------------------===//
 
-// Whether two values are computed alike, of the same.
+// True if equal ops compute both values from the same operands.
 static bool areComputedAlike(Value a, Value b, unsigned steps) {
   if (a == b)
     return true;
@@ -35,7 +35,8 @@ static bool areComputedAlike(Value a, Value b, unsigned steps) {
 }
 
 bool mpc::areEqualTables(Value a, Value b) {
-  // A view and what is taken of it: long chains would be of long sums too.
+  // Tables differ at most by a few ops, such as views. Long chains would be
+  // sums.
   constexpr unsigned kChain = 4;
   if (areComputedAlike(a, b, kChain))
     return true;
@@ -48,11 +49,10 @@ bool mpc::areEqualTables(Value a, Value b) {
 }
 
 static bool areKnownPairs(Value table, PairLayout layout) {
-  // A constant whose elements can be read.
   ElementsAttr elements = findKnownElements(table);
   if (!elements)
     return false;
-  // One value throughout has equal pairs in any layout.
+  // A splat has equal pairs in any layout.
   if (elements.isSplat())
     return true;
   ArrayRef<char> bytes = getDenseBytes(elements);
@@ -60,11 +60,11 @@ static bool areKnownPairs(Value table, PairLayout layout) {
   int64_t count = typeOf(table).getNumElements(), row = 2 * layout.pairs;
   if (size == 0 || static_cast<int64_t>(bytes.size()) != count * size)
     return false;
-  // Elements are compared by their bits: equal angles have equal bits.
+  // Compare bits: equal angles have equal bits.
   auto at = [&](int64_t position) {
     return bytes.slice(position * size, size);
   };
-  // Pairs are neighbours, or lie half a row apart.
+  // The elements of a pair are neighbours, or lie half a row apart.
   for (int64_t start = 0; start < count; start += row)
     for (int64_t i = 0; i < layout.pairs; ++i)
       if (layout.interleaved ? at(start + 2 * i) != at(start + 2 * i + 1)
@@ -74,16 +74,16 @@ static bool areKnownPairs(Value table, PairLayout layout) {
 }
 
 //===----------------------------------------------------------------------===//
-// Tables that are computed
+// Computed tables
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Looks for tables in which both elements of each pair are equal.
+/// Decides if both elements of each pair in a table are equal.
 class EqualPairs {
 public:
   explicit EqualPairs(PairLayout layout) : layout(layout) {}
 
-  /// True if both elements of each pair of `table` are equal. Looks back
+  /// True if both elements of each pair in `table` are equal. Looks back
   /// through at most `steps` ops.
   bool holdFor(Value table, unsigned steps);
 
@@ -93,21 +93,21 @@ private:
   bool areKept(Operation *op, unsigned steps);
 
   PairLayout layout;
-  /// The values met so far. One without equal pairs ends the search, so all
-  /// others have them.
+  /// The values met so far. A value without equal pairs ends the search, so all
+  /// others have equal pairs.
   llvm::SmallDenseSet<Value> seen;
 };
 } // namespace
 
-// concat(f, f)
+// True for concat(f, f).
 static bool isTwice(ConcatOp concat) {
   return concat.getInputs().size() == 2 &&
          concat.getInputs()[0] == concat.getInputs()[1];
 }
 
-// Whether `value` repeats elements so that rows of pairs, in row-major order,
-// have each angle twice: one at a time where they are interleaved, else as many
-// as there are pairs.
+// True if `value` repeats elements so that rows of pairs, in row-major order,
+// have each angle twice. For interleaved pairs the repeated run is one element,
+// otherwise a half row.
 bool EqualPairs::repeats(Value value) const {
   ArrayRef<int64_t> shape = shapeOf(value);
   int64_t rank = shape.size(), length = layout.interleaved ? 1 : layout.pairs;
@@ -128,15 +128,14 @@ bool EqualPairs::repeats(Value value) const {
   return false;
 }
 
-// Views keep the order of elements: where rows were before, or none, is the
-// same.
+// Reshapes keep the order of elements, so rows in front of them count as well.
 bool EqualPairs::areViewed(ReshapeOp view, unsigned steps) {
   Value from = skipReshapes(view);
   return repeats(from) || holdFor(from, steps);
 }
 
-// An elementwise op has equal pairs where its operands do, those aside that
-// have one element for all of a row.
+// True if `op` is elementwise and its operands have equal pairs. Operands with
+// one element per row always do.
 bool EqualPairs::areKept(Operation *op, unsigned steps) {
   bool isElementwise =
       (hasRole(op, RegionRole::Elementwise) && !dependsOnPlace(op)) ||
@@ -152,13 +151,13 @@ bool EqualPairs::holdFor(Value table, unsigned steps) {
   int64_t last = static_cast<int64_t>(shape.size()) - 1;
   if (steps == 0 || last < 0 || shape.back() != 2 * layout.pairs)
     return false;
-  // A table that is looked at already is settled by its other operands.
+  // A table that is being visited depends only on the other operands.
   if (!seen.insert(table).second || areKnownPairs(table, layout))
     return true;
   Operation *op = table.getDefiningOp();
   if (!op)
     return false;
-  // Ops that keep the last axis hand the question on to their operands.
+  // Ops that keep the last axis pass the question on to their operands.
   auto again = [&](Value value) { return holdFor(value, steps - 1); };
   return llvm::TypeSwitch<Operation *, bool>(op)
       .Case([&](ConcatOp concat) {
@@ -182,13 +181,13 @@ bool EqualPairs::holdFor(Value table, unsigned steps) {
 }
 
 bool mpc::hasEqualPairs(Value table, PairLayout layout) {
-  // More steps than any model computes a table in.
+  // No model computes a table in more steps.
   constexpr unsigned kMostSteps = 32;
   return EqualPairs(layout).holdFor(table, kMostSteps);
 }
 
-// The first argument that is the same known table, so that tables which an
-// exporter has written once for each layer are one.
+// Returns the first argument that holds the same table. Exporters write a table
+// once per layer; sharing makes it one.
 static Value findFirst(Value table) {
   if (auto argument = dyn_cast<BlockArgument>(table))
     for (BlockArgument other : argument.getOwner()->getArguments())

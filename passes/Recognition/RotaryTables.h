@@ -1,5 +1,5 @@
-// The tables of rotary embeddings: cosines and sines of every position, which
-// models write with one element for each pair of a row, or for each element.
+// Handles the tables of rotary embeddings: cosines and sines of every position,
+// with one element for each pair of a row, or for each element.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_RECOGNITION_ROTARYTABLES_H
@@ -11,8 +11,8 @@
 
 namespace mpc {
 
-/// Where the two elements of a pair are in a row of `2 * pairs` elements: side
-/// by side where `interleaved`, else in two halves.
+/// The positions of a pair in a row of `2 * pairs` elements: neighbours if
+/// `interleaved`, else [a, b, c, d] has the pairs (a, c) and (b, d).
 struct PairLayout {
   int64_t pairs = 0;
   bool interleaved = false;
@@ -22,17 +22,17 @@ struct PairLayout {
   }
 };
 
-/// True if `table`, of cosines or sines for each element, has the same angle
-/// for both elements of a pair: it repeats a table with one angle a pair, or
-/// its values are known, equal, and never trained.
+/// True if `table`, with an element for each element of a row, has equal angles
+/// for the elements of each pair. Either the table repeats a table of pairs, or
+/// its values are known, equal and never trained.
 bool hasEqualPairs(mlir::Value table, PairLayout layout);
 
-/// The table of pairs that such a table is made of, created at the insertion
-/// point; the table itself where it is one of pairs.
+/// Creates the table of pairs behind `table` at the insertion point. Returns
+/// `table` if it is a table of pairs.
 mlir::Value takePairs(mlir::Value table, PairLayout layout,
                       mlir::OpBuilder &builder, mlir::Location location);
 
-/// Whether two tables have the same elements: they are computed alike, or known
+/// True if two tables have the same elements: computed alike, or known, equal
 /// and never trained.
 bool areEqualTables(mlir::Value a, mlir::Value b);
 

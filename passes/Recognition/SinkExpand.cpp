@@ -1,13 +1,12 @@
-// Moves broadcasts behind what is computed of them, until a reader broadcasts
-// by itself.
+// Moves broadcasts behind elementwise ops, until an op broadcasts by itself.
 //
-// Models that build a mask of tokens for an attention repeat it for every query
-// and head first, and turn it into numbers then:
+// Models build the mask of an attention by repeating it for every query and
+// head first, and computing numbers afterwards:
 //
 //   add(scores, mul(sub(1, expand(mask)), -1e9))
 //
-// Behind the arithmetic the mask is [batch, 1, 1, keys] still, which the sum
-// broadcasts: nothing of the scores' shape is computed or kept.
+// Behind the arithmetic the mask is still [batch, 1, 1, keys], which the sum
+// broadcasts. So only the sum has the shape of the scores.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Recognition/Match.h"
@@ -26,7 +25,7 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// What is computed element by element.
+/// Moves an expand behind an elementwise op.
 struct SinkThroughElementwise : RewritePattern {
   explicit SinkThroughElementwise(MLIRContext *context)
       : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
@@ -34,7 +33,7 @@ struct SinkThroughElementwise : RewritePattern {
                                 PatternRewriter &rewriter) const override;
 };
 
-/// Biases and the mask of an attention, which it broadcasts to its scores.
+/// Drops expands of biases and mask, which mpc.attention broadcasts itself.
 struct DropInFrontOfAttention : OpRewritePattern<AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AttentionOp op,
@@ -50,11 +49,11 @@ struct SinkExpandPass : public mpc::impl::SinkExpandPassBase<SinkExpandPass> {
 };
 } // namespace
 
-/// The shape of the result of `op` on `operands`; nothing where it cannot be
-/// inferred, or they do not fit the op.
+/// Infers the shape of the result of `op` on `operands`; nullopt if the op has
+/// no inference or the operands do not fit.
 static std::optional<SmallVector<int64_t>> inferShape(Operation *op,
                                                       ValueRange operands) {
-  // A cast has the shape of what it casts.
+  // A cast keeps the shape of its operand.
   if (op->getNumOperands() == 1 &&
       shapeOf(op->getOperand(0)) == shapeOf(op->getResult(0)))
     return llvm::to_vector(shapeOf(operands.front()));
@@ -74,7 +73,7 @@ SinkThroughElementwise::matchAndRewrite(Operation *op,
   if (!hasRole(op, RegionRole::Elementwise) || isa<ExpandOp>(op) ||
       op->getNumResults() != 1 || dependsOnPlace(op))
     return rewriter.notifyMatchFailure(op, "is no formula of elements");
-  // The operands before they were repeated.
+  // Replace each operand by its value before the expand.
   SmallVector<Value> operands;
   for (Value operand : op->getOperands()) {
     auto expand = operand.getDefiningOp<ExpandOp>();
@@ -86,12 +85,12 @@ SinkThroughElementwise::matchAndRewrite(Operation *op,
   std::optional<SmallVector<int64_t>> shape = inferShape(op, operands);
   if (!shape)
     return rewriter.notifyMatchFailure(op, "needs the operands' shapes");
-  // Another operand is as large: the op broadcasts.
+  // Another operand is as large, so the op itself broadcasts.
   if (ArrayRef<int64_t>(*shape) == type.getShape()) {
     rewriter.modifyOpInPlace(op, [&] { op->setOperands(operands); });
     return success();
   }
-  // Or it computes less, and the result is repeated.
+  // Otherwise compute the smaller result, and repeat the result.
   rewriter.setInsertionPoint(op);
   Operation *smaller = rewriter.clone(*op);
   smaller->setOperands(operands);

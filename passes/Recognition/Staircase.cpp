@@ -24,13 +24,13 @@ struct Places {
   int64_t row = 0, column = 0, first = 0;
 };
 
-/// One of both, or nothing.
+/// The known structure of a value: a staircase, a count, or neither.
 struct Structure {
   std::optional<Staircase> stairs;
   std::optional<Places> places;
 };
 
-/// The last two axes; what has fewer is broadcast along the others.
+/// The last two axes of a shape. Missing axes count as size 1.
 struct MatrixShape {
   explicit MatrixShape(ArrayRef<int64_t> shape)
       : rows(shape.size() < 2 ? 1 : shape[shape.size() - 2]),
@@ -63,7 +63,8 @@ static Structure makeStructure(Staircase stairs) {
 
 static Structure makeStructure(Places places) { return {std::nullopt, places}; }
 
-// The same number everywhere, as places.
+// Returns a count; also for one integer everywhere. nullopt for other
+// structures.
 static std::optional<Places> asPlaces(const Structure &pattern) {
   if (pattern.places)
     return pattern.places;
@@ -80,13 +81,14 @@ static std::optional<Places> asPlaces(const Structure &pattern) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The elements of all matrices of a constant, as bits, read where they are.
+/// The elements of all matrices of a constant, read as bits in place.
 class Matrices {
 public:
-  /// Nothing where the elements are not in memory.
+  /// Reads a constant; nullopt if its elements are not in memory, or for a
+  /// splat.
   static std::optional<Matrices> read(ElementsAttr elements);
 
-  /// At the row-major position.
+  /// Returns the bits of the element at a row-major position.
   uint64_t at(int64_t position) const {
     if (booleans)
       return booleans.getValues<bool>()[position];
@@ -96,7 +98,7 @@ public:
   }
   Attribute getAttribute(int64_t position) const;
 
-  /// True if element (i, j) of each matrix is as `expect` says.
+  /// True if `expect` is true for element (i, j) of each matrix.
   bool are(llvm::function_ref<bool(int64_t, int64_t, uint64_t)> expect) const;
 
   RankedTensorType type;
@@ -118,7 +120,7 @@ std::optional<Matrices> Matrices::read(ElementsAttr elements) {
   result.type = type;
   result.shape = MatrixShape(type.getShape());
   result.width = type.getElementTypeBitWidth() / 8;
-  // Booleans are packed, others are bytes.
+  // The bytes of booleans may be packed, so read them through the attribute.
   if (type.getElementType().isInteger(1)) {
     result.booleans = dyn_cast<DenseIntElementsAttr>(elements);
     return result.booleans ? std::optional(std::move(result)) : std::nullopt;
@@ -147,7 +149,7 @@ bool Matrices::are(
   return true;
 }
 
-// Signed integers of at most 64 bits that count.
+// Reads signless integers of 32 or 64 bits that count; nullopt for others.
 static std::optional<Places> readPlaces(const Matrices &matrices) {
   const unsigned width = matrices.type.getElementTypeBitWidth();
   if (!matrices.type.getElementType().isSignlessInteger() || width < 32)
@@ -156,7 +158,7 @@ static std::optional<Places> readPlaces(const Matrices &matrices) {
     return llvm::SignExtend64(matrices.at(i * matrices.shape.columns + j),
                               width);
   };
-  // The first three tell the rest. Sums wrap around as the elements do.
+  // Three elements define the count. Sums wrap around as the elements do.
   Places places{0, 0, at(0, 0)};
   if (matrices.shape.rows > 1)
     places.row = at(1, 0) - places.first;
@@ -169,8 +171,9 @@ static std::optional<Places> readPlaces(const Matrices &matrices) {
   return doCount ? std::optional(places) : std::nullopt;
 }
 
-// From the lower left corner along the left column and the first row to the
-// upper right one, elements are of one kind and then of the other.
+// Reads a staircase; nullopt if the constant has none. To find the offset,
+// walks along the border: up the left column, then along the first row. There
+// `near` elements come first, then `far` elements.
 static std::optional<Staircase> readStaircase(const Matrices &matrices) {
   const auto [rows, columns] =
       std::pair(matrices.shape.rows, matrices.shape.columns);
@@ -193,7 +196,7 @@ static std::optional<Staircase> readStaircase(const Matrices &matrices) {
 }
 
 static Structure readElements(ElementsAttr elements) {
-  // One number for all is small, whatever its shape.
+  // A splat is small, whatever its shape.
   if (auto splat = ConstantElements::read(elements);
       splat && splat->isSplat()) {
     auto one = RankedTensorType::get({}, splat->getElementType());
@@ -214,14 +217,14 @@ static Structure readElements(ElementsAttr elements) {
 // Element by element
 //===----------------------------------------------------------------------===//
 
-// What `op` makes of one element of each operand: what it folds to where each
-// operand is that everywhere. Null where it does not fold.
+// Computes `op` on one element of each operand, by folding splats. Null if the
+// op does not fold.
 static Attribute computeElement(Operation *op, ArrayRef<Attribute> elements) {
   SmallVector<Attribute> operands;
   for (auto [operand, element] : llvm::zip_equal(op->getOperands(), elements))
     operands.push_back(
         DenseElementsAttr::get(typeOf(operand), ArrayRef<Attribute>(element)));
-  // Folding may change the op, so a copy is folded.
+  // Fold a copy: folding may change the op.
   Operation *copy = op->clone();
   SmallVector<OpFoldResult> results;
   Attribute result;
@@ -230,7 +233,7 @@ static Attribute computeElement(Operation *op, ArrayRef<Attribute> elements) {
       auto splat = dyn_cast<SplatElementsAttr>(attribute);
       result = splat ? splat.getSplatValue<Attribute>() : Attribute();
     } else {
-      // It is one of its operands.
+      // The op folds to one of its operands.
       auto same = llvm::find(copy->getOperands(), cast<Value>(results.front()));
       if (same != copy->operand_end())
         result = elements[same.getIndex()];
@@ -240,14 +243,14 @@ static Attribute computeElement(Operation *op, ArrayRef<Attribute> elements) {
   return result;
 }
 
-// lhs - rhs < bound, of places: a staircase of booleans where their difference
-// depends on the distance of column and row.
+// Compares counts: lhs - rhs < bound. The result is a staircase of booleans if
+// the difference depends only on j - i.
 static Structure comparePlaces(Places lhs, Places rhs, int64_t bound,
                                MLIRContext *context) {
   Places difference{lhs.row - rhs.row, lhs.column - rhs.column,
                     lhs.first - rhs.first};
   auto boolean = [&](bool value) { return BoolAttr::get(context, value); };
-  // j - i + first < bound, or i - j + first < bound
+  // The two cases are j - i + first < bound and i - j + first < bound.
   if (difference.row == -1 && difference.column == 1)
     return makeStructure(
         Staircase{bound - 1 - difference.first, boolean(true), boolean(false)});
@@ -257,8 +260,8 @@ static Structure comparePlaces(Places lhs, Places rhs, int64_t bound,
   return {};
 }
 
-// Ops on places that give places or tell which is larger. These are small:
-// below 2^24 they are exact in all types of 32 bits.
+// Follows ops that add or compare counts. Counts must be below 2^24, so that
+// all 32-bit types hold them exactly.
 static Structure followPlaces(Operation *op, ArrayRef<Places> places) {
   constexpr int64_t kMost = int64_t(1) << 24;
   for (const Places &each : places)
@@ -289,7 +292,7 @@ Structure StaircaseFinder::followElementwise(Operation *op) {
     if (!patterns.back().stairs && !patterns.back().places)
       return {};
   }
-  // Places are integers; their results are computed here.
+  // Fold counts here: they are not splats.
   if (llvm::any_of(patterns, [](const Structure &p) { return p.places; })) {
     SmallVector<Places> places;
     for (const Structure &pattern : patterns)
@@ -298,7 +301,7 @@ Structure StaircaseFinder::followElementwise(Operation *op) {
     return places.size() == patterns.size() ? followPlaces(op, places)
                                             : Structure();
   }
-  // Staircases must have their step at one place.
+  // All staircases must have their step at the same offset.
   SmallVector<Attribute> near, far;
   std::optional<int64_t> offset;
   const MatrixShape shape(shapeOf(op->getResult(0)));
@@ -318,7 +321,7 @@ Structure StaircaseFinder::followElementwise(Operation *op) {
     result.far = computeElement(op, far);
   if (!result.near || (offset && !result.far))
     return {};
-  // Equal elements make no step.
+  // Equal elements on both sides make no step.
   if (result.near == result.far)
     result.offset.reset();
   return makeStructure(result);
@@ -328,8 +331,8 @@ Structure StaircaseFinder::followElementwise(Operation *op) {
 // Views and moves
 //===----------------------------------------------------------------------===//
 
-// Axes of size 1 come or go in front of the matrices, or these are repeated. A
-// repeated row or column counts nothing.
+// Follows a reshape or expand that changes only axes in front of the matrices.
+// An expand of a count repeats a row or column, whose factor is 0 anyway.
 Structure StaircaseFinder::followView(Operation *op) {
   Structure pattern = find(op->getOperand(0));
   bool isWhole = pattern.stairs && !pattern.stairs->offset;
@@ -347,7 +350,7 @@ Structure StaircaseFinder::followSlice(SliceOp op) {
   int64_t rows = op.getOffsets()[rank - 2], columns = op.getOffsets()[rank - 1];
   if (pattern.stairs && pattern.stairs->offset)
     *pattern.stairs->offset += rows - columns;
-  // One row or column that is left no longer counts.
+  // A single row or column does not count.
   if (Places *places = pattern.places ? &*pattern.places : nullptr) {
     places->first += places->row * rows + places->column * columns;
     const MatrixShape left(op.getSizes());
@@ -357,8 +360,8 @@ Structure StaircaseFinder::followSlice(SliceOp op) {
   return pattern;
 }
 
-// Rows become columns: j <= i + offset where i <= j + offset, which is where
-// j <= i - offset - 1 is not.
+// Follows a transpose of the last two axes. The step j <= i + offset becomes i
+// <= j + offset, the complement of j <= i - offset - 1.
 Structure StaircaseFinder::followTranspose(TransposeOp op) {
   Structure pattern = find(op.getInput());
   ArrayRef<int64_t> perm = op.getPerm();
@@ -379,7 +382,7 @@ Structure StaircaseFinder::followTranspose(TransposeOp op) {
 }
 
 //===----------------------------------------------------------------------===//
-// All values
+// Search
 //===----------------------------------------------------------------------===//
 
 Structure StaircaseFinder::follow(Operation *op) {
@@ -396,7 +399,7 @@ Structure StaircaseFinder::follow(Operation *op) {
 }
 
 Structure StaircaseFinder::find(Value value) {
-  // A mask is made of few ops; what a network computes is of many.
+  // A mask takes few ops; the other values of a network take many.
   constexpr unsigned kMostValues = 1024;
   if (auto known = found.find(value); known != found.end())
     return known->second;

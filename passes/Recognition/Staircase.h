@@ -1,5 +1,5 @@
-// Values that one step divides, such as causal masks: what an element is tells
-// alone how far its column is from its row.
+// Finds matrices that one step divides, such as causal masks: an element
+// depends only on the distance of its column from its row.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_RECOGNITION_STAIRCASE_H
@@ -11,17 +11,17 @@
 
 namespace mpc {
 
-/// The elements of a matrix: `near` in row i up to column i + offset, and `far`
-/// behind it. Without an offset all are `near`.
+/// A matrix that is `near` in row i up to column i + offset, and `far` after
+/// it. All elements are `near` if there is no offset.
 struct Staircase {
   std::optional<int64_t> offset;
   mlir::Attribute near, far;
 };
 
-/// The staircase that each matrix of a value's last two axes is. It is found
-/// from the constants that a value is computed of, and ops are asked for two
-/// elements only, by their own folders: how many elements there are has no part
-/// in it. Nothing where a value is no staircase, or depends on an input.
+/// Finds the staircase in the last two axes of `value`, equal in all matrices.
+/// Follows ops back to known elements, and folds each op for two elements only,
+/// so the size of the value does not matter. nullopt if there is no staircase,
+/// or if the value depends on an input.
 std::optional<Staircase> findStaircase(mlir::Value value);
 
 } // namespace mpc
