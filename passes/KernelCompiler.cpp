@@ -1,6 +1,8 @@
-// A kernel travels to its thread as text: what it is compiled from is then all
-// that its code depends on, which makes the text the key under which the code
-// is kept, and every thread has an MLIR context to itself.
+// Compiles the kernels of a plan on several threads.
+//
+// A kernel travels to its thread as text. So the text holds all the code
+// depends on, and serves as key in the code cache. Each thread has its own MLIR
+// context.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/KernelCompiler.h"
@@ -26,23 +28,22 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// A kernel on its way from the plan to code, or to the reason why there is
-/// none.
+/// A kernel on its way from the plan to code, or to an error.
 struct Job {
   func::FuncOp kernel;
   std::string text, key;
   std::optional<std::string> code;
-  bool isKept = false; ///< the cache had the code
+  bool isKept = false; ///< true if the cache had the code
   std::string error;
   ExitCode exitCode = ExitCode::Internal;
 };
 
-/// Compiles one kernel after another in a context of its own.
+/// Compiles kernels one after another, in its own context.
 class Worker {
 public:
   explicit Worker(const TargetInfo &target);
   void compile(Job &job);
-  /// The code of a module of kernels as text.
+  /// Compiles a module of kernels, given as text, to code.
   FailureOr<std::string> lower(StringRef text);
 
 private:
@@ -56,7 +57,7 @@ private:
 //===----------------------------------------------------------------------===//
 
 /// Prints the kernel without its name, and without notes on its ops such as
-/// precision records and node names. Kernels that print alike have the same
+/// precision records and node names. Kernels with the same text have the same
 /// code.
 static std::string printKernel(func::FuncOp kernel) {
   OwningOpRef<func::FuncOp> copy = kernel.clone();
@@ -122,12 +123,12 @@ void Worker::compile(Job &job) {
 /// Compiles the jobs that have no code yet.
 static void compileJobs(std::vector<Job> &jobs,
                         const KernelCompilerOptions &options) {
-  // Jobs that the cache has no code for.
   std::vector<Job *> missing;
   for (Job &job : jobs)
     if (!job.code)
       missing.push_back(&job);
-  // Workers take the next job until none is left: kernels differ in size.
+  // Kernels differ in size, so each worker takes the next job until none is
+  // left.
   std::atomic<size_t> next = 0;
   auto work = [&] {
     Worker worker(options.target);
@@ -142,10 +143,10 @@ static void compileJobs(std::vector<Job> &jobs,
     while (others.size() + 1 < threads)
       others.push_back(std::async(std::launch::async, work));
   } catch (const std::system_error &) {
-    // Those that there are do it all.
+    // No more threads can start: the running ones do all jobs.
   }
   work();
-  // A worker that ran out of memory says so here.
+  // get() rethrows the exception of a worker, such as out of memory.
   for (std::future<void> &other : others)
     other.get();
 }
@@ -154,7 +155,7 @@ static void compileJobs(std::vector<Job> &jobs,
 // The cache
 //===----------------------------------------------------------------------===//
 
-/// Says all that the code of a kernel depends on beside its text.
+/// Returns all the code of a kernel depends on besides its text.
 static std::string describeCompilation(const TargetInfo &target) {
   return identifyCompiler() + target.getTriple().str() + " " +
          target.getTuneCPU().str() + " " + target.getFeatureString() + "\n";
@@ -175,11 +176,10 @@ mpc::compilePlannedKernels(ModuleOp planned,
                            const KernelCompilerOptions &options,
                            KernelCounts *counts) {
   std::vector<Job> jobs = collectJobs(planned);
-  // Where libraries do all the work, a GPU's driver still loads a module: the
-  // preamble alone.
+  // If libraries do all the work, a GPU's driver still loads a module: an empty
+  // one.
   if (jobs.empty() && options.target.isGPU())
     return Worker(options.target).lower("module {}");
-  // What is kept, then what is not.
   if (options.cache)
     lookUp(jobs, *options.cache, options.target);
   if (counts)
@@ -188,7 +188,7 @@ mpc::compilePlannedKernels(ModuleOp planned,
                }))};
   compileJobs(jobs, options);
 
-  // Every failure is reported, in the order of the kernels.
+  // Report every failure, in the order of the kernels.
   std::vector<KernelCode> kernels;
   for (Job &job : jobs) {
     if (job.code)
@@ -199,14 +199,13 @@ mpc::compilePlannedKernels(ModuleOp planned,
   if (kernels.size() != jobs.size())
     return failure();
 
-  // New code is kept for the next run, and the oldest makes room.
+  // Keep new code for the next run; pruning removes the oldest.
   if (options.cache) {
     for (size_t i = 0; i < jobs.size(); ++i)
       if (!jobs[i].isKept)
         options.cache->store(jobs[i].key, kernels[i].code);
     options.cache->prune();
   }
-  // One object, or one PTX module, for all kernels.
   auto joined =
       options.target.isGPU() ? joinPTX(kernels) : joinObjects(kernels);
   if (joined)

@@ -1,5 +1,5 @@
-// From a plan's kernels to machine code: each is compiled by itself, on all
-// cores, and not again where its code is kept.
+// Compiles the kernels of a plan to machine code: each kernel by itself, on all
+// cores, unless a cache already has the code.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_KERNELCOMPILER_H
@@ -12,25 +12,25 @@
 
 namespace mpc {
 
-/// What became of a plan's kernels.
+/// The number of kernels in a plan, and of those found in the cache.
 struct KernelCounts {
   size_t all = 0;
-  size_t kept = 0; ///< whose code the cache had
+  size_t kept = 0; ///< kernels whose code the cache had
 };
 
 struct KernelCompilerOptions {
   TargetInfo target;
-  /// How many kernels are compiled at once.
+  /// The number of threads that compile kernels.
   unsigned threads = 1;
-  /// Where code is kept; nowhere without one.
+  /// The cache for code; nullopt for none.
   std::optional<CodeCache> cache;
 };
 
-/// Compiles the kernels of `planned`, what the Planning stage ends with: the
-/// Codegen stage and LLVM for every function with a `mpc.kernel` attribute. The
-/// result is what `ArtifactParts::kernels` wants; the same bytes on any number
-/// of threads and with any cache. What fails is reported as diagnostics at the
-/// kernel. `counts`, where given, says how much of it was there already.
+/// Compiles the kernels of `planned`, the result of the Planning stage: runs
+/// the Codegen stage and LLVM on every function with a `mpc.kernel` attribute.
+/// Returns the bytes for `ArtifactParts::kernels`, which do not depend on
+/// threads or cache. Failures are diagnostics at the kernel. Sets `*counts`
+/// unless null.
 mlir::FailureOr<std::string>
 compilePlannedKernels(mlir::ModuleOp planned,
                       const KernelCompilerOptions &options,

@@ -1,4 +1,4 @@
-// Every stage and every pass in order, one straight list.
+// Builds the pipeline: every stage and pass in order, as one straight list.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Pipeline.h"
@@ -53,19 +53,19 @@ llvm::ArrayRef<llvm::StringLiteral> mpc::getRecognizedOps() {
 
 static void addRecognition(OpPassManager &pm, const PipelineOptions &options) {
   const auto &unrecognized = options.unrecognized;
-  // `--no-recognize` names ops whose patterns stay as they are, for
-  // comparisons.
+  // `--no-recognize` names ops to leave unrecognised, for comparisons.
   auto add = [&](llvm::StringRef op, std::unique_ptr<Pass> pass) {
     if (!llvm::is_contained(unrecognized, op) &&
         !llvm::is_contained(unrecognized, "all"))
       pm.addNestedPass<func::FuncOp>(std::move(pass));
   };
-  // Norms first: a normalization in front of attention is one op then.
+  // Recognise norms first: a normalization before an attention is then a single
+  // op.
   add("layer_norm", createRecognizeLayerNormPass());
   add("rms_norm", createRecognizeRMSNormPass());
   add("gelu", createRecognizeGeluPass());
   add("swish", createRecognizeSwishPass());
-  // Masks of an attention are found as small as they begin.
+  // Sink broadcasts first, so that masks are matched in their smallest form.
   add("attention", createSinkExpandPass());
   RecognizeAttentionPassOptions attention;
   attention.train.assign(options.recipe.train.begin(),
@@ -84,12 +84,13 @@ static void addRecognition(OpPassManager &pm, const PipelineOptions &options) {
       createRecognizeRotaryEmbeddingPass(std::move(rotary)));
 }
 
-// Without a loss that is to be differentiated, of gradients that the model has.
+// Fills the options of mpc-add-optimizer. Without a loss to differentiate, the
+// model must provide gradients.
 static AddOptimizerPassOptions
 getOptimizerOptions(const RecipeOptions &recipe) {
   AddOptimizerPassOptions options;
   options.givenGradients = recipe.losses.empty();
-  // The update rule and its numbers; below 0 is the default of the rule.
+  // Numbers below 0 select the default of the update rule.
   options.optimizer = recipe.optimizer;
   options.momentum = recipe.momentum;
   options.beta1 = recipe.beta1;
@@ -98,13 +99,13 @@ getOptimizerOptions(const RecipeOptions &recipe) {
   options.centered = recipe.centered;
   options.epsilon = recipe.epsilon.value_or(-1.0);
   options.weightDecay = recipe.weightDecay.value_or(-1.0);
-  // What happens to gradients before the update, and to weights after it.
+  // Changes of gradients before the update, and averages of weights after it.
   options.accumulate = recipe.accumulateGradBatches;
   if (!recipe.accumulateReduction.empty())
     options.accumulateReduction = recipe.accumulateReduction;
   options.clipNorm = recipe.gradientClipVal.value_or(0.0);
   options.ema = recipe.ema.value_or(0.0);
-  // Which parameters are trained, and how: regular expressions of names.
+  // Regular expressions that select parameters by name.
   options.train.assign(recipe.train.begin(), recipe.train.end());
   options.freeze.assign(recipe.freeze.begin(), recipe.freeze.end());
   options.noDecay.assign(recipe.noDecay.begin(), recipe.noDecay.end());
@@ -112,7 +113,7 @@ getOptimizerOptions(const RecipeOptions &recipe) {
   return options;
 }
 
-// "7x5" or "scalar".
+// Prints a shape: "7x5", or "scalar".
 static std::string printShape(llvm::ArrayRef<int64_t> shape) {
   if (shape.empty())
     return "scalar";
@@ -126,8 +127,8 @@ static bool isFloat64(llvm::StringRef mode) {
   return amp::symbolizePrecisionMode(mode) == amp::PrecisionMode::FP64True;
 }
 
-// Whether the mode has one float type: then the evaluation does not depend on
-// what is decided for gradients, and needs none.
+// True if the precision mode has a single float type. Then decisions about
+// gradients cannot change the evaluation, so gradients are not needed.
 static bool hasOneType(llvm::StringRef mode) {
   return isFloat64(mode) ||
          amp::symbolizePrecisionMode(mode) == amp::PrecisionMode::FP32True;
@@ -136,11 +137,11 @@ static bool hasOneType(llvm::StringRef mode) {
 static void addDifferentiation(OpPassManager &pm,
                                const PipelineOptions &options) {
   const RecipeOptions &recipe = options.recipe;
-  // In 64-true the loss, gradients and updates are made for a model of float64,
-  // so that no number of theirs, such as a label smoothing of 0.1, is rounded.
+  // For 64-true convert the model first: otherwise constants of loss, gradients
+  // and updates, such as a label smoothing of 0.1, would be rounded to float32.
   if (isFloat64(options.precision.mode))
     pm.addPass(createConvertFloatTypePass());
-  // A loss takes the place of the outputs.
+  // The loss replaces the outputs of the forward model.
   if (!recipe.losses.empty()) {
     AddLossPassOptions loss;
     loss.loss.assign(recipe.losses.begin(), recipe.losses.end());
@@ -158,24 +159,24 @@ static void addDifferentiation(OpPassManager &pm,
       loss.labelShapes.push_back(name + "=" + printShape(shape));
     pm.addPass(createAddLossPass(loss));
   }
-  // Without a training step only the evaluation stays; with it, gradients and
-  // updates are added.
+  // Without a training step keep only the evaluation; otherwise add gradients
+  // and updates.
   if (options.evaluationAlone && hasOneType(options.precision.mode))
     pm.addPass(createKeepEvaluationPass());
   else
     pm.addPass(createAddOptimizerPass(getOptimizerOptions(recipe)));
-  // Products and sums in a loop's body become one over all iterations, before
-  // gradients and again after, since those have loops of their own.
+  // Move products and sums out of loop bodies, as one op over all iterations.
+  // Run again after gradients, which have loops of their own.
   pm.addNestedPass<func::FuncOp>(createMoveOutOfScansPass());
   pm.addPass(createExpandGradientsPass());
   pm.addNestedPass<func::FuncOp>(createMoveOutOfScansPass());
-  // Forward ops that only the dropped outputs used.
+  // Remove forward ops that only the dropped outputs used.
   pm.addPass(createCanonicalizerPass());
 }
 
 static void addPrecision(OpPassManager &pm, const PipelineOptions &options) {
   const PrecisionOptions &precision = options.precision;
-  // What the scale multiplies is decided on like all else.
+  // First, because the scaled values get precision decisions too.
   pm.addPass(createFindLossGradientPass({precision.mode, precision.lossScale}));
   AssignPrecisionPassOptions assign;
   assign.mode = precision.mode;
@@ -183,14 +184,13 @@ static void addPrecision(OpPassManager &pm, const PipelineOptions &options) {
   assign.keepFP32 = llvm::to_vector(precision.keepFp32);
   assign.forceLow = llvm::to_vector(precision.forceLow);
   pm.addPass(createAssignPrecisionPass(std::move(assign)));
-  // In 64-true a training graph that was given as such has f32 values, which
-  // become f64 here.
+  // A training graph in 64-true has f32 values so far.
   if (isFloat64(precision.mode))
     pm.addPass(createConvertFloatTypePass());
   pm.addPass(createInsertCastsPass());
   pm.addPass(createOptimizeCastsPass());
-  // Loss scaling needs the gradients as the casts have left them; low copies
-  // come last, since they stand for casts.
+  // Loss scaling needs the gradients after the casts are final. Master weights
+  // come last, because low copies replace casts.
   InsertLossScalingPassOptions scaling;
   scaling.lossScale = precision.lossScale;
   pm.addPass(createInsertLossScalingPass(std::move(scaling)));
@@ -201,13 +201,14 @@ static void addPrecision(OpPassManager &pm, const PipelineOptions &options) {
 }
 
 static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
-  // Control flow and attention first: what is in them is ordinary afterwards.
+  // Convert control flow and attention first: their contents become ordinary
+  // ops.
   pm.addNestedPass<func::FuncOp>(createConvertIfToSelectPass());
   pm.addNestedPass<func::FuncOp>(createDecomposeAttentionPass());
   if (options.recompute)
     pm.addNestedPass<func::FuncOp>(createTileProductsPass());
   pm.addPass(createOutlineBodiesPass());
-  // Ops become those that kernels are made of,
+  // Rewrite ops into the ops that kernels consist of.
   OpPassManager &nested = pm.nest<func::FuncOp>();
   nested.addPass(createUpdateRowsPass());
   nested.addPass(createConvertLayoutPass());
@@ -218,10 +219,10 @@ static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
   nested.addPass(createSplitContractionsPass());
   nested.addPass(createConvertConvToMatmulPass());
   nested.addPass(createNormalizeReductionsPass());
-  // common ones are merged, so that kernels share them,
+  // Merge equal ops, so that kernels share them.
   nested.addPass(createCanonicalizerPass());
   nested.addPass(createCSEPass());
-  // and kernels are formed. Copies of recomputed ops must not be merged before.
+  // Form the kernels. Recompute only now: earlier, CSE would merge the copies.
   if (options.recompute)
     nested.addPass(createRecomputeElementwisePass());
   nested.addPass(createFormRegionsPass());
@@ -230,12 +231,12 @@ static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
 }
 
 static void addPlanning(OpPassManager &pm, const PipelineOptions &options) {
-  // Who computes each product, and what it takes along,
+  // Choose who computes each product, and what the product absorbs.
   PlaceContractionsPassOptions place;
   place.contractions = options.contractions;
   pm.addNestedPass<func::FuncOp>(createPlaceContractionsPass(std::move(place)));
   pm.addNestedPass<func::FuncOp>(createFoldMovementPass());
-  // then which steps become one, or none: fewer launches and buffers.
+  // Merge or remove steps, to save launches and buffers.
   pm.addNestedPass<func::FuncOp>(createRecomputeUnscalePass());
   pm.addNestedPass<func::FuncOp>(createMergeUpdatesPass());
   pm.addNestedPass<func::FuncOp>(createFoldPartsPass());
@@ -244,21 +245,21 @@ static void addPlanning(OpPassManager &pm, const PipelineOptions &options) {
   pm.addNestedPass<func::FuncOp>(createFillConstantsPass());
   pm.addNestedPass<func::FuncOp>(createSumOperandsPass());
   pm.addNestedPass<func::FuncOp>(createJoinColumnSumsPass());
-  // The order of steps is final from here on, so lifetimes are known.
+  // From here on the order of steps is final, so lifetimes are known.
   pm.addNestedPass<func::FuncOp>(createOrderPass());
   pm.addPass(createPackFiltersPass());
-  // Kernels become functions, equal ones one, and steps launches of them
+  // Kernels become functions without duplicates, and steps become launches.
   pm.addPass(createOutlineKernelsPass());
   pm.addPass(createDeduplicateKernelsPass());
   BuildProgramsPassOptions build;
   build.tf32 = options.tf32;
   pm.addPass(createBuildProgramsPass(std::move(build)));
-  // in buffers, each of which gets its place in the arena.
+  // Every buffer gets an offset in the arena.
   pm.addPass(createAssignOffsetsPass());
   pm.addPass(createVerifyPlanPass());
 }
 
-/// A name that is no target's is for the pass that attaches it to report.
+/// True if `target` is a GPU. AttachTarget reports unknown names.
 static bool isGPU(llvm::StringRef target) {
   llvm::Expected<TargetInfo> info = TargetInfo::get(target);
   if (!info)
@@ -267,20 +268,20 @@ static bool isGPU(llvm::StringRef target) {
 }
 
 static void addCodegen(OpPassManager &pm, llvm::StringRef target) {
-  // Tensors to loops.
+  // First lower kernels from tensors to loops.
   pm.addPass(createEmitKernelsPass());
   pm.addPass(createLoopInvariantCodeMotionPass());
   pm.addPass(createCSEPass());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createLowerMathPass());
-  // Loops to the LLVM dialect.
+  // Then lower the loops to the LLVM dialect.
   if (isGPU(target)) {
     pm.addPass(createSCFToControlFlowPass());
     pm.addPass(createConvertToNVVMPass());
     pm.addPass(createCSEPass());
     return;
   }
-  // On a CPU what LLVM has no instruction for is spelt out first.
+  // Expand ops without a CPU instruction before anything else.
   pm.addPass(arith::createArithExpandOpsPass());
   pm.addPass(createSCFToControlFlowPass());
   pm.addPass(createConvertVectorToLLVMPass());

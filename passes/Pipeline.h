@@ -1,4 +1,4 @@
-// Every stage and every pass in order. The one place that knows the order.
+// Lists every stage and every pass. No other place knows the order.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PIPELINE_H
@@ -14,8 +14,8 @@
 
 namespace mpc {
 
-/// The stages of the path from a model to an artifact, by the names that
-/// folders, `--emit=` values and test folders carry.
+/// The stages from a model to an artifact. Folders, `--emit=` values and test
+/// folders have the same names.
 enum class Stage {
   Import,
   Recognize,
@@ -26,7 +26,8 @@ enum class Stage {
   Codegen
 };
 
-/// The `--emit=` value of a stage, in path order, with a sentence for help.
+/// The `--emit=` value of a stage with its help text; getStages lists them in
+/// order.
 struct StageInfo {
   Stage stage;
   llvm::StringLiteral name;
@@ -34,52 +35,53 @@ struct StageInfo {
 };
 llvm::ArrayRef<StageInfo> getStages();
 
-/// What Recognition recognises, one name a pass.
+/// Returns the names of the recognised ops, one per pass.
 llvm::ArrayRef<llvm::StringLiteral> getRecognizedOps();
 
-/// Loss, optimizer and options of training. Without `losses` a forward model is
-/// compiled for inference alone.
+/// Loss, optimizer and options of training. Without `losses`, a forward model
+/// is compiled for inference only.
 struct RecipeOptions {
-  /// Added up: each a name of passes/Differentiation/LossSpec.h with an
-  /// optional @OUTPUT, or output:NAME, with an optional FACTOR* in front.
+  /// The losses to add up. Each is a name of passes/Differentiation/LossSpec.h
+  /// with an optional @OUTPUT, or output:NAME; an optional FACTOR* comes first.
   std::vector<std::string> losses;
-  /// mean or sum; absent: mean.
+  /// mean or sum; nullopt means mean.
   std::optional<std::string> reduction;
-  /// The label that counts nowhere.
+  /// The label that does not count; nullopt if all labels count.
   std::optional<int64_t> ignoreIndex;
   std::optional<double> labelSmoothing;
-  /// One of each class, or none.
+  /// The weight of each class; empty for none.
   std::vector<double> classWeights;
-  /// Factors of positive targets: one for all, one of each class, or none.
+  /// Factors of positive targets: one for all classes, or one per class; empty
+  /// for none.
   std::vector<double> posWeight;
-  /// Whether steps say which labels they got right.
+  /// True if steps return which labels they predicted correctly.
   bool trainAccuracy = false;
   /// sgd, momentum, nesterov, adam, adamw, adagrad, rmsprop or lamb.
   std::string optimizer = "sgd";
   /// ARRAY for all losses, or OUTPUT=ARRAY; see findTarget.
   std::vector<std::string> targetArrays;
-  /// The shapes of one sample's labels by array, where the data says them.
+  /// Shapes of a sample's labels by array, if the data define them.
   std::map<std::string, std::vector<int64_t>> labelShapes;
   double momentum = 0.9, beta1 = 0.9, beta2 = 0.999, alpha = 0.99;
   bool centered = false;
-  /// Absent: the optimizer's default in PyTorch.
+  /// nullopt means the optimizer's default in PyTorch.
   std::optional<double> epsilon, weightDecay;
   int64_t accumulateGradBatches = 1;
   /// mean or sum; empty: mean for forward models, sum for ORT artifacts.
   std::string accumulateReduction;
   std::optional<double> gradientClipVal;
-  /// Decay of the averages of the parameters; absent: there are none.
+  /// Decay of the averages of the parameters; nullopt for no averages.
   std::optional<double> ema;
   bool asExported = false;
   /// auto, unbiased or population.
   std::string runningVariance = "auto";
   std::vector<std::string> train, freeze;
-  /// Parameters without weight decay, and with another learning rate, as
-  /// `mpc-add-optimizer` takes them.
+  /// Parameters without weight decay, and parameters with another learning
+  /// rate, in the syntax of `mpc-add-optimizer`.
   std::vector<std::string> noDecay, lrScale;
 };
 
-/// How precision is decided.
+/// The options of the Precision stage.
 struct PrecisionOptions {
   /// 32-true, 16-mixed, bf16-mixed or 64-true.
   std::string mode = "32-true";
@@ -90,37 +92,38 @@ struct PrecisionOptions {
 };
 
 struct PipelineOptions {
-  /// What Recognition leaves spelled out: names of getRecognizedOps, or all.
+  /// Ops to leave unrecognised: names of getRecognizedOps, or all.
   std::vector<std::string> unrecognized;
   RecipeOptions recipe;
   PrecisionOptions precision;
   /// A name that TargetInfo knows.
   std::string target = "native";
-  /// Who does contractions that both can do: table, library (also relu, where
-  /// NaN becomes 0) or generated; bare is the table, with no library doing what
-  /// follows a contraction.
+  /// The choice for contractions both a library and mpc can do. table: by
+  /// measured tables; library: the library, which also fuses relu and turns NaN
+  /// into 0; generated: mpc's kernels; bare: the table, but libraries fuse
+  /// nothing.
   std::string contractions = "table";
-  /// Whether a GPU may round operands of f32 contractions to tf32.
+  /// True if a GPU may round operands of f32 contractions to tf32.
   bool tf32 = false;
-  /// Whether kernels compute again what would cost more to keep in memory.
+  /// True if kernels recompute values that would cost more to keep in memory.
   bool recompute = true;
-  /// Whether only the model's evaluation is wanted, to the bits that it has
-  /// beside training.
+  /// True if only the evaluation is wanted, with the same bits as beside
+  /// training.
   bool evaluationAlone = false;
 };
 
-/// Adds the passes of every stage after `done` up to and including `last`. The
-/// module given to them is what `done` leaves; of Import, what frontends
-/// produce.
+/// Adds the passes of every stage after `done`, up to and including `last`.
+/// They expect the result of stage `done`; for Import, the module of a
+/// frontend.
 void buildPipeline(mlir::OpPassManager &pm, const PipelineOptions &options,
                    Stage last = Stage::Codegen, Stage done = Stage::Import);
 
-/// Runs the passes of `stage` on `module`, which is what the stage before it
-/// leaves, and checks what it leaves itself. What a user asks for can be what
-/// does not fit, such as a loss of labels of another shape: up to
-/// Differentiate, and in builds with assertions (`tools/build --sanitize`,
-/// Debug) everywhere, the module is checked after every pass. Checks were
-/// 40 to 50 % of compiling a deep model (docs/measured/cpu.md).
+/// Runs the passes of `stage` on `module`, the result of the previous stage,
+/// and verifies the result. Up to Differentiate, the module is verified after
+/// every pass, because a user's request may not fit, such as a loss for labels
+/// of another shape. In builds with assertions (`tools/build --sanitize`,
+/// Debug) all stages are. Verifying took 40 to 50 % of compiling a deep model
+/// (docs/measured/cpu.md).
 mlir::LogicalResult runStage(mlir::ModuleOp module,
                              const PipelineOptions &options, Stage stage);
 
