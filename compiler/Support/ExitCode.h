@@ -1,6 +1,6 @@
-// The exit code a diagnostic asks for. A pass that rejects a user's model or
-// option says which of the documented codes that is; a diagnostic without one
-// is a failure of mpc's own.
+// Attaches exit codes to diagnostics. A pass that rejects a user's model or
+// option chooses a documented code. A diagnostic without a code is an internal
+// failure of mpc.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_SUPPORT_EXITCODE_H
@@ -12,7 +12,7 @@
 
 namespace mpc {
 
-/// Marks a diagnostic before it is reported:
+/// Marks a diagnostic with a code before it is reported:
 ///   return withExitCode(op.emitError(), ExitCode::Unsupported) << "...";
 inline mlir::InFlightDiagnostic
 withExitCode(mlir::InFlightDiagnostic diagnostic, ExitCode code) {
@@ -21,7 +21,7 @@ withExitCode(mlir::InFlightDiagnostic diagnostic, ExitCode code) {
   return diagnostic;
 }
 
-/// The code a diagnostic was marked with; Internal without one.
+/// Returns the code of a diagnostic; Internal if it has none.
 inline ExitCode getExitCode(mlir::Diagnostic &diagnostic) {
   for (const mlir::DiagnosticArgument &argument : diagnostic.getMetadata())
     if (argument.getKind() ==

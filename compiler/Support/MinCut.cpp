@@ -26,7 +26,7 @@ void MinCut::addEdge(unsigned from, unsigned to, int64_t capacity) {
   edges.push_back({from, 0});
 }
 
-// Whether the sink can still be reached.
+// Computes the levels of all nodes; false if the sink is out of reach.
 bool MinCut::findLevels() {
   level.assign(edgesOf.size(), kFar);
   next.assign(edgesOf.size(), 0);
@@ -43,15 +43,16 @@ bool MinCut::findLevels() {
   return level[kSink] != kFar;
 }
 
-// Sends what one path to the sink takes, always a level on; 0 where there is
-// no path. What a node has tried in vain it tries no more at these levels.
+// Sends as much as fits along one path to the sink, one level per edge. Returns
+// the amount, 0 if there is no path. Edges that led to dead ends are not tried
+// again at the same levels.
 int64_t MinCut::push() {
-  // Depth first along edges with room to the next level; back where there are
-  // none.
+  // Search depth first, along edges with capacity to the next level; backtrack
+  // at dead ends.
   llvm::SmallVector<unsigned> path;
   unsigned node = kSource;
   while (node != kSink) {
-    // The next edge of this node that has room and leads one level on.
+    // Find the next edge of this node with capacity to the next level.
     if (next[node] < edgesOf[node].size()) {
       unsigned number = edgesOf[node][next[node]];
       const Edge &edge = edges[number];
@@ -63,18 +64,18 @@ int64_t MinCut::push() {
       }
       continue;
     }
-    // A dead end: back over the last edge, which is not tried again; its
-    // reverse, `^ 1`, leads to where it began.
+    // At a dead end go back over the last edge, and do not try it again. The
+    // reverse edge, `^ 1`, leads back.
     if (path.empty())
       return 0;
     node = edges[path.pop_back_val() ^ 1].to;
     ++next[node];
   }
-  // The narrowest edge says how much.
+  // The edge with the least capacity limits the amount.
   int64_t amount = kInfinite;
   for (unsigned number : path)
     amount = std::min(amount, edges[number].left);
-  // What goes forth may later come back, so the reverse edge gains it.
+  // Later paths may send flow back along the reverse edge.
   for (unsigned number : path) {
     edges[number].left -= amount;
     edges[number ^ 1].left += amount;
@@ -82,7 +83,7 @@ int64_t MinCut::push() {
   return amount;
 }
 
-// What the sink can be reached from.
+// Marks all nodes from which the sink can still be reached.
 void MinCut::findSinkSide() {
   withSink.clear();
   withSink.resize(edgesOf.size());

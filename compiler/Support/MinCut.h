@@ -1,10 +1,10 @@
-// The cheapest edges that part a source from a sink.
+// Finds the cheapest set of edges that separates a source from a sink.
 //
-// A choice between two ways for each of many things is such a cut, where a
-// thing costs something either way, or where two of them differ. For example, y
-// = exp(x) is stored for 5 or computed again for 2, which takes x, to be stored
-// for 4: edges source -> y of 2, y -> x that cannot be cut, x -> sink of 4, and
-// y -> sink of 5, where who is on the source's side is stored.
+// A minimum cut solves a choice between two options for each of many things, if
+// options or pairs of different options have costs. For example, y = exp(x) is
+// stored for 5, or recomputed for 2 if x is stored for 4. Nodes on the source's
+// side are stored. The edges are: source -> y of 2, y -> x that cannot be cut,
+// x -> sink of 4, y -> sink of 5.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_SUPPORT_MINCUT_H
@@ -18,32 +18,34 @@
 
 namespace mpc {
 
-/// A directed graph with a capacity on each edge. By Dinic's algorithm, exactly
-/// and in the same order every time.
+/// A directed graph with capacities on edges. Uses Dinic's algorithm: exact,
+/// and deterministic.
 class MinCut {
 public:
   static constexpr unsigned kSource = 0, kSink = 1;
-  /// Of an edge that cannot be cut.
+  /// The capacity of an edge that must not be cut.
   static constexpr int64_t kInfinite = int64_t(1) << 61;
 
   MinCut();
 
   unsigned addNode();
-  /// Paid where `from` is on the source's side and `to` is not.
+  /// Adds an edge. Its capacity is paid if `from` is on the source's side and
+  /// `to` is not.
   void addEdge(unsigned from, unsigned to, int64_t capacity);
 
-  /// What the cheapest cut costs; nothing where every cut has an edge that
-  /// cannot be cut.
+  /// Returns the cost of the cheapest cut; nullopt if every cut contains an
+  /// infinite edge.
   std::optional<int64_t> solve();
 
-  /// After `solve`: whether `node` is on the sink's side of the cheapest cut
-  /// that has the fewest nodes there.
+  /// True if `node` is on the sink's side. Call after `solve`. Among the
+  /// cheapest cuts, the one with the fewest nodes on the sink's side counts.
   bool isWithSink(unsigned node) const { return withSink.test(node); }
 
 private:
   struct Edge {
     unsigned to;
-    /// What can still flow along it; its reverse has the next odd number.
+    /// The remaining capacity. The reverse edge has the number of this edge `^
+    /// 1`.
     int64_t left;
   };
 
@@ -53,7 +55,7 @@ private:
 
   llvm::SmallVector<Edge> edges;
   llvm::SmallVector<llvm::SmallVector<unsigned, 4>> edgesOf;
-  /// How far each node is from the source, and the edge to try next.
+  /// The distance of each node from the source, and its next edge to try.
   llvm::SmallVector<unsigned> level, next;
   llvm::BitVector withSink;
 };

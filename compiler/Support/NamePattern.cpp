@@ -7,13 +7,13 @@
 
 using llvm::StringRef;
 
-// A list of all nodes of a large model fits.
+// A list of all nodes of a large model must fit.
 static constexpr size_t kLongest = 65536;
 static constexpr size_t kMostGroups = 1000;
 static constexpr uint64_t kLongestWrittenOut = 100000;
 
-// The larger number of `{2}`, `{2,}` or `{2,5}`, which the text follows; 1 of
-// what is no such count.
+// Returns the larger number of `2}`, `2,}` or `2,5}` at the start of `text`; 1
+// if it is not a count.
 static uint64_t getCount(StringRef text) {
   uint64_t least = 1, most = 1;
   if (text.consumeInteger(10, least))
@@ -23,9 +23,9 @@ static uint64_t getCount(StringRef text) {
   return std::max({least, most, uint64_t(1)});
 }
 
-// The part that is too much for llvm::Regex; empty if nothing is. Counts what
-// is in brackets too, and counts as if all repetitions were one in the other: a
-// scanner that is exact would have to read each oddity as LLVM does.
+// Describes the part that is too much for llvm::Regex; empty if there is none.
+// Counts brackets as well, and treats all repetitions as nested: an exact scan
+// would have to parse every oddity as LLVM does.
 static std::string findExcess(StringRef text) {
   const auto tell = [](const llvm::Twine &found, const llvm::Twine &expected) {
     return ("found " + found + ", expected " + expected).str();
@@ -36,7 +36,7 @@ static std::string findExcess(StringRef text) {
   if (size_t groups = text.count('('); groups > kMostGroups)
     return tell(llvm::Twine(groups) + " opening parentheses",
                 "at most " + llvm::Twine(kMostGroups));
-  // POSIX has none in extended expressions.
+  // POSIX has no back-references in extended expressions.
   for (size_t i = 0; i + 1 < text.size(); ++i) {
     if (text[i] != '\\')
       continue;
@@ -57,7 +57,7 @@ static std::string findExcess(StringRef text) {
   return "";
 }
 
-// The text, without the middle of one that fills more than a line.
+// Cuts the middle out of a text longer than a line.
 static std::string shorten(StringRef text) {
   constexpr size_t kWhole = 100, kPart = 40;
   if (text.size() <= kWhole)

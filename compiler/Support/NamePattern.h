@@ -1,4 +1,4 @@
-// Regular expressions that choose nodes and parameters by their names.
+// Matches names of nodes and parameters with regular expressions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_SUPPORT_NAMEPATTERN_H
@@ -13,19 +13,19 @@
 
 namespace mpc {
 
-/// A POSIX extended regular expression that is looked for anywhere in a name.
-/// Policies of strangers have them too, so they are bounded: llvm::Regex calls
-/// itself for each parenthesis and for each letter that a back-reference may
-/// skip, and writes out what is repeated.
+/// A POSIX extended regular expression that may match anywhere in a name.
+/// Untrusted policies contain expressions too, so their size is limited:
+/// llvm::Regex recurses for each parenthesis and for each letter a
+/// back-reference may skip, and writes out repetitions.
 class NamePattern {
 public:
   explicit NamePattern(llvm::StringRef text);
 
-  /// "'[' is not a regular expression: brackets ([ ]) not balanced"; empty if
-  /// it is one.
+  /// The error, such as "'[' is not a regular expression: brackets ([ ]) not
+  /// balanced"; empty if the expression is valid.
   llvm::StringRef getError() const { return error; }
 
-  /// False too where the text is no expression.
+  /// Also false if the expression is invalid.
   bool match(llvm::StringRef name) const {
     return expression && expression->match(name);
   }
@@ -35,11 +35,11 @@ private:
   std::string error;
 };
 
-/// The expressions of a flag that can be repeated.
+/// Compiles the expressions of a repeated flag.
 std::vector<NamePattern>
 makeNamePatterns(llvm::ArrayRef<std::string> expressions);
 
-/// True if any of them matches.
+/// True if any of the patterns matches.
 bool matchesAny(llvm::ArrayRef<NamePattern> patterns, llvm::StringRef name);
 
 } // namespace mpc

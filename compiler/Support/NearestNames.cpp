@@ -11,7 +11,7 @@
 using namespace mpc;
 using llvm::StringRef;
 
-/// How many slips a word may have, and how many names a list.
+/// Limits the typing errors in a word, and the names in a list.
 static constexpr unsigned kMostSlips = 2;
 static constexpr size_t kMostNames = 8;
 
@@ -21,7 +21,7 @@ std::string mpc::findNearestName(StringRef word,
   unsigned bestDistance = kMostSlips + 1;
   for (const std::string &name : names) {
     unsigned distance = word.edit_distance(name, true, bestDistance);
-    // What has no letter in common is no slip.
+    // A word without a common letter is no typing error.
     if (distance < std::min<size_t>(bestDistance, word.size())) {
       bestDistance = distance;
       best = name;
@@ -30,7 +30,7 @@ std::string mpc::findNearestName(StringRef word,
   return best;
 }
 
-// What is left of a regular expression without its operators.
+// Returns a regular expression without its operators.
 static std::string literalOf(StringRef pattern) {
   std::string text;
   for (char c : pattern)
@@ -51,7 +51,7 @@ std::string mpc::listNearestNames(StringRef word,
           literal.empty() ? 0 : name.edit_distance_insensitive(literal), name);
   if (ranked.empty())
     return "none";
-  // Names of the same rank stay as the model has them.
+  // Names of the same rank keep the model's order.
   llvm::stable_sort(ranked, [](const auto &a, const auto &b) {
     return std::tie(std::get<0>(a), std::get<1>(a)) <
            std::tie(std::get<0>(b), std::get<1>(b));

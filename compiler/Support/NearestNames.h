@@ -1,4 +1,4 @@
-// Suggestions for misspelt names: "unknown op 'Softmx', did you mean
+// Suggests names for a misspelt word: "unknown op 'Softmx', did you mean
 // 'Softmax'?"
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -12,13 +12,14 @@
 
 namespace mpc {
 
-/// The one of the names that differs from `word` by one or two letters; empty
-/// if there is none.
+/// Returns the name that differs least from `word`, by at most two letters;
+/// empty if there is none.
 std::string findNearestName(llvm::StringRef word,
                             llvm::ArrayRef<std::string> names);
 
-/// "'a', 'b' and 9 others": each name once, those most like `word`, which may
-/// be a regular expression, first, and at most eight. "none" without names.
+/// Lists names: "'a', 'b' and 9 others", at most eight, each once. Names most
+/// similar to `word`, which may be a regular expression, come first. "none"
+/// without names.
 std::string listNearestNames(llvm::StringRef word,
                              llvm::ArrayRef<std::string> names);
 

@@ -3,7 +3,7 @@
 
 #include "llvm/Support/JSON.h"
 
-/// The number of bytes of the first character of `text` if it is not printable,
+/// Returns the bytes of the first character of `text` if it is not printable,
 /// else 0.
 static size_t countBlanked(llvm::StringRef text, bool keepsLines) {
   const auto at = [&](size_t i) {
@@ -12,7 +12,7 @@ static size_t countBlanked(llvm::StringRef text, bool keepsLines) {
   // One byte: C0 and DEL.
   if (at(0) < 0x80)
     return (at(0) < 0x20 && !(at(0) == '\n' && keepsLines)) || at(0) == 0x7f;
-  // Two bytes: C1 and the mark of Arabic letters.
+  // Two bytes: C1 and the Arabic letter mark.
   if ((at(0) == 0xc2 && at(1) >= 0x80 && at(1) < 0xa0) ||
       (at(0) == 0xd8 && at(1) == 0x9c))
     return 2;
@@ -35,7 +35,7 @@ void mpc::blankControls(std::string &text, bool keepsLines) {
 }
 
 std::string mpc::abbreviate(llvm::StringRef text) {
-  // A path has 4096 bytes at most.
+  // A path of at most 4096 bytes must stay whole.
   constexpr size_t kLongest = 5000, kEnd = 1000;
   if (text.size() <= kLongest)
     return text.str();

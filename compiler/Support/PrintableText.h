@@ -1,4 +1,4 @@
-// Text that moves no terminal's cursor.
+// Makes untrusted text safe to print on a terminal.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_SUPPORT_PRINTABLETEXT_H
@@ -10,19 +10,19 @@
 
 namespace mpc {
 
-/// Makes a space of every control character, those of two bytes in UTF-8
-/// (U+0080 to U+009F) included, and of what turns the direction of text around
-/// or ends a line (U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069);
-/// `keepsLines` leaves the newline.
+/// Replaces unsafe characters by spaces: control characters, including U+0080
+/// to U+009F, and characters that end a line or change the direction of text.
+/// The latter are U+061C, U+200E, U+200F, U+2028 to U+202E, and U+2066 to
+/// U+2069. Keeps newlines if `keepsLines`.
 void blankControls(std::string &text, bool keepsLines);
 
-/// A name as a part of one line. Names come from models and files, whose bytes
-/// may be anything: what is not UTF-8 is replaced, and control characters,
-/// the newline too, become spaces.
+/// Makes a name fit for a line of text. Names come from models and files and
+/// may have any bytes: invalid UTF-8 is replaced, and control characters,
+/// including newlines, become spaces.
 std::string toPrintable(llvm::StringRef name);
 
-/// The text, without the middle of one that is thousands of bytes long: a
-/// message says first what failed and last what to do.
+/// Cuts the middle out of a text of thousands of bytes. The start of a message
+/// says what failed, the end says what to do.
 std::string abbreviate(llvm::StringRef text);
 
 } // namespace mpc

@@ -10,19 +10,19 @@
 
 using namespace mpc;
 
-/// Between columns.
+/// The spaces between columns.
 static constexpr unsigned kGap = 2;
-/// A column is not shortened below this.
+/// The first column is not shortened below this width.
 static constexpr unsigned kLeastWidth = 16;
 static constexpr llvm::StringLiteral kEllipsis = "...";
 
-// How many columns of a terminal the text takes.
+// Returns the columns `text` takes on a terminal.
 static unsigned widthOf(llvm::StringRef text) {
   int width = llvm::sys::unicode::columnWidthUTF8(text);
   return width < 0 ? text.size() : width;
 }
 
-// Where the next character of UTF-8 begins.
+// Returns the start of the next UTF-8 character.
 static size_t nextCharacter(llvm::StringRef text, size_t at) {
   do
     ++at;
@@ -30,7 +30,7 @@ static size_t nextCharacter(llvm::StringRef text, size_t at) {
   return at;
 }
 
-// The longest beginning of `text` of at most `width`.
+// Returns the longest start of `text` that fits `width`.
 static llvm::StringRef takeFront(llvm::StringRef text, unsigned width) {
   size_t end = 0;
   while (end < text.size()) {
@@ -42,7 +42,7 @@ static llvm::StringRef takeFront(llvm::StringRef text, unsigned width) {
   return text.take_front(end);
 }
 
-// The longest end of `text` of at most `width`.
+// Returns the longest end of `text` that fits `width`.
 static llvm::StringRef takeBack(llvm::StringRef text, unsigned width) {
   size_t begin = 0;
   while (begin < text.size() && widthOf(text.drop_front(begin)) > width)
@@ -50,8 +50,8 @@ static llvm::StringRef takeBack(llvm::StringRef text, unsigned width) {
   return text.drop_front(begin);
 }
 
-// Names of one model begin alike and differ at their ends, so the end gets the
-// larger half.
+// Cuts the middle out of `text`. Names of a model have equal starts, so the end
+// gets twice the space.
 static std::string shorten(llvm::StringRef text, unsigned width) {
   if (widthOf(text) <= width)
     return text.str();
@@ -68,13 +68,13 @@ void TextTable::addRow(std::vector<std::string> cells) {
 }
 
 bool TextTable::print(llvm::raw_ostream &os, unsigned width) const {
-  // As wide as the widest cell of each column.
+  // Each column is as wide as its widest cell.
   std::vector<unsigned> widths(columns.size(), 0);
   for (const std::vector<std::string> &row : rows)
     for (size_t i = 0; i < columns.size(); ++i)
       widths[i] = std::max(widths[i], widthOf(row[i]));
 
-  // What the other columns leave is the first one's.
+  // The first column gets the width the others leave.
   unsigned total = kGap * (columns.size() - 1);
   for (unsigned each : widths)
     total += each;
@@ -83,8 +83,7 @@ bool TextTable::print(llvm::raw_ostream &os, unsigned width) const {
     widths[0] = std::min(
         whole, std::max(kLeastWidth, whole - std::min(whole, total - width)));
 
-  // Titles, texts to the left, numbers to the right; no spaces at the end of a
-  // line, which editors mark.
+  // Editors mark spaces at the end of a line, so trim them.
   for (const std::vector<std::string> &row : rows) {
     std::string line;
     for (size_t i = 0; i < columns.size(); ++i) {

@@ -1,4 +1,4 @@
-// Text in columns that are as wide as what stands in them.
+// Prints text in columns as wide as their contents.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_SUPPORT_TEXTTABLE_H
@@ -12,22 +12,21 @@
 
 namespace mpc {
 
-/// Rows of cells. Cells come from models, whose bytes may be anything: what is
-/// not UTF-8 is replaced, and control characters become spaces.
+/// A table of text. Cells come from models and may have any bytes: invalid
+/// UTF-8 is replaced, and control characters become spaces.
 class TextTable {
 public:
   enum class Align { Left, Right };
 
-  /// A column each.
+  /// `columns` has the alignment of each column.
   explicit TextTable(std::vector<Align> columns)
       : columns(std::move(columns)) {}
 
-  /// As many cells as there are columns.
+  /// Adds a row with one cell per column.
   void addRow(std::vector<std::string> cells);
 
-  /// Prints lines of at most `width` characters, as far as shortening the
-  /// first column in the middle of its texts allows; 0: as wide as need be.
-  /// Whether anything was shortened.
+  /// Prints the table, at most `width` characters wide if shortening the first
+  /// column allows; 0 means no limit. Returns true if a text was shortened.
   bool print(llvm::raw_ostream &os, unsigned width = 0) const;
 
 private:
