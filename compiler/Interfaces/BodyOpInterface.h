@@ -1,4 +1,4 @@
-// Ops that hold lists of ops.
+// Declares the interface of ops that hold lists of ops, such as loops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_BODYOPINTERFACE_H

@@ -1,4 +1,4 @@
-// Ops that hold lists of ops.
+// The interface of ops that hold lists of ops, such as loops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_BODYOPINTERFACE_TD
@@ -9,10 +9,10 @@ include "mlir/IR/OpBase.td"
 def BodyOpInterface : OpInterface<"BodyOpInterface"> {
   let cppNamespace = "::mpc";
   let description = [{
-    An op with bodies of one block each: the body of a loop, the branches of a
-    condition. Each argument of a body stands for an operand, or for a part of
-    one; what a body yields as value i is result i, or a part of it. Nothing
-    else goes in or out.
+    An op with bodies of one block each: the body of a loop, or the branches of
+    a condition. Each argument of a body is an operand, or a part of an operand.
+    Value i that a body yields is result i, or a part of it. No other values
+    enter or leave a body.
   }];
   let methods = [
     InterfaceMethod<"The operand that an argument of a body starts as, is a"

@@ -1,4 +1,5 @@
-// Matrix products and convolutions as one matrix.
+// Declares the interface of matrix products and convolutions, seen as one
+// matrix.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_CONTRACTIONOPINTERFACE_H
@@ -10,9 +11,10 @@
 
 namespace mpc {
 
-/// A contraction's result as a matrix and the number of products in each of its
-/// elements. Rows are batches and rows of a matrix product, pixels of an NHWC
-/// convolution, and output channels of a weight gradient.
+/// A contraction seen as a matrix product: its result is `rows` x `columns`,
+/// and each element sums `depth` products. Rows are batches and rows of a
+/// matrix product, pixels of an NHWC convolution, or output channels of a
+/// weight gradient.
 struct ContractionSpace {
   int64_t rows = 1, columns = 1, depth = 1;
 };

@@ -1,4 +1,4 @@
-// Matrix products and convolutions as one matrix.
+// The interface of matrix products and convolutions, seen as one matrix.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_CONTRACTIONOPINTERFACE_TD
@@ -9,10 +9,9 @@ include "mlir/IR/OpBase.td"
 def ContractionOpInterface : OpInterface<"ContractionOpInterface"> {
   let cppNamespace = "::mpc";
   let description = [{
-    What every op of role Contraction answers: its result as a matrix, and which
-    axis of it counts the columns. For a matrix product of 32 x 64 by 64 x 10
-    that is a space of 32 rows, 10 columns and depth 64, with the last axis
-    counting columns.
+    An op of role Contraction: its result as a matrix, and the axis of the
+    result that counts the columns. For example, 32 x 64 times 64 x 10 has 32
+    rows, 10 columns and depth 64, and the last axis counts the columns.
   }];
   let methods = [
     InterfaceMethod<"The result as a matrix, and the products in an element.",

@@ -1,4 +1,5 @@
-// Elementwise ops that depend on where their elements are.
+// Declares the interface of elementwise ops that depend on the index of an
+// element.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_INDEXEDOPINTERFACE_H
@@ -8,7 +9,7 @@
 
 namespace mpc {
 
-/// For an axis of an operand that no axis of the result runs along.
+/// Marks an axis of an operand that corresponds to no axis of the result.
 inline constexpr int64_t kOwnAxis = -1;
 
 } // namespace mpc
@@ -17,28 +18,28 @@ inline constexpr int64_t kOwnAxis = -1;
 
 namespace mpc {
 
-/// The axis of the result of elementwise op `operand.getOwner()` along which
-/// each axis of the operand runs: the last ones by NumPy's rules, unless the op
-/// says otherwise. An axis of size 1 is broadcast along its axis.
+/// Returns, for each axis of the operand of an elementwise op, the
+/// corresponding axis of the result: the last axes by NumPy's rules, unless the
+/// op differs. An axis of size 1 is broadcast.
 llvm::SmallVector<int64_t> getOperandAxes(mlir::OpOperand &operand);
 
-/// Whether the op reads the operand from memory even where the operand's
-/// producer is in its kernel, so that the producer must be in another.
+/// True if the op reads `operand` from memory, even if its producer is in the
+/// same kernel. The producer must then be in another kernel.
 bool readsMemory(mlir::OpOperand &operand);
 
-/// Whether any operand of `op` must be in memory.
+/// True if `op` reads any operand from memory.
 bool readsMemory(mlir::Operation *op);
 
-/// Whether the op reads elements of the operand that another operand names: the
-/// data of a gather.
+/// True if another operand holds the indices at which the op reads `operand`,
+/// as for the data of a gather.
 bool isTable(mlir::OpOperand &operand);
 
-/// The table of `op`; null where it has none.
+/// Returns the table of `op`, such as the data of a gather; null if there is
+/// none.
 mlir::OpOperand *findTable(mlir::Operation *op);
 
-/// True if an elementwise op computes with the index of its elements, as
-/// dropout does, or reads operands elsewhere than at that index, as gather
-/// does.
+/// True if an elementwise op computes with the index of an element, as dropout
+/// does, or reads operands at another index, as gather does.
 bool dependsOnPlace(mlir::Operation *op);
 
 } // namespace mpc

@@ -1,4 +1,4 @@
-// Elementwise ops that depend on where their elements are.
+// The interface of elementwise ops that depend on the index of an element.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_INDEXEDOPINTERFACE_TD
@@ -9,11 +9,11 @@ include "mlir/IR/OpBase.td"
 def IndexedOpInterface : OpInterface<"IndexedOpInterface"> {
   let cppNamespace = "::mpc";
   let description = [{
-    An elementwise op whose result at an index is more than a formula over its
-    operands, broadcast, at that index: it uses the index (dropout, one_hot),
-    or reads an operand along other axes, at an element that another operand
-    names (gather) or at one that follows from the index (rotary_embedding). Ask
-    the functions of IndexedOpInterface.h, which answer for every op.
+    An elementwise op whose result at an index is not just a formula over the
+    broadcast operands at that index. Either the op uses the index (dropout,
+    one_hot). Or it reads an operand along other axes: at an index that another
+    operand holds (gather), or that follows from the index (rotary_embedding).
+    The functions of IndexedOpInterface.h answer for every op.
   }];
   let methods = [
     InterfaceMethod<"The axis of the result along which each axis of an operand"

@@ -1,4 +1,4 @@
-// Ops on activations that have a layout.
+// Declares the interface of ops whose activations have a layout.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_LAYOUTOPINTERFACE_H
@@ -7,7 +7,7 @@
 #include "mlir/IR/OpDefinition.h"
 
 namespace mpc {
-/// One of the dialect's enumerations, in MPCEnums.td.
+/// An enumeration of the dialect, defined in MPCEnums.td.
 enum class Layout : uint32_t;
 } // namespace mpc
 

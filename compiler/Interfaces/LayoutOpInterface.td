@@ -1,4 +1,4 @@
-// Ops on activations that have a layout.
+// The interface of ops whose activations have a layout.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_LAYOUTOPINTERFACE_TD
@@ -9,10 +9,10 @@ include "mlir/IR/OpBase.td"
 def LayoutOpInterface : OpInterface<"LayoutOpInterface"> {
   let cppNamespace = "::mpc";
   let description = [{
-    An op whose `layout` says where its activations keep their channels: NCHW as
-    imported, NHWC after ConvertLayout. Activations are the first of its operands
-    and the first of its results; what else it has (statistics, a bias) has no
-    such axis.
+    An op whose `layout` is the position of channels in its activations: NCHW as
+    imported, NHWC after ConvertLayout. The first operands and the first results
+    are activations. Other operands and results (statistics, a bias) have no
+    layout.
   }];
   let methods = [
     InterfaceMethod<"Where activations keep their channels.", "::mpc::Layout",

@@ -1,4 +1,4 @@
-// How passes address the operands optimizer ops have in common.
+// Declares the interface of optimizer ops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_OPTIMIZEROPINTERFACE_H

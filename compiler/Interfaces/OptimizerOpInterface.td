@@ -1,4 +1,4 @@
-// How passes address the operands optimizer ops have in common.
+// The interface of optimizer ops: the operands that they have in common.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_OPTIMIZEROPINTERFACE_TD
@@ -9,9 +9,8 @@ include "mlir/IR/OpBase.td"
 def OptimizerOpInterface : OpInterface<"OptimizerOpInterface"> {
   let cppNamespace = "::mpc";
   let description = [{
-    A step of an optimizer on one parameter: it has operands `param` and `grad`
-    and an optional operand `apply`, which predicates it. The first result is
-    the new parameter.
+    A step of an optimizer on one parameter. Operands are `param`, `grad` and an
+    optional predicate `apply`. The first result is the new parameter.
   }];
   let methods = [
     InterfaceMethod<"The parameter.", "::mlir::OpOperand &", "getParamOperand",

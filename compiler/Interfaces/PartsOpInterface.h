@@ -1,4 +1,4 @@
-// Ops that can be run on one part of their operands after the other.
+// Declares the interface of ops that can run in parts, and helpers for parts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_PARTSOPINTERFACE_H
@@ -12,19 +12,18 @@
 
 namespace mpc {
 
-/// In place of the axis of an operand that is needed as a whole: weights, a
-/// mask for all batches.
+/// Replaces the axis of an operand every part needs whole, such as weights, or
+/// a mask for all batches.
 inline constexpr int64_t kWhole = -1;
 
-/// For each operand of `op`, the axis that runs along axis `axis` of the result
-/// by NumPy's rules; kWhole where the operand is broadcast along that.
+/// Returns, for each operand of `op`, the axis that corresponds to axis `axis`
+/// of the result by NumPy's rules; kWhole if the operand is broadcast along it.
 llvm::SmallVector<int64_t> findAlignedAxes(mlir::Operation *op, int64_t axis);
 
-/// The type of one of `count` parts of a tensor of `type` along `axis`.
+/// Returns the type of one of `count` parts of a tensor of `type` along `axis`.
 mlir::RankedTensorType getPart(mlir::Type type, int64_t axis, int64_t count);
 
-/// A copy of `op` on `operands`, whose result is one of `count` parts of that
-/// of `op` along `axis`.
+/// Clones `op` on `operands`; the result is one of `count` parts along `axis`.
 mlir::Operation *clonePart(mlir::OpBuilder &builder, mlir::Operation *op,
                            mlir::ValueRange operands, int64_t axis,
                            int64_t count);

@@ -1,4 +1,5 @@
-// Ops that can be run on one part of their operands after the other.
+// The interface of ops that can run on one part of their operands after the
+// other.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_PARTSOPINTERFACE_TD
@@ -9,10 +10,10 @@ include "mlir/IR/OpBase.td"
 def PartsOpInterface : OpInterface<"PartsOpInterface"> {
   let cppNamespace = "::mpc";
   let description = [{
-    An op whose result is made in parts along other axes than those of an
-    elementwise op, or by another op than a copy of it. A part of a tensor is one
-    of n equal runs along an axis: rows 0 to 3 of 8, and rows 4 to 7. Ask the
-    functions of Regions/Parts.h, which answer for every op.
+    An op whose parts follow other rules than those of an elementwise op: along
+    other axes, or by another op than a clone. A part of a tensor is one of n
+    equal runs along an axis, such as rows 0 to 3, and rows 4 to 7, of 8 rows.
+    The functions of Regions/Parts.h answer for every op.
   }];
   let methods = [
     InterfaceMethod<[{

@@ -1,5 +1,5 @@
-// The lists of the precision policy. An enumeration in a file of its own, which
-// no file of ops includes: TableGen would define it once more for each dialect.
+// The classes of the precision policy. No file of ops may include this file:
+// TableGen would define the enumeration again for each dialect.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_PRECISIONCLASS_TD
@@ -8,15 +8,15 @@
 include "mlir/IR/EnumAttr.td"
 
 def PrecisionClass : I32EnumAttr<"PrecisionClass", "list an op stands on", [
-  // Gains from a low type: contractions.
+  // Contractions: faster in a low type.
   I32EnumAttrCase<"Allow", 0, "allow">,
-  // Goes low between low neighbours.
+  // Low between low neighbours.
   I32EnumAttrCase<"Infer", 1, "infer">,
-  // Keeps fp32, and what follows up to the next allowed op with it.
+  // Stays fp32, and so do ops after it up to the next allowed op.
   I32EnumAttrCase<"Deny", 2, "deny">,
-  // Exact in any type: takes that of its neighbours.
+  // Exact in any type: takes the type of its neighbours.
   I32EnumAttrCase<"Clear", 3, "clear">,
-  // Never touched: optimizers, the model's own casts, types other than fp32.
+  // Never changed: optimizers, the model's own casts, types other than fp32.
   I32EnumAttrCase<"Fixed", 4, "fixed">,
 ]> {
   let cppNamespace = "::mpc";

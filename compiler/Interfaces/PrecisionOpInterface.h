@@ -1,4 +1,4 @@
-// What the Precision stage asks an op.
+// Declares the questions the Precision stage asks an op.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_PRECISIONOPINTERFACE_H
@@ -12,36 +12,36 @@
 
 namespace mpc {
 
-/// What the default policy says of an op, in the words of the op's definition.
+/// The default policy of an op, from the op's definition.
 struct OpPolicy {
-  /// ONNX's names for it, by which users may call it.
+  /// ONNX's names of the op; users may use them too.
   llvm::SmallVector<llvm::StringRef, 2> onnx;
-  /// Its class by the low type.
+  /// The class of the op for each low type.
   PrecisionClass fp16, bf16;
-  /// One clause, for explanations.
+  /// The reason, as one clause for explanations.
   llvm::StringRef why;
-  /// Bit i: operand or result i stays fp32 whatever the class.
+  /// Bit i: operand or result i stays fp32 in any class.
   unsigned fp32Operands = 0, fp32Results = 0;
-  /// Its result's range grows with its shape.
+  /// True if the range of the result grows with its shape.
   bool unbounded = false;
 };
 
-/// What it says of an op that has the classes of another one: of a gradient.
+/// The policy of an op with the class of another op, such as of a gradient.
 struct FollowedPolicy {
   llvm::StringRef leader;
   unsigned fp32Operands, fp32Results;
 };
 
-/// Of ops whose getDefaultPolicy() is a row of the policy.
+/// Marks ops whose getDefaultPolicy() is a row of the policy.
 template <typename ConcreteOp>
 class PolicyTrait : public mlir::OpTrait::TraitBase<ConcreteOp, PolicyTrait> {};
-/// Of ops whose row is that of another op, as an attribute says which.
+/// Marks ops that share the row of another op, named by an attribute.
 template <typename ConcreteOp>
 class SharedPolicyTrait
     : public mlir::OpTrait::TraitBase<ConcreteOp, SharedPolicyTrait> {};
 
-/// The multiplications and additions of an op that multiplies its first two
-/// operands; 0 where it contracts none.
+/// Counts the multiplications and additions of an op that multiplies its first
+/// two operands; 0 if the op is no contraction.
 double countFlopsOfProduct(mlir::Operation *op);
 } // namespace mpc
 

@@ -1,4 +1,4 @@
-// What the Precision stage asks an op.
+// The questions that the Precision stage asks an op.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_PRECISIONOPINTERFACE_TD
@@ -9,10 +9,10 @@ include "mlir/IR/OpBase.td"
 def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
   let cppNamespace = "::mpc";
   let description = [{
-    An op whose types the Precision stage decides. Which class the op is of is
-    the policy's affair, under the op's key; the op's definition says what the
-    default policy has there (compiler/Dialect/MPC/MPCPolicy.td). Here stands
-    what follows from what the op computes.
+    An op whose types the Precision stage decides. The policy decides the class
+    of the op, by the op's key; the op's definition has the default
+    (compiler/Dialect/MPC/MPCPolicy.td). This interface has the facts that
+    follow from the op's computation.
   }];
   let methods = [
     InterfaceMethod<"The op's row in the precision policy.",

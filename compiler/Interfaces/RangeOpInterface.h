@@ -1,4 +1,4 @@
-// What numbers an op's results can be.
+// Declares the interface that infers ranges of an op's results.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_RANGEOPINTERFACE_H
@@ -16,7 +16,7 @@ struct Bounds {
   double low, high;
 };
 
-/// All numbers of both, and those between.
+/// Returns the smallest interval that holds both.
 Bounds unite(Bounds a, Bounds b);
 
 /// All integers from `low` to `high`.
@@ -30,15 +30,15 @@ struct IntegerRange {
 
 IntegerRange unite(IntegerRange a, IntegerRange b);
 
-/// The integers that an operand, by its number, can be.
+/// Returns the range of an integer operand, given its number.
 using FindIntegerRange = llvm::function_ref<IntegerRange(unsigned operand)>;
 
-/// Of an op that moves elements, of one operand or of several as a concat, the
-/// range of all; of any other op nothing.
+/// Returns the joint range of all operands if `op` only moves elements
+/// (transpose, concat); nullopt for other ops.
 std::optional<Bounds> inferMovedRange(mlir::Operation *op,
                                       llvm::ArrayRef<Bounds> operands);
 
-/// The operands of an op that moves elements; none of any other op.
+/// Returns the operands if `op` only moves elements; empty for other ops.
 llvm::SmallVector<mlir::Value> listMoved(mlir::Operation *op);
 
 } // namespace mpc
@@ -47,7 +47,8 @@ llvm::SmallVector<mlir::Value> listMoved(mlir::Operation *op);
 
 namespace mpc {
 
-/// What the methods of RangeOpInterface say, of any op.
+/// Call the methods of RangeOpInterface on any op; other ops get a safe
+/// default.
 std::optional<Bounds> inferRange(mlir::Operation *op,
                                  llvm::ArrayRef<Bounds> operands);
 bool holdsConstant(mlir::Operation *op);
@@ -55,8 +56,9 @@ std::optional<IntegerRange> inferIntegerRange(mlir::Operation *op,
                                               FindIntegerRange operand);
 llvm::SmallVector<mlir::Value> listHandedOn(mlir::Operation *op);
 
-/// At which two numbers `value` gathers: -1 and 1 for the result of a tanh, -1
-/// and infinity, which is none, for that of an ELU. Nothing of an argument.
+/// Returns the two numbers near which `value` saturates: -1 and 1 for the
+/// result of a tanh; -1 and infinity (which means none) for an ELU. nullopt for
+/// arguments.
 std::optional<Bounds> getSaturation(mlir::Value value);
 
 } // namespace mpc

@@ -1,4 +1,4 @@
-// What numbers an op's results can be.
+// The interface that infers ranges of an op's results.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_RANGEOPINTERFACE_TD
@@ -9,9 +9,9 @@ include "mlir/IR/OpBase.td"
 def RangeOpInterface : OpInterface<"RangeOpInterface"> {
   let cppNamespace = "::mpc";
   let description = [{
-    What follows from an op's formula about the numbers that it gives. An op that
-    does not say is one of which nothing is known, unless it moves elements: ask
-    the functions of RangeOpInterface.h, which answer for every op.
+    The range of an op's result, as far as its formula determines the range.
+    Without this interface nothing is known about an op, unless it only moves
+    elements. The functions of RangeOpInterface.h answer for every op.
   }];
   let methods = [
     InterfaceMethod<[{

@@ -1,4 +1,4 @@
-// Ops that reduce axes to one element or a few.
+// Declares the interface of ops that reduce axes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_REDUCTIONOPINTERFACE_H

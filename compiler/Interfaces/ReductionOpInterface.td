@@ -1,4 +1,4 @@
-// Ops that reduce axes to one element or a few.
+// The interface of ops that reduce axes to one element or a few.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_REDUCTIONOPINTERFACE_TD
@@ -9,9 +9,8 @@ include "mlir/IR/OpBase.td"
 def ReductionOpInterface : OpInterface<"ReductionOpInterface"> {
   let cppNamespace = "::mpc";
   let description = [{
-    What every op of role Reduction answers: which axes of its operand it
-    reduces, and how a reduction of the same kind over other axes is made, for
-    passes that divide a reduction or move it.
+    An op of role Reduction: the reduced axes, and a way to create the same kind
+    of reduction over other axes, for passes that split or move reductions.
   }];
   let methods = [
     InterfaceMethod<"The axes of the operand that are reduced, in their order.",

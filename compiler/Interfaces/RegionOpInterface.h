@@ -1,4 +1,4 @@
-// How an op can share a kernel with its neighbours.
+// Declares the interface by which an op joins kernels.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_REGIONOPINTERFACE_H
@@ -7,19 +7,19 @@
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
 
-// RegionRole, and stringifyRegionRole: "reduction", as messages call the ops of
-// a role.
+// RegionRole, and stringifyRegionRole, the name of a role in messages
+// ("reduction").
 #include "compiler/Interfaces/RegionRole.h.inc"
 
 #include "compiler/Interfaces/RegionOpInterface.h.inc"
 
 namespace mpc {
 
-/// Whether `op` takes part in kernels as `role`.
+/// True if `op` has the role `role` in kernels.
 bool hasRole(mlir::Operation *op, RegionRole role);
 
-/// The matrix product or convolution in the body of a region or kernel; null
-/// where there is none.
+/// Returns the matrix product or convolution in the body of a region or kernel;
+/// null if there is none.
 mlir::Operation *findContraction(mlir::Block &body);
 
 } // namespace mpc

@@ -1,4 +1,4 @@
-// How an op can share a kernel with its neighbours.
+// The interface by which an op joins kernels.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_REGIONOPINTERFACE_TD
@@ -9,8 +9,8 @@ include "mlir/IR/OpBase.td"
 def RegionOpInterface : OpInterface<"RegionOpInterface"> {
   let cppNamespace = "::mpc";
   let description = [{
-    RegionAnalysis asks this and nothing else about an op, so a new op joins
-    fusion by answering it.
+    RegionAnalysis asks an op nothing else, so a new op joins fusion by
+    implementing this interface.
   }];
   let methods = [
     StaticInterfaceMethod<"The op's part in a region.", "::mpc::RegionRole",

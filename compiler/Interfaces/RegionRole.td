@@ -1,4 +1,4 @@
-// The parts that ops can take in kernels, and what messages call them.
+// The roles of ops in kernels, and the names of the roles in messages.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_REGIONROLE_TD
@@ -7,26 +7,26 @@
 include "mlir/IR/EnumAttr.td"
 
 def RegionRole : I32EnumAttr<"RegionRole", "what part an op can take in a kernel", [
-  // Known at compile time; costs nothing where it is a splat.
+  // Known at compile time. A splat costs nothing.
   I32EnumAttrCase<"Constant", 0, "constant">,
-  // The result at an index depends only on the operands, broadcast by NumPy's
-  // rules, at that index, and on the index itself.
+  // The result at an index depends only on the index, and on the operands at
+  // that index, broadcast by NumPy's rules.
   I32EnumAttrCase<"Elementwise", 1, "elementwise op">,
   // Sums, means or maxima over axes: the hero of a row or column kernel.
   I32EnumAttrCase<"Reduction", 2, "reduction">,
-  // Matrix products and convolutions: an epilogue can follow.
+  // Matrix products and convolutions; an epilogue can follow.
   I32EnumAttrCase<"Contraction", 3, "contraction">,
-  // The same bytes under another shape; no kernel at all.
+  // The same bytes under another shape; needs no kernel.
   I32EnumAttrCase<"View", 4, "view">,
   // Moves elements (transpose, concat, slice) without computing.
   I32EnumAttrCase<"Movement", 5, "movement">,
   // Sliding windows.
   I32EnumAttrCase<"Window", 6, "window">,
-  // Writes elements to places that indices name.
+  // Writes elements at indices from an operand.
   I32EnumAttrCase<"Scatter", 7, "scatter">,
-  // Each element depends on those before it along an axis.
+  // Each element depends on the elements before it along an axis.
   I32EnumAttrCase<"Cumulative", 8, "cumulative sum">,
-  // Decomposed into the others by the Fusion stage.
+  // The Fusion stage decomposes the op into ops of other roles.
   I32EnumAttrCase<"Composite", 9, "composite op">,
 ]> {
   let cppNamespace = "::mpc";

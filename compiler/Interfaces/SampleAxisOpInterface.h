@@ -1,4 +1,4 @@
-// Ops through which the samples of a batch can be followed.
+// Follows the samples of a batch from operands to results of ops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_SAMPLEAXISOPINTERFACE_H
@@ -10,9 +10,9 @@
 
 namespace mpc {
 
-/// On axis `axis`, and within it `outer` times: scores of [time, batch, 8] have
-/// their samples on axis 1, and flattened to [time * batch, 8] on axis 0, where
-/// all samples come once for each of `outer` = time steps.
+/// The position of samples: axis `axis`, which repeats all samples `outer`
+/// times. Scores of [time, batch, 8] have samples on axis 1. Flattened to [time
+/// * batch, 8] they have samples on axis 0, with `outer` = time.
 struct SampleAxis {
   int64_t axis = 0, outer = 1;
 
@@ -21,11 +21,12 @@ struct SampleAxis {
   }
 };
 
-/// Where operands have their samples; nothing for one that has none.
+/// The position of samples in each operand; nullopt for an operand without
+/// samples.
 using OperandSamples = llvm::ArrayRef<std::optional<SampleAxis>>;
 
-/// The samples of a result that `operands` are broadcast to: those with samples
-/// must agree.
+/// Returns the position of samples in a result to which `operands` are
+/// broadcast; nullopt if operands with samples disagree.
 std::optional<SampleAxis> followBroadcastSamples(mlir::Operation *op,
                                                  OperandSamples operands);
 
@@ -35,8 +36,8 @@ std::optional<SampleAxis> followBroadcastSamples(mlir::Operation *op,
 
 namespace mpc {
 
-/// Where the first result of any op has its samples; nothing where that is not
-/// known.
+/// Returns the position of samples in the first result of any op; nullopt if
+/// unknown.
 std::optional<SampleAxis> followSamples(mlir::Operation *op,
                                         OperandSamples operands, int64_t batch);
 

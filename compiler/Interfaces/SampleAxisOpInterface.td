@@ -1,4 +1,4 @@
-// Ops through which the samples of a batch can be followed.
+// The interface of ops through which the samples of a batch can be followed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_SAMPLEAXISOPINTERFACE_TD
@@ -9,9 +9,9 @@ include "mlir/IR/OpBase.td"
 def SampleAxisOpInterface : OpInterface<"SampleAxisOpInterface"> {
   let cppNamespace = "::mpc";
   let description = [{
-    An op that says where in its result the samples are that its operands have.
-    Elementwise ops need not: their operands and results have samples at the same
-    places. `followSamples` of SampleAxisOpInterface.h answers for every op.
+    An op that maps the position of samples in its operands to its result.
+    Elementwise ops need no implementation: positions stay. `followSamples` of
+    SampleAxisOpInterface.h answers for every op.
   }];
   let methods = [
     InterfaceMethod<[{

@@ -1,4 +1,4 @@
-// Ops that write elements to places that indices name.
+// Declares the interface of ops that write elements at given indices.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_SCATTEROPINTERFACE_H

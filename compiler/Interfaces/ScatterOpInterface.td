@@ -1,4 +1,4 @@
-// Ops that write elements to places that indices name.
+// The interface of ops that write elements at given indices.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_SCATTEROPINTERFACE_TD
@@ -9,9 +9,9 @@ include "mlir/IR/OpBase.td"
 def ScatterOpInterface : OpInterface<"ScatterOpInterface"> {
   let cppNamespace = "::mpc";
   let description = [{
-    An op that starts from `data` and writes, in row-major order of `updates`,
-    each of them to the element of the result that an index names along `axis`;
-    `updates` may have any number of axes in place of that one.
+    An op that starts from `data` and applies `updates` in row-major order. Each
+    update goes to the element of the result whose index along `axis` is in the
+    indices. `updates` may have any number of axes in place of `axis`.
   }];
   let methods = [
     InterfaceMethod<"What the result starts from.", "::mlir::OpOperand &",

@@ -19,7 +19,7 @@ SmallVector<Value, 2> mpc::listTiedSources(Value value) {
           body->getTerminator()->getOperand(argument.getArgNumber()));
     return sources;
   }
-  // A loop runs once at least, so that its last carried value is yielded.
+  // The body of a loop runs at least once, so each result was yielded.
   if (auto op = dyn_cast<BodyOpInterface>(value.getDefiningOp()))
     for (Region &body : op->getRegions())
       sources.push_back(body.front().getTerminator()->getOperand(
