@@ -1,4 +1,5 @@
-// lld links the kernels to an ELF shared object; everything else is appended.
+// Writes artifacts: lld links the kernels to an ELF shared object, and all
+// other sections are appended.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Artifact/ArtifactWriter.h"
@@ -27,13 +28,13 @@ using namespace mpc;
 // Undefined symbols
 //===----------------------------------------------------------------------===//
 
-/// True for functions that kernels may call: those of libm, libc and libgcc,
-/// which every process that runs a kernel has. The list is longer than what
-/// Codegen emits, since LLVM rewrites calls, such as powf(2, x) to exp2f(x).
+/// True for functions that kernels may call: functions of libm, libc and
+/// libgcc, which every process that runs a kernel has. Codegen emits fewer, but
+/// LLVM rewrites calls, such as powf(2, x) to exp2f(x).
 static bool isProvided(llvm::StringRef symbol) {
   static constexpr llvm::StringLiteral names[] = {
       "memcpy", "memset", "memmove", "__truncsfhf2", "__extendhfsf2"};
-  // For double, and with an f behind for float.
+  // The names for double; with a trailing f, for float.
   static constexpr llvm::StringLiteral functions[] = {
       "exp",       "exp2", "exp10", "expm1",  "log",  "log1p", "log2",  "tanh",
       "erf",       "pow",  "fma",   "sqrt",   "cbrt", "ldexp", "floor", "ceil",
@@ -62,7 +63,7 @@ static llvm::Error checkSymbols(const llvm::object::ObjectFile &object) {
   return llvm::Error::success();
 }
 
-/// The same for an object file, or for every member of an archive.
+/// Checks the symbols of an object file, or of every member of an archive.
 static llvm::Error checkSymbols(llvm::StringRef bytes) {
   auto file = llvm::object::createBinary({bytes, "kernels"});
   if (!file)
@@ -86,8 +87,8 @@ static llvm::Error checkSymbols(llvm::StringRef bytes) {
 // Linking
 //===----------------------------------------------------------------------===//
 
-/// Why the linker, which gives text alone, could not write; inconvertible where
-/// that is not the system's doing.
+/// Finds the system error behind the linker's messages, which are only text;
+/// inconvertible if there is none.
 static std::error_code findSystemError(llvm::StringRef messages) {
   for (int number :
        {ENOMEM, ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE, EROFS, EACCES, EIO}) {
@@ -100,8 +101,8 @@ static std::error_code findSystemError(llvm::StringRef messages) {
 
 static llvm::Error runLinker(llvm::ArrayRef<const char *> inputs,
                              TemporaryFile &output) {
-  // A shared object whose own symbols are bound, in bytes that depend on the
-  // inputs alone: no build ID, one thread.
+  // Link a shared object that binds its own symbols. Without a build ID and
+  // with one thread, its bytes depend only on the inputs.
   llvm::SmallVector<const char *> args = {"ld.lld",
                                           "-shared",
                                           "-Bsymbolic",
@@ -115,7 +116,7 @@ static llvm::Error runLinker(llvm::ArrayRef<const char *> inputs,
                                           "-o",
                                           output.c_str()};
   args.append(inputs.begin(), inputs.end());
-  // What the linker says goes into the message.
+  // The linker's messages become the error message.
   std::string messages;
   llvm::raw_string_ostream out(messages);
   lld::Result result =
@@ -127,8 +128,8 @@ static llvm::Error runLinker(llvm::ArrayRef<const char *> inputs,
   return llvm::Error::success();
 }
 
-/// An object file without kernels: a GPU's code is not linked. Any machine's
-/// would do.
+/// Creates an object file without kernels, for GPUs, whose code is not linked.
+/// The machine type does not matter.
 static llvm::Expected<std::string> createEmptyObject() {
   auto host = TargetInfo::get("x86-64");
   if (!host)
@@ -138,8 +139,8 @@ static llvm::Expected<std::string> createEmptyObject() {
   return emitObject(module, *host);
 }
 
-/// Fails where there is no room for the linker's output in the folder of
-/// `file`: a full disk would end the process.
+/// Fails if the folder of `file` has no room for the linker's output. On a full
+/// disk the linker would end the process.
 static llvm::Error checkSpace(llvm::StringRef file, uint64_t bytes) {
   auto space = llvm::sys::fs::disk_space(llvm::sys::path::parent_path(file));
   if (!space || space->available >= bytes)
@@ -149,15 +150,15 @@ static llvm::Error checkSpace(llvm::StringRef file, uint64_t bytes) {
                                  file.str().c_str(), full.message().c_str());
 }
 
-/// The shared object of the kernels alone.
+/// Links the kernels to a shared object.
 static llvm::Expected<std::string> linkKernels(llvm::StringRef object) {
   TemporaryFile kernels, output;
   if (llvm::Error error = kernels.create("o", object))
     return error;
   if (llvm::Error error = output.create("mpc", ""))
     return error;
-  // The linked file needs as much space as the object and a few tables; linking
-  // to a full disk would end in a signal, not in an error.
+  // The linked file needs as much space as the object and a few tables. On a
+  // full disk the linker would end by a signal, not by an error.
   constexpr uint64_t kHeaderBytes = 64 << 10;
   if (llvm::Error error =
           checkSpace(output.getPath(), 2 * object.size() + kHeaderBytes))
@@ -170,7 +171,7 @@ static llvm::Expected<std::string> linkKernels(llvm::StringRef object) {
 llvm::Error mpc::writeArtifact(const ArtifactParts &parts,
                                const TargetInfo &target,
                                llvm::raw_ostream &out) {
-  // The code: of a CPU linked, of a GPU none.
+  // Only a CPU's code is linked; a GPU's is a section.
   std::string object = parts.kernels.str();
   if (target.isGPU()) {
     auto empty = createEmptyObject();
@@ -184,9 +185,8 @@ llvm::Error mpc::writeArtifact(const ArtifactParts &parts,
   if (!linked)
     return linked.takeError();
 
-  // Everything else is appended.
   SectionPiece plan = {parts.plan}, cubin = {parts.cubin};
-  // Readers of PTX look for its end.
+  // Readers of PTX expect a terminating zero.
   SectionPiece ptx[] = {{parts.kernels}, {llvm::StringRef("", 1)}};
   llvm::SmallVector<AppendedSection> sections = {
       {format::kPlanSection, plan, format::kDataAlignment},
@@ -202,8 +202,8 @@ llvm::Error mpc::writeArtifact(const ArtifactParts &parts,
 // Files
 //===----------------------------------------------------------------------===//
 
-// Writes and closes `fd`. A stream that failed would end the process, unless it
-// is asked for its error.
+// Writes and closes `fd`. Always asks the stream for its error: an unread error
+// would end the process.
 static llvm::Error writeAndClose(int fd, ByteWriter write) {
   llvm::raw_fd_ostream out(fd, /*shouldClose=*/true);
   llvm::Error failure = write(out);
@@ -215,7 +215,7 @@ static llvm::Error writeAndClose(int fd, ByteWriter write) {
   return llvm::errorCodeToError(error);
 }
 
-// A pipe or a device cannot be replaced, only written to.
+// True for a pipe or a device, which cannot be replaced.
 static bool isSpecial(llvm::StringRef path) {
   llvm::sys::fs::file_status status;
   return !llvm::sys::fs::status(path, status) &&
@@ -227,14 +227,14 @@ static bool isSpecial(llvm::StringRef path) {
 llvm::Error mpc::writeFileAtomically(llvm::StringRef path, ByteWriter write,
                                      llvm::sys::fs::perms rights) {
   int fd = -1;
-  // A pipe or a device is written in place.
+  // Write a pipe or a device in place.
   if (isSpecial(path)) {
     if (std::error_code error = llvm::sys::fs::openFileForWrite(
             path, fd, llvm::sys::fs::CD_OpenExisting))
       return llvm::errorCodeToError(error);
     return writeAndClose(fd, write);
   }
-  // A file appears under its name once it is whole.
+  // Otherwise write a temporary file, and rename it once it is whole.
   llvm::SmallString<128> temporary;
   if (std::error_code error =
           llvm::sys::fs::createUniqueFile(path + ".tmp-%%%%%%%%", fd, temporary,
@@ -249,7 +249,7 @@ llvm::Error mpc::writeFileAtomically(llvm::StringRef path, ByteWriter write,
 }
 
 llvm::Expected<int> mpc::writeUnnamedFile(ByteWriter write) {
-  // The name goes first, so that nothing is left behind whatever happens.
+  // The file has no name from the start, so it cannot be left behind.
   std::string folder;
   llvm::Expected<int> fd = openUnnamedFile(folder);
   if (!fd)

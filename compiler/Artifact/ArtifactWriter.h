@@ -13,41 +13,41 @@
 
 namespace mpc {
 
-/// What an artifact is made of.
+/// The contents of an artifact.
 struct ArtifactParts {
-  /// The kernels: an object file or an archive of them for a CPU, PTX for a
-  /// GPU.
+  /// The kernels: for a CPU an object file, or an archive of object files; for
+  /// a GPU PTX.
   llvm::StringRef kernels;
-  /// The plan, JSON.
+  /// The plan as JSON.
   llvm::StringRef plan;
   /// The pieces of `DataSection`.
   llvm::ArrayRef<SectionPiece> data;
-  /// The kernels assembled for exactly the target; empty where they are not.
+  /// The kernels assembled for exactly the target; empty if not assembled.
   llvm::StringRef cubin = "";
 };
 
-/// Writes the .mpc file to `out`; the same bytes for the same parts. Fails
-/// where a kernel calls a function that no process has. Whether `out` could be
-/// written is for its owner to ask.
+/// Writes the .mpc file to `out`; the same parts give the same bytes. Fails if
+/// a kernel calls a function that processes lack. The owner of `out` must check
+/// for write errors.
 llvm::Error writeArtifact(const ArtifactParts &parts, const TargetInfo &target,
                           llvm::raw_ostream &out);
 
 /// Writes the bytes of a file to a stream.
 using ByteWriter = llvm::function_ref<llvm::Error(llvm::raw_ostream &)>;
 
-/// An artifact is a program: others may run it where the umask lets them read
-/// it, and write it never.
+/// The rights of an artifact. An artifact is a program: others may read the
+/// file if the umask allows, but never write.
 inline constexpr auto kProgramRights = static_cast<llvm::sys::fs::perms>(0644);
 
-/// Lets `write` fill a file beside `path` and renames it: a reader sees the old
-/// file or the whole new one. The umask takes of `rights` what it takes.
+/// Creates a file with `write` beside `path` and renames it, so a reader sees
+/// the old file or the whole new file. The umask may reduce `rights`.
 llvm::Error
 writeFileAtomically(llvm::StringRef path, ByteWriter write,
                     llvm::sys::fs::perms rights = llvm::sys::fs::all_read |
                                                   llvm::sys::fs::all_write);
 
-/// Lets `write` fill a temporary file without a name, which is gone when its
-/// descriptor, the result, is closed.
+/// Creates a temporary file without a name, filled by `write`. Returns the
+/// descriptor; closing the descriptor deletes the file.
 llvm::Expected<int> writeUnnamedFile(ByteWriter write);
 
 } // namespace mpc

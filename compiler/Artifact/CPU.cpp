@@ -8,8 +8,8 @@
 
 using namespace mpc;
 
-// A target that registers again while another thread looks it up puts LLVM's
-// list of targets into a circle.
+// Registers LLVM's CPU target, once: registering again while another thread
+// looks up a target would make LLVM's list of targets circular.
 void mpc::initializeCPU() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -18,8 +18,9 @@ void mpc::initializeCPU() {
   });
 }
 
-/// 512-bit vectors are in the code because they pay: without these attributes
-/// LLVM would split them again on CPUs that once had to slow down for them.
+/// Sets the target attributes of all functions. mpc uses 512-bit vectors
+/// because they pay. Without these attributes LLVM would split them on CPUs
+/// that once had to slow down for them.
 void mpc::setCPUAttributes(llvm::Module &module, const TargetInfo &info) {
   std::string bits = std::to_string(info.getVectorBits());
   for (llvm::Function &function : module) {

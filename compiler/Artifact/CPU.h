@@ -1,4 +1,4 @@
-// LLVM's code generator for CPUs, set up as the kernels want it.
+// Sets up LLVM's code generator for CPUs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_ARTIFACT_CPU_H
@@ -12,10 +12,10 @@ class Module;
 
 namespace mpc {
 
-/// Makes LLVM know CPUs.
+/// Registers the CPU target with LLVM.
 void initializeCPU();
 
-/// Marks the functions with what the target has.
+/// Marks the functions of `module` with the features of the target.
 void setCPUAttributes(llvm::Module &module, const TargetInfo &info);
 
 } // namespace mpc

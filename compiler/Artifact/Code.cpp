@@ -33,7 +33,7 @@ createTargetMachine(const TargetInfo &info) {
       llvm::TargetRegistry::lookupTarget(triple, message);
   if (!target)
     return llvm::createStringError(message);
-  // What a CPU has is in its features, so that code asks for no more.
+  // The feature list says what a CPU has, so code requires nothing else.
   llvm::StringRef processor = info.isGPU() ? info.getName() : "x86-64";
   return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
       triple, processor, info.getFeatureString(), llvm::TargetOptions(),
@@ -46,7 +46,7 @@ bool mpc::hasFormat(const TargetInfo &target, CodeFormat format) {
   return target.isGPU() == (format == CodeFormat::PTX);
 }
 
-/// A module of the functions and variables of the LLVM dialect alone.
+/// Copies the functions and variables of the LLVM dialect into a module.
 static OwningOpRef<ModuleOp> extractCode(ModuleOp module) {
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
   OpBuilder builder = OpBuilder::atBlockEnd(kernels->getBody());
@@ -72,9 +72,10 @@ translate(ModuleOp module, llvm::LLVMContext &context) {
   return translated;
 }
 
-/// What a CPU's kernels still gain by: they come vectorised, with loops in the
-/// order they run in and without repeated work, so that one round of LLVM's O2
-/// gives code as fast as all of it, and sooner (docs/measured/cpu.md).
+/// The LLVM passes that still improve a CPU's kernels. Kernels are already
+/// vectorised, with loops in order and without repeated work. So one round of
+/// O2's passes gives equally fast code, and compiles faster
+/// (docs/measured/cpu.md).
 static constexpr llvm::StringLiteral kCPUPipeline =
     "cgscc(inline),"
     "function(sroa,early-cse<memssa>,simplifycfg,"
@@ -82,8 +83,8 @@ static constexpr llvm::StringLiteral kCPUPipeline =
     "instcombine<no-verify-fixpoint>,loop-unroll<O2>,simplifycfg,"
     "instcombine<no-verify-fixpoint>)";
 
-/// A GPU's kernels: O2 without vectorisers, which would only widen their scalar
-/// remainders.
+/// Builds O2 without vectorisers, which would only widen scalar remainders of a
+/// GPU's kernels.
 static llvm::ModulePassManager buildGPUPipeline(llvm::PassBuilder &builder) {
   return builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2);
 }
@@ -98,9 +99,9 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   llvm::PipelineTuningOptions tuning;
   tuning.LoopVectorization = false;
   tuning.SLPVectorization = false;
-  // What a loop stored before is in registers where its kernel needs it again.
-  // To find out, LLVM would compare each access of a loop with all others: in
-  // one over 1,000 arrays for seconds.
+  // Skip LoopLoadElimination: kernels already keep stored values in registers.
+  // The pass compares each access of a loop with all others, which takes
+  // seconds for 1,000 arrays.
   llvm::PassInstrumentationCallbacks callbacks;
   callbacks.registerShouldRunOptionalPassCallback(
       [](llvm::StringRef pass, llvm::Any) {
@@ -122,12 +123,11 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   passes.run(module, modules);
 }
 
-/// Loop strength reduction takes half of the time that LLVM spends on a CPU's
-/// code, and the code is not faster for it: what the kernels' inner loops add
-/// to an address is what an x86 instruction adds by itself
-/// (docs/measured/cpu.md). LLVM has a flag for it and no interface. Threads
-/// that compile at the same time want the same, so that only the first of them
-/// writes.
+/// Switches loop strength reduction, for which LLVM has a flag but no
+/// interface. The pass takes half of LLVM's time on a CPU's code, without gain:
+/// an x86 instruction adds the offsets of inner loops to an address by itself
+/// (docs/measured/cpu.md). Threads that compile at the same time want the same
+/// setting, so only the first writes.
 static void setLoopStrengthReduction(bool isOn) {
   static std::mutex mutex;
   std::lock_guard lock(mutex);
@@ -158,7 +158,7 @@ static llvm::Expected<std::string> emitCode(llvm::Module &module,
   return out.str().str();
 }
 
-/// A GPU has no libraries to call.
+/// Fails if a kernel calls a function: a GPU has no libraries.
 static llvm::Error checkCalls(const llvm::Module &module) {
   for (const llvm::Function &function : module)
     if (function.isDeclaration() && !function.isIntrinsic() &&
@@ -191,21 +191,20 @@ llvm::Expected<std::string> mpc::compileKernels(ModuleOp module,
   auto machine = createTargetMachine(target);
   if (!machine)
     return machine.takeError();
-  // The module of one artifact, or of one kernel, as LLVM IR: `context` owns
-  // what it is made of and lives as long as the code is written.
+  // `context` owns the translated module and must live until the code is
+  // written.
   llvm::LLVMContext context;
   auto translated = translate(module, context);
   if (!translated)
     return translated.takeError();
-  // Triple and data layout first: the passes of LLVM ask both for sizes and for
-  // what vectors cost.
+  // Set triple and data layout first: LLVM's passes ask for sizes and costs.
   llvm::Module &kernels = **translated;
   setMachine(kernels, **machine);
   if (!target.isGPU())
     setCPUAttributes(kernels, target);
   optimize(kernels, **machine);
-  // A call that is left on a GPU, of libm's `pow` for example, has nothing to
-  // link with: an error here, not when the artifact is loaded.
+  // Report remaining calls, such as libm's `pow`, here: on a GPU they would
+  // only fail when the artifact is loaded.
   if (target.isGPU())
     if (llvm::Error error = checkCalls(kernels))
       return error;

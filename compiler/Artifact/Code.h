@@ -1,4 +1,4 @@
-// Kernels in the LLVM dialect to machine code.
+// Compiles kernels in the LLVM dialect to machine code.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_ARTIFACT_CODE_H
@@ -14,21 +14,21 @@ class Module;
 
 namespace mpc {
 
-/// What `compileKernels` returns: optimised LLVM IR as text, assembly or an
+/// The result of `compileKernels`: optimised LLVM IR as text, assembly or an
 /// object file of a CPU, or PTX, the assembly of GPUs.
 enum class CodeFormat { LLVM, Assembly, Object, PTX };
 
-/// Whether there is such code for the target.
+/// True if the format exists for the target.
 bool hasFormat(const TargetInfo &target, CodeFormat format);
 
-/// Compiles every function of the LLVM dialect in `module`, what the Codegen
-/// stage ends with; ops of other dialects are passed over. The result is the
-/// bytes of one file, the same for the same input.
+/// Compiles every function of the LLVM dialect in `module`, the result of the
+/// Codegen stage; ignores ops of other dialects. Returns the bytes of one file,
+/// equal for equal input.
 llvm::Expected<std::string> compileKernels(mlir::ModuleOp module,
                                            const TargetInfo &target,
                                            CodeFormat format);
 
-/// The object file of `module` as it is, for a CPU.
+/// Emits `module`, without optimisation, as an object file for a CPU.
 llvm::Expected<std::string> emitObject(llvm::Module &module,
                                        const TargetInfo &target);
 

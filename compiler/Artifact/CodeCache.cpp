@@ -34,7 +34,7 @@ std::string CodeCache::findFolder(llvm::StringRef name) {
     return name.str();
   llvm::SmallString<128> folder;
   const char *caches = std::getenv("XDG_CACHE_HOME");
-  // The specification of XDG_CACHE_HOME has relative paths ignored.
+  // The XDG specification requires to ignore relative paths.
   if (caches && llvm::sys::path::is_absolute(caches)) {
     folder = caches;
   } else if (const char *home = std::getenv("HOME"); home && *home) {
@@ -48,13 +48,13 @@ std::string CodeCache::findFolder(llvm::StringRef name) {
 }
 
 llvm::Expected<CodeCache> CodeCache::open(llvm::StringRef folder) {
-  // The folder is the user's alone: code from it is run.
+  // The folder belongs to the user alone, because code from it is run.
   if (std::error_code error = fs::create_directories(
           folder, /*IgnoreExisting=*/true, fs::owner_all))
     return llvm::createStringError(error, "cannot make the folder '%s': %s",
                                    folder.str().c_str(),
                                    error.message().c_str());
-  // The folder that is checked from here on is used, whatever takes its name.
+  // Keep the checked folder open, so that no other folder can take its place.
   auto cannotUse = [&](int number) {
     std::error_code error(number, std::generic_category());
     return llvm::createStringError(error, "cannot use the folder '%s': %s",
@@ -72,14 +72,14 @@ llvm::Expected<CodeCache> CodeCache::open(llvm::StringRef folder) {
   struct stat status, parent;
   if (::fstat(opened, &status) != 0)
     return cannotUse(errno);
-  // A file of that name would be a cache that keeps nothing.
+  // A file with this name would make a cache that keeps nothing.
   if (!S_ISDIR(status.st_mode))
     return llvm::createStringError(
         std::make_error_code(std::errc::not_a_directory),
         "expected a folder, found the file '%s'", folder.str().c_str());
   if (::fstatat(opened, "..", &parent, 0) != 0)
     return cannotUse(errno);
-  // In a folder like /tmp, which is sticky, nobody moves what is another's.
+  // In a sticky folder, such as /tmp, nobody can move the files of others.
   const bool isOurs =
       status.st_uid == geteuid() && !(status.st_mode & (S_IWGRP | S_IWOTH));
   const bool staysOurs =
@@ -102,7 +102,7 @@ CodeCache::CodeCache(std::shared_ptr<int> descriptor)
     : descriptor(std::move(descriptor)),
       folder("/proc/self/fd/" + std::to_string(*this->descriptor)) {}
 
-// Files of other names are nobody's to remove.
+// Pruning must not remove files with other names.
 static constexpr llvm::StringLiteral kEntryPrefix = "llvmcache-";
 
 std::string CodeCache::getPath(llvm::StringRef key) const {
@@ -119,8 +119,8 @@ std::string CodeCache::getPath(llvm::StringRef key) const {
 // Entries
 //===----------------------------------------------------------------------===//
 
-// An entry is the code and, in eight bytes, the digest of its key and of it:
-// under another entry's name, as of a careless copy, it is no entry.
+// Returns the seal of an entry: a digest of key and code, in eight bytes after
+// the code. A file that was copied to another entry's name fails the check.
 static std::string getSeal(llvm::StringRef key, llvm::StringRef code) {
   std::string sealed = llvm::utostr(key.size()) + "\n";
   sealed += key;
@@ -155,14 +155,14 @@ void CodeCache::store(llvm::StringRef key, llvm::StringRef code) const {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A file of the folder: an entry, or what is left of one whose writer died.
+/// A file of the folder: an entry, or the remains of one whose writer died.
 struct StoredFile {
   std::string path;
   timespec used;
   uint64_t bytes;
 
-  /// By the last use. Clocks tick slower than files are written, and two
-  /// processes that prune at once must agree, so the name decides then.
+  /// Orders by last use. Clocks tick more slowly than files are written, and
+  /// two processes that prune at once must agree, so the name breaks ties.
   bool operator<(const StoredFile &other) const {
     return std::tie(used.tv_sec, used.tv_nsec, path) <
            std::tie(other.used.tv_sec, other.used.tv_nsec, other.path);
@@ -170,9 +170,9 @@ struct StoredFile {
 };
 } // namespace
 
-// All entries, with what each occupies: the blocks of the disk that it has, for
-// a kernel of 2 KiB lies in one of 4. What another process has removed by now
-// is left out.
+// Lists all entries with the bytes of disk each occupies in whole blocks: a
+// kernel of 2 KiB may take 4 KiB. Skips entries that another process has just
+// removed.
 static std::vector<StoredFile> listFiles(llvm::StringRef folder) {
   std::vector<StoredFile> files;
   std::error_code error;
@@ -187,9 +187,9 @@ static std::vector<StoredFile> listFiles(llvm::StringRef folder) {
   return files;
 }
 
-// Whether nobody has looked for `interval` seconds. If so, the time is noted,
-// so that others need not look. A time to come is no time: a clock that was
-// ahead for an hour would stop pruning for good.
+// True if the last pruning was at least `interval` seconds ago; then records
+// the time, so that other processes need not prune. Ignores times in the
+// future: a clock that was ahead would stop pruning until time catches up.
 static bool isTimeToPrune(llvm::StringRef folder, int64_t interval) {
   llvm::SmallString<128> path(folder);
   llvm::sys::path::append(path, "llvmcache.timestamp");
@@ -198,7 +198,7 @@ static bool isTimeToPrune(llvm::StringRef folder, int64_t interval) {
   bool isKnown = ::lstat(path.c_str(), &status) == 0 && status.st_mtime <= now;
   if (isKnown && now - status.st_mtime < interval)
     return false;
-  // A new file, for to write to a link would empty what it names.
+  // Create a new file: writing through a link would empty another file.
   ::unlink(path.c_str());
   std::error_code error;
   llvm::raw_fd_ostream(path, error);
@@ -212,12 +212,13 @@ void CodeCache::prune(uint64_t maxBytes, int64_t interval) const {
   uint64_t bytes = 0;
   for (const StoredFile &file : files)
     bytes += file.bytes;
-  // Never more than three quarters of what is free or theirs, whatever is
-  // asked.
+  // Never use more than three quarters of the space that is free or taken by
+  // entries.
   if (llvm::ErrorOr<fs::space_info> space = fs::disk_space(folder))
     maxBytes = std::min<uint64_t>(maxBytes, (space->available + bytes) / 4 * 3);
-  // Those that were read longest ago go first. A process that still reads one
-  // has it open, and one that another process removes is gone all the same.
+  // Remove the entries that were read longest ago. A process that still reads
+  // an entry has the file open. A failing unlink is no problem: another process
+  // was faster.
   llvm::sort(files);
   for (const StoredFile &file : files) {
     if (bytes <= maxBytes)

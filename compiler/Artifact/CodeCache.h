@@ -1,6 +1,6 @@
-// Machine code by what it was compiled from, in a folder of the user's that
-// processes share: a model that is compiled again, or a layer that another
-// model has too, is not compiled again.
+// Keeps machine code in a folder of the user that processes share, by the text
+// from which the code was compiled. A model that is compiled again, or a layer
+// that models share, is not compiled twice.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_ARTIFACT_CODECACHE_H
@@ -16,32 +16,31 @@
 
 namespace mpc {
 
-/// A folder with one file per entry. Any number of processes may look up, store
-/// and prune at the same time: an entry appears whole, under the digest of its
-/// key, and one that was damaged, or is another key's, is as good as none.
-/// Copies share the folder.
+/// A folder with one file per entry. Processes may look up, store and prune at
+/// the same time: an entry appears whole, under the digest of its key. A
+/// damaged entry, or one with another key, counts as absent. Copies of the
+/// object share the folder.
 class CodeCache {
 public:
-  /// The folder that `name` stands for: `none` and an empty name for no folder,
-  /// `auto` for $XDG_CACHE_HOME/mpc or ~/.cache/mpc, everything else for
-  /// itself.
+  /// Returns the folder for `name`: empty for `none` and "",
+  /// $XDG_CACHE_HOME/mpc or ~/.cache/mpc for `auto`, otherwise `name`.
   static std::string findFolder(llvm::StringRef name);
 
-  /// Opens `folder`, and makes it if it is missing. Fails if the folder cannot
-  /// be made, if it is a file, or if other users may write to it or exchange
-  /// it: they could choose the code that runs here.
+  /// Opens `folder`, creating it if missing. Fails if this is impossible, if
+  /// `folder` is a file, or if other users may write to it or exchange it: they
+  /// could choose the code that runs.
   static llvm::Expected<CodeCache> open(llvm::StringRef folder);
 
-  /// The code that was stored for `key`.
+  /// Returns the code stored for `key`; nullopt if there is none.
   std::optional<std::string> lookup(llvm::StringRef key) const;
 
-  /// Keeps `code` for `key`. Where it cannot, on a full disk for example, the
-  /// code is compiled again the next time.
+  /// Stores `code` for `key`. Ignores failures, such as a full disk: the code
+  /// is then compiled again.
   void store(llvm::StringRef key, llvm::StringRef code) const;
 
-  /// Removes the entries that were used least recently, until the rest occupies
-  /// `maxBytes` of the disk at most: whole blocks, of which a small kernel does
-  /// not fill one. Looks at most once in `interval` seconds, whoever asks.
+  /// Removes the least recently used entries until the rest occupies at most
+  /// `maxBytes` of disk. Counts whole blocks, which small kernels do not fill.
+  /// Runs at most once in `interval` seconds, over all processes.
   void prune(uint64_t maxBytes = uint64_t(512) << 20,
              int64_t interval = 20 * 60) const;
 
@@ -49,10 +48,10 @@ private:
   explicit CodeCache(std::shared_ptr<int> descriptor);
   std::string getPath(llvm::StringRef key) const;
 
-  /// The folder that was checked; the last copy closes it.
+  /// The checked folder; the last copy closes the descriptor.
   std::shared_ptr<int> descriptor;
-  /// The same as a path: another folder that takes the first one's name is not
-  /// used.
+  /// The path of the open folder. It stays valid if another folder takes its
+  /// name.
   std::string folder;
 };
 

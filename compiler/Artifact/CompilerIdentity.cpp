@@ -1,5 +1,5 @@
-// The system's <elf.h> has macros by the names of LLVM's ELF constants: no
-// other source is compiled with this one.
+// Compile this file alone: the macros of the system's <elf.h> clash with LLVM's
+// ELF constants.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Artifact/CompilerIdentity.h"
@@ -14,7 +14,8 @@
 
 using namespace mpc;
 
-// The build ID among the notes of a loaded file, empty where there is none.
+// Returns the build ID among the notes of a loaded file; empty if there is
+// none.
 static llvm::StringRef findBuildID(llvm::StringRef notes) {
   while (notes.size() >= sizeof(ElfW(Nhdr))) {
     ElfW(Nhdr) header;
@@ -32,18 +33,18 @@ static llvm::StringRef findBuildID(llvm::StringRef notes) {
   return "";
 }
 
-// Adds the build ID of a loaded file to `data`, a std::string, which a file
-// without one leaves empty.
+// Adds the build ID of a loaded file to `data`, a std::string. Clears `data`
+// and stops if the file has none.
 static int addBuildID(dl_phdr_info *file, size_t, void *data) {
   auto &identity = *static_cast<std::string *>(data);
   llvm::StringRef name = llvm::sys::path::filename(file->dlpi_name);
-  // The program itself has no name here.
+  // The program itself has an empty name.
   bool compiles =
       name.empty() ? identity.empty()
                    : name.starts_with("libLLVM") || name.starts_with("libMLIR");
   if (!compiles)
     return 0;
-  // The linker left the ID as a note in one of the file's segments.
+  // The linker stores the ID as a note in a segment of the file.
   for (const ElfW(Phdr) & segment :
        llvm::ArrayRef(file->dlpi_phdr, file->dlpi_phnum)) {
     if (segment.p_type != PT_NOTE)
@@ -56,8 +57,8 @@ static int addBuildID(dl_phdr_info *file, size_t, void *data) {
     identity += llvm::toHex(id) + " ";
     return 0;
   }
-  // A file that has none may change without notice: nothing is known then, and
-  // no code is kept from one run to the next.
+  // A file without an ID may change unnoticed. Without an identity no code is
+  // kept from run to run.
   identity.clear();
   return 1;
 }

@@ -1,4 +1,4 @@
-// Which build of the compiler runs.
+// Identifies the build of the compiler.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_ARTIFACT_COMPILERIDENTITY_H
@@ -8,9 +8,9 @@
 
 namespace mpc {
 
-/// The build of mpc, LLVM and MLIR that this process runs, as one word: another
-/// build may compile the same kernel to other code. Empty where a part of it
-/// has no build ID.
+/// Returns the builds of mpc, LLVM and MLIR in this process as one string,
+/// because other builds may compile a kernel to other code. Empty if one of
+/// them has no build ID.
 std::string identifyCompiler();
 
 } // namespace mpc

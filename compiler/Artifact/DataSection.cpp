@@ -17,7 +17,7 @@ void DataSection::append(llvm::StringRef bytes, uint64_t repeat) {
   size += static_cast<int64_t>(bytes.size() * repeat);
 }
 
-/// Booleans are bits in an attribute and bytes in an artifact.
+/// Attributes store booleans as bits, artifacts as bytes.
 static std::string toBytes(DenseElementsAttr booleans) {
   std::string bytes;
   for (bool element : booleans.getValues<bool>())
@@ -36,13 +36,13 @@ void DataSection::appendDense(DenseElementsAttr value) {
 FailureOr<DataEntry> DataSection::add(ElementsAttr value) {
   if (auto entry = entries.find(value); entry != entries.end())
     return entry->second;
-  // Values begin at aligned offsets.
+  // Pad with zeros: values start at aligned offsets.
   static constexpr char zero = '\0';
   append({&zero, 1},
          llvm::offsetToAlignment(size, llvm::Align(format::kDataAlignment)));
   DataEntry entry;
   entry.offset = size;
-  // Bytes as they are, from wherever the IR holds them.
+  // Refer to the bytes where the IR holds them, without a copy.
   if (auto dense = dyn_cast<DenseElementsAttr>(value)) {
     appendDense(dense);
   } else if (auto resource = dyn_cast<DenseResourceElementsAttr>(value)) {

@@ -1,5 +1,5 @@
-// An artifact's .mpc.data section: where each entry lies in it, and where its
-// bytes are until they are written.
+// The .mpc.data section of an artifact: the offset of each entry, and the bytes
+// to write.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_ARTIFACT_DATASECTION_H
@@ -14,21 +14,22 @@
 
 namespace mpc {
 
-/// Where an entry lies in the section.
+/// The position of an entry in the section.
 struct DataEntry {
   int64_t offset = 0;
   int64_t bytes = 0;
 };
 
-/// Weights stay where the attributes hold them: the MLIR context must outlive
-/// the section.
+/// Collects the entries. Weights stay in their attributes, so the MLIR context
+/// must outlive the section.
 class DataSection {
 public:
-  /// Appends the elements of `value`, raw and little-endian, booleans one byte
-  /// each, at a multiple of 64 bytes. The same attribute is stored once.
+  /// Appends the elements of `value` at a multiple of 64 bytes: raw,
+  /// little-endian, one byte per boolean. Stores equal attributes once. Fails
+  /// if `value` has no data.
   mlir::FailureOr<DataEntry> add(mlir::ElementsAttr value);
 
-  /// The section, piece by piece.
+  /// The contents of the section, in order.
   llvm::ArrayRef<SectionPiece> getPieces() const { return pieces; }
   int64_t getSize() const { return size; }
 
@@ -38,8 +39,8 @@ private:
 
   std::vector<SectionPiece> pieces;
   int64_t size = 0;
-  /// Bytes of constants that had to be converted, for example packed booleans
-  /// to a byte each; `pieces` point to them.
+  /// Bytes of converted constants, such as booleans as bytes; `pieces` refer to
+  /// them.
   std::forward_list<std::string> converted;
   llvm::DenseMap<mlir::Attribute, DataEntry> entries;
 };

@@ -14,7 +14,7 @@ using llvm::ELF::Elf64_Ehdr;
 using llvm::ELF::Elf64_Shdr;
 
 namespace {
-/// Passes bytes on to a stream, and hashes them.
+/// Writes bytes to a stream, and hashes them.
 class HashingStream {
 public:
   explicit HashingStream(llvm::raw_ostream &out)
@@ -30,14 +30,14 @@ public:
     written += bytes.size();
   }
 
-  /// Zeros up to `offset` in the file.
+  /// Writes zeros up to `offset` in the file.
   void padTo(uint64_t offset) {
     assert(offset >= written && "sections overlap");
     std::string zeros(offset - written, '\0');
     write(zeros);
   }
 
-  /// The hash of what was written and of `bytes` that are still to come.
+  /// Returns the hash of the written bytes followed by `bytes`.
   uint64_t finish(llvm::StringRef bytes) {
     XXH3_64bits_update(state, bytes.data(), bytes.size());
     return XXH3_64bits_digest(state);
@@ -57,7 +57,7 @@ static uint64_t sizeOf(llvm::ArrayRef<SectionPiece> pieces) {
   return bytes;
 }
 
-/// Copies of a piece are written many at a time.
+/// Writes many copies of a piece at a time.
 static void writePiece(const SectionPiece &piece, HashingStream &out) {
   constexpr uint64_t kBlockBytes = 1 << 16;
   if (piece.repeat == 1)
@@ -81,7 +81,7 @@ static llvm::StringRef bytesOf(const T &value) {
 }
 
 namespace {
-/// The headers of the file that is written.
+/// The headers of the file to write.
 class FileLayout {
 public:
   llvm::Error read(llvm::StringRef elf);
@@ -90,9 +90,9 @@ public:
 
   Elf64_Ehdr header;
   llvm::SmallVector<Elf64_Shdr> table;
-  /// The names of all sections, each with a zero byte behind it.
+  /// The names of all sections, each with a terminating zero.
   std::string names;
-  /// Where the file ends as far as it is laid out.
+  /// The end of the file as laid out so far.
   uint64_t end = 0;
 };
 } // namespace
@@ -101,7 +101,7 @@ llvm::Error FileLayout::read(llvm::StringRef elf) {
   auto file = llvm::object::ELFFile<llvm::object::ELF64LE>::create(elf);
   if (!file)
     return file.takeError();
-  // Checks that the table lies within the file.
+  // This checks that the table lies within the file.
   auto sections = file->sections();
   if (!sections)
     return sections.takeError();
@@ -138,7 +138,7 @@ llvm::Error FileLayout::add(llvm::StringRef name, uint64_t bytes,
   return llvm::Error::success();
 }
 
-/// Places the names, then the table, then the bytes of the last section.
+/// Places the names, then the section table, then the digest.
 void FileLayout::finish() {
   Elf64_Shdr &nameTable = table[header.e_shstrndx];
   nameTable.sh_offset = table.back().sh_offset;
@@ -153,7 +153,7 @@ llvm::Error mpc::appendSections(llvm::StringRef elf,
                                 llvm::ArrayRef<AppendedSection> sections,
                                 llvm::StringRef digestName,
                                 llvm::raw_ostream &out) {
-  // Where everything comes to lie is known before anything is written.
+  // Compute all offsets first: the header comes before all sections.
   FileLayout layout;
   if (llvm::Error error = layout.read(elf))
     return error;
@@ -165,11 +165,11 @@ llvm::Error mpc::appendSections(llvm::StringRef elf,
     return error;
   layout.finish();
 
-  // The file as it was, under its new header.
+  // Write the original file under its new header.
   HashingStream stream(out);
   stream.write(bytesOf(layout.header));
   stream.write(elf.drop_front(sizeof(layout.header)));
-  // The sections, in order: theirs are the last headers but the digest's.
+  // The last headers are those of `sections`, followed by the digest's.
   llvm::ArrayRef<Elf64_Shdr> headers = layout.table;
   headers = headers.drop_back().take_back(sections.size());
   for (auto [section, header] : llvm::zip_equal(sections, headers)) {
@@ -177,7 +177,7 @@ llvm::Error mpc::appendSections(llvm::StringRef elf,
     for (const SectionPiece &piece : section.pieces)
       writePiece(piece, stream);
   }
-  // Names, table and digest.
+  // The digest comes last, because it covers everything before it.
   stream.write(layout.names);
   stream.padTo(layout.header.e_shoff);
   for (const Elf64_Shdr &header : layout.table)

@@ -1,10 +1,10 @@
-// Appends sections to a linked ELF file that nothing loads: weights, a GPU's
+// Appends sections to a linked ELF file that are not loaded: weights, a GPU's
 // code, descriptions.
 //
-// A linker places what is loaded near the code that reads it, within 2 GiB; and
-// holds it in memory, several times. Sections without SHF_ALLOC lie behind
-// everything that is loaded, may have any size, and are written straight from
-// where they are. readelf, objdump and objcopy --dump-section find them.
+// A linker places loaded sections within 2 GiB of the code that reads them, and
+// holds several copies in memory. Sections without SHF_ALLOC come after all
+// loaded sections, may have any size, and are written without a copy. readelf,
+// objdump and objcopy --dump-section find them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_ARTIFACT_ELFAPPENDER_H
@@ -17,27 +17,27 @@
 
 namespace mpc {
 
-/// Bytes of a section, `repeat` times one after another: {"\0", 52} pads.
+/// Bytes of a section, repeated `repeat` times: {"\0", 52} pads.
 struct SectionPiece {
   llvm::StringRef bytes;
   uint64_t repeat = 1;
 };
 
-/// A section: its pieces one after another.
+/// A section that consists of several pieces.
 struct AppendedSection {
   llvm::StringRef name;
   llvm::ArrayRef<SectionPiece> pieces;
-  /// Of its offset in the file, a power of two.
+  /// The alignment of the offset in the file, a power of two.
   uint64_t alignment = 1;
 };
 
-/// Writes `elf`, a 64-bit little-endian file, with `sections` behind its own.
-/// The last section of the file is `digestName`: the XXH3-64 of the whole file
-/// with its own eight bytes taken as zero, little-endian. They are the file's
-/// last bytes, so `out` need not be seekable.
+/// Writes `elf`, a 64-bit little-endian file, with `sections` appended. The
+/// last section, `digestName`, holds the little-endian XXH3-64 of the whole
+/// file, computed with zeros in place of the digest. The digest is the end of
+/// the file, so `out` need not be seekable.
 ///
-/// Fails where `elf` is no such file, or has a section of one of these names;
-/// whether `out` could be written is for its owner to ask.
+/// Fails if `elf` is another kind of file, or already has a section with a new
+/// name. The owner of `out` must check for write errors.
 llvm::Error appendSections(llvm::StringRef elf,
                            llvm::ArrayRef<AppendedSection> sections,
                            llvm::StringRef digestName, llvm::raw_ostream &out);

@@ -39,7 +39,6 @@ std::optional<std::string> mpc::findPTXAssembler() {
 llvm::Expected<std::string> mpc::assemblePTX(llvm::StringRef assembler,
                                              llvm::StringRef ptx,
                                              const TargetInfo &target) {
-  // The assembler reads a file and writes one.
   TemporaryFile input, output, messages;
   if (llvm::Error error = input.create("ptx", ptx))
     return error;
@@ -53,7 +52,7 @@ llvm::Expected<std::string> mpc::assemblePTX(llvm::StringRef assembler,
   std::optional<llvm::StringRef> redirects[] = {
       std::nullopt, messages.getPath(), messages.getPath()};
   std::string failure;
-  // What it prints is shown if it fails.
+  // Show the assembler's output only if it fails.
   int status = llvm::sys::ExecuteAndWait(assembler, args, std::nullopt,
                                          redirects, 0, 0, &failure);
   if (status == 0)

@@ -1,7 +1,7 @@
-// LLVM's code generator for NVIDIA GPUs, and ptxas, which assembles its output.
+// Sets up LLVM's code generator for NVIDIA GPUs, and runs ptxas on its output.
 //
-// PTX needs nothing but LLVM; a driver compiles it where it runs. A cubin
-// starts at once, and is made where the CUDA toolkit is.
+// PTX needs only LLVM; the driver compiles it at load time. A cubin loads at
+// once, but needs the CUDA toolkit.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_ARTIFACT_GPU_H
@@ -13,14 +13,14 @@
 
 namespace mpc {
 
-/// Makes LLVM know NVIDIA GPUs.
+/// Registers the NVIDIA GPU target with LLVM.
 void initializeGPU();
 
-/// Where ptxas is: below CUDA_HOME or CUDA_PATH, or in PATH; nothing where it
-/// is in none of them.
+/// Finds ptxas below CUDA_HOME or CUDA_PATH, or in PATH; nullopt if there is
+/// none.
 std::optional<std::string> findPTXAssembler();
 
-/// The cubin of `ptx` for exactly `target`, made by `assembler`.
+/// Assembles `ptx` to a cubin for exactly `target`, with the ptxas `assembler`.
 llvm::Expected<std::string> assemblePTX(llvm::StringRef assembler,
                                         llvm::StringRef ptx,
                                         const TargetInfo &target);

@@ -14,7 +14,7 @@ using namespace mpc;
 // Object files
 //===----------------------------------------------------------------------===//
 
-/// The object file with the kernel's name in its symbol table.
+/// Writes the kernel's name into the symbol table of its object file.
 static llvm::Expected<std::string> nameKernel(const KernelCode &kernel) {
   auto object = llvm::object::ObjectFile::createObjectFile(
       llvm::MemoryBufferRef(kernel.code, kernel.name));
@@ -67,8 +67,8 @@ splitPreamble(llvm::StringRef ptx) {
   return {ptx.take_front(end + 1), ptx.drop_front(end + 1)};
 }
 
-/// Copies `body` line by line with the kernel's own name. What it only declares
-/// (`.extern`, the shared memory that a launch gives) is declared once in all.
+/// Appends `body` with the kernel's own name. Declarations (`.extern`, for
+/// shared memory of a launch) occur once for all kernels.
 static void appendBody(llvm::StringRef body, llvm::StringRef name,
                        llvm::StringSet<> &declared, std::string &ptx) {
   while (!body.empty()) {
@@ -76,7 +76,7 @@ static void appendBody(llvm::StringRef body, llvm::StringRef name,
     body = rest;
     if (line.starts_with(".extern") && !declared.insert(line).second)
       continue;
-    // Names that the kernel gives to its parts begin with its own.
+    // Names of parts of the kernel start with the kernel's name.
     for (size_t at; (at = line.find(kAnonymousKernel)) != llvm::StringRef::npos;
          line = line.drop_front(at + kAnonymousKernel.size()))
       ptx += (line.take_front(at) + name).str();

@@ -1,4 +1,4 @@
-// Puts the code of kernels that were compiled one by one together.
+// Joins the code of kernels that were compiled separately.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_ARTIFACT_KERNELCODE_H
@@ -13,21 +13,21 @@
 
 namespace mpc {
 
-/// The name of every kernel while it is compiled. With its own name, equal
+/// The name of every kernel during compilation. With different names, equal
 /// kernels of two models would have different code.
 constexpr llvm::StringLiteral kAnonymousKernel = "mpc_kernel";
 
-/// A compiled kernel: its name in the plan, and its object code or PTX, in
-/// which the function is called `kAnonymousKernel`.
+/// A compiled kernel: its name in the plan, and object code or PTX with the
+/// function `kAnonymousKernel`.
 struct KernelCode {
   std::string name, code;
 };
 
-/// An archive of object files, one per kernel; the same bytes for the same
-/// kernels.
+/// Joins the object files of kernels to an archive; the same kernels give the
+/// same bytes.
 llvm::Expected<std::string> joinObjects(llvm::ArrayRef<KernelCode> kernels);
 
-/// One PTX file of all kernels, which have its version and target in common.
+/// Joins the kernels to one PTX file. Fails if versions or targets differ.
 llvm::Expected<std::string> joinPTX(llvm::ArrayRef<KernelCode> kernels);
 
 } // namespace mpc

@@ -23,7 +23,7 @@ LogicalResult mpc::addType(json::Object &object, Operation *op,
   return success();
 }
 
-// Types and shapes, as buffers have them.
+// Returns types and shapes in the form of buffers.
 static FailureOr<json::Array> tensorsOf(func::FuncOp kernel, TypeRange types) {
   json::Array tensors;
   for (Type type : types) {
@@ -35,8 +35,8 @@ static FailureOr<json::Array> tensorsOf(func::FuncOp kernel, TypeRange types) {
   return tensors;
 }
 
-// What the code of `kernel` is made for: its buffers and, of an epilogue, the
-// result that it gets tiles of, of any other kernel how its work is divided.
+// Describes what the code of `kernel` expects: its buffers; for an epilogue the
+// result that is tiled; for other kernels the division of the work.
 static FailureOr<json::Object> kernelToJSON(func::FuncOp kernel,
                                             const TargetInfo &target) {
   const bool isPerTile =
@@ -53,7 +53,7 @@ static FailureOr<json::Object> kernelToJSON(func::FuncOp kernel,
     const KernelPartition partition = getKernelPartition(kernel, target);
     object["extent"] = partition.extent;
     object["grain"] = partition.grain;
-    // As in a launch, what says nothing is left out.
+    // Omit default values, as in a launch.
     if (partition.threads > 1)
       object["threads"] = partition.threads;
     if (partition.shared > 0)

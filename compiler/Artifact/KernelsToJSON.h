@@ -1,5 +1,6 @@
-// What the code of kernels is made for, as the JSON of
-// runtime/ArtifactFormat.h: the runtime compares the steps that call them.
+// Describes what the code of kernels expects, as JSON of
+// runtime/ArtifactFormat.h. The runtime compares the steps that call the
+// kernels.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_ARTIFACT_KERNELSTOJSON_H
@@ -11,13 +12,13 @@
 
 namespace mpc {
 
-/// Adds "type" and "shape" to `object`. Fails, with a diagnostic at `op`, where
-/// artifacts have no such element type.
+/// Adds "type" and "shape" to `object`. Fails, with a diagnostic at `op`, if
+/// artifacts do not support the element type.
 mlir::LogicalResult addType(llvm::json::Object &object, mlir::Operation *op,
                             mlir::ShapedType type);
 
-/// An entry for each kernel that steps of `module` call. Kernels of values
-/// without elements have no step.
+/// Returns an entry for each kernel a step of `module` calls. Kernels on empty
+/// tensors have no step.
 mlir::FailureOr<llvm::json::Object> kernelsToJSON(mlir::ModuleOp module);
 
 } // namespace mpc

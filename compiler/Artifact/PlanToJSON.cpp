@@ -13,7 +13,7 @@ using namespace mlir;
 using namespace mpc;
 namespace json = llvm::json;
 
-// The word of an enumeration of runtime/Names.h.
+// Returns the word for a value of an enumeration in runtime/Names.h.
 template <typename Enum>
 static StringRef word(Enum value) {
   return stringify(value);
@@ -48,7 +48,7 @@ std::optional<DType> mpc::toDType(Type type) {
       .Default([](Type) { return std::nullopt; });
 }
 
-// Names come from models, whose bytes need not be UTF-8.
+// Names come from models and may not be UTF-8.
 static json::Value text(StringRef name) {
   return json::isUTF8(name) ? name.str() : json::fixUTF8(name);
 }
@@ -61,8 +61,9 @@ static json::Array listOf(ArrayRef<int64_t> values) {
 // State
 //===----------------------------------------------------------------------===//
 
-/// The number that every element of a float tensor is, if JSON can say it:
-/// weights that start as zeros or ones need no bytes in the artifact.
+/// Returns the single value of a float tensor, if JSON can represent it;
+/// nullopt otherwise. Weights that start as zeros or ones then need no bytes in
+/// the artifact.
 static std::optional<double> getSingleValue(ElementsAttr init) {
   auto type = dyn_cast<FloatType>(init.getElementType());
   unsigned width = type ? type.getWidth() / 8 : 0;
@@ -73,7 +74,7 @@ static std::optional<double> getSingleValue(ElementsAttr init) {
     if (AsmResourceBlob *blob = resource.getRawHandle().getBlob())
       raw = blob->getData();
   }
-  // Each byte is the one an element before it.
+  // Each byte must equal the byte one element before.
   if (width == 0 || raw.size() < width ||
       !std::equal(raw.begin() + width, raw.end(), raw.begin()))
     return std::nullopt;
@@ -91,19 +92,18 @@ static FailureOr<json::Object> variableToJSON(VariableOp variable,
                       {"role", word(variable.getRole())}};
   if (failed(addType(object, variable, variable.getTensorType())))
     return failure();
-  // Without data all elements are the fill's: moments of an optimizer begin at
-  // 0.
+  // Without data the fill initialises all elements, such as 0 for moments.
   if (!variable.getInit()) {
     APFloat fill = variable.getFill().value_or(APFloat(0.0));
     object["init"] = json::Object{{"fill", fill.convertToDouble()}};
     return object;
   }
-  // Equal elements, such as a norm's weights of 1, are a fill too.
+  // Equal elements, such as a norm's weights of 1, become a fill too.
   if (std::optional<double> value = getSingleValue(*variable.getInit())) {
     object["init"] = json::Object{{"fill", *value}};
     return object;
   }
-  // Other initial values lie in the data section; the runtime copies them.
+  // Other initial values go to the data section; the runtime copies them.
   FailureOr<DataEntry> entry = data.add(*variable.getInit());
   if (failed(entry))
     return variable.emitOpError("has an initial value without data");
@@ -117,7 +117,7 @@ static FailureOr<json::Object> variableToJSON(VariableOp variable,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Writes one program.
+/// Writes one program as JSON.
 class ProgramWriter {
 public:
   ProgramWriter(plan::ProgramOp program, DataSection &data,
@@ -153,10 +153,10 @@ private:
 };
 } // namespace
 
-// Where the memory of a buffer lies: "space" with "offset" or "index".
+// Returns the memory of a buffer: "space" with "offset" or "index".
 FailureOr<json::Object> ProgramWriter::memoryOf(Operation *op) {
   using Memory = FailureOr<json::Object>;
-  // A slice of the arena, whose offset an earlier pass found.
+  // A slice of the arena has an offset from plan-assign-offsets.
   return llvm::TypeSwitch<Operation *, Memory>(op)
       .Case([&](plan::ArenaOp arena) -> Memory {
         if (!arena.getOffset())
@@ -165,9 +165,9 @@ FailureOr<json::Object> ProgramWriter::memoryOf(Operation *op) {
             {"space", word(Space::Arena)},
             {"offset", static_cast<int64_t>(*arena.getOffset())}};
       })
-      // A variable or an input by its number in the lists of the plan. An input
-      // is added to its list after its buffer, so its number is the list's
-      // size.
+      // A variable or an input has a number in the lists of the plan. An input
+      // joins its list after its buffer, so the present size of the list is its
+      // number.
       .Case([&](plan::StateOp state) -> Memory {
         return json::Object{{"space", word(Space::State)},
                             {"index", stateIndex.lookup(state.getVariable())}};
@@ -176,7 +176,7 @@ FailureOr<json::Object> ProgramWriter::memoryOf(Operation *op) {
         return json::Object{{"space", word(Space::Input)},
                             {"index", static_cast<int64_t>(inputs.size())}};
       })
-      // A constant, at its offset in the data section.
+      // A constant has an offset in the data section.
       .Case([&](plan::ConstantOp constant) -> Memory {
         FailureOr<DataEntry> entry = data.add(constant.getValue());
         if (failed(entry))
@@ -184,8 +184,8 @@ FailureOr<json::Object> ProgramWriter::memoryOf(Operation *op) {
         return json::Object{{"space", word(Space::Constant)},
                             {"offset", entry->offset}};
       })
-      // A view or part lies where its source does, moved by some bytes; the
-      // source came before it, so it has an entry.
+      // A view or part shares the memory of its source, at an offset. The
+      // source comes earlier, so it has an entry.
       .Case([&](plan::ViewOp view) -> Memory {
         json::Object memory = *buffers[index(view.getSource())].getAsObject();
         if (std::optional<uint64_t> offset = view.getOffset())
@@ -225,8 +225,7 @@ LogicalResult ProgramWriter::addBuffer(Operation *op) {
     return failure();
   // Steps name buffers by their number in this list.
   indexOf[buffer] = buffers.size();
-  // What is bound by the caller is a port too, with the ranges that its
-  // integers must keep to.
+  // An input is a port too, with the allowed ranges of its integers.
   if (auto input = dyn_cast<plan::InputOp>(op)) {
     json::Object port{{"name", text(input.getName())},
                       {"role", word(input.getRole())},
@@ -261,7 +260,7 @@ json::Value ProgramWriter::epilogueOf(OpTy op) const {
 
 static int64_t toSigned(uint64_t value) { return static_cast<int64_t>(value); }
 
-// Sets object[key] to the word for `value`; no member without a value.
+// Sets object[key] to the word for `value`; adds nothing for nullopt.
 template <typename Enum>
 static void addOptional(json::Object &object, StringRef key,
                         std::optional<Enum> value) {
@@ -303,8 +302,8 @@ json::Object ProgramWriter::matmul(plan::MatMulOp op) {
                                    {"tile_m", toSigned(op.getTileM())},
                                    {"tile_n", toSigned(op.getTileN())},
                                    {"epilogue", epilogueOf(op)}};
-  // What most products lack is left out, so that a plan for a perceptron stays
-  // short: what is fused, further axes of the batch, offsets within a buffer.
+  // Omit what most products lack, to keep small plans short: fusion, further
+  // batch axes, offsets within a buffer.
   addOptional(step, "compute", op.getCompute());
   if (op.getFused())
     step["fused"] = fused(op);
@@ -339,8 +338,8 @@ json::Object ProgramWriter::conv(plan::ConvOp op) {
                    {"pads_begin", listOf(op.getPadsBegin())},
                    {"pads_end", listOf(op.getPadsEnd())},
                    {"epilogue", epilogueOf(op)}};
-  // Without a layout filters are as ONNX has them, and without a type for sums
-  // they are fp32.
+  // Without a layout, filters have ONNX's layout. Without a compute type, sums
+  // are fp32.
   addOptional(step, "compute", op.getCompute());
   addOptional(step, "filter_layout", op.getFilterLayout());
   return step;
@@ -361,7 +360,7 @@ json::Object ProgramWriter::launch(plan::LaunchOp op) {
   return step;
 }
 
-// How far `buffer` moves from one iteration of `loop` to the next, in bytes.
+// Returns the bytes `buffer` moves per iteration of `loop`.
 static int64_t getMovement(Value buffer, plan::ForOp loop) {
   while (Operation *op = buffer.getDefiningOp()) {
     if (auto part = dyn_cast<plan::PartOp>(op)) {
@@ -402,7 +401,7 @@ json::Object ProgramWriter::stepOf(Operation *op) {
       .Case([&](plan::LaunchOp kernel) { return launch(kernel); })
       .Case([&](plan::MatMulOp product) { return matmul(product); })
       .Case([&](plan::ConvOp convolution) { return conv(convolution); })
-      // A copy of whole buffers has neither rows nor bytes of rows.
+      // A copy of whole buffers has neither rows nor bytes per row.
       .Case([&](plan::CopyOp copy) {
         json::Object step{{"op", word(StepKind::Copy)},
                           {"src", index(copy.getSource())},
@@ -419,15 +418,15 @@ json::Object ProgramWriter::stepOf(Operation *op) {
         }
         return step;
       })
-      // Integers that a caller bound are compared with their ranges before a
-      // kernel reads elements by them.
+      // The runtime checks integers a caller binds before a kernel uses them as
+      // indices.
       .Case([&](plan::CheckIndicesOp check) {
         return json::Object{{"op", word(StepKind::CheckIndices)},
                             {"buffer", index(check.getBuffer())},
                             {"indices", boxesOf(check.getIndices())}};
       })
       .Case([&](plan::ForOp loops) { return loop(loops); })
-      // A loop or a branch has lists of steps of its own.
+      // A branch has its own lists of steps.
       .Case([&](plan::IfOp condition) {
         json::Object step{{"op", word(StepKind::If)},
                           {"predicate", index(condition.getPredicate())},
@@ -439,8 +438,8 @@ json::Object ProgramWriter::stepOf(Operation *op) {
       .DefaultUnreachable("not a step");
 }
 
-// Names of the first few nodes that a kernel computes, without the one that the
-// kernel is named after, for messages.
+// Returns the names of the first few nodes a kernel computes, except the node
+// that names the kernel, for messages.
 static json::Array othersOf(Operation *op) {
   constexpr size_t most = 8;
   SmallVector<StringRef> names = getNodeNames(op);
@@ -466,7 +465,7 @@ json::Array ProgramWriter::stepsOf(Block &block) {
   return steps;
 }
 
-// The buffers of a list and of the loops and branches in it, and the outputs.
+// Adds the buffers and outputs of a list, including loops and branches in it.
 LogicalResult ProgramWriter::addBuffers(Block &block) {
   for (Operation &op : block) {
     if (auto output = dyn_cast<plan::OutputOp>(op)) {
@@ -499,13 +498,12 @@ FailureOr<json::Object> ProgramWriter::write() {
 
 FailureOr<PlanMembers> mpc::planToJSON(ModuleOp module, DataSection &data) {
   PlanMembers members;
-  // Constants come first, since steps read them where they lie in the file;
-  // initial values behind them are copied. A constant without data is reported
-  // where it is written.
+  // Constants come first, because steps read them in place in the file; initial
+  // values are copied. ProgramWriter reports a constant without data.
   module.walk(
       [&](plan::ConstantOp constant) { (void)data.add(constant.getValue()); });
   members.constantBytes = data.getSize();
-  // A program names a variable by its number, so all variables come first.
+  // A program names variables by number, so all variables come first.
   llvm::StringMap<int64_t> stateIndex;
   for (auto variable : module.getOps<VariableOp>()) {
     FailureOr<json::Object> object = variableToJSON(variable, data);
@@ -514,7 +512,7 @@ FailureOr<PlanMembers> mpc::planToJSON(ModuleOp module, DataSection &data) {
     stateIndex[variable.getSymName()] = members.state.size();
     members.state.push_back(std::move(*object));
   }
-  // One member per program: `step`, `eval`, `predict` and so on.
+  // Each program is a member: `step`, `eval`, `predict` and so on.
   for (auto program : module.getOps<plan::ProgramOp>()) {
     FailureOr<json::Object> object =
         ProgramWriter(program, data, stateIndex).write();

@@ -1,4 +1,4 @@
-// Plan ops as the JSON of runtime/ArtifactFormat.h.
+// Writes plan ops as the JSON of runtime/ArtifactFormat.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_ARTIFACT_PLANTOJSON_H
@@ -14,24 +14,24 @@
 
 namespace mpc {
 
-/// The artifact's word for an element type: f32 -> DType::F32; nothing for
-/// types that buffers cannot have.
+/// Returns the artifact's element type, such as DType::F32 for f32; nullopt if
+/// buffers do not support the type.
 std::optional<DType> toDType(mlir::Type type);
 
-/// The members of a plan that the IR holds; the ArtifactWriter's caller adds
-/// model, precision, recipe and target.
+/// The members of a plan that come from the IR. The caller of ArtifactWriter
+/// adds model, precision, recipe and target.
 struct PlanMembers {
-  /// How much of the data, from its start, is constants.
+  /// The bytes of constants at the start of the data.
   int64_t constantBytes = 0;
   llvm::json::Array state;
   llvm::json::Object functions;
-  /// What the code of each kernel that steps call is made for.
+  /// The expectations of the code of each called kernel.
   llvm::json::Object kernels;
 };
 
-/// What every `mpc.variable` and `plan.program` of `module` says. Initial
-/// values and constants are appended to `data`. Fails, with a diagnostic, on a
-/// type that artifacts do not know or a constant without data.
+/// Writes every `mpc.variable` and `plan.program` of `module` as JSON. Appends
+/// initial values and constants to `data`. Fails, with a diagnostic, on a type
+/// that artifacts do not support, or on a constant without data.
 mlir::FailureOr<PlanMembers> planToJSON(mlir::ModuleOp module,
                                         DataSection &data);
 

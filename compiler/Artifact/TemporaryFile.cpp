@@ -15,8 +15,8 @@ using namespace mpc;
 
 namespace fs = llvm::sys::fs;
 
-/// `mpc-XXXXXX` in the folder for temporary files, for mkdtemp and mkostemp:
-/// what these make is the user's alone.
+/// Returns `mpc-XXXXXX` in the folder for temporary files, for mkdtemp and
+/// mkostemp. Both create files that only the user can access.
 static std::string getPattern() {
   llvm::SmallString<128> path;
   llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/true, path);

@@ -1,6 +1,6 @@
-// A file for tools that take no other input, gone when its owner is. What is in
-// it will be code, or becomes what is private in a model: nobody else may read
-// or write it, whatever the umask is.
+// A temporary file for tools; the destructor deletes the file. It may
+// hold code, or private data of a model, so no other user may read or write it,
+// whatever the umask.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_ARTIFACT_TEMPORARYFILE_H
@@ -20,10 +20,10 @@ public:
   TemporaryFile &operator=(const TemporaryFile &) = delete;
   ~TemporaryFile();
 
-  /// Makes it in a folder of its own, in which tools may put others.
+  /// Creates the file in a new folder, where tools may create further files.
   llvm::Error create(llvm::StringRef suffix, llvm::StringRef bytes);
 
-  /// What it holds now.
+  /// Returns the present contents.
   llvm::Expected<std::string> read();
 
   llvm::StringRef getPath() const { return path; }
@@ -34,8 +34,8 @@ private:
   llvm::SmallString<128> path;
 };
 
-/// Opens a temporary file that has lost its name: it is gone when the
-/// descriptor is closed. `folder` is where it lies, for messages.
+/// Opens a temporary file without a name; closing the descriptor deletes it.
+/// Sets `folder` to its folder, for messages.
 llvm::Expected<int> openUnnamedFile(std::string &folder);
 
 } // namespace mpc
