@@ -1,4 +1,4 @@
-// The table of targets, and detection of the one at hand.
+// The table of targets, and the detection of the host.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Target/TargetInfo.h"
@@ -12,8 +12,8 @@
 using namespace mlir;
 using namespace mpc;
 
-// Each level adds to the one before it. Only what generated code profits from
-// is listed, so that an artifact does not ask for more than it uses.
+// Each level adds features to the previous level. Only features that generated
+// code uses are listed, so that an artifact requires no others.
 static constexpr llvm::StringLiteral baseline[] = {"cmov", "cx8", "fxsr",
                                                    "mmx",  "sse", "sse2"};
 static constexpr llvm::StringLiteral levelV3[] = {
@@ -25,21 +25,21 @@ static constexpr llvm::StringLiteral levelV4[] = {
 static constexpr llvm::StringLiteral bf16Servers[] = {
     "avx512bf16",  "avx512bitalg", "avx512ifma",      "avx512vbmi",
     "avx512vbmi2", "avx512vnni",   "avx512vpopcntdq", "gfni"};
-// Generated code leaves tiles to the contraction libraries, which take from an
-// artifact's features what they may use.
+// Generated code does not use tiles. Contraction libraries do, if the
+// artifact's features allow them.
 static constexpr llvm::StringLiteral sapphireRapids[] = {"amx-bf16", "amx-tile",
                                                          "avx512fp16"};
 
 static constexpr llvm::ArrayRef<llvm::StringLiteral> levels[] = {
     baseline, levelV3, levelV4, bf16Servers, sapphireRapids};
-// GPUs: the first version of PTX that has all of both architectures.
+// The first version of PTX that supports both GPU architectures.
 static constexpr llvm::StringLiteral ptx[] = {"ptx80"};
 
 namespace {
 struct KnownTarget {
   llvm::StringLiteral name;
   llvm::StringLiteral tuneCPU;
-  /// How many of `levels` it has.
+  /// The number of `levels` the target has.
   unsigned levelCount;
 };
 } // namespace
@@ -62,9 +62,9 @@ llvm::ArrayRef<llvm::StringLiteral> TargetInfo::getNames() {
 }
 
 llvm::Expected<TargetInfo> TargetInfo::get(llvm::StringRef name) {
-  // "native" has what the host's CPU has of the features that matter. It is
-  // detected once: passes ask for the target often, and in a virtual machine
-  // each `cpuid` goes through the hypervisor, some 7 microseconds.
+  // "native" has those of the listed features the host's CPU has. Detect only
+  // once: passes ask often, and in a virtual machine each `cpuid` goes through
+  // the hypervisor and takes about 7 microseconds.
   if (name == "native") {
     static const TargetInfo native = [] {
       TargetInfo target;
@@ -83,7 +83,7 @@ llvm::Expected<TargetInfo> TargetInfo::get(llvm::StringRef name) {
   TargetInfo target;
   target.name = name.str();
   if (llvm::is_contained(knownGPUs, name)) {
-    // A GPU by its architecture; a CPU, below, by its level.
+    // A GPU is named by its architecture, a CPU by its level.
     target.gpu = true;
     target.tuneCPU = name.str();
     target.features.assign(std::begin(ptx), std::end(ptx));
@@ -94,7 +94,7 @@ llvm::Expected<TargetInfo> TargetInfo::get(llvm::StringRef name) {
       return llvm::createStringError("unknown target '%s', expected one of %s",
                                      name.str().c_str(),
                                      llvm::join(getNames(), ", ").c_str());
-    // A level includes the levels below: x86-64-v3 is v2 and AVX2, FMA and so
+    // A level includes all lower levels: x86-64-v3 is v2 plus AVX2, FMA and so
     // on.
     target.tuneCPU = known->tuneCPU.str();
     for (llvm::ArrayRef<llvm::StringLiteral> level :
@@ -102,8 +102,7 @@ llvm::Expected<TargetInfo> TargetInfo::get(llvm::StringRef name) {
       for (llvm::StringRef feature : level)
         target.features.push_back(feature.str());
   }
-  // Sorted, so that two targets of the same features are equal whatever their
-  // order here.
+  // Sort, so that targets with the same features compare equal.
   llvm::sort(target.features);
   return target;
 }
@@ -135,9 +134,9 @@ double TargetInfo::getMemoryTime(int64_t bytes) const {
 double TargetInfo::getTensorCoreTime(double operations, bool aligned) const {
   if (!gpu)
     return 0;
-  // Operations a nanosecond. An A100 reaches 250 of the 312 thousand of its
-  // data sheet; what it does without alignment was not measured: kernels for it
-  // are those that an H100 falls back to, and an H100 is no slower.
+  // Operations per nanosecond. An A100 reaches 250 of the 312 thousand in its
+  // data sheet. Its unaligned rate was not measured: the H100's rate is used,
+  // because an H100 falls back to the A100's kernels and is no slower.
   constexpr double kA100 = 250e3, kH100 = 600e3, kUnaligned = 95e3;
   double best = name == "sm_80" ? kA100 : kH100;
   return operations / (aligned ? best : kUnaligned);

@@ -1,5 +1,5 @@
-// What a target can execute, answered by question: passes ask here and never
-// compare CPU names.
+// Answers what a target can execute. Passes ask these questions and never
+// compare names of CPUs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_TARGET_TARGETINFO_H
@@ -15,21 +15,22 @@
 
 namespace mpc {
 
-/// A CPU or GPU to compile for. Code for a CPU is generated for a baseline
-/// x86-64 plus the listed features and only scheduled for a CPU, so an
-/// artifact's needs are exactly that list. Code for a GPU is generated for its
-/// compute capability; its features are the version of PTX it is written in.
+/// A CPU or GPU to compile for. CPU code is generated for baseline x86-64 plus
+/// the listed features, and only scheduled for a particular CPU. So an artifact
+/// requires exactly these features. GPU code is generated for a compute
+/// capability; the feature is its version of PTX.
 class TargetInfo {
 public:
-  /// What kernels for a GPU expect of the addresses they are given, in bytes.
+  /// The alignment in bytes that GPU kernels expect of buffers.
   static constexpr int64_t kGPUAlignment = 16;
 
-  /// The target of a `--target` name: native, x86-64, x86-64-v3, x86-64-v4,
-  /// zen5, sapphirerapids, sm_80 or sm_90. `native` is what this machine's CPU
-  /// offers, which on a virtual machine may be less than its name promises.
+  /// Returns the target of a `--target` name: native, x86-64, x86-64-v3,
+  /// x86-64-v4, zen5, sapphirerapids, sm_80 or sm_90. `native` is the CPU of
+  /// this machine, which in a virtual machine may have fewer features than its
+  /// name suggests.
   static llvm::Expected<TargetInfo> get(llvm::StringRef name);
 
-  /// All names `get` knows.
+  /// Returns all names `get` accepts.
   static llvm::ArrayRef<llvm::StringLiteral> getNames();
 
   llvm::StringRef getName() const { return name; }
@@ -37,81 +38,86 @@ public:
     return gpu ? "nvptx64-nvidia-cuda" : "x86_64-unknown-linux-gnu";
   }
 
-  /// Whether kernels run as blocks of many threads each, which load and store
-  /// in vectors but compute element by element.
+  /// True if kernels run as blocks of many threads, which load and store
+  /// vectors but compute element by element.
   bool isGPU() const { return gpu; }
 
-  /// Whether contraction libraries call a kernel on every tile they finish
-  /// (runtime/ABI.h); elsewhere what follows a product is theirs or a kernel's.
+  /// True if contraction libraries call a kernel on every finished tile
+  /// (runtime/ABI.h). Otherwise the library or a later kernel computes the
+  /// epilogue.
   bool callsEpilogues() const { return !gpu; }
 
-  /// Whether kernels over rows can add up columns as well: a slice is done by
-  /// one thread, whose caches keep a sum for each column meanwhile.
+  /// True if kernels over rows can also sum columns: one thread computes a
+  /// slice, and its cache holds a sum per column.
   bool addsColumnsBesideRows() const { return !gpu; }
 
-  /// Whether the library of matrix products adds up an operand as it packs it
-  /// for AMX, at no cost in memory.
+  /// True if the library of matrix products can sum an operand while packing it
+  /// for AMX, at no cost in memory traffic.
   bool sumsOperands() const { return hasAMX(); }
 
-  /// Whether a launch costs as much as a small kernel does.
+  /// True if a launch costs as much as a small kernel.
   bool hasCostlyLaunches() const { return gpu; }
 
-  /// Nanoseconds from the start of a small kernel to that of the next one of a
-  /// captured graph; 0 on a CPU, whose launches are calls.
+  /// Returns the nanoseconds from the start of a small kernel to the start of
+  /// the next one in a captured graph; 0 on a CPU, where launches are calls.
   double getLaunchTime() const { return gpu ? 2000 : 0; }
 
-  /// Nanoseconds that each call of a GPU's library costs that a product is
-  /// parted into: its start, the multiprocessors that idle at its end, and the
-  /// gap behind it. On an H100 a call of 16 products of 512 x 64 by 512
-  /// elements takes 7.5 to 9.6 us where memory needs 3.5 to 6.3, beside the gap
-  /// (docs/measured/gpu.md); 0 on a CPU.
+  /// Returns the nanoseconds each library call costs, if a product is split
+  /// into several calls on a GPU: the start, idle multiprocessors at the end,
+  /// and the gap after the call. On an H100 a call of 16 products of 512 x 64
+  /// by 512 elements takes 7.5 to 9.6 us plus the gap, of which memory needs
+  /// 3.5 to 6.3 us (docs/measured/gpu.md). 0 on a CPU.
   double getCallTime() const { return gpu ? 5000 : 0; }
 
-  /// Nanoseconds that memory takes for `bytes`, by the data sheet of the GPU
-  /// (A100 for sm_80, H100 for sm_90); 0 on a CPU, of which nobody asks.
+  /// Returns the nanoseconds that memory needs for `bytes`, by the GPU's data
+  /// sheet (A100 for sm_80, H100 for sm_90). 0 on a CPU, where the value is not
+  /// used.
   double getMemoryTime(int64_t bytes) const;
 
-  /// Nanoseconds that a GPU's Tensor Cores take for so many multiplications and
-  /// additions of 16 bits, where the library finds matrices `aligned` (rows of
-  /// whole 16 bytes) and where not: on an H100 as measured; 0 on a CPU.
+  /// Returns the nanoseconds a GPU's Tensor Cores need for `operations`
+  /// multiplications and additions of 16 bits, as measured on an H100.
+  /// `aligned` means that rows are multiples of 16 bytes. 0 on a CPU.
   double getTensorCoreTime(double operations, bool aligned) const;
 
-  /// Buffers that a kernel may have: those of a GPU get their addresses in 4
-  /// KiB of parameters.
+  /// Returns the limit on buffers of a kernel: a GPU passes addresses in 4 KiB
+  /// of parameters.
   unsigned getMaxKernelBuffers() const { return gpu ? 512 : ~0u; }
 
-  /// Threads that execute together and exchange registers; 1 on a CPU.
+  /// Returns the threads that execute together and exchange registers; 1 on a
+  /// CPU.
   unsigned getWarpSize() const { return gpu ? 32 : 1; }
 
-  /// The CPU whose instruction costs the scheduler assumes.
+  /// Returns the CPU whose instruction costs the scheduler assumes.
   llvm::StringRef getTuneCPU() const { return tuneCPU; }
 
-  /// Features that generated code and contraction libraries may use, sorted, by
-  /// LLVM's names; what the machine that runs the artifact must have.
+  /// Returns the sorted features that generated code and contraction libraries
+  /// may use, by LLVM's names. The machine that runs the artifact must have
+  /// them.
   llvm::ArrayRef<std::string> getFeatures() const { return features; }
   bool hasFeature(llvm::StringRef feature) const;
 
-  /// The features as LLVM's target machine takes them: "+avx,+avx2,...".
+  /// Returns the features as LLVM expects them: "+avx,+avx2,...".
   std::string getFeatureString() const;
 
-  /// Bits of the widest vector register that pays, of the widest load or store
-  /// of a thread on a GPU.
+  /// Returns the bits of the widest vector register that pays; on a GPU, of a
+  /// thread's widest load or store.
   unsigned getVectorBits() const;
 
-  /// Whether f32 -> bf16 is one instruction (else an integer sequence).
+  /// True if f32 -> bf16 is one instruction, not a sequence of integer
+  /// instructions.
   bool hasNativeBF16Conversion() const;
 
-  /// Whether f16 <-> f32 are instructions (else library calls).
+  /// True if f16 <-> f32 are instructions, not library calls.
   bool hasNativeF16Conversion() const;
 
-  /// Whether f32 fused multiply-add is an instruction (else a library call).
+  /// True if f32 fused multiply-add is an instruction, not a library call.
   bool hasNativeFMA() const;
 
-  /// Whether products of matrices of this element type are faster than, or as
-  /// fast as, those of f32 (f32 and f64 count as native everywhere).
+  /// True if matrix products of this element type are at least as fast as those
+  /// of f32. Always true for f32 and f64.
   bool hasNativeContraction(mlir::Type elementType) const;
 
-  /// Whether there are products of bf16 tiles.
+  /// True if the CPU multiplies tiles of bf16.
   bool hasAMX() const { return hasFeature("amx-bf16"); }
 
 private:
