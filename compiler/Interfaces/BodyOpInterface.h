@@ -1,4 +1,4 @@
-// Declares the interface of ops that hold lists of ops, such as loops.
+// Declares the interface of ops with bodies, such as loops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_BODYOPINTERFACE_H

@@ -1,5 +1,4 @@
-// Declares the interface of elementwise ops that depend on the index of an
-// element.
+// Declares the interface of index-dependent elementwise ops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_INDEXEDOPINTERFACE_H

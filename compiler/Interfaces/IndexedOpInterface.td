@@ -1,4 +1,4 @@
-// The interface of elementwise ops that depend on the index of an element.
+// The interface of index-dependent elementwise ops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_INDEXEDOPINTERFACE_TD

@@ -1,4 +1,4 @@
-// Declares the interface of ops that reduce axes.
+// Declares the interface of reductions over axes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_REDUCTIONOPINTERFACE_H

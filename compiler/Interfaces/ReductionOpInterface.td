@@ -1,4 +1,4 @@
-// The interface of ops that reduce axes to one element or a few.
+// The interface of reductions over axes to one element or a few.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_REDUCTIONOPINTERFACE_TD

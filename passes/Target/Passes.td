@@ -1,5 +1,5 @@
-// The pass that sets the target of a module. It belongs to no stage, and runs
-// before all passes that depend on the target.
+// Sets the target of a module. The pass belongs to no stage, and runs before
+// all target-dependent passes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_TARGET_PASSES_TD
