@@ -15,13 +15,15 @@ def BodyOpInterface : OpInterface<"BodyOpInterface"> {
     enter or leave a body.
   }];
   let methods = [
-    InterfaceMethod<"The operand that an argument of a body starts as, is a"
-                    " part of, or is.",
-                    "::mlir::OpOperand &", "getTiedOperand",
+    InterfaceMethod<[{
+      Returns the operand tied to an argument of a body: the argument is equal
+      to the operand, starts as the operand, or is a part of it.
+    }], "::mlir::OpOperand &", "getTiedOperand",
                     (ins "::mlir::BlockArgument":$argument)>,
-    InterfaceMethod<"How many leading arguments of the body are what it yielded"
-                    " before, at the same place.",
-                    "unsigned", "getNumCarried", (ins), [{}],
+    InterfaceMethod<[{
+      Returns the number of leading arguments that a loop carries: argument i is
+      value i of the previous iteration.
+    }], "unsigned", "getNumCarried", (ins), [{}],
                     [{ return 0; }]>,
   ];
 }

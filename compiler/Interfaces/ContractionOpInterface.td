@@ -14,12 +14,13 @@ def ContractionOpInterface : OpInterface<"ContractionOpInterface"> {
     rows, 10 columns and depth 64, and the last axis counts the columns.
   }];
   let methods = [
-    InterfaceMethod<"The result as a matrix, and the products in an element.",
-                    "::mpc::ContractionSpace", "getContractionSpace", (ins)>,
-    InterfaceMethod<"The axis of the result that counts columns; nothing where"
-                    " the result is produced whole, so that nothing can follow"
-                    " in the same kernel.",
-                    "std::optional<size_t>", "getColumnAxis", (ins), [{}], [{
+    InterfaceMethod<[{
+      Returns the result as a matrix, and the number of products per element.
+    }], "::mpc::ContractionSpace", "getContractionSpace", (ins)>,
+    InterfaceMethod<[{
+      Returns the axis of the result that counts columns; nullopt if the result
+      is produced whole, so that no epilogue can follow in the same kernel.
+    }], "std::optional<size_t>", "getColumnAxis", (ins), [{}], [{
                       return ::llvm::cast<::mlir::ShapedType>(
                                  $_op->getResult(0).getType())
                                  .getRank() -

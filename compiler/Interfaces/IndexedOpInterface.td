@@ -16,22 +16,26 @@ def IndexedOpInterface : OpInterface<"IndexedOpInterface"> {
     The functions of IndexedOpInterface.h answer for every op.
   }];
   let methods = [
-    InterfaceMethod<"The axis of the result along which each axis of an operand"
-                    " runs; kOwnAxis for one along which the op itself says"
-                    " which element it reads.",
-                    "::llvm::SmallVector<int64_t>", "getOperandAxes",
+    InterfaceMethod<[{
+      Returns, for each axis of an operand, the corresponding axis of the
+      result; kOwnAxis for an axis along which the op itself chooses the
+      elements to read.
+    }], "::llvm::SmallVector<int64_t>", "getOperandAxes",
                     (ins "unsigned":$operand)>,
-    InterfaceMethod<"Whether an operand must lie in memory, since elements of it"
-                    " are read that no loop of the kernel is at.",
-                    "bool", "readsMemory", (ins "unsigned":$operand), [{}],
+    InterfaceMethod<[{
+      True if an operand must lie in memory, because the op reads elements at
+      other indices than those of the loops in the kernel.
+    }], "bool", "readsMemory", (ins "unsigned":$operand), [{}],
                     [{ return false; }]>,
-    InterfaceMethod<"The axes of the result whose index, as one number in"
-                    " row-major order, the op computes with.",
-                    "::llvm::SmallVector<int64_t>", "getIndexedAxes", (ins),
+    InterfaceMethod<[{
+      Returns the axes of the result whose index, as one number in row-major
+      order, the op computes with.
+    }], "::llvm::SmallVector<int64_t>", "getIndexedAxes", (ins),
                     [{}], [{ return ::llvm::SmallVector<int64_t>(); }]>,
-    InterfaceMethod<"The extents of these axes, for that number: of the result,"
-                    " or of a tensor that it is a box of.",
-                    "::llvm::SmallVector<int64_t>", "getIndexedShape", (ins),
+    InterfaceMethod<[{
+      Returns the extents of the indexed axes, for the row-major number: those
+      of the result, or of a larger tensor of which the result is a box.
+    }], "::llvm::SmallVector<int64_t>", "getIndexedShape", (ins),
                     [{}], [{
                       auto type = ::llvm::cast<::mlir::ShapedType>(
                           $_op->getResult(0).getType());

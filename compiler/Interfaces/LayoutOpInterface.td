@@ -15,18 +15,21 @@ def LayoutOpInterface : OpInterface<"LayoutOpInterface"> {
     layout.
   }];
   let methods = [
-    InterfaceMethod<"Where activations keep their channels.", "::mpc::Layout",
+    InterfaceMethod<"Returns the layout of the activations.", "::mpc::Layout",
                     "getActivationLayout", (ins), [{}],
                     [{ return $_op.getLayout(); }]>,
-    StaticInterfaceMethod<"How many of the first operands are activations.",
-                          "unsigned", "countActivationOperands", (ins), [{}],
+    StaticInterfaceMethod<[{
+      Returns the number of leading operands that are activations.
+    }], "unsigned", "countActivationOperands", (ins), [{}],
                           [{ return 1; }]>,
-    StaticInterfaceMethod<"How many of the first results are activations.",
-                          "unsigned", "countActivationResults", (ins), [{}],
+    StaticInterfaceMethod<[{
+      Returns the number of leading results that are activations.
+    }], "unsigned", "countActivationResults", (ins), [{}],
                           [{ return 1; }]>,
-    InterfaceMethod<"The operand or result that is a filter, whose order of axes"
-                    " `filter_layout` says; null where the op has none.",
-                    "::mlir::Value", "getFilter", (ins), [{}],
+    InterfaceMethod<[{
+      Returns the filter, an operand or result whose order of axes is
+      `filter_layout`; null if the op has none.
+    }], "::mlir::Value", "getFilter", (ins), [{}],
                     [{ return nullptr; }]>,
   ];
 }

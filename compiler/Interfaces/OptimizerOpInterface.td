@@ -13,15 +13,16 @@ def OptimizerOpInterface : OpInterface<"OptimizerOpInterface"> {
     optional predicate `apply`. The first result is the new parameter.
   }];
   let methods = [
-    InterfaceMethod<"The parameter.", "::mlir::OpOperand &", "getParamOperand",
-                    (ins), [{}], [{ return $_op.getParamMutable(); }]>,
-    InterfaceMethod<"Its gradient.", "::mlir::OpOperand &", "getGradOperand",
-                    (ins), [{}], [{ return $_op.getGradMutable(); }]>,
-    InterfaceMethod<"Whether an element whose gradient is zero stays as it is,"
-                    " in the parameter and in the state.",
-                    "bool", "keepsWithoutGradient", (ins), [{}],
+    InterfaceMethod<"Returns the parameter.", "::mlir::OpOperand &",
+                    "getParamOperand", (ins), [{}], [{ return $_op.getParamMutable(); }]>,
+    InterfaceMethod<"Returns the gradient.", "::mlir::OpOperand &",
+                    "getGradOperand", (ins), [{}], [{ return $_op.getGradMutable(); }]>,
+    InterfaceMethod<[{
+      True if an element with gradient zero stays unchanged, in the parameter
+      and in the state.
+    }], "bool", "keepsWithoutGradient", (ins), [{}],
                     [{ return false; }]>,
-    InterfaceMethod<"The predicate, where there is one.",
+    InterfaceMethod<"Returns the predicate; empty if there is none.",
                     "::mlir::MutableOperandRange", "getApplyOperand", (ins),
                     [{}], [{ return $_op.getApplyMutable(); }]>,
   ];

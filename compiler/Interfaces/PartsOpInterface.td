@@ -17,28 +17,31 @@ def PartsOpInterface : OpInterface<"PartsOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<[{
-      For each operand, the axis along which a part of the result along `axis`
-      needs the same part of it, or kWhole: of a matrix product along rows, the
-      rows of the left operand and all of the right one. Nothing where the result
-      cannot be made in parts, as a softmax along its axis.
+      Returns, for each operand, the axis whose part is needed for a part of the
+      result along `axis`; kWhole if the whole operand is needed. For rows of a
+      matrix product: the rows of the left operand, and the whole right operand.
+      nullopt if the result cannot be made in parts, such as a softmax along its
+      axis.
     }], "std::optional<::llvm::SmallVector<int64_t>>", "findPartedAxes",
                     (ins "int64_t":$axis)>,
     InterfaceMethod<[{
-      Whether the op allows that many parts, whatever divides the extents: a
-      dropout draws its numbers in groups of four, which no part may divide.
+      True if the op allows `count` parts along `axis`, given that `count`
+      divides the extents. A dropout, for example, draws numbers in groups of
+      four, which no part may split.
     }], "bool", "allowsParts", (ins "int64_t":$axis, "int64_t":$count), [{}],
                     [{ return true; }]>,
     InterfaceMethod<[{
-      How many groups of four elements of the whole are in front of each further
-      part: 200 of a dropout of rows of 100 elements in parts of 8 rows. Nothing
-      of an op that does not ask where its elements are.
+      Returns the number of groups of four elements per part: a dropout over
+      rows of 100 elements, in parts of 8 rows, has 200. nullopt for ops that do
+      not depend on the index of an element.
     }], "std::optional<int64_t>", "getGroupsPerPart",
                     (ins "int64_t":$axis, "int64_t":$count), [{}],
                     [{ return std::nullopt; }]>,
     InterfaceMethod<[{
-      The op for one of `count` parts of the result along `axis`, given parts of
-      the operands: of a slice one of fewer rows. An op that getGroupsPerPart
-      counts groups of has its part behind `group` of them, an i64 scalar.
+      Creates the op for one of `count` parts of the result along `axis`, given
+      parts of the operands. A slice, for example, becomes a slice of fewer
+      rows. For an op with getGroupsPerPart, the i64 scalar `group` is the
+      number of groups before the part.
     }], "::mlir::Operation *", "createPart",
                     (ins "::mlir::OpBuilder &":$builder,
                          "::mlir::ValueRange":$operands, "int64_t":$axis,

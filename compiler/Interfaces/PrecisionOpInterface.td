@@ -15,28 +15,28 @@ def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
     follow from the op's computation.
   }];
   let methods = [
-    InterfaceMethod<"The op's row in the precision policy.",
+    InterfaceMethod<"Returns the row of the op in the precision policy.",
                     "::llvm::StringRef", "getPolicyKey", (ins), [{}],
                     [{ return $_op->getName().stripDialect(); }]>,
     StaticInterfaceMethod<[{
-      How many leading operands are multiplied with each other and summed: the
-      operands a lower type makes fast. Zero unless the op is a contraction.
+      Returns the number of leading operands that are multiplied and summed: a
+      lower type makes these operands fast. 0 unless the op is a contraction.
     }], "unsigned", "getNumContractedOperands", (ins), [{}], [{
       return ConcreteOp::getRegionRole() == ::mpc::RegionRole::Contraction
                  ? 2 : 0;
     }]>,
     InterfaceMethod<[{
-      How many multiplications and additions a contraction takes. Each of the
-      three tensors' index sets (two operands, result) covers two thirds of the
-      loops of a matrix product, so the loops number the square root of the
-      product of their sizes; what batches or slides differs by a factor that
-      all types share.
+      Counts the multiplications and additions of a contraction. Each of the
+      three tensors (two operands, result) is indexed by two of the three loops
+      of a matrix product, so the loops have the square root of the product of
+      the three sizes. Batches and windows change the count by a factor that all
+      types share.
     }], "double", "countFlops", (ins), [{}], [{
       return ::mpc::countFlopsOfProduct($_op);
     }]>,
     StaticInterfaceMethod<[{
-      Whether the op only moves or reshapes elements, so that its results have
-      the element type of its operands.
+      True if the op only moves or reshapes elements, so that results have the
+      element type of the operands.
     }], "bool", "movesElements", (ins), [{}], [{
       return ConcreteOp::getRegionRole() == ::mpc::RegionRole::View ||
              ConcreteOp::getRegionRole() == ::mpc::RegionRole::Movement;

@@ -15,33 +15,35 @@ def RangeOpInterface : OpInterface<"RangeOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<[{
-      The smallest interval that holds the result, from those of the operands
-      that are floats, in their order: x - y of x in [0, 1] and y in [2, 3] is in
-      [-3, -1]. Nothing where the result may leave any range that operands have.
+      Returns the smallest interval that holds the result, from the intervals of
+      the float operands in order: for x in [0, 1] and y in [2, 3], x - y is in
+      [-3, -1]. nullopt if the result may leave any range of the operands.
     }], "std::optional<::mpc::Bounds>", "inferRange",
                     (ins "::llvm::ArrayRef<::mpc::Bounds>":$operands), [{}],
                     [{ return ::mpc::inferMovedRange($_op, operands); }]>,
     InterfaceMethod<[{
-      Whether the op itself has a constant that a low type may not hold, beside
-      its operands: a pad with the least float has one, a pad with 0 none.
+      True if the op itself, not an operand, has a constant that a low type may
+      not hold: a pad with the least float does, a pad with 0 does not.
     }], "bool", "holdsConstant", (ins), [{}], [{ return false; }]>,
     InterfaceMethod<[{
-      An interval that holds the integers of the result, from those of operands,
-      which `operand` finds by number; they must be of integers. The larger of
-      [0, 5] and [3, 9] is in [3, 9]. Nothing where 64 bits do not hold the ends.
+      Returns an interval that holds the integers of the result. `operand`
+      returns the interval of an integer operand by its number. The larger of
+      [0, 5] and [3, 9] is in [3, 9]. nullopt on 64-bit overflow.
     }], "std::optional<::mpc::IntegerRange>", "inferIntegerRange",
                     (ins "::mpc::FindIntegerRange":$operand), [{}],
                     [{ return std::nullopt; }]>,
     InterfaceMethod<[{
-      Where results gather, since the function is flat there: at -1 and 1 of a
-      tanh and a sine, at 0 and 1 of a softmax, at -1 of an ELU, whose other end
-      is infinity, where it goes on. Nothing of a function that is flat nowhere.
+      Returns the two numbers near which results saturate, because the function
+      is flat: -1 and 1 for tanh and sine, 0 and 1 for softmax, -1 and infinity
+      for ELU, which does not saturate above. nullopt for a function without
+      flat parts.
     }], "std::optional<::mpc::Bounds>", "getSaturation", (ins), [{}],
                     [{ return std::nullopt; }]>,
     InterfaceMethod<[{
-      The operands from which the result gets its closeness to a constant: what
-      it hands on, but for a sign, and the factors of a power. Of 1 - t * t, for
-      example, which is 0 where t is close to 1, the product hands on t.
+      Returns the operands from which the result inherits closeness to a
+      constant: operands that are passed on, perhaps negated, and factors of a
+      power. In 1 - t * t, which is near 0 for t near 1, the product passes on
+      t.
     }], "::llvm::SmallVector<::mlir::Value>", "listHandedOn", (ins), [{}],
                     [{ return ::mpc::listMoved($_op); }]>,
   ];

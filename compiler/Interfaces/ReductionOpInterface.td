@@ -13,19 +13,21 @@ def ReductionOpInterface : OpInterface<"ReductionOpInterface"> {
     of reduction over other axes, for passes that split or move reductions.
   }];
   let methods = [
-    InterfaceMethod<"The axes of the operand that are reduced, in their order.",
+    InterfaceMethod<"Returns the reduced axes of the operand, in order.",
                     "::llvm::SmallVector<int64_t>", "getReducedAxes", (ins),
                     [{}], [{
                       return ::llvm::SmallVector<int64_t>($_op.getAxes());
                     }]>,
-    InterfaceMethod<"How many parts of the first reduced axis are reduced"
-                    " apart; 1 where all of it is reduced to one element.",
-                    "int64_t", "getReductionParts", (ins), [{}],
+    InterfaceMethod<[{
+      Returns the number of parts of the first reduced axis that are reduced
+      separately; 1 if the axis is reduced to one element.
+    }], "int64_t", "getReductionParts", (ins), [{}],
                     [{ return $_op.getParts().value_or(1); }]>,
-    InterfaceMethod<"A reduction of this kind of `input` over `axes`, which"
-                    " stay, of size 1 or, the first of them, of `parts` (absent:"
-                    " 1), as `type` says.",
-                    "::mlir::Value", "reduceLike",
+    InterfaceMethod<[{
+      Creates a reduction of the same kind of `input` over `axes`, with result
+      `type`. Reduced axes stay with size 1; the first has size `parts`, if
+      given.
+    }], "::mlir::Value", "reduceLike",
                     (ins "::mlir::OpBuilder &":$builder,
                          "::mlir::RankedTensorType":$type,
                          "::mlir::Value":$input,
@@ -36,11 +38,11 @@ def ReductionOpInterface : OpInterface<"ReductionOpInterface"> {
                                                 input, axes, /*keepdims=*/true,
                                                 parts);
                     }]>,
-    StaticInterfaceMethod<"Whether a result is one of the elements that it is"
-                          " reduced from, as the largest is and the sum is not:"
-                          " who looks for it among them must have the very"
-                          " elements that were reduced.",
-                          "bool", "choosesElement", (ins), [{}],
+    StaticInterfaceMethod<[{
+      True if a result is one of the reduced elements, as for a maximum and
+      unlike a sum. A search for the result among the elements then needs
+      exactly the elements that were reduced.
+    }], "bool", "choosesElement", (ins), [{}],
                           [{ return false; }]>,
   ];
 }

@@ -13,7 +13,8 @@ def RegionOpInterface : OpInterface<"RegionOpInterface"> {
     implementing this interface.
   }];
   let methods = [
-    StaticInterfaceMethod<"The op's part in a region.", "::mpc::RegionRole",
+    StaticInterfaceMethod<"Returns the role of the op in a region.",
+                    "::mpc::RegionRole",
                           "getRegionRole", (ins)>,
   ];
 }

@@ -15,10 +15,10 @@ def SampleAxisOpInterface : OpInterface<"SampleAxisOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<[{
-      Where the samples are in the first result, given where each operand has
-      its `batch` samples, or that it has none: transposed by [1, 0], those of
-      axis 0 are on axis 1. Nothing where samples are mixed, as the columns of a
-      product's left operand are.
+      Returns the position of the samples in the first result, from the position
+      of the `batch` samples in each operand (nullopt for none). A transpose by
+      [1, 0] moves samples from axis 0 to axis 1. nullopt if samples are mixed,
+      as along the columns of the left operand of a product.
     }], "std::optional<::mpc::SampleAxis>", "followSamples",
                     (ins "::llvm::ArrayRef<std::optional<::mpc::SampleAxis>>":
                              $operands, "int64_t":$batch)>,

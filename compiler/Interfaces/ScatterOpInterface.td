@@ -14,36 +14,43 @@ def ScatterOpInterface : OpInterface<"ScatterOpInterface"> {
     indices. `updates` may have any number of axes in place of `axis`.
   }];
   let methods = [
-    InterfaceMethod<"What the result starts from.", "::mlir::OpOperand &",
+    InterfaceMethod<"Returns the tensor that the result starts from.",
+                    "::mlir::OpOperand &",
                     "getDataOperand", (ins), [{}],
                     [{ return $_op.getDataMutable(); }]>,
-    InterfaceMethod<"The indices.", "::mlir::OpOperand &",
+    InterfaceMethod<"Returns the indices.", "::mlir::OpOperand &",
                     "getIndicesOperand", (ins), [{}],
                     [{ return $_op.getIndicesMutable(); }]>,
-    InterfaceMethod<"The updates.", "::mlir::OpOperand &", "getUpdatesOperand",
-                    (ins), [{}], [{ return $_op.getUpdatesMutable(); }]>,
-    InterfaceMethod<"The axis of the result that indices name elements of.",
-                    "int64_t", "getScatteredAxis", (ins), [{}],
+    InterfaceMethod<"Returns the updates.", "::mlir::OpOperand &",
+                    "getUpdatesOperand", (ins), [{}], [{ return $_op.getUpdatesMutable(); }]>,
+    InterfaceMethod<[{
+      Returns the axis of the result along which the indices count.
+    }], "int64_t", "getScatteredAxis", (ins), [{}],
                     [{ return $_op.getAxis(); }]>,
-    InterfaceMethod<"Whether updates are added to or multiplied with what they"
-                    " meet, so that roundings add up.", "bool",
+    InterfaceMethod<[{
+      True if updates are added to or multiplied with present elements, so that
+      rounding errors accumulate.
+    }], "bool",
                     "accumulates", (ins), [{}], [{
                       auto reduction = $_op.getReduction();
                       using Reduction = decltype(reduction);
                       return reduction == Reduction::Add ||
                              reduction == Reduction::Mul;
                     }]>,
-    InterfaceMethod<"Whether updates are factors of what they meet.", "bool",
+    InterfaceMethod<"True if updates are multiplied with present elements.",
+                    "bool",
                     "multiplies", (ins), [{}],
                     [{
                       auto reduction = $_op.getReduction();
                       return reduction == decltype(reduction)::Mul;
                     }]>,
-    InterfaceMethod<"Whether no two indices name the same part.", "bool",
+    InterfaceMethod<"True if no two indices are equal.",
+                    "bool",
                     "hasUniqueIndices", (ins), [{}], [{ return false; }]>,
-    InterfaceMethod<"The axis of the updates along which each axis of the"
-                    " indices runs.",
-                    "::llvm::SmallVector<int64_t>", "getIndexAxes", (ins)>,
+    InterfaceMethod<[{
+      Returns, for each axis of the indices, the corresponding axis of the
+      updates.
+    }], "::llvm::SmallVector<int64_t>", "getIndexAxes", (ins)>,
   ];
 }
 
