@@ -2,9 +2,10 @@
 //
 // A minimum cut solves a choice between two options for each of many things, if
 // options or pairs of different options have costs. For example, y = exp(x) is
-// stored for 5, or recomputed for 2 if x is stored for 4. Nodes on the source's
-// side are stored. The edges are: source -> y of 2, y -> x that cannot be cut,
-// x -> sink of 4, y -> sink of 5.
+// stored for 5, or recomputed for 2, which needs x, stored for 4. Let y on the
+// sink's side mean that y is recomputed, and x there that x is stored. The
+// edges are: source -> y of 2, y -> sink of 5, source -> x of 4, and x -> y
+// that cannot be cut: it forbids recomputing y without x.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_SUPPORT_MINCUT_H
