@@ -14,9 +14,11 @@ def OptimizerOpInterface : OpInterface<"OptimizerOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<"Returns the parameter.", "::mlir::OpOperand &",
-                    "getParamOperand", (ins), [{}], [{ return $_op.getParamMutable(); }]>,
+                    "getParamOperand", (ins), [{}],
+                    [{ return $_op.getParamMutable(); }]>,
     InterfaceMethod<"Returns the gradient.", "::mlir::OpOperand &",
-                    "getGradOperand", (ins), [{}], [{ return $_op.getGradMutable(); }]>,
+                    "getGradOperand", (ins), [{}],
+                    [{ return $_op.getGradMutable(); }]>,
     InterfaceMethod<[{
       True if an element with gradient zero stays unchanged, in the parameter
       and in the state.

@@ -22,7 +22,8 @@ def ScatterOpInterface : OpInterface<"ScatterOpInterface"> {
                     "getIndicesOperand", (ins), [{}],
                     [{ return $_op.getIndicesMutable(); }]>,
     InterfaceMethod<"Returns the updates.", "::mlir::OpOperand &",
-                    "getUpdatesOperand", (ins), [{}], [{ return $_op.getUpdatesMutable(); }]>,
+                    "getUpdatesOperand", (ins), [{}],
+                    [{ return $_op.getUpdatesMutable(); }]>,
     InterfaceMethod<[{
       Returns the axis of the result along which the indices count.
     }], "int64_t", "getScatteredAxis", (ins), [{}],
