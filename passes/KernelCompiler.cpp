@@ -1,6 +1,6 @@
 // Compiles the kernels of a plan on several threads.
 //
-// A kernel travels to its thread as text. So the text holds all the code
+// A kernel travels to its thread as text. So the text holds all that the code
 // depends on, and serves as key in the code cache. Each thread has its own MLIR
 // context.
 //
@@ -155,7 +155,7 @@ static void compileJobs(std::vector<Job> &jobs,
 // The cache
 //===----------------------------------------------------------------------===//
 
-/// Returns all the code of a kernel depends on besides its text.
+/// Returns all that the code of a kernel depends on besides its text.
 static std::string describeCompilation(const TargetInfo &target) {
   return identifyCompiler() + target.getTriple().str() + " " +
          target.getTuneCPU().str() + " " + target.getFeatureString() + "\n";

@@ -98,7 +98,7 @@ struct PipelineOptions {
   PrecisionOptions precision;
   /// A name that TargetInfo knows.
   std::string target = "native";
-  /// The choice for contractions both a library and mpc can do. table: by
+  /// The choice for contractions that both a library and mpc can do. table: by
   /// measured tables; library: the library, which also fuses relu and turns NaN
   /// into 0; generated: mpc's kernels; bare: the table, but libraries fuse
   /// nothing.

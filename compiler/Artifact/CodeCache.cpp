@@ -170,8 +170,8 @@ struct StoredFile {
 };
 } // namespace
 
-// Lists all entries with the bytes of disk each occupies in whole blocks: a
-// kernel of 2 KiB may take 4 KiB. Skips entries that another process has just
+// Lists all entries with the bytes of disk that each occupies in whole blocks:
+// a kernel of 2 KiB may take 4 KiB. Skips entries that another process has just
 // removed.
 static std::vector<StoredFile> listFiles(llvm::StringRef folder) {
   std::vector<StoredFile> files;

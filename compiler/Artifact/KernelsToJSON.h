@@ -17,8 +17,8 @@ namespace mpc {
 mlir::LogicalResult addType(llvm::json::Object &object, mlir::Operation *op,
                             mlir::ShapedType type);
 
-/// Returns an entry for each kernel a step of `module` calls. Kernels on empty
-/// tensors have no step.
+/// Returns an entry for each kernel that a step of `module` calls. Kernels on
+/// empty tensors have no step.
 mlir::FailureOr<llvm::json::Object> kernelsToJSON(mlir::ModuleOp module);
 
 } // namespace mpc

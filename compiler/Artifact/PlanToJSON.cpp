@@ -418,8 +418,8 @@ json::Object ProgramWriter::stepOf(Operation *op) {
         }
         return step;
       })
-      // The runtime checks integers a caller binds before a kernel uses them as
-      // indices.
+      // The runtime checks integers that a caller binds before a kernel uses
+      // them as indices.
       .Case([&](plan::CheckIndicesOp check) {
         return json::Object{{"op", word(StepKind::CheckIndices)},
                             {"buffer", index(check.getBuffer())},
@@ -438,8 +438,8 @@ json::Object ProgramWriter::stepOf(Operation *op) {
       .DefaultUnreachable("not a step");
 }
 
-// Returns the names of the first few nodes a kernel computes, except the node
-// that names the kernel, for messages.
+// Returns the names of the first few nodes that a kernel computes, except the
+// node that names the kernel, for messages.
 static json::Array othersOf(Operation *op) {
   constexpr size_t most = 8;
   SmallVector<StringRef> names = getNodeNames(op);

@@ -12,8 +12,8 @@
 
 namespace mpc {
 
-/// Replaces the axis of an operand every part needs whole, such as weights, or
-/// a mask for all batches.
+/// Replaces the axis of an operand that every part needs whole, such as
+/// weights, or a mask for all batches.
 inline constexpr int64_t kWhole = -1;
 
 /// Returns, for each operand of `op`, the axis that corresponds to axis `axis`

@@ -1,4 +1,4 @@
-// Declares the questions the Precision stage asks an op.
+// Declares the questions that the Precision stage asks an op.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_PRECISIONOPINTERFACE_H

@@ -18,16 +18,16 @@ namespace mpc {
 /// which an op or a function's caller provides.
 llvm::SmallVector<mlir::Value, 2> listTiedSources(mlir::Value value);
 
-/// Returns the values `use` becomes if its owner is an op with bodies or the
-/// terminator of a body. Empty if the owner computes with the value.
+/// Returns the values that `use` becomes if its owner is an op with bodies or
+/// the terminator of a body. Empty if the owner computes with the value.
 llvm::SmallVector<mlir::Value, 2> listTiedResults(mlir::OpOperand &use);
 
 /// Follows all ties back from `value` and returns the ends of all paths, each
 /// once. Returns `value` if it has no ties.
 llvm::SmallVector<mlir::Value, 2> listOrigins(mlir::Value value);
 
-/// Returns the origin of `value` if there is only one; null for a value a loop
-/// carries, or that two branches give.
+/// Returns the origin of `value` if there is only one; null for a value that a
+/// loop carries, or that two branches give.
 mlir::Value findOrigin(mlir::Value value);
 
 /// Calls `visit` for each use of `value`, and of all values it becomes, by ops

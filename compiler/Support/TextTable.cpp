@@ -16,7 +16,7 @@ static constexpr unsigned kGap = 2;
 static constexpr unsigned kLeastWidth = 16;
 static constexpr llvm::StringLiteral kEllipsis = "...";
 
-// Returns the columns `text` takes on a terminal.
+// Returns the columns that `text` takes on a terminal.
 static unsigned widthOf(llvm::StringRef text) {
   int width = llvm::sys::unicode::columnWidthUTF8(text);
   return width < 0 ? text.size() : width;

@@ -62,9 +62,9 @@ llvm::ArrayRef<llvm::StringLiteral> TargetInfo::getNames() {
 }
 
 llvm::Expected<TargetInfo> TargetInfo::get(llvm::StringRef name) {
-  // "native" has those of the listed features the host's CPU has. Detect only
-  // once: passes ask often, and in a virtual machine each `cpuid` goes through
-  // the hypervisor and takes about 7 microseconds.
+  // "native" has those of the listed features that the host's CPU has. Detect
+  // only once: passes ask often, and in a virtual machine each `cpuid` goes
+  // through the hypervisor and takes about 7 microseconds.
   if (name == "native") {
     static const TargetInfo native = [] {
       TargetInfo target;

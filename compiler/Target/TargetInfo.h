@@ -62,10 +62,10 @@ public:
   /// the next one in a captured graph; 0 on a CPU, where launches are calls.
   double getLaunchTime() const { return gpu ? 2000 : 0; }
 
-  /// Returns the nanoseconds each library call costs, if a product is split
-  /// into several calls on a GPU: the start, idle multiprocessors at the end,
-  /// and the gap after the call. On an H100 a call of 16 products of 512 x 64
-  /// by 512 elements takes 7.5 to 9.6 us plus the gap, of which memory needs
+  /// Returns the nanoseconds that each library call costs, if a product is
+  /// split into several calls on a GPU: the start, idle multiprocessors at the
+  /// end, and the gap after the call. On an H100 a call of 16 products of 512 x
+  /// 64 by 512 elements takes 7.5 to 9.6 us plus the gap, of which memory needs
   /// 3.5 to 6.3 us (docs/measured/gpu.md). 0 on a CPU.
   double getCallTime() const { return gpu ? 5000 : 0; }
 
@@ -74,7 +74,7 @@ public:
   /// used.
   double getMemoryTime(int64_t bytes) const;
 
-  /// Returns the nanoseconds a GPU's Tensor Cores need for `operations`
+  /// Returns the nanoseconds that a GPU's Tensor Cores need for `operations`
   /// multiplications and additions of 16 bits, as measured on an H100.
   /// `aligned` means that rows are multiples of 16 bytes. 0 on a CPU.
   double getTensorCoreTime(double operations, bool aligned) const;

@@ -431,7 +431,8 @@ mpc::onnx_frontend::importModel(const Model &model,
   ImportOptions bound = options;
   // Hold diagnostics back: a repeated import would emit them twice.
   while (true) {
-    // Collects offered values a builder demands and that are not bound yet.
+    // Collects offered values that a builder demands and that are not bound
+    // yet.
     llvm::StringSet<> demanded;
     bound.demanded = &demanded;
     std::vector<Diagnostic> said;

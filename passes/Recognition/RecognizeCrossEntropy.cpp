@@ -1,8 +1,8 @@
 // Recognises the softmax in a loss. The logarithm of a softmax becomes
 // log_softmax. The likelihood loss of a log_softmax over axis 1 becomes the
-// cross entropy of the scores. Both keep small probabilities a softmax rounds
-// to zero. Moves may come between: before opset 13, a softmax over another axis
-// than the last is written on a matrix, or on transposed scores.
+// cross entropy of the scores. Both keep small probabilities that a softmax
+// rounds to zero. Moves may come between: before opset 13, a softmax over
+// another axis than the last is written on a matrix, or on transposed scores.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Recognition/Match.h"

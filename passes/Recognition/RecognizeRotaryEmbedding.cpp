@@ -89,8 +89,8 @@ struct RecognizeRotaryEmbeddingPass
 // Parts of rows
 //===----------------------------------------------------------------------===//
 
-// Finds the only axis a slice shortens; nullopt if there are several, or if a
-// slice runs backwards.
+// Finds the only axis that a slice shortens; nullopt if there are several, or
+// if a slice runs backwards.
 static std::optional<int64_t> findPartAxis(SliceOp slice) {
   ArrayRef<int64_t> from = shapeOf(slice.getInput());
   for (auto [axis, stride] : llvm::enumerate(slice.getStrides()))
@@ -162,7 +162,7 @@ static std::optional<PairPart> matchPart(Value value, Match &match) {
 }
 
 // Matches concat(first, second), or a concat to [..., pairs, 2] or [..., 2,
-// pairs] a reshape views as rows.
+// pairs] that a reshape views as rows.
 static std::optional<Join> matchJoin(Value value, Match &match) {
   // Two values are joined; a reshape may remove one axis.
   Match attempt = match;

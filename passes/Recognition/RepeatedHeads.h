@@ -1,4 +1,5 @@
-// Finds heads of keys and values a model repeats for several heads of queries.
+// Finds heads of keys and values that a model repeats for several heads of
+// queries.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_RECOGNITION_REPEATEDHEADS_H

@@ -1,7 +1,7 @@
 // Writes trained models.
 //
 // Only the tensors are replaced; everything else in the file is written as it
-// was read. So parts of the format mpc does not know survive.
+// was read. So parts of the format that mpc does not know survive.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Export/Export.h"

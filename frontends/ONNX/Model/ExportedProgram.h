@@ -1,5 +1,5 @@
 // Reads the metadata of PyTorch's exporter about the exported program: the
-// names of its parameters, and the call each node comes from.
+// names of its parameters, and the call that each node comes from.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_EXPORTEDPROGRAM_H
@@ -21,7 +21,7 @@ namespace mpc::onnx_frontend {
 inline constexpr llvm::StringLiteral kOriginalName =
     "pkg.torch.onnx.original_node_name";
 
-/// Metadata key of a node: the program's call the node comes from.
+/// Metadata key of a node: the program's call that the node comes from.
 inline constexpr llvm::StringLiteral kProgramCall = "pkg.torch.onnx.fx_node";
 
 /// Prefixes of call targets: x.detach() and embedding.
@@ -40,7 +40,7 @@ inline bool isParameter(llvm::StringRef source) {
   return source.starts_with("p_");
 }
 
-/// The program's call a node comes from, as in "%conv =
+/// The program's call that a node comes from, as in "%conv =
 /// call_function[target=torch.ops.aten.conv1d.default](args = (%x, %p_weight,
 /// None, [1]), kwargs = {})".
 struct ProgramCall {

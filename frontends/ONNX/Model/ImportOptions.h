@@ -53,8 +53,8 @@ struct ImportOptions {
   bool readsValues = true;
   /// Patterns of scalars to train: `--train`. Other scalars are constants.
   std::vector<std::string> trainableScalars;
-  /// Values of graph inputs by name, read as initializers: parameters a model
-  /// takes as inputs, or integers that determine shapes. Also replace
+  /// Values of graph inputs by name, read as initializers: parameters that a
+  /// model takes as inputs, or integers that determine shapes. Also replace
   /// initializers of the same name. Floats are converted to the type the model
   /// declares.
   TensorMap weights;

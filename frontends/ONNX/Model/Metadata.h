@@ -1,4 +1,4 @@
-// Keys and readers of the metadata exporters attach to nodes and values.
+// Keys and readers of the metadata that exporters attach to nodes and values.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_METADATA_H
@@ -18,19 +18,19 @@ namespace mpc::onnx_frontend {
 inline constexpr llvm::StringLiteral kInputKindKey =
     "pkg.torch.export.graph_signature.InputSpec.kind";
 
-/// Key of a model mpc trained: the flags that prepared its samples, such as
-/// "--normalize 0.5:0.2".
+/// Key of a model that mpc trained: the flags that prepared its samples, such
+/// as "--normalize 0.5:0.2".
 inline constexpr llvm::StringLiteral kPreparation = "mpc.preparation";
 
-/// Key of a value: the names PyTorch's exporter folded it from.
+/// Key of a value: the names that PyTorch's exporter folded it from.
 inline constexpr llvm::StringLiteral kFoldedFrom =
     "pkg.onnxscript.optimizer.folded_from";
 /// Key of a node: the modules that contain it, outermost first, then its own
 /// name.
 inline constexpr llvm::StringLiteral kNameScopes = "pkg.torch.onnx.name_scopes";
 
-/// True for names PyTorch's exporter makes up, such as "val_12". Parameters
-/// keep their names of the program, such as "fc1.weight".
+/// True for names that PyTorch's exporter makes up, such as "val_12".
+/// Parameters keep their names of the program, such as "fc1.weight".
 inline bool isExportersName(llvm::StringRef name) {
   return name.starts_with("val_");
 }

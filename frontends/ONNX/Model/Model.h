@@ -54,7 +54,7 @@ public:
   /// function, if any, else from the model's.
   int64_t getOpset(const proto::NodeProto &node) const;
   /// Stores the imports of a function. `what` names the function in errors. A
-  /// domain `imports` lacks has the model's version.
+  /// domain that `imports` lacks has the model's version.
   llvm::Expected<const Opsets *>
   addOpsets(const google::protobuf::RepeatedPtrField<proto::OperatorSetIdProto>
                 &imports,

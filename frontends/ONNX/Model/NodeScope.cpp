@@ -237,8 +237,8 @@ int32_t NodeScope::findElementType(StringRef value) const {
       "ReduceMax", "ReduceMin", "ReduceSum",     "ReduceProd", "Reshape",
       "Slice",     "Split",     "Squeeze",       "Sub",        "Tile",
       "Transpose", "Unsqueeze", "GatherElements"};
-  // Follow first operands. The limit guards against cycles, which are not
-  // checked yet.
+  // Follow first operands. Chains that compute shapes are shorter than the
+  // limit, which also ends a walk around a cycle.
   for (int i = 0; i < 100; ++i) {
     if (const proto::TensorProto *tensor = tensors.lookup(value))
       return tensor->data_type();

@@ -60,7 +60,7 @@ static Type lookUpElementType(MLIRContext *context, int32_t dataType) {
   }
 }
 
-// The largest element type ONNX 1.23 defines (INT2).
+// The largest element type that ONNX 1.23 defines (INT2).
 static constexpr int32_t kNewestDataType = 26;
 
 Expected<Type> Model::getElementType(int32_t dataType,

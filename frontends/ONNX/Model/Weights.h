@@ -16,7 +16,7 @@ llvm::Expected<HostTensor>
 fitWeight(const Model &model, const llvm::Twine &kind, llvm::StringRef name,
           const HostTensor &given, mlir::RankedTensorType type);
 
-/// Returns all names a value can be given for, in the model's order.
+/// Returns all names that a value can be given for, in the model's order.
 llvm::SmallVector<llvm::StringRef> getTakenNames(const Model &model);
 
 /// Fails if the model uses no name of some file: the model would silently keep

@@ -36,7 +36,7 @@ struct Found {
 static bool isComment(const proto::AttributeProto &attribute) {
   bool isText = attribute.type() == proto::AttributeProto::STRING ||
                 attribute.type() == proto::AttributeProto::STRINGS;
-  // Keep attributes that hold a graph too: its nodes are searched as well.
+  // Keep a text attribute that also holds a graph, whose nodes are searched.
   const bool hasGraph = attribute.has_g() || !attribute.graphs().empty();
   return isText && !hasGraph && attribute.ref_attr_name().empty() &&
          !saysWhatToCompute(attribute.name());

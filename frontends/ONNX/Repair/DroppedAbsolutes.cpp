@@ -180,7 +180,7 @@ void AbsoluteRestorer::insertAbs(proto::NodeProto &power) {
   while (&graph.node(i--) != &power);
 }
 
-// Replaces sum(|x|^inf)^0, which computes 1 or NaN, by the largest |x|. Returns
+// Replaces sum(x^inf)^0, which computes 1 or NaN, by the largest |x|. Returns
 // false if the axes of the sum are unknown.
 bool AbsoluteRestorer::makeLargest(proto::NodeProto &power,
                                    proto::NodeProto &root) {

@@ -1,4 +1,4 @@
-// Restores absolute values PyTorch's exporter leaves out.
+// Restores absolute values that PyTorch's exporter leaves out.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_DROPPEDABSOLUTES_H

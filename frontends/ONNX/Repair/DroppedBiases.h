@@ -1,4 +1,4 @@
-// Restores biases of zeros PyTorch's exporter leaves out.
+// Restores biases of zeros that PyTorch's exporter leaves out.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_DROPPEDBIASES_H

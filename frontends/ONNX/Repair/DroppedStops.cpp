@@ -51,7 +51,7 @@ private:
 
   proto::GraphProto &graph;
   std::vector<std::string> &warnings;
-  /// All names of the file, and the names of the calls nodes come from.
+  /// All names of the file, and the names of the calls that nodes come from.
   llvm::StringSet<> defined;
   /// The program's name of each initializer: "p_fc_weight".
   llvm::StringMap<StringRef> sources;

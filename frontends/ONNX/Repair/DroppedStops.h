@@ -1,4 +1,4 @@
-// Restores stops of derivatives PyTorch's exporter leaves out.
+// Restores stops of derivatives that PyTorch's exporter leaves out.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_DROPPEDSTOPS_H

@@ -95,8 +95,8 @@ private:
 } // namespace
 
 // Finds the parameters that input `index` may be. If the call does not say,
-// every source of the call is possible, provided that it has at least the
-// `count` initializers the node reads.
+// every source of the call is possible, unless the input is a constant or the
+// call has fewer sources than the node reads initializers (`count`).
 Read Separator::makeRead(proto::NodeProto &node, const ProgramCall &call,
                          int index, size_t count) {
   Read read = {&node, index, {}, false};

@@ -1,4 +1,4 @@
-// Splits initializers an exporter merged because their values were equal.
+// Splits initializers that an exporter merged because their values were equal.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_MERGEDINITIALIZERS_H

@@ -18,8 +18,8 @@ namespace mpc::onnx_frontend {
 bool isMovedParameter(const Graph &graph, const proto::ValueInfoProto &value,
                       const ProgramNames &names);
 
-/// Returns the origin of each value the metadata describe: PyTorch's kind, such
-/// as "PARAMETER", or kFoldedOrigin for values folded from constants.
+/// Returns the origin of each value that the metadata describe: PyTorch's kind,
+/// such as "PARAMETER", or kFoldedOrigin for values folded from constants.
 llvm::StringMap<std::string> findOrigins(const Graph &graph);
 
 /// Returns the initializers of one element the exporter folded from constants,

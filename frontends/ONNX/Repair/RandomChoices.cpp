@@ -106,7 +106,7 @@ std::optional<double> RandomChoices::readNumber(StringRef value,
     llvm::consumeError(number.takeError());
     return std::nullopt;
   }
-  // The deepest expression programs write is Cast(1 - p).
+  // The deepest expression that programs write is Cast(1 - p).
   constexpr unsigned kDeepest = 3;
   if (!node || depth == kDeepest || node->input_size() == 0)
     return std::nullopt;
@@ -495,7 +495,7 @@ void RandomChoices::visit(const proto::NodeProto &node) {
 }
 
 std::vector<RandomChoices::Found> RandomChoices::takeFound() {
-  // Exclude unscaled choices later nodes scale: they are a part of another
+  // Exclude unscaled choices that later nodes scale: they are a part of another
   // choice.
   llvm::SmallPtrSet<const proto::NodeProto *, 16> inner;
   auto addInner = [&](const Choice &choice) {

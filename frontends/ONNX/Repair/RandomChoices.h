@@ -1,5 +1,5 @@
-// Finds random masks in the nodes of a graph, and the results programs compute
-// with them.
+// Finds random masks in the nodes of a graph, and the results that programs
+// compute with them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_RANDOMCHOICES_H

@@ -1,4 +1,4 @@
-// Replaces random masks a program computes without Dropout.
+// Replaces random masks that a program computes without Dropout.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_RANDOMMASKS_H

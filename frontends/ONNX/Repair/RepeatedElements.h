@@ -1,4 +1,5 @@
-// Merges copies of parameters PyTorch's exporter has written several times.
+// Merges copies of parameters that PyTorch's exporter has written several
+// times.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_REPEATEDELEMENTS_H
@@ -8,7 +9,7 @@
 
 namespace mpc::onnx_frontend {
 
-/// Undoes lookups the exporter has folded. Swin's biases, for example, are
+/// Undoes lookups that the exporter has folded. Swin's biases, for example, are
 /// table[relative_position] with constant positions. The file has the 49 x 49
 /// results, in which each of the 169 parameters appears many times. Writes the
 /// distinct elements as initializer `NAME_elements`, and a Gather that computes

@@ -1,4 +1,4 @@
-// Joins initializers an exporter has made of the same parameter.
+// Joins initializers that an exporter has made of the same parameter.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_SPLITINITIALIZERS_H

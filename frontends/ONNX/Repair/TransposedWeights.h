@@ -1,4 +1,4 @@
-// Restores weights PyTorch's exporter has transposed.
+// Restores weights that PyTorch's exporter has transposed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_TRANSPOSEDWEIGHTS_H

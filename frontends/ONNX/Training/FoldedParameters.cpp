@@ -68,8 +68,8 @@ static bool isComputedParameter(const Folded &folded,
 
 static void warnComputed(FunctionImporter &function, const Graph &graph,
                          ArrayRef<Folded> all, const ProgramNames &names) {
-  // `renamed`: weights the exporter only moved or renamed. `computed`: results
-  // of arithmetic on weights, such as w * 0.5.
+  // `renamed`: weights that the exporter only moved or renamed. `computed`:
+  // results of arithmetic on weights, such as w * 0.5.
   const llvm::StringSet<> scaled =
       findScaled(graph.getModel().getProto().graph());
   SmallVector<const Folded *> renamed, computed;
@@ -116,8 +116,9 @@ static llvm::StringSet<> findPresent(const proto::GraphProto &file,
   return present;
 }
 
-// Adds parameters `node` reads under the name of another, such as a head that
-// is tied to the embedding. Splats do not count: the two may only start equal.
+// Adds parameters that `node` reads under the name of another, such as a head
+// that is tied to the embedding. Splats do not count: the two may only start
+// equal.
 static void addTied(const Graph &graph, const proto::NodeProto &node,
                     const ProgramCall &call, llvm::StringSet<> &present) {
   for (int index = 0; index < node.input_size(); ++index) {
@@ -178,9 +179,9 @@ static bool hasLostCalls(ArrayRef<ProgramCall> calls, const Signature &inputs) {
   });
 }
 
-// Warns of parameters the file has lost. The exporter drops ops with parameters
-// of zeros or ones, which change nothing at first, and keeps one of two equal
-// results.
+// Warns of parameters that the file has lost. The exporter drops ops with
+// parameters of zeros or ones, which change nothing at first, and keeps one of
+// two equal results.
 static void warnDropped(const Graph &graph, ArrayRef<Folded> all,
                         const Signature &signature) {
   const proto::GraphProto &file = graph.getModel().getProto().graph();

@@ -41,8 +41,8 @@ llvm::Error importOptimizerFile(ModuleImporter &module, llvm::StringRef path,
 void addTrainingOutputs(FunctionImporter &function,
                         llvm::ArrayRef<llvm::StringRef> names);
 
-/// Adds outputs for metrics to an evaluation: loss per sample, the scores a
-/// loss reads, and correct labels.
+/// Adds outputs for metrics to an evaluation: loss per sample, the scores that
+/// a loss reads, and correct labels.
 void addEvaluationOutputs(FunctionImporter &function);
 
 /// Adds one to the variable `counter` in every step; returns the new value.

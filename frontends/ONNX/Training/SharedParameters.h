@@ -1,4 +1,4 @@
-// Warns of parameters an exporter merged.
+// Warns of parameters that an exporter merged.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_TRAINING_SHAREDPARAMETERS_H

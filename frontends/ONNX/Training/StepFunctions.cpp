@@ -67,7 +67,7 @@ void StepImporter::addInput(FunctionImporter &function, StringRef name,
     function.bind(name, reshapeTo(function, value, type));
     return;
   }
-  // All other inputs are data the caller passes.
+  // All other inputs are data that the caller passes.
   function.addInput(name, type, Role::Data);
 }
 
@@ -98,7 +98,7 @@ Error StepImporter::addInputs(FunctionImporter &function,
   return Error::success();
 }
 
-// Binds a value the step updates to a variable; any type may be state.
+// Binds a value that the step updates to a variable; any type may be state.
 void StepImporter::bindState(FunctionImporter &function, StringRef state) {
   if (VariableOp variable = module.findVariable(state))
     return function.bindState(state, variable);

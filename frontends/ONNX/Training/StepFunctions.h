@@ -14,7 +14,7 @@ struct StateUpdate {
   std::string value;
 };
 
-/// The training step a graph describes, by names of values.
+/// The training step that a graph describes, by names of values.
 struct TrainingStep {
   std::vector<StateUpdate> updates;
   /// Parameters and gradients, if the graph has gradients but no update. The

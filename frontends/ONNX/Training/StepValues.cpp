@@ -21,7 +21,8 @@ bool mpc::onnx_frontend::isDeclaredScalar(const proto::ValueInfoProto *output) {
          });
 }
 
-// Follows the Identities exporters add to initializers with several readers.
+// Follows the Identities that exporters add to initializers with several
+// readers.
 StringRef StepValues::resolve(StringRef name) const {
   for (unsigned i = 0; i < 16 && !isState(name); ++i) {
     const proto::NodeProto *producer = graph.getProducer(name);

@@ -58,8 +58,8 @@ llvm::StringSet<> findGradientSeeds(const Graph &graph);
 bool isGradientNode(const proto::NodeProto &node);
 /// True if the op's name is that of a loss, and the loss is a result.
 bool isLossNode(const proto::NodeProto &node);
-/// True for nodes ONNX Runtime's trainer inserts between gradients and update,
-/// such as MixedPrecisionScale, IsAllFinite and ReduceAllL2.
+/// True for nodes that ONNX Runtime's trainer inserts between gradients and
+/// update, such as MixedPrecisionScale, IsAllFinite and ReduceAllL2.
 bool isScalingNode(const proto::NodeProto &node);
 
 } // namespace mpc::onnx_frontend

@@ -248,8 +248,8 @@ void TrainableSearch::useFactors(StringRef value) {
 }
 
 // Finds weights among addends: added to a value that takes a bias, or joined to
-// such a value, as class tokens are to patches. Also rows a lookup adds to any
-// value, as relative positions are to attention scores.
+// such a value, as class tokens are to patches. Also rows that a lookup adds to
+// any value, as relative positions are to attention scores.
 void TrainableSearch::findAddends(const Node &node) {
   const bool isJoin = node.op_type() == "Concat";
   if (!isSum(node.op_type()) && !isJoin)

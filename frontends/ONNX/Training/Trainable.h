@@ -8,14 +8,14 @@
 
 namespace mpc::onnx_frontend {
 
-/// Float initializers nodes read, and inputs with a value, by their role.
+/// Float initializers that nodes read, and inputs with a value, by their role.
 struct Trainables {
   /// Names that are trained by default.
   llvm::StringSet<> parameters;
   /// Names that are not trained and that the metadata do not explain, in the
   /// order of the file: names given by modules, and all others.
   std::vector<std::string> named, constants;
-  /// Names of single numbers a tool has numbered.
+  /// Names of single numbers that a tool has numbered.
   llvm::StringSet<> numbers;
 };
 

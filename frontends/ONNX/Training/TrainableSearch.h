@@ -1,5 +1,5 @@
 // The search for weights among the initializers of a forward model: facts about
-// values, and the roles nodes give their operands.
+// values, and the roles that nodes give their operands.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_TRAINING_TRAINABLESEARCH_H
