@@ -360,7 +360,7 @@ json::Object ProgramWriter::launch(plan::LaunchOp op) {
   return step;
 }
 
-// Returns the bytes `buffer` moves per iteration of `loop`.
+// Returns the bytes that `buffer` moves per iteration of `loop`.
 static int64_t getMovement(Value buffer, plan::ForOp loop) {
   while (Operation *op = buffer.getDefiningOp()) {
     if (auto part = dyn_cast<plan::PartOp>(op)) {

@@ -15,7 +15,7 @@ namespace mpc {
 
 /// A POSIX extended regular expression that may match anywhere in a name.
 /// Untrusted policies contain expressions too, so their size is limited:
-/// llvm::Regex recurses for each parenthesis and for each letter a
+/// llvm::Regex recurses for each parenthesis and for each letter that a
 /// back-reference may skip, and writes out repetitions.
 class NamePattern {
 public:

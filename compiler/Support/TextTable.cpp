@@ -74,7 +74,7 @@ bool TextTable::print(llvm::raw_ostream &os, unsigned width) const {
     for (size_t i = 0; i < columns.size(); ++i)
       widths[i] = std::max(widths[i], widthOf(row[i]));
 
-  // The first column gets the width the others leave.
+  // The first column gets the width that the others leave.
   unsigned total = kGap * (columns.size() - 1);
   for (unsigned each : widths)
     total += each;

@@ -39,7 +39,7 @@ namespace {
 struct KnownTarget {
   llvm::StringLiteral name;
   llvm::StringLiteral tuneCPU;
-  /// The number of `levels` the target has.
+  /// The number of `levels` that the target has.
   unsigned levelCount;
 };
 } // namespace

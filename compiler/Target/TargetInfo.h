@@ -30,7 +30,7 @@ public:
   /// name suggests.
   static llvm::Expected<TargetInfo> get(llvm::StringRef name);
 
-  /// Returns all names `get` accepts.
+  /// Returns all names that `get` accepts.
   static llvm::ArrayRef<llvm::StringLiteral> getNames();
 
   llvm::StringRef getName() const { return name; }

@@ -39,7 +39,7 @@ using llvm::Expected;
 
 // Treats an input with a given value like an initializer: state if it has
 // floats and more than one element; otherwise a constant, which may determine
-// shapes. A value a builder demanded is a constant too.
+// shapes. A value that a builder demanded is a constant too.
 static void bindGivenInput(FunctionImporter &function, StringRef name,
                            const HostTensor &value) {
   ImportedValue &entry = function.lookup(name);

@@ -72,8 +72,7 @@ struct ModelSummary {
   /// own.
   std::map<std::string, int64_t> ops;
   int64_t initializers = 0;
-  int64_t parameters =
-      0; ///< elements of float initializers, except single numbers
+  int64_t parameters = 0; ///< elements of float tensors, no single numbers
   bool hasTrainingInfo = false;
 };
 llvm::Expected<ModelSummary> summarizeModel(const Model &model);

@@ -25,9 +25,8 @@ std::string describeOptimizerGraph(const Model &model);
 struct ParameterSummary {
   std::string name;
   mlir::RankedTensorType type;
-  bool isTrained =
-      false; ///< true if trained by default, provided a gradient reaches it
-  std::string why; ///< reason if not trained
+  bool isTrained = false; ///< trained by default, if a gradient reaches it
+  std::string why;        ///< the reason if not trained
 };
 
 /// Describes the initializers of a forward model. Fails (kind Unsupported) for
@@ -39,8 +38,7 @@ describeParameters(const Model &model);
 struct LayerSummary {
   std::string name, op;
   std::string output; ///< name of the first result
-  std::string
-      type; ///< declared type of the first result; empty if not declared
+  std::string type;   ///< declared type of the result; empty if none
   std::vector<std::string> parameters; ///< initializers that the node reads
   int64_t elements = 0;                ///< elements of float parameters
 };

@@ -18,7 +18,7 @@ static bool exchangesLastAxes(Operation *op) {
   return llvm::is_sorted(perm);
 }
 
-// Returns the operand `op` multiplies by a number; null for other ops.
+// Returns the operand that `op` multiplies by a number; null for other ops.
 static OpOperand *findMultiplied(Operation *op) {
   if (!isa<MulOp>(op))
     return nullptr;

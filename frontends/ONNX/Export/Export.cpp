@@ -67,7 +67,7 @@ private:
   llvm::StringMap<proto::TensorProto *> tensors;
   /// Identity nodes by the name of the output.
   llvm::StringMap<proto::NodeProto *> identities;
-  /// The tensor each value of `write` replaces, by variable.
+  /// The tensor that each value of `write` replaces, by variable.
   llvm::StringMap<proto::TensorProto *> places;
   /// While writing: the new values of tensors. Converted and copied as late as
   /// possible, because all values together may exceed the remaining memory.
@@ -206,7 +206,7 @@ Error ExportModel::Impl::check(const ShapeMap &shapes) {
   return Error::success();
 }
 
-// Finds the tensor each value replaces, and frees its present data.
+// Finds the tensor that each value replaces, and frees its present data.
 Error ExportModel::Impl::bind(const ShapeMap &shapes) {
   if (Error error = check(shapes))
     return error;
@@ -346,7 +346,7 @@ Error ExportModel::Impl::loadExternal() {
   return Error::success();
 }
 
-// Returns the bytes a tensor takes in the file, with its new value if any.
+// Returns the bytes that a tensor takes in the file, with its new value if any.
 uint64_t ExportModel::Impl::bytesOf(const proto::TensorProto &tensor) const {
   if (!values.contains(&tensor))
     return tensor.raw_data().size();

@@ -13,7 +13,7 @@
 
 namespace mpc::onnx_frontend {
 
-/// Shapes of the values a model will receive, by name.
+/// Shapes of the values that a model will receive, by name.
 using ShapeMap = std::map<std::string, llvm::SmallVector<int64_t>>;
 
 class Model;

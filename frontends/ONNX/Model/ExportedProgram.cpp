@@ -104,8 +104,8 @@ struct CallOperands {
 // attention the Mul scales queries and keys by a constant.
 static ArrayRef<CallOperands> getCallOperands() {
   constexpr int none = kConstantOperand;
-  // Each row: the call, the node the exporter makes of it, and the argument of
-  // the call for each input of the node.
+  // Each row: the call, the node that the exporter makes of it, and the
+  // argument of the call for each input of the node.
   static const CallOperands all[] = {
       {"layer_norm.", "LayerNormalization", {0, 2, 3}},
       {"native_layer_norm.", "LayerNormalization", {0, 2, 3}},

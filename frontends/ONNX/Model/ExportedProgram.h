@@ -53,8 +53,9 @@ struct ProgramCall {
   llvm::SmallVector<llvm::StringRef, 2> sources, results;
   bool hasKeywords = false;
 
-  /// Returns the parameter or buffer an argument names, such as "p_weight";
-  /// empty for a constant; nullopt if the argument is computed or missing.
+  /// Returns the parameter or buffer that an argument names, such as
+  /// "p_weight"; empty for a constant; nullopt if the argument is computed or
+  /// missing.
   std::optional<llvm::StringRef> findSource(int argument) const;
 };
 
@@ -83,7 +84,7 @@ bool isMoved(const proto::ValueInfoProto &value, const ProgramNames &names);
 /// does and a slice does not.
 bool mayRepeat(const proto::ValueInfoProto &value);
 
-/// Finds the row an embedding never trains (padding_idx), such as 0 in
+/// Finds the row that an embedding never trains (padding_idx), such as 0 in
 /// "aten.embedding.default(%p_weight, %ids, 0)"; nullopt if there is none.
 std::optional<int64_t> findPaddingRow(const ProgramCall &call);
 

@@ -282,7 +282,7 @@ Error Inliner::expandCall(const proto::NodeProto &call,
   for (const proto::NodeProto &node : function.node()) {
     proto::NodeProto *copy = body.Add();
     copy->CopyFrom(node);
-    // Rename first: graphs the call passes as attributes keep the caller's
+    // Rename first: graphs that the call passes as attributes keep the caller's
     // names.
     renameNode(*copy, prefix, names);
     bindAttributes(*copy, call, function);

@@ -81,7 +81,7 @@ mpc::onnx_frontend::findGraphs(proto::GraphProto &graph) {
   return graphs;
 }
 
-// Adds the names `body` defines to `defined`.
+// Adds the names that `body` defines to `defined`.
 static void addDefined(const proto::GraphProto &body,
                        llvm::StringSet<> &defined) {
   for (const proto::ValueInfoProto &input : body.input())
@@ -104,7 +104,7 @@ mpc::onnx_frontend::findBodyNames(const proto::GraphProto &graph) {
   return names;
 }
 
-// Adds the names `body` reads but does not define. The recursion is safe:
+// Adds the names that `body` reads but does not define. The recursion is safe:
 // protobuf nests bodies at most 31 deep.
 static void addCaptured(const proto::GraphProto &body,
                         std::vector<StringRef> &values) {

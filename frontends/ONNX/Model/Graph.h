@@ -42,8 +42,8 @@ llvm::StringSet<> findBodyNames(const proto::GraphProto &graph);
 /// Returns the float tensor of a Constant node; null for other nodes.
 const proto::TensorProto *findConstantTensor(const proto::NodeProto &node);
 
-/// Returns the values a node reads: its present inputs, the values a Gradient
-/// names in attributes, and outer values that its bodies read.
+/// Returns the values that a node reads: its present inputs, the values that a
+/// Gradient names in attributes, and outer values that its bodies read.
 std::vector<llvm::StringRef> getReadValues(const proto::NodeProto &node);
 
 class Graph {
@@ -81,7 +81,7 @@ public:
     return producers.lookup(value);
   }
 
-  /// Returns the nodes `values` depend on, in topological order.
+  /// Returns the nodes that `values` depend on, in topological order.
   std::vector<const proto::NodeProto *>
   getNodesFor(llvm::ArrayRef<llvm::StringRef> values) const;
 

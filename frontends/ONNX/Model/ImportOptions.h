@@ -55,14 +55,14 @@ struct ImportOptions {
   std::vector<std::string> trainableScalars;
   /// Values of graph inputs by name, read as initializers: parameters that a
   /// model takes as inputs, or integers that determine shapes. Also replace
-  /// initializers of the same name. Floats are converted to the type the model
-  /// declares.
+  /// initializers of the same name. Floats are converted to the type that the
+  /// model declares.
   TensorMap weights;
   /// Values of graph inputs by name that become constants only if a builder
   /// needs them (a shape, axes, bounds). Otherwise the inputs stay inputs.
   TensorMap offered;
-  /// Receives the names in `offered` the import needed; importModel then moves
-  /// them to `weights` and imports again. Set by importModel.
+  /// Receives the names in `offered` that the import needed; importModel then
+  /// moves them to `weights` and imports again. Set by importModel.
   llvm::StringSet<> *demanded = nullptr;
   /// Names in `weights` that came from `offered`: constants, not state. Set by
   /// importModel.

@@ -73,7 +73,7 @@ inline std::optional<llvm::StringRef> findModule(const proto::NodeProto &node) {
   return scopes[scopes.size() - 2];
 }
 
-/// Returns the torch.nn layer a BatchNormalization comes from, such as
+/// Returns the torch.nn layer that a BatchNormalization comes from, such as
 /// "features.1"; empty if the file does not say. Also empty for
 /// functional.batch_norm, which a module may call several times.
 inline llvm::StringRef findLayer(const proto::NodeProto &node) {
@@ -83,7 +83,7 @@ inline llvm::StringRef findLayer(const proto::NodeProto &node) {
   return isLayer ? findModule(node).value_or("") : "";
 }
 
-/// Returns the parameters of the program the exporter folded `value` from.
+/// Returns the parameters of the program that the exporter folded `value` from.
 inline llvm::SmallVector<llvm::StringRef>
 readFoldedParameters(const proto::ValueInfoProto &value) {
   llvm::SmallVector<llvm::StringRef> names =

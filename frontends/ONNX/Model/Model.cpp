@@ -14,7 +14,7 @@
 using namespace mlir;
 using namespace mpc::onnx_frontend;
 
-// The versions this importer supports: up to ONNX 1.23.
+// The versions that this importer supports: up to ONNX 1.23.
 static constexpr int64_t kOldestIRVersion = 3, kNewestIRVersion = 14;
 static constexpr int64_t kOldestOpset = 6, kNewestOpset = 28;
 

@@ -24,7 +24,7 @@ llvm::StringRef normalizeDomain(llvm::StringRef domain);
 /// Returns the oldest supported version of a domain.
 int64_t getOldestOpset(llvm::StringRef domain);
 
-/// True if the elements have a float type a file may store.
+/// True if the elements have a float type that a file may store.
 bool holdsFloats(const proto::TensorProto &tensor);
 
 class Model : public std::enable_shared_from_this<Model> {
@@ -125,8 +125,8 @@ public:
   std::string findFormerName(llvm::StringRef name) const {
     return formerNames.lookup(name);
   }
-  /// Returns the present name of the initializer the file calls `former`; empty
-  /// if the name has not changed.
+  /// Returns the present name of the initializer that the file calls `former`;
+  /// empty if the name has not changed.
   std::string findPresentName(llvm::StringRef former) const {
     return presentNames.lookup(former);
   }

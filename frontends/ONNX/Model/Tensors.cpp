@@ -230,8 +230,8 @@ static std::optional<StringRef> stripDirectory(StringRef path,
 }
 
 // Opens external data. After all links, the file must lie in the folder of the
-// model, or in the folder of the file the model links to: download caches link
-// both into one folder of blobs.
+// model, or in the folder of the file that the model links to: download caches
+// link both into one folder of blobs.
 static Expected<File> openExternal(StringRef model, StringRef location) {
   // Refuse absolute paths, and paths with a part "..".
   bool leaves =

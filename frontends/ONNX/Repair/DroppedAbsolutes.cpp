@@ -111,7 +111,7 @@ std::optional<double> AbsoluteRestorer::readNumber(StringRef value,
                                                    unsigned depth) const {
   if (const proto::TensorProto *tensor = findTensor(value))
     return read(*tensor);
-  // The deepest expression the exporter writes is 1 / (p + 1e-6).
+  // The deepest expression that the exporter writes is 1 / (p + 1e-6).
   constexpr unsigned kDeepest = 3;
   const proto::NodeProto *node = findProducer(value);
   const bool isSum = node && node->op_type() == "Add";
@@ -125,7 +125,7 @@ std::optional<double> AbsoluteRestorer::readNumber(StringRef value,
   return isSum ? *left + *right : *left / *right;
 }
 
-// True if a constant number has shape [1]: a tensor, or the quotient the
+// True if a constant number has shape [1]: a tensor, or the quotient that the
 // exporter computes from a tensor of shape [1].
 bool AbsoluteRestorer::isVector(StringRef value) const {
   if (const proto::TensorProto *tensor = findTensor(value))

@@ -95,7 +95,7 @@ private:
   /// Initializer by the program's parameter: a layer may already have its bias
   /// under another name.
   llvm::StringMap<std::string> bySource;
-  /// All names a new bias must not take, including names inside bodies.
+  /// All names that a new bias must not take, including names inside bodies.
   llvm::StringSet<> taken;
   size_t bytes = 0;
   std::vector<std::string> done;

@@ -22,8 +22,8 @@ struct Move {
   int64_t since;
 };
 
-/// An attribute an op gained in opset `since`, with its integer default, if
-/// any.
+/// An attribute that an op gained in opset `since`, with its integer default,
+/// if any.
 struct Addition {
   StringRef op, attribute;
   int64_t since;
@@ -97,7 +97,7 @@ static const Addition kAdditions[] = {
     {"Split", "num_outputs", 18, std::nullopt},
 };
 
-// Excludes `kMoves`, and changes the importer reads alike in all opsets.
+// Excludes `kMoves`, and changes that the importer reads alike in all opsets.
 static const Change kChanges[] = {
     {"BatchNormalization", 9},
     {"BatchNormalization", 14},

@@ -37,8 +37,8 @@ static bool isBatchNorm(const proto::NodeProto &node) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A node's read of an initializer, and the program's parameters the input may
-/// be: empty if the file does not say, {""} for a constant.
+/// A node's read of an initializer, and the program's parameters that the input
+/// may be: empty if the file does not say, {""} for a constant.
 struct Read {
   proto::NodeProto *node;
   int index;
@@ -79,14 +79,14 @@ private:
   llvm::StringMap<proto::TensorProto *> tensors;
   /// The exporter's name of each initializer in the program.
   llvm::StringMap<StringRef> originalNames;
-  /// The values the exporter folded into each initializer.
+  /// The values that the exporter folded into each initializer.
   llvm::StringMap<SmallVector<StringRef>> foldedFrom;
   llvm::MapVector<StringRef, StringRef> signature;
   llvm::StringSet<> names;
   /// The last number used to make each name unique.
   llvm::StringMap<int> lastNumbers;
   llvm::MapVector<StringRef, std::vector<Read>> reads;
-  /// The statistic each module reads as input 3 or 4; empty if its calls
+  /// The statistic that each module reads as input 3 or 4; empty if its calls
   /// differ.
   std::map<std::pair<StringRef, int>, StringRef> moduleStatistics;
   size_t bytes = 0;
@@ -117,9 +117,9 @@ Read Separator::makeRead(proto::NodeProto &node, const ProgramCall &call,
   return read;
 }
 
-// Finds the statistic a module's call reads. `given` is the buffer in the file,
-// or empty if another call of the module computes it; then the buffer of that
-// other call is returned. nullopt if the module's buffer is unknown or
+// Finds the statistic that a module's call reads. `given` is the buffer in the
+// file, or empty if another call of the module computes it; then the buffer of
+// that other call is returned. nullopt if the module's buffer is unknown or
 // ambiguous.
 std::optional<StringRef> Separator::findStatistic(const proto::NodeProto &node,
                                                   int index, StringRef given) {

@@ -22,9 +22,9 @@ bool isMovedParameter(const Graph &graph, const proto::ValueInfoProto &value,
 /// such as "PARAMETER", or kFoldedOrigin for values folded from constants.
 llvm::StringMap<std::string> findOrigins(const Graph &graph);
 
-/// Returns the initializers of one element the exporter folded from constants,
-/// such as the root of an attention's scale. Its shape is [1] if the attention
-/// has a mask.
+/// Returns the initializers of one element that the exporter folded from
+/// constants, such as the root of an attention's scale. Its shape is [1] if the
+/// attention has a mask.
 llvm::StringSet<>
 findComputedNumbers(const Graph &graph,
                     const llvm::StringMap<std::string> &origins);

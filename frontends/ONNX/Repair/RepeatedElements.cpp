@@ -125,8 +125,8 @@ private:
 };
 } // namespace
 
-// Finds the only parameter `value` repeats elements of; nullopt if there are
-// several or none.
+// Finds the only parameter that `value` repeats elements of; nullopt if there
+// are several or none.
 std::optional<StringRef>
 RepeatJoiner::findSource(const proto::ValueInfoProto &value) {
   if (!isMoved(value, names) || !mayRepeat(value))

@@ -51,8 +51,8 @@ private:
 };
 } // namespace
 
-// Groups float initializers by parameter: an initializer the exporter folded
-// from a single parameter belongs to this parameter.
+// Groups float initializers by parameter: an initializer that the exporter
+// folded from a single parameter belongs to this parameter.
 llvm::MapVector<StringRef, Group> Joiner::findGroups() {
   llvm::StringMap<StringRef> foldedFrom;
   for (const proto::ValueInfoProto &value : graph.value_info()) {

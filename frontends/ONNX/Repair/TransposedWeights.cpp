@@ -29,10 +29,11 @@ private:
   llvm::MapVector<StringRef, StringRef> signature;
   /// The names of all values, including names in bodies.
   llvm::StringSet<> taken;
-  /// By initializer, the only parameter the exporter folded it from.
+  /// By initializer, the only parameter that the exporter folded it from.
   llvm::StringMap<StringRef> foldedFrom;
   llvm::StringMap<proto::ValueInfoProto *> values;
-  /// Initializers a linear layer reads as its weight: the transposed parameter.
+  /// Initializers that a linear layer reads as its weight: the transposed
+  /// parameter.
   llvm::StringSet<> transposed;
 };
 } // namespace

@@ -44,8 +44,8 @@ static SmallVector<Folded> findFolded(const proto::GraphProto &file,
   return all;
 }
 
-// Finds the operands of attentions: the exporter multiplies keys and queries by
-// a factor under a numbered name.
+// Finds operands of attentions. The exporter scales keys and queries in advance
+// under numbered names, so these are not renamed weights.
 static llvm::StringSet<> findScaled(const proto::GraphProto &file) {
   llvm::StringSet<> scaled;
   for (const proto::NodeProto &node : file.node())
@@ -100,7 +100,7 @@ static void warnComputed(FunctionImporter &function, const Graph &graph,
         "not there to train; torch.onnx.export(..., optimize=False) keeps it");
 }
 
-// Finds the names of parameters the file has, also folded.
+// Finds the names of parameters that the file has, also folded.
 static llvm::StringSet<> findPresent(const proto::GraphProto &file,
                                      ArrayRef<Folded> all) {
   llvm::StringSet<> tensors;

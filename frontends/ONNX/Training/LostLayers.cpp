@@ -15,7 +15,7 @@ using namespace mpc::onnx_frontend;
 namespace {
 /// The facts about a node in the metadata of PyTorch's exporter.
 struct Origin {
-  /// The BatchNormalization of the program the node comes from; nullopt if
+  /// The BatchNormalization of the program that the node comes from; nullopt if
   /// none.
   std::optional<StringRef> batchNorm;
   /// True if this BatchNormalization was in evaluation mode.

@@ -10,7 +10,7 @@
 
 namespace mpc::onnx_frontend {
 
-/// True for names a tool made up, such as "val_12", "onnx::Mul_57",
+/// True for names that a tool made up, such as "val_12", "onnx::Mul_57",
 /// "Constant_3", "/head/Mul_output_0" or "31".
 bool isNumbered(llvm::StringRef name);
 

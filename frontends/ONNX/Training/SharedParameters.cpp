@@ -55,8 +55,8 @@ static constexpr llvm::StringLiteral kMerged =
     ", and they are trained as one; PyTorch's exporter merges parameters that "
     "are equal: torch.onnx.export(..., optimize=False) keeps them apart";
 
-// Returns the weight a contraction reads, through a Transpose; empty if `node`
-// is no contraction.
+// Returns the weight that a contraction reads, through a Transpose; empty if
+// `node` is no contraction.
 static StringRef findWeight(const proto::NodeProto &node,
                             const llvm::StringMap<StringRef> &transposedFrom) {
   if (!isContraction(node.op_type()) || node.input_size() < 2)

@@ -51,7 +51,7 @@ public:
   /// Imports the graph as @accumulate, which adds gradients to buffers.
   /// `accumulations` receives the buffers.
   llvm::Error importAccumulate(std::vector<Accumulation> &accumulations);
-  /// Imports the nodes the outputs of @eval need, in `mode`.
+  /// Imports the nodes that the outputs of @eval need, in `mode`.
   llvm::Error importEval(ImportMode mode);
 
 private:

@@ -1,6 +1,6 @@
 // Recognises training steps and gradients in plain graphs.
 //
-// Tools without use for training_info write the whole step into one graph:
+// Tools that do not use training_info write the whole step into one graph:
 // forward, backward and update, with the new parameters as outputs. Such a file
 // does not say which output is the next value of which initializer. The inputs
 // of an optimizer node tell, or an update in the form `p - rate * gradient`.

@@ -30,7 +30,8 @@ void StepRecogniser::collectOutputs() {
     if (isDerived)
       derived.insert(node->output().begin(), node->output().end());
   }
-  // The values the forward graph yields come first: one of them is the loss.
+  // The values that the forward graph yields come first: one of them is the
+  // loss.
   for (StringRef value : getYielded(graph)) {
     step.outputs.push_back(value);
     step.evalOutputs.push_back(value);

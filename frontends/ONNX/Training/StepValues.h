@@ -20,7 +20,7 @@ public:
   }
   /// True for an input of the graph, with or without a value.
   bool isInput(llvm::StringRef name) const { return inputs.contains(name); }
-  /// Returns the initializer or input `name` copies through Identities;
+  /// Returns the initializer or input that `name` copies through Identities;
   /// otherwise the last value reached.
   llvm::StringRef resolve(llvm::StringRef name) const;
   /// True if the declarations allow `output` to be the next value of `state`.
@@ -28,8 +28,8 @@ public:
   bool fits(const proto::ValueInfoProto &output, llvm::StringRef state) const;
   /// True if `name` is a constant or input of one element.
   bool isSmall(llvm::StringRef name) const;
-  /// Returns the scalar input `name` is, through reshapes and casts; empty if
-  /// there is none.
+  /// Returns the scalar input that `name` is, through reshapes and casts; empty
+  /// if there is none.
   llvm::StringRef findScalarInput(llvm::StringRef name) const;
   /// True for an initializer of one element with value 1.
   bool isOne(llvm::StringRef name) const;

@@ -177,7 +177,7 @@ void TensorOptimizerImporter::addLearningRate() {
 }
 
 Error TensorOptimizerImporter::run() {
-  // mpc passes rate and count under any names the graph has.
+  // mpc passes rate and count under any names that the graph has.
   addLearningRate();
   count = function.getState(module.getCounter(kStepVariable));
   nextCount = addIncrement(function, kStepVariable);

@@ -268,7 +268,7 @@ void TrainableSearch::findAddends(const Node &node) {
 // operand of a layer is a constant of the program. A numbered name is a bias
 // only if it is a vector.
 bool TrainableSearch::mayBe(StringRef name, Use how) {
-  // An operand may be a bias an exporter merged with a statistic.
+  // An operand may be a bias that an exporter merged with a statistic.
   if (how == Use::Operand)
     return buffers.contains(name) || !isModulesName(name) ||
            !isNamedAsBuffer(name);

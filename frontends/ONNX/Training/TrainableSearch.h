@@ -91,7 +91,8 @@ private:
   llvm::StringMap<Facts> facts;
   llvm::StringMap<llvm::SmallVector<const Node *, 1>> readers;
   llvm::StringSet<> weights;
-  /// Values an op reads as a statistic, a scale of integers or class weights.
+  /// Values that an op reads as a statistic, a scale of integers or class
+  /// weights.
   llvm::StringSet<> buffers;
   /// Values whose origin has been searched: as weights, and as inputs of
   /// computed weights.

@@ -10,7 +10,7 @@
 using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
-// Returns the value `value` is a view of.
+// Returns the value that `value` is a view of.
 StringRef TrainableSearch::skipViews(StringRef value) {
   const Node *view = graph.getProducer(value);
   while (view && isView(view->op_type()) && view->input_size() > 0) {
@@ -140,7 +140,7 @@ bool TrainableSearch::onlyScales(StringRef value) {
   return scales && !isReadOtherwise;
 }
 
-// True if `value` is a row a Gather reads at indices from an input.
+// True if `value` is a row that a Gather reads at indices from an input.
 bool TrainableSearch::isRow(StringRef value) {
   const Node *node = graph.getProducer(value);
   while (node && isView(node->op_type()) && node->input_size() > 0)
