@@ -102,7 +102,7 @@ static std::error_code findSystemError(llvm::StringRef messages) {
 static llvm::Error runLinker(llvm::ArrayRef<const char *> inputs,
                              TemporaryFile &output) {
   // Link a shared object that binds its own symbols. Without a build ID and
-  // with one thread, its bytes depend only on the inputs.
+  // with one thread, the bytes depend only on the inputs.
   llvm::SmallVector<const char *> args = {"ld.lld",
                                           "-shared",
                                           "-Bsymbolic",

@@ -18,9 +18,9 @@ void mpc::initializeCPU() {
   });
 }
 
-/// Sets the target attributes of all functions. mpc uses 512-bit vectors
-/// because they pay. Without these attributes LLVM would split them on CPUs
-/// that once had to slow down for them.
+/// Sets the target attributes of all functions. 512-bit vectors pay. Without
+/// the attributes LLVM would split wide vectors on CPUs that once had to slow
+/// down for them.
 void mpc::setCPUAttributes(llvm::Module &module, const TargetInfo &info) {
   std::string bits = std::to_string(info.getVectorBits());
   for (llvm::Function &function : module) {

@@ -26,8 +26,8 @@ public:
   /// $XDG_CACHE_HOME/mpc or ~/.cache/mpc for `auto`, otherwise `name`.
   static std::string findFolder(llvm::StringRef name);
 
-  /// Opens `folder`, creating it if missing. Fails if this is impossible, if
-  /// `folder` is a file, or if other users may write to it or exchange it: they
+  /// Opens `folder`, creating it if missing. Fails if `folder` cannot be
+  /// created, is a file, or if other users may write to it or exchange it: they
   /// could choose the code that runs.
   static llvm::Expected<CodeCache> open(llvm::StringRef folder);
 
@@ -50,8 +50,8 @@ private:
 
   /// The checked folder; the last copy closes the descriptor.
   std::shared_ptr<int> descriptor;
-  /// The path of the open folder. It stays valid if another folder takes its
-  /// name.
+  /// The path of the open folder. The path stays valid if another folder takes
+  /// the name.
   std::string folder;
 };
 

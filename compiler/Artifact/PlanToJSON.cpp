@@ -166,8 +166,8 @@ FailureOr<json::Object> ProgramWriter::memoryOf(Operation *op) {
             {"offset", static_cast<int64_t>(*arena.getOffset())}};
       })
       // A variable or an input has a number in the lists of the plan. An input
-      // joins its list after its buffer, so the present size of the list is its
-      // number.
+      // joins the list after the buffer, so the present size of the list is the
+      // number of the input.
       .Case([&](plan::StateOp state) -> Memory {
         return json::Object{{"space", word(Space::State)},
                             {"index", stateIndex.lookup(state.getVariable())}};

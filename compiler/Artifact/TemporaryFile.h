@@ -35,7 +35,7 @@ private:
 };
 
 /// Opens a temporary file without a name; closing the descriptor deletes it.
-/// Sets `folder` to its folder, for messages.
+/// Sets `folder` to the containing folder, for messages.
 llvm::Expected<int> openUnnamedFile(std::string &folder);
 
 } // namespace mpc

@@ -11,8 +11,8 @@ def BodyOpInterface : OpInterface<"BodyOpInterface"> {
   let description = [{
     An op with bodies of one block each: the body of a loop, or the branches of
     a condition. Each argument of a body is an operand, or a part of an operand.
-    Value i that a body yields is result i, or a part of it. No other values
-    enter or leave a body.
+    The yielded value i is result i, or a part of result i. No other values enter
+    or leave a body.
   }];
   let methods = [
     InterfaceMethod<[{

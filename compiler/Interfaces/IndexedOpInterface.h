@@ -22,7 +22,7 @@ namespace mpc {
 /// op differs. An axis of size 1 is broadcast.
 llvm::SmallVector<int64_t> getOperandAxes(mlir::OpOperand &operand);
 
-/// True if the op reads `operand` from memory, even if its producer is in the
+/// True if the op reads `operand` from memory, even with the producer in the
 /// same kernel. The producer must then be in another kernel.
 bool readsMemory(mlir::OpOperand &operand);
 

@@ -11,9 +11,9 @@ def IndexedOpInterface : OpInterface<"IndexedOpInterface"> {
   let description = [{
     An elementwise op whose result at an index is not just a formula over the
     broadcast operands at that index. Either the op uses the index (dropout,
-    one_hot). Or it reads an operand along other axes: at an index that another
-    operand holds (gather), or that follows from the index (rotary_embedding).
-    The functions of IndexedOpInterface.h answer for every op.
+    one_hot). Or the op reads an operand along other axes: at an index held by
+    another operand (gather), or derived from the index (rotary_embedding). The
+    functions of IndexedOpInterface.h answer for every op.
   }];
   let methods = [
     InterfaceMethod<[{

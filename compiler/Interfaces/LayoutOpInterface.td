@@ -9,7 +9,7 @@ include "mlir/IR/OpBase.td"
 def LayoutOpInterface : OpInterface<"LayoutOpInterface"> {
   let cppNamespace = "::mpc";
   let description = [{
-    An op whose `layout` is the position of channels in its activations: NCHW as
+    An op whose `layout` is the position of channels in activations: NCHW as
     imported, NHWC after ConvertLayout. The first operands and the first results
     are activations. Other operands and results (statistics, a bias) have no
     layout.

@@ -17,7 +17,7 @@ namespace mpc {
 inline constexpr int64_t kWhole = -1;
 
 /// Returns, for each operand of `op`, the axis that corresponds to axis `axis`
-/// of the result by NumPy's rules; kWhole if the operand is broadcast along it.
+/// of the result by NumPy's rules; kWhole if the operand is broadcast.
 llvm::SmallVector<int64_t> findAlignedAxes(mlir::Operation *op, int64_t axis);
 
 /// Returns the type of one of `count` parts of a tensor of `type` along `axis`.

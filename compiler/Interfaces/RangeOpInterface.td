@@ -9,8 +9,8 @@ include "mlir/IR/OpBase.td"
 def RangeOpInterface : OpInterface<"RangeOpInterface"> {
   let cppNamespace = "::mpc";
   let description = [{
-    The range of an op's result, as far as its formula determines the range.
-    Without this interface nothing is known about an op, unless it only moves
+    The range of an op's result, as far as the formula determines the range.
+    Nothing is known about ops without the interface, unless an op only moves
     elements. The functions of RangeOpInterface.h answer for every op.
   }];
   let methods = [

@@ -115,8 +115,8 @@ RecognizeBinaryCrossEntropy::matchAndRewrite(Operation *op,
                                              PatternRewriter &rewriter) const {
   if (!isa<AddOp, SubOp>(op))
     return rewriter.notifyMatchFailure(op, "no sum and no difference");
-  // Any operand of a sigmoid may be x. The loss, or the negated loss, is a
-  // polynomial of x, t and logarithms of the sigmoid.
+  // x may be any value that a function of the formula reads. The loss, or the
+  // negated loss, is a polynomial of x, t and logarithms of the sigmoid.
   for (Value x : findLogits(op)) {
     Match match(op);
     PolynomialExpander expander(x, match);

@@ -92,7 +92,7 @@ void ExportModel::Impl::indexTensors(proto::GraphProto &graph) {
   }
 }
 
-// Finds the tensor that gives `name` its value, through Identity nodes; null if
+// Finds the tensor with the value of `name`, through Identity nodes; null if
 // there is none. The bound on steps stops at cycles.
 proto::TensorProto *ExportModel::Impl::findSource(StringRef name) const {
   for (size_t i = 0; i < identities.size() && !tensors.contains(name); ++i)
@@ -206,7 +206,7 @@ Error ExportModel::Impl::check(const ShapeMap &shapes) {
   return Error::success();
 }
 
-// Finds the tensor that each value replaces, and frees its present data.
+// Finds the tensor that each value replaces, and frees the present data.
 Error ExportModel::Impl::bind(const ShapeMap &shapes) {
   if (Error error = check(shapes))
     return error;
@@ -329,7 +329,7 @@ collectTensors(proto::ModelProto &model) {
   return result;
 }
 
-// Loads the external tensors that keep their values.
+// Loads the external tensors with unchanged values.
 Error ExportModel::Impl::loadExternal() {
   llvm::SmallPtrSet<proto::TensorProto *, 32> replaced;
   for (const auto &[variable, place] : places)
@@ -346,7 +346,7 @@ Error ExportModel::Impl::loadExternal() {
   return Error::success();
 }
 
-// Returns the bytes that a tensor takes in the file, with its new value if any.
+// Returns the bytes that a tensor takes in the file, including a new value.
 uint64_t ExportModel::Impl::bytesOf(const proto::TensorProto &tensor) const {
   if (!values.contains(&tensor))
     return tensor.raw_data().size();
@@ -393,13 +393,13 @@ Error ExportModel::Impl::writeData(ArrayRef<proto::TensorProto *> tensors,
   Expected<AtomicFile> file = AtomicFile::create(path);
   if (!file)
     return file.takeError();
-  // Align every tensor, so that readers can map it into memory.
+  // Align every tensor, so that readers can map tensors into memory.
   uint64_t offset = 0;
   for (proto::TensorProto *tensor : tensors) {
     uint64_t start = llvm::alignTo(offset, kAlignment);
     ArrayRef<char> bytes(tensor->raw_data().data(), tensor->raw_data().size());
     std::optional<HostTensor> converted;
-    // A trained tensor gets its new value, in the file's type.
+    // A trained tensor gets the new value, in the file's type.
     if (values.contains(tensor))
       bytes = converted.emplace(convert(*tensor)).data;
     if (Error error = file->write(std::string(start - offset, '\0')))

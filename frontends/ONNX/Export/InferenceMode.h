@@ -9,7 +9,7 @@
 namespace mpc::onnx_frontend {
 
 /// Sets every BatchNormalization and Dropout to inference mode, in the graph,
-/// its bodies and its functions. The opset decides how: `training_mode`,
+/// in bodies and in functions. The opset decides how: `training_mode`,
 /// `is_test` or the number of outputs. Readers of updated running statistics
 /// get the statistics of the input instead. A node whose saved outputs for a
 /// gradient have readers stays. So does `training_info`, which describes

@@ -1,8 +1,8 @@
 // Writes models with one weight in memory at a time.
 //
-// A message field consists of its tag, its length and its own fields in the
-// order of their numbers. So data can be withheld from protobuf and inserted at
-// the right position of the output:
+// A message field consists of a tag, a length and fields in numerical order. So
+// data can be withheld from protobuf and inserted at the right position of the
+// output:
 //
 //   ModelProto   fields 1 to 6 | 7: graph                         | 8 and more
 //   GraphProto                   fields 1, 2 | 5: initializer ... | 10 and more
@@ -24,8 +24,9 @@ using google::protobuf::io::CodedOutputStream;
 
 namespace {
 
-/// The bytes of a message without field `field`, cut at its position: `before`
-/// has the fields of lower numbers, `after` the fields of higher numbers.
+/// The bytes of a message without field `field`, cut at the field's position:
+/// `before` has the fields of lower numbers, `after` the fields of higher
+/// numbers.
 struct Halves {
   Halves(const google::protobuf::MessageLite &message, int field);
 

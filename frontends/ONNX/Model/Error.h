@@ -1,7 +1,7 @@
 // Errors of a model, with the exit code of the tool.
 //
 // Every finding is one ImportError. Several findings travel as one llvm::Error
-// (llvm::joinErrors), so that a user sees all of them in one run.
+// (llvm::joinErrors), so that a user sees all errors in a single run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_ERROR_H

@@ -15,8 +15,8 @@ mpc::onnx_frontend::readSignature(const proto::GraphProto &graph) {
   llvm::MapVector<StringRef, StringRef> names;
   StringRef rest =
       findMetadata(graph, "pkg.torch.export.ExportedProgram.graph_signature");
-  // Lines such as "p_fc_weight: PARAMETER target='fc.weight'" and "x:
-  // USER_INPUT". The section "# outputs" lists mutated buffers.
+  // Lines like "p_fc_weight: PARAMETER target='fc.weight'" and "x: USER_INPUT".
+  // The section "# outputs" lists mutated buffers.
   rest = rest.split("# outputs").first;
   while (!rest.empty()) {
     StringRef line;

@@ -16,8 +16,7 @@
 
 namespace mpc::onnx_frontend {
 
-/// Metadata key of a value: the value's name in the program, such as
-/// "p_fc_bias".
+/// Metadata key of a value: the value's name in the program, like "p_fc_bias".
 inline constexpr llvm::StringLiteral kOriginalName =
     "pkg.torch.onnx.original_node_name";
 
@@ -34,7 +33,7 @@ inline constexpr llvm::StringLiteral kDetachTarget = "torch.ops.aten.detach.",
 llvm::MapVector<llvm::StringRef, llvm::StringRef>
 readSignature(const proto::GraphProto &graph);
 
-/// True if the program's input `source`, such as "p_layers_1_weight", is a
+/// True if the program's input `source`, like "p_layers_1_weight", is a
 /// parameter.
 inline bool isParameter(llvm::StringRef source) {
   return source.starts_with("p_");
@@ -44,7 +43,7 @@ inline bool isParameter(llvm::StringRef source) {
 /// call_function[target=torch.ops.aten.conv1d.default](args = (%x, %p_weight,
 /// None, [1]), kwargs = {})".
 struct ProgramCall {
-  /// The name of the call's result, such as "conv".
+  /// The name of the call's result, like "conv".
   llvm::StringRef name;
   llvm::StringRef target;
   llvm::SmallVector<llvm::StringRef> arguments;
@@ -53,9 +52,8 @@ struct ProgramCall {
   llvm::SmallVector<llvm::StringRef, 2> sources, results;
   bool hasKeywords = false;
 
-  /// Returns the parameter or buffer that an argument names, such as
-  /// "p_weight"; empty for a constant; nullopt if the argument is computed or
-  /// missing.
+  /// Returns the parameter or buffer that an argument names, like "p_weight";
+  /// empty for a constant; nullopt if the argument is computed or missing.
   std::optional<llvm::StringRef> findSource(int argument) const;
 };
 

@@ -9,7 +9,7 @@
 namespace mpc::onnx_frontend {
 
 /// Replaces calls of the model's functions in all graphs of the file. A
-/// function takes precedence over an operator of the same name. Its nodes keep
+/// function takes precedence over an operator of the same name. The nodes keep
 /// the opsets that the function imports. Fails if a function calls itself or if
 /// a call does not fit its function.
 llvm::Error inlineFunctions(Model &model);

@@ -15,8 +15,8 @@
 
 namespace mpc::onnx_frontend {
 
-/// Returns the name of a node for messages and locations: its own name, or
-/// OpType_firstOutput if it has none.
+/// Returns the name of a node for messages and locations: the node's own name,
+/// or else OpType_firstOutput.
 std::string getNodeName(const proto::NodeProto &node);
 
 /// Returns the op with its domain: "com.microsoft.ReluGrad", or "Conv" for
@@ -35,15 +35,15 @@ std::vector<proto::GraphProto *> findGraphs(proto::GraphProto &graph);
 /// and all bodies, also of nodes in functions.
 std::vector<proto::GraphProto *> findGraphs(proto::ModelProto &model);
 
-/// Returns the names that bodies in `graph` define. Within its body such a name
+/// Returns the names that bodies in `graph` define. Within the body, the name
 /// hides a value of the outer graph.
 llvm::StringSet<> findBodyNames(const proto::GraphProto &graph);
 
 /// Returns the float tensor of a Constant node; null for other nodes.
 const proto::TensorProto *findConstantTensor(const proto::NodeProto &node);
 
-/// Returns the values that a node reads: its present inputs, the values that a
-/// Gradient names in attributes, and outer values that its bodies read.
+/// Returns the values that a node reads: present inputs, values named in
+/// attributes of a Gradient, and outer values read by bodies.
 std::vector<llvm::StringRef> getReadValues(const proto::NodeProto &node);
 
 class Graph {

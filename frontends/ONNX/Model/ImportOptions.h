@@ -53,16 +53,15 @@ struct ImportOptions {
   bool readsValues = true;
   /// Patterns of scalars to train: `--train`. Other scalars are constants.
   std::vector<std::string> trainableScalars;
-  /// Values of graph inputs by name, read as initializers: parameters that a
-  /// model takes as inputs, or integers that determine shapes. Also replace
-  /// initializers of the same name. Floats are converted to the type that the
-  /// model declares.
+  /// Values of graph inputs by name, read as initializers: parameters among a
+  /// model's inputs, or integers for shapes. Also replace initializers of the
+  /// same name. Floats are converted to the type that the model declares.
   TensorMap weights;
-  /// Values of graph inputs by name that become constants only if a builder
-  /// needs them (a shape, axes, bounds). Otherwise the inputs stay inputs.
+  /// Values of graph inputs by name. An input becomes a constant only if a
+  /// builder needs the value (a shape, axes, bounds).
   TensorMap offered;
-  /// Receives the names in `offered` that the import needed; importModel then
-  /// moves them to `weights` and imports again. Set by importModel.
+  /// Receives the names in `offered` needed by the import; importModel then
+  /// moves the values to `weights` and imports again. Set by importModel.
   llvm::StringSet<> *demanded = nullptr;
   /// Names in `weights` that came from `offered`: constants, not state. Set by
   /// importModel.

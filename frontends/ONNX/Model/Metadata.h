@@ -14,23 +14,22 @@
 
 namespace mpc::onnx_frontend {
 
-/// Key of a value: its kind in PyTorch's program, such as PARAMETER or BUFFER.
+/// Key of a value: the kind in PyTorch's program, such as PARAMETER or BUFFER.
 inline constexpr llvm::StringLiteral kInputKindKey =
     "pkg.torch.export.graph_signature.InputSpec.kind";
 
-/// Key of a model that mpc trained: the flags that prepared its samples, such
-/// as "--normalize 0.5:0.2".
+/// Key of a model that mpc trained: the flags that prepared the samples, like
+/// "--normalize 0.5:0.2".
 inline constexpr llvm::StringLiteral kPreparation = "mpc.preparation";
 
-/// Key of a value: the names that PyTorch's exporter folded it from.
+/// Key of a value: the names from which PyTorch's exporter folded the value.
 inline constexpr llvm::StringLiteral kFoldedFrom =
     "pkg.onnxscript.optimizer.folded_from";
-/// Key of a node: the modules that contain it, outermost first, then its own
-/// name.
+/// Key of a node: the enclosing modules, outermost first, then the node's name.
 inline constexpr llvm::StringLiteral kNameScopes = "pkg.torch.onnx.name_scopes";
 
-/// True for names that PyTorch's exporter makes up, such as "val_12".
-/// Parameters keep their names of the program, such as "fc1.weight".
+/// True for names that PyTorch's exporter makes up, like "val_12". Parameters
+/// keep the program's names, like "fc1.weight".
 inline bool isExportersName(llvm::StringRef name) {
   return name.starts_with("val_");
 }
@@ -49,7 +48,7 @@ llvm::StringRef findMetadata(const T &owner, llvm::StringRef key) {
   return {};
 }
 
-/// Returns the items of the entry `key`, a list such as "['', 'layers',
+/// Returns the items of the entry `key`, a list like "['', 'layers',
 /// 'layers.1']".
 template <typename T>
 llvm::SmallVector<llvm::StringRef> readMetadataList(const T &owner,
@@ -64,8 +63,8 @@ llvm::SmallVector<llvm::StringRef> readMetadataList(const T &owner,
   return items;
 }
 
-/// Returns the module that contains the node, such as "layers.1.norm"; nullopt
-/// if the file does not say.
+/// Returns the module that contains the node, like "layers.1.norm"; nullopt if
+/// the file does not say.
 inline std::optional<llvm::StringRef> findModule(const proto::NodeProto &node) {
   auto scopes = readMetadataList(node, kNameScopes);
   if (scopes.size() < 2)
@@ -73,7 +72,7 @@ inline std::optional<llvm::StringRef> findModule(const proto::NodeProto &node) {
   return scopes[scopes.size() - 2];
 }
 
-/// Returns the torch.nn layer that a BatchNormalization comes from, such as
+/// Returns the torch.nn layer that a BatchNormalization comes from, like
 /// "features.1"; empty if the file does not say. Also empty for
 /// functional.batch_norm, which a module may call several times.
 inline llvm::StringRef findLayer(const proto::NodeProto &node) {

@@ -41,8 +41,8 @@ public:
   /// The XXH3 hash of the file's bytes, as 16 hexadecimal digits.
   llvm::StringRef getHash() const { return hash; }
   mlir::MLIRContext *getContext() const { return context; }
-  /// Sets another context. A model keeps no data of its context, so it may
-  /// outlive the first.
+  /// Sets another context. A model keeps no data of a context, and may outlive
+  /// the first.
   void setContext(mlir::MLIRContext *other) { context = other; }
 
   /// Opset versions by domain.

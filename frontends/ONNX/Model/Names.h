@@ -11,8 +11,8 @@
 namespace mpc::onnx_frontend {
 
 /// Prefix of names that would clash with functions or mpc's own variables: the
-/// initializer "step" is variable "onnx:step". A name such as
-/// "onnx::MatMul_57", which exporters make, does not clash.
+/// initializer "step" is variable "onnx:step". A name like "onnx::MatMul_57",
+/// which exporters make, does not clash.
 inline constexpr llvm::StringLiteral kEscape = "onnx:";
 
 std::string getVariableName(llvm::StringRef onnxName);

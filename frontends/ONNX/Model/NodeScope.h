@@ -1,4 +1,4 @@
-// Gives access to the nodes that share one set of opset imports: a model or a
+// Gives access to the nodes under one set of opset imports: of a model or a
 // function. Answers questions about their constants, element types and ranks.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -40,7 +40,7 @@ public:
                      mend);
   void forEach(llvm::function_ref<void(const proto::NodeProto &)> act) const;
 
-  /// Returns an unused name that starts with `start`, such as "y_axes".
+  /// Returns an unused name with the prefix `start`, like "y_axes".
   std::string makeName(llvm::StringRef start);
   /// Adds a Constant of integers to `nodes`; returns the name of the result.
   std::string addIntegers(std::vector<proto::NodeProto> &nodes,

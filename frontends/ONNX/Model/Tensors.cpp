@@ -99,7 +99,7 @@ Expected<HostTensor> Model::decodeRaw(ArrayRef<char> bytes,
   return HostTensor{type, bytes, std::move(owner)};
 }
 
-// Converts elements that are stored in a wider type; false if one does not fit.
+// Converts elements stored in a wider type; false if an element does not fit.
 template <typename Wide>
 static bool narrow(ArrayRef<Wide> values, RankedTensorType type, char *data) {
   Type element = type.getElementType();
@@ -180,7 +180,7 @@ Expected<HostTensor> Model::decode(const proto::TensorProto &tensor,
     return error(ErrorKind::Unsupported,
                  what + ": tensors in segments are not supported");
   auto type = RankedTensorType::get(dims, *element);
-  // The file still holds the weight in its former layout.
+  // The file still holds the weight in the former layout.
   if (transposed.contains(&tensor)) {
     auto stored = RankedTensorType::get({dims[1], dims[0]}, *element);
     Expected<HostTensor> matrix = decodeExternal(tensor, stored, what);

@@ -33,7 +33,7 @@ Expected<HostTensor> mpc::onnx_frontend::fitWeight(const Model &model,
     if (auto converted = convertFloats(given, type.getElementType()))
       return *converted;
   // Suggest a prefix that renames all parameters of the layer, so that the
-  // model keeps its own.
+  // model's values stay.
   std::string layer =
       (name.contains('.') ? name.rsplit('.').first : name).str();
   return model.error(
@@ -79,7 +79,7 @@ static std::string listNames(ArrayRef<StringRef> names) {
 // "b.c" and "c".
 static llvm::StringMap<SmallVector<StringRef, 1>>
 groupByEnding(ArrayRef<StringRef> taken) {
-  // An ending such as "weight" belongs to many names, and is no evidence.
+  // An ending like "weight" belongs to many names, and is no evidence.
   constexpr size_t most = 8;
   llvm::StringMap<SmallVector<StringRef, 1>> groups;
   for (StringRef name : taken)

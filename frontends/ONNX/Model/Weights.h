@@ -11,7 +11,7 @@ namespace mpc::onnx_frontend {
 
 /// Fits the value given for `name` to `type`, the declared type. Converts
 /// floats. Error if the shape or the kind of type differs. `kind` is a word for
-/// messages, such as "input".
+/// messages, like "input".
 llvm::Expected<HostTensor>
 fitWeight(const Model &model, const llvm::Twine &kind, llvm::StringRef name,
           const HostTensor &given, mlir::RankedTensorType type);

@@ -95,7 +95,7 @@ AtenReplacer::readIntegers(const proto::NodeProto &node, int input) {
     return std::nullopt;
   llvm::Expected<HostTensor> values = model.decode(*tensor, "constant");
   if (!values) {
-    // Drop the error: the import will report this tensor.
+    // Drop the error: the import will report the tensor.
     llvm::consumeError(values.takeError());
     return std::nullopt;
   }
@@ -238,7 +238,7 @@ std::string AtenReplacer::run() {
           ++done[called];
   if (done.empty())
     return {};
-  // Report one note for the whole file: every operator and its count.
+  // Report a single note for the file: every operator with a count.
   std::string list;
   for (const auto &[called, count] : done)
     list += (list.empty() ? "" : ", ") + called + " x" + std::to_string(count);

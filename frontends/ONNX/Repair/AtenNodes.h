@@ -11,7 +11,7 @@ namespace mpc::onnx_frontend {
 /// The domain of ATen nodes. Attribute 'operator' names the called operator.
 inline constexpr llvm::StringLiteral kAtenDomain = "org.pytorch.aten";
 
-/// Returns the operator that a node calls, such as "embedding" for ATen with
+/// Returns the operator that a node calls, like "embedding" for ATen with
 /// operator "aten::embedding"; empty if `node` is not an ATen node.
 llvm::StringRef getAtenOperator(const proto::NodeProto &node);
 

@@ -8,7 +8,7 @@
 
 namespace mpc::onnx_frontend {
 
-/// Editors of graphs store remarks in attributes of their own, such as
+/// Editors of graphs store remarks in attributes of their own, like
 /// 'description', and ONNX Runtime refuses such files. Drops text attributes of
 /// ONNX and com.microsoft nodes if no operator defines the name, and adds each
 /// name to `warnings`. Numeric attributes stay: an operator may compute with

@@ -71,7 +71,7 @@ AbsoluteRestorer::AbsoluteRestorer(Model &model, proto::GraphProto &graph,
 }
 
 // Finds the node that computes `value`, also in outer graphs; null if there is
-// none or its op is not `op` (empty: any op).
+// none, or the op differs from `op` (empty: any op).
 proto::NodeProto *AbsoluteRestorer::findProducer(StringRef value,
                                                  StringRef op) const {
   proto::NodeProto *node = producers.lookup(value);
@@ -100,7 +100,7 @@ AbsoluteRestorer::read(const proto::TensorProto &tensor) const {
   llvm::Expected<HostTensor> number = model.decode(tensor, "value");
   if (number && number->getNumElements() == 1 && number->isFloat())
     return number->getDouble(0);
-  // Drop the error: the import will report this tensor.
+  // Drop the error: the import will report the tensor.
   llvm::consumeError(number.takeError());
   return std::nullopt;
 }

@@ -9,12 +9,11 @@
 namespace mpc::onnx_frontend {
 
 /// Restores |a - b| in torch.cdist(a, b, p) and nn.PairwiseDistance(p). The
-/// older exporter writes sum((a - b)^p)^(1 / (p + eps)). Only an even p makes
-/// this right: for others, such as p = 1, negative differences keep their sign
-/// or have no power. Inserts an Abs before such powers, also in bodies of If
-/// and Loop. For p = inf the exported formula computes 1, and becomes the
-/// largest absolute value. Returns a note of the changes; empty if there are
-/// none.
+/// older exporter writes sum((a - b)^p)^(1 / (p + eps)). Only an even p gives
+/// right results: otherwise negative differences keep the sign (p = 1) or have
+/// no power. Inserts an Abs before such powers, also in bodies of If and Loop.
+/// For p = inf the exported formula computes 1, and becomes the largest
+/// absolute value. Returns a note of the changes; empty if there are none.
 std::string restoreAbsolutes(Model &model);
 
 /// True if sum(x^power)^root is a distance as the older exporter writes it,

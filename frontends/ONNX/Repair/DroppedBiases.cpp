@@ -150,7 +150,7 @@ bool BiasRestorer::isZeros(const proto::TensorProto &tensor) {
   if (values)
     return values->isSplat() && values->getNumElements() > 0 &&
            values->getDouble(0) == 0;
-  // Drop the error: the import will report this tensor.
+  // Drop the error: the import will report the tensor.
   llvm::consumeError(values.takeError());
   return false;
 }

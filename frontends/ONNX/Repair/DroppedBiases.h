@@ -10,7 +10,7 @@ namespace mpc::onnx_frontend {
 
 /// The exporter drops a bias that is zero, so the bias would never be trained.
 /// Adds the bias back to Gemm, Conv and ConvTranspose. The call in the node's
-/// metadata names the parameter, so a layer that is called twice gets one bias.
+/// metadata names the parameter, so a layer called twice gets a single bias.
 /// Returns a note of the added biases; empty if there are none.
 std::string restoreBiases(Model &model);
 

@@ -8,11 +8,11 @@
 
 namespace mpc::onnx_frontend {
 
-/// A device that trains does not need the value of the loss. Compilers for such
-/// devices leave SoftmaxCrossEntropyLoss one output, the log-probabilities,
-/// although ONNX has the loss first. A gradient node that reads this output
-/// proves the defect. Puts the loss back as first output, also of the graph,
-/// and adds a note to `warnings`.
+/// A device that trains does not need the value of the loss. Compilers for
+/// training devices leave SoftmaxCrossEntropyLoss a single output, the
+/// log-probabilities, although ONNX has the loss first. A gradient node that
+/// reads the output proves the defect. Puts the loss back as first output, also
+/// of the graph, and adds a note to `warnings`.
 void restoreLosses(Model &model, std::vector<std::string> &warnings);
 
 } // namespace mpc::onnx_frontend

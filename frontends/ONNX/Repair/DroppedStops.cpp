@@ -23,8 +23,8 @@ static bool isDetached(StringRef name) {
 }
 
 namespace {
-/// The nodes that come from one call, and those results of x.detach() among the
-/// call's arguments that no node computes.
+/// The nodes that come from one call, and the results of x.detach() among the
+/// call's arguments without a computing node.
 struct LostReads {
   ProgramCall call;
   SmallVector<int> nodes;
@@ -57,7 +57,7 @@ private:
   llvm::StringMap<StringRef> sources;
   /// Identities to insert, by the index of the first node that reads each.
   llvm::MapVector<int, SmallVector<proto::NodeProto *, 1>> insertions;
-  /// For each restored result: the value that it stops, and the graph.
+  /// For each restored result: the stopped value, and the graph.
   llvm::StringMap<std::pair<std::string, const proto::GraphProto *>> restored;
   std::vector<std::string> done;
 };
@@ -101,8 +101,8 @@ SmallVector<std::string *> StopRestorer::findByArgument(proto::GraphProto &part,
   return operands;
 }
 
-// Finds operands by elimination: returns the operands that read the only value
-// that no other argument of the call explains. Empty if there are several.
+// Finds operands by elimination: returns the operands with the only value
+// unexplained by other arguments of the call. Empty if there are several.
 SmallVector<std::string *> StopRestorer::findByName(proto::GraphProto &part,
                                                     const LostReads &reads,
                                                     StringRef lost) {
@@ -174,7 +174,7 @@ bool StopRestorer::restore(proto::GraphProto &part, const LostReads &reads,
   return true;
 }
 
-// Inserts each new node in front of the first node that reads its output.
+// Inserts each new node in front of its first reader.
 void StopRestorer::insertNodes(proto::GraphProto &part) {
   if (insertions.empty())
     return;
@@ -190,7 +190,7 @@ void StopRestorer::insertNodes(proto::GraphProto &part) {
 }
 
 void StopRestorer::restore(proto::GraphProto &part) {
-  // Calls that read a result of x.detach() that no node computes.
+  // Calls that read a result of x.detach() without a computing node.
   llvm::MapVector<StringRef, LostReads> calls;
   // Group the nodes by call: the exporter may make several of one call.
   for (auto [index, node] : llvm::enumerate(part.node())) {

@@ -42,7 +42,7 @@ mpc::onnx_frontend::findLostPadding(const Graph &graph,
       model.decode(*tensor, "initializer '" + tensor->name() + "'");
   if (table)
     return findRowOfZeros(*table);
-  // Drop the error: the import will report this tensor.
+  // Drop the error: the import will report the tensor.
   llvm::consumeError(table.takeError());
   return std::nullopt;
 }

@@ -1,4 +1,4 @@
-// Finds the padding row of an embedding in files that do not state it.
+// Finds the padding row of an embedding in files without the padding index.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_LOSTPADDING_H

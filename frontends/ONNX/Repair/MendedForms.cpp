@@ -22,8 +22,8 @@ struct Move {
   int64_t since;
 };
 
-/// An attribute that an op gained in opset `since`, with its integer default,
-/// if any.
+/// An attribute that an op gained in opset `since`, with an integer default, if
+/// any.
 struct Addition {
   StringRef op, attribute;
   int64_t since;
@@ -36,7 +36,7 @@ struct Change {
   int64_t since;
 };
 
-/// An input that takes integers of one type only.
+/// An input for integers of a single type.
 struct IntegerInput {
   StringRef op;
   int input;
@@ -245,7 +245,7 @@ void FormMender::say(const proto::NodeProto &node, StringRef about,
     warnings.push_back(message);
 }
 
-// True if the attribute's value means the same as its absence.
+// True if dropping the attribute changes nothing.
 static bool isDefault(const proto::NodeProto &node, const Addition &addition) {
   const AttributeProto &attribute =
       node.attribute(findPlace(node, addition.attribute));
@@ -258,7 +258,7 @@ static bool isDefault(const proto::NodeProto &node, const Addition &addition) {
          attribute.i() == *addition.byDefault;
 }
 
-// Finds attributes of `node` that its opset does not have yet.
+// Finds attributes of `node` from later opsets.
 static std::vector<const Addition *> findAdditions(const proto::NodeProto &node,
                                                    int64_t opset) {
   std::vector<const Addition *> found;
@@ -274,7 +274,8 @@ static bool changes(const proto::NodeProto &node, int64_t from, int64_t to) {
   if (!normalizeDomain(node.domain()).empty())
     return false;
   return llvm::any_of(kChanges, [&](const Change &change) {
-    // With one output it is in inference mode, which opset 14 did not change.
+    // With one output the node is in inference mode, which opset 14 did not
+    // change.
     const bool isSame = change.op == "BatchNormalization" &&
                         change.since == 14 && node.output_size() == 1;
     return node.op_type() == change.op && from < change.since &&

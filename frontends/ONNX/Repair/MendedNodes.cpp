@@ -134,7 +134,7 @@ std::optional<int64_t> Mender::countZeros(StringRef value, int64_t channels) {
   if (!tensor || hasElements(*tensor, channels))
     return std::nullopt;
   llvm::Expected<HostTensor> values = model.decode(*tensor, "tensor");
-  // Drop the error: the import will report this tensor.
+  // Drop the error: the import will report the tensor.
   if (!values)
     return llvm::consumeError(values.takeError()), std::nullopt;
   const int64_t count = values->getNumElements();

@@ -1,5 +1,5 @@
-// Repairs defects of exporters whose meaning is clear. Works on the model
-// itself, so that a file written later is right too.
+// Repairs defects of exporters whose meaning is clear. Changes the model, so a
+// file written later is right too.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_MENDEDNODES_H
@@ -11,7 +11,7 @@ namespace mpc::onnx_frontend {
 
 /// Repairs the model and adds findings to `warnings`:
 ///   - A Conv bias of zeros with a wrong length is dropped; PyTorch's exporter
-///     writes such a bias for a Conv3d that has none.
+///     adds such a bias to a Conv3d without a bias.
 ///   - If two nodes of a graph have the same name, the second is renamed.
 ///   - An integer attribute that must be a list becomes a list of one.
 ///   - `value_floats` of a Constant becomes a tensor, without a warning.

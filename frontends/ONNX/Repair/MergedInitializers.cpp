@@ -118,8 +118,8 @@ Read Separator::makeRead(proto::NodeProto &node, const ProgramCall &call,
 }
 
 // Finds the statistic that a module's call reads. `given` is the buffer in the
-// file, or empty if another call of the module computes it; then the buffer of
-// that other call is returned. nullopt if the module's buffer is unknown or
+// file, or empty if another call of the module computes the statistic; then the
+// other call's buffer is returned. nullopt if the module's buffer is unknown or
 // ambiguous.
 std::optional<StringRef> Separator::findStatistic(const proto::NodeProto &node,
                                                   int index, StringRef given) {
@@ -180,12 +180,12 @@ bool Separator::isSplat(const proto::TensorProto &tensor) {
   llvm::Expected<HostTensor> values = model.decode(tensor, "initializer");
   if (values)
     return values->isSplat();
-  // Drop the error: the import will report this tensor.
+  // Drop the error: the import will report the tensor.
   llvm::consumeError(values.takeError());
   return false;
 }
 
-// Finds the program's name for `read`, such as "p_layers_1_weight". If the call
+// Finds the program's name for `read`, like "p_layers_1_weight". If the call
 // has as many sources as the node reads initializers, they match in order;
 // empty otherwise.
 StringRef Separator::findSource(const Read &read) {
@@ -200,7 +200,7 @@ StringRef Separator::findSource(const Read &read) {
   return read.sources[llvm::find(indices, read.index) - indices.begin()];
 }
 
-// Finds the full name of the source, such as "layers.1.weight" for
+// Finds the full name of the source, like "layers.1.weight" for
 // "p_layers_1_weight": by the signature, or else by the node's scope
 // "layers.1". Falls back to the source without its prefix; empty if the source
 // is unknown.
@@ -256,10 +256,10 @@ std::string Separator::copy(StringRef name, std::string wanted,
   return unique;
 }
 
-// Splits an initializer by the parameters that its readers have in the program.
+// Splits an initializer by the readers' parameters in the program.
 void Separator::separateSources(StringRef name, ArrayRef<Read> reads) {
   llvm::EquivalenceClasses<StringRef> sources;
-  // Reads that have one parameter in common belong to one group.
+  // Reads with a common parameter belong to one group.
   for (const Read &read : reads)
     for (StringRef source : read.sources)
       sources.unionSets(read.sources[0], source);
@@ -298,13 +298,13 @@ void Separator::separateSources(StringRef name, ArrayRef<Read> reads) {
   }
 }
 
-// Gives running statistics their own initializers; calls of one module have
+// Gives running statistics separate initializers; calls of one module have
 // scale, bias and statistics in common. Splits splats only, as only these are
 // equal by chance. PyTorch's convolutions for quantisation-aware training, for
 // example, really read a statistic twice: they divide weights by
 // sqrt(running_var + eps).
 void Separator::separateStatistics() {
-  // Scale and bias identify a layer; index 3 is its mean, 4 its variance.
+  // Scale and bias identify a layer; index 3 is the mean, 4 the variance.
   using Key = std::tuple<StringRef, StringRef, int>;
   auto keyOf = [](const Read &read) {
     return Key(read.node->input(1), read.node->input(2), read.index);
@@ -314,7 +314,7 @@ void Separator::separateStatistics() {
   // The roles of each initializer: index of a statistic, or 0 for any other
   // read.
   llvm::StringMap<llvm::SmallSet<int, 3>> roles;
-  // Skip Identity: its result has another name, which separates it already.
+  // Skip Identity: another name of the result separates the reads already.
   for (const auto &entry : reads)
     for (const Read &read : entry.second)
       if (read.node->op_type() != "Identity")

@@ -1,4 +1,4 @@
-// Splits initializers that an exporter merged because their values were equal.
+// Splits initializers that an exporter merged because of equal values.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_MERGEDINITIALIZERS_H
@@ -8,7 +8,7 @@
 
 namespace mpc::onnx_frontend {
 
-/// Gives each reader of a merged initializer its own copy again, if the file
+/// Gives each reader of a merged initializer a separate copy again, if the file
 /// shows that the program reads different values. PyTorch's exporter names the
 /// parameters and buffers behind each node: two nodes without a common name do
 /// not share one, nor does a parameter equal a constant. A running statistic is

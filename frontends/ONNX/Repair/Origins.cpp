@@ -26,8 +26,8 @@ static llvm::StringSet<> findData(const proto::GraphProto &file) {
   return data;
 }
 
-// True if the exporter folded the value from constants alone, such as the ones
-// it gives a normalization as scale. The metadata list the sources: "['val_0',
+// True if the exporter folded the value from constants alone, like a
+// normalization's scale of ones. The metadata list the sources: "['val_0',
 // 'val_7']"; a parameter would have its own name. From data, as in "['conv1d',
 // 'val_0']", folding can use only the type or shape.
 static bool isFoldedFromConstants(const proto::ValueInfoProto &value,
@@ -38,8 +38,8 @@ static bool isFoldedFromConstants(const proto::ValueInfoProto &value,
   });
 }
 
-// True if the exporter folded the value from one parameter and gave it a number
-// as name.
+// True if the exporter folded the value from one parameter and named the value
+// by a number.
 static bool isRenamed(const proto::ValueInfoProto &value,
                       const llvm::StringSet<> &parameters) {
   auto names = readMetadataList(value, kFoldedFrom);
@@ -67,7 +67,7 @@ bool mpc::onnx_frontend::isMovedParameter(const Graph &graph,
       number = values->getDouble(i);
     return values->isSplat() || !hasRepeats(numbers);
   }
-  // Drop the error: the import will report this tensor.
+  // Drop the error: the import will report the tensor.
   llvm::consumeError(values.takeError());
   return false;
 }
@@ -78,8 +78,8 @@ static bool isOneNumber(const proto::TensorProto &tensor) {
 }
 
 // Marks the exporter's own constants, such as the zeros of an initial state.
-// They are initializers with a number as name and without metadata, in a file
-// that has metadata of parameters.
+// The constants are numbered initializers without metadata, in a file with
+// metadata of parameters.
 static void addConstants(const proto::GraphProto &file,
                          llvm::StringMap<std::string> &origins) {
   const bool isKnown = llvm::any_of(origins, [](const auto &entry) {

@@ -19,11 +19,11 @@ bool isMovedParameter(const Graph &graph, const proto::ValueInfoProto &value,
                       const ProgramNames &names);
 
 /// Returns the origin of each value that the metadata describe: PyTorch's kind,
-/// such as "PARAMETER", or kFoldedOrigin for values folded from constants.
+/// like "PARAMETER", or kFoldedOrigin for values folded from constants.
 llvm::StringMap<std::string> findOrigins(const Graph &graph);
 
 /// Returns the initializers of one element that the exporter folded from
-/// constants, such as the root of an attention's scale. Its shape is [1] if the
+/// constants, such as the root of an attention's scale. The shape is [1] if the
 /// attention has a mask.
 llvm::StringSet<>
 findComputedNumbers(const Graph &graph,

@@ -75,7 +75,7 @@ std::optional<double> RandomChoices::readSplat(StringRef value) const {
     if (elements && elements->isFloat() && elements->getNumElements() > 0 &&
         elements->isSplat())
       return elements->getDouble(0);
-    // Drop the error: the import will report this tensor.
+    // Drop the error: the import will report the tensor.
     llvm::consumeError(elements.takeError());
     return std::nullopt;
   }
@@ -86,7 +86,7 @@ std::optional<double> RandomChoices::readSplat(StringRef value) const {
 }
 
 // Evaluates a number: one element, or a cast, sum, difference, product or
-// quotient of such; nullopt for other values.
+// quotient of numbers; nullopt for other values.
 std::optional<double> RandomChoices::readNumber(StringRef value,
                                                 unsigned depth) const {
   const proto::NodeProto *node = producers.lookup(value);
@@ -495,7 +495,7 @@ void RandomChoices::visit(const proto::NodeProto &node) {
 }
 
 std::vector<RandomChoices::Found> RandomChoices::takeFound() {
-  // Exclude unscaled choices that later nodes scale: they are a part of another
+  // Exclude unscaled choices that later nodes scale, as parts of another
   // choice.
   llvm::SmallPtrSet<const proto::NodeProto *, 16> inner;
   auto addInner = [&](const Choice &choice) {

@@ -169,7 +169,8 @@ bool MaskReplacer::replace(const proto::NodeProto &root, const Choice &choice) {
   return true;
 }
 
-// Replaces a block's mask by one that is 1 exactly if a Dropout drops a one.
+// Replaces a block's mask by a mask that is 1 exactly if a Dropout drops the
+// element.
 bool MaskReplacer::replaceBlock(const proto::NodeProto &root,
                                 const Choice &choice) {
   const StringRef op = root.op_type();

@@ -38,7 +38,7 @@ bool mpc::onnx_frontend::hasRepeats(ArrayRef<double> values) {
 }
 
 // True if all values fit in 16 bits, as in weights stored as float16 or
-// bfloat16. Such weights have only a few hundred distinct values in their
+// bfloat16. 16-bit weights have only a few hundred distinct values in the usual
 // range.
 static bool areHalves(ArrayRef<double> values) {
   return llvm::all_of(values, [](double value) {
@@ -72,8 +72,8 @@ static Places numberRows(ArrayRef<double> values, int64_t extent,
   return {std::move(numbers), rows.size() * extent};
 }
 
-// Finds the distinct elements: by rows of the axis that leaves the fewest, else
-// one by one. Empty if elements may agree by chance.
+// Finds the distinct elements: by rows of the axis with the fewest, else
+// individually. Empty if elements may agree by chance.
 static Places findElements(ArrayRef<double> values, ArrayRef<int64_t> shape) {
   // 16-bit numbers repeat by chance, so rows must be longer.
   const bool hasHalves = areHalves(values);
@@ -141,7 +141,7 @@ RepeatJoiner::findSource(const proto::ValueInfoProto &value) {
   return source;
 }
 
-// Adds a Gather that computes the value `name` from its distinct elements.
+// Adds a Gather that computes the value `name` from the distinct elements.
 void RepeatJoiner::addGather(StringRef name, ArrayRef<int64_t> shape,
                              ArrayRef<int64_t> numbers) {
   const std::string index = (name + "_index").str();
@@ -168,7 +168,7 @@ bool RepeatJoiner::join(proto::TensorProto &tensor, StringRef source) {
     return false;
   llvm::Expected<HostTensor> decoded = model.decode(tensor, "initializer");
   if (!decoded) {
-    // Drop the error: the import will report this tensor.
+    // Drop the error: the import will report the tensor.
     llvm::consumeError(decoded.takeError());
     return false;
   }
@@ -185,7 +185,7 @@ bool RepeatJoiner::join(proto::TensorProto &tensor, StringRef source) {
   auto [numbers, count] = findElements(values, shape);
   if (numbers.empty())
     return false;
-  // Replace the tensor by its distinct elements, and a node that reads them.
+  // Replace the tensor by the distinct elements, and a node that reads them.
   std::vector<float> elements(count);
   for (auto [number, value] : llvm::zip(numbers, values))
     elements[number] = static_cast<float>(value);

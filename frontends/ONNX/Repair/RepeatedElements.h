@@ -15,8 +15,8 @@ namespace mpc::onnx_frontend {
 /// distinct elements as initializer `NAME_elements`, and a Gather that computes
 /// `NAME`, so that all copies of an element train as one parameter. Skips
 /// parameters that start as zeros or ones, and parameters whose elements may
-/// agree by chance, because there are many of them or they have few bits.
-/// Returns a note of the changes; empty if there are none.
+/// agree by chance, because of many elements or few bits. Returns a note of the
+/// changes; empty if there are none.
 std::string joinRepeats(Model &model);
 
 /// True if more elements of `values` are equal than chance explains.

@@ -90,7 +90,7 @@ static Error makeError(const Model &model, const std::string &what,
                          "their own");
 }
 
-// Compares initializers of the same name with the first of them.
+// Compares initializers of the same name with the first.
 static Error checkEqual(const Model &model, const proto::GraphProto &graph,
                         llvm::ArrayRef<int> places) {
   const proto::TensorProto &first = graph.initializer(places.front());

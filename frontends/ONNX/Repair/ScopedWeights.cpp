@@ -11,14 +11,14 @@ using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
 namespace {
-/// The facts about a scope, such as "/layer.0/ff/ff.0". The exporter names a
+/// The facts about a scope, like "/layer.0/ff/ff.0". The exporter names a
 /// module by the last part of its name; for a module in a list, by the list's
 /// name too ("ff.0").
 struct Scope {
   int products = 0;
   /// True if the scope has nodes other than a product and the add of a bias.
   bool hasOthers = false;
-  /// The module's name in the program, such as "layer.0.ff.0", known from its
+  /// The module's name in the program, like "layer.0.ff.0", known from a
   /// parameter "layer.0.ff.0.bias". `isAmbiguous` if two parameters disagree.
   std::optional<std::string> module;
   bool isAmbiguous = false;

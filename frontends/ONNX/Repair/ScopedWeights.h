@@ -9,8 +9,8 @@
 namespace mpc::onnx_frontend {
 
 /// The older exporter folds the transposition of a linear layer's weight into
-/// an initializer such as "onnx::MatMul_57". Restores the name and layout of
-/// the program. Node names contain the modules, as in
+/// an initializer like "onnx::MatMul_57". Restores the name and layout of the
+/// program. Node names contain the modules, as in
 /// "/encoder/layer.0/query/MatMul", and biases keep their names. So the added
 /// bias, or else the scope of the node, gives the name
 /// "encoder.layer.0.query.weight". Afterwards the file has this weight and a

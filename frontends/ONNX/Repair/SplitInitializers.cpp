@@ -16,8 +16,7 @@ using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
 namespace {
-/// The initializers of one parameter; the parameter itself, if present, comes
-/// first.
+/// The initializers of one parameter; the parameter, if present, comes first.
 using Group = std::vector<const proto::TensorProto *>;
 
 /// How the second of two initializers follows from the first.
@@ -52,7 +51,7 @@ private:
 } // namespace
 
 // Groups float initializers by parameter: an initializer that the exporter
-// folded from a single parameter belongs to this parameter.
+// folded from a single parameter belongs to the parameter.
 llvm::MapVector<StringRef, Group> Joiner::findGroups() {
   llvm::StringMap<StringRef> foldedFrom;
   for (const proto::ValueInfoProto &value : graph.value_info()) {
@@ -60,7 +59,7 @@ llvm::MapVector<StringRef, Group> Joiner::findGroups() {
     if (sources.size() == 1)
       foldedFrom.try_emplace(value.name(), sources[0]);
   }
-  // The parameter itself, if present, comes first in its group.
+  // The parameter, if present, comes first in the group.
   llvm::MapVector<StringRef, Group> groups;
   for (const proto::TensorProto &tensor : graph.initializer()) {
     if (!holdsFloats(tensor))
@@ -101,7 +100,7 @@ Relation Joiner::relate(const proto::TensorProto &first,
   llvm::Expected<HostTensor> values = model.decode(first, "initializer");
   llvm::Expected<HostTensor> others = model.decode(other, "initializer");
   if (!values || !others) {
-    // Drop the errors: the import will report these tensors.
+    // Drop the errors: the import will report both tensors.
     llvm::consumeError(values.takeError());
     llvm::consumeError(others.takeError());
     return Relation::None;
@@ -150,7 +149,7 @@ std::string Joiner::run() {
     const proto::TensorProto &first = *group.front();
     for (const proto::TensorProto *other : llvm::drop_begin(group)) {
       const Relation relation = relate(first, *other);
-      // A body cannot read the first if it defines the same name. An output
+      // A body cannot read the first if the body defines the name. An output
       // keeps its initializer.
       if (relation == Relation::None ||
           (relation == Relation::Same && bodyNames.contains(first.name())) ||

@@ -9,10 +9,10 @@
 namespace mpc::onnx_frontend {
 
 /// PyTorch's exporter folds the transposition of a matrix anew for each
-/// product. The head of a language model would no longer be tied to its
-/// embedding, nor a layer that is called twice to itself. Replaces the copies
-/// by the parameter, or by a Transpose of the parameter, also in the written
-/// file. Returns a note of the changes; empty if there are none.
+/// product. The head of a language model would no longer be tied to the
+/// embedding, nor a layer to itself in a second call. Replaces the copies by
+/// the parameter, or by a Transpose of the parameter, also in the written file.
+/// Returns a note of the changes; empty if there are none.
 std::string joinInitializers(Model &model);
 
 } // namespace mpc::onnx_frontend

@@ -29,7 +29,8 @@ private:
   llvm::MapVector<StringRef, StringRef> signature;
   /// The names of all values, including names in bodies.
   llvm::StringSet<> taken;
-  /// By initializer, the only parameter that the exporter folded it from.
+  /// By initializer, the only parameter from which the exporter folded the
+  /// value.
   llvm::StringMap<StringRef> foldedFrom;
   llvm::StringMap<proto::ValueInfoProto *> values;
   /// Initializers that a linear layer reads as its weight: the transposed
@@ -137,7 +138,7 @@ bool mpc::onnx_frontend::transposeInitializer(Model &model,
   } else {
     llvm::Expected<HostTensor> values = model.decode(matrix, "initializer");
     if (!values) {
-      // Drop the error: the import will report this tensor.
+      // Drop the error: the import will report the tensor.
       llvm::consumeError(values.takeError());
       return false;
     }

@@ -9,8 +9,8 @@
 namespace mpc::onnx_frontend {
 
 /// Restores name and layout of the weights of linear layers. For y = x Wᵀ the
-/// exporter keeps only Wᵀ, named by a number such as "val_7". Afterwards the
-/// file has W and a Transpose, so that name patterns, PyTorch checkpoints and
+/// exporter keeps only Wᵀ, named by a number like "val_7". Afterwards the file
+/// has W and a Transpose, so that name patterns, PyTorch checkpoints and
 /// written weights find the parameter by name. Returns a note of the changes;
 /// empty if there are none.
 std::string restoreWeights(Model &model);

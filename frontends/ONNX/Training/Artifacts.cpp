@@ -1,4 +1,4 @@
-// Imports ONNX Runtime's training artifacts: three graphs that share one state.
+// Imports ONNX Runtime's training artifacts: three graphs with a shared state.
 //
 // In the training graph every parameter is an input, and so is the buffer of
 // its gradient. InPlaceAccumulatorV2 adds to the buffer (a sum over any number

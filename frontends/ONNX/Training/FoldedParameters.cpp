@@ -11,8 +11,8 @@ using namespace mpc;
 using namespace mpc::onnx_frontend;
 
 namespace {
-/// A folded tensor, and the parameters and buffers that it was folded from. If
-/// the file has no signature, `sources` may hold other names too.
+/// A folded tensor, and its sources: parameters and buffers. If the file has no
+/// signature, `sources` may hold other names too.
 struct Folded {
   const proto::ValueInfoProto *value;
   StringRef name;
@@ -116,9 +116,8 @@ static llvm::StringSet<> findPresent(const proto::GraphProto &file,
   return present;
 }
 
-// Adds parameters that `node` reads under the name of another, such as a head
-// that is tied to the embedding. Splats do not count: the two may only start
-// equal.
+// Adds parameters that `node` reads under the name of another, like a head tied
+// to the embedding. Splats do not count: the two may only start equal.
 static void addTied(const Graph &graph, const proto::NodeProto &node,
                     const ProgramCall &call, llvm::StringSet<> &present) {
   for (int index = 0; index < node.input_size(); ++index) {
@@ -133,14 +132,14 @@ static void addTied(const Graph &graph, const proto::NodeProto &node,
         *tensor, "initializer '" + tensor->name() + "'");
     if (values && !values->isSplat())
       present.insert(*source);
-    // Drop the error: the import will report this tensor.
+    // Drop the error: the import will report the tensor.
     llvm::consumeError(values.takeError());
   }
 }
 
 // Finds parameters of modules whose calls read another module's parameter
-// instead. The program shares the two under one name, such as a head that is
-// tied to the embedding, so nothing is lost.
+// instead. The program shares the two under one name, like a head tied to the
+// embedding, so nothing is lost.
 static llvm::StringSet<> findShared(const proto::GraphProto &file,
                                     const Signature &signature) {
   llvm::StringSet<> targets, shared;

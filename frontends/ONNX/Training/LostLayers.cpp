@@ -76,7 +76,7 @@ static void warnLostSmoothing(const Model &model,
 //===----------------------------------------------------------------------===//
 
 // Warns of embeddings with scale_grad_by_freq, argument 3: PyTorch divides the
-// gradient of a row by the number of its uses in the batch.
+// gradient of a row by the number of uses in the batch.
 static void warnLostFrequencies(const Model &model,
                                 ArrayRef<const proto::NodeProto *> nodes) {
   constexpr unsigned frequencyArgument = 3;

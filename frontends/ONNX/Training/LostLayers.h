@@ -8,8 +8,8 @@
 
 namespace mpc::onnx_frontend {
 
-/// Warns of layers that training needs and that the file has lost, if the file
-/// shows this. PyTorch's exporters and tf2onnx fold BatchNormalization into the
+/// Warns of layers needed for training but lost in the file, as far as the file
+/// shows. PyTorch's exporters and tf2onnx fold BatchNormalization into the
 /// product before it. PyTorch's exporters also drop Dropout (of a model in
 /// evaluation mode), label smoothing, and rules for the gradients of
 /// embeddings. Suggests a better export if there is one.

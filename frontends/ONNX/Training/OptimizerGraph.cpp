@@ -1,7 +1,7 @@
 // Imports optimizer graphs over sequences of tensors, and adds the outputs of
 // training functions.
 //
-// The IR has no sequences: the tensors of a sequence are updated one by one.
+// The IR has no sequences: the tensors of a sequence are updated separately.
 // TensorOptimizer imports graphs over single tensors.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -82,7 +82,7 @@ void mpc::onnx_frontend::addAccumulation(FunctionImporter &function,
     return module.report(function.getModel().error(
         ErrorKind::InvalidInput, "gradient '" + accumulation.gradient +
                                      "' has another type than its parameter"));
-  // A variable that starts as zeros. Each call adds its gradient.
+  // A variable that starts as zeros. Each call adds a gradient.
   accumulation.buffer = module.getVariable(accumulation.name + kGradientSuffix,
                                            Role::Accumulator, type);
   OpBuilder &builder = function.getBuilder();
@@ -257,7 +257,7 @@ LogicalResult OptimizerImporter::importAdamW(NodeImporter &node) {
       node.attribute("decay_mode", mode == 0 ? DecayMode::Decoupled
                                              : DecayMode::DecoupledAfter),
       node.attribute("bias_correction", correction)};
-  // The parameter's name, with a suffix, finds its moments.
+  // The parameter's name, with a suffix, finds the moments.
   for (auto [accumulation, gradient] : llvm::zip(accumulations, *gradients)) {
     node.setSuffix("#" + accumulation.name);
     VariableOp parameter = accumulation.parameter;

@@ -27,9 +27,8 @@ llvm::Error resetAccumulators(FunctionImporter &function,
 /// Imports an optimizer graph as @update, in one of two forms. Over sequences:
 /// parameters, sums of gradients and moments, in the order of `accumulations`.
 /// Over single tensors: inputs with the names of parameters and gradients (`w`
-/// and `w_grad`). The optimizer nodes that read another input decide its
-/// meaning: optimizer state that starts at zero, the learning rate or the count
-/// of updates.
+/// and `w_grad`). Optimizer nodes decide the meaning of other inputs: state
+/// that starts at zero, the learning rate or the count of updates.
 llvm::Error importOptimizerGraph(ModuleImporter &module, const Graph &graph,
                                  llvm::ArrayRef<Accumulation> accumulations);
 

@@ -82,7 +82,7 @@ mpc::onnx_frontend::readOptimizerNode(const proto::NodeProto &node) {
   std::optional<OptimizerNode> found = readKnown(node);
   if (!found || found->parameters.empty())
     return std::nullopt;
-  // Drop absent tensors. The builder reports those that must not be absent.
+  // Drop absent tensors. The builder reports missing operands.
   auto isAbsent = [&](const OptimizerNode::Update &update) {
     return update.input >= node.input_size() ||
            node.input(update.input).empty() ||

@@ -10,7 +10,7 @@ namespace mpc::onnx_frontend {
 
 /// The positions of an optimizer node's inputs and outputs.
 struct OptimizerNode {
-  /// The positions of a state, and of its value after the update.
+  /// The positions of a state, and of the value after the update.
   struct Update {
     int input, output;
   };

@@ -43,7 +43,7 @@ bool mpc::onnx_frontend::isModulesName(StringRef name) {
   llvm::SmallVector<StringRef> parts;
   name.split(parts, '.');
   // Older tools number values as "input.4". An element of a list is only
-  // recognised in a named module, such as "block.layers.4".
+  // recognised in a named module, like "block.layers.4".
   const size_t fewest = isNumber(parts.back()) ? 3 : 2;
   return parts.size() >= fewest && !isNumber(parts.front()) &&
          llvm::all_of(parts, [](StringRef part) {
@@ -119,7 +119,7 @@ bool mpc::onnx_frontend::holdsBuffer(const Model &model,
                                      const proto::TensorProto &tensor) {
   llvm::Expected<HostTensor> values =
       model.decode(tensor, "initializer '" + tensor.name() + "'");
-  // Drop the error: the import will report this tensor.
+  // Drop the error: the import will report the tensor.
   if (!values)
     return llvm::consumeError(values.takeError()), false;
   // A vector of zeros and ones may be the start value of a bias.

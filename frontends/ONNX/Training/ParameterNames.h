@@ -10,17 +10,17 @@
 
 namespace mpc::onnx_frontend {
 
-/// True for names that a tool made up, such as "val_12", "onnx::Mul_57",
+/// True for names that a tool made up, like "val_12", "onnx::Mul_57",
 /// "Constant_3", "/head/Mul_output_0" or "31".
 bool isNumbered(llvm::StringRef name);
 
-/// True for dotted names that modules give their tensors, such as
+/// True for dotted names that modules give their tensors, like
 /// "layers.0.scale".
 bool isModulesName(llvm::StringRef name);
 
-/// True for elements of a list in the outermost module, such as "w.0" and "w.1"
-/// of a ParameterList. Older tools number values in the same way, but from 1
-/// on, so `isStored` must be true for the first element, "w.0".
+/// True for elements of a list in the outermost module, like "w.0" and "w.1" of
+/// a ParameterList. Older tools number values in the same way, but from 1 on,
+/// so `isStored` must be true for the first element, "w.0".
 bool isListElement(llvm::StringRef name,
                    llvm::function_ref<bool(llvm::StringRef)> isStored);
 

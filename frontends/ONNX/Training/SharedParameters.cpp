@@ -109,10 +109,10 @@ static void warnMergedNormalizations(FunctionImporter &function,
 /// PyTorch's exporter does not merge larger tensors.
 static constexpr int64_t kLargestMerged = 1024;
 
-// Warns of parameters that the exporter merged because their values were equal,
-// such as the scales of two fresh LayerNorms. A module that is applied twice
-// reads its own parameter twice. But if nodes of two modules read a parameter,
-// the program had two. Nodes without a module's name are no evidence.
+// Warns of parameters that the exporter merged because of equal values, such as
+// the scales of two fresh LayerNorms. A module applied twice reads its
+// parameter twice. But if nodes of two modules read a parameter, the program
+// had two. Nodes without a module's name are no evidence.
 static void warnMergedModules(FunctionImporter &function,
                               ArrayRef<const proto::NodeProto *> nodes) {
   llvm::MapVector<StringRef, llvm::SetVector<StringRef>> scopes;

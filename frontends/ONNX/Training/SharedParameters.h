@@ -8,9 +8,9 @@
 
 namespace mpc::onnx_frontend {
 
-/// Warns of parameters that stand for several parameters of the program, as far
-/// as the file shows. They start equal, and the merged file keeps them equal.
-/// Call after `function` has imported `nodes`.
+/// Warns of parameters in place of several parameters of the program, as far as
+/// the file shows. The parameters start equal, and the merged file keeps them
+/// equal. Call after `function` has imported `nodes`.
 void warnShared(FunctionImporter &function, const Graph &graph,
                 llvm::ArrayRef<const proto::NodeProto *> nodes);
 

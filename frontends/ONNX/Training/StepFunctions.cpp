@@ -198,7 +198,7 @@ void StepImporter::addUpdates(FunctionImporter &function) {
   for (const auto &[state, name] : step.updates) {
     VariableOp variable = module.findVariable(state);
     Value value = function.materialize(name, "");
-    // The normalization node updates its running statistics itself.
+    // A normalization node updates the running statistics.
     if (!variable || !value || variable.getRole() == Role::Statistic)
       continue;
     // A state keeps its type from step to step.

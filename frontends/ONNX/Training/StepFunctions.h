@@ -8,7 +8,7 @@
 
 namespace mpc::onnx_frontend {
 
-/// A state, and the graph's value that is its next value.
+/// A state, and the value of the graph that replaces the state.
 struct StateUpdate {
   std::string state; ///< an initializer, or an input with a given value
   std::string value;
@@ -41,7 +41,7 @@ struct TrainingStep {
 /// Builds the functions of a step over the variables of `module`.
 class StepImporter {
 public:
-  /// `options` belong to `module`. Their mode may change between functions.
+  /// `options` belong to `module`. The mode may change between functions.
   StepImporter(ModuleImporter &module, ImportOptions &options,
                const Graph &graph, const TrainingStep &step)
       : module(module), options(options), graph(graph), step(step) {}

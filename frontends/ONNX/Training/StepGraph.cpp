@@ -163,7 +163,7 @@ StepRecogniser::findCandidates(const proto::ValueInfoProto &output) {
 
 // True if the update proves that the graph is a step: the graph subtracts from
 // a weight that other nodes read too. A sum proves nothing: `y = x + bias` is a
-// sum, and a model may add to an array that it has learned.
+// sum, and a model may add to a learned array.
 bool StepRecogniser::isAnchor(const Open &open) const {
   const Candidates &found = open.candidates;
   if (found.states.size() != 1 || readers.lookup(found.states.front()) < 2)
@@ -181,8 +181,8 @@ Error StepRecogniser::ambiguous(const Open &open) const {
           "_new' where it is that of '" + states.front() + "'");
 }
 
-// Finds outputs that may be the next value of a state and that no optimizer
-// node explains. A name such as `p_new` settles the state.
+// Finds outputs, unexplained by optimizer nodes, that may be the next value of
+// a state. A name such as `p_new` settles the state.
 std::vector<StepRecogniser::Open> StepRecogniser::findOpen() {
   std::vector<Open> open;
   for (const proto::ValueInfoProto *output : graph.getOutputs()) {

@@ -47,11 +47,11 @@ private:
 bool isDeclaredScalar(const proto::ValueInfoProto *output);
 
 /// Returns the values that YieldOp nodes pass to the training program. Graphs
-/// of ONNX Runtime without a loss have such nodes.
+/// of ONNX Runtime without a loss have YieldOp.
 llvm::SmallVector<llvm::StringRef> getYielded(const Graph &graph);
 
-/// Finds initializers that may start a backward pass. Their values, not checked
-/// here, must be ones.
+/// Finds initializers that may start a backward pass. The values, not checked
+/// here, must be 1.
 llvm::StringSet<> findGradientSeeds(const Graph &graph);
 
 /// True if the op's name is that of a gradient.

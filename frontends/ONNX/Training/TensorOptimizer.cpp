@@ -1,5 +1,5 @@
 // Imports an optimizer graph over single tensors, beside the training graph.
-// Its optimizer nodes read parameters and gradients by the names of the
+// The optimizer nodes read parameters and gradients by the names of the
 // training graph.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -103,7 +103,7 @@ void TensorOptimizerImporter::bindScalars(const proto::NodeProto &node,
                     shapeLike(optimizer.firstCount ? nextCount : count, name));
 }
 
-// Creates a state of `parameter`, with the parameter's type. Its initial value
+// Creates a state of `parameter`, with the parameter's type. The initial value
 // is the graph's, or zero.
 Error TensorOptimizerImporter::readState(const proto::NodeProto &node,
                                          StringRef name, StringRef value,

@@ -102,8 +102,8 @@ void TrainableSearch::findNamed() {
   }
 }
 
-// Lists float initializers that are read but not trained, and that have no
-// origin in the metadata.
+// Lists float initializers that are read but not trained, and have no origin in
+// the metadata.
 void TrainableSearch::listOthers(const llvm::StringMap<std::string> &origins,
                                  Trainables &found) {
   // If metadata name the parameters, no other initializer is a parameter.
@@ -247,9 +247,9 @@ void TrainableSearch::useFactors(StringRef value) {
         use(factor, Use::Bias);
 }
 
-// Finds weights among addends: added to a value that takes a bias, or joined to
-// such a value, as class tokens are to patches. Also rows that a lookup adds to
-// any value, as relative positions are to attention scores.
+// Finds weights among addends: added or joined to a value that takes a bias, as
+// class tokens are joined to patches. Also rows that a lookup adds to any
+// value, as relative positions are to attention scores.
 void TrainableSearch::findAddends(const Node &node) {
   const bool isJoin = node.op_type() == "Concat";
   if (!isSum(node.op_type()) && !isJoin)
@@ -278,7 +278,7 @@ bool TrainableSearch::mayBe(StringRef name, Use how) {
 }
 
 // Marks the initializers behind `value` as weights, through views. If `value`
-// is computed, marks those of more than one element.
+// is computed, marks only initializers of several elements.
 void TrainableSearch::use(StringRef value, Use how) {
   // `within` is true once the walk has passed an op that computes.
   llvm::SmallVector<std::pair<StringRef, bool>> worklist = {{value, false}};

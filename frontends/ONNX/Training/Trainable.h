@@ -12,8 +12,8 @@ namespace mpc::onnx_frontend {
 struct Trainables {
   /// Names that are trained by default.
   llvm::StringSet<> parameters;
-  /// Names that are not trained and that the metadata do not explain, in the
-  /// order of the file: names given by modules, and all others.
+  /// Names of untrained values without an origin in the metadata, in the order
+  /// of the file: names given by modules, and all others.
   std::vector<std::string> named, constants;
   /// Names of single numbers that a tool has numbered.
   llvm::StringSet<> numbers;

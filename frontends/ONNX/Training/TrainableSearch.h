@@ -1,5 +1,5 @@
 // The search for weights among the initializers of a forward model: facts about
-// values, and the roles that nodes give their operands.
+// values, and the roles of operands.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_TRAINING_TRAINABLESEARCH_H
@@ -14,18 +14,18 @@ namespace mpc::onnx_frontend {
 
 /// The facts about a value of the graph.
 struct Facts {
-  /// The value depends on no input of the model, but only on initializers and
-  /// shapes.
+  /// True if the value depends only on initializers and shapes, not on inputs
+  /// of the model.
   bool isFixed = false;
-  /// A value added to this one is a bias: this is a product with weights, a
+  /// True if an added value is a bias: for a product with weights, a
   /// normalization or an embedded row, perhaps reshaped or summed with others.
   bool takesBias = false;
-  /// A normalization whose scale and bias may follow.
+  /// True for a normalization whose scale and bias may follow.
   bool isNormalized = false;
-  /// A root of data, such as the standard deviation in a normalization of
-  /// single ops; and the reciprocal of such a root.
+  /// True for a root of data, such as the standard deviation in a normalization
+  /// of single ops; and for the reciprocal of a root.
   bool isRoot = false, isInverseRoot = false;
-  /// Rows of a table at indices that depend on no input.
+  /// True for rows of a table at indices that depend on no input.
   bool isLookup = false;
 };
 
@@ -43,14 +43,14 @@ public:
 private:
   using Node = proto::NodeProto;
 
-  /// The way a layer reads a weight: as its operand, as a bias added to its
-  /// result, or as a value joined to its result or looked up for it.
+  /// The way a layer reads a weight: as an operand, as a bias added to the
+  /// result, or as a value joined to the result or looked up.
   enum class Use { Operand, Bias, Joined };
 
   /// The next step after visiting a reader: ignore the reader's results, follow
   /// them, or end the walk.
   enum class Walk { Skip, Follow, Stop };
-  /// Visits the readers of `value` and, if told to follow, the readers of their
+  /// Visits the readers of `value` and, if told to follow, the readers of the
   /// results; each value once. Returns true if a visit ended the walk.
   bool walkReaders(
       llvm::StringRef value,

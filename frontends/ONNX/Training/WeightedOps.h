@@ -28,8 +28,8 @@ const WeightedOp *findWeightedOp(llvm::StringRef name);
 /// operands), and no other elements that matter.
 bool isView(llvm::StringRef op);
 
-/// True for rounding to few bits. A fake quantization applies two such ops to a
-/// weight, which remains the same weight.
+/// True for rounding to few bits. A fake quantization of a weight has two
+/// rounding ops; the result still counts as the weight.
 bool isQuantization(llvm::StringRef op);
 
 bool isSum(llvm::StringRef op);
