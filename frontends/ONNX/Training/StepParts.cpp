@@ -133,6 +133,7 @@ void StepRecogniser::findUpdateNodes() {
       "Add",        "Sub",   "Mul",  "Div", "Sqrt", "Pow",
       "Neg",        "Where", "Clip", "Sum", "Max",  "Identity",
       "Reciprocal", "Abs",   "Sign", "Min", "Cast"};
+  // Start with the forward nodes as seen: they never belong to the update.
   std::vector<const proto::NodeProto *> forward =
       graph.getNodesFor(step.evalOutputs);
   llvm::DenseSet<const proto::NodeProto *> seen(forward.begin(), forward.end());
