@@ -4,8 +4,8 @@
 // options or pairs of different options have costs. For example, y = exp(x) is
 // stored for 5, or recomputed for 2, which needs x, stored for 4. Let y on the
 // sink's side mean that y is recomputed, and x there that x is stored. The
-// edges are: source -> y of 2, y -> sink of 5, source -> x of 4, and x -> y
-// that cannot be cut: it forbids recomputing y without x.
+// edges are: source -> y of 2, y -> sink of 5, source -> x of 4, and an edge
+// x -> y that cannot be cut, which forbids recomputing y without x.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_SUPPORT_MINCUT_H
@@ -45,8 +45,7 @@ public:
 private:
   struct Edge {
     unsigned to;
-    /// The remaining capacity. The reverse edge has the number of this edge `^
-    /// 1`.
+    /// The remaining capacity. Edges 2 i and 2 i + 1 are each other's reverse.
     int64_t left;
   };
 
