@@ -135,7 +135,7 @@ double TargetInfo::getTensorCoreTime(double operations, bool aligned) const {
   if (!gpu)
     return 0;
   // Operations per nanosecond. An A100 reaches 250 of the 312 thousand in its
-  // data sheet. Its unaligned rate was not measured: the H100's rate is used,
+  // data sheet. The unaligned rate was not measured: the H100's rate is used,
   // because an H100 falls back to the A100's kernels and is no slower.
   constexpr double kA100 = 250e3, kH100 = 600e3, kUnaligned = 95e3;
   double best = name == "sm_80" ? kA100 : kH100;

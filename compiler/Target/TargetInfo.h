@@ -18,7 +18,7 @@ namespace mpc {
 /// A CPU or GPU to compile for. CPU code is generated for baseline x86-64 plus
 /// the listed features, and only scheduled for a particular CPU. So an artifact
 /// requires exactly these features. GPU code is generated for a compute
-/// capability; the feature is its version of PTX.
+/// capability; the feature is the version of PTX.
 class TargetInfo {
 public:
   /// The alignment in bytes that GPU kernels expect of buffers.
@@ -26,7 +26,7 @@ public:
 
   /// Returns the target of a `--target` name: native, x86-64, x86-64-v3,
   /// x86-64-v4, zen5, sapphirerapids, sm_80 or sm_90. `native` is the CPU of
-  /// this machine, which in a virtual machine may have fewer features than its
+  /// this machine, which in a virtual machine may have fewer features than the
   /// name suggests.
   static llvm::Expected<TargetInfo> get(llvm::StringRef name);
 
@@ -48,7 +48,7 @@ public:
   bool callsEpilogues() const { return !gpu; }
 
   /// True if kernels over rows can also sum columns: one thread computes a
-  /// slice, and its cache holds a sum per column.
+  /// slice, with a sum per column in cache.
   bool addsColumnsBesideRows() const { return !gpu; }
 
   /// True if the library of matrix products can sum an operand while packing it
@@ -91,8 +91,8 @@ public:
   llvm::StringRef getTuneCPU() const { return tuneCPU; }
 
   /// Returns the sorted features that generated code and contraction libraries
-  /// may use, by LLVM's names. The machine that runs the artifact must have
-  /// them.
+  /// may use, by LLVM's names. The machine that runs the artifact must have all
+  /// of the features.
   llvm::ArrayRef<std::string> getFeatures() const { return features; }
   bool hasFeature(llvm::StringRef feature) const;
 
