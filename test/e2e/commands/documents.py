@@ -12,7 +12,11 @@ import subprocess
 
 import mpctest
 
-DOCUMENTS = [mpctest.ROOT / "README.md", *sorted(mpctest.ROOT.glob("docs/*.md"))]
+INDEX = mpctest.ROOT / "docs" / "README.md"
+DOCUMENTS = [
+    mpctest.ROOT / "README.md",
+    *sorted(set(mpctest.ROOT.glob("docs/*.md")) - {INDEX}),
+]
 
 
 def read_blocks(path, language=None):
@@ -30,6 +34,24 @@ def read_commands(path):
             command, _, output = entry.replace("\\\n", " ").partition("\n")
             commands.append((command, output))
     return commands
+
+
+def read_links(path):
+    """The relative links of a document: (target, path, heading)."""
+    text = re.sub(r"^ *```.*?^ *```", "", path.read_text(), flags=re.S | re.M)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if not re.match(r"[a-z]+:", target):
+            name, _, heading = target.partition("#")
+            yield target, (path.parent / name if name else path), heading
+
+
+def read_headings(path):
+    """The headings of a document as GitHub makes anchors of them."""
+    text = re.sub(r"^ *```.*?^ *```", "", path.read_text(), flags=re.S | re.M)
+    titles = re.findall(r"^#+ +(.*)$", text, re.M)
+    return {
+        re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles
+    }
 
 
 def environment(home):

@@ -51,6 +51,28 @@ def test_every_block_is_executed(name):
     assert not indented, "not in a console block: " + indented[0]
 
 
+def list_markdown():
+    """Every document of the tree."""
+    inside = [path.relative_to(mpctest.ROOT) for path in mpctest.ROOT.rglob("*.md")]
+    return sorted(
+        str(path) for path in inside if not re.match(r"build|\.venv$", path.parts[0])
+    )
+
+
+@pytest.mark.parametrize("name", list_markdown())
+def test_links_lead_somewhere(name):
+    for target, path, heading in documents.read_links(mpctest.ROOT / name):
+        assert path.exists(), target
+        assert not heading or heading in documents.read_headings(path), target
+
+
+def test_the_index_has_every_document():
+    linked = {path.resolve() for _, path, _ in documents.read_links(documents.INDEX)}
+    missing = {path for path in list_markdown() if "test/data" not in path}
+    missing -= {str(path.relative_to(mpctest.ROOT)) for path in linked}
+    assert missing <= {"docs/README.md", "SECURITY.md"}
+
+
 #===------------------------------------------------------------------------===#
 # What the commands of each document need
 #===------------------------------------------------------------------------===#
@@ -95,6 +117,20 @@ def set_up_digits(folder):
     shutil.copy(mpctest.DIGITS / "digits-train.npz", folder / "train.npz")
     for name in ("test", "val", "held"):
         shutil.copy(mpctest.DIGITS / "digits-test.npz", folder / f"{name}.npz")
+
+
+def set_up_artifacts(folder):
+    """ONNX Runtime's artifacts of LeNet, and digits of its size."""
+    names = ("training_model", "eval_model", "optimizer_model")
+    (folder / "artifacts").mkdir()
+    for name in names:
+        path = mpctest.DATA / "ort-lenet" / f"{name}.onnx"
+        shutil.copy(path, folder / "artifacts")
+    shutil.copy(mpctest.MODELS / "lenet.onnx", folder / "model.onnx")
+    with np.load(mpctest.DIGITS / "digits-train.npz") as digits:
+        image = digits["image"].repeat(4, axis=2).repeat(4, axis=3).astype("f4")
+        labels = digits["target"].astype("i8")
+    np.savez(folder / "train.npz", image=image, labels=labels)
 
 
 def set_up_command_line(folder):
@@ -238,6 +274,8 @@ SET_UP = {
     "data.md": set_up_data,
     "embedding.md": set_up_embedding,
     "evaluating.md": set_up_evaluating,
+    "from-onnxruntime-training.md": set_up_artifacts,
+    "from-pytorch.md": set_up_digits,
     "logging.md": set_up_digits,
     "losses.md": set_up_losses,
     "precision.md": set_up_digits,
