@@ -20,7 +20,7 @@ bool mpc::movesOperand(Operation *op) {
 namespace {
 /// A value before all movement, and the access to another value's elements in
 /// it.
-struct Origin {
+struct OperandOrigin {
   Value source;
   Access access;
 };
@@ -28,7 +28,7 @@ struct Origin {
 
 /// Follows the ops that move elements back to their source; nullopt if no
 /// strides describe the access.
-static std::optional<Origin> findOrigin(Value operand) {
+static std::optional<OperandOrigin> findOrigin(Value operand) {
   SmallVector<Operation *> path;
   Value source = operand;
   while (Access::canFollow(source.getDefiningOp())) {
@@ -36,7 +36,7 @@ static std::optional<Origin> findOrigin(Value operand) {
     source = path.back()->getOperand(0);
   }
   // Apply the movements in order, from the source to the operand.
-  Origin origin{source, Access(shapeOf(source))};
+  OperandOrigin origin{source, Access(shapeOf(source))};
   for (Operation *op : llvm::reverse(path))
     if (!origin.access.follow(op))
       return std::nullopt;
@@ -47,7 +47,7 @@ static std::optional<Origin> findOrigin(Value operand) {
 // Matrices
 //===----------------------------------------------------------------------===//
 
-static MatrixOperand toMatrices(const Origin &origin, size_t batchRank) {
+static MatrixOperand toMatrices(const OperandOrigin &origin, size_t batchRank) {
   const auto &[offset, shape, strides] = origin.access;
   size_t axes = shape.size() - 2, missing = batchRank - axes;
   MatrixOperand operand{origin.source, offset,
@@ -62,7 +62,7 @@ static MatrixOperand toMatrices(const Origin &origin, size_t batchRank) {
 
 std::optional<MatrixOperand> mpc::getMatrixOperand(Value operand,
                                                    size_t batchRank) {
-  std::optional<Origin> origin = findOrigin(operand);
+  std::optional<OperandOrigin> origin = findOrigin(operand);
   if (!origin)
     return std::nullopt;
   return toMatrices(*origin, batchRank);
@@ -71,7 +71,7 @@ std::optional<MatrixOperand> mpc::getMatrixOperand(Value operand,
 /// Returns `operand` as one matrix of all its rows; nullopt if the rows are not
 /// equally far apart.
 static std::optional<MatrixOperand> joinRows(Value operand) {
-  std::optional<Origin> origin = findOrigin(operand);
+  std::optional<OperandOrigin> origin = findOrigin(operand);
   ArrayRef<int64_t> shape = shapeOf(operand);
   int64_t rows = ShapedType::getNumElements(shape.drop_back());
   if (!origin || !origin->access.reshape({rows, shape.back()}))

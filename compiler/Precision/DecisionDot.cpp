@@ -41,7 +41,7 @@ static StringRef getFill(DecisionAttr record) {
 
 namespace {
 /// The producer of a value, looking through casts.
-struct Source {
+struct CodeSource {
   Value value;
   /// Null if the value is an argument of the function.
   Operation *op;
@@ -57,7 +57,7 @@ public:
   void printFunction(FunctionOpInterface function);
 
 private:
-  Source findSource(Value value);
+  CodeSource findSource(Value value);
   unsigned declare(Operation *op);
   unsigned declare(BlockArgument argument);
   void printEdge(OpOperand &operand);
@@ -69,7 +69,7 @@ private:
 } // namespace
 
 // Returns the loop as the source of an argument of its body.
-Source DotPrinter::findSource(Value value) {
+CodeSource DotPrinter::findSource(Value value) {
   while (auto cast = value.getDefiningOp<amp::CastOp>())
     value = cast.getInput();
   Operation *op = value.getDefiningOp();
@@ -131,7 +131,7 @@ void DotPrinter::printEdge(OpOperand &operand) {
   Operation *reader = operand.getOwner();
   if (reader->hasTrait<OpTrait::IsTerminator>())
     reader = reader->getParentOp();
-  Source source = findSource(operand.get());
+  CodeSource source = findSource(operand.get());
   if (isa<FunctionOpInterface>(reader) ||
       (!shown.count(reader) && !shown.count(source.op)))
     return;

@@ -33,7 +33,7 @@ static void gradGatherElements(GatherElementsOp op, GradientBuilder &g) {
 namespace {
 /// The elements that a scatter writes. `gather` reads them from a tensor of the
 /// data's shape into the updates' shape; `scatter` does the reverse.
-struct Places {
+struct ElementPlaces {
   GradientBuilder &g;
   Location loc;
   Operation *op;
@@ -43,7 +43,7 @@ struct Places {
 };
 } // namespace
 
-Value Places::gather(Value data) const {
+Value ElementPlaces::gather(Value data) const {
   if (auto parts = dyn_cast<ScatterOp>(op))
     return GatherOp::create(
         g.ops(), loc, parts.getUpdates().getType().clone(elementOf(data)), data,
@@ -54,8 +54,8 @@ Value Places::gather(Value data) const {
       data, elements.getIndices(), elements.getAxis());
 }
 
-Value Places::scatter(Value data, Value updates,
-                      ScatterReduction reduction) const {
+Value ElementPlaces::scatter(Value data, Value updates,
+                             ScatterReduction reduction) const {
   if (auto parts = dyn_cast<ScatterOp>(op))
     return ScatterOp::create(g.ops(), loc, data.getType(), data,
                              parts.getIndices(), updates, parts.getAxis(),
@@ -67,18 +67,18 @@ Value Places::scatter(Value data, Value updates,
 }
 
 // Returns `value` where `condition` holds, and `otherwise` elsewhere.
-static Value choose(const Places &at, Value condition, Value value,
+static Value choose(const ElementPlaces &at, Value condition, Value value,
                     double otherwise) {
   return SelectOp::create(at.g.ops(), at.loc, value.getType(), condition, value,
                           at.g.constant(at.loc, otherwise, value));
 }
 
-static Value areEqual(const Places &at, Value lhs, Value rhs) {
+static Value areEqual(const ElementPlaces &at, Value lhs, Value rhs) {
   return EqualOp::create(at.g.ops(), at.loc, lhs, rhs);
 }
 
 // Returns ones of the type of `like` where `condition` holds, zeros elsewhere.
-static Value mark(const Places &at, Value condition, Value like) {
+static Value mark(const ElementPlaces &at, Value condition, Value like) {
   Value one = at.g.constant(at.loc, 1.0, like);
   return SelectOp::create(at.g.ops(), at.loc, like.getType(), condition, one,
                           at.g.constant(at.loc, 0.0, like));
@@ -86,8 +86,8 @@ static Value mark(const Places &at, Value condition, Value like) {
 
 // Returns the slopes of data and updates for a scatter of extrema. The gradient
 // is divided evenly among all elements equal to the extremum.
-static std::pair<Value, Value> findSlopesOfExtremum(const Places &at, Value x,
-                                                    Value updates, Value y) {
+static std::pair<Value, Value>
+findSlopesOfExtremum(const ElementPlaces &at, Value x, Value updates, Value y) {
   Value ofData = mark(at, areEqual(at, x, y), x);
   Value ofUpdates = mark(at, areEqual(at, updates, at.gather(y)), updates);
   Value count = at.scatter(ofData, ofUpdates, ScatterReduction::Add);
@@ -101,8 +101,8 @@ static std::pair<Value, Value> findSlopesOfExtremum(const Places &at, Value x,
 // of all other factors of an element. Let p be the product with zeros replaced
 // by 1. If one factor is 0, its slope is p and the slope of other factors is 0.
 // With two zeros, all slopes are 0.
-static std::pair<Value, Value> findSlopesOfProduct(const Places &at, Value x,
-                                                   Value updates) {
+static std::pair<Value, Value> findSlopesOfProduct(const ElementPlaces &at,
+                                                   Value x, Value updates) {
   auto isZero = [&](Value value) {
     return areEqual(at, value, at.g.constant(at.loc, 0.0, value));
   };
@@ -130,7 +130,7 @@ static std::pair<Value, Value> findSlopesOfProduct(const Places &at, Value x,
 // passes the gradient to both; products and extrema multiply by a slope.
 template <typename OpTy>
 static void gradScatterLike(OpTy op, GradientBuilder &g) {
-  const Places at{g, g.at("dx"), op};
+  const ElementPlaces at{g, g.at("dx"), op};
   const ScatterReduction reduction = op.getReduction();
   // dx is the share of dy that reaches an element of the data: none if
   // replaced, all for a sum, a slope for a product or extremum.

@@ -12,7 +12,7 @@ using namespace mpc;
 
 namespace {
 /// A matrix product alpha * op(lhs) op(rhs).
-struct Product {
+struct ProductOperands {
   Value lhs, rhs;
   bool transA, transB;
 };
@@ -20,14 +20,14 @@ struct Product {
 
 // For Y = op(A) op(B): d op(A) = dY op(B)^T, with both sides transposed if A
 // is.
-static Product gradOfLeft(const Product &forward, Value dy) {
+static ProductOperands gradOfLeft(const ProductOperands &forward, Value dy) {
   if (forward.transA)
     return {forward.rhs, dy, forward.transB, true};
   return {dy, forward.rhs, false, !forward.transB};
 }
 
 // d op(B) = op(A)^T dY.
-static Product gradOfRight(const Product &forward, Value dy) {
+static ProductOperands gradOfRight(const ProductOperands &forward, Value dy) {
   if (forward.transB)
     return {dy, forward.lhs, true, forward.transA};
   return {forward.lhs, dy, !forward.transA, false};
@@ -35,8 +35,8 @@ static Product gradOfRight(const Product &forward, Value dy) {
 
 // Builds a product. The matrices have the shape of those in `like`; the batch
 // axes are those of both operands, broadcast.
-static Value buildMatMul(GradientBuilder &g, Location loc, const Product &p,
-                         Value like, double alpha) {
+static Value buildMatMul(GradientBuilder &g, Location loc,
+                         const ProductOperands &p, Value like, double alpha) {
   auto type = getGradientType(like.getType());
   SmallVector<int64_t> shape = *broadcastShapes(shapeOf(p.lhs).drop_back(2),
                                                 shapeOf(p.rhs).drop_back(2));
@@ -57,7 +57,8 @@ static Value flattenRows(GradientBuilder &g, Location loc, Value value) {
 
 static void gradMatMul(MatMulOp op, GradientBuilder &g) {
   double alpha = op.getAlpha().convertToDouble();
-  Product forward = {op.getLhs(), op.getRhs(), op.getTransA(), op.getTransB()};
+  ProductOperands forward = {op.getLhs(), op.getRhs(), op.getTransA(),
+                             op.getTransB()};
   if (g.needs(0))
     g.add(0, "dx",
           buildMatMul(g, g.at("dx"), gradOfLeft(forward, g.dy()), op.getLhs(),
@@ -76,15 +77,17 @@ static void gradMatMul(MatMulOp op, GradientBuilder &g) {
         buildMatMul(g, loc, gradOfRight(forward, dy), op.getRhs(), alpha));
 }
 
-static Value buildGemm(GradientBuilder &g, Location loc, const Product &p,
-                       Value like, llvm::APFloat alpha) {
+static Value buildGemm(GradientBuilder &g, Location loc,
+                       const ProductOperands &p, Value like,
+                       llvm::APFloat alpha) {
   return GemmOp::create(g.ops(), loc, getGradientType(like.getType()), p.lhs,
                         p.rhs, Value(), alpha, llvm::APFloat(1.0), p.transA,
                         p.transB);
 }
 
 static void gradGemm(GemmOp op, GradientBuilder &g) {
-  Product forward = {op.getA(), op.getB(), op.getTransA(), op.getTransB()};
+  ProductOperands forward = {op.getA(), op.getB(), op.getTransA(),
+                             op.getTransB()};
   if (g.needs(0))
     g.add(0, "dx",
           buildGemm(g, g.at("dx"), gradOfLeft(forward, g.dy()), op.getA(),

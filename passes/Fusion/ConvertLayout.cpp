@@ -152,8 +152,8 @@ struct TransposeToReshape : OpRewritePattern<TransposeOp> {
 
 /// e(transpose(a), transpose(b)) -> transpose(e(a, b)). A full operand without
 /// a transpose gets the opposite transpose, if that adds no transpose overall.
-struct SinkThroughElementwise : RewritePattern {
-  explicit SinkThroughElementwise(MLIRContext *context)
+struct SinkTranspose : RewritePattern {
+  explicit SinkTranspose(MLIRContext *context)
       : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
 
   LogicalResult matchAndRewrite(Operation *op,
@@ -235,9 +235,8 @@ static Value permuteOperand(OpBuilder &builder, Operation *op, Value operand,
   return transpose(builder, op, reshape(builder, op, operand, padded), perm);
 }
 
-LogicalResult
-SinkThroughElementwise::matchAndRewrite(Operation *op,
-                                        PatternRewriter &rewriter) const {
+LogicalResult SinkTranspose::matchAndRewrite(Operation *op,
+                                             PatternRewriter &rewriter) const {
   if (!ignoresPlace(op))
     return rewriter.notifyMatchFailure(op, "is not elementwise");
   if (readsState(op))
@@ -382,7 +381,7 @@ void ConvertLayoutPass::runOnOperation() {
   });
   // Sink the transposes until they meet others and cancel.
   RewritePatternSet patterns(&getContext());
-  patterns.add<TransposeToReshape, SinkThroughElementwise, SinkThroughReduction,
+  patterns.add<TransposeToReshape, SinkTranspose, SinkThroughReduction,
                SinkThroughConcat, SinkThroughSlice, SinkThroughPad>(
       &getContext());
   TransposeOp::getCanonicalizationPatterns(patterns, &getContext());

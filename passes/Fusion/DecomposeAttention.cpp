@@ -16,7 +16,7 @@ using namespace mpc;
 
 namespace {
 /// Values of the forward pass that the gradient reads.
-struct Weights {
+struct AttentionWeights {
   /// The scores divided by the cap, after tanh; null without a cap.
   Value capped;
   /// The softmax before dropout, in the type that the last product reads.
@@ -31,14 +31,14 @@ public:
       : op(op), e(op), scores(op.getScoresShape()) {}
 
   /// Emits the scores, masked and capped, and their softmax.
-  Weights computeWeights();
+  AttentionWeights computeWeights();
   /// Applies the dropout to the softmax or its gradient.
   Value drop(Value value);
   Value multiply(Value lhs, Value rhs, bool transA, bool transB, double alpha,
                  Type element);
   /// Each returns the gradient before the cap or the mask, given the gradient
   /// after it.
-  Value passSoftcap(Value gradient, const Weights &weights);
+  Value passSoftcap(Value gradient, const AttentionWeights &weights);
   Value passMask(Value gradient);
   /// Sums over the axes along which a tensor of `shape` was broadcast.
   Value sumTo(Value gradient, ArrayRef<int64_t> shape);
@@ -115,8 +115,8 @@ Value AttentionEmitter<Op>::maskScores(Value value) {
 }
 
 template <typename Op>
-Weights AttentionEmitter<Op>::computeWeights() {
-  Weights weights;
+AttentionWeights AttentionEmitter<Op>::computeWeights() {
+  AttentionWeights weights;
   // With a softcap, scores are cap * tanh(q k^T * scale / cap).
   double cap = op.getSoftcap().convertToDouble();
   double scale = op.getScale().convertToDouble();
@@ -155,7 +155,7 @@ Value AttentionEmitter<Op>::drop(Value value) {
 // d/ds of c * tanh(s / c) is 1 - tanh(s / c)^2.
 template <typename Op>
 Value AttentionEmitter<Op>::passSoftcap(Value gradient,
-                                        const Weights &weights) {
+                                        const AttentionWeights &weights) {
   if (!weights.capped)
     return gradient;
   Value square = e.emit<MulOp>(weights.capped, weights.capped);
@@ -189,9 +189,9 @@ Value AttentionEmitter<Op>::sumTo(Value gradient, ArrayRef<int64_t> shape) {
 // The ops
 //===----------------------------------------------------------------------===//
 
-static Weights decomposeForward(AttentionOp op) {
+static AttentionWeights decomposeForward(AttentionOp op) {
   AttentionEmitter<AttentionOp> attention(op);
-  Weights weights = attention.computeWeights();
+  AttentionWeights weights = attention.computeWeights();
   Value output =
       attention.multiply(attention.drop(weights.softmax), op.getValue(), false,
                          false, 1.0, elementOf(op.getOutput()));
@@ -205,10 +205,11 @@ static Value roundTo(Type element, Value value, Emitter &e) {
                                      : e.emitAs<amp::CastOp>(element, value);
 }
 
-static void decomposeGradient(AttentionGradOp op, const Weights *forward) {
+static void decomposeGradient(AttentionGradOp op,
+                              const AttentionWeights *forward) {
   AttentionEmitter<AttentionGradOp> attention(op);
   Emitter &e = attention.e;
-  Weights weights = forward ? *forward : attention.computeWeights();
+  AttentionWeights weights = forward ? *forward : attention.computeWeights();
   auto replace = [&](Value result, Value gradient) {
     result.replaceAllUsesWith(roundTo(
         elementOf(result), attention.sumTo(gradient, shapeOf(result)), e));
@@ -280,7 +281,7 @@ void DecomposeAttentionPass::runOnOperation() {
       gradients.push_back(gradient);
   });
   // A gradient reads the weights of its forward op if both are in one block.
-  llvm::DenseMap<Operation *, Weights> weights;
+  llvm::DenseMap<Operation *, AttentionWeights> weights;
   for (AttentionOp op : attentions)
     weights[op] = decomposeForward(op);
   for (AttentionGradOp op : gradients) {

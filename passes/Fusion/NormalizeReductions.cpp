@@ -64,7 +64,7 @@ static constexpr int64_t kBlockElements = 1 << 17;
 namespace {
 /// One step of a reduction: the axes to reduce, and the parts of the first
 /// axis.
-struct Step {
+struct ReductionStep {
   ArrayRef<int64_t> axes;
   int64_t parts = 1;
 };
@@ -79,12 +79,13 @@ public:
   /// Chooses the axes to reduce first, out of `axes` (none of size 1). Returns
   /// all axes if a single kernel can reduce all, and has enough slices or
   /// little to do.
-  Step choose(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes) const;
+  ReductionStep choose(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes) const;
 
 private:
   int64_t countSlices(const ReductionSpace &space) const;
   int64_t countParts(int64_t extent, const ReductionSpace &space) const;
-  Step chooseColumns(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes) const;
+  ReductionStep chooseColumns(ArrayRef<int64_t> shape,
+                              ArrayRef<int64_t> axes) const;
 
   const TargetInfo &target;
 };
@@ -134,8 +135,8 @@ static int64_t findDivisor(int64_t extent, int64_t wanted) {
 // number of parts, it is left to the second step, and the next axis is divided.
 // Sums of (64, 28, 28, 512) over all but the channels are first 64 sums of (28,
 // 28, 512). Sums of (16, 512, 768) are first 4 sums of every 512 rows.
-Step Steps::chooseColumns(ArrayRef<int64_t> shape,
-                          ArrayRef<int64_t> axes) const {
+ReductionStep Steps::chooseColumns(ArrayRef<int64_t> shape,
+                                   ArrayRef<int64_t> axes) const {
   for (bool isFirst = true;; isFirst = false, axes = axes.drop_front()) {
     ReductionSpace space = getReductionSpace(shape, axes).value();
     int64_t blocks = countSlices(space);
@@ -155,7 +156,8 @@ Step Steps::chooseColumns(ArrayRef<int64_t> shape,
   }
 }
 
-Step Steps::choose(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes) const {
+ReductionStep Steps::choose(ArrayRef<int64_t> shape,
+                            ArrayRef<int64_t> axes) const {
   while (true) {
     std::optional<ReductionSpace> space = getReductionSpace(shape, axes);
     int64_t first = shape[axes.front()];
@@ -172,8 +174,8 @@ Step Steps::choose(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes) const {
 }
 
 // Creates a reduction like `op` of `input`, which keeps its axes.
-static Value reduceLike(ReductionOpInterface op, Value input, Step step,
-                        Type element, OpBuilder &builder) {
+static Value reduceLike(ReductionOpInterface op, Value input,
+                        ReductionStep step, Type element, OpBuilder &builder) {
   // Reduced axes keep size 1, or `parts` in the first step of a long axis.
   SmallVector<int64_t> shape(shapeOf(input));
   for (int64_t axis : step.axes)
@@ -240,7 +242,7 @@ static void normalize(ReductionOpInterface op, const Steps &steps) {
 
   SmallVector<Operation *> created;
   while (!axes.empty()) {
-    Step step = steps.choose(shapeOf(value), axes);
+    ReductionStep step = steps.choose(shapeOf(value), axes);
     bool last = step.axes.size() == axes.size() && step.parts == 1;
     value = reduceLike(op, value, step, last ? type.getElementType() : compute,
                        builder);

@@ -26,8 +26,8 @@ using namespace mpc;
 
 namespace {
 /// Moves an expand behind an elementwise op.
-struct SinkThroughElementwise : RewritePattern {
-  explicit SinkThroughElementwise(MLIRContext *context)
+struct SinkExpandThroughElementwise : RewritePattern {
+  explicit SinkExpandThroughElementwise(MLIRContext *context)
       : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
   LogicalResult matchAndRewrite(Operation *op,
                                 PatternRewriter &rewriter) const override;
@@ -42,8 +42,8 @@ struct DropInFrontOfAttention : OpRewritePattern<AttentionOp> {
 
 struct SinkExpandPass : public mpc::impl::SinkExpandPassBase<SinkExpandPass> {
   void runOnOperation() override {
-    if (failed(applyRecognizers<SinkThroughElementwise, DropInFrontOfAttention>(
-            getOperation())))
+    if (failed(applyRecognizers<SinkExpandThroughElementwise,
+                                DropInFrontOfAttention>(getOperation())))
       signalPassFailure();
   }
 };
@@ -68,8 +68,8 @@ static std::optional<SmallVector<int64_t>> inferShape(Operation *op,
 }
 
 LogicalResult
-SinkThroughElementwise::matchAndRewrite(Operation *op,
-                                        PatternRewriter &rewriter) const {
+SinkExpandThroughElementwise::matchAndRewrite(Operation *op,
+                                              PatternRewriter &rewriter) const {
   if (!hasRole(op, RegionRole::Elementwise) || isa<ExpandOp>(op) ||
       op->getNumResults() != 1 || dependsOnPlace(op))
     return rewriter.notifyMatchFailure(op, "is no formula of elements");

@@ -82,11 +82,11 @@ static std::optional<Places> asPlaces(const Structure &pattern) {
 
 namespace {
 /// The elements of all matrices of a constant, read as bits in place.
-class Matrices {
+class MatrixBatch {
 public:
   /// Reads a constant; nullopt if its elements are not in memory, or for a
   /// splat.
-  static std::optional<Matrices> read(ElementsAttr elements);
+  static std::optional<MatrixBatch> read(ElementsAttr elements);
 
   /// Returns the bits of the element at a row-major position.
   uint64_t at(int64_t position) const {
@@ -111,12 +111,12 @@ private:
 };
 } // namespace
 
-std::optional<Matrices> Matrices::read(ElementsAttr elements) {
+std::optional<MatrixBatch> MatrixBatch::read(ElementsAttr elements) {
   auto type = dyn_cast<RankedTensorType>(elements.getShapedType());
   if (!type || !type.getElementType().isIntOrFloat() ||
       type.getNumElements() == 0 || elements.isSplat())
     return std::nullopt;
-  Matrices result;
+  MatrixBatch result;
   result.type = type;
   result.shape = MatrixShape(type.getShape());
   result.width = type.getElementTypeBitWidth() / 8;
@@ -131,7 +131,7 @@ std::optional<Matrices> Matrices::read(ElementsAttr elements) {
   return isWhole ? std::optional(std::move(result)) : std::nullopt;
 }
 
-Attribute Matrices::getAttribute(int64_t position) const {
+Attribute MatrixBatch::getAttribute(int64_t position) const {
   Type element = type.getElementType();
   llvm::APInt bits(type.getElementTypeBitWidth(), at(position));
   if (auto real = dyn_cast<FloatType>(element))
@@ -139,7 +139,7 @@ Attribute Matrices::getAttribute(int64_t position) const {
   return IntegerAttr::get(element, bits);
 }
 
-bool Matrices::are(
+bool MatrixBatch::are(
     llvm::function_ref<bool(int64_t, int64_t, uint64_t)> expect) const {
   const int64_t rows = type.getNumElements() / shape.columns;
   for (int64_t row = 0; row < rows; ++row)
@@ -150,7 +150,7 @@ bool Matrices::are(
 }
 
 // Reads signless integers of 32 or 64 bits that count; nullopt for others.
-static std::optional<Places> readPlaces(const Matrices &matrices) {
+static std::optional<Places> readPlaces(const MatrixBatch &matrices) {
   const unsigned width = matrices.type.getElementTypeBitWidth();
   if (!matrices.type.getElementType().isSignlessInteger() || width < 32)
     return std::nullopt;
@@ -174,7 +174,7 @@ static std::optional<Places> readPlaces(const Matrices &matrices) {
 // Reads a staircase; nullopt if the constant has none. To find the offset,
 // walks along the border: up the left column, then along the first row. There
 // `near` elements come first, then `far` elements.
-static std::optional<Staircase> readStaircase(const Matrices &matrices) {
+static std::optional<Staircase> readStaircase(const MatrixBatch &matrices) {
   const auto [rows, columns] =
       std::pair(matrices.shape.rows, matrices.shape.columns);
   auto positionOf = [columns = columns](int64_t difference) {
@@ -205,7 +205,7 @@ static Structure readElements(ElementsAttr elements) {
         makeElements(one, splat->getBits(0)).getSplatValue<Attribute>(),
         Attribute()});
   }
-  std::optional<Matrices> matrices = Matrices::read(elements);
+  std::optional<MatrixBatch> matrices = MatrixBatch::read(elements);
   if (!matrices)
     return {};
   if (std::optional<Places> places = readPlaces(*matrices))

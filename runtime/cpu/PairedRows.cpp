@@ -13,7 +13,7 @@ namespace {
 
 /// A block of the matrix: `rows` x `columns` elements from (row, column). In
 /// the result, a pair of rows has `width` pairs of elements.
-struct Block {
+struct RowPairBlock {
   uint16_t *result;
   int64_t width;
   int64_t row, column, rows, columns;
@@ -26,7 +26,7 @@ struct Block {
 } // namespace
 
 /// Packs columns [first, last) of pair `pair` one by one.
-static void pairElements(const StoredMatrix &source, const Block &block,
+static void pairElements(const StoredMatrix &source, const RowPairBlock &block,
                          int64_t pair, int64_t first, int64_t last) {
   const int64_t row = 2 * pair;
   for (int64_t column = first; column < last; ++column) {
@@ -40,7 +40,8 @@ static void pairElements(const StoredMatrix &source, const Block &block,
 }
 
 /// Packs rows, eight elements of two rows at a time.
-static void pairStoredRows(const StoredMatrix &source, const Block &block) {
+static void pairStoredRows(const StoredMatrix &source,
+                           const RowPairBlock &block) {
   for (int64_t pair = 0; pair < PairedLayout::kBlockRows / 2; ++pair) {
     int64_t column = 0;
     if (2 * pair + 1 < block.rows) {
@@ -62,7 +63,8 @@ static void pairStoredRows(const StoredMatrix &source, const Block &block) {
 /// Packs columns, in squares of four columns and four pairs. A pair is 32
 /// adjacent bits of a column already. The loop takes all pairs of a cache line
 /// together.
-static void pairStoredColumns(const StoredMatrix &source, const Block &block) {
+static void pairStoredColumns(const StoredMatrix &source,
+                              const RowPairBlock &block) {
   const int64_t wholePairs = block.rows / 8 * 4;
   const int64_t wholeColumns = block.columns / 4 * 4;
   for (int64_t column = 0; column < wholeColumns; column += 4)
@@ -85,7 +87,7 @@ void pairRows(const StoredMatrix &source, const PairedLayout &layout,
               int64_t firstBlock, int64_t lastBlock, uint16_t *result) {
   for (int64_t i = firstBlock; i < lastBlock; ++i)
     for (int64_t j = 0; j < layout.columnBlocks(); ++j) {
-      Block block;
+      RowPairBlock block;
       block.result =
           result + (j * layout.rowBlocks() + i) * layout.blockElements();
       block.width = layout.width;

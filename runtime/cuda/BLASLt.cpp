@@ -20,13 +20,13 @@ constexpr uint32_t kFullAlignment = 256;
 constexpr int kCandidates = 8;
 
 /// A matrix in the library's column-major view.
-struct Matrix {
+struct MatrixShape {
   uint64_t rows, columns;
   int64_t ld, stride;
 };
 
 /// A prepared product. The descriptors live as long as the step.
-class BLASMatMulStep : public PreparedStep {
+class BLASMatMulStep : public CUDAStep {
 public:
   BLASMatMulStep(BLASLt &library, const ProductPiece &piece)
       : library(library), step(piece.step), operands(piece.operands),
@@ -49,7 +49,8 @@ private:
   Status describeProduct();
   Status describeEpilogue(const Fused &fused);
   Status chooseAlgorithm();
-  Status createLayout(BLASLayout &layout, DType type, const Matrix &matrix);
+  Status createLayout(BLASLayout &layout, DType type,
+                      const MatrixShape &matrix);
   template <typename Value>
   Status set(BLASMatMulAttribute attribute, const Value &value);
   template <typename Value>
@@ -71,20 +72,20 @@ private:
 };
 
 /// A product in several pieces, computed one after the other.
-class PartedMatMulStep : public PreparedStep {
+class PartedMatMulStep : public CUDAStep {
 public:
-  explicit PartedMatMulStep(std::vector<std::unique_ptr<PreparedStep>> pieces)
+  explicit PartedMatMulStep(std::vector<std::unique_ptr<CUDAStep>> pieces)
       : pieces(std::move(pieces)) {}
 
   Status enqueue(Stream stream) override {
-    for (const std::unique_ptr<PreparedStep> &piece : pieces)
+    for (const std::unique_ptr<CUDAStep> &piece : pieces)
       if (Status status = piece->enqueue(stream); !status.ok())
         return status;
     return Status();
   }
 
 private:
-  std::vector<std::unique_ptr<PreparedStep>> pieces;
+  std::vector<std::unique_ptr<CUDAStep>> pieces;
 };
 
 } // namespace
@@ -179,9 +180,9 @@ std::string BLASLt::describe(BLASStatus status) const {
          std::to_string(static_cast<int>(status)) + ")";
 }
 
-StatusOr<std::unique_ptr<PreparedStep>>
+StatusOr<std::unique_ptr<CUDAStep>>
 BLASLt::prepare(const MatMulStep &step, const MatMulAddresses &operands) {
-  std::vector<std::unique_ptr<PreparedStep>> prepared;
+  std::vector<std::unique_ptr<CUDAStep>> prepared;
   for (const ProductPiece &piece : partProduct(step, operands)) {
     auto next = std::make_unique<BLASMatMulStep>(*this, piece);
     if (Status status = next->prepare(); !status.ok())
@@ -190,7 +191,7 @@ BLASLt::prepare(const MatMulStep &step, const MatMulAddresses &operands) {
   }
   if (prepared.size() == 1)
     return std::move(prepared.front());
-  return std::unique_ptr<PreparedStep>(
+  return std::unique_ptr<CUDAStep>(
       std::make_unique<PartedMatMulStep>(std::move(prepared)));
 }
 
@@ -257,7 +258,7 @@ Status BLASMatMulStep::set(BLASPreference preference,
 }
 
 Status BLASMatMulStep::createLayout(BLASLayout &layout, DType type,
-                                    const Matrix &matrix) {
+                                    const MatrixShape &matrix) {
   // `ld` is the distance between columns, as BLAS counts it.
   Status status = library.check(
       library.call.layoutCreate(&layout, toBLAS(type), matrix.rows,
@@ -283,14 +284,16 @@ Status BLASMatMulStep::createLayout(BLASLayout &layout, DType type,
 Status BLASMatMulStep::describeOperands() {
   auto transposed = [](int64_t rows, int64_t columns, int64_t ld,
                        int64_t stride) {
-    return Matrix{static_cast<uint64_t>(columns), static_cast<uint64_t>(rows),
-                  ld, stride};
+    return MatrixShape{static_cast<uint64_t>(columns),
+                       static_cast<uint64_t>(rows), ld, stride};
   };
-  Matrix a = transposed(step.transA ? step.k : step.m,
-                        step.transA ? step.m : step.k, step.lda, step.strideA);
-  Matrix b = transposed(step.transB ? step.n : step.k,
-                        step.transB ? step.k : step.n, step.ldb, step.strideB);
-  Matrix c = transposed(step.m, step.n, step.ldc, step.strideC);
+  MatrixShape a =
+      transposed(step.transA ? step.k : step.m, step.transA ? step.m : step.k,
+                 step.lda, step.strideA);
+  MatrixShape b =
+      transposed(step.transB ? step.n : step.k, step.transB ? step.k : step.n,
+                 step.ldb, step.strideB);
+  MatrixShape c = transposed(step.m, step.n, step.ldc, step.strideC);
   Status status = createLayout(aLayout, operands.a.type, a);
   if (status.ok())
     status = createLayout(bLayout, operands.b.type, b);

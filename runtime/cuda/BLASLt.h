@@ -30,8 +30,8 @@ public:
   ~BLASLt();
 
   /// Chooses an algorithm for a step. All runs of the step use this algorithm.
-  StatusOr<std::unique_ptr<PreparedStep>>
-  prepare(const MatMulStep &step, const MatMulAddresses &operands);
+  StatusOr<std::unique_ptr<CUDAStep>> prepare(const MatMulStep &step,
+                                              const MatMulAddresses &operands);
 
   /// Success, or a Device error with `what` and the library's text.
   Status check(BLASStatus status, const char *what) const;

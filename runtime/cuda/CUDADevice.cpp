@@ -14,7 +14,7 @@ using namespace cuda;
 /// Members are destroyed in reverse order, all before the stream that they use.
 /// The context must be the calling thread's then.
 struct CUDADevice::Impl {
-  Impl(std::shared_ptr<const Driver> opened, GPU found, const Plan &plan)
+  Impl(std::shared_ptr<const CUDADriver> opened, GPU found, const Plan &plan)
       : driver(std::move(opened)), gpu(std::move(found)),
         context(*driver, gpu.ordinal), memory(*driver, gpu, plan) {}
 
@@ -23,7 +23,7 @@ struct CUDADevice::Impl {
   /// NVIDIA's libraries keep state in the context beyond their handles, and
   /// opening a context takes longer than many sessions.
   struct ContextHolder {
-    ContextHolder(const Driver &driver, DeviceOrdinal ordinal)
+    ContextHolder(const CUDADriver &driver, DeviceOrdinal ordinal)
         : driver(driver), ordinal(ordinal) {}
     ~ContextHolder() {
       for (Stream made : {copies, stream})
@@ -34,14 +34,14 @@ struct CUDADevice::Impl {
     Status openCopies();
     Status synchronize() const;
 
-    const Driver &driver;
+    const CUDADriver &driver;
     DeviceOrdinal ordinal;
     Context context = nullptr;
     Stream stream = nullptr;
     Stream copies = nullptr; ///< created for the first stage
   };
 
-  std::shared_ptr<const Driver> driver;
+  std::shared_ptr<const CUDADriver> driver;
   GPU gpu;
   ContextHolder context;
   DeviceMemory memory;
@@ -87,7 +87,7 @@ Status CUDADevice::Impl::ContextHolder::synchronize() const {
 namespace {
 /// A GPU, and the driver that controls it.
 struct FoundGPU {
-  std::shared_ptr<const Driver> driver;
+  std::shared_ptr<const CUDADriver> driver;
   GPU gpu;
 };
 } // namespace
@@ -95,7 +95,7 @@ struct FoundGPU {
 /// Finds GPU `index` of this machine. A Device error if there is no driver or
 /// no such GPU.
 static StatusOr<FoundGPU> findGPU(int index) {
-  StatusOr<std::shared_ptr<const Driver>> driver = Driver::open();
+  StatusOr<std::shared_ptr<const CUDADriver>> driver = CUDADriver::open();
   if (!driver.ok())
     return driver.status();
   StatusOr<GPU> gpu = GPU::find(**driver, index);
@@ -150,13 +150,13 @@ Status CUDADevice::checkTarget(int index, const Target &target) {
   return module.check(target, found->gpu);
 }
 
-bool CUDADevice::hasDriver() { return Driver::isInstalled(); }
+bool CUDADevice::hasDriver() { return CUDADriver::isInstalled(); }
 
 CUDADevice::CUDADevice(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 
 CUDADevice::~CUDADevice() {
   // Destroying the members needs the context, and the context needs the driver.
-  const std::shared_ptr<const Driver> driver = impl->driver;
+  const std::shared_ptr<const CUDADriver> driver = impl->driver;
   ContextScope scope(*driver, impl->context.context);
   // The stream may still use the memory that is freed below.
   (void)synchronize();

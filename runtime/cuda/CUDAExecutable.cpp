@@ -7,7 +7,7 @@
 
 namespace mpc::runtime::cuda {
 
-CUDAExecutable::CUDAExecutable(const Driver &driver, Context context,
+CUDAExecutable::CUDAExecutable(const CUDADriver &driver, Context context,
                                Stream stream, const Function &function,
                                std::vector<NamedStep> steps)
     : driver(driver), context(context), stream(stream), function(function),

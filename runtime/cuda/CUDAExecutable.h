@@ -18,7 +18,7 @@ namespace mpc::runtime::cuda {
 /// A step, and the name that errors show.
 struct NamedStep {
   std::string name;
-  std::unique_ptr<PreparedStep> step;
+  std::unique_ptr<CUDAStep> step;
   /// Index in the function of the step that `step` belongs to. A loop has a
   /// NamedStep for each inner step of each iteration.
   size_t owner = 0;
@@ -29,7 +29,7 @@ struct NamedStep {
 /// run launches the graph. MPC_CUDA_GRAPH=0 always enqueues the steps.
 class CUDAExecutable : public Executable {
 public:
-  CUDAExecutable(const Driver &driver, Context context, Stream stream,
+  CUDAExecutable(const CUDADriver &driver, Context context, Stream stream,
                  const Function &function, std::vector<NamedStep> steps);
   ~CUDAExecutable() override;
 
@@ -43,7 +43,7 @@ private:
   Status findOutcome();
   Status capture(GraphExec &graph, StepEvents *events);
 
-  const Driver &driver;
+  const CUDADriver &driver;
   Context context;
   Stream stream;
   const Function &function;

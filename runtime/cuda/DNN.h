@@ -28,8 +28,8 @@ public:
   ~DNN();
 
   /// Chooses an engine for a step. All runs of the step use this engine.
-  StatusOr<std::unique_ptr<PreparedStep>>
-  prepare(const ConvStep &step, const ConvAddresses &operands);
+  StatusOr<std::unique_ptr<CUDAStep>> prepare(const ConvStep &step,
+                                              const ConvAddresses &operands);
 
   /// Success, or a Device error with `what` and the library's text.
   Status check(DNNStatus status, const char *what) const;

@@ -23,7 +23,7 @@ constexpr size_t kMaxNotes = 32;
 /// Ids of a graph's tensors, for the variant pack.
 enum TensorId : int64_t { kX = 1, kW = 2, kY = 3 };
 
-class DNNConvStep : public PreparedStep {
+class DNNConvStep : public CUDAStep {
 public:
   DNNConvStep(DNN &library, const ConvStep &step,
               const ConvAddresses &operands);
@@ -558,12 +558,12 @@ Status DNNConvStep::enqueue(Stream) {
   return execute(*plan, *variantPack);
 }
 
-StatusOr<std::unique_ptr<PreparedStep>>
+StatusOr<std::unique_ptr<CUDAStep>>
 DNN::prepare(const ConvStep &step, const ConvAddresses &operands) {
   auto prepared = std::make_unique<DNNConvStep>(*this, step, operands);
   if (Status status = prepared->prepare(); !status.ok())
     return status;
-  return std::unique_ptr<PreparedStep>(std::move(prepared));
+  return std::unique_ptr<CUDAStep>(std::move(prepared));
 }
 
 } // namespace mpc::runtime::cuda

@@ -17,12 +17,12 @@ struct Meeting {
 };
 
 /// Device memory that its destructor releases.
-class Block {
+class ScopedMemory {
 public:
-  explicit Block(const DeviceMemory &memory) : memory(memory) {}
-  ~Block() { memory.release(address); }
-  Block(const Block &) = delete;
-  Block &operator=(const Block &) = delete;
+  explicit ScopedMemory(const DeviceMemory &memory) : memory(memory) {}
+  ~ScopedMemory() { memory.release(address); }
+  ScopedMemory(const ScopedMemory &) = delete;
+  ScopedMemory &operator=(const ScopedMemory &) = delete;
 
   Status allocate(size_t bytes) {
     StatusOr<DevicePointer> allocated = memory.allocate(bytes);
@@ -112,14 +112,14 @@ StatusOr<double> measureRounding(const DeviceMemory &memory, Stream stream,
     begins[i + 1] =
         begins[i] + (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
-  Block block(memory);
+  ScopedMemory block(memory);
   if (Status status = block.allocate(begins[3] + workspaceBytes); !status.ok())
     return Status(status.getCode(), "cannot find out whether cuDNN computes a "
                                     "convolution in float32: " +
                                         status.message());
   // All elements are zero except the factors. `sum` is the operand that the
   // step's kind writes.
-  const Driver &driver = memory.getDriver();
+  const CUDADriver &driver = memory.getDriver();
   const auto sum = static_cast<size_t>(step.kind == ConvKind::Forward     ? 2
                                        : step.kind == ConvKind::InputGrad ? 0
                                                                           : 1);

@@ -22,7 +22,7 @@ inline DevicePointer toDevicePointer(const void *memory) {
 class DeviceMemory {
 public:
   /// `plan` must outlive the object.
-  DeviceMemory(const Driver &driver, const GPU &gpu, const Plan &plan)
+  DeviceMemory(const CUDADriver &driver, const GPU &gpu, const Plan &plan)
       : driver(driver), gpu(gpu), plan(plan) {}
 
   /// Allocates at least `bytes`, uninitialized, aligned to 256 bytes. If memory
@@ -31,12 +31,12 @@ public:
   StatusOr<DevicePointer> allocate(size_t bytes) const;
   void release(DevicePointer memory) const;
 
-  const Driver &getDriver() const { return driver; }
+  const CUDADriver &getDriver() const { return driver; }
 
 private:
   Status outOfMemory(size_t bytes) const;
 
-  const Driver &driver;
+  const CUDADriver &driver;
   const GPU &gpu;
   const Plan &plan;
 };

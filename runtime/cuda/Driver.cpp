@@ -50,13 +50,13 @@ static StatusOr<SharedLibrary> openLibrary() {
   return SharedLibrary::open({"libcuda.so.1"}, "an NVIDIA driver");
 }
 
-bool Driver::isInstalled() { return openLibrary().ok(); }
+bool CUDADriver::isInstalled() { return openLibrary().ok(); }
 
-StatusOr<std::shared_ptr<const Driver>> Driver::open() {
+StatusOr<std::shared_ptr<const CUDADriver>> CUDADriver::open() {
   StatusOr<SharedLibrary> library = openLibrary();
   if (!library.ok())
     return library.status();
-  auto driver = std::make_shared<Driver>();
+  auto driver = std::make_shared<CUDADriver>();
   if (Status status = resolve(*library, driver->call); !status.ok())
     return status;
   DriverResult result = driver->call.init(0);
@@ -72,10 +72,10 @@ StatusOr<std::shared_ptr<const Driver>> Driver::open() {
       driver->call.driverGetVersion(&driver->cudaVersion), "ask its version");
   if (!status.ok())
     return status;
-  return std::shared_ptr<const Driver>(std::move(driver));
+  return std::shared_ptr<const CUDADriver>(std::move(driver));
 }
 
-std::string Driver::describe(DriverResult result) const {
+std::string CUDADriver::describe(DriverResult result) const {
   const char *name = nullptr, *text = nullptr;
   if (call.getErrorName(result, &name) != DriverResult::Success || !name)
     return "error " + std::to_string(static_cast<int>(result));
@@ -84,7 +84,7 @@ std::string Driver::describe(DriverResult result) const {
   return std::string(name) + " (" + text + ")";
 }
 
-Status Driver::check(DriverResult result, const std::string &what) const {
+Status CUDADriver::check(DriverResult result, const std::string &what) const {
   if (result == DriverResult::Success)
     return Status();
   const char *hint =
@@ -96,7 +96,7 @@ Status Driver::check(DriverResult result, const std::string &what) const {
                                         describe(result) + hint);
 }
 
-StatusOr<GPU> GPU::find(const Driver &driver, int index) {
+StatusOr<GPU> GPU::find(const CUDADriver &driver, int index) {
   int count = 0;
   DriverResult result = driver.call.deviceGetCount(&count);
   // A driver without a GPU is not a driver error, so report it separately.

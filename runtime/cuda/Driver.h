@@ -14,11 +14,11 @@
 namespace mpc::runtime::cuda {
 
 /// The opened driver, one per device object. `call` has the driver's functions.
-class Driver {
+class CUDADriver {
 public:
   /// Loads and initializes the driver. A Device error with the cause if there
   /// is no driver or no GPU.
-  static StatusOr<std::shared_ptr<const Driver>> open();
+  static StatusOr<std::shared_ptr<const CUDADriver>> open();
 
   /// True if the driver's library can be loaded, usable or not.
   static bool isInstalled();
@@ -49,7 +49,7 @@ private:
 /// previous context, which other users of CUDA in this process may need.
 class ContextScope {
 public:
-  ContextScope(const Driver &driver, Context context)
+  ContextScope(const CUDADriver &driver, Context context)
       : driver(driver),
         entered(driver.check(driver.call.ctxPushCurrent(context),
                              "make its context current")) {}
@@ -64,7 +64,7 @@ public:
   const Status &status() const { return entered; }
 
 private:
-  const Driver &driver;
+  const CUDADriver &driver;
   Status entered;
 };
 
@@ -85,7 +85,7 @@ struct GPU {
 
   /// Finds GPU `index` and its properties. CUDA_VISIBLE_DEVICES determines the
   /// numbers.
-  static StatusOr<GPU> find(const Driver &driver, int index);
+  static StatusOr<GPU> find(const CUDADriver &driver, int index);
 
   /// Returns the architecture: "sm_90".
   std::string architecture() const;

@@ -6,8 +6,8 @@
 
 namespace mpc::runtime::cuda {
 
-StatusOr<std::unique_ptr<PreparedStep>>
-IndexCheck::create(const Driver &driver, const CheckIndicesStep &step,
+StatusOr<std::unique_ptr<CUDAStep>>
+IndexCheck::create(const CUDADriver &driver, const CheckIndicesStep &step,
                    const Buffer &buffer, const void *from) {
   std::unique_ptr<IndexCheck> check(new IndexCheck(driver, step, buffer, from));
   Status status =
@@ -16,7 +16,7 @@ IndexCheck::create(const Driver &driver, const CheckIndicesStep &step,
                    "allocate pinned host memory");
   if (!status.ok())
     return status;
-  return std::unique_ptr<PreparedStep>(std::move(check));
+  return std::unique_ptr<CUDAStep>(std::move(check));
 }
 
 IndexCheck::~IndexCheck() {

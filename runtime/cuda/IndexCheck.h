@@ -10,11 +10,11 @@
 
 namespace mpc::runtime::cuda {
 
-class IndexCheck : public PreparedStep {
+class IndexCheck : public CUDAStep {
 public:
   /// `buffer` and `step` belong to the plan; the indices are at `from`.
-  static StatusOr<std::unique_ptr<PreparedStep>>
-  create(const Driver &driver, const CheckIndicesStep &step,
+  static StatusOr<std::unique_ptr<CUDAStep>>
+  create(const CUDADriver &driver, const CheckIndicesStep &step,
          const Buffer &buffer, const void *from);
   ~IndexCheck() override;
 
@@ -23,11 +23,11 @@ public:
   Status getOutcome() override;
 
 private:
-  IndexCheck(const Driver &driver, const CheckIndicesStep &step,
+  IndexCheck(const CUDADriver &driver, const CheckIndicesStep &step,
              const Buffer &buffer, const void *from)
       : driver(driver), step(step), buffer(buffer), from(from) {}
 
-  const Driver &driver;
+  const CUDADriver &driver;
   const CheckIndicesStep &step;
   const Buffer &buffer;
   const void *from;

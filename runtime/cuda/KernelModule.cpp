@@ -109,7 +109,7 @@ static Status checkArchitecture(const Target &target, const GPU &gpu) {
 }
 
 /// Checks that the driver supports the artifact's version of PTX.
-static Status checkDriver(const Target &target, const Driver &driver) {
+static Status checkDriver(const Target &target, const CUDADriver &driver) {
   const int needed = neededDriver(target);
   if (driver.version() >= needed)
     return Status();

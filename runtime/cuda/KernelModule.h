@@ -13,7 +13,7 @@ namespace mpc::runtime::cuda {
 
 class KernelModule {
 public:
-  explicit KernelModule(const Driver &driver) : driver(driver) {}
+  explicit KernelModule(const CUDADriver &driver) : driver(driver) {}
   ~KernelModule();
   KernelModule(const KernelModule &) = delete;
   KernelModule &operator=(const KernelModule &) = delete;
@@ -32,7 +32,7 @@ public:
 private:
   Status loadPTX(const Artifact &artifact, const GPU &gpu);
 
-  const Driver &driver;
+  const CUDADriver &driver;
   Module module = nullptr;
 };
 

@@ -22,7 +22,7 @@ PinnedStage::open(const StageResources &resources, DevicePointer input,
 static constexpr size_t kSpareBytes = size_t(256) << 20;
 
 Status PinnedStage::create() {
-  const Driver &driver = resources.driver;
+  const CUDADriver &driver = resources.driver;
   size_t free = 0, total = 0;
   const bool isKnown =
       driver.call.memGetInfo(&free, &total) == DriverResult::Success;

@@ -18,7 +18,7 @@ namespace mpc::runtime::cuda {
 
 /// Resources of all stages, which must outlive the stages.
 struct StageResources {
-  const Driver &driver;
+  const CUDADriver &driver;
   Context context;
   const DeviceMemory &memory;
   Stream functions; ///< runs the functions that read the inputs

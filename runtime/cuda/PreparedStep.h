@@ -11,9 +11,9 @@
 
 namespace mpc::runtime::cuda {
 
-class PreparedStep {
+class CUDAStep {
 public:
-  virtual ~PreparedStep() = default;
+  virtual ~CUDAStep() = default;
 
   /// Enqueues the step's work on the stream, or captures it into a graph. Never
   /// waits for the GPU.

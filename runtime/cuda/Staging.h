@@ -18,7 +18,7 @@ namespace mpc::runtime::cuda {
 
 class Staging {
 public:
-  Staging(const Driver &driver, Stream stream)
+  Staging(const CUDADriver &driver, Stream stream)
       : driver(driver), stream(stream) {}
   ~Staging();
   Staging(const Staging &) = delete;
@@ -51,7 +51,7 @@ private:
   StatusOr<Slot *> acquire();
   Status create(Slot &slot);
 
-  const Driver &driver;
+  const CUDADriver &driver;
   Stream stream;
   std::array<Slot, kSlots> slots;
   size_t next = 0;

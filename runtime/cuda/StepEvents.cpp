@@ -3,8 +3,8 @@
 
 namespace mpc::runtime::cuda {
 
-StatusOr<std::unique_ptr<StepEvents>> StepEvents::create(const Driver &driver,
-                                                         size_t steps) {
+StatusOr<std::unique_ptr<StepEvents>>
+StepEvents::create(const CUDADriver &driver, size_t steps) {
   std::unique_ptr<StepEvents> made(new StepEvents(driver));
   for (size_t i = 0; i <= steps; ++i) {
     Event event = nullptr;

@@ -16,7 +16,7 @@ namespace mpc::runtime::cuda {
 /// destroy in the context of the stream.
 class StepEvents {
 public:
-  static StatusOr<std::unique_ptr<StepEvents>> create(const Driver &driver,
+  static StatusOr<std::unique_ptr<StepEvents>> create(const CUDADriver &driver,
                                                       size_t steps);
   ~StepEvents();
 
@@ -28,9 +28,9 @@ public:
   StatusOr<double> secondsOf(size_t index) const;
 
 private:
-  explicit StepEvents(const Driver &driver) : driver(driver) {}
+  explicit StepEvents(const CUDADriver &driver) : driver(driver) {}
 
-  const Driver &driver;
+  const CUDADriver &driver;
   std::vector<Event> events;
 };
 

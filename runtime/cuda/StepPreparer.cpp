@@ -15,9 +15,9 @@ constexpr int64_t kMaxBlocks = (int64_t(1) << 31) - 1;
 /// Limit on the steps of a function, which become a single graph.
 constexpr size_t kMaxSteps = size_t(1) << 20;
 
-class KernelLaunch : public PreparedStep {
+class KernelLaunch : public CUDAStep {
 public:
-  KernelLaunch(const Driver &driver, Kernel kernel, const LaunchStep &step,
+  KernelLaunch(const CUDADriver &driver, Kernel kernel, const LaunchStep &step,
                int64_t blocks, std::vector<void *> buffers)
       : driver(driver), kernel(kernel), blocks(static_cast<unsigned>(blocks)),
         threads(static_cast<unsigned>(step.threads)),
@@ -35,16 +35,16 @@ public:
   }
 
 private:
-  const Driver &driver;
+  const CUDADriver &driver;
   Kernel kernel;
   unsigned blocks, threads, sharedBytes;
   std::vector<void *> buffers;    ///< addresses on the GPU
   std::vector<void *> parameters; ///< pointers to these addresses
 };
 
-class DeviceCopy : public PreparedStep {
+class DeviceCopy : public CUDAStep {
 public:
-  DeviceCopy(const Driver &driver, void *to, void *from, int64_t bytes)
+  DeviceCopy(const CUDADriver &driver, void *to, void *from, int64_t bytes)
       : driver(driver), to(toDevicePointer(to)), from(toDevicePointer(from)),
         bytes(static_cast<size_t>(bytes)) {}
 
@@ -54,15 +54,15 @@ public:
   }
 
 private:
-  const Driver &driver;
+  const CUDADriver &driver;
   DevicePointer to, from;
   size_t bytes;
 };
 
 /// Several steps in place of one.
-class Sequence : public PreparedStep {
+class Sequence : public CUDAStep {
 public:
-  explicit Sequence(std::vector<std::unique_ptr<PreparedStep>> steps)
+  explicit Sequence(std::vector<std::unique_ptr<CUDAStep>> steps)
       : steps(std::move(steps)) {}
 
   Status enqueue(Stream stream) override {
@@ -73,21 +73,21 @@ public:
   }
 
 private:
-  std::vector<std::unique_ptr<PreparedStep>> steps;
+  std::vector<std::unique_ptr<CUDAStep>> steps;
 };
 
 /// A step without work.
-class NoWork : public PreparedStep {
+class NoWork : public CUDAStep {
 public:
   Status enqueue(Stream) override { return Status(); }
 };
 
-using Prepared = StatusOr<std::unique_ptr<PreparedStep>>;
+using Prepared = StatusOr<std::unique_ptr<CUDAStep>>;
 
-class StepPreparer {
+class CUDAStepPreparer {
 public:
-  StepPreparer(StepResources resources, const Function &function,
-               const std::vector<void *> &buffers)
+  CUDAStepPreparer(StepResources resources, const Function &function,
+                   const std::vector<void *> &buffers)
       : use(resources), function(function), buffers(buffers) {}
 
   /// Appends all steps of the function. The steps of a loop are appended once
@@ -120,7 +120,8 @@ private:
 
 } // namespace
 
-Status StepPreparer::allowSharedMemory(Kernel kernel, const LaunchStep &step) {
+Status CUDAStepPreparer::allowSharedMemory(Kernel kernel,
+                                           const LaunchStep &step) {
   if (step.sharedBytes <= kDefaultSharedBytes)
     return Status();
   if (step.sharedBytes > use.gpu.maxSharedBytes)
@@ -138,14 +139,14 @@ Status StepPreparer::allowSharedMemory(Kernel kernel, const LaunchStep &step) {
       "give kernel '" + step.kernel + "' its shared memory");
 }
 
-Prepared StepPreparer::prepare(const LaunchStep &step) {
+Prepared CUDAStepPreparer::prepare(const LaunchStep &step) {
   StatusOr<Kernel> kernel = use.kernels.kernel(step.kernel);
   if (!kernel.ok())
     return kernel.status();
   // Adding grain - 1 before the division could overflow.
   int64_t blocks = step.extent / step.grain + (step.extent % step.grain != 0);
   if (blocks == 0)
-    return std::unique_ptr<PreparedStep>(std::make_unique<NoWork>());
+    return std::unique_ptr<CUDAStep>(std::make_unique<NoWork>());
   if (blocks > kMaxBlocks)
     return Status(StatusCode::Device, "kernel '" + step.kernel + "' needs " +
                                           std::to_string(blocks) +
@@ -157,19 +158,19 @@ Prepared StepPreparer::prepare(const LaunchStep &step) {
   std::vector<void *> addresses;
   for (size_t index : step.args)
     addresses.push_back(buffers[index]);
-  return std::unique_ptr<PreparedStep>(std::make_unique<KernelLaunch>(
+  return std::unique_ptr<CUDAStep>(std::make_unique<KernelLaunch>(
       use.driver, *kernel, step, blocks, std::move(addresses)));
 }
 
-Prepared StepPreparer::prepare(const CopyStep &step) {
+Prepared CUDAStepPreparer::prepare(const CopyStep &step) {
   int64_t bytes = function.buffers[step.src].bytes;
   if (bytes == 0)
-    return std::unique_ptr<PreparedStep>(std::make_unique<NoWork>());
-  return std::unique_ptr<PreparedStep>(std::make_unique<DeviceCopy>(
+    return std::unique_ptr<CUDAStep>(std::make_unique<NoWork>());
+  return std::unique_ptr<CUDAStep>(std::make_unique<DeviceCopy>(
       use.driver, buffers[step.dst], buffers[step.src], bytes));
 }
 
-Prepared StepPreparer::prepare(const MatMulStep &step) {
+Prepared CUDAStepPreparer::prepare(const MatMulStep &step) {
   if (!use.blas) {
     StatusOr<std::unique_ptr<BLASLt>> opened = BLASLt::open(use.workspace);
     if (!opened.ok())
@@ -196,10 +197,10 @@ Prepared StepPreparer::prepare(const MatMulStep &step) {
 
 /// Prepares the product alone, then the launches that replace the fused
 /// operation.
-Prepared StepPreparer::prepareUnfused(const MatMulStep &step) {
+Prepared CUDAStepPreparer::prepareUnfused(const MatMulStep &step) {
   MatMulStep product = step;
   product.fused.reset();
-  std::vector<std::unique_ptr<PreparedStep>> steps;
+  std::vector<std::unique_ptr<CUDAStep>> steps;
   Prepared prepared = prepare(product);
   if (!prepared.ok())
     return prepared;
@@ -210,11 +211,11 @@ Prepared StepPreparer::prepareUnfused(const MatMulStep &step) {
       return prepared;
     steps.push_back(std::move(*prepared));
   }
-  return std::unique_ptr<PreparedStep>(
+  return std::unique_ptr<CUDAStep>(
       std::make_unique<Sequence>(std::move(steps)));
 }
 
-Prepared StepPreparer::prepare(const ConvStep &step) {
+Prepared CUDAStepPreparer::prepare(const ConvStep &step) {
   if (!use.dnn) {
     StatusOr<std::unique_ptr<DNN>> opened =
         DNN::open(use.stream, use.workspace);
@@ -226,20 +227,20 @@ Prepared StepPreparer::prepare(const ConvStep &step) {
                           {operand(step.x), operand(step.w), operand(step.y)});
 }
 
-Prepared StepPreparer::prepare(const CheckIndicesStep &step) {
+Prepared CUDAStepPreparer::prepare(const CheckIndicesStep &step) {
   const Buffer &buffer = function.buffers[step.buffer];
   if (buffer.bytes == 0)
-    return std::unique_ptr<PreparedStep>(std::make_unique<NoWork>());
+    return std::unique_ptr<CUDAStep>(std::make_unique<NoWork>());
   return IndexCheck::create(use.driver, step, buffer, buffers[step.buffer]);
 }
 
-Prepared StepPreparer::prepare(const IfStep &) {
+Prepared CUDAStepPreparer::prepare(const IfStep &) {
   // The plan's verifier rejects conditions in plans for a GPU.
   return Status(StatusCode::Unsupported, "a GPU runs no conditional steps");
 }
 
-Status StepPreparer::unroll(const ForStep &step,
-                            std::vector<NamedStep> &prepared) {
+Status CUDAStepPreparer::unroll(const ForStep &step,
+                                std::vector<NamedStep> &prepared) {
   const std::vector<void *> outside = buffers;
   for (int64_t i = 0; i < step.count; ++i) {
     if (prepared.size() > kMaxSteps)
@@ -257,8 +258,8 @@ Status StepPreparer::unroll(const ForStep &step,
   return Status();
 }
 
-Status StepPreparer::prepare(const Step &step,
-                             std::vector<NamedStep> &prepared) {
+Status CUDAStepPreparer::prepare(const Step &step,
+                                 std::vector<NamedStep> &prepared) {
   if (const auto *loop = std::get_if<ForStep>(&step.op))
     return unroll(*loop, prepared);
   Prepared one = prepare(step);
@@ -270,7 +271,7 @@ Status StepPreparer::prepare(const Step &step,
   return Status();
 }
 
-Status StepPreparer::prepareAll(std::vector<NamedStep> &prepared) {
+Status CUDAStepPreparer::prepareAll(std::vector<NamedStep> &prepared) {
   for (owner = 0; owner < function.steps.size(); ++owner)
     if (Status status = prepare(function.steps[owner], prepared); !status.ok())
       return status;
@@ -278,7 +279,7 @@ Status StepPreparer::prepareAll(std::vector<NamedStep> &prepared) {
 }
 
 /// Prepares a step that is not a loop.
-Prepared StepPreparer::prepare(const Step &step) {
+Prepared CUDAStepPreparer::prepare(const Step &step) {
   return std::visit(
       [&](const auto &op) -> Prepared {
         if constexpr (std::is_same_v<decltype(op), const ForStep &>)
@@ -292,7 +293,7 @@ Prepared StepPreparer::prepare(const Step &step) {
 StatusOr<std::vector<NamedStep>>
 prepareSteps(StepResources resources, const Function &function,
              const std::vector<void *> &buffers) {
-  StepPreparer preparer(resources, function, buffers);
+  CUDAStepPreparer preparer(resources, function, buffers);
   std::vector<NamedStep> steps;
   if (Status status = preparer.prepareAll(steps); !status.ok())
     return status;

@@ -17,7 +17,7 @@ namespace mpc::runtime::cuda {
 /// Resources for preparing steps. The first step that needs a library opens it,
 /// so an artifact without convolutions runs without cuDNN.
 struct StepResources {
-  const Driver &driver;
+  const CUDADriver &driver;
   const GPU &gpu;
   const KernelModule &kernels;
   Stream stream;

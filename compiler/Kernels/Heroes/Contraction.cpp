@@ -13,7 +13,7 @@ using namespace mpc;
 using namespace mpc::heroes;
 
 namespace {
-class Contraction : public KernelHero {
+class ContractionHero : public KernelHero {
 public:
   RegionRole getRole() const override { return RegionRole::Contraction; }
   Company getCompany() const override { return Company::Elementwise; }
@@ -29,7 +29,7 @@ public:
 };
 } // namespace
 
-LogicalResult Contraction::verify(Operation *hero) const {
+LogicalResult ContractionHero::verify(Operation *hero) const {
   if (!llvm::all_of(hero->getOperands(),
                     [](Value operand) { return isa<BlockArgument>(operand); }))
     return hero->emitOpError("expected to read inputs of its region alone");
@@ -50,8 +50,8 @@ LogicalResult Contraction::verify(Operation *hero) const {
 
 // True if a single worker (CPU) or thread (Tensor Cores) computes each element.
 // Other GPU kernels for products share rows among threads.
-bool Contraction::writesWhereItReads(func::FuncOp kernel,
-                                     const TargetInfo &target) const {
+bool ContractionHero::writesWhereItReads(func::FuncOp kernel,
+                                         const TargetInfo &target) const {
   Block &body = kernel.getBody().front();
   Operation *product = findContraction(body);
   bool hasOwner =
@@ -67,7 +67,7 @@ static constexpr int64_t kSliceProducts = 1 << 20;
 static constexpr int64_t kRowBlock = 4, kWeightRowBlock = 8;
 
 // An index is a tile of a large product, or a row of any other contraction.
-KernelPartition Contraction::partition(func::FuncOp kernel) const {
+KernelPartition ContractionHero::partition(func::FuncOp kernel) const {
   Operation *hero = findContraction(kernel.getBody().front());
   if (std::optional<ProductBlocks> blocks = getProductBlocks(hero)) {
     KernelPartition tiles{blocks->countTiles(), 1,
@@ -85,8 +85,8 @@ KernelPartition Contraction::partition(func::FuncOp kernel) const {
 }
 
 // On Tensor Cores one index is a tile of the result, otherwise a row.
-KernelPartition Contraction::partition(func::FuncOp kernel,
-                                       const TargetInfo &gpu) const {
+KernelPartition ContractionHero::partition(func::FuncOp kernel,
+                                           const TargetInfo &gpu) const {
   Operation *hero = findContraction(kernel.getBody().front());
   if (std::optional<TensorCoreTiling> tiling = getTensorCoreTiling(hero, gpu)) {
     int64_t threads = tiling->getThreads();
@@ -104,6 +104,6 @@ KernelPartition Contraction::partition(func::FuncOp kernel,
 }
 
 const KernelHero &heroes::getContraction() {
-  static const Contraction hero;
+  static const ContractionHero hero;
   return hero;
 }

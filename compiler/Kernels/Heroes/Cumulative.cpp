@@ -1,5 +1,5 @@
-// Cumulative sums along an axis. A slice owns lines; a GPU thread processes a
-// line at a time.
+// Cumulative kernels sum along an axis. A slice owns lines; a GPU thread
+// processes a line at a time.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/Heroes/Heroes.h"
@@ -12,7 +12,7 @@ using namespace mpc;
 using namespace mpc::heroes;
 
 namespace {
-class Cumulative : public KernelHero {
+class CumulativeHero : public KernelHero {
 public:
   RegionRole getRole() const override { return RegionRole::Cumulative; }
   Company getCompany() const override { return Company::None; }
@@ -29,14 +29,14 @@ static int64_t countLines(const CumulativeSpace &space) {
 }
 
 // Slices own adjacent lines in multiples of a cache line.
-KernelPartition Cumulative::partition(func::FuncOp kernel) const {
+KernelPartition CumulativeHero::partition(func::FuncOp kernel) const {
   CumulativeSpace space = getCumulativeSpace(kernel);
   return slice(countLines(space), space.size,
                std::min(space.inner, kColumnBlock));
 }
 
-KernelPartition Cumulative::partition(func::FuncOp kernel,
-                                      const TargetInfo &gpu) const {
+KernelPartition CumulativeHero::partition(func::FuncOp kernel,
+                                          const TargetInfo &gpu) const {
   CumulativeSpace space = getCumulativeSpace(kernel);
   int64_t lines = countLines(space);
   // Spread few lines over blocks of few threads.
@@ -47,6 +47,6 @@ KernelPartition Cumulative::partition(func::FuncOp kernel,
 }
 
 const KernelHero &heroes::getCumulative() {
-  static const Cumulative hero;
+  static const CumulativeHero hero;
   return hero;
 }

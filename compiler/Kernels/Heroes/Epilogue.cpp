@@ -12,7 +12,7 @@ using namespace mpc;
 using namespace mpc::heroes;
 
 namespace {
-class Epilogue : public KernelHero {
+class EpilogueHero : public KernelHero {
 public:
   RegionRole getRole() const override { return RegionRole::Elementwise; }
   // Planning makes epilogues of the ops that follow a contraction.
@@ -37,6 +37,6 @@ public:
 } // namespace
 
 const KernelHero &heroes::getEpilogue() {
-  static const Epilogue hero;
+  static const EpilogueHero hero;
   return hero;
 }

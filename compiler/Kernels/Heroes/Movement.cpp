@@ -11,7 +11,7 @@ using namespace mpc;
 using namespace mpc::heroes;
 
 namespace {
-class Movement : public KernelHero {
+class MovementHero : public KernelHero {
 public:
   RegionRole getRole() const override { return RegionRole::Movement; }
   Company getCompany() const override { return Company::None; }
@@ -37,8 +37,8 @@ static KernelPartition shareTiles(const TransposeSpace &space,
   return {matrices * tiles, 1, columns, threads, threads, 1};
 }
 
-KernelPartition Movement::partition(func::FuncOp kernel,
-                                    const TargetInfo &gpu) const {
+KernelPartition MovementHero::partition(func::FuncOp kernel,
+                                        const TargetInfo &gpu) const {
   auto transpose = dyn_cast<TransposeOp>(kernel.getBody().front().front());
   if (!transpose || shapeOf(transpose.getOutput()).empty())
     return shareRows(kernel, gpu);
@@ -49,6 +49,6 @@ KernelPartition Movement::partition(func::FuncOp kernel,
 }
 
 const KernelHero &heroes::getMovement() {
-  static const Movement hero;
+  static const MovementHero hero;
   return hero;
 }

@@ -13,7 +13,7 @@ using namespace mpc;
 using namespace mpc::heroes;
 
 namespace {
-class Pointwise : public KernelHero {
+class PointwiseHero : public KernelHero {
 public:
   RegionRole getRole() const override { return RegionRole::Elementwise; }
   Company getCompany() const override { return Company::Heroes; }
@@ -33,7 +33,7 @@ public:
 };
 } // namespace
 
-KernelPartition Pointwise::partition(func::FuncOp kernel) const {
+KernelPartition PointwiseHero::partition(func::FuncOp kernel) const {
   if (isSegmented(kernel))
     return {getSegmentedExtent(kernel, kSliceElements), kSliceElements, 1};
   ArrayRef<int64_t> space = getElementShape(kernel);
@@ -103,8 +103,8 @@ static KernelPartition shareWholeRows(int64_t rows, int64_t columns,
   return partition;
 }
 
-KernelPartition Pointwise::partition(func::FuncOp kernel,
-                                     const TargetInfo &gpu) const {
+KernelPartition PointwiseHero::partition(func::FuncOp kernel,
+                                         const TargetInfo &gpu) const {
   if (isSegmented(kernel))
     return shareSegments(kernel, gpu);
   ArrayRef<int64_t> space = getElementShape(kernel);
@@ -126,6 +126,6 @@ KernelPartition Pointwise::partition(func::FuncOp kernel,
 }
 
 const KernelHero &heroes::getPointwise() {
-  static const Pointwise hero;
+  static const PointwiseHero hero;
   return hero;
 }

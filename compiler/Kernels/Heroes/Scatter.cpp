@@ -15,7 +15,7 @@ using namespace mpc;
 using namespace mpc::heroes;
 
 namespace {
-class Scatter : public KernelHero {
+class ScatterHero : public KernelHero {
 public:
   RegionRole getRole() const override { return RegionRole::Scatter; }
   Company getCompany() const override { return Company::Elementwise; }
@@ -29,7 +29,7 @@ public:
 
 // The kernel iterates over the shape of the updates, but the data has the
 // result's shape. The data must be an input of the region or a constant.
-LogicalResult Scatter::verify(Operation *hero) const {
+LogicalResult ScatterHero::verify(Operation *hero) const {
   auto scatter = cast<ScatterOpInterface>(hero);
   Value data = scatter.getDataOperand().get();
   if (scatter.hasUniqueIndices() && !isa<BlockArgument>(data))
@@ -47,7 +47,7 @@ static int64_t countRows(func::FuncOp kernel, const ScatterSpace &space) {
   return space.outer * (isUnique ? space.updates : space.size);
 }
 
-KernelPartition Scatter::partition(func::FuncOp kernel) const {
+KernelPartition ScatterHero::partition(func::FuncOp kernel) const {
   ScatterSpace space = getScatterSpace(kernel);
   return slice(countRows(kernel, space), space.inner);
 }
@@ -55,8 +55,8 @@ KernelPartition Scatter::partition(func::FuncOp kernel) const {
 // Gives each block enough rows that blocks are few: every block reads all
 // indices, with all its threads, whatever the length of a row. With unique
 // indices, a block reads the indices of its own updates alone.
-KernelPartition Scatter::partition(func::FuncOp kernel,
-                                   const TargetInfo &gpu) const {
+KernelPartition ScatterHero::partition(func::FuncOp kernel,
+                                       const TargetInfo &gpu) const {
   ScatterSpace space = getScatterSpace(kernel);
   ScatterOpInterface scatter = findScatter(kernel.getBody().front());
   int64_t rows = countRows(kernel, space);
@@ -77,6 +77,6 @@ KernelPartition Scatter::partition(func::FuncOp kernel,
 }
 
 const KernelHero &heroes::getScatter() {
-  static const Scatter hero;
+  static const ScatterHero hero;
   return hero;
 }

@@ -9,7 +9,7 @@ using namespace mpc;
 using namespace mpc::heroes;
 
 namespace {
-class Window : public KernelHero {
+class WindowHero : public KernelHero {
 public:
   RegionRole getRole() const override { return RegionRole::Window; }
   Company getCompany() const override { return Company::None; }
@@ -25,6 +25,6 @@ public:
 } // namespace
 
 const KernelHero &heroes::getWindow() {
-  static const Window hero;
+  static const WindowHero hero;
   return hero;
 }

@@ -99,26 +99,27 @@ static Slice makeSlice(plan::ArenaOp arena, const Positions &positions) {
 
 namespace {
 /// The memory between two offsets.
-struct Extent {
+struct AddressRange {
   int64_t begin, end;
 };
 
 /// Disjoint extents in order. Touching extents merge into one.
 class Extents {
 public:
-  void add(Extent added) {
+  void add(AddressRange added) {
     // Merge overlapping and touching extents: [0, 4) and [4, 8) become [0, 8).
-    auto *from = llvm::partition_point(
-        list, [&](const Extent &known) { return known.end < added.begin; });
+    auto *from = llvm::partition_point(list, [&](const AddressRange &known) {
+      return known.end < added.begin;
+    });
     auto *to = from;
     for (; to != list.end() && to->begin <= added.end; ++to)
       added = {std::min(added.begin, to->begin), std::max(added.end, to->end)};
     list.insert(list.erase(from, to), added);
   }
-  ArrayRef<Extent> get() const { return list; }
+  ArrayRef<AddressRange> get() const { return list; }
 
 private:
-  SmallVector<Extent, 1> list;
+  SmallVector<AddressRange, 1> list;
 };
 
 /// The memory taken by placed slices over time, as a binary tree of time spans.
@@ -142,10 +143,10 @@ public:
   }
 
   /// Returns the memory taken while `slice` holds data, in order of offset.
-  SmallVector<Extent> findDuring(const Slice &slice) const {
-    SmallVector<Extent> found;
+  SmallVector<AddressRange> findDuring(const Slice &slice) const {
+    SmallVector<AddressRange> found;
     find(0, {0, starts.size()}, timeOf(slice), found);
-    llvm::sort(found, [](const Extent &a, const Extent &b) {
+    llvm::sort(found, [](const AddressRange &a, const AddressRange &b) {
       return a.begin < b.begin;
     });
     return found;
@@ -177,7 +178,7 @@ private:
     return {size_t(begin - starts.begin()), size_t(end - starts.begin())};
   }
 
-  void add(size_t node, Time span, Time time, Extent extent) {
+  void add(size_t node, Time span, Time time, AddressRange extent) {
     if (!time.meets(span))
       return;
     spans[node].anywhere.add(extent);
@@ -189,7 +190,7 @@ private:
   }
 
   void find(size_t node, Time span, Time time,
-            SmallVectorImpl<Extent> &found) const {
+            SmallVectorImpl<AddressRange> &found) const {
     if (!time.meets(span))
       return;
     if (time.covers(span))
@@ -207,9 +208,9 @@ private:
 
 // Returns the offset of the tightest gap in `taken`, or the end of `taken` if
 // no gap fits.
-static int64_t findGap(int64_t bytes, ArrayRef<Extent> taken) {
+static int64_t findGap(int64_t bytes, ArrayRef<AddressRange> taken) {
   int64_t best = -1, bestRoom = 0, cursor = 0;
-  for (const Extent &extent : taken) {
+  for (const AddressRange &extent : taken) {
     int64_t room = extent.begin - cursor;
     // No gap is tighter than an exact fit.
     if (room == bytes)

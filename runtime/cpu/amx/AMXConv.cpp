@@ -34,7 +34,7 @@ constexpr int64_t kFewestSlices = 8;
 
 /// A convolution of images of height x width x channels with filters of
 /// kernelHeight x kernelWidth taps.
-struct Geometry {
+struct BlockedConv {
   int64_t batch, channels, filters;
   int64_t height, width, outHeight, outWidth;
   int64_t kernelHeight, kernelWidth, dilationHeight, dilationWidth;
@@ -57,7 +57,7 @@ struct Geometry {
 
 class AMXConv : public Contraction {
 public:
-  AMXConv(const Geometry &geometry, ConvOperands operands,
+  AMXConv(const BlockedConv &geometry, ConvOperands operands,
           const OneDNNConfig &config)
       : g(geometry), isPortable(!config.hasAMX), x(operands.x), w(operands.w),
         y(operands.y), epilogue(std::move(operands.epilogue)),
@@ -134,7 +134,7 @@ private:
 
   static constexpr int64_t kPixelBytes = kPanelWidth * sizeof(uint16_t);
 
-  const Geometry g;
+  const BlockedConv g;
   const bool isPortable;
   Operand x, w, y;
   EpilogueCall epilogue;
@@ -458,14 +458,14 @@ double AMXConv::estimateLibraryCycles() const {
 }
 
 /// Returns the two-dimensional convolution of a step.
-static Geometry geometryOf(const ConvStep &step) {
+static BlockedConv geometryOf(const ConvStep &step) {
   // A convolution along one axis has images that are one row high.
   auto at = [](const std::vector<int64_t> &values, size_t fromEnd,
                int64_t otherwise) {
     return fromEnd <= values.size() ? values[values.size() - fromEnd]
                                     : otherwise;
   };
-  Geometry g;
+  BlockedConv g;
   // The input gradient is a convolution of dy, so channels and filters swap.
   g.isGradient = step.kind == ConvKind::InputGrad;
   g.batch = step.batch;
@@ -509,7 +509,7 @@ std::unique_ptr<Contraction> prepareAMXConv(const ConvStep &step,
       step.filterLayout != FilterLayout::OIHW)
     return nullptr;
   // Requires whole steps of channels, a panel of filters, and a row that fits.
-  const Geometry geometry = geometryOf(step);
+  const BlockedConv geometry = geometryOf(step);
   const int64_t row = wholePanels(geometry.rowPixels()) *
                       std::max(geometry.channels, geometry.filters);
   if (geometry.channels % kPanelWidth != 0 || geometry.filters < kPanelWidth ||

@@ -73,7 +73,7 @@ private:
   const MatMulStep step;
   const bool isPortable;
   const int64_t parts; ///< per operand element
-  MatrixOperand a, b;
+  MatMulOperand a, b;
   ProductResult c;
 };
 

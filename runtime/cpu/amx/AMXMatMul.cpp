@@ -64,7 +64,7 @@ private:
   const bool isPortable;
   OperandSums sums;
   ProductResult c;
-  MatrixOperand a, b;
+  MatMulOperand a, b;
   int64_t tileM = 0, tileN = 0;
   ChunkScratch chunks;
   size_t chunkOffset = 0; ///< in a worker's scratch, after the sums

@@ -17,20 +17,20 @@ struct OneDNNConfig;
 bool canMultiplyByAMX(const MatMulStep &step, const MatMulOperands &operands,
                       const OneDNNConfig &config);
 
-inline MatrixOperand leftMatrix(const MatMulStep &step, Operand a) {
-  return MatrixOperand(a, step, step.offsetA, step.transA ? step.k : step.m,
+inline MatMulOperand leftMatrix(const MatMulStep &step, Operand a) {
+  return MatMulOperand(a, step, step.offsetA, step.transA ? step.k : step.m,
                        step.transA ? step.m : step.k, step.lda, step.strideA,
                        step.outer.a, step.transA);
 }
 
-inline MatrixOperand rightMatrix(const MatMulStep &step, Operand b) {
-  return MatrixOperand(b, step, step.offsetB, step.transB ? step.n : step.k,
+inline MatMulOperand rightMatrix(const MatMulStep &step, Operand b) {
+  return MatMulOperand(b, step, step.offsetB, step.transB ? step.n : step.k,
                        step.transB ? step.k : step.n, step.ldb, step.strideB,
                        step.outer.b, step.transB);
 }
 
 /// Returns matrix `index` of an operand's batch, from element (row, column) on.
-inline PanelSource sourceAt(const MatrixOperand &operand, int64_t index,
+inline PanelSource sourceAt(const MatMulOperand &operand, int64_t index,
                             int64_t row, int64_t column) {
   return {operand.source.type, operand.at(index, row, column, nullptr),
           operand.ld, operand.transposed};

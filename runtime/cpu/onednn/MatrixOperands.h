@@ -19,14 +19,14 @@ namespace mpc::runtime {
 inline constexpr int64_t kWidenBlock = 1 << 16;
 
 /// An operand as the primitive reads it: stored matrices of rows x columns.
-struct MatrixOperand {
+struct MatMulOperand {
   Operand source;
   int64_t matrices = 1, rows = 0, columns = 0, ld = 0;
   bool transposed = false;
   bool widened = false;
   size_t sharedOffset = 0; ///< offset of the widened copy
 
-  MatrixOperand(Operand source, const MatMulStep &step, int64_t first,
+  MatMulOperand(Operand source, const MatMulStep &step, int64_t first,
                 int64_t rows, int64_t columns, int64_t ld, int64_t stride,
                 const std::vector<int64_t> &outerStrides, bool transposed)
       : source(source), rows(rows), columns(columns), ld(ld),

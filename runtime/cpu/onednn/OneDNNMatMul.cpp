@@ -75,7 +75,7 @@ private:
 
   const MatMulStep step;
   ProductResult c;
-  MatrixOperand a, b;
+  MatMulOperand a, b;
   bool direct = false;       ///< the primitive writes c itself
   bool widensAtOnce = false; ///< one slice widens both operands
   DenseRows denseA;
@@ -229,7 +229,7 @@ Status OneDNNMatMul::prepare(const OneDNNConfig &config) {
   // Keep bf16 only if oneDNN multiplies it at this depth.
   bool narrow = config.multipliesBF16(step.k) && a.source.type == DType::BF16 &&
                 b.source.type == DType::BF16;
-  for (MatrixOperand *operand : {&a, &b})
+  for (MatMulOperand *operand : {&a, &b})
     if (!narrow && operand->source.type != DType::F32)
       operand->widen(sharedSize);
   // Widening small operands is not worth synchronizing threads.

@@ -22,21 +22,21 @@ namespace mpc::runtime::train {
 
 namespace {
 /// "NAME=PATH", or only a path.
-struct Argument {
+struct NamedPath {
   std::string name, path;
 };
 } // namespace
 
 /// Splits "NAME=FILE" into name and path, unless the whole text is a file. `mpc
 /// run --input` has an @ before FILE.
-static StatusOr<Argument> parseArgument(const std::string &argument) {
+static StatusOr<NamedPath> parseArgument(const std::string &argument) {
   const size_t equals = argument.find('=');
   StatusOr<bool> isWhole =
       equals == std::string::npos ? true : exists(argument);
   if (!isWhole.ok())
     return isWhole.status();
   if (*isWhole)
-    return Argument{"", argument};
+    return NamedPath{"", argument};
   std::string path = argument.substr(equals + 1);
   if (path.size() > 1 && path[0] == '@') {
     StatusOr<bool> isName = exists(path);
@@ -44,7 +44,7 @@ static StatusOr<Argument> parseArgument(const std::string &argument) {
       return isName.status();
     path.erase(0, *isName ? 0 : 1);
   }
-  return Argument{argument.substr(0, equals), path};
+  return NamedPath{argument.substr(0, equals), path};
 }
 
 static StatusOr<bool> isPattern(const std::string &path) {
@@ -58,7 +58,7 @@ StatusOr<std::vector<std::string>>
 expandPatterns(const std::vector<std::string> &arguments) {
   std::vector<std::string> files;
   for (const std::string &argument : arguments) {
-    StatusOr<Argument> parsed = parseArgument(argument);
+    StatusOr<NamedPath> parsed = parseArgument(argument);
     if (!parsed.ok())
       return parsed.status();
     const auto &[name, path] = *parsed;
@@ -87,7 +87,7 @@ Status Dataset::checkFiles(const std::vector<std::string> &files) {
   if (!expanded.ok())
     return expanded.status();
   for (const std::string &argument : *expanded) {
-    StatusOr<Argument> parsed = parseArgument(argument);
+    StatusOr<NamedPath> parsed = parseArgument(argument);
     if (!parsed.ok())
       return parsed.status();
     const std::string &path = parsed->path;
@@ -170,7 +170,7 @@ static StatusOr<bool> hasMasks(const std::string &folder) {
   return folders == std::vector<std::string>{"images", "masks"};
 }
 
-static StatusOr<std::vector<Array>> readImageFolder(const Argument &argument,
+static StatusOr<std::vector<Array>> readImageFolder(const NamedPath &argument,
                                                     const std::string &labels) {
   // Masks are labels, so images beside masks have no others.
   const auto read = [&](const std::string &path, const std::string &name) {
@@ -200,7 +200,7 @@ static StatusOr<std::vector<Array>> readImageFolder(const Argument &argument,
   return toArrays(*folder, argument.path, argument.name, labels);
 }
 
-static StatusOr<std::vector<Array>> readFile(const Argument &argument,
+static StatusOr<std::vector<Array>> readFile(const NamedPath &argument,
                                              const DataFileOptions &options) {
   // The path is a folder of samples or images, a table, or a file of arrays.
   StatusOr<FileKind> kind = kindOf(argument.path);
@@ -250,7 +250,7 @@ readDataFiles(const std::vector<std::string> &files,
     return expanded.status();
   std::vector<Array> all;
   for (const std::string &file : *expanded) {
-    StatusOr<Argument> argument = parseArgument(file);
+    StatusOr<NamedPath> argument = parseArgument(file);
     if (!argument.ok())
       return argument.status();
     StatusOr<std::vector<Array>> arrays = readFile(*argument, options);

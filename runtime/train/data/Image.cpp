@@ -297,7 +297,7 @@ Image toGrey(const Image &image) {
 namespace {
 /// The old pixels that make up each new pixel of a line: consecutive ones, with
 /// fixed-point weights of 22 binary places.
-struct Weights {
+struct FilterWeights {
   static constexpr int kPlaces = 22;
   int64_t width = 0; ///< of a row in `weights`
   std::vector<int64_t> first, count;
@@ -307,11 +307,11 @@ struct Weights {
 
 /// Makes a triangle filter for each new pixel, as wide as two new pixels or two
 /// old ones, whichever is larger.
-static Weights makeWeights(int64_t from, int64_t to) {
+static FilterWeights makeWeights(int64_t from, int64_t to) {
   // When shrinking, a new pixel covers `scale` old ones.
   const double scale = double(from) / double(to);
   const double spread = std::max(scale, 1.0);
-  Weights result;
+  FilterWeights result;
   result.width = int64_t(std::ceil(spread)) * 2 + 1;
   result.weights.resize(size_t(to * result.width));
   std::vector<double> row(static_cast<size_t>(result.width));
@@ -333,7 +333,7 @@ static Weights makeWeights(int64_t from, int64_t to) {
     for (int64_t x = 0; x < end - first; ++x)
       result.weights[size_t(i * result.width + x)] =
           int32_t(0.5 + row[size_t(x)] / (sum != 0 ? sum : 1) *
-                            (1 << Weights::kPlaces));
+                            (1 << FilterWeights::kPlaces));
   }
   return result;
 }
@@ -341,15 +341,15 @@ static Weights makeWeights(int64_t from, int64_t to) {
 /// Adds up `count` elements, `stride` apart, times their weights.
 static uint8_t weigh(const uint8_t *from, int64_t stride,
                      const int32_t *weights, int64_t count) {
-  int64_t sum = 1 << (Weights::kPlaces - 1);
+  int64_t sum = 1 << (FilterWeights::kPlaces - 1);
   for (int64_t i = 0; i < count; ++i)
     sum += int64_t(from[i * stride]) * weights[i];
-  return uint8_t(std::min(sum >> Weights::kPlaces, int64_t(UINT8_MAX)));
+  return uint8_t(std::min(sum >> FilterWeights::kPlaces, int64_t(UINT8_MAX)));
 }
 
 /// Resizes each line to `width`.
 static Image resizeLines(const Image &image, int64_t width) {
-  const Weights weights = makeWeights(image.width, width);
+  const FilterWeights weights = makeWeights(image.width, width);
   Image result{width, image.height, image.channels, {}};
   result.pixels.resize(size_t(width * image.height * image.channels));
   uint8_t *to = result.pixels.data();
@@ -367,7 +367,7 @@ static Image resizeLines(const Image &image, int64_t width) {
 
 /// Resizes each column to `height`.
 static Image resizeColumns(const Image &image, int64_t height) {
-  const Weights weights = makeWeights(image.height, height);
+  const FilterWeights weights = makeWeights(image.height, height);
   const int64_t line = image.width * image.channels;
   Image result{image.width, height, image.channels, {}};
   result.pixels.resize(size_t(line * height));

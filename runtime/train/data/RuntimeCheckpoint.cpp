@@ -35,9 +35,10 @@ struct Elements {
 };
 
 /// Reads within the file. A read beyond it sets `isDamaged` and returns 0.
-class Reader {
+class FlatBufferReader {
 public:
-  Reader(const std::byte *data, size_t size) : data(data), size(size) {}
+  FlatBufferReader(const std::byte *data, size_t size)
+      : data(data), size(size) {}
 
   bool isDamaged = false;
 
@@ -90,7 +91,7 @@ private:
 static constexpr size_t kMaxNameBytes = 4096;
 
 // Reads the tensor whose table is at `table`, in place.
-static StatusOr<Array> readTensor(Reader &reader, size_t table,
+static StatusOr<Array> readTensor(FlatBufferReader &reader, size_t table,
                                   const std::byte *data,
                                   const std::string &where) {
   Array array;
@@ -144,7 +145,7 @@ parseRuntimeCheckpoint(const std::byte *data, size_t size,
                        const std::string &where) {
   // Offsets of a damaged file may lead anywhere. The reader records that, and
   // nothing of such a file is used.
-  Reader reader(data, size);
+  FlatBufferReader reader(data, size);
   const Status damaged = invalid(
       where, "damaged or truncated: an offset of the checkpoint leads out of "
              "its " +

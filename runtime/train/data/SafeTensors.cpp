@@ -59,19 +59,20 @@ static std::optional<int64_t> toExtent(const json &value) {
 }
 
 namespace {
-struct Entry {
+struct TensorEntry {
   Array array;
   int64_t begin = 0, end = 0;
 };
 } // namespace
 
-static StatusOr<Entry> parseEntry(const std::string &name, const json &value,
-                                  const std::string &where) {
+static StatusOr<TensorEntry> parseEntry(const std::string &name,
+                                        const json &value,
+                                        const std::string &where) {
   const std::string what = "tensor '" + name + "'";
   if (!value.is_object() || !value.contains("dtype") ||
       !value.contains("shape") || !value.contains("data_offsets"))
     return invalid(where, what + " lacks dtype, shape or data_offsets");
-  Entry entry;
+  TensorEntry entry;
   entry.array.name = name;
 
   const json &dtype = value["dtype"];
@@ -117,17 +118,18 @@ static StatusOr<Entry> parseEntry(const std::string &name, const json &value,
 }
 
 /// Checks that the offsets cover [0, size) exactly.
-static Status checkCoverage(const std::vector<Entry> &entries, uint64_t size,
-                            const std::string &where) {
+static Status checkCoverage(const std::vector<TensorEntry> &entries,
+                            uint64_t size, const std::string &where) {
   // Sorted by place, each tensor must begin where the previous one ends.
-  std::vector<const Entry *> sorted;
-  for (const Entry &entry : entries)
+  std::vector<const TensorEntry *> sorted;
+  for (const TensorEntry &entry : entries)
     sorted.push_back(&entry);
-  std::sort(sorted.begin(), sorted.end(), [](const Entry *a, const Entry *b) {
-    return std::pair(a->begin, a->end) < std::pair(b->begin, b->end);
-  });
+  std::sort(sorted.begin(), sorted.end(),
+            [](const TensorEntry *a, const TensorEntry *b) {
+              return std::pair(a->begin, a->end) < std::pair(b->begin, b->end);
+            });
   int64_t covered = 0;
-  for (const Entry *entry : sorted) {
+  for (const TensorEntry *entry : sorted) {
     // A hole could hide data, and an overlap would belong to two tensors.
     if (entry->begin != covered)
       return invalid(where, "tensor '" + entry->array.name + "' begins at " +
@@ -174,7 +176,7 @@ StatusOr<std::vector<Array>> parseSafeTensors(const std::byte *data,
 
   // Check all entries before returning any tensor.
   const std::byte *base = data + kLengthBytes + length;
-  std::vector<Entry> entries;
+  std::vector<TensorEntry> entries;
   for (const auto &[name, value] : header->items()) {
     if (name == kMetadataName) {
       for (const json &text : value)
@@ -182,7 +184,7 @@ StatusOr<std::vector<Array>> parseSafeTensors(const std::byte *data,
           return invalid(where, "__metadata__ is not a map of strings");
       continue;
     }
-    StatusOr<Entry> entry = parseEntry(name, value, where);
+    StatusOr<TensorEntry> entry = parseEntry(name, value, where);
     if (!entry.ok())
       return entry.status();
     entries.push_back(std::move(*entry));
@@ -193,7 +195,7 @@ StatusOr<std::vector<Array>> parseSafeTensors(const std::byte *data,
     return status;
   // Tensors are views of the file, which `owner` keeps alive.
   std::vector<Array> arrays;
-  for (Entry &entry : entries) {
+  for (TensorEntry &entry : entries) {
     entry.array.data = base + entry.begin;
     entry.array.owner = owner;
     arrays.push_back(std::move(entry.array));

@@ -52,7 +52,7 @@ public:
   cuda::Workspace &get() { return workspace; }
 
 private:
-  cuda::Driver driver;
+  cuda::CUDADriver driver;
   cuda::GPU gpu;
   Plan plan;
   cuda::DeviceMemory memory{driver, gpu, plan};

@@ -46,7 +46,7 @@ protected:
     };
   }
 
-  Driver driver;
+  CUDADriver driver;
   GPU gpu;
   Plan plan;
   DeviceMemory memory{driver, gpu, plan};

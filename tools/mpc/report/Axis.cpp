@@ -16,7 +16,7 @@ static std::string print(const char *pattern, Ts... values) {
   return text;
 }
 
-Axis::Axis(Kind kind, double low, double high)
+ChartAxis::ChartAxis(Kind kind, double low, double high)
     : axisKind(kind), from(low), to(high) {
   if (from < to)
     return;
@@ -30,13 +30,13 @@ Axis::Axis(Kind kind, double low, double high)
   }
 }
 
-double Axis::place(double value) const {
+double ChartAxis::place(double value) const {
   if (axisKind == Kind::Linear)
     return (value - from) / (to - from);
   return std::log(value / from) / std::log(to / from);
 }
 
-std::vector<Tick> Axis::ticks(int count) const {
+std::vector<Tick> ChartAxis::ticks(int count) const {
   return axisKind == Kind::Linear ? linearTicks(count) : powerTicks(count);
 }
 
@@ -58,7 +58,7 @@ static std::string labelOf(double value, double step, double size) {
   return print("%.*f", digits, value);
 }
 
-std::vector<Tick> Axis::linearTicks(int count) const {
+std::vector<Tick> ChartAxis::linearTicks(int count) const {
   const double rough = (to - from) / count;
   const double power = std::pow(10, std::floor(std::log10(rough)));
   double step = power;
@@ -77,7 +77,7 @@ std::vector<Tick> Axis::linearTicks(int count) const {
   return ticks;
 }
 
-std::vector<Tick> Axis::powerTicks(int count) const {
+std::vector<Tick> ChartAxis::powerTicks(int count) const {
   const double base = axisKind == Kind::PowersOfTwo ? 2 : 10;
   const double first = std::ceil(std::log(from) / std::log(base) - 1e-9);
   const double last = std::floor(std::log(to) / std::log(base) + 1e-9);

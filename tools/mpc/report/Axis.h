@@ -14,13 +14,13 @@ struct Tick {
   std::string label;
 };
 
-class Axis {
+class ChartAxis {
 public:
   enum class Kind { Linear, Logarithmic, PowersOfTwo };
 
   /// Makes an axis from `low` to `high`. Both must be finite and, unless
   /// linear, above 0. An empty range is widened.
-  Axis(Kind kind, double low, double high);
+  ChartAxis(Kind kind, double low, double high);
 
   /// The place of a value: 0 at the low end, 1 at the high end.
   double place(double value) const;

@@ -164,15 +164,15 @@ static size_t countAbove(const Chart &chart, double most) {
   return count;
 }
 
-static Axis chooseAxis(const Chart &chart, Range range) {
+static ChartAxis chooseAxis(const Chart &chart, Range range) {
   constexpr double magnitudes = 50;
   if (chart.scale != ChartScale::Linear && range.low > 0 &&
       (chart.scale == ChartScale::PowersOfTwo ||
        range.high / range.low > magnitudes))
-    return Axis(chart.scale == ChartScale::PowersOfTwo
-                    ? Axis::Kind::PowersOfTwo
-                    : Axis::Kind::Logarithmic,
-                range.low / 1.2, range.high * 1.2);
+    return ChartAxis(chart.scale == ChartScale::PowersOfTwo
+                         ? ChartAxis::Kind::PowersOfTwo
+                         : ChartAxis::Kind::Logarithmic,
+                     range.low / 1.2, range.high * 1.2);
   // No share exceeds 100 %, so a constant share extends the axis downwards
   // only.
   if (llvm::StringRef(chart.unit).starts_with("%") && range.low == range.high &&
@@ -180,9 +180,10 @@ static Axis chooseAxis(const Chart &chart, Range range) {
     range.low = std::max(0.0, range.high - 10);
   // The line needs room for its width.
   const double room = (range.high - range.low) / 30;
-  return Axis(Axis::Kind::Linear,
-              range.low >= 0 && range.low < 3 * room ? 0 : range.low - room,
-              range.high + room);
+  return ChartAxis(ChartAxis::Kind::Linear,
+                   range.low >= 0 && range.low < 3 * room ? 0
+                                                          : range.low - room,
+                   range.high + room);
 }
 
 //===----------------------------------------------------------------------===//
@@ -210,7 +211,7 @@ private:
 
   const Chart &chart;
   std::vector<Points> points, lines; ///< per line: all, and as drawn
-  std::optional<Axis> across, up;
+  std::optional<ChartAxis> across, up;
   size_t cut = 0; ///< values above the axis
   std::string text;
   llvm::raw_string_ostream os{text};
@@ -244,7 +245,7 @@ Drawing::Drawing(const Chart &chart) : chart(chart) {
     values.high = *most;
     cut = countAbove(chart, *most);
   }
-  across.emplace(Axis::Kind::Linear, steps.low, steps.high);
+  across.emplace(ChartAxis::Kind::Linear, steps.low, steps.high);
   up = chooseAxis(chart, values);
 }
 
@@ -381,7 +382,7 @@ static void writeNumber(llvm::raw_ostream &os, double value) {
 void Drawing::writeData() {
   // A point may stand for many steps, so its least and greatest value follow
   // it.
-  const bool isLinear = up->kind() == Axis::Kind::Linear;
+  const bool isLinear = up->kind() == ChartAxis::Kind::Linear;
   os << "<script type=\"application/json\">{\"frame\":[" << kLeft << "," << kTop
      << "," << kAcross << "," << kUp << "],\"x\":["
      << llvm::format("%.17g,%.17g", across->low(), across->high())
@@ -429,7 +430,7 @@ std::string Drawing::draw() {
     caption += (caption.empty() ? "" : "; ") +
                runtime::train::counted(int64_t(cut), "step") + " above " +
                formatValue(up->high()) + " cut off";
-  if (up->kind() != Axis::Kind::Linear)
+  if (up->kind() != ChartAxis::Kind::Linear)
     caption += std::string(caption.empty() ? "" : "; ") + "logarithmic";
   if (!caption.empty())
     os << "<p>" << escapeHTML(caption) << "</p>";

@@ -107,9 +107,9 @@ static std::string describeExit(int64_t code) {
 
 namespace {
 /// Collects the metrics of a run, event by event.
-class Reader {
+class MetricsReader {
 public:
-  explicit Reader(RunMetrics &run) : run(run) {}
+  explicit MetricsReader(RunMetrics &run) : run(run) {}
 
   /// Reads an event. Returns what is wrong with the line, or an empty text.
   std::string read(const json &line);
@@ -136,8 +136,8 @@ private:
 
 // Returns the number at `key`; nullopt if missing or null. NaN for "nan", "inf"
 // and "-inf", which JSON lacks, and for numbers too large to draw.
-std::optional<double> Reader::numberOf(const json &line,
-                                       const std::string &key) {
+std::optional<double> MetricsReader::numberOf(const json &line,
+                                              const std::string &key) {
   constexpr double largest = 1e300;
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   auto found = line.find(key);
@@ -154,7 +154,7 @@ std::optional<double> Reader::numberOf(const json &line,
 }
 
 // Returns the step of an event, which must be a whole number.
-double Reader::stepOf(const json &line) {
+double MetricsReader::stepOf(const json &line) {
   constexpr int64_t most = int64_t(1) << 53;
   auto found = line.find("step");
   if (found != line.end() && found->is_number_integer() &&
@@ -164,7 +164,8 @@ double Reader::stepOf(const json &line) {
   return 0;
 }
 
-void Reader::add(Series &series, double step, std::optional<double> value) {
+void MetricsReader::add(Series &series, double step,
+                        std::optional<double> value) {
   if (!value || !problem.empty())
     return;
   if (!series.empty() && step < series.steps.back())
@@ -189,7 +190,7 @@ static json withEffect(json recipe) {
 }
 
 // Drops values after `from`: a resumed run repeats these steps.
-void Reader::cutAfter(double from) {
+void MetricsReader::cutAfter(double from) {
   for (Series *series : {&run.loss, &run.accuracy, &run.learningRate,
                          &run.gradNorm, &run.lossScale, &run.stepMs})
     series->cutAfter(from);
@@ -199,7 +200,7 @@ void Reader::cutAfter(double from) {
     run.skipped.pop_back();
 }
 
-void Reader::start(const json &line) {
+void MetricsReader::start(const json &line) {
   cutAfter(numberOf(line, "resumed_from").value_or(0));
   run.settings.clear();
   run.outcome.clear();
@@ -217,7 +218,7 @@ void Reader::start(const json &line) {
   }
 }
 
-void Reader::train(const json &line) {
+void MetricsReader::train(const json &line) {
   const double step = stepOf(line);
   add(run.loss, step, numberOf(line, "loss"));
   if (std::optional<double> fraction = numberOf(line, "accuracy"))
@@ -231,7 +232,7 @@ void Reader::train(const json &line) {
     run.skipped.push_back(step);
 }
 
-void Reader::evaluate(const json &line) {
+void MetricsReader::evaluate(const json &line) {
   const double step = stepOf(line);
   for (const auto &[key, value] : line.items()) {
     llvm::StringRef name(key);
@@ -241,7 +242,7 @@ void Reader::evaluate(const json &line) {
   }
 }
 
-void Reader::end(const json &line) {
+void MetricsReader::end(const json &line) {
   run.outcome.clear();
   if (std::optional<double> code = numberOf(line, "exit_code");
       code && std::fabs(*code) < 1000)
@@ -259,19 +260,19 @@ void Reader::end(const json &line) {
            run.outcome);
 }
 
-std::string Reader::read(const json &line) {
+std::string MetricsReader::read(const json &line) {
   // Ignore unknown events, which later versions may write.
   auto event = line.is_object() ? line.find("event") : line.end();
   if (event == line.end() || !event->is_string())
     return "expected a JSON object with an \"event\", as mpc train --metrics "
            "writes";
-  using Method = void (Reader::*)(const json &);
+  using Method = void (MetricsReader::*)(const json &);
   const auto method =
       llvm::StringSwitch<Method>(event->get_ref<const std::string &>())
-          .Case("start", &Reader::start)
-          .Case("train", &Reader::train)
-          .Case("eval", &Reader::evaluate)
-          .Case("end", &Reader::end)
+          .Case("start", &MetricsReader::start)
+          .Case("train", &MetricsReader::train)
+          .Case("eval", &MetricsReader::evaluate)
+          .Case("end", &MetricsReader::end)
           .Default(nullptr);
   if (!method)
     return "";
@@ -281,7 +282,7 @@ std::string Reader::read(const json &line) {
   return problem;
 }
 
-std::string Reader::readRow(const json &row) {
+std::string MetricsReader::readRow(const json &row) {
   const double step = stepOf(row);
   if (row.value("event", json()) == "train" && !run.loss.empty() &&
       run.loss.steps.back() > step)
@@ -318,7 +319,7 @@ StatusOr<RunMetrics> mpc::tools::readMetrics(const std::string &path) {
                   path + ": cannot read: " + file.getError().message());
   RunMetrics run;
   // A crash may have cut off the last line.
-  Reader reader(run);
+  MetricsReader reader(run);
   llvm::StringRef rest = (*file)->getBuffer();
   llvm::SmallVector<llvm::StringRef> columns; // of a table
   for (int64_t number = 1; !rest.empty(); ++number) {

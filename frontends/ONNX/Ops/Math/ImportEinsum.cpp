@@ -19,7 +19,7 @@ using Labels = SmallVector<Label>;
 constexpr Label kEllipsis = 256;
 
 /// A value whose axes have distinct labels.
-struct Term {
+struct EinsumTerm {
   Value value;
   Labels labels;
 
@@ -40,19 +40,20 @@ public:
 private:
   LogicalResult parse();
   FailureOr<Labels> parseTerm(StringRef text, int64_t ellipsisAxes);
-  FailureOr<Term> readOperand(unsigned index, StringRef text);
+  FailureOr<EinsumTerm> readOperand(unsigned index, StringRef text);
   LogicalResult deduceOutput();
-  Term takeDiagonals(Term term);
-  LogicalResult dropBroadcast(Term &a, Term &b);
-  Term sumOut(Term term, llvm::function_ref<bool(Label)> isKept);
-  Term arrange(Term term, ArrayRef<Label> order);
-  Term contract(Term a, Term b, llvm::function_ref<bool(Label)> isKept);
-  Term multiply(const Term &a, const Term &b);
-  Term multiplyMatrices(const Term &a, const Term &b, ArrayRef<Label> batch,
-                        ArrayRef<Label> summed);
+  EinsumTerm takeDiagonals(EinsumTerm term);
+  LogicalResult dropBroadcast(EinsumTerm &a, EinsumTerm &b);
+  EinsumTerm sumOut(EinsumTerm term, llvm::function_ref<bool(Label)> isKept);
+  EinsumTerm arrange(EinsumTerm term, ArrayRef<Label> order);
+  EinsumTerm contract(EinsumTerm a, EinsumTerm b,
+                      llvm::function_ref<bool(Label)> isKept);
+  EinsumTerm multiply(const EinsumTerm &a, const EinsumTerm &b);
+  EinsumTerm multiplyMatrices(const EinsumTerm &a, const EinsumTerm &b,
+                              ArrayRef<Label> batch, ArrayRef<Label> summed);
 
   NodeImporter &node;
-  std::vector<Term> terms;
+  std::vector<EinsumTerm> terms;
   Labels output;
   /// The largest number of axes that an operand's ellipsis stands for.
   int64_t ellipsisAxes = 0;
@@ -85,7 +86,7 @@ FailureOr<Labels> Einsum::parseTerm(StringRef text, int64_t axes) {
   return labels;
 }
 
-FailureOr<Term> Einsum::readOperand(unsigned index, StringRef text) {
+FailureOr<EinsumTerm> Einsum::readOperand(unsigned index, StringRef text) {
   Value value = node.operand(index);
   int64_t rank = NodeImporter::shapeOf(value).size();
   // The ellipsis takes the axes that the letters leave.
@@ -99,14 +100,14 @@ FailureOr<Term> Einsum::readOperand(unsigned index, StringRef text) {
                         "' of the equation does not name the " + Twine(rank) +
                         " axes of input " + Twine(index));
   ellipsisAxes = std::max(ellipsisAxes, axes);
-  return Term{value, *labels};
+  return EinsumTerm{value, *labels};
 }
 
 // Without "->", the output has the axes of ellipses, then all letters that
 // appear once, sorted.
 LogicalResult Einsum::deduceOutput() {
   std::map<Label, int> counts;
-  for (const Term &term : terms)
+  for (const EinsumTerm &term : terms)
     for (Label label : term.labels)
       ++counts[label];
   for (int64_t i = ellipsisAxes; i-- > 0;)
@@ -127,7 +128,7 @@ LogicalResult Einsum::parse() {
     return node.invalid("the equation has " + Twine(texts.size()) +
                         " terms for " + Twine(node.getNumInputs()) + " inputs");
   for (auto [index, text] : llvm::enumerate(texts)) {
-    FailureOr<Term> term = readOperand(index, text);
+    FailureOr<EinsumTerm> term = readOperand(index, text);
     if (failed(term))
       return failure();
     terms.push_back(*term);
@@ -143,8 +144,8 @@ LogicalResult Einsum::parse() {
   // Each output axis must be an axis of an input, and appear once.
   llvm::SmallDenseSet<Label> seen;
   for (Label label : output) {
-    bool isKnown =
-        llvm::any_of(terms, [&](const Term &term) { return term.find(label); });
+    bool isKnown = llvm::any_of(
+        terms, [&](const EinsumTerm &term) { return term.find(label); });
     if (!isKnown || !seen.insert(label).second)
       return node.invalid("axes of the result must be those of inputs, each "
                           "once");
@@ -158,7 +159,7 @@ LogicalResult Einsum::parse() {
 
 // Turns "ii" into "i": merges the two axes to one of n * n elements and takes
 // every (n + 1)th.
-Term Einsum::takeDiagonals(Term term) {
+EinsumTerm Einsum::takeDiagonals(EinsumTerm term) {
   // Find the first label that appears twice.
   for (size_t first = 0; first < term.labels.size(); ++first) {
     size_t second = first + 1;
@@ -197,7 +198,8 @@ Term Einsum::takeDiagonals(Term term) {
 }
 
 // Sums over the labels that `isKept` rejects.
-Term Einsum::sumOut(Term term, llvm::function_ref<bool(Label)> isKept) {
+EinsumTerm Einsum::sumOut(EinsumTerm term,
+                          llvm::function_ref<bool(Label)> isKept) {
   SmallVector<int64_t> axes;
   Labels kept;
   for (auto [axis, label] : llvm::enumerate(term.labels)) {
@@ -214,7 +216,7 @@ Term Einsum::sumOut(Term term, llvm::function_ref<bool(Label)> isKept) {
 
 // Transposes the term to `order`. A label that the term lacks becomes an axis
 // of size 1.
-Term Einsum::arrange(Term term, ArrayRef<Label> order) {
+EinsumTerm Einsum::arrange(EinsumTerm term, ArrayRef<Label> order) {
   SmallVector<int64_t> perm, shape;
   for (Label label : order) {
     std::optional<int64_t> axis = term.find(label);
@@ -231,11 +233,11 @@ Term Einsum::arrange(Term term, ArrayRef<Label> order) {
 //===----------------------------------------------------------------------===//
 
 // Drops axes of size 1 where the other operand has a larger extent.
-LogicalResult Einsum::dropBroadcast(Term &a, Term &b) {
+LogicalResult Einsum::dropBroadcast(EinsumTerm &a, EinsumTerm &b) {
   for (Label label : Labels(a.labels)) {
     if (!b.find(label) || a.getExtent(label) == b.getExtent(label))
       continue;
-    Term &single = a.getExtent(label) == 1 ? a : b;
+    EinsumTerm &single = a.getExtent(label) == 1 ? a : b;
     if (single.getExtent(label) != 1)
       return node.invalid("one label names axes of " +
                           Twine(a.getExtent(label)) + " and " +
@@ -251,7 +253,7 @@ LogicalResult Einsum::dropBroadcast(Term &a, Term &b) {
   return success();
 }
 
-Term Einsum::multiply(const Term &a, const Term &b) {
+EinsumTerm Einsum::multiply(const EinsumTerm &a, const EinsumTerm &b) {
   Labels order = a.labels;
   for (Label label : b.labels)
     if (!a.find(label))
@@ -261,8 +263,9 @@ Term Einsum::multiply(const Term &a, const Term &b) {
 }
 
 // Multiplies (batch, rows, summed) by (batch, summed, columns).
-Term Einsum::multiplyMatrices(const Term &a, const Term &b,
-                              ArrayRef<Label> batch, ArrayRef<Label> summed) {
+EinsumTerm Einsum::multiplyMatrices(const EinsumTerm &a, const EinsumTerm &b,
+                                    ArrayRef<Label> batch,
+                                    ArrayRef<Label> summed) {
   auto isShared = [&](Label label) {
     return llvm::is_contained(batch, label) ||
            llvm::is_contained(summed, label);
@@ -274,7 +277,7 @@ Term Einsum::multiplyMatrices(const Term &a, const Term &b,
   llvm::copy_if(b.labels, std::back_inserter(columns),
                 [&](Label label) { return !isShared(label); });
   // Each group of axes is merged into one axis.
-  auto matrices = [&](const Term &term, ArrayRef<Label> first,
+  auto matrices = [&](const EinsumTerm &term, ArrayRef<Label> first,
                       ArrayRef<Label> second) {
     Labels order(batch);
     SmallVector<int64_t> shape;
@@ -301,7 +304,8 @@ Term Einsum::multiplyMatrices(const Term &a, const Term &b,
   return {node.reshape(product, shape), result};
 }
 
-Term Einsum::contract(Term a, Term b, llvm::function_ref<bool(Label)> isKept) {
+EinsumTerm Einsum::contract(EinsumTerm a, EinsumTerm b,
+                            llvm::function_ref<bool(Label)> isKept) {
   if (failed(dropBroadcast(a, b)))
     return {};
   a = sumOut(a, [&](Label label) { return isKept(label) || b.find(label); });
@@ -317,8 +321,8 @@ Term Einsum::contract(Term a, Term b, llvm::function_ref<bool(Label)> isKept) {
   bool isFloat = isa<FloatType>(NodeImporter::typeOf(a.value).getElementType());
   // MatMul takes floats only, so integers are multiplied and summed.
   if (summed.empty() || areVectors || !isFloat) {
-    Term product = multiply(a, b);
-    return product.value ? sumOut(product, isKept) : Term();
+    EinsumTerm product = multiply(a, b);
+    return product.value ? sumOut(product, isKept) : EinsumTerm();
   }
   return multiplyMatrices(a, b, batch, summed);
 }
@@ -326,16 +330,17 @@ Term Einsum::contract(Term a, Term b, llvm::function_ref<bool(Label)> isKept) {
 LogicalResult Einsum::run() {
   if (failed(parse()))
     return failure();
-  for (Term &term : terms)
+  for (EinsumTerm &term : terms)
     if (term = takeDiagonals(term); !term.value)
       return failure();
   // Sum over a label as soon as no later operand and no output needs it.
-  Term result = terms.front();
+  EinsumTerm result = terms.front();
   for (size_t next = 1; next < terms.size(); ++next) {
     auto isKept = [&](Label label) {
       return llvm::is_contained(output, label) ||
-             llvm::any_of(ArrayRef(terms).drop_front(next + 1),
-                          [&](const Term &term) { return term.find(label); });
+             llvm::any_of(
+                 ArrayRef(terms).drop_front(next + 1),
+                 [&](const EinsumTerm &term) { return term.find(label); });
     };
     result = contract(result, terms[next], isKept);
     if (!result.value)

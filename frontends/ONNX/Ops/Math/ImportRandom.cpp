@@ -17,7 +17,7 @@ using namespace mpc::onnx_frontend;
 
 namespace {
 /// The operands of the random generator, apart from the element's index.
-struct Stream {
+struct RandomStream {
   Value seed, microStep;
   int64_t id;
 };
@@ -25,14 +25,14 @@ struct Stream {
 
 // Returns the stream of a node's random numbers. `name` must be unique in the
 // model. The seed is the run's, or the node's own if given.
-static FailureOr<Stream> openStream(NodeImporter &node, const Twine &name,
-                                    std::optional<float> ownSeed) {
+static FailureOr<RandomStream> openStream(NodeImporter &node, const Twine &name,
+                                          std::optional<float> ownSeed) {
   FunctionImporter &function = node.getFunction();
   ModuleImporter &module = function.getModule();
   if (function.isLoop())
     return node.unsupported("a loop would draw the same random numbers in each "
                             "iteration; draw them before or behind the loop");
-  Stream stream;
+  RandomStream stream;
   stream.id = function.getRandomId(name.str());
   stream.seed =
       ownSeed ? integerConstant(node, {}, llvm::bit_cast<int32_t>(*ownSeed))
@@ -183,9 +183,9 @@ static LogicalResult importBiasSoftmax(NodeImporter &node) {
 namespace {
 /// Draws the random numbers of a node, with the seed of attribute 'seed' or
 /// else of the run.
-class Generator {
+class RandomBuilder {
 public:
-  Generator(NodeImporter &node) : node(node) {
+  RandomBuilder(NodeImporter &node) : node(node) {
     if (node.hasAttribute("seed"))
       seed = static_cast<float>(node.real("seed", 0));
     // Model/RandomMasks has already replaced masks that act as dropouts.
@@ -206,8 +206,8 @@ private:
 };
 } // namespace
 
-Value Generator::uniform(ArrayRef<int64_t> shape, Type element,
-                         StringRef part) {
+Value RandomBuilder::uniform(ArrayRef<int64_t> shape, Type element,
+                             StringRef part) {
   auto stream = openStream(node, node.getOutputName(0) + part, seed);
   if (failed(stream))
     return {};
@@ -217,7 +217,7 @@ Value Generator::uniform(ArrayRef<int64_t> shape, Type element,
 }
 
 // sqrt(-2 log(1 - u)) cos(2 pi v). 1 - u is exact, and never 0.
-Value Generator::normal(ArrayRef<int64_t> shape, Type element) {
+Value RandomBuilder::normal(ArrayRef<int64_t> shape, Type element) {
   auto number = [&](double value) {
     return numberConstant(node, value, element);
   };
@@ -250,7 +250,7 @@ static LogicalResult defineUniform(NodeImporter &node, ArrayRef<int64_t> shape,
   double low = node.real("low", 0), high = node.real("high", 1);
   FloatType wide = widen(node, type);
   // Draw in the result's type: 0.9999 in f32 would round to 1 in 16 bits.
-  Value u = castTo(node, Generator(node).uniform(shape, type), wide);
+  Value u = castTo(node, RandomBuilder(node).uniform(shape, type), wide);
   Value scaled = node.emit<MulOp>({u, numberConstant(node, high - low, wide)});
   Value moved = node.emit<AddOp>({scaled, numberConstant(node, low, wide)});
   return node.define(0, castTo(node, moved, type));
@@ -260,8 +260,8 @@ static LogicalResult defineNormal(NodeImporter &node, ArrayRef<int64_t> shape,
                                   FloatType type) {
   double mean = node.real("mean", 0), scale = node.real("scale", 1);
   FloatType wide = widen(node, type);
-  Value scaled = node.emit<MulOp>(
-      {Generator(node).normal(shape, wide), numberConstant(node, scale, wide)});
+  Value scaled = node.emit<MulOp>({RandomBuilder(node).normal(shape, wide),
+                                   numberConstant(node, scale, wide)});
   Value moved = node.emit<AddOp>({scaled, numberConstant(node, mean, wide)});
   return node.define(0, castTo(node, moved, type));
 }
@@ -300,7 +300,7 @@ static LogicalResult importBernoulli(NodeImporter &node) {
   if (failed(element))
     return failure();
   FloatType wide = widen(node, type);
-  Value u = Generator(node).uniform(input.getShape(), wide);
+  Value u = RandomBuilder(node).uniform(input.getShape(), wide);
   Value isOne = node.emit<LessOp>({u, castTo(node, node.operand(0), wide)});
   return node.define(0, castTo(node, isOne, *element));
 }
@@ -336,7 +336,7 @@ static LogicalResult importMultinomial(NodeImporter &node) {
   if (!sums)
     return failure();
   Value whole = slice(node, sums, {0, classes - 1}, {batch, 1});
-  Value u = Generator(node).uniform({batch, samples}, wide);
+  Value u = RandomBuilder(node).uniform({batch, samples}, wide);
   Value part = node.emit<MulOp>({u, whole});
   if (!part)
     return failure();

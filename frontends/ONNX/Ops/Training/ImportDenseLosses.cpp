@@ -11,7 +11,7 @@ using namespace mpc::onnx_frontend;
 
 namespace {
 /// The extents of scores [..., classes], flattened to rows.
-struct Rows {
+struct ScoreRows {
   int64_t count, classes;
 };
 } // namespace
@@ -24,7 +24,7 @@ static FailureOr<bool> readIsMean(NodeImporter &node) {
                           "', expected mean or sum");
 }
 
-static FailureOr<Rows> readRows(NodeImporter &node, unsigned scores) {
+static FailureOr<ScoreRows> readRows(NodeImporter &node, unsigned scores) {
   ArrayRef<int64_t> shape = node.operandShape(scores);
   if (shape.empty() || llvm::is_contained(shape, 0))
     return node.invalid("expected scores of at least one axis, which is not "
@@ -32,7 +32,7 @@ static FailureOr<Rows> readRows(NodeImporter &node, unsigned scores) {
   int64_t count = 1;
   for (int64_t extent : shape.drop_back())
     count *= extent;
-  return Rows{count, shape.back()};
+  return ScoreRows{count, shape.back()};
 }
 
 // Sums all elements to a scalar.
@@ -60,7 +60,7 @@ static Value multiplyBy(NodeImporter &node, Value value, double factor) {
 static LogicalResult importSoftmaxCrossEntropy(NodeImporter &node) {
   node.setPhase(Phase::Loss);
   FailureOr<bool> isMean = readIsMean(node);
-  FailureOr<Rows> rows = readRows(node, 0);
+  FailureOr<ScoreRows> rows = readRows(node, 0);
   if (failed(isMean) || failed(rows))
     return failure();
   if (node.operandShape(0) != node.operandShape(1))
@@ -78,7 +78,7 @@ static LogicalResult importSoftmaxCrossEntropy(NodeImporter &node) {
 // number of rows for a mean.
 static LogicalResult importSoftmaxCrossEntropyGrad(NodeImporter &node) {
   FailureOr<bool> isMean = readIsMean(node);
-  FailureOr<Rows> rows = readRows(node, 1);
+  FailureOr<ScoreRows> rows = readRows(node, 1);
   if (failed(isMean) || failed(rows))
     return failure();
   if (node.operandShape(1) != node.operandShape(2))
@@ -98,7 +98,7 @@ static LogicalResult importSoftmaxCrossEntropyGrad(NodeImporter &node) {
 
 // Reads the labels as [rows] and marks them as class indices.
 static FailureOr<Value> readClasses(NodeImporter &node, unsigned scores,
-                                    unsigned labels, Rows rows) {
+                                    unsigned labels, ScoreRows rows) {
   if (node.operandShape(scores).drop_back() != node.operandShape(labels))
     return node.invalid("expected labels of the shape of the scores without "
                         "its last axis");
@@ -112,7 +112,7 @@ static FailureOr<Value> readClasses(NodeImporter &node, unsigned scores,
 
 // Reads the weights of the samples as [rows]; null if absent.
 static FailureOr<Value> readSampleWeights(NodeImporter &node, unsigned weights,
-                                          unsigned labels, Rows rows) {
+                                          unsigned labels, ScoreRows rows) {
   if (!node.hasInput(weights))
     return Value();
   if (node.operandShape(weights) != node.operandShape(labels))
@@ -129,7 +129,7 @@ static NamedAttribute reductionOf(NodeImporter &node, LossReduction reduction) {
 static LogicalResult importSparseCrossEntropy(NodeImporter &node) {
   node.setPhase(Phase::Loss);
   FailureOr<bool> isMean = readIsMean(node);
-  FailureOr<Rows> rows = readRows(node, 0);
+  FailureOr<ScoreRows> rows = readRows(node, 0);
   if (failed(isMean) || failed(rows))
     return failure();
   FailureOr<Value> labels = readClasses(node, 0, 1, *rows);
@@ -159,7 +159,7 @@ static LogicalResult importSparseCrossEntropy(NodeImporter &node) {
 // (dY, log_prob, labels, sample weights) -> gradient of the logits.
 static LogicalResult importSparseCrossEntropyGrad(NodeImporter &node) {
   FailureOr<bool> isMean = readIsMean(node);
-  FailureOr<Rows> rows = readRows(node, 1);
+  FailureOr<ScoreRows> rows = readRows(node, 1);
   if (failed(isMean) || failed(rows))
     return failure();
   FailureOr<Value> labels = readClasses(node, 1, 2, *rows);

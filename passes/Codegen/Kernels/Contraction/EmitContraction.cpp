@@ -8,7 +8,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Kernels/TensorCoreTiling.h"
-#include "passes/Codegen/Kernels/Contraction/ContractionHero.h"
+#include "passes/Codegen/Kernels/Contraction/ContractionSums.h"
 #include "passes/Codegen/Kernels/Contraction/ContractionTail.h"
 #include "passes/Codegen/Kernels/Loops/Loops.h"
 
@@ -20,7 +20,7 @@ namespace {
 class ContractionLoops {
 public:
   ContractionLoops(KernelContext &context, const KernelBody &body,
-                   ContractionHero &hero, Operation *heroOp)
+                   ContractionSums &hero, Operation *heroOp)
       : context(context), body(body), hero(hero), tail(context, body, heroOp),
         b(context.b) {}
 
@@ -31,7 +31,7 @@ private:
 
   KernelContext &context;
   const KernelBody &body;
-  ContractionHero &hero;
+  ContractionSums &hero;
   ContractionTail tail;
   ImplicitLocOpBuilder &b;
 };
@@ -48,7 +48,7 @@ void ContractionLoops::emitBlock(Value row, int64_t count) {
 }
 
 void ContractionLoops::emit(Value begin, Value end) {
-  ContractionHero::RowBlocks blocks = hero.getBlocks();
+  ContractionSums::RowBlocks blocks = hero.getBlocks();
   // Process rows in blocks of the sizes that fit registers, largest first.
   auto emitBlocks = [&](Value lower, Value upper, int64_t size) {
     auto shapes = llvm::map_to_vector(blocks.counts, [](int64_t count) {
@@ -118,7 +118,7 @@ LogicalResult codegen::emitContraction(KernelContext &context) {
                       cast<MatMulOp>(op));
     return success();
   }
-  std::unique_ptr<ContractionHero> hero = createContractionHero(context, op);
+  std::unique_ptr<ContractionSums> hero = createContractionSums(context, op);
   if (!hero)
     return op->emitOpError("is no contraction that code is generated for");
   ContractionLoops(context, *body, *hero, op)

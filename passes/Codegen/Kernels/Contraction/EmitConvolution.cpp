@@ -9,7 +9,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
-#include "passes/Codegen/Kernels/Contraction/ContractionHero.h"
+#include "passes/Codegen/Kernels/Contraction/ContractionSums.h"
 #include "passes/Codegen/Kernels/Loops/Window.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -33,11 +33,11 @@ static SmallVector<int64_t> getFilterStrides(Value weight) {
 
 namespace {
 /// x (input) and y (output) are activations, w weights (out, in / group, taps).
-class ConvolutionHero : public ContractionHero {
+class ConvolutionHero : public ContractionSums {
 public:
   template <typename OpTy>
   ConvolutionHero(KernelContext &context, OpTy op, Value x, Value w, Value y)
-      : ContractionHero(context, op), x(x), w(w), y(y),
+      : ContractionSums(context, op), x(x), w(w), y(y),
         channelsLast(op.getLayout() == Layout::NHWC),
         input(shapeOf(x), channelsLast), output(shapeOf(y), channelsLast),
         filterStrides(getFilterStrides(w)) {
@@ -68,9 +68,9 @@ protected:
     llvm::append_range(indices, taps);
     return linearize(b, indices, filterStrides);
   }
-  SmallVector<Bounds> allTaps() {
+  SmallVector<LoopBounds> allTaps() {
     return llvm::map_to_vector(axes, [&](const WindowAxis &axis) {
-      return Bounds{createIndex(b, 0), createIndex(b, axis.taps)};
+      return LoopBounds{createIndex(b, 0), createIndex(b, axis.taps)};
     });
   }
 
@@ -301,7 +301,7 @@ Carried ActivationHero::addChannels(ArrayRef<Source> sources, ValueRange taps,
 //===----------------------------------------------------------------------===//
 
 // Output channels of dy are adjacent if channels are last: one lane each.
-ContractionHero::RowBlocks WeightGradHero::getBlocks() {
+ContractionSums::RowBlocks WeightGradHero::getBlocks() {
   RowBlocks blocks = {{}, outPerGroup};
   int64_t widest = blocksRows() ? context.getVectorWidth() : 1;
   for (int64_t count = widest; count >= 1; count /= 2)
@@ -363,7 +363,7 @@ void WeightGradHero::sumFilters(Value row, int64_t rows, Filters filters,
 Carried WeightGradHero::addImages(Value row, Value image, int64_t images,
                                   Filters filters, ValueRange sums) {
   // Find the outputs for which the tap has inputs.
-  SmallVector<Bounds> bounds;
+  SmallVector<LoopBounds> bounds;
   for (auto [axis, tap] : llvm::zip_equal(axes, filters.taps))
     bounds.push_back(getOutputs(b, axis, tap));
   Value group = arith::DivUIOp::create(b, row, createIndex(b, outPerGroup));
@@ -394,7 +394,7 @@ Carried WeightGradHero::addImages(Value row, Value image, int64_t images,
   });
 }
 
-std::unique_ptr<ContractionHero>
+std::unique_ptr<ContractionSums>
 codegen::createConvolutionHero(KernelContext &context, Operation *op) {
   if (auto conv = dyn_cast<ConvOp>(op))
     return std::make_unique<ActivationHero>(context, conv, conv.getInput(),

@@ -6,7 +6,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
-#include "passes/Codegen/Kernels/Contraction/ContractionHero.h"
+#include "passes/Codegen/Kernels/Contraction/ContractionSums.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -16,13 +16,13 @@ using namespace mpc::codegen;
 
 namespace {
 /// One operand as a stack of matrices, along the batch axes of the result.
-struct Matrix {
+struct OperandView {
   MatrixOperand operand;
   /// Strides along the result's rows or columns, and along the depth.
   int64_t outerStride, depthStride;
 };
 
-class MatMulHero : public ContractionHero {
+class MatMulHero : public ContractionSums {
 public:
   MatMulHero(KernelContext &context, Operation *op, Value lhs, Value rhs,
              bool transA, bool transB, double alpha);
@@ -38,7 +38,7 @@ private:
   SmallVector<Value> sumAlongDepth(ArrayRef<Value> left, Value right,
                                    Chunk chunk);
 
-  Matrix lhs, rhs;
+  OperandView lhs, rhs;
   int64_t columns;
   /// Sizes of the result's batch axes, then the number of its rows.
   SmallVector<int64_t> rowSizes;
@@ -50,7 +50,7 @@ private:
 /// Returns `operand` of a product with `batchRank` batch axes. emitContraction
 /// has checked that the operand is in the memory of an argument. `alongRows` is
 /// true if rows run along the depth.
-static Matrix getMatrix(Value value, size_t batchRank, bool alongRows) {
+static OperandView getMatrix(Value value, size_t batchRank, bool alongRows) {
   MatrixOperand operand = *getMatrixOperand(value, batchRank);
   if (alongRows)
     return {operand, operand.rowStride, operand.columnStride};
@@ -59,7 +59,7 @@ static Matrix getMatrix(Value value, size_t batchRank, bool alongRows) {
 
 MatMulHero::MatMulHero(KernelContext &context, Operation *op, Value left,
                        Value right, bool transA, bool transB, double alpha)
-    : ContractionHero(context, op), alpha(alpha) {
+    : ContractionSums(context, op), alpha(alpha) {
   ArrayRef<int64_t> result = shapeOf(op->getResult(0)), a = shapeOf(left);
   rowSizes.assign(result.begin(), result.end() - 1);
   columns = result.back();
@@ -177,7 +177,7 @@ void MatMulHero::emitRows(Value row, int64_t count, Sink sink) {
       context.columns);
 }
 
-std::unique_ptr<ContractionHero>
+std::unique_ptr<ContractionSums>
 codegen::createMatMulHero(KernelContext &context, Operation *op) {
   if (auto gemm = dyn_cast<GemmOp>(op))
     return std::make_unique<MatMulHero>(context, op, gemm.getA(), gemm.getB(),

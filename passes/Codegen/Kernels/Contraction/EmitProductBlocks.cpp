@@ -3,7 +3,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/ProductBlocks.h"
-#include "passes/Codegen/Kernels/Contraction/ContractionHero.h"
+#include "passes/Codegen/Kernels/Contraction/ContractionSums.h"
 #include "passes/Codegen/Kernels/Contraction/ContractionTail.h"
 #include "passes/Codegen/Kernels/Loops/LinePacker.h"
 #include "passes/Codegen/Kernels/Loops/Loops.h"

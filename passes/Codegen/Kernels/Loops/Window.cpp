@@ -26,8 +26,8 @@ static Value atMost(ImplicitLocOpBuilder &b, Value x, int64_t limit) {
   return arith::MinSIOp::create(b, x, createIndex(b, limit));
 }
 
-Bounds codegen::getTaps(ImplicitLocOpBuilder &b, const WindowAxis &axis,
-                        Value out) {
+LoopBounds codegen::getTaps(ImplicitLocOpBuilder &b, const WindowAxis &axis,
+                            Value out) {
   // 0 <= out * stride - padBegin + tap * dilation < inputSize.
   Value start = mulIndex(b, out, axis.stride);
   Value lower =
@@ -37,8 +37,8 @@ Bounds codegen::getTaps(ImplicitLocOpBuilder &b, const WindowAxis &axis,
   return {lower, atMost(b, upper, axis.taps)};
 }
 
-Bounds codegen::getOutputs(ImplicitLocOpBuilder &b, const WindowAxis &axis,
-                           Value tap) {
+LoopBounds codegen::getOutputs(ImplicitLocOpBuilder &b, const WindowAxis &axis,
+                               Value tap) {
   Value reach = mulIndex(b, tap, axis.dilation);
   Value lower =
       ceilDivAtLeastZero(b, subFrom(b, axis.padBegin, reach), axis.stride);
@@ -97,7 +97,7 @@ Activations::Activations(ArrayRef<int64_t> shape, bool channelsLast) {
 }
 
 Carried
-codegen::emitNest(ImplicitLocOpBuilder &b, ArrayRef<Bounds> bounds,
+codegen::emitNest(ImplicitLocOpBuilder &b, ArrayRef<LoopBounds> bounds,
                   ValueRange init,
                   llvm::function_ref<Carried(ValueRange, ValueRange)> body) {
   SmallVector<Value> indices;

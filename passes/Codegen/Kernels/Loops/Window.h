@@ -16,18 +16,18 @@ struct WindowAxis {
 };
 
 /// A range of loop indices.
-struct Bounds {
+struct LoopBounds {
   mlir::Value lower, upper;
 };
 
 /// Returns the taps at which the window of output position `out` reads inside
 /// the input.
-Bounds getTaps(mlir::ImplicitLocOpBuilder &b, const WindowAxis &axis,
-               mlir::Value out);
+LoopBounds getTaps(mlir::ImplicitLocOpBuilder &b, const WindowAxis &axis,
+                   mlir::Value out);
 
 /// Returns the output positions whose tap `tap` reads inside the input.
-Bounds getOutputs(mlir::ImplicitLocOpBuilder &b, const WindowAxis &axis,
-                  mlir::Value tap);
+LoopBounds getOutputs(mlir::ImplicitLocOpBuilder &b, const WindowAxis &axis,
+                      mlir::Value tap);
 
 /// Returns the input position that `out` reads at `tap`.
 mlir::Value getInput(mlir::ImplicitLocOpBuilder &b, const WindowAxis &axis,
@@ -58,8 +58,8 @@ struct Activations {
 };
 
 /// Emits a nest of loops over `bounds`, outermost first.
-Carried emitNest(mlir::ImplicitLocOpBuilder &b, llvm::ArrayRef<Bounds> bounds,
-                 mlir::ValueRange init,
+Carried emitNest(mlir::ImplicitLocOpBuilder &b,
+                 llvm::ArrayRef<LoopBounds> bounds, mlir::ValueRange init,
                  llvm::function_ref<Carried(mlir::ValueRange indices,
                                             mlir::ValueRange carried)>
                      body);

@@ -172,7 +172,7 @@ Value PoolEmitter::planePosition(ValueRange spatial) {
 
 void PoolEmitter::emitMax() {
   emitPositions(small, [&](const Position &at) {
-    SmallVector<Bounds> taps;
+    SmallVector<LoopBounds> taps;
     SmallVector<Value> first;
     for (auto [axis, out] : llvm::zip_equal(axes, at.spatial)) {
       taps.push_back(getTaps(b, axis, out));
@@ -234,7 +234,7 @@ Value PoolEmitter::windowSize(ValueRange out, bool countsPadding) {
             arith::DivUIOp::create(b, fitting, createIndex(b, axis.dilation));
       size = arith::MinSIOp::create(b, fitting, createIndex(b, axis.taps));
     } else {
-      Bounds taps = getTaps(b, axis, position);
+      LoopBounds taps = getTaps(b, axis, position);
       size = arith::SubIOp::create(b, taps.upper, taps.lower);
     }
     count = arith::MulIOp::create(b, count, size);
@@ -245,7 +245,7 @@ Value PoolEmitter::windowSize(ValueRange out, bool countsPadding) {
 
 void PoolEmitter::emitAverage(bool countsPadding) {
   emitPositions(small, [&](const Position &at) {
-    SmallVector<Bounds> taps;
+    SmallVector<LoopBounds> taps;
     for (auto [axis, out] : llvm::zip_equal(axes, at.spatial))
       taps.push_back(getTaps(b, axis, out));
     Carried sum = emitNest(
@@ -270,7 +270,7 @@ void PoolEmitter::emitAverage(bool countsPadding) {
 Carried PoolEmitter::emitReaders(
     const Position &at, ValueRange init,
     llvm::function_ref<Carried(ValueRange, ValueRange)> body) {
-  SmallVector<Bounds> all;
+  SmallVector<LoopBounds> all;
   for (const WindowAxis &axis : axes)
     all.push_back({createIndex(b, 0), createIndex(b, axis.taps)});
   return emitNest(b, all, init, [&](ValueRange tap, ValueRange carried) {

@@ -1,8 +1,8 @@
 // Computes the sums of a generated contraction, with one implementation per op.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPC_PASSES_CODEGEN_KERNELS_CONTRACTION_CONTRACTIONHERO_H
-#define MPC_PASSES_CODEGEN_KERNELS_CONTRACTION_CONTRACTIONHERO_H
+#ifndef MPC_PASSES_CODEGEN_KERNELS_CONTRACTION_CONTRACTIONSUMS_H
+#define MPC_PASSES_CODEGEN_KERNELS_CONTRACTION_CONTRACTIONSUMS_H
 
 #include "compiler/Kernels/MatrixOperand.h"
 #include "compiler/Kernels/ProductBlocks.h"
@@ -16,12 +16,12 @@
 
 namespace mpc::codegen {
 
-class ContractionHero {
+class ContractionSums {
 public:
-  ContractionHero(KernelContext &context, mlir::Operation *op)
+  ContractionSums(KernelContext &context, mlir::Operation *op)
       : context(context), b(context.b),
         lanes(b, KernelContext::getComputeType(op)) {}
-  virtual ~ContractionHero() = default;
+  virtual ~ContractionSums() = default;
 
   /// Takes the sums of columns [column, column + lanes) of a row of the block,
   /// in the compute type: a scalar or a vector.
@@ -65,7 +65,7 @@ protected:
 };
 
 /// Creates the implementation for `op`; null if there is none.
-std::unique_ptr<ContractionHero> createContractionHero(KernelContext &context,
+std::unique_ptr<ContractionSums> createContractionSums(KernelContext &context,
                                                        mlir::Operation *op);
 
 /// Returns the offset of the first element of `operand`'s matrix at the batch
@@ -74,9 +74,9 @@ mlir::Value matrixOffset(mlir::ImplicitLocOpBuilder &b,
                          llvm::ArrayRef<mlir::Value> indices,
                          const MatrixOperand &operand);
 
-std::unique_ptr<ContractionHero> createMatMulHero(KernelContext &context,
+std::unique_ptr<ContractionSums> createMatMulHero(KernelContext &context,
                                                   mlir::Operation *op);
-std::unique_ptr<ContractionHero> createConvolutionHero(KernelContext &context,
+std::unique_ptr<ContractionSums> createConvolutionHero(KernelContext &context,
                                                        mlir::Operation *op);
 
 /// Emits the matrix product `op` and its tail on Tensor Cores.
@@ -90,4 +90,4 @@ void emitProductBlocks(KernelContext &context, const KernelBody &body,
 
 } // namespace mpc::codegen
 
-#endif // MPC_PASSES_CODEGEN_KERNELS_CONTRACTION_CONTRACTIONHERO_H
+#endif // MPC_PASSES_CODEGEN_KERNELS_CONTRACTION_CONTRACTIONSUMS_H

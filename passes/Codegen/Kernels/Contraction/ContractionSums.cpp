@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/Codegen/Kernels/Contraction/ContractionHero.h"
+#include "passes/Codegen/Kernels/Contraction/ContractionSums.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
 #include "passes/Codegen/Kernels/Reduction/Accumulators.h"
@@ -10,13 +10,13 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-Value ContractionHero::load(Value argument, Value offset, int64_t width) {
+Value ContractionSums::load(Value argument, Value offset, int64_t width) {
   Value buffer = context.getBuffer(argument);
   return lanes.convert(context.load(buffer, offset, width, /*multiple=*/1),
                        lanes.getComputeType());
 }
 
-Value ContractionHero::zeros(int64_t width) {
+Value ContractionSums::zeros(int64_t width) {
   Value zero = lanes.constant(0);
   if (width == 1)
     return zero;
@@ -24,13 +24,13 @@ Value ContractionHero::zeros(int64_t width) {
                                      zero);
 }
 
-Value ContractionHero::sumLanes(Value vector) {
+Value ContractionSums::sumLanes(Value vector) {
   return foldLanes(b, vector,
                    [&](Value x, Value y) { return lanes.add(x, y); });
 }
 
-std::unique_ptr<ContractionHero>
-codegen::createContractionHero(KernelContext &context, Operation *op) {
+std::unique_ptr<ContractionSums>
+codegen::createContractionSums(KernelContext &context, Operation *op) {
   if (isa<MatMulOp>(op))
     return createMatMulHero(context, op);
   if (auto gemm = dyn_cast<GemmOp>(op); gemm && !gemm.getC())
