@@ -1,4 +1,5 @@
-"""Most of these models take less time than mpc takes to load.
+"""Runs mpc in a fork server: most of these models take less time than mpc takes
+to load.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -11,10 +12,10 @@ import pytest
 
 import mpctest
 
-# Tests of one folder use models of another.
+# Tests in one folder use models of another folder.
 sys.path += [str(room) for room in pathlib.Path(__file__).parent.iterdir() if room.is_dir()]
 
-# They preload libraries of their own, or limit and look at what programs load.
+# These tests preload libraries, or limit and inspect what programs load.
 PRELOADING = ("test_cpu_classes", "test_faults", "test_install", "test_memory")
 
 

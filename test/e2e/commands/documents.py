@@ -1,7 +1,7 @@
-"""The fenced blocks of the documentation, and the commands in them.
+"""Reads the fenced blocks of the documentation and executes their commands.
 
-A console block's lines that start with `$` are commands (`\\` continues one),
-the others their output.
+In a console block, lines that start with `$` are commands (`\\` continues a
+command). The other lines are output.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -20,14 +20,14 @@ DOCUMENTS = [
 
 
 def read_blocks(path, language=None):
-    """The texts of a document's blocks of a language, or (language, text) of
-    all."""
+    """Returns the texts of the blocks in `language`, or (language, text) of all
+    blocks."""
     found = re.findall(r"^```([^\n]*)\n(.*?)^```", path.read_text(), re.S | re.M)
     return [text for name, text in found if name == language] if language else found
 
 
 def read_commands(path):
-    """(command, shown output) for every command of a document."""
+    """Returns (command, shown output) for every command of a document."""
     commands = []
     for block in read_blocks(path, "console"):
         for entry in re.split(r"^\$ ", block, flags=re.M)[1:]:
@@ -55,14 +55,15 @@ def read_headings(path):
 
 
 def environment(home):
-    """What the commands run in: mpc of the build, nobody's own folder."""
+    """Returns the environment of commands: the build's mpc and the home folder
+    `home`."""
     path = f"{mpctest.BUILD.resolve() / 'bin'}:{os.environ['PATH']}"
     return {**os.environ, "PATH": path, "HOME": str(home)}
 
 
 def execute(command, folder):
-    """Runs a script of bash in `folder`, with mpc on its path; a line that fails
-    ends it."""
+    """Runs a bash script in `folder` with mpc on the path. The first failing
+    line ends the script."""
     return subprocess.run(
         ["bash", "-ec", command],
         cwd=folder,

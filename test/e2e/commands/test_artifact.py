@@ -1,4 +1,4 @@
-"""An artifact is enough: it trains as its model does, without the compiler.
+"""An artifact trains like its model, without the compiler.
 
 SPDX-License-Identifier: Apache-2.0
 """

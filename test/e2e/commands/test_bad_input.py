@@ -1,5 +1,5 @@
 """Bad input ends with the documented exit code and one located error, and
-leaves nothing half written.
+leaves no half-written file.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -45,7 +45,7 @@ class Bad:
 
     name: str
     exit_code: int
-    # What the message must contain, each once at least.
+    # Texts that the message must contain, each at least once.
     mentions: typing.List[str]
     prepare: typing.Callable
 
@@ -54,7 +54,7 @@ CASES = []
 
 
 def bad(exit_code, *mentions):
-    """Decorator: a function that prepares one bad input."""
+    """Decorates a function that prepares one bad input."""
 
     def register(prepare):
         name = prepare.__name__
@@ -62,9 +62,6 @@ def bad(exit_code, *mentions):
         return prepare
 
     return register
-
-
-# Model files.
 
 
 @bad(INVALID, "model.onnx")
@@ -102,7 +99,7 @@ def more_dimensions_than_any_array_has(folder):
 
 @bad(INVALID, "model.onnx", "'v0' is never defined")
 def comment_that_has_a_graph(folder):
-    """The rest was looked at afterwards."""
+    """A description in place of a graph must not stop the checks of the graph."""
     nodes = [helper.make_node("Relu", [f"v{i}"], [f"v{i + 1}"]) for i in range(64)]
     relu = helper.make_node("Relu", ["x"], ["y"], name="relu", description="text")
     body = helper.make_graph(nodes, "body", [], [])
@@ -186,7 +183,7 @@ def zero_stride(folder):
 
 
 def external(folder, location):
-    """A model whose weight lies in another file."""
+    """Returns a model whose weight lies in another file."""
     model = mlp()
     for initializer in model.graph.initializer:
         if initializer.name == "fc2.weight":
@@ -230,9 +227,6 @@ def softmax_before_softmax_cross_entropy(folder):
         helper.make_node("Softmax", ["before"], ["logits"], "probabilities")
     )
     return write_model(folder, model), []
-
-
-# Data.
 
 
 @bad(INVALID, "data.npz", "target")
@@ -302,9 +296,6 @@ def fewer_samples_than_a_batch(folder):
     return None, write_data(folder, **arrays)
 
 
-# Flags.
-
-
 @bad(USAGE, "--precision", "12-mixed")
 def unknown_precision(folder):
     return None, ["--precision", "12-mixed"]
@@ -353,7 +344,7 @@ def learning_rate_that_diverges(folder):
 
 
 def command_line(case, folder):
-    """The flags of a good run with the case's put in their place."""
+    """Returns the flags of a good run, with the case's flags in their place."""
     model, flags = case.prepare(folder)
     values = {
         "--data": mpctest.DIGITS / "digits-train.npz",
@@ -397,7 +388,7 @@ def test_bad_input(case, tmp_path):
     for text in case.mentions:
         assert text.lower() in errors[0].lower(), process.stderr
     assert process.stdout == ""
-    # A run that started may keep its metrics: they say how it ended.
+    # A run that started may keep its metrics: they record the end of the run.
     written = set(tmp_path.rglob("*")) - before
     allowed = {tmp_path / "metrics.jsonl"}
     assert written <= (allowed if case.exit_code == NUMERIC else set())
@@ -419,7 +410,7 @@ def test_every_unsupported_operator_is_listed_once(tmp_path):
 
 @pytest.mark.parametrize("part", range(8))
 def test_flipped_bits_never_crash(part, tmp_path):
-    """Whatever a flipped bit makes of a file, mpc accepts it or says no."""
+    """A flipped bit makes mpc accept the file or report an error, never crash."""
     whole = (mpctest.MODELS / "mlp.onnx").read_bytes()
     random = np.random.RandomState(part)
     # The graph's structure lies around the weights: aim half of the flips there.
@@ -438,9 +429,10 @@ def test_flipped_bits_never_crash(part, tmp_path):
 
 @pytest.mark.parametrize("lost", ["operands", "results"])
 def test_nodes_without_operands_or_results(lost, tmp_path):
-    """Of a file as PyTorch's older exporter writes it, whose weights are found by
-    what nodes do, each node in turn has no operands, or a copy without results:
-    the file is refused, or the copy, which gives nothing, left out."""
+    """Deletes the operands of one node, or adds a copy of the node without
+    results. mpc refuses the first file and ignores the copy in the second. The
+    file is in the style of PyTorch's older exporter, where mpc finds weights by
+    the nodes that read them."""
     nodes = [
         helper.make_node("Cast", ["places"], ["p"], "given", to=1),
         helper.make_node("MatMul", ["p", "turns"], ["angles"], "turn"),
@@ -484,15 +476,15 @@ def test_nodes_without_operands_or_results(lost, tmp_path):
 
 
 def test_good_input_passes(tmp_path):
-    """What every case above changes one thing of is good."""
+    """The input that each case above changes in one place is good."""
     good = Bad("good", 0, [], lambda folder: (None, []))
     mpctest.mpc_ok(*command_line(good, tmp_path))
     assert (tmp_path / "trained.onnx").exists()
 
 
 def test_sums_of_sums_are_no_riddle(tmp_path):
-    """Where the classes are is looked for within bounds: there are 2^64 ways
-    through these sums."""
+    """The search for the axis of classes is bounded: these sums have 2^64
+    paths."""
     nodes = [
         helper.make_node("Add", [f"x{i}" if i else "x"] * 2, [f"x{i + 1}"])
         for i in range(64)

@@ -1,4 +1,5 @@
-"""Samples along another axis than the first, and inputs of every batch.
+"""Training handles samples on an axis other than the first, and inputs of every
+batch size.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -13,8 +14,8 @@ SAMPLES, BATCH, PARTS, WIDTH = 12, 4, 3, 5
 
 
 def model():
-    """x [part, batch, width] summed over its parts, times one factor, times
-    w [width, 2]."""
+    """Returns a model of x [part, batch, width]: the sum over parts, times a
+    scalar, times w [width, 2]."""
     axes = np.array([0], np.int64)
     w = np.random.RandomState(0).standard_normal((WIDTH, 2)) * 0.5
     return mpctest.make_model(
@@ -52,7 +53,7 @@ def train(folder, *flags):
 
 
 def test_samples_are_taken_along_their_axis(tmp_path):
-    """The losses of three steps, by hand."""
+    """Compares the losses of three steps with losses computed by hand."""
     metrics, weights = train(
         tmp_path, "--batch-axis", "x=1", "--batch-axis", "factor=none"
     )
@@ -70,7 +71,7 @@ def test_samples_are_taken_along_their_axis(tmp_path):
 
 
 def test_shuffled_samples_keep_their_labels(tmp_path):
-    """Labels that are a function of the samples are fitted in any order."""
+    """Labels that are a function of the samples are learned in any order."""
     arrays = data()
     arrays["target"] = arrays["x"].sum(0) * arrays["factor"] @ np.ones((WIDTH, 2))
     np.savez(tmp_path / "data.npz", **arrays)
@@ -107,7 +108,8 @@ def test_what_is_no_axis_is_said(flags, message, tmp_path):
 
 
 def test_inputs_that_fix_a_batch_say_that_of_the_others(tmp_path):
-    """`ids` [8] beside `x` [N,3]: eight samples a batch, not the usual 32."""
+    """`ids` [8] fixes the batch of `x` [N,3]: eight samples, not the default
+    32."""
     nodes = [
         helper.make_node("Gather", ["table", "ids"], ["t"], "look"),
         helper.make_node("Concat", ["t", "x"], ["all"], "all", axis=1),

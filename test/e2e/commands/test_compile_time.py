@@ -1,4 +1,4 @@
-"""Compiling takes time in proportion to the graph.
+"""Compile time is proportional to the size of the graph.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.starts_mpc
 
 
 def split_and_sum(parts, function="Tanh"):
-    """A product of a product, which is cut into `parts`, of each of which there is
-    a function, added up."""
+    """Returns a model that cuts a matrix product into `parts`, applies
+    `function` to each part, and sums the results."""
     nodes = [
         helper.make_node("MatMul", ["x", "first"], ["narrow"]),
         helper.make_node("MatMul", ["narrow", "w"], ["h"]),
@@ -39,7 +39,8 @@ def split_and_sum(parts, function="Tanh"):
 
 
 def cpu_seconds(parts, folder, function="Tanh", stage="llvm"):
-    """What the compiler takes up to a stage, of all its threads."""
+    """Returns the CPU time that the compiler takes up to `stage`, in all
+    threads."""
     model = folder / f"split{parts}.onnx"
     onnx.save(split_and_sum(parts, function), model)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -52,14 +53,15 @@ def cpu_seconds(parts, folder, function="Tanh", stage="llvm"):
 
 
 def test_is_linear_in_the_slices_of_a_tensor(tmp_path):
-    """LLVM compared the accesses of a loop with one another: 4 times the
+    """LLVM once compared all accesses of a loop with each other: 4 times the
     slices took 5 times as long."""
     assert cpu_seconds(1600, tmp_path) < 4 * cpu_seconds(400, tmp_path)
 
 
 def test_sums_of_relus_are_no_cross_entropies(tmp_path):
-    """Every partial sum was tried as a cross entropy of each relu's operand: the
-    sum of 400 took 8 times as long as one of functions that none has."""
+    """Recognition once tried every partial sum as the cross entropy of each
+    relu's operand. A sum of 400 relus took 8 times as long as a sum of other
+    functions."""
     assert cpu_seconds(400, tmp_path, "Relu", "recognize") < 3 * cpu_seconds(
         400, tmp_path, "Tanh", "recognize"
     )

@@ -1,5 +1,5 @@
-"""What `native` is on CPUs of other classes than this machine's: detected as what
-they are, and the same bits as code compiled for them by name.
+"""`native` detects CPUs of other classes than the host, and gives the same bits
+as the same target by name.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -13,13 +13,13 @@ import pytest
 import mpctest
 
 LIBRARY = mpctest.BUILD / "test" / "emulator" / "libmpc_emulated_cpu.so"
-# Per CPU the target with the same features.
+# The target with the same features as each CPU.
 CPUS = {
     "sapphirerapids": "sapphirerapids",
     "zen5": "zen5",
     "haswell": "x86-64-v3",
 }
-# Targets with more.
+# A target with more features than the CPU.
 MORE = {"zen5": "sapphirerapids", "haswell": "zen5"}
 EMULATED_FEATURES = {"amx-bf16", "amx-tile", "avx512fp16"}
 MODES = ["32-true", "bf16-mixed", "16-mixed", "64-true"]
@@ -29,7 +29,7 @@ TASK += ["--batch-size", "32"]
 
 @pytest.fixture(name="cpu", params=CPUS)
 def emulated_cpu(request, monkeypatch):
-    """The name of the CPU that every process from now on believes in."""
+    """Returns the name of the CPU that all later processes detect."""
     real = set(features("native"))
     monkeypatch.setenv("LD_PRELOAD", str(LIBRARY))
     monkeypatch.setenv("MPC_EMULATOR_CPU", request.param)
@@ -51,7 +51,7 @@ def compile_mlp(target, path):
 
 
 def features(target):
-    """What code for `target` may use."""
+    """Returns the CPU features that code for `target` may use."""
     with tempfile.TemporaryDirectory() as folder:
         compile_mlp(target, f"{folder}/mlp.mpc")
         text = mpctest.mpc_ok("inspect", f"{folder}/mlp.mpc").stdout
@@ -89,7 +89,8 @@ def test_bits_are_those_of_the_target_by_name(
     cpu, precision, tmp_path, monkeypatch
 ):
     native = losses("native", precision, tmp_path / "native")
-    # This machine runs what it has; tiles are emulated for both.
+    # The host runs code for a weaker CPU natively. sapphirerapids stays
+    # emulated in both runs, because its tiles are.
     if cpu in MORE:
         monkeypatch.delenv("LD_PRELOAD")
     assert native == losses(CPUS[cpu], precision, tmp_path / "named")

@@ -1,5 +1,5 @@
-"""The ways data comes in: whatever the form, the same samples train to the same
-bits. Where docs/data.md names a flag, it is tried here.
+"""The same samples train to the same bits in every form of data. The tests
+cover each data flag of docs/data.md.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -22,7 +22,8 @@ IMAGES = mpctest.DATA / "images"
 
 
 def image_model(folder, channels, height, width, channels_last=False, bias=0):
-    """A small network of images with two classes, the first liked by `bias`."""
+    """Returns a small image classifier with two classes. `bias` favours the
+    first class."""
     random = np.random.RandomState(0)
     rows = random.standard_normal((2, 4 * height * width)) / 10
     shape = [channels, height, width]
@@ -54,7 +55,8 @@ def image_model(folder, channels, height, width, channels_last=False, bias=0):
 
 
 def row_model(folder, inputs):
-    """Regression on inputs of those numbers of features."""
+    """Returns a regression model. `inputs` maps an input's name to its number
+    of features."""
     nodes = [helper.make_node("Concat", list(inputs), ["all"], axis=1)]
     nodes.append(helper.make_node("Gemm", ["all", "w", "b"], ["y"]))
     width = sum(inputs.values())
@@ -76,7 +78,8 @@ BATCHES = ["--batch-size", 4, "--optimizer", "sgd"]
 
 
 class Run:
-    """`mpc train` in `folder`: its exit code, notes, metrics and output."""
+    """Runs `mpc train` in `folder` and keeps the exit code, notes, metrics and
+    output."""
 
     def __init__(self, folder, model, *flags, rate=0.001):
         metrics, output = folder / "metrics.jsonl", folder / "trained.onnx"
@@ -136,7 +139,7 @@ def test_a_shard_that_does_not_fit_is_named(tmp_path):
 
 @pytest.mark.parametrize("member", ["x", "unused"])
 def test_what_no_input_takes_is_not_inflated(member, tmp_path):
-    """Its values may be damaged, or be gigabytes of zeros."""
+    """The values may be damaged, or be gigabytes of zeros."""
     path = tmp_path / "a.npz"
     np.savez(path, unused=np.zeros(100000, np.int32), **images())
     with zipfile.ZipFile(path) as archive:
@@ -163,7 +166,7 @@ def test_normalize_is_what_torchvision_computes(tmp_path):
     model, data = image_model(tmp_path, 3, 6, 5), images()
     mean, deviation = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
     np.savez(tmp_path / "u8.npz", **data)
-    # ToTensor, then Normalize, both in float32.
+    # Follows ToTensor and Normalize of torchvision, both in float32.
     column = np.asarray([mean, deviation], np.float32)[..., None, None]
     scaled = data["x"].astype(np.float32) / np.float32(255)
     ready = (scaled - column[0]) / column[1]
@@ -175,7 +178,7 @@ def test_normalize_is_what_torchvision_computes(tmp_path):
     )
     given = Run(tmp_path, model, *CLASSES, "--data", tmp_path / "ready.npz")
     assert made.code == 0, made.text
-    # But for what the model says of it.
+    # The models are equal except for the metadata that records the preparation.
     model = onnx.load_from_string(made.bytes)
     (said,) = model.metadata_props
     assert (said.key, said.value) == ("mpc.preparation", f"--normalize {flag}")
@@ -211,11 +214,11 @@ def test_what_an_augmented_run_resumes_is_the_same_run(tmp_path):
     other = Run(tmp_path, model, *augment, "--seed", 1)
     plain = Run(tmp_path, model, *flags, "--epochs", 3)
     assert len({whole.bytes, other.bytes, plain.bytes}) == 3
-    # Epochs see other changes of one image.
+    # Each epoch augments an image differently.
     fixed = Run(tmp_path, model, *augment, "--no-shuffle", rate=0)
     epochs = np.reshape(fixed.losses, (3, 4))
     assert len(np.unique(epochs[:, 0])) == 3
-    # In the middle of the second epoch.
+    # Stop in the middle of the second epoch.
     part = Run(tmp_path, model, *augment, *checkpoints, "--max-steps", 6)
     assert part.code == 0, part.text
     resumed = Run(tmp_path, model, *augment, *checkpoints, "--resume", "auto")
@@ -246,7 +249,8 @@ def test_images_are_read_as_pillow_reads_them(kind, tmp_path):
 
 
 def test_a_run_takes_images(tmp_path):
-    """In batches of fewer than there are, prepared as in training."""
+    """The batch is smaller than the data, and images are prepared as in
+    training."""
     model = image_model(tmp_path, 3, 9, 12)
     outputs = []
     with np.load(IMAGES / "pixels.npz") as arrays:
@@ -320,7 +324,7 @@ def test_tables_train_as_their_arrays_do(tmp_path):
     ]
     assert [run.code for run in runs] == [0] * 2, [run.text for run in runs]
     assert runs[0].bytes == runs[1].bytes
-    # One of them is the target, which another column can be.
+    # The target is one of these arrays. A flag can choose another array.
     other = Run(tmp_path, one, *flags, "--target-array", "a")
     assert other.code == 0, other.text
 
@@ -373,12 +377,12 @@ def test_splits_keep_the_proportions_of_classes(tmp_path):
         run = Run(tmp_path, model, *flags, "--seed", seed, rate=0)
         assert run.code == 0, run.text
         held = [m for m in run.metrics if m["event"] == "eval"][-1]
-        # All are taken for class 0, which nine of ten are.
+        # The model predicts class 0 for every sample: nine of ten are right.
         assert (held["eval_samples"], held["eval_accuracy"]) == (10, 0.9)
 
 
 def evaluate(model, *flags):
-    """The loss that `mpc eval` finds."""
+    """Returns the loss that `mpc eval` computes."""
     process = mpctest.mpc_ok("eval", model, *flags, "--format", "jsonl")
     return json.loads(process.stdout)["eval_loss"]
 
@@ -406,7 +410,7 @@ def test_evaluations_take_the_same_data(tmp_path):
 
 
 def test_files_larger_than_memory_are_read_in_place(tmp_path):
-    # Zeros that take no disk: 600 MB of images, under a limit of 400 MB.
+    # A sparse file: 600 MB of images under a limit of 400 MB.
     model = image_model(tmp_path, 3, 6, 5)
     count = 600_000_000 // (4 * 3 * 6 * 5)
     np.lib.format.open_memmap(

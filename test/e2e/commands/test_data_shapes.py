@@ -1,5 +1,5 @@
-"""Dimensions that a model leaves open are those of the data: a tagger over
-sequences of any length, trained and evaluated without --shape.
+"""The data binds the open dimensions of a model. A tagger of sequences of any
+length trains and evaluates without --shape.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -67,7 +67,7 @@ def test_trains_and_evaluates(files, tmp_path):
     output = tmp_path / "out.onnx"
     run = mpctest.mpc_ok("train", model, "--data", npz, *FLAGS, "--output", output)
     assert "note: 'length' of input 'ids' is 7, as in the data\n" in run.stderr
-    # The trained model leaves open what the model did.
+    # The trained model keeps the model's open dimensions.
     assert "ids: i64[batch,length]" in mpctest.mpc_ok("inspect", output).stdout
     assert "on 16 samples" in evaluate(output, npz).stdout
 
@@ -91,15 +91,15 @@ def test_inputs_that_disagree_are_refused(files):
 
 
 def test_batch_is_left_to_its_flag(files):
-    """The symbol of a batch is bound by --batch-size, wherever it stands."""
+    """--batch-size binds the batch's symbol at all its occurrences."""
     model, npz = files(data(mask_length=16), mask_dimensions=("batch", "batch"))
     run = mpctest.mpc("train", model, "--data", npz, *FLAGS, "--max-steps", 1)
     assert run.returncode != 0
     assert "'batch' of input" not in run.stderr
 
 
-# Names of a dimension that a list of dimensions cannot have as they are, and how
-# it has them.
+# Dimension names that a list of dimensions cannot contain verbatim, and their
+# escaped forms.
 ODD_NAMES = {
     "a,b": "'a,b'",
     "N'": "'N'''",
@@ -112,7 +112,8 @@ ODD_NAMES = {
 
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_a_dimension_may_be_called_anything(name, tmp_path):
-    """It is one dimension, open, in JSON, in messages and on the command line."""
+    """The dimension stays a single open one in JSON, in messages and on the
+    command line."""
     model = mpctest.make_model(
         [helper.make_node("Relu", ["x"], ["y"])],
         {"x": (np.float32, [name, 3])},

@@ -1,4 +1,4 @@
-"""The main job, as tools/demo runs it, keeps its promises.
+"""The digits demo, run as tools/demo runs it, reaches its promised results.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -15,7 +15,7 @@ import digits_demo  # noqa: E402  (found through the path above)
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """The demo's row of each precision, by column."""
+    """Returns the demo's row of each precision, keyed by column."""
     folder = tmp_path_factory.mktemp("digits")
     names = [name for name, _ in digits_demo.COLUMNS]
     return {

@@ -1,4 +1,5 @@
-"""A run that learned nothing is no success, and says where that began.
+"""A run that learned nothing fails, and its error names the first non-finite
+value.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -34,7 +35,7 @@ def regression(batches=4):
 
 
 def train(task, folder, *flags):
-    """The finished process, which may have failed."""
+    """Returns the finished process of a training, which may have failed."""
     model, data = task
     mpctest.onnx.save(model, folder / "model.onnx")
     np.savez(folder / "data.npz", **data)
@@ -49,7 +50,8 @@ def train(task, folder, *flags):
 
 
 def failure(process, folder):
-    """The one error of a run that must end with code 7 and without a model."""
+    """Returns the one error of a run that must end with code 7 and without a
+    model."""
     assert process.returncode == NUMERIC, process.stderr
     assert not (folder / "trained.onnx").exists()
     errors = [l for l in process.stderr.splitlines() if l.startswith("error")]
@@ -58,8 +60,8 @@ def failure(process, folder):
 
 
 def test_inputs_that_overflow_float16_are_named(tmp_path):
-    """Every step is skipped, but no loss scale would help: the loss itself is
-    not finite. The third sample alone is too large."""
+    """Every step is skipped, but no loss scale would help: the loss is not
+    finite. Only the third sample is too large."""
     task = regression(batches=1)
     task[1]["x"][2] *= 1e6
     process = train(
@@ -74,7 +76,8 @@ def test_inputs_that_overflow_float16_are_named(tmp_path):
 
 
 def test_all_nodes_of_a_kernel_are_named(tmp_path):
-    """Whichever of them it was: only the last one's values are in memory."""
+    """The message lists all nodes of the kernel: only the last node's values
+    are in memory."""
     model, data = regression()
     factor = mpctest.numpy_helper.from_array(np.float32(6e4), "factor")
     model.graph.initializer.append(factor)
@@ -88,7 +91,7 @@ def test_all_nodes_of_a_kernel_are_named(tmp_path):
 
 
 def test_weights_that_the_last_update_makes_infinite_are_no_success(tmp_path):
-    """The loss of that step is finite: it is from before the update."""
+    """The loss of that step is finite because it precedes the update."""
     task = regression()
     process = train(
         *(task, tmp_path, "--optimizer", "sgd", "--lr", "3e38"),
@@ -103,8 +106,8 @@ def test_weights_that_the_last_update_makes_infinite_are_no_success(tmp_path):
 
 
 def test_weights_that_become_infinite_unseen_are_no_success(tmp_path):
-    """Clip hides them from the loss of all later steps; which update made them
-    so is found all the same."""
+    """Clip hides the infinite weights from all later losses. The error still
+    names the update that made them infinite."""
     bounds = {"low": np.float32(-1), "high": np.float32(1)}
     model = mpctest.make_model(
         [
@@ -135,7 +138,7 @@ def test_a_fixed_loss_scale_that_is_too_large_is_no_success(tmp_path):
 
 
 def test_a_loss_scale_at_its_floor_ends_the_run(tmp_path):
-    """Gradients overflow float16 at any scale, while the loss is finite."""
+    """Gradients overflow float16 at any scale while the loss is finite."""
     model, data = regression()
     data["target"] = data["target"] * np.float32(1e12)
     process = train(

@@ -1,7 +1,8 @@
-"""The commands of docs do what they say: those of each document are executed in
-order, in a folder that has the files they name, and the lines that the document
-shows are printed. Numbers may be others. Every fenced block is executed by some
-test, or found in the sources.
+"""Executes every command of the documents and compares its output with the
+shown lines, except for numbers.
+
+The commands of a document run in order, in a folder with the files that they
+name. Some test executes every fenced block, or finds the block in the sources.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -21,7 +22,7 @@ from onnx import helper
 import documents
 import mpctest
 
-# What executes the blocks of a language: of all documents, or of one.
+# The tests that execute the blocks of a language, in all documents or in one.
 EXECUTED = {
     "console": "test_readme.py, test_documents.py",
     "exporting.md python": "test_exporting.py, test_documents.py",
@@ -35,7 +36,7 @@ EXECUTED = {
     "adding-an-op.md c++": "test_documents.py, which finds it in the sources, "
     "FormulasTest.cpp",
     "adding-an-op.md tablegen": "test_documents.py, which finds it in the sources",
-    # Output and diagrams.
+    # Blocks without a language: output and diagrams.
     "": "",
 }
 FILES = {path.name: path for path in documents.DOCUMENTS}
@@ -74,7 +75,7 @@ def test_the_index_has_every_document():
 
 
 #===------------------------------------------------------------------------===#
-# What the commands of each document need
+# Files that the commands of each document need
 #===------------------------------------------------------------------------===#
 
 
@@ -103,7 +104,7 @@ def make_perceptron(path, inputs=4, classes=3):
 
 
 def draw(count, inputs=4, classes=3):
-    """Samples that show their class."""
+    """Draws samples from which the class can be learned."""
     random = np.random.default_rng(1)
     labels = random.integers(0, classes, count)
     samples = random.normal(0, 1, (count, inputs))
@@ -148,8 +149,7 @@ def set_up_data(folder):
         np.save(folder / f"images-{part}.npy", samples)
         np.save(folder / f"labels-{part}.npy", labels)
 
-
-    # Text, cut as the document says, for a model that knows one token.
+    # Tokens in the document's file format, for a model with a small vocabulary.
     np.arange(3000).astype(np.uint16).__mod__(7).tofile(folder / "train.bin")
     (cut,) = documents.read_blocks(FILES["data.md"], "python")
     run = [sys.executable, "-c", cut]
@@ -166,7 +166,7 @@ def set_up_data(folder):
 
 
 def set_up_graph(folder):
-    """Scores of 60 nodes, each added to that of another."""
+    """Writes a graph model: 60 nodes, each of whose scores adds another node's."""
     nodes = [
         linear("fc", "x", "h"),
         helper.make_node("Gather", ["h", "edge_index"], ["other"], "other"),
@@ -220,14 +220,14 @@ def set_up_losses(folder):
 
 def set_up_training(folder):
     set_up_digits(folder)
-    # Beside the digits, what the perceptrons of these examples read.
+    # Inputs of the example perceptrons, beside the digits.
     random = np.random.default_rng(2)
     for name in ("train", "test"):
         with np.load(folder / f"{name}.npz") as arrays:
             arrays = dict(arrays)
         arrays["x"] = random.normal(0, 1, (len(arrays["target"]), 4)).astype("f4")
         np.savez(folder / f"{name}.npz", **arrays)
-    # A backbone, whose weights Hugging Face calls by other names.
+    # A backbone whose weights have other names at Hugging Face.
     shapes = {"bert.embeddings": (6, 4), "bert.pooler": (6, 6), "classifier": (10, 6)}
     values = parameters(**shapes)
     del values["bert.embeddings.bias"]
@@ -244,7 +244,6 @@ def set_up_training(folder):
         if name.startswith("bert.")
     }
     safetensors.numpy.save_file(theirs, folder / "bert.safetensors")
-    # A layer with an adapter.
     nodes = [
         linear("fc", "x", "h"),
         helper.make_node("MatMul", ["x", "fc.lora_A"], ["a"], "down"),
@@ -258,7 +257,7 @@ def set_up_training(folder):
 
 
 def set_up_embedding(folder):
-    """Installs mpc where the document does."""
+    """Installs mpc at the document's path."""
     set_up_digits(folder)
     if not shutil.which("cc"):
         pytest.skip("no C compiler called cc")
@@ -289,7 +288,7 @@ SET_UP = {
 
 
 def mask(line):
-    """A line without its numbers."""
+    """Returns a line without its numbers."""
     return re.sub(r"\d[\d.,]*", "#", line.strip())
 
 
@@ -325,9 +324,9 @@ def test_the_documented_policy_is_read(tmp_path):
 
 
 def read_excerpts():
-    """(path, text) of the sources that adding-an-op.md shows: a block with the
-    path in front of it. The row of LogSigmoid, which FormulasTest.cpp compiles,
-    has none."""
+    """Returns (path, text) of each source excerpt in adding-an-op.md. The path
+    stands before its block. The row of LogSigmoid has no path: FormulasTest.cpp
+    compiles it."""
     pattern = r"^ *`([\w/.]+)`:\n\n( *)```(?:c\+\+|tablegen)\n(.*?)^\2```"
     text = FILES["adding-an-op.md"].read_text()
     found = re.findall(pattern, text, re.S | re.M)
@@ -340,7 +339,7 @@ def read_excerpts():
 
 @pytest.mark.parametrize("path,excerpt", read_excerpts())
 def test_documented_sources_are_there(path, excerpt):
-    """What a line of dots parts is there one behind the other."""
+    """The source holds the parts between `...` lines in the same order."""
     source = (mpctest.ROOT / path).read_text()
     place = 0
     for part in re.split(r"^ *\.\.\.\n", excerpt, flags=re.M):
@@ -359,7 +358,7 @@ def quick_gelu(x):
     return x / (1 + np.exp(-1.5 * x))
 
 
-# The ops that adding-an-op.md walks through: the node, and what it computes.
+# The ops that adding-an-op.md adds: a node and its reference function.
 WALKS = {
     "QuickGelu": (dict(domain="com.microsoft", alpha=1.5), [], quick_gelu),
     "CumSum": (dict(exclusive=1), [np.array(1)], lambda x: x.cumsum(1) - x),

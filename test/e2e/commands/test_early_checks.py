@@ -1,5 +1,5 @@
-"""What does not fit ends a command before the model is compiled: the cache of
-kernels, which was empty, still is.
+"""Input that does not fit is refused before compilation: the empty kernel cache
+stays empty.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -36,7 +36,7 @@ def without_a_weight(folder):
 
 
 def is_compiled(folder):
-    """Whether anything is in the cache of `refused`."""
+    """True if the kernel cache of `refused` holds a file."""
     return any(path.is_file() for path in (folder / "cache").rglob("*"))
 
 
@@ -55,7 +55,7 @@ def train(data, *more):
 
 
 def test_a_run_that_fits_is_compiled(tmp_path):
-    """Or else the others show nothing."""
+    """The negative control of the other tests: a good run fills the cache."""
     data = save(tmp_path, digits())
     mpctest.mpc_ok(
         *train(data, "--output", tmp_path / "o.onnx"),
@@ -156,7 +156,8 @@ def test_a_run_goes_on_where_all_is_as_it_was(tmp_path):
 
 
 def gelu_classifier():
-    """image -> fc1 -> GELU, spelt out -> fc2 -> y."""
+    """Returns a model: image -> fc1 -> GELU, decomposed into primitive ops ->
+    fc2 -> y."""
     random = np.random.default_rng(0)
     nodes = [
         helper.make_node("Flatten", ["image"], ["x"]),
@@ -179,7 +180,7 @@ def gelu_classifier():
 
 
 def test_a_run_whose_decisions_alone_differ(tmp_path):
-    """They are known before there is machine code."""
+    """Placement decisions are known before code generation."""
     model = tmp_path / "gelu.onnx"
     onnx.save(gelu_classifier(), model)
     command = train(save(tmp_path, digits()), "--checkpoint-dir", tmp_path / "ck")

@@ -1,5 +1,5 @@
-"""`mpc eval` says of a model, a checkpoint or an artifact what `mpc train` said
-of the same weights: the same figures, bit for bit.
+"""`mpc eval` reports the figures of `mpc train` bit for bit, given a model, a
+checkpoint or an artifact with the same weights.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -13,7 +13,7 @@ from onnx import helper
 
 import mpctest
 
-# No multiple of the batch.
+# The held-back samples are not a multiple of the batch.
 BATCH, TRAINING, HELD_BACK = 32, 96, 77
 CLASSES = ("--loss", "cross_entropy", "--metric", "top3", "--metric", "f1")
 
@@ -28,8 +28,8 @@ def digits(begin, count):
 
 
 def train(model, data, held, folder, *flags):
-    """The "eval" event of a short training in `folder`, which has a checkpoint
-    of it and the trained model."""
+    """Runs a short training in `folder`, which keeps its checkpoint and trained
+    model. Returns the "eval" event."""
     np.savez(folder / "held.npz", **held)
     metrics, _ = mpctest.train(
         *(model, data, folder, "--batch-size", BATCH, "--max-steps", 3),
@@ -60,7 +60,7 @@ def test_averages_of_a_checkpoint_are_evaluated(tmp_path):
     folder = tmp_path / "checkpoints"
     again = evaluate(model, tmp_path, *compiled, "--checkpoint", folder)
     assert figures(event) == figures(again)
-    # Checkpoints are no model; the message says where they go.
+    # A checkpoint is not a model. The message says how to pass the checkpoint.
     for place in (folder, *sorted(folder.glob("step-*"))[-1:]):
         process = mpctest.mpc("eval", place, "--data", tmp_path / "held.npz")
         assert process.returncode == 2
@@ -70,7 +70,7 @@ def test_averages_of_a_checkpoint_are_evaluated(tmp_path):
 
 @pytest.mark.parametrize("kind", ("model", "artifact"))
 def test_averages_of_a_file_of_weights_are_taken(kind, tmp_path):
-    """The best of a run with --ema are the best averages, for --weights too."""
+    """With --ema the best weights are averages, also when --weights loads them."""
     model = mpctest.MODELS / "mlp.onnx"
     data, held = digits(0, TRAINING), digits(TRAINING, HELD_BACK)
     flags = (*CLASSES, "--ema", "0.5", "--lr", "0.01", "--best", "loss")
@@ -94,7 +94,7 @@ def test_averages_of_a_file_of_weights_are_taken(kind, tmp_path):
 
 
 def test_parameters_called_as_averages_are_theirs(tmp_path):
-    """A model's own 'w.ema' is no average of --ema."""
+    """A parameter that is named 'w.ema' is not an average of --ema."""
     ones = np.ones((4, 4), np.float32)
     model = mpctest.make_model(
         [
@@ -133,7 +133,7 @@ def test_same_figures(name, precision, tmp_path):
         evaluate(trained, tmp_path, *compiled),
         evaluate(model, tmp_path, *compiled, "--weights", state),
     ):
-        # A model of float32 rounds its weights.
+        # A float32 model rounds its weights.
         if precision == "64-true":
             again["eval_loss"] = pytest.approx(again["eval_loss"], rel=1e-6)
         assert figures(event) == figures(again)
@@ -205,7 +205,7 @@ def test_losses_of_values(loss, metric, tmp_path):
 
 
 def test_labels_that_count_differently(tmp_path):
-    """Ignored ones, weights of classes, smoothing."""
+    """Covers ignored labels, class weights and label smoothing."""
     data, held = digits(0, TRAINING), digits(TRAINING, HELD_BACK)
     data["target"][::7] = held["target"][::5] = -100
     np.save(tmp_path / "weights.npy", np.arange(1, 11) / 4)
@@ -222,8 +222,8 @@ def test_labels_that_count_differently(tmp_path):
 
 
 def test_any_batch(tmp_path):
-    """The last batch is counted right, whatever its size; without
-    --batch-size there is one."""
+    """A last batch of any size counts correctly. Without --batch-size a default
+    applies."""
     np.savez(tmp_path / "held.npz", **digits(0, HELD_BACK))
     model = mpctest.MODELS / "mlp.onnx"
     events = [
@@ -240,8 +240,8 @@ def test_any_batch(tmp_path):
 
 
 def test_samples_on_another_axis(tmp_path):
-    """The default batch is of the axis that --batch-axis names. The samples that
-    fill no batch count as much as the others."""
+    """The default batch size is the length of the axis that --batch-axis names.
+    Samples of an incomplete batch count as much as the others."""
     nodes = [helper.make_node("Transpose", ["x"], ["t"], "t", perm=[1, 0])]
     nodes.append(helper.make_node("MatMul", ["t", "w"], ["y"], "y"))
     model = mpctest.make_model(
@@ -262,7 +262,7 @@ def test_samples_on_another_axis(tmp_path):
 
 
 def test_without_a_loss_per_sample(tmp_path):
-    """What fills no batch is left out, which is said."""
+    """mpc leaves out an incomplete batch and says so."""
     nodes = [helper.make_node("Sub", ["x", "goal"], ["e"], "e")]
     nodes.append(helper.make_node("ReduceSumSquare", ["e"], ["l"], "l"))
     nodes.append(helper.make_node("Identity", ["l"], ["loss"], "loss"))
@@ -311,7 +311,7 @@ def test_samples_that_depend_on_what_fills_a_batch(tmp_path):
 
 
 def test_training_artifacts(tmp_path):
-    """ONNX Runtime's, whose parameters are inputs."""
+    """In ONNX Runtime's training artifacts, parameters are inputs."""
     folder = mpctest.DATA / "ort-lenet"
     data = digits(0, HELD_BACK)
     image = data["image"].repeat(4, axis=2).repeat(4, axis=3)
@@ -331,7 +331,7 @@ def test_training_artifacts(tmp_path):
 
 
 def test_without_a_gradient(tmp_path):
-    """What cannot be trained can be evaluated."""
+    """A model that cannot be trained can be evaluated."""
     nodes = [
         helper.make_node("Round", ["x"], ["whole"], "round"),
         helper.make_node("MatMul", ["whole", "w"], ["v"], "matmul"),

@@ -1,5 +1,5 @@
-"""Evaluation says the same of a model whoever computes the loss: mpc by --loss,
-the model, or ONNX Runtime's artifacts. Every sample counts, and once.
+"""Evaluation agrees for all sources of the loss: --loss, the model itself, and
+ONNX Runtime's artifacts. Every sample counts exactly once.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 import mpctest
 
-# Neither is a multiple of the batch.
+# Neither number of samples is a multiple of the batch.
 BATCH, TRAINING, HELD_BACK = 32, 100, 77
 COMMON = ["--batch-size", BATCH, "--max-steps", 3, "--optimizer", "adamw"]
 
@@ -26,7 +26,7 @@ def digits(count, target="target"):
 
 
 def evaluate(model, folder, *flags, target="target"):
-    """The last evaluation of a short training, and the trained model."""
+    """Returns the last evaluation of a short training, and the trained model."""
     folder.mkdir()
     np.savez(folder / "held.npz", **digits(HELD_BACK, target))
     metrics, _ = mpctest.train(
@@ -41,7 +41,7 @@ def evaluate(model, folder, *flags, target="target"):
 
 
 def with_loss(**attributes):
-    """The MLP with a loss over `labels` as its second output."""
+    """Returns the MLP with a loss over `labels` as its second output."""
     model = onnx.load(mpctest.MODELS / "mlp.onnx")
     node = helper.make_node(
         "SoftmaxCrossEntropyLoss",
@@ -88,7 +88,7 @@ def test_loss_of_the_model(by_flag, tmp_path):
 
 
 def test_ignored_labels(tmp_path):
-    """Labels that the model ignores may be out of range; they do not count."""
+    """Labels that the model ignores may be out of range. They do not count."""
     model = with_loss(ignore_index=-1)
     data = digits(TRAINING, "labels")
     data["labels"] = data["labels"].astype(np.int64)
@@ -98,7 +98,7 @@ def test_ignored_labels(tmp_path):
         model, data, folder, *COMMON, "--loss", "output:loss"
     )
     assert len(mpctest.losses(metrics)) == 3
-    # What is ignored is no sample of the mean, whatever fills the last batch.
+    # Ignored samples do not enter the mean, whatever fills the last batch.
     held = digits(HELD_BACK, "labels")
     held["labels"] = held["labels"].astype(np.int64)
     held["labels"][::3] = -1

@@ -1,6 +1,5 @@
-"""A call of the system that fails, or a process that dies before it, costs no
-more than it must: the documented exit code, and a resumed run has the bits of
-one that nothing befell.
+"""A failed system call, or death of the process before the call, ends with the
+documented exit code. A resumed run has the bits of an undisturbed run.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -32,7 +31,7 @@ Run = collections.namedtuple("Run", "code errors calls")
 
 @pytest.fixture(scope="module", name="model")
 def compiled_model(tmp_path_factory):
-    """An artifact, and data on whose evaluations the first weights are best."""
+    """Returns an artifact, and data on which the first weights evaluate best."""
     folder = tmp_path_factory.mktemp("faults")
     with np.load(mpctest.DIGITS / "digits-train.npz") as arrays:
         data = dict(arrays)
@@ -48,7 +47,7 @@ def compiled_model(tmp_path_factory):
 
 
 def train(model, folder, epochs, *flags, fault=""):
-    """A run in `folder`, of which the calls that `fault` names are counted."""
+    """Runs a training in `folder` and counts the calls that `fault` names."""
     command = [
         *(mpctest.MPC, "train", model / "mlp.mpc", "--quiet"),
         *("--data", model / "train.npz", "--val-data", model / "val.npz"),
@@ -83,14 +82,14 @@ def trained(folder):
 
 
 def steps(folder):
-    """Every step of the metrics, each line whole."""
+    """Returns every step of the metrics, each from a whole line."""
     events = mpctest.read_metrics(folder / "m.jsonl")
     return {e["step"]: e["loss"] for e in events if e["event"] == "train"}
 
 
 @pytest.fixture(scope="module", name="half")
 def half_run(model, tmp_path_factory):
-    """A folder with half of a run, and what the whole one comes to."""
+    """Returns a folder with half of a run, and the result of the whole run."""
     folder = tmp_path_factory.mktemp("half")
     assert train(model, folder, 1).code == 0
     whole = tmp_path_factory.mktemp("whole")
@@ -109,7 +108,7 @@ def copied(half, tmp_path, name):
 
 
 def points(calls, sample, some):
-    """All calls, or `some` of them with the first and the last."""
+    """Returns all calls, or `some` of them with the first and the last."""
     if not sample or calls <= some:
         return range(1, calls + 1)
     return sorted({*np.linspace(1, calls, some).astype(int).tolist()})
@@ -119,8 +118,9 @@ def points(calls, sample, some):
 def test_what_cannot_be_looked_at_is_not_gone(
     lasts, model, half, tmp_path, sample
 ):
-    """The best of a resumed run, above all: with exit code 0 the weights are
-    those of a run that nothing befell."""
+    """A file whose lookup fails is not treated as missing, in particular the
+    best weights. A resumed run with exit code 0 has the weights of an
+    undisturbed run."""
     parts, whole = half
     probe = train(model, copied(parts, tmp_path, 0), 3, fault=f"{LOOKS}:0:{EIO}")
     assert probe.code == 0 and probe.calls > 20, probe
@@ -186,7 +186,7 @@ def test_a_run_that_is_killed_before_any_change_goes_on(
 
 
 def test_a_disk_that_is_full_for_a_moment_costs_a_line(model, tmp_path):
-    """The third write is that of the first step."""
+    """The third write is the first step's line."""
     run = train(model, tmp_path, 2, fault=f"write:3:{ENOSPC}")
     assert run.code == IO
     assert "metrics have a gap here" in run.errors
@@ -195,7 +195,8 @@ def test_a_disk_that_is_full_for_a_moment_costs_a_line(model, tmp_path):
 
 @pytest.mark.parametrize("call", ["mmap", "mprotect"])
 def test_memory_that_the_system_denies_is_an_error(call, model, tmp_path):
-    """oneDNN's generated code too: no crash, and nobody is told of a bug."""
+    """Covers oneDNN's generated code: mpc neither crashes nor asks for a bug
+    report."""
     probe = train(model, tmp_path, 1, fault=f"{call}:0:{ENOMEM}")
     assert probe.code == 0 and probe.calls > 8, probe
     failed = 0

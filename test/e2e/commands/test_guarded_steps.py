@@ -1,5 +1,5 @@
-"""Each step of trained families writes within its operands: RuntimeTests runs the
-steps of artifacts one by one between pages that nothing may touch.
+"""Each step of trained families accesses memory only within its operands.
+RuntimeTests runs the steps of artifacts one by one between guard pages.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -1,5 +1,5 @@
-"""`cmake --install` leaves programs, pages and a library that work where they
-were put, and a program in C trains with them as docs/embedding.md shows.
+"""`cmake --install` leaves working programs, pages and a relocatable library. A
+C program trains with them as docs/embedding.md shows.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -18,7 +18,7 @@ DOCUMENT = mpctest.ROOT / "docs" / "embedding.md"
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory):
-    """Where everything was installed, and then moved to."""
+    """Installs everything, moves the installation, and returns its new folder."""
     folder = tmp_path_factory.mktemp("install")
     subprocess.run(
         ["cmake", "--install", mpctest.BUILD, "--prefix", folder / "usr"],
@@ -93,7 +93,8 @@ def test_shells_complete(prefix):
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """The documented program, and a project that builds it."""
+    """Returns the folder of the documented program and the project that builds
+    it."""
     folder = tmp_path_factory.mktemp("embedding")
     text = DOCUMENT.read_text()
     (program,) = re.findall(r"^```c\n(.*?)^```", text, re.S | re.M)
@@ -134,7 +135,7 @@ def test_a_program_in_c_trains(prefix, source, artifact, tmp_path):
 
 @pytest.fixture(scope="module")
 def program(prefix, source, tmp_path_factory):
-    """The documented program, built by the documented project."""
+    """Returns the documented program, built by the documented project."""
     folder = tmp_path_factory.mktemp("build")
     run(
         *("cmake", "-G", "Ninja", "-S", source, "-B", folder),

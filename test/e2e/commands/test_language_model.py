@@ -1,5 +1,5 @@
-"""A small language model: embeddings are gathered and their gradients
-scattered, heads of the attention are read and written where they are.
+"""A small language model trains: it gathers embeddings, scatters their
+gradients, and accesses attention heads in place.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -17,7 +17,7 @@ import mpctest
 WORDS, LENGTH, WIDTH, HEADS, BATCH = 61, 12, 32, 4, 4
 EMULATOR = mpctest.BUILD / "test" / "emulator"
 
-# How far losses may be from those in float64, relative.
+# Relative bounds on the difference to float64 losses.
 TOLERANCES = {"32-true": 1e-5, "bf16-mixed": 3e-2, "16-mixed": 4e-3}
 
 
@@ -90,7 +90,7 @@ def make_language_model():
 
 
 def make_text():
-    """Sequences in which every word is the one before it and seven more."""
+    """Returns sequences in which each word is the previous word plus seven."""
     starts = np.random.RandomState(1).randint(0, WORDS, (16 * BATCH, 1))
     text = (starts + 7 * np.arange(LENGTH + 1)) % WORDS
     return {"ids": text[:, :-1], "target": text[:, 1:]}
@@ -146,7 +146,7 @@ def compile_plan(folder, *flags):
 
 
 def movements_of_a_step(plan):
-    """The ops that the movement kernels of @step do, sorted."""
+    """Returns the ops of the movement kernels of @step, sorted."""
     step = plan.split("plan.program @step")[1].split("plan.program")[0]
     launched = set(re.findall(r"plan\.launch @(\w+)", step))
     return sorted(
@@ -162,9 +162,9 @@ def movements_of_a_step(plan):
 
 
 def test_heads_are_not_moved(tmp_path):
-    """Nor are the gradients of queries, keys and values joined. A GPU's library
-    takes a batch of one axis: there heads are moved, but by kernels that add
-    their bias anyway."""
+    """No kernel moves heads or joins the gradients of queries, keys and values.
+    A GPU's library takes a batch of one axis: there the kernels that add the
+    bias move the heads."""
     cpu = compile_plan(tmp_path, "--target", "x86-64-v3")
     assert movements_of_a_step(cpu) == []
     gpu = compile_plan(tmp_path, "--target", "sm_80")

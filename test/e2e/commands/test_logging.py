@@ -1,5 +1,5 @@
-"""What `mpc train` says while it trains, and the files of metrics beside JSON
-lines: tables and TensorBoard's events, decoded here by their format.
+"""Checks the progress output of `mpc train` and its metrics files: JSON lines,
+tables, and TensorBoard events, which the test decodes.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -25,7 +25,7 @@ import mpctest
 MLP = mpctest.MODELS / "mlp.onnx"
 TRAIN = mpctest.DIGITS / "digits-train.npz"
 HELD = mpctest.DIGITS / "digits-test.npz"
-# 44 steps an epoch.
+# An epoch has 44 steps.
 COMMON = (
     *("train", MLP, "--data", TRAIN, "--loss", "softmax_cross_entropy"),
     *("--batch-size", 32, *mpctest.TARGET),
@@ -53,7 +53,7 @@ def test_a_short_run_has_a_line_at_every_tenth_and_one_an_epoch(tmp_path):
     process = mpctest.mpc_ok(*COMMON, "--epochs", 3, "--output", tmp_path / "o.npz")
     steps = [int(match[1]) for match in lines_of(STEP, process)]
     epochs = [(int(match[1]), int(match[3])) for match in lines_of(EPOCH, process)]
-    # 13 steps are a tenth of 132; an epoch's line counts as one.
+    # A tenth of 132 steps is 13 steps. An epoch's line counts as one.
     assert steps == [13, 26, 39, 57, 70, 83, 101, 114, 127]
     assert epochs == [(1, 44), (2, 88), (3, 132)]
     assert "\x1b" not in process.stderr and "\r" not in process.stderr
@@ -67,7 +67,7 @@ def test_a_line_has_the_mean_since_the_line_before(tmp_path):
     lines = re.findall(r"step (\d+)/100  .*?loss ([\d.]+)", process.stderr)
     assert len(lines) == 12
     for step, loss in lines:
-        # Those of epochs are means of the whole epoch.
+        # Values at the end of an epoch are means over the whole epoch.
         begin = before if int(step) % 44 else int(step) - 44
         part = losses[begin : int(step)]
         assert float(loss) == pytest.approx(sum(part) / len(part), rel=1e-5)
@@ -140,7 +140,7 @@ def test_a_table_has_what_the_lines_have(tmp_path):
         rows = list(csv.DictReader(file))
     assert len(rows) == len(events) == 45
     for row, event in zip(rows, events):
-        # No value of an event is without a column.
+        # Every value of an event has a column.
         assert not event.keys() - row.keys()
         for column, text in row.items():
             value = event.get(column)
@@ -173,7 +173,7 @@ def masked(data):
 
 
 def records(data):
-    """The messages of the whole records in a TFRecord file."""
+    """Returns the messages of the complete records in a TFRecord file."""
     at = 0
     while at + 16 <= len(data):
         (size,) = struct.unpack_from("<Q", data, at)
@@ -187,7 +187,7 @@ def records(data):
 
 
 def fields(message):
-    """(number, value) of a protobuf message."""
+    """Yields (number, value) for each field of a protobuf message."""
     at = 0
 
     def varint():
@@ -215,7 +215,7 @@ def fields(message):
 
 
 def scalars(path):
-    """{tag: {step: value}} of an event file."""
+    """Returns {tag: {step: value}} of an event file."""
     found = {}
     for message in records(path.read_bytes()):
         event = dict(fields(message))
@@ -283,7 +283,7 @@ def test_a_killed_run_leaves_a_readable_file(tmp_path):
 
 
 def on_terminal(*command, columns, kind="xterm"):
-    """What mpc writes to a terminal of that width."""
+    """Returns the output of mpc on a terminal of `columns` columns."""
     try:
         main, side = pty.openpty()
     except OSError:
@@ -312,7 +312,8 @@ def test_a_terminal_has_one_line_that_changes_and_fits():
     lines = re.findall(r"\r\x1b\[K(step [^\r\n]*)", text)
     assert len(lines) > 2
     assert all(len(line) <= 59 for line in lines)
-    # What is said of an epoch stays, as a whole; of so many at most one a second.
+    # The final line of an epoch stays complete. With many epochs, at most one
+    # line a second.
     epochs = re.findall(r"(?:\A|\n|\x1b\[K)epoch \d+/682 done  step .* took .*\n", text)
     assert len(epochs) < 100
     assert text.endswith("\x1b[K") or text.endswith("\n")
@@ -336,7 +337,7 @@ def test_a_dumb_terminal_has_plain_lines():
 
 
 def test_what_holds_for_every_epoch_is_said_once(tmp_path):
-    """Targets whose squares are beyond float32, in the evaluation alone."""
+    """The squares of the targets overflow float32, in the evaluation only."""
     model = mpctest.make_model(
         [helper.make_node("MatMul", ["x", "w"], ["y"])],
         {"x": (np.float32, ["N", 3])},

@@ -1,5 +1,5 @@
-"""Training with every loss in every precision: losses stay fp32, so low
-precision follows float32, and what has no labels teaches nothing.
+"""Every loss trains in every precision. Losses stay in fp32, so low precision
+follows float32, and samples without labels have no effect.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -22,7 +22,7 @@ def digits(count=STEPS * 32):
 
 
 def model_ending_in(*ops):
-    """The MLP with those ops behind its logits."""
+    """Returns the MLP with the given ops behind its logits."""
     model = onnx.load(mpctest.MODELS / "mlp.onnx")
     name = "logits"
     for i, op in enumerate(ops):
@@ -73,8 +73,8 @@ def test_low_precision_follows_float32(loss, tmp_path):
 
 @pytest.mark.parametrize("precision", ("32-true", "bf16-mixed", "16-mixed"))
 def test_flags_of_cross_entropy(precision, tmp_path):
-    """A batch of ignored labels is a loss of 0 in every precision, and moves
-    nothing."""
+    """A batch of ignored labels has loss 0 in every precision and leaves the
+    weights unchanged."""
     image, labels = digits()
     labels[32:64] = -100
     labels[100:120] = -100
@@ -91,7 +91,7 @@ def test_flags_of_cross_entropy(precision, tmp_path):
     assert losses[1] == 0
     assert losses[-1] < losses[0] - 0.2
     assert all(np.isfinite(value).all() for value in weights.values())
-    # Without that batch the run is the same.
+    # A run without that batch gives the same result.
     rest = np.r_[0:32, 64 : len(labels)]
     data = {"image": image[rest], "target": labels[rest]}
     metrics, without = mpctest.train(model, data, tmp_path / "without", *flags)
@@ -125,8 +125,8 @@ GPU_FLAGS = {
 
 
 def test_targets_that_are_no_probabilities(tmp_path):
-    """Several classes may be true at once: that is no cross entropy's, which is
-    said with the loss that it is, and in an evaluation too."""
+    """Cross entropy rejects targets with several true classes and suggests the
+    right loss, in training and in evaluation."""
     image, labels = digits(64)
     model = tmp_path / "model.onnx"
     onnx.save(model_ending_in(*LOSSES["cross_entropy"]), model)
@@ -148,8 +148,8 @@ def test_targets_that_are_no_probabilities(tmp_path):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_emulated_gpu(loss, tmp_path):
-    """The losses and their gradients are the CPU's, where probabilities are
-    certain too."""
+    """Losses and gradients equal the CPU's, also for probabilities of exactly 0
+    or 1."""
     image, labels = digits(64)
     classes = loss in ("cross_entropy", "nll")
     data = {"image": image, "target": labels if classes else one_hot(labels)}
@@ -182,7 +182,7 @@ def test_emulated_gpu(loss, tmp_path):
 
 
 def multiplied(data, folder, loss, *flags):
-    """`mpc train` of y = x * w, whose output may be anything, for one step."""
+    """Runs `mpc train` of y = x * w for one step. The output is unbounded."""
     folder.mkdir(exist_ok=True)
     model = mpctest.make_model(
         [helper.make_node("Mul", ["x", "w"], ["y"], "scale")],
@@ -209,7 +209,7 @@ def test_targets_of_binary_losses_are_probabilities(loss, tmp_path):
     process = multiplied({"x": x, "target": masks}, tmp_path, loss)
     assert process.returncode == 3, process.stderr
     assert "d.npz: target[2,1]: target 255 is not in [0,1]" in process.stderr
-    # Of two losses, each has its own.
+    # With two losses, each checks its own targets.
     data = {"x": x, "target": x, "m": masks}
     both = ("--loss", "mse@y", "--target-array", "scale=m")
     process = multiplied(data, tmp_path, "bce@scale", *both)
@@ -221,8 +221,8 @@ def test_targets_of_binary_losses_are_probabilities(loss, tmp_path):
 
 
 def test_losses_say_what_they_are_not_of(tmp_path):
-    """Outputs below 0 are no probabilities; those above are no logarithms of
-    any."""
+    """Negative outputs are no probabilities, and positive outputs are no
+    log-probabilities."""
     x = np.arange(1, 13, dtype=np.float32).reshape(4, 3)
     process = multiplied({"x": -x, "target": x / 12}, tmp_path, "bce")
     assert process.returncode == 7, process.stderr

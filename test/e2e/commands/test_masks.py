@@ -1,4 +1,5 @@
-"""Masks as labels of pixels: images/ and masks/, as segmentation data comes.
+"""Trains on masks as pixel labels, in the images/ and masks/ folders of
+segmentation data.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -15,7 +16,7 @@ SIZE = 6
 
 
 def save_model(folder, classes, size=SIZE):
-    """A convolution that gives every pixel its scores."""
+    """Saves a convolution that gives every pixel its class scores."""
     random = np.random.RandomState(0)
     weights = random.standard_normal((classes, 3, 3, 3)).astype(np.float32)
     model = mpctest.make_model(
@@ -29,7 +30,8 @@ def save_model(folder, classes, size=SIZE):
 
 
 def train(folder, data, loss="cross_entropy", *flags):
-    """`mpc train` on `data`: its exit code, what it says, and the weights."""
+    """Runs `mpc train` on `data`. Returns the exit code, the messages and the
+    weights."""
     output = folder / "trained.npz"
     output.unlink(missing_ok=True)
     process = mpctest.mpc(
@@ -45,7 +47,7 @@ def train(folder, data, loss="cross_entropy", *flags):
 
 @pytest.fixture
 def pictures():
-    """Six images, each with a mask of three classes."""
+    """Returns six images, each with a mask of three classes."""
     random = np.random.RandomState(1)
     images = random.randint(0, 256, (6, SIZE, SIZE, 3)).astype(np.uint8)
     masks = random.randint(0, 3, (6, SIZE, SIZE)).astype(np.uint8)
@@ -83,7 +85,7 @@ def test_masks_are_the_classes_of_pixels(apart, pictures, tmp_path):
 
 
 def test_a_folder_is_for_the_only_input(pictures, tmp_path):
-    """In training, in evaluation and in a run, of a model and of an artifact."""
+    """Covers training, evaluation and a run, from a model and from an artifact."""
     model, artifact = save_model(tmp_path, 3), tmp_path / "model.mpc"
     save_folders(tmp_path / "data", *pictures)
     named = train(tmp_path, ["--data", f"x={tmp_path}/data"])
@@ -147,7 +149,7 @@ def test_what_is_ignored_stays_255(pictures, tmp_path):
 
 
 def test_masks_are_resized_without_new_numbers(pictures, tmp_path):
-    """To the nearest, as the images are to what is between."""
+    """Masks use the nearest pixel where images interpolate."""
     images, masks = pictures
     save_model(tmp_path, 3)
     large = masks.repeat(2, axis=1).repeat(3, axis=2)

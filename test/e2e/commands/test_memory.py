@@ -1,5 +1,5 @@
-"""Weights are in memory as often as they must be: large models are trained on
-machines that just hold them.
+"""mpc keeps no needless copies of the weights: large models train on machines
+that just hold them.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -37,15 +37,16 @@ def write_model(path, rows, columns, external):
 
 @pytest.fixture(scope="module", params=["external", "inside"])
 def model(request, tmp_path_factory):
-    """Weights in a file of their own, and in the model's."""
+    """Returns the model with weights in a separate file, and with weights
+    inside."""
     return write_model(
         tmp_path_factory.mktemp("memory") / "large.onnx",
         *(ROWS, COLUMNS, request.param == "external"),
     )
 
 
-# A process counts what its parent had when it was started: a small one starts
-# mpc, says the most memory it had, and ends as it did.
+# A child starts with its parent's memory counted. A small process therefore
+# starts mpc, reports its peak memory, and ends with its exit code.
 MEASURE = """
 import resource, subprocess, sys
 code = subprocess.run(sys.argv[1:]).returncode
@@ -55,7 +56,7 @@ sys.exit(code)
 
 
 def peak_bytes(*arguments):
-    """The most memory a successful run of mpc had."""
+    """Returns the peak memory of a successful run of mpc."""
     output = subprocess.run(
         [sys.executable, "-c", MEASURE, mpctest.MPC, *map(str, arguments)],
         stdout=subprocess.PIPE,
@@ -71,7 +72,7 @@ def test_compiling_needs_the_weights_once_or_twice(model, tmp_path):
     peak = peak_bytes("compile", model, "-o", tmp_path / "large.mpc")
     assert os.path.getsize(tmp_path / "large.mpc") > WEIGHT_BYTES
     ratio = (peak - base) / WEIGHT_BYTES
-    # Parsing a file moves what is inside of it once.
+    # Parsing a model file copies its inline weights once.
     assert ratio <= (1.4 if model.with_suffix(".data").exists() else 2.2), ratio
 
 
@@ -83,8 +84,8 @@ def test_showing_a_stage_needs_no_text_of_the_weights(model, tmp_path):
 
 
 def train(model, folder, *flags):
-    """A run of two steps: what it had in memory at most while it compiled and
-    trained, and the first and the last event of its metrics."""
+    """Runs two steps. Returns the peak memory of compiling and training, and
+    the first and last event of the metrics."""
     data = folder / "data.npz"
     np.savez(
         data,
@@ -102,15 +103,15 @@ def train(model, folder, *flags):
 
 
 def test_training_and_writing_need_little_beside_the_state(model, tmp_path):
-    """No second copy of the weights while they are loaded, nor while they are
-    written, whether they are in the model's file or in one of their own."""
+    """Loading and writing make no second copy of the weights, whether these are
+    in the model's file or in a separate file."""
     peak, start, end = train(
         *(model, tmp_path, "--optimizer", "adam"),
         *("--output", tmp_path / "trained.onnx"),
     )
     held = start["state_bytes"] + start["activation_bytes"]
     assert held >= 3 * WEIGHT_BYTES
-    # A product packs its weights anew; the rest is code, and the data.
+    # Packing a product's weights copies them once. The rest is code and data.
     assert peak - held <= 1.1 * WEIGHT_BYTES + 140 * MIB
     trained = onnx.load(tmp_path / "trained.onnx").graph.initializer[0]
     before = onnx.load(model).graph.initializer[0]
@@ -122,7 +123,7 @@ def test_training_and_writing_need_little_beside_the_state(model, tmp_path):
 
 
 def own_bytes(pid):
-    """Memory of a process that is no page of a file."""
+    """Returns a process's memory outside file pages."""
     with open(f"/proc/{pid}/status", encoding="ascii") as status:
         fields = dict(line.split(":", 1) for line in status)
     return 1024 * sum(
@@ -131,7 +132,7 @@ def own_bytes(pid):
 
 
 def resident_files(pid):
-    """Memory of a process that is pages of files, such as code."""
+    """Returns a process's resident file pages, such as code."""
     with open(f"/proc/{pid}/status", encoding="ascii") as status:
         fields = dict(line.split(":", 1) for line in status)
     return 1024 * int(fields["RssFile"].split()[0])
@@ -166,15 +167,15 @@ def test_training_keeps_no_weights_but_its_state(model, tmp_path, output):
     start = mpctest.read_metrics(metrics)[0]
     held = start["state_bytes"] + start["activation_bytes"]
     assert held >= WEIGHT_BYTES
-    # The rest is code, libraries' own memory, and the data.
+    # The rest is libraries' own memory and data.
     assert own - held <= 0.5 * WEIGHT_BYTES, (own - held) / MIB
-    # The compiler's code is some 90 MiB.
+    # The compiler's code, about 90 MiB, is not resident.
     assert files <= 40 * MIB, files / MIB
 
 
 def test_targets_of_every_pixel_are_not_all_read_at_once(tmp_path):
-    """Whether they are probabilities is seen in some of them: all of these are
-    640 MiB as float64, and pages of their file 160."""
+    """mpc samples some targets to see if they are probabilities. All targets
+    take 640 MiB as float64, and 160 MiB as pages of their file."""
     samples, classes, side = 2048, 10, 64
     image = mpctest.make_model(
         [helper.make_node("Conv", ["x", "w"], ["y"])],
@@ -203,7 +204,7 @@ needs_limits = pytest.mark.skipif(
 
 
 def run_limited(mebibytes, *arguments):
-    """mpc with at most so much address space."""
+    """Runs mpc with a limit on the address space."""
     script = 'ulimit -c 0 && ulimit -v "$0" && exec "$@"'
     return subprocess.run(
         ["sh", "-c", script, str(mebibytes * 1024), mpctest.MPC, *arguments],
@@ -215,8 +216,9 @@ def run_limited(mebibytes, *arguments):
 
 @pytest.fixture(scope="module")
 def least():
-    """MiB of address space without which libraries cannot be loaded. Compiling a
-    small model may take no more than mpc --version, which runs out of it too."""
+    """Returns the smallest address space, in MiB, in which libraries load. Even
+    mpc --version may run out of memory there: compiling a small model may need
+    no more."""
     mebibytes = 300
     while run_limited(mebibytes, "--version").returncode not in (0, 5):
         mebibytes += 2
@@ -224,18 +226,18 @@ def least():
 
 
 def expect_error_or_success(limits, *arguments):
-    """Under each limit of address space the command does what it was asked, or
-    ends with a message and exit code 5; both occur, success last."""
+    """Under each limit of address space, the command succeeds or ends with a
+    message and exit code 5. Both occur, success last."""
     codes = []
     for mebibytes in limits:
         process = run_limited(mebibytes, *arguments)
         code, message = process.returncode, process.stderr
-        # The C library ends the process itself where a thread's first
-        # variable with a destructor has no memory.
+        # The C library aborts the process if a thread's first variable with a
+        # destructor finds no memory.
         if b"Fatal glibc error" in message and b"out of memory" in message:
             codes.append(5)
             continue
-        # Threads that cannot start, too: a thread's stack is memory.
+        # Includes threads that cannot start: a thread's stack is memory.
         assert code in (0, 5), (mebibytes, code, message)
         assert code == 0 or message.count(b"error: ") == 1, message
         assert b"crashed" not in message, message
@@ -248,7 +250,7 @@ def expect_error_or_success(limits, *arguments):
 def test_memory_that_runs_out_while_compiling_is_an_error(
     tmp_path, least, threads, sample
 ):
-    """On whatever thread that turns out."""
+    """The allocation may fail on any thread."""
     expect_error_or_success(
         range(least, least + 300, 27 if sample else 9),
         *("compile", mpctest.MODELS / "mlp.onnx"),
@@ -264,7 +266,7 @@ def test_memory_that_runs_out_while_compiling_is_an_error(
 def test_memory_that_runs_out_while_running_is_an_error(
     tmp_path, least, command, precision, sample
 ):
-    """Also while oneDNN, which does not look, prepares its kernels."""
+    """Covers oneDNN's preparation of kernels, which does not check allocations."""
     artifact = tmp_path / "t.mpc"
     mpctest.mpc_ok(
         *("compile", mpctest.MODELS / "digits-cnn.onnx", "-o", artifact),

@@ -1,5 +1,5 @@
-"""`--metric`: each is that of the whole set, however it falls into batches,
-against the definition in NumPy on what ONNX Runtime predicts.
+"""Each `--metric` covers the whole evaluation set, independent of batches. The
+reference is the definition in NumPy applied to ONNX Runtime's predictions.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -12,7 +12,7 @@ from onnx import helper
 
 import mpctest
 
-# No multiple of the batch.
+# The held-back samples are not a multiple of the batch.
 HELD_BACK = 77
 COMMON = ("--batch-size", 32, "--max-steps", 3, "--optimizer", "adamw")
 
@@ -24,7 +24,8 @@ def digits(start, count):
 
 
 def evaluate(model, data, held, folder, *flags):
-    """The last evaluation, and what the trained model predicts there."""
+    """Returns the last evaluation, and the trained model's predictions on the
+    same data."""
     np.savez(folder / "held.npz", **held)
     metrics, _ = mpctest.train(
         *(model, data, folder, *COMMON, *flags),
@@ -58,7 +59,8 @@ def recall(labels, predictions):
 
 
 def area(labels, scores):
-    """Of the ROC curve: the pairs that are in order."""
+    """Returns the area under the ROC curve: the share of correctly ordered
+    pairs."""
     above = scores[labels][:, None] - scores[~labels]
     return ((above > 0) + 0.5 * (above == 0)).mean()
 
@@ -95,7 +97,7 @@ def test_class_labels(flags, tmp_path):
     for name, metric in (("precision", precision), ("recall", recall)):
         wanted_value = macro(metric, labels, ranks[:, 0])
         assert event["eval_" + name] == pytest.approx(wanted_value)
-    # Of a class that no label has there is no area.
+    # A class without labels has no area.
     areas = [area(labels == c, rates[:, c]) for c in np.unique(labels)]
     assert event["eval_auc"] == pytest.approx(np.mean(areas), rel=1e-4)
     assert event["eval_perplexity"] == pytest.approx(np.exp(loss), rel=1e-5)
@@ -104,7 +106,7 @@ def test_class_labels(flags, tmp_path):
 
 
 def test_tokens(tmp_path):
-    """Scores [samples, tokens, classes], as language models have them."""
+    """Scores are [samples, tokens, classes], as in language models."""
     image, target = digits(0, 100)
     held, labels = digits(100, HELD_BACK)
     model = onnx.load(mpctest.MODELS / "mlp.onnx")
@@ -150,7 +152,7 @@ def test_binary_targets(loss, tmp_path):
     for metric in (f1, iou, precision, recall):
         values = [metric(positive[:, c], predictions[:, c]) for c in bits[occurring]]
         assert event["eval_" + metric.__name__] == pytest.approx(np.mean(values))
-    # The last is positive of no label.
+    # The last class is positive in no label.
     areas = [area(positive[:, c], outputs[:, c]) for c in bits[:-1]]
     assert event["eval_auc"] == pytest.approx(np.mean(areas), rel=1e-4)
 
@@ -163,7 +165,7 @@ def with_sigmoid():
 
 
 def test_values(tmp_path):
-    """Targets far from 0, whose deviations a sum of squares would lose."""
+    """The targets are far from 0. A sum of squares would lose their deviations."""
     image, target = digits(0, 100)
     held, labels = digits(100, HELD_BACK)
     scale = np.arange(1, 11) / 4

@@ -1,4 +1,4 @@
-"""What is trained is never lost for want of a file to write it to.
+"""A training never loses its weights for lack of an output file.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -51,7 +51,7 @@ def of_another_shape(graph):
 
 @pytest.mark.parametrize("change", [without_a_tensor, of_another_shape])
 def test_a_model_that_cannot_receive_the_weights_is_refused(change, tmp_path):
-    """Before the first step, by the names of its tensors."""
+    """mpc refuses before the first step and names the tensors."""
     other = another_model(tmp_path, change)
     process = mpctest.mpc(
         *flags(tmp_path, mpctest.MODELS / "mlp.onnx", "--max-steps", 2),
@@ -76,7 +76,7 @@ def test_a_model_that_cannot_receive_the_weights_is_refused(change, tmp_path):
     ids=lambda wrong: wrong[0],
 )
 def test_missing_files_are_found_before_compiling(wrong, tmp_path):
-    """The model is none: whoever compiled it would say so."""
+    """The model file is invalid: compiling it would report that instead."""
     model = tmp_path / "model.onnx"
     model.write_bytes(b"not a model")
     (tmp_path / "file").write_bytes(b"")
@@ -186,7 +186,8 @@ def test_a_second_run_leaves_the_metrics_of_the_first(tmp_path):
 
 
 def test_a_model_on_standard_input_is_trained_and_written(tmp_path):
-    """It can be read once, for compiling and for what is written alike."""
+    """Standard input can be read only once, but compiling and writing both need
+    the model."""
     model = mpctest.MODELS / "mlp.onnx"
     mpctest.mpc_ok(*flags(tmp_path, model, "--max-steps", 2))
     from_file = (tmp_path / "trained.onnx").read_bytes()
@@ -269,7 +270,7 @@ def test_names_that_a_file_cannot_have_are_found_first(name, flag, tmp_path):
 
 
 def test_trained_only_leaves_out_what_is_frozen(tmp_path):
-    """And the model with those values in it is the one that was trained."""
+    """The model with these values equals the trained model."""
     model = mpctest.MODELS / "mlp.onnx"
     common = ("--max-steps", 3, "--train", "^fc2", "--overwrite-metrics")
     part, whole = tmp_path / "part.safetensors", tmp_path / "whole.onnx"

@@ -1,6 +1,5 @@
-"""The README's commands do what it says: mpc's are executed, in a folder that has
-the files they name, and their output, where the README shows it, must be the
-same. Those of docs are tried by test_documents.py.
+"""Executes the README's mpc commands in a folder with the files that they name,
+and compares the shown output exactly. test_documents.py covers the docs.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,8 +13,8 @@ import pytest
 import documents
 import mpctest
 
-# Building and testing from inside a test would not end; what is installed is
-# tried by test_install.py.
+# Building and testing inside a test would recurse. test_install.py covers the
+# installation.
 INSTALL = "cmake --install build --prefix ~/.local"
 OUTER_COMMANDS = {"tools/demo", "tools/test", INSTALL}
 

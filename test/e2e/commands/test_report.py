@@ -1,4 +1,4 @@
-"""`mpc report`: pages of charts from metrics, real ones and hostile ones.
+"""`mpc report` writes pages of charts from real and from hostile metrics.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -13,7 +13,7 @@ import mpctest
 
 
 class Page(html.parser.HTMLParser):
-    """What a browser would make of a page."""
+    """Collects what a browser shows of a page."""
 
     def __init__(self, text):
         super().__init__()
@@ -75,7 +75,7 @@ def step(number, **values):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """The metrics of a run with all that a report shows."""
+    """Returns the metrics of a run with everything that a report shows."""
     folder = tmp_path_factory.mktemp("run")
     mpctest.mpc_ok(
         *("train", mpctest.MODELS / "mlp.onnx", *mpctest.TARGET),
@@ -107,7 +107,7 @@ def test_a_run_has_charts_and_tables(run, tmp_path):
     assert drawn == pytest.approx(accuracies, rel=1e-5)
     assert page.rows["exit code"] == ["0 (done)"]
     assert page.rows["optimizer"] == ["adamw"]
-    # Adam has no momentum, and says nothing of one.
+    # Adam has no momentum, and the report shows none.
     assert "beta1" in page.rows and "momentum" not in page.rows
     assert page.rows["precision"] == ["16-mixed"]
     assert page.rows["batch size"] == ["32"]
@@ -163,7 +163,7 @@ def test_a_folder_stands_for_the_metrics_in_it(tmp_path):
     write(tmp_path / "run" / "a.jsonl", step(1))
     assert "Loss" in report(tmp_path, tmp_path / "run").charts
     write(tmp_path / "run" / "b.jsonl", step(1))
-    # All of a sweep, which are compared.
+    # A report of a folder compares all runs of a sweep.
     both = report(tmp_path, tmp_path / "run")
     named = report(tmp_path, tmp_path / "run/a.jsonl", tmp_path / "run/b.jsonl")
     assert both.charts == named.charts
@@ -296,7 +296,7 @@ def test_what_is_no_metrics_file_is_refused(line, message, tmp_path):
 
 
 def test_a_table_is_drawn_as_the_lines_are(tmp_path):
-    """A run that was resumed repeats step 2, which counts."""
+    """A resumed run repeats step 2: the repetition counts."""
     write(tmp_path / "m.jsonl", step(1, loss=3.0), step(2, loss=1.5, lr="nan"))
     (tmp_path / "m.csv").write_text(
         "event,step,loss,lr,skipped,eval_loss\n"
@@ -313,7 +313,7 @@ def test_a_table_is_drawn_as_the_lines_are(tmp_path):
         pages.append(Page((tmp_path / "r.html").read_text()))
     lines, table = pages
     assert table.points("Loss") == lines.points("Loss")
-    assert len(table.charts) > len(lines.charts)  # the evaluation's, too
+    assert len(table.charts) > len(lines.charts)  # the evaluation's charts too
 
 
 def test_steps_that_go_back_are_refused(tmp_path):
@@ -339,7 +339,7 @@ def test_the_metrics_are_not_written_over(tmp_path):
 
 
 def test_a_share_is_never_more_than_all(tmp_path):
-    """The axis of an accuracy that stays at 100 % ends there."""
+    """The axis of an accuracy that stays at 100 % ends at 100 %."""
     evaluations = [
         {"event": "eval", "step": s, "eval_loss": 0.5, "eval_accuracy": 1.0}
         for s in (1, 2, 3)

@@ -1,4 +1,4 @@
-"""A run that was stopped and resumed gives the bits of one that was not.
+"""A stopped and resumed run gives the same bits as an uninterrupted run.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -30,8 +30,8 @@ def flags(folder, precision, steps, every=10):
 
 
 def final_state(folder):
-    """The trained file and the loss of every step by its number: a resumed
-    run adds to the metrics of the first."""
+    """Returns the trained file, and the loss of every step by its number. A
+    resumed run appends to the metrics of the first."""
     events = mpctest.read_metrics(folder / "metrics.jsonl")
     losses = {e["step"]: e["loss"] for e in events if e["event"] == "train"}
     return (folder / "trained.onnx").read_bytes(), losses
@@ -39,7 +39,7 @@ def final_state(folder):
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "16-mixed"])
 def test_resumed_run_gives_the_same_bits(precision, tmp_path):
-    """Stopped in the middle of the second epoch of 44 steps."""
+    """The first run stops in the middle of the second epoch of 44 steps."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     whole.mkdir()
     parts.mkdir()
@@ -50,7 +50,7 @@ def test_resumed_run_gives_the_same_bits(precision, tmp_path):
 
 
 def test_interrupted_run_saves_and_resumes(tmp_path):
-    """SIGINT ends the run after the step with exit code 130."""
+    """SIGINT ends the run after the current step with exit code 130."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     whole.mkdir()
     parts.mkdir()
@@ -87,7 +87,7 @@ def test_truncated_checkpoint_falls_back_to_the_one_before(tmp_path):
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory):
-    """A run in bf16 of 10 steps."""
+    """Returns a bf16 run that stopped after 10 steps."""
     folder = tmp_path_factory.mktemp("stopped")
     mpctest.mpc_ok(*flags(folder, "bf16-mixed", 10))
     return folder

@@ -1,5 +1,5 @@
-"""`mpc run` on more samples than a batch has: the outputs of all batches are
-joined, and are those of all samples at once.
+"""`mpc run` splits many samples into batches and joins the outputs. The result
+equals one run over all samples.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -20,8 +20,8 @@ TABLE = random.standard_normal((3, 4)).astype(np.float32)
 
 
 def model(batch="N", table=(3, 4)):
-    """Scores of x by a table, which is no sample's, and their sums; time-major
-    with the samples on axis 1."""
+    """Returns a model of x with batch-independent `table`: scores, their sums,
+    and time-major scores with samples on axis 1."""
     nodes = [
         helper.make_node("Transpose", ["table"], ["t"], "t", perm=[1, 0]),
         helper.make_node("MatMul", ["x", "t"], ["scores"], "scores"),
@@ -57,7 +57,7 @@ def save(proto, folder):
 
 
 def check(outputs, x=X, table=TABLE):
-    """Sums of four products of order 1, of which some nearly cancel."""
+    """Sums of four products of order 1 may nearly cancel."""
     bound = {"rtol": 1e-5, "atol": 1e-6}
     np.testing.assert_allclose(outputs["scores"], x @ table.T, **bound)
     np.testing.assert_allclose(outputs["major"], table @ x.T, **bound)
@@ -77,7 +77,7 @@ def test_model_of_a_fixed_batch(batch, tmp_path):
 
 
 def test_table_as_long_as_a_batch(tmp_path):
-    """What a dimension is called says what it is of, not how long it is."""
+    """A dimension's name identifies the batch. Its length does not."""
     path = save(model(table=("K", 4)), tmp_path)
     check(run(path, "--batch-size", 3, *mpctest.TARGET))
     check(run(path, "--batch-size", 4, *mpctest.TARGET))
@@ -113,7 +113,8 @@ def test_samples_on_another_axis(tmp_path):
 
 
 def test_integers_of_samples_are_not_constants(tmp_path):
-    """Values of inputs that shapes may need are those of no single batch."""
+    """Shapes may need the values of integer inputs. No single batch's values
+    serve as constants."""
     nodes = [helper.make_node("Add", ["i", "one"], ["j"], "j")]
     proto = mpctest.make_model(
         *(nodes, {"i": (np.int64, ["N"])}),
@@ -147,7 +148,7 @@ def with_means():
 def test_outputs_without_samples_are_named(tmp_path):
     path = save(with_means(), tmp_path)
     assert "mean" in run(path, *mpctest.TARGET)
-    # As long as the mean, which is no sample's all the same.
+    # Batches as long as the mean, whose elements are still not samples.
     for batch in (4, 1):
         process = run(path, "--batch-size", batch, *mpctest.TARGET)
         assert process.returncode == 4
@@ -173,7 +174,8 @@ def test_without_samples(tmp_path):
 
 
 def test_statistics_of_batches(tmp_path):
-    """As exported, BatchNormalization may be of the batch: nothing fills it."""
+    """An exported BatchNormalization may use batch statistics: mpc does not pad
+    the batch."""
     flags = ("--as-exported", *mpctest.TARGET)
     path = save(model(), tmp_path)
     process = run(path, "--batch-size", 4, *flags)
@@ -183,8 +185,8 @@ def test_statistics_of_batches(tmp_path):
 
 
 def dependent():
-    """What a sample is off the mean of its batch, which has the samples that
-    fill it up in it."""
+    """Returns a model of the difference between a sample and its batch's mean.
+    The mean includes padding samples."""
     nodes = [
         helper.make_node("ReduceMean", ["x"], ["m"], "m", axes=[0]),
         helper.make_node("Sub", ["x", "m"], ["y"], "y"),
@@ -237,7 +239,8 @@ def run_data(path, *flags):
 
 
 def two_inputs(batch="N"):
-    """The sum of a sample's rows of a table and of its numbers."""
+    """Returns a model of two inputs: the sum of a sample's table rows and of
+    its numbers."""
     nodes = [
         helper.make_node("Gather", ["table", "ids"], ["rows"], "g"),
         helper.make_node("ReduceSum", ["rows", "axes"], ["sums"], "s", keepdims=0),
@@ -309,7 +312,7 @@ def test_preparation_without_data_has_no_effect(tmp_path):
 
 @pytest.mark.parametrize("batch", ("N", 4))
 def test_channels_that_are_last_are_turned(batch, tmp_path):
-    """As in training, which a note says."""
+    """Channels-last images are transposed as in training, and a note says so."""
     node = helper.make_node("Identity", ["x"], ["y"], "same")
     proto = mpctest.make_model(
         [node], {"x": (np.float32, [batch, 3, 5, 6])}, {"y": (np.float32, None)}, {}
@@ -329,7 +332,7 @@ def test_output_that_cannot_be_written_is_refused_before_the_run(tmp_path):
 
 
 def test_a_table_of_images_names_their_files(tmp_path):
-    """Which row is which photo; an odd name is in quotes."""
+    """The table maps rows to photos. It quotes an odd file name."""
     nodes = [helper.make_node("GlobalAveragePool", ["x"], ["m"], "mean")]
     nodes.append(helper.make_node("Flatten", ["m"], ["y"], "y"))
     proto = mpctest.make_model(

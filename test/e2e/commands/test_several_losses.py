@@ -1,5 +1,5 @@
-"""Sums of losses on several outputs, each with targets of its own: values,
-gradients and evaluation in float64 against NumPy.
+"""Sums of losses over several outputs, each with its own targets, match NumPy
+in float64: values, gradients and evaluation.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -55,7 +55,7 @@ def softmax(scores):
 
 
 def cross_entropy(scores, labels):
-    """The loss, and its gradient."""
+    """Returns the loss and its gradient."""
     counts = labels >= 0
     rates = softmax(scores)
     safe = np.where(counts, labels, 0)
@@ -66,7 +66,7 @@ def cross_entropy(scores, labels):
 
 
 def expected(weights, part):
-    """The sum of the losses, and its gradients."""
+    """Returns the sum of the losses, and its gradients."""
     x = X[part]
     head, d_head = cross_entropy(x @ weights["head"], LABELS[part])
     aux, d_aux = cross_entropy(x @ weights["aux"], OTHERS[part])
@@ -94,12 +94,12 @@ def test_values_and_gradients(tmp_path):
         np.testing.assert_allclose(
             *(weights[name], value - slopes[name]), rtol=1e-11, err_msg=name
         )
-    # Evaluation is of all samples, each loss by the labels that it counts.
+    # Evaluation covers all samples. Each loss counts its own labels.
     event = [event for event in metrics if event["event"] == "eval"][-1]
     loss, _ = expected(weights, slice(None))
     assert event["eval_loss"] == pytest.approx(loss, rel=1e-12)
     assert event["eval_samples"] == SAMPLES
-    # Accuracy and metrics are the first loss's.
+    # Accuracy and metrics apply to the first loss.
     scores = X @ weights["head"]
     places = (-scores).argsort(1)
     assert event["eval_accuracy"] == pytest.approx(
@@ -110,7 +110,8 @@ def test_values_and_gradients(tmp_path):
 
 
 def test_metrics_of_the_first(tmp_path):
-    """Where that is of values, the labels of another are not mistaken for it."""
+    """If the first loss is of values, the metric must not take another loss's
+    labels."""
     np.savez(tmp_path / "held.npz", **DATA)
     metrics, weights = mpctest.train(
         *(model(), DATA, tmp_path, *COMMON, "--metric", "mae"),
@@ -125,7 +126,7 @@ def test_metrics_of_the_first(tmp_path):
 
 
 def test_shared_labels(tmp_path):
-    """Heads on the same labels, as GoogLeNet's are."""
+    """Heads share labels, as in GoogLeNet."""
     data = {"x": X, "target": LABELS % 3}
     _, weights = mpctest.train(
         *(model(), data, tmp_path, *COMMON),
@@ -138,7 +139,8 @@ def test_shared_labels(tmp_path):
 
 
 def test_labels_are_checked_by_their_own_classes(tmp_path):
-    """Three classes of one head, four of the other: 3 is a label of one."""
+    """One head has three classes and the other has four: label 3 is wrong for
+    the first only."""
     onnx_model = tmp_path / "model.onnx"
     np.savez(tmp_path / "data.npz", **{**DATA, "others": LABELS})
     onnx_model.write_bytes(model().SerializeToString())
@@ -161,7 +163,8 @@ def test_one_loss_with_a_factor(tmp_path):
 
 
 def test_labels_called_as_the_outputs_are_theirs(tmp_path):
-    """As in Keras, where nothing else is said: the same run as with flags."""
+    """As in Keras, arrays match outputs by name by default. The run equals a
+    run with explicit flags."""
     data = {"x": X, "head_out": LABELS, "aux_out": OTHERS, "fit_out": GOAL}
     flags = LOSSES[:8]
     named = mpctest.train(model(), data, tmp_path / "named", *flags, *COMMON)
@@ -172,7 +175,7 @@ def test_labels_called_as_the_outputs_are_theirs(tmp_path):
 
 
 def test_an_output_whose_name_no_flag_can_say_has_no_labels_of_its_own(tmp_path):
-    """Rather than an error of a --target-array that nobody gave."""
+    """The error must not mention a --target-array that the user did not give."""
     other = model()
     for node in other.graph.node:
         for i, name in enumerate(node.output):

@@ -1,4 +1,4 @@
-"""Whatever ends a run from outside, it saves, says so, and ends.
+"""A run that is ended from outside saves its state, reports that, and ends.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -25,7 +25,7 @@ def start(
     data=("--data", mpctest.DIGITS / "digits-train.npz"),
     **options,
 ):
-    """A run that would take minutes, and is in the middle of it."""
+    """Starts a run that would take minutes, and waits until it trains."""
     metrics = folder / "metrics.jsonl"
     command = [
         *("train", mpctest.MODELS / "mlp.onnx", *data),
@@ -79,7 +79,7 @@ def test_ctrl_c_pressed_twice_at_once_is_one(tmp_path):
 
 
 def test_hangups_are_ignored_where_the_parent_ignores_them(tmp_path):
-    """As under nohup."""
+    """`nohup` ignores SIGHUP this way."""
     process = start(
         tmp_path,
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
@@ -99,7 +99,7 @@ def test_a_limit_of_file_sizes_is_a_failed_write(tmp_path):
         *("--loss", "softmax_cross_entropy", "--batch-size", "32"),
         *("--max-steps", "3", "--checkpoint-dir", tmp_path / "checkpoints"),
     ]
-    # Its artifact is a file of its own, which is smaller from a compiled one.
+    # The run's artifact is a file too, and smaller for a compiled model.
     process = subprocess.run(
         list(map(str, command)),
         capture_output=True,
@@ -115,7 +115,7 @@ def test_a_limit_of_file_sizes_is_a_failed_write(tmp_path):
 
 
 def test_a_crash_waits_for_no_symbolizer(tmp_path):
-    """This one would take a minute."""
+    """This symbolizer would take a minute."""
     hang = tmp_path / "llvm-symbolizer"
     hang.write_text("#!/bin/sh\nexec sleep 60\n")
     hang.chmod(0o755)
@@ -128,7 +128,7 @@ def test_a_crash_waits_for_no_symbolizer(tmp_path):
 
 
 def test_a_limit_of_processor_time_ends_a_run_after_a_save(tmp_path):
-    """The system sends the signal every second from then on."""
+    """The system then sends the signal every second."""
     process = start(
         tmp_path,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (2, 60)),
@@ -146,7 +146,7 @@ def test_a_run_saves_when_it_is_asked_and_goes_on(tmp_path):
     while not has_checkpoint(tmp_path) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert has_checkpoint(tmp_path)
-    time.sleep(0.3)  # for steps after it
+    time.sleep(0.3)  # for steps after the save
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
     assert finish(process)[0] == 143
@@ -154,7 +154,7 @@ def test_a_run_saves_when_it_is_asked_and_goes_on(tmp_path):
 
 
 def test_whoever_stops_reading_stops_no_run(tmp_path):
-    """Progress is left out, and the run ends when it is told to."""
+    """The run drops its progress output and ends when told to."""
     reader, writer = os.pipe()
     process = start(tmp_path, "--log-every", "0", stderr=writer)
     metrics = tmp_path / "metrics.jsonl"
@@ -176,7 +176,8 @@ def test_whoever_stops_reading_stops_no_run(tmp_path):
 
 
 def test_the_folder_of_checkpoints_takes_its_lock_along(tmp_path):
-    """It is made again, and locked again: no second run gets in."""
+    """The run creates the folder again and locks it again, so that no second
+    run enters."""
     process = start(tmp_path)
     folder = tmp_path / "checkpoints"
     folder.rename(tmp_path / "gone")
@@ -197,7 +198,7 @@ def test_the_folder_of_checkpoints_takes_its_lock_along(tmp_path):
 
 
 def start_without_reader(folder):
-    """A run whose standard error takes one more byte."""
+    """Starts a run whose standard error accepts one more byte."""
     reader, writer = os.pipe()
     fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
     process = start(folder, "--quiet", stderr=writer)
@@ -223,7 +224,7 @@ def test_a_signal_waits_for_no_reader(number, code, tmp_path):
 
 
 def test_data_that_becomes_shorter_is_an_error(tmp_path):
-    """Files that are read in place end where they are cut."""
+    """Files that are read in place end where they were truncated."""
     samples = 200_000
     images = np.lib.format.open_memmap(
         tmp_path / "image.npy", "w+", np.uint8, (samples, 1, 8, 8)

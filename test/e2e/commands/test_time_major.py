@@ -20,8 +20,8 @@ WEIGHTS = {
 
 
 def make_model(is_time_major, is_flat, batch=BATCH, end=()):
-    """Scores of a layer for each time step; `end` are nodes of one more operand
-    that keep the axis of classes."""
+    """Returns a model with a layer's scores for each time step. `end` are nodes
+    of one more operand that keep the axis of classes."""
     nodes = [("MatMul", "x in", "a"), ("Tanh", "a", "h"), ("MatMul", "h out", "s0")]
     last = "s0"
     for i, (op, operand) in enumerate(end):
@@ -73,7 +73,8 @@ def test_time_major_scores_train_alike(is_flat, batch, tmp_path):
 
 
 def make_recurrent(op, is_time_major, direction):
-    """A recurrent layer, as nn.LSTM is by default: time, then samples."""
+    """Returns a recurrent layer in nn.LSTM's default layout: time, then
+    samples."""
     gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[op]
     ways = 2 if direction == "bidirectional" else 1
     random = np.random.RandomState(1)
@@ -158,7 +159,7 @@ ENDS = {
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("command", ("check", "explain"))
 def test_classes_are_found_behind_what_keeps_them(end, command, tmp_path):
-    """Where train takes the model, so do those without data."""
+    """Commands that read no data accept the same models as train."""
     path = tmp_path / "model.onnx"
     model = make_model(False, False, end=ENDS[end])
     path.write_bytes(model.SerializeToString())

@@ -1,5 +1,5 @@
-"""`--train-accuracy`: of every step, what the model got right before its update,
-against ONNX Runtime.
+"""`--train-accuracy` counts each step's correct predictions before the update.
+ONNX Runtime is the reference.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -38,7 +38,7 @@ def accuracies(metrics):
     ids=["step", "accumulated", "mixed"],
 )
 def test_ignored_labels_count_nowhere(more, samples, tmp_path):
-    """With a rate of 0 every step sees the same weights."""
+    """At rate 0 every step sees the same weights."""
     data = digits()
     metrics, _ = mpctest.train(MLP, data, tmp_path, *COMMON, "--lr", 0, *more)
     session = onnxruntime.InferenceSession(MLP)
@@ -49,7 +49,7 @@ def test_ignored_labels_count_nowhere(more, samples, tmp_path):
         right[start : start + samples].sum() / counts[start : start + samples].sum()
         for start in range(0, 96, samples)
     ]
-    # Of 13 labels or so, bfloat16 may see one otherwise.
+    # bfloat16 may classify one of about 13 labels differently.
     tolerance = 0.1 if "bf16-mixed" in more else 1e-6
     assert accuracies(metrics) == pytest.approx(expected, abs=tolerance)
     assert len(set(expected)) > 1
@@ -64,7 +64,7 @@ def test_everywhere_that_steps_are_reported(tmp_path):
         *("--metrics", jsonl, "--metrics", table, *mpctest.TARGET),
     )
     found = accuracies(mpctest.read_metrics(jsonl))
-    # It learns, and the line of an epoch has the mean of its steps.
+    # The model learns, and an epoch's line has the mean of its steps.
     assert np.mean(found[-6:]) > 0.9 > 0.5 > np.mean(found[:6])
     epoch = next(l for l in process.stderr.splitlines() if "epoch 1/20 done" in l)
     assert f"accuracy {100 * np.mean(found[:6]):.2f}%" in epoch

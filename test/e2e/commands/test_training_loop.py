@@ -1,4 +1,4 @@
-"""When `mpc train` evaluates, which weights it keeps and when it ends.
+"""`mpc train` evaluates, keeps the best weights and stops as its flags say.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -43,7 +43,7 @@ def accuracy_of(model):
         return np.mean(scores.argmax(1) == data["target"])
 
 
-# A rate that is too large, so that the last weights are not the best.
+# The rate is too large, so that the last weights are not the best.
 RESTLESS = ["--lr", "1.5", "--epochs", "6", "--val-every", "20"]
 
 
@@ -86,8 +86,8 @@ def test_best_checkpoint_stays(tmp_path):
 
 
 def whole_and_killed(tmp_path, more, until):
-    """Runs whole, and in parts of which the first is killed at a line of its
-    metrics; both folders."""
+    """Trains whole, and in parts: a kill ends the first part at a line of its
+    metrics. Returns both folders."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     for folder in (whole, parts):
         folder.mkdir()
@@ -218,7 +218,8 @@ def test_averages_need_an_optimizer_of_mpcs(tmp_path):
 
 
 def test_averages_and_the_best_on_an_emulated_gpu(tmp_path):
-    """Weights go to the device and back, and what is made of them follows."""
+    """Weights move to the device and back. Averages and the best weights
+    follow."""
     results = []
     for device in (["cpu"], ["cuda", "--target", "sm_80"]):
         folder = tmp_path / device[0]

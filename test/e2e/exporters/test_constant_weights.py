@@ -1,5 +1,5 @@
-"""Weights in Constant nodes are as those in initializers: trained, written back,
-in checkpoints, and replaced by --weights.
+"""Weights in Constant nodes behave like initializers: they are trained, written
+back and checkpointed, and --weights replaces them.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -25,7 +25,8 @@ FLAGS = ("--loss", "mse", "--optimizer", "sgd", "--lr", 0.1, "--batch-size", 8)
 
 
 def make_constant(tensor, as_list):
-    """A node that gives `tensor`; of rank 1 by value_floats if `as_list`."""
+    """Returns a node that gives `tensor`. If `as_list`, a tensor of rank 1 uses
+    value_floats."""
     value = {"value": tensor}
     if as_list and len(tensor.dims) == 1:
         value = {"value_floats": numpy_helper.to_array(tensor).tolist()}

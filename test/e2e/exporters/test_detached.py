@@ -1,5 +1,6 @@
-"""Where the gradients of a program stop: at x.detach(), which PyTorch's exporter
-has as an Identity or leaves out, and at the padding of an embedding.
+"""Gradients stop where the program stops them: at x.detach() and at the padding
+of an embedding. PyTorch's exporter writes x.detach() as an Identity or leaves
+it out.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -22,8 +23,8 @@ def check(path):
 
 
 def stopped(read, call, op, optimized):
-    """x.detach() of a layer's result is one operand of the next node, as which
-    the optimizer of the exporter has the result itself."""
+    """Returns a model in which x.detach() is an operand of the node `op`. If
+    `optimized`, the node reads x itself, as after the exporter's optimizer."""
     nodes = [
         node("linear.default(%x, %p_a)", "Gemm", ["x", "a"], "h"),
         helper.make_node("Tanh", ["h"], ["t"]),
@@ -41,8 +42,8 @@ def stopped(read, call, op, optimized):
 
 
 def follow_by_hand(x, target, minus):
-    """The losses of h - h.detach() and the like by NumPy's gradients: only the
-    branch through b has one of a."""
+    """Returns the losses by NumPy's gradients, for h - h.detach() and similar
+    nodes. Only the branch through b passes a gradient to a."""
     a, b, f = matrix(WIDTH, WIDTH), matrix(WIDTH, WIDTH, 1), matrix(WIDTH, 1)
     a, b, f = (value.astype(np.float64) for value in (a, b, f))
     losses = []
@@ -68,7 +69,7 @@ def follow_by_hand(x, target, minus):
     (
         ("mul.Tensor(%k, %detach_1)", "Mul"),
         ("sub.Tensor(%k, %detach_1)", "Sub"),
-        # No call whose operands are known by their places.
+        # A call for which mpc does not know the positions of operands.
         ("some_product.default(%k, %detach_1)", "Mul"),
     ),
 )
@@ -91,7 +92,7 @@ def test_trained_file_keeps_where_derivatives_stop(tmp_path):
 
 
 def test_stop_that_is_not_found_is_said(tmp_path):
-    """Both operands may be the detached one."""
+    """Either operand may be the detached value."""
     call = "some_product.default(%u, %detach_1)"
     model = stopped(["k", "detach_1"], call, "Mul", True)
     onnx.save(model, tmp_path / "model.onnx")
@@ -101,7 +102,8 @@ def test_stop_that_is_not_found_is_said(tmp_path):
 
 
 def embedded(padding):
-    """Rows of a table of 6 by ids, of which one is padding."""
+    """Returns a model that reads rows of a table of 6 by ids. One row is
+    padding."""
     call = f"embedding.default(%p_e, %ids{padding})"
     nodes = [
         node(call, "Gather", ["e", "ids"], "r"),
@@ -152,7 +154,7 @@ def test_gradients_by_frequency_are_said_to_be_lost(tmp_path):
 
 
 def test_row_of_zeros_of_the_older_exporter_is_padding(tmp_path):
-    """It writes nothing of nn.Embedding(padding_idx=1)."""
+    """The older exporter does not record nn.Embedding(padding_idx=1)."""
     model = embedded("")
     model.producer_name = "pytorch"
     del model.graph.metadata_props[:]

@@ -1,4 +1,5 @@
-"""The trained file is the input model with new weights, and runs elsewhere.
+"""The trained file is the input model with new weights, and other programs run
+it.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,7 +15,7 @@ import mpctest
 
 @pytest.fixture(scope="module", params=["digits-cnn", "resnet", "mlp"])
 def trained(request, tmp_path_factory):
-    """(input model's path, trained model's path, last evaluation)"""
+    """Returns (input model's path, trained model's path, last evaluation)."""
     folder = tmp_path_factory.mktemp("export")
     model = mpctest.MODELS / f"{request.param}.onnx"
     output, metrics = folder / "trained.onnx", folder / "metrics.jsonl"
@@ -61,14 +62,14 @@ def test_runs_in_onnxruntime_with_the_same_accuracy(trained):
     (logits,) = session.run(None, {"image": digits["image"].astype(np.float32)})
     right = np.count_nonzero(logits.argmax(1) == digits["target"])
     evaluation = trained[2]
-    # mpc evaluated in bfloat16: an image may fall on the other side.
+    # mpc evaluated in bfloat16: one image may be classified differently.
     mpc_right = evaluation["eval_accuracy"] * len(logits)
     assert abs(right - mpc_right) <= 2
     assert right / len(logits) > 0.9
 
 
 def test_has_the_weights_that_were_given(tmp_path):
-    """What is frozen is exported as --weights gave it."""
+    """Frozen weights are exported with the values from --weights."""
     model = mpctest.MODELS / "mlp.onnx"
     before = mpctest.read_weights(model)
     given = {"fc1.weight": before["fc1.weight"] + np.float32(0.5)}
@@ -87,8 +88,9 @@ def test_has_the_weights_that_were_given(tmp_path):
 
 
 def test_has_the_numbers_that_were_given(tmp_path):
-    """A number that only scales, and integers, are constants of the step: what
-    --weights gives is what it computes with, and what is written."""
+    """A scalar that only scales, and integers, are constants of the step.
+    Values from --weights replace them in the computation and in the written
+    file."""
     values = {
         "scale": np.float32(2.0),
         "columns": np.array([0, 1], np.int64),
@@ -120,7 +122,7 @@ def test_has_the_numbers_that_were_given(tmp_path):
     assert np.isclose(mpctest.losses(metrics)[0], np.mean(expected**2), rtol=1e-5)
     for name, value in given.items():
         np.testing.assert_array_equal(after[name], value)
-    # A file of arrays has numbers, too.
+    # A file of arrays can hold the scalar and the integers too.
     mpctest.mpc_ok(
         *("train", tmp_path / "run" / "model.onnx", "--loss", "mse"),
         *("--data", tmp_path / "run" / "data.npz", "--batch-size", "4"),

@@ -1,5 +1,5 @@
-"""Models that PyTorch's exporter has optimized train as the program would: what its
-metadata says of the program is read back.
+"""Models that PyTorch's exporter has optimized train like the program: mpc
+restores the program's operands from metadata.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -21,7 +21,7 @@ FOLDED = "pkg.onnxscript.optimizer.folded_from"
 
 
 def node(call, op, inputs, output, **attributes):
-    """A node that comes from a call such as "linear.default(%x, %p_w)"."""
+    """Returns a node that comes from a call such as "linear.default(%x, %p_w)"."""
     made = helper.make_node(op, inputs, [output], **attributes)
     target, arguments = call.rstrip(")").split("(", 1)
     text = f"%{output} : [num_users=1] = call_function[target=torch.ops.aten.{target}]"
@@ -31,7 +31,8 @@ def node(call, op, inputs, output, **attributes):
 
 
 def make_model(nodes, weights, parameters=(), folded=None):
-    """`parameters` are the program's, `folded` what was computed of which."""
+    """`parameters` are the program's. `folded` maps a folded value to its
+    sources."""
     model = mpctest.make_model(
         nodes,
         {"x": (np.float32, ["N", WIDTH])},
@@ -58,7 +59,7 @@ def make_model(nodes, weights, parameters=(), folded=None):
 
 
 def train(model, folder, width=1):
-    """The losses of the steps, and what is written by name."""
+    """Returns the losses of the steps, and the written values by name."""
     random = np.random.default_rng(1)
     x = random.normal(0.5, 2, size=(SAMPLES, WIDTH)).astype(np.float32)
     target = np.stack([np.abs(x).sum(1) - i for i in range(width)], 1)
@@ -70,7 +71,8 @@ def train(model, folder, width=1):
 
 
 def assert_trains_alike(tmp_path, optimized, apart, width=1):
-    """Returns the values of `optimized`."""
+    """Compares the training of both models and returns the values of
+    `optimized`."""
     losses, values = train(optimized, tmp_path / "optimized", width)
     expected, _ = train(apart, tmp_path / "apart", width)
     np.testing.assert_allclose(losses, expected, rtol=1e-12)
@@ -84,9 +86,9 @@ def matrix(rows, columns, seed=0):
 
 @pytest.mark.parametrize("source", ["index", "first.weight"])
 def test_ones_of_a_functional_normalization_are_no_parameter(source, tmp_path):
-    """layer_norm(h, [3]) without a scale: the exporter makes one, of the shape of
-    a value whose name the program has, and the graph no longer. One that was
-    made of a parameter is trained."""
+    """layer_norm(h, [3]) without a scale gets ones from the exporter, and these
+    are a constant. The recorded source of the ones is a value `index` that the
+    graph has renamed. A scale that was folded from a parameter is trained."""
     first = node("linear(%x, %p_f)", "MatMul", ["x", "f"], "index")
     first.output[0] = "val_11"
     model = make_model(
@@ -107,7 +109,8 @@ def test_ones_of_a_functional_normalization_are_no_parameter(source, tmp_path):
 
 
 def test_ones_of_group_normalizations_are_constants(tmp_path):
-    """Those of its instances: the scales that follow are the parameters."""
+    """The instances' own scales are constants. The scales that follow are the
+    parameters."""
 
     def make(second, parameters):
         def norm(layer, x, y, scale, bias):
@@ -149,7 +152,7 @@ def test_ones_of_group_normalizations_are_constants(tmp_path):
 
 
 def test_scale_of_attention_is_a_constant(tmp_path):
-    """Not the mask that is learned."""
+    """The scale of attention is a constant, but its mask is learned."""
 
     def make(second):
         def attend(mask, x, y):
@@ -174,7 +177,7 @@ def test_scale_of_attention_is_a_constant(tmp_path):
 
 
 def norms(arguments, operands):
-    """Two LayerNormalizations, one behind the other."""
+    """Returns two LayerNormalizations in a row."""
     nodes, x = [], "x"
     for i, (call, read) in enumerate(zip(arguments, operands)):
         call = f"layer_norm.default(%{x}, [{WIDTH}], {', '.join(call)}, 1e-05)"
@@ -224,7 +227,7 @@ def test_layers_that_are_copies_of_one_are_trained_apart(tmp_path):
 
 
 def test_biases_of_zeros_are_there_again(tmp_path):
-    """One for a layer that is called twice, by the program's name."""
+    """A layer that is called twice gets one bias, with the program's name."""
 
     def make(biases):
         def linear(x, weight, bias, y):
@@ -248,8 +251,8 @@ def test_biases_of_zeros_are_there_again(tmp_path):
 
 
 def test_biases_of_many_layers_are_there_again(tmp_path):
-    """More than the table of tensors has room for without growing, of which a
-    layer's own weights are read again afterwards."""
+    """There are more biases than the table of tensors can hold without growing.
+    A layer's own weights are read again after the growth."""
 
     def make(biases):
         nodes, weights, value = [], {}, "x"
@@ -298,7 +301,8 @@ def test_biases_of_convolutions_are_there_again(tmp_path):
 
 
 def tied(read, extra, folded):
-    """A layer that is called twice, and a head that is its transposition."""
+    """Returns a layer that is called twice, and a head with the layer's
+    transposed weight."""
     first, second, head = read
     nodes = [
         node("linear.default(%x, %p_w)", "MatMul", ["x", first], "h"),
@@ -311,7 +315,8 @@ def tied(read, extra, folded):
 
 
 def test_transpositions_of_a_parameter_are_trained_as_one(tmp_path):
-    """The exporter computes one for each product that reads it."""
+    """The exporter computes one transposed weight for each product that reads
+    it."""
     transposed = matrix(WIDTH, WIDTH).T
     several = tied(
         ("val_5", "val_7", "w"),
@@ -325,7 +330,8 @@ def test_transpositions_of_a_parameter_are_trained_as_one(tmp_path):
 
 
 def test_transposition_of_the_program_s_own_is_tied(tmp_path):
-    """As in `u @ w.T`, which the exporter names as the program does."""
+    """Covers `u @ w.T`, where the exporter names the transposed weight as the
+    program does."""
     several = tied(
         ("w", "w", "permute_2"),
         {"permute_2": matrix(WIDTH, WIDTH).T},
@@ -351,7 +357,8 @@ def test_transpositions_without_the_parameter_are_trained_as_one(tmp_path):
 
 
 def linear(weights, folded, parameters=("a.weight", "b.weight")):
-    """Two linear layers, of which the exporter keeps the transposed weights."""
+    """Returns two linear layers for which the exporter stored transposed
+    weights."""
     nodes = [
         node("linear.default(%x, %p_a_weight)", "MatMul", ["x", "val_1"], "h"),
         helper.make_node("Tanh", ["h"], ["t"]),
@@ -377,7 +384,8 @@ def test_transposed_weights_have_the_name_and_layout_of_the_program(tmp_path):
 
 
 def test_transposed_weights_in_a_file_of_their_own(tmp_path):
-    """Those that are not trained are written as they are now called, too."""
+    """Weights that are not trained are also written under their names in the
+    program."""
     model, weights = make_linear()
     onnx.save(
         *(model, tmp_path / "model.onnx"),
@@ -404,8 +412,8 @@ def test_transposed_weights_in_a_file_of_their_own(tmp_path):
 
 
 def test_weights_that_are_no_transposition_keep_their_number(tmp_path):
-    """The program's call has another parameter than the file says, or a product
-    that transposes; and a name that is taken stays what it is."""
+    """Weights keep their numbered names if the program's call reads another
+    parameter, if its product transposes, or if the name is taken."""
     weights = {"val_1": matrix(WIDTH, 5), "val_2": matrix(5, 2)}
     model = linear(weights, {"val_1": ["b.weight"], "val_2": ["h"]}, ["a.weight", "h"])
     _, values = train(model, tmp_path, 2)
@@ -423,7 +431,8 @@ def test_transposition_that_was_changed_since_is_left(tmp_path):
 
 
 def branches(layer, weights, parameters, folded=None):
-    """Two modules of which the data takes one, and a third behind them."""
+    """Returns two modules and a third one behind them. The data passes one of
+    the two."""
 
     def body(name):
         output = helper.make_tensor_value_info("y" + name, 1, ["N", WIDTH])
@@ -491,7 +500,7 @@ def test_copies_that_bodies_read_are_trained_as_one(tmp_path):
 
 
 def test_bias_that_was_trained_since_is_not_added(tmp_path):
-    """The file computes what it says, not what its metadata says."""
+    """The values in the file prevail over its metadata."""
     linear = node("linear.default(%x, %p_w, %p_b)", "Gemm", ["x", "w"], "h")
     nodes = [linear, helper.make_node("Sub", ["h", "b"], ["y"])]
     weights = {"w": np.eye(WIDTH), "b": np.ones(WIDTH)}
@@ -511,7 +520,8 @@ def warn(model, folder):
 
 
 def test_parameters_that_were_left_out_are_named(tmp_path):
-    """That the first product's result is not there, the call behind it shows."""
+    """The call behind the first product shows that the product's result is
+    missing."""
     nodes = [
         node("tanh.default(%mul", "Tanh", ["x"], "h"),
         node("linear.default(%h, %p_f, %p_bias)", "MatMul", ["h", "f"], "y"),
@@ -531,8 +541,8 @@ def test_parameters_that_nothing_reads_are_not(tmp_path):
 
 
 def test_what_was_computed_from_a_parameter_is_named(tmp_path):
-    """Also where it acts as no weight, and where it is one number; what data's
-    shape was folded to is none."""
+    """Covers a parameter that does not act as a weight, and a scalar. A value
+    folded from the shape of data is not named."""
     nodes = [
         node("tanh.default(%x", "Tanh", ["x"], "x_"),
         node("cat.default([%x_, %repeat]", "Concat", ["x_", "rows"], "h", axis=0),
@@ -550,7 +560,7 @@ def test_what_was_computed_from_a_parameter_is_named(tmp_path):
 
 
 def test_biases_of_a_weight_without_data_are_not_all_added(tmp_path):
-    """Each would have 64 MiB."""
+    """Each bias would take 64 MiB."""
     nodes = [
         node(f"linear.default(%x, %p_w, %p_b{i})", "Gemm", ["x", "w"], f"y{i}")
         for i in range(64)
@@ -584,7 +594,7 @@ def test_calls_with_many_parameters_are_read_in_time(tmp_path):
 
 
 def test_constants_that_the_exporter_numbers_are_not_trained(tmp_path):
-    """A state that starts as zeros, and a transposition that is in the program."""
+    """Covers a state that starts as zeros, and a transposition in the program."""
     nodes = [
         node("linear.default(%x, %p_w)", "MatMul", ["x", "val_2"], "h"),
         node("zeros.default([%n, 4])", "Expand", ["val_6", "shape"], "zeros"),

@@ -1,7 +1,9 @@
-"""What docs/exporting.md tells to export trains: as PyTorch does, where that is
-installed (tools/models/requirements.txt). Of Keras and scikit-learn the files that
-the snippets wrote are kept, test/data/exporters, and the snippets are executed
-where their packages are installed.
+"""The exports that docs/exporting.md recommends train.
+
+Where PyTorch is installed (tools/models/requirements.txt), its snippets run,
+and mpc trains as PyTorch does. test/data/exporters keeps the files that the
+snippets of Keras and scikit-learn wrote. These snippets run where their
+packages are installed.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -32,7 +34,7 @@ MAKER = load_maker()
 
 
 def execute(snippets, folder):
-    """Executes snippets in a folder; returns the names that they define."""
+    """Executes snippets in a folder and returns the names that they define."""
     names, here = {}, os.getcwd()
     os.chdir(folder)
     try:
@@ -45,7 +47,8 @@ def execute(snippets, folder):
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """The folder where the snippets have written their files, and the model."""
+    """Returns the folder where the snippets have written their files, and the
+    model."""
     torch = pytest.importorskip("torch")
     folder = tmp_path_factory.mktemp("exporting")
     snippets = []
@@ -80,7 +83,8 @@ def test_snippets_write_what_can_be_trained(file, exported, tmp_path):
         *("--loss", "softmax_cross_entropy", "--optimizer", "sgd"),
         *("--lr", RATE, "--batch-size", BATCH, "--max-steps", STEPS),
     )
-    # Other elements are dropped than in PyTorch: near, not equal.
+    # Dropout drops other elements than in PyTorch, so the losses are only
+    # close.
     model = copy.deepcopy(model).train()
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     expected = []
@@ -97,7 +101,8 @@ def test_snippets_write_what_can_be_trained(file, exported, tmp_path):
 
 
 def test_quantised_snippet_trains_as_in_pytorch(tmp_path):
-    """But for numbers halfway between two steps: the greatest weight is one."""
+    """Numbers halfway between two steps may round differently: the greatest
+    weight is one."""
     torch = pytest.importorskip("torch")
     pytest.importorskip("torch.ao.quantization")
     torch.manual_seed(0)
@@ -132,7 +137,7 @@ def test_quantised_snippet_trains_as_in_pytorch(tmp_path):
         assert np.median(error) < 1e-6 and error.max() < 5e-3, name
 
 
-# The section, its file, what its input takes of a sample, and its packages.
+# The section, its file, one sample's input shape, and the needed packages.
 OTHERS = [
     ("Keras", "keras.onnx", (8, 8, 1), ["keras", "tensorflow", "tf2onnx"]),
     ("scikit-learn", "sklearn.onnx", (4,), ["sklearn", "skl2onnx"]),
@@ -140,7 +145,7 @@ OTHERS = [
 
 
 def check_learning(path, shape, folder):
-    """Trains on classes that the samples show."""
+    """Trains on samples that show their class."""
     random = np.random.RandomState(0)
     target = np.arange(60) % 3
     samples = random.standard_normal((60, *shape)) / 4
@@ -156,7 +161,7 @@ def check_learning(path, shape, folder):
     losses = mpctest.losses(metrics)
     assert losses[-1] < 0.2 * losses[0]
     before = mpctest.read_weights(path)
-    # Two layers, each with a bias.
+    # Both layers have a bias.
     changed = [k for k, v in weights.items() if not np.array_equal(v, before[k])]
     assert len(changed) == 4, changed
 
@@ -182,9 +187,9 @@ def test_snippets_of_other_exporters(title, name, shape, packages, tmp_path):
 
 
 def make_encoder():
-    """Linear layers over tokens, as the older exporter transposes and numbers
-    them: in lists, dictionaries and sequences of modules, with a bias and
-    without, called twice, and in an attention."""
+    """Returns linear layers over tokens, whose weights the older exporter
+    transposes and numbers. They are in lists, dictionaries and sequences of
+    modules, with and without a bias, called twice, and in an attention."""
     import torch
 
     class Attention(torch.nn.Module):
@@ -224,8 +229,8 @@ def make_encoder():
 
 @pytest.mark.parametrize("mode", ["TRAINING", "EVAL"])
 def test_numbered_weights_have_the_programs_names(mode, tmp_path):
-    """`state_dict` goes in and comes out, whatever the older exporter has
-    folded."""
+    """`state_dict` loads into the model and comes out again, whatever the older
+    exporter has folded."""
     torch = pytest.importorskip("torch")
     safetensors = pytest.importorskip("safetensors.torch")
     torch.manual_seed(0)
@@ -257,7 +262,6 @@ def test_numbered_weights_have_the_programs_names(mode, tmp_path):
     assert "not in --weights" not in process.stderr, process.stderr
     values = safetensors.load_file(trained)
     assert set(values) == set(started.state_dict())
-    # The same two steps in PyTorch.
     optimizer = torch.optim.SGD(started.parameters(), lr=0.1)
     for rows in (slice(0, 4), slice(4, 8)):
         scores = started(torch.from_numpy(data["x"][rows]))
@@ -271,7 +275,8 @@ def test_numbered_weights_have_the_programs_names(mode, tmp_path):
 
 @pytest.mark.parametrize("exporter", ["today's", "older"])
 def test_a_tied_weight_is_loaded_back(exporter, tmp_path):
-    """By the one name that it has in the file, and given by the other."""
+    """The file knows the tied weight by one name. The given weights use the
+    other name."""
     torch = pytest.importorskip("torch")
     safetensors = pytest.importorskip("safetensors.torch")
 
@@ -293,7 +298,8 @@ def test_a_tied_weight_is_loaded_back(exporter, tmp_path):
     torch.onnx.export(model, (tokens,), file, input_names=["x"], **flags)
     target = torch.randint(0, 11, (4, 5))
     np.savez(data, x=tokens.numpy(), target=target.numpy())
-    # What the file calls it, and the other name, by which a start is given.
+    # The name in the file, and the other name, under which initial weights are
+    # given.
     (name,) = [t.name for t in onnx.load(file).graph.initializer if len(t.dims) == 2]
     names = ["embedding.", "head."]
     names.remove(name.removesuffix("weight"))
@@ -307,7 +313,8 @@ def test_a_tied_weight_is_loaded_back(exporter, tmp_path):
         *("--lr", "0.1", "--batch-size", "4", "--max-steps", "1"),
         *("--precision", "32-true", "--output", output),
     )
-    # One step of the program from there, and a program that loads mpc's.
+    # The program does one step from the given weights. A program then loads
+    # mpc's weights.
     with torch.no_grad():
         model.head.weight.copy_(start)
     scores = model(tokens).flatten(0, 1)

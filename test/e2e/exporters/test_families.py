@@ -1,6 +1,7 @@
-"""The model families in tiny, and models of other kinds, as PyTorch's exporters
-write them: five steps of SGD lose what they lose in PyTorch
-(test/data/families/make_families.py, test/data/kinds/make_kinds.py).
+"""Tiny models of all families and other kinds, as PyTorch's exporters write
+them, train like PyTorch: five steps of SGD give the same losses.
+test/data/families/make_families.py and test/data/kinds/make_kinds.py compute
+the references.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -22,16 +23,17 @@ for folder in FOLDERS:
 PATHS = {path.stem: path for folder in FOLDERS for path in folder.glob("*.onnx")}
 MODELS = sorted(PATHS)
 FILES = {path.stem: path for folder in FOLDERS for path in folder.glob("*.npz")}
-# Those of the digits of the type; 64-true has the model's constants, such as
-# the root of a head's size, in float32.
+# Bounds from the digits of the type. Under 64-true the model's constants, such
+# as the root of a head's size, stay float32.
 BOUND = {
     "64-true": 1e-6,
     "32-true": 1e-4,
     "bf16-mixed": 2e-2,
     "16-mixed": 2e-2,
 }
-# Parameters of the outermost module that no layer reads, which an export without
-# metadata does not tell from constants: beside them, all with a dotted name.
+# Parameters of the outermost module that no layer reads, plus all parameters
+# with a dotted name. Without metadata, mpc cannot tell the former from
+# constants.
 CHOSEN = {
     "batchstatistics-torchscript-17": "[.]|^gain$",
     "pairs-torchscript-17": "[.]|^(gate|temperature)$",
@@ -41,8 +43,8 @@ CHOSEN = {
 
 
 def recipe(model):
-    """The flags that compile its training step, but for the precision; those of
-    the GPU check, too."""
+    """Returns the flags that compile the model's training step, without the
+    precision. The GPU check uses them too."""
     case = LOSSES[model.split("-")[0]]
     flags = ["--loss", case["loss"], "--optimizer", "sgd"]
     flags += ["--batch-size", str(case["batch_size"])]
@@ -69,8 +71,8 @@ def train(model, precision, folder, *flags):
 
 
 def cases():
-    """Every model in every precision. In a sample, what the exporter before
-    today's wrote is trained in two of them: it is the same model."""
+    """Yields every model in every precision. In a sample, files of the previous
+    exporter are trained in two precisions: their models are the same."""
     for model in MODELS:
         for precision in BOUND:
             older = "torchscript" in model and precision in ("64-true", "16-mixed")
@@ -88,7 +90,7 @@ def test_losses_are_those_of_pytorch(model, precision, tmp_path):
 
 
 def run_elsewhere(path, name, case):
-    """The written model runs in ONNX Runtime, on the first samples."""
+    """Runs the written model in ONNX Runtime on the first samples."""
     written = onnx.load(path)
     onnx.checker.check_model(written)
     newest = max(opset.version for opset in written.opset_import if not opset.domain)
@@ -108,8 +110,8 @@ def run_elsewhere(path, name, case):
     "model", [model for model in MODELS if model.startswith("dlrm")]
 )
 def test_ids_that_a_table_of_many_has_not_are_refused(model, tmp_path):
-    """Ids are [table, sample, place], and every table's ids are cut out of
-    them; of some exports every sample's, one by one."""
+    """Ids are [table, sample, place]. The model slices every table's ids from
+    them, and some exports slice every sample's ids."""
     data = dict(np.load(FAMILIES / "dlrm.npz"))
     data["ids"][1, 5, 1] = 20
     np.savez(tmp_path / "data.npz", **data)

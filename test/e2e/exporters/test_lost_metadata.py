@@ -1,7 +1,7 @@
-"""The model families in tiny, and models of other kinds, without what PyTorch's
-exporter says of values, and as ONNX Runtime's basic optimizations leave them: the
-same parameters are trained, to the same losses. A parameter that no layer reads
-and that has no dotted name is named in a warning, and trained by --train.
+"""Tiny models of all families and other kinds train without PyTorch's metadata,
+and after ONNX Runtime's basic optimizations: the same parameters, to the same
+losses. A parameter that no layer reads and that has no dotted name is named in
+a warning, and --train trains it.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -22,21 +22,22 @@ LOSSES = {}
 for folder in FOLDERS:
     LOSSES |= json.loads((folder / "losses.json").read_text())
 PATHS = {path.stem: path for folder in FOLDERS for path in folder.glob("*.onnx")}
-# Kept by --sample: a GELU, a class token, state of recurrences, and parameters
-# that no layer reads.
+# Models that --sample keeps: a GELU, a class token, recurrent state, and
+# parameters that no layer reads.
 SAMPLE = {"gpt2-dynamo-18", "scales-dynamo-18"}
 SAMPLE_OPTIMIZED = {"dlrm-torchscript-17", "lstm-dynamo-18"}
-# Only their metadata says which values have no gradient.
+# Models where only metadata says which values have no gradient.
 STOPS = {"quantizer"}
-# ONNX Runtime computes values of these ahead that are read beside a parameter,
-# such as its transposition: only the first loss is the same.
+# Models where ONNX Runtime folds a value next to its parameter, such as a
+# transposed copy. Only the first loss is the same.
 COPIED = {"flow", "pairs", "scales", "tagger"}
-# It folds the normalizations of this one, which then have other statistics.
+# ONNX Runtime folds this model's normalizations, which changes their
+# statistics.
 FOLDED = "pointcloud-dynamo-18"
 
 
 def clear(model):
-    """Takes all metadata away."""
+    """Removes all metadata."""
     graph = model.graph
     for owner in (model, graph, *graph.node, *graph.input, *graph.output):
         del owner.metadata_props[:]
@@ -46,7 +47,7 @@ def clear(model):
 
 
 def parameters(model):
-    """What PyTorch calls parameters."""
+    """Returns the names of PyTorch's parameters."""
     infos = (*model.graph.value_info, *model.graph.input)
     return {
         info.name
@@ -57,13 +58,14 @@ def parameters(model):
 
 
 def count(path, names):
-    """How many elements the initializers have."""
+    """Counts the elements of the initializers."""
     tensors = onnx.load(path).graph.initializer
     return sum(int(np.prod(each.dims)) for each in tensors if each.name in names)
 
 
 def trained(path):
-    """The names of what is trained by default, and of everything else."""
+    """Returns the names of the weights that are trained by default, and of all
+    others."""
     lines = mpctest.mpc_ok("inspect", path, "--parameters").stdout.splitlines()
     rows = [line.split() for line in lines if line.strip()]
     return (
@@ -91,7 +93,8 @@ def train(name, path, folder, *flags, steps=5):
 
 
 def warned(path, name):
-    """The first names of the warning of what a module names."""
+    """Returns the first names in the warning about untrained values with a
+    module's name."""
     case = LOSSES[name]
     process = mpctest.mpc_ok(
         "check", path, "--loss", case["loss"], "--batch-size", case["batch_size"]
@@ -122,7 +125,8 @@ def test_without_metadata(stem, tmp_path):
     found, others = trained(path)
     assert not found - expected
     left = expected - found
-    # By default what layers read and what has a dotted name.
+    # By default mpc trains weights that layers read and weights with a dotted
+    # name.
     assert left <= others and not any("." in name for name in left)
     name = stem.split("-")[0]
     flags = []
@@ -154,20 +158,20 @@ def test_optimized_by_onnx_runtime(stem, tmp_path):
     before |= parameters(onnx.load(PATHS[stem]))
     onnx.save(clear(onnx.load(path)), path)
     after, others = trained(path)
-    # Parameters that kept their names and that no layer reads are chosen.
+    # Choose the parameters that kept their names and that no layer reads.
     chosen = after | (before & others)
     flags = ["--train", "|".join(f"^{re.escape(each)}$" for each in chosen)]
-    # ONNX Runtime transposes weights in advance, and trained they are the same. It
-    # also makes one weight of what is equal and two of a head that is tied, and
-    # leaves out what it has computed with: then only the first loss is the same.
+    # ONNX Runtime transposes weights in advance: the training is the same. It
+    # also merges equal weights, splits a tied head in two, and deletes weights
+    # after folding them. Then only the first loss is the same.
     is_whole = name not in COPIED and count(path, chosen) == count(PATHS[stem], before)
     flags = flags if chosen != after else []
     train(name, path, tmp_path, *flags, steps=5 if is_whole else 1)
 
 
 def test_elements_of_a_list_of_the_outermost_module_are_trained(tmp_path):
-    """As PyTorch's older exporter names a ParameterList. It numbers values
-    likewise, but none of them 0."""
+    """PyTorch's older exporter names a ParameterList's elements by number. It
+    also numbers values, but never with 0."""
     values = ("w.0", "w.1", "input.4", "val_12", "onnx::Mul_57")
     chain = ("x", "a", "b", "c", "d", "y")
     nodes = [

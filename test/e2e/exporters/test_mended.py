@@ -1,5 +1,5 @@
-"""What is put right when a file is read is right in the file that is written: ONNX's
-checker and ONNX Runtime take it.
+"""Defects that mpc repairs when reading a file are also repaired in the written
+file: ONNX's checker and ONNX Runtime accept it.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -43,7 +43,7 @@ def conv(bias=(), **attributes):
 
 
 def named(*names):
-    """Two nodes, of these names."""
+    """Returns two nodes with the given names."""
     nodes = conv(axes=[2, 3, 4])
     for node, name in zip(nodes, names):
         node.name = name
@@ -60,7 +60,7 @@ def constant_bias():
 
 
 def behind_conv(*nodes):
-    """`nodes` compute y from m, a mean [N, 2]."""
+    """Returns a model in which `nodes` compute y from m, a mean [N, 2]."""
     first = conv(axes=[2, 3, 4])
     first[1].output[0] = "m"
     return [*first, *(helper.make_node(*node[:3], **node[3]) for node in nodes)]
@@ -84,7 +84,8 @@ def with_integer():
 
 
 def with_function():
-    """Whose `axes` are those of a reduction."""
+    """Returns a model with a function whose attribute `axes` are a reduction's
+    axes."""
     nodes = [helper.make_node("ReduceMean", ["a"], ["b"], keepdims=0)]
     axes = nodes[0].attribute.add(name="axes", ref_attr_name="axes")
     axes.type = onnx.AttributeProto.INTS
@@ -176,7 +177,7 @@ def test_what_is_mended_is_written(name, tmp_path):
             )
 
 
-# ONNX Runtime need not refuse these models themselves.
+# Models that ONNX Runtime may accept before the repair.
 SHAPES = ("zeros", "integer", "opsets", "outputs", "constant bias")
 
 

@@ -1,5 +1,5 @@
-"""Initializers that an exporter has made one of several that start equal: they are
-trained apart, as in the program, and written apart.
+"""Parameters that start equal and that an exporter merged into one initializer
+are trained separately, as in the program, and written separately.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -16,7 +16,7 @@ FLAGS = ("--loss", "mse", "--optimizer", "adam", "--lr", "0.1", "--batch-size", 
 
 
 def call(node, scope, name, *arguments):
-    """The metadata that PyTorch's exporter writes: the call of the program."""
+    """Sets the metadata of PyTorch's exporter: the node's call in the program."""
     text = f"%{name} : [num_users=1] = call_function[target=torch.ops.aten.{name}]"
     text += f"(args = ({', '.join(arguments)}), kwargs = {{}})"
     for key, value in (
@@ -50,7 +50,7 @@ def batch_norm(scope, x, y, operands, arguments=None):
 
 
 def train(model, folder, name):
-    """Losses of the steps, and what is written."""
+    """Returns the losses of the steps, and the written values."""
     random = np.random.default_rng(1)
     x = random.normal(2, 3, size=(SAMPLES, WIDTH)).astype(np.float32)
     np.savez(folder / "data.npz", x=x, target=np.abs(x).sum(1, keepdims=True))
@@ -80,7 +80,8 @@ SOURCES = ("%p_bn_weight", "%p_bn_bias", "%b_bn_running_mean", "%b_bn_running_va
 
 @pytest.mark.parametrize("arguments", [SOURCES, None], ids=["named", "unnamed"])
 def test_statistics_are_not_the_scale_and_the_bias(tmp_path, arguments):
-    """What torch.onnx.export writes of a new BatchNorm unless optimize=False."""
+    """torch.onnx.export merges these initializers of a new BatchNorm unless
+    optimize=False."""
     merged = ("bn.weight", "bn.bias", "bn.bias", "bn.weight")
     initializers = {k: STATISTICS[k] for k in merged}
     whole = finish([batch_norm("bn", "x", "h", merged, arguments)], initializers)
@@ -98,7 +99,7 @@ def test_statistics_are_not_the_scale_and_the_bias(tmp_path, arguments):
 
 
 def norms(scales, sources):
-    """Two LayerNormalizations, one behind the other."""
+    """Returns two LayerNormalizations in a row."""
     first, second = (
         helper.make_node("LayerNormalization", [x, scale, bias], [y])
         for x, y, scale, bias in (
@@ -133,7 +134,7 @@ def test_scales_of_two_normalizations_are_trained_apart(tmp_path):
 
 
 def test_values_that_are_given_are_each_its_own(tmp_path):
-    """`--weights` knows the scales apart, as the program does."""
+    """`--weights` names the scales separately, as the program does."""
     sources = ("%p_norms_0_weight", "%p_norms_1_weight")
     given = {"norms.0.weight": [2, 3, 4, 5], "norms.1.weight": [1, 0, 7, 2]}
     np.savez(tmp_path / "w.npz", **{k: np.float32(v) for k, v in given.items()})
@@ -156,7 +157,7 @@ def test_what_the_program_shares_stays_shared(tmp_path):
 
 
 def test_pretrained_values_are_left_as_the_file_has_them(tmp_path):
-    """Elements that differ are not equal by chance."""
+    """Elements that differ within a tensor are not equal by chance."""
     model = norms(
         ("norms.0.weight", "norms.0.weight"),
         ("%p_norms_0_weight", "%p_norms_1_weight"),
@@ -170,7 +171,7 @@ def test_pretrained_values_are_left_as_the_file_has_them(tmp_path):
 
 
 def test_layer_that_is_called_twice_updates_its_statistics_twice(tmp_path):
-    """As those of a siamese network do in PyTorch."""
+    """A siamese network in PyTorch updates its statistics twice as well."""
     model = finish(
         [
             helper.make_node("Mul", ["x", "factor"], ["doubled"]),
@@ -194,8 +195,8 @@ def test_layer_that_is_called_twice_updates_its_statistics_twice(tmp_path):
 
 
 def test_layers_without_scale_that_are_called_twice_are_apart(tmp_path):
-    """Of two layers that start equal the exporter keeps one: what reads a result
-    of a call is the next call of the same module."""
+    """The exporter keeps one of two layers that start equal. A call that reads
+    a result of an earlier call is the next call of the same module."""
     shared = ("one", "zero", "a.running_mean", "a.running_var")
     buffers = {s: [f"%b_{s}_running_mean", f"%b_{s}_running_var"] for s in "ab"}
     later = {"a": ["%getitem_3", "%getitem_4"], "b": ["%getitem_8", "%getitem_9"]}
@@ -233,8 +234,8 @@ def test_layers_without_scale_that_are_called_twice_are_apart(tmp_path):
 
 @pytest.mark.parametrize("producer", ["", "pytorch"])
 def test_statistics_of_two_layers_are_refused(producer, tmp_path):
-    """Also in files of PyTorch's older exporter, which merges none itself: a tool
-    that merges equal initializers may have."""
+    """PyTorch's older exporter merges no initializers, but a later tool may
+    have merged equal ones."""
     others = {"other.weight": np.ones(WIDTH)}
     operands = ("other.weight", "bn.bias", "bn.running_mean", "bn.running_var")
     model = finish(
@@ -259,9 +260,9 @@ def test_statistics_of_two_layers_are_refused(producer, tmp_path):
 
 
 def test_statistics_that_a_weight_is_computed_with_are_updated(tmp_path):
-    """As in PyTorch's convolutions for quantisation-aware training, which divide
-    weights by the running deviation: of other elements than one number it is no
-    value that was merged by chance, and no weight."""
+    """PyTorch's convolutions for quantisation-aware training divide weights by
+    the running deviation. A variance with unequal elements was not merged by
+    chance, and is not a weight."""
     variance = np.array([0.5, 1, 2, 4])
     mean = np.array([0.1, 0, -0.2, 1])
     names = ["bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"]

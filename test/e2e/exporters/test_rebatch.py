@@ -1,5 +1,5 @@
-"""--batch-size for models that were exported with another batch: the same as if
-the model had been exported with the one asked for.
+"""--batch-size changes the batch of a model exported with a fixed batch. The
+result equals an export with the requested batch.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -20,8 +20,8 @@ def normal(seed, *shape):
 
 
 def attention(batch):
-    """Self-attention as PyTorch writes it, time first, with a class token that
-    is the same for every sample: the batch is in six constants."""
+    """Returns PyTorch's self-attention, time first, with a class token shared
+    by all samples. Six constants hold the batch."""
     node = helper.make_node
     length = TIME + 1
     shapes = {
@@ -85,7 +85,7 @@ def test_trains_as_exported_with_that_batch(tmp_path):
         attention(1), data, tmp_path / "b", *flags, "--batch-size", "4"
     )
     assert mpctest.losses(actual) == mpctest.losses(expected)
-    # The file that is written still has its own batch, and works with it.
+    # The written file keeps the model's own batch and works with it.
     onnx.checker.check_model(tmp_path / "b" / "trained.onnx")
     assert weights["rows"].tolist() == [TIME + 1, WIDTH]
     trained = onnx.load(tmp_path / "b" / "trained.onnx")
@@ -94,7 +94,8 @@ def test_trains_as_exported_with_that_batch(tmp_path):
 
 
 def test_running_more_samples_says_what_keeps_the_batch(tmp_path):
-    """Each node that does is a clause of its own, and so is what to do."""
+    """The message has a clause for each node that fixes the batch, and a clause
+    with the remedy."""
     model = mpctest.make_model(
         [
             helper.make_node("Add", ["x", "noise"], ["s"], "add_noise"),
@@ -118,7 +119,7 @@ def test_running_more_samples_says_what_keeps_the_batch(tmp_path):
 
 
 def test_says_which_node_keeps_the_batch(tmp_path):
-    """A constant that every sample has a row of cannot be made longer."""
+    """A constant with a row for every sample cannot be extended."""
     model = mpctest.make_model(
         [
             helper.make_node("Add", ["x", "noise"], ["s"], "add_noise"),
@@ -135,7 +136,7 @@ def test_says_which_node_keeps_the_batch(tmp_path):
     assert "node 'add_noise' (Add)" in text
     assert "exported for a batch of 4" in text
     assert "--accumulate-grad-batches 2" in text
-    # Where nothing is trained there is no flag of training.
+    # Without training, the message must not suggest a training flag.
     x = np.zeros((8, 3), np.float32)
     np.save(tmp_path / "x.npy", x)
     process = mpctest.mpc(
@@ -147,7 +148,7 @@ def test_says_which_node_keeps_the_batch(tmp_path):
         process.stderr
     )
     assert "--accumulate-grad-batches" not in process.stderr
-    # And so it is.
+    # The suggested remedy works.
     np.save(tmp_path / "x.npy", x[:4])
     process = mpctest.mpc(
         "run", tmp_path / "m.onnx", "--input", f"x={tmp_path / 'x.npy'}"
@@ -156,7 +157,7 @@ def test_says_which_node_keeps_the_batch(tmp_path):
 
 
 def test_parts_of_the_batch_are_refused(tmp_path):
-    """The first sample alone would be another model for a batch of many."""
+    """Slicing the first sample means something else in a larger batch."""
     model = mpctest.make_model(
         [
             helper.make_node("Slice", ["x", "from", "to"], ["s"], "first"),
@@ -180,7 +181,8 @@ def test_parts_of_the_batch_are_refused(tmp_path):
 
 
 def rows_of_one_sample(*nodes):
-    """[1, time, 8] as [time, 8], and back after `nodes`, from "a" to "b"."""
+    """Returns a model that reshapes [1, time, 8] to [time, 8], applies `nodes`
+    from "a" to "b", and reshapes back."""
     return mpctest.make_model(
         [
             helper.make_node("Reshape", ["x", "merged"], ["a"]),
@@ -214,7 +216,8 @@ JOINING = {
 
 @pytest.mark.parametrize("how", JOINING)
 def test_rows_of_samples_are_not_joined_by_themselves(how, tmp_path):
-    """A batch of 1 does not tell whether the rows of each sample were meant."""
+    """With a batch of 1, it is unknown if the nodes should join the rows of
+    each sample only."""
     onnx.save(rows_of_one_sample(*JOINING[how]), tmp_path / "m.onnx")
     process = mpctest.mpc(
         *("compile", tmp_path / "m.onnx", "--batch-size", "8"),
@@ -229,7 +232,7 @@ def test_rows_of_samples_are_not_joined_by_themselves(how, tmp_path):
 def test_a_sum_over_samples_is_not_divided_by_the_old_batch(
     batch, op, tmp_path
 ):
-    """x - x.sum(0) / x.shape[0], with the batch as a constant."""
+    """Covers x - x.sum(0) / x.shape[0] with the batch as a constant."""
     factor = batch if op == "Div" else 1 / batch
     model = mpctest.make_model(
         [
@@ -261,7 +264,7 @@ def test_each_row_by_itself_may_be_normalised(tmp_path):
 
 
 def test_an_axis_of_one_before_the_batch_is_none(tmp_path):
-    """torch.stack of two inputs: their batch is on the second axis."""
+    """torch.stack of two inputs puts the batch on the second axis."""
     model = mpctest.make_model(
         [
             helper.make_node("Unsqueeze", ["a", "first"], ["a1"]),
@@ -334,7 +337,7 @@ def test_elements_of_the_exported_batch_alone_are_refused(
 def test_a_constant_of_the_exported_batch_does_not_multiply_one_sample(
     tmp_path,
 ):
-    """A batch of 1 would broadcast to the 3 rows of the constant."""
+    """A batch of 1 would broadcast to the constant's 3 rows."""
     model = mpctest.make_model(
         [helper.make_node("Mul", ["x", "scale"], ["y"], "weigh")],
         {"x": (np.float32, [3, 4])},
@@ -350,7 +353,8 @@ def test_a_constant_of_the_exported_batch_does_not_multiply_one_sample(
 
 
 def scaled(batch, op, number, width=4):
-    """x times its batch, or another number, before a layer."""
+    """Returns a model that multiplies x by its batch, or by another number,
+    before a layer."""
     return mpctest.make_model(
         [
             helper.make_node(op, ["x", "number"], ["scaled"], "scale"),
@@ -381,7 +385,7 @@ def check(model, folder, batch="32"):
     ],
 )
 def test_numbers_that_may_mean_the_batch_are_named(op, batch, number, tmp_path):
-    """x * x.shape[0], as PyTorch writes it of a fixed batch."""
+    """PyTorch writes x * x.shape[0] of a fixed batch as a constant."""
     text = check(scaled(batch, op, number), tmp_path)
     assert text.count(WARNING.format(op, batch)) == 1, text
     assert "results for one of 32 are wrong" in text
@@ -391,7 +395,7 @@ def test_numbers_that_may_mean_the_batch_are_named(op, batch, number, tmp_path):
 @pytest.mark.parametrize(
     "batch, number, width, wanted",
     [
-        (5, 5, 4, "5"),  # the batch it was exported with
+        (5, 5, 4, "5"),  # the batch of the export
         (5, 4, 4, "32"),
         (1, 1, 4, "32"),
         (2, 2, 4, "32"),
@@ -405,8 +409,8 @@ def test_other_numbers_are_not_named(batch, number, width, wanted, tmp_path):
 
 
 def test_a_batch_that_is_read_from_a_shape_is_not_named(tmp_path):
-    """It has changed by itself. A factor of the loss is named, and what is no
-    sample's is not."""
+    """The factor read from the shape adapts by itself. mpc names a factor of
+    the loss, and no factor that does not depend on samples."""
     node = helper.make_node
     nodes = [
         node("Shape", ["x"], ["shape"]),
@@ -434,7 +438,7 @@ def test_a_batch_that_is_read_from_a_shape_is_not_named(tmp_path):
 
 
 def masked(batch, late=False):
-    """Attention over four positions with a causal mask that is made in the
+    """Returns attention over four positions with a causal mask computed in the
     model, as PyTorch exports torch.full((4, 4), -9).triu(1)."""
     node = helper.make_node
     mask = [
@@ -477,7 +481,8 @@ def test_a_mask_of_as_many_positions_as_samples_stays(wanted, late, tmp_path):
 
 @pytest.mark.parametrize("late", [False, True], ids=["before", "behind"])
 def test_a_bias_of_as_many_positions_as_samples_stays(late, tmp_path):
-    """Without a triangle it is the scores, of an axis more, that say it."""
+    """The bias is no triangle. The scores have one axis more, so the bias
+    belongs to positions."""
 
     def model(batch):
         graph = masked(batch, late=late)
@@ -494,7 +499,8 @@ def test_a_bias_of_as_many_positions_as_samples_stays(late, tmp_path):
 
 @pytest.mark.parametrize("wanted", [1, 6])
 def test_a_bias_beside_an_input_of_the_model_stays(wanted, tmp_path):
-    """The scores are given, and the sum is the first node that reads them."""
+    """The scores are an input of the model, and the sum is the first node that
+    reads them."""
     node = helper.make_node
     model = mpctest.make_model(
         [
@@ -516,9 +522,9 @@ def test_a_bias_beside_an_input_of_the_model_stays(wanted, tmp_path):
 
 
 def started(start, layer=None):
-    """A constant of a batch of 4, spread over the samples that there are, as the
-    older exporter of PyTorch has the state that an LSTM or a layer of it starts
-    with."""
+    """Returns a model that expands a constant of batch 4 to the samples
+    present. PyTorch's older exporter writes an LSTM's initial state this
+    way."""
     node = helper.make_node
     value = numpy_helper.from_array(start)
     nodes = [

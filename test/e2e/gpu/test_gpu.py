@@ -1,7 +1,7 @@
-"""Whole training runs on an emulated GPU: the losses are the CPU's.
+"""Whole training runs on an emulated GPU give the CPU's losses.
 
-The compiler makes PTX, the runtime's CUDA device runs it, and test/emulator
-stands in for the driver, cuBLASLt and cuDNN: everything but a GPU takes part.
+The compiler makes PTX and the runtime's CUDA device runs it. test/emulator
+replaces the driver, cuBLASLt and cuDNN.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -21,8 +21,8 @@ EMULATOR = mpctest.BUILD / "test" / "emulator"
 DATA = mpctest.DIGITS / "digits-train.npz"
 STEPS = 6
 
-# How far a loss may be from the CPU's, relative: a few roundings to the type
-# that is stored between kernels, which other fusions place elsewhere.
+# Relative bounds on the difference to the CPU's loss. Values stored between
+# kernels are rounded at other places, because fusion differs.
 TOLERANCES = {
     "32-true": 1e-4,
     "64-true": 1e-10,
@@ -32,7 +32,7 @@ TOLERANCES = {
 
 
 def emulated(target, folder):
-    """The environment in which mpc finds the emulated GPU."""
+    """Returns the environment in which mpc finds the emulated GPU."""
     return {
         **os.environ,
         "MPC_CUDA_LIBRARY_PATH": str(EMULATOR),
@@ -42,7 +42,7 @@ def emulated(target, folder):
 
 
 def train(model, precision, device, folder, *flags, target="sm_80"):
-    """The training events of a short run, and its trained weights."""
+    """Returns the training events of a short run, and its trained weights."""
     arguments = ["--target", target] if device == "cuda" else mpctest.TARGET
     metrics, output = folder / f"{device}.jsonl", folder / f"{device}.onnx"
     mpctest.mpc_ok(
@@ -62,7 +62,7 @@ def train(model, precision, device, folder, *flags, target="sm_80"):
 
 
 def calls(folder):
-    """The names of the driver's functions that were called, in order."""
+    """Returns the names of the called driver functions, in order."""
     lines = (folder / "calls.log").read_text().splitlines()
     return [line.split("(")[0] for line in lines if "(" in line]
 
@@ -81,8 +81,8 @@ def test_losses_equal_the_cpus(model, precision, tmp_path):
     )
     assert [e["skipped"] for e in gpu] == [e["skipped"] for e in cpu]
     for name, weight in cpu_weights.items():
-        # AdamW's first updates are the rate's size whatever the gradient's is,
-        # so that a weight may be off by twice the rate where its sign is.
+        # AdamW's first updates have the size of the rate. If a gradient's sign
+        # differs, a weight may be off by twice the rate.
         np.testing.assert_allclose(
             gpu_weights[name], weight, atol=2e-3 * STEPS, rtol=tolerance
         )
@@ -92,10 +92,10 @@ def test_losses_equal_the_cpus(model, precision, tmp_path):
 def test_steps_are_launches_of_one_graph(target, tmp_path):
     train("mlp", "16-mixed", "cuda", tmp_path, target=target)
     names = calls(tmp_path)
-    # One step runs eagerly, the next is recorded.
+    # One step runs eagerly, and the next step is recorded.
     assert names.count("cuGraphInstantiateWithFlags") == 1
     assert names.count("cuGraphLaunch") == STEPS - 1
-    # No kernel is launched after the recording but by the graph.
+    # After the recording, only the graph launches kernels.
     recorded = names.index("cuGraphInstantiateWithFlags")
     assert "cuLaunchKernel" not in names[recorded:]
 
@@ -111,14 +111,14 @@ def test_the_next_batch_is_on_its_way_before_the_loss_is_waited_for(tmp_path):
         wait = next(
             i for i, l in enumerate(rest) if l.startswith("cuStreamSynchronize")
         )
-        # Samples and labels, by another stream; after the last step none.
+        # Another stream copies samples and labels. The last step copies none.
         copies = [l for l in rest[:wait] if l.startswith("cuMemcpyHtoD")]
         assert len(copies) == (2 if number < STEPS else 0)
         assert not any(l.endswith(stream) for l in copies)
 
 
 def train_on_few(folder, name, *flags, steps=7, fault=""):
-    """The losses and the weights of a run over the first 20 samples."""
+    """Returns the losses and the weights of a run over the first 20 samples."""
     with np.load(DATA) as arrays:
         few = {key: array[:20] for key, array in arrays.items()}
     np.savez(folder / "few.npz", **few)
@@ -153,12 +153,12 @@ def test_batches_are_the_same_on_whichever_way(flags, tmp_path):
     staged = train_on_few(tmp_path, "staged", *flags)
     log = (tmp_path / "calls.log").read_text()
     assert "cuStreamWaitEvent" in log
-    # Without a second stream each batch is uploaded when it is due.
+    # Without a second stream, each batch is uploaded just before its step.
     (tmp_path / "calls.log").unlink()
     fault = "cuStreamCreate:2+=2"
     assert train_on_few(tmp_path, "bound", *flags, fault=fault) == staged
     assert "cuStreamWaitEvent" not in (tmp_path / "calls.log").read_text()
-    # Nor does it matter where the run was begun anew.
+    # A resumed run gives the same values.
     saving = ["--checkpoint-dir", tmp_path / "states", "--checkpoint-every", "1"]
     train_on_few(tmp_path, "half", *flags, *saving, steps=3)
     saving += ["--resume", "auto"]
@@ -181,7 +181,7 @@ def test_libraries_may_do_more_or_less(contractions, precision, tmp_path):
     )
 
 
-# Products with a bias, and with the gradient of one.
+# Products with a bias, and with the gradient of a bias.
 EPILOGUES = ["BIAS", "BGRADA,BGRADB", "BIAS,BGRADA,BGRADB"]
 
 
@@ -217,7 +217,7 @@ def test_a_product_without_an_algorithm_is_an_error(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("contractions", ["table", "library"])
 def test_only_a_library_that_was_asked_for_loses_nan(contractions, tmp_path):
-    """cuBLASLt's relu of NaN is 0."""
+    """cuBLASLt's relu turns NaN into 0."""
     weight = np.ones((8, 8), np.float32)
     model = mpctest.make_model(
         [
@@ -245,7 +245,7 @@ def test_only_a_library_that_was_asked_for_loses_nan(contractions, tmp_path):
 
 
 def test_a_library_may_do_all(tmp_path):
-    """A product alone: no kernel is left for mpc."""
+    """The model is one product: mpc generates no kernel."""
     x = np.arange(12, dtype=np.float32).reshape(4, 3)
     w = np.arange(6, dtype=np.float32).reshape(3, 2)
     model = mpctest.make_model(
@@ -267,8 +267,8 @@ def test_a_library_may_do_all(tmp_path):
 
 
 def test_skips_the_steps_that_the_cpu_skips(tmp_path):
-    """At a scale that only some steps survive: of the first, which does not, the
-    weights stay as they were, and the others are the CPU's."""
+    """Only some steps survive the loss scale. The first step is skipped and
+    leaves the weights unchanged. All other steps match the CPU."""
     states = tmp_path / "states"
     flags = ["--loss-scale", "5.755e5"]
     saving = ["--checkpoint-dir", states, "--checkpoint-every", "1"]
@@ -291,8 +291,8 @@ def test_skips_the_steps_that_the_cpu_skips(tmp_path):
 
 
 def write_two_samples_alike(folder):
-    """A BatchNormalization of two samples that differ by 1e-3, and data: its
-    gradient is about 1 / sqrt(epsilon) = 316 times what comes to it."""
+    """Writes a model with BatchNormalization of two samples that differ by
+    1e-3, and data. The gradient grows by about 1 / sqrt(epsilon) = 316."""
     random = np.random.RandomState(0)
     weights = {
         "w0": random.randn(8, 8).astype(np.float32) / 8,
@@ -319,9 +319,8 @@ def write_two_samples_alike(folder):
 
 
 def test_skips_where_a_normalization_leaves_the_range(tmp_path):
-    """With few values for each channel float16 is too small for its gradient:
-    steps are skipped until the scale is low enough, the same ones as on a
-    CPU."""
+    """With few values per channel, the normalization's gradient overflows
+    float16. Steps are skipped until the scale is low enough, as on a CPU."""
     write_two_samples_alike(tmp_path)
     events = {}
     for device, target in (("cpu", "x86-64-v3"), ("cuda", "sm_80")):
@@ -342,14 +341,14 @@ def test_skips_where_a_normalization_leaves_the_range(tmp_path):
     for key in ("skipped", "skipped_total", "loss_scale", "step"):
         of_both = [[e[key] for e in found] for found in events.values()]
         assert of_both[0] == of_both[1], key
-    # Weights of skipped steps stay, so that the loss does.
+    # Skipped steps leave the weights and so the loss unchanged.
     losses = [float(e["loss"]) for e in events["cuda"]]
     assert len(set(losses[: skipped.index(False) + 1])) == 1
     assert losses[-1] < losses[0]
 
 
 def test_many_parameters_are_updated_in_several_kernels(tmp_path):
-    """PTX before 8.1 has at most 4352 bytes of a kernel's parameters."""
+    """PTX before 8.1 limits a kernel's parameters to 4352 bytes."""
     layers, nodes, weights = 48, [], {}
     for i in range(layers):
         weights[f"w{i}"] = np.eye(4, dtype=np.float32)
@@ -380,8 +379,8 @@ def test_many_parameters_are_updated_in_several_kernels(tmp_path):
 
 
 def write_biases_of_zeros(folder):
-    """Convolutions of three taps and of one, with biases of zeros, as PyTorch's
-    exporter writes those that have none; and data."""
+    """Writes convolutions of three taps and of one, with biases of zeros, as
+    PyTorch's exporter writes missing biases; and data."""
     random = np.random.RandomState(0)
     weights = {
         "w0": random.randn(8, 3, 3, 3).astype(np.float32) / 5,
@@ -446,8 +445,8 @@ FAMILIES = sorted(name for name in PATHS if name.endswith("dynamo-18"))
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
 @pytest.mark.parametrize("model", FAMILIES)
 def test_families_lose_what_they_do_in_pytorch(model, precision, tmp_path):
-    """Two steps of each family, and of the other kinds, compiled for sm_90. What
-    they lose on a CPU is compared in test_families."""
+    """Two steps of each family and other kind, compiled for sm_90.
+    test_families covers the losses on a CPU."""
     name = model.split("-")[0]
     case, path = LOSSES[name], PATHS[model]
     axes = [f"{key}={axis}" for key, axis in case["batch_axes"].items()]
@@ -489,7 +488,8 @@ def test_repeats_bit_for_bit(tmp_path):
     ],
 )
 def test_code_is_for_the_gpu_that_is_there(gpu, device, target, tmp_path):
-    """The newest that it runs; the oldest there is where there is no GPU."""
+    """mpc compiles for the newest target that the GPU runs, and for the oldest
+    target without a GPU."""
     output = mpctest.mpc_ok(
         *("compile", mpctest.MODELS / "mlp.onnx", "--batch-size", 4),
         *("--device", device, "--emit=ptx"),
@@ -526,8 +526,8 @@ def test_a_gpu_is_trained_on_by_its_number(tmp_path):
     ],
 )
 def test_a_gpu_that_is_too_old_is_not_chosen(device, reason, tmp_path):
-    """--device auto is the CPU then, and says why; --device cuda is an error
-    before anything is compiled."""
+    """--device auto falls back to the CPU and says why. --device cuda is an
+    error before compilation."""
 
     def run(choice):
         return mpctest.mpc(

@@ -1,5 +1,5 @@
-"""What an emulated GPU computes at edges, to the bit what a CPU does: powers of
-integers, a scatter without updates, an output that is the input.
+"""In edge cases an emulated GPU computes the CPU's bits: powers of integers, a
+scatter without updates, an output that is the input.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -25,7 +25,7 @@ def mpc_on(device, folder, *arguments):
 
 
 def run(folder, model, device, inputs, *flags):
-    """The output y."""
+    """Returns the output y."""
     onnx.save(model, folder / "model.onnx")
     np.savez(folder / "inputs.npz", **inputs)
     mpc_on(
@@ -38,8 +38,8 @@ def run(folder, model, device, inputs, *flags):
         return outputs["y"]
 
 
-# Bases, exponents, and their powers cut off. GPUs have no power of float64 that
-# is right to the last digit; the last one is 2097151.9999999998.
+# Bases, exponents, and truncated powers. No float64 power of a GPU is right to
+# the last digit. The last power is 2097151.9999999998.
 POWERS = [
     (3, 6.0, 729),
     (3, 15.0, 3**15),
@@ -92,7 +92,7 @@ def test_a_scatter_without_updates_keeps_the_data(device, dtype, tmp_path):
 
 
 def test_scores_that_are_the_input_are_those_of_their_batch(tmp_path):
-    """They are read before the input has the next batch."""
+    """The scores are read before the next batch overwrites the input."""
     model = mpctest.make_model(
         [helper.make_node("Identity", ["x"], ["y"])],
         {"x": (np.float32, ["N", 10])},
@@ -121,8 +121,9 @@ def test_scores_that_are_the_input_are_those_of_their_batch(tmp_path):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_three_parameters_are_read_where_they_are(device, tmp_path):
-    """Of 12 bytes, which LLVM reads by one load of 16: memory has whole vectors.
-    What they scale is in the middle of the model, so that a loop reads them."""
+    """LLVM reads the 12 bytes of a parameter by one load of 16: memory is
+    padded to whole vectors. The scaled values are in the middle of the model,
+    so that a loop reads the parameters."""
     random = np.random.RandomState(0)
     x = random.randn(2, 3, 6, 6).astype(np.float32)
     weights = {

@@ -1,4 +1,5 @@
-"""Which engines of cuDNN a training takes on an emulated GPU.
+"""On an emulated GPU, training takes only cuDNN engines that compute in the
+requested precision.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -18,7 +19,7 @@ def test_an_engine_that_rounds_without_a_note_is_passed_over(
     monkeypatch.setenv("MPC_CUDA_LOG", str(log))
     exact, exact_weights = train("digits-cnn", "32-true", "cuda", tmp_path)
     assert "rounds its operands" not in log.read_text()
-    # Its fastest engine computes in tf32 and says nothing of it.
+    # The fastest emulated engine computes in tf32 without declaring that.
     monkeypatch.setenv("MPC_EMULATOR_ROUNDING", "1")
     log.unlink()
     guarded, weights = train("digits-cnn", "32-true", "cuda", tmp_path)
@@ -31,7 +32,7 @@ def test_an_engine_that_rounds_without_a_note_is_passed_over(
     assert losses(guarded) == losses(exact)
     for name, weight in exact_weights.items():
         assert weights[name].tobytes() == weight.tobytes(), name
-    # The negative control: that engine does round, for those who ask for it.
+    # Negative control: the engine does round if tf32 is allowed.
     log.unlink()
     rounded, _ = train("digits-cnn", "32-true", "cuda", tmp_path, "--tf32")
     assert "rounds its operands" not in log.read_text()

@@ -1,5 +1,5 @@
-"""Means and variances on an emulated GPU, of numbers far from zero too: against
-float64, within what the type rounds.
+"""Means and variances on an emulated GPU match float64 within the type's
+rounding, also for numbers far from zero.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,14 +14,14 @@ from test_gpu import emulated
 
 
 def to_bfloat16(array):
-    """The same, cut to the first 16 bits of each number."""
+    """Truncates each number to its first 16 bits."""
     bits = np.asarray(array, np.float32).view(np.uint32) & 0xFFFF0000
     return bits.view(np.float32)
 
 
 def far_images():
-    """One channel far from zero, one with a pixel in the middle of an image
-    that is far from all others."""
+    """Returns images in which channel 1 is far from zero, and channel 2 has one
+    outlier pixel in the middle of an image."""
     images = np.random.RandomState(0).randn(8, 9, 10, 8)
     images[..., 1] += 64
     images[3, 4, 5, 2] = 500
@@ -29,7 +29,8 @@ def far_images():
 
 
 def lonely_pixels(height, width):
-    """Images of one number each but for the pixel in the middle."""
+    """Returns images that are constant per channel except for the middle pixel
+    of the first."""
     images = np.empty((2, height, width, 4))
     images[:] = [1.0078125, -3.046875, 3.015625, 7.21875]
     images[0, height // 2, width // 2] = [-257, 371, -171, 1004]
@@ -37,14 +38,14 @@ def lonely_pixels(height, width):
 
 
 def distant_images():
-    """The mean is a thousand times as far from zero as the deviation."""
+    """Returns images whose mean is a thousand times their deviation."""
     noise = np.random.RandomState(0).randn(4, 9, 10, 8)
     return (1000 + noise).astype(np.float32)
 
 
 def write_normalized_images(images, folder):
-    """BatchNormalization of images, (N, H, W, C), that a convolution leaves as
-    they are, and the data."""
+    """Writes BatchNormalization of images, (N, H, W, C), behind an identity
+    convolution, and the data."""
     samples, height, width, channels = images.shape
     ones, zeros = np.ones(channels, np.float32), np.zeros(channels, np.float32)
     eye = np.eye(channels, dtype=np.float32)
@@ -69,10 +70,11 @@ def write_normalized_images(images, folder):
     np.savez(folder / "images.npz", x=x, target=target)
 
 
-# In 16 bits one pass over bands of at most 4096 pixels errs by 2^-23 for each
-# pixel of a band where all but the one in the middle are alike; 124 rows are 4
-# bands of 31, 127 rows, a prime, are bands of a row each. What is far from zero
-# in float32 is read twice: of 360 terms each is rounded, in no long chain.
+# In 16 bits, one pass reads bands of at most 4096 pixels. It errs by 2^-23 per
+# pixel of a band whose pixels are alike except for the middle one. 124 rows are
+# 4 bands of 31 rows. 127 rows, a prime number, are bands of one row. In
+# float32, values far from zero are read twice: each of 360 terms is rounded,
+# without a long chain.
 CASES = {
     "far": (far_images, "bf16-mixed", 1e-5),
     "bands": (lambda: lonely_pixels(124, 132), "bf16-mixed", 2**-11),
@@ -83,7 +85,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_moments_of_images_are_exact(case, tmp_path):
-    """One pass over them gives what two would."""
+    """One pass over the images gives the moments of two passes."""
     make, precision, tolerance = CASES[case]
     write_normalized_images(images := make(), tmp_path)
     mpctest.mpc_ok(
@@ -95,8 +97,8 @@ def test_moments_of_images_are_exact(case, tmp_path):
         env=emulated("sm_90", tmp_path),
     )
     trained = mpctest.read_weights(tmp_path / "trained.onnx")
-    # ONNX's momentum is 0.9 unless a node says another; the running variance
-    # is rounded once more.
+    # ONNX's momentum defaults to 0.9. The running variance is rounded once
+    # more.
     images = images.astype(np.float64)
     mean, var = images.mean((0, 1, 2)), images.var((0, 1, 2))
     np.testing.assert_allclose(
@@ -119,9 +121,9 @@ NORMALIZATIONS = {
 
 @pytest.mark.parametrize("op", NORMALIZATIONS)
 def test_normalizes_what_is_far_from_zero(op, tmp_path):
-    """x - mean has the digits that x has: each number of a thousand is off by
-    2^-24 of it, as its mean is, and deviations are 1. The mean of squares less
-    the square of the mean would have one digit."""
+    """x - mean keeps the digits of x: a number near a thousand and the mean
+    have errors of 2^-24 relative, and deviations are 1. The mean of squares
+    minus the squared mean would keep one digit."""
     shape = [3, 4, 8, 9]
     x = (1000 + np.random.RandomState(0).randn(*shape)).astype(np.float32)
     channels = shape[1:] if op == "LayerNormalization" else [4]
@@ -145,7 +147,8 @@ def test_normalizes_what_is_far_from_zero(op, tmp_path):
         *("--device", "cuda", "--target", "sm_90"),
         env=emulated("sm_90", tmp_path),
     )
-    # Each sample by itself: all of it, two groups of channels, or each channel.
+    # Each sample is normalized as a whole, in two groups of channels, or per
+    # channel.
     parts = {"LayerNormalization": 1, "GroupNormalization": 2}.get(op, 4)
     rows = x.astype(np.float64).reshape(3, parts, -1)
     centred = rows - rows.mean(-1, keepdims=True)

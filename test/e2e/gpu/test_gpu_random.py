@@ -1,11 +1,11 @@
-"""Random operators on an emulated GPU, beside NumPy: of sizes next to those of
+"""Random operators on an emulated GPU match NumPy, at sizes near those of
 vectors, warps and tiles.
 
     MPC_RANDOM_GRAPHS=0:200 pytest test/e2e/gpu/test_gpu_random.py
 
-draws as many as one has time for; by default there are a few. The emulated GPU
-also finds accesses outside of memory, and elements that one thread reads while
-another writes them.
+draws 200 graphs; the default is a few. The emulated GPU also reports accesses
+out of bounds, and races in which one thread reads an element while another
+writes it.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -22,12 +22,13 @@ from test_gpu import emulated
 
 SEEDS = range(*map(int, os.environ.get("MPC_RANDOM_GRAPHS", "0:4").split(":")))
 SIZES = [1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 97, 128, 257]
-# Of each kind, in one model.
+# The number of operators of each kind in one model.
 OPERATORS = 6
 
 
 class Operators:
-    """Nodes, their inputs and what they give; each has an output of its own."""
+    """Collects nodes, their inputs and expected results. Each node has an
+    output of its own."""
 
     def __init__(self, seed):
         self.random = np.random.RandomState(seed)
@@ -37,7 +38,8 @@ class Operators:
         return options[self.random.randint(len(options))]
 
     def shape(self, rank, elements):
-        """So many elements at most, in axes of any order."""
+        """Returns a shape of at most `elements` elements, with axes in any
+        order."""
         shape = []
         for _ in range(rank):
             shape.append(self.choose([s for s in SIZES if s <= elements]))
@@ -81,7 +83,7 @@ class Operators:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_transposes(seed, tmp_path):
-    """Of every kind of element, some of which become others."""
+    """Covers every element type, some with a cast."""
     operators = Operators(seed)
     random, choose = operators.random, operators.choose
     kinds = [np.float32, np.float16, np.float64, np.int8, np.int64, np.bool_]
@@ -113,7 +115,7 @@ REDUCTIONS = {
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_reductions(seed, tmp_path):
-    """Of numbers whose sums are exact, over any axes: in one step and in two."""
+    """The numbers have exact sums, over any axes, in one step and in two."""
     operators = Operators(seed)
     random, choose = operators.random, operators.choose
     for _ in range(OPERATORS):
@@ -145,7 +147,8 @@ SCATTERS = {
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_scatters(seed, tmp_path):
-    """Many updates of few rows, few of many, and none; exact, in any order."""
+    """Many updates of few rows, few of many, and none. The sums are exact in
+    any order."""
     operators = Operators(seed)
     random, choose = operators.random, operators.choose
     for _ in range(OPERATORS):

@@ -1,4 +1,4 @@
-"""What the training graphs of embedded_graphs.py compute, in float64.
+"""Evaluates the training graphs of embedded_graphs.py in float64.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -12,8 +12,7 @@ from embedded_graphs import BATCH, EPSILON, RATE
 
 
 def _windows(x, w, strides, pads, group):
-    """Yields, for each place of a kernel, it, and the elements of padded x that
-    it meets."""
+    """Yields each kernel offset, and the elements of padded x that it meets."""
     top, left, bottom, right = pads
     padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
     rows = (padded.shape[2] - w.shape[2]) // strides[0] + 1
@@ -61,7 +60,7 @@ def _max_pool(x, **_):
     n, c, h, w = x.shape
     parts = x.reshape(n, c, h // 2, 2, w // 2, 2).transpose(0, 1, 2, 4, 3, 5)
     parts = parts.reshape(n, c, h // 2, w // 2, 4)
-    # The number among four, not the place in x: the gradient below reads it.
+    # Indices within a window of four: the gradient below reads them.
     return parts.max(axis=-1), parts.argmax(axis=-1)
 
 
@@ -157,7 +156,7 @@ OPERATORS = {
 
 
 def evaluate(made, parameters, data):
-    """The loss of a batch, and its gradients by parameter."""
+    """Returns the loss of a batch, and the gradients by parameter."""
     graph = made.training.graph
     values = {
         init.name: numpy_helper.to_array(init) for init in graph.initializer
@@ -167,7 +166,7 @@ def evaluate(made, parameters, data):
     for name, array in data.items():
         values[name] = array if name == "labels" else array.astype(float)
     for node in graph.node:
-        # Values, and updates, which train_reference makes.
+        # Constants have values already, and train_reference makes the updates.
         if node.op_type in ("Constant", "SGD"):
             continue
         attributes = {
@@ -175,7 +174,7 @@ def evaluate(made, parameters, data):
             for a in node.attribute
             if a.name != "description"
         }
-        # The buffers of accumulators are read by no equation.
+        # No equation reads the accumulators' buffers.
         operands = [values.get(name) for name in node.input]
         results = OPERATORS[node.op_type](*operands, **attributes)
         if not isinstance(results, tuple):
@@ -190,8 +189,8 @@ def evaluate(made, parameters, data):
 
 
 def train_reference(made, data, accumulate):
-    """Losses of the steps, the means of their batches', and the parameters in
-    the end: gradients of a step's batches are added up."""
+    """Returns the losses of the steps, each the mean over its batches, and the
+    final parameters. A step adds up its batches' gradients."""
     parameters = {k: v.astype(float) for k, v in made.parameters.items()}
     count = len(next(iter(data.values()))) // BATCH
     losses = []

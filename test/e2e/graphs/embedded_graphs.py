@@ -1,7 +1,8 @@
-"""Training graphs as a compiler for microcontrollers has them: ONNX Runtime's
-training artifacts, edited for hardware without its operators. Forward pass, loss,
-backward pass and accumulation are one graph, whose parameters are inputs; a second
-one has an SGD node for each parameter.
+"""Makes training graphs like those of a compiler for microcontrollers: ONNX
+Runtime's training artifacts, edited for hardware without its operators.
+
+One graph holds the forward pass, loss, backward pass and accumulation, and its
+parameters are inputs. A second graph has an SGD node for each parameter.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -22,7 +23,7 @@ EPSILON = 1e-5
 
 
 class Network:
-    """Adds the nodes of layers, each with what its gradient takes."""
+    """Adds the nodes of layers, each with the operands that its gradient needs."""
 
     def __init__(self, seed, **inputs):
         self.random = np.random.RandomState(seed)
@@ -46,7 +47,7 @@ class Network:
         return name
 
     def node(self, op, inputs, outputs=1, domain="", back=False, **attributes):
-        """Returns the name of the first output, or all of several names."""
+        """Returns the name of the only output, or the names of several."""
         self.count += 1
         label = f"node_{self.count}_{op}" + ("_backward" if back else "")
         if isinstance(outputs, int):
@@ -66,13 +67,13 @@ class Network:
         return self.back(op, inputs, outputs, MICROSOFT, **attributes)
 
     def send(self, value, gradient):
-        """`gradient` flows to a value, beside those that do already."""
+        """Adds `gradient` to the gradients of `value`."""
         if value in self.gradients:
             gradient = self.back("Add", [self.gradients[value], gradient])
         self.gradients[value] = gradient
 
     def layer(self, output, step):
-        """`step` sends on what arrives at `output`."""
+        """Registers `step`, which propagates the gradient of `output`."""
         self.steps.append((output, step))
         return output
 
@@ -84,10 +85,8 @@ class Network:
             if output in self.gradients:
                 step(self.gradients[output])
 
-    # Layers
-
     def linear(self, x, name, k, n, trained=True):
-        """Of rows: weights as PyTorch has them."""
+        """Adds a linear layer for rows. Weights have PyTorch's layout."""
         w = self.parameter(f"{name}_weight", n, k, trained=trained)
         b = self.parameter(f"{name}_bias", n, spread=0.1, trained=trained)
         y = self.node("Gemm", [x, w, b], transB=1)
@@ -101,7 +100,8 @@ class Network:
         return self.layer(y, step)
 
     def product(self, x, name, k, n, bias=True, trained=True):
-        """Of [batch, tokens, k]: what was MatMul and Add."""
+        """Adds a linear layer of [batch, tokens, k]: the edited form of MatMul
+        and Add."""
         w = self.parameter(f"{name}_weight", k, n, trained=trained)
         operands = [x, w]
         if bias:
@@ -129,7 +129,8 @@ class Network:
         return self.layer(y, step)
 
     def matmul(self, a, b, alpha=1.0, transposed=False):
-        """Stacks: `b` is transposed before. What was FusedMatMul is Gemm."""
+        """Multiplies stacks of matrices. If `transposed`, transposes `b` first. A
+        Gemm replaces a FusedMatMul."""
         if transposed or alpha != 1.0:
             y = self.node("Gemm", [a, b], alpha=alpha, transB=int(transposed))
         else:
@@ -166,7 +167,7 @@ class Network:
         return self.layer(y, step)
 
     def positions(self, x, *shape):
-        """Adds a parameter that is the same for all samples."""
+        """Adds a parameter that all samples share."""
         p = self.parameter("positions", *shape, spread=0.2)
         y = self.node("Add", [x, p])
 
@@ -254,7 +255,7 @@ class Network:
         y = self.node("Conv", [x, w, b], **window)
 
         def step(dy):
-            # The gradient of an input of the graph is absent.
+            # An input of the graph needs no gradient.
             first = "" if x in self.inputs else f"{y}_dx"
             made = [first, f"{w}_grad", f"{b}_grad"]
             self.microsoft("ConvGrad", [dy, x, w], made, **window)
@@ -294,10 +295,9 @@ class Network:
             ),
         )
 
-    # Losses
-
     def cross_entropy(self, scores):
-        """Its log-probabilities alone, and a gradient that takes these."""
+        """Adds a loss whose only output is the log-probabilities, and the
+        gradient that reads them."""
         made = self.node(
             "SoftmaxCrossEntropyLoss", [scores, "labels"], reduction="mean"
         )
@@ -318,7 +318,7 @@ def value(name, kind, shape):
 
 @dataclasses.dataclass
 class Embedded:
-    """The files of one training, and what it starts from."""
+    """Holds the files of one training, and its initial values."""
 
     training: object
     optimizer: object
@@ -331,7 +331,7 @@ class Embedded:
 
 
 def finish(network, scores, opsets=(17, 17)):
-    """`scores` is what the forward model gives."""
+    """Makes the files. The forward model's output is `scores`."""
     network.finish_backward()
     flag = "lazy_reset_grad"
     trained, nodes = network.parameters, [*network.nodes, *network.backward]
@@ -349,7 +349,7 @@ def finish(network, scores, opsets=(17, 17)):
                 domain=MICROSOFT,
             )
         )
-    # Values that are not trained became constants; edits leave them behind.
+    # The edits turned untrained values into constants and left the originals.
     nodes += [
         helper.make_node(
             "Constant",
@@ -477,7 +477,7 @@ def depthwise_cnn():
 
 
 def project(net, x, name, width, trained, rank):
-    """A product, beside it a low-rank one where `rank` says so."""
+    """Adds a product, and a low-rank product beside it if `rank` is set."""
     y = net.product(x, name, width, width, bias=rank == 0, trained=trained)
     if rank:
         down = net.product(x, f"{name}_lora_a", width, rank, bias=False)
@@ -486,7 +486,7 @@ def project(net, x, name, width, trained, rank):
 
 
 def block(net, x, tokens, width, heads, trained=True, rank=0, norms=False):
-    """Attention and a network of two layers, each behind a norm."""
+    """Adds attention and a two-layer network, each behind a norm."""
     split, size = [BATCH, tokens, heads, width // heads], width // heads
     y = net.norm(x, "norm1", width, trained=norms)
     parts = []

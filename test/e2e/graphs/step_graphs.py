@@ -1,5 +1,5 @@
-"""Graphs that are a training step of a small network of digits, with the new
-parameters as outputs, and how tests train them.
+"""Makes graphs that are a training step of a small network of digits, with the
+new parameters as outputs, and trains them for tests.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -51,7 +51,7 @@ FORWARD = [
     node("Add", ["p2", "b2"], ["logits"]),
 ]
 LOSS = node("SoftmaxCrossEntropyLoss", ["logits", "labels"], ["loss", "log_prob"])
-# What ONNX Runtime's gradient builder makes of it, by and large.
+# The backward pass as ONNX Runtime's gradient builder writes it, approximately.
 BACKWARD = [
     node(
         "SoftmaxCrossEntropyLossGrad",
@@ -66,14 +66,15 @@ BACKWARD = [
     node("Gemm", ["x", "h_grad"], ["w1_grad"], transA=1),
     node("ReduceSum", ["h_grad", "axis"], ["b1_grad"], keepdims=0),
 ]
-# The same without a node of its own: log_prob itself is what is differentiated.
+# The same backward pass without a loss gradient node: log_prob is
+# differentiated.
 SPELT_LOSS_GRAD = [
     node("Exp", ["log_prob"], ["prob"]),
     node("OneHot", ["labels", "depth", "on_off"], ["one_hot"]),
     node("Sub", ["prob", "one_hot"], ["difference"]),
     node("Div", ["difference", "batch"], ["logits_grad"]),
 ] + BACKWARD[1:]
-# As tools write it that leave domains out.
+# Some tools write these nodes without domains.
 NO_DOMAINS = [copy.deepcopy(n) for n in BACKWARD]
 for n in NO_DOMAINS:
     n.ClearField("domain")
@@ -115,7 +116,7 @@ def spelt_momentum(p):
 
 
 def spelt_adam(p):
-    """Without bias correction, whose count would be a power."""
+    """Adam without bias correction, whose count would need a power."""
     return [
         node("Mul", [p + "_m", "beta1"], [p + "_mb"]),
         node("Mul", [p + "_grad", "rest1"], [p + "_mg"]),
@@ -182,8 +183,8 @@ ADAM_STATE = {
 }
 SGD = ("--optimizer", "sgd")
 MOMENTUM = ("--optimizer", "momentum")
-# By name: the backward pass, the update, its state, and what mpc's own
-# optimizer is called. The rate is an input, but where SGD has it.
+# For each name: the backward pass, the update, the update's state, and the
+# flags of mpc's equal optimizer. The rate is an input, except with an SGD node.
 STEP_GRAPHS = {
     "spelt_sgd": (BACKWARD, each(spelt_sgd), {}, SGD),
     "spelt_sgd_as_sum": (BACKWARD, each(spelt_sgd_as_sum), {}, SGD),
@@ -247,7 +248,7 @@ def make_model(nodes, inputs, outputs, tensors):
 
 
 def make_step_graph(backward, update, state, rename=None):
-    """`rename` gives outputs another name, such as w1_new."""
+    """`rename` maps the name of an output, such as w1_new, to another."""
     inputs = [value("labels", TensorProto.INT64, [BATCH])]
     names = {name for n in update for name in n.input}
     if "lr" in names:
@@ -292,8 +293,8 @@ def fixture_digits():
 
 
 def train(model, data, folder, *flags, precision="32-true", rate=RATE):
-    """A model whose SGD, or spelt update, has the rate in it takes no --lr: its
-    `rate` is None, or there is the node."""
+    """Trains `model`. A model with an SGD node or a decomposed update with a
+    fixed rate takes no --lr: pass `rate=None`, or have the node."""
     has_rate = any(n.op_type == "SGD" for n in model.graph.node)
     metrics, weights = mpctest.train(
         model,

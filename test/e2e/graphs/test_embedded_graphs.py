@@ -1,5 +1,5 @@
-"""Training graphs of a compiler for microcontrollers, which are ONNX Runtime's
-with edits of its own, train as their equations say.
+"""Edited training graphs of a compiler for microcontrollers train as their
+equations say.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -20,7 +20,7 @@ BOUND = {"32-true": 1e-5, "bf16-mixed": 3e-2, "16-mixed": 5e-3}
 
 
 def save(made, folder):
-    """Writes the files; returns the flags that train them."""
+    """Writes the files and returns the flags that train them."""
     folder.mkdir(parents=True, exist_ok=True)
     onnx.save(made.training, folder / "network.onnx")
     onnx.save(made.optimizer, folder / "optimizer.onnx")
@@ -35,7 +35,8 @@ def save(made, folder):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gradients_are_those_of_the_loss(family):
-    """What the other tests compare with: along a random direction."""
+    """Checks the reference of the other tests: its gradients along a random
+    direction."""
     made = FAMILIES[family]()
     data = make_data(made, 1)
     random = np.random.RandomState(1)
@@ -53,7 +54,7 @@ def test_gradients_are_those_of_the_loss(family):
 @pytest.mark.parametrize("precision", BOUND)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_family_trains(family, precision, tmp_path):
-    """Gradients of two batches are added up for a step."""
+    """A step adds up the gradients of two batches."""
     made = FAMILIES[family]()
     flags = save(made, tmp_path)
     data = make_data(made, 2 * STEPS)
@@ -71,7 +72,7 @@ def test_family_trains(family, precision, tmp_path):
         p: np.linalg.norm(expected - made.parameters[p])
         for p, expected in parameters.items()
     }
-    # The bias of keys does not move, for a Softmax does not see it.
+    # The bias of keys stays, because a Softmax ignores it.
     least = max(moves.values()) / 50
     for p, move in moves.items():
         error = np.linalg.norm(trained[p] - parameters[p])
@@ -82,7 +83,7 @@ def test_family_trains(family, precision, tmp_path):
 
 
 def find(graph, op, **of):
-    """The first node of that op, which has these attributes."""
+    """Returns the first node of `op` with these attributes."""
     for node in graph.node:
         attributes = {a.name: a for a in node.attribute}
         if node.op_type == op and all(
@@ -106,7 +107,7 @@ def train(made, folder, *flags, seed=0):
 
 
 def expect_steps(made, folder, accumulate, *flags):
-    """The files train as the unedited ones do in float64."""
+    """The files train like the unedited ones in float64."""
     if accumulate > 1:
         flags += ("--accumulate-grad-batches", accumulate)
     process = train(made, folder, *flags)
@@ -123,7 +124,7 @@ def expect_steps(made, folder, accumulate, *flags):
 
 
 def refuse(made, tmp_path, code, *words):
-    """`words` are in the message."""
+    """mpc refuses the files, with `words` in the message."""
     flags = save(made, tmp_path)
     process = train(made, tmp_path, *flags)
     assert process.returncode == code, process.stderr
@@ -151,7 +152,7 @@ def test_what_was_edited_is_said_once(tmp_path):
 
 @pytest.mark.parametrize("versions", [(17, 17), (12, 18)])
 def test_the_last_import_of_an_opset_holds(versions, tmp_path):
-    """Two equal ones are no finding."""
+    """Two equal imports are no finding."""
     made = embedded_graphs.mlp()
     for version, entry in zip(versions, made.training.opset_import):
         entry.version = version
@@ -174,7 +175,7 @@ def test_each_accumulator_may_have_a_flag(tmp_path):
 
 
 def test_a_flag_may_be_constant(tmp_path):
-    """Whatever it says, batches are added up, which a warning says."""
+    """mpc adds up batches whatever the constant says, and warns."""
     made = embedded_graphs.mlp()
     graph = made.training.graph
     flag = next(i for i in graph.input if i.name == "lazy_reset_grad")
@@ -211,7 +212,7 @@ def test_parameters_may_be_initializers(tmp_path):
 
 
 def test_whole_step_in_one_graph(tmp_path):
-    """The updates of older files are in the training graph."""
+    """Older files have the updates in the training graph."""
     made = embedded_graphs.depthwise_cnn()
     graph = made.training.graph
     keep = [n for n in graph.node if n.op_type != "InPlaceAccumulatorV2"]
@@ -230,7 +231,7 @@ def test_whole_step_in_one_graph(tmp_path):
         sgd.input[1] = made.gradients[p]
     save(made, tmp_path)
     expect_steps(made, tmp_path, 1, "--batch-size", BATCH)
-    # The file that is written has the loss, as ONNX has it.
+    # The written file has ONNX's form of the loss.
     written = onnx.load(tmp_path / "trained.onnx").graph
     loss = find(written, "SoftmaxCrossEntropyLoss").output
     gradient = find(written, "SoftmaxCrossEntropyLossGrad").input
@@ -239,7 +240,7 @@ def test_whole_step_in_one_graph(tmp_path):
 
 
 def test_written_model_has_no_comments(tmp_path):
-    """ONNX Runtime takes the file that is written, and not the one before."""
+    """ONNX Runtime accepts the written file, but not the original."""
     made = embedded_graphs.mlp()
     for node in made.forward.graph.node:
         node.attribute.append(helper.make_attribute("description", "A layer"))
@@ -278,11 +279,12 @@ def test_optimizer_graph_alone_says_what_it_is(tmp_path):
     process = mpctest.mpc("train", tmp_path / "optimizer.onnx", *data)
     assert process.returncode == 2
     assert "--optimizer-model" in process.stderr.splitlines()[-1]
-    # And so does the other half.
+    # Training the other half alone is refused too.
     process = mpctest.mpc("train", tmp_path / "network.onnx", *weights, *data)
     assert process.returncode == 2
     assert "the optimizer graph that uses them is missing" in process.stderr
-    # No flag stands for that graph, and no message names one that nobody gave.
+    # No flag names that graph, and no message names a flag that the user did
+    # not give.
     for command, flags, text in (
         ("train", ("--optimizer", "adam"), "with --optimizer-model FILE in place"),
         ("eval", (), "evaluate the model that it was made from, with --loss"),
@@ -331,7 +333,8 @@ def test_gradient_of_another_reduction_is_refused(
 
 
 def test_sums_of_both_are_a_sum(tmp_path):
-    """The loss and its gradient agree, and so the update is a batch's sum."""
+    """The loss and its gradient agree on a sum, so that the update uses a
+    batch's sum."""
     made = embedded_graphs.mlp()
     for op in ("SoftmaxCrossEntropyLoss", "SoftmaxCrossEntropyLossGrad"):
         find(made.training.graph, op).attribute[0].s = b"sum"
@@ -359,7 +362,7 @@ def test_target_and_prediction_are_told_apart(tmp_path):
 
 
 def test_a_number_that_no_operator_knows_is_refused(tmp_path):
-    """A node may be meant to compute with it."""
+    """A node may be meant to use the attribute."""
     made = embedded_graphs.mlp()
     node = find(made.training.graph, "Relu")
     node.attribute.append(helper.make_attribute("levels", 8))
@@ -427,7 +430,7 @@ def test_pooled_shape_must_fit(tmp_path):
 
 @pytest.mark.parametrize("name", ["axis", "batch_dims"])
 def test_batch_axes_of_gather_nd_have_two_names(name, tmp_path):
-    """ONNX Runtime called them 'axis' first, in ONNX's own domain."""
+    """ONNX Runtime first called the attribute 'axis', in ONNX's own domain."""
     indices = np.array([[[2], [0]], [[1], [1]]], np.int64)
     dy = np.arange(1, 9, dtype=np.float32).reshape(2, 2, 2)
     node = helper.make_node(
@@ -454,7 +457,7 @@ def test_batch_axes_of_gather_nd_have_two_names(name, tmp_path):
 
 
 def test_flag_of_the_older_accumulator_says_whether_to_add(tmp_path):
-    """InPlaceAccumulator reads true as: update the sum."""
+    """InPlaceAccumulator's flag means "update the sum" if true."""
     made = embedded_graphs.mlp()
     graph = made.training.graph
     flag = next(i for i in graph.input if i.name == "lazy_reset_grad")

@@ -1,5 +1,5 @@
-"""Graphs with gradients as outputs train with these: with the optimizer of the
-flags, or with an optimizer graph beside them.
+"""Graphs with gradients as outputs train with those gradients, using the
+optimizer of the flags or an optimizer graph.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -37,8 +37,8 @@ from step_graphs import (  # noqa: F401, digits is a fixture
 
 
 def make_gradient_graph():
-    """What ONNX Runtime's gradient graphs are: the loss and gradients of
-    parameters that are inputs."""
+    """Returns a graph like ONNX Runtime's gradient graphs: the loss, and
+    gradients of parameters that are inputs."""
     nodes = FORWARD + [LOSS] + BACKWARD
     inputs = [value("labels", TensorProto.INT64, [BATCH])] + [
         value(p, TensorProto.FLOAT, shape) for p, shape in PARAMETERS.items()
@@ -101,8 +101,8 @@ def test_gradient_graph_trains_as_the_forward_model(
 
 
 def test_gradients_of_the_graph_are_what_trains(digits, weights, tmp_path):
-    """A graph whose gradients are doubled moves twice as far; asked for a loss,
-    mpc derives its own."""
+    """A graph with doubled gradients moves weights twice as far. Given --loss,
+    mpc derives its own gradients."""
     model = make_gradient_graph()
     for n in model.graph.node:
         n.output[:] = [o.replace("w2_grad", "half") for o in n.output]
@@ -144,7 +144,7 @@ def test_a_gradient_graph_takes_a_loss_scale(digits, weights, tmp_path):
 
 
 def test_gradients_that_are_no_multiples_take_no_loss_scale(digits, weights, tmp_path):
-    """A node that takes its gradient for the value is not linear in it."""
+    """A node that reads a gradient as a value is not linear in the gradient."""
     model = make_gradient_graph()
     for node in model.graph.node:
         if node.op_type == "ReluGrad":
@@ -162,8 +162,8 @@ def test_gradients_that_are_no_multiples_take_no_loss_scale(digits, weights, tmp
 
 
 def make_optimizer_graph(build, state, inputs):
-    """A graph beside the gradient graph, with its names for parameters and
-    gradients; state are inputs without a value."""
+    """Returns an optimizer graph with the gradient graph's names for parameters
+    and gradients. The state consists of inputs without values."""
     nodes = each(build)
     values = inputs + [
         value(p + suffix, TensorProto.FLOAT, shape)

@@ -1,5 +1,5 @@
-"""Updates that a model spells out in ops of its own (training_info) train with
-a scaled loss as without one, and a skipped step changes none of their state.
+"""Updates that a model writes in primitive ops (training_info) train with a
+scaled loss as without scaling. A skipped step changes none of their state.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -19,12 +19,12 @@ PARAMETERS = ("w1", "w2")
 
 
 def each(build):
-    """The nodes that `build` makes of both parameters' names."""
+    """Returns the nodes that `build` makes for both parameters' names."""
     return [node for name in PARAMETERS for node in build(name)]
 
 
 def sgd(w, rate="rate"):
-    """The specification's own example: w - rate * gradient."""
+    """Follows the specification's example: w - rate * gradient."""
     return [
         helper.make_node("Mul", [rate, w + ".grad"], [w + ".move"], w + ".mul"),
         helper.make_node("Sub", [w, w + ".move"], [w + ".new"], w + ".sub"),
@@ -42,7 +42,7 @@ def exponentiated_gradient(w):
 
 
 def rms(w):
-    """A running mean of squares divides the gradient."""
+    """Divides the gradient by the root of a running mean of squares."""
     return [
         helper.make_node("Mul", [w + ".grad"] * 2, [w + ".gg"], w + ".square"),
         helper.make_node("Mul", [w + ".gg", "tenth"], [w + ".g1"], w + ".new1"),
@@ -75,7 +75,7 @@ def momentum():
 
 
 def schedule_and_average():
-    """A learning rate that decays, a count and an average of w1, as state."""
+    """Keeps a decaying learning rate, a count and an average of w1 as state."""
     return [
         helper.make_node("Add", ["t", "one"], ["t.new"], "count"),
         helper.make_node("Mul", ["lr", "decay"], ["lr.new"], "decay"),
@@ -95,7 +95,7 @@ MIX_STATE = {
     "t": np.int64(0),
     "w1.ema": np.full((WIDTH, WIDTH), 0.25, np.float32),
 }
-# The nodes of each update, its state beside the parameters, and its rate.
+# The nodes of each update, its state besides the parameters, and its rate.
 UPDATES = {
     "sgd": (each(sgd), {}, 0.0025),
     "exponentiated_gradient": (each(exponentiated_gradient), {}, 0.002),
@@ -130,8 +130,9 @@ def infos(values, suffix=""):
 
 
 def make_model(name):
-    """A two-layer classifier whose loss is 8 times a sum over the batch, so that
-    its scaled gradients overflow float16 at 2^16 and some scales below."""
+    """Returns a two-layer classifier whose loss is 8 times a sum over the
+    batch. The scaled gradients overflow float16 at 2^16 and at some lower
+    scales."""
     nodes, _, rate = UPDATES[name]
     state = initial_values(name)
     inference = helper.make_graph(
@@ -208,7 +209,7 @@ def make_model(name):
 
 
 def read_checkpoint(folder, step):
-    """The state of a checkpoint, raw bytes by name."""
+    """Returns the state of a checkpoint, raw bytes by name."""
     blob = (folder / f"step-{step}" / "state.safetensors").read_bytes()
     start = 8 + int.from_bytes(blob[:8], "little")
     header = json.loads(blob[8:start])
@@ -239,7 +240,8 @@ def train(name, folder, precision, steps, *flags):
 
 @pytest.fixture(name="run", scope="module", params=UPDATES)
 def fixture_run(request, tmp_path_factory):
-    """The name of an update, the folder of a run with it, and its steps."""
+    """Returns the name of an update, the folder of a run with it, and its
+    steps."""
     folder = tmp_path_factory.mktemp(request.param)
     return request.param, folder, train(request.param, folder, "16-mixed", 32)
 
@@ -271,8 +273,8 @@ def test_skipped_step_keeps_the_bits_of_all_state(run):
 
 
 def test_a_fixed_scale_is_taken_off_too(tmp_path):
-    """The negative control of the tests above is the scale itself: were it left
-    on, the first step would move w1 2^10 times as far."""
+    """A scale that was not removed would move w1 2^10 times as far in the first
+    step."""
     train("sgd", tmp_path / "none", "32-true", 1)
     train("sgd", tmp_path / "fixed", "32-true", 1, "--loss-scale", "1024")
     plain = mpctest.read_weights(tmp_path / "none" / "trained.onnx")

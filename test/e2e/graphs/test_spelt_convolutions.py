@@ -1,5 +1,6 @@
-"""A step of standard ops alone, with the gradients of convolutions as a transposed
-convolution and as a product with gathered windows.
+"""A training step of standard ops only is recognised. It writes the gradients
+of convolutions as a transposed convolution and as a product with gathered
+windows.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -43,7 +44,7 @@ def relu_mask(a, gradient, result):
 
 
 def filter_gradient(x, dy, w):
-    """A product with the windows of x, which two Gathers take."""
+    """Returns a product with the windows of x, which two Gathers read."""
     return [
         node("Pad", [x, "pads"], [w + "_padded"]),
         node("Gather", [w + "_padded", "taps"], [w + "_rows"], axis=2),

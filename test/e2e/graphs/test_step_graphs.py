@@ -1,5 +1,5 @@
-"""Graphs that are a training step, with the new parameters as outputs, follow
-the losses of the forward model that mpc differentiates and updates itself.
+"""Graphs that are a training step, with the new parameters as outputs, reach
+the losses of the forward model with mpc's own gradients and updates.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -40,7 +40,7 @@ from step_graphs import (
 )
 
 
-# Numbers in the other files are of 32 bits.
+# Numbers in the other step graphs are float32.
 @pytest.mark.parametrize(
     "name, precision, bound",
     [(name, "32-true", 2e-6) for name in STEP_GRAPHS]
@@ -102,7 +102,7 @@ def test_spelt_adam_trains_as_its_equations(digits, tmp_path):
 
 
 def test_what_updates_what_is_found_without_names(digits, tmp_path):
-    """Each new value is an output `out_...` whose name says nothing."""
+    """Each new value is an output `out_...`, a name without meaning."""
     backward, update, state, optimizer = STEP_GRAPHS["spelt_momentum"]
     names = {}
 
@@ -128,8 +128,9 @@ def test_a_scaled_loss_trains_as_an_unscaled_one(digits, tmp_path):
     np.testing.assert_allclose(losses, expected, rtol=1e-2)
 
 
-# Of gradients that float16 does not hold: a start that the file names, and one
-# that only what is computed from it shows.
+# Gradients that underflow float16 need a loss scale at the start of the
+# backward pass. One start has a name that mpc knows. Only the values computed
+# from the other start show it.
 SMALL = 2.0**20
 NAMED_START = copy.deepcopy(BACKWARD)
 NAMED_START[0].output[0] = "unscaled_grad"
@@ -138,7 +139,7 @@ STARTS = {"named": NAMED_START, "found": SPELT_LOSS_GRAD}
 
 
 def make_small(backward, update):
-    """The model, and its loss gradient's divisor times SMALL."""
+    """Returns the model with its loss gradient's divisor multiplied by SMALL."""
     model = make_step_graph(backward, update, {})
     for tensor in model.graph.initializer:
         if tensor.name == "batch":
@@ -160,7 +161,8 @@ def test_gradients_too_small_for_float16_train_by_the_loss_scale(
     for parameter in PARAMETERS:
         error = np.abs(scaled[parameter] - weights[parameter]).max()
         assert error < 2e-3, parameter
-    # Without one they are zero in float16, and nothing moves.
+    # Without a loss scale the gradients are zero in float16, and no weight
+    # moves.
     losses, lost = train(
         model, digits, tmp_path / "none", "--loss-scale", "none", **how
     )
@@ -168,7 +170,7 @@ def test_gradients_too_small_for_float16_train_by_the_loss_scale(
 
 
 def clipped_sgd(p):
-    """The norm is of the gradients as they are, and no multiple of a scale."""
+    """Divides gradients by their norm, which is taken after unscaling."""
     return [
         node("ReduceL2", [p + "_grad"], [p + "_norm"], keepdims=0),
         node("Max", [p + "_norm", "least"], [p + "_bound"]),
@@ -193,8 +195,8 @@ def test_norms_of_gradients_are_of_the_update(name, digits, tmp_path):
 
 
 def test_an_overflow_changes_no_state_where_the_start_was_found(digits, tmp_path):
-    """The second of three batches overflows: the third step is what it would be
-    without it."""
+    """The second of three batches overflows. The third step is the same as
+    without the second batch."""
     backward = STEP_GRAPHS["spelt_loss_grad"][0]
     model = make_step_graph(backward, each(spelt_momentum), zeros("_v"))
 
@@ -221,7 +223,8 @@ def test_an_overflow_changes_no_state_where_the_start_was_found(digits, tmp_path
 
 
 def test_gradients_that_meet_nowhere_take_no_loss_scale(digits, tmp_path):
-    """Those of the last layer are of one loss, those of the first of another."""
+    """The last layer's gradients come from one loss, and the first layer's from
+    another."""
     backward = copy.deepcopy(SPELT_LOSS_GRAD)
     for n in backward:
         if n.output[0] == "a_grad":
@@ -270,7 +273,8 @@ def test_parameters_may_be_inputs_with_values(digits, tmp_path):
 
 
 def test_an_update_that_may_be_of_two_states_is_refused(tmp_path):
-    """Both sums are of both states, and no name tells which is which."""
+    """Both sums read both states, and no name tells which sum updates which
+    state."""
     update = each(spelt_sgd) + [
         node("Add", ["ema_a", "ema_b"], ["sum"]),
         node("Mul", ["sum", "mu"], ["out_0"]),

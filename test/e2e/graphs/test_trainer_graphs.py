@@ -1,6 +1,5 @@
-"""Whole steps as ONNX Runtime's trainer wrote them, with a loss scale, a test of
-the gradients and their norm as inputs of the optimizers, follow the equations
-in float64.
+"""Steps of ONNX Runtime's trainer follow the equations in float64. Their
+optimizers take a loss scale, a finiteness flag and the gradient norm as inputs.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -31,7 +30,7 @@ from step_graphs import (
 
 RATE, MAX_NORM = 0.01, 0.5
 BOUND = {"32-true": 1e-4, "bf16-mixed": 3e-2, "16-mixed": 1e-2}
-# Of the loss, far from all losses that there are.
+# The condition number of the loss, which bounds its error.
 CONDITION = {"adam": 2.0, "lamb": 2.3}
 
 
@@ -41,7 +40,7 @@ def microsoft(op, inputs, outputs, **attributes):
 
 GRADIENTS = [p + "_grad" for p in PARAMETERS]
 SCALED = [p + "_scaled" for p in PARAMETERS]
-# From the scaled loss back, and what is looked at before the update.
+# Nodes that scale the loss, unscale the gradients, and compute their norm.
 AROUND = [
     node("Mul", ["loss", "loss_scale"], ["scaled"]),
     node("Mul", ["scaled_grad", "loss_scale"], ["loss_grad"]),
@@ -130,7 +129,7 @@ def make(name, signal, outputs=()):
 
 
 def differentiate(p, x, labels):
-    """The loss of a batch and its gradients."""
+    """Returns the loss of a batch and its gradients."""
     a = np.maximum(x @ p["w1"] + p["b1"], 0)
     logits = a @ p["w2"] + p["b2"]
     log_prob = logits - np.log(np.exp(logits).sum(1, keepdims=True))

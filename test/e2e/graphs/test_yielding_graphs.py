@@ -1,6 +1,6 @@
-"""Graphs of ONNX Runtime's ORTModule, whose forward part gives values to the
-program around them and whose gradients are their outputs, train as the forward
-model.
+"""Graphs of ONNX Runtime's ORTModule train like the forward model. Their
+forward part yields values to the surrounding program, and their outputs are
+gradients.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -32,7 +32,8 @@ SGD = ("--optimizer", "sgd")
 
 
 def make(nodes, labels):
-    """The start of the backward pass is what the program around gives."""
+    """Returns a graph whose backward pass starts from a value of the
+    surrounding program."""
     constants = {k: v for k, v in CONSTANTS.items() if k != "loss_grad"}
     return make_model(
         nodes,

@@ -1,9 +1,9 @@
-"""What the journeys share: the models and the data of somebody who tries mpc for
-the first time.
+"""Shared models and data of the journeys. Each journey plays a user who tries
+mpc for the first time.
 
-A journey is a walk: it calls mpc as its user did, command after command, and says
-at every stop what the user must see there. What one stop does in every case is
-tested elsewhere; here is that the way goes through.
+A journey calls mpc command after command and checks what the user must see at
+every stop. Other tests cover every case of a stop. Journeys show that the whole
+path works.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -20,12 +20,12 @@ TRAIN = mpctest.DIGITS / "digits-train.npz"
 TEST = mpctest.DIGITS / "digits-test.npz"
 MLP = mpctest.MODELS / "mlp.onnx"
 
-# Digits, by their classes.
+# Flags for digits classified by their labels.
 CLASSES = ["--loss", "softmax_cross_entropy"]
 
 
 def refused(code, *arguments):
-    """What mpc says where it must end with that code."""
+    """Returns mpc's message when it must end with `code`."""
     process = mpctest.mpc(*arguments)
     command = " ".join(map(str, arguments))
     assert process.returncode == code, f"mpc {command}\n{process.stderr}"
@@ -33,13 +33,14 @@ def refused(code, *arguments):
 
 
 def linear(name, x, y):
-    """PyTorch's Linear."""
+    """Returns PyTorch's Linear."""
     inputs = [x, name + ".weight", name + ".bias"]
     return helper.make_node("Gemm", inputs, [y], name, transB=1)
 
 
 def parameters(random, **shapes):
-    """Initial values by name; `fc1=(8, 4)` is a layer of 4 inputs."""
+    """Returns initial values by name. `fc1=(8, 4)` is a layer of 4 inputs and 8
+    outputs."""
     values = {}
     for name, (outputs, inputs) in shapes.items():
         bound = inputs**-0.5
@@ -49,7 +50,7 @@ def parameters(random, **shapes):
 
 
 def perceptron(inputs=4, hidden=8, outputs=3, batch="N", seed=0, last=None):
-    """x -> fc1 -> Relu -> fc2 [-> last] -> y."""
+    """Returns x -> fc1 -> Relu -> fc2 [-> last] -> y."""
     nodes = [
         linear("fc1", "x", "h"),
         helper.make_node("Relu", ["h"], ["r"], "relu"),

@@ -1,5 +1,5 @@
-"""Sensors of a machine in a table without any labels: an autoencoder learns what is
-normal, and what it cannot reconstruct is not.
+"""A user finds anomalies in a table of sensors without labels: an autoencoder
+learns normal rows and cannot reconstruct broken ones.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,7 +14,7 @@ import mpctest
 from journey import linear, parameters, save, save_arrays
 
 SENSORS = 6
-# Temperatures, pressures, revolutions: of every size.
+# Temperatures, pressures and revolutions differ widely in size.
 MEAN = np.array([20, 1013, 0, 3000, 0.5, 7])
 DEVIATION = np.array([5, 10, 1, 200, 0.1, 2])
 NORMALIZE = "{}:{}".format(*(",".join(map(str, v)) for v in (MEAN, DEVIATION)))
@@ -36,7 +36,8 @@ def autoencoder():
 
 
 def record(count, broken=0, seed=0):
-    """Two causes behind six sensors; in the last rows each sensor has its own."""
+    """Two causes drive six sensors. In the last `broken` rows each sensor is
+    independent."""
     random = np.random.default_rng(3)
     mixture = random.normal(0, 0.7, (2, SENSORS))
     random = np.random.default_rng(seed)
@@ -59,7 +60,7 @@ def test_journey(tmp_path):
     normal = record(1500)
     table = save_table(tmp_path / "normal.csv", normal)
     output = tmp_path / "trained.onnx"
-    # The input is its own target: no array has to be there twice.
+    # The input is its own target: no array is stored twice.
     command = ["train", model, "--data", table, "--target-array", "sensors"]
     command += ["--loss", "mse", "--metric", "mae", "--val-split", 0.1]
     command += ["--normalize", NORMALIZE, "--optimizer", "adam", "--lr", 0.01]
@@ -67,7 +68,7 @@ def test_journey(tmp_path):
     process = mpctest.mpc_ok(*command, "--output", output)
     assert "evaluation: mae 0.0" in process.stdout
 
-    # Figures are of what is normalized, on both sides.
+    # Figures apply to normalized input and normalized target.
     today = save_table(tmp_path / "today.csv", record(300, broken=30, seed=1))
     rows = np.loadtxt(today, delimiter=",", skiprows=1)
     x = ((rows - MEAN) / DEVIATION).astype(np.float32)
@@ -79,7 +80,7 @@ def test_journey(tmp_path):
     )
     assert f"mae {abs(again - x).mean():.3g}" in process.stdout
     assert f"loss {errors.mean():.3g}" in process.stdout
-    # What is broken stands out in the table of reconstructions.
+    # Broken rows stand out in the table of reconstructions.
     written = tmp_path / "again.csv"
     mpctest.mpc_ok(
         *("run", output, "--data", today, "--normalize", NORMALIZE, "-o", written)
@@ -117,7 +118,7 @@ def test_without_normalization_the_run_ends_and_says_why(tmp_path):
 
 
 def test_photos_of_what_is_whole(tmp_path):
-    """A folder of images without labels is its own target, as an array is."""
+    """A folder of images without labels is its own target, like an array."""
     random = np.random.default_rng(0)
     photos = random.integers(0, 256, (24, 1, 8, 8)).astype(np.uint8)
     for i, photo in enumerate(photos):

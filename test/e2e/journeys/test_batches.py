@@ -1,6 +1,6 @@
-"""An image classifier from PyTorch's exporter, whose batch is fixed in the file:
-what the export has lost is said, any batch trains, and gradients that are
-accumulated are those of the larger batch.
+"""A user trains an image classifier from PyTorch's exporter with a batch fixed
+in the file. mpc reports what the export has lost, any batch trains, and
+accumulated gradients equal those of the larger batch.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -16,7 +16,7 @@ EXPORTERS = mpctest.DATA / "exporters"
 
 
 def images(count):
-    """Three classes that the brightness shows."""
+    """Returns images of three classes, told apart by brightness."""
     random = np.random.default_rng(0)
     target = np.arange(count) % 3
     image = random.normal(size=(count, 1, 8, 8)) + 2 * target[:, None, None, None]
@@ -24,14 +24,15 @@ def images(count):
 
 
 def test_journey(tmp_path):
-    # The default export has no BatchNormalization any more; what to do is said.
+    # The default export has folded the BatchNormalization. mpc says how to keep
+    # it.
     text = mpctest.mpc_ok("check", EXPORTERS / "folded.onnx", *journey.CLASSES).stdout
     assert "'layers.1' is folded into the Conv" in text
     assert "optimize=False" in text
     assert "which are taken apart again" in text
 
-    # As that says, it is there, and trains; also with four times the batch that
-    # the model was exported with.
+    # The recommended export keeps BatchNormalization and trains, also with four
+    # times the exported batch.
     kept = EXPORTERS / "kept-eval.onnx"
     assert onnx.load(kept).graph.input[0].type.tensor_type.shape.dim[0].dim_value == 8
     metrics, weights = mpctest.train(
@@ -66,7 +67,7 @@ def test_accumulated_batches(tmp_path):
 
 
 def test_every_problem_is_named_at_once(tmp_path):
-    """A batch that does not fit hides no operator."""
+    """A batch that does not fit must not hide an unsupported operator."""
     weights = {"w": np.ones((4, 4), np.float32), "c": np.ones((8, 4), np.float32)}
     model = mpctest.make_model(
         [

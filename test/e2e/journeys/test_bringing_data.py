@@ -1,5 +1,5 @@
-"""Images as they come: integers, channels last, in several files, as a table; what
-is done to them is said, and what cannot be meant is refused with a way out.
+"""A user brings images as integers, channels last, in several files, and as a
+table. mpc says how it prepares them, and refuses ambiguous data with a way out.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -31,7 +31,7 @@ def test_journey(tmp_path):
     expected = losses(process)
     assert "u8 is taken as it is, 0..255" in process.stderr
 
-    # The same samples, otherwise.
+    # The same samples in another form.
     journey.save_arrays(
         tmp_path / "last.npz", image=np.moveaxis(image, 1, -1), target=target
     )
@@ -61,7 +61,7 @@ def test_journey(tmp_path):
         assert losses(process) == expected, arguments
         assert said in process.stderr
 
-    # Scaled, which makes it another run.
+    # Scaled inputs make another run.
     process = mpctest.mpc_ok(*train("--data", journey.TRAIN, "--normalize", "0:1"))
     assert "0..255" not in process.stderr
     assert losses(process) != expected
@@ -86,7 +86,7 @@ def test_data_that_does_not_fit(tmp_path):
         path = journey.save_arrays(tmp_path / f"{name}.npz", **arrays)
         text = journey.refused(journey.INVALID, *train("--data", path))
         assert all(word in text for word in words), text
-    # What nothing takes does no harm, and is said.
+    # An unused array is harmless, and mpc names it.
     path = journey.save_arrays(
         tmp_path / "more.npz", image=image, target=target, weight=target
     )
@@ -94,7 +94,7 @@ def test_data_that_does_not_fit(tmp_path):
 
 
 def test_no_sample_is_lost_silently(tmp_path):
-    """1438 samples are 44 batches of 32, and 30."""
+    """1438 samples are 44 batches of 32, plus 30 samples."""
     run = ["train", CNN, "--data", journey.TRAIN, *journey.CLASSES]
     run += ["--batch-size", 32, "--epochs", 1]
     process = mpctest.mpc_ok(*run)

@@ -1,5 +1,5 @@
-"""A run that goes on elsewhere: RMSprop in mixed precision, resumed on another
-number of threads, and with a step that is skipped.
+"""A user moves a run to another machine: RMSprop in mixed precision resumes
+with another number of threads, and skips a step.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -53,7 +53,7 @@ def test_another_alpha_is_another_run(tmp_path):
 def test_a_skipped_step_changes_nothing(flags, tmp_path):
     with np.load(journey.TRAIN) as file:
         arrays = {name: file[name][: 3 * 64].astype(np.float32) for name in file}
-    # Values beyond float16, in the second of three batches.
+    # Values that overflow float16 in the second of three batches.
     loud = {name: value.copy() for name, value in arrays.items()}
     loud["image"][64:128] += 1e6
     quiet = {name: np.delete(v, np.s_[64:128], axis=0) for name, v in arrays.items()}

@@ -1,5 +1,5 @@
-"""Mixed precision: every mode learns, each decision is explained, and what the
-explanation says to change it changes it.
+"""A user tries mixed precision. Every mode learns, mpc explains each decision,
+and the suggested change has its effect.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -37,13 +37,13 @@ def test_every_mode_learns(mode, tmp_path):
 
 
 def test_journey(tmp_path):
-    # What the summary counts is what the table counts.
+    # The summary's counts equal the table's.
     text = mpctest.mpc_ok("explain", *COMPILE, "bf16-mixed").stdout
     header, *_, total = text.strip().splitlines()
     low = total.split()[2]
     assert header.startswith(f"bf16-mixed: {low} of {total.split()[1]} ops low")
 
-    # A node by its name, with its reason; the flag that it names flips it.
+    # A node has a name and a reason, and the suggested flag flips its decision.
     decisions = explain(*COMPILE, "bf16-mixed")
     one = explain(CNN, "conv1", *COMPILE[1:], "bf16-mixed")
     assert one["conv1"] == decisions["conv1"]
@@ -53,8 +53,8 @@ def test_journey(tmp_path):
     assert flipped["conv1"]["reason"] == "keep_fp32"
     assert flipped["conv2"] == decisions["conv2"]
 
-    # The policy can be printed, and read again to the same decisions; a rule in it
-    # changes them, and one that means nothing is answered with what there is.
+    # The printed policy reads back to the same decisions. A rule in the policy
+    # changes them. The error for an unknown rule lists the known ones.
     policy = tmp_path / "policy.json"
     policy.write_text(mpctest.mpc_ok("explain", "--print-policy").stdout)
     same = explain(*COMPILE, "bf16-mixed", "--policy", policy)
@@ -89,7 +89,7 @@ def test_modes_that_there_are_not():
 
 
 def test_what_float16_cannot_hold_ends_the_run(tmp_path):
-    """A run that learned nothing is no success, and says where it began."""
+    """A run that learned nothing fails and says where the overflow began."""
     data = dict(np.load(journey.TRAIN))
     data["image"] = data["image"].astype(np.float32) * 1e5
     journey.save_arrays(tmp_path / "large.npz", **data)

@@ -1,5 +1,5 @@
-"""Customers in a table with gaps and words: what mpc says of them, and predictions
-for those whose columns were normalized in training.
+"""A user predicts churn from a table with gaps and words. mpc says what is
+wrong with the table, and predicts for columns that training normalized.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -42,7 +42,7 @@ def test_journey(tmp_path):
     flags += ["--csv-columns", "x=tenure:contract"]
     said = refused(INVALID, "train", model, "--data", raw, *flags)
     assert "line 8, column 'monthly': a value is missing" in said
-    # What the user makes of it trains.
+    # The user's cleaned table trains.
     clean = make_table(tmp_path / "clean.csv", clean=True)
     prepared = [*flags, "--normalize", "36,70,0.5:20,30,0.5"]
     trained = tmp_path / "trained.onnx"
@@ -54,7 +54,7 @@ def test_journey(tmp_path):
     assert "best: step" in process.stdout
     evaluated = mpctest.mpc_ok("eval", trained, "--data", clean, *prepared)
     assert "was trained with" not in evaluated.stderr
-    # Whoever forgets how the columns were prepared is told.
+    # mpc warns a user who forgets how the columns were prepared.
     warning = (
         "trained.onnx was trained with --normalize 36,70,0.5:20,30,0.5, and is "
     )
@@ -72,7 +72,7 @@ def test_journey(tmp_path):
 
 
 def test_another_training_has_the_last_word(tmp_path):
-    """A model that is trained on says what its last samples were."""
+    """A model that is trained again records its latest preparation."""
     data = tmp_path / "data.npz"
     samples = np.random.default_rng(0).normal(0, 1, (40, 4)).astype(np.float32)
     np.savez(data, x=samples, target=np.arange(40) % 3)

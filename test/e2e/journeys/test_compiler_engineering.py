@@ -1,5 +1,5 @@
-"""A compiler engineer looks inside: dumps that are the same every time, carry the
-model's names, and go on from any stage.
+"""A compiler engineer inspects dumps. They are the same every time, carry the
+model's names, and compilation resumes from any stage.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -28,7 +28,7 @@ def test_journey(tmp_path):
         mpctest.mpc_ok(*COMPILE, "-o", tmp_path / name)
     assert (tmp_path / "a.mpc").read_bytes() == (tmp_path / "b.mpc").read_bytes()
 
-    # A dump has the nodes' names, by which a pass run by hand knows them.
+    # A dump keeps the nodes' names, so that a pass run by hand selects nodes.
     step = tmp_path / "step.mlir"
     mpctest.mpc_ok(*COMPILE, "--emit=differentiate", "-o", step)
     assert "loc(#conv1)" in step.read_text()
@@ -45,7 +45,7 @@ def test_journey(tmp_path):
     assert process.returncode == 0, process.stderr
     kept = re.findall(r"mpc\.conv .*keep_fp32", process.stdout)
     others = re.findall(r"mpc\.conv .*allow_list", process.stdout)
-    # Forward and evaluation, each with two convolutions.
+    # Forward and evaluation have two convolutions each.
     assert len(kept) == 2 and len(others) == 2
 
 

@@ -1,5 +1,5 @@
-"""A small model learns what a larger one says: predictions as a table and as
-arrays, and probabilities as targets.
+"""A user distils a large model into a small one, with predictions as a table
+and as arrays, and probabilities as targets.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -39,7 +39,7 @@ def scores_of(weights, x):
 
 
 def cross_entropy(scores, targets, weights=1.0, smoothing=0.0):
-    """torch.nn.functional.cross_entropy with probabilities as targets."""
+    """Follows torch.nn.functional.cross_entropy with probabilities as targets."""
     part = targets * (1 - smoothing) + smoothing / targets.shape[1]
     return -np.mean(np.sum(weights * part * np.log(softmax(scores)), axis=1))
 
@@ -50,7 +50,7 @@ def test_a_student_learns_what_the_teacher_says(tmp_path):
     teacher = journey.perceptron(hidden=32)
     mpctest.train(teacher, data, tmp_path, *CROSS_ENTROPY, *RUN, "--epochs", 20)
     trained = tmp_path / "trained.onnx"
-    # The table has the numbers that the arrays have, to the bit.
+    # The table holds the arrays' numbers, to the bit.
     arrays = predict(trained, tmp_path / "data.npz", tmp_path / "p.npz")
     table = predict(trained, tmp_path / "data.npz", tmp_path / "p.csv")
     with np.load(arrays) as file:
@@ -59,7 +59,7 @@ def test_a_student_learns_what_the_teacher_says(tmp_path):
         names, *rows = csv.reader(file)
     assert names == ["y_0", "y_1", "y_2"]
     np.testing.assert_array_equal(np.array(rows, np.float32), scores)
-    # The student's loss is that of PyTorch, and falls.
+    # The student's loss equals PyTorch's, and falls.
     student = journey.perceptron(hidden=4, seed=1)
     taught = {"x": x, "target": softmax(scores)}
     flags = ["--class-weights", "1,2,3", "--label-smoothing", 0.1]
@@ -80,14 +80,14 @@ def test_a_student_learns_what_the_teacher_says(tmp_path):
     )
     np.testing.assert_allclose(losses[0], first, rtol=1e-7)
     assert losses[-1] < losses[0]
-    # An evaluation is of all samples, whatever the batch.
+    # An evaluation covers all samples, whatever the batch.
     line = mpctest.mpc_ok(
         *("eval", tmp_path / "student" / "trained.onnx", *CROSS_ENTROPY),
         *("--data", tmp_path / "student" / "data.npz", "--batch-size", 36),
     ).stdout
     whole = cross_entropy(scores_of(after, x), taught["target"])
     np.testing.assert_allclose(float(line.split("loss ")[1].split()[0]), whole, 1e-5)
-    # How often both are surest of the same, as Keras has it.
+    # The share of samples with equal most probable classes, as in Keras.
     same = np.mean(scores_of(after, x).argmax(1) == taught["target"].argmax(1))
     assert f"accuracy {100 * same:.2f}%" in line
 
@@ -151,7 +151,7 @@ def test_several_metrics_and_their_table(tmp_path):
     mpctest.mpc_ok("report", table, "-o", page)
     text = page.read_text()
     assert "top2" in text and "<svg" in text
-    # Twice in one list is twice.
+    # A name listed twice counts as given twice.
     assert "--metric f1: given twice" in journey.refused(
         *(journey.USAGE, "train", model, "--data", data, "--val-split", 0.25),
         *(*CROSS_ENTROPY, "--metric", "f1,top2,f1"),

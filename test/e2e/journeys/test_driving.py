@@ -1,5 +1,5 @@
-"""A program in Python that trains with mpc as a process: it reads what comes, ends the
-run when it is good enough, goes on, and knows from codes what went wrong.
+"""A Python program runs mpc as a process. It reads events, ends the run when
+the result suffices, resumes it, and distinguishes failures by exit code.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -20,8 +20,8 @@ TRAIN += ["--optimizer", "adam", "--val-split", 0.2, "--quiet", "--metrics", "-"
 
 
 def train(folder, *flags, stop=lambda event: False):
-    """Events as they come, until one stops the run; the exit code, and the rest
-    that is said."""
+    """Reads events until one stops the run. Returns the events, the exit code
+    and the other messages."""
     files = ["--checkpoint-dir", folder / "ck", "-o", folder / "trained.onnx"]
     command = [mpctest.MPC, *TRAIN, *files, *flags]
     events = []
@@ -51,15 +51,15 @@ def test_journey(tmp_path):
     assert events[0]["event"] == "start" and events[0]["batch_size"] == 32
     assert events[-1]["event"] == "end" and events[-1]["ended_by"] == "signal"
     assert events[-1]["exit_code"] == code and max(evaluations(events)) > 0.9
-    # Standard output has events alone; what people read is beside it.
+    # Standard output has events only. Messages for people go to standard error.
     assert "interrupted after" in said and "wrote " in said
-    # The run goes on from where it was ended, to an end of its own.
+    # The run resumes where it ended, and then ends by itself.
     steps = events[-1]["steps"]
     more = ["--max-steps", steps + 20, "--resume", "auto"]
     events, code, _ = train(tmp_path, *more)
     assert code == 0 and events[0]["resumed_from"] == steps
     assert events[-1]["steps"] == steps + 20 and events[-1]["exit_code"] == 0
-    # The same figure as the run's own, by a command that prints one object.
+    # `mpc eval` prints one object with the run's own figure.
     process = mpctest.mpc_ok(
         *("eval", tmp_path / "trained.onnx", "--data", journey.TEST, "--quiet"),
         *(*journey.CLASSES, "--format", "jsonl"),
@@ -76,7 +76,7 @@ def test_journey(tmp_path):
 
 
 def test_codes_tell_what_went_wrong(tmp_path):
-    """Without a word read: the flags, the data, the numbers, the files."""
+    """Exit codes alone distinguish flags, data, non-finite numbers and files."""
     small = tmp_path / "small.npz"
     np.savez(small, image=np.zeros((5, 1, 8, 8), np.float32), target=np.arange(5) + 9)
     for code, flags in (
@@ -94,7 +94,8 @@ def test_codes_tell_what_went_wrong(tmp_path):
 
 
 def test_a_table_of_metrics_is_read_by_column(tmp_path):
-    """By csv or pandas.read_csv: evaluations are rows that have their figures."""
+    """csv and pandas.read_csv read the table. Evaluations are rows with their
+    figures."""
     table = tmp_path / "metrics.csv"
     mpctest.mpc_ok(*TRAIN[:-1], table, "--epochs", 2, "-o", tmp_path / "o.onnx")
     with table.open(newline="") as file:

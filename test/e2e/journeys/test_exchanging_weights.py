@@ -1,4 +1,5 @@
-"""Weights out and in again, in every format; and files that give none.
+"""A user writes and reads weights in every format, and meets files without
+usable weights.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -36,8 +37,8 @@ def test_journey(tmp_path):
         for key in parameters:
             np.testing.assert_array_equal(values[key], written["w.onnx"][key])
 
-    # Each goes in again; two halves are the whole; 16 bits, as files are shared,
-    # are converted.
+    # Each file loads again. Two half files make the whole. 16-bit weights are
+    # converted.
     half = {k: v for k, v in written["w.npz"].items() if k.startswith("fc1")}
     rest = {k: v for k, v in written["w.npz"].items() if k not in half}
     journey.save_arrays(tmp_path / "half.npz", **half)
@@ -58,7 +59,7 @@ def test_journey(tmp_path):
     assert results["half.npz rest.npz"] == whole
     assert results["low.safetensors"] == pytest.approx(whole, rel=1e-2)
     assert results["low.safetensors"] != whole != results["half.npz"]
-    # What a part leaves as it was is said.
+    # mpc names the parameters that a partial file leaves unchanged.
     process = mpctest.mpc_ok(*train("--weights", tmp_path / "half.npz"))
     assert "2 of 6 parameters from" in process.stderr
     assert "as the model has them: 'fc2.bias', 'fc2.weight'" in process.stderr

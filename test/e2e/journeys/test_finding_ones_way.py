@@ -1,5 +1,5 @@
-"""The command line, by somebody who has read nothing: help, slips, files of flags,
-streams.
+"""A user who has read nothing tries the command line: help, typing errors,
+files of flags, streams.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -31,7 +31,7 @@ def test_help():
 
 
 def test_slips():
-    """One line each, which says what was meant or what there is."""
+    """Each answer is one line with the intended or the possible names."""
     for arguments, words in (
         (["trian", journey.MLP], "did you mean train?"),
         ([*TRAIN, "--optmizer", "adam"], "did you mean --optimizer?"),
@@ -47,13 +47,13 @@ def test_slips():
     # PyTorch's SGD has a momentum.
     plain = mpctest.mpc_ok(*TRAIN).stdout
     assert mpctest.mpc_ok(*TRAIN, "--momentum", 0.99).stdout != plain
-    # In scripts, the last of two holds.
+    # Of a repeated flag the last value counts, which scripts rely on.
     assert "3 steps" in plain
     assert "1 step," in mpctest.mpc_ok(*TRAIN, "--max-steps", 1).stdout
 
 
 def test_a_file_of_flags(tmp_path):
-    """For all commands, wherever --config stands."""
+    """Every command accepts --config, at any position."""
     config = tmp_path / "recipe.toml"
     config.write_text(
         f'model = "{journey.MLP}"\nloss = "softmax_cross_entropy"\n'
@@ -72,7 +72,7 @@ def test_a_file_of_flags(tmp_path):
 
 
 def test_streams(tmp_path):
-    """The model from a pipe, the metrics and the trained model into one."""
+    """The model comes from a pipe. Metrics and the trained model go into one."""
     with open(journey.MLP, "rb") as file:
         process = subprocess.run(
             [mpctest.MPC, *map(str, ["train", "-", *TRAIN[2:], "--output", "-"])],
@@ -84,6 +84,6 @@ def test_streams(tmp_path):
     (tmp_path / "piped.onnx").write_bytes(process.stdout)
     mpctest.mpc_ok(*TRAIN, "--output", tmp_path / "file.onnx")
     assert process.stdout == (tmp_path / "file.onnx").read_bytes()
-    # Cheap mistakes are found before anything is compiled.
+    # Cheap mistakes are found before compilation.
     text = journey.refused(5, *TRAIN, "--output", tmp_path / "none" / "o.onnx")
     assert "does not exist" in text and "trainable" not in text

@@ -1,5 +1,5 @@
-"""The load of a grid, hour by hour, in a table: a row for each window of hours and
-the hour after it, and an LSTM that says it ahead.
+"""A user forecasts the hourly load of a grid with an LSTM. Each row of the
+table is a window of hours and the hour after it.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -16,7 +16,7 @@ HOURS, HIDDEN = 24, 16
 
 
 def make_tables(folder):
-    """hours.csv as it was measured, and windows.csv as the model takes it."""
+    """Writes hours.csv as measured, and windows.csv as the model takes it."""
     random = np.random.default_rng(0)
     hours = np.arange(700)
     load = np.sin(hours * 2 * np.pi / 24) + random.normal(0, 0.05, hours.size)
@@ -31,7 +31,8 @@ def make_tables(folder):
 
 
 def forecaster():
-    """PyTorch's LSTM(1, HIDDEN, batch_first=True) -> the last hour's -> fc."""
+    """Returns PyTorch's LSTM(1, HIDDEN, batch_first=True) -> the last hour's ->
+    fc."""
     nodes = [
         helper.make_node("Transpose", ["window"], ["steps"], perm=[1, 0, 2]),
         helper.make_node(
@@ -62,17 +63,18 @@ def forecaster():
 def test_journey(tmp_path):
     make_tables(tmp_path)
     model = save(forecaster(), tmp_path / "lstm.onnx")
-    # A table by another name is not taken for one,
+    # A table with another extension is not read as a table.
     other = tmp_path / "hours.tsv"
     other.write_text((tmp_path / "hours.csv").read_text().replace(",", "\t"))
     said = refused(INVALID, "train", model, "--data", other, "--loss", "mse")
     assert "this looks like a table: those are called .csv, and have commas" in said
-    # and the hours themselves are no samples.
+    # Single hours are not samples.
     flags = ["--target-array", "load", "--loss", "mse"]
     said = refused(INVALID, "train", model, "--data", tmp_path / "hours.csv", *flags)
     assert "1 columns are left for the input 'window', which takes 24" in said
     assert "; a row is one sample" in said
-    # Windows are; without a name for the hour after, it is one too many.
+    # Windows are samples. Unless the target column is named, there is one
+    # column too many.
     data = ["--data", tmp_path / "windows.csv"]
     said = refused(INVALID, "train", model, *data, "--loss", "mse")
     assert "name labels with --target-array" in said
@@ -84,7 +86,7 @@ def test_journey(tmp_path):
         *("--optimizer", "adam", "--lr", 0.02, "--epochs", 15, "--best", "min:mae"),
         *("--lr-scheduler", "cosine", "-o", trained),
     )
-    # What it was trained on is forecast by the same flags.
+    # The same flags forecast the training data.
     process = mpctest.mpc_ok("eval", trained, *data, *flags, "--metric", "r2")
     r2 = float(process.stdout.split("r2 ")[1].split(",")[0])
     assert r2 > 0.9, process.stdout

@@ -1,5 +1,5 @@
-"""Fine-tuning: the head of a residual network is trained, with the backbone as it
-was, and the result serves in ONNX Runtime.
+"""A user fine-tunes the head of a residual network with a frozen backbone, and
+serves the result in ONNX Runtime.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -16,11 +16,11 @@ RESNET = mpctest.MODELS / "resnet.onnx"
 
 def test_journey(tmp_path):
     train = ["train", RESNET, "--data", journey.TRAIN, *journey.CLASSES]
-    # Which names there are.
+    # List the parameters' names.
     listed = mpctest.mpc_ok("inspect", "--parameters", RESNET).stdout
     assert "fc.weight" in listed
     assert "running mean of" in listed
-    # A wrong one is answered with the nearest.
+    # The error for a wrong name gives the nearest one.
     text = journey.refused(2, *train, "--batch-size", 32, "--train", "^head")
     assert "no parameter's name matches '^head'; there are" in text
     text = journey.refused(2, *train, "--batch-size", 32, "--freeze", "fc.wieght")
@@ -33,12 +33,12 @@ def test_journey(tmp_path):
     )
     before = mpctest.read_weights(RESNET)
     changed = [k for k, v in weights.items() if not np.array_equal(v, before[k])]
-    # Running statistics are of the backbone, too.
+    # Running statistics belong to the backbone.
     assert sorted(changed) == ["fc.bias", "fc.weight"]
     evaluation = [m for m in metrics if m["event"] == "eval"]
     assert evaluation[-1]["eval_loss"] < evaluation[0]["eval_loss"]
 
-    # What serves gives what was evaluated.
+    # The served model gives the evaluated results.
     data = np.load(journey.TEST)
     image = data["image"].astype(np.float32)
     session = onnxruntime.InferenceSession(tmp_path / "trained.onnx")
@@ -52,8 +52,8 @@ def test_journey(tmp_path):
 
 
 def test_backbone_of_another_file(tmp_path):
-    """Weights that were saved of a module within another, as Lightning and
-    DistributedDataParallel do, find their places; those that are not there are
+    """Lightning and DistributedDataParallel save weights under an outer
+    module's prefix. These weights find their places, and missing ones are
     named."""
     random = np.random.default_rng(5)
     before = mpctest.read_weights(RESNET)

@@ -1,5 +1,5 @@
-"""A citation graph, as PyTorch Geometric has it: features of all nodes, the edges
-between them, and labels of a few; the run is PyTorch's.
+"""A user trains on a citation graph in PyTorch Geometric's form: features of
+all nodes, edges, and labels of a few nodes. The run matches PyTorch's.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -16,7 +16,7 @@ UNSUPPORTED, INVALID = 4, 3
 
 
 def convolution(name, x, y, width):
-    """linear, then the mean over the nodes that edges come from."""
+    """Returns linear, then the mean over each node's in-neighbours."""
     node = helper.make_node
     return [
         linear(name, x, name + ".x"),
@@ -32,7 +32,8 @@ def convolution(name, x, y, width):
 
 
 def network(degrees, nodes=NODES, edges="edges"):
-    """Of `edge_index` [2, edges]; the degrees of nodes are constants in it."""
+    """Returns the network with input `edge_index` [2, edges]. The nodes'
+    degrees are constants."""
     first = [
         helper.make_node("Gather", ["edge_index", "0"], ["source"], "source", axis=0),
         helper.make_node("Gather", ["edge_index", "1"], ["to"], "to", axis=0),
@@ -60,7 +61,7 @@ def network(degrees, nodes=NODES, edges="edges"):
 
 
 def make_graph():
-    """Most edges are between nodes of one class; each node has one to itself."""
+    """Most edges join nodes of one class. Each node has an edge to itself."""
     random = np.random.default_rng(1)
     labels = random.integers(0, CLASSES, NODES)
     edges = [(i, i) for i in range(NODES)]
@@ -88,7 +89,7 @@ def fixture_graph(tmp_path):
 
 
 def train_in_torch(graph, steps, rate):
-    """The loss of each step of SGD, and the scores after them."""
+    """Returns the loss of each step of SGD, and the scores after them."""
     torch = pytest.importorskip("torch")
     x, edges, labels, known, model = graph
     weights = {
@@ -132,7 +133,7 @@ def test_journey(graph, tmp_path):
     output = tmp_path / "trained.onnx"
     said = refused(UNSUPPORTED, *command, "--output", output)
     assert "NAME=none where it is the same for all" in said
-    # Nodes stay where the edges say that they are, without a flag.
+    # Nodes keep their order, because edges refer to them. No flag is needed.
     axes = ["--batch-axis", "edge_index=none"]
     process = mpctest.mpc_ok(*command, *axes, "--output", output)
     assert "warning" not in process.stderr
@@ -141,7 +142,7 @@ def test_journey(graph, tmp_path):
     np.testing.assert_allclose(found, losses, rtol=2e-4)
     right = (scores.argmax(1) == labels)[~known].mean()
     assert f"evaluation: accuracy {100 * right:.2f}%" in process.stdout
-    # All nodes at once are classified likewise.
+    # `mpc run` on all nodes gives the same scores.
     flags = [*axes, "--batch-axis", "x=none"]
     arrays = tmp_path / "scores.npy"
     mpctest.mpc_ok("run", output, "--data", tmp_path / "held.npz", *flags, "-o", arrays)
@@ -149,7 +150,7 @@ def test_journey(graph, tmp_path):
 
 
 def test_several_graphs_of_the_same_edges(graph, tmp_path):
-    """Nodes of one are not to come into another."""
+    """Nodes of one graph must not join another graph's batch."""
     x, edges, labels, _, model = graph
     path = save(model, tmp_path / "gcn.onnx")
     np.savez(

@@ -1,4 +1,4 @@
-"""Five people who know other tools, and what they try first here.
+"""Five users of other tools try their habits in mpc.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,14 +14,15 @@ from onnx import helper
 
 @pytest.fixture
 def flowers():
-    """Rows of four numbers and their classes, which a perceptron learns."""
+    """Returns rows of four numbers and their classes, which a perceptron
+    learns."""
     random = np.random.default_rng(3)
     rows = random.standard_normal((240, 4)).astype(np.float32)
     return rows, rows[:, :3].argmax(1)
 
 
 def test_who_knows_lightning_types_its_flags(flowers, tmp_path):
-    """Each is answered with the one to type, until the command stands."""
+    """Each error names the flag to type, until the command works."""
     rows, labels = flowers
     model = journey.save(journey.perceptron(), tmp_path / "m.onnx")
     data = journey.save_arrays(tmp_path / "d.npz", x=rows, target=labels)
@@ -50,7 +51,8 @@ def test_who_knows_lightning_types_its_flags(flowers, tmp_path):
 
 
 def test_who_knows_scikit_learn_has_x_and_y(flowers, tmp_path):
-    """X and y, labels that are words, a table; then a prediction by hand."""
+    """The user passes X and y, labels that are words, and a table, then
+    predicts one row."""
     rows, labels = flowers
     words = np.array(["iris", "rose", "tulip"])[labels]
     model = journey.save(journey.perceptron(), tmp_path / "m.onnx")
@@ -64,7 +66,7 @@ def test_who_knows_scikit_learn_has_x_and_y(flowers, tmp_path):
     (tmp_path / "rows.parquet").write_bytes(b"PAR1")
     text = refused(INVALID, *train, "--data", tmp_path / "rows.parquet")
     assert "save it as .csv" in text
-    # A table is taken as it is.
+    # The table works unchanged.
     table = tmp_path / "rows.csv"
     header = "a,b,c,d,flower"
     values = np.column_stack([rows, labels])
@@ -79,7 +81,7 @@ def test_who_knows_scikit_learn_has_x_and_y(flowers, tmp_path):
     mpctest.mpc_ok("run", output, "--data", table, *columns, "-o", predictions)
     scores = np.loadtxt(predictions, delimiter=",", skiprows=1)
     assert journey.accuracy(scores, labels) > 0.85
-    # One row, as numbers.
+    # One row, given as numbers.
     process = mpctest.mpc_ok("run", output, "--input", "x=5,0,0,0")
     assert "f32 1x3" in process.stdout
 
@@ -98,7 +100,8 @@ def test_who_knows_keras_passes_its_file(start, found, tmp_path):
 
 
 def test_who_compares_pairs_has_two_inputs(tmp_path):
-    """A Siamese network: one layer read twice, and the cosine between."""
+    """The user has a Siamese network: one layer read twice, and a cosine
+    similarity."""
     nodes = [
         helper.make_node("Gemm", ["a", "w", "bias"], ["ea"], "first", transB=1),
         helper.make_node("Gemm", ["b", "w", "bias"], ["eb"], "second", transB=1),
@@ -144,7 +147,7 @@ def test_who_compares_pairs_has_two_inputs(tmp_path):
 
 
 def test_who_writes_results_names_a_folder_that_there_is(flowers, tmp_path):
-    """Nothing runs that could not be written."""
+    """mpc refuses before it runs if it cannot write the result."""
     rows, labels = flowers
     model = journey.save(journey.perceptron(), tmp_path / "m.onnx")
     data = journey.save_arrays(tmp_path / "d.npz", x=rows, target=labels)

@@ -1,5 +1,6 @@
-"""A long run on a machine that may be taken away: it is stopped, looked at, goes on
-to the same bits, keeps its best, and says what to do where it cannot go on.
+"""A user runs a long training on a machine that may disappear. The run stops,
+resumes to the same bits, keeps its best weights, and explains when it cannot
+resume.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -35,7 +36,7 @@ def stop_in_the_middle(folder):
     ) as process:
         table = folder / "m.csv"
         deadline = time.monotonic() + mpctest.TIMEOUT
-        # After the second epoch.
+        # Wait for the end of the second epoch.
         while process.poll() is None and time.monotonic() < deadline:
             if table.exists() and table.read_text().count("\n") > 95:
                 break
@@ -53,13 +54,13 @@ def test_journey(tmp_path):
     code, text = stop_in_the_middle(stopped)
     assert code == 130, text
     assert "Ctrl-C" in text or "again" in text, text
-    # The best so far is there to be used.
+    # The best weights so far are usable.
     first = mpctest.read_weights(stopped / "trained.onnx")
     listed = mpctest.mpc_ok("inspect", stopped / "ck").stdout
     assert "step-" in listed and "mpc inspect" in listed
 
-    # Another run than the one that was stopped is none: what differs is said, and
-    # how its weights can be used all the same.
+    # A changed run must not resume. The error says what differs and how to use
+    # the weights anyway.
     text = journey.refused(
         *(journey.CHECKPOINT, *command(stopped, "--resume", "auto")),
         *("--batch-size", 16),
@@ -77,7 +78,7 @@ def test_journey(tmp_path):
     )
     assert "6 of 6 parameters" in process.stderr
 
-    # It goes on, from the folder as a whole, to the bits of the unbroken run.
+    # The resumed run ends with the bits of the unbroken run.
     mpctest.mpc_ok(*command(stopped, "--resume", stopped / "ck"))
     second = mpctest.read_weights(stopped / "trained.onnx")
     expected = mpctest.read_weights(whole / "trained.onnx")
@@ -85,14 +86,15 @@ def test_journey(tmp_path):
         np.testing.assert_array_equal(second[name], value)
     assert any(np.any(first[name] != value) for name, value in second.items())
 
-    # Both files of metrics have every step, once in the table of each.
+    # Both metrics files have every step, and each table has every step once.
     events = mpctest.read_metrics(stopped / "m.jsonl")
     steps = {m["step"] for m in events if m["event"] == "train"}
     assert steps == set(range(1, STEPS + 1))
     rows = (stopped / "m.csv").read_text().splitlines()
     assert sum(row.startswith("train,") for row in rows) >= STEPS
 
-    # What was kept is the best that was seen, and evaluates to that again.
+    # The kept weights are the best that were evaluated, and evaluate to the
+    # same figure again.
     best = max(m["eval_accuracy"] for m in events if m["event"] == "eval")
     output = mpctest.mpc_ok(
         *("eval", stopped / "trained.onnx", "--data", journey.TEST),
@@ -105,8 +107,7 @@ def test_journey(tmp_path):
 
 
 def test_what_diverges_leaves_its_best(tmp_path):
-    """The exit code says that it went wrong; the best weights are there all the
-    same."""
+    """The exit code reports the divergence, and the best weights exist."""
     random = np.random.default_rng(0)
     x = random.normal(size=(64, 4)).astype(np.float32)
     journey.save_arrays(tmp_path / "d.npz", x=x, target=x[:, :3])

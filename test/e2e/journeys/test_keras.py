@@ -1,5 +1,5 @@
-"""A Keras classifier by tf2onnx: channels last, a softmax at the end, one-hot labels,
-and names of Keras for what is done with it.
+"""A user trains a Keras classifier from tf2onnx: channels last, a final
+softmax, one-hot labels, and Keras's names for flags.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -18,7 +18,8 @@ SCORES = LAYER + "BiasAdd"
 
 
 def network():
-    """As tf2onnx writes Conv2D, MaxPooling2D, Flatten and Dense(10, "softmax")."""
+    """Returns Conv2D, MaxPooling2D, Flatten and Dense(10, "softmax") as tf2onnx
+    writes them."""
     p = "sequential/"
     nodes = [
         helper.make_node("Transpose", ["image"], ["t"], p + "t", perm=[0, 3, 1, 2]),
@@ -78,7 +79,7 @@ def arrays(folder, name, labels="y"):
 
 def test_journey(folder):
     model, trained = folder / "keras.onnx", folder / "trained.onnx"
-    # Keras's words are answered with mpc's.
+    # mpc answers Keras's words with its own.
     for typed, answer in (
         (["fit", model], "did you mean train?"),
         (["evaluate", model], "did you mean eval?"),
@@ -89,7 +90,7 @@ def test_journey(folder):
     for name in ("categorical_crossentropy", "sparse_categorical_crossentropy"):
         said = refused(USAGE, "train", model, *data, "--loss", name)
         assert "did you mean cross_entropy?" in said
-    # A loss of Keras's layer would take the softmax twice.
+    # mpc's cross entropy would apply the softmax a second time.
     said = refused(INVALID, "train", model, *data, "--loss", "cross_entropy")
     assert f"here @{SCORES}" in said
     said = refused(
@@ -102,14 +103,15 @@ def test_journey(folder):
         *("train", model, *data, *loss, "--optimizer", "adam", "--lr", 0.01),
         *("--epochs", 5, "--val-split", 0.2, "-o", trained),
     )
-    # One-hot labels have an accuracy, as in Keras, and numbers the same one.
+    # One-hot labels have an accuracy, as in Keras. Integer labels give the same
+    # one.
     assert "accuracy 9" in process.stdout
     said = [
         mpctest.mpc_ok("eval", trained, *arrays(folder, "test", labels), *loss).stdout
         for labels in ("y", "classes")
     ]
     assert said[0] == said[1] and "accuracy 9" in said[0]
-    # What comes out is a Keras model still: images in, probabilities out.
+    # The trained model is a Keras model: images in, probabilities out.
     output = folder / "predictions.npy"
     mpctest.mpc_ok("run", trained, *arrays(folder, "test")[:1], "-o", output)
     probabilities = np.load(output)

@@ -1,5 +1,5 @@
-"""Labels of every type, losses by flags and in the graph: the same run, however it
-is said; and what cannot be meant is refused.
+"""A user tries labels of every type, and losses by flags and in the graph.
+Equal meanings give equal runs, and mpc refuses nonsense.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -26,7 +26,7 @@ def features():
 
 
 def final(model, data, folder, *flags):
-    """The losses of a run and its weights, as bits."""
+    """Returns the losses of a run and its weights, as bits."""
     metrics, weights = mpctest.train(model, data, folder, *RUN, *flags)
     return mpctest.losses(metrics), {k: v.tobytes() for k, v in weights.items()}
 
@@ -44,7 +44,7 @@ def test_labels_of_every_type(tmp_path):
     runs.append(final(model, tmp_path / "packed.npz", tmp_path / "p", *CROSS_ENTROPY))
     assert all(run == runs[0] for run in runs)
     assert runs[0][0][-1] < runs[0][0][0]
-    # Binary targets, too.
+    # Covers binary targets.
     binary = [
         final(
             *(journey.perceptron(outputs=1), {"x": x, "target": labels[:, None]}),
@@ -56,7 +56,8 @@ def test_labels_of_every_type(tmp_path):
 
 
 def two_heads(with_loss):
-    """Scores and a box; with both losses in the graph, or without any."""
+    """Returns a model of scores and a box, with both losses in the graph or
+    with none."""
     nodes = [
         journey.linear("body", "x", "h"),
         helper.make_node("Tanh", ["h"], ["t"], "tanh"),
@@ -86,8 +87,8 @@ def two_heads(with_loss):
 
 
 def test_two_losses(tmp_path):
-    """In the graph, with the weights going into the model that serves; and by
-    flags."""
+    """The losses are in the graph, with weights for the served model; then
+    given by flags."""
     x, target = features()
     data = {"x": x, "labels": target, "boxes": x[:, :2] * 2}
     serving = journey.save(two_heads(with_loss=False), tmp_path / "serving.onnx")
@@ -109,7 +110,7 @@ def test_two_losses(tmp_path):
 
 
 def test_buffers_are_not_trained(tmp_path):
-    """What normalises the data is no weight."""
+    """Constants that normalise the data are not weights."""
     model = journey.perceptron()
     nodes = [
         helper.make_node("Sub", ["raw", "mean"], ["c"], "c"),

@@ -1,5 +1,5 @@
-"""A pipeline that nobody watches: a gate for models, types under test with a policy
-of one's own, and reports that another program reads.
+"""An unattended pipeline uses mpc: a gate for models, a tested precision
+policy, and reports that another program reads.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -15,7 +15,7 @@ MIXED = ["--batch-size", 32, "--precision", "bf16-mixed"]
 
 
 def answer(*arguments, code=0):
-    """The one object that a command prints."""
+    """Returns the one object that a command prints."""
     process = mpctest.mpc(*arguments)
     assert process.returncode == code, process.stderr
     assert process.stdout.count("\n") == 1
@@ -33,7 +33,7 @@ def test_the_gate(tmp_path):
     errors = [f["message"] for f in found["findings"] if f["severity"] == "error"]
     assert any("Unheard" in text for text in errors)
     assert any("Unseen" in text for text in errors)
-    # A word of other tools is answered.
+    # mpc answers a flag of other tools.
     said = refused(USAGE, "check", path, "--json")
     assert "did you mean --format?" in said
     said = refused(USAGE, "version")
@@ -117,7 +117,7 @@ def test_a_policy_of_ones_own(tmp_path):
         assert decided[name]["compute"] == "f32"
         assert decided[name]["why"] == "first layer"
     assert decided["conv2"]["compute"] == "bf16"
-    # The artifact has what was explained.
+    # The artifact has the explained types.
     emitted = mpctest.mpc_ok("compile", CNN, *flags, "--emit", "precision", "-o", "-")
     for line in emitted.stdout.split("\n"):
         if " mpc.conv " in line:

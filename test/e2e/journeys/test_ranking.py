@@ -1,5 +1,5 @@
-"""An anchor, what is like it and what is not: a loss that the model computes of
-three inputs.
+"""A user trains on triplets of an anchor, a similar and a dissimilar sample.
+The model computes the loss from three inputs.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,8 +14,8 @@ INPUTS = ["anchor", "positive", "negative"]
 
 
 def triplet_model(path, read):
-    """The mean of max(0, |a - p|² - |a - n|² + 1), embeddings by one layer;
-    `read` says which inputs stand for the three."""
+    """Returns the mean of max(0, |a - p|² - |a - n|² + 1) with embeddings by
+    one layer. `read` names the inputs for a, p and n."""
     nodes = [linear("embed", name, f"e{i}") for i, name in enumerate(read)]
     for node, i in zip(nodes, range(3)):
         node.name = f"embed{i}"
@@ -66,14 +66,14 @@ FLAGS += ["--lr", 0.01, "--epochs", 10]
 
 def test_journey(tmp_path):
     data = make_data(tmp_path / "data.npz")
-    # What an exporter writes that is given one tensor three times.
+    # An exporter that was given one tensor three times writes this model.
     model = triplet_model(tmp_path / "one.onnx", ["negative"] * 3)
     told = mpctest.mpc_ok("train", model, "--data", data, *FLAGS)
     assert (
         "inputs 'anchor', 'positive' are read by nothing, and what the data has "
         "for them changes nothing" in told.stderr
     )
-    # Three tensors, three inputs.
+    # The exporter was given three tensors and writes three inputs.
     model = triplet_model(tmp_path / "three.onnx", INPUTS)
     metrics, _ = mpctest.train(model, data, tmp_path, *FLAGS)
     losses = mpctest.losses(metrics)

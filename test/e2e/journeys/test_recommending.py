@@ -1,5 +1,5 @@
-"""Clicks of a shop in a table: ids of users and items, prices beside them, and few
-clicks; a model of embeddings that ranks what is shown.
+"""A user ranks items for users from a shop's click table: user and item ids,
+prices, and few clicks. The model has embeddings.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -17,7 +17,7 @@ USERS, ITEMS = 40, 20
 
 
 def recommender():
-    """Scores of [N] clicks, from two embeddings and three numbers."""
+    """Returns a model of scores [N], from two embeddings and three numbers."""
     nodes = [
         helper.make_node("Gather", ["user.weight", "user_id"], ["u"], "user"),
         helper.make_node("Gather", ["item.weight", "item_id"], ["i"], "item"),
@@ -45,7 +45,8 @@ def recommender():
 
 
 def save_clicks(path, count, seed):
-    """A day's rows; one in seven is a click, of tastes that users and items have."""
+    """Writes a day's rows. One in seven is a click, after the users' and items'
+    tastes."""
     random = np.random.default_rng(7)
     users, items = random.normal(0, 1, (USERS, 2)), random.normal(0, 1, (ITEMS, 2))
     random = np.random.default_rng(seed)
@@ -63,7 +64,8 @@ def save_clicks(path, count, seed):
 
 
 def area(scores, labels):
-    """Of the ROC curve: pairs of a click and none that are in order."""
+    """Returns the area under the ROC curve: the share of correctly ordered
+    pairs of a click and a non-click."""
     above = scores[labels == 1][:, None] - scores[labels == 0]
     return ((above > 0) + 0.5 * (above == 0)).mean()
 
@@ -74,7 +76,7 @@ def test_journey(tmp_path):
     held = save_clicks(tmp_path / "held.csv", 700, 2)
     command = ["train", model, "--data", train, "--val-data", held]
     command += ["--loss", "bce_with_logits", "--optimizer", "adam", "--lr", 0.01]
-    # Words of others, and columns that are no features, are told.
+    # mpc answers other tools' words, and names columns that are not features.
     said = refused(USAGE, *command, "--metric", "roc_auc")
     assert "did you mean auc?" in said
     command += ["--metric", "auc,precision,recall", "--target-array", "clicked"]
@@ -89,7 +91,7 @@ def test_journey(tmp_path):
     )
     assert "best: step" in process.stdout and "auc 0." in process.stdout
 
-    # The area is that of the scores as ONNX Runtime has them.
+    # ONNX Runtime's scores have the same area.
     rows = np.genfromtxt(held, delimiter=",", skip_header=1)[:, 1:]
     labels = rows[:, -1]
     dense = (rows[:, 2:5] - [20, 43, 12]) / [14, 15, 7]
@@ -113,7 +115,7 @@ def test_journey(tmp_path):
     assert f"precision {right / clicks.sum():.6g}, " in final.stdout
     assert f"recall {right / labels.sum():.6g}, " in final.stdout
 
-    # What to show next: a score a row, in the order of the table.
+    # The output has a score per row, in the table's order.
     ranked = tmp_path / "ranked.csv"
     mpctest.mpc_ok("run", output, "--data", held, *columns, "-o", ranked)
     predicted = np.genfromtxt(ranked, delimiter=",", names=True)["click"]

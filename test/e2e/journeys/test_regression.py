@@ -1,5 +1,5 @@
-"""A regression with BatchNormalization, exported by PyTorch in training mode: the
-run is PyTorch's, and what is written is for inference.
+"""A user trains a regression with BatchNormalization, exported by PyTorch in
+training mode. The run equals PyTorch's, and the written model is for inference.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,7 +14,7 @@ import mpctest
 
 INPUTS, HIDDEN, SAMPLES, BATCH, EPOCHS = 4, 6, 128, 32, 3
 RATE, DECAY, EPSILON = 1e-3, 0.01, 1e-5
-# As a float attribute holds it.
+# Rounded like a float attribute.
 MOMENTUM = float(np.float32(0.9))
 
 
@@ -50,7 +50,7 @@ def exported():
 
 
 def gradients(p, x, target):
-    """The loss, its gradients, and the batch's mean and variance."""
+    """Returns the loss, its gradients, and the batch's mean and variance."""
     h = x @ p["fc1.weight"].T + p["fc1.bias"]
     mean, variance = h.mean(0), h.var(0)
     scale = 1 / np.sqrt(variance + EPSILON)
@@ -74,7 +74,7 @@ def gradients(p, x, target):
 
 
 def train_as_pytorch(p, x, target):
-    """AdamW and BatchNorm1d with their defaults; the losses."""
+    """Trains with the defaults of AdamW and BatchNorm1d. Returns the losses."""
     first = {name: 0.0 for name in p}
     second = {name: 0.0 for name in p}
     losses = []
@@ -109,14 +109,15 @@ def test_journey(tmp_path):
         *("--batch-size", BATCH, "--epochs", EPOCHS, "--precision", "64-true"),
         *("--val-data", tmp_path / "data.npz"),
     )
-    # Every number is PyTorch's: the bias of one output is trained, the running
-    # variance unbiased.
+    # Every number equals PyTorch's. One output has a trained bias, and the
+    # running variance is unbiased.
     losses = train_as_pytorch(expected, x, target)
     np.testing.assert_allclose(mpctest.losses(metrics), losses, rtol=1e-10)
     for name, value in expected.items():
         np.testing.assert_allclose(weights[name], value, rtol=1e-6, atol=1e-7)
 
-    # What is written is for inference: each sample by itself, whatever the batch.
+    # The written model is for inference: each sample is independent of its
+    # batch.
     written = onnx.load(tmp_path / "trained.onnx")
     norm = next(n for n in written.graph.node if n.op_type == "BatchNormalization")
     assert all(a.name != "training_mode" or a.i == 0 for a in norm.attribute)
@@ -134,7 +135,7 @@ def test_journey(tmp_path):
 
 
 def test_one_weight_and_one_bias(tmp_path):
-    """Linear(1, 1) finds the line."""
+    """Linear(1, 1) learns a line."""
     model = mpctest.make_model(
         [journey.linear("line", "x", "y")],
         {"x": (np.float32, ["N", 1])},

@@ -1,5 +1,5 @@
-"""Reviews, good or bad: words as numbers, padded to one length, with a mask of
-which are there; labels under the name that Hugging Face gives them.
+"""A user classifies reviews as good or bad. Words are numbers, padded to one
+length with a mask, and labels have Hugging Face's name.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -19,7 +19,7 @@ VOCABULARY = {word: i + 1 for i, word in enumerate(GOOD + BAD + OTHER)}
 
 
 def read_reviews(count, seed):
-    """Texts with a word of the one kind or the other in them, and labels."""
+    """Returns texts, each with a good or a bad word, and labels."""
     random = np.random.default_rng(seed)
     texts, labels = [], random.integers(0, 2, count)
     for label in labels:
@@ -39,7 +39,8 @@ def tokenize(texts):
 
 
 def classifier():
-    """The mean of the embeddings of the words that are there -> fc -> logits."""
+    """Returns a model: the mean of the embeddings of unpadded words -> fc ->
+    logits."""
     nodes = [
         helper.make_node("Gather", ["embedding.weight", "input_ids"], ["e"]),
         helper.make_node("Cast", ["attention_mask"], ["m"], to=1),
@@ -73,11 +74,11 @@ def test_journey(tmp_path):
             rows = [("text", "label"), *zip(texts, labels)]
             csv.writer(file).writerows(rows)
     loss = ["--loss", "cross_entropy"]
-    # A model that leaves its batch open is looked at without one.
+    # Checking a model with an open batch needs no batch size.
     said = mpctest.mpc_ok("check", model, *loss)
     assert "a batch of 32 is assumed" in said.stderr
     assert said.stdout.endswith("no problems found\n")
-    # Texts are not what it takes, and which array has the labels is to be said.
+    # The model takes no text. The user must name the array of labels.
     said = refused(INVALID, "train", model, "--data", tmp_path / "train.csv", *loss)
     assert "for its input 'input_ids'" in said or "'input_ids'" in said
     assert "is dynamic" not in said
@@ -91,7 +92,7 @@ def test_journey(tmp_path):
         *("--epochs", 25, "--val-split", 0.1, "--best", "loss", "-o", trained),
     )
     assert "note: batches of 32 samples, as the model leaves it open" in process.stderr
-    # The same arrays are evaluated and predicted, with the same flags.
+    # The same flags evaluate and predict.
     test = ["--data", tmp_path / "test.npz", "--target-array", "labels"]
     process = mpctest.mpc_ok("eval", trained, *test, *loss[:2], "--metric", "f1")
     assert "accuracy 100.00%, f1 1," in process.stdout
@@ -103,7 +104,7 @@ def test_journey(tmp_path):
 
 
 def test_a_word_that_is_in_no_vocabulary(tmp_path):
-    """Where it is, before anything is compiled."""
+    """The error locates the word before compilation."""
     model = save(classifier(), tmp_path / "reviews.onnx")
     texts, labels = read_reviews(40, 3)
     arrays = tokenize(texts)

@@ -1,4 +1,5 @@
-"""ONNX Runtime's training artifacts: a folder that brings its own optimizer.
+"""A user trains with a folder of ONNX Runtime's training artifacts, which
+brings its own optimizer.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -34,13 +35,13 @@ def test_journey(mode, tmp_path):
     command = ["train", ARTIFACTS, "--data", tmp_path / "train.npz"]
     command += ["--batch-size", 32]
 
-    # Each parameter without a value is named once, with what to do.
+    # The error names each parameter without a value once, with the remedy.
     text = journey.refused(journey.INVALID, *command)
     assert text.count("'conv1.weight'") == 1
     assert text.count("error:") == 1
     assert "--weights" in text
 
-    # What would have no effect is refused.
+    # mpc refuses a flag without effect.
     command += ["--weights", LENET]
     for flag in (
         ["--optimizer", "sgd"],
@@ -51,7 +52,7 @@ def test_journey(mode, tmp_path):
         text = journey.refused(journey.USAGE, *command, *flag)
         assert flag[0] in text and "leave the flag out" in text
 
-    # A model that cannot receive the weights is found before the first step.
+    # mpc refuses a model that cannot receive the weights before the first step.
     metrics = tmp_path / "m.jsonl"
     command += ["--epochs", 2, "--metrics", metrics, "--precision", mode]
     command += ["--output", tmp_path / "trained.onnx", "--export-model"]
@@ -70,7 +71,8 @@ def test_journey(mode, tmp_path):
 
 
 class Flatbuffer:
-    """Puts a flatbuffer together, what is referred to behind what refers to it."""
+    """Builds a flatbuffer. Referenced objects follow the objects that refer to
+    them."""
 
     def __init__(self, kind):
         self.bytes = bytearray(4) + kind
@@ -82,7 +84,7 @@ class Flatbuffer:
         self.put(slot, len(self.bytes) - slot)
 
     def table(self, fields):
-        """Where fields of 4 bytes are, all of them 0."""
+        """Adds a table of 4-byte zeros. Returns the offsets of table and fields."""
         start = len(self.bytes)
         halves = [4 + 2 * fields, 4 + 4 * fields, *range(4, 4 + 4 * fields, 4)]
         for half in halves:
@@ -97,7 +99,7 @@ class Flatbuffer:
 
 
 def write_checkpoint(path, arrays):
-    """The arrays of float32 as ONNX Runtime's checkpoint of trained parameters."""
+    """Writes float32 arrays as ONNX Runtime's checkpoint of trained parameters."""
     buffer = Flatbuffer(b"ODTC")
     root, (_, module_slot) = buffer.table(2)
     buffer.put(0, root)
@@ -119,7 +121,7 @@ def write_checkpoint(path, arrays):
 
 
 def test_weights_are_those_of_the_checkpoint_beside_the_artifacts(tmp_path):
-    """Without --weights; a link may lead elsewhere and is not followed."""
+    """mpc reads the checkpoint without --weights. It does not follow links."""
     folder = tmp_path / "artifacts"
     shutil.copytree(ARTIFACTS, folder)
     model = onnx.load(LENET)
@@ -148,10 +150,10 @@ def test_weights_are_those_of_the_checkpoint_beside_the_artifacts(tmp_path):
     assert losses == expected
     assert f"10 of 10 parameters from {folder}/checkpoint" in text
 
-    # A damaged one is said to be that.
+    # A damaged checkpoint is reported as damaged.
     (folder / "checkpoint").write_bytes((folder / "checkpoint").read_bytes()[:-4])
     assert "damaged or truncated" in journey.refused(journey.INVALID, *command)
 
-    # Another program's file by that name is none.
+    # A file of another program with the same name is not a checkpoint.
     (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-1"')
     assert "without values" in journey.refused(journey.INVALID, *command)

@@ -1,5 +1,5 @@
-"""Queries and what was clicked for them, but nothing that says what is wrong: two
-towers, whose loss takes the other pairs of the batch as wrong answers.
+"""A user trains a search from clicked pairs of query and item, without
+negatives. The loss of the two towers treats the batch's other pairs as wrong.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,7 +14,8 @@ WORDS, LENGTH, FEATURES, WIDTH = 50, 4, 6, 8
 
 
 def tower_nodes(prefix=""):
-    """The similarities of all queries and all items: [batch,batch]."""
+    """Returns the nodes of the similarities of all queries and items:
+    [batch,batch]."""
     node = helper.make_node
     words = f"{prefix}words.weight"
     return [
@@ -50,7 +51,8 @@ def towers():
 
 
 def with_loss():
-    """The mean over the batch of -log softmax(scores)[i, i], as one number."""
+    """Returns the mean over the batch of -log softmax(scores)[i, i], as a
+    scalar."""
     node = helper.make_node
     nodes = [
         *tower_nodes("towers."),
@@ -69,7 +71,7 @@ def with_loss():
 
 
 def pairs(path, count, seed):
-    """An item is what the query's words mean together."""
+    """Writes pairs whose item is the mean of the query's words."""
     meaning = np.random.default_rng(5).normal(0, 1, (WORDS, FEATURES))
     random = np.random.default_rng(seed)
     query = random.integers(0, WORDS, (count, LENGTH))
@@ -84,7 +86,7 @@ def test_journey(tmp_path):
     command = ["train", model, "--data", train, "--val-data", held]
     command += ["--optimizer", "adam", "--lr", 0.01, "--epochs", 6]
     command += ["--batch-size", 40]
-    # A model that computes its loss is told how to say so.
+    # mpc says how to declare a loss that the model computes.
     said = refused(USAGE, *command)
     assert "--loss output:loss" in said
     said = refused(USAGE, *command[:6])
@@ -94,7 +96,7 @@ def test_journey(tmp_path):
     loss = float(process.stdout.split("evaluation: loss ")[1].split(" on")[0])
     assert loss < 0.7 * np.log(40)
 
-    # The towers alone are another export, whose names have no prefix.
+    # The towers alone are a separate export, whose names have no prefix.
     alone = save(towers(), tmp_path / "towers.onnx")
     scores = tmp_path / "scores.npy"
     process = mpctest.mpc_ok(
@@ -105,7 +107,7 @@ def test_journey(tmp_path):
     assert found.shape == (120, 120)
     top = np.argsort(-found, axis=1)[:, :5]
     assert np.mean([i in row for i, row in enumerate(top)]) > 0.5
-    # Whole batches count, and what fills none is told.
+    # Only whole batches count. mpc reports the samples left over.
     process = mpctest.mpc_ok(
         *("eval", model, "--weights", weights, "--data", held),
         *("--loss", "output:loss", "--batch-size", 50),

@@ -1,5 +1,5 @@
-"""Photos and their masks in two folders: a small U-Net that finds what is bright,
-from the first look at it to masks of photos that nobody has marked.
+"""A user trains a small U-Net on folders of photos and masks, from the first
+look at the model to masks of unmarked photos.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -20,7 +20,8 @@ def convolution(name, x, y):
 
 
 def unet(outputs):
-    """Down, up again, and beside it what there was before."""
+    """Returns a network that downsamples, upsamples, and concatenates the
+    skipped values."""
     nodes = [
         convolution("down", "photo", "a"),
         helper.make_node("Relu", ["a"], ["fine"]),
@@ -52,7 +53,8 @@ def unet(outputs):
 
 
 def save_photos(folder, count, seed):
-    """Dark photos with a bright square each; their masks are black and white."""
+    """Writes dark photos with one bright square each, and black and white
+    masks."""
     random = np.random.default_rng(seed)
     masks = []
     for i in range(count):
@@ -68,7 +70,7 @@ def save_photos(folder, count, seed):
 
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_journey(outputs, tmp_path):
-    """By one score a pixel, or by one of each class."""
+    """Covers one score per pixel, and one score per class."""
     loss = ["--loss", "bce_with_logits" if outputs == 1 else "cross_entropy"]
     model = save(unet(outputs), tmp_path / "unet.onnx")
     save_photos(tmp_path / "train", 48, seed=1)
@@ -84,7 +86,7 @@ def test_journey(outputs, tmp_path):
     process = mpctest.mpc_ok("eval", trained, *test, *loss, "--metric", "f1")
     accuracy = float(process.stdout.split("accuracy ")[1].split("%")[0])
     assert accuracy > 97, process.stdout
-    # Of photos alone come the masks.
+    # Photos alone give masks.
     output = tmp_path / "masks.npz"
     photos = ["--data", tmp_path / "test" / "images", "--normalize", "0:1"]
     mpctest.mpc_ok("run", trained, *photos, "-o", output)
@@ -98,13 +100,13 @@ def test_slips(tmp_path):
     model = save(unet(2), tmp_path / "unet.onnx")
     save_photos(tmp_path / "train", 4, seed=1)
     train = ["train", model, "--loss", "cross_entropy", "--data"]
-    # Photos without their masks have no labels,
+    # Photos without their masks have no labels.
     said = refused(INVALID, *train, tmp_path / "train" / "images")
     assert "no array is called 'target'" in said
-    # masks do not move with what augmentation does to photos,
+    # Augmentation does not move masks with their photos.
     said = refused(USAGE, *train, tmp_path / "train", "--augment", "flip")
     assert "--augment" in said
-    # and the model is no data.
+    # The model file is not data.
     said = refused(USAGE, *train, model)
     assert "unet.onnx: is a model, not data; the model goes first" in said
     (tmp_path / "train" / "masks" / "02.png").unlink()

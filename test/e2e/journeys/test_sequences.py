@@ -1,5 +1,5 @@
-"""Sequences with gaps, of a length that the model leaves open without a name, with
-their classes on the last axis or their samples on the second.
+"""A user trains on sequences with gaps. The model leaves their length open
+without a name, and has classes on the last axis or samples on the second.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -20,7 +20,7 @@ WEIGHT = random.normal(size=(FEATURES, CLASSES)).astype(np.float32)
 
 
 def tagger(length):
-    """Scores of every position; what is missing counts as 0."""
+    """Returns scores of every position. Missing values count as 0."""
     return mpctest.make_model(
         [
             helper.make_node("IsNaN", ["x"], ["gap"], "gap"),

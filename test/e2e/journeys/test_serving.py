@@ -1,5 +1,5 @@
-"""Inference: an artifact that is compiled here and runs elsewhere, with any number
-of samples.
+"""A user compiles an artifact for inference and runs it elsewhere, with any
+number of samples.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -26,7 +26,7 @@ def test_journey(tmp_path):
     assert "forward graph alone" in built.stderr
     assert "8x1x8x8" in mpctest.mpc_ok("inspect", here / "cnn.mpc").stdout
 
-    # 359 samples are no multiple of 8; nothing else is needed where it runs.
+    # 359 is not a multiple of 8. The run needs no other file than the artifact.
     shutil.move(here / "cnn.mpc", there / "cnn.mpc")
     outputs = {}
     for name, model, more in (
@@ -44,7 +44,7 @@ def test_journey(tmp_path):
     (expected,) = session.run(None, {"image": image})
     for scores in outputs.values():
         np.testing.assert_allclose(scores, expected, atol=2e-5)
-    # One array, said as for training or as for single inputs.
+    # One array, given as for training or as for single inputs.
     for argument in (["--data", f"image=@{tmp_path}/i.npy"], None):
         np.save(tmp_path / "i.npy", image)
         given = argument or ["--input", f"image={tmp_path}/i.npy"]
@@ -52,7 +52,7 @@ def test_journey(tmp_path):
         mpctest.mpc_ok("run", there / "cnn.mpc", *given, "-o", path)
         np.testing.assert_array_equal(np.load(path)["logits"], outputs["artifact"])
 
-    # What it was compiled with stands, and damage is found.
+    # The compiled settings are fixed, and damage is detected.
     text = journey.refused(
         journey.USAGE, "run", there / "cnn.mpc", "--batch-size", 8, "--loss", "mse"
     )
@@ -66,7 +66,7 @@ def test_journey(tmp_path):
 
 
 def test_evaluation_of_what_was_trained(tmp_path):
-    """The figures of training, from the model, the checkpoint and an artifact."""
+    """The model, the checkpoint and an artifact evaluate to training's figures."""
     metrics, _ = mpctest.train(
         *(CNN, journey.TRAIN, tmp_path, *journey.CLASSES, "--batch-size", 32),
         *("--max-steps", 40, "--optimizer", "adamw", "--val-data", journey.TEST),

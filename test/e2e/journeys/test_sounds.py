@@ -1,5 +1,5 @@
-"""Spectrograms, a .npy file each, in a folder for every sound: trained on, and new
-ones told apart.
+"""A user classifies sounds from spectrograms: a .npy file each, in a folder per
+sound.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -51,14 +51,14 @@ def test_journey(tmp_path):
     model = classifier(tmp_path / "model.onnx")
     train = make_folders(tmp_path / "train", 30)
     held = make_folders(tmp_path / "held", 10, seed=1)
-    # The channel of one that the model has is not in the files.
+    # The files lack the model's channel axis of length one.
     process = mpctest.mpc_ok(
         *("train", model, "--data", f"spec={train}", "--val-data", f"spec={held}"),
         *(*FLAGS, "--lr", 0.05, "--epochs", 10, "--output", tmp_path / "o.onnx"),
     )
     assert "90 samples of 3 labels: 0 clap, 1 dog, 2 rain" in process.stderr
     assert "evaluation: accuracy 100.00%" in process.stdout
-    # New ones have no labels.
+    # New spectrograms have no labels.
     output = tmp_path / "scores.npz"
     mpctest.mpc_ok(
         *("run", tmp_path / "o.onnx", "--data", f"spec={held / 'dog'}"),
@@ -70,7 +70,7 @@ def test_journey(tmp_path):
 
 
 def test_the_run_is_that_of_one_file(tmp_path):
-    """Bit for bit, whichever way the samples come."""
+    """Files in folders train to the same bits as one file of all samples."""
     model = classifier(tmp_path / "model.onnx")
     train = make_folders(tmp_path / "train", 8)
     files = [sorted((train / name).iterdir()) for name in SOUNDS]
@@ -112,7 +112,7 @@ def test_what_is_no_such_sample_is_named(name, made, words, tmp_path):
 
 
 def test_a_folder_within_a_label_is_refused(tmp_path):
-    """Its samples would be missing from the run."""
+    """Samples in the inner folder would be missing from the run."""
     model = classifier(tmp_path / "model.onnx")
     train = make_folders(tmp_path / "train", 5)
     (train / "dog" / "loud").mkdir()
@@ -122,7 +122,7 @@ def test_a_folder_within_a_label_is_refused(tmp_path):
 
 
 def test_a_sample_beside_the_labels_is_refused(tmp_path):
-    """It would be missing as well."""
+    """The sample would be missing from the run."""
     model = classifier(tmp_path / "model.onnx")
     train = make_folders(tmp_path / "train", 5)
     (train / "dog" / "003.npy").rename(train / "003.npy")

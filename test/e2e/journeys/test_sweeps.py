@@ -1,5 +1,5 @@
-"""Many runs: a loop over learning rates that one page compares, a Makefile, a run
-that a file of flags makes again to the bit, one that is killed.
+"""A user makes many runs: a loop over learning rates compared on one page, a
+Makefile, a run repeated from a file of flags, and a killed run.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -63,7 +63,7 @@ def test_make_sees_what_is_there(folder):
     assert process.returncode == 0, process.stderr
     assert (folder / "report.txt").read_text().startswith("evaluation: accuracy")
     assert "up to date" in process.stdout
-    # A training that fails leaves no target behind.
+    # A failed training leaves no target file.
     process = documents.execute("rm train.npz; touch train.npz; make report.txt", folder)
     assert process.returncode == 2
     assert "train.npz" in process.stderr
@@ -105,7 +105,7 @@ def test_what_is_killed_goes_on_to_the_same_bits(folder):
     parts = [*map(str, train), "--checkpoint-dir", str(checkpoints)]
     parts += ["--checkpoint-every", "7"]
     parts += ["--resume", "auto", "--output", str(folder / "parts.npz")]
-    # Killed twice, whatever it does at that moment.
+    # The run is killed twice, at arbitrary moments.
     for saved in (1, 3):
         process = subprocess.Popen(
             [mpctest.MPC, *parts],

@@ -1,5 +1,5 @@
-"""Several tags a picture, most of them rare, and a forecast of several hours: what
-binary targets and numbers are trained and measured by.
+"""A user predicts several rare tags per picture, and several hours ahead:
+training and metrics of binary targets and numbers.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -37,7 +37,7 @@ def test_rare_tags(tmp_path):
             *("--metric", "f1,iou", *flags),
         )
         figures[name] = [m for m in metrics if m["event"] == "eval"][-1]
-    # Rare tags are found once they weigh as much as their absence.
+    # Rare tags are found once positive targets weigh as much as negative ones.
     assert figures["weighted"]["eval_f1"] > figures["plain"]["eval_f1"] + 0.05
 
 

@@ -1,5 +1,5 @@
-"""Text as tokens in one long row, as nanoGPT keeps it, in several files: cut into
-samples as the error says, and a small language model trained on them.
+"""A user trains a small language model on nanoGPT's token files: one long row
+in several files, cut into samples as the error says.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -15,10 +15,11 @@ TOKENS, LENGTH, WIDTH = 12, 16, 16
 
 
 def language_model():
-    """What follows each token, by the last two: logits [batch,16,12]."""
+    """Returns a model that predicts the next token from two tokens: logits
+    [batch,16,12]."""
     nodes = [
         helper.make_node("Gather", ["wte.weight", "idx"], ["x"], "wte"),
-        # The token before, and zeros before the first.
+        # The previous token, with zeros before the first.
         helper.make_node("Pad", ["x", "pads"], ["padded"], "pad"),
         helper.make_node("Slice", ["padded", "from", "to", "axis"], ["y"], "before"),
         helper.make_node("Concat", ["x", "y"], ["both"], "both", axis=2),
@@ -45,7 +46,7 @@ def language_model():
 
 
 def text(count, seed):
-    """Each token follows from the two before, but for one in ten."""
+    """Returns tokens of which nine in ten follow from the two before."""
     random = np.random.default_rng(seed)
     tokens = [1, 2]
     for noise in random.random(count - 2):
@@ -63,14 +64,14 @@ def test_journey(tmp_path):
     command = ["train", model, "--loss", "cross_entropy", "--data"]
     said = refused(INVALID, *command, f"idx={tmp_path}/train.bin")
     assert "numpy.fromfile" in said
-    # One row of tokens is no batch of anything, and the error says what to do.
+    # One row of tokens is no batch. The error says how to cut it.
     raw = [f"idx={tmp_path}/raw-*.npy", "--data", f"target={tmp_path}/raw-*.npy"]
     said = refused(INVALID, *command, *raw)
     assert "got [4000] u16, the model wants [N,16] i64" in said
     advice = "idx[:len(idx) // 16 * 16].reshape(-1, 16)"
     assert advice in said and "batches of 0" not in said
 
-    # As docs/data.md has it: targets are the same tokens one further.
+    # As docs/data.md says, targets are the same tokens, shifted by one.
     for i, shard in enumerate([*shards, text(1500, 1)]):
         kept = (len(shard) - 1) // LENGTH * LENGTH
         np.savez(
@@ -86,7 +87,7 @@ def test_journey(tmp_path):
     run += ["--checkpoint-dir", tmp_path / "ck", "--metrics", tmp_path / "m.jsonl"]
     output = tmp_path / "trained.onnx"
     mpctest.mpc_ok(*command, *run, "--epochs", 3, "--output", output)
-    # Two epochs more, after the first look.
+    # Two more epochs.
     mpctest.mpc_ok(
         *(*command, *run, "--epochs", 5, "--output", output, "--resume", "auto")
     )
@@ -97,7 +98,7 @@ def test_journey(tmp_path):
     assert rates[4] == 0.01 and max(rates) == 0.02
     assert all(event["grad_norm"] > 0 for event in steps)
 
-    # The perplexity is that of the model, by ONNX Runtime.
+    # ONNX Runtime's scores give the same perplexity.
     with np.load(tmp_path / "windows-3.npz") as held:
         inputs, labels = held["idx"].astype(np.int64), held["target"].astype(int)
     (scores,) = onnxruntime.InferenceSession(output).run(None, {"idx": inputs})
@@ -111,7 +112,7 @@ def test_journey(tmp_path):
     )
     said = float(process.stdout.split("perplexity ")[1].split(",")[0])
     assert abs(said - perplexity) < 1e-3
-    # Of twelve tokens that were equally probable it would be 12.
+    # Twelve equally probable tokens would have perplexity 12.
     assert perplexity < 3
 
 
@@ -122,7 +123,8 @@ def test_a_prompt_on_the_command_line(tmp_path):
     prompt = ",".join(["1"] * 2 * LENGTH)
     process = mpctest.mpc_ok("run", model, "--input", f"idx={prompt}")
     assert "logits: f32 2x16x12" in process.stdout
-    # A table has a row of numbers a sample, which is known before compiling.
+    # A table row must be one sample's numbers. mpc reports that before
+    # compilation.
     said = refused(
         2, "run", model, "--input", f"idx={prompt}", "-o", tmp_path / "o.csv"
     )

@@ -1,5 +1,5 @@
-"""A backbone's weights, whose head has other classes, go into a model with a head
-of its own, which alone is trained.
+"""A user loads a backbone's weights into a model with another head, and trains
+only the head.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,7 +14,7 @@ from journey import INVALID, parameters, perceptron, refused, save
 def test_journey(tmp_path):
     model = save(perceptron(inputs=4, hidden=8, outputs=3), tmp_path / "model.onnx")
     pretrained = parameters(np.random.default_rng(7), fc1=(8, 4), fc2=(1000, 8))
-    # What PyTorch counts beside its statistics is nothing to tell.
+    # mpc does not mention PyTorch's counter beside the statistics.
     pretrained["fc1.num_batches_tracked"] = np.array(7)
     file = tmp_path / "imagenet.safetensors"
     safetensors.numpy.save_file(pretrained, file)
@@ -25,7 +25,7 @@ def test_journey(tmp_path):
     command += ["--batch-size", 10, "--weights", file, "--train", "^fc2"]
     said = refused(INVALID, *command)
     assert "'fc2.weight' is float[1000,8], expected float[3,8]" in said
-    # As the error says.
+    # Follow the error's advice.
     advice = "--weights-prefix fc2.=unused."
     assert advice in said
     output = tmp_path / "o.npz"

@@ -1,5 +1,5 @@
-"""Nodes that read or write at computed places and are refused: operator,
-arguments, attributes, then the opset, the exit code and the message.
+"""Lists nodes with refused computed indices: operator, arguments, attributes,
+opset, exit code and message.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -1,4 +1,5 @@
-"""Attention from plain products, as exporters spell it: nothing is only moved.
+"""Attention from plain products, as exporters write it, needs no kernel that
+only moves data.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -16,13 +17,13 @@ BATCH, TOKENS, HEADS, DEPTH = 2, 24, 3, 8
 WIDTH = HEADS * DEPTH
 SPELLINGS = [
     *("scaled scores", "scaled queries", "scaled queries and keys"),
-    # As PyTorch's exporter has it beside a mask: it computed the root.
+    # With a mask, PyTorch's exporter has computed the root.
     "scaled by a computed root",
 ]
 
 
 def attention(spelling):
-    """Scores of 4 classes for every token."""
+    """Returns scores of 4 classes for every token."""
     random = np.random.RandomState(0)
     weights = {
         name: random.normal(scale=0.2, size=shape).astype(np.float32)
@@ -108,7 +109,7 @@ def test_trains_alike_in_every_spelling(spelling, contractions, data, tmp_path):
 
 
 def plan_kernels(spelling, precision, folder):
-    """The step's kernels, each with its kind."""
+    """Returns the step's kernels, each with its kind."""
     model, plan = folder / "model.onnx", folder / "model.plan"
     onnx.save(attention(spelling), model)
     mpctest.mpc_ok(

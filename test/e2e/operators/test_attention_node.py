@@ -1,4 +1,5 @@
-"""ONNX's Attention where its specification says more than a formula.
+"""ONNX's Attention follows its specification in the cases that a formula leaves
+open.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -16,7 +17,7 @@ HIDDEN[1] = True
 
 
 def attention(mask, opset=23, results=("y",), **attributes):
-    """Of x with itself, scaled by a parameter."""
+    """Returns self-attention of x, scaled by a parameter."""
     nodes = [
         helper.make_node("Mul", ["x", "w"], ["q"], "scaled"),
         helper.make_node(
@@ -45,7 +46,7 @@ MASKS = {
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("is_one_op", [True, False])
 def test_a_query_that_sees_no_key_gets_zeros(mask, is_one_op, tmp_path):
-    """As in PyTorch, which exports it as this node."""
+    """PyTorch exports such attention as this node and gives zeros."""
     extra = {} if is_one_op else {"softmax_precision": 11}
     model = attention(MASKS[mask], **extra)
     found = mpctest.run(model, {"x": make_x()}, tmp_path)["y"]
@@ -76,7 +77,7 @@ def softmax(scores):
 
 @pytest.mark.parametrize("opset", [23, 24, 25])
 def test_a_cap_is_in_front_of_a_bias(opset, tmp_path):
-    """It shows no key that is hidden, then."""
+    """The cap therefore does not reveal hidden keys."""
     x = make_x()
     bias = np.random.RandomState(1).normal(size=[4, 4]).astype(np.float32)
     bias[2, 1] = -np.inf
@@ -90,7 +91,8 @@ def test_a_cap_is_in_front_of_a_bias(opset, tmp_path):
 @pytest.mark.parametrize("opset", [23, 25])
 @pytest.mark.parametrize("mode", [0, 1, 2, 3])
 def test_scores_of_each_mode(mode, opset, tmp_path):
-    """Raw, behind the cap, behind the bias, and the weights."""
+    """Covers raw scores, scores after the cap, scores after the bias, and the
+    weights."""
     x = make_x()
     bias = np.random.RandomState(1).normal(size=[4, 4]).astype(np.float32)
     model = attention(
@@ -121,7 +123,7 @@ WINDOWS = {
 
 
 def in_window(places, keys, left=-1, right=-1, causal=0):
-    """Which of `keys` a query at each of `places` sees."""
+    """Returns a mask of the `keys` that a query at each of `places` sees."""
     distance = places[..., None] - np.arange(keys)
     seen = np.ones(distance.shape, bool)
     if left >= 0:
@@ -142,7 +144,7 @@ def window_of(attributes):
 @pytest.mark.parametrize("name", WINDOWS)
 @pytest.mark.parametrize("is_one_op", [True, False])
 def test_windows_of_opset_25(name, is_one_op, tmp_path):
-    """A query sees keys near its own alone, beside what a mask shows."""
+    """A query sees only keys near its position that the mask shows."""
     shown = np.ones((4, 4), bool)
     shown[3, 3] = False
     extra = {} if is_one_op else {"softmax_precision": 11}
@@ -160,8 +162,9 @@ def test_windows_of_opset_25(name, is_one_op, tmp_path):
 @pytest.mark.parametrize("name", WINDOWS)
 @pytest.mark.parametrize("cache", ["past", "lengths"])
 def test_windows_are_behind_a_cache(name, cache, tmp_path):
-    """The first query is behind the past, or as many keys before a sample's last
-    one as there are queries. Two heads of queries share one of keys."""
+    """With a past, the first query follows the past. With lengths, the last
+    query is a sample's last key. Two heads of queries share one head of
+    keys."""
     random = np.random.RandomState(2)
     x = random.normal(size=[2, 2, 3, 5]).astype(np.float32)
     keys = random.normal(size=[2, 1, 7, 5]).astype(np.float32)
@@ -198,7 +201,7 @@ def test_windows_are_behind_a_cache(name, cache, tmp_path):
 @pytest.mark.parametrize("is_causal", [0, 1])
 @pytest.mark.parametrize("heads", [1, 3])
 def test_the_last_query_sees_all_keys_that_there_are(heads, is_causal, tmp_path):
-    """Of a cache that is filled outside: each sample has a length of its own."""
+    """The cache is filled outside the model, with a length per sample."""
     random = np.random.RandomState(0)
     queries = random.normal(size=[2, 3, 2, 5]).astype(np.float32)
     keys = random.normal(size=[2, heads, 6, 5]).astype(np.float32)
@@ -236,8 +239,8 @@ def test_the_last_query_sees_all_keys_that_there_are(heads, is_causal, tmp_path)
 
 
 def flex_attention(x, score_mod=None, prob_mod=None):
-    """Of x with itself, scaled by a parameter w; graphs that change it are given
-    as (node, constants)."""
+    """Returns self-attention of x, scaled by a parameter w. `score_mod` and
+    `prob_mod` are graphs given as (nodes, constants)."""
     size = ["B", "H", "L", "S"]
     node = helper.make_node(
         "FlexAttention", ["q", "x", "x"], ["y"], "flex", domain="ai.onnx.preview"
@@ -269,7 +272,7 @@ SQUARE = helper.make_node("Mul", ["given", "given"], ["changed"])
 
 @pytest.mark.parametrize("changes", ["scores", "weights"])
 def test_graphs_change_scores_and_weights(changes, tmp_path):
-    """What they read of the graph around them is trained, too."""
+    """Values that the graphs read from outside are trained."""
     x = make_x()
     is_scores = changes == "scores"
     model = flex_attention(x, ADD, None if is_scores else SQUARE)
@@ -280,7 +283,7 @@ def test_graphs_change_scores_and_weights(changes, tmp_path):
 
     found = mpctest.run(model, {"x": x}, tmp_path)["y"]
     np.testing.assert_allclose(found, forward(BIAS), rtol=1e-5, atol=1e-6)
-    # The gradient is that of differences.
+    # Compare the gradient with finite differences.
     data = {"x": x, "target": np.zeros(SHAPE, np.float32)}
     flags = ["--loss", "mse", "--optimizer", "sgd", "--lr", "1", "--train", "bias"]
     _, weights = mpctest.train(

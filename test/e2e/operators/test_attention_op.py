@@ -1,5 +1,6 @@
-"""Attention that a model spells out becomes one op, which means the same: with
-masks, caps, guards and dropout, forward and backward, in every precision.
+"""Attention in primitive ops is recognised as one op with the same results,
+forward and backward, in every precision. Covers masks, caps, guards and
+dropout.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -20,8 +21,8 @@ SEEN[..., 0] = True
 
 
 class Spelling:
-    """The sum of attentions of one query, key and value, with what their names
-    say done to their scores."""
+    """Sums attentions of one query, key and value. The method with an
+    attention's name transforms its scores."""
 
     def __init__(self, *kinds, magnitude=1.0):
         random = np.random.RandomState(0)
@@ -70,7 +71,7 @@ class Spelling:
             self.weights,
         )
 
-    # What a name says.
+    # Transformations of scores, by name.
     def plain(self, scores):
         return scores
 
@@ -89,14 +90,14 @@ class Spelling:
         return self.add("Where", "seen", scores, self.number("low", -np.inf))
 
     def biased(self, scores):
-        """By a parameter, which has a gradient."""
+        """Adds a parameter, which has a gradient."""
         random = np.random.RandomState(3)
         bias = random.normal(size=(HEADS, QUERIES, QUERIES))
         self.weights["bias"] = bias.astype(np.float32)
         return self.add("Add", scores, "bias")
 
     def biased_and_masked(self, scores):
-        """By two that are summed before, as relative positions and padding are."""
+        """Adds the sum of two biases, as with relative positions and padding."""
         random = np.random.RandomState(3)
         bias = random.normal(size=(1, HEADS, QUERIES, QUERIES))
         self.weights["bias"] = bias.astype(np.float32)
@@ -171,7 +172,7 @@ def test_trains_as_what_it_stands_for(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", ["capped", "causal", "dropped"])
 def test_two_attentions_of_the_same_tensors(kind, tmp_path):
-    """Each gradient is of its own scores."""
+    """Each attention has its own gradient of scores."""
     kinds, flags = ["plain", kind], ["--precision", "64-true"]
     _, weights = train(kinds, tmp_path / "one", *flags)
     _, expected = train(
@@ -206,7 +207,8 @@ def test_mixed_precision_stays_close(kind, precision, tmp_path):
 
 
 def test_scores_beyond_float16(tmp_path):
-    """They are 10^5 and more; between the low products they are in fp32."""
+    """Scores are 10^5 and more. Between the low-precision products they are in
+    fp32."""
     model = Spelling("capped", magnitude=400.0).model()
     x = make_data()["x"][:BATCH]
     (tmp_path / "low").mkdir()

@@ -1,5 +1,5 @@
-"""Attention whose scores are computed in parts, and again in the backward pass:
-the gradients are those of scores that are kept.
+"""Attention that computes scores in parts, and recomputes them in the backward
+pass, has the gradients of stored scores.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -28,7 +28,7 @@ def maximum(add, scores):
 
 
 def model(weigh, dtype, queries, keys):
-    """The loss of what `weigh` makes of the scores, times values."""
+    """Returns the loss of `weigh` applied to the scores, times values."""
     random = np.random.RandomState(0)
     nodes = []
 
@@ -66,8 +66,8 @@ def model(weigh, dtype, queries, keys):
     return made, data, weights
 
 
-# Both samples of scores are larger than a part: a loop over rows lies in a loop
-# over samples. Of 1472 rows, products in parts have blocks of other heights.
+# Both samples' scores are larger than a part: a loop over samples contains a
+# loop over rows. With 1472 rows, products in parts use other block heights.
 @pytest.mark.parametrize("precision", ["32-true", "64-true", "bf16-mixed"])
 @pytest.mark.parametrize("weigh", [softmax, spelt_softmax, maximum])
 @pytest.mark.parametrize("queries,keys", [(1184, 1184), (1472, 719)])

@@ -1,5 +1,5 @@
-"""Operators that read or write at computed places: what they refuse, and places
-that are no numbers.
+"""Operators with computed indices refuse indices out of range, and handle
+non-finite positions.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,8 +14,8 @@ from refused_places import INVALID, REFUSED, ints
 
 
 def build(op, arguments, attributes, opset, results=1):
-    """A model of one node: an argument that is a shape, or a pair of a type and
-    a shape, is an input; one that is an array an initializer."""
+    """Returns a model of one node. A shape, or a pair of type and shape,
+    becomes an input. An array becomes an initializer."""
     inputs, initializers = {}, {}
     names = []
     for i, argument in enumerate(arguments):
@@ -49,7 +49,8 @@ def test_refuses(case, tmp_path):
 def test_updates_that_begin_or_end_outside_of_a_cache_are_refused(
     first, element, tmp_path
 ):
-    """Places that are computed; the first one outside is named."""
+    """The indices are computed. The message names the first one outside the
+    cache."""
     cache = np.zeros((3, 4, 2), np.float32)
     update = np.ones((3, 2, 2), np.float32)
     model = mpctest.make_model(
@@ -105,8 +106,8 @@ def test_boxes_of_images_that_do_not_exist_are_refused(tmp_path):
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_grids_of_no_numbers_read_nothing_else(mode, padding, tmp_path):
-    """Places that are infinite, NaN or far away are read within the image, or
-    not at all; the others are not changed by them."""
+    """Positions that are infinite, NaN or far away read within the image or
+    nothing. They do not affect other positions."""
     x = np.arange(1, 13, dtype=np.float32).reshape(1, 1, 3, 4)
     odd = [np.nan, np.inf, -np.inf, 1e38, -1e38, 1e18, -1e18, 3e9, -3e9]
     grid = np.zeros((1, 1, len(odd) + 1, 2), np.float32)
@@ -128,6 +129,7 @@ def test_grids_of_no_numbers_read_nothing_else(mode, padding, tmp_path):
     assert y[0] == mpctest.run(alone, inputs, tmp_path)["out0"].ravel()[0]
     far = y[4:]
     assert ((far == 0) if padding == "zeros" else (abs(far) < 20)).all()
-    # Where every element has a place, so has what is no number.
+    # Only modes without interpolation guarantee this for NaN and infinite
+    # positions.
     if mode == "nearest":
         assert np.isin(y, [0, *x.ravel()]).all()

@@ -1,4 +1,4 @@
-"""Conditions within a step: training takes the branch that the data asks for,
+"""With conditions in a step, training takes the branch that the data selects,
 in every precision and on both devices.
 
 SPDX-License-Identifier: Apache-2.0
@@ -15,7 +15,7 @@ import mpctest
 BATCH, WIDTH, CLASSES = 8, 16, 4
 EMULATOR = mpctest.BUILD / "test" / "emulator"
 
-# How far losses may be from those in float64, relative.
+# Relative bounds on the difference to float64 losses.
 TOLERANCES = {"32-true": 1e-5, "bf16-mixed": 2e-2, "16-mixed": 4e-3}
 FLAGS = (
     *("--loss", "softmax_cross_entropy", "--optimizer", "adamw"),
@@ -34,9 +34,8 @@ def make_branch(name, result, activation):
 
 
 def make_model(beside=False):
-    """Batches of one kind are told apart by one layer, those of the other by
-    another, both behind a layer that all go through. With `beside`, a product
-    reads that layer too."""
+    """Returns a shared layer, then one of two layers, selected by the batch's
+    kind. With `beside`, a product reads the shared layer too."""
     random = np.random.RandomState(0)
 
     def weight(*shape):
@@ -78,7 +77,7 @@ def make_model(beside=False):
 
 
 def make_data():
-    """Batches of both kinds in turn; kinds have opposite signs."""
+    """Returns alternating batches of both kinds, which have opposite signs."""
     random = np.random.RandomState(1)
     x = random.randn(32 * BATCH, WIDTH).astype(np.float32)
     kind = np.repeat(np.tile([1.0, -1.0], 16), BATCH).astype(np.float32)
@@ -96,7 +95,8 @@ def train_losses(precision, folder, *flags, model=None):
 
 @pytest.mark.parametrize("precision", TOLERANCES)
 def test_losses_are_those_in_float64(precision, tmp_path):
-    """At first; both kinds are learned in the end."""
+    """The first losses match float64. By the end the model has learned both
+    kinds."""
     exact, _ = train_losses("64-true", tmp_path / "exact", "--max-steps", "16")
     losses, _ = train_losses(precision, tmp_path / "run", "--epochs", "12")
     np.testing.assert_allclose(
@@ -107,7 +107,7 @@ def test_losses_are_those_in_float64(precision, tmp_path):
 
 @pytest.mark.parametrize("precision", TOLERANCES)
 def test_branches_read_what_a_product_beside_them_reads(precision, tmp_path):
-    """The product reads it in 16 bits, the branches in the model's type."""
+    """The product reads the value in 16 bits, the branches in the model's type."""
     model, steps = make_model(beside=True), ("--max-steps", "16")
     exact, _ = train_losses("64-true", tmp_path / "exact", *steps, model=model)
     losses, _ = train_losses(precision, tmp_path / "run", *steps, model=model)

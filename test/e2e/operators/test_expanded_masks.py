@@ -1,4 +1,4 @@
-"""Masks that a model repeats for queries and heads are as small as they began.
+"""Masks that a model expands over queries and heads keep their original size.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -24,19 +24,19 @@ def normal(*shape):
 
 
 def keep_numbers(add, seen):
-    """As PyTorch's exporter spells a mask of scaled_dot_product_attention."""
+    """Masks like PyTorch's exporter in scaled_dot_product_attention."""
     add("Where", [seen, "zero", "lowest"], "bias")
     add("Add", ["scores", "bias"], "masked")
 
 
 def fill(add, seen):
-    """As masked_fill is spelled."""
+    """Masks like masked_fill."""
     add("Not", [seen], "hidden")
     add("Where", ["hidden", "infinite", "scores"], "masked")
 
 
 def subtract(add, seen):
-    """As Hugging Face's models make numbers of a mask of tokens."""
+    """Turns a mask of tokens into numbers like Hugging Face's models."""
     add("Cast", [seen], "kept", to=TensorProto.FLOAT)
     add("Sub", ["one", "kept"], "dropped")
     add("Mul", ["dropped", "large"], "bias")
@@ -44,8 +44,7 @@ def subtract(add, seen):
 
 
 def make_model(spell, expands, isCausal, hasPadding):
-    """An attention whose queries see keys that are no padding, or earlier ones,
-    or such as are both."""
+    """Returns an attention with a padding mask, a causal mask, or both."""
     values = {
         **{name: normal(WIDTH, WIDTH) for name in ("wq", "wk", "wv")},
         "heads": np.array([BATCH, TOKENS, HEADS, SIZE]),
@@ -125,7 +124,7 @@ IDS = [
 @pytest.mark.parametrize("target", ["x86-64-v3", "sm_90"])
 @pytest.mark.parametrize("spell,isCausal,hasPadding", SPELLINGS, ids=IDS)
 def test_no_mask_has_the_shape_of_scores(spell, isCausal, hasPadding, target, tmp_path):
-    """No step makes one, and none is in the artifact."""
+    """Neither a step nor the artifact contains such a mask."""
     model = make_model(spell, True, isCausal, hasPadding)
     onnx.save(model, tmp_path / "model.onnx")
     plan = mpctest.mpc_ok(
@@ -136,16 +135,16 @@ def test_no_mask_has_the_shape_of_scores(spell, isCausal, hasPadding, target, tm
     shape = "x".join(map(str, SCORES))
     assert "plan.matmul" in steps
     assert f"memref<{shape}xi1>" not in steps
-    # Nor does a kernel make a bias of it: all that are given a mask of some
-    # shape are given scores too.
+    # No kernel makes a bias of the scores' shape: any kernel that writes this
+    # shape also reads the scores.
     for inputs, outputs in re.findall(r"launch @\S+ ins\((.*?)\) outs\((.*?)\)", steps):
         assert f"memref<{shape}xf32>" not in outputs or shape in inputs
 
 
 @pytest.mark.parametrize("spell,isCausal,hasPadding", SPELLINGS, ids=IDS)
 def test_the_order_of_keys_is_no_tensor(spell, isCausal, hasPadding, tmp_path):
-    """Where a number hides keys beside those that are padding, a query may see
-    only hidden ones: these stay as the model has them."""
+    """A finite number hides a key only relative to other keys. With padding, all
+    keys of a query may be hidden: mpc keeps the model's mask there."""
     onnx.save(make_model(spell, True, isCausal, hasPadding), tmp_path / "model.onnx")
     recognized = mpctest.mpc_ok(
         *("compile", tmp_path / "model.onnx", "-o", "-", "--emit=recognize"),
@@ -158,7 +157,8 @@ def test_the_order_of_keys_is_no_tensor(spell, isCausal, hasPadding, tmp_path):
 @pytest.mark.parametrize("precision,tolerance", [("64-true", 1e-10), ("32-true", 1e-4)])
 @pytest.mark.parametrize("spell,isCausal,hasPadding", SPELLINGS, ids=IDS)
 def test_the_same_is_learnt(spell, isCausal, hasPadding, precision, tolerance, tmp_path):
-    """As without the expand and without recognising what is an attention."""
+    """Training equals that without the expand and without recognition of
+    attention."""
     flags = (*FLAGS, "--precision", precision)
     data = make_data(hasPadding)
     found, expected = (

@@ -1,4 +1,5 @@
-"""scikit-learn's StandardScaler before a network, as skl2onnx writes it.
+"""scikit-learn's StandardScaler before a network, as skl2onnx writes it, is
+supported.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -49,7 +50,7 @@ def test_features_are_scaled_as_onnx_runtime_does(offset, scale, tmp_path):
 
 
 def test_what_is_behind_the_scaler_is_trained(tmp_path):
-    """The scaler itself stays, and is in what comes out."""
+    """The scaler stays unchanged, also in the written model."""
     model = save_model(tmp_path, [5.0] * 4, [0.5] * 4)
     rows = 5 + 2 * np.random.default_rng(2).standard_normal((256, 4))
     labels = rows[:, :3].argmax(1)
@@ -74,7 +75,7 @@ def test_a_scaler_of_other_features_is_refused(tmp_path):
 
 
 def test_a_scaler_of_no_features_is_refused(tmp_path):
-    """Attributes that are missing have as many numbers as there are features."""
+    """If an attribute is missing, its default has one number per feature."""
     scaler = helper.make_node("Scaler", ["x"], ["y"], "scaler", domain="ai.onnx.ml")
     model = mpctest.make_model(
         [scaler], {"x": (np.float32, (4, 0))}, {"y": (np.float32, (4, 0))}, {}

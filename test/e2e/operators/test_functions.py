@@ -1,5 +1,5 @@
-"""Functions of the model: what calls of them compute is what ONNX Runtime does,
-and training keeps them in the file.
+"""Calls of a model's own functions compute what ONNX Runtime computes, and
+training keeps the functions in the file.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -25,7 +25,7 @@ def call(op, inputs, outputs, **attributes):
 
 
 def refer(made, **names):
-    """Attributes of a node that take the value of the function's."""
+    """Makes attributes of a node refer to the function's attributes."""
     for name, (reference, kind) in names.items():
         attribute = made.attribute.add()
         attribute.name, attribute.ref_attr_name = name, reference
@@ -82,7 +82,7 @@ def compare(made, folder):
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
-# Names in a body are its own: both calls have a `half`, as the caller has.
+# Names in a body are local: both calls and the caller have a `half`.
 HALVED = function(
     "Halved", ["v"], ["r"], [constant("half", 0.5), node("Mul", ["v", "half"], ["r"])]
 )
@@ -134,7 +134,7 @@ def test_attributes_are_the_calls_or_their_defaults(op, attributes, tmp_path):
 
 
 def test_an_attribute_without_a_value_is_absent(tmp_path):
-    """LeakyRelu's own default holds."""
+    """LeakyRelu's own default applies."""
     made = model([call("Leaky", ["x"], ["y"])], [LEAKY])
     found = mpctest.run(made, {"x": X}, tmp_path)["y"]
     np.testing.assert_allclose(found, np.where(X > 0, X, 0.01 * X), rtol=1e-6)
@@ -172,7 +172,7 @@ def test_attributes_reach_bodies_in_a_body(tmp_path):
 
 
 def test_a_function_keeps_its_own_opset(tmp_path):
-    """Before opset 13 a softmax is over all axes from its own on."""
+    """Before opset 13, softmax covers its axis and all later axes."""
     old = function(
         "Old",
         ["v"],

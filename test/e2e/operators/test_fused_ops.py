@@ -1,4 +1,5 @@
-"""Ops that ONNX Runtime's optimizer makes of several compute what they do there.
+"""The fused ops of ONNX Runtime's optimizer compute the same as in ONNX
+Runtime.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -20,10 +21,10 @@ BATCH, TOKENS, SIZE, HEADS = 2, 5, 12, 3
 @dataclasses.dataclass
 class Case:
     op: str
-    # By position; None is absent.
+    # By position; None is an absent input.
     inputs: list
     attributes: dict = dataclasses.field(default_factory=dict)
-    # Which outputs are compared.
+    # The outputs to compare.
     outputs: tuple = (0,)
 
 
@@ -69,7 +70,7 @@ IMAGE, FILTER = normal(2, 3, 6, 6), normal(4, 3, 3, 3)
 CONV = [IMAGE, FILTER, normal(4)]
 ADDED = normal(2, 4, 6, 6)
 PADS = {"pads": [1, 1, 1, 1]}
-# Queries of 4 heads of 16, keys and values of 2.
+# Four heads of 16 queries share two heads of keys and values.
 GROUPS = {"num_heads": 4, "kv_num_heads": 2}
 Q, K, V = normal(BATCH, TOKENS, 64), normal(BATCH, TOKENS, 32), normal(BATCH, TOKENS, 33)[..., 1:]
 WHOLE = [np.full(BATCH, TOKENS - 1, np.int32), np.array(TOKENS, np.int32)]
@@ -77,7 +78,7 @@ GROUPED = [Q, K, V, None, None, *WHOLE]
 TURNS = np.outer(np.arange(9), 0.5 ** np.arange(8)).astype(np.float32)
 TURNED = [*GROUPED, np.cos(TURNS), np.sin(TURNS)]
 GROUP_PAST = [normal(BATCH, 2, PAST, 16), normal(BATCH, 2, PAST, 16) + 1]
-# One token each, behind as many as there are.
+# Each sample has one new token behind its past.
 DECODED = [
     *(Q[:, :1], K[:, :1], V[:, :1], *GROUP_PAST),
     *(np.full(BATCH, PAST, np.int32), np.array(PAST + 1, np.int32)),
@@ -317,7 +318,7 @@ def make(case):
     if case.op == "EmbedLayerNormalization" and 1 in case.outputs:
         kinds["o1"] = (np.int32, None)
     elif case.op == "EmbedLayerNormalization":
-        # ONNX Runtime wants it to be there.
+        # ONNX Runtime requires the output.
         node.output.append("mask_index")
     return mpctest.make_model([node], inputs, kinds, initializers)
 
@@ -346,7 +347,7 @@ def test_computes_what_onnx_runtime_does(name, tmp_path):
 
 
 def attend(query, key, value):
-    """Of heads of [batch, tokens, SIZE], in float64."""
+    """Attends with heads of [batch, tokens, SIZE] in float64."""
     heads = [
         x.astype(np.float64).reshape(*x.shape[:2], HEADS, -1).swapaxes(1, 2)
         for x in (query, key, value)
@@ -359,7 +360,7 @@ def attend(query, key, value):
 
 @pytest.mark.parametrize("packed", ["all", "keys and values"])
 def test_packed_heads_are_taken_apart(packed, tmp_path):
-    """ONNX Runtime has them on GPUs alone."""
+    """ONNX Runtime supports packed heads only on GPUs."""
     apart = [
         x.reshape(BATCH, TOKENS, HEADS, SIZE // HEADS)
         for x in (X, SKIP, SKIP - 1)
@@ -376,7 +377,7 @@ def test_packed_heads_are_taken_apart(packed, tmp_path):
 
 
 def test_bias_split_gelu_is_a_gate(tmp_path):
-    """ONNX Runtime has it on GPUs alone."""
+    """ONNX Runtime supports the op only on GPUs."""
     x, bias = normal(2, 3, 8), normal(8)
     model = make(Case("BiasSplitGelu", [x, bias]))
     found = mpctest.run(model, {"i0": x}, tmp_path)["o0"]
@@ -388,7 +389,7 @@ def test_bias_split_gelu_is_a_gate(tmp_path):
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
 def test_a_fused_encoder_trains_as_its_parts(precision, tmp_path):
-    """Attention and a norm of a sum, against ops of ONNX alone."""
+    """Compares fused attention and a fused norm of a sum with plain ONNX ops."""
     weights = {
         "w": WEIGHTS / 4,
         "b": BIASES / 4,

@@ -1,5 +1,5 @@
-"""com.microsoft's GroupQueryAttention where ONNX Runtime's has no reference of a
-whole run: sinks, lengths that are data, and training.
+"""com.microsoft's GroupQueryAttention works where ONNX Runtime has no
+reference: sinks, lengths that are data, and training.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -33,7 +33,7 @@ from test_fused_ops import (
 
 @pytest.mark.parametrize("biased", [False, True])
 def test_a_head_may_have_a_sink(biased, tmp_path):
-    """A number that counts in the head's softmax, and has no value."""
+    """The sink adds to the head's softmax, and has no value."""
     sinks = np.float32([-1, 0, 1, 2])
     bias = normal(1, 1, TOKENS, TOKENS) if biased else None
     case = Case("GroupQueryAttention", [*GROUPED, *[None] * 3, bias, sinks], GROUPS)
@@ -54,8 +54,8 @@ def test_a_head_may_have_a_sink(biased, tmp_path):
 
 @pytest.mark.parametrize("past", [False, True])
 def test_lengths_are_data(past, tmp_path):
-    """Tokens behind the length of a sample are padding, which no other sees; a
-    past is filled as far as the lengths say."""
+    """Tokens beyond a sample's length are padding, which no other token sees.
+    The lengths also say how much of the past is filled."""
     lengths = np.array([3, TOKENS], np.int64) - 1
     tokens, names = TOKENS, ["i0", "i1", "i2", "", "", "lengths", "total"]
     arrays = {"i1": K, "i2": V, "total": np.array(TOKENS, np.int32)}
@@ -105,7 +105,7 @@ def test_lengths_are_data(past, tmp_path):
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
 def test_grouped_queries_train(precision, tmp_path):
-    """A projection in front of the node learns."""
+    """The projection before the node learns."""
     weights = normal(SIZE, 128) / 4
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["qkv"]),

@@ -1,5 +1,5 @@
-"""Gathers and scatters at their edges: no elements, indices that are computed,
-sums in 16 bits.
+"""Gathers and scatters handle edge cases: no elements, computed indices, sums
+in 16 bits.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -15,7 +15,7 @@ import mpctest
 
 
 def one_node(op, inputs, output, **attributes):
-    """A model of one node on inputs of these types and shapes."""
+    """Returns a model of one node, with inputs of the given types and shapes."""
     node = helper.make_node(op, list(inputs), ["y"], "node", **attributes)
     return mpctest.make_model([node], inputs, {"y": output}, {}, opset=18)
 
@@ -52,7 +52,7 @@ def test_refuses_indices_of_an_axis_without_elements(tmp_path):
 
 
 def test_adds_up_halves_in_single_precision(tmp_path):
-    """Halves could not count beyond 2048."""
+    """A sum in float16 would stop at 2048."""
     count = 5000
     model = one_node(
         "ScatterElements",
@@ -74,7 +74,7 @@ def test_adds_up_halves_in_single_precision(tmp_path):
 
 
 def fail(model, feeds, folder, *flags):
-    """The message of a run that finds an index of no element."""
+    """Returns the message of a run that finds an index out of range."""
     onnx.save(model, folder / "model.onnx")
     for name, array in feeds.items():
         np.save(folder / f"{name}.npy", array)
@@ -88,7 +88,8 @@ TABLE = np.arange(1, 21, dtype=np.float32).reshape(4, 5)
 
 
 def make_lookup(nodes, constants, shape):
-    """Rows of TABLE by the ids that `nodes` make of the input `i`."""
+    """Returns a model that looks up rows of TABLE by ids. `nodes` compute the
+    ids from the input `i`."""
     look = helper.make_node("Gather", ["table", "ids"], ["y"], "look up")
     return mpctest.make_model(
         [*nodes, look],
@@ -157,7 +158,7 @@ def test_takes_indices_that_are_computed(tmp_path):
     ],
 )
 def test_refuses_tuples_that_are_computed(feed, element, index, size, tmp_path):
-    """Each index of a tuple by its own axis."""
+    """Each index of a tuple is checked against its own axis."""
     nodes = [
         helper.make_node("Mul", ["indices", "three"], ["tuples"], "scale"),
         helper.make_node("GatherND", ["table", "tuples"], ["y"], "gather"),
@@ -195,7 +196,8 @@ def test_refuses_computed_places_of_updates(op, tmp_path):
 
 
 def make_branches():
-    """Where the first of `i` is above 0, a look-up of `i` + 1, else zeros."""
+    """Returns a model that looks up `i` + 1 if the first of `i` is above 0, and
+    gives zeros otherwise."""
     def info(name):
         return helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (2, 5))
 
@@ -235,8 +237,8 @@ def test_refuses_indices_of_a_branch_where_it_is_taken(tmp_path):
 
 @pytest.mark.parametrize("computed", [False, True])
 def test_refuses_indices_of_an_iteration(computed, tmp_path):
-    """What is looked up in the loop are parts of an input, or computed of what
-    the iteration before gave."""
+    """The loop's indices are slices of an input, or are computed from the
+    previous iteration."""
 
     def info(name, shape, element=onnx.TensorProto.FLOAT):
         return helper.make_tensor_value_info(name, element, shape)
@@ -280,8 +282,8 @@ def test_refuses_indices_of_an_iteration(computed, tmp_path):
 @pytest.mark.parametrize("op", ["Add", "Reshape", None])
 @pytest.mark.parametrize("label", [4, -2])
 def test_refuses_labels_of_no_class(op, label, tmp_path):
-    """Computed ones, an input's, and an input's in another shape; one that is
-    ignored is none, and one below 0 does not count from the end."""
+    """The labels are computed, an input, or a reshaped input. The ignored label
+    is valid. A negative label does not count from the end."""
     nodes = [
         helper.make_node(
             *("SoftmaxCrossEntropyLoss", ["x", "labels" if op else "l"], ["y"], "loss"),
@@ -310,8 +312,8 @@ def test_refuses_labels_of_no_class(op, label, tmp_path):
 
 
 def test_refuses_indices_that_a_step_of_training_computes(tmp_path):
-    """Before the first step, the ids are those of no table: nothing is
-    known of them."""
+    """Before the first step, mpc cannot check these ids: the step computes
+    them."""
     model = mpctest.make_model(
         [
             helper.make_node("Add", ["i", "one"], ["ids"], "add"),
@@ -337,7 +339,8 @@ def test_refuses_indices_that_a_step_of_training_computes(tmp_path):
 
 @pytest.mark.parametrize("op", ["ScatterElements", "ScatterND"])
 def test_starts_from_what_its_updates_are_computed_from(op, tmp_path):
-    """The kernel that writes takes in what computes updates, not the data."""
+    """The writing kernel fuses the computation of updates, but not that of the
+    data."""
     indices = {"ScatterElements": (4, 5), "ScatterND": (4, 1)}[op]
     nodes = [
         helper.make_node("Abs", ["x"], ["data"], "data"),
@@ -364,7 +367,8 @@ def test_starts_from_what_its_updates_are_computed_from(op, tmp_path):
 
 
 def make_columns():
-    """Two columns of ids, of a table of 2 rows and of one of 50."""
+    """Returns two columns of ids, of a table of 2 rows and of a table of 50
+    rows."""
     few, many = np.float32([10, 20]), np.arange(50, dtype=np.float32)
     nodes = [
         helper.make_node("Gather", ["ids", "zero"], ["i"], "first", axis=1),
@@ -383,7 +387,7 @@ def make_columns():
 
 
 def test_takes_columns_of_ids_each_with_its_own_table(tmp_path):
-    """A large table's ids are no ids of the small one beside them."""
+    """An id of the large table may be out of range for the small one."""
     model, few, many = make_columns()
     ids = np.array([[0, 49], [1, 7], [-1, 2]])
     y = mpctest.run(model, {"ids": ids}, tmp_path)["y"]
@@ -411,7 +415,8 @@ def test_refuses_an_id_of_a_column_that_its_table_has_not(
 
 
 def test_indices_that_many_nodes_move_are_an_input_s(tmp_path):
-    """One behind the other: the search for where they come from has no depth."""
+    """The nodes form one long chain: the search for the source of indices must
+    not recurse."""
     nodes, ids = [], "ids"
     for i in range(30000):
         nodes.append(helper.make_node("Concat", [ids, "more"], [f"c{i}"], axis=0))

@@ -1,4 +1,4 @@
-"""Products and kernels write columns of one tensor where a join has them.
+"""Products and kernels write their columns of a concatenated tensor in place.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -16,13 +16,13 @@ from test_gpu import emulated
 from test_repeated_heads import normal
 
 BATCH, TOKENS = 2, 24
-# Draws of random joins: MPC_RANDOM_GRAPHS=0:200 for more.
+# Seeds of random joins. MPC_RANDOM_GRAPHS=0:200 draws more.
 SEEDS = range(*map(int, os.environ.get("MPC_RANDOM_GRAPHS", "0:6").split(":")))
 
 
 def make_attention(heads, size, joined):
-    """Attention whose queries, keys and values are columns of one product, or of
-    three with the same weights."""
+    """Returns attention whose queries, keys and values are columns of one
+    product, or of three products with the same weights."""
     width = heads * size
     weights = {name: normal(width + i, width)[i:] for i, name in enumerate("qkv")}
     values = {
@@ -99,7 +99,7 @@ def test_the_same_is_learnt(precision, tolerance, heads, size, contractions, tmp
 
 
 def test_tensor_cores_write_columns(tmp_path):
-    """On an emulated GPU, beside float64 on a CPU."""
+    """Compares an emulated GPU with float64 on a CPU."""
     model, x = make_attention(4, 16, joined=True), normal(BATCH, TOKENS, 64) * 8
     data = {"x": x, "target": np.tanh(x[:, ::-1])}
     flags = ("--loss", "mse", "--optimizer", "sgd", "--lr", 1, "--epochs", 3)
@@ -115,16 +115,17 @@ def test_tensor_cores_write_columns(tmp_path):
 
 
 class RandomJoin:
-    """A tensor of (rows, columns) or (samples, rows, columns) whose parts along
-    its last axis are products of heads, elementwise and normalized rows, in
-    random order, and what an op makes of it."""
+    """Makes a random join and an op that reads it. The join is (rows, columns)
+    or (samples, rows, columns). Its parts along the last axis are products of
+    heads, elementwise rows and normalized rows, in random order."""
 
     def __init__(self, seed):
         self.random = np.random.RandomState(seed)
         self.nodes, self.inputs, self.constants = [], {}, {}
         samples, rows = self.random.randint(1, 5), self.random.randint(2, 9)
         count = self.random.randint(2, 5)
-        # Widths that heads divide, in front of some that they do not.
+        # Some parts have widths that a head's size divides, and later parts do
+        # not.
         size = self.random.choice([1, 3, 4, 8])
         parts = [
             self.make_part(samples, rows, self.random.randint(1, 5), size)
@@ -135,7 +136,7 @@ class RandomJoin:
             self.nodes.append(helper.make_node("Identity", [node], [name]))
         joined = np.concatenate([value for _, value in parts], axis=2)
         self.nodes.append(helper.make_node("Concat", names, ["joined"], axis=2))
-        # What reads the join is a kernel, a product, or both.
+        # A kernel, a product, or both read the join.
         weight = self.add(self.random.standard_normal((joined.shape[2], 5)))
         self.nodes.append(helper.make_node("Sin", ["joined"], ["y"]))
         self.nodes.append(helper.make_node("MatMul", ["joined", weight], ["z"]))
@@ -163,7 +164,7 @@ class RandomJoin:
             )
             e = np.exp(values - values.max(-1, keepdims=True))
             return f"n{number}", e / e.sum(-1, keepdims=True)
-        # Heads in front of rows, which a transpose moves behind them.
+        # Heads precede rows, and a transpose moves the heads behind the rows.
         a = self.random.standard_normal((samples, heads, rows, 6))
         b = self.random.standard_normal((samples, heads, 6, size))
         product = a @ b

@@ -1,5 +1,5 @@
-"""A condition that an input without axes decides, where only one branch fits the
-other inputs: audio models have a branch for each sampling rate.
+"""A scalar input decides a condition of which only one branch fits the other
+inputs. Audio models have such a branch for each sampling rate.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -23,7 +23,8 @@ def make_branch(name, result):
 
 @pytest.fixture
 def model(tmp_path):
-    """y = relu(x) @ w, of six samples at a rate of 16000, of three at others."""
+    """Returns y = relu(x) @ w, of six samples at a rate of 16000, and of three
+    at other rates."""
     nodes = [
         helper.make_node("Equal", ["rate", "fast"], ["is_fast"], "equal"),
         helper.make_node("Relu", ["x"], ["h"], "relu"),

@@ -1,4 +1,5 @@
-"""Products large enough to go by packed blocks, and by the library, in a step.
+"""Products large enough for packed blocks, and for the library, are right in a
+step.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -11,14 +12,15 @@ from onnx import helper, numpy_helper
 import mpctest
 
 ROWS, INPUTS, HIDDEN, CLASSES = 97, 72, 131, 70
-# What an update may be off by, relative to its norm: some roundings of the
-# type. What is trained in 64-true is written in the model's, which is fp32.
+# Bounds on the error of an update relative to its norm: some roundings of the
+# type. Weights trained in 64-true are written in the model's type, which is
+# fp32.
 ERRORS = {"64-true": 1e-5, "32-true": 1e-5, "16-mixed": 4e-3, "bf16-mixed": 2e-2}
 
 
 @pytest.fixture(scope="module")
 def problem(tmp_path_factory):
-    """Files of a perceptron and of one batch, and what they hold."""
+    """Returns the files of a perceptron and of one batch, and their contents."""
     folder = tmp_path_factory.mktemp("problem")
     random = np.random.RandomState(0)
     shapes = {"w0": (INPUTS, HIDDEN), "b0": (HIDDEN,), "w1": (CLASSES, HIDDEN)}
@@ -45,7 +47,7 @@ def problem(tmp_path_factory):
 
 
 def step(weights, x, target):
-    """The weights after one step of SGD with rate 1, in float64."""
+    """Returns the weights after one step of SGD with rate 1, in float64."""
     w0, b0, w1 = (weights[name].astype(np.float64) for name in ("w0", "b0", "w1"))
     active = np.tanh(x @ w0 + b0)
     scores = active @ w1.T

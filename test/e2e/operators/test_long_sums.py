@@ -1,7 +1,7 @@
-"""Sums of millions of terms: right to a millionth, on any number of threads.
+"""Sums of millions of terms are right to a millionth, on any number of threads.
 
-A chain of float32 additions of 0.1 is off by a hundredth after four million of
-them: every partial sum has one digit less for what is added.
+A chain of float32 additions of 0.1 is off by a hundredth after four million
+terms: as the partial sum grows, fewer digits of each term remain.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -23,7 +23,8 @@ SHAPES = {
 
 
 def reduced(op, shape, axis, folder, *options):
-    """0.1 times `shape`, computed in the model so that no file is read."""
+    """Reduces a tensor of 0.1 of the given shape. The model makes the tensor,
+    so that no file is read."""
     nodes = [
         helper.make_node("Expand", ["x", "shape"], ["full"], "expand"),
         helper.make_node(op, ["full"], ["y"], "reduce", axes=[axis], keepdims=0)

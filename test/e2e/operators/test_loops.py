@@ -1,5 +1,5 @@
-"""Bodies of loops and branches: outputs that are one value, names that stand for
-several.
+"""Bodies of loops and branches may return one value several times, and reuse
+names.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -47,7 +47,7 @@ def run(nodes, outputs, folder, **initializers):
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_a_body_may_give_one_value_several_times(count, tmp_path):
-    """What a loop carries, and stacks twice."""
+    """A loop carries the value and stacks it twice."""
     body = graph([node("Neg", ["v"], ["w"])], ["i", "go", "v"], ["go", *"www"])
     found = run(
         [node("Loop", ["count", "", "x"], ["y", "s", "t"], body=body)],
@@ -75,7 +75,8 @@ def test_a_scan_may_give_a_constant_and_its_inputs(tmp_path):
 
 @pytest.mark.parametrize("directions", [[1, 0], [0, 1]])
 def test_a_scan_may_stack_one_product_in_both_directions(directions, tmp_path):
-    """The product of all iterations behind the loop has one direction."""
+    """The loop's product is computed for all iterations behind the loop, in one
+    direction."""
     body = graph(
         [node("Tanh", ["p"], ["k"]), node("MatMul", ["k", "W"], ["w"])],
         ["p"],
@@ -89,7 +90,7 @@ def test_a_scan_may_stack_one_product_in_both_directions(directions, tmp_path):
         num_scan_inputs=1,
         scan_output_directions=directions,
     )
-    # [2, 3] as two parts of [1, 3].
+    # Unsqueeze makes two parts [1, 3] of [2, 3].
     rows = node("Unsqueeze", ["given", "first"], ["x"])
     weight = np.array([[1, 2], [0, 1], [3, 0]], np.float32)
     model = mpctest.make_model(
@@ -106,7 +107,7 @@ def test_a_scan_may_stack_one_product_in_both_directions(directions, tmp_path):
 
 
 def added(op, given, value):
-    """A node that adds a constant of its body, there called k."""
+    """Returns a node that adds a constant of its body, named k."""
     read = "v" if op == "Loop" else given
     nodes = [constant("k", value), node("Add", [read, "k"], ["w"])]
     result = [given + "1"]
@@ -130,7 +131,7 @@ def test_bodies_may_call_different_constants_the_same(op, tmp_path):
 
 
 def test_a_constant_of_a_body_is_no_reason_to_unroll(tmp_path):
-    """4097 iterations are more than those whose ops stand one by one."""
+    """4097 iterations exceed the limit for unrolling."""
     body = graph(
         [constant("k", X), node("Add", ["v", "k"], ["w"])],
         ["i", "go", "v"],
@@ -160,7 +161,7 @@ def test_refuses_a_loop_that_lacks_a_carried_value(tmp_path):
 
 
 def test_a_scan_of_opset_8_runs_forwards_or_backwards(tmp_path):
-    """Directions are 0 and 1, as later opsets have it."""
+    """Directions are 0 and 1, as in later opsets."""
     body = graph([node("Neg", ["p"], ["k"])], ["p"], ["k"])
     model = mpctest.make_model(
         [node("Scan", ["", "x"], ["y"], body=body, num_scan_inputs=1, directions=[7])],

@@ -1,5 +1,5 @@
-"""BatchNormalization's running statistics: how they are trained, when they are
-kept, and that what is written runs as it was evaluated.
+"""BatchNormalization's running statistics are trained and kept as specified,
+and the written model runs as it was evaluated.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -15,12 +15,12 @@ from onnx import helper, numpy_helper
 import mpctest
 
 CHANNELS, WIDTH, SAMPLES = 3, 4, 64
-# As a float attribute holds it.
+# Rounded like a float attribute.
 MOMENTUM = float(np.float32(0.9))
 
 
 def batch_norm(opset, inputs, output):
-    """In training mode, in the words of that opset."""
+    """Returns the node in training mode, in the form of `opset`."""
     if opset < 14:
         outputs = [f"bn.{k}" for k in ("m", "v", "saved_m", "saved_v")]
         return helper.make_node("BatchNormalization", inputs, [output, *outputs])
@@ -86,7 +86,7 @@ def make_data(dtype=np.float32):
 
 @pytest.fixture(scope="module", params=[9, 13, 15, 20])
 def trained(request, tmp_path_factory):
-    """(exported for training, trained, evaluation's loss)"""
+    """Returns (exported for training, trained, evaluation's loss)."""
     folder = tmp_path_factory.mktemp("inference")
     model, data = make_model(request.param), make_data()
     np.savez(folder / "data.npz", **data)
@@ -118,12 +118,12 @@ def test_written_model_gives_what_evaluation_reported(trained, batch):
 
 
 def test_run_evaluates_unless_as_exported(trained, tmp_path):
-    """One sample has no statistics of its own worth normalising by."""
+    """The statistics of a single sample are not meaningful."""
     exported, path, _ = trained
     x = make_data()["x"][:1]
     model = onnx.load(path)
     (expected,) = onnxruntime.InferenceSession(path).run(None, {"x": x})
-    # The trained weights in the graph as it was exported.
+    # Put the trained weights into the exported graph.
     again = onnx.ModelProto()
     again.CopyFrom(exported)
     del again.graph.initializer[:]
@@ -195,8 +195,8 @@ def test_running_variance(tmp_path, producer, flags, unbiased):
 
 
 def shared_layer_nodes():
-    """One layer called on x and on its own output times 2, as PyTorch's
-    exporter writes it: the second call reads Identities of the statistics."""
+    """Returns one layer called on x and on its own output times 2, as PyTorch's
+    exporter writes it. The second call reads Identities of the statistics."""
     layer = ["bn.weight", "bn.bias"]
     return [
         batch_norm(17, ["x", *layer, "bn.mean", "bn.var"], "first"),
@@ -215,8 +215,8 @@ def shared_layer_nodes():
 
 
 def take_a_step(nodes, values, random, folder, describe=lambda model: None):
-    """A step on one batch that changes statistics alone; that batch, and the
-    state after the step. `describe` adds what an exporter writes beside nodes."""
+    """Does one step that changes only the statistics. Returns the batch and the
+    state after the step. `describe` adds an exporter's metadata."""
     model = mpctest.make_model(
         nodes,
         {"x": (np.float64, ["N", CHANNELS])},
@@ -247,7 +247,7 @@ def test_second_call_of_a_layer_goes_on_from_the_first(tmp_path):
         "two": np.array(2.0),
     }
     x, after = take_a_step(shared_layer_nodes(), values, random, tmp_path)
-    # Each call takes up the statistics of its own input.
+    # Each call updates the statistics with its own input.
     mean, var = values["bn.mean"], values["bn.var"]
     for _ in range(2):
         mean = MOMENTUM * mean + (1 - MOMENTUM) * x.mean(0)
@@ -260,7 +260,8 @@ def test_second_call_of_a_layer_goes_on_from_the_first(tmp_path):
 
 
 def describe_layer(kind):
-    """The metadata of PyTorch's newer exporter: both nodes call one module."""
+    """Returns a function that adds the metadata of PyTorch's newer exporter:
+    both nodes call one module."""
 
     def describe(model):
         norms = [n for n in model.graph.node if n.op_type == "BatchNormalization"]
@@ -275,8 +276,8 @@ def describe_layer(kind):
 
 
 def describe_calls(given):
-    """The same of functional.batch_norm: Identities are results of the first
-    call, to which the program gives `given` as statistics."""
+    """Like `describe_layer` for functional.batch_norm. Identities are results
+    of the first call, to which the program passes the statistics `given`."""
 
     def describe(model):
         call = (
@@ -300,7 +301,8 @@ def describe_calls(given):
 
 
 def describe_older(model):
-    """PyTorch's older exporter in training mode: the statistics themselves."""
+    """PyTorch's older exporter in training mode passes the same statistics to
+    both nodes."""
     model.producer_name = "pytorch"
     first, second = (n for n in model.graph.node if n.op_type == "BatchNormalization")
     second.input[3:] = first.input[3:]
@@ -310,10 +312,11 @@ def describe_older(model):
     "describe, is_one",
     [
         (describe_layer("torch.nn.modules.batchnorm.BatchNorm1d"), True),
-        # A module of the user's, which may call functional.batch_norm of two.
+        # A user's module may call functional.batch_norm with two sets of
+        # statistics.
         (describe_layer("__main__.Norms"), False),
         (describe_calls("bn"), True),
-        # The exporter has merged them.
+        # The exporter has merged the two layers' statistics.
         (describe_calls("other"), False),
         (describe_older, True),
     ],
@@ -322,8 +325,8 @@ def describe_older(model):
 def test_second_call_of_a_layer_without_scale_goes_on_from_the_first(
     describe, is_one, tmp_path
 ):
-    """With affine=False scale and bias are constants of each call, and what
-    PyTorch's exporter notes says which layer is called."""
+    """With affine=False, each call has constant scale and bias. Only the
+    exporter's metadata says which layer is called."""
     random = np.random.default_rng(2)
     nodes = shared_layer_nodes()
     constants = []
@@ -359,7 +362,7 @@ def test_layers_whose_equal_parameters_were_merged_keep_statistics(tmp_path):
     merged = ("bn.weight", "bn.bias", "bn.mean", "bn.var")
     values = {name: np.full(CHANNELS, i % 3 == 0) for i, name in enumerate(merged)}
     values["fc.weight"] = random.normal(size=(CHANNELS, 1))
-    # Before training all of two layers is equal: the second reads Identities.
+    # Before training, the two layers are equal: the second reads Identities.
     second = [name.replace("bn", "bn2") for name in merged]
     nodes = [
         helper.make_node("Identity", [name], [copy])
@@ -378,7 +381,7 @@ def test_layers_whose_equal_parameters_were_merged_keep_statistics(tmp_path):
     ]
     values = {name: value.astype(np.float64) for name, value in values.items()}
     x, after = take_a_step(nodes, values, random, tmp_path)
-    # The first layer's have taken up its own input alone.
+    # The first layer's statistics use its own input only.
     mean = (1 - MOMENTUM) * x.mean(0)
     var = MOMENTUM + (1 - MOMENTUM) * x.var(0)
     np.testing.assert_allclose(after["bn.mean"], mean, rtol=1e-10)
@@ -419,8 +422,8 @@ def test_frozen_layers_keep_their_statistics(tmp_path, flags, kept):
 
 
 def test_frozen_layers_use_their_statistics(tmp_path):
-    """The loss of the first step is that of evaluation mode; dropout aside,
-    which this model has none of."""
+    """The first step's loss equals the loss in evaluation mode. The model has
+    no dropout here."""
     model = make_model(15)
     (node,) = (n for n in model.graph.node if n.op_type == "Dropout")
     node.op_type = "Identity"
@@ -440,8 +443,9 @@ def test_frozen_layers_use_their_statistics(tmp_path):
 
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_activations_that_overflow_leave_statistics_finite(tmp_path, accumulate):
-    """In one batch of four the input overflows float16, so the step is skipped:
-    its mean and variance are no numbers, and would stay in the average."""
+    """In one of four batches the input overflows float16 and the step is
+    skipped. The batch's non-finite mean and variance would stay in the
+    average."""
     data = make_data()
     x = data["x"].copy()
     x[16:32] *= 1e6
@@ -460,7 +464,7 @@ def test_activations_that_overflow_leave_statistics_finite(tmp_path, accumulate)
         for tensor in onnx.load(tmp_path / "trained.onnx").graph.initializer
     }
     assert np.isfinite(found["bn.var"]).all()
-    # Weights hardly move: the average is of the other three batches.
+    # The weights hardly move: the average covers the other three batches.
     batches = data["x"].reshape(4, 16, 2, WIDTH)
     initial = {
         tensor.name: numpy_helper.to_array(tensor)
@@ -479,8 +483,9 @@ def test_activations_that_overflow_leave_statistics_finite(tmp_path, accumulate)
 
 
 def batch_statistics_nodes(variance="square"):
-    """BatchNormalization of h by its own mean, and by the mean of what is
-    called `variance`: of squared distances from the mean, or of squares."""
+    """Returns BatchNormalization of h by its own mean. `variance` names the
+    value whose mean is the variance: squared distances from the mean, or
+    squares of h."""
     return [
         helper.make_node("ReduceMean", ["h"], ["m"], axes=[0, 2, 3], keepdims=0),
         helper.make_node("ReduceMean", ["h"], ["k"], axes=[0, 2, 3]),
@@ -493,7 +498,7 @@ def batch_statistics_nodes(variance="square"):
 
 
 def spelt_nodes():
-    """The same of squares, op by op."""
+    """Returns the variant with squares of h in primitive ops."""
     return [
         helper.make_node("ReduceMean", ["h"], ["k"], axes=[0, 2, 3]),
         helper.make_node("Mul", ["h", "h"], ["whole"]),
@@ -510,7 +515,7 @@ def spelt_nodes():
 
 
 def make_statistics_model(nodes, dtype, batch="N"):
-    """x -> conv -> `nodes` -> relu -> linear -> y."""
+    """Returns x -> conv -> `nodes` -> relu -> linear -> y."""
     random = np.random.default_rng(0)
     weights = {
         "conv.weight": random.normal(size=(CHANNELS, 2, 1, 1)),
@@ -537,7 +542,7 @@ def make_statistics_model(nodes, dtype, batch="N"):
 
 
 def test_statistics_of_the_batch_are_those_of_evaluation_too(tmp_path):
-    """Of whole batches: what is written gives what evaluation reported."""
+    """With whole batches, the written model gives the evaluation's figures."""
     data = make_data()
     np.savez(tmp_path / "data.npz", **data)
     model = make_statistics_model(batch_statistics_nodes(), np.float32)
@@ -559,8 +564,8 @@ def test_statistics_of_the_batch_are_those_of_evaluation_too(tmp_path):
 
 
 def test_gradients_flow_through_other_statistics(tmp_path):
-    """As exported, a step moves the weights as that of the model that is spelt
-    out op by op."""
+    """With --as-exported, a step moves the weights like the model in primitive
+    ops."""
     trained = []
     for name, nodes in (
         ("op", batch_statistics_nodes("whole")),

@@ -1,5 +1,5 @@
-"""A product with ones at the places of ids is a look-up of rows, and means the same:
-also of ids that name no row, which give zeros.
+"""A product with one-hot rows of ids becomes a look-up of rows with the same
+result. Ids without a row give zeros.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -16,7 +16,7 @@ DATA = {
     "ids": RANDOM.randint(-2 * ROWS, 2 * ROWS, (2 * BATCH, 5)).astype(np.int32),
     "target": RANDOM.randn(2 * BATCH, 5, WIDTH).astype(np.float32),
 }
-# By OneHot, ids from -40 on count from the end.
+# OneHot counts ids from -40 on from the end.
 SPELLINGS = {
     "one_hot": [("OneHot", ["ids", "depth", "values"], "ones")],
     "equal": [
@@ -82,7 +82,7 @@ def test_means_the_same(spelling, has_bias, tmp_path):
 
 def test_no_product_is_left(tmp_path):
     mpctest.train(make("one_hot", True), DATA, tmp_path, "--loss", "mse")
-    # Numbers that are trained are not known to be 0 and 1.
+    # Values that are trained need not stay 0 and 1.
     trained = ("--train", "^values$", "--loss", "mse")
     for flags, op in (
         ((), "gather"),

@@ -1,5 +1,4 @@
-"""Operators at the edges of what they take: infinities, no elements, places
-that are no numbers.
+"""Operators handle edge cases: infinities, empty tensors, and NaN.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -13,7 +12,7 @@ import mpctest
 
 
 def one_node(op, x, initializers, result, **attributes):
-    """A model of one node on x and initializers."""
+    """Returns a model of one node that reads x and initializers."""
     node = helper.make_node(op, ["x", *initializers], ["y"], "node", **attributes)
     return mpctest.make_model(
         [node],
@@ -102,7 +101,7 @@ def test_the_mean_of_integers_is_rounded_towards_zero(tmp_path):
 
 
 def test_prelu_has_its_slope_at_zero(tmp_path):
-    """x + 1 * slope of the sum of prelu(w + 0), with w of 0, 1, -1."""
+    """One step of rate 1 on the sum of prelu(w + 0), for w of 0, 1 and -1."""
     w, slope = np.array([0.0, 1.0, -1.0]), np.array([0.25, 0.25, 0.25])
     nodes = [
         helper.make_node("Add", ["x", "w"], ["sum"], "add"),
@@ -144,7 +143,7 @@ def test_lrn_reaches_all_channels_and_no_farther(size, tmp_path):
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("op", ["Dropout", "RandomUniformLike", "Bernoulli"])
 def test_one_random_number(op, dtype, shape, tmp_path):
-    """A scalar has no axes that could say which of them it is."""
+    """A scalar has no axes to index the random numbers."""
     x = np.full(shape, 0.5, dtype)
     constants = {}
     if op == "Dropout":
@@ -170,7 +169,7 @@ def test_remainders_of_one_number(dtype, tmp_path):
     np.testing.assert_array_equal(z, np.fmod(x, y))
 
 
-# No element, and more than memory holds along one axis.
+# Axes with no element, and with more elements than memory holds.
 LONG = 1 << 40
 
 
@@ -193,7 +192,7 @@ def test_refuses_to_list_a_long_axis_without_elements(
         )
     inputs = {"x": (np.float32, shape)}
     known = {}
-    if op == "Unique":  # of a known value alone
+    if op == "Unique":  # reads a known value only
         known["shape"] = np.array(shape)
         inputs = {}
         nodes.insert(0, helper.make_node("ConstantOfShape", ["shape"], ["x"]))
@@ -230,7 +229,8 @@ def test_refuses_a_loss_over_no_classes(loss, tmp_path):
 
 
 def train_on_all(model, x, tmp_path):
-    """What one step of rate 1 on all samples at once, in float64, trains."""
+    """Does one step of rate 1 on all samples at once in float64. Returns the
+    trained weights."""
     _, trained = mpctest.train(
         model,
         {"x": x},
@@ -242,8 +242,9 @@ def train_on_all(model, x, tmp_path):
 
 
 def distance_model(x, w, power, root, shape=(1,)):
-    """The mean of torch.cdist(h, h, power) as PyTorch's older exporter writes it,
-    with that root, of that shape; its constants are nodes."""
+    """Returns the mean of torch.cdist(h, h, power) as PyTorch's older exporter
+    writes it. `shape` is the shape of the constant `root`. The constants are
+    nodes."""
     numbers = [
         helper.make_node(
             "Constant", [], [name], value=helper.make_tensor(name, 11, of, [value])
@@ -279,8 +280,8 @@ def distance_model(x, w, power, root, shape=(1,)):
 @pytest.mark.parametrize("power", [1.0, 2.0, 3.0, 1.5])
 @pytest.mark.parametrize("eps", [1e-6, 1e-9, 1e-3])
 def test_distance_of_points_from_themselves_has_no_slope(power, eps, tmp_path):
-    """The gradient of the mean distance is that of the distances of two points; of
-    a power that is not even the exporter leaves out the absolute values."""
+    """Only distances of two different points contribute to the gradient. For a
+    power that is not even, the exporter omits the absolute values."""
     random = np.random.default_rng(0)
     x, w = random.normal(size=(4, 3)), random.normal(size=(3, 2))
     root = 1 / (power + eps)
@@ -292,7 +293,7 @@ def test_distance_of_points_from_themselves_has_no_slope(power, eps, tmp_path):
     steps = np.abs(apart) ** (power - 1) * np.sign(apart)
     gradient = x.T @ (2 * (slopes[:, :, None] * steps).sum(1))
     np.testing.assert_allclose(trained["w"], w - gradient, rtol=1e-7)
-    # What is written is right in any runtime.
+    # The written model is right in any runtime.
     written = onnx.load(tmp_path / "trained.onnx")
     onnx.checker.check_model(written)
     ops = [node.op_type for node in written.graph.node]
@@ -301,7 +302,7 @@ def test_distance_of_points_from_themselves_has_no_slope(power, eps, tmp_path):
 
 @pytest.mark.parametrize("opset", [17, 18])
 def test_distance_of_an_infinite_power_is_the_largest(opset, tmp_path):
-    """Where the exporter's sum of powers is 1 for any two points."""
+    """The exporter writes a sum of powers, which is 1 for any two points."""
     random = np.random.default_rng(0)
     x, w = random.normal(size=(4, 3)), random.normal(size=(3, 2))
     model = distance_model(x, w, np.inf, 0.0)
@@ -317,7 +318,8 @@ def test_distance_of_an_infinite_power_is_the_largest(opset, tmp_path):
 
 
 def test_distances_within_a_body_have_their_absolute_values(tmp_path):
-    """As those of the whole graph; what the body reads is around it."""
+    """Absolute values are restored in the body too. The body reads values of
+    the outer graph."""
     x, w = np.ones((4, 3)), np.ones((3, 2))
     model = distance_model(x, w, 1.0, 1 / (1 + 1e-6))
     nodes = list(model.graph.node)
@@ -358,9 +360,9 @@ def test_a_root_of_the_programs_own_powers_stays_what_it_is(power, tmp_path):
 
 @pytest.mark.parametrize("bound", ["Max", "Clip"])
 def test_distance_of_many_points_from_themselves_has_no_slope(bound, tmp_path):
-    """torch.cdist(h, h) of more than 25 points as the older exporter (Max) and the
-    newer one (Clip) write it, by a product of matrices; whole numbers make
-    distances of exactly 0."""
+    """Covers torch.cdist(h, h) of more than 25 points by a matrix product, as
+    the older exporter (Max) and the newer exporter (Clip) write it. Whole
+    numbers make distances of exactly 0."""
     random = np.random.default_rng(0)
     x = random.integers(-4, 5, size=(30, 3)).astype(np.float64)
     x[1] = x[0]
@@ -410,8 +412,8 @@ def test_distance_of_many_points_from_themselves_has_no_slope(bound, tmp_path):
 
 @pytest.mark.parametrize("bound", ["Max", "Clip"])
 def test_root_of_what_is_below_a_bound_has_no_slope(bound, tmp_path):
-    """x.clamp(min=0).sqrt(): the slope of the root is infinite where the bound is
-    chosen, and the bound's gradient takes none of it."""
+    """Covers x.clamp(min=0).sqrt(). The root's slope is infinite at the bound,
+    but the clamp passes no gradient there."""
     x = np.array([[1.0, 2.0], [-1.0, 0.5]])
     model = mpctest.make_model(
         [
@@ -434,8 +436,8 @@ def test_root_of_what_is_below_a_bound_has_no_slope(bound, tmp_path):
 
 @pytest.mark.parametrize("bound", ["Max", "Clip"])
 def test_root_of_another_product_has_an_infinite_slope_at_zero(bound, tmp_path):
-    """A product of three joined parts that are no distance's: PyTorch's gradient
-    is NaN there, and so is this one."""
+    """This product of three joined parts is not a distance. Its gradient is
+    NaN, as in PyTorch."""
     model = mpctest.make_model(
         [
             helper.make_node("MatMul", ["x", "w"], ["h"]),
@@ -470,8 +472,8 @@ def test_erf_of_zeros_keeps_the_sign(dtype, tmp_path):
 
 
 def test_refuses_an_lstm_with_a_projection(tmp_path):
-    """As PyTorch's exporter writes proj_size=3 of 8 hidden units: most rows of
-    the weights are lost."""
+    """PyTorch's exporter writes proj_size=3 of 8 hidden units and loses most
+    rows of the weights."""
     inputs = ["x", "w", "r", "b", "", "h", "c"]
     model = mpctest.make_model(
         [helper.make_node("LSTM", inputs, ["y"], "rnn", hidden_size=3)],

@@ -1,6 +1,6 @@
-"""A head of 257 classes on an emulated GPU, whose scores and their gradient lie
-with room behind their rows (`plan-pad-rows`): what is lost is what a CPU loses,
-where nothing is padded.
+"""A head of 257 classes on an emulated GPU has the CPU's losses.
+`plan-pad-rows` pads the rows of the scores and of their gradient there, and
+pads nothing on a CPU.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -19,7 +19,7 @@ STEPS = 3
 
 
 def write_model(folder, bias):
-    """Two layers over 16 samples of 16 tokens, and tokens to learn."""
+    """Writes two layers over 16 samples of 16 tokens, and tokens to learn."""
     random = np.random.RandomState(0)
     weights = {
         "w0": random.randn(8, 256).astype(np.float32),
@@ -73,7 +73,7 @@ def test_loses_what_the_cpu_loses(precision, bias, tmp_path):
     gpu = train(tmp_path, precision, "cuda", "sm_90")
     assert len(gpu) == STEPS and gpu[-1] < gpu[0]
     np.testing.assert_allclose(gpu, cpu, rtol=TOLERANCES[precision])
-    # Weights that learned from padding would be something else altogether.
+    # Weights that read padding would differ widely.
     expected = mpctest.read_weights(tmp_path / "cpu.onnx")
     for name, weight in mpctest.read_weights(tmp_path / "cuda.onnx").items():
         np.testing.assert_allclose(
@@ -82,7 +82,7 @@ def test_loses_what_the_cpu_loses(precision, bias, tmp_path):
 
 
 def test_kernels_add_a_bias_to_padded_rows(tmp_path, monkeypatch):
-    """Where the library has no algorithm for a bias."""
+    """Here the library has no algorithm for a bias."""
     write_model(tmp_path, bias=True)
     expected = train(tmp_path, "bf16-mixed", "cuda", "sm_90")
     log = tmp_path / "choices.log"
@@ -94,7 +94,7 @@ def test_kernels_add_a_bias_to_padded_rows(tmp_path, monkeypatch):
 
 
 def plan_step(folder, precision):
-    """The program of a training step, as text."""
+    """Returns the program of a training step, as text."""
     plan = mpctest.mpc_ok(
         *("compile", folder / "model.onnx", "--emit=plan", "-o", "-"),
         *("--loss", "softmax_cross_entropy", "--optimizer", "sgd"),
@@ -105,8 +105,9 @@ def plan_step(folder, precision):
 
 
 def test_one_kernel_makes_the_gradient_of_scores(tmp_path):
-    """In bf16, and nothing else of its size: both products read that, one in the
-    shape of the scores."""
+    """In bf16 one kernel writes the gradient, and no other kernel writes a
+    tensor of its size. Both products read this gradient, one of them in the
+    scores' shape."""
     write_model(tmp_path, bias=False)
     launches = re.findall(
         r"plan\.launch .*", plan_step(tmp_path, "bf16-mixed")

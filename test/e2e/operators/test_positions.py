@@ -1,5 +1,5 @@
-"""Tables of positions, in place of which PyTorch's exporter has written what it
-computed from them: they are trained where that is to train the parameter.
+"""PyTorch's exporter replaces tables of positions by values computed from them.
+mpc trains such a value where that is equal to training the parameter.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -15,7 +15,7 @@ from test_exported_program import node, train
 
 
 def positioned(table, folded=None, parameters=("p", "f")):
-    """A table of positions is added to data."""
+    """Returns a model that adds a table of positions to data."""
     nodes = [
         helper.make_node("Mul", ["x", "x"], ["square"]),
         node("add.Tensor(%square, %table)", "Add", ["square", table], "s"),
@@ -38,7 +38,8 @@ def test_slice_of_a_table_that_the_exporter_computed_is_trained(tmp_path):
 
 @pytest.mark.parametrize(
     "name, sources",
-    # A result of arithmetic, of a buffer, or of arithmetic on the way.
+    # Sources that are not slices: arithmetic, a buffer, and arithmetic on the
+    # way.
     (("exp", ["p"]), ("slice_1", ["b"]), ("slice_1", ["exp_1", "p"])),
 )
 def test_what_is_no_slice_of_a_parameter_is_no_parameter(name, sources, tmp_path):
@@ -47,14 +48,14 @@ def test_what_is_no_slice_of_a_parameter_is_no_parameter(name, sources, tmp_path
 
 
 def add_buffer(model, name):
-    """What the program has beside its parameters."""
+    """Adds a buffer `name` to the program's metadata."""
     entry = model.graph.metadata_props[0]
     line = f"# inputs\nb_{name}: BUFFER target='{name}'"
     entry.value = entry.value.replace("# inputs", line)
 
 
 def test_a_buffer_beside_a_parameter_is_none(tmp_path):
-    """Joined by cat, it stays as it is."""
+    """The value joins a parameter and a buffer (cat) and stays constant."""
     model = positioned("cat", {"cat": ["p", "waves"]})
     add_buffer(model, "waves")
     _, values = train(model, tmp_path)
@@ -62,7 +63,8 @@ def test_a_buffer_beside_a_parameter_is_none(tmp_path):
 
 
 def repeated(values, index):
-    """`values` of a table at the places of `index`, as the exporter writes them."""
+    """Returns a model that reads `values` of a table at `index`, as the
+    exporter writes them."""
     model = positioned("view", {"view": ["p", "apart", "embedding"]})
     add_buffer(model, "apart")
     read = np.asarray(values, np.float32)[index]
@@ -71,7 +73,7 @@ def repeated(values, index):
 
 
 def test_elements_that_are_written_several_times_are_trained_as_one(tmp_path):
-    """As those of relative positions are."""
+    """Relative positions repeat elements this way."""
     values, index = [1.3, -2.7], np.array([0, 1, 1, 0])
     looked_up = positioned("p")
     table = numpy_helper.from_array(np.float32(values), "p")
@@ -85,13 +87,13 @@ def test_elements_that_are_written_several_times_are_trained_as_one(tmp_path):
 
 
 def test_elements_of_half_precision_agree_by_chance(tmp_path):
-    """A table that was bfloat16 once: equal elements of it are not one."""
+    """In a table that was bfloat16, elements may be equal by chance."""
     _, values = train(repeated([1.5, -2.5], np.array([0, 1, 1, 0])), tmp_path)
     assert not any(name.endswith("_elements") for name in values)
 
 
 def test_a_slice_has_each_element_once(tmp_path):
-    """However many of them are equal."""
+    """Elements of a slice stay separate even if some are equal."""
     table = np.float32([1.3, -2.7, -2.7, 1.3])
     models = positioned("slice_1", {"slice_1": ["p", "val_1"]}), positioned("p")
     for model, name in zip(models, ("slice_1", "p")):
@@ -102,7 +104,8 @@ def test_a_slice_has_each_element_once(tmp_path):
 
 @pytest.mark.parametrize("axis", (0, 1))
 def test_rows_that_are_written_several_times_are_trained_as_one(axis, tmp_path):
-    """A table of more elements than can be told apart one by one: its rows are."""
+    """The table has too many elements to tell them apart one by one. Rows still
+    differ."""
     random = np.random.default_rng(5)
     table = random.normal(0, 0.3, size=(300, WIDTH)).astype(np.float32)
     index = random.integers(0, 300, 700)
@@ -139,6 +142,6 @@ def test_rows_that_are_written_several_times_are_trained_as_one(axis, tmp_path):
 
 
 def test_repeats_of_what_starts_as_ones_are_said_to_be_lost(tmp_path):
-    """Which of them are one the elements do not tell."""
+    """Equal elements do not show which positions shared an element."""
     onnx.save(repeated([1, 2.5], np.array([0, 1, 1, 0])), tmp_path / "model.onnx")
     assert "parameter 'view' was computed by" in check(tmp_path / "model.onnx")

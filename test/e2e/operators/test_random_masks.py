@@ -1,6 +1,5 @@
-"""Masks that programs drop values with by themselves, as DropPath and
-AlphaDropout of PyTorch's exporters, are left out in evaluation, and in the
-model that is written.
+"""Evaluation and the written model omit the random masks of a program, such as
+DropPath and AlphaDropout from PyTorch's exporters.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -30,7 +29,7 @@ X = np.random.RandomState(0).standard_normal((8, 2, 2, 2)).astype(np.float32)
 
 
 def compute(weights, x):
-    """The model's result where its mask does nothing."""
+    """Returns the model's result without an effect of its mask."""
     matrix = weights["first.weight"][:, :, 0, 0]
     y = np.einsum("oi,bihw->bohw", matrix, x)
     y += weights["first.bias"][:, None, None]
@@ -94,7 +93,7 @@ def test_masks_stay_on_in_training(name, tmp_path):
 
 
 def make_alpha(p, element=np.float32):
-    """AlphaDropout of `p` as today's exporter writes it."""
+    """Returns AlphaDropout of `p` as PyTorch's current exporter writes it."""
     alpha = 1.7580993408473766
     a = 1 / np.sqrt((alpha**2 * p + 1) * (1 - p))
     numbers = {
@@ -131,13 +130,13 @@ def test_alpha_dropout_has_its_two_values(element, tmp_path):
     assert 0.72 < isKept.mean() < 0.78
     rest = numbers["shift"] - numbers["low"]
     np.testing.assert_allclose(y[~isKept], rest, rtol=bound)
-    # And in evaluation none.
+    # Evaluation drops nothing.
     y = mpctest.run(model, {"x": x}, tmp_path)["y"]
     np.testing.assert_array_equal(y, x)
 
 
 def test_a_factor_of_the_program_stays(tmp_path):
-    """It may be trained: no mask swallows it."""
+    """The factor may be trained, and must not become part of the mask."""
     nodes = [
         *(("Mul", "x gamma", "scaled"), ("RandomUniformLike", "x", "u")),
         *(("Less", "u keep", "less"), ("CastLike", "less x", "b")),
@@ -156,7 +155,8 @@ def test_a_factor_of_the_program_stays(tmp_path):
 
 @pytest.mark.parametrize("says_so", (False, True))
 def test_a_factor_that_is_a_parameter_is_trained(says_so, tmp_path):
-    """Its value is 1 today. The file says that it is one, or its name does."""
+    """The value of the factor is 1 at first. The file's metadata or its name
+    says that it is a parameter."""
     name = "alpha" if says_so else "block.alpha"
     nodes = [
         *(("RandomUniformLike", "x", "u"), ("Less", "u keep", "less")),
@@ -200,7 +200,7 @@ def test_other_random_numbers_are_named(name, tmp_path):
 
 @pytest.mark.parametrize("second", ("Less", "GreaterOrEqual"))
 def test_two_masks_of_the_same_numbers_stay(second, tmp_path):
-    """Together they are another mask than each, or never one."""
+    """The two masks together equal one mask, or hide everything."""
     nodes = [
         *(("RandomUniformLike", "x", "u"), ("Less", "u half", "less")),
         *((second, "u half", "more"), ("CastLike", "less x", "b")),
@@ -219,7 +219,7 @@ def test_two_masks_of_the_same_numbers_stay(second, tmp_path):
 
 
 def test_a_mask_that_others_read_stays(tmp_path):
-    """A gradient that the graph computes has the mask of its own forward pass."""
+    """The graph's own gradient uses the mask of its forward pass."""
     model, _ = make_alpha(0.25)
     model.graph.output.append(
         helper.make_tensor_value_info("b", onnx.TensorProto.FLOAT, [4096])
@@ -232,7 +232,8 @@ def test_a_mask_that_others_read_stays(tmp_path):
 
 
 def drop_path(opset=17, x="x", y="y"):
-    """x / 0.75 * floor(0.75 + u), a number u for each sample, in old opsets too."""
+    """Returns x / 0.75 * floor(0.75 + u), with a number u for each sample, also
+    in old opsets."""
     u = helper.make_node("RandomUniform", [], ["u"], shape=[8, 1], dtype=1)
     return [
         u,
@@ -302,8 +303,8 @@ def test_a_mask_in_a_function(tmp_path):
 
 
 def drop_block(scale):
-    """timm's DropBlock2d: blocks around few places are left out, and the rest is
-    made larger by as much."""
+    """Returns timm's DropBlock2d: it drops blocks around a few positions and
+    scales up the rest."""
     nodes = [
         *(("RandomUniformLike", "x", "u"), ("Less", "u gamma", "less")),
         *(("Cast", "less", "b"), ("MaxPool", "b", "blocks")),
@@ -351,7 +352,7 @@ def test_blocks_are_dropped_in_training_alone(scale, tmp_path):
 
 @pytest.mark.parametrize("inverted", (False, True))
 def test_whole_samples_are_dropped_without_a_scale(inverted, tmp_path):
-    """timm's DropPath with scale_by_keep=False."""
+    """Covers timm's DropPath with scale_by_keep=False."""
     choice = ["b", "zero", "x"] if inverted else ["b", "x", "zero"]
     nodes = [
         helper.make_node("RandomUniform", [], ["u"], shape=[8, 1], dtype=1),

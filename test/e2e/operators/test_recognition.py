@@ -1,5 +1,5 @@
-"""What PyTorch's exporter spelled out before its opsets had the ops is found in
-its files, and means the same.
+"""mpc recognises ops that PyTorch's exporter wrote in primitive ops before its
+opsets had them. The results stay the same.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 import mpctest
 from test_families import FAMILIES, train
 
-# A norm before and after each of two layers, and one at the end.
+# Each layer has two norms, and the model ends with one.
 FOUND = {
     "bert-torchscript-14": {"layer_norm": 5, "gelu": 2, "attention": 2},
     "gpt2-torchscript-14": {"layer_norm": 5, "gelu_tanh": 2, "attention": 2},
@@ -37,7 +37,7 @@ def test_finds_what_exporters_spell_out(model):
     text = emit(model)
     for op, count in FOUND[model].items():
         assert len(re.findall(rf"mpc\.{op}\b", text)) == count
-    # Nothing of it is left but BERT's pooler, a layer and its tanh.
+    # Only BERT's pooler is left: a layer and its tanh.
     left = re.findall(PARTS, text)
     assert left == (["tanh"] if model.startswith("bert") else [])
     assert re.search(PARTS, emit(model, "--no-recognize", "all"))
@@ -48,7 +48,7 @@ BAGS = ("dlrm-torchscript-14", "dlrm-dynamo-18")
 
 @pytest.mark.parametrize("model", BAGS)
 def test_bags_of_rows_are_one_reduction(model):
-    """One gather and one sum for each table, not for each bag."""
+    """There is one gather and one sum for each table, not for each bag."""
     tables = 3
     text = emit(model)
     assert len(re.findall(r"mpc\.reduce_sum\b", text)) == tables
@@ -69,8 +69,7 @@ def test_bags_mean_the_same(model, tmp_path):
 
 @pytest.mark.parametrize("model", FOUND)
 def test_means_the_same(model, tmp_path):
-    """But for the digits of numbers that the files have in float32, such as the
-    root of 2."""
+    """Constants such as the root of 2 are float32 in the files."""
     (tmp_path / "one").mkdir()
     (tmp_path / "spelled").mkdir()
     one, _ = train(model, "64-true", tmp_path / "one")
@@ -85,7 +84,7 @@ CAUSAL = FAMILIES.parent / "causal"
 
 
 def find_causal(path):
-    """The attributes of the file's attention, and its text."""
+    """Returns the attributes of the file's attention, and its text."""
     process = mpctest.mpc("compile", path, "--emit=recognize", "-o", "-")
     assert process.returncode == 0, process.stderr
     (line,) = re.findall(r"mpc\.attention\b.*", process.stdout)
@@ -97,15 +96,16 @@ def find_causal(path):
     "name", ("attention-{}-torchscript", "attention-{}-dynamo", "compared-{}-dynamo")
 )
 def test_causal_masks_of_long_contexts_take_no_memory(name, tokens):
-    """They have more elements than constants are folded with."""
+    """The masks have more elements than the limit for folding constants."""
     line, text = find_causal(CAUSAL / f"{name.format(tokens)}.onnx")
     assert "causal_offset = 0" in line and "bias" not in line, line
-    # Nothing is computed of the mask any more.
+    # No op computes the mask.
     assert not re.search(rf"mpc\.select.*{tokens}x{tokens}xf32", text)
 
 
 def make_buffer_model(path, buffer, nodes, tokens):
-    """Scores of `tokens` that `nodes` mask, of an initializer called `m`."""
+    """Writes a model of `tokens` scores, which `nodes` mask with an initializer
+    `m`."""
     numbers = {
         "m": buffer,
         "zero": np.float32(0),
@@ -133,7 +133,7 @@ def make_buffer_model(path, buffer, nodes, tokens):
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
 
 
-# Masks that models make of a buffer of ones and zeros, and of its folded form.
+# Masks from a buffer of ones and zeros, and from its folded form.
 BUFFERS = {
     "filled": (1.0, 0.0, [("Equal", "m zero", "h"), ("Where", "h inf s", "masked")]),
     "chosen": (True, False, [("Where", "m s low", "masked")]),

@@ -1,5 +1,4 @@
-"""Values that kernels compute again, instead of keeping them, have the bits
-that they had.
+"""Values that kernels recompute have the bits of stored values.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -22,7 +21,7 @@ FLAGS = ["--loss", "softmax_cross_entropy", "--optimizer", "adamw"]
 
 
 class Builder:
-    """Appends nodes; each returns the name of its result."""
+    """Appends nodes. Each method returns the name of its result."""
 
     def __init__(self):
         self.random = np.random.default_rng(0)
@@ -81,7 +80,8 @@ def swish(b, x):
 
 
 def make(layer):
-    """A model of the layer twice, once after a bias and once without one."""
+    """Returns a model with the layer twice, once after a bias and once without
+    one."""
     b = Builder()
     x = layer(b, b.dense("x", WIDTH, HIDDEN))
     weight = b.random.normal(size=(HIDDEN, HIDDEN)) / HIDDEN**0.5
@@ -89,7 +89,7 @@ def make(layer):
 
 
 LAYERS = [gelu_erf, gelu_tanh, layer_norm, swish]
-# What is recognised as one op has nothing inside that could be kept.
+# An op recognised as a whole has no inner values to store.
 SPELT_OUT = ("--no-recognize", "all")
 
 
@@ -135,7 +135,7 @@ def test_trains_to_the_same_bits(layer, precision, tmp_path):
 
 @pytest.mark.parametrize("seed", range(FIRST, END))
 def test_random_models_train_to_the_same_bits(seed, tmp_path, monkeypatch):
-    # As they are, their values stay in cache.
+    # At the default batch size, values stay in cache and are not recomputed.
     monkeypatch.setattr(random_graphs, "BATCH", 128)
     makers = [random_graphs.dense_model, random_graphs.convolutional_model]
     model = makers[seed % 2](seed)
@@ -146,18 +146,18 @@ def test_random_models_train_to_the_same_bits(seed, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_takes_less_memory(layer, tmp_path):
-    """The comparisons above are between two different plans."""
+    """Shows that the tests above compare two different plans."""
     path = tmp_path / "model.onnx"
     onnx.save(make(layer), path)
     assert arena_of(path) < arena_of(path, "--no-recompute")
 
 
-# Of tokens so many that the scores of two samples are not in memory at a time.
+# With so many tokens, scores of two samples do not fit in memory together.
 TOKENS, HEADS, SIZE = 520, 2, 8
 
 
 def attention(heads_of_keys, bias_shape, samples=4, tokens=TOKENS):
-    """Causal attention, with a bias of the scores and dropout."""
+    """Returns causal attention, with a bias of the scores and dropout."""
     b = Builder()
 
     def project(heads, perm):
@@ -210,7 +210,7 @@ def test_attention_in_parts_trains_to_the_same_bits(index, precision, tmp_path):
 
 
 LONG = {"samples": 2, "tokens": 1040}
-# How far losses may be from those of whole sums, relative.
+# Relative bounds on the difference to losses from whole sums.
 TOLERANCES = {"64-true": 1e-14, "32-true": 1e-6, "bf16-mixed": 2e-3, "16-mixed": 2e-4}
 
 
@@ -218,7 +218,7 @@ TOLERANCES = {"64-true": 1e-14, "32-true": 1e-6, "bf16-mixed": 2e-3, "16-mixed":
 def test_rows_of_a_long_attention_are_in_memory_for_themselves(
     precision, tmp_path
 ):
-    """Each sample's scores are wider than a part: gradients of keys and values
+    """Each sample's scores are larger than a part. Gradients of keys and values
     are added up over parts, in another order than in a whole product."""
     random = np.random.default_rng(1)
     path = tmp_path / "model.onnx"
@@ -231,7 +231,7 @@ def test_rows_of_a_long_attention_are_in_memory_for_themselves(
     parts = trained(tmp_path, "parts", precision)
     whole = trained(tmp_path, "whole", precision, "--no-recompute")
     np.testing.assert_allclose(parts[0], whole[0], rtol=TOLERANCES[precision])
-    # The written weights are float32: other roundings of float64 do not show.
+    # The written weights are float32 and hide other roundings of float64.
     assert (parts[1] != whole[1]) == (precision != "64-true")
     again = trained(tmp_path, "again", precision, "--threads", "1")
     assert again == parts

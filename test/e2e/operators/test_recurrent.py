@@ -1,4 +1,4 @@
-"""Recurrent networks: loops within a step, in every precision and on both
+"""Recurrent networks, loops within a step, train in every precision and on both
 devices.
 
 SPDX-License-Identifier: Apache-2.0
@@ -16,12 +16,13 @@ import mpctest
 LENGTH, BATCH, WORDS, WIDTH = 9, 8, 5, 16
 EMULATOR = mpctest.BUILD / "test" / "emulator"
 
-# How far losses may be from those in float64, relative.
+# Relative bounds on the difference to float64 losses.
 TOLERANCES = {"32-true": 1e-5, "bf16-mixed": 2e-2, "16-mixed": 4e-3}
 
 
 def make_model():
-    """Tells which word came last but one: an LSTM, then a GRU from the end."""
+    """Returns a model that tells the last word but one: an LSTM, then a reverse
+    GRU."""
     random = np.random.RandomState(0)
 
     def weight(*shape):
@@ -85,7 +86,8 @@ def train_losses(precision, folder, *flags):
 
 @pytest.mark.parametrize("precision", TOLERANCES)
 def test_losses_are_those_in_float64(precision, tmp_path):
-    """At first; the task is learned in the end."""
+    """The first losses match float64. By the end the model has learned the
+    task."""
     exact, _ = train_losses("64-true", tmp_path / "exact", "--max-steps", "24")
     losses, _ = train_losses(precision, tmp_path / "run")
     np.testing.assert_allclose(
@@ -130,8 +132,8 @@ def test_an_emulated_gpu_has_the_same_losses(precision, tmp_path):
 
 
 def test_the_products_with_inputs_are_outside_the_loops(tmp_path):
-    """In a loop are the products with the state, one of each step forwards and
-    one backwards, and the reset state's of the GRU."""
+    """Each loop holds one product with the state per step, forward and
+    backward. The GRU's loops also hold the reset state's."""
     onnx.save(make_model(), tmp_path / "model.onnx")
     plan = mpctest.mpc_ok(
         *("compile", tmp_path / "model.onnx", "-o", "-", "--emit=plan"),

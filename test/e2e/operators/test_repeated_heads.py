@@ -1,5 +1,5 @@
-"""Heads of keys and values that a model repeats for several heads of queries, as
-Llama's do, are read where they are.
+"""Heads of keys and values that serve several heads of queries, as in Llama,
+are read in place without copies.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -23,8 +23,9 @@ def normal(*shape):
 
 
 def make_model(repeat):
-    """Projections of one input, and attention in which every head of keys serves
-    four of queries. `repeat` writes nodes that give a head four times."""
+    """Returns projections of one input, and attention in which every head of
+    keys serves four heads of queries. `repeat` writes the nodes that repeat a
+    head four times."""
     values = {
         "wq": normal(WIDTH, WIDTH),
         "wk": normal(WIDTH, HEADS * SIZE),
@@ -60,7 +61,8 @@ def make_model(repeat):
 
 
 def by_expand(add, values, name):
-    """As Hugging Face's repeat_kv and torch.repeat_interleave are exported."""
+    """Follows the exports of Hugging Face's repeat_kv and
+    torch.repeat_interleave."""
     values[name + "_axis"] = np.array([2])
     values[name + "_copies"] = np.array([1, 1, QUERIES // HEADS, 1, 1])
     values[name + "_shape"] = np.array([BATCH, QUERIES, TOKENS, SIZE])
@@ -124,7 +126,7 @@ def test_the_same_is_learnt(precision, tolerance, contractions, tmp_path):
 
 
 def test_tensor_cores_multiply_heads_where_they_are(tmp_path):
-    """On an emulated GPU, beside float64 on a CPU."""
+    """Compares an emulated GPU with float64 on a CPU."""
     x = normal(BATCH, TOKENS, WIDTH) * 8
     data = {"x": x, "target": np.tanh(x[:, ::-1])}
     flags = ("--loss", "mse", "--optimizer", "sgd", "--lr", 1, "--epochs", 3)

@@ -1,5 +1,5 @@
-"""Rotary embeddings as PyTorch's exporters write them (test/data/rotary) become
-one op each, which means the same, forward and backward.
+"""Each rotary embedding as PyTorch's exporters write it (test/data/rotary)
+becomes one op with the same results, forward and backward.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -24,7 +24,7 @@ def name_of(model):
 
 
 def load(model):
-    """What the model is given, and what PyTorch made of it."""
+    """Returns the model's inputs, and PyTorch's results."""
     with np.load(ROTARY / "models.npz") as arrays:
         prefix = name_of(model) + "."
         given = {
@@ -83,7 +83,7 @@ def train(model, precision, folder, *flags):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_means_the_same(model, tmp_path):
-    """The update of every weight by their gradients too."""
+    """The gradients, and so the updates of all weights, agree too."""
     one, weights = train(model, "64-true", tmp_path / "one")
     spelled, expected = train(model, "64-true", tmp_path / "spelled", *SPELLED)
     np.testing.assert_allclose(one, spelled, rtol=1e-12)
@@ -107,7 +107,8 @@ def test_low_rows_are_turned_by_angles_in_fp32(model, precision, tmp_path):
     )
     low = "bf16" if precision == "bf16-mixed" else "f16"
     turned = re.findall(r"mpc\.rotary_embedding .*?: \((.*?)\)", text)
-    # Queries, keys and the gradients of both; in the evaluation too.
+    # Training rotates queries, keys and both gradients. Evaluation rotates
+    # queries and keys.
     assert len(turned) == 4 + 2
     for types in turned:
         _, cosine, sine = types.split(", ")
@@ -145,7 +146,7 @@ def test_answers_to_the_names_of_its_nodes():
 
 
 def make_learned():
-    """Rows that are turned by a table that is a parameter."""
+    """Returns rows that are rotated by a table that is a parameter."""
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["h"]),
         helper.make_node(
@@ -188,7 +189,7 @@ def test_tables_can_be_trained(tmp_path):
 
 
 def make_spelled():
-    """Halves of rows turned by tables that have each angle twice."""
+    """Returns halves of rows rotated by tables that hold each angle twice."""
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["h"]),
         helper.make_node("Split", ["h", "halves"], ["a", "b"], axis=2),

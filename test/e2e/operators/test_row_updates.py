@@ -1,5 +1,5 @@
-"""Tables of which a step looks up few rows: only these are updated, to the same
-bits as if all were.
+"""If a step looks up few rows of a table, it updates only those rows, to the
+bits of a full update.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -18,7 +18,8 @@ EMULATOR = mpctest.BUILD / "test" / "emulator"
 
 
 def make_model(rows):
-    """Sums of rows of a table; the first ten are the same for any number."""
+    """Returns sums of rows of a table. The first ten rows are the same for any
+    number of rows."""
     table = np.random.RandomState(0).randn(1000, WIDTH).astype(np.float32)
     nodes = [
         helper.make_node("Gather", ["table", "ids"], ["x"], "look_up"),
@@ -45,8 +46,8 @@ def make_data(ids):
 
 
 def many(rows):
-    """Ids of which several name the same row; negative ones count from behind
-    the first ten."""
+    """Returns ids with repeated rows. Some ids are negative and count from the
+    end, but name one of the first ten rows."""
     ids = np.random.RandomState(3).randint(0, ROWS, (8 * BATCH, 3))
     return np.where(ids == 7, ids - rows, ids)
 
@@ -101,7 +102,7 @@ def test_an_emulated_gpu_updates_the_same_rows(optimizer, tmp_path):
 
 
 def test_no_step_goes_over_the_table(tmp_path):
-    """The update writes over the table, as many rows as there are ids."""
+    """The update writes in place, as many rows as there are ids."""
     onnx.save(make_model(100), tmp_path / "model.onnx")
     plan = mpctest.mpc_ok(
         *("compile", tmp_path / "model.onnx", "-o", "-", "--emit=plan"),

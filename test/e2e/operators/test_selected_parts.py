@@ -1,5 +1,5 @@
-"""Parts of selected rows, and shapes that count them: as PyTorch's exporters
-write box losses, targets that start as zeros, and rows that are joined.
+"""Subsets of selected rows, and shapes that count them, work as PyTorch's
+exporters write them: box losses, targets that start as zeros, and joined rows.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -80,7 +80,7 @@ SPREAD = [
     node("NonZero", "all", "places"),
     node("Transpose", "places", "indices", perm=[1, 0]),
 ]
-THEN = [  # a[m].mean() in a branch, of rows that are selected there or outside
+THEN = [  # a[m].mean() in a branch; rows are selected there or outside
     *select("a", "mask", "a_m"),
     node("ReduceMean", "a_m", "mean", keepdims=0),
 ]
@@ -254,8 +254,7 @@ def test_no_row_at_all(name, tmp_path):
     assert (gradient == 0).all()
 
 
-# Numbers of rows among those that are selected are indices of these, and of
-# nothing else.
+# Positions among the selected rows index the selected rows only.
 NUMBERS = [
     *select("a", "mask", "a_m"),
     node("Shape", "a_m", "extents"),

@@ -1,5 +1,5 @@
-"""Rows that a mask of the data selects: as many as there are, with the gradients
-of those alone. The nodes are those of PyTorch's exporters.
+"""A mask of the data selects rows, with any number of rows and the gradients of
+those rows only. The nodes are PyTorch's exporters'.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -18,7 +18,7 @@ Y = RANDOM.normal(size=(N, WIDTH))
 W = RANDOM.normal(size=(WIDTH, WIDTH)) / 2
 GIVEN = RANDOM.normal(size=(3, WIDTH))
 MASK = np.array([0, 1, 0, 1, 1, 0], bool)
-LABELS = np.array([7, 1, 9, 3, 0, 8])  # those of no selected row are no classes
+LABELS = np.array([7, 1, 9, 3, 0, 8])  # labels of unselected rows are not classes
 MATCHES = np.array([-1, 2, -1, 0, 2, -1])
 TOLERANCES = {"32-true": 1e-4, "bf16-mixed": 5e-2, "16-mixed": 1e-2}
 
@@ -28,7 +28,7 @@ def node(op, inputs, output, **attributes):
 
 
 def select(values, mask, result):
-    """values[mask] of the exporter before today's."""
+    """Returns values[mask] as PyTorch's previous exporter writes it."""
     return [
         node("NonZero", mask, f"{result}_places"),
         node("Transpose", f"{result}_places", f"{result}_rows", perm=[1, 0]),
@@ -49,7 +49,7 @@ def select_as_today(values, mask, result):
     ]
 
 
-# o[m] = a[m] - y[m], and the squares of all.
+# Assigns o[m] = a[m] - y[m], and sums the squares of o.
 def assign(rows):
     return [
         node("NonZero", "all", "places"),
@@ -90,7 +90,7 @@ TODAY = [
     node("Expand", "d extents", "same"),
     *assign("same"),
 ]
-BOXES = [  # of torchvision's detectors: l1_loss(a[fg], given[matches[fg]]) / n
+BOXES = [  # as in torchvision's detectors: l1_loss(a[fg], given[matches[fg]]) / n
     node("GreaterOrEqual", "matches nothing", "fg"),
     node("NonZero", "fg", "places"),
     node("Transpose", "places", "rows", perm=[1, 0]),
@@ -126,7 +126,7 @@ CASES = {
         ],
         lambda a, m: a[m].mean(),
     ),
-    # The logarithm of a row that is not selected would be NaN.
+    # The logarithm of an unselected row would be NaN.
     "log": (
         [
             node("Abs", "a", "sizes"),
@@ -237,7 +237,7 @@ def data_of(mask):
 
 
 def train_step(model, mask, folder, *flags):
-    """The loss of a step, and the gradient of w."""
+    """Returns the loss of a step, and the gradient of w."""
     metrics, weights = mpctest.train(
         *(model, data_of(mask), folder, "--loss", "output:loss"),
         *("--optimizer", "sgd", "--lr", "1", "--train", "^w$"),
@@ -253,7 +253,7 @@ def rows_times_a_matrix(w):
 
 
 def differences(function):
-    """The gradient of a function of w, by central differences."""
+    """Returns the gradient of a function of w, by central differences."""
     gradient = np.zeros_like(W)
     for place in np.ndindex(W.shape):
         step = np.zeros_like(W)
@@ -267,7 +267,7 @@ def differences(function):
 def test_losses_and_gradients_are_those_of_the_rows(name, precision, tmp_path):
     nodes, loss = CASES[name]
     function = (lambda w: loss(X @ w, MASK)) if loss else rows_times_a_matrix
-    # The first step counts: a scale that fits from the start.
+    # The loss must fit from the first step on, so the scale starts low.
     scale = ("--loss-scale", "128") if precision == "16-mixed" else ()
     found, gradient = train_step(
         make_model(nodes), MASK, tmp_path, "--precision", precision, *scale
@@ -281,7 +281,7 @@ def test_losses_and_gradients_are_those_of_the_rows(name, precision, tmp_path):
 
 @pytest.mark.parametrize("name", ["assigned", "boxes", "log"])
 def test_no_row_at_all(name, tmp_path):
-    """A sum is 0 then; the mean is no number, as in PyTorch."""
+    """An empty sum is 0. An empty mean is NaN, as in PyTorch."""
     mask = np.zeros(N, bool)
     if name == "log":
         nodes = CASES[name][0][:-1] + [node("ReduceSum", "logs", "loss", keepdims=0)]
@@ -295,7 +295,7 @@ def test_no_row_at_all(name, tmp_path):
 @pytest.mark.parametrize("selection", [select, select_as_today])
 @pytest.mark.parametrize("batch", [2, 3])
 def test_another_batch_than_the_exported_one(selection, batch, tmp_path):
-    """The selected rows are those of the samples that a batch has."""
+    """The mask selects rows of the samples in the actual batch."""
     nodes = [
         *selection("a", "mask", "a_m"),
         *selection("y", "mask", "y_m"),
@@ -342,7 +342,8 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_needs_the_rows_themselves_is_refused(name, tmp_path):
-    """By node, with the mask that decides; `mpc run` knows how many there are."""
+    """The error gives the node and the mask that decides the number of rows.
+    `mpc run` knows that number."""
     model = make_model(REFUSED[name])
     if name == "an output":
         model.graph.output[0].type.tensor_type.ClearField("shape")

@@ -1,6 +1,5 @@
-"""A binary cross entropy that a model spells out trains as what it stands for:
-its weights after three steps are those of float64, where logits are so large
-that a sigmoid is 0 or 1 too.
+"""A binary cross entropy in primitive ops trains like the op, also for logits
+so large that a sigmoid is 0 or 1. The weights after three steps match float64.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -21,9 +20,9 @@ def node(op, *values, **attributes):
     return helper.make_node(op, inputs, [output], output, **attributes)
 
 
-# Of logits x and targets t.
+# Losses of logits x and targets t.
 SPELT = {
-    # BCEWithLogitsLoss of PyTorch's TorchScript exporter.
+    # BCEWithLogitsLoss from PyTorch's TorchScript exporter.
     "sigmoid": [
         node("Sigmoid", "x", "s"),
         node("Log", "s", "yes"),
@@ -35,7 +34,7 @@ SPELT = {
         node("Add", "a", "b", "sum"),
         node("Neg", "sum", "l"),
     ],
-    # The same of today's exporter.
+    # BCEWithLogitsLoss from PyTorch's current exporter.
     "logsigmoid": [
         node("Sub", "one", "t", "other"),
         node("Mul", "other", "x", "a"),
@@ -59,7 +58,7 @@ SPELT = {
         node("Mul", "x", "t", "xt"),
         node("Sub", "p", "xt", "l"),
     ],
-    # With a weight of positive targets only the logarithms are one op.
+    # With a weight for positive targets, only the logarithms become one op.
     "weighted": [
         node("Sigmoid", "x", "s"),
         node("Log", "s", "yes"),
@@ -93,7 +92,7 @@ RANDOM = np.random.RandomState(3)
 WEIGHTS = RANDOM.standard_normal([WIDTH, 1]).astype(np.float32)
 INPUT = RANDOM.standard_normal([BATCH, WIDTH]).astype(np.float32)
 TARGET = (RANDOM.standard_normal([BATCH, 1]) > 0).astype(np.float32)
-# Logits of 40 and -40, each of the other class.
+# Logits of 40 and -40, each of the wrong class.
 INPUT[0] *= 40 / (INPUT[0] @ WEIGHTS)
 INPUT[1] = -INPUT[0]
 TARGET[:2, 0] = 0, 1
@@ -153,8 +152,8 @@ def save(folder):
 
 
 def test_targets_that_are_trained_have_gradients(tmp_path):
-    """The loss of a probability, whose logarithms are -100 at least, and of
-    targets that come from a parameter."""
+    """The loss of a probability limits logarithms to at least -100. A parameter
+    determines the targets."""
     nodes = [
         node("Sigmoid", "input", "p"),
         node("Log", "p", "log"),

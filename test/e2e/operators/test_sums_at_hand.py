@@ -1,5 +1,5 @@
-"""Gradients of biases and of a norm's scale and shift, which are sums over rows:
-kernels over these rows and products add them up as they read them.
+"""Kernels and products that read rows also compute sums over these rows:
+gradients of biases, and of a norm's scale and shift.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.starts_mpc
 BATCH, TOKENS, INPUTS, WIDTH, OUTPUTS = 8, 64, 32, 768, 24
 TYPE = helper.TensorProto.FLOAT
 FLAGS = ["--loss", "mse", "--optimizer", "sgd"]
-# What rounding the operands of products to 16 bits, or sums to f32, may change.
+# Bounds from rounding the operands of products to 16 bits, or sums to f32.
 BOUNDS = {"64-true": 1e-6, "32-true": 2e-5, "bf16-mixed": 0.05, "16-mixed": 0.01}
 
 
@@ -33,7 +33,7 @@ def weights():
 
 
 def model():
-    """A dense layer, a layer norm, a dense layer; all with biases."""
+    """Returns a dense layer, a layer norm and a dense layer, all with biases."""
     nodes = [
         helper.make_node("MatMul", ["x", "w0"], ["h0"], "first"),
         helper.make_node("Add", ["h0", "b0"], ["h1"], "first_bias"),
@@ -62,7 +62,7 @@ def data():
 
 
 def gradients():
-    """Of the vectors, by NumPy in float64."""
+    """Returns the gradients of the vectors, by NumPy in float64."""
     w = {name: value.astype(np.float64) for name, value in weights().items()}
     x, target = (array.astype(np.float64) for array in data().values())
     h = x @ w["w0"]
@@ -123,9 +123,9 @@ def count_kernels(text):
 
 
 def test_products_and_rows_add_up(folder):
-    """With AMX the gradient of the first bias comes from the product of its
-    weight's, those of the norm from its kernel over rows. Without, the latter
-    adds up that of the bias too."""
+    """With AMX, the product of the first weight's gradient also computes the
+    first bias's gradient. The kernel over the norm's rows computes the norm's.
+    Without AMX, that kernel computes the bias's gradient too."""
     amx, plain = plan(folder, "sapphirerapids"), plan(folder, "x86-64-v4")
     assert amx.count("fused bgrad_b ") == 1
     assert "fused bgrad_" not in plain
@@ -133,5 +133,5 @@ def test_products_and_rows_add_up(folder):
         part = f"memref<{BATCH}x1x{WIDTH}xf32>"
         results = ", ".join([part] * sums)
         assert f"{results}) extent {BATCH * TOKENS} grain {TOKENS} " in text
-    # On a GPU sums are kernels of their own, or the library's.
+    # On a GPU, sums are separate kernels or part of the library's.
     assert count_kernels(plan(folder, "sm_90")) > count_kernels(amx)

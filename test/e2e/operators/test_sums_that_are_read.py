@@ -1,5 +1,5 @@
-"""Sums over rows that a kernel over these rows, or a product that reads them,
-wants whole: they stay kernels of their own.
+"""A sum over rows stays a separate kernel if the kernel over these rows, or a
+product that reads them, needs the whole sum.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -20,7 +20,7 @@ def uniform(*shape):
 
 
 class Centered:
-    """Columns less their mean over the tokens, then a softmax of each row."""
+    """Centers columns over the tokens, then applies a softmax to each row."""
 
     rate = 2.0**17
     x = uniform(8, 128, 32)
@@ -41,7 +41,7 @@ class Centered:
 
 
 class Mixed:
-    """A product of rows, to which the sum of these rows is added."""
+    """Multiplies rows, and adds the sum of these rows."""
 
     rate = 1
     x = uniform(256, 64)
@@ -62,7 +62,7 @@ class Mixed:
 
 
 def loss_of(case, weights):
-    """The mean of the squares, in float64."""
+    """Returns the mean of the squares, in float64."""
     exact = {name: value.astype(np.float64) for name, value in weights.items()}
     return (case.forward(case.x.astype(np.float64), **exact) ** 2).mean()
 
@@ -98,8 +98,9 @@ def test_is_the_gradient_on_any_number_of_threads(case, precision, tmp_path):
     for threads in (2, 3):
         again = train(case, tmp_path, precision, threads)
         np.testing.assert_array_equal(again, trained)
-    # A step is the gradient times the rate, which is such that the weights have
-    # digits for it. Along the gradient the loss changes by as much as it is long.
+    # A step is the gradient times the rate, which is chosen so that the weights
+    # have enough digits. The derivative of the loss along the gradient is the
+    # gradient's norm.
     gradient = (case.weights["w0"].astype(np.float64) - trained) / case.rate
     length = np.sqrt((gradient**2).sum())
     distance = 1e-4

@@ -1,4 +1,4 @@
-"""Rows of zeros, which have no direction.
+"""Normalising a row of zeros, which has no direction, gives zeros.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -13,7 +13,7 @@ import mpctest
 @pytest.mark.parametrize("p", [1, 2])
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "16-mixed"])
 def test_a_row_of_zeros_is_normalised_to_zeros(precision, p, tmp_path):
-    """As LpNormalization's specification has it; its gradient is 0."""
+    """LpNormalization's specification says so. The gradient is 0."""
     x = np.float32([[3, -4], [0, 0]])
     nodes = [
         helper.make_node("Add", ["x", "w"], ["h"], "add"),

@@ -1,4 +1,5 @@
-"""Same seed, same bits: repeated, and on any number of threads.
+"""The same seed gives the same bits, in repeated runs and with any number of
+threads.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -15,7 +16,7 @@ PRECISIONS = ["32-true", "64-true", "bf16-mixed", "16-mixed"]
 
 
 def trained_bytes(model, precision, threads, folder):
-    """The trained file after 200 steps, and the losses on the way."""
+    """Returns the trained file after 200 steps, and the losses."""
     folder.mkdir()
     output, metrics = folder / "trained.onnx", folder / "metrics.jsonl"
     mpctest.mpc_ok(
@@ -43,7 +44,8 @@ def test_repeats_bit_for_bit(model, precision, tmp_path):
 
 
 def wide_perceptron():
-    """Rows of 1024, whose columns are summed in bands and in parts."""
+    """Returns a perceptron with rows of 1024, whose columns are summed in bands
+    and in parts."""
     random = np.random.RandomState(3)
     weights = {
         f"w{i}": random.uniform(-0.05, 0.05, shape).astype(np.float32)
@@ -89,7 +91,7 @@ def test_wide_rows_repeat_bit_for_bit(precision, tmp_path):
 
 
 def test_another_seed_gives_other_bits(tmp_path):
-    """The comparison above can fail."""
+    """Negative control: the comparison above can fail."""
     losses = [
         mpctest.losses(train_with_seed(seed, tmp_path / str(seed)))
         for seed in (1, 2)

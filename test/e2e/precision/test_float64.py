@@ -1,5 +1,5 @@
-"""64-true: a model of float32 is trained as the same model of float64 is, with
-every number of the flags as it was given.
+"""64-true trains a float32 model like the equal float64 model, with all numbers
+of the flags at full precision.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -11,7 +11,7 @@ from onnx import helper
 import mpctest
 
 WIDTH, CLASSES, SAMPLES = 5, 4, 30
-# One rounding in another place, a few hundred times.
+# One rounding at another place, a few hundred times.
 TOLERANCE = 1e-13
 
 
@@ -19,7 +19,7 @@ def make_model(element):
     random = np.random.default_rng(7)
 
     def weight(*shape):
-        # What float32 holds, in either type.
+        # Values that float32 holds exactly, in either type.
         value = random.normal(0, 0.7, size=shape).astype(np.float32)
         return value.astype(element)
 

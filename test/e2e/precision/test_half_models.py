@@ -1,5 +1,5 @@
-"""Models that are themselves partly or wholly in 16 bits: their own casts and
-weights are theirs in every --precision.
+"""Models that are partly or wholly in 16 bits keep their own casts and weights
+in every --precision.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -27,14 +27,14 @@ def cast(source, result, to):
     return helper.make_node("Cast", [source], [result], result, to=to)
 
 
-# The modes that lower what is around the model's own casts.
+# Modes that lower the values around the model's own casts.
 CASES = [
     ("island", "16-mixed"),
     ("island", "bf16-mixed"),
     ("fake_quantisation", "16-mixed"),
 ]
 HALF, FLOAT = TensorProto.FLOAT16, TensorProto.FLOAT
-# Between the two products: float16 with a ReLU in it, and fake quantisation.
+# Ops between the two products: a ReLU in float16, and fake quantisation.
 ISLANDS = {
     "island": [
         cast("h", "down", HALF),
@@ -60,7 +60,8 @@ def island(name):
 
 
 def half_network():
-    """Weights and arithmetic in float16, float32 at either end."""
+    """Returns a network with weights and arithmetic in float16, and float32 at
+    either end."""
     nodes = [
         cast("x", "x16", HALF),
         helper.make_node("MatMul", ["x16", "w1"], ["h"], "fc1"),
@@ -122,7 +123,7 @@ def test_own_casts_are_not_counted_as_lowered(tmp_path):
 
 
 def test_product_of_float16_arrays_runs(tmp_path):
-    """Summed in float32 and rounded once."""
+    """The product is summed in float32 and rounded once."""
     random = np.random.RandomState(9)
     x = random.standard_normal((BATCH, WIDTH)).astype(np.float16)
     w = weights(np.float16)["w1"]
@@ -135,21 +136,21 @@ def test_product_of_float16_arrays_runs(tmp_path):
     y = mpctest.run(model, {"x": x}, tmp_path)["y"]
     exact = x.astype(np.float64) @ w.astype(np.float64)
     assert y.dtype == np.float16
-    # One rounding of float16, and those of 16 sums in float32.
+    # One rounding of float16, plus the roundings of 16 sums in float32.
     np.testing.assert_allclose(y, exact, rtol=2.0**-11 + 2.0**-19, atol=1e-6)
 
 
 @pytest.mark.parametrize("precision", MODES)
 def test_float16_weights_train_as_float32_masters(precision, tmp_path):
-    """The file gets them back in its own type."""
+    """The written file has the weights in their own type."""
     losses, trained = fit(half_network(), tmp_path, precision)
     assert losses[-1] < 0.5 * losses[0]
     assert all(value.dtype == np.float16 for value in trained.values())
 
 
 def test_float16_weights_keep_small_updates(tmp_path):
-    """Updates of 2^-12 below 1 would leave a float16 weight as it is; its
-    float32 master moves, and so in the end does the file's weight."""
+    """A float16 weight of 1 would lose updates of 2^-12. Its float32 master
+    moves, and so does the file's weight in the end."""
     steps, update = 64, 2.0**-12
     model = mpctest.make_model(
         [
@@ -175,8 +176,8 @@ def test_float16_weights_keep_small_updates(tmp_path):
 
 
 def test_weights_too_large_for_the_types_of_the_file_are_not_written(tmp_path):
-    """They are trained in float32. What the file cannot hold is no infinity in
-    it: the weights are kept beside, as they are."""
+    """The weights are trained in float32. The file must not hold them as
+    infinities, so mpc writes them to a separate file."""
     model, samples = half_network(), data()
     model_path, data_path = tmp_path / "model.onnx", tmp_path / "data.npz"
     model_path.write_bytes(model.SerializeToString())
@@ -192,7 +193,7 @@ def test_weights_too_large_for_the_types_of_the_file_are_not_written(tmp_path):
     assert not (tmp_path / "trained.onnx").exists()
     kept = list(tmp_path.glob("mpc-recovered-*.safetensors"))
     assert len(kept) == 1, process.stderr
-    # Nobody chose the place: it may be a folder that all can read.
+    # The user did not choose the file's folder, which others may read.
     assert kept[0].stat().st_mode & 0o777 == 0o600
     weights = safetensors.numpy.load_file(kept[0])
     largest = max(float(np.abs(w).max()) for w in weights.values())

@@ -1,4 +1,4 @@
-"""Loss scaling and master weights do their work, and their absence shows.
+"""Loss scaling and master weights work, and training without them fails.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -13,8 +13,8 @@ BATCH, WIDTH, OUTPUTS = 64, 16, 8
 
 
 def regression(factor):
-    """A two-layer network whose output, and therefore gradient, is multiplied
-    by `factor`, and data made by another such network."""
+    """Returns a two-layer network, and data from another such network. `factor`
+    multiplies the output and therefore the gradient."""
     random = np.random.RandomState(11)
 
     def weight(*shape):
@@ -51,9 +51,9 @@ def fit(task, folder, loss_scale, precision="16-mixed", steps=200):
     return [m for m in metrics if m["event"] == "train"], weights
 
 
-# d loss / d z = 2 factor^2 (z - t) / (BATCH * OUTPUTS), about 4e-9 for a factor
-# of 1e-3: below half of float16's smallest number, 2^-25, and well inside its
-# range after scaling by 2^16.
+# d loss / d z = 2 factor^2 (z - t) / (BATCH * OUTPUTS) is about 4e-9 for a
+# factor of 1e-3. That is below 2^-25, half of float16's smallest number, and
+# well inside its range after scaling by 2^16.
 UNDERFLOWING = 1e-3
 
 
@@ -64,7 +64,7 @@ def test_gradients_that_underflow_train_with_dynamic_scaling(tmp_path):
 
 
 def test_gradients_that_underflow_do_not_train_without_scaling(tmp_path):
-    """The negative control: every weight stays as it is, bit for bit."""
+    """Negative control: every weight keeps its bits."""
     task = regression(UNDERFLOWING)
     steps, weights = fit(task, tmp_path, "none")
     initial = mpctest.read_weights(tmp_path / "model.onnx")
@@ -86,7 +86,7 @@ def test_bf16_needs_no_scaling(tmp_path):
 
 
 def test_overflow_skips_the_update_and_halves_the_scale(tmp_path):
-    """Gradients of about 4 overflow float16 at 2^16 and some scales below."""
+    """Gradients of about 4 overflow float16 at 2^16 and at some lower scales."""
     steps, _ = fit(regression(30), tmp_path, "dynamic", steps=300)
     skipped = [step["skipped"] for step in steps]
     assert skipped[0] and not all(skipped)
@@ -104,9 +104,9 @@ def test_overflow_skips_the_update_and_halves_the_scale(tmp_path):
 
 @pytest.mark.parametrize("precision", ["bf16-mixed", "16-mixed"])
 def test_master_weights_keep_small_updates(precision, tmp_path):
-    """Updates below half a step of the low type near 1 add up in the masters.
-    A weight kept in that type would not move at all, which the last assertion
-    shows of float16 and which holds for bfloat16's larger steps too."""
+    """Updates below half a step of the low type near 1 add up in the masters. A
+    low-precision weight would not move at all. The last assertion shows that
+    for float16, and bfloat16's steps are larger."""
     steps, update = 64, np.float32(2.0**-12)
     model = mpctest.make_model(
         [
@@ -123,7 +123,7 @@ def test_master_weights_keep_small_updates(precision, tmp_path):
         tmp_path,
         *("--loss", "output:loss", "--optimizer", "sgd", "--lr", update),
         *("--batch-size", "1", "--max-steps", steps, "--epochs", steps),
-        # 2^16, where the dynamic scale starts, would overflow float16 once.
+        # The dynamic scale starts at 2^16 and would overflow float16 once.
         *("--precision", precision, "--loss-scale", "1024"),
     )
     np.testing.assert_array_equal(

@@ -1,5 +1,5 @@
-"""Where bfloat16 must not reach: masks, a model's own loss, and the sums of a
-normalisation that the model spells out.
+"""bfloat16 does not reach values that need more digits: masks, a model's own
+loss, and the sums of a normalisation in primitive ops.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -20,8 +20,8 @@ def weight(random, *shape):
 
 
 def masked_softmax():
-    """softmax(x wq + (1 - mask) * the smallest float) wv, as exporters write
-    it, behind a ReLU so that all of it lies between products."""
+    """Returns softmax(x wq + (1 - mask) * the smallest float) wv, as exporters
+    write it, behind a ReLU. All of it lies between products."""
     random = np.random.RandomState(1)
     nodes = [
         helper.make_node("MatMul", ["x", "w0"], ["h"], "fc"),
@@ -51,7 +51,7 @@ def masked_softmax():
 def mask_inputs():
     random = np.random.RandomState(2)
     mask = (random.uniform(size=(BATCH, WIDTH)) < 0.7).astype(np.float32)
-    mask[3] = 0  # nothing but padding
+    mask[3] = 0  # padding only
     x = random.standard_normal((BATCH, WIDTH)).astype(np.float32)
     return {"x": x, "mask": mask}
 
@@ -67,14 +67,15 @@ def test_fully_masked_row_is_finite_in_bf16_mixed(tmp_path):
 
 
 def test_a_mask_forced_low_is_not_finite(tmp_path):
-    """The negative control: rounded, the smallest float is minus infinity."""
+    """Negative control: rounded to bfloat16, the smallest float becomes minus
+    infinity."""
     flags = ("--precision", "bf16-mixed", "--force-low=^masked$")
     mixed = mpctest.run(masked_softmax(), mask_inputs(), tmp_path, *flags)["y"]
     assert np.isnan(mixed[3]).all() and np.isfinite(mixed[:3]).all()
 
 
 def own_cross_entropy():
-    """-mean(sum(target * log(softmax(logits)))) in ops of the model's own."""
+    """Returns -mean(sum(target * log(softmax(logits)))) in the model's own ops."""
     random = np.random.RandomState(3)
     nodes = [
         helper.make_node("MatMul", ["x", "w1"], ["h"], "fc1"),
@@ -102,7 +103,7 @@ def own_cross_entropy():
 
 
 def test_own_loss_follows_float32_down_to_small_values(tmp_path):
-    """In bfloat16 log(softmax) of a confident sample is 0, and so is its
+    """In bfloat16, log(softmax) of a confident sample is 0, and so is its
     gradient."""
     losses = {}
     for precision in ("32-true", "bf16-mixed"):
@@ -120,7 +121,7 @@ def test_own_loss_follows_float32_down_to_small_values(tmp_path):
 
 
 def test_spelled_out_normalisation_keeps_its_sums_in_float32(tmp_path):
-    """Of values around 50 a mean in bfloat16 is off by a tenth of their
+    """For values around 50, a mean in bfloat16 is off by a tenth of their
     deviation."""
     random = np.random.RandomState(4)
     nodes = [
@@ -144,7 +145,7 @@ def test_spelled_out_normalisation_keeps_its_sums_in_float32(tmp_path):
         {"eye": np.eye(WIDTH, dtype=np.float32)},
         opset=13,
     )
-    # Halves are bfloat16 numbers, so the products by one are exact.
+    # Halves are exact in bfloat16, and so are products by one.
     x = np.round(random.standard_normal((BATCH, WIDTH)) * 4) / 2 + 50
     y = mpctest.run(
         model,
@@ -159,7 +160,7 @@ def test_spelled_out_normalisation_keeps_its_sums_in_float32(tmp_path):
 
 
 def gate(others, scale, constants):
-    """x w, `others`, and a product that reads the result times `scale`."""
+    """Returns x w, `others`, and a product that reads the result times `scale`."""
     random = np.random.RandomState(3)
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["h"], "first"),
@@ -181,9 +182,9 @@ def node(op, inputs, output, name):
     return helper.make_node(op, inputs, [output], name)
 
 
-# What is left of values that are next to a constant: a sigmoid next to 1, an
-# exponential next to 1, data above a large constant. `rounded` are the nodes
-# whose rounding loses it.
+# Ops that cancel most of a value next to a constant: a sigmoid or an
+# exponential next to 1, and data above a large constant. Rounding the nodes
+# `rounded` loses the result.
 CANCELLATIONS = {
     "complement": gate(
         [
@@ -221,7 +222,7 @@ CANCELLATIONS = {
         # 1 - t is 0.0018 there, half of bfloat16's step below 1.
         *(100, {"tenth": 0.1, "shift": 3.5, "one": 1}),
     ),
-    # As of linear attention.
+    # As in linear attention.
     "feature map": gate(
         [
             node("Sub", ["h", "seven"], "z", "shift"),
@@ -243,8 +244,8 @@ CANCELLATIONS = {
 
 @pytest.mark.parametrize("precision", ("bf16-mixed", "16-mixed"))
 def test_the_root_of_a_complement_of_a_square_trains(precision, tmp_path):
-    """sqrt(1 - tanh(h)^2) is 0 where tanh(h) is rounded to 1, and its gradient
-    is infinite there: NaN after one step, as PyTorch's autocast has it."""
+    """If tanh(h) rounds to 1, sqrt(1 - tanh(h)^2) is 0 and its gradient is
+    infinite. PyTorch's autocast gives NaN after one step."""
     random = np.random.RandomState(5)
     nodes = [
         node("MatMul", ["x", "w"], "h", "first"),
@@ -280,7 +281,7 @@ def test_the_root_of_a_complement_of_a_square_trains(precision, tmp_path):
 
 
 def cancel(name, folder, *flags):
-    """How far the result in bf16-mixed is from float32's, of its size."""
+    """Returns the relative distance of bf16-mixed from float32."""
     x = np.random.RandomState(4).standard_normal((BATCH, WIDTH)).astype(np.float32)
     model = CANCELLATIONS[name]
     exact = mpctest.run(model, {"x": x}, folder)["y"]
@@ -297,5 +298,5 @@ def test_what_a_constant_leaves_is_kept_in_bf16_mixed(name, tmp_path):
 
 @pytest.mark.parametrize("name", CANCELLATIONS)
 def test_what_a_constant_leaves_is_lost_where_it_is_forced_low(name, tmp_path):
-    """The negative control."""
+    """Negative control."""
     assert cancel(name, tmp_path, "--force-low=^rounded") > 0.1

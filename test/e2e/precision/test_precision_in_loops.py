@@ -1,5 +1,5 @@
-"""Loops in mixed precision: a loss that a Scan sums and a gate that a Scan takes
-from 1 are as exact as they are without the loop.
+"""Mixed precision in loops is as exact as outside: a loss that a Scan sums, and
+a gate that a Scan subtracts from 1.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -20,7 +20,7 @@ def node(op, inputs, output, **attributes):
 
 
 def scan(nodes, carried, parts, outputs, constants):
-    """A Scan over axis 0 of `parts`, whose body carries `carried`."""
+    """Returns a Scan over axis 0 of `parts`, whose body carries `carried`."""
     info = helper.make_tensor_value_info
     body = helper.make_graph(
         nodes,
@@ -37,7 +37,7 @@ def weight(random, *shape):
 
 
 def summed_loss(random):
-    """A binary cross entropy of the model's own, summed over steps."""
+    """Returns a binary cross entropy in the model's own ops, summed over steps."""
     terms = [
         node("Log", ["p"], "log_p"),
         node("Sub", ["one", "p"], "q"),
@@ -67,7 +67,7 @@ def summed_loss(random):
         {"loss": (np.float32, [])},
         {
             "w1": 2 * weight(random, WIDTH, WIDTH),
-            # Some probabilities are so near 1 that bfloat16 and float16 have 1.
+            # Some probabilities round to 1 in bfloat16 and float16.
             "w2": 2 * weight(random, WIDTH, CLASSES),
             "zeros": np.zeros(BATCH, np.float32),
         },
@@ -102,7 +102,7 @@ def test_a_loss_that_a_loop_sums_is_float32(precision, tmp_path):
 
 def test_no_flag_changes_a_loss_within_a_loop(tmp_path):
     expected = train_summed_loss(tmp_path, "--precision", "bf16-mixed")
-    # The product is the model's, and may be forced; the loss is not.
+    # The product is the model's and may be forced. The loss must not be.
     forced = "--force-low=^(prob|log_p|q|log_q|with_p|with_q|both|more|z)$"
     found = train_summed_loss(tmp_path, "--precision", "bf16-mixed", forced)
     assert np.isfinite(found).all()
@@ -114,7 +114,7 @@ def test_no_flag_changes_a_loss_within_a_loop(tmp_path):
 
 
 def gated(random):
-    """c = f c + (1 - f) v over steps, where f is close to 1."""
+    """Returns c = f c + (1 - f) v over steps, where f is close to 1."""
     cell = [
         node("Sub", ["one", "f"], "keep"),
         node("Mul", ["keep", "v"], "new"),
@@ -145,7 +145,7 @@ def gated(random):
 
 @pytest.mark.parametrize("precision", MIXED)
 def test_a_gate_that_a_loop_takes_from_one_keeps_its_digits(precision, tmp_path):
-    """Trained by what y is, so that no gradient of y stays out of the gate."""
+    """The targets are float32's y, so that the loss measures lost digits."""
     random = np.random.default_rng(0)
     model = gated(random)
     x = random.standard_normal((STEPS, BATCH, WIDTH)).astype(np.float32)

@@ -1,9 +1,9 @@
-"""Random models train in every precision, on every kind of CPU and on an
-emulated GPU, close to float64.
+"""Random models train close to float64 in every precision, on every kind of CPU
+and on an emulated GPU.
 
     MPC_RANDOM_GRAPHS=0:1000 pytest test/e2e/precision/test_random_graphs.py
 
-takes as many models as one has time for; by default there are a few.
+draws 1000 models; the default is a few.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -20,8 +20,8 @@ import random_graphs
 EMULATOR = mpctest.BUILD / "test" / "emulator"
 STEPS = 3
 FIRST, END = map(int, os.environ.get("MPC_RANDOM_GRAPHS", "0:12").split(":"))
-# Of a loss, relative and absolute: so many roundings of the type that values
-# have in memory, which add up along a model.
+# Relative and absolute bounds on a loss: roundings of the stored values' type,
+# which add up along a model.
 TOLERANCES = {"32-true": 2e-5, "bf16-mixed": 5e-2, "16-mixed": 8e-3}
 CPUS = ["x86-64", "x86-64-v3", "native"]
 CONTRACTIONS = ["table", "library", "generated", "bare"]

@@ -1,8 +1,8 @@
-"""Losses step by step against other implementations.
+"""Losses match other implementations step by step.
 
-The bounds are the project's promises. Those against float32 implementations
-cover the different order of their sums, grown over the steps; those against
-float64 only the last digits of 64-true.
+The bounds are the project's promises. Bounds against float32 implementations
+allow for another order of sums, whose effect grows over the steps. Bounds
+against float64 allow only for the last digits of 64-true.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -38,7 +38,8 @@ def check_losses(actual, expected, bound):
 
 
 def train_digits(name, precision, folder):
-    """The losses of mpc on a case of make_torch_references.py, and the case."""
+    """Returns the losses of mpc on a case of make_torch_references.py, and the
+    case."""
     case = json.loads((REFERENCES / f"{name}.json").read_text())
     metrics, _ = mpctest.train(
         mpctest.MODELS / f"{case['model']}.onnx",
@@ -56,9 +57,9 @@ def train_digits(name, precision, folder):
     "name, horizon", [("mlp-sgd", 50), ("cnn-sgd", 50), ("resnet-sgd", 14)]
 )
 def test_sgd_in_32_true_matches_pytorch(name, horizon, tmp_path):
-    """In the residual network one of millions of pre-activations lies within a
-    rounding of Relu's kink in step 14, and its sign is a matter of the order of
-    sums; from there on the losses are those of two different runs."""
+    """In step 14 of the residual network, one of millions of pre-activations is
+    within a rounding of Relu's kink. The order of sums decides its sign. From
+    then on the runs diverge."""
     losses, case = train_digits(name, "32-true", tmp_path)
     check_losses(losses[:horizon], case["loss_float32"][:horizon], 1e-5)
 
@@ -72,9 +73,9 @@ def test_64_true_matches_float64(name, tmp_path):
 
 
 def test_adamw_in_32_true_is_as_close_to_float64_as_pytorch(tmp_path):
-    """Within three times PyTorch's own distance over 50 steps. AdamW divides
-    by the gradient's size, which enlarges every rounding, so the distance, not
-    the digits, is what is compared."""
+    """The distance to float64 stays within three times PyTorch's own over 50
+    steps. AdamW divides by the gradient's size, which enlarges every rounding,
+    so the test compares distances instead of digits."""
     losses, case = train_digits("mlp-adamw", "32-true", tmp_path)
     pytorch = relative_errors(case["loss_float32"], case["loss_float64"])
     ours = relative_errors(losses, case["loss_float64"])
@@ -82,8 +83,8 @@ def test_adamw_in_32_true_is_as_close_to_float64_as_pytorch(tmp_path):
 
 
 def write_tensor_optimizer(path):
-    """The optimizer of ORT's artifacts, which updates sequences, with a node for
-    each parameter."""
+    """Writes the optimizer of ORT's artifacts, which updates sequences, with a
+    node for each parameter."""
     parameters = np.load(ORT / "parameters.npz")
     inputs = [("rate", TensorProto.FLOAT, [1]), ("t", TensorProto.INT64, [1])]
     outputs, nodes = [], []

@@ -1,8 +1,8 @@
-"""Every precision on every CPU target this machine can execute: the losses are
-those of 64-true within what the types explain.
+"""On every CPU target that the host can execute, each precision has the losses
+of 64-true within the types' roundings.
 
-The bounds hold over the first steps. Later, which side of Relu's kink a
-rounding puts a value on decides the losses of the residual network.
+The bounds hold over the first steps. Later the residual network's losses depend
+on roundings at Relu's kink.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -15,7 +15,8 @@ import mpctest
 TARGETS = ["x86-64", "x86-64-v3", "x86-64-v4", "zen5", "sapphirerapids"]
 STEPS = 12
 
-# How far a loss is from float64's at most, and at least: 16-bit types round.
+# The greatest and the least distance of a loss from float64: 16-bit types must
+# round.
 BOUNDS = {
     "64-true": (0, 1e-13),
     "32-true": (0, 1e-6),
@@ -26,7 +27,7 @@ BOUNDS = {
 
 @pytest.fixture(scope="module", name="data")
 def digits(tmp_path_factory):
-    """Per model the digits in the size that it takes."""
+    """Returns the digits for each model, in the model's image size."""
     with np.load(mpctest.DIGITS / "digits-train.npz") as arrays:
         image, target = arrays["image"][:512], arrays["target"][:512]
     large = np.pad(image.repeat(3, 2).repeat(3, 3), [(0, 0)] * 2 + [(4, 4)] * 2)
@@ -41,7 +42,8 @@ def digits(tmp_path_factory):
 
 
 def train(model, data, precision, target, folder):
-    """The losses; skips where the machine lacks what the target has."""
+    """Returns the losses. Skips the test if the host lacks the target's
+    features."""
     folder.mkdir()
     process = mpctest.mpc(
         *("train", mpctest.MODELS / f"{model}.onnx", "--data", data[model]),
@@ -69,8 +71,9 @@ def exact_losses(data, tmp_path_factory):
 
 
 def cases():
-    """Every model for every target; in a sample, lenet, whose layers but for
-    pooling the others have, for the narrowest and the widest vectors."""
+    """Yields every model for every target. A sample keeps lenet for the
+    narrowest and the widest vectors: other models have all its layers except
+    pooling."""
     for target in TARGETS:
         for model in ["mlp", "lenet", "resnet"]:
             between = model == "lenet" and target not in ("x86-64", "x86-64-v4")

@@ -1,5 +1,5 @@
-"""Float32 values that meet low ones: what h adds to a large input, constant or
-parameter, or to a tiny scale, is not rounded away.
+"""Float32 values that meet low-precision values keep their digits: h is not
+rounded away by a large input, constant or parameter, or by a tiny scale.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -11,7 +11,7 @@ from onnx import helper
 import mpctest
 
 BATCH, WIDTH, RATE = 16, 32, 1.0
-# Digits of the low type, of which a product and a gradient each lose a few.
+# Digits of the low type. A product and a gradient lose a few each.
 BOUND = {"bf16-mixed": 2e-2, "16-mixed": 3e-3}
 MEETINGS = {
     "input": ("Add", ["h", "t"]),
@@ -22,7 +22,7 @@ MEETINGS = {
 
 
 def norm_of(meeting, size, random):
-    """fc(LayerNorm(fc(x) meets t or c)) and its data."""
+    """Returns fc(LayerNorm(fc(x) meets t or c)) and its data."""
     op, operands = MEETINGS[meeting]
 
     def weight():
@@ -81,7 +81,7 @@ def norm_of(meeting, size, random):
     ],
 )
 def test_updates_are_of_the_low_type_s_digits(meeting, size, precision, tmp_path):
-    """Of what is before and behind the meeting, against 64-true."""
+    """Compares weights before and behind the meeting with 64-true."""
     model, data, weights = norm_of(meeting, size, np.random.default_rng(0))
 
     def train(mode, *flags):

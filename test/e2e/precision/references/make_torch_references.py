@@ -2,9 +2,9 @@
 
     pip install torch onnx numpy && python make_torch_references.py
 
-Each case trains one of test/data/models on the digits in file order and records
+Each case trains one of test/data/models on the digits in file order. It records
 the loss of every step before its update, in float32 and in float64. The models
-are executed node by node, so the ONNX file is the one definition of each.
+are executed node by node, so that the ONNX file is the only definition.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -47,7 +47,8 @@ OPTIMIZERS = {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW}
 
 
 def run_node(node, x):
-    """One ONNX node on torch tensors; only what the models use."""
+    """Executes one ONNX node on torch tensors. Supports only the ops of the
+    models."""
     attributes = {
         a.name: onnx.helper.get_attribute_value(a) for a in node.attribute
     }
@@ -89,7 +90,7 @@ def is_trainable(name):
 
 
 def train(case, dtype):
-    """The loss of every step."""
+    """Returns the loss of every step."""
     graph = onnx.load(DATA / "models" / f"{case['model']}.onnx").graph
     values = {
         init.name: torch.tensor(numpy_helper.to_array(init)).to(dtype)
