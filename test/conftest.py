@@ -1,10 +1,11 @@
 """Makes the shared helpers of the Python suites (mpctest.py) importable: pytest
-puts this folder on the path because this file is in it. And gives the processes
-that tests start the signals of a terminal, also where the suite runs under nohup
-or in the background of a script, which have them ignore SIGHUP or SIGINT.
+puts this folder on the path because this file is in it.
 
-With --sample, as tools/test has it by default, tests that are marked `full` stay
-away: of many alike, those that the others stand for. And sweeps take fewer points.
+Resets signals for the processes that tests start: under nohup or in a script's
+background, they would ignore SIGHUP or SIGINT.
+
+With --sample, the default of tools/test, tests marked `full` are left out,
+because similar tests represent them. Sweeps then take fewer points.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -43,5 +44,5 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(scope="session", name="sample")
 def is_sample(pytestconfig):
-    """Whether sweeps are to have fewer points."""
+    """True if sweeps should have fewer points."""
     return pytestconfig.getoption("--sample")

@@ -1,5 +1,6 @@
 #!/bin/sh
-# exits.sh CODE COMMAND...: runs the command; fails unless it exits with CODE.
+# exits.sh CODE COMMAND...: runs the command and fails unless the exit code is
+# CODE.
 #
 # SPDX-License-Identifier: Apache-2.0
 expected=$1

@@ -1,8 +1,8 @@
-"""Runs mpc in processes that need not be loaded (forkserver/ForkServer.cpp): for
-suites of hundreds of small models.
+"""Runs mpc in forked processes of a loaded server (forkserver/ForkServer.cpp),
+for suites of hundreds of small models.
 
-All that a server runs have the addresses it was loaded to, so what tests that
-results do not depend on them starts mpc itself.
+All calls of a server share the load addresses. A test that results do not
+depend on addresses must therefore start mpc itself.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -36,21 +36,21 @@ class ForkServer:
             )
 
     def close(self):
-        """The processor time of all that it ran counts as its parent's."""
+        """Ends the server, so that its processor time counts as this process's."""
         self.socket.close()
         self.process.wait()
 
     def fits(self, options):
-        """Whether a call is one for the server: with nothing of its own but a
-        folder and variables of mpc's, which no library reads when it is loaded."""
+        """True if the server can run the call: only the folder and variables of
+        mpc's differ, and no library reads these variables at load time."""
         return options.keys() <= {"cwd", "env"} and all(
             name.startswith("MPC_") and name != "MPC_EMULATOR_CPU"
             for name in self.changes(options.get("env"))
         )
 
     def changes(self, env):
-        """The variables that are not as in the server's environment; None is the
-        value of one that is missing."""
+        """Returns the variables that differ from the server's environment. None
+        marks a missing variable."""
         env = environment() if env is None else env
         return {
             name: env.get(name)
@@ -60,7 +60,7 @@ class ForkServer:
         }
 
     def run(self, arguments, timeout, cwd=None, env=None):
-        """As subprocess.run, its output as text."""
+        """Runs the call like subprocess.run, with output as text."""
         variables = [
             name if value is None else f"{name}={value}"
             for name, value in self.changes(env).items()
@@ -97,22 +97,22 @@ class ForkServer:
         return struct.unpack("i", answer)[0]
 
 
-# What pytest notes in its environment.
+# A variable that pytest sets for each test.
 OF_PYTEST = "PYTEST_CURRENT_TEST"
 
 
 def environment():
-    """This process's, but for what pytest notes there."""
+    """Returns this process's environment without pytest's variable."""
     return {k: v for k, v in os.environ.items() if k != OF_PYTEST}
 
 
 def as_text(output):
-    """Its lines end as those of subprocess.run's text."""
+    """Converts line ends like subprocess.run's text mode."""
     return output.decode().replace("\r\n", "\n").replace("\r", "\n")
 
 
 def read_all(streams, deadline):
-    """What comes through each of the pipes until all are closed."""
+    """Reads each pipe until all are closed."""
     output = {stream: b"" for stream in streams}
     with selectors.DefaultSelector() as selector:
         for stream in streams:

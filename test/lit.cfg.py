@@ -1,5 +1,6 @@
-"""lit's configuration: which files are tests, which tools they call, and what
-this machine has."""
+"""Configures lit: the test files, the tools that they call, and the host's
+features.
+"""
 
 import os
 import shutil
@@ -17,7 +18,7 @@ config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.mpc_binary_root, "test")
 
 llvm_config.with_system_environment(["HOME", "TMPDIR", "TEMP"])
-# An emulated CPU (test/emulator).
+# An emulated CPU (test/emulator) needs these variables.
 llvm_config.with_system_environment(["LD_PRELOAD", "MPC_EMULATOR_CPU"])
 llvm_config.use_default_substitutions()
 
@@ -28,27 +29,27 @@ llvm_config.add_tool_substitutions(
     ["mpc-opt", "mpc-translate", "split-file", "mlir-tblgen"], [bin_dir, config.llvm_tools_dir]
 )
 
-# A captured variable ends with its CHECK-LABEL block, and a prefix that no line
-# uses is a mistake.
+# A captured variable ends with its CHECK-LABEL block. A prefix that no line
+# uses is an error.
 config.environment["FILECHECK_OPTS"] = (
     "--enable-var-scope --allow-unused-prefixes=false"
 )
-# Nothing is kept outside the tree.
+# Keep all caches inside the tree.
 config.environment["MPC_KERNEL_CACHE"] = os.path.join(
     config.mpc_binary_root, "kernel-cache"
 )
-# Machine code in expectations is that of one target, whatever runs the test.
+# Expected machine code is for one target, whichever host runs the test.
 config.environment.pop("MPC_TARGET", None)
 if config.mpc_sanitize == "ON":
-    # MLIR's context outlives main in command-line tools, by design; poisoned
-    # memory is explained in tools/test.
+    # MLIR's context outlives main in command-line tools by design. tools/test
+    # explains the poisoned memory.
     config.environment["ASAN_OPTIONS"] = "detect_leaks=0:allow_user_poisoning=0"
     config.available_features.add("sanitize")
 
 venv_python = os.path.join(config.mpc_source_root, ".venv", "bin", "python")
 if not os.path.exists(venv_python):
     venv_python = sys.executable
-# In front of lit's own, which is the interpreter that runs lit.
+# Precede lit's own substitution, which is the interpreter that runs lit.
 config.substitutions.insert(0, ("%python", venv_python))
 onnx_check = [venv_python, "-c", "import numpy, onnx"]
 if subprocess.run(onnx_check, capture_output=True, check=False).returncode == 0:

@@ -1,4 +1,4 @@
-"""What the Python suites share: calling mpc, and small ONNX models.
+"""Helpers that the Python suites share: calling mpc, and small ONNX models.
 
 MPC_BUILD_DIR names the build to test (default: build/ of this tree),
 MPC_TEST_TARGET the --target to compile for (default: this machine), and
@@ -28,7 +28,7 @@ MODELS = DATA / "models"
 BUILD = pathlib.Path(os.environ.get("MPC_BUILD_DIR", ROOT / "build"))
 MPC = BUILD / "bin" / "mpc"
 
-# Nothing is kept outside the tree.
+# Keep all caches inside the tree.
 os.environ.setdefault("MPC_KERNEL_CACHE", str(BUILD / "kernel-cache"))
 
 TARGET = []
@@ -41,15 +41,16 @@ if "MPC_TEST_DEVICE" in os.environ:
 TIMEOUT = 300
 
 
-# A fork server, once this process has started it, and whether calls go there.
+# The fork server if this process has started one, and a flag that sends calls
+# there.
 server = None
 forks = False
 
 
 def use_fork_server(item):
-    """mpc is loaded once, where a server is built, and not for each call: for the
-    conftest.py of a suite, before each test. One that is marked starts_mpc
-    starts it anew."""
+    """Forks mpc from a loaded server, if one is built, instead of loading it
+    for each call. A suite's conftest.py calls this before each test. A test
+    marked starts_mpc starts mpc anew."""
     global server, forks
     library = BUILD / "test" / "forkserver" / "mpc_fork_server.so"
     if server is None and library.exists():
@@ -59,7 +60,7 @@ def use_fork_server(item):
 
 
 def mpc(*arguments, **options):
-    """Runs mpc; returns the finished process with its text."""
+    """Runs mpc. Returns the finished process with its output as text."""
     if forks and server.fits(options):
         return server.run([*map(str, arguments)], TIMEOUT, **options)
     return subprocess.run(
@@ -73,7 +74,7 @@ def mpc(*arguments, **options):
 
 
 def mpc_ok(*arguments, **options):
-    """The same, and it must succeed."""
+    """Like `mpc`, but fails if mpc does."""
     process = mpc(*arguments, **options)
     command = " ".join(map(str, arguments))
     assert (
@@ -83,7 +84,7 @@ def mpc_ok(*arguments, **options):
 
 
 def run(model, inputs, folder, *flags):
-    """`mpc run` on named arrays; returns the outputs by name."""
+    """Runs `mpc run` on named arrays. Returns the outputs by name."""
     folder = pathlib.Path(folder)
     path = folder / "model.onnx"
     onnx.save(model, path)
@@ -98,7 +99,7 @@ def run(model, inputs, folder, *flags):
 
 
 def train(model, data, folder, *flags, **options):
-    """`mpc train` in file order; returns the events of its metrics and the
+    """Runs `mpc train` in file order. Returns the events of its metrics and the
     trained weights by name.
 
     `model` is a path or a ModelProto, `data` a path or named arrays.
@@ -127,7 +128,7 @@ def read_metrics(path):
 
 
 def losses(metrics):
-    """The loss of every optimizer step."""
+    """Returns the loss of every optimizer step."""
     return [float(m["loss"]) for m in metrics if m["event"] == "train"]
 
 
@@ -139,7 +140,8 @@ def read_weights(path):
 
 
 def save_png(path, pixels, palette=False):
-    """A PNG file of u8 [H,W,3], of grey [H,W], or of indices of a palette."""
+    """Writes a PNG file of u8 [H,W,3], of grey [H,W], or of indices into a
+    palette."""
     path.parent.mkdir(parents=True, exist_ok=True)
     height, width = pixels.shape[:2]
     kind = 3 if palette else 2 if pixels.ndim == 3 else 0
@@ -159,7 +161,7 @@ def save_png(path, pixels, palette=False):
 
 
 def make_model(nodes, inputs, outputs, initializers, opset=17):
-    """A ModelProto. `inputs` and `outputs` map names to (dtype, shape),
+    """Returns a ModelProto. `inputs` and `outputs` map names to (dtype, shape),
     `initializers` names to arrays."""
 
     def infos(values):

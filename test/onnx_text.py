@@ -9,7 +9,7 @@ import sys
 
 
 def load_parser():
-    """ONNX's parser alone: to import the package takes ten times as long."""
+    """Loads only ONNX's parser: importing the package takes ten times as long."""
     package = importlib.util.find_spec("onnx").submodule_search_locations
     spec = importlib.machinery.PathFinder.find_spec(
         "onnx.onnx_cpp2py_export", package

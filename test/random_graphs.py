@@ -1,4 +1,4 @@
-"""Small random models, the same for the same seed.
+"""Makes small random models. The same seed gives the same model.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -17,7 +17,7 @@ FUNCTIONS += ["Softplus", "Softsign"]
 
 
 class Graph:
-    """Appends nodes; each returns the name of its result."""
+    """Appends nodes. Each method returns the name of its result."""
 
     def __init__(self, seed):
         self.choices = random.Random(seed)
@@ -38,7 +38,7 @@ class Graph:
         return name
 
     def pick(self, weighted):
-        """One of the functions, by their weights; calls it."""
+        """Picks one of the functions by weight, and calls it."""
         functions, weights = zip(*weighted)
         return self.choices.choices(functions, weights)[0]()
 
@@ -53,8 +53,8 @@ class Graph:
 
 
 def dense_model(seed):
-    """Matrices of one shape: products, elementwise ops, reductions of rows and
-    columns, values with several readers."""
+    """Makes a model of matrices of one shape: products, elementwise ops,
+    reductions of rows and columns, and values with several readers."""
     graph = Graph(seed)
     choices, add, weight = graph.choices, graph.add, graph.weight
     graph.weights["axis"] = np.array([0])
@@ -104,7 +104,7 @@ def dense_model(seed):
                 ]
             )
         )
-    # Earlier values get readers far behind them.
+    # Give earlier values distant readers.
     last = full[-1]
     for other in choices.sample(full, min(3, len(full))):
         last = add("Tanh", add("Add", last, other))
@@ -112,7 +112,8 @@ def dense_model(seed):
 
 
 def convolutional_model(seed):
-    """Images: convolutions, normalisation, pooling, residual sums."""
+    """Makes a model of images: convolutions, normalisation, pooling, residual
+    sums."""
     graph = Graph(seed)
     choices, add, weight = graph.choices, graph.add, graph.weight
     full, channels = ["x"], {"x": 3}
@@ -166,7 +167,7 @@ def convolutional_model(seed):
 
 
 def data_for(model, steps):
-    """Arrays for as many steps of a batch each."""
+    """Returns arrays for `steps` steps of one batch each."""
     values = np.random.RandomState(0)
     dims = model.graph.input[0].type.tensor_type.shape.dim[1:]
     shape = [dim.dim_value for dim in dims]

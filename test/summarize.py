@@ -3,13 +3,14 @@
     summarize.py [--allow-empty] RESULTS SUITE...
 
 RESULTS/SUITE.xml is the suite's report and RESULTS/SUITE.status its exit code.
-A test of the suite that is a program of many cases has its own report in
-RESULTS/SUITE/TEST.xml: its cases are counted, and the program itself where it
-failed though none of them did.
-Prints a line per suite, every failed test, and last `N passed, N failed, N
-skipped`. A suite without a report, one that executed nothing (unless
---allow-empty) and one that exited with an error but reports no failure count as
-one failed test each: nothing passes because it did not run.
+A test that is a program of many cases has its own report in
+RESULTS/SUITE/TEST.xml. Its cases are counted, and the program itself if it
+failed without a failed case. Prints a line per suite, every failed test, and
+last `N passed, N failed, N skipped`.
+
+The following count as one failed test each, so that nothing passes without
+running: a suite without a report, a suite that executed nothing (unless
+--allow-empty), and a suite that exited with an error but reports no failure.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -45,7 +46,8 @@ def read_report(path):
 
 
 def read_reports(results, suite):
-    """The same for a suite, with its programs' cases in place of programs."""
+    """Like `read_report` for a suite, with its programs' cases in place of
+    programs."""
     passed, failed, skipped = read_report(results / f"{suite}.xml")
     for path in sorted(results.glob(f"{suite}/*.xml")):
         cases_passed, cases_failed, cases_skipped = read_report(path)

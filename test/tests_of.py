@@ -1,13 +1,13 @@
-"""Finds the tests of a source file.
+"""Lists the tests of a source file.
 
     tests_of.py FILE
 
 Prints a line per test: `unit REGEX` for ctest -R, `lit PATH` or `python PATH`.
 A test belongs to FILE if it has the name of FILE, or if its text names FILE.
 Names of tests leave out verbs and prefixes: the tests of EmitMovement.cpp are
-MovementTest.cpp and movement*.mlir. Without such a test, all tests of the folder
-below test/ that mirrors the folder of FILE are printed. Exits with 1 if there is
-none.
+MovementTest.cpp and movement*.mlir. If there is none, prints all tests in the
+folder below test/ that mirrors the folder of FILE. Exits with 1 if that folder
+has none.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -23,7 +23,8 @@ PREFIXES = ("Emit", "Import", "MPC", "Add", "Build", "Find", "Recognize")
 
 
 def names_of(stem):
-    """The spellings of a file's name: without a prefix, too; in kebab case."""
+    """Returns the spellings of a file's name, also without a prefix and in
+    kebab case."""
     names = [stem] + [stem[len(p) :] for p in PREFIXES if stem.startswith(p) and stem != p]
     words = [re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", n) for n in names]
     return names, [word.lower() for word in words]
@@ -50,7 +51,8 @@ def tests_of(source):
     tests = [path for path in sorted(TEST.rglob("*")) if path.is_file() and is_test(path)]
     names, kebabs = names_of(source.stem)
     of_name = [path for path in tests if is_of(path, names, kebabs)]
-    # Movement.cpp of two stages has two tests: those of its own folder come first.
+    # Two stages have a Movement.cpp, and so two tests: print the test in the
+    # own folder first.
     folder = TEST / name.parent
     while folder != TEST and not folder.is_dir():
         folder = folder.parent

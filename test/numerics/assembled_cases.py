@@ -1,5 +1,5 @@
-"""Cases of operators that the importer makes of several others: triangles, sums
-up to an element, norms, resized images, equations.
+"""Cases of operators that the importer decomposes: triangles, running sums,
+norms, resized images, equations.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -42,7 +42,7 @@ for axis in (-1, 1):
         f"one_hot_axis_{axis}",
         "OneHot",
         {
-            # One from the end, and two that name no class.
+            # One index counts from the end, and two name no class.
             "indices": np.array([[3, -1, 0], [5, 9, -7]]),
             "depth": np.array(6),
             "values": np.array([-0.25, 1.5]),
@@ -56,7 +56,7 @@ for axis in (-1, 1):
     add(
         f"hardmax_axis_{axis}",
         "Hardmax",
-        # Of two that are largest, the first.
+        # The first of two largest elements wins.
         {"x": np.maximum(apart(3, 5, 4), -0.5) // 0.25},
         lambda x, axis: np.moveaxis(
             np.eye(x.shape[axis])[x.argmax(axis)], -1, axis
@@ -66,7 +66,7 @@ for axis in (-1, 1):
     )
 
 
-# Sums up to an element.
+# Running sums.
 def cumsum(x, axis, exclusive=0, reverse=0):
     x = np.flip(x, int(axis)) if reverse else x
     y = np.cumsum(x, int(axis))
@@ -92,7 +92,7 @@ for name, shape, axis, attributes in (
     )
 
 
-# Products up to an element, of which some are 0.
+# Running products, some with zeros.
 def cumprod(x, axis, exclusive=0, reverse=0):
     axis = int(axis)
     x = np.flip(x, axis) if reverse else x
@@ -121,7 +121,7 @@ for name, shape, axis, attributes in (
         constant=("axis",),
         terms=shape[axis],
         opset=26,
-        # Of one element it is a constant.
+        # A running product of one element is a constant.
         gradient=shape[axis] > 1,
     )
 
@@ -249,7 +249,7 @@ for name, attributes in (
         attributes=attributes,
     )
 
-# Padding with what is there.
+# Padding with elements of the input.
 for mode in ("edge", "reflect", "wrap"):
     add(
         f"pad_{mode}",
@@ -263,7 +263,7 @@ for mode in ("edge", "reflect", "wrap"):
 
 # Resized images: sizes and scales, all coordinates, every filter.
 NOTHING = np.zeros(0, np.float32)
-# Absolute cubic weights are less than 1.4 in sum, on each of two axes.
+# The absolute cubic weights sum to less than 1.4 on each of two axes.
 WEIGHED = 2 * np.abs(normal(1, 2, 3, 5)).max()
 for name, extents, attributes in (
     ("nearest_twice", (1, 2, 6, 10), {}),
@@ -356,8 +356,8 @@ for name, scales, roi, attributes in (
         magnitude=WEIGHED,
         constant=("roi", "scales"),
     )
-# In float32: 5 * 2.6 is 13, though 2.6 is less there than it should be, and
-# element 3 of 0.6 times as many is element 5.
+# ONNX computes these in float32. 2.6 is rounded down, but 5 * 2.6 is 13. At
+# scale 0.6, element 3 of the result is element 5 of the input.
 for name, columns, scale, chosen in (
     ("extent", 5, 2.6, [0, 0, 0, 1, 1, 1, 2, 2, 3, 3, 3, 4, 4]),
     ("places", 8, 0.6, [0, 1, 3, 5]),
@@ -417,7 +417,8 @@ for name, equation, shapes in (
         contraction=2,
     )
 
-# Determinants: of a polynomial in the elements, singular matrices among them.
+# Determinants, some of singular matrices. A determinant is a polynomial in the
+# elements.
 SINGULAR = normal(2, 4, 4)
 SINGULAR[0, :, 1] = 2 * SINGULAR[0, :, 3]
 SINGULAR[1, 2:] = 0
@@ -432,6 +433,6 @@ for name, matrices in (
         "Det",
         {"x": matrices},
         np.linalg.det,
-        # The sum of the absolute products is below this many times the result.
+        # The absolute products sum to less than this many times the result.
         terms=4 * math.factorial(matrices.shape[-1]),
     )

@@ -1,4 +1,4 @@
-"""Cases of attention, rotary embeddings, and the norms of models that have them.
+"""Cases of attention, rotary embeddings, and the norms of transformer models.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -45,7 +45,7 @@ for name, shape, scaled, attributes in (
     ("rows", (5, 37), (37,), {}),
     ("last_two", (3, 4, 19), (4, 19), {"axis": -2, "epsilon": 2.0**-10}),
     ("all", (2, 3, 4), (2, 3, 4), {"axis": 0}),
-    # Of the last axis alone, though the mean is over two.
+    # The scale covers the last axis only, and the mean covers two axes.
     ("spread", (3, 4, 19), (19,), {"axis": 1}),
 ):
     terms = int(np.prod(shape[attributes.get("axis", -1) % len(shape) :]))
@@ -143,7 +143,7 @@ def attention(
     return y if rank == 4 else y.swapaxes(1, 2).reshape(len(y), y.shape[2], -1)
 
 
-# Every query sees a key.
+# Every query sees at least one key.
 SEEN = normal(5, 7) > -0.5
 SEEN[:, 0] = True
 QKV = {"q": normal(2, 4, 5, 8), "k": normal(2, 4, 7, 8), "v": normal(2, 4, 7, 6)}

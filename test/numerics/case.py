@@ -1,5 +1,5 @@
-"""What a case is: one behaviour of an operator, with its arguments, attributes
-and float64 definition. And the values that cases are made of.
+"""Defines a case, one behaviour of an operator: arguments, attributes and
+float64 definition. Makes the values of cases.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -15,19 +15,20 @@ import numpy as np
 class Case:
     name: str
     op: str
-    # Float arguments are differentiated where `gradient` holds; integer ones
-    # and those in `constant` are initializers that stay as they are.
+    # If `gradient`, the tests differentiate all float arguments. Arguments in
+    # `constant` and integers are constant initializers.
     arguments: dict
     function: typing.Callable
     attributes: dict = dataclasses.field(default_factory=dict)
     opset: int = 17
-    # Terms of the longest sum an element is made of.
+    # Number of terms in an element's longest sum.
     terms: int = 1
-    # How many contractions follow each other, whose operands may be rounded to
-    # the low precision.
+    # Number of consecutive contractions whose operands may be rounded to the
+    # low precision.
     contraction: int = 0
-    # The largest sum of the terms' magnitudes, where the function of absolute
-    # values is not it: the contraction has constants of both signs.
+    # Bound on the sum of the terms' magnitudes. By default the function of
+    # absolute values gives this bound. Constants of both signs in a contraction
+    # invalidate the default.
     magnitude: float | None = None
     gradient: bool = True
     constant: tuple = ()
@@ -41,7 +42,8 @@ def add(name, op, arguments, function, **options):
 
 
 def normal(*shape):
-    """Values of both signs; the seed is the shape, so cases are independent."""
+    """Returns values of both signs. The shape is the seed, so that cases are
+    independent."""
     seed = zlib.crc32(repr(shape).encode())
     return np.random.RandomState(seed).standard_normal(shape)
 

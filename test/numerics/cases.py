@@ -1,5 +1,6 @@
-"""One case per behaviour of an operator: its arguments, attributes and float64
-definition. The forward and the gradient tests share them.
+"""Collects all cases. Each case is one behaviour of an operator: arguments,
+attributes and float64 definition. The forward and the gradient tests share the
+cases.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -138,7 +139,7 @@ add_conv_transpose(
 add_conv_transpose("grouped", (2, 4, 3, 3), (4, 3, 3, 2), group=2)
 add_conv_transpose("dilated", (1, 2, 4, 4), (2, 3, 3, 3), dilations=[2, 1])
 add_conv_transpose("1d", (2, 3, 6), (3, 2, 4), strides=[2], pads=[1, 1])
-# Zeros behind the last window, a stride of them and more.
+# Zeros follow the last window: one stride of them, and more.
 add_conv_transpose(
     "behind",
     (2, 2, 3, 4),
@@ -159,8 +160,8 @@ add_conv("dilated", (1, 2, 9, 9), (3, 2, 3, 3), dilations=[2, 3])
 add_conv("grouped", (2, 4, 6, 6), (6, 2, 3, 3), group=2, pads=[1] * 4)
 add_conv("depthwise", (2, 4, 6, 6), (4, 1, 3, 3), group=4, pads=[1] * 4)
 add_conv("1d", (2, 3, 11), (4, 3, 5), strides=[2], pads=[2, 2])
-# The result, or the gradient of the input, has the shape that filters are packed
-# in for it: (3, 3, inputs, outputs), or (outputs, 3, 3, inputs).
+# The result, or the gradient of the input, has the shape of the packed filters:
+# (3, 3, inputs, outputs), or (outputs, 3, 3, inputs).
 add_conv("like_filters", (3, 5, 3, 5), (4, 5, 3, 3), pads=[1] * 4)
 add_conv("input_like_filters", (4, 5, 3, 3), (4, 5, 3, 3), pads=[1] * 4)
 add_conv("3d", (1, 2, 4, 5, 4), (3, 2, 2, 3, 2), pads=[0, 1, 0, 1, 1, 0])
@@ -289,7 +290,7 @@ add(
     lambda a, b, c, axis: np.concatenate([a, b, c], axis),
     attributes={"axis": 1},
 )
-# So many that they are copied without code on a CPU.
+# With so many operands a CPU copies them without generated code.
 add(
     "concat_many",
     "Concat",
@@ -349,7 +350,7 @@ add(
     constant=("pads",),
 )
 
-# Powers that are products and roots, and one that is neither.
+# Powers that become products and roots, and others.
 for exponent in (2.0, 3.0, -1.0, 0.5, -0.5, 1.5, 1.0, 0.0, 2.7, 2, 3):
     add(
         f"pow_{exponent}",
@@ -359,7 +360,7 @@ for exponent in (2.0, 3.0, -1.0, 0.5, -0.5, 1.5, 1.0, 0.0, 2.7, 2, 3):
         constant=("exponent",),
     )
 
-# Constant bases, for which LLVM knows functions of their own: exp2 and the like.
+# LLVM has special functions for constant bases, such as exp2.
 for base in (2.0, 4.0, 0.5, 10.0, 2.718281828, 1.0):
     add(
         f"pow_of_{base}",
@@ -456,8 +457,8 @@ for op, function in (
         terms=60,
     )
 
-# Normalisation with the running statistics; the gradient tests have the
-# training form.
+# Normalisation with the running statistics. The gradient tests cover training
+# mode.
 add(
     "batch_norm",
     "BatchNormalization",

@@ -1,4 +1,4 @@
-"""What holds for the whole suite.
+"""Selects the sample and starts the fork server of this suite.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -7,10 +7,11 @@ import zlib
 
 import mpctest
 
-# With --sample: for another target than this machine's, of the tests that may
-# stay away, one in so many runs.
+# With --sample and a target other than the host, one in so many optional tests
+# runs.
 OTHER_TARGET = 8
-# For this machine's, of those that mixed precision changes nothing of.
+# With --sample and the host as target, one in so many tests that mixed
+# precision does not affect runs.
 SAME_KERNELS = 4
 
 
@@ -22,9 +23,9 @@ def pytest_collection_modifyitems(config, items):
 
 
 def in_sample(item):
-    """Vectors of another width change contractions most, and functions whose
-    instructions the target lacks. An op that is no contraction has the kernels
-    of 32-true in the mixed modes where it is the only one of its model."""
+    """Keeps contractions, and functions whose instructions the target lacks:
+    vectors of another width change those most. In mixed modes, other ops alone
+    in their model have the kernels of 32-true."""
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     if getattr(parameters.get("case"), "contraction", 0):
         return True
@@ -38,10 +39,11 @@ def in_sample(item):
 
 
 def is_one_in(count, item):
-    """Always the same ones."""
+    """Always selects the same items."""
     return zlib.crc32(item.nodeid.encode()) % count == 0
 
 
 def pytest_runtest_setup(item):
-    """A model of few nodes compiles and runs in less time than mpc loads."""
+    """Compiling and running a model of few nodes takes less time than loading
+    mpc."""
     mpctest.use_fork_server(item)

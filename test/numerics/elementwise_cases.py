@@ -1,5 +1,5 @@
-"""The cases of elementwise operators, and of those that are assembled from others
-at import.
+"""Cases of elementwise operators, and of operators that the importer decomposes
+into them.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -45,7 +45,7 @@ UNARY = {
 }
 for op, function in UNARY.items():
     add(op.lower(), op, {"x": apart(5, 37)}, function)
-# Steps are flat: the gradient is zero, as that of finite differences is.
+# Step functions are flat: the gradient and finite differences are zero.
 UNARY_OF_SHORT = {
     "Acos": np.arccos,
     "Asin": np.arcsin,
@@ -82,7 +82,7 @@ FORMULAS = {
 }
 for op, (function, opset) in FORMULAS.items():
     add(op.lower(), op, {"x": apart(5, 37)}, function, opset=opset)
-# Parameters that are given.
+# Functions with given parameters.
 for name, op, function, attributes, opset in (
     ("gelu_tanh", "Gelu", reference.gelu, {"approximate": "tanh"}, 20),
     ("elu_alpha", "Elu", reference.elu, {"alpha": 0.25}, 17),
@@ -97,7 +97,7 @@ for name, op, function, attributes, opset in (
 ):
     x = {"x": apart(5, 37)}
     add(name, op, x, function, attributes=attributes, opset=opset)
-# Ops that are made of others.
+# Decomposed ops.
 add(
     "prelu",
     "PRelu",
@@ -183,7 +183,7 @@ for op, function in UNARY_OF_POSITIVE.items():
     add(op.lower(), op, {"x": positive(5, 37)}, function)
 
 add("pow", "Pow", {"a": positive(4, 5), "b": normal(5)}, np.power)
-# Of any number of operands, none of which are equal.
+# Ops with any number of operands. No two operands are equal.
 VARIADIC = {"Max": np.maximum, "Min": np.minimum, "Sum": np.add}
 for op, function in VARIADIC.items():
     add(
@@ -218,7 +218,7 @@ add(
 )
 add("clip_none", "Clip", {"x": apart(6, 7)}, lambda x: x)
 
-# Half a divisor away from where the remainder jumps.
+# Values half a divisor away from the remainder's jumps.
 add(
     "mod",
     "Mod",
@@ -245,7 +245,7 @@ add(
     attributes={"axes": [0, 2], "keepdims": 0},
     terms=24,
 )
-# Rows without a zero, with one and with two.
+# Rows with no zero, with one and with two.
 add(
     "prod_zeros",
     "ReduceProd",

@@ -12,15 +12,15 @@ from case import add, normal
 
 @functools.lru_cache
 def turns(n, inverse):
-    """By which each element is turned, for each result."""
+    """Returns the factors exp(±2πi jk / n) of element j in result k."""
     sign = 2j if inverse else -2j
     places = np.outer(np.arange(n), np.arange(n)) % n
     return np.exp(sign * np.pi * places / n)
 
 
 def transform(x, axis, inverse=0, onesided=0):
-    """By its definition: a sum of turned elements. `x` holds real, or real and
-    imaginary parts along its last axis."""
+    """Follows the definition, a sum of rotated elements. `x` holds real, or
+    real and imaginary parts along its last axis."""
     x = x[..., 0] if x.shape[-1] == 1 else x[..., 0] + 1j * x[..., 1]
     n = x.shape[axis]
     y = np.moveaxis(x, axis, -1) @ turns(n, inverse)
@@ -59,7 +59,7 @@ for name, shape, rest, attributes, opset in (
     ("padded", (2, 3, 5, 1), (8, 1), {}, 20),
     ("cut", (2, 7, 2, 2), (4, 1), {"inverse": 1}, 20),
     ("negative_axis", (2, 5, 3, 1), (5, -3), {"onesided": 1}, 20),
-    # Long ones, which are split: 150 = 10 * 15, 17 * 17 and 8 * (16 * 16).
+    # Long transforms are split: 150 = 10 * 15, 17 * 17 and 8 * (16 * 16).
     ("split", (2, 150, 2), (), {}, 17),
     ("split_real", (2, 289, 1), (), {"onesided": 1}, 17),
     ("split_inverse", (1, 150, 2), (), {"inverse": 1}, 17),
@@ -90,7 +90,7 @@ def irfft(x, length=None, axis=None, inverse=1, onesided=1):
     return y[..., None]
 
 
-# From one half of a spectrum, also cut and padded, back to a real signal.
+# From half a spectrum, also cropped and padded, back to a real signal.
 for name, shape, rest in (
     ("even", (2, 6, 2), ()),
     ("odd", (2, 5, 2), (9, 1)),

@@ -1,5 +1,5 @@
-"""A node that computes gradients with its forward op, and what both are given;
-and what makes such cases of one kind.
+"""Defines a case: a node that computes gradients, its forward op, and inputs of
+both. Makes cases of several kinds.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -15,15 +15,15 @@ TOLERANCE = 1e-12
 
 @dataclasses.dataclass
 class Case:
-    """`forward` makes y (and what else it saves) of `arguments`; `backward` makes
-    d_NAME for every name in `wrt` of these and of dy."""
+    """`forward` computes y and saved values from `arguments`. `backward`
+    computes d_NAME from those values and dy, for every name in `wrt`."""
 
     name: str
     arguments: dict
     forward: list
     backward: list
     wrt: list
-    # What has no gradient, or is no argument of the forward op.
+    # Values without a gradient, or that the forward op does not read.
     constants: dict = dataclasses.field(default_factory=dict)
     opset: int = 17
     tolerance: float = TOLERANCE
@@ -40,7 +40,8 @@ def microsoft(op, inputs, outputs, **attributes):
 
 
 def aten(operator, inputs, outputs, **attributes):
-    """A call of PyTorch's operator, as ONNX Runtime's ORTModule writes it."""
+    """Returns a call of PyTorch's operator, as ONNX Runtime's ORTModule writes
+    it."""
     return node(
         *("ATen", inputs, outputs, "org.pytorch.aten"),
         operator=operator,
@@ -91,7 +92,7 @@ def layer_norm(name, axis, saved, forward="LayerNormalization", opset=17):
     return Case(
         f"{name}-{axis}-{opset}",
         arguments,
-        # The statistics in float64, as everything else.
+        # The statistics are float64, like all values.
         [
             node(
                 forward,
@@ -118,7 +119,7 @@ def layer_norm(name, axis, saved, forward="LayerNormalization", opset=17):
 
 
 def gather(name, forward, data, indices, **attributes):
-    """Each has its inputs in another order."""
+    """Each gradient node has another order of inputs."""
     inputs = {
         "GatherGrad": ["shape", "indices", "dy"],
         "GatherElementsGrad": ["dy", "shape", "indices"],
@@ -182,8 +183,8 @@ def softmax(name, forward, shape, axis, opset):
 
 
 def recurrent(name, gates, inputs, **attributes):
-    """All hidden states and the last ones, side by side, are y: LSTM's or GRU's
-    of 3 steps, 2 samples, 4 inputs and 5 hidden elements."""
+    """Returns an LSTM's or GRU's case: 3 steps, 2 samples, 4 inputs and 5
+    hidden elements. y joins all hidden states and the last ones."""
     length, batch, width, hidden = 3, 2, 4, 5
     shapes = {
         "x": (length, batch, width),
@@ -203,7 +204,7 @@ def recurrent(name, gates, inputs, **attributes):
     parts = [states[0], *last]
     counts = {"counts": [length * batch] + [batch] * len(last)}
     attributes["hidden_size"] = hidden
-    # The shapes in which the gradients of y's parts are wanted.
+    # The shapes of the gradients of y's parts.
     wanted = {"d_all": [length, 1, batch, hidden]}
     wanted |= {f"d_last_{key}": [1, batch, hidden] for key in last}
     wrt = [key for key in given if key]
@@ -243,8 +244,8 @@ def recurrent(name, gates, inputs, **attributes):
 
 
 def cross_entropy(prefix, labels, weights=None, reduction="mean"):
-    """ONNX Runtime's losses of before SoftmaxCrossEntropyLoss; classes are the
-    last of three axes."""
+    """Returns a case of ONNX Runtime's losses from before
+    SoftmaxCrossEntropyLoss. Classes are the last of three axes."""
     name = prefix + "SoftmaxCrossEntropy"
     domain = None if prefix else MICROSOFT
     constants = {"labels": labels}
@@ -273,7 +274,7 @@ def cross_entropy(prefix, labels, weights=None, reduction="mean"):
 
 
 def embedding(padding, prefix=""):
-    """Rows of a table; that of `padding` is not trained."""
+    """Returns rows of a table. The row of `padding` is not trained."""
     settings = ["padding", "no", "no"]
     return Case(
         f"embedding_backward-{padding}",

@@ -1,5 +1,5 @@
-"""Nodes that compute gradients, as ONNX Runtime's gradient builder writes them:
-each with its forward op and what both are given (test_gradient_nodes.py).
+"""Lists nodes that compute gradients, as ONNX Runtime's gradient builder writes
+them. Each case has the forward op and inputs of both (test_gradient_nodes.py).
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -52,7 +52,7 @@ CASES = [
     softmax("LogSoftmaxGrad_13", "LogSoftmax", (2, 3, 4), 1, 13),
     layer_norm("LayerNormalizationGrad", 2, ["x", "scale", "mean", "inv_std"]),
     layer_norm("LayerNormalizationGrad", 1, ["x", "scale", "mean", "inv_std"]),
-    # Before ONNX had it.
+    # Microsoft's op from before ONNX had it.
     layer_norm(
         "LayerNormalizationGrad",
         2,
@@ -186,7 +186,7 @@ CASES = [
                 "FusedMatMul", ["x", "w"], ["y"], transA=1, alpha=0.5
             )
         ],
-        # d_x = 0.5 w dy^T, and d_w a sum over the batch.
+        # d_x = 0.5 w dy^T, and d_w is a sum over the batch.
         [
             microsoft(
                 "FusedMatMul", ["w", "dy"], ["d_x"], transB=1, alpha=0.5
@@ -223,7 +223,7 @@ CASES = [
         ["x", "scale", "b"],
         {"zeros": np.zeros(3), "ones": np.ones(3)},
     ),
-    # The mask is the same in both: it follows from the run's seed.
+    # Both nodes draw the same mask from the run's seed.
     *(
         Case(
             f"{prefix}DropoutGrad",
@@ -272,7 +272,7 @@ CASES = [
         for prefix in ("", "Bitmask")
         for biased in (False, True)
     ),
-    # Of scores with a mask for all heads; and without a dropout.
+    # One mask serves all heads. There is no dropout.
     *(
         Case(
             f"SoftmaxDropoutGrad-{ratio}",
@@ -470,7 +470,7 @@ CASES = [
         [aten("numpy_T", ["dy"], ["d_x"])],
         ["x"],
     ),
-    # What waits for several values gives them on; a reset gives zeros.
+    # PassThrough returns its inputs. ZeroGradient returns zeros.
     Case(
         "PassThrough-ZeroGradient",
         {"x": normal(3, 2), "z": normal(3, 2, seed=1)},

@@ -1,4 +1,4 @@
-"""Cases of ops that read images at computed places.
+"""Cases of ops that read images at computed positions.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -72,7 +72,7 @@ for name, size, align_corners in (
 
 
 def keys(distance):
-    """The cubic filter with a = -3/4."""
+    """Returns the cubic filter with a = -3/4."""
     t = abs(distance)
     if t <= 1:
         return 1.25 * t**3 - 2.25 * t**2 + 1
@@ -86,7 +86,7 @@ FILTERS = {
 
 
 def thrown_back(x, low, high):
-    """x between two mirrors."""
+    """Reflects x at two mirrors."""
     if high == low:
         return low
     length = high - low
@@ -95,7 +95,7 @@ def thrown_back(x, low, high):
 
 
 def line_at(x, size, mode, padding, aligned):
-    """Elements of an axis and their weights: a list of pairs."""
+    """Returns the elements of an axis and their weights: a list of pairs."""
     x = ((x + 1) * (size - 1) if aligned else (x + 1) * size - 1) / 2
     mirrors = (0, size - 1) if aligned else (-0.5, size - 0.5)
     if mode == "nearest":
@@ -134,8 +134,8 @@ def grid_sample(
     return result
 
 
-# Places in the image, at its edges and far outside of it; axes that are shorter
-# than what is read of them.
+# Positions inside the image, at its edges and far outside. Some axes are
+# shorter than the filter.
 for mode, padding, aligned in itertools.product(
     ("nearest", "linear", "cubic"), ("zeros", "border", "reflection"), (0, 1)
 ):
@@ -164,7 +164,7 @@ for mode, padding, aligned in itertools.product(
             },
             opset=20,
             terms=4 ** len(extents),
-            # A cubic's weights of an axis are at most 1.4 in sum.
+            # A cubic's absolute weights of an axis sum to at most 1.4.
             magnitude=8.0 if mode == "cubic" else None,
         )
 
@@ -180,7 +180,7 @@ for mode in ("bilinear", "bicubic"):
         magnitude=8.0,
     )
 
-# A volume, as PyTorch's exporter writes it before opset 20 too.
+# PyTorch's exporter also writes a volume before opset 20.
 add(
     "grid_sample_volume",
     "GridSample",

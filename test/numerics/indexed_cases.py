@@ -1,4 +1,4 @@
-"""Cases of ops that read or write elements which indices name.
+"""Cases of ops that read or write elements by index.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -9,8 +9,8 @@ from case import add, apart, normal
 
 
 def indices(*shape, size, distinct=False):
-    """Indices of an axis of `size`, some of them from the end; without two of
-    the same element along axis 0 where `distinct`."""
+    """Returns indices of an axis of `size`, some counted from the end. If
+    `distinct`, no two of them along axis 0 are equal."""
     random = np.random.RandomState(sum(shape) + size)
     if distinct:
         count = shape[0]
@@ -54,8 +54,8 @@ def scatter_elements(data, index, updates, axis, reduction="none"):
     return result
 
 
-# A table of words, whose rows are read in whole vectors, in parts of one, and
-# one element at a time; along the first, a middle and the last axis.
+# A table of words, whose rows are read in whole vectors, in parts of a vector,
+# and element by element; along the first, a middle and the last axis.
 for name, data, index, axis in (
     ("words", (50, 32), (4, 7), 0),
     ("words_odd", (50, 13), (9,), 0),
@@ -98,7 +98,7 @@ for reduction in ("none", "add", "mul", "max", "min"):
         ("box", (6, 9, 5), (3, 4, 2), 1),
     ):
         size = data[axis]
-        # Which of two updates stays is not for ONNX to say.
+        # ONNX does not define which of two updates of an element stays.
         distinct = reduction == "none"
         chosen = indices(
             index[axis],
@@ -122,7 +122,7 @@ for reduction in ("none", "add", "mul", "max", "min"):
             terms=index[axis] + 1,
         )
 
-# Products of one factor that is 0, of two, and of none.
+# Products with one factor of 0, with two, and with none.
 add(
     "scatter_elements_mul_zeros",
     "ScatterElements",
@@ -162,7 +162,7 @@ def scatter_nd(data, index, updates, reduction="none"):
     return result
 
 
-# Tuples of one index, which may be given at run time, and of several.
+# Tuples of one index, also given at run time, and of several.
 PARTS = np.array([[2], [-1], [4], [0]], np.int64)
 PAIRS = np.array([[[2, 0], [-1, 3]], [[0, -2], [1, 1]]], np.int64)
 for name, data, index, batch_dims in (
@@ -207,7 +207,7 @@ for reduction in ("none", "add", "mul", "max", "min"):
 
 
 def col2im(columns, image_shape, block_shape, strides, pads, dilations):
-    """The sum of all blocks, each put where it was cut."""
+    """Returns the sum of all blocks, each at its original place."""
     rank = len(image_shape)
     padded = [
         size + pads[d] + pads[rank + d] for d, size in enumerate(image_shape)

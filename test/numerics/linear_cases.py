@@ -1,5 +1,5 @@
-"""Cases of linear attention, which carries a state from step to step, and of the
-causal convolution before it.
+"""Cases of linear attention, which carries a state from step to step, and of
+the causal convolution before it.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -13,7 +13,7 @@ BATCH, STEPS, KEY_HEADS, KEY_SIZE, VALUE_SIZE = 2, 6, 2, 4, 3
 
 
 def heads(x, count):
-    """[batch, steps, count * size] as [batch, count, steps, size]."""
+    """Returns [batch, steps, count * size] as [batch, count, steps, size]."""
     return np.moveaxis(x.reshape(*x.shape[:2], count, -1), 2, 1)
 
 
@@ -29,7 +29,7 @@ def linear_attention(
     update_rule="gated_delta",
     scale=0.0,
 ):
-    """The specification's recurrence, a step after the other."""
+    """Follows the specification's recurrence step by step."""
     group = q_num_heads // kv_num_heads
     q = heads(query, q_num_heads)
     k, v = heads(key, kv_num_heads), heads(value, kv_num_heads)
@@ -54,7 +54,7 @@ def linear_attention(
 
 
 def unit(x, count):
-    """Keys of length 1, as the correcting rules want them."""
+    """Normalises keys to length 1, as the delta rules require."""
     each = x.reshape(*x.shape[:2], count, -1)
     return (each / np.linalg.norm(each, axis=-1, keepdims=True)).reshape(x.shape)
 
@@ -63,8 +63,8 @@ def gates(last):
     return normal(BATCH, STEPS, last)
 
 
-# Inputs are in the node's order, so that a rule without a gate comes without
-# those behind it.
+# Inputs follow the node's order: a rule without a gate omits that gate and all
+# inputs behind it.
 for name, rule, queries, decays, betas, attributes in (
     ("linear", "linear", 2, 0, 0, {}),
     ("gated_heads", "gated", 2, KEY_HEADS, 0, {"scale": 0.5}),
@@ -99,7 +99,7 @@ for name, rule, queries, decays, betas, attributes in (
         },
         opset=27,
         terms=STEPS * KEY_SIZE,
-        # Products with what the state has, and with queries.
+        # Products with the state, and with queries.
         contraction=2,
         magnitude=16,
     )
@@ -110,7 +110,7 @@ def swish(x, alpha=1.0):
 
 
 def causal_conv(x, weight, bias=None, past=None, activation="none"):
-    """Depthwise, over positions up to each."""
+    """Convolves depthwise, over positions up to each one."""
     size = weight.shape[2] - 1
     before = np.zeros((*x.shape[:2], size)) if past is None else past
     y = reference.conv(
@@ -123,7 +123,7 @@ for name, length, size, extra, attributes in (
     ("zeros", 7, 3, (), {}),
     ("bias", 7, 4, ("bias",), {"activation": "silu"}),
     ("past", 7, 4, ("bias", "past"), {"activation": "swish"}),
-    # Fewer positions than the past has.
+    # There are fewer positions than the past has.
     ("short", 2, 4, ("bias", "past"), {}),
     ("point", 5, 1, ("bias",), {}),
 ):

@@ -1,7 +1,8 @@
-"""The losses of `--loss` in float64, as PyTorch defines them.
+"""Defines the losses of `--loss` in float64, as in PyTorch.
 
-Every function takes what the loss is of and its targets, and returns the losses
-of all elements or labels, and the weight of each in a mean.
+Every function takes an output and its targets. It returns the loss of each
+element or label, and some functions also return each label's weight in the
+mean.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -15,7 +16,7 @@ def log_softmax(scores):
 
 
 def of_classes(log_prob, labels, weights=None, ignored=None, smoothing=0.0):
-    """log_prob (N, C, ...), labels (N, ...)."""
+    """log_prob is (N, C, ...), labels are (N, ...)."""
     classes = log_prob.shape[1]
     weights = np.ones(classes) if weights is None else np.asarray(weights)
     counts = np.ones(labels.shape, bool) if ignored is None else labels != ignored
@@ -54,7 +55,7 @@ def kl_div(x, t):
 
 
 def reduce(loss, weight=None, how="mean"):
-    """PyTorch's reductions; a mean over nothing is 0."""
+    """Reduces like PyTorch, except that a mean over nothing is 0."""
     if how == "sum":
         return loss.sum()
     if how == "batchmean":
@@ -65,7 +66,7 @@ def reduce(loss, weight=None, how="mean"):
 
 
 def gradient(function, x, step=2.0**-17):
-    """Central differences of a scalar function."""
+    """Returns central differences of a scalar function."""
     slopes = np.zeros_like(x)
     for index in np.ndindex(x.shape):
         sides = []

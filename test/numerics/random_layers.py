@@ -1,6 +1,6 @@
-"""Layers of random networks (random_networks.py) beyond those of images: norms,
-softmax, attention and rotary embeddings; parts of values; and integers that
-every step computes, with what they choose.
+"""Layers of random networks (random_networks.py) besides those for images:
+norms, softmax, attention, rotary embeddings, slices, and integers computed in
+every step, which select elements.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -11,12 +11,12 @@ import reference
 from attention_cases import attention, group_norm, instance_norm
 from attention_cases import layer_norm, rms_norm, rotate
 
-# Where variances are small, a norm has far steeper slopes than 1 / its spread.
+# If variances are small, a norm's slopes far exceed 1 / deviation.
 EPSILON = 0.125
 
 
 class Layers:
-    """What `RandomGraph` makes of one value of N x C x H x W, or more."""
+    """Layers that `RandomGraph` applies to one or more values of N x C x H x W."""
 
     KINDS = ["norm", "softmax", "attention", "rotary", "top_k", "pad", "split"]
     KINDS += ["chosen", "counted", "masked", "gathered", "scattered"]
@@ -68,7 +68,7 @@ class Layers:
         )
 
     def add_attention(self, x):
-        """Channels as heads, which keys and values may have fewer of."""
+        """Channels are heads. Keys and values may have fewer heads."""
         n, c, h, w = self.shape[x]
         k = self.pick(lambda s: s[0] == n and c % s[1] == 0 and s[3] == w)
         v = self.pick(lambda s: s[:3] == self.shape[k][:3])
@@ -83,7 +83,8 @@ class Layers:
         )
 
     def add_rotary(self, x):
-        """Tables of constants, or of parameters; for every place, or by ids."""
+        """Tables are constants or parameters. Rows belong to positions, or ids
+        select them."""
         n, c, h, w = self.shape[x]
         turned = w - w % 2
         if turned == 0:
@@ -134,7 +135,7 @@ class Layers:
         )
 
     def add_split(self, x):
-        """Both parts are values."""
+        """Both parts become values of the graph."""
         n, c, h, w = self.shape[x]
         if c < 2:
             return
@@ -153,7 +154,7 @@ class Layers:
     # Integers.
 
     def integers(self, shape, below):
-        """Of four integers a sample, by some arithmetic; in [0, below)."""
+        """Computes random integers in [0, below) from four integers a sample."""
         if "k" not in self.more_inputs:
             count = self.shape["x"][0]
             values = self.random.randint(-20, 21, (count, 4))
@@ -181,13 +182,13 @@ class Layers:
         return self.hidden("Mod", [value, limit], shape, np.mod)
 
     def hidden(self, *arguments, **attributes):
-        """A node whose value no other layer reads."""
+        """Adds a node whose value no other layer reads."""
         name = self.node(*arguments, **attributes)
         del self.shape[name]
         return name
 
     def broadcast(self, name):
-        """A number a sample, of any type, along all other axes."""
+        """Broadcasts a number per sample, of any type, along all other axes."""
         shape = (self.shape["x"][0], 1, 1, 1)
         target = self.constant(np.array(shape))
         return self.hidden(
@@ -198,7 +199,7 @@ class Layers:
         return self.broadcast(self.integers((self.shape["x"][0], 1), below))
 
     def add_counted(self, x):
-        """An integer as a factor."""
+        """Multiplies by an integer."""
         shape = self.shape[x]
         number = self.hidden(
             *("CastLike", [self.numbers(4), x], (shape[0], 1, 1, 1)),
@@ -207,7 +208,7 @@ class Layers:
         self.node("Mul", [x, number], shape, np.multiply)
 
     def add_masked(self, x):
-        """One of two values, for each sample."""
+        """Selects one of two values for each sample."""
         y = self.pick(lambda shape: shape == self.shape[x])
         limit = self.constant(np.array(3))
         mask = self.hidden(
@@ -217,7 +218,7 @@ class Layers:
         self.node("Where", [mask, x, y], self.shape[x], np.where)
 
     def add_chosen(self, x):
-        """Channels by how often each is drawn."""
+        """Scales channels by the number of times each is drawn."""
         n, c = self.shape[x][:2]
         depth = self.constant(np.array(c))
         values = self.constant(np.array([0.0, 0.5]))
@@ -239,7 +240,7 @@ class Layers:
         self.node("Mul", [x, counts], self.shape[x], np.multiply)
 
     def flat(self, x):
-        """The elements of each sample."""
+        """Returns x as [samples, elements], and the number of elements."""
         n, size = self.shape[x][0], int(np.prod(self.shape[x][1:]))
         target = self.constant(np.array([n, size]))
         name = self.hidden(
@@ -258,7 +259,7 @@ class Layers:
         self.reshape(found, (n, 1, 2, 2))
 
     def add_scattered(self, x):
-        """Updates are added, those that meet too."""
+        """Adds updates, some of them at equal indices."""
         n, shape = self.shape[x][0], self.shape[x]
         elements, size = self.flat(x)
 

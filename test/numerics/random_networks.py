@@ -1,8 +1,8 @@
-"""Random networks with their function in float64.
+"""Makes random networks with their function in float64.
 
-Each seed makes a graph of up to a dozen operators over N x C x H x W values,
-with residual and concatenated branches, loops, conditions, views, masks, norms,
-attention, integers and values used more than once, ending in a linear layer.
+Each seed makes a graph of up to a dozen operators over N x C x H x W values. It
+has residual and concatenated branches, loops, conditions, views, masks, norms,
+attention, integers and values used more than once, and ends in a linear layer.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -23,7 +23,7 @@ def rounded(values, unit):
 
 
 class RandomGraph(Layers):
-    """Nodes, parameters, and the float64 function they are."""
+    """Holds nodes, parameters, and the float64 function that they compute."""
 
     KINDS = ["activation", "conv", "scale", "binary", "concat", "pool"]
     KINDS += ["scan", "recurrent", "gather", "slice", "transpose", "where"]
@@ -63,7 +63,7 @@ class RandomGraph(Layers):
 
     def add_layer(self):
         kind = self.KINDS[self.random.randint(len(self.KINDS))]
-        # Later values are likelier, so that graphs are deep.
+        # Prefer later values, so that graphs are deep.
         x = list(self.shape)[-1] if self.random.rand() < 0.6 else self.pick()
         getattr(self, "add_" + kind)(x)
 
@@ -122,7 +122,7 @@ class RandomGraph(Layers):
 
     def add_pool(self, x):
         n, c, h, w = self.shape[x]
-        # After views, rows may be long and columns of one element.
+        # Views may make long rows, and columns of one element.
         if h < 4 or w < 2:
             return
         op, function = [
@@ -139,8 +139,8 @@ class RandomGraph(Layers):
         )
 
     def add_scan(self, x):
-        """Rows as parts, with a state: h = tanh(a * h + row), with `a` from
-        outside the loop; every h is a row of the result."""
+        """Scans rows with a state h = tanh(a * h + row), where `a` comes from
+        outside the loop. Every h is a row of the result."""
         n, c, h, w = self.shape[x]
         start, factor = self.parameter(n, c, w), self.parameter(c, 1)
         backwards, turned = self.random.randint(2, size=2)
@@ -174,12 +174,12 @@ class RandomGraph(Layers):
             scan_input_directions=[int(backwards)],
             scan_output_directions=[int(turned)],
         )
-        # The body reads the factor from around the loop.
+        # The body captures the factor.
         del self.nodes[-1].input[2]
         self.nodes[-1].output[:] = [name + "_last", name]
 
     def add_recurrent(self, x):
-        """A GRU over the rows, for each sample."""
+        """Adds a GRU over the rows, for each sample."""
         n, c, h, w = self.shape[x]
         rows = self.node(
             *("Transpose", [x], (h, n, c, w)),
@@ -242,7 +242,7 @@ class RandomGraph(Layers):
         )
 
     def add_where(self, x):
-        """The larger magnitude of two values, by way of booleans."""
+        """Selects the value of larger magnitude, by way of booleans."""
         y = self.pick(lambda shape: shape == self.shape[x])
         shape = self.shape[x]
         a = self.node("Abs", [x], shape, np.abs)
@@ -252,8 +252,8 @@ class RandomGraph(Layers):
         self.node("Where", [mask, y, x], shape, np.where)
 
     def add_condition(self, x):
-        """Another scale and another function for either sign of the input's
-        sum, which is far from 0 and exact enough in any precision."""
+        """Applies another scale and another function for each sign of the
+        input's sum. The sum is far from 0 and exact enough in any precision."""
         factors = [self.parameter(self.shape[x][1], 1, 1) for _ in range(2)]
         functions = {"Tanh": np.tanh, "Sigmoid": reference.sigmoid}
         branches = []
@@ -280,7 +280,7 @@ class RandomGraph(Layers):
             then_branch=branches[0],
             else_branch=branches[1],
         )
-        # The branches read the rest from around them.
+        # The branches capture the other inputs.
         del self.nodes[-1].input[1:]
 
     def add_cumsum(self, x):
@@ -326,8 +326,8 @@ class RandomGraph(Layers):
         self.output = self.node("Gemm", inputs, (n, 5), reference.gemm)
 
     def evaluate(self, x, parameters, unit=None):
-        """With every value, inputs and parameters included, rounded to this unit
-        roundoff, if there is one."""
+        """Evaluates the function in float64. If `unit` is given, rounds every
+        value, including inputs and parameters, to that unit roundoff."""
 
         def stored(value):
             return value if unit is None else rounded(value, unit)
@@ -340,7 +340,7 @@ class RandomGraph(Layers):
         return values[self.output]
 
     def direction(self):
-        """Where parameters are moved, by name."""
+        """Returns a random direction of the parameters, by name."""
         return {
             name: self.random.standard_normal(value.shape)
             for name, value in self.parameters.items()
@@ -367,7 +367,7 @@ class RandomGraph(Layers):
         )
 
     def inputs(self, x):
-        """What a model takes beside `x`, too."""
+        """Returns all inputs of the model."""
         return {"x": x, **self.more_inputs}
 
     def data(self):

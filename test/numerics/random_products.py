@@ -1,10 +1,11 @@
-"""Random products of matrices large enough to go by packed blocks.
+"""Makes random products of matrices large enough for packed blocks.
 
 Each seed makes a graph of up to a dozen operators over batches of matrices:
-products with matrices that all, some or none of a batch share, or with another
-value's transpose; what follows them in a kernel, with operands that are full,
-one a row, one a column or one in all; scales and transposes between them;
-residual sums.
+  - products with matrices that all, some or none of a batch share, or with
+    another value's transpose;
+  - fused ops behind them, with operands that are full, one per row, one per
+    column or scalar;
+  - scales, transposes and residual sums.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,9 +15,9 @@ import numpy as np
 import reference
 from random_networks import RandomGraph
 
-# Sides of matrices: small ones, and those next to a panel's or a tile's.
+# Sides of matrices: small, and near those of a panel or a tile.
 SIDES = [1, 7, 16, 63, 64, 65, 96, 129]
-# Multiply-adds of a product at most.
+# Limits the multiply-adds of a product.
 MOST_PRODUCTS = 8_000_000
 
 
@@ -34,13 +35,13 @@ class RandomProducts(RandomGraph):
         sides = [self.choose([64, 65, 96, 129]) for _ in range(2)]
         self.sides = SIDES
         if self.random.rand() < 0.3:
-            # Matrices of one shape, whose memory one can take of another.
+            # Matrices of one shape can reuse each other's memory.
             sides[0] = sides[1]
             self.sides = sides[:1]
         return (*self.random.randint(1, 4, rank - 2).tolist(), *sides)
 
     def direction(self):
-        """So many parameters must each move less for a derivative."""
+        """With many parameters, each must move less for a derivative."""
         return {
             name: step / np.sqrt(step.size)
             for name, step in super().direction().items()
@@ -49,7 +50,7 @@ class RandomProducts(RandomGraph):
     def add_layer(self):
         if self.nodes:
             return super().add_layer()
-        # Every graph has something to train.
+        # Every graph has at least one parameter to train.
         return self.add_product("x")
 
     def add_activation(self, x):
@@ -64,7 +65,8 @@ class RandomProducts(RandomGraph):
         self.node(op, [x], self.shape[x], function)
 
     def matrices(self, x, rows, columns):
-        """For the batch of `x`, of which axes may be one or missing."""
+        """Returns matrices for the batch of `x`. Some batch axes may be one or
+        missing."""
         batch = self.shape[x][:-2]
         batch = tuple(self.choose([1, extent]) for extent in batch)
         batch = batch[self.random.randint(len(batch) + 1) :]
@@ -81,7 +83,8 @@ class RandomProducts(RandomGraph):
         self.node("MatMul", [x, y], shape, np.matmul)
 
     def add_scores(self, x):
-        """The product with the transpose of a value, scaled, as in attention."""
+        """Multiplies by a value's transpose and scales the product, as in
+        attention."""
         *batch, rows, depth = shape = self.shape[x]
         y = self.pick(lambda s: s[:-2] == shape[:-2] and s[-1] == depth)
         if np.prod(shape) * self.shape[y][-2] > MOST_PRODUCTS:
@@ -95,7 +98,7 @@ class RandomProducts(RandomGraph):
         self.node("Mul", [scores, factor], result, np.multiply)
 
     def add_gemm(self, x):
-        """With a C that may be another value, whose memory is free then."""
+        """The operand C may be another value, whose memory is free afterwards."""
         if len(self.shape[x]) != 2:
             return
         flags = {name: self.random.randint(2) for name in ("transA", "transB")}
@@ -145,7 +148,7 @@ class RandomProducts(RandomGraph):
         return self.transpose(x, [*range(rank - 2), rank - 1, rank - 2])
 
     def add_transpose(self, x):
-        """Of rows and columns, or of any axes; the first stays."""
+        """Transposes rows and columns, or any axes except the first."""
         if self.random.rand() < 0.5:
             self.exchange(x)
         else:
@@ -153,7 +156,7 @@ class RandomProducts(RandomGraph):
             self.transpose(x, [0, *order])
 
     def add_heads(self, x):
-        """Columns as heads, which become a batch."""
+        """Splits columns into heads, which become a batch axis."""
         *batch, rows, columns = self.shape[x]
         if len(batch) != 1 or columns % 16:
             return
@@ -161,8 +164,7 @@ class RandomProducts(RandomGraph):
         self.transpose(self.reshape(x, shape), [0, 2, 1, 3])
 
     def add_head(self):
-        """The sum of each of the last values that nothing reads, for every
-        sample."""
+        """Sums each of the last unread values, for every sample."""
         used = {name for node in self.nodes for name in node.input}
         outputs = [name for name in self.shape if name not in used][-4:]
         axis, sums = self.constant(np.array([1])), []

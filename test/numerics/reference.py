@@ -1,6 +1,6 @@
-"""Plain NumPy definitions of the operators, in float64.
+"""Defines the operators in plain NumPy, in float64.
 
-Written for clearness: loops over output positions, no blocking. Names and
+The code favours clarity: loops over output positions, no blocking. Names and
 arguments are ONNX's.
 
 SPDX-License-Identifier: Apache-2.0
@@ -31,7 +31,7 @@ def hard_sigmoid(x, alpha=0.2, beta=0.5):
 
 
 def selu(x):
-    """With the constants of the specification."""
+    """Uses the constants of the specification."""
     alpha, gamma = 1.67326319217681884765625, 1.05070102214813232421875
     return gamma * np.where(x < 0, alpha * np.expm1(x), x)
 
@@ -60,8 +60,8 @@ def output_size(size, kernel, stride, dilation, pads, ceil_mode):
 
 
 def windows(x, kernel, strides, dilations, pads, ceil_mode=0):
-    """For every output position, the indices its window has along each axis,
-    counted in the unpadded image (they may lie outside)."""
+    """Yields for every output position the indices of its window along each
+    axis. They count in the unpadded image and may lie outside."""
     spatial = x.shape[2:]
     rank = len(spatial)
     sizes = [
@@ -86,7 +86,8 @@ def windows(x, kernel, strides, dilations, pads, ceil_mode=0):
 
 
 def gather_window(x, axes, fill):
-    """The window's values, N x C x kernel, with `fill` outside the image."""
+    """Returns the window's values, N x C x kernel, with `fill` outside the
+    image."""
     shape = x.shape[:2] + tuple(len(a) for a in axes)
     values = np.full(shape, fill, x.dtype)
     inside = [
@@ -126,7 +127,7 @@ def conv(x, w, b=None, strides=None, dilations=None, pads=None, group=1):
     y = np.zeros((len(x), group, filters, *sizes), x.dtype)
     w = w.reshape(group, filters, *w.shape[1:]).astype(x.dtype)
     for tap in np.ndindex(*kernel):
-        # What this element of the filters meets at every output position.
+        # The elements that this filter element meets, at every output position.
         met = x
         for i in range(rank):
             first = tap[i] * dilations[i]
@@ -153,7 +154,7 @@ def conv_transpose(
     output_shape=None,
 ):
     """Adds a scaled filter to the result for every element of the input.
-    `output_shape` is no smaller than what the filters cover."""
+    `output_shape` is no smaller than the area that the filters cover."""
     kernel, strides, dilations, pads = defaults(
         x, w.shape[2:], strides, dilations, pads
     )
@@ -268,7 +269,8 @@ def average_pool(
 
 
 def max_unpool(x, indices, kernel_shape, strides=None, pads=None, shape=None):
-    """Each element where its index says, the last of those with one index."""
+    """Puts each element at its index. The last of several elements with one
+    index stays."""
     _, strides, _, pads = defaults(x, kernel_shape, strides, None, pads)
     rank = x.ndim - 2
     spatial = [
@@ -335,8 +337,8 @@ def sigmoid(x):
 
 
 def gru(X, W, R, B=None, linear_before_reset=False):
-    """ONNX GRU of one direction from a state of zeros: [steps, 1, batch,
-    hidden]."""
+    """Computes ONNX's GRU of one direction from a state of zeros: [steps, 1,
+    batch, hidden]."""
     h, result = np.zeros((X.shape[1], R.shape[-1])), []
     wb, rb = np.split(B[0], 2) if B is not None else (0, np.zeros(len(W[0])))
     rz, rr, rn = np.split(R[0], 3)
@@ -379,7 +381,7 @@ def lp_pool(
 
 
 def resize(x, roi, scales, sizes=None, **attributes):
-    """ONNX's own definition, which is of one axis inside another."""
+    """Applies ONNX's one-axis definition to each axis in turn."""
     attributes = {
         "antialias": 0,
         "coordinate_transformation_mode": "half_pixel",

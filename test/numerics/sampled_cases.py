@@ -1,5 +1,4 @@
-"""Cases of ops that read between elements, at places that boxes and offsets
-name.
+"""Cases of ops that interpolate at positions given by boxes and offsets.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -12,8 +11,8 @@ from case import add, normal, positive
 
 
 def corners(places):
-    """The elements around each of many places, an array for each axis, and the
-    share each has."""
+    """Yields for many positions the neighbouring elements, an array per axis,
+    and their weights."""
     below = [np.floor(place).astype(int) for place in places]
     for up in itertools.product((0, 1), repeat=len(places)):
         at = [b + u for b, u in zip(below, up)]
@@ -46,7 +45,7 @@ def roi_align(
             samples = [int(np.ceil(s / b)) for s, b in zip(size, bins)]
         if min(samples) < 1:
             continue
-        # Bins, then samples, along either axis; the two axes span a grid.
+        # Bins, then samples, along either axis. The two axes span a grid.
         along = [
             l + (np.arange(b)[:, None] + (np.arange(n) + 0.5) / n) * s / b
             for l, s, b, n in zip(low, size, bins, samples)
@@ -74,7 +73,7 @@ def roi_align(
 BOXES = np.array(
     [[1.3, 0.9, 7.1, 5.2], [0.2, 2.1, 3.3, 8.4], [3.1, 3.2, 3.7, 3.9]]
 )
-# Some reach out of the image, one is none.
+# Some boxes extend beyond the image, and one is empty.
 ODD_BOXES = np.array(
     [[-3.1, -2.2, 3.3, 20.4], [5.1, 0.2, 4.2, 3.3], [1.1, 1.2, 9.3, 2.4]]
 )
@@ -121,7 +120,7 @@ for name, mode, boxes, ratio, coordinates, opset in (
 
 
 def max_roi_pool(x, rois, pooled_shape, spatial_scale=1.0):
-    """Bins overlap where they do not divide a box; those outside are 0."""
+    """Bins overlap if they do not divide a box. Bins outside the image are 0."""
     result = np.zeros((len(rois), x.shape[1], *pooled_shape))
     for r, (image, *box) in enumerate(rois):
         places = np.sign(box) * np.floor(np.abs(box) * spatial_scale + 0.5)
@@ -193,7 +192,7 @@ def deform_conv(
                 [(0 <= i) & (i < e) for i, e in zip(at, image)], axis=0
             )
             at = [np.clip(i, 0, e - 1) for i, e in zip(at, image)]
-            # Indexed axes with a slice between them come first.
+            # NumPy puts indexed axes with a slice between them first.
             values = x[(samples, channels, *at)]
             read[:, channels, t] += np.moveaxis(
                 (shares * inside)[..., None] * values, -1, 1

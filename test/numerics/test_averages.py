@@ -1,5 +1,5 @@
-"""`--ema` against its formula in NumPy: what the averages become, that they are
-what is evaluated and written, and that a skipped step leaves them.
+"""`--ema` follows its formula in NumPy: mpc computes, evaluates and writes the
+averages, and a skipped step leaves them unchanged.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -18,8 +18,8 @@ ROWS = random.standard_normal((STEPS, SIZE))
 
 
 def model(dtype=np.float64):
-    """A loss of sum(x * w) for each sample: the gradient of w is the mean of
-    the rows of x."""
+    """Returns a loss of sum(x * w) for each sample. The gradient of w is the
+    mean of the rows of x."""
     return mpctest.make_model(
         [
             helper.make_node("Mul", ["x", "w"], ["terms"], "mul"),
@@ -47,7 +47,7 @@ def train(folder, *flags, rows=ROWS, dtype=np.float64):
 
 
 def trajectory(rows=ROWS, decay=DECAY):
-    """The weights and their average after every step."""
+    """Returns the weights and their average after every step."""
     w, average, points = WEIGHT.copy(), WEIGHT.copy(), []
     for row in rows:
         w = w - 0.1 * row
@@ -103,7 +103,7 @@ def test_averages_are_of_steps_not_of_batches(tmp_path):
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "16-mixed"])
 def test_averages_are_in_float32(precision, tmp_path):
-    """A step moves the average by far less than 16 bits can tell."""
+    """A step moves the average by far less than a 16-bit type can resolve."""
     rows = np.full((STEPS, SIZE), 0.25)
     _, weights = train(
         tmp_path,
@@ -117,7 +117,7 @@ def test_averages_are_in_float32(precision, tmp_path):
 
 
 def test_a_skipped_step_leaves_the_averages(tmp_path):
-    rows = np.round(ROWS * 64) / 64  # float16 has them all
+    rows = np.round(ROWS * 64) / 64  # exact in float16
     rows[2] = 1e38
     metrics, weights = train(
         tmp_path,

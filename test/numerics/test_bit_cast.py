@@ -1,4 +1,4 @@
-"""Bits read as another type, of every pair of types of one width.
+"""BitCast reads bits as another type, for every pair of types of one width.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -30,8 +30,8 @@ def numpy_type(dtype):
 
 
 def some_bits(dtype):
-    """Numbers of the type: its edges, subnormals, infinities and others of both
-    signs. No NaN, which a conversion may make another one."""
+    """Returns numbers of the type: limits, subnormals, infinities and others,
+    of both signs. There is no NaN, because a conversion may change its bits."""
     width = dtype.itemsize * 8
     random = np.random.RandomState(width)
     bits = random.randint(0, 256, 64 * dtype.itemsize, np.uint8)
@@ -45,8 +45,8 @@ def some_bits(dtype):
 
 
 def recast_model(source, target, numbers, known):
-    """A node of BitCast, of an input or of an initializer; bfloat16, which no
-    NumPy file has, as the number itself."""
+    """Returns a BitCast of an input or of an initializer. NumPy files cannot
+    hold bfloat16, so bfloat16 inputs are cast from float32."""
     source, target = numpy_type(source), numpy_type(target)
     nodes, inputs, initializers = [], {}, {}
     if known:
@@ -78,8 +78,8 @@ def recast_model(source, target, numbers, known):
     ids=lambda dtype: numpy_type(dtype).name,
 )
 def test_bit_cast(source, target, known, tmp_path):
-    # Bits that are a number of both types; where either is bfloat16 none that
-    # are subnormal, which its instructions may take for zero.
+    # Bits that are numbers in both types. With bfloat16 there are no
+    # subnormals, which its instructions may flush to zero.
     first, second = numpy_type(source), numpy_type(target)
     numbers = some_bits(first)
     other = numbers.view(second)
@@ -103,8 +103,8 @@ def test_bit_cast(source, target, known, tmp_path):
 
 @pytest.mark.parametrize("precision", ("32-true", "64-true", "bf16-mixed"))
 def test_bits_of_an_f32_are_32_in_any_mode(precision, tmp_path):
-    """An exponent read from bits and a power of two made of it, both ways
-    through numbers that a mode has in another type."""
+    """Reads an exponent from bits and makes a power of two. A mode has both
+    float values in another type."""
     nodes = [
         helper.make_node("BitCast", ["x"], ["bits"], to=TensorProto.INT32),
         helper.make_node("BitwiseAnd", ["bits", "mask"], ["exponent"]),

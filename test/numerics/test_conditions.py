@@ -1,5 +1,5 @@
-"""Conditions that depend on data: results and gradients of both branches, and
-that the branch which is not taken reaches neither.
+"""Conditions on data compute the results and gradients of both branches. The
+untaken branch affects neither.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -17,7 +17,7 @@ def branch(name, nodes, outputs):
 
 
 def positive(name, of):
-    """Whether the sum of `of` is above 0."""
+    """Returns nodes: `name` is true if the sum of `of` is above 0."""
     return [
         node("ReduceSum", [of], [f"{name}_sum"], keepdims=0),
         node("Greater", [f"{name}_sum", "zero"], [name]),
@@ -29,7 +29,7 @@ CASES = {}
 
 
 def weights_of_one_branch(sign):
-    """Each branch has a weight of its own, and they share one."""
+    """Each branch has a weight of its own, and both share a third."""
     then = branch(
         "then",
         [
@@ -72,7 +72,7 @@ CASES["not_taken"] = weights_of_one_branch(-1)
 
 
 def infinite_slope():
-    """The branch that is not taken has no finite value and no finite slope."""
+    """The untaken branch has an infinite value and an infinite slope."""
     then = branch(
         "then",
         [
@@ -96,8 +96,8 @@ CASES["infinite_slope"] = infinite_slope()
 
 
 def several_outputs():
-    """Results that are what was captured, constants, or the same value twice;
-    and a condition within a branch."""
+    """Results are captured values, constants, or one value twice. A branch
+    contains a condition."""
     inner_then = branch("inner_then", [node("Exp", ["w"], ["it"])], ["it"])
     inner_else = branch("inner_else", [node("Neg", ["w"], ["ie"])], ["ie"])
     then = branch(
@@ -136,7 +136,7 @@ CASES["several_outputs"] = several_outputs()
 
 
 def within_a_loop():
-    """The state of a recurrence takes another step where it grew too large."""
+    """A recurrence's state takes another step after it grew too large."""
     then = branch("then", [node("MatMul", ["h", "U"], ["t"])], ["t"])
     otherwise = branch(
         "otherwise", [node("MatMul", ["h", "V"], ["m"]), node("Tanh", ["m"], ["e"])], ["e"]
@@ -177,7 +177,7 @@ CASES["within_a_loop"] = within_a_loop()
 
 
 def loop_within():
-    """A branch that holds a loop."""
+    """A branch contains a loop."""
     body = helper.make_graph(
         [
             node("Mul", ["h", "w"], ["m"]),

@@ -1,5 +1,5 @@
-"""Arithmetic of floats that are constants of the model: folding gives the bits
-that kernels give of the same values as inputs.
+"""Folding float arithmetic on constants gives the bits of kernels on equal
+inputs.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -42,11 +42,12 @@ UNARY = {
 
 
 def pairs(dtype):
-    """Two arrays with all pairs of the type's edges, and random numbers."""
+    """Returns two arrays with all pairs of the type's limits, and random
+    numbers."""
     info = ml_dtypes.finfo(dtype)
     edges = [0.0, -0.0, 1.0, -1.0, 0.1, -2.5, 3.5, 1 / 3, np.inf, -np.inf]
     edges += [np.nan, float(info.max), float(info.tiny)]
-    # Which of bfloat16 some processors take for 0.
+    # Some processors flush bfloat16's subnormals to 0.
     if dtype != ml_dtypes.bfloat16:
         least = float(info.smallest_subnormal)
         edges += [least, -least]
@@ -65,8 +66,8 @@ def is_float(dtype):
 
 
 def widen(array):
-    """bfloat16 as float32, whose NaN NumPy knows, and without subnormals, which
-    are 0 to some processors."""
+    """Converts bfloat16 to float32, whose NaN NumPy knows. Subnormals become 0,
+    as on some processors."""
     if array.dtype != ml_dtypes.bfloat16:
         return array
     wide = array.astype(np.float32)
@@ -75,8 +76,8 @@ def widen(array):
 
 
 def assert_same_bits(found, expected, name):
-    """NaN is NaN, and -0 no 0; but which of two zeros is the larger, an x86 does
-    not say."""
+    """Treats all NaN as equal, and -0 as different from 0. x86 does not define
+    the larger of two zeros."""
     assert found.dtype == expected.dtype, name
     found, expected = widen(found), widen(expected)
     np.testing.assert_array_equal(found, expected, name)
@@ -92,9 +93,9 @@ def as_bits(array):
 
 
 def run_on_bits(nodes, arrays, expected, are_given, folder):
-    """Outputs of `nodes` that read these arrays, given or constants of the model.
-    All floats go in and out by their bits: no file of NumPy has bfloat16, and
-    floats of the model's own would be parameters."""
+    """Returns the outputs of `nodes`, whose arrays are inputs or constants. All
+    floats go in and out as bits: NumPy files cannot hold bfloat16, and float
+    initializers would be parameters."""
     folder.mkdir()
     bits = {f"{name}_bits": as_bits(array) for name, array in arrays.items()}
     before, after, outputs = [], [], {}
@@ -154,7 +155,7 @@ def test_folds_to_what_kernels_compute(dtype, tmp_path):
 
 
 def test_parameters_never_fold(tmp_path):
-    """What is trained is computed in every step."""
+    """Every step computes trained values."""
     model = mpctest.make_model(
         [
             helper.make_node("Mul", ["w", "w"], ["square"]),

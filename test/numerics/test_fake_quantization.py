@@ -1,7 +1,7 @@
-"""Fake quantisation, QuantizeLinear and DequantizeLinear of floats, and the
-gradient that is defined for it: straight through the rounding. Finite differences
-see steps and slope 0 between them, so this is compared with the definition, and
-with PyTorch's where that is installed.
+"""Fake quantisation (QuantizeLinear and DequantizeLinear of floats) has its
+defined results and gradient, which passes straight through the rounding. Finite
+differences would see steps with slope 0, so the reference is the definition,
+and PyTorch where installed.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -15,8 +15,8 @@ import mpctest
 
 F4 = np.float32
 MODES = ("32-true", "bf16-mixed", "16-mixed")
-# By name: the type, its zero points, the bounds of a Clip between the two nodes,
-# the axis along which scales lie.
+# For each name: the type, the zero points, the bounds of a Clip between the two
+# nodes, and the axis of the scales.
 FORMS = {
     "bytes": ("u1", 128, None, None),
     "signed": ("i1", 0, None, None),
@@ -40,12 +40,12 @@ def spread(value, axis):
 
 
 def quantize(name):
-    """x, the scale, and with them what PyTorch's fake_quantize says: the result,
-    and where the gradient passes."""
+    """Returns x, the scale, and PyTorch's fake_quantize of them: the result,
+    and a mask of the gradient."""
     dtype, zero, bounds, axis = FORMS[name]
     random = np.random.RandomState(len(name))
     count = () if axis is None else (SHAPE[axis],)
-    # Of 16 bits too a good part is beyond the range.
+    # Also in 16 bits, many values exceed the range.
     step = 2.0**-12 if dtype == "i2" else 2.0**-5
     scale = np.asarray(step * (1 + random.rand(*count)), F4)
     limits = np.iinfo(dtype)
@@ -53,8 +53,8 @@ def quantize(name):
     low = limits.min if low is None else low
     high = limits.max if high is None else high
     s, z = spread(scale, axis), spread(zero or 0, axis)
-    # Whole numbers that are up to a third of a step off, from below the range to
-    # beyond it, the bounds themselves among them.
+    # Whole numbers plus up to a third of a step, from below the range to beyond
+    # it, including the bounds.
     p = random.randint(low - (high - low) // 4, high + (high - low) // 4, SHAPE)
     p[0, :4] = low, high, low - 1, high + 1
     x = ((p - z + random.uniform(-0.33, 0.33, SHAPE)) * s).astype(F4)
@@ -64,14 +64,14 @@ def quantize(name):
         "scale": scale,
         "y": (q - z) * s,
         "passes": p == q,
-        # What follows for the scale if rounding had slope 1.
+        # The scale's gradient if rounding had slope 1.
         "by_scale": np.where(p == q, p - z - x / s, q - z),
         "axis": axis,
     }
 
 
 def make_pair(name, source, target, scale):
-    """The nodes, and the initializers that they read beside the scale."""
+    """Returns the nodes, and their initializers without the scale."""
     dtype, zero, bounds, axis = FORMS[name]
     attributes = {} if axis is None else {"axis": axis}
     tensors, points = {}, []
@@ -101,8 +101,8 @@ def make_pair(name, source, target, scale):
 
 
 def train_step(nodes, initializers, direction, folder, *flags):
-    """What one step of SGD at rate 1 takes from x and scale, where the loss is
-    the sum of y * direction."""
+    """Returns the changes of x and scale in one step of SGD at rate 1. The loss
+    is the sum of y * direction."""
     nodes = [
         *nodes,
         helper.make_node("Mul", ["y", "direction"], ["terms"], "weigh"),
@@ -140,7 +140,7 @@ def test_gradient_is_straight_through(name, precision, tmp_path):
     loss, taken = train_step(
         nodes, tensors, d, tmp_path, "--precision", precision
     )
-    # Terms of the sum, and a parameter less its gradient, are of float32.
+    # float32 rounds the sum's terms, and the parameter minus its gradient.
     size = np.abs(expected["y"] * d).sum()
     assert abs(loss - (expected["y"] * d).sum()) <= 1e-6 * size
     limit = 2.0**-23 * (np.abs(expected["x"]) + np.abs(d))
@@ -196,7 +196,7 @@ def test_nodes_of_onnx_runtime_have_the_gradient_too(tmp_path):
 
 @pytest.mark.parametrize("precision", MODES)
 def test_results_are_the_integers_results(precision, tmp_path):
-    """As one op it gives what the two nodes do, which the integers show."""
+    """The one op gives the results of the two nodes, which compute integers."""
     name = "columns"
     given = quantize(name)
     nodes, tensors = make_pair(name, "x", "y", "scale")
@@ -229,7 +229,7 @@ WIDTHS = (12, 16, 4)
 
 
 def network():
-    """Two layers as quantisation-aware training has them: weights by output
+    """Returns two layers of quantisation-aware training: weights by output
     channel, activations by tensor."""
     random = np.random.RandomState(9)
     tensors, nodes, value = {}, [], "x"
@@ -272,7 +272,7 @@ def network():
 
 
 def reference(tensors, data, rate, batch):
-    """The losses and the parameters after training, in float64."""
+    """Returns the losses and the parameters after training, in float64."""
     p = {k: v.astype(np.float64) for k, v in tensors.items()}
 
     def fake(x, s, z, low, high):
@@ -300,7 +300,7 @@ def reference(tensors, data, rate, batch):
     return losses, p
 
 
-# A rounding of the product can move what is fake quantised by one step.
+# A rounding of the product can move a fake-quantised value by one step.
 @pytest.mark.parametrize(
     "precision, bound", [("32-true", 1e-3), ("bf16-mixed", 0.05), ("16-mixed", 0.02)]
 )
@@ -329,8 +329,8 @@ def test_network_for_quantisation_trains(precision, bound, tmp_path):
 
 
 def test_table_for_quantisation_trains(tmp_path):
-    """A table that an embedding reads through a fake quantisation is a weight, in
-    files that say nothing of it; rows that were not read stay."""
+    """An embedding reads its table through a fake quantisation. The table is a
+    weight although the file does not say so. Unread rows stay."""
     random = np.random.RandomState(4)
     table = random.standard_normal((6, 3)).astype(F4)
     model = mpctest.make_model(
@@ -390,7 +390,7 @@ TENSORS = {"w": F4([1, 2, 3]), "s": np.asarray(0.5, F4)}
 
 
 def test_integers_that_another_node_reads_are_refused(tmp_path):
-    """What is rounded has no slope; nothing passes as if it were 0."""
+    """Rounding has no slope. mpc must not treat the gradient as 0."""
     cast = helper.make_node("Cast", ["q"], ["y"], "cast", to=TensorProto.FLOAT)
     error = refuse([QUANTIZE, cast], TENSORS, tmp_path)
     assert (

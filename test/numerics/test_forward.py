@@ -1,15 +1,15 @@
-"""Every operator's result in every precision against its float64 definition.
+"""Every operator's result in every precision matches its float64 definition.
 
 The bound is derived, not tuned. With u the unit roundoff of a type, an element
-made of n terms whose absolute values sum to M may be off by
+of n terms with absolute sum M may be off by
 
     M * (u_store + (n + 8) * u_compute)         where nothing is low precision
     M * (2 * u_low + u_low + (n + 8) * u_32)    for a contraction in low types
 
-the first u_low term for the two rounded operands, the next for the rounded
-result. 8 covers the last digits of exp, log, tanh and division. M is measured
-by running the definition on absolute values where it is a sum of products, and
-by the largest magnitude of arguments and result otherwise.
+The first u_low term is for the two rounded operands, the next for the rounded
+result. 8 covers the last digits of exp, log, tanh and division. For a sum of
+products, M is the definition's result on absolute values. Otherwise M is the
+largest magnitude of arguments and result.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -47,10 +47,10 @@ def one_op_model(case, dtype):
 
 @functools.lru_cache(maxsize=4)
 def make_one_op_model(name, dtype):
-    """A model of the case in `dtype`, its inputs and the expected result, which
-    all precisions share that store this type.
+    """Returns a model of the case in `dtype`, its inputs and the expected
+    result. All precisions that store `dtype` share the result.
 
-    Arguments are graph inputs, but for the constant ones and shapes and axes.
+    Arguments are graph inputs, except constants, shapes and axes.
     """
     case = BY_NAME[name]
     arguments = {
@@ -84,7 +84,7 @@ def make_one_op_model(name, dtype):
 
 
 def magnitude(case, expected):
-    """M of the module's comment."""
+    """Returns M of the module's comment."""
     if case.magnitude:
         return np.full(np.shape(expected), case.magnitude)
     if case.contraction:
@@ -124,7 +124,8 @@ def test_matches_float64(case, precision, tmp_path):
 @pytest.mark.parametrize("precision", ["bf16-mixed", "16-mixed"])
 @pytest.mark.parametrize("name", ["matmul_2d", "gemm_nt", "conv_plain"])
 def test_low_precision_is_really_used(name, precision, tmp_path):
-    """An explicit mode binds: a contraction's error exceeds float32's bound."""
+    """Proves that an explicit mode takes effect: a contraction's error exceeds
+    float32's bound."""
     case = next(case for case in CASES if case.name == name)
     model, inputs, expected = one_op_model(case, np.float32)
     outputs = mpctest.run(model, inputs, tmp_path, "--precision", precision)
@@ -157,7 +158,7 @@ NORMS = {
 
 @pytest.mark.parametrize("op", NORMS)
 def test_what_lies_between_need_not_fit_16_bits(op, tmp_path):
-    """A square of 300 is no 16-bit float, and a sum of 300 of them neither."""
+    """A square of 300 overflows float16, and so does a sum of 300 squares."""
     attributes, function = NORMS[op]
     x = np.linspace(280, 320, 2 * 3 * 300).reshape(2, 3, 300)
     x = x.astype(np.float16)
@@ -180,8 +181,8 @@ def test_what_lies_between_need_not_fit_16_bits(op, tmp_path):
 
 @pytest.mark.parametrize("dtype", (np.float16, np.float32, np.float64))
 def test_a_remainder_of_zero_has_the_sign_of_the_divisor(dtype, tmp_path):
-    """As numpy.mod's, of zeros of both signs and of multiples; and the
-    remainders by infinity."""
+    """Follows numpy.mod for zeros of both signs, multiples, and remainders by
+    infinity."""
     a = np.array([0.0, -0.0, 6.0, -6.0, 1.0, -1.0], dtype)[:, None]
     b = np.array([3.0, -3.0, np.inf, -np.inf], dtype)
     model = mpctest.make_model(

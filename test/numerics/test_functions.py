@@ -1,8 +1,8 @@
-"""Functions of one operand over their whole range: every number of 16 bits, and
-wide ones of every size, infinities and NaN among them.
+"""Functions of one operand are right over their whole range: every number of 16
+bits, and wide numbers of every size, with infinities and NaN.
 
-Kernels compute in float32 or float64, so a 16-bit result is the correctly
-rounded one, but where the function is within a hair of the middle of two.
+Kernels compute in float32 or float64. A 16-bit result is therefore correctly
+rounded, unless the function is very close to the middle of two numbers.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -33,13 +33,13 @@ FUNCTIONS = {
     "Tan": math.tan,
 }
 STEPS = ("Ceil", "Floor", "Round")
-# At the ends of the domain, where math raises an error.
+# At the ends of the domain, Python's math raises an error.
 POLES = {("Atanh", 1.0): np.inf, ("Atanh", -1.0): -np.inf}
 OPSET = 22
 
 
 def evaluate(op, x):
-    """In float64, by libm."""
+    """Evaluates in float64, by libm."""
     if op in STEPS and not np.isfinite(x):
         return x
     try:
@@ -56,7 +56,7 @@ def evaluate_all(op, x):
 
 
 def run_all(x, casts, folder, *flags):
-    """Every function of x, in the type that `casts` says."""
+    """Runs every function of x, in the types of `casts`."""
     nodes, source = [], "x"
     if casts:
         nodes.append(helper.make_node("Cast", ["x"], ["low"], to=casts))
@@ -79,21 +79,22 @@ def run_all(x, casts, folder, *flags):
 
 
 def bfloat16(x):
-    """Rounded to nearest even, as float32."""
+    """Rounds to nearest even, as float32."""
     bits = x.astype(np.float32).view(np.uint32).astype(np.uint64)
     rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
     return rounded.astype(np.uint32).view(np.float32)
 
 
 def ordered(bits):
-    """Floats' bits as integers in the order of the numbers, zeros the same."""
+    """Maps floats' bits to integers in the order of the numbers. Both zeros are
+    equal."""
     bits = bits.astype(np.int64)
     return np.where(bits & 0x8000, -(bits & 0x7FFF), bits)
 
 
 def flushes_subnormals():
-    """Whether the target rounds to bfloat16 by the CPU's own instruction, which
-    takes subnormal numbers for zero: arguments and results."""
+    """True if the target rounds to bfloat16 by the CPU's instruction, which
+    flushes subnormal arguments and results to zero."""
     flags = pathlib.Path("/proc/cpuinfo").read_text().split()
     return not mpctest.TARGET and "avx512_bf16" in flags
 
@@ -128,7 +129,7 @@ def test_every_number_of_16_bits(kind, tmp_path):
 
 
 def wide_numbers(dtype):
-    """Of every exponent and both signs, and what is special."""
+    """Returns numbers of every exponent and both signs, and special values."""
     info = np.finfo(dtype)
     low, high = (-149, 128) if dtype == np.float32 else (-1074, 1024)
     random = np.random.RandomState(11)
@@ -162,7 +163,7 @@ def test_numbers_of_every_size(dtype, tmp_path):
 
 @pytest.mark.parametrize("precision", ("bf16-mixed", "16-mixed"))
 def test_mixed_precision_keeps_large_angles(precision, tmp_path):
-    """A position of 1000 has no digits behind the point in bfloat16."""
+    """A position of 1000 has no fraction bits in bfloat16."""
     x = np.linspace(900, 1000, 256).astype(np.float32).reshape(16, 16)
     w = np.eye(16, dtype=np.float32)
     nodes = [

@@ -1,10 +1,9 @@
 """Nodes that compute gradients, as ONNX Runtime's gradient builder writes them,
-against mpc's own gradients of their forward ops, both in float64.
+match mpc's own gradients of their forward ops, in float64.
 
 Every model has the forward op, `Gradient` of sum(y * dy) with respect to its
-inputs, and the node, with `dy` as the gradient of y. mpc's own gradients are
-compared with finite differences in test_gradients.py; that the two agree is
-then as good.
+inputs, and the node, with `dy` as the gradient of y. test_gradients.py compares
+mpc's own gradients with finite differences, so agreement proves the node right.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -32,7 +31,7 @@ def run(case, nodes, inputs, outputs, folder):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_gradient_node_is_the_gradient_of_its_forward_op(case, tmp_path):
-    # The model does not say of what shape y is: its first run does.
+    # The model does not give the shape of y. The first run finds it.
     y = run(case, case.forward, case.arguments, ["y"], tmp_path)["y"]
     dy = 0.5 + np.asarray(normal(*y.shape, seed=9))
     inputs = {**case.arguments, "dy": dy}

@@ -1,4 +1,4 @@
-"""Gradients of every operator in float64 against central finite differences.
+"""Gradients of every operator in float64 match central finite differences.
 
 The arguments of the operator are parameters of a float64 model whose loss is
 sum(y * direction), with `direction` the only data. One step of SGD at rate 1
@@ -8,11 +8,11 @@ With step h the difference quotient is off by about h^2 times a third derivative
 and 2^-53 / h times the loss; h = 2^-17 makes both less than 1e-9 of the loss's
 terms, and TOLERANCE leaves two digits.
 
-Arguments of many elements are moved as a whole, along DIRECTIONS of random signs:
-a gradient that is wrong in one element is off along every one of them, and one
-that is wrong in more is off along all of them with a probability of 2^-DIRECTIONS
-of cancelling at most. Where that does not show that a gradient is right, each
-element is moved by itself, which decides, and says which is wrong.
+Arguments of many elements are moved as a whole, along DIRECTIONS of random
+signs. A gradient with one wrong element differs along all of them. Several
+wrong elements cancel along all of them with a probability of at most
+2^-DIRECTIONS. If a direction disagrees, each element is moved alone, which
+decides and finds the wrong one.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -48,8 +48,8 @@ def parameters_of(case):
 def train_one_step(
     case, direction, folder, extra_arguments=None, nodes=None, flags=()
 ):
-    """The gradient of each parameter, by mpc. `nodes` compute y where it is not
-    one op that does."""
+    """Returns mpc's gradient of each parameter. `nodes` compute y; by default
+    the case's op does."""
     initializers = {**case.arguments, **(extra_arguments or {})}
     nodes = nodes or [
         helper.make_node(
@@ -84,8 +84,8 @@ def train_one_step(
 
 
 def rise(case, direction, name, offset):
-    """How much more the loss is with the argument plus STEP times the offset
-    than with it minus that, for a step of one."""
+    """Returns how much the loss rises from the argument minus STEP times
+    `offset` to the argument plus STEP times `offset`, per unit step."""
 
     def loss(value):
         arguments = {**case.arguments, name: value}
@@ -97,7 +97,7 @@ def rise(case, direction, name, offset):
 
 
 def finite_differences(case, direction, name):
-    """The gradient, element by element."""
+    """Returns the gradient, element by element."""
     gradient = np.zeros_like(case.arguments[name])
     for index in np.ndindex(gradient.shape):
         offset = np.zeros_like(gradient)
@@ -107,8 +107,8 @@ def finite_differences(case, direction, name):
 
 
 def agrees_along_directions(case, direction, name, gradient):
-    """Whether the gradient is that of the loss along random directions, within
-    what one element alone may be off."""
+    """True if the gradient matches the loss along random directions, within the
+    error allowed for one element."""
     if not np.isfinite(gradient).all():
         return False
     random = np.random.default_rng(0)
@@ -149,8 +149,9 @@ def test_matches_finite_differences(case, tmp_path):
     "op", ("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss")
 )
 def test_ignored_labels_alone_have_no_gradient(op, tmp_path):
-    """Their mean divides by zero, which must not reach the parameters: a first
-    step on such a batch leaves the second what it is alone."""
+    """The mean over no labels divides by zero. This NaN must not reach the
+    parameters: after a first step on such a batch, the second step's result is
+    as if it were alone."""
     scores = helper.make_node("MatMul", ["x", "w"], ["scores"], "scores")
     rates = helper.make_node("LogSoftmax", ["scores"], ["rates"], axis=1)
     read = "scores" if op == "SoftmaxCrossEntropyLoss" else "rates"
@@ -176,7 +177,8 @@ def test_ignored_labels_alone_have_no_gradient(op, tmp_path):
 
 @pytest.mark.parametrize("lengths", ((2, 4, 1), (1,) * 70))
 def test_parts_of_a_split_find_their_places(lengths, tmp_path):
-    """Used in another order, one of them twice: the sum of its two slices."""
+    """The parts are used in another order, and one of them twice. The gradient
+    sums both slices."""
     x = normal(3, sum(lengths))
     parts = [f"part{i}" for i in range(len(lengths))]
     order = [*reversed(parts), "part0"]
@@ -210,7 +212,7 @@ def test_parts_of_a_split_find_their_places(lengths, tmp_path):
 
 
 def test_batch_norm_in_training(tmp_path):
-    """Through the batch's own statistics."""
+    """The gradient passes through the batch's own statistics."""
     case = Case(
         "batch_norm_training",
         "BatchNormalization",
@@ -227,7 +229,7 @@ def test_batch_norm_in_training(tmp_path):
 
 
 def test_batch_norm_in_inference(tmp_path):
-    """With running statistics, as a frozen network has it."""
+    """A frozen network uses running statistics."""
     case = next(case for case in CASES if case.name == "batch_norm")
     frozen = dataclasses.replace(case, constant=("mean", "var"))
     check_gradients(frozen, tmp_path, flags=("--as-exported",))
@@ -235,7 +237,7 @@ def test_batch_norm_in_inference(tmp_path):
 
 @pytest.mark.parametrize("reads_output", (True, False))
 def test_statistics_of_layer_norm(reads_output, tmp_path):
-    """A model may read Mean and InvStdDev too, or nothing else."""
+    """A model may read Mean and InvStdDev besides the result, or nothing else."""
 
     def function(x, scale, bias):
         mean = x.mean(axis=1, keepdims=True)
@@ -267,7 +269,7 @@ def test_statistics_of_layer_norm(reads_output, tmp_path):
 
 
 def test_bce_with_logits(tmp_path):
-    """The loss of a loss flag, over all elements."""
+    """The loss of --loss, over all elements."""
     logits, target = normal(2, 9), np.abs(np.sin(normal(9, 2))).T
     case = Case("bce", "Add", {"x": logits}, None)
     model = mpctest.make_model(
@@ -295,7 +297,7 @@ def test_bce_with_logits(tmp_path):
 
 
 def test_cast_passes_the_gradient(tmp_path):
-    """Through float32 and back, rounded to it."""
+    """The cast goes to float32 and back, and rounds the gradient."""
     case = Case("cast", "Cast", {"x": normal(7)}, None)
     nodes = [
         helper.make_node("Cast", ["x"], ["narrow"], to=TensorProto.FLOAT),
@@ -307,8 +309,8 @@ def test_cast_passes_the_gradient(tmp_path):
 
 
 def test_sum_to_size_of_a_training_graph(tmp_path):
-    """ONNX Runtime's DivGrad sums over what was broadcast: da of a / b with a
-    row as a is the sum of dy / b over the rows."""
+    """ONNX Runtime's DivGrad sums over broadcast axes: for a / b with a row a,
+    da is the sum of dy / b over the rows."""
     divisor = positive(4, 5)
     case = Case("div_grad", "DivGrad", {"dy": normal(4, 5)}, None)
     constants = {"a": normal(5), "b": divisor}
@@ -327,8 +329,8 @@ def test_sum_to_size_of_a_training_graph(tmp_path):
 
 @pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
 def test_distances(metric, tmp_path):
-    """com.microsoft's CDist: the distance of every row of one matrix from every
-    row of the other. Of equal rows it is 0, and so is its gradient."""
+    """com.microsoft's CDist gives the distance of every row of one matrix from
+    every row of the other. Equal rows have distance 0 and gradient 0."""
     a, b = np.asarray(normal(4, 3)), np.array(normal(5, 3))
     b[2] = a[1]
 
@@ -355,8 +357,8 @@ def test_distances(metric, tmp_path):
 
 
 def test_every_rule_has_a_test():
-    """gradient_rules.txt names what exists; that it names every rule is for the
-    unit tests of Differentiation."""
+    """Checks that the tests named in gradient_rules.txt exist. The unit tests
+    of Differentiation check that it names every rule."""
     table = pathlib.Path(__file__).with_name("gradient_rules.txt")
     tests = {case.name for case in CASES if case.gradient} | set(globals())
     tests |= {f.__name__ for f in (ifs, scans, elementwise_losses, straight)}
@@ -367,8 +369,8 @@ def test_every_rule_has_a_test():
 
 
 def test_stops_of_gradients(tmp_path):
-    """PyTorch's x.detach() is an Identity that says so: of x * x.detach() the
-    gradient is one x, not two."""
+    """PyTorch's x.detach() is an Identity with metadata: the gradient of x *
+    x.detach() is one x, not two."""
     x = normal(4, 5)
     case = Case("detach", "Identity", {"x": x}, None)
     stop = helper.make_node("Identity", ["x"], ["stopped"], "stop")
@@ -381,8 +383,8 @@ def test_stops_of_gradients(tmp_path):
 
 
 def test_dropout_backward_uses_the_forward_mask(tmp_path):
-    """Every gradient is 0 or the direction over the kept fraction, and the
-    loss is what the same mask gives."""
+    """Every gradient is 0 or the direction over the kept fraction. The loss
+    follows from the same mask."""
     x, ratio = np.ones((8, 64)), 0.25
     direction = np.asarray(normal(8, 64))
     case = Case(

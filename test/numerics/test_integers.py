@@ -1,10 +1,10 @@
-"""Arithmetic of integers and booleans against NumPy, exactly: kernels, whose
-inputs are the graph's, and folding, where the same values are initializers.
+"""Arithmetic of integers and booleans equals NumPy exactly, in kernels (the
+values are inputs) and in folding (they are initializers).
 
-What NumPy and ONNX leave open is mpc's own: a number divided by 0 is 0 and
-leaves 0, a negative power of 0 is 0, shifts by as many bits as there are or more
-shift all of them out, and a float that 64 bits cannot hold becomes the smallest
-number of 64 bits before it becomes an integer.
+mpc defines the cases that NumPy and ONNX leave open. Division by 0 gives 0 with
+remainder 0, and a negative power of 0 is 0. Shifts by the width or more shift
+out all bits. A float beyond 64 bits becomes the smallest 64-bit number before
+the conversion to an integer type.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -28,7 +28,8 @@ def name_of(dtype):
 
 
 def pairs(dtype):
-    """Two arrays with all pairs of the type's edges, and random numbers."""
+    """Returns two arrays with all pairs of the type's limits, and random
+    numbers."""
     info = np.iinfo(dtype)
     edges = [info.min, info.min + 1, 0, 1, 2, 3, 7, info.max - 1, info.max]
     if info.min < 0:
@@ -43,7 +44,7 @@ def pairs(dtype):
 
 
 def divide(a, b):
-    """Truncated, as C's."""
+    """Truncates like C."""
     safe = np.where(b == 0, 1, b).astype(a.dtype)
     exact = [
         abs(int(x)) // abs(int(y)) * (1 if (x < 0) == (y < 0) else -1)
@@ -53,7 +54,7 @@ def divide(a, b):
 
 
 def wrap(numbers, dtype):
-    """Python's integers modulo 2^n."""
+    """Returns Python's integers modulo 2^n."""
     bits = np.iinfo(dtype).bits
     unsigned = np.array([n % 2**bits for n in numbers], np.uint64)
     return unsigned.astype(f"u{bits // 8}").view(dtype)
@@ -116,7 +117,7 @@ UNARY = {
 
 
 def run_both(nodes, inputs, outputs, folder):
-    """The outputs of kernels, which folding must equal."""
+    """Returns the outputs of kernels. Folding must give equal outputs."""
     (folder / "kernels").mkdir()
     (folder / "folded").mkdir()
     types = {k: (v.dtype, v.shape) for k, v in inputs.items()}
@@ -212,8 +213,8 @@ def test_reductions(dtype, axes, tmp_path):
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=name_of)
 def test_norms_and_logarithms(dtype, tmp_path):
-    """Between integers: sums below 2^53 are exact, and results are cut off
-    towards zero."""
+    """Sums of integers below 2^53 are exact, and results are truncated towards
+    zero."""
     largest = min(np.iinfo(dtype).max, 2**24)
     smallest = max(np.iinfo(dtype).min, -(2**24))
     random = np.random.RandomState(3)
@@ -237,7 +238,7 @@ def test_norms_and_logarithms(dtype, tmp_path):
         nodes, types, outputs, {"axes": np.array([2])}, OPSET
     )
     results = mpctest.run(model, inputs, tmp_path)
-    # The norms of bytes may not fit.
+    # The norms of bytes may overflow.
     for name, value in expected.items():
         assert results[name].dtype == dtype
         cut = truncate(value.ravel(), dtype).reshape(value.shape)
@@ -264,7 +265,7 @@ def test_shrink(dtype, lambd, bias, tmp_path):
 
 @pytest.mark.parametrize("dtype", (np.int8, np.int32), ids=name_of)
 def test_shrink_by_a_fraction(dtype, tmp_path):
-    """Cut off towards zero: 3 - 1.5 is 1, and -3 + 1.5 is -1."""
+    """Results are truncated towards zero: 3 - 1.5 is 1, and -3 + 1.5 is -1."""
     x = np.arange(-5, 6).astype(dtype)
     node = helper.make_node("Shrink", ["x"], ["y"], lambd=1.5, bias=1.5)
     expected = np.array([-3, -2, -1, 0, 0, 0, 0, 0, 1, 2, 3], dtype)
@@ -272,7 +273,7 @@ def test_shrink_by_a_fraction(dtype, tmp_path):
 
 
 def test_a_sum_over_many_slices_wraps(tmp_path):
-    """Long enough for the two steps of a large reduction."""
+    """The axis is long enough for a reduction in two steps."""
     x = np.random.RandomState(1).randint(0, 2**31, 1 << 20).astype(np.int32)
     for op, function in (("ReduceSum", np.sum), ("ReduceMax", np.max)):
         node = helper.make_node(op, ["x"], ["y"], keepdims=0)
@@ -321,7 +322,7 @@ def test_extrema_of_booleans(op, tmp_path):
 
 
 def edges_of(dtype):
-    """Numbers that conversions go wrong at."""
+    """Returns numbers with error-prone conversions."""
     if np.dtype(dtype) == bool:
         return np.array([False, True])
     if np.issubdtype(dtype, np.integer):
@@ -335,7 +336,7 @@ def edges_of(dtype):
 
 
 def truncate(x, dtype):
-    """Floats as integers."""
+    """Converts floats to integers."""
     limit = 2**64 if dtype == np.uint64 else 2**63
     numbers = [
         int(v) if np.isfinite(v) and -(2**63) <= v < limit else -(2**63)
@@ -365,7 +366,7 @@ def test_casts(source, tmp_path):
         nodes.append(helper.make_node("Cast", ["x"], [name], to=to))
         expected[name] = cast(x, dtype)
     if np.dtype(source).kind == "f":
-        # An initializer of floats is a parameter, which does not fold.
+        # An initializer of floats is a parameter and does not fold.
         outputs = {k: (v.dtype, v.shape) for k, v in expected.items()}
         types = {"x": (x.dtype, x.shape)}
         model = mpctest.make_model(nodes, types, outputs, {}, OPSET)
@@ -459,7 +460,7 @@ def test_powers_beyond_the_signed_integers(tmp_path):
 
 
 def test_tokens_are_counted_at_run_time(tmp_path):
-    """Integer inputs are no constants: an artifact takes others."""
+    """Integer inputs are not constants: the artifact accepts other values."""
     node = [
         helper.make_node("Equal", ["ids", "pad"], ["is_pad"]),
         helper.make_node("Not", ["is_pad"], ["kept"]),
@@ -493,8 +494,8 @@ def test_tokens_are_counted_at_run_time(tmp_path):
 def test_training_on_integers_is_training_on_what_they_make(
     precision, tmp_path
 ):
-    """Token arithmetic in front of a layer: no gradient reaches it, and no step
-    takes it for a counter."""
+    """Token arithmetic before a layer gets no gradient, and mpc does not
+    mistake it for a step counter."""
     random = np.random.RandomState(4)
     ids = random.randint(0, 50, (32, 4))
     target = random.standard_normal((32, 3)).astype(np.float32)

@@ -1,5 +1,5 @@
-"""Loops: results against loops in NumPy, gradients against central finite
-differences, both in float64.
+"""Loops match NumPy loops in results, and central finite differences in
+gradients, both in float64.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -30,7 +30,7 @@ def node(op, inputs, outputs, **attributes):
 
 
 class LoopCase:
-    """A model with `nodes` from `parameters` to y, and the same in NumPy."""
+    """A model with `nodes` from `parameters` to y, and its equivalent in NumPy."""
 
     def __init__(self, nodes, parameters, reference, initializers=None, opset=17):
         self.nodes, self.parameters = nodes, parameters
@@ -53,7 +53,7 @@ class LoopCase:
 
 
 def cell(carried, scanned, nodes, outputs):
-    """A body: inputs by name and shape, and the names of its outputs."""
+    """Returns a body, given inputs by name and shape, and the names of outputs."""
     inputs = [value(n, s) for n, s in {**carried, **scanned}.items()]
     return helper.make_graph(nodes, "body", inputs, [value(n) for n in outputs])
 
@@ -62,7 +62,7 @@ CASES = {}
 
 
 def elman(reverse_input, reverse_output):
-    """h' = tanh(h W + x); y stacks h' and its square, W from outside."""
+    """h' = tanh(h W + x), with W from outside. y stacks h' and its square."""
     body = cell(
         {"h": [3, 5]},
         {"x": [3, 5]},
@@ -115,8 +115,8 @@ for reverse_input in (False, True):
 
 
 def swap():
-    """Two carried values change places, one of them scaled; the old ones are
-    stacked."""
+    """Two carried values are swapped, and one of them is scaled. The old values
+    are stacked."""
     body = cell(
         {"a": [4], "b": [4]},
         {"x": [4]},
@@ -158,7 +158,8 @@ CASES["swap"] = swap()
 
 
 def axes():
-    """Parts along the last axis in, along axis 1 out; nothing carried."""
+    """Slices come along the last axis and are stacked along axis 1. The loop
+    carries no value."""
     body = cell({}, {"x": [3, 2]}, [node("Exp", ["x"], ["e"])], ["e"])
     return LoopCase(
         [
@@ -181,7 +182,7 @@ CASES["axes"] = axes()
 
 
 def scan_of_samples(lengths=()):
-    """Opset 8: samples on axis 0, each scanned from its end."""
+    """Scans samples of axis 0 in opset 8, each from its end."""
     body = cell(
         {"h": [4]},
         {"x": [4]},
@@ -233,7 +234,7 @@ CASES["scan_of_samples_with_lengths"] = scan_of_samples([6, 6, 6])
 
 
 def counted():
-    """A Loop whose body reads the number of the iteration and a weight."""
+    """The Loop's body reads the iteration number and a weight."""
     body = helper.make_graph(
         [
             node("Cast", ["i"], ["fi"], to=TensorProto.DOUBLE),
@@ -275,8 +276,8 @@ CASES["counted"] = counted()
 
 
 def nested():
-    """A loop in a loop: the inner one reads what the outer one carries, a part
-    of the outer one's, and a weight of the model."""
+    """The inner of two loops reads the outer loop's carried value and slice,
+    and a weight of the model."""
     inner = cell(
         {"u": [3]},
         {"z": [3]},
@@ -334,7 +335,7 @@ def lstm_cell(x, h, c, R, P):
 
 
 def lstm(X, W, R, B, P, H0, C0, lengths):
-    """Both directions of an LSTM; steps of padding give zeros."""
+    """Computes both directions of an LSTM. Padding steps give zeros."""
     length, batch, _ = X.shape
     result = np.zeros((length, 2, batch, H0.shape[-1]))
     for d in range(2):
@@ -415,8 +416,8 @@ CASES["rnn"] = LoopCase(
 
 
 def check_gradients(case, threads, tmp_path):
-    """Compares gradients with differences; returns what of the parameters the
-    loss depends on."""
+    """Compares gradients with differences. Returns the parts of the parameters
+    that affect the loss."""
     y = case.reference(**case.parameters)
     direction = normal(*y.shape, seed=7)
     _, weights = mpctest.train(

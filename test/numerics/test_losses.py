@@ -1,8 +1,8 @@
-"""Losses of `--loss` and their flags: values and gradients in float64 against
-a reference in NumPy, and evaluation over batches that do not divide the data.
+"""The losses of `--loss` and their flags match a NumPy reference: values and
+gradients in float64, and evaluation over batches that do not divide the data.
 
-What the loss is of is a parameter, so that one step of SGD at rate 1 moves it
-by its gradient.
+The loss's input is a parameter, so that one step of SGD at rate 1 moves it by
+its gradient.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -19,7 +19,7 @@ TOLERANCE = 1e-7
 
 
 def model_of(value):
-    """y = x + zeros, with one sample for each row of `value`."""
+    """Returns y = x + zeros, with one sample for each row of `value`."""
     return mpctest.make_model(
         [helper.make_node("Add", ["x", "zeros"], ["y"], "node")],
         {"zeros": (np.float64, ["N", *value.shape[1:]])},
@@ -29,7 +29,7 @@ def model_of(value):
 
 
 def step(value, target, folder, *flags):
-    """The loss of the first batch, and its gradient."""
+    """Returns the loss of the first batch, and its gradient."""
     zeros = np.zeros((len(target), *value.shape[1:]))
     metrics, weights = mpctest.train(
         model_of(value),
@@ -44,7 +44,7 @@ def step(value, target, folder, *flags):
 
 
 def check(value, target, function, folder, *flags):
-    """`function` is the loss of what stands for `value`."""
+    """`function` returns the loss of a given value."""
     loss, slopes = step(value, target, folder, *flags)
     assert loss == pytest.approx(function(value), rel=1e-12, abs=1e-14)
     expected = reference.gradient(function, value)
@@ -60,7 +60,7 @@ PLACES = (np.arange(15).reshape(3, 5) * 7) % 4
 
 
 def class_flags(folder, options):
-    """The flags for the reference's options."""
+    """Returns the flags for the reference's options."""
     flags = []
     if "weights" in options:
         np.save(folder / "weights.npy", options["weights"])
@@ -118,7 +118,8 @@ def test_nll(name, tmp_path):
 
 @pytest.mark.parametrize("smoothing", (0, 0.1))
 def test_all_ignored(smoothing, tmp_path):
-    """PyTorch's mean is NaN in such a batch, mpc's 0; either has no gradient."""
+    """PyTorch's mean of such a batch is NaN, mpc's is 0. Neither has a
+    gradient."""
     labels = np.concatenate([np.full(6, -100), LABELS])
     loss, slopes = step(
         *(SCORES, labels, tmp_path, "--loss", "cross_entropy"),
@@ -129,7 +130,7 @@ def test_all_ignored(smoothing, tmp_path):
 
 
 def test_zero_weights_alone(tmp_path):
-    """Labels of which none has a weight are no labels."""
+    """If no label has a weight, the batch counts as one without labels."""
     np.save(tmp_path / "weights.npy", np.array([1.0, 0.0, 1.0, 1.0]))
     loss, slopes = step(
         *(SCORES, np.full(6, 1), tmp_path, "--loss", "cross_entropy"),
@@ -184,7 +185,7 @@ def test_pos_weight(shape, tmp_path):
 
 
 def test_certain_probabilities(tmp_path):
-    """At 0 and 1 PyTorch's logarithms end at -100, and the slope's divisor at
+    """At 0 and 1, PyTorch limits logarithms to -100, and the slope's divisor to
     1e-12."""
     value = np.array([[0.0, 1.0, 0.0, 1.0, 1e-30, 0.25]])
     target = np.array([[0.0, 1.0, 1.0, 0.0, 1.0, 0.5]])
@@ -200,7 +201,7 @@ def test_certain_probabilities(tmp_path):
 @pytest.mark.parametrize("how", ("mean", "sum"))
 @pytest.mark.parametrize("name", CLASS_OPTIONS)
 def test_evaluation_is_of_the_whole_set(name, how, tmp_path):
-    """Batches of 4 of 11 samples, which count differently, or not at all."""
+    """11 samples in batches of 4. Samples have different weights, some of 0."""
     options = CLASS_OPTIONS[name]
     bias = normal(4, 3)
     scores = 2 * normal(11, 4, 3)

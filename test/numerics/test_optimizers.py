@@ -1,4 +1,4 @@
-"""Every optimizer in float64 against its formula in NumPy, over a few steps.
+"""Every optimizer follows its formula in NumPy over a few steps, in float64.
 
 The loss is sum(x * w), so that the gradient of w is the data: one row a batch.
 
@@ -21,7 +21,7 @@ GRADIENTS = random.standard_normal((STEPS, SIZE))
 
 
 def train(gradients, folder, *flags):
-    """The weights after one step for every gradient, and the metrics."""
+    """Returns the weights after one step for every gradient, and the metrics."""
     model = mpctest.make_model(
         [
             helper.make_node("Mul", ["x", "w"], ["terms"], "mul"),
@@ -134,7 +134,7 @@ def test_variants_of_rmsprop(momentum, centered, tmp_path):
     w, _ = train(GRADIENTS, tmp_path, *flags)
     settings = dict(alpha=0.9, eps=1e-3, momentum=momentum, centered=centered)
     right = expected(rmsprop, GRADIENTS, **settings)
-    # A direction is a quotient, which magnifies what is rounded before.
+    # A direction is a quotient, which magnifies earlier roundings.
     np.testing.assert_allclose(w, right, rtol=0, atol=10 * TOLERANCE)
     assert np.abs(right - expected(rmsprop, GRADIENTS)).max() > 1e-3
 
@@ -159,7 +159,7 @@ def test_clipping_bounds_the_norm(tmp_path):
     np.testing.assert_allclose(
         w, expected(sgd, clipped), rtol=0, atol=TOLERANCE
     )
-    # What is reported is the norm before.
+    # The metrics report the norm before clipping.
     np.testing.assert_allclose(
         [step["grad_norm"] for step in steps], norms[:, 0], rtol=1e-15
     )

@@ -1,4 +1,4 @@
-"""--no-decay and --lr-scale in float64 against the formulas of SGD and AdamW.
+"""--no-decay and --lr-scale follow the formulas of SGD and AdamW in float64.
 
 The loss is the mean of scale * (x @ w + bias) + shift over constant data, so
 that the gradients of the vectors are known.
@@ -80,7 +80,8 @@ def test_no_decay(words, tmp_path):
 
 @pytest.mark.parametrize("optimizer", ("sgd", "adamw", "lamb"))
 def test_rate_of_a_group(optimizer, tmp_path):
-    """A factor is the rate of a run of its own: one step of each."""
+    """A group with factor f moves as in a run with f times the rate, for one
+    step."""
     common = ("--optimizer", optimizer, "--max-steps", 1)
     whole = trained(tmp_path / "whole", *common, "--lr", 0.1)
     half = trained(tmp_path / "half", *common, "--lr", 0.05)

@@ -1,5 +1,5 @@
-"""Where maxima are: MaxPool's Indices, and MaxUnpool that puts them back; and
-MaxPool of bytes. Indices count in the whole tensor, by rows or by columns.
+"""MaxPool's Indices, MaxUnpool and MaxPool of bytes are right. Indices count in
+the whole tensor, by rows or by columns.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -20,7 +20,7 @@ WINDOWS = {
 
 
 def indices_of(x, y, attributes, by_columns):
-    """Of values that are all different."""
+    """Finds indices by value: all values differ."""
     places = np.arange(x.size).reshape(x.shape)
     if by_columns:
         plane = x.shape[2:]
@@ -74,7 +74,7 @@ def test_bytes(dtype, precision, tmp_path):
     info = np.iinfo(dtype)
     values = np.random.RandomState(1).permutation(info.max - info.min + 1)
     x = (values + info.min).astype(dtype)[:240].reshape(2, 1, 12, 10)
-    # The floor of the reference has to be a number of floats.
+    # The lowest value of the reference must be representable as a float.
     attributes = WINDOWS["padded"]
     y = reference.max_pool(x.astype(np.float64), **attributes)
     model = mpctest.make_model(
@@ -91,7 +91,7 @@ def test_bytes(dtype, precision, tmp_path):
 
 
 def test_unpooling_turns_pooling_round(tmp_path):
-    """A gradient reaches the maxima, through both, and nothing else."""
+    """The gradient passes both ops and reaches only the maxima."""
     x = apart(2, 2, 4, 6)
     window = {"kernel_shape": [2, 2], "strides": [2, 2]}
     nodes = [

@@ -1,5 +1,5 @@
-"""Quantization and products of quantized numbers: results are integers, so they
-are exact, but for what a float32 division decides.
+"""Quantization and products of quantized numbers give the exact integers,
+unless a float32 division decides the rounding.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -15,7 +15,7 @@ F4 = np.float32
 
 
 def run(op, arguments, types, folder, opset=21, flags=(), **attributes):
-    """The results of one node; absent arguments are None."""
+    """Returns the results of one node. None is an absent argument."""
     outputs = [f"out{i}" for i in range(len(types))]
     names = [k if v is not None else "" for k, v in arguments.items()]
     node = helper.make_node(op, names, outputs, "node", **attributes)
@@ -38,7 +38,7 @@ def saturate(quotient, zero, dtype):
 
 
 def spread(value, shape, axis, block):
-    """A scale or zero point for every element."""
+    """Returns a scale or zero point for every element."""
     value = np.asarray(value)
     if value.ndim == 0:
         return np.broadcast_to(value, shape)
@@ -80,7 +80,7 @@ def test_quantize(name, dtype, tmp_path):
     x[0, 0] = [np.inf, -np.inf]
     _, axis, block = GRANULARITIES[name]
     scales = spread(scale, SHAPE, axis, block)
-    # Ties, which go to the even one.
+    # Ties round to even.
     x[1, :, 0] = (np.arange(7) - 2.5).astype(F4) * scales[1, :, 0]
     arguments = {"x": x, "scale": scale, "zero": zero}
     (y,) = run("QuantizeLinear", arguments, [dtype], tmp_path, **attributes)
@@ -117,7 +117,7 @@ def test_without_zero_points(tmp_path):
 
 
 def test_one_scale_may_have_an_axis_and_its_zero_point_none(tmp_path):
-    """As ONNX Runtime's quantizer writes biases."""
+    """ONNX Runtime's quantizer writes biases this way."""
     arguments = {
         "x": np.array([3, -4], np.int32),
         "scale": F4([0.5]),
@@ -128,7 +128,7 @@ def test_one_scale_may_have_an_axis_and_its_zero_point_none(tmp_path):
 
 
 def test_nodes_of_onnx_runtime_have_16_bits(tmp_path):
-    """In files of before opset 21 they are of its own domain."""
+    """Before opset 21, these nodes are in ONNX Runtime's own domain."""
     scale, zero, attributes = granular("axis", "u2")
     x = np.random.RandomState(2).randint(-9000, 40000, SHAPE).astype(F4)
     arguments = {"x": x, "scale": scale, "zero": zero}
@@ -190,7 +190,7 @@ PRODUCTS = {
 
 
 def lines_of(zero, rank, is_row):
-    """A vector for the rows, or columns, of matrices."""
+    """Returns a vector for the rows, or for the columns, of matrices."""
     zero = np.asarray(zero, np.int64)
     return zero[:, None] if zero.size > 1 and zero.ndim == 1 and is_row else zero
 
@@ -199,7 +199,7 @@ def lines_of(zero, rank, is_row):
 @pytest.mark.parametrize("types", [("u1", "i1"), ("i1", "i1"), ("u1", "u1")])
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_integer_products(name, types, precision, tmp_path):
-    """Exact, whatever the precision of products."""
+    """The product is exact in every precision."""
     shapes = PRODUCTS[name]
     a, b = (bytes_of(t, *s) for t, s in zip(types, shapes[:2]))
     zeros = [
@@ -219,7 +219,7 @@ def test_integer_products(name, types, precision, tmp_path):
 
 
 def convolve(x, w, strides, pads, group):
-    """Sums of a 2-D convolution of integers."""
+    """Returns the sums of a 2-D convolution of integers."""
     x = np.pad(x, [(0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])])
     extents = [
         (x.shape[d + 2] - w.shape[d + 2]) // strides[d] + 1 for d in (0, 1)

@@ -1,9 +1,9 @@
-"""Random numbers: of the distributions that their ops are named after, the same
-for the same seed, and others in every node and step.
+"""Random ops follow their distributions. The same seed gives the same numbers,
+and every node and step draws others.
 
-A sample of n numbers is of a distribution where its distribution function is
-nowhere farther than 1.95 / sqrt(n) from the sample's: Kolmogorov's bound that
-one sample in a thousand exceeds. The samples are fixed, by the seed.
+A sample of n numbers passes if its distribution function is never farther than
+1.95 / sqrt(n) from the exact one. One sample in a thousand exceeds this bound
+of Kolmogorov's. The seed fixes the samples.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -45,7 +45,7 @@ def draw_one(op, dtype, folder, *flags, **attributes):
 
 
 def distance(sample, function):
-    """Kolmogorov's, in units of its deviation."""
+    """Returns Kolmogorov's distance, in units of its deviation."""
     ordered = np.sort(sample.ravel().astype(np.float64))
     values = function(ordered)
     steps = np.arange(ordered.size + 1) / ordered.size
@@ -63,7 +63,7 @@ def test_uniform(dtype, tmp_path):
     y = draw_one("RandomUniform", dtype, tmp_path, low=-1.0, high=3.0)
     assert y.min() >= -1
     assert y.max() <= 3
-    # Of 16 bits there are but 2048 numbers.
+    # float16 has only 2048 such numbers.
     slack = math.sqrt(COUNT) / 2048 if dtype == np.float16 else 0
     assert distance(y, lambda x: (x + 1) / 4) < FAR + slack
     assert np.unique(y).size > (0.99 * COUNT if not slack else 1500)
@@ -82,7 +82,7 @@ def test_normal(dtype, tmp_path):
     standard = (y.astype(np.float64) - 2) / 0.5
     slack = 0.3 if dtype == np.float16 else 0
     assert distance(standard, normal_distribution) < FAR + slack
-    # Moments, within six standard deviations.
+    # Moments must be within six standard deviations.
     for power, moment, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
         error = abs((standard**power).mean() - moment)
         assert error < 6 * math.sqrt(variance / COUNT) + 0.01, power
@@ -137,7 +137,7 @@ def test_bernoulli(dtype, tmp_path):
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda t: t.__name__)
 @pytest.mark.parametrize("kind", (np.int32, np.int64))
 def test_multinomial(dtype, kind, tmp_path):
-    """Also of classes that have no probability, the first and last of all."""
+    """Some classes have probability 0, the first and the last among them."""
     shares = np.array([[0, 1, 2, 0, 5, 0], [1, 1, 1, 1, 1, 1], [0, 0, 9, 0, 0, 0]])
     with np.errstate(divide="ignore"):
         scores = (np.log(shares) + [[3.0], [-2.0], [0.0]]).astype(dtype)
@@ -151,14 +151,15 @@ def test_multinomial(dtype, kind, tmp_path):
     rates = np.stack([np.bincount(row, minlength=6) for row in y]) / COUNT
     exact = shares / shares.sum(axis=1, keepdims=True)
     assert rates.shape == exact.shape
-    # float16 has the logarithms to three digits.
+    # float16 keeps three digits of the logarithms.
     slack = 0.002 if dtype == np.float16 else 1e-6
     deviation = np.sqrt(exact * (1 - exact) / COUNT)
     assert (np.abs(rates - exact) <= 6 * deviation + slack * exact).all()
 
 
 def test_seeds(tmp_path):
-    """Of the run, but where a node has its own; each node has its stream."""
+    """The run's seed applies unless a node has its own. Each node has a
+    separate stream."""
     nodes = [
         helper.make_node("RandomUniform", [], ["a"], "a", shape=[50]),
         helper.make_node("RandomUniform", [], ["b"], "b", shape=[50]),
@@ -215,7 +216,7 @@ def test_steps_draw_anew_and_a_gradient_passes(tmp_path):
 
 @pytest.mark.parametrize("op", ("Dropout", "RandomNormalLike"))
 def test_training_follows_the_seed(op, tmp_path):
-    """In file order, so that nothing else depends on it."""
+    """The data is in file order, so that only the op depends on the seed."""
     noise = helper.make_node(op, ["w"], ["z"], "noise")
     model = mpctest.make_model(
         [

@@ -1,21 +1,23 @@
-"""Random networks: what holds of every operator alone holds of them together.
+"""Random networks work in every precision, although the other tests cover
+operators only one by one.
 
-In 64-true the outputs of a network (random_networks.py, random_products.py), and
-the gradient along a random direction in parameter space of its cross entropy
-with labels or of a random sum of its outputs, match NumPy in float64; the other
-precisions stay finite and close. A training step has the same bits on any number
-of threads, in every precision.
+In 64-true, a network's outputs (random_networks.py, random_products.py) match
+NumPy in float64. So does the gradient of its objective along a random direction
+in parameter space. The objective is cross entropy with labels or a random sum
+of the outputs. The other precisions stay finite and close. A training step has
+the same bits on any number of threads, in every precision.
 
     MPC_RANDOM_GRAPHS=0:2000 nice -n 19 pytest -q test/numerics/test_random_graphs.py
 
-draws as many networks as one has time for; by default there are a few. All 2,000
-seeds of 0:2000 were drawn on a CPU with AMX, over several builds; of a seed's 2
-seconds of processor time 9 tenths compile kernels. What failed were products of
-bfloat16 of depth 63, by an illegal instruction of oneDNN's (520, 644, 704, 1284,
-1548, 1568): these are of f32 since. Of 2000:4000, all were drawn with
-one tree on a CPU with AVX2 alone, 37 minutes of two cores: outputs, gradients
-and threads, 15,000 comparisons. One, 2700 in 32-true, is off by 12.5 times what
-roundings make of it, where 12 are allowed.
+draws 2000 networks; the default is a few. A seed takes 2 seconds of processor
+time, of which 9 tenths compile kernels.
+
+Coverage so far: all seeds of 0:2000 on a CPU with AMX, over several builds.
+Products of bfloat16 of depth 63 failed by an illegal instruction of oneDNN's
+(520, 644, 704, 1284, 1548, 1568); these products are f32 since. All of
+2000:4000 ran with one tree on a CPU with AVX2 only, in 37 minutes of two cores:
+outputs, gradients and threads, 15,000 comparisons. Seed 2700 in 32-true is off
+by 12.5 times the simulated roundings, where 12 are allowed.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -33,13 +35,14 @@ from random_products import RandomProducts
 
 SOAK = os.environ.get("MPC_RANDOM_GRAPHS")
 SEEDS = range(*map(int, (SOAK or "0:24").split(":")))
-# Products are large: of every fourth seed.
+# Products are large: use every fourth seed.
 GRAPHS = [(RandomGraph, seed) for seed in SEEDS]
 GRAPHS += [(RandomProducts, seed) for seed in SEEDS if seed % 4 == 0]
-# Three runs each.
+# Each takes three runs.
 THREADED = GRAPHS if SOAK else GRAPHS[::6]
 ROUNDOFFS = {"32-true": 2.0**-24, "bf16-mixed": 2.0**-8, "16-mixed": 2.0**-11}
-# Of differences: a kink that lies within one is beside a shorter one.
+# Steps of differences. If a kink lies within the longer step, the shorter step
+# avoids it.
 STEPS = [2.0**-17, 2.0**-20]
 
 
@@ -63,13 +66,14 @@ def test_outputs_match_float64(kind, seed, tmp_path):
 @pytest.mark.parametrize("precision", ROUNDOFFS)
 @pytest.mark.parametrize("kind, seed", GRAPHS)
 def test_precision_stays_close(kind, seed, precision, tmp_path):
-    """Within 8 unit roundoffs of the largest output: five times the worst of
-    200 networks evaluated with a rounding after every node, since at this depth
-    most roundings cancel. Or, where products of products or sums of thousands of
-    values make more of them, four times the worst that roundings of inputs,
-    parameters and nodes make of this one. In 32-true partial sums are rounded,
-    too: those of a product of depth 129, the deepest, add up as eleven roundings
-    of the result do."""
+    """The error is within 8 unit roundoffs of the largest output. That is five
+    times the worst of 200 networks evaluated with a rounding after every node:
+    at this depth most roundings cancel.
+
+    Products of products, or sums of thousands of values, may need more. There
+    the bound is four times the worst error from rounding this network's inputs,
+    parameters and nodes. 32-true also rounds partial sums: those of a product
+    of depth 129, the deepest, add up like eleven roundings of the result."""
     graph = kind(seed)
     x = graph.data().astype(np.float32)
     single = {k: v.astype(np.float32) for k, v in graph.parameters.items()}
@@ -86,8 +90,9 @@ def test_precision_stays_close(kind, seed, precision, tmp_path):
     error = np.abs(outputs[graph.output] - expected).max()
     if error <= 8 * unit * scale:
         return
-    # Each coarser rounding makes errors of its own, larger in proportion: one
-    # alone may by chance be a tenth of the next. Seeds 220, 372 and 1128 are such.
+    # Simulate several coarser roundings, whose errors grow in proportion. A
+    # single one may by chance be a tenth of the next, as with seeds 220, 372
+    # and 1128.
     simulated = [
         np.abs(graph.evaluate(*exact, times * unit) - expected).max() / times
         for times in np.geomspace(1, 4, 12)
@@ -96,12 +101,12 @@ def test_precision_stays_close(kind, seed, precision, tmp_path):
 
 
 class Objective:
-    """What a network is trained for: cross entropy with labels, or a random sum
-    of its outputs."""
+    """A network's training objective: cross entropy with labels, or a random
+    sum of its outputs."""
 
     def __init__(self, graph, seed, dtype):
         output, shape = graph.output, graph.shape[graph.output]
-        # The outputs of products are sums, no scores.
+        # The outputs of product graphs are sums, not class scores.
         if type(graph) is RandomGraph and seed % 2 == 1:
             labels = graph.random.randint(0, shape[1], shape[0])
             self.data, self.loss = {"target": labels}, "softmax_cross_entropy"
@@ -123,7 +128,7 @@ class Objective:
 
 
 def train(graph, objective, x, folder, *flags):
-    """One step of all parameters, those of one element too, by their gradient."""
+    """Trains all parameters for one step, which moves them by their gradient."""
     return mpctest.train(
         objective.model,
         {**graph.inputs(x), **objective.data},
@@ -158,8 +163,8 @@ def test_gradients_match_finite_differences(kind, seed, tmp_path):
         scale = max(1.0, abs(expected))
         if abs(actual - expected) <= 1e-6 * scale:
             return
-    # The kink of a Relu or a pool's tie within the step shows as a difference
-    # between the two one-sided quotients; such a seed says nothing.
+    # A Relu's kink or a pool's tie within the step makes the two one-sided
+    # quotients differ. Such a seed proves nothing.
     if abs(rise - fall) / step > 1e-3 * scale:
         pytest.skip("a kink lies within the finite difference")
     pytest.fail(f"the derivative is {actual}, the quotient {expected}")
@@ -173,8 +178,8 @@ def test_threads_do_not_change_bits(kind, seed, tmp_path):
     dtype = np.float64 if precision == "64-true" else np.float32
     objective, x = Objective(graph, seed, dtype), graph.data().astype(dtype)
     flags = ["--precision", precision]
-    # Gradients of products are larger than losses: times the scale that training
-    # starts at, many are beyond float16.
+    # Gradients of products exceed losses. Multiplied by the initial loss scale,
+    # many overflow float16.
     flags += ["--loss-scale", "1"] if precision == "16-mixed" else []
     (events, weights), *others = [
         train(graph, objective, x, tmp_path, *flags, "--threads", threads)

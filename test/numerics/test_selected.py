@@ -1,6 +1,6 @@
-"""Operators whose results have as many elements as their data decides: Unique
-and NonMaxSuppression, against NumPy and the definition. Their inputs are
-constants of the model, or given to `mpc run`, which binds them.
+"""Operators whose result size depends on data, Unique and NonMaxSuppression,
+match NumPy and the definition. Their inputs are constants of the model, or
+given to `mpc run`, which binds them.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -13,7 +13,7 @@ import mpctest
 
 
 def run(op, arguments, types, folder, constant=(), opset=18, **attributes):
-    """The results of one node, whose arguments named in `constant` are
+    """Returns the results of one node. Arguments named in `constant` are
     initializers."""
     outputs = [f"out{i}" for i in range(len(types))]
     node = helper.make_node(op, list(arguments), outputs, "node", **attributes)
@@ -30,7 +30,8 @@ def run(op, arguments, types, folder, constant=(), opset=18, **attributes):
 
 
 def unique(x, axis, is_sorted):
-    """NumPy's, in the order of first places where it is not to be sorted."""
+    """Follows NumPy. If not sorted, values are in the order of first
+    occurrence."""
     y, first, inverse, counts = np.unique(
         x, True, True, True, axis=axis, equal_nan=True
     )
@@ -56,7 +57,7 @@ def test_unique(dtype, axis, is_sorted, constant, tmp_path):
         x[1, 0] = np.iinfo(dtype).max
     if np.dtype(dtype).kind == "f":
         x[1] += 0.5
-        if axis is None:  # NumPy takes parts with NaN for different ones
+        if axis is None:  # NumPy treats slices with NaN as different
             x[0, 0] = np.nan
     attributes = {} if axis is None else {"axis": axis}
     results = run(
@@ -80,7 +81,7 @@ def test_unique_of_nothing(tmp_path):
 
 
 def test_unique_decides_shapes_of_what_follows(tmp_path):
-    """Counts of values that are given to `mpc run`, as shares."""
+    """Computes counts as shares of values that are given to `mpc run`."""
     nodes = [
         helper.make_node("Unique", ["x"], ["y", "", "", "n"], "unique"),
         helper.make_node("Cast", ["n"], ["f"], "cast", to=1),
@@ -99,7 +100,8 @@ def test_unique_decides_shapes_of_what_follows(tmp_path):
 
 
 def suppress(boxes, scores, most, overlap, score=None, centered=0):
-    """By definition: a box is taken unless it overlaps one with more score."""
+    """Follows the definition: a box is taken unless it overlaps a taken box
+    with a higher score."""
     low, high = boxes[..., :2], boxes[..., 2:]
     if centered:
         low, high = low - high / 2, low + high / 2
@@ -135,7 +137,7 @@ def test_suppression(most, overlap, score, centered, constant, tmp_path):
     random = np.random.RandomState(5)
     boxes = random.rand(2, 40, 4).astype(np.float32)
     scores = random.rand(2, 3, 40).astype(np.float32)
-    scores[0, 0, 3:9] = 0.75  # the first of equal ones is taken first
+    scores[0, 0, 3:9] = 0.75  # of equal scores, the first box is taken first
     arguments = {
         "boxes": boxes,
         "scores": scores,
@@ -159,14 +161,15 @@ def test_suppression(most, overlap, score, centered, constant, tmp_path):
 
 
 def test_boxes_given_to_run_decide_adaptive_samples(tmp_path):
-    """RoiAlign with sampling_ratio 0 reads as many elements as a box has."""
+    """RoiAlign with sampling_ratio 0 takes a number of samples that depends on
+    the box."""
     x = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8)
     rois = np.float32([[0, 0, 4, 8], [1, 2, 7, 3]])
     arguments = {"x": x, "rois": rois, "images": np.zeros(2, np.int64)}
     (y,) = run(
         "RoiAlign", arguments, [np.float32], tmp_path, opset=16, output_width=2
     )
-    # Means of whole elements, of a linear image.
+    # The image is linear, so that a mean is the value at the centre.
     lines = 8 * (rois[:, 1] + rois[:, 3] - 1) / 2
     wide = rois[:, 2] - rois[:, 0]
     columns = rois[:, 0, None] + wide[:, None] * [0.25, 0.75] - 0.5

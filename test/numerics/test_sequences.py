@@ -1,4 +1,4 @@
-"""Sequences of tensors, of which nothing is left after import.
+"""Sequences of tensors are supported: import replaces them by tensors.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -55,7 +55,8 @@ def test_the_last_of_a_new_sequence(tmp_path):
 
 
 def test_a_loop_makes_a_sequence(tmp_path):
-    """As PyTorch's exporter writes EmbeddingBag: one row for each iteration."""
+    """PyTorch's exporter writes EmbeddingBag this way: one row for each
+    iteration."""
     make_node = helper.make_node
     body = helper.make_graph(
         [

@@ -1,4 +1,4 @@
-"""TopK's values and indices, which are exact, against a stable sort.
+"""TopK's values and indices exactly equal a stable sort.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -13,7 +13,7 @@ import mpctest
 
 
 def top_k(x, k, axis, largest):
-    """NaN is above all numbers; of equal elements the first is first."""
+    """NaN is above all numbers. Of equal elements, the first comes first."""
     keys = x.astype(object) if x.dtype.kind in "iu" else x.astype(np.float64)
     if x.dtype.kind == "f":
         keys = np.where(np.isnan(x), np.inf, keys)
@@ -64,7 +64,7 @@ def check(x, k, folder, axis=-1, largest=1, **options):
 
 
 def numbers(shape, dtype):
-    """With equal ones, and those at the ends of the type."""
+    """Returns numbers with duplicates, and the limits of the type."""
     random = np.random.RandomState(int(np.prod(shape)))
     if np.dtype(dtype).kind == "f":
         x = random.randint(-9, 9, shape).astype(dtype)
@@ -102,7 +102,7 @@ def test_of_nothing(shape, k, tmp_path):
 
 
 def test_need_not_be_sorted(tmp_path):
-    """An order is one of those that are allowed."""
+    """Sorted order is a permitted order."""
     x = numbers((3, 40), "f4")
     values, _ = run(x, 5, tmp_path, sorted=0)
     np.testing.assert_array_equal(values, top_k(x, 5, -1, 1)[0])
@@ -122,7 +122,7 @@ def test_long_lines_do_not_fill_memory(tmp_path):
 @pytest.mark.parametrize("precision", ["bf16-mixed", "16-mixed"])
 @pytest.mark.parametrize("k", [3, 30])
 def test_order_is_that_of_what_is_computed(k, precision, tmp_path):
-    """Whatever the precision, no element is named twice."""
+    """In every precision, each element is named once."""
     x = np.random.RandomState(1).standard_normal((4, 64)).astype(np.float32)
     nodes = [
         helper.make_node("Sigmoid", ["x"], ["s"], "sigmoid"),

@@ -1,4 +1,5 @@
-"""A model of few nodes compiles and runs in less time than mpc takes to load.
+"""Runs mpc in a fork server: compiling and running a model of few nodes takes
+less time than loading mpc.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -1,11 +1,13 @@
-"""The official ONNX tests of the operators mpc has, through ONNX's own backend
-interface over `mpc run`: those of single nodes, those called simple (the
-gradients of sums and products among them), PyTorch's own of its exporter, most
-of them of opset 6, and whole networks without their weights, called light.
+"""Runs the official ONNX tests of mpc's operators through ONNX's backend
+interface over `mpc run`.
 
-A test is selected when its model uses nothing but operators that mpc lists. Of
-these the ones excluded, by element type, by name or because an operator is
-there for shapes alone, are counted as skipped and say why.
+They are tests of single nodes, tests called simple (with gradients of sums and
+products), PyTorch's exporter tests, most of them of opset 6, and whole networks
+without weights, called light.
+
+A test is selected if its model uses only operators that mpc lists. Selected
+tests that are excluded count as skipped and say why: by element type, by name,
+or because an operator exists for shapes only.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -26,8 +28,8 @@ import mpctest
 
 
 def list_ops():
-    """The ops of mpc's table: those with kernels, and those that it computes
-    shapes with, from values that are known when it compiles."""
+    """Returns the ops of mpc's table: ops with kernels, and ops that compute
+    shapes from values known at compile time."""
     table = subprocess.run(
         [mpctest.BUILD / "bin" / "mpc-translate", "--list-onnx-ops"],
         capture_output=True,
@@ -43,7 +45,7 @@ def list_ops():
 
 
 OF_DATA, OF_SHAPES = list_ops()
-# What a NumPy file can hold and mpc computes in.
+# Types that a NumPy file can hold and in which mpc computes.
 ELEMENT_TYPES = {
     TensorProto.FLOAT,
     TensorProto.FLOAT16,
@@ -117,8 +119,8 @@ class MpcBackend(onnx.backend.base.Backend):
 
 
 def element_types(model):
-    """Types of the graph's inputs and outputs and of Cast's results; None for
-    what is no tensor."""
+    """Returns the types of the graph's inputs and outputs, and of Cast's
+    results. None stands for anything but a tensor."""
     values = list(model.graph.input) + list(model.graph.output)
     types = {
         v.type.tensor_type.elem_type if v.type.HasField("tensor_type") else None
@@ -130,8 +132,8 @@ def element_types(model):
 
 
 def reads_data(model):
-    """Whether an operator that is there for shapes alone reads floats that are
-    data, but for scalars: it has no kernel."""
+    """True if an operator for shapes, which has no kernel, reads float data
+    other than scalars."""
     data = {
         tensor.name
         for tensor in model.graph.initializer
@@ -152,14 +154,14 @@ def reads_data(model):
 
 
 def exclusion(name, model):
-    """Why this test is not run, or None."""
+    """Returns the reason to exclude this test, or None."""
     others = element_types(model) - ELEMENT_TYPES
     if None in others:
         return "sequences and optionals are not tensors"
     if others:
         names = sorted(TensorProto.DataType.Name(t) for t in others)
         return f"element type {', '.join(names)}"
-    # Preview domains have one version; other entries are ONNX's own.
+    # Preview domains have one version. Other entries are ONNX's own.
     opset = max(
         (o.version for o in model.opset_import if o.domain in ("", "ai.onnx")),
         default=OLDEST_OPSET,
@@ -172,8 +174,8 @@ def exclusion(name, model):
 
 
 def load_model(case):
-    """The model of a test: at hand, in its folder, or, of light ones, in the
-    package."""
+    """Returns the model of a test: in memory, from the test's folder, or, of
+    light tests, from the package."""
     if case.model:
         return case.model
     if case.model_dir:
@@ -182,7 +184,7 @@ def load_model(case):
 
 
 def select_tests(kind, case_class):
-    """A TestCase of the selected tests of a kind on the CPU."""
+    """Returns a TestCase of the selected tests of a kind on the CPU."""
     suite = onnx.backend.test.BackendTest(MpcBackend, __name__)
     tests = suite.test_cases[case_class]
     methods = {}
@@ -210,7 +212,7 @@ TestPyTorchOperator = select_tests(
 
 @pytest.fixture(autouse=True, scope="session")
 def keep_downloads_of_onnx_here(tmp_path_factory):
-    """ONNX writes inputs of the light models into ~/.onnx unless told where."""
+    """By default ONNX writes inputs of the light models into ~/.onnx."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ONNX_HOME", str(tmp_path_factory.mktemp("onnx")))
         yield

@@ -1,4 +1,5 @@
-"""docs/operators.md has every op, and says of it what tools/op_table.py measures.
+"""docs/operators.md lists every op with the properties that tools/op_table.py
+measures.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -12,7 +13,7 @@ import mpctest
 sys.path.append(str(mpctest.ROOT / "tools"))
 import op_table  # noqa: E402
 
-# All of them take minutes: one row in so many is measured again.
+# All rows take minutes: the test measures one row in so many again.
 STRIDE = 16
 CASES = op_table.load_cases()
 OPS = op_table.list_ops()

@@ -64,6 +64,9 @@ def bad(exit_code, *mentions):
     return register
 
 
+# Model files.
+
+
 @bad(INVALID, "model.onnx")
 def truncated_model(folder):
     whole = (mpctest.MODELS / "mlp.onnx").read_bytes()
@@ -229,6 +232,9 @@ def softmax_before_softmax_cross_entropy(folder):
     return write_model(folder, model), []
 
 
+# Data.
+
+
 @bad(INVALID, "data.npz", "target")
 def labels_of_the_wrong_shape(folder):
     target = digits()["target"][:100]
@@ -294,6 +300,9 @@ def missing_data(folder):
 def fewer_samples_than_a_batch(folder):
     arrays = {k: v[:8] for k, v in digits().items()}
     return None, write_data(folder, **arrays)
+
+
+# Flags.
 
 
 @bad(USAGE, "--precision", "12-mixed")

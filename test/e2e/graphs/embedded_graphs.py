@@ -85,6 +85,8 @@ class Network:
             if output in self.gradients:
                 step(self.gradients[output])
 
+    # Layers
+
     def linear(self, x, name, k, n, trained=True):
         """Adds a linear layer for rows. Weights have PyTorch's layout."""
         w = self.parameter(f"{name}_weight", n, k, trained=trained)
@@ -294,6 +296,8 @@ class Network:
                 x, self.microsoft("GatherGrad", [whole, index, dy], axis=1)
             ),
         )
+
+    # Losses
 
     def cross_entropy(self, scores):
         """Adds a loss whose only output is the log-probabilities, and the
