@@ -1,4 +1,4 @@
-// Puts artifacts together byte by byte.
+// Assembles artifacts byte by byte.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/ArtifactBuilder.h"
@@ -52,7 +52,7 @@ Bytes appendSections(Bytes file, const std::string &plan, const Bytes &data,
   Elf64_Ehdr header;
   std::memcpy(&header, file.data(), sizeof(header));
 
-  // The old section table and its names, to be written anew at the end.
+  // Reads the old section table and names, which are rewritten at the end.
   std::vector<Elf64_Shdr> table(header.e_shnum);
   std::string names(1, '\0');
   if (header.e_shnum > 0) {
@@ -79,7 +79,7 @@ Bytes appendSections(Bytes file, const std::string &plan, const Bytes &data,
   };
   add(format::kPlanSection, SHT_PROGBITS, plan.data(), plan.size());
   add(format::kDataSection, SHT_PROGBITS, data.data(), data.size());
-  if (!ptx.empty()) // with its final zero byte
+  if (!ptx.empty()) // with the final zero byte
     add(format::kPTXSection, SHT_PROGBITS, ptx.c_str(), ptx.size() + 1);
   if (!cubin.empty())
     add(format::kCubinSection, SHT_PROGBITS, cubin.data(), cubin.size());
@@ -292,7 +292,7 @@ Bytes ArtifactBuilder::build() const {
 // Kernels
 //===----------------------------------------------------------------------===//
 
-// `call` is a launch or an epilogue.
+// Describes `kernel` as a launch or an epilogue, as `call` says.
 void ArtifactBuilder::describeKernel(
     const Json &function, const Json &call,
     const std::map<std::string, size_t> &writes, Json kernel) {
@@ -313,7 +313,7 @@ void ArtifactBuilder::describeKernel(
   known = kernel;
 }
 
-/// The rows and columns of what a contraction hands to its epilogue.
+/// The rows and columns of the tiles that a contraction passes to its epilogue.
 static Json describeTiles(const Json &step) {
   if (step["op"] == "matmul") {
     int64_t rows = step["batch"].get<int64_t>() * step["m"].get<int64_t>();
@@ -332,13 +332,13 @@ void ArtifactBuilder::describeSteps(
     const Json &function, const Json &steps,
     const std::map<std::string, size_t> &writes) {
   for (const Json &step : steps) {
-    // Lists within the step,
+    // Steps that this step contains.
     for (const char *list : {"steps", "then", "else"})
       if (step.contains(list))
         describeSteps(function, step[list], writes);
     if (step.contains("fused") && step["fused"].contains("unfused"))
       describeSteps(function, step["fused"]["unfused"], writes);
-    // then what it calls itself.
+    // Kernels that this step calls.
     if (step["op"] == "launch") {
       Json kernel;
       for (const char *key :

@@ -1,5 +1,5 @@
-// Builds artifacts for tests without the compiler: a plan put together in code,
-// and kernels from a shared object that a C compiler made.
+// Builds artifacts for tests without the compiler, from a plan written in code
+// and kernels in a shared object from a C compiler.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_RUNTIME_ARTIFACTBUILDER_H
@@ -25,28 +25,28 @@ Bytes kernelLibrary();
 /// The smallest ELF shared object: a header and no sections.
 Bytes emptyLibrary();
 
-/// `library` with the three sections of an artifact appended, and a GPU's
-/// kernels where they are not empty, and the digest set.
+/// Appends the three sections of an artifact to `library`, and a GPU's kernels
+/// unless they are empty. Sets the digest.
 Bytes appendSections(Bytes library, const std::string &plan, const Bytes &data,
                      const std::string &ptx = "",
                      const std::string &cubin = "");
 
-/// Sets the digest of an artifact whose bytes were changed.
+/// Sets the digest of an artifact with changed bytes.
 void setDigest(Bytes &artifact);
 
-/// A one-dimensional or shaped tensor of f32 from values.
+/// Makes an f32 tensor of `shape` from values.
 Tensor floats(Shape shape, const std::vector<float> &values);
 
-/// The same of i64.
+/// Makes an i64 tensor from values.
 Tensor integers(Shape shape, const std::vector<int64_t> &values);
 
-/// What a compiler for this machine would record as its features, or for
-/// x86-64-v3 where the environment's MPC_TEST_TARGET says so.
+/// The features that a compiler for the host would record, or those of
+/// x86-64-v3 if the environment's MPC_TEST_TARGET says so.
 std::vector<std::string> testFeatures();
 
 class ArtifactBuilder;
 
-/// A function under construction. Every call that makes a buffer gives its
+/// A function under construction. Every call that adds a buffer returns its
 /// index, for use in steps.
 class FunctionBuilder {
 public:
@@ -54,12 +54,12 @@ public:
   size_t input(const std::string &name, DType type, const Shape &shape);
   size_t state(const std::string &name);
   size_t constant(const Tensor &value);
-  /// `shape` of the memory of `buffer`, so many bytes behind its begin.
+  /// Adds a view of `buffer`: `shape`, from byte `offset` on.
   size_t part(size_t buffer, const Shape &shape, int64_t offset);
   void output(const std::string &name, size_t buffer);
-  /// Appends a step; its name defaults to its op.
+  /// Appends a step. The step's name defaults to its op.
   void step(Json step);
-  /// launch of `kernel` over [0, extent).
+  /// Appends a launch of `kernel` over [0, extent).
   void launch(const std::string &kernel, std::vector<size_t> args,
               int64_t extent, int64_t grain, int64_t scratchBytes = 0);
 
@@ -84,17 +84,16 @@ public:
                    double fill, const std::string &role = "parameter");
   FunctionBuilder function(const std::string &name);
 
-  /// Makes it an artifact for a GPU with these kernels. Steps of functions that
-  /// exist already stay as they are.
+  /// Makes this an artifact for a GPU with these kernels. Steps of existing
+  /// functions stay unchanged.
   void forGPU(const std::string &cpu, const std::string &ptx);
 
-  /// Says of every kernel that it is made for what the steps have that call
-  /// it, and of how many of its last arguments it writes: of those that are not
-  /// named none.
+  /// Describes every kernel for the steps that call it. `writes` is the number
+  /// of trailing arguments that a kernel writes, by default 0.
   void describeKernels(const std::map<std::string, size_t> &writes = {});
 
-  /// The whole file, over the kernels of Kernels.c or a GPU's; kernels that
-  /// nothing is said of are described.
+  /// Returns the whole file, with the kernels of Kernels.c or of a GPU.
+  /// Describes all kernels that have no description.
   Bytes build() const;
   std::shared_ptr<const Artifact> open() const;
 
@@ -111,7 +110,7 @@ private:
                       const std::map<std::string, size_t> &writes, Json kernel);
 };
 
-/// Null, and a failed test, where the artifact is refused.
+/// Null, with a failed test, if the artifact is refused.
 std::unique_ptr<Session> makeSession(const ArtifactBuilder &builder,
                                      int threads = 1);
 

@@ -1,4 +1,4 @@
-// Opening artifacts: whole ones, and everything that is not one.
+// Tests opening artifacts: valid files, and every kind of invalid file.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ELFFile.h"
@@ -25,7 +25,7 @@ ArtifactBuilder smallArtifact() {
   return builder;
 }
 
-/// The same without code, so that it is small.
+/// An artifact without code, and therefore small.
 Bytes smallFile() {
   ArtifactBuilder builder = smallArtifact();
   builder.describeKernels();
@@ -67,7 +67,7 @@ TEST(Artifact, OpensAPathAndLoadsItsKernels) {
   EXPECT_EQ(missing.status().getCode(), StatusCode::InvalidInput);
   EXPECT_NE(missing.status().message().find("subtract"), std::string::npos);
 
-  // Another file at the same path is another artifact.
+  // A new file at the same path is another artifact.
   ArtifactBuilder other = smallArtifact();
   other.plan["producer"] = "other";
   bytes = other.build();
@@ -87,8 +87,8 @@ TEST(Artifact, KernelsAreItsOwnWhateverWasLoadedBefore) {
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char *>(bytes.data()),
              static_cast<std::streamsize>(bytes.size()));
-  // The loader knows the file's code by both names it was opened under, and
-  // keeps it while one of the two lives.
+  // The loader knows the file's code under two names, one per opening. It keeps
+  // the code while either artifact lives.
   auto first = Artifact::open(path);
   auto again = Artifact::open(path);
   std::remove(path.c_str());
@@ -97,7 +97,7 @@ TEST(Artifact, KernelsAreItsOwnWhateverWasLoadedBefore) {
   ASSERT_TRUE((*again)->kernel("add").ok());
   again = Status(StatusCode::Usage, "closed");
 
-  // Takes the descriptor that became free, and with it the second name.
+  // Reuses the free descriptor and with it the second name.
   auto other = smallArtifact().open();
   EXPECT_NE(*other->kernel("add"), kernel);
 }
@@ -149,8 +149,8 @@ TEST(Artifact, ForeignFilesAreRefusedByName) {
             "of one");
 }
 
-/// A well-formed digest over hostile contents: headers with any 8 bytes
-/// replaced never lead outside the file.
+/// The digest is right, but any 8 bytes of the headers are replaced: they must
+/// not lead outside the file.
 TEST(Artifact, HostileHeadersStayInBounds) {
   Bytes original = smallFile();
   for (size_t i = 0; i + 8 <= original.size(); i += 2)

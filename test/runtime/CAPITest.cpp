@@ -1,4 +1,4 @@
-// The C API, used as a C program would.
+// Tests the C API as a C program uses it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/mpc.h"
@@ -36,11 +36,11 @@ protected:
     options.threads = 1;
     mpc_status *status = mpc_session_create(artifact, &options, &session);
     ASSERT_EQ(status, nullptr) << mpc_status_message(status);
-    mpc_artifact_close(artifact); // the session keeps it
+    mpc_artifact_close(artifact); // the session keeps the artifact
   }
   void TearDown() override { mpc_session_free(session); }
 
-  /// The code of a status, which is freed.
+  /// Returns the code of a status and frees the status.
   static mpc_status_code code(mpc_status *status) {
     mpc_status_code code = mpc_status_get_code(status);
     EXPECT_EQ(status == nullptr, *mpc_status_message(status) == '\0');
@@ -69,7 +69,7 @@ TEST_F(CAPI, MeasuresTheStepsOfARun) {
   ASSERT_EQ(mpc_session_step_count(session, "eval"), 1u);
   EXPECT_EQ(mpc_session_step_count(session, "none"), 0u);
   EXPECT_EQ(code(mpc_session_run_timed(session, "eval", seconds, 1)),
-            MPC_USAGE); // no input yet
+            MPC_USAGE); // the input is not set yet
   EXPECT_EQ(seconds[0], -1);
   ASSERT_EQ(code(mpc_session_set_input(session, "eval", "x", x, sizeof(x))),
             MPC_OK);
@@ -179,7 +179,7 @@ TEST_F(CAPI, GuardsAgainstNullHandles) {
   mpc_status_free(nullptr);
 }
 
-// Python's multiprocessing forks: sessions are then destroyed in the child.
+// Python's multiprocessing forks: the child then destroys the sessions.
 TEST_F(CAPI, AForkedChildMayRunAndFreeItsSession) {
   mpc_artifact *artifact = nullptr;
   Bytes bytes = artifactBytes();
@@ -194,11 +194,11 @@ TEST_F(CAPI, AForkedChildMayRunAndFreeItsSession) {
   ASSERT_EQ(mpc_session_set_input(parallel, "eval", "x", x, sizeof(x)),
             nullptr);
   ASSERT_EQ(mpc_session_run(parallel, "eval"), nullptr);
-  // Past the time that workers spin, so that they sleep when it is copied.
+  // Workers spin for less time. They must sleep when the process is copied.
   usleep(20000);
   const pid_t child = fork();
   if (child == 0) {
-    alarm(20); // a child that hangs is killed
+    alarm(20); // kills a child that hangs
     bool ran = mpc_session_run(parallel, "eval") == nullptr &&
                mpc_session_get_output(parallel, "eval", "sum", sum,
                                       sizeof(sum)) == nullptr;

@@ -1,4 +1,4 @@
-// The sums of a convolution and of its gradients.
+// Computes the sums of a convolution and of its gradients.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/ConvCase.h"
@@ -6,7 +6,7 @@
 namespace mpc::runtime::test {
 namespace {
 
-/// Steps a multi-index through `extents`; false after the last.
+/// Steps a multi-index through `extents`. Returns false after the last.
 bool advance(std::vector<int64_t> &index, const std::vector<int64_t> &extents) {
   for (size_t d = extents.size(); d-- > 0;) {
     if (++index[d] < extents[d])

@@ -1,5 +1,5 @@
-// A convolution and its gradients as the tests of every device set them: random
-// operands, the steps of a plan, and what float64 loops make of them.
+// Test cases of a convolution and its gradients, for every device: random
+// operands, the plan's steps, and float64 loops as the reference.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_RUNTIME_CONVCASE_H
@@ -13,8 +13,8 @@ struct ConvCase {
   int64_t batch, groups, inChannels, outChannels;
   std::vector<int64_t> inSpatial, kernel, strides, dilations, padsBegin,
       padsEnd;
-  DType type = DType::F32;   ///< of the operands read
-  DType result = DType::F32; ///< of the one written
+  DType type = DType::F32;   ///< of the operands that are read
+  DType result = DType::F32; ///< of the written operand
   const char *filterLayout = "OIHW", *compute = "f32";
 };
 
@@ -40,7 +40,7 @@ public:
     y = randomTensor(c.type, yShape, 3);
   }
 
-  /// What each element of x, w or y (by `kind`) is the sum of.
+  /// The sum for each element of x, w or y (by `kind`).
   std::vector<DotProduct> reference(const std::string &kind) const;
 
   /// The operand that a step of `kind` writes.
@@ -51,7 +51,7 @@ public:
     return name == "x" ? x : name == "w" ? w : y;
   }
 
-  /// The step without its operands.
+  /// The step without operands.
   Json step(const std::string &kind) const {
     return {{"op", "conv"},
             {"name", "conv1"},
@@ -75,7 +75,7 @@ public:
             {"filter_layout", c.filterLayout}};
   }
 
-  /// Adds the step to `f`, with the result as the output `result`.
+  /// Adds the step to `f`. The result is the output `result`.
   void addTo(FunctionBuilder &f, const std::string &kind) const {
     Json step = this->step(kind);
     std::string written = writtenBy(kind);

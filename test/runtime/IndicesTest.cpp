@@ -1,4 +1,4 @@
-// Integers that name no element of their axis are found where they lie.
+// Tests the search for indices out of their axis's range.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Indices.h"
@@ -9,15 +9,15 @@
 namespace mpc::runtime {
 namespace {
 
-/// 2 x 3 x 4 numbers from 0.
+/// The numbers from 0, as 2 x 3 x 4.
 std::vector<int64_t> count() {
   std::vector<int64_t> numbers(24);
   std::iota(numbers.begin(), numbers.end(), 0);
   return numbers;
 }
 
-/// The first number of count() in the box that is not in [-size, size); -1
-/// where there is none.
+/// The first number of count() in the box that is not in [-size, size), or -1
+/// if there is none.
 int64_t findFirst(const IndexBox &box) {
   const std::vector<int64_t> numbers = count();
   const auto stray = findStrayIndex(DType::I64, numbers.data(), {2, 3, 4}, box);
@@ -31,7 +31,7 @@ TEST(Indices, AreLookedAtWithinTheirBoxOnly) {
   EXPECT_EQ(findFirst({{0, 0, 0}, {2, 3, 4}, 24}), -1);
   EXPECT_EQ(findFirst({{0, 0, 0}, {2, 3, 4}, 23}), 23);
   EXPECT_EQ(findFirst({{0, 0, 0}, {2, 3, 4}, 5}), 5);
-  // Rows, columns, a part of a row.
+  // Boxes of rows, of columns, and of part of a row.
   EXPECT_EQ(findFirst({{0, 1, 0}, {2, 2, 4}, 8}), 16);
   EXPECT_EQ(findFirst({{0, 0, 1}, {2, 3, 2}, 6}), 9);
   EXPECT_EQ(findFirst({{1, 1, 1}, {2, 2, 3}, 18}), 18);
@@ -62,7 +62,7 @@ TEST(Indices, LabelsDoNotCountFromTheEnd) {
   EXPECT_EQ(check(), "element 1: label -100 is not in [0, 3)");
 }
 
-/// The range of an index into an axis.
+/// The range of an index into an axis of `size`.
 static IndexRange of(int64_t size) { return {-size, size}; }
 constexpr IndexRange kAll;
 

@@ -1,4 +1,4 @@
-// Kernels as the compiler would emit them, for plans put together by tests.
+// Kernels for plans built by tests, with the compiler's calling convention.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdint.h>
@@ -19,7 +19,7 @@ void sgd(void *const *args, int64_t begin, int64_t end, void *scratch) {
     weight[i] -= rate[0] * gradient[i];
 }
 
-// finite[0] = every value[i] is finite. Takes all of its extent in one slice.
+// finite[0] = every value[i] is finite. One slice covers the whole extent.
 void all_finite(void *const *args, int64_t begin, int64_t end, void *scratch) {
   const float *value = args[0];
   uint8_t *finite = args[1];
@@ -29,7 +29,7 @@ void all_finite(void *const *args, int64_t begin, int64_t end, void *scratch) {
       finite[0] = 0;
 }
 
-// visits[i] counts how often index i was given, starts[i] where slices began.
+// visits[i] counts the visits of index i, starts[i] the slices that begin at i.
 void count_visits(void *const *args, int64_t begin, int64_t end, void *scratch) {
   int32_t *visits = args[0], *starts = args[1];
   starts[begin] += 1;
@@ -37,8 +37,8 @@ void count_visits(void *const *args, int64_t begin, int64_t end, void *scratch) 
     visits[i] += 1;
 }
 
-// owned[begin] = the scratch memory is aligned and no other slice writes to it
-// while this one runs. args: owned, the words of scratch memory.
+// owned[begin] = the scratch memory is aligned, and no other slice writes to it
+// while this slice runs. args: owned, the words of scratch memory.
 void own_scratch(void *const *args, int64_t begin, int64_t end, void *scratch) {
   int32_t *owned = args[0];
   int64_t words = *(const int64_t *)args[1];
@@ -53,8 +53,8 @@ void own_scratch(void *const *args, int64_t begin, int64_t end, void *scratch) {
   owned[begin] = same;
 }
 
-// owned[0] = no one else writes to the words of memory while this runs. args:
-// owned, the memory, what it writes there, the number of words.
+// owned[0] = no other thread writes to the words of memory while this runs.
+// args: owned, the memory, the value to write, the number of words.
 void own_memory(void *const *args, int64_t begin, int64_t end, void *scratch) {
   int32_t *owned = args[0];
   volatile int64_t *word = args[1];

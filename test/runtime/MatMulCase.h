@@ -1,5 +1,5 @@
-// A matrix product as the tests of every device set it: random operands, the
-// step of a plan, and what float64 loops make of it.
+// Test cases of a matrix product, for every device: random operands, the plan's
+// step, and float64 loops as the reference.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_RUNTIME_MATMULCASE_H
@@ -32,7 +32,8 @@ public:
         a(randomTensor(c.a, {c.batch, rowsA, lda}, 1)),
         b(randomTensor(c.b, {c.repeatB ? 1 : c.batch, rowsB, ldb}, 2)) {}
 
-  /// The step on buffers; without one for c, an epilogue consumes the result.
+  /// The step on buffers. Without a buffer for c, an epilogue consumes the
+  /// result.
   Json step(size_t aBuffer, size_t bBuffer,
             std::optional<size_t> cBuffer = std::nullopt) const {
     return {{"op", "matmul"},
@@ -59,7 +60,7 @@ public:
             {"compute", c.compute}};
   }
 
-  /// The function "step" of an artifact, whose output "c" is the result.
+  /// Adds an artifact's function "step", whose output "c" is the result.
   void addTo(ArtifactBuilder &builder) const {
     FunctionBuilder f = builder.function("step");
     size_t aBuffer = f.constant(a), bBuffer = f.constant(b);
@@ -68,7 +69,7 @@ public:
     f.output("c", result);
   }
 
-  /// Element (row, k) of op(a[i]), (k, column) of op(b[i]).
+  /// Element (row, k) of op(a[i]), and (k, column) of op(b[i]).
   double atA(int64_t i, int64_t row, int64_t k) const {
     if (c.transA)
       std::swap(row, k);

@@ -1,4 +1,4 @@
-// Where NaN and infinities come from, in hand-made plans.
+// Tests the search for the origin of NaN and infinities, in hand-made plans.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/NonFinite.h"
@@ -16,8 +16,8 @@ namespace {
 
 constexpr float kLarge = 3e38f;
 
-/// first = x + w, mask = x + negative, second = first + first. `mask` may hold
-/// infinities that go nowhere.
+/// first = x + w, mask = x + negative, second = first + first. Infinities in
+/// `mask` reach no result.
 std::unique_ptr<Session> makeSession() {
   ArtifactBuilder builder;
   builder.state("w", floats({2}, {1, 2}));
@@ -59,7 +59,7 @@ std::string originFor(Session &session, const std::vector<float> &x) {
 TEST(NonFinite, FiniteRunsHaveNone) {
   auto session = makeSession();
   EXPECT_EQ(originFor(*session, {1, 2}), "");
-  // The run is a run: its outputs can be read.
+  // The traced run leaves outputs that can be read.
   EXPECT_EQ(session->output("step", "loss")->as<float>()[1], 8);
 }
 
@@ -72,12 +72,12 @@ TEST(NonFinite, TheFirstStepThatMakesOneIsNamed) {
 TEST(NonFinite, WhoeverReadsOneIsNotToBlame) {
   auto session = makeSession();
   ASSERT_TRUE(session->setState("w", floats({2}, {kLarge, 0})).ok());
-  for (int run = 0; run < 2; ++run) // nor what an earlier run left in memory
+  for (int run = 0; run < 2; ++run) // memory from an earlier run has no effect
     EXPECT_EQ(originFor(*session, {kLarge, 0}),
               "node 'early' gives inf at [0] of f32 2");
 }
 
-// The third row overflows, and the parts before it are not looked at again.
+// The third row overflows. The search does not check earlier rows again.
 TEST(NonFinite, IterationsOfLoopsAreFollowed) {
   ArtifactBuilder builder;
   builder.state("sum", floats({2}, {0, 0}));
@@ -115,8 +115,8 @@ TEST(NonFinite, IterationsOfLoopsAreFollowed) {
   EXPECT_EQ(trace({0, 0, NAN, 0, 0, 0}), "input 'x' is nan at [1, 0]");
 }
 
-// The product is zero; the sums of its right operand, which it writes on the
-// way, overflow, and the next step reads them.
+// The product is zero. The sums of its right operand, which the product writes
+// too, overflow, and the next step reads them.
 TEST(NonFinite, SumsOfAnOperandAreWrittenByTheProduct) {
   ArtifactBuilder builder;
   FunctionBuilder f = builder.function("step");

@@ -1,6 +1,6 @@
-// The C API where memory is short: each allocation in turn fails, and every
-// call says so or does what it was asked. An exception would end the process,
-// as the entry points are noexcept.
+// Tests the C API without memory: each allocation in turn fails, and every call
+// reports that or succeeds. The entry points are noexcept, so an exception
+// would end the process.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/mpc.h"
@@ -23,7 +23,7 @@ using namespace mpc::runtime::test;
 
 namespace {
 
-/// Allocations that still succeed; below 0: all.
+/// Number of allocations that still succeed; all if negative.
 std::atomic<int64_t> left{-1};
 std::atomic<int64_t> failures{0};
 
@@ -55,7 +55,7 @@ void *operator new(size_t size, std::align_val_t alignment) {
 void *operator new(size_t size, const std::nothrow_t &) noexcept {
   return allocate(size, 1);
 }
-// Not inlined: the compiler would take these for a mistake.
+// Not inlined: the compiler would warn about the mismatched pair.
 #define MPC_NOINLINE __attribute__((noinline))
 MPC_NOINLINE void operator delete(void *memory) noexcept { std::free(memory); }
 MPC_NOINLINE void operator delete[](void *memory) noexcept {
@@ -77,8 +77,8 @@ MPC_NOINLINE void operator delete(void *memory, size_t,
 
 namespace {
 
-/// Makes `call` with its first, second, ... allocation failing, until one
-/// succeeds; calls `succeeded` then. The number of failures that were reported.
+/// Repeats `call` with its first, second, ... allocation failing until one call
+/// succeeds, then calls `succeeded`. Returns the number of reported failures.
 int64_t failEachAllocation(const std::function<mpc_status *()> &call,
                            const std::function<void()> &succeeded) {
   for (int64_t allowed = 0; allowed < 10000; ++allowed) {
@@ -103,8 +103,8 @@ int64_t failEachAllocation(const std::function<mpc_status *()> &call,
   return 0;
 }
 
-/// Neither a thread that cannot be started nor one that cannot say what it
-/// lacks ends the process.
+/// The process survives a thread that cannot start, and a thread that cannot
+/// allocate its error message.
 TEST(OutOfMemory, ThreadsThatShareWorkReportIt) {
   for (int64_t allowed = 0;; ++allowed) {
     failures = 0;
@@ -186,9 +186,9 @@ TEST(OutOfMemory, CreatingAndRunningASessionReportsIt) {
   mpc_session_free(session);
 }
 
-#ifndef __SANITIZE_ADDRESS__ // which takes all addresses there are
+#ifndef __SANITIZE_ADDRESS__ // which takes all addresses
 
-/// While it lives, the process may have `bytes` of addresses more than it has.
+/// Limits the address space to `bytes` more than now while the object lives.
 class AddressLimit {
 public:
   explicit AddressLimit(rlim_t bytes) {
@@ -205,7 +205,7 @@ private:
   rlimit before;
 };
 
-/// "step": a product, a convolution and its gradients.
+/// "step": a product, a convolution and the convolution's gradients.
 Bytes contractionsBytes() {
   ArtifactBuilder builder;
   MatMulCase product{96, 80, 112};
@@ -227,7 +227,7 @@ Bytes contractionsBytes() {
   return builder.build();
 }
 
-/// oneDNN allocates in its own way, and does not look whether it may.
+/// oneDNN allocates by its own functions and does not check the results.
 TEST(OutOfMemory, ContractionsReportIt) {
   const Bytes bytes = contractionsBytes();
   mpc_artifact *artifact = nullptr;
@@ -264,7 +264,7 @@ TEST(OutOfMemory, ContractionsReportIt) {
 
 #endif // __SANITIZE_ADDRESS__
 
-/// A message longer than a string holds in itself is an allocation.
+/// A message too long for a string's inline buffer needs an allocation.
 TEST(OutOfMemory, AnErrorWhoseMessageDoesNotFitIsStillAnError) {
   for (int64_t allowed : {0, 1, 2, 3}) {
     left = allowed;

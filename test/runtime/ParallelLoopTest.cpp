@@ -1,4 +1,4 @@
-// Loops with private memory: iterations that workers run side by side.
+// Tests loops with private memory, whose iterations workers run in parallel.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Session.h"
@@ -11,8 +11,8 @@ using namespace mpc::runtime::test;
 
 namespace {
 
-/// Iterations of a loop that write to `words` words of private memory, and say
-/// whether someone else did meanwhile.
+/// A loop whose iterations write to `words` words of private memory, and report
+/// writes by others in the meantime.
 ArtifactBuilder ownsMemory(int64_t iterations, int64_t words) {
   ArtifactBuilder builder;
   FunctionBuilder step = builder.function("step");
@@ -40,7 +40,8 @@ ArtifactBuilder ownsMemory(int64_t iterations, int64_t words) {
   return builder;
 }
 
-// On one thread and on 5 of 12 iterations workers share the steps of each.
+// With 1 thread, and with 5 threads for 12 iterations, workers share the steps
+// of each iteration.
 TEST(ParallelLoop, RunsIterationsSideBySide) {
   const int64_t iterations = 12;
   std::vector<int64_t> numbers(iterations);
@@ -61,8 +62,8 @@ TEST(ParallelLoop, RunsIterationsSideBySide) {
   }
 }
 
-// The memory of each worker but the first is held beside the arena; none where
-// three workers share each of four iterations.
+// Every worker except the first has private memory outside the arena. With
+// three workers sharing each of four iterations there is none.
 TEST(ParallelLoop, HoldsPrivateMemoryForEachWorker) {
   const int64_t words = 1 << 17;
   size_t one = makeSession(ownsMemory(4, words), 1)->memoryBytes();
@@ -73,7 +74,7 @@ TEST(ParallelLoop, HoldsPrivateMemoryForEachWorker) {
   EXPECT_LT(four, one + 4 * 8 * words);
 }
 
-/// Rows of indices copied to private memory and looked at there.
+/// A loop that copies rows of indices to private memory and checks them there.
 ArtifactBuilder looksAtRows(int64_t rows) {
   ArtifactBuilder builder;
   FunctionBuilder step = builder.function("step");
@@ -100,7 +101,7 @@ ArtifactBuilder looksAtRows(int64_t rows) {
   return builder;
 }
 
-// The next run begins at the first iteration again, whoever failed where.
+// After a failure in any iteration, the next run begins at the first iteration.
 TEST(ParallelLoop, EndsARunWhereAnIterationFails) {
   const int64_t rows = 64;
   auto session = makeSession(looksAtRows(rows), 4);

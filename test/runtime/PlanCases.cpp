@@ -3,7 +3,7 @@
 
 namespace mpc::runtime::test {
 
-// y = x * w, of 2 x 4 by 4 x 3.
+// Adds y = x * w, of 2 x 4 by 4 x 3.
 static void addProduct(FunctionBuilder &f, size_t x, size_t w, size_t y) {
   f.step({{"op", "matmul"},   {"a", x},
           {"b", w},           {"c", y},
@@ -17,7 +17,7 @@ static void addProduct(FunctionBuilder &f, size_t x, size_t w, size_t y) {
           {"tile_n", 3},      {"epilogue", nullptr}});
 }
 
-// A convolution of one tap, whose result goes through an epilogue alone.
+// Adds a convolution of one tap, whose only result is an epilogue's.
 static void addConvolution(FunctionBuilder &f, size_t image, size_t kernel,
                            const std::vector<size_t> &arguments) {
   f.step({{"op", "conv"},

@@ -1,4 +1,4 @@
-// Plans that are right, and what is said of them where one value is wrong.
+// Valid plans, and the parser's messages if one value is wrong.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_RUNTIME_PLANCASES_H
@@ -10,16 +10,16 @@
 
 namespace mpc::runtime::test {
 
-/// A plan with one of every kind of thing.
+/// A plan with every kind of step, buffer and kernel.
 ArtifactBuilder fullPlan();
 
-/// The same steps as a GPU has them.
+/// A GPU's plan with the same steps.
 ArtifactBuilder gpuPlan();
 
-/// What the parser says of the plan.
+/// Returns the parser's status for the plan.
 Status check(const ArtifactBuilder &builder);
 
-/// The message for `builder` with the value at a JSON pointer replaced.
+/// Returns the message for `builder` with the value at a JSON pointer replaced.
 std::string refusal(ArtifactBuilder builder, const std::string &pointer,
                     const Json &value);
 

@@ -1,5 +1,4 @@
-// Checking the plan's matrix products and convolutions, and what is fused with
-// them.
+// Tests the checks of a plan's matrix products, convolutions and fused ops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/PlanCases.h"
@@ -71,7 +70,7 @@ TEST(PlanContractions, ChecksWhatStandsForWhatIsFused) {
                      "between 1 and 1024 threads");
 }
 
-/// cuBLASLt sums an operand in the order in which it reads it.
+/// cuBLASLt sums an operand in the order in which it reads the operand.
 TEST(PlanContractions, SumsOperandsInTheLibrarysOrderAlone) {
   ArtifactBuilder builder = gpuPlan();
   Json &step = builder.plan["functions"]["fused"]["steps"][0];
@@ -90,7 +89,7 @@ TEST(PlanContractions, SumsOperandsInTheLibrarysOrderAlone) {
       << check(builder).message();
 }
 
-/// With an epilogue or without.
+/// With and without an epilogue.
 TEST(PlanContractions, SumsOperandsOnCPUsInF32) {
   for (bool hasEpilogue : {false, true}) {
     ArtifactBuilder builder = fullPlan();
@@ -132,8 +131,8 @@ TEST(PlanContractions, SumsOperandsOnCPUsInF32) {
   }
 }
 
-/// Sums are memory of the step like any other: each worker has all of them in
-/// its private memory, or none.
+/// Sums are memory of the step: either all are in each worker's private memory,
+/// or none.
 TEST(PlanContractions, SumsLieInPrivateMemoryAsAWhole) {
   ArtifactBuilder builder = fullPlan();
   Json &function = builder.plan["functions"]["step"];
@@ -223,7 +222,7 @@ TEST(PlanContractions, ChecksThatBatchedResultsAreApart) {
 }
 
 TEST(PlanContractions, ChecksOuterAxes) {
-  // Two by two results of one row of three, of which the plan has room for two.
+  // A row of three gives two by two results, and the plan has room for two.
   ArtifactBuilder builder = fullPlan();
   Json &step = builder.plan["functions"]["step"]["steps"][0];
   const Json plain = step;
@@ -274,7 +273,7 @@ TEST(PlanContractions, ChecksConvolutions) {
   EXPECT_REFUSED(step + "/w", nullptr, "operand 'w' is missing");
   EXPECT_REFUSED(step + "/kind", "weight_grad", "takes no epilogue");
   EXPECT_REFUSED(step + "/pads_begin/1", -1, "padding is out of range");
-  // Of two pixels and a stride of one.
+  // Two pixels and a stride of one.
   EXPECT_REFUSED(step + "/pads_end/1", (int64_t(1) << 31) - 3,
                  "padding and the stride are too long together");
   EXPECT_REFUSED(step + "/pads_end/1", (int64_t(1) << 31) - 4,

@@ -1,4 +1,4 @@
-// What is said of kernels, and steps that ask something else of them.
+// Tests descriptions of kernels, and steps that contradict them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/PlanCases.h"
@@ -54,7 +54,7 @@ TEST(PlanKernels, AreAskedForWhatTheyAreMadeFor) {
   EXPECT_GPU_REFUSED(onGPU + "/threads", 256, "another number of threads");
   EXPECT_GPU_REFUSED(onGPU + "/shared_bytes", 512, memory);
   EXPECT_GPU_REFUSED(onGPU + "/extent", 7, division);
-  // The same where the other side is wrong.
+  // The other side of the comparison is wrong.
   EXPECT_REFUSED("/kernels/all_finite/extent", 7, division);
   EXPECT_REFUSED("/kernels/all_finite/threads", 32, "number of threads");
 }
@@ -104,7 +104,7 @@ TEST(PlanKernels, WriteToTheArenaAndStateAlone) {
 }
 
 TEST(PlanKernels, WriteWhatNothingElseOverlaps) {
-  // In place is fine, half in place is not.
+  // In place is allowed, a partial overlap is not.
   ArtifactBuilder builder = additions();
   builder.plan[Json::json_pointer(kStep + "/steps/0/args/2")] = 1;
   EXPECT_TRUE(check(builder).ok()) << check(builder).message();
@@ -116,7 +116,7 @@ TEST(PlanKernels, WriteWhatNothingElseOverlaps) {
   EXPECT_TRUE(check(builder).ok()) << check(builder).message();
   EXPECT_REFUSED_IN(builder, kStep + "/steps/1/args", Json::array({1, 3, 5}),
                     "what it writes overlaps another argument");
-  // Nor may two results be one memory.
+  // Two results must not share memory.
   builder = additions();
   builder.plan["kernels"]["add"]["writes"].push_back(
       builder.plan["kernels"]["add"]["reads"][1]);
@@ -130,7 +130,7 @@ TEST(PlanKernels, EpiloguesGetTheirResultsRowsAndColumns) {
   EXPECT_REFUSED("/kernels/bias_relu/rows", 5, expected);
   EXPECT_REFUSED("/kernels/bias_relu/columns", 1, expected);
   EXPECT_REFUSED("/kernels/bias_relu/rows", -4, "negative number of rows");
-  // One for the other.
+  // One kernel replaces another.
   EXPECT_REFUSED(kLaunch,
                  Json({{"op", "launch"},
                        {"name", "tail"},
@@ -149,7 +149,7 @@ TEST(PlanKernels, EpiloguesGetTheirResultsRowsAndColumns) {
                      "a GPU's library calls no epilogue");
 }
 
-/// A product whose epilogue writes over what it multiplies.
+/// The product's epilogue overwrites the product's operand.
 TEST(PlanKernels, EpiloguesWriteOverNoOperand) {
   ArtifactBuilder builder;
   FunctionBuilder f = builder.function("step");

@@ -1,4 +1,4 @@
-// Parsing and checking plans: each rule, and a storm of wrong values.
+// Tests parsing and checking plans: each rule, and many random wrong values.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/PlanCases.h"
@@ -206,7 +206,7 @@ TEST(Plan, ChecksPrivateMemory) {
   auto memory = [](int64_t offset, int64_t bytes) {
     return Json{{"offset", offset}, {"bytes", bytes}};
   };
-  // One of the arena, at a cache line, with whole buffers.
+  // A private range of the arena, aligned to cache lines, with whole buffers.
   ArtifactBuilder good = fullPlan();
   good.plan[Json::json_pointer(loop + "/private")] = memory(at, 64);
   EXPECT_TRUE(check(good).ok()) << check(good).message();
@@ -218,8 +218,8 @@ TEST(Plan, ChecksPrivateMemory) {
   EXPECT_REFUSED(loop + "/private", memory(64, INT64_MAX), expected);
   EXPECT_REFUSED(loop + "/private", memory(at, 8), "half in private memory");
   EXPECT_REFUSED(loop + "/private", Json::object(), "offset");
-  // What each iteration has for itself does not move, and has no loop with
-  // more.
+  // Private memory of an iteration does not move, and its loop must not contain
+  // a loop with private memory.
   Json moves = step["steps"][5];
   moves["private"] = memory(at, 64);
   moves["moving"].push_back({{"buffer", copy["dst"]}, {"bytes", 0}});
@@ -230,7 +230,7 @@ TEST(Plan, ChecksPrivateMemory) {
   Json outer = nested;
   outer["steps"] = Json::array({nested});
   EXPECT_REFUSED(loop, outer, "is in another such loop");
-  // A loop inside that moves a buffer out of it.
+  // An inner loop moves a buffer out of the private range.
   ArtifactBuilder far = fullPlan();
   Json inner = nested;
   inner.erase("private");
@@ -253,7 +253,7 @@ TEST(Plan, RefusesDeepNestingAndBadText) {
         std::string("{\"format\": 1e999}"), std::string("\xff\xfe")})
     EXPECT_EQ(parsePlan(text, 0).status().getCode(), StatusCode::InvalidInput);
 
-  // Well-formed, and in the part that may hold anything.
+  // Well-formed JSON in the part that may hold anything.
   builder = fullPlan();
   builder.plan["recipe"]["x"] = "@";
   std::string text = builder.plan.dump();
@@ -262,8 +262,8 @@ TEST(Plan, RefusesDeepNestingAndBadText) {
   EXPECT_EQ(parsePlan(text, 0).status().getCode(), StatusCode::InvalidInput);
 }
 
-/// Whatever stands in place of any value of the plan, parsing ends with a plan
-/// or a clean refusal.
+/// Replaces each value of the plan by others. Parsing must end with a plan or
+/// an error.
 void expectHandled(const ArtifactBuilder &original) {
   const Json flat = original.plan.flatten();
   const std::vector<Json> values = {nullptr,

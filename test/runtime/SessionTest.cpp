@@ -1,5 +1,5 @@
-// Sessions over hand-made plans: state, inputs, steps of every kind, and the
-// errors of the interface.
+// Tests sessions over hand-made plans: state, inputs, steps of every kind, and
+// errors.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Session.h"
@@ -14,16 +14,16 @@
 using namespace mpc::runtime;
 using namespace mpc::runtime::test;
 
-/// Under AddressSanitizer too, memory that cannot be had is null and not the
-/// end of the process.
+/// Under AddressSanitizer too, a failed allocation returns null instead of
+/// ending the process.
 extern "C" const char *__asan_default_options() {
   return "allocator_may_return_null=1";
 }
 
 namespace {
 
-/// A trainee of two parameters: `step` updates them by a gradient where that is
-/// finite, `eval` adds an input to them, `derive` copies them.
+/// A trainee of two parameters: `step` updates them by a finite gradient,
+/// `eval` adds an input to them, `derive` copies them.
 ArtifactBuilder trainee() {
   ArtifactBuilder builder;
   builder.state("w", floats({2}, {1, 2}));
@@ -94,7 +94,7 @@ TEST(Session, RandomNumbersStartFromTheSeed) {
             options.seed);
 }
 
-/// Copies indices, then looks at all of them and, in a loop, at its rows.
+/// Copies indices, then checks all of them and, in a loop, each row.
 ArtifactBuilder looksAtIndices() {
   ArtifactBuilder builder;
   FunctionBuilder step = builder.function("step");
@@ -188,7 +188,7 @@ TEST(Session, CopiesBuffersToRowsOfAnother) {
   EXPECT_EQ(values(session->output("step", "z")), (Floats{1, 2, 3, 4, 5, 6}));
 }
 
-// In pieces that begin and end within rows.
+// The pieces begin and end within rows.
 TEST(Session, CopiesLongRowsInPieces) {
   constexpr int64_t kRows = 3, kColumns = 500000, kTaken = 300000;
   ArtifactBuilder builder;
@@ -216,7 +216,7 @@ TEST(Session, CopiesLongRowsInPieces) {
 }
 
 /// all[i] = the sum of the rows of x up to i, from the last row of `all` to the
-/// first; `sum` goes on in the next run.
+/// first. `sum` continues in the next run.
 ArtifactBuilder runningSums(int64_t rows) {
   ArtifactBuilder builder;
   builder.state("sum", floats({2}, {0, 0}));
@@ -244,7 +244,7 @@ ArtifactBuilder runningSums(int64_t rows) {
 
 TEST(Session, RunsLoopsOverParts) {
   auto session = makeSession(runningSums(3), 2);
-  for (float before : {0.0F, 9.0F}) { // each run starts at the first part again
+  for (float before : {0.0F, 9.0F}) { // each run starts at the first row again
     ASSERT_TRUE(
         session->setInput("step", "x", floats({3, 2}, {1, 2, 3, 4, 5, 6}))
             .ok());
@@ -256,8 +256,8 @@ TEST(Session, RunsLoopsOverParts) {
   }
 }
 
-// Elements of x where the condition of their row holds, else those of y: the
-// condition moves along with the loop around it.
+// Elements of x if their row's condition holds, and else of y. The condition
+// moves with the surrounding loop.
 TEST(Session, RunsOneOfTwoBranches) {
   ArtifactBuilder builder;
   FunctionBuilder step = builder.function("step");
@@ -293,7 +293,7 @@ TEST(Session, RunsOneOfTwoBranches) {
             (Floats{3, 4, 1, 2, 3, 4}));
 }
 
-// x is [2, 3, 1]; the inner loop's part moves along with the outer loop's.
+// x is [2, 3, 1]. The inner loop's part moves with the outer loop's.
 TEST(Session, RunsLoopsInLoops) {
   ArtifactBuilder builder;
   builder.state("sum", floats({1}, {0}));
@@ -473,7 +473,7 @@ TEST(Session, RefusesDevicesThatAreNotThere) {
 TEST(Session, RefusesMoreThreadsThanThereCanBe) {
   ArtifactBuilder builder;
   builder.state("w", floats({2}, {1, 2}));
-  // The first one starts, and then address space ends.
+  // The first thread starts, and then the address space is exhausted.
   pthread_attr_t before, large;
   pthread_getattr_default_np(&before);
   pthread_attr_init(&large);

@@ -1,4 +1,4 @@
-// Conversions of host tensors, exhaustively for the 16-bit types.
+// Tests conversions of host tensors, exhaustively for the 16-bit types.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Tensor.h"
@@ -12,7 +12,7 @@ using namespace mpc::runtime;
 
 namespace {
 
-/// A 16-bit format by its numbers, to compute with in double.
+/// A 16-bit format by its parameters, for computation in double.
 struct Format {
   int exponentBits, mantissaBits;
 
@@ -20,8 +20,8 @@ struct Format {
   uint16_t infinity() const {
     return static_cast<uint16_t>(((1 << exponentBits) - 1) << mantissaBits);
   }
-  /// The value of a non-negative finite bit pattern; that of infinity is the
-  /// first power of two that does not fit.
+  /// The value of a non-negative finite bit pattern. Infinity's pattern gives
+  /// the first power of two that does not fit.
   double valueOf(int bits) const {
     int exponent = bits >> mantissaBits;
     double mantissa = bits & ((1 << mantissaBits) - 1);
@@ -47,8 +47,8 @@ void expectWidensExactly(Format format, float (*widen)(uint16_t)) {
     ASSERT_TRUE(std::isnan(widen(static_cast<uint16_t>(bits))));
 }
 
-/// Around each value and each midpoint between two neighbours: rounding goes to
-/// the nearest, and at the midpoint to the even one.
+/// Tests numbers around each value and each midpoint of neighbours. Rounding
+/// goes to the nearest, and at the midpoint to even.
 void expectRoundsToNearestEven(Format format, uint16_t (*narrow)(float)) {
   for (int bits = 0; bits < format.infinity(); ++bits) {
     auto low = static_cast<float>(format.valueOf(bits));
@@ -91,8 +91,8 @@ TEST(FloatBits, RoundTripsEveryValue) {
 }
 
 TEST(FloatBits, RoundsDoublesOnce) {
-  // Just above the midpoint of two values, by less than a float can see:
-  // rounding through float would land on the midpoint and then on even.
+  // Above the midpoint of two values by less than a float resolves: rounding
+  // through float would give the midpoint and then round to even.
   for (int bits : {0x3f80, 0x3f82, 0x0002}) {
     double middle = (kBF16.valueOf(bits) + kBF16.valueOf(bits + 1)) / 2;
     double above = std::nextafter(middle, INFINITY);
@@ -141,7 +141,7 @@ TEST(Convert, IntegersKeepTheirValueInEveryTypeThatHasIt) {
 }
 
 TEST(Convert, LargeIntegersRoundOnce) {
-  // 2^60 + 2^52 is a bf16 midpoint; one more must round up.
+  // 2^60 + 2^52 is a bf16 midpoint. One more must round up.
   int64_t middle = (int64_t(1) << 60) + (int64_t(1) << 52);
   Tensor up = *convert(one<int64_t>(DType::I64, middle + 1), DType::BF16);
   Tensor even = *convert(one<int64_t>(DType::I64, middle), DType::BF16);

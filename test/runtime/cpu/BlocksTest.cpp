@@ -1,5 +1,4 @@
-// Every element of a block lies where its order says, and is the sum of its
-// parts.
+// Tests the order of elements in blocks, and the split of elements into parts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/Blocks.h"
@@ -51,8 +50,8 @@ TEST(Blocks, EveryOrderFromRowsFarApart) {
   }
 }
 
-/// Every digit of an f32 number is in one of three bf16 numbers, whatever its
-/// exponent, and each number is the nearest to what the ones before it lack.
+/// Three bf16 numbers hold every digit of an f32 number of any exponent. Each
+/// bf16 number is the nearest to the remainder of the earlier ones.
 TEST(Blocks, PartsAddUpToTheElement) {
   constexpr int64_t kLeading = 35;
   std::mt19937 random(1);

@@ -1,4 +1,4 @@
-// Convolutions and their gradients against float64 loops.
+// Tests convolutions and their gradients against float64 loops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/ConvCase.h"
@@ -50,8 +50,8 @@ TEST(Conv, StridesDilationsAndUnevenPadding) {
       {2, 1, 16, 16, {10, 10}, {3, 3}, {2, 2}, {1, 1}, {0, 0}, {1, 1}});
 }
 
-// As far as a plan may have them: an input, its padding and the stride are
-// 2^31 - 1 long together.
+// The largest that a plan allows: an input, its padding and the stride add up
+// to 2^31 - 1.
 TEST(Conv, PaddingStridesAndDilationsUpToTheLargest) {
   const int64_t most = (int64_t(1) << 31) - 1, half = int64_t(1) << 30;
   expectAllKindsCorrect(
@@ -70,8 +70,7 @@ TEST(Conv, Groups) {
       {2, 16, 16, 16, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}});
 }
 
-// For whose gradients the library has loops over single elements, or none of
-// its depthwise kind.
+// For these gradients the library has only scalar loops, or no depthwise kind.
 TEST(Conv, WideFilters) {
   expectAllKindsCorrect(
       {2, 1, 8, 8, {5, 50}, {3, 39}, {1, 1}, {1, 1}, {1, 19}, {1, 19}});
@@ -108,11 +107,11 @@ TEST(Conv, OneAndThreeDimensions) {
 }
 
 TEST(Conv, PaddingThatReachesIntoEveryWindow) {
-  // A last block of a network for images, whose input is one pixel.
+  // The last block of an image network, whose input is one pixel.
   expectAllKindsCorrect(
       {3, 1, 20, 33, {3, 1}, {3, 3}, {1, 2}, {1, 1}, {1, 1}, {1, 1}});
   expectAllKindsCorrect({3, 1, 5, 7, {1}, {4}, {2}, {1}, {2}, {1}});
-  // In groups, and each channel by itself.
+  // Grouped, and depthwise.
   expectAllKindsCorrect(
       {3, 2, 8, 12, {1, 3}, {3, 3}, {2, 1}, {1, 1}, {1, 1}, {1, 1}});
   expectAllKindsCorrect(
@@ -138,7 +137,7 @@ TEST(Conv, PaddingThatReachesIntoEveryWindow) {
                          {1, 1, 1},
                          {1, 1, 1},
                          {1, 1, 1}});
-  // f32 as well, where the depth is 2.
+  // Includes f32, with a depth of 2.
   expectAllKindsCorrect({2,
                          1,
                          2,

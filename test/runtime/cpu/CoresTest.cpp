@@ -1,4 +1,4 @@
-// How many threads there are by default, on machines made of files.
+// Tests the default number of threads, on machines described by files.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/Cores.h"
@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A machine whose CPU n and n + `cores` are one core.
+/// A machine on which CPUs n and n + `cores` share a core.
 class Cores : public ::testing::Test {
 protected:
   Cores() {
@@ -92,7 +92,7 @@ TEST_F(Cores, AQuotaOfVersion1Limits) {
   EXPECT_EQ(countUsableCores(firstCPUs(64), root), 4);
   write("/sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_quota_us", "-1");
   EXPECT_EQ(countUsableCores(firstCPUs(64), root), 32);
-  // In a container the path is the host's; its mount is the container's.
+  // In a container the path is the host's, but the mount is the container's.
   write("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "250000");
   write("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000");
   EXPECT_EQ(countUsableCores(firstCPUs(64), root), 3);

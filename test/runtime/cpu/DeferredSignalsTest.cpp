@@ -1,5 +1,5 @@
-// A process's signal handlers beside products: none runs on a stack that is no
-// stack.
+// Tests signal handlers during products: none may run while the stack pointer
+// is not a stack.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/DeferredSignals.h"
@@ -13,7 +13,8 @@ using namespace mpc::runtime::test;
 
 namespace {
 
-/// The calling thread's stack, and which handlers ran in it and elsewhere.
+/// The calling thread's stack, and counts of handlers that ran on it and
+/// elsewhere.
 char *stackBegin, *stackEnd;
 std::atomic<int> onStack{0}, elsewhere{0};
 
@@ -34,8 +35,8 @@ void findStack() {
   stackEnd = stackBegin + size;
 }
 
-/// SIGALRM every 200 microseconds while this lives, handled without a stack of
-/// its own, as a library's users may.
+/// Sends SIGALRM every 200 microseconds while this lives. The handler has no
+/// alternate stack, as in a library's host program.
 class Alarms {
 public:
   Alarms() {
@@ -56,8 +57,8 @@ private:
   struct sigaction previous;
 };
 
-/// Of this kind are those of oneDNN's products that use the stack pointer
-/// otherwise: few rows by many columns.
+/// oneDNN's products of few rows by many columns use the stack pointer for
+/// other purposes.
 TEST(DeferredSignals, HandlersRunOnTheStackWhileProductsRun) {
   MatMulCase c = {32, 4096, 512};
   c.tileM = 32;

@@ -1,5 +1,5 @@
-// The routine for convolutions and gradients of images that the library is slow
-// at, over all kinds of steps.
+// Tests the direct routine for convolutions and gradients of images that the
+// library is slow at, over all kinds of steps.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/ConvCase.h"
@@ -12,7 +12,7 @@ using namespace mpc::runtime::test;
 
 namespace {
 
-/// Runs a step directly; `epilogue`, if any, gets the result instead.
+/// Runs a step directly. The epilogue, if any, consumes the result.
 Tensor runDirectly(const Conv &conv, ConvKind kind,
                    EpilogueCall epilogue = {}) {
   Tensor result = Tensor::zeros(
@@ -30,7 +30,7 @@ void expectBothDirectlyCorrect(ConvCase c) {
   for (DType type : {DType::F32, DType::BF16, DType::F16}) {
     SCOPED_TRACE(nameOf(type));
     c.type = type;
-    // Bounds are not for results that are subnormal.
+    // The bounds do not hold for subnormal results.
     c.result = type == DType::F16 ? DType::F32 : type;
     const Conv conv(c);
     expectClose(runDirectly(conv, ConvKind::Forward),
@@ -68,7 +68,7 @@ TEST(DirectConv, OneAndThreeDimensions) {
                              {1, 0, 1}});
 }
 
-// A row is several slices.
+// Several slices share a row.
 TEST(DirectConv, LongRows) {
   expectBothDirectlyCorrect(
       {1, 64, 64, 64, {1, 3000}, {1, 9}, {1, 2}, {1, 3}, {0, 12}, {0, 12}});

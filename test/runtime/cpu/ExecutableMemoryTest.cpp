@@ -1,4 +1,4 @@
-// The message names what forbids executable memory.
+// Tests that the message names the policy that forbids executable memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/onednn/OneDNN.h"
@@ -14,10 +14,11 @@ TEST(ExecutableMemory, IsAllowedHere) {
   EXPECT_TRUE(checkExecutableMemory().ok());
 }
 
-// The policy stays with a process for good, so a child has it.
+// The policy is permanent for a process, so the test forks a child.
 TEST(ExecutableMemory, IsAnErrorWhereAPolicyForbidsIt) {
   constexpr int kSetMDWE = 65, kSkipped = 77;
-  // In a process that has not asked yet: what was allowed is not asked again.
+  // A process that has not allocated executable memory yet: allowed memory is
+  // not requested again.
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {

@@ -1,12 +1,11 @@
-// Routines and the library read and write memory whose neighbours cannot be
-// touched.
+// Tests that routines and the library access only their operands.
 //
 // Operands, results and scratch lie at the start and then at the end of pages
-// between two that the process may not access; what is left of a page holds a
-// pattern that must stay. Scratch memory holds other bytes each time, and the
-// results must have the same. Freed memory is overwritten, so that nothing can
-// read it any longer. By default a few random shapes are drawn;
-// MPC_GUARDED_SHAPES=FIRST:LAST draws as many as one has time for.
+// between two guard pages. The rest of a page holds a pattern that must stay.
+// Scratch memory holds other bytes in each run, and the results must be equal.
+// Freed memory is overwritten, so that no routine can read it afterwards. By
+// default a few random shapes are drawn; MPC_GUARDED_SHAPES=FIRST:LAST draws
+// that range.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/CPUFeatures.h"
@@ -25,7 +24,7 @@ namespace {
 
 const int kOverwritesFreed = mallopt(M_PERTURB, int(kPattern));
 
-/// Runs all slices of all phases, each by one of two workers.
+/// Runs all slices of all phases, alternating between two workers.
 void runGuarded(Contraction &contraction, At at, std::byte fill) {
   Guarded shared(contraction.sharedBytes(), at, fill);
   Guarded first(contraction.scratchBytes(), at, fill);
@@ -42,7 +41,7 @@ void runGuarded(Contraction &contraction, At at, std::byte fill) {
   EXPECT_TRUE(first.isIntact() && second.isIntact()) << "scratch memory";
 }
 
-/// A provider for this CPU, or for that of MPC_TEST_TARGET.
+/// A provider for the host's CPU, or for that of MPC_TEST_TARGET.
 ContractionProvider &provider() {
   static const std::unique_ptr<ContractionProvider> made = [] {
     auto result = OneDNNProvider::create(testFeatures());
@@ -52,14 +51,14 @@ ContractionProvider &provider() {
   return *made;
 }
 
-/// Three operands, of which the last is written.
+/// Three operands; a step writes the last.
 struct Shapes {
   DType types[3];
   int64_t elements[3];
 };
 
-/// Prepares by `prepare`, which is given three operands, and runs it on guarded
-/// memory at either end.
+/// Calls `prepare` with three operands and runs the result on guarded memory at
+/// either end.
 template <typename Prepare>
 void expectWithin(const Shapes &shapes, Prepare prepare) {
   std::vector<std::byte> results[2];
@@ -157,7 +156,7 @@ void expectConvsWithin(const Image &image,
     }
 }
 
-/// The numbers of the shapes to draw.
+/// The range of shapes to draw.
 std::pair<uint32_t, uint32_t> drawn() {
   const char *text = std::getenv("MPC_GUARDED_SHAPES");
   if (!text)
@@ -230,7 +229,7 @@ TEST(GuardPages, ConvolutionsOfImagesAsLargeAsPeopleUse) {
 
 TEST(GuardPages, WideAndDepthwiseFilters) {
   ASSERT_EQ(kOverwritesFreed, 1);
-  // First, so that the library keeps nothing of the forward convolution.
+  // Must run first: the library then has no cached forward convolution.
   expectConvWithin({2, 72, 72, 72, {16, 16}, {5, 5}, {2, 2}, {1, 1}, {2, 2}},
                    ConvKind::InputGrad, DType::BF16, DType::BF16);
   expectConvsWithin({2, 1, 8, 8, {9, 60}, {3, 39}, {1, 1}, {1, 1}, {1, 19}});
@@ -240,7 +239,7 @@ TEST(GuardPages, WideAndDepthwiseFilters) {
   expectConvsWithin({2, 96, 96, 96, {28, 28}, {7, 7}, {2, 2}, {1, 1}, {3, 3}});
 }
 
-// The library has no routine of its own kinds for these.
+// The library has no routine of its own for these.
 TEST(GuardPages, ConvolutionsThatTheLibraryIsSlowAt) {
   expectConvsWithin({2, 72, 72, 72, {28, 28}, {5, 5}, {2, 2}, {1, 1}, {2, 2}});
   expectConvsWithin({2, 40, 40, 40, {90}, {31}, {1}, {1}, {15}});
@@ -288,7 +287,7 @@ TEST(GuardPages, ProductsOfRandomShapes) {
 //===----------------------------------------------------------------------===//
 
 TEST(GuardPagesDeathTest, AccessBeforeAndBehindIsSeen) {
-  // Not the value, which the compiler may leave out.
+  // Reads the byte through volatile, so that the compiler keeps the access.
   auto touch = [](std::byte *address) {
     *static_cast<volatile std::byte *>(address) = std::byte{1};
   };

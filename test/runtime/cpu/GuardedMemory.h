@@ -1,4 +1,4 @@
-// Memory whose neighbours cannot be touched.
+// Memory between guard pages.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_RUNTIME_CPU_GUARDEDMEMORY_H
@@ -15,14 +15,14 @@
 
 namespace mpc::runtime::test {
 
-/// The bytes around data within a page.
+/// Fills the bytes around data within a page.
 inline constexpr std::byte kPattern{0xa5};
-/// The alignment of addresses that a plan gives to buffers.
+/// The alignment that a plan gives to buffers.
 inline constexpr size_t kBufferAlignment = 64;
 
 enum class At { Start, End };
 
-/// Memory between pages that cannot be touched.
+/// Memory between pages that cannot be accessed.
 class Guarded {
 public:
   Guarded(size_t bytes, At at, std::byte fill) : bytes(bytes) {
@@ -61,7 +61,7 @@ private:
   size_t mappedBytes = 0;
 };
 
-/// Numbers between -1 and 1 of a type, the same few over and over.
+/// Fills with numbers between -1 and 1 of a type, from a short repeated list.
 inline void fillWithNumbers(Guarded &memory, DType type, unsigned seed) {
   const Tensor block = randomTensor(type, {1021}, seed);
   for (size_t done = 0; done < memory.bytes; done += block.bytes.size())

@@ -1,11 +1,11 @@
-// The steps of whole artifacts, kernels and the library's alike, write within
-// their operands.
+// Tests that all steps of whole artifacts, kernels and library calls, access
+// only their operands.
 //
-// MPC_GUARDED_ARTIFACTS names artifacts for this CPU, with colons between them.
-// Every step of their functions runs by itself, of a loop its first iteration,
-// each of its operands between pages that the process may not access: at the
-// start and then at the end of them. Constants are the artifact's, other
-// operands numbers between -1 and 1, and zeros for integers.
+// MPC_GUARDED_ARTIFACTS lists artifacts for the host's CPU, separated by
+// colons. Every step runs alone, and of a loop the first iteration. Each
+// operand lies at the start and then at the end of pages between guard pages.
+// Constants are the artifact's, other operands numbers between -1 and 1, and
+// zeros for integers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Artifact.h"
@@ -22,7 +22,7 @@ using namespace mpc::runtime::test;
 
 namespace {
 
-/// Memory that some operands of a step share, as views of one value do.
+/// Memory that several operands of a step share, such as views of one value.
 struct SharedRange {
   Space space;
   size_t index;
@@ -40,7 +40,7 @@ struct SharedRange {
   }
 };
 
-/// The ranges that the operands of a step take, none of which overlap.
+/// The disjoint ranges that the operands of a step take.
 std::vector<SharedRange> findRanges(const Function &function,
                                     const std::vector<size_t> &operands) {
   std::vector<SharedRange> ranges;
@@ -75,7 +75,7 @@ public:
     operands = listBuffers(step);
   }
 
-  /// Runs it, and returns what its operands hold then.
+  /// Runs the step and returns the contents of its operands.
   void run(At at, std::vector<std::byte> &results) {
     std::vector<SharedRange> ranges = findRanges(alone, operands);
     for (SharedRange &range : ranges)
@@ -95,7 +95,7 @@ public:
   }
 
 private:
-  /// Views may begin anywhere in a line.
+  /// A view may begin anywhere in a cache line.
   static size_t shiftOf(const SharedRange &range) {
     return static_cast<size_t>(range.begin) % kBufferAlignment;
   }
@@ -127,7 +127,8 @@ private:
   std::vector<size_t> operands;
 };
 
-/// Runs the steps, and those within loops and conditions; returns how many.
+/// Runs the steps, including those within loops and conditions. Returns their
+/// number.
 size_t runSteps(Device &device, const Artifact &artifact,
                 const Function &function, const std::vector<Step> &steps) {
   size_t count = 0;

@@ -1,5 +1,5 @@
-// Matrix products against float64 loops: types, transpositions, batches, edge
-// tiles, epilogues; the same bits on any number of threads.
+// Tests matrix products against float64 loops: types, transpositions, batches,
+// edge tiles and epilogues. The bits are the same on any number of threads.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/MatMulCase.h"
@@ -57,7 +57,7 @@ TEST(MatMul, ExtremesOfShape) {
   }
 }
 
-// With AMX the library cannot: it died of an illegal instruction.
+// With AMX the library crashed on this depth by an illegal instruction.
 TEST(MatMul, DepthOf63) {
   for (int64_t n : {1, 63}) {
     SCOPED_TRACE(n);
@@ -93,8 +93,8 @@ TEST(MatMul, AlphaScalesTheResult) {
   }
 }
 
-/// Products of `c` through an epilogue whose result has row `row` of matrix
-/// `matrix` as row number matrix * matrixStep + row * rowStep.
+/// Tests products of `c` through an epilogue. Its result has row `row` of
+/// matrix `matrix` at row matrix * matrixStep + row * rowStep.
 void expectEpilogue(const MatMulCase &c, int64_t matrixStep, int64_t rowStep) {
   MatMul matmul(c);
   Tensor bias = randomTensor(DType::F32, {c.n}, 3);
@@ -188,8 +188,8 @@ TEST(MatMul, InterleavedBatchesOfHeads) {
   expectClose(runOnThreads(builder, "c"), expected);
 }
 
-/// Heads of an attention, which are columns of one matrix: those of a and b are
-/// read there, behind others, and those of c written so.
+/// Heads of an attention as columns of one matrix. The product reads a and b,
+/// and writes c, as such columns.
 class Heads {
 public:
   Heads(DType type, bool transB)

@@ -1,5 +1,6 @@
-// Matrix products whose operands are packed first, on any CPU: the library's
-// reference takes an order that no fast implementation of a small CPU has.
+// Tests matrix products that pack their operands first, on any CPU. The
+// library's reference implementation accepts an order that no fast
+// implementation for a small CPU has.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/onednn/OneDNNProvider.h"
@@ -13,8 +14,8 @@ using namespace mpc::runtime::test;
 
 namespace {
 
-/// What two workers may use. The library is told once what the other tests'
-/// artifacts let it use.
+/// A configuration for two workers. The library accepts its instruction limit
+/// once, and the other tests' artifacts share it.
 OneDNNConfig packingConfig() {
   EXPECT_TRUE(OneDNNProvider::create(testFeatures()).ok());
   OneDNNConfig config;
@@ -62,8 +63,8 @@ TEST(PackedMatMul, PacksWhatWasWidened) {
   expectCorrect(c, 3);
 }
 
-/// A left operand is turned in several slices along either axis, the last of
-/// them smaller.
+/// Several slices along either axis transpose a left operand. The last is
+/// smaller.
 TEST(PackedMatMul, CutsWhatIsTurned) {
   MatMulCase c{150, 40, 1100};
   c.transA = true;
@@ -72,7 +73,7 @@ TEST(PackedMatMul, CutsWhatIsTurned) {
   expectCorrect(c, 2);
 }
 
-/// One panel takes several slices, and the last of them fewer rows.
+/// Several slices pack one panel. The last has fewer rows.
 TEST(PackedMatMul, CutsLongPanels) {
   MatMulCase c{5, 70, 3000};
   c.transA = true;
@@ -92,7 +93,7 @@ TEST(PackedMatMul, Batches) {
   }
 }
 
-/// Where one tile is all of a matrix its slice packs it: there is no phase.
+/// If one tile covers a matrix, its slice packs it: there is no packing phase.
 TEST(PackedMatMul, OneTileIsPackedWhereItIsMultiplied) {
   for (bool transA : {false, true})
     for (bool transB : {false, true}) {

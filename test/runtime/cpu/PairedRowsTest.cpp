@@ -1,5 +1,5 @@
-// Every element lies where the order says, whether the matrix is stored in rows
-// or in columns, and what blocks have more than the matrix is zeros.
+// Tests the paired order of elements, from matrices stored in rows or in
+// columns. Padding of blocks is zero.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/PairedRows.h"
@@ -14,7 +14,7 @@ using namespace mpc::runtime;
 
 namespace {
 
-/// Where the order has an element, by its definition.
+/// The position of an element by the definition of the order.
 size_t placeOf(const PairedLayout &layout, int64_t row, int64_t column) {
   const int64_t block = column / layout.width * layout.rowBlocks() + row / 32;
   const int64_t pair = row % 32 / 2;
@@ -22,9 +22,8 @@ size_t placeOf(const PairedLayout &layout, int64_t row, int64_t column) {
                 column % layout.width * 2 + row % 2);
 }
 
-// Normal positive numbers of bf16, all of them different for so many elements
-// as there are here. Without instructions for bf16 the library reorders by way
-// of f32, where it may take subnormals for zeros.
+// Different normal positive bf16 numbers. Without instructions for bf16 the
+// library reorders through f32 and may flush subnormals to zero.
 std::vector<uint16_t> numbered(int64_t count) {
   constexpr size_t kSmallest = 0x0080, kNumbers = 0x7f80 - kSmallest;
   std::vector<uint16_t> result(static_cast<size_t>(count));
@@ -38,7 +37,7 @@ void expectPaired(PairedLayout layout, bool inColumns) {
                std::to_string(layout.columns) + " in blocks of " +
                std::to_string(layout.width) +
                (inColumns ? ", in columns" : ", in rows"));
-  // Rows, or columns, lie farther apart than they are long.
+  // Rows, or columns, have gaps between them.
   const int64_t leading = (inColumns ? layout.rows : layout.columns) + 3;
   const std::vector<uint16_t> stored =
       numbered(leading * (inColumns ? layout.columns : layout.rows));
@@ -71,9 +70,9 @@ TEST(PairedRows, PacksMatricesOfAnySize) {
           expectPaired({rows, columns, width}, inColumns);
 }
 
-/// The library's name of the order, and its own reorder, say the same.
+/// The library's name for the order, and its own reorder, agree with ours.
 TEST(PairedRows, AreWhatTheLibraryReads) {
-  // Its first use decides for the process which instructions it takes.
+  // The library's first use fixes its instruction set for the process.
   ASSERT_TRUE(OneDNNProvider::create(test::testFeatures()).ok());
   using dnnl::memory;
   constexpr int64_t kRows = 70, kColumns = 90;

@@ -1,5 +1,5 @@
-// What contraction tests share: random operands, and how far a result may be
-// from the float64 reference.
+// Helpers of contraction tests: random operands, and the error bound of a
+// result against the float64 reference.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_RUNTIME_CPU_REFERENCE_H
@@ -34,7 +34,7 @@ inline double unitRoundoff(DType type) {
   return type == DType::BF16 ? 0x1p-8 : type == DType::F16 ? 0x1p-11 : 0x1p-24;
 }
 
-/// A sum of products: its value, and that of the magnitudes, which bounds the
+/// A sum of products: the value, and the sum of magnitudes, which bounds the
 /// rounding errors of any order of summation.
 struct DotProduct {
   double value = 0, magnitude = 0;
@@ -45,8 +45,8 @@ struct DotProduct {
     magnitude += std::fabs(a * b);
     ++terms;
   }
-  /// Largest distance of a result that was accumulated in fp32 and rounded to
-  /// `type` at the end.
+  /// The largest error of a result that was accumulated in fp32 and then
+  /// rounded to `type`.
   double bound(DType type) const {
     double accumulated = static_cast<double>(terms + 3) * 0x1p-24 * magnitude;
     return accumulated + unitRoundoff(type) * (std::fabs(value) + accumulated) +
@@ -63,7 +63,7 @@ inline void expectClose(const Tensor &result,
         << "element " << i;
 }
 
-/// Runs `function` once on `threads` threads and reads `output`.
+/// Runs `function` once on `threads` threads and returns `output`.
 inline Tensor runOnce(const std::shared_ptr<const Artifact> &artifact,
                       const std::string &output, int threads) {
   SessionOptions options;
@@ -72,7 +72,7 @@ inline Tensor runOnce(const std::shared_ptr<const Artifact> &artifact,
   EXPECT_TRUE(session.ok()) << session.status().message();
   if (!session.ok())
     return {};
-  // Twice, so that what a first run leaves behind would show.
+  // A second run shows effects that a first run leaves behind.
   for (int i = 0; i < 2; ++i) {
     Status status = (*session)->run("step");
     EXPECT_TRUE(status.ok()) << status.message();
@@ -82,7 +82,7 @@ inline Tensor runOnce(const std::shared_ptr<const Artifact> &artifact,
   return result.ok() ? *result : Tensor();
 }
 
-/// Runs on 1, 2 and 3 threads, expects the same bits, and gives them.
+/// Runs on 1, 2 and 3 threads, expects equal bits, and returns the result.
 inline Tensor runOnThreads(const ArtifactBuilder &builder,
                            const std::string &output) {
   std::shared_ptr<const Artifact> artifact = builder.open();

@@ -1,5 +1,4 @@
-// Matrix products and convolutions given to a provider by hand, without an
-// artifact.
+// Runs matrix products and convolutions by a provider, without an artifact.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_RUNTIME_CPU_RUNCONTRACTION_H
@@ -15,7 +14,7 @@
 
 namespace mpc::runtime::test {
 
-/// The step of a case, for a provider called by hand.
+/// The step of a case, for a direct call of a provider.
 inline MatMulStep stepOf(const MatMul &matmul) {
   const MatMulCase &c = matmul.c;
   MatMulStep step;
@@ -73,7 +72,7 @@ inline ConvOperands operandsOf(const Conv &conv, ConvKind kind,
 }
 
 /// Runs every slice of every phase, the last first and by two workers in turn:
-/// the result must not depend on either. Gives the number of phases.
+/// the result must depend on neither. Returns the number of phases.
 inline size_t runAll(Contraction &contraction) {
   const size_t phases = contraction.phases().size();
   constexpr size_t kAlignment = 64;
@@ -97,8 +96,8 @@ inline size_t runAll(Contraction &contraction) {
   return phases;
 }
 
-/// An epilogue that adds what it is given to the buffer that is its argument 1,
-/// whose argument 2 has as many columns.
+/// An epilogue that adds its input to the buffer in argument 1. Argument 2 is
+/// the buffer's number of columns.
 inline void addToBuffer(void *const *args, int64_t rowBegin, int64_t rowEnd,
                         int64_t columnBegin, int64_t columnEnd,
                         int64_t leading) {
@@ -116,8 +115,8 @@ inline Tensor emptyResult(const MatMul &matmul) {
   return Tensor::zeros(c.c, {c.batch, c.m, c.n});
 }
 
-/// Contractions by AMX's tiles of registers where the parameter is true, which
-/// needs a CPU that has them, and else the same by other instructions.
+/// Tests contractions by AMX's tile registers if the parameter is true, which
+/// needs a CPU with AMX, and else by other instructions.
 class OnTiles : public testing::TestWithParam<bool> {
 protected:
   void SetUp() override {

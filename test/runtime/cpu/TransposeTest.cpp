@@ -1,5 +1,5 @@
-// Matrices are turned element by element where squares and blocks end, and
-// nothing beside the result is written.
+// Tests transposition: elements at the ends of squares and blocks, and no
+// writes beside the result.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/Transpose.h"
@@ -14,7 +14,7 @@ namespace {
 template <typename T>
 void expectTurned(int64_t rows, int64_t columns) {
   SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(columns));
-  // Rows of both lie farther apart than they are long.
+  // The rows of both matrices have gaps between them.
   const int64_t from = columns + 3, to = rows + 5;
   constexpr T kUntouched = 0xabcd;
   std::vector<T> source(size_t(rows * from));

@@ -1,4 +1,4 @@
-// The worker pool under many short and some long loops.
+// Tests the worker pool with many short and some long loops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/WorkerPool.h"
@@ -35,7 +35,7 @@ TEST(WorkerPool, RunsEverySliceOnceInManyShortLoops) {
 TEST(WorkerPool, WorkersTakeNoSignals) {
   WorkerPool pool(2);
   std::atomic<int> arrived{0};
-  // One slice waits for the other: both threads look at their masks.
+  // Each slice waits for the other, so that both threads check their masks.
   pool.parallelFor(2, [&](int64_t, int worker) {
     ++arrived;
     while (arrived < 2) {
@@ -52,7 +52,8 @@ TEST(WorkerPool, WakesWorkersThatSleep) {
   using Clock = std::chrono::steady_clock;
   for (int loop = 0; loop < 3; ++loop) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    // One slice waits for the other: it ends only if both threads take part.
+    // Each slice waits for the other: the loop ends only if both threads take
+    // part.
     std::atomic<int> arrived{0};
     auto deadline = Clock::now() + std::chrono::seconds(20);
     pool.parallelFor(2, [&](int64_t, int) {

@@ -1,6 +1,6 @@
-// Whether the real cuBLASLt takes what the runtime says of a product: which
-// attributes there are and of how many bytes their values. It refuses others.
-// Skipped where there is no cuBLASLt.
+// Tests that the real cuBLASLt accepts the runtime's product descriptors. It
+// refuses unknown attributes and wrong sizes of values. Skipped without
+// cuBLASLt.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/BLASLt.h"
@@ -69,7 +69,7 @@ TEST_F(BLASLtDescriptors, ofEveryEpilogue) {
     expectTaken(DType::F32, Compute::F32, 1, Fused{kind, {}, 1, 2});
 }
 
-/// The negative control: the library looks at the number of bytes.
+/// Negative control: the library checks the number of bytes.
 TEST_F(BLASLtDescriptors, ofAnotherSizeAreRefused) {
   BLASMatMul product = nullptr;
   ASSERT_EQ(blas->call.matMulCreate(&product, BLASCompute::F32, BLASType::F32),

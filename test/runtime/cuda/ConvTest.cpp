@@ -1,6 +1,6 @@
-// Convolutions and their gradients on an emulated GPU against float64 loops:
-// what the device tells cuDNN, which refuses what the real one would, gives the
-// result that the plan describes.
+// Tests convolutions and their gradients on an emulated GPU against float64
+// loops. The device's calls of cuDNN must give the plan's result. The emulated
+// cuDNN refuses what the real one would.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/DNNABI.h"
@@ -18,7 +18,7 @@ using mpc::runtime::cuda::DNNStatus;
 
 namespace {
 
-/// An artifact of one step, with the result as output `result`.
+/// An artifact of one step, whose result is the output `result`.
 ArtifactBuilder artifact(const Conv &conv, const std::string &kind) {
   ArtifactBuilder builder;
   builder.forGPU("sm_80", ".version 8.0\n.target sm_80\n.address_size 64\n");
@@ -113,8 +113,8 @@ TEST(CUDAConv, NamesTheConvolutionWithoutAnEngine) {
   });
 }
 
-/// Every call of the library fails once. Some failures mean that an engine
-/// cannot do it, and another is taken; none ends the process.
+/// Every call of the library fails once. Some failures mean that an engine does
+/// not support the step, and another engine is taken. None ends the process.
 TEST(CUDAConv, SurvivesTheFailureOfAnyCall) {
   auto train = [] {
     SessionOptions options;
@@ -167,7 +167,7 @@ TEST(CUDAConv, LogsTheEngineOfEachStep) {
       << text;
 }
 
-/// A later version of the library says more of its engines.
+/// A later version of the library has more notes on its engines.
 TEST(CUDAConv, TakesEnginesWithNotesItDoesNotKnow) {
   std::string log = newLogFile();
   emulated({{"MPC_CUDA_LOG", log}, {"MPC_EMULATOR_NOTE", "99"}},
@@ -175,7 +175,7 @@ TEST(CUDAConv, TakesEnginesWithNotesItDoesNotKnow) {
   EXPECT_NE(textOf(log).find("does not know, 99"), std::string::npos);
 }
 
-/// The negative control: a known note that breaks a promise is not passed over.
+/// Negative control: mpc does not ignore a known note that breaks a promise.
 TEST(CUDAConv, PassesOverEnginesThatBreakAPromise) {
   std::string log = newLogFile();
   emulated({{"MPC_CUDA_LOG", log}, {"MPC_EMULATOR_NOTE", "4"}},
@@ -194,7 +194,7 @@ ConvCase lenet() {
   return onGPU({4, 1, 1, 6, {32, 32}, {5, 5}, {1, 1}, {1, 1}, {0, 0}, {0, 0}});
 }
 
-/// The result of the step, and of the plan's only function.
+/// The result of the step of the plan's only function.
 Tensor resultOf(const ConvCase &c, const std::string &kind) {
   auto session = openOnGPU(artifact(Conv(c), kind));
   if (!session)
@@ -206,8 +206,8 @@ Tensor resultOf(const ConvCase &c, const std::string &kind) {
   return result.ok() ? *result : Tensor{};
 }
 
-/// How far a tensor is off, relative, as a whole: sums of thousands of products
-/// in f32 are off by far less than the bound of their rounding errors.
+/// The relative error of a whole tensor. f32 sums of thousands of products have
+/// errors far below their bound.
 double errorOf(const Tensor &result, const std::vector<DotProduct> &expected) {
   double off = 0, all = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -217,8 +217,8 @@ double errorOf(const Tensor &result, const std::vector<DotProduct> &expected) {
   return std::sqrt(off / all);
 }
 
-/// The negative control: the emulated engine does round. Who asks for tf32 gets
-/// it, and without the run that finds this out so would who asks for f32.
+/// Negative control: the emulated engine does round. Steps that allow tf32 get
+/// it, and without the trial run steps in f32 would get it too.
 TEST(CUDAConv, RoundsToTF32OnlyWhereAsked) {
   std::string log = newLogFile();
   emulated({{"MPC_EMULATOR_ROUNDING", "1"}, {"MPC_CUDA_LOG", log}}, [] {
@@ -241,8 +241,8 @@ TEST(CUDAConv, PassesOverEnginesThatRoundWithoutANote) {
   std::string log = newLogFile();
   emulated({{"MPC_EMULATOR_ROUNDING", "1"}, {"MPC_CUDA_LOG", log}}, [] {
     expectCorrect(lenet());
-    // Where the first tap or the first output lies in the padding, and where
-    // the filters are as in ONNX.
+    // The first tap or the first output lies in the padding, or the filters
+    // have ONNX's layout.
     ConvCase c = small(DType::F32);
     c.strides = {2, 3};
     c.dilations = {2, 1};
@@ -276,8 +276,7 @@ TEST(CUDAConv, NamesTheConvolutionThatAllEnginesRound) {
   });
 }
 
-/// No product of these windows is of an input: the result is zero by any
-/// engine.
+/// No window meets an input element: every engine gives zero.
 TEST(CUDAConv, TriesNoEngineWhereAllWindowsLieInThePadding) {
   emulated({{"MPC_EMULATOR_ROUNDING", "0,1"}}, [] {
     expectCorrect(
@@ -285,7 +284,7 @@ TEST(CUDAConv, TriesNoEngineWhereAllWindowsLieInThePadding) {
   });
 }
 
-/// One run for steps that are the same, and one for another.
+/// Equal steps share one trial run, and another step has its own.
 TEST(CUDAConv, TriesAnEngineOnceForEachConvolution) {
   std::string log = newLogFile();
   emulated({{"MPC_EMULATOR_LOG", log}, {"MPC_EMULATOR_ROUNDING", "1"}}, [] {
@@ -302,11 +301,11 @@ TEST(CUDAConv, TriesAnEngineOnceForEachConvolution) {
     f.step(again);
     EXPECT_TRUE(tryOpenOnGPU(builder).ok());
   });
-  // Engine 1, which is passed over, and engine 0.
+  // Engine 1, which is rejected, and engine 0.
   EXPECT_EQ(countCalls(readLog(log), "cudnnBackendExecute"), 2u);
 }
 
-/// An engine that has no room for its scratch memory is passed over.
+/// mpc skips an engine whose scratch memory does not fit.
 TEST(CUDAConv, TakesAnEngineThatThereIsRoomFor) {
   std::string log = newLogFile();
   const ArtifactBuilder builder = artifact(Conv(small(DType::BF16)), "forward");
@@ -327,7 +326,7 @@ TEST(CUDAConv, TakesAnEngineThatThereIsRoomFor) {
             std::string::npos)
       << choices;
   EXPECT_NE(choices.find("cuDNN engine 0, "), std::string::npos) << choices;
-  // With no engine left, the message says what there is no room for.
+  // If no engine is left, the message says what did not fit.
   emulated({{"MPC_EMULATOR_FAULT", last + "=2,cudnnBackendFinalize:9+=3000"}},
            [&] {
              expectMessage(tryOpenOnGPU(builder), StatusCode::Device,
@@ -335,8 +334,8 @@ TEST(CUDAConv, TakesAnEngineThatThereIsRoomFor) {
            });
 }
 
-/// Without memory for the operands it is not known what an engine does, which
-/// is an error. Whatever was taken is given back.
+/// Without memory for the operands, an engine cannot be tried, which is an
+/// error. All allocated memory is freed.
 TEST(CUDAConv, SaysThatThereIsNoMemoryToTryAnEngine) {
   std::string log = newLogFile();
   auto open = [] { return tryOpenOnGPU(artifact(Conv(lenet()), "forward")); };

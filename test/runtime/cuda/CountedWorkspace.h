@@ -1,6 +1,6 @@
-// A workspace of memory that is only counted, for planning with the real
-// libraries where there is no GPU. Nothing is run: the one number that is read
-// back, the product by which an engine is tried, is what the test says.
+// A workspace that only counts its memory, for planning with the real libraries
+// without a GPU. Nothing runs. The only number read back is the product by
+// which an engine is tried, and the test sets it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_RUNTIME_CUDA_COUNTEDWORKSPACE_H
@@ -46,7 +46,7 @@ public:
     };
   }
 
-  /// How many of the next products that are read back are of tf32.
+  /// Number of the next products to be read back as tf32.
   static inline int roundedProducts = 0;
 
   cuda::Workspace &get() { return workspace; }

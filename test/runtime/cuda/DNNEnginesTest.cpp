@@ -1,6 +1,6 @@
-// Whether the real cuDNN has engines for the convolutions of plans, on GPUs
-// that it is told of: descriptors, numerical promises and plans, without a GPU.
-// Skipped where there is no cuDNN.
+// Tests that the real cuDNN has engines for the convolutions of plans, on
+// described GPUs: descriptors, numerical promises and plans, without a GPU.
+// Skipped without cuDNN.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/DNN.h"
@@ -13,13 +13,14 @@
 using namespace mpc::runtime;
 using namespace mpc::runtime::cuda;
 
-/// Under AddressSanitizer: what NVIDIA's libraries keep until the process ends
-/// is not ours to free.
+/// Under AddressSanitizer: NVIDIA's libraries keep memory until the process
+/// ends.
 extern "C" const char *__asan_default_options() { return "detect_leaks=0"; }
 
 namespace {
 
-/// What cuDNN asks about a GPU, with the differences between two of them.
+/// The properties that cuDNN asks of a GPU, with the differences between two
+/// GPUs.
 std::string describeGPU(int version, int processors, int sharedBytes) {
   return R"({"cudaDeviceId":0,"deviceName":"test","driverVer":13000,)"
          R"("isTccDriver":0,"l2CacheSize":41943040,"maxCtasPerSM":32,)"
@@ -58,7 +59,7 @@ protected:
     dnn = std::move(*opened);
   }
 
-  /// A square convolution with the padding that keeps its extent at stride 1.
+  /// A square convolution whose padding keeps its extent at stride 1.
   static ConvStep square(int64_t batch, int64_t extent, int64_t in, int64_t out,
                          int64_t window, int64_t stride = 1,
                          int64_t groups = 1) {
@@ -79,7 +80,7 @@ protected:
     return step;
   }
 
-  /// All three kinds of a convolution.
+  /// Expects engines for all three kinds of a convolution.
   void expectEngines(ConvStep step, DType type,
                      Compute compute = Compute::F32) {
     step.compute = compute;
@@ -106,8 +107,8 @@ TEST_P(DNNEngines, convolveInEveryType) {
   expectEngines(step, DType::F64, Compute::F64);
 }
 
-/// Why plans for a GPU give all operands of a convolution one type. Should this
-/// fail with a later cuDNN, they need no more casts.
+/// Therefore plans for a GPU give all operands of a convolution one type. If
+/// this fails with a later cuDNN, they need no more casts.
 TEST_P(DNNEngines, refuseWiderResultsByName) {
   ConvStep step = square(8, 28, 64, 64, 3);
   auto *memory = reinterpret_cast<void *>(uintptr_t(1) << 20);
@@ -133,8 +134,8 @@ TEST_P(DNNEngines, convolveTheFirstLayersOfNetworks) {
   }
 }
 
-/// LeNet's first convolution, of which an engine without notes was found to
-/// compute in tf32: there are others.
+/// An engine without notes was found to compute LeNet's first convolution in
+/// tf32. There are other engines for it.
 TEST_P(DNNEngines, areMoreThanOneInFloat32) {
   ConvStep step = square(32, 32, 1, 6, 5);
   step.padsBegin = step.padsEnd = {0, 0};

@@ -1,4 +1,4 @@
-// The CUDA device over an emulated driver: what is said when something is
+// Tests the CUDA device's messages over an emulated driver when something is
 // missing or fails.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -36,7 +36,7 @@ TEST(CUDADevice, SaysWhichDriverFunctionIsMissing) {
 TEST(CUDADevice, SaysWhereThereIsNoDriver) {
   emulated({{"MPC_CUDA_LIBRARY_PATH", "/nonexistent"}}, [] {
     Status status = tryOpenOnGPU(countingTrainee());
-    // A machine with a driver opens that one, and may or may not get on.
+    // A machine with a driver loads that driver, and may or may not work.
     if (status.message().find("cannot be loaded") == std::string::npos)
       return;
     expectMessage(status, StatusCode::Device,
@@ -187,7 +187,7 @@ TEST(CUDADevice, SaysWhoNeedsTheMemory) {
 }
 
 TEST(CUDADevice, NamesTheStepThatFaults) {
-  // Writes far outside of every buffer.
+  // Writes far outside every buffer.
   ArtifactBuilder builder = countingTrainee();
   size_t at = builder.ptx.find("st.global.f32 [%rd7]");
   builder.ptx.insert(at, "mov.u64 %rd7, 64;\n  ");
@@ -201,7 +201,7 @@ TEST(CUDADevice, NamesTheStepThatFaults) {
   emulated({}, [&] {
     auto session = openOnGPU(builder);
     ASSERT_TRUE(session && setX(*session, 1).ok());
-    // Whether the run or the download is told first is the driver's choice.
+    // The driver chooses which call reports the error, the run or the download.
     Status status = session->run("step");
     if (status.ok())
       status = session->state("w").status();
@@ -217,7 +217,7 @@ TEST(CUDADevice, SaysHowToRunWhatCannotBeRecorded) {
   });
 }
 
-/// A step that fails while it is recorded leaves the stream able to work.
+/// If a step fails during recording, the stream stays usable.
 TEST(CUDADevice, EndsARecordingThatFailed) {
   std::string log = newLogFile();
   emulated(
@@ -236,8 +236,9 @@ TEST(CUDADevice, EndsARecordingThatFailed) {
   EXPECT_EQ(countCalls(readLog(log), "cuStreamEndCapture"), 2u);
 }
 
-/// Every call of the driver, first and third, fails once: none ends the
-/// process or goes unnoticed, but for those that only clean up or inform.
+/// The first and the third call of every driver function fail once. None ends
+/// the process, and all are reported, except for calls that only clean up or
+/// inform.
 TEST(CUDADevice, ReportsTheFailureOfAnyCall) {
   const std::vector<std::string> unnoticed = {
       "cuGetErrorName",     "cuGetErrorString",   "cuMemFree_v2",
@@ -248,8 +249,8 @@ TEST(CUDADevice, ReportsTheFailureOfAnyCall) {
   emulated({{"MPC_EMULATOR_LOG", log}},
            [] { EXPECT_TRUE(train(countingTrainee()).ok()); });
   std::vector<std::string> calls = readLog(log);
-  // Once the last result was read the session waits before it frees memory, and
-  // has nobody to tell.
+  // After the last result was read, the session waits before it frees memory,
+  // and cannot report errors.
   const auto lastRead =
       std::find(calls.rbegin(), calls.rend(), "cuMemcpyDtoHAsync_v2").base();
   const auto waits =

@@ -1,4 +1,5 @@
-// The scratch memory that library calls share: who may still use which block.
+// Tests the scratch memory that library calls share: who may still use which
+// block.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/DeviceMemory.h"
@@ -11,10 +12,10 @@ using namespace mpc::runtime::cuda;
 
 namespace {
 
-/// Sizes of the blocks that are allocated, by address.
+/// Sizes of the allocated blocks, by address.
 std::map<DevicePointer, size_t> blocks;
 
-/// What a GPU has room for.
+/// The GPU's memory.
 size_t room = SIZE_MAX;
 
 DriverResult allocateBlock(DevicePointer *memory, size_t bytes) {
@@ -74,7 +75,7 @@ TEST_F(WorkspaceTest, isAsLargeAsBeforeWhereItCannotGrow) {
     EXPECT_EQ(blocks.at(workspace.take()), 100u);
     EXPECT_TRUE(workspace.reserve(80).ok());
     EXPECT_EQ(blocks.at(workspace.take()), 100u);
-    // Others took the memory that it had: nobody gets less than was promised.
+    // Other sessions took the block's memory. Nobody gets less than promised.
     blocks[1] = 250;
     EXPECT_FALSE(workspace.reserve(400).ok());
     blocks.erase(1);

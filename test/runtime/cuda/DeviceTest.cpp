@@ -1,4 +1,4 @@
-// The CUDA device over an emulated driver: what runs when.
+// Tests the order of the CUDA device's work over an emulated driver.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/cuda/Emulated.h"
@@ -63,7 +63,7 @@ TEST(CUDADevice, UnrollsLoops) {
     Floats rows(20);
     for (int i = 0; i < 20; ++i)
       rows[static_cast<size_t>(i)] = static_cast<float>(i / 5);
-    for (int run = 0; run < 3; ++run) { // the later ones replay a graph
+    for (int run = 0; run < 3; ++run) { // later runs replay a graph
       ASSERT_TRUE(session->setState("w", floats({5}, Floats(5, 0))).ok());
       ASSERT_TRUE(session->setInput("sums", "x", floats({4, 5}, rows)).ok());
       ASSERT_TRUE(session->run("sums").ok());
@@ -89,7 +89,7 @@ TEST(CUDADevice, EndsARunWhereAnIndexNamesNoElement) {
                {"indices", Json::array({box})}});
     auto session = openOnGPU(builder);
     ASSERT_TRUE(session);
-    // Step by step, recorded and replayed.
+    // A run step by step, a recorded and a replayed run.
     for (int32_t last : {8, 10, -9, -11}) {
       Tensor indices = Tensor::zeros(DType::I32, {3});
       indices.as<int32_t>()[2] = last;
@@ -114,7 +114,7 @@ TEST(CUDADevice, IsChosenByTheArtifact) {
   emulated({}, [] { EXPECT_TRUE(train(countingTrainee()).ok()); });
 }
 
-/// Inputs of later steps are uploaded while earlier ones may not have run: each
+/// Inputs of later steps are uploaded while earlier steps may still run: each
 /// step must see its own.
 TEST(CUDADevice, OrdersUploadsAndStepsWithoutWaiting) {
   std::string log = newLogFile();
@@ -124,7 +124,7 @@ TEST(CUDADevice, OrdersUploadsAndStepsWithoutWaiting) {
     ASSERT_TRUE(session->state("w").ok());
     size_t before = readLog(log).size();
     float sum = 0;
-    for (int i = 1; i <= 4; ++i) { // fewer than there are pinned slots
+    for (int i = 1; i <= 4; ++i) { // fewer than the pinned slots
 
       auto value = static_cast<float>(i * i);
       ASSERT_TRUE(setX(*session, value).ok());
@@ -136,7 +136,7 @@ TEST(CUDADevice, OrdersUploadsAndStepsWithoutWaiting) {
     for (const char *waiting : {"cuStreamSynchronize", "cuEventSynchronize",
                                 "cuMemcpyDtoHAsync_v2", "cuMemAlloc_v2"})
       EXPECT_EQ(countCalls(calls, waiting), 0u) << waiting;
-    // One eager run, one capture, then nothing but launches of the graph.
+    // One eager run, one capture, then only launches of the graph.
     EXPECT_EQ(countCalls(calls, "cuLaunchKernel"), 2u);
     EXPECT_EQ(countCalls(calls, "cuMemcpyDtoDAsync_v2"), 2u);
     EXPECT_EQ(countCalls(calls, "cuStreamBeginCapture_v2"), 1u);
@@ -148,8 +148,8 @@ TEST(CUDADevice, OrdersUploadsAndStepsWithoutWaiting) {
   });
 }
 
-/// Each step sees the value that was staged for it while the one before was not
-/// done, and nothing waits but for memory that the GPU still reads.
+/// Each step sees the value that was staged while the previous step ran. The
+/// host waits only for memory that the GPU still reads.
 TEST(CUDADevice, BringsInputsWhileStepsRun) {
   std::string log = newLogFile();
   emulated({{"MPC_EMULATOR_LOG", log}}, [&] {
@@ -192,7 +192,7 @@ TEST(CUDADevice, TheValueThatWasSetLastCounts) {
     ASSERT_TRUE(stageX(*session, 30).ok());
     ASSERT_TRUE(session->run("step").ok());
     EXPECT_EQ(values(session->state("w")), (Floats{32, 33, 34, 35, 36}));
-    // It stays until there is another.
+    // The value stays until there is another.
     ASSERT_TRUE(session->run("step").ok());
     EXPECT_EQ(values(session->state("w")), (Floats{62, 63, 64, 65, 66}));
   });
@@ -208,7 +208,7 @@ TEST(CUDADevice, CountsTheMemoryOfStagedInputs) {
   });
 }
 
-/// What an input's second value leaves is for kernels that are loaded later.
+/// An input's second value needs memory that kernels loaded later need too.
 TEST(CUDADevice, StagesNothingWhereMemoryIsShort) {
   for (const char *memory : {"memory=200M", "memory=300M"})
     emulated({{"MPC_EMULATOR_DEVICE", memory}}, [&] {
@@ -262,8 +262,8 @@ TEST(CUDADevice, ChecksTheIndicesOfStagedInputs) {
   });
 }
 
-/// Timed runs do what other runs do, and have a graph of their own; a loop's
-/// iterations are one step.
+/// A timed run has the results of other runs and a graph of its own. A loop's
+/// iterations count as one step.
 TEST(CUDADevice, MeasuresTheStepsOfARun) {
   for (const char *useGraph : {"1", "0"}) {
     std::string log = newLogFile();
@@ -316,7 +316,7 @@ TEST(CUDADevice, RunsWithoutGraphsWhereAsked) {
   }
 }
 
-/// More bytes than all pinned slots together, and not a multiple of one.
+/// More bytes than all pinned slots together, and not a multiple of a slot.
 TEST(CUDADevice, CopiesLargeTensorsWhole) {
   emulated({}, [] {
     constexpr int64_t elements = (20 << 20) / 4 + 3;
@@ -334,7 +334,7 @@ TEST(CUDADevice, CopiesLargeTensorsWhole) {
   });
 }
 
-/// Large ones fill slot after slot, the others lie between them.
+/// Large outputs fill slot after slot, and the others are between them.
 TEST(CUDADevice, ReadsSeveralOutputsAtOnce) {
   std::string log = newLogFile();
   emulated({{"MPC_EMULATOR_LOG", log}}, [&] {
@@ -377,7 +377,7 @@ TEST(CUDADevice, ReadsSeveralOutputsAtOnce) {
   });
 }
 
-/// Initial values are in memory once: as state.
+/// Initial values are in memory once, as state.
 TEST(CUDADevice, KeepsNothingOfTheDataButConstants) {
   emulated({}, [] {
     constexpr int64_t elements = 1 << 20;
@@ -413,7 +413,7 @@ TEST(CUDADevice, ReleasesWhatItTook) {
   }
 }
 
-/// NVIDIA's libraries keep state for it that outlives their handles.
+/// NVIDIA's libraries keep state for the context that outlives their handles.
 TEST(CUDADevice, KeepsTheContextFromOneSessionToTheNext) {
   std::string log = newLogFile();
   emulated({{"MPC_EMULATOR_LOG", log}}, [] {
@@ -430,14 +430,14 @@ TEST(CUDADevice, ReleasesWhatItTookWhateverCallFails) {
            [] { EXPECT_TRUE(train(countingTrainee()).ok()); });
   std::map<std::string, int> counts;
   for (const std::string &call : readLog(log))
-    // Where the context is gone, so is what it held.
+    // If this call fails, the context is gone, and its memory with it.
     if (call.rfind("cu", 0) == 0 && call != "cuCtxPushCurrent_v2")
       ++counts[call];
   for (const auto &[function, count] : counts)
     for (int i = 1; i <= count; ++i) {
       std::string fault = function + ":" + std::to_string(i) + "=2";
       log = newLogFile();
-      // Whether a step in between fails, a later one or none is its own affair.
+      // The session may fail in a middle step, a later step or never.
       emulated({{"MPC_EMULATOR_LOG", log}, {"MPC_EMULATOR_FAULT", fault}},
                [] { (void)train(countingTrainee()); });
       std::vector<std::string> calls = readLog(log);
@@ -451,7 +451,7 @@ TEST(CUDADevice, ReleasesWhatItTookWhateverCallFails) {
     }
 }
 
-/// Another user of CUDA in the process, PyTorch say, has a context of its own.
+/// Another user of CUDA in the process, such as PyTorch, has its own context.
 TEST(CUDADevice, LeavesTheCallersContextCurrent) {
   emulated({{"MPC_EMULATOR_DEVICE", "count=2"}}, [] {
     void *library = dlopen(
@@ -524,7 +524,7 @@ TEST(CUDADevice, SaysWhatToCompileFor) {
   });
 }
 
-/// What the stream still works on is freed after it is done.
+/// The stream's memory is freed after its work is done.
 TEST(CUDADevice, FreesMemoryAfterItsWorkIsDone) {
   std::string log = newLogFile();
   emulated({{"MPC_EMULATOR_LOG", log}}, [] {

@@ -1,7 +1,6 @@
-// The real cuBLASLt for a GPU that is not there: a library in front of it,
-// loaded in its place. Descriptors and attributes are those of the real one,
-// which this library needs; a handle and the choice of an algorithm, which take
-// a GPU, are not.
+// Wraps the real cuBLASLt for machines without a GPU, and is loaded in its
+// place. Descriptors and attributes go to the real library, which must exist.
+// Handles and the choice of an algorithm need a GPU and are replaced.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/BLASLtABI.h"

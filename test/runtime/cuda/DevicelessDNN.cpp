@@ -1,7 +1,7 @@
-// The real cuDNN for a GPU that is not there: a library in front of it, loaded
-// in its place, that gives every heuristic and plan a description of a GPU
-// instead of a handle of one. Choosing engines and making plans then works on
-// any machine; running them does nothing.
+// Wraps the real cuDNN for machines without a GPU, and is loaded in its place.
+// It passes every heuristic and plan a description of a GPU instead of a GPU's
+// handle. Choosing engines and making plans then works on any machine. Running
+// a plan does nothing.
 //
 // MPC_TEST_DNN_GPU holds the description, as cuDNN itself prints it for a GPU.
 //
@@ -17,7 +17,7 @@ using namespace mpc::runtime::cuda;
 
 namespace {
 
-// Attributes and a type of descriptor that the runtime has no use for.
+// Attributes and a type of descriptor that the runtime does not use.
 constexpr auto kHeuristicDevice = static_cast<DNNAttribute>(204);
 constexpr auto kPlanDevice = static_cast<DNNAttribute>(407);
 constexpr auto kDeviceJSON = static_cast<DNNAttribute>(2702);
@@ -115,7 +115,7 @@ DNNStatus cudnnBackendGetAttribute(DNNDescriptor descriptor,
                              values);
 }
 
-/// Does nothing: what a plan gives is for the test's driver to say.
+/// Does nothing: the test's driver determines a plan's results.
 DNNStatus cudnnBackendExecute(DNNHandle, DNNDescriptor, DNNDescriptor) {
   return DNNStatus::Success;
 }

@@ -1,4 +1,4 @@
-// A library called libcuda.so.1 without one function of a driver.
+// A library called libcuda.so.1 without any function of a driver.
 //
 // SPDX-License-Identifier: Apache-2.0
 int mpc_test_no_driver;

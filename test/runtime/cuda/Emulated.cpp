@@ -1,4 +1,4 @@
-// Processes, logs and artifacts for tests over the emulated libraries.
+// Makes processes, logs and artifacts for tests over the emulated libraries.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/cuda/Emulated.h"
@@ -34,8 +34,7 @@ void emulated(const std::map<std::string, std::string> &environment,
 }
 
 namespace {
-/// Removes files when the test program ends; the processes it forks end without
-/// doing so.
+/// Removes files when the test program ends. Forked processes do not run this.
 struct Cleaner {
   std::vector<std::string> paths;
   ~Cleaner() {
@@ -85,7 +84,7 @@ Status tryOpenOnGPU(const ArtifactBuilder &builder) {
   return create(builder).status();
 }
 
-/// c[i] = a[i] + b[i] for five elements: two a block, an idle thread beside.
+/// c[i] = a[i] + b[i] for five elements: two per block, and one idle thread.
 static const char *const kAdd = R"(
 .version 8.0
 .target sm_80
@@ -170,7 +169,7 @@ Status train(const ArtifactBuilder &builder) {
   auto session = Session::create(builder.open(), options);
   if (!session.ok())
     return session.status();
-  // The first input is uploaded, the others on their way while a step runs.
+  // The first input is uploaded. The others are staged while a step runs.
   Status status = setX(**session, 1);
   for (int i = 0; i < 3 && status.ok(); ++i) {
     status = (*session)->run("step");

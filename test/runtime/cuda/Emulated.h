@@ -1,4 +1,4 @@
-// What tests of the CUDA device over the emulated libraries share.
+// Helpers of the CUDA device's tests over the emulated libraries.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_RUNTIME_CUDA_EMULATED_H
@@ -14,49 +14,48 @@
 
 namespace mpc::runtime::test {
 
-/// Runs `body` with these variables in a process of its own, where its failed
+/// Runs `body` with these variables in a forked process, whose failed
 /// expectations count as the caller's. The emulated driver reads its
-/// environment, and starts, once in a process.
+/// environment, and starts, once per process.
 void emulated(const std::map<std::string, std::string> &environment,
               const std::function<void()> &body);
 
-/// Where a test may let the emulator write the calls it gets: a fresh file for
-/// each call.
+/// A fresh file for the emulator's log of calls.
 std::string newLogFile();
 
-/// The names of the functions in a log, one for each call, and whatever else
-/// stands there, line by line.
+/// The lines of a log: a function's name for each call, and any other lines.
 std::vector<std::string> readLog(const std::string &path);
 
-/// How often a call of that name is in the log.
+/// The number of calls of that name in the log.
 size_t countCalls(const std::vector<std::string> &log,
                   const std::string &function);
 
-/// A session on the emulated GPU. Fails the test where there is none.
+/// A session on the emulated GPU. Fails the test if there is none.
 std::unique_ptr<Session> openOnGPU(const ArtifactBuilder &builder);
 
-/// The status of opening one.
+/// The status of opening a session.
 Status tryOpenOnGPU(const ArtifactBuilder &builder);
 
-/// A trainee of one parameter `w` of five elements: `step` adds the input to
-/// it, kernel by kernel, and gives back the sum before as `before`.
+/// A trainee of one parameter `w` of five elements. `step` adds the input to
+/// `w`, kernel by kernel, and returns the earlier sum as `before`.
 ArtifactBuilder countingTrainee();
 
 using Floats = std::vector<float>;
 
-/// The elements of a tensor of f32. Fails the test where there is none.
+/// The elements of an f32 tensor. Fails the test on an error.
 Floats values(const StatusOr<Tensor> &tensor);
 
 /// Sets all elements of the input of `countingTrainee`.
 Status setX(Session &session, float value);
 
-/// The same by Session::stage.
+/// Like `setX`, by Session::stage.
 Status stageX(Session &session, float value);
 
-/// Three steps and their results: every kind of call a session makes.
+/// Runs three steps and reads their results: every kind of call that a session
+/// makes.
 Status train(const ArtifactBuilder &builder);
 
-/// Expects a message that holds all of `parts`.
+/// Expects a message that contains all of `parts`.
 void expectMessage(const Status &status, StatusCode code,
                    const std::vector<std::string> &parts);
 

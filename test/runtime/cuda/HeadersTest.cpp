@@ -1,5 +1,5 @@
 // Compares our declarations of NVIDIA's C ABIs with the toolkit's headers, one
-// test for each library; skipped where the machine has no such headers.
+// test for each library. Skipped on machines without these headers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/BLASLtABI.h"
@@ -24,8 +24,8 @@
 
 using namespace mpc::runtime::cuda;
 
-/// Whether a value of either type travels the same way through a C call: both
-/// void, pointers, integers (or enumerations) or floats, of one size.
+/// True if values of both types pass a C call the same way: both void,
+/// pointers, integers (or enumerations) or floats, of one size.
 template <typename A, typename B>
 constexpr bool passedAlike() {
   if constexpr (std::is_void_v<A> || std::is_void_v<B>)

@@ -1,6 +1,6 @@
-// Matrix products on an emulated GPU against float64 loops: what the device
-// tells cuBLASLt, which refuses what the real one would, gives the result that
-// the plan describes.
+// Tests matrix products on an emulated GPU against float64 loops. The device's
+// calls of cuBLASLt must give the plan's result. The emulated cuBLASLt refuses
+// what the real one would.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/BLASLtABI.h"
@@ -22,7 +22,7 @@ ArtifactBuilder emptyArtifact() {
   return builder;
 }
 
-/// An artifact of one product, with the result as output c.
+/// An artifact of one product, whose result is output c.
 ArtifactBuilder oneProduct(const MatMul &matmul) {
   ArtifactBuilder builder = emptyArtifact();
   FunctionBuilder f = builder.function("step");
@@ -85,8 +85,8 @@ TEST(CUDAMatMul, TransposesAndSkipsBetweenRows) {
   });
 }
 
-/// Work for which a second call pays, k being the length of both operands'
-/// rows: the long piece adds to what the short one wrote.
+/// Products large enough for a second call, where k is the length of both
+/// operands' rows. The long piece adds to the short piece's result.
 TEST(CUDAMatMul, AddsPiecesOfRaggedRows) {
   emulated({}, [] {
     MatMulCase c{128,         1024,        15265, DType::BF16,
@@ -103,7 +103,7 @@ TEST(CUDAMatMul, AddsPiecesOfRaggedRows) {
     for (int64_t element = 0; element < c.m * c.n; element += 1021) {
       const int64_t row = element / c.n, column = element % c.n;
       const DotProduct dot = matmul.product(0, row, column);
-      // The short piece, of the last term, is rounded to c's type before.
+      // The short piece, of the last term, is rounded to c's type first.
       const double last =
           matmul.atA(0, row, c.k - 1) * matmul.atB(0, c.k - 1, column);
       ASSERT_NEAR(values[size_t(element)], dot.value,
@@ -125,8 +125,8 @@ TEST(CUDAMatMul, MultipliesBatches) {
   });
 }
 
-/// Heads of samples where they are, columns of rows of tokens: 3 samples with 2
-/// heads each of 8 tokens, which are 5 wide. The library is called for each
+/// Reads heads of samples in place, as columns of rows of tokens: 3 samples
+/// with 2 heads each, of 8 tokens of width 5. The library is called for each
 /// sample.
 TEST(CUDAMatMul, MultipliesBatchesOfTwoAxes) {
   static constexpr int64_t kSamples = 3, kHeads = 2, kTokens = 8, kWidth = 5;
@@ -169,7 +169,7 @@ TEST(CUDAMatMul, MultipliesBatchesOfTwoAxes) {
   });
 }
 
-/// tf32 keeps ten bits after the point of what it multiplies.
+/// tf32 keeps ten fraction bits of each factor.
 TEST(CUDAMatMul, RoundsToTF32OnlyWhereAsked) {
   emulated({}, [] {
     MatMulCase c{8, 8, 64};
@@ -245,7 +245,7 @@ TEST(CUDAMatMul, AddsBiasAndMasksByReLU) {
           sum.magnitude += gradient.back().magnitude;
           sum.terms += gradient.back().terms;
         }
-      // Sums may be taken of what was rounded to the type.
+      // The sums may be of values already rounded to the type.
       for (DotProduct &sum : columnSums)
         sum.magnitude *= type == DType::F32 ? 1 : 0x1p16;
       std::vector<Tensor> outputs =
@@ -284,7 +284,7 @@ TEST(CUDAMatMul, AddsBias) {
   });
 }
 
-/// Which operand is summed decides the library's kind: its A is the step's b.
+/// The library's kind of sum depends on the operand: its A is the step's b.
 TEST(CUDAMatMul, SumsAnOperandAlongK) {
   emulated({}, [] {
     for (const char *kind : {"bgrad_a", "bgrad_b"}) {
@@ -352,8 +352,8 @@ TEST(CUDAMatMul, SaysWhereTheLibraryIsMissing) {
   });
 }
 
-/// Every call of the library fails once: none ends the process or goes
-/// unnoticed, but for those that only clean up or inform.
+/// Every call of the library fails once. None ends the process, and all are
+/// reported, except for calls that only clean up or inform.
 TEST(CUDAMatMul, ReportsTheFailureOfAnyCall) {
   auto train = [] {
     SessionOptions options;

@@ -1,5 +1,5 @@
-// A product in pieces is the product: on numbers whose sums are exact, in every
-// way that operands lie.
+// Tests that a product in pieces equals the whole product, on numbers with
+// exact sums, for every layout of operands.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/ProductPieces.h"
@@ -16,7 +16,7 @@ namespace {
 /// Rows of whole vectors, as `plan-pad-rows` makes them.
 int64_t padded(int64_t elements) { return (elements + 7) / 8 * 8; }
 
-/// A product with operands in host memory, which begins where vectors do.
+/// A product with operands in host memory, which begins at a vector's boundary.
 struct Product {
   Product(int64_t m, int64_t n, int64_t k, bool transA, bool transB) {
     step.m = m, step.n = n, step.k = k;
@@ -47,7 +47,7 @@ float elementOf(const DeviceOperand &operand, int64_t index) {
   return bf16ToFloat(static_cast<const uint16_t *>(operand.data)[index]);
 }
 
-/// What the library does with a piece.
+/// Multiplies a piece like the library.
 void multiply(const ProductPiece &piece) {
   const MatMulStep &s = piece.step;
   auto *c = static_cast<float *>(piece.operands.c.data);
@@ -94,15 +94,15 @@ std::vector<std::array<int64_t, 3>> extentsOf(const Product &product,
 using Extents = std::vector<std::array<int64_t, 3>>;
 
 TEST(ProductPieces, RowsOfWholeVectorsAreMultipliedFast) {
-  // Scores of 33 words, the gradient of what they are of, and that of the
-  // words.
+  // Scores of 33 words, the gradient of their input, and that of the words'
+  // table.
   EXPECT_EQ(extentsOf({24, 33, 40, false, true}),
             (Extents{{24, 1, 40}, {24, 32, 40}}));
   EXPECT_EQ(extentsOf({24, 40, 33, false, false}),
             (Extents{{24, 40, 1}, {24, 40, 32}}));
   EXPECT_EQ(extentsOf({33, 40, 24, true, false}),
             (Extents{{1, 40, 24}, {32, 40, 24}}));
-  // How many rows there are is no matter.
+  // The number of rows does not matter.
   EXPECT_EQ(extentsOf({27, 32, 40, false, true}), (Extents{{27, 32, 40}}));
 }
 
@@ -113,7 +113,7 @@ TEST(ProductPieces, WhatWouldNotHelpStaysWhole) {
   Product product(24, 33, 40, false, true);
   product.step.ldc = 33;
   EXPECT_EQ(extentsOf(product), whole);
-  // Batches, epilogues, and what Tensor Cores do not multiply.
+  // Batches, epilogues, and types that Tensor Cores do not support.
   product = Product(24, 33, 40, false, true);
   product.step.batch = 2;
   EXPECT_EQ(extentsOf(product), whole);

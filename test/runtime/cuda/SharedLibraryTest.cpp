@@ -1,5 +1,4 @@
-// Where NVIDIA's libraries are looked for, and what is said of one that is not
-// there.
+// Tests the search for NVIDIA's libraries, and the message for a missing one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/SharedLibrary.h"

@@ -1,4 +1,4 @@
-// Averages in place of parameters, and the parameters afterwards.
+// Tests replacing parameters by their averages, and restoring the parameters.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/Support.h"
@@ -8,7 +8,7 @@
 namespace mpc::runtime::train {
 namespace {
 
-/// A model that has an average of its weights.
+/// A model with an average of its weights.
 struct Averaged : ToyModel {
   Averaged() {
     description.state.push_back({"w.ema", Role::Average, DType::F32, {4, 3}});

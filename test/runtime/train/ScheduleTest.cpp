@@ -1,4 +1,4 @@
-// Learning rates by step.
+// Tests learning rates by step.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/Support.h"
@@ -59,7 +59,7 @@ TEST(Schedule, StepFallsByAFactor) {
 }
 
 // torch.optim.lr_scheduler.OneCycleLR(max_lr=1, total_steps=10): by its formula
-// the top is step 2 and the end step 9.
+// the peak is step 2 and the end step 9.
 TEST(Schedule, OneCycleRisesAndFalls) {
   Schedule schedule;
   ASSERT_TRUE(parseSchedule("one-cycle", schedule).ok());
@@ -97,8 +97,8 @@ std::vector<double> ratesOf(const char *text, double rate, double least,
   return rates;
 }
 
-// What torch.optim.lr_scheduler.ReduceLROnPlateau of PyTorch 2.15 makes of the
-// same figures.
+// Compares with torch.optim.lr_scheduler.ReduceLROnPlateau of PyTorch 2.15 for
+// the same figures.
 TEST(Schedule, PlateauIsPyTorchs) {
   using Rates = std::vector<double>;
   EXPECT_EQ(ratesOf("plateau:0.5:1", 0.1, 0,

@@ -1,5 +1,5 @@
-// Batches on their way to the device while the step before runs: in which order
-// things happen, and that nothing changes by it.
+// Tests staging: batches move to the device while the previous step runs. The
+// order of calls is as specified, and the results are the same.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/TrainerFixture.h"
@@ -10,8 +10,8 @@
 namespace mpc::runtime::train {
 namespace {
 
-/// A model that takes inputs while it runs, and notes what it is asked for. As
-/// in a session, each function has inputs of its own.
+/// A model that accepts inputs while it runs, and records its calls. As in a
+/// session, each function has inputs of its own.
 class StagingModel : public ToyModel {
 public:
   using ToyModel::ToyModel;
@@ -41,7 +41,7 @@ public:
     give(function, name, memory.data(), memory.size());
     if (++stages % failing)
       return Status();
-    // A copy that fails now and then has written half of it.
+    // A failed copy may have written half of the value.
     std::vector<std::byte> &half = given[keyOf(function, name)];
     std::fill_n(half.begin(), half.size() / 2, std::byte(0));
     return Status(StatusCode::Device, "cannot copy");
@@ -66,7 +66,7 @@ public:
 
   bool hasStages() const { return !staged.empty(); }
 
-  bool room = true;          ///< for labels, too
+  bool room = true;          ///< applies to labels too
   int64_t failing = 1 << 20; ///< every so many calls of `stage` fail
   int64_t stages = 0;
   std::vector<std::string> calls, scalars;
@@ -83,7 +83,7 @@ private:
     given[keyOf(function, name)].assign(first, first + size);
   }
 
-  Values staged; ///< memory that was handed out
+  Values staged; ///< memory given to the caller
   Values given;  ///< to the inputs
 };
 
@@ -107,7 +107,8 @@ TEST_F(Staging, AnEpochsFirstBatchIsStagedInTheEpochBefore) {
   EXPECT_EQ(std::count(model.calls.begin(), model.calls.end(), "stage"), 9);
 }
 
-/// What `train` leaves in a model that stages and in one that does not.
+/// Compares the effects of `train` in a model that stages and in one that does
+/// not.
 void expectSame(StagingModel &model, ToyModel &other) {
   EXPECT_EQ(stateOf(model), stateOf(other));
   EXPECT_EQ(model.firstFeatures, other.firstFeatures);
@@ -137,7 +138,7 @@ TEST_F(Staging, AResumedRunBindsItsFirstBatch) {
     options.epochs = 4;
     ToyModel plain(accumulate);
     ASSERT_TRUE(run(plain).ok());
-    // The one before has staged the batch that comes next, for nothing.
+    // The stopped run has staged its next batch in vain.
     options.checkpointDir = directory / std::to_string(accumulate);
     stop = 0;
     StagingModel first(accumulate);
@@ -191,12 +192,12 @@ TEST_F(Staging, EvaluationsStageTheirBatches) {
   EXPECT_EQ(staged->loss, bound->loss);
   EXPECT_EQ(staged->accuracy, bound->accuracy);
   EXPECT_EQ(staged->samples, 14);
-  // The rest, which fills no batch, is run beside two other sets of samples.
+  // The samples that fill no batch run beside two other sets of samples.
   EXPECT_EQ(model.calls, (Calls{"set", "run", "stage", "run", "stage", "run",
                                 "set", "run", "set", "run"}));
 }
 
-/// A launch waits for each value that is sent.
+/// A launch waits for each value that is uploaded.
 TEST_F(Staging, ScalarsAreSentWhenTheyChange) {
   options.maxSteps = 5;
   options.epochs = 2;
@@ -210,8 +211,8 @@ TEST_F(Staging, ScalarsAreSentWhenTheyChange) {
             (Calls{"learning_rate", "seed", "learning_rate", "learning_rate"}));
 }
 
-/// The search for the first value that is not finite runs steps again, others
-/// than the one that was staged last.
+/// The search for the first non-finite value repeats other steps than the last
+/// staged one.
 TEST_F(Staging, ASearchForNonFiniteValuesBindsWhatItRuns) {
   options.epochs = 5;
   options.maxNonfinite = 3;

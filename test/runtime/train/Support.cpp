@@ -1,4 +1,4 @@
-// The toy model and the other helpers.
+// Implements the toy model and the other helpers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/Support.h"
@@ -99,7 +99,7 @@ Status ToyModel::setInput(std::string_view function, std::string_view name,
   return Status();
 }
 
-/// The probabilities of sample `n` and its loss.
+/// Computes the probabilities of sample `n` and its loss.
 static double softmax(const float *x, const float *w, int64_t label,
                       double *probabilities, float *scores) {
   double sum = 0;
@@ -217,7 +217,7 @@ Status ToyModel::derive() {
   return Status();
 }
 
-/// A loss that is not finite comes from row 2 of the features.
+/// Attributes a loss that is not finite to row 2 of the features.
 StatusOr<std::optional<NonFiniteOrigin>>
 ToyModel::trace(std::string_view function) {
   if (Status status = run(function); !status.ok())

@@ -1,5 +1,5 @@
-// What the tests of runtime/train share: temporary directories, arrays made by
-// hand, and a small model whose every bit is known.
+// Helpers of runtime/train's tests: temporary directories, hand-made arrays,
+// and a small model whose every bit is known.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_RUNTIME_TRAIN_SUPPORT_H
@@ -56,12 +56,12 @@ void expectFailure(const Status &status, StatusCode code,
                    const std::string &text);
 void expectInvalid(const StatusOr<Dataset> &data, const std::string &text);
 
-/// Thrown by fault hooks: the process ends here.
+/// Thrown by fault hooks in place of the process's death.
 struct Killed {};
 
-/// A linear classifier over 3 features and 4 classes with momentum, batch 4:
-/// functions step, accumulate, update and eval, state of every role that
-/// matters to a checkpoint.
+/// A linear classifier over 3 features and 4 classes with momentum, batch 4. It
+/// has the functions step, accumulate, update and eval, and state of every role
+/// that matters to a checkpoint.
 class ToyModel : public Trainee {
 public:
   static constexpr int64_t kBatch = 4, kFeatures = 3, kClasses = 4;
@@ -83,10 +83,10 @@ public:
   Status reset() override;
   size_t memoryBytes() const override { return 1234; }
 
-  /// Lets a test change what attempt number n (from 1) reports: its loss, and
-  /// whether the gradients were finite.
+  /// Lets a test change the report of attempt number n (from 1): the loss, and
+  /// the flag that all gradients were finite.
   std::function<void(int64_t attempt, double &loss, bool &finite)> disturb;
-  /// Whether state can be read in place, and how often it was copied.
+  /// True if state can be read in place. The counter is the number of copies.
   bool readsInPlace = false;
   int64_t copies = 0;
   TraineeInfo description;
@@ -105,12 +105,12 @@ private:
   int64_t attempts = 0;
 };
 
-/// `count` samples that ToyModel can learn.
+/// `count` samples from which ToyModel can learn.
 std::vector<Array> toyArrays(int64_t count);
 Dataset toyData(const Trainee &model, int64_t count);
 
-/// Trains in a process of its own and kills it after `microseconds`. True where
-/// it came to its end before.
+/// Trains in a forked process and kills it after `microseconds`. Returns true
+/// if the training ended first.
 bool trainAndKill(const std::function<StatusOr<TrainResult>()> &train,
                   useconds_t microseconds);
 

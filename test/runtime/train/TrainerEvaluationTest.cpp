@@ -1,5 +1,5 @@
-// What evaluations decide: which weights are the best, when a run ends, and the
-// learning rate of a plateau; in one run and in one that was broken off.
+// Tests decisions from evaluations: the best weights, the end of a run, and a
+// plateau's learning rate, in uninterrupted and in resumed runs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/TrainerFixture.h"
@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using Steps = std::vector<int64_t>;
 
-/// A model whose evaluation has a given loss after so many updates.
+/// A model whose evaluation gives a set loss after each number of updates.
 struct Judged : ToyModel {
   explicit Judged(std::function<double(int64_t updates)> lossAfter)
       : lossAfter(std::move(lossAfter)) {}
@@ -33,7 +33,7 @@ struct Judged : ToyModel {
   std::function<double(int64_t)> lossAfter;
 };
 
-/// Falls to its least at step 5, then rises.
+/// Falls to its minimum at step 5, then rises.
 double valley(int64_t step) { return 1 + std::abs(double(step) - 5) / 16; }
 
 class TrainerEvaluation : public Trainer {
@@ -49,7 +49,7 @@ protected:
     return train(model, toyData(model, 20), &held, options, &recorder, &stop);
   }
 
-  /// The weights after so many steps, of a run that does no more.
+  /// The weights after `steps` steps, of a run with no more steps.
   std::vector<std::byte> weightsAfter(int64_t steps) {
     TrainOptions plain;
     plain.schedule = options.schedule;
@@ -87,7 +87,7 @@ TEST_F(TrainerEvaluation, EverySoManyStepsAndAtTheEnd) {
   Judged model(valley);
   options.evalEvery = 5;
   ASSERT_TRUE(judge(model).ok());
-  // After steps 5, 10 and 12, which are in epochs 0, 1 and 2 of 5 steps.
+  // After steps 5, 10 and 12, in epochs 0, 1 and 2 of 5 steps.
   EXPECT_EQ(recorder.evaluations, (Steps{0, 1, 2}));
 }
 
@@ -204,7 +204,7 @@ TEST_F(TrainerEvaluation, TheBestOfAnEarlierPartIsFoundByItsPath) {
   options.checkpointDir = directory / "c";
   options.maxSteps = 8;
   ASSERT_TRUE(judge(first).ok());
-  // In a folder of its own, where that checkpoint is not.
+  // The new folder does not have that checkpoint.
   options.resume = directory / "c/step-8";
   options.checkpointDir = directory / "d";
   options.maxSteps = 12;
@@ -276,7 +276,7 @@ TEST_F(TrainerEvaluation, ARunThatStoppedEarlyStaysOver) {
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_TRUE(recorder.steps.empty());
   EXPECT_EQ(int(result->end), int(RunEnd::EarlyStopping));
-  // More patience goes on.
+  // More patience continues the run.
   options.earlyStopping->patience = 5;
   Judged third(valley);
   ASSERT_TRUE(judge(third).ok());
@@ -342,7 +342,7 @@ TEST_F(TrainerEvaluation, APlateauLowersTheRate) {
   std::vector<double> rates;
   for (const StepReport &step : recorder.steps)
     rates.push_back(step.learningRate.value());
-  // No better after steps 6, 7 and 8, and after 9, 10 and 11.
+  // No improvement after steps 6, 7 and 8, and after 9, 10 and 11.
   EXPECT_EQ(rates,
             (std::vector<double>{1, 1, 1, 1, 1, 1, 1, 1, 0.5, 0.5, 0.5, 0.25}));
   EXPECT_TRUE(isNoted("plateau: loss got no better in 3 evaluations; the "
@@ -374,7 +374,7 @@ TEST_F(TrainerEvaluation, NeedsDataAndFigures) {
 // In parts
 //===----------------------------------------------------------------------===//
 
-/// A loss that has several best ones, and plateaus between.
+/// A loss with several minima, and plateaus between them.
 double rugged(int64_t step) {
   return 2 - double(step / 6) / 8 + double(step * 7 % 5) / 16;
 }
@@ -483,7 +483,7 @@ TEST_F(TrainerEvaluationInParts, ABreakAtEveryChangeOfTheDiskLosesNothing) {
     StatusOr<TrainResult> result = judge(model);
     ASSERT_TRUE(result.ok()) << result.status().message();
     expectSame(*result, model, *whole, reference);
-    // The newest, the best and its link; one that was not yet removed may stay.
+    // The newest, the best and its link. One unremoved checkpoint may remain.
     EXPECT_LE(checkpoints().size(), 4u);
   }
 }

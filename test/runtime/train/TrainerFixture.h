@@ -1,4 +1,4 @@
-// What the tests of the training loop share.
+// The fixture of the training loop's tests.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_RUNTIME_TRAIN_TRAINERFIXTURE_H
@@ -44,7 +44,7 @@ inline std::vector<nlohmann::json> readLines(const std::string &path) {
   return lines;
 }
 
-/// Everything a run leaves in the model.
+/// All state that a run leaves in the model.
 inline std::vector<std::vector<std::byte>> stateOf(ToyModel &model) {
   std::vector<std::vector<std::byte>> state;
   for (const Port &port : model.info().state)

@@ -1,4 +1,4 @@
-// What the loop saves, when, and exact resumption.
+// Tests saving and exact resumption.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/TrainerFixture.h"
@@ -33,8 +33,8 @@ TEST_F(TrainerResume, SavesEverySoManyStepsAndAtTheEnd) {
   EXPECT_EQ(recorder.saves, (std::vector<int64_t>{3, 6, 8}));
 }
 
-/// Trains `total` steps in one go and in two runs with a break after
-/// `first`, and compares every bit of state and every loss.
+/// Trains `total` steps in one run and in two runs with a break after `first`.
+/// Compares every bit of state and every loss.
 void expectExactResume(TrainOptions options, int64_t accumulate, int64_t first,
                        int64_t total, const std::string &directory) {
   const auto disturb = [](int64_t base) {
@@ -105,7 +105,7 @@ TEST_F(TrainerResume, KilledAtAnyTimeItResumesToTheSameBits) {
     ToyModel model;
     return train(model, toyData(model, 50), nullptr, options);
   };
-  // Later and later, so that the run ends however slow the disk is.
+  // Each kill comes later, so that the run ends on a slow disk too.
   while (!trainAndKill(run, useconds_t(2000 + 1500 * kills)))
     ASSERT_LT(++kills, 1000);
   EXPECT_GT(kills, 0);
@@ -115,7 +115,7 @@ TEST_F(TrainerResume, KilledAtAnyTimeItResumesToTheSameBits) {
       train(resumed, toyData(resumed, 50), nullptr, options);
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_EQ(stateOf(resumed), stateOf(reference));
-  // No line is left unfinished in the middle; readLines parses them all.
+  // readLines parses every line, so no line is incomplete.
   EXPECT_GE(readLines(options.metrics.front()).size(), 120u);
 }
 
@@ -168,7 +168,7 @@ TEST_F(TrainerResume, ResumesFromACheckpointByItsPath) {
   EXPECT_EQ(stateOf(again), end);
   ASSERT_EQ(recorder.notes.size(), 1u);
   EXPECT_NE(recorder.notes[0].find("is later than"), std::string::npos);
-  // Into another run's directory it does not write.
+  // The run must not write into another run's directory.
   options.resume = directory / "c/step-4";
   options.checkpointDir = directory / "d";
   ToyModel other;
@@ -221,7 +221,7 @@ TEST_F(TrainerResume, StopsBetweenTheBatchesOfAStepAndGoesOnThere) {
   ToyModel reference(/*accumulate=*/4);
   ASSERT_TRUE(train(reference, toyData(reference, 50), nullptr, options).ok());
 
-  // Raised in the third batch of the second step.
+  // Raises the interrupt in the third batch of the second step.
   struct Interrupted : ToyModel {
     explicit Interrupted(std::atomic<int> &stop) : ToyModel(4), stop(stop) {}
     Status run(std::string_view function) override {
@@ -250,7 +250,7 @@ TEST_F(TrainerResume, StopsBetweenTheBatchesOfAStepAndGoesOnThere) {
   EXPECT_EQ(stateOf(second), stateOf(reference));
 }
 
-/// Is told to stop in one of the batches that it evaluates.
+/// Requests a stop in one of the evaluation's batches.
 struct Slow : ToyModel {
   explicit Slow(std::atomic<int> &stop, int batch = 2)
       : stop(stop), batch(batch) {}
@@ -279,7 +279,7 @@ TEST_F(TrainerResume, StopsWithinAnEvaluationAndHasSavedBefore) {
   EXPECT_TRUE(recorder.evaluations.empty());
 }
 
-// All steps are done; what the run was to say of them is not.
+// All steps are done, but the last evaluation is not.
 TEST_F(TrainerResume, StopsWithinTheLastEvaluation) {
   options.epochs = 1;
   options.checkpointDir = directory / "c";
@@ -298,7 +298,7 @@ TEST_F(TrainerResume, StopsWithinTheLastEvaluation) {
             std::string::npos);
   EXPECT_EQ(readLines(options.metrics.front()).back()["ended_by"], "signal");
   EXPECT_EQ(readLines(options.metrics.front()).back()["exit_code"], 143);
-  // Resumed, it does what is left.
+  // The resumed run does the rest.
   stop = 0;
   options.resume = "auto";
   ToyModel second;
@@ -309,7 +309,7 @@ TEST_F(TrainerResume, StopsWithinTheLastEvaluation) {
   EXPECT_EQ(result->stopSignal, 0);
 }
 
-// Between the last step and the last evaluation, which is left to do.
+// The stop comes between the last step and the last evaluation.
 TEST_F(TrainerResume, StopsBeforeTheLastEvaluation) {
   options.epochs = 1;
   ToyModel model;
@@ -323,7 +323,7 @@ TEST_F(TrainerResume, StopsBeforeTheLastEvaluation) {
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_EQ(result->stopSignal, 15);
   EXPECT_FALSE(result->evaluation);
-  // Without one there is nothing left.
+  // Without an evaluation, nothing remains.
   ToyModel other;
   stop = 0;
   result = train(other, data, nullptr, options, &recorder, &stop);
@@ -332,8 +332,7 @@ TEST_F(TrainerResume, StopsBeforeTheLastEvaluation) {
   EXPECT_EQ(result->stopSignal, 0);
 }
 
-// In the last batch of the last evaluation there is nothing left to stop,
-// whatever ended the run.
+// In the last batch of the last evaluation, nothing is left to stop.
 TEST_F(TrainerResume, AStopAfterAllIsDoneInterruptsNothing) {
   options.epochs = 1;
   Slow model(stop, 5);
@@ -495,7 +494,7 @@ TEST_F(TrainerResume, GoesOnWhenACheckpointCannotBeWritten) {
   EXPECT_EQ(result->steps, 10);
   expectFailure(result->deferred, StatusCode::IO, "No space left");
   EXPECT_TRUE(recorder.saves.empty());
-  // Said once: it is the same disk after the next epoch and at the end.
+  // The note appears once: the next saves fail on the same disk.
   EXPECT_EQ(recorder.notes.size(), 1u);
   EXPECT_EQ(readLines(options.metrics.front()).back()["exit_code"], 5);
 }

@@ -1,4 +1,4 @@
-// The loop: its arithmetic, its metrics, its ends.
+// Tests the training loop: arithmetic, metrics, and ends.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/TrainerFixture.h"
@@ -35,12 +35,13 @@ TEST_F(Trainer, LearnsAndReports) {
   EXPECT_EQ(recorder.evaluations.size(), 30u);
 }
 
-// As `mpc train` does once it has compiled.
+// `mpc train` resets the peak after compiling.
 TEST_F(Trainer, PeakMemoryIsThatSinceItWasReset) {
   if (access("/proc/self/clear_refs", W_OK) != 0)
     GTEST_SKIP() << "this system does not let processes reset it";
   constexpr size_t kBytes = size_t(64) << 20;
-  // Memory that goes back at once: allocators keep some, sanitizers all.
+  // The memory returns to the system at once. Allocators keep some memory, and
+  // sanitizers all.
   auto touch = [](size_t bytes) {
     void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -48,7 +49,7 @@ TEST_F(Trainer, PeakMemoryIsThatSinceItWasReset) {
     std::memset(memory, 1, bytes);
     munmap(memory, bytes);
   };
-  // Tests before this one may have had more in use.
+  // Earlier tests may have used more memory.
   resetPeakMemory();
   touch(kBytes);
   const size_t before = peakMemory();
@@ -109,11 +110,11 @@ TEST_F(Trainer, AccumulatingTwoBatchesIsOneOfTwiceTheSize) {
   options.shuffle = false;
   StatusOr<TrainResult> result = run(model, 20);
   ASSERT_TRUE(result.ok()) << result.status().message();
-  EXPECT_EQ(result->steps, 2); // of 8 samples each, 4 left out
+  EXPECT_EQ(result->steps, 2); // of 8 samples each; 4 samples are left out
   EXPECT_EQ(recorder.steps[1].microStep, 4);
   EXPECT_EQ(recorder.steps[1].samples, 16);
   EXPECT_EQ(model.learningRates.size(), 2u);
-  // Weights are zero at first: every class is equally likely.
+  // Weights start at zero: every class is equally likely.
   EXPECT_NEAR(recorder.steps[0].loss, std::log(4.0), 1e-6);
 }
 
@@ -161,7 +162,7 @@ TEST_F(Trainer, EndsWhenTheLossStaysNotFinite) {
   EXPECT_EQ(lines.back()["exit_code"], 7);
 }
 
-// The loss is unscaled, so no loss scale will make it finite.
+// The loss is unscaled, so no loss scale makes it finite.
 TEST_F(Trainer, LossesOfSkippedStepsMustBeFiniteToo) {
   ToyModel model;
   options.maxSteps = 20;
@@ -186,7 +187,8 @@ TEST_F(Trainer, ARunThatEndsWithoutALossIsNoSuccess) {
   EXPECT_EQ(readLines(options.metrics.front()).back()["exit_code"], 7);
 }
 
-/// Makes the weight at [1, 2] infinite in that attempt, and leaves the loss.
+/// Makes the weight at [1, 2] infinite in that attempt, without a change of the
+/// loss.
 static void breakWeights(ToyModel &model, int64_t broken) {
   model.disturb = [&model, broken](int64_t attempt, double &, bool &) {
     if (attempt != broken)
@@ -197,7 +199,7 @@ static void breakWeights(ToyModel &model, int64_t broken) {
   };
 }
 
-// The loss of the last step is that before its update.
+// The loss of the last step precedes its update.
 TEST_F(Trainer, ARunWhoseLastUpdateMakesWeightsInfiniteIsNoSuccess) {
   ToyModel model;
   options.maxSteps = 6;
@@ -217,8 +219,8 @@ TEST_F(Trainer, ARunWhoseLastUpdateMakesWeightsInfiniteIsNoSuccess) {
 TEST_F(Trainer, SaysWhichUpdateMadeWeightsInfinite) {
   ToyModel model;
   options.maxSteps = 2;
-  // The toy counts on where steps are run again: the second attempt, and when
-  // both are run again the fourth.
+  // The toy counts repeated steps too: the second attempt, and the fourth when
+  // both are repeated.
   model.disturb = [&model](int64_t attempt, double &, bool &) {
     Tensor w = *model.state("w");
     w.as<float>()[5] = attempt % 2 == 0 ? INFINITY : 0.0f;
@@ -243,7 +245,7 @@ TEST_F(Trainer, ARunThatIsStoppedWithInfiniteWeightsIsNoSuccess) {
                 "the run ends with weights that are not finite");
 }
 
-// Such as a mask of scores that somebody trains: it was so before.
+// A trained mask of scores may start infinite.
 TEST_F(Trainer, WeightsThatAreInfiniteToBeginWithEndNoRun) {
   ToyModel model;
   Tensor w = *model.state("w");
@@ -266,7 +268,7 @@ TEST_F(Trainer, WeightsThatAreInfiniteToBeginWithAreInCheckpoints) {
       w.as<float>()[5] = value;
       return setState("w", w);
     }
-    // Where it computes, the toy knows no masks.
+    // The toy's computation supports no masks.
     Status run(std::string_view function) override {
       EXPECT_TRUE(set(0).ok());
       EXPECT_TRUE(ToyModel::run(function).ok());
@@ -291,7 +293,7 @@ TEST_F(Trainer, ARunWhoseEveryStepWasSkippedIsNoSuccess) {
 
 TEST_F(Trainer, EndsWhenADynamicLossScaleStaysAtItsFloor) {
   ToyModel model;
-  model.description.dynamicLossScale = true; // the toy's is 65536 for ever
+  model.description.dynamicLossScale = true; // the toy's scale is always 65536
   options.maxSteps = 1000;
   model.disturb = [](int64_t, double &, bool &finite) { finite = false; };
   expectFailure(run(model).status(), StatusCode::Numeric,
@@ -299,7 +301,7 @@ TEST_F(Trainer, EndsWhenADynamicLossScaleStaysAtItsFloor) {
                 "scale of 65536");
 }
 
-// The toy says which row of a batch is to blame.
+// The toy reports the row of a batch that is to blame.
 TEST_F(Trainer, SaysWhereAFailureBeganAndWhatIsLeft) {
   ToyModel model;
   options.epochs = 100;
@@ -313,7 +315,7 @@ TEST_F(Trainer, SaysWhereAFailureBeganAndWhatIsLeft) {
   model.disturb = disturb(0);
   const Status status = run(model).status();
   expectFailure(status, StatusCode::Numeric, "step 21: ");
-  // Run once more, the toy counts on, so the first step that is traced fails:
+  // The toy continues its count in the repetition. The first traced step fails:
   // step 11, whose second sample of the epoch is 0.
   expectFailure(status, StatusCode::Numeric,
                 "first, in step 11, node 'toy' gives nan, for sample 2 of the "
@@ -328,7 +330,7 @@ TEST_F(Trainer, WithoutCheckpointsItLooksFromTheBeginning) {
   options.maxSteps = 4;
   options.shuffle = false;
   model.disturb = [](int64_t attempt, double &loss, bool &) {
-    // The fourth attempt, and when all is run again the fourth of those.
+    // The fourth attempt, and in the repetition the fourth again.
     loss = attempt % 4 == 0 ? NAN : loss;
   };
   expectFailure(run(model).status(), StatusCode::Numeric,

@@ -1,5 +1,5 @@
-// Convolutions by tiles of registers: with AMX where the CPU has it, and on
-// every CPU the same by other instructions.
+// Tests convolutions by tile registers: with AMX if the CPU has it, and on
+// every CPU with a portable substitute.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/ConvCase.h"
@@ -46,13 +46,13 @@ TEST_P(AMXConv, ImagesWithZerosAround) {
       {3, 1, 32, 64, {9, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}});
 }
 
-/// Rows of more than a panel, in bands; several groups of channels.
+/// Rows longer than a panel, in bands, and several groups of channels.
 TEST_P(AMXConv, BandsOfLargeImages) {
   expectBothCorrect(
       {1, 1, 160, 64, {21, 40}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}});
 }
 
-/// Of a gradient the zeros are another number on each side.
+/// A gradient's padding differs on each side.
 TEST_P(AMXConv, DilationsAndUnevenZeros) {
   expectBothCorrect(
       {2, 1, 32, 32, {11, 10}, {3, 2}, {1, 1}, {2, 3}, {0, 1}, {3, 2}});
@@ -66,14 +66,14 @@ TEST_P(AMXConv, OneDimension) {
   expectBothCorrect({3, 1, 32, 32, {70}, {5}, {1}, {1}, {2}, {2}});
 }
 
-/// Several images are a slice, the last of fewer.
+/// A slice covers several images. The last slice covers fewer.
 TEST_P(AMXConv, BatchesThatDoNotDivide) {
   expectBothCorrect(
       {37, 1, 32, 32, {4, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}});
 }
 
-/// Infinite, huge and tiny pixels and filters are no sums of parts: products
-/// with them are those of f32, and no others notice.
+/// Infinite, huge and tiny pixels and filters are not sums of parts. Products
+/// with them are computed in f32 and leave all others unaffected.
 TEST_P(AMXConv, ElementsWithoutParts) {
   const float infinity = std::numeric_limits<float>::infinity();
   ConvCase c{2, 1, 64, 32, {8, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
@@ -91,7 +91,7 @@ TEST_P(AMXConv, ElementsWithoutParts) {
   int64_t infinite = 0;
   for (size_t i = 0; i < before.size(); ++i) {
     const size_t pixel = i / 32 % 72, image = i / 32 / 72, filter = i % 32;
-    // Pixels of the result that meet a changed pixel: its neighbours.
+    // Pixels of the result that depend on a changed pixel: its neighbours.
     const size_t centre = image == 0 ? 20 : 40;
     const bool meets = std::abs(int(pixel / 9) - int(centre / 9)) <= 1 &&
                        std::abs(int(pixel % 9) - int(centre % 9)) <= 1;
@@ -120,7 +120,8 @@ TEST_P(AMXConv, EpilogueSeesEveryElementOnce) {
   expectClose(result, conv.reference("forward"));
 }
 
-/// What it does not do is the library's, with its operands untouched.
+/// AMX leaves other convolutions to the library and does not touch their
+/// operands.
 TEST_P(AMXConv, LeavesOthersToTheLibrary) {
   const ConvCase fits{1,      1,      32,     32,     {6, 6},
                       {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};

@@ -1,5 +1,5 @@
-// Products by tiles of registers: with AMX where the CPU has it, and on every
-// CPU the same by other instructions.
+// Tests products by tile registers: with AMX if the CPU has it, and on every
+// CPU with a portable substitute.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/onednn/OperandSums.h"
@@ -41,8 +41,8 @@ MatMulCase bf16Case(int64_t m, int64_t n, int64_t k) {
 /// Types of one, two and three parts.
 constexpr DType kTypes[] = {DType::BF16, DType::F16, DType::F32};
 
-/// Whole panels and steps, and each edge of them: half tiles of registers, one
-/// row or column more, more than one chunk of the depth.
+/// Whole panels and steps, and each of their edges: half tile registers, one
+/// row or column more, and more than one chunk of the depth.
 TEST_P(AMXMatMul, EveryTranspositionAndEdge) {
   for (DType type : kTypes)
     for (bool transA : {false, true})
@@ -61,8 +61,8 @@ TEST_P(AMXMatMul, EveryTranspositionAndEdge) {
           }
 }
 
-/// Products of f32 numbers have f32's digits: errors are far below a bf16
-/// number's 2^-9, and do not grow with the depth.
+/// Products of f32 numbers keep f32's digits: errors are far below the 2^-9 of
+/// bf16, and do not grow with the depth.
 TEST_P(AMXMatMul, ProductsOfPartsHaveAllDigits) {
   for (DType type : {DType::F16, DType::F32}) {
     MatMul matmul({64, 64, 1000, type, type});
@@ -74,8 +74,8 @@ TEST_P(AMXMatMul, ProductsOfPartsHaveAllDigits) {
   }
 }
 
-/// Infinite, NaN, huge and tiny elements are no sums of parts. The others'
-/// products do not notice, and the bits are the same for any tiles.
+/// Infinite, NaN, huge and tiny elements are not sums of parts. They do not
+/// affect other products, and the bits are the same for any tiles.
 TEST_P(AMXMatMul, ElementsWithoutParts) {
   const float infinity = std::numeric_limits<float>::infinity();
   for (bool transposed : {false, true}) {
@@ -126,8 +126,8 @@ TEST_P(AMXMatMul, ElementsWithoutParts) {
   }
 }
 
-/// Rows of whole panels are read where they are, from a wider matrix too,
-/// unless they lie 4096 bytes apart; of several tiles the last has others.
+/// Rows of whole panels are read in place, from a wider matrix too, unless
+/// their distance is 4096 bytes. The last of several tiles has other rows.
 TEST_P(AMXMatMul, ReadsRowsWhereTheyAre) {
   for (int64_t m : {96, 330})
     for (int64_t rowElements : {320, 2048}) {
@@ -137,8 +137,8 @@ TEST_P(AMXMatMul, ReadsRowsWhereTheyAre) {
     }
 }
 
-/// The gradient of a small layer's weight: a deep product whose rows are one
-/// panel or soon cut to one, and whose columns are two.
+/// The gradient of a small layer's weight: a deep product with one panel of
+/// rows, or little more, and two panels of columns.
 TEST_P(AMXMatMul, DeepProductsOfFewRows) {
   for (auto [m, n] :
        {std::pair<int64_t, int64_t>{32, 64}, {20, 50}, {64, 128}}) {
@@ -167,7 +167,7 @@ TEST_P(AMXMatMul, RoundsToTheTypeOfTheResult) {
   }
 }
 
-/// Tiles follow from the number of workers, the bits do not.
+/// The number of workers determines the tiles, but not the bits.
 TEST_P(AMXMatMul, SameBitsOnAnyNumberOfWorkers) {
   for (DType type : kTypes)
     for (bool transA : {false, true}) {
@@ -180,7 +180,7 @@ TEST_P(AMXMatMul, SameBitsOnAnyNumberOfWorkers) {
     }
 }
 
-/// A product that sums its left operand, or its right one, along the depth.
+/// A product that sums its left or right operand along the depth.
 struct Summing {
   Summing(const MatMulCase &c, bool ofLeft)
       : matmul(c), ofLeft(ofLeft), result(emptyResult(matmul)),
@@ -191,7 +191,7 @@ struct Summing {
     operands.sums = {DType::F32, sums.data()};
   }
 
-  /// The product and the sums are what float64 loops make of the operands.
+  /// Compares the product and the sums with float64 loops.
   void expectCorrect() const {
     expectClose(result, matmul.reference());
     for (int64_t i = 0; i < static_cast<int64_t>(sums.size()); ++i) {
@@ -210,8 +210,8 @@ struct Summing {
   MatMulOperands operands;
 };
 
-/// Columns of whole vectors and others, several tiles of either operand; the
-/// same bits on any number of workers.
+/// Numbers of columns with and without a tail, and several tiles of either
+/// operand. The bits are the same on any number of workers.
 TEST_P(AMXMatMul, SumsAnOperandOnTheWay) {
   for (DType type : kTypes)
     for (bool ofLeft : {true, false})
@@ -237,8 +237,8 @@ TEST_P(AMXMatMul, SumsAnOperandOnTheWay) {
       }
 }
 
-/// Where no tile adds up, a phase of its own gives the same bits; the loops of
-/// a plan find the addresses of the sums and of the operand behind all others.
+/// If no tile sums the operand, a separate phase gives the same bits. A plan's
+/// loops find the addresses of the sums and of the operand behind all others.
 TEST_P(AMXMatMul, SumsAnOperandApart) {
   for (bool ofLeft : {true, false}) {
     MatMulCase c = bf16Case(80, 300, 100);
@@ -283,8 +283,8 @@ TEST_P(AMXMatMul, EpilogueSeesEveryElementOnce) {
   expectClose(result, matmul.reference());
 }
 
-/// Small results of great depth are summed in parts, with the same bits
-/// whatever order parts are done in; the last part and its last rows are fewer.
+/// Small results of great depth are summed in parts. The order of the parts
+/// does not change the bits. The last part and its last rows are smaller.
 TEST_P(AMXMatMul, DepthInParts) {
   for (DType type : kTypes)
     for (auto [m, n, k] :
@@ -302,7 +302,7 @@ TEST_P(AMXMatMul, DepthInParts) {
     }
 }
 
-/// What it does not multiply is the library's, with its operands untouched.
+/// AMX leaves other products to the library and does not touch their operands.
 TEST_P(AMXMatMul, LeavesOtherProductsToTheLibrary) {
   MatMulCase narrow = bf16Case(8, 64, 64), wide = bf16Case(64, 64, 64);
   wide.b = DType::F32;

@@ -1,5 +1,5 @@
-// Checkpoints survive whatever happens while they are written, and nothing
-// damaged or foreign is ever restored.
+// Tests that checkpoints survive any fault during writing, and that damaged or
+// foreign files are never restored.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/Support.h"
@@ -29,7 +29,7 @@ Progress at(int64_t step) {
   return progress;
 }
 
-/// A model whose weights tell the step at which it was saved.
+/// Makes the weights encode the step at which they were saved.
 void mark(ToyModel &model, int64_t step) {
   Tensor w = Tensor::zeros(DType::F32, {4, 3});
   w.as<float>()[0] = float(step);
@@ -161,7 +161,7 @@ TEST_F(Checkpoint, RemovesWhatAnUnfinishedWriteLeft) {
 }
 
 TEST_F(Checkpoint, IsWholeWhereverTheProcessDies) {
-  // Steps 1 and 2 are there, 3 is being written and 1 pruned.
+  // Steps 1 and 2 exist, step 3 is being written and step 1 removed.
   for (int deadline = 0;; ++deadline) {
     TemporaryDirectory run;
     saveSteps(run.path, {1, 2}, 2);
@@ -220,7 +220,8 @@ TEST_F(Checkpoint, FailuresToWriteLeaveTheOldOnes) {
   }
 }
 
-/// A disk that takes writes only while fewer than `fits` checkpoints are there.
+/// Simulates a disk that accepts writes only while it has fewer than `fits`
+/// checkpoints.
 void limitDisk(const std::string &directory, size_t fits) {
   setFaultHook([=](std::string_view change, const std::string &) {
     size_t count = 0;
@@ -241,7 +242,7 @@ TEST_F(Checkpoint, MakesRoomOnAFullDiskOfWhatTheLimitRemovesAnyway) {
 }
 
 TEST_F(Checkpoint, NeverMakesRoomOfTheOnlyGoodOne) {
-  // One is all there is.
+  // There is only one checkpoint.
   saveSteps(directory.path, {1});
   {
     StatusOr<CheckpointStore> store = CheckpointStore::open(directory.path);
@@ -250,7 +251,7 @@ TEST_F(Checkpoint, NeverMakesRoomOfTheOnlyGoodOne) {
                   "No space left");
     setFaultHook(nullptr);
   }
-  // The newer one is damaged.
+  // The newer checkpoint is damaged.
   saveSteps(directory.path, {2});
   writeFile(directory / "step-2/train.json", "");
   StatusOr<CheckpointStore> store = CheckpointStore::open(directory.path);
@@ -262,7 +263,7 @@ TEST_F(Checkpoint, NeverMakesRoomOfTheOnlyGoodOne) {
 }
 
 TEST_F(Checkpoint, WhatCannotBeLookedAtIsNotGone) {
-  // A link in a circle stands for what the system cannot tell.
+  // A link to itself makes the system's look-up fail.
   const std::string circle = directory.path + "/circle";
   ASSERT_EQ(symlink("circle", circle.c_str()), 0);
   expectFailure(kindOf(circle).status(), StatusCode::IO, "circle");
@@ -408,7 +409,7 @@ TEST_F(Checkpoint, EveryFlippedBitIsNoticed) {
       ToyModel reader;
       StatusOr<Progress> progress =
           restoreCheckpoint(directory / "step-1", reader, kRun);
-      // White space between JSON tokens carries nothing.
+      // White space between JSON tokens has no meaning.
       if (progress.ok())
         EXPECT_TRUE(std::isspace(whole[byte])) << name << " at " << byte;
       else
@@ -460,8 +461,7 @@ TEST_F(Checkpoint, FallsBackToTheOneBeforeAndSaysSo) {
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_NE(notes[0].find("step-2"), std::string::npos);
   EXPECT_NE(notes[0].find("corrupt"), std::string::npos);
-  // A new checkpoint takes the damaged one's place, and older good ones stay
-  // until then.
+  // A new checkpoint replaces the damaged one. Older good ones stay until then.
   saveSteps(directory.path, {2}, 2);
   ASSERT_TRUE(restore(directory.path, model).ok());
   EXPECT_EQ(markOf(model), 2);
@@ -512,7 +512,8 @@ TEST_F(Checkpoint, NamesEachFactThatDiffersAndNoDigestOfDecisions) {
                 "the graph or the types of its ops are others");
 }
 
-/// The recipe is JSON inside JSON; whoever can write the file can seal it.
+/// The recipe is JSON inside JSON. An attacker who can write the file can also
+/// write its digest.
 TEST_F(Checkpoint, AHostileRecipeIsOfAnotherRunAndShownInPart) {
   StatusOr<CheckpointStore> store = CheckpointStore::open(directory.path);
   RunIdentity hostile = kRun;

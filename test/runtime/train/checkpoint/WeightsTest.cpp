@@ -1,4 +1,4 @@
-// Weights find their variables by name.
+// Tests that weights find their variables by name.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/Support.h"

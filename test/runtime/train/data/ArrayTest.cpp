@@ -1,4 +1,5 @@
-// Conversion between element types: exact where it says so, located where not.
+// Tests conversion between element types: exact conversions, and located
+// errors.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/Support.h"
@@ -37,7 +38,7 @@ TEST(Array, EveryHalfSurvivesTheWayThroughDouble) {
 }
 
 TEST(Array, DoubleRoundsOnceToHalf) {
-  // Just above the midpoint of 1 and the next half; by way of float it would
+  // Just above the midpoint of 1 and the next half. Through float it would
   // round to the midpoint first, and then to even.
   const double value = 1 + std::ldexp(1, -11) + std::ldexp(1, -40);
   StatusOr<Tensor> tensor = toTensor(

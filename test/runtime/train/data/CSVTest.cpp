@@ -1,4 +1,4 @@
-// Tables: what is a number, and where it says that something is none.
+// Tests tables: the syntax of numbers, and the location of other values.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/Support.h"

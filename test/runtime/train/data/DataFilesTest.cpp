@@ -1,4 +1,4 @@
-// Files, patterns, tables and folders as --data names them.
+// Tests files, patterns, tables and folders as arguments of --data.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/Support.h"
@@ -13,14 +13,14 @@
 namespace mpc::runtime::train {
 namespace {
 
-/// A model of rows of three features, for regression.
+/// A regression model of rows of three features.
 FunctionPorts rowPorts() {
   return {{{"x", Role::Data, DType::F32, {2, 3}},
            {"y", Role::Label, DType::F32, {2, 1}}},
           {}};
 }
 
-/// A PNG file of pixels that are all different.
+/// A PNG file in which all pixels differ.
 std::string makePNG(uint32_t width, uint32_t height) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
@@ -70,7 +70,7 @@ TEST(DataFiles, PatternsStandForFilesByName) {
                                               directory / "q.npy"}));
   expectFailure(expandPatterns({directory / "r-*.npy"}).status(),
                 StatusCode::IO, "r-*.npy: no file has such a name");
-  // A file of that very name is no pattern.
+  // A file of exactly this name takes precedence over the pattern.
   writeFile(directory / "r-*.npy", "");
   EXPECT_EQ(expandPatterns({directory / "r-*.npy"})->size(), 1u);
 }
@@ -82,7 +82,7 @@ TEST(DataFiles, TheOnlyInputTakesTheColumnsThatAreLeft) {
   ASSERT_TRUE(data.ok()) << data.status().message();
   EXPECT_EQ(targetsOf(*data), (std::vector<double>{10, 20}));
   EXPECT_TRUE(data->notes().empty());
-  // The same as if it had been chosen.
+  // An explicit choice gives the same data.
   StatusOr<Dataset> chosen =
       openFiles({directory / "t.csv"}, rowPorts(), {"x=a,b:c"});
   ASSERT_TRUE(chosen.ok());
@@ -164,7 +164,7 @@ TEST(DataFiles, FoldersOfImagesNeedAnInput) {
   EXPECT_TRUE(Dataset::checkFiles({"x=" + directory.path}).ok());
   std::filesystem::create_directory(directory / "cat");
   writeFile(directory / "cat/a.png", "");
-  // Whoever knows the inputs gives a folder its name.
+  // If the inputs are known, a folder needs no name.
   EXPECT_TRUE(Dataset::checkFiles({directory.path}).ok());
   StatusOr<std::vector<Array>> nameless = readDataFiles({directory.path});
   ASSERT_TRUE(nameless.ok()) << nameless.status().message();
@@ -176,7 +176,7 @@ TEST(DataFiles, FoldersOfImagesNeedAnInput) {
                 "is [N,3] f32");
 }
 
-/// Takes any input, and keeps what the one called "x" was given.
+/// Accepts any input, and keeps the value of the one called "x".
 class PixelReceiver : public ToyModel {
 public:
   Status setInput(std::string_view, std::string_view name, const void *bytes,
@@ -219,7 +219,7 @@ TEST(DataFiles, ImagesTooManyForMemoryAreDecodedWhenTheyAreUsed) {
   ASSERT_TRUE(second->bind(model, "feed", positions.data(), 1).ok());
   EXPECT_EQ(model.received, pixels);
   EXPECT_EQ(second->fingerprint(), open(later)->fingerprint());
-  // So are those that a loader has made ready, or was not told of.
+  // Images that a loader has decoded, or that it does not know, are ready too.
   EXPECT_FALSE(first->isDecodedLater());
   EXPECT_TRUE(second->isDecodedLater());
   for (const bool isForeseen : {true, false}) {
@@ -232,7 +232,7 @@ TEST(DataFiles, ImagesTooManyForMemoryAreDecodedWhenTheyAreUsed) {
     ASSERT_TRUE(loader.bind(*second, model, "feed", positions.data(), 1).ok());
     EXPECT_EQ(model.received, pixels);
   }
-  // Damage behind the header is found where the image is used.
+  // Damage behind the header is found when the image is used.
   const std::string bytes = readFile(directory / "dog/0.png");
   writeFile(directory / "dog/0.png", bytes.substr(0, bytes.size() - 20));
   expectFailure(open(before).status(), StatusCode::InvalidInput, "dog/0.png");
@@ -259,7 +259,7 @@ TEST(DataFiles, CountsTheSamplesOfAnInput) {
   TemporaryDirectory directory;
   writeFile(directory / "1.csv", "name,a,b\nann,1,2\n");
   writeFile(directory / "2.csv", "name,a,b\nbob,1,2\neve,3,4\n");
-  // Of columns side by side, whatever the input is called.
+  // Columns side by side, whatever the input's name.
   EXPECT_EQ(countSamples(*readDataFiles({directory / "*.csv"}), "x"), 3);
   std::filesystem::create_directory(directory / "cat");
   writeFile(directory / "cat/a.png", "");

@@ -1,4 +1,4 @@
-// Data matched to a model: what is accepted, and how the rest is refused.
+// Tests matching data to a model: accepted data, and messages for the rest.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/Support.h"
@@ -63,7 +63,7 @@ TEST(Dataset, NamesWhatIsMissingAndWhatThereIs) {
                 "no array is called 'x', which the model takes as data");
 }
 
-/// Takes any input, and does nothing with it.
+/// Accepts and ignores any input.
 class Receiver : public ToyModel {
 public:
   Status setInput(std::string_view, std::string_view name, const void *bytes,
@@ -72,7 +72,7 @@ public:
     received[std::string(name)].assign(from, from + size);
     return Status();
   }
-  /// What an input of f32 was given last.
+  /// The last value of an f32 input.
   std::vector<float> inputOf(const std::string &name) const {
     const std::vector<std::byte> &bytes = received.at(name);
     const auto *values = reinterpret_cast<const float *>(bytes.data());
@@ -83,7 +83,7 @@ private:
   std::map<std::string, std::vector<std::byte>> received;
 };
 
-/// What the first batch of `data` has for an input of f32 called "x".
+/// The first batch of `data` for an f32 input called "x".
 std::vector<float> firstBatch(const Dataset &data, const FunctionPorts &ports,
                               AugmentedEpoch epoch = {}) {
   Receiver model;
@@ -95,7 +95,7 @@ std::vector<float> firstBatch(const Dataset &data, const FunctionPorts &ports,
   return model.inputOf("x");
 }
 
-/// A model of images, [1,3,2,4], and one image with its channels last.
+/// A model of images, [1,3,2,4], and one channels-last image.
 const FunctionPorts kWide{{{"x", Role::Data, DType::F32, {1, 3, 2, 4}},
                            {"y", Role::Label, DType::I64, {1}}},
                           {}};
@@ -117,7 +117,7 @@ TEST(Dataset, TurnsImagesWhoseChannelsAreLast) {
     for (int i = 0; i < 8; ++i)
       expected.push_back(float(3 * i + c));
   EXPECT_EQ(firstBatch(*data, kWide), expected);
-  // Reshaping would fit too, and mix the axes up.
+  // Reshaping would fit too, but would mix up the axes.
   Array image = channelsLast();
   image.shape = {1, 4, 2, 3};
   const StatusOr<Dataset> turned =
@@ -135,7 +135,7 @@ TEST(Dataset, LayoutsThatAreSaidDecide) {
       "input 'x'; help: channels come before space in ONNX, save "
       "numpy.moveaxis(x, -1, 1) or say --input-layout "
       "x=channels-last");
-  // Cubes fit either way.
+  // A cube fits in either order.
   const FunctionPorts ports{{{"x", Role::Data, DType::F32, {1, 2, 2, 2}},
                              {"y", Role::Label, DType::I64, {1}}},
                             {}};
@@ -147,7 +147,7 @@ TEST(Dataset, LayoutsThatAreSaidDecide) {
   options.preparation = *parsePreparation({}, {"x=channels-last"}, "", 0);
   EXPECT_EQ(firstBatch(*Dataset::create(arrays, ports, options), ports),
             (std::vector<float>{0, 2, 4, 6, 1, 3, 5, 7}));
-  // Sequences are not turned unasked.
+  // Sequences are not transposed without a flag.
   const FunctionPorts lines{{{"x", Role::Data, DType::F32, {1, 2, 3}}}, {}};
   Array line =
       makeArray<float>("x", ElementType::F32, {1, 3, 2}, {0, 1, 2, 3, 4, 5});
@@ -169,7 +169,7 @@ TEST(Dataset, NormalizesAndAugmentsByEpoch) {
     seen.insert(firstBatch(*data, kWide, epoch));
     EXPECT_EQ(firstBatch(*data, kWide, epoch), firstBatch(*data, kWide, epoch));
   }
-  // Nine places, each flipped or not; what is outside is black.
+  // Nine positions, each flipped or not. Outside pixels are black.
   EXPECT_EQ(seen.size(), 18u);
   EXPECT_EQ(seen.count(plain), 1u);
   const float black = -0.5f / 0.25f;
@@ -240,7 +240,7 @@ TEST(Dataset, TakesLabelsWithAxesOfOneAndWithout) {
   ASSERT_TRUE(data.ok()) << data.status().message();
   const int64_t last = 2;
   EXPECT_EQ(data->targets(&last, 1, "label"), std::vector<double>{2});
-  // Another number of elements is no matter of axes.
+  // Another number of elements is not a problem of axes.
   column.shape = {1, 3};
   EXPECT_FALSE(Dataset::create({images(1), column}, ports).ok());
 }
@@ -288,7 +288,7 @@ TEST(Dataset, LocatesValuesThatAreNotFinite) {
   const Array x = makeArray<float>("x", ElementType::F32, {2, 1, 2, 2}, values);
   expectInvalid(Dataset::create({x, labels("target", {0, 1})}, imagePorts()),
                 "x[1,0,1,0]: nan is not a finite number");
-  // Targets of a regression are data as well.
+  // The targets of a regression are also data.
   expectInvalid(
       Dataset::create({images(2), makeArray<float>("target", ElementType::F32,
                                                    {2}, {INFINITY, 0})},
@@ -307,7 +307,7 @@ TEST(Dataset, RefusesEmptyDuplicateAndUnequalArrays) {
       "target: has 2 samples, x has 3");
 }
 
-/// Samples [begin, end) of a larger array, as if from a file of their own.
+/// Samples [begin, end) of a larger array, as if from a separate file.
 Array shard(const Array &whole, int64_t begin, int64_t end,
             const std::string &file) {
   Array part = whole;
@@ -373,7 +373,7 @@ TEST(Dataset, JoinsFilesOfSeveralTypesWhereEachIsConverted) {
   StatusOr<Dataset> data = Dataset::create(arrays, ports);
   ASSERT_TRUE(data.ok()) << data.status().message();
   EXPECT_EQ(firstBatch(*data, ports), (std::vector<float>{1, 2, 3}));
-  // A float and an integer are a mistake.
+  // A float shard and an integer shard do not match.
   std::vector<Array> mixed = arrays;
   mixed[1] = makeArray<int64_t>("x", ElementType::I64, {1, 1}, {3});
   mixed[1].source = "b.npz";
@@ -517,7 +517,7 @@ TEST(Dataset, SplitIsSeededDisjointAndComplete) {
             parts->second.fingerprint());
   EXPECT_NE(data.split(0.2, 8)->second.fingerprint(),
             parts->second.fingerprint());
-  // Feature 0 tells the samples apart.
+  // Feature 0 identifies a sample.
   for (const Dataset &part : {parts->first, parts->second})
     for (int64_t i = 0; i < part.size(); i += ToyModel::kBatch) {
       const std::vector<int64_t> positions{i, i + 1, i + 2, i + 3};
@@ -555,7 +555,7 @@ TEST(Dataset, LocatesATargetThatIsNoProbability) {
                 "target[2]: target 255 is not in [0,1], where those of bce "
                 "are; help: true is 1");
   expectInvalid(create(-0.5f, "bce"), "target[2]: target -0.5 is not in [0,1]");
-  // What rounding makes of 1 is one.
+  // 1 plus a rounding error counts as 1.
   for (float target : {0.5f, 1.0000001f})
     EXPECT_TRUE(create(target, "bce").ok());
   EXPECT_TRUE(create(255, "").ok());

@@ -1,5 +1,5 @@
-// Images, whole and broken. What Pillow makes of real files is compared in
-// test/e2e/commands/test_data.py.
+// Tests valid and broken images. test/e2e/commands/test_data.py compares real
+// files with Pillow.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/Support.h"
@@ -125,8 +125,8 @@ TEST(Image, DamageIsAnErrorOrAnImageOfItsSize) {
 }
 
 TEST(Image, RefusesSizesThatTheFileOnlyClaims) {
-  // The width is in the bytes 16 to 19 of a PNG file, the height after it; the
-  // checksum that follows them is of both.
+  // Bytes 16 to 19 of a PNG file are the width. The height follows, and then a
+  // checksum of both.
   std::string bytes = makeNoisyPNG(2, 2);
   for (size_t i : {16, 20})
     bytes.replace(i, 4, std::string("\x00\x00\xff\xff", 4));
@@ -139,7 +139,7 @@ TEST(Image, RefusesSizesThatTheFileOnlyClaims) {
 
 TEST(Image, ResizesByTrianglesAsPillowDoes) {
   const Image row{6, 1, 1, {0, 50, 100, 150, 200, 250}};
-  // Of each new pixel two old ones in the middle and one on each side.
+  // A new pixel covers two old pixels in the middle and one on each side.
   EXPECT_EQ(resize(row, 3, 1).pixels, (std::vector<uint8_t>{36, 125, 214}));
   EXPECT_EQ(resize(row, 6, 1).pixels, row.pixels);
   const Image column{1, 2, 1, {0, 200}};

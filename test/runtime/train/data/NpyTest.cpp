@@ -1,4 +1,4 @@
-// Reading .npy strictly.
+// Tests strict reading of .npy files.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/Support.h"
@@ -27,7 +27,7 @@ StatusOr<Array> parseFile(const std::string &file) {
   return parseNpy(bytesOf(file), file.size(), nullptr, "a.npy");
 }
 
-/// Expects a failure that is InvalidInput, names the file and says `text`.
+/// Expects an InvalidInput error that names the file and contains `text`.
 void expectInvalidFile(const std::string &file, const std::string &text) {
   StatusOr<Array> array = parseFile(file);
   expectFailure(array.status(), StatusCode::InvalidInput, text);
@@ -77,7 +77,7 @@ TEST(Npy, ConvertsBigEndian) {
 }
 
 TEST(Npy, ConvertsFortranOrder) {
-  // Columns one after another: (0,0) (1,0) (0,1) (1,1) (0,2) (1,2).
+  // Column-major: (0,0) (1,0) (0,1) (1,1) (0,2) (1,2).
   StatusOr<Array> array =
       parseFile(npy(header("|u1", "True", "(2, 3)"), "adbecf"));
   EXPECT_EQ(std::string(reinterpret_cast<const char *>(array->data), 6),
@@ -111,7 +111,7 @@ TEST(Npy, RefusesEveryTruncation) {
       npy(header("<f4", "False", "(2, 2)"), std::string(16, 'x'));
   ASSERT_TRUE(parseFile(file).ok());
   for (size_t size = 0; size < file.size(); ++size) {
-    // A copy of exactly that size, so that a sanitizer sees reads beyond it.
+    // A copy of exactly that size lets a sanitizer find reads beyond it.
     const std::vector<char> part(file.begin(), file.begin() + long(size));
     StatusOr<Array> array =
         parseNpy(reinterpret_cast<const std::byte *>(part.data()), size,
@@ -165,7 +165,7 @@ TEST(Npy, SurvivesEveryBitFlip) {
     std::string flipped = file;
     flipped[bit / 8] = char(flipped[bit / 8] ^ (1 << bit % 8));
     StatusOr<Array> array = parseFile(flipped);
-    // Whatever is accepted lies inside the file.
+    // Accepted data lies inside the file.
     if (array.ok() && !array->owner) {
       EXPECT_LE(array->data + array->bytes(),
                 bytesOf(flipped) + flipped.size());

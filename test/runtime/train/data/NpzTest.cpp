@@ -1,4 +1,4 @@
-// Archives of arrays, honest and not.
+// Tests valid and hostile archives of arrays.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/Support.h"
@@ -31,7 +31,7 @@ StatusOr<std::vector<Array>> parseArchive(const std::string &bytes,
   return arrays;
 }
 
-/// Writes an archive of raw members through libzip itself.
+/// Writes an archive of raw members through libzip.
 void writeZip(const std::string &path,
               const std::vector<std::pair<std::string, std::string>> &members) {
   zip_t *archive = zip_open(path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, nullptr);
@@ -116,7 +116,7 @@ TEST(Npz, InflatesWhatIsUsedAlone) {
                   {makeArray("used", ElementType::U8, {100, 2000}, many),
                    makeArray("other", ElementType::U8, {200000}, many)})
           .ok());
-  // The last value of the second member is damaged: nobody looks at it.
+  // The last value of the second member is damaged, but not read.
   std::string bytes = readFile(directory / "a.npz");
   bytes[bytes.rfind('\x5a')] = '\0';
   writeFile(directory / "b.npz", bytes);
@@ -126,7 +126,7 @@ TEST(Npz, InflatesWhatIsUsedAlone) {
   EXPECT_EQ(used.data, nullptr);
   EXPECT_EQ(used.shape, Shape({100, 2000}));
   EXPECT_EQ(used.type, ElementType::U8);
-  // Copies share the values, also those that are left when another goes.
+  // Copies share the values and stay valid when the original goes.
   Array copy = used;
   ASSERT_TRUE(unpack(used).ok());
   ASSERT_TRUE(unpack(copy).ok());
@@ -141,7 +141,7 @@ TEST(Npz, InflatesWhatIsUsedAlone) {
 }
 
 TEST(Npz, CountsTheMembersTogether) {
-  // Two members of less than the limit, which together exceed it.
+  // Two members, each below the limit, exceed the limit together.
   std::string packed = *packNpz(
       {makeArray("a", ElementType::U8, {100}, std::vector<uint8_t>(100)),
        makeArray("b", ElementType::U8, {100}, std::vector<uint8_t>(100))});
@@ -166,7 +166,7 @@ TEST(Npz, SurvivesEveryByteFlippedAndNoticesDamagedContents) {
     StatusOr<std::vector<Array>> arrays = parseArchive(flipped);
     if (!arrays.ok())
       continue;
-    // Accepted only where the arrays are those that were written.
+    // An accepted archive has the original arrays.
     for (const Array &array : *arrays)
       for (const Array &original : twoArrays())
         if (array.name == original.name) {

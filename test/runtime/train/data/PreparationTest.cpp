@@ -1,4 +1,4 @@
-// What is done to samples, by the numbers, and how flags say it.
+// Tests preparation of samples: numbers and flags.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/Support.h"
@@ -50,7 +50,7 @@ TEST(Preparation, SaysWhatItExpected) {
 }
 
 TEST(Preparation, TurnsChannels) {
-  // Two channels of 1x3 pixels, the channels of a pixel side by side.
+  // Two channels of 1x3 pixels, channels last.
   const std::vector<uint16_t> last{1, 2, 3, 4, 5, 6};
   std::vector<uint16_t> first(6);
   turnChannels(reinterpret_cast<const std::byte *>(last.data()), {2, 1, 3}, 2,
@@ -69,7 +69,7 @@ TEST(Preparation, NormalizesAlongTheChannels) {
   EXPECT_EQ(last, (std::vector<double>{1, 3, 3, 7}));
 }
 
-/// The image of 4x5 pixels 1, 2, ... as augmented by the number `draw`.
+/// The image of 4x5 pixels 1, 2, ... as augmented by random number `draw`.
 std::vector<uint8_t> augmented(const std::string &flags, uint64_t draw,
                                bool channelsLast = false) {
   const Augmentation augmentation = parsePreparation({}, {}, flags, 0)->augment;
@@ -103,7 +103,7 @@ TEST(Preparation, CropsMoveTheImageAndFillWithZeros) {
     EXPECT_EQ(image, augmented("crop:1", draw, /*channelsLast=*/true));
     seen.insert(image);
   }
-  // Three places down, three across.
+  // Three positions down, three across.
   EXPECT_EQ(seen.size(), 9u);
   const std::vector<uint8_t> upLeft{0, 0, 0, 0, 0, 0, 1,  2,  3,  4,
                                     0, 6, 7, 8, 9, 0, 11, 12, 13, 14};

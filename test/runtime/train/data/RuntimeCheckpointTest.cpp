@@ -1,4 +1,4 @@
-// Checkpoints of ONNX Runtime, and ones that are damaged.
+// Tests reading ONNX Runtime's checkpoints, also damaged ones.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/Support.h"
@@ -11,7 +11,8 @@
 namespace mpc::runtime::train {
 namespace {
 
-/// Puts a flatbuffer together, what is referred to behind what refers to it.
+/// Builds a flatbuffer. Referenced objects follow the objects that refer to
+/// them.
 struct Builder {
   std::string bytes = std::string(4, '\0') + "ODTC";
 
@@ -24,7 +25,8 @@ struct Builder {
     put(bytes.size() - 4, value);
     return bytes.size() - 4;
   }
-  /// A table of fields of 4 bytes, all of them 0; the first is behind it.
+  /// Adds a table of zeroed 4-byte fields. The first field follows the returned
+  /// position.
   size_t addTable(int fields) {
     const size_t start = bytes.size();
     const auto addHalf = [&](int value) {
@@ -41,7 +43,7 @@ struct Builder {
       add(0);
     return table;
   }
-  /// Field `index` of a table refers to what comes next.
+  /// Makes field `index` of a table refer to the next object.
   void refer(size_t table, int index) { point(table + 4 + 4 * index); }
   void point(size_t slot) { put(slot, uint32_t(bytes.size() - slot)); }
   void addVector(size_t count, const std::string &content) {
@@ -134,7 +136,7 @@ TEST(RuntimeCheckpoint, WhatIsNotThereIsSaid) {
   for (int64_t extent : {int64_t(-1), INT64_MAX / 2})
     expectFailure(parse(makeCheckpoint({{"w", {extent}, "1234"}}, {})).status(),
                   StatusCode::InvalidInput, "impossible shape");
-  // Tensors may share a vector, and each has a copy of it.
+  // Tensors may share a vector, and each gets a copy of it.
   const std::vector<int64_t> many(33, 1);
   expectFailure(parse(makeCheckpoint({{"w", many, "1234"}}, {})).status(),
                 StatusCode::InvalidInput, "'w' has 33 dimensions");
@@ -143,7 +145,7 @@ TEST(RuntimeCheckpoint, WhatIsNotThereIsSaid) {
                 StatusCode::InvalidInput, "name of 5000 bytes");
 }
 
-// Whatever is cut off or changed, nothing outside of the file is read.
+// Truncated or changed files are never read outside their bounds.
 TEST(RuntimeCheckpoint, DamagedFilesAreRefusedOrReadWithinTheirBounds) {
   const std::string whole = makeCheckpoint({kWeight}, {kCount});
   for (size_t size = 8; size < whole.size(); ++size) {

@@ -1,4 +1,4 @@
-// The rules of safetensors, each with a file that breaks it.
+// Tests the rules of safetensors, each with a file that breaks the rule.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/Support.h"
@@ -130,7 +130,8 @@ TEST(SafeTensors, RefusesBadHeaders) {
 }
 
 TEST(SafeTensors, ReadsLongHeadersInLinearTime) {
-  // As adapters and mixtures of experts have; by the square it took 24 s.
+  // Adapters and mixtures of experts have this many tensors. A quadratic
+  // algorithm took 24 s.
   std::string header = "{";
   for (int i = 0; i < 40000; ++i)
     header += (i ? "," : "") + u8("e" + std::to_string(i), i, i + 1);

@@ -1,4 +1,4 @@
-// Classes keep their proportions.
+// Tests that a split keeps the classes' proportions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/data/Split.h"
@@ -35,7 +35,8 @@ TEST(Split, EveryClassGivesItsShare) {
 }
 
 TEST(Split, TheLargestRemaindersGiveOneMore) {
-  // Of 10: 5, 3, 1.5 and 0.5, so that one of the last two gives one more.
+  // The exact shares of 10 samples are 5, 3, 1.5 and 0.5. One of the last two
+  // classes gets one more.
   const std::vector<int64_t> classes = unequalClasses();
   std::map<int64_t, int64_t> ofLast;
   for (uint64_t seed = 0; seed < 40; ++seed) {
@@ -45,7 +46,7 @@ TEST(Split, TheLargestRemaindersGiveOneMore) {
     EXPECT_EQ(counts[2] + counts[3], 2);
     ++ofLast[counts[3]];
   }
-  // Chance decides which.
+  // The choice is random.
   EXPECT_GT(ofLast[0], 0);
   EXPECT_GT(ofLast[1], 0);
 }

@@ -1,4 +1,4 @@
-// Areas under ROC curves.
+// Tests areas under ROC curves.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/evaluate/AreaUnderCurve.h"

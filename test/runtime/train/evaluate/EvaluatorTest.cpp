@@ -1,4 +1,4 @@
-// Evaluation counts every sample once, whatever the batch.
+// Tests that evaluation counts every sample once, whatever the batch.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/Support.h"
@@ -13,7 +13,8 @@
 namespace mpc::runtime::train {
 namespace {
 
-/// Weights under which the toy classifier prefers class c by feature c - 1.
+/// Sets weights with which the toy classifier predicts class c by feature c -
+/// 1.
 void teach(ToyModel &model) {
   Tensor w = Tensor::zeros(DType::F32, {4, 3});
   for (int c = 1; c < 4; ++c)
@@ -22,7 +23,7 @@ void teach(ToyModel &model) {
   ASSERT_TRUE(model.setState("w", w).ok());
 }
 
-/// The same without batches, in double.
+/// Computes the loss without batches, in double.
 double expectedLoss(ToyModel &model, int64_t count) {
   const std::vector<Array> arrays = toyArrays(count);
   const float *x = reinterpret_cast<const float *>(arrays[0].data);
@@ -60,7 +61,7 @@ TEST(Evaluator, PaddingDoesNotCount) {
 TEST(Evaluator, AccuracyIsTheShareOfLabelsThatAreCorrect) {
   ToyModel model;
   teach(model);
-  // Classes 2 and 3 are told by their features; 0 and 1 tie, and class 0 wins.
+  // Features identify classes 2 and 3. Classes 0 and 1 tie, and class 0 wins.
   StatusOr<EvalResult> result = evaluate(model, toyData(model, 12));
   EXPECT_DOUBLE_EQ(*result->accuracy, 0.75);
 }
@@ -74,7 +75,8 @@ TEST(Evaluator, OfEqualScoresTheFirstIsAmongTheGreatest) {
   ASSERT_EQ(result->metrics.size(), 3u);
   EXPECT_DOUBLE_EQ(result->metrics[0].second, *result->accuracy);
   EXPECT_DOUBLE_EQ(result->metrics[1].second, 1.0);
-  // Class 0 is predicted for the 3 samples of class 1, too, which has none.
+  // The 3 samples of class 1 are predicted as class 0, and class 1 is never
+  // predicted.
   EXPECT_DOUBLE_EQ(result->metrics[2].second, (6.0 / 9 + 0 + 1 + 1) / 4);
 }
 
@@ -99,7 +101,7 @@ TEST(Evaluator, IgnoredLabelsAreNoTermsOfTheMean) {
   teach(model);
   model.description.recipe = "{\"ignore_index\":1}";
   StatusOr<EvalResult> result = evaluate(model, toyData(model, 8));
-  // Of classes 0, 2 and 3 all are right.
+  // All samples of classes 0, 2 and 3 are right.
   EXPECT_DOUBLE_EQ(*result->accuracy, 1.0);
 }
 
@@ -113,7 +115,7 @@ TEST(Evaluator, LeavesOutTheRestWithoutALossPerSample) {
   ToyModel model;
   Port &losses = model.description.functions["eval"].outputs[0];
   losses = {"loss", Role::Loss, DType::F32, {}};
-  ASSERT_TRUE(model.run("step").ok()); // makes the output "loss"
+  ASSERT_TRUE(model.run("step").ok()); // creates the output "loss"
   StatusOr<EvalResult> result = evaluate(model, toyData(model, 11));
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->samples, 8);

@@ -1,5 +1,4 @@
-// Figures of evaluations: their names, directions and comparisons; and what is
-// written with them.
+// Tests evaluation figures: names, directions, comparisons, and their records.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/Support.h"

@@ -1,6 +1,5 @@
-// Event files, byte by byte. That TensorBoard's format is what they have is
-// tested where a file of a whole run is decoded
-// (test/e2e/commands/test_logging.py).
+// Tests event files byte by byte. test/e2e/commands/test_logging.py decodes a
+// whole run's file by TensorBoard's format.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/Support.h"
@@ -53,8 +52,8 @@ TEST_F(Events, BeginsWithTheVersionAndIsCheckedByCRC32C) {
   ASSERT_TRUE(open(MetricsStart::New));
   ASSERT_EQ(files().size(), 1u);
   const std::string bytes = readFile(files()[0]);
-  // wall_time, step 0 and "brain.Event:2"; the first CRC is that of a length
-  // of 26 bytes.
+  // wall_time, step 0 and "brain.Event:2". The first CRC covers a length of 26
+  // bytes.
   ASSERT_EQ(bytes.size(), 8u + 4 + 26 + 4);
   EXPECT_EQ(bytes.substr(0, 8), std::string("\x1a\0\0\0\0\0\0\0", 8));
   EXPECT_EQ(bytes.substr(12 + 9, 17),
@@ -78,7 +77,7 @@ TEST_F(Events, NumbersOfStepsAndEvaluationsHaveTags) {
   ASSERT_TRUE(file->write(MetricsLine("end", Digits::Single)).ok());
   const auto messages = messagesOf(files()[0]);
   ASSERT_EQ(messages.size(), 3u);
-  // Step 300; a summary of one value with a tag and 0.5.
+  // Step 300 and a summary of one value with a tag and 0.5.
   EXPECT_EQ(messages[1].substr(9),
             std::string("\x10\xac\x02\x2a\x13\x0a\x11\x0a\x0a", 9) +
                 "train/loss" + std::string("\x15\0\0\0\x3f", 5));
@@ -93,7 +92,7 @@ TEST_F(Events, AResumedRunWritesAnotherFile) {
   ASSERT_EQ(files().size(), 2u);
   EXPECT_EQ(files()[0], first);
   EXPECT_EQ(readFile(first), before);
-  // A session that starts at step 8: what was later is forgotten.
+  // A session that starts at step 8 discards later events.
   const auto messages = messagesOf(files()[1]);
   ASSERT_EQ(messages.size(), 2u);
   EXPECT_EQ(messages[1].substr(9), std::string("\x10\x08\x3a\x02\x08\x01", 6));

@@ -1,4 +1,4 @@
-// The text of the metrics file.
+// Tests the text of the metrics file.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/Support.h"

@@ -1,4 +1,4 @@
-// Shuffling is reproducible, fair and different where it should be.
+// Tests that shuffling is reproducible and fair, and differs between streams.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/support/Permutation.h"
@@ -11,7 +11,7 @@ namespace mpc::runtime::train {
 namespace {
 
 TEST(Permutation, IsTheSameOnEveryMachine) {
-  // Checkpoints depend on these orders: they may never change.
+  // Checkpoints depend on these orders, which must never change.
   EXPECT_EQ(permutation(10, 42, Stream::Epoch, 0),
             (std::vector<int64_t>{7, 3, 9, 0, 1, 2, 5, 8, 6, 4}));
   EXPECT_EQ(permutation(10, 42, Stream::Epoch, 1),

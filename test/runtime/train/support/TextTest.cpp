@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Tests numbers formatted for people.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/support/Text.h"

@@ -1,4 +1,4 @@
-// Work that threads share, and batches that are large enough for it.
+// Tests work shared by threads, with batches large enough for several.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/Support.h"
@@ -55,8 +55,8 @@ TEST(Threads, ShareRowsWithoutGapsOrOverlaps) {
   }
 }
 
-/// Samples along the second axis, as integers that become floats, and enough of
-/// them for several threads.
+/// Samples are on the second axis, and integers become floats. The batch is
+/// large enough for several threads.
 TEST(Threads, GatherLargeBatches) {
   constexpr int64_t kOuter = 3, kSamples = 7, kBatch = 5, kRow = 100003;
   std::vector<int32_t> values(kOuter * kSamples * kRow);

@@ -1,4 +1,4 @@
-// The loop over a real session and a real, if small, artifact.
+// Tests the training loop with a real session and a small real artifact.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/Support.h"
@@ -11,8 +11,8 @@ namespace {
 
 constexpr int64_t kBatch = 4;
 
-/// w -= learning_rate * x for a batch x of 4, with x . x for a loss and a check
-/// that x is finite.
+/// w -= learning_rate * x for a batch x of 4, with x . x as the loss and a
+/// check that x is finite.
 std::shared_ptr<const Artifact> makeArtifact() {
   test::ArtifactBuilder builder;
   builder.filledState("w", DType::F32, {kBatch}, 0);
