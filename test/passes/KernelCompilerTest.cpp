@@ -1,5 +1,5 @@
-// Kernels come out the same on any number of threads and from a cache; what
-// fails is said at the kernel.
+// Tests that kernels are the same on any number of threads and from a cache,
+// and that errors are reported at the kernel.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/KernelCompiler.h"
@@ -21,7 +21,7 @@ using namespace mpc;
 
 namespace {
 
-/// Two kernels that do the same under different names and reasons, and a third.
+/// Two equal kernels with different names and reasons, and a third kernel.
 constexpr char kPlan[] = R"(
   func.func private @one(%x: tensor<64xf32>) -> tensor<64xf32>
       attributes {mpc.kernel = #mpc.kernel<pointwise>} {
@@ -47,7 +47,7 @@ protected:
   }
   ~KernelCompiler() override { llvm::sys::fs::remove_directories(folder); }
 
-  /// The code, or what was reported.
+  /// The code, or the reported errors.
   std::string compile(llvm::StringRef plan, unsigned threads,
                       std::optional<CodeCache> cache = std::nullopt,
                       llvm::StringRef target = "x86-64-v3") {
@@ -72,7 +72,7 @@ protected:
     return entries;
   }
 
-  /// The files of the entries, by name.
+  /// The files of the cache's entries, by name.
   std::map<std::string, llvm::sys::fs::UniqueID> identifyEntries() {
     std::map<std::string, llvm::sys::fs::UniqueID> files;
     for (const std::string &entry : listEntries())
@@ -99,12 +99,12 @@ TEST_F(KernelCompiler, KeepsAKernelByWhatItDoes) {
   EXPECT_EQ(listEntries().size(), 2u);
   EXPECT_EQ(code, compile(kPlan, 1, cache));
   EXPECT_EQ(listEntries().size(), 2u);
-  // Another target is other code.
+  // Another target needs other code.
   EXPECT_NE(code, compile(kPlan, 1, cache, "x86-64"));
   EXPECT_EQ(listEntries().size(), 4u);
 }
 
-// Code that is made anew is written anew.
+// A recompiled kernel gets a new file.
 TEST_F(KernelCompiler, UsesWhatIsKept) {
   CodeCache cache = llvm::cantFail(CodeCache::open(folder));
   std::string code = compile(kPlan, 1, cache, "sm_80");
@@ -114,7 +114,7 @@ TEST_F(KernelCompiler, UsesWhatIsKept) {
   EXPECT_EQ(files, identifyEntries());
 }
 
-// An entry is of one kernel, whatever its name says.
+// An entry belongs to one kernel, whatever its file's name says.
 TEST_F(KernelCompiler, MakesAnewWhatIsKeptUnderAnotherName) {
   CodeCache cache = llvm::cantFail(CodeCache::open(folder));
   std::string code = compile(kPlan, 1, cache, "sm_80");

@@ -13,7 +13,7 @@ namespace {
 
 namespace cuda = runtime::cuda;
 
-/// The emulated driver with a context; calls collect what went wrong first.
+/// The emulated driver with a context. Calls record the first failure.
 class Driver {
 public:
   Driver() {
@@ -38,7 +38,7 @@ public:
       failure = std::string(symbol) + " returns " + std::to_string(result);
   }
 
-  /// The first failure since it was last asked for.
+  /// Returns the first failure since the last call of this function.
   std::string takeFailure() { return std::exchange(failure, ""); }
 
 private:
@@ -66,7 +66,7 @@ std::string runOnEmulatedGPU(const std::string &ptx, const Launch &launch,
   for (const HostBuffer &arg : args) {
     auto [copy, isNew] = copies.try_emplace(arg.address, 0);
     if (isNew) {
-      // A driver refuses to allocate nothing.
+      // A driver refuses allocations of zero bytes.
       driver.call("cuMemAlloc_v2", &copy->second,
                   std::max<size_t>(arg.bytes, 1));
       driver.call("cuMemcpyHtoD_v2", copy->second,

@@ -10,8 +10,7 @@
 
 namespace mpc::test {
 
-/// Host memory that a kernel reads or writes. The same address twice is one
-/// buffer.
+/// Host memory that a kernel reads or writes. Equal addresses share one buffer.
 struct HostBuffer {
   void *address;
   size_t bytes;
@@ -23,8 +22,8 @@ struct Launch {
   unsigned sharedBytes = 0;
 };
 
-/// Copies the buffers to the device, launches, and copies them back. Why it
-/// failed; empty where it did not.
+/// Copies the buffers to the device, launches, and copies them back. Returns
+/// the error; empty on success.
 std::string runOnEmulatedGPU(const std::string &ptx, const Launch &launch,
                              const std::vector<HostBuffer> &args);
 

@@ -123,7 +123,7 @@ void CompiledKernel::launch(const std::vector<void *> &args,
     return;
   }
   auto function = reinterpret_cast<mpc_kernel_fn>(entry);
-  // NaNs, also behind it.
+  // NaNs before and behind the data.
   constexpr size_t kGuard = 64;
   size_t bytes = static_cast<size_t>(partition.scratch);
   std::vector<uint8_t> scratch(bytes + kGuard, 0xff);

@@ -23,12 +23,12 @@ public:
                           llvm::StringRef target = "native");
   ~CompiledKernel();
 
-  /// Why it could not be compiled; empty where it was.
+  /// The compiler's error; empty on success.
   const std::string &getError() const { return error; }
 
-  /// Runs all slices, last to first where `backwards`, with scratch memory of
-  /// the size the partition says, which is checked; on a GPU the emulated one
-  /// runs all blocks, and a fault fails the test.
+  /// Runs all slices, from last to first if `backwards`, with scratch memory of
+  /// the partition's size, which is checked. The emulated GPU runs all blocks,
+  /// and a fault fails the test.
   void launch(const std::vector<void *> &args, bool backwards = false) const;
 
   /// Calls an epilogue.
@@ -43,7 +43,7 @@ private:
   std::string load(llvm::StringRef bytes);
 
   KernelPartition partition;
-  /// Of a GPU: the code, and the bytes of every argument.
+  /// On a GPU, the code and the bytes of every argument.
   std::string ptx;
   std::vector<size_t> argumentBytes;
   /// Dynamic shared memory of a block on a GPU.
@@ -53,12 +53,12 @@ private:
   void *entry = nullptr;
 };
 
-/// The CPUs this machine can execute code for: each is tried by the tests.
+/// The CPU targets that the host can execute. The tests try each.
 std::vector<std::string> runnableCPUs();
-/// Those and a GPU, which is emulated.
+/// The runnable CPUs, and an emulated GPU.
 std::vector<std::string> runnableTargets();
 
-/// bf16 as its bits.
+/// The bits of `value` rounded to bf16.
 uint16_t toBF16(float value);
 float fromBF16(uint16_t bits);
 

@@ -14,7 +14,7 @@ llvm.func @copy(%x: !llvm.ptr, %y: !llvm.ptr, %begin: i64, %end: i64)
   llvm.return
 }
 
-// Scratch memory is handed on where the kernel takes it.
+// Scratch memory is passed on if the kernel takes it.
 // CHECK-LABEL: llvm.func @sum(
 // CHECK-SAME: %[[ARGS:.*]]: !llvm.ptr, %[[BEGIN:.*]]: i64, %[[END:.*]]: i64, %[[SCRATCH:.*]]: !llvm.ptr)
 // CHECK: %[[SLOT:.*]] = llvm.getelementptr %[[ARGS]][0]
@@ -26,7 +26,7 @@ llvm.func @sum(%x: !llvm.ptr, %begin: i64, %end: i64, %scratch: !llvm.ptr)
   llvm.return
 }
 
-// An epilogue has none.
+// An epilogue takes no scratch memory.
 // CHECK-LABEL: llvm.func @tile(
 // CHECK-SAME: %{{.*}}: !llvm.ptr, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: i64)
 llvm.func @tile(%x: !llvm.ptr, %r0: i64, %r1: i64, %c0: i64, %c1: i64, %ld: i64)

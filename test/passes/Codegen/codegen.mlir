@@ -1,4 +1,4 @@
-// The whole stage leaves the LLVM dialect alone, and runs again on its result.
+// The whole stage leaves only the LLVM dialect, and its result is a valid input.
 // RUN: mpc-opt %s --mpc-codegen=target=x86-64-v3 | FileCheck %s
 // RUN: mpc-opt %s --mpc-codegen=target=x86-64-v3 | mpc-opt | FileCheck %s
 

@@ -1,7 +1,7 @@
-// Kernels of a GPU to the LLVM dialect.
+// Converts GPU kernels to the LLVM dialect.
 // RUN: mpc-opt %s --split-input-file --mpc-convert-to-nvvm | FileCheck %s
 
-// Indices are words, addresses say which memory, a vector is moved at once.
+// Indices are 32-bit, addresses have a memory space, and a vector moves at once.
 // CHECK-LABEL: llvm.func @copy(
 // CHECK-SAME: %{{.*}}: !llvm.ptr<1>, %{{.*}}: !llvm.ptr<1>)
 // CHECK-SAME: nvvm.kernel, nvvm.maxntid = array<i32: 128>, nvvm.minctasm = 1 : i32
@@ -19,7 +19,7 @@ func.func @copy(%x: memref<64xf32, 1>, %y: memref<64xf32, 1>)
 
 // -----
 
-// Words cannot count these elements.
+// 32-bit indices cannot count these elements.
 // CHECK-LABEL: llvm.func @huge(
 // CHECK: llvm.getelementptr {{.*}} : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, f32
 func.func @huge(%x: memref<3000000000xf32, 1>)
@@ -33,7 +33,7 @@ func.func @huge(%x: memref<3000000000xf32, 1>)
 
 // -----
 
-// Memory of a block.
+// Shared memory of a block.
 // CHECK: llvm.mlir.global private @tile() {addr_space = 3 : i32, alignment = 16 : i64
 // CHECK-LABEL: llvm.func @shares(
 // CHECK: llvm.mlir.addressof @tile : !llvm.ptr<3>
@@ -53,7 +53,7 @@ func.func @shares(%x: memref<32xf32, 1>)
 
 // -----
 
-// What copies without a memref op takes the address as it is.
+// Ops that copy without memref ops take the address unchanged.
 // CHECK-LABEL: llvm.func @copies_asynchronously(
 // CHECK-SAME: %[[X:.*]]: !llvm.ptr<1>, %{{.*}}: i64)
 // CHECK-NOT: builtin.unrealized_conversion_cast

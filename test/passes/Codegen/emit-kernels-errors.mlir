@@ -86,7 +86,7 @@ func.func private @segments(%x: tensor<4x8xf32>) -> tensor<4x8xf32>
 
 // -----
 
-// Parts of complex numbers lie apart, and vectors want neighbours.
+// The parts of complex numbers are not contiguous, as vectors need.
 func.func private @real(%x: tensor<8x2xf32>) -> tensor<8x1xf32>
     attributes {mpc.kernel = #mpc.kernel<pointwise>} {
   // expected-error @below {{'mpc.slice' op cannot be part of a kernel of kind 'pointwise'}}

@@ -1,8 +1,8 @@
 // RUN: mpc-opt %s --mpc-attach-target=name=x86-64-v3 --mpc-emit-kernels --cse --canonicalize | FileCheck %s
 // RUN: mpc-opt %s --mpc-attach-target=name=x86-64-v4 --mpc-emit-kernels --cse --canonicalize | FileCheck %s --check-prefix=WIDE
 
-// Vectors of the target's width and single elements for the rest; what is the
-// same everywhere is loaded once.
+// Vectors have the target's width, and single elements cover the rest. Uniform
+// values are loaded once.
 // CHECK-LABEL: func.func @scale(
 // CHECK-SAME: %[[X:.*]]: memref<1000xf32>, %[[S:.*]]: memref<1xf32>, %[[Y:.*]]: memref<1000xf32>, %[[BEGIN:.*]]: index, %[[END:.*]]: index)
 // CHECK: %[[SCALE:.*]] = memref.load %[[S]]
@@ -22,7 +22,7 @@ func.func private @scale(%x: tensor<1000xf32>, %s: tensor<f32>)
   return %y : tensor<1000xf32>
 }
 
-// A cast rounds where it stands, even between two ops of one kernel.
+// A cast rounds in place, even between two ops of one kernel.
 // CHECK-LABEL: func.func @rounds(
 // CHECK: arith.truncf {{.*}} : vector<8xf32> to vector<8xbf16>
 // CHECK: arith.extf {{.*}} : vector<8xbf16> to vector<8xf32>
@@ -34,7 +34,7 @@ func.func private @rounds(%x: tensor<64xf32>) -> tensor<64xf32>
   return %1 : tensor<64xf32>
 }
 
-// Four sums side by side, then across the lanes.
+// Four accumulators are summed in parallel, then across the lanes.
 // CHECK-LABEL: func.func @sum(
 // CHECK: %[[SUMS:.*]]:4 = scf.for {{.*}} iter_args({{.*}}) -> (vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>)
 // CHECK-COUNT-4: vector.load
@@ -47,8 +47,8 @@ func.func private @sum(%x: tensor<4x256xf32>) -> tensor<4x1xf32>
   return %0 : tensor<4x1xf32>
 }
 
-// Wide rows, in bands: eight rows are summed, then added to totals in scratch
-// memory, one a column.
+// Wide rows are summed in bands of eight rows, which are added to totals in
+// scratch memory, one per column.
 // CHECK-LABEL: func.func @bands(
 // CHECK-SAME: %[[X:.*]]: memref<32768xf32>, %[[Y:.*]]: memref<1024xf32>, %[[BEGIN:.*]]: index, %[[END:.*]]: index, %[[SCRATCH:.*]]: memref<1024xi8>)
 // CHECK: %[[TOTALS:.*]] = memref.view %[[SCRATCH]][%c0{{.*}}][] : memref<1024xi8> to memref<128xf64>
@@ -71,8 +71,8 @@ func.func private @bands(%x: tensor<32x1024xf32>) -> tensor<1x1024xf32>
   return %0 : tensor<1x1024xf32>
 }
 
-// The exponentials of a row are computed once, with their sum: four vectors of 8
-// at a time, and one of 4. Results are made of those in scratch memory.
+// The exponentials of a row are computed once, with their sum: four vectors of
+// 8 at a time, and one of 4. Results read them from scratch memory.
 // CHECK-LABEL: func.func @softmax(
 // CHECK-SAME: %[[SCRATCH:arg4]]: memref<448xi8>
 // CHECK: %[[ROW:.*]] = memref.view %[[SCRATCH]]
@@ -109,8 +109,8 @@ func.func private @bias(%acc: tensor<16x64xf32>, %b: tensor<64xf32>)
   return %0 : tensor<16x64xf32>
 }
 
-// An epilogue asks for the next row, 64 elements further, of what it reads and
-// stores. The bias is one row, and the accumulators are in a cache.
+// An epilogue prefetches the next row, 64 elements further, of its operands and
+// result. The bias is one row, and the accumulators are in a cache.
 // CHECK-LABEL: func.func @residual(
 // CHECK-SAME: %[[BIAS:arg1]]: memref<64xf32>, %[[RES:arg2]]: memref<1024xf32>, %[[OUT:arg3]]: memref<1024xf32>
 // CHECK-NOT: memref.prefetch %[[BIAS]]
@@ -129,7 +129,7 @@ func.func private @residual(%acc: tensor<16x64xf32>, %b: tensor<64xf32>,
   return %1 : tensor<16x64xf32>
 }
 
-// Blocks of 8 x 8 are turned in registers: 8 loads, 24 shuffles, 8 stores.
+// Blocks of 8 x 8 are transposed in registers: 8 loads, 24 shuffles, 8 stores.
 // CHECK-LABEL: func.func @turn(
 // CHECK-COUNT-8: vector.load
 // CHECK-COUNT-24: vector.shuffle
@@ -140,7 +140,7 @@ func.func private @turn(%x: tensor<64x32xf32>) -> tensor<32x64xf32>
   return %0 : tensor<32x64xf32>
 }
 
-// Functions that are no kernels stay.
+// Functions that are not kernels stay unchanged.
 // CHECK-LABEL: func.func @other(
 // CHECK: mpc.relu
 func.func @other(%x: tensor<4xf32>) -> tensor<4xf32> {

@@ -1,4 +1,4 @@
-// What cannot become a kernel of a GPU.
+// Ops that cannot become a GPU kernel.
 // RUN: mpc-opt %s --split-input-file --verify-diagnostics --mpc-attach-target=name=sm_80 --mpc-emit-kernels --mpc-lower-math
 
 // expected-error @below {{'func.func' op is called per tile, which nothing on target 'sm_80' does}}
@@ -10,7 +10,7 @@ func.func private @epilogue(%acc: tensor<16x64xf32>) -> tensor<16x64xf32>
 
 // -----
 
-// There is no libm to call.
+// A GPU has no libm.
 func.func @no_code(%x: f64) -> f64 {
   // expected-error @below {{'math.cbrt' op of 'f64' has no code on target 'sm_80'}}
   %0 = math.cbrt %x : f64
@@ -19,7 +19,7 @@ func.func @no_code(%x: f64) -> f64 {
 
 // -----
 
-// Threads of a block share rows: none of them adds up a column.
+// A block's threads share rows, so no thread can sum a column.
 func.func private @column_sum(%x: tensor<4x8x16xf32>) -> (tensor<4x8x1xf32>, tensor<4x1x16xf32>)
     attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
   %0 = mpc.reduce_max %x {axes = array<i64: 2>, keepdims = true} : (tensor<4x8x16xf32>) -> tensor<4x8x1xf32>

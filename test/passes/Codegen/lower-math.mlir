@@ -10,7 +10,7 @@
 // BASELINE-LABEL: func.func @polynomial(
 // BASELINE-NOT: math.fma
 // BASELINE: arith.mulf {{.*}} : vector<8xf32>
-// A GPU has an instruction for a power of two.
+// A GPU has an instruction for powers of two.
 // GPU-LABEL: func.func @polynomial(
 // GPU-NOT: math.exp %
 // GPU: math.exp2 {{.*}} : vector<8xf32>
@@ -39,8 +39,8 @@ func.func @libm(%x: f64) -> f64 {
   return %2 : f64
 }
 
-// A sine takes a call for each element, or where there is no libm as many bits
-// of 2 / pi as its argument is large: a product of 53 and 192 bits, in f64.
+// A sine calls libm per element. Without libm, large arguments are reduced by
+// more bits of 2 / pi: a product of 53 and 192 bits, in f64.
 // CHECK-LABEL: func.func @angles(
 // CHECK-COUNT-4: call @sinf(
 // CHECK: call @atan(

@@ -1,5 +1,5 @@
-// That nothing is differentiated by accident: every op has a rule, or a reason
-// to have none, and every rule a test.
+// Tests that every op has a gradient rule or a reason to have none, and that
+// every rule has a test.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/GradientRules.h"
@@ -13,8 +13,8 @@
 using namespace mlir;
 using namespace mpc;
 
-// Ops that have no rule. An op that is not here and has none is an oversight,
-// found when a user's model has it.
+// Ops without a rule. A missing op would only be found when a user's model
+// contains it.
 static const std::map<std::string, std::string> kWithoutRule = {
     {"mpc.constant", "has no operands"},
     {"mpc.variable", "is a declaration"},
@@ -94,8 +94,8 @@ TEST(GradientRulesTest, EveryOpHasARuleOrAReason) {
     EXPECT_TRUE(ops.count(name)) << name << " is no op: " << reason;
 }
 
-// test/numerics says which finite-difference test is each rule's; its suite
-// checks that the test exists.
+// test/numerics lists the finite-difference test of each rule, and checks that
+// the test exists.
 TEST(GradientRulesTest, EveryRuleIsCompared) {
   std::ifstream file(MPC_TEST_GRADIENT_RULES);
   ASSERT_TRUE(file) << MPC_TEST_GRADIENT_RULES;

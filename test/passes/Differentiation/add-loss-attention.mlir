@@ -1,6 +1,6 @@
 // RUN: mpc-opt %s -mpc-add-loss=loss=mse | FileCheck %s
 
-// The dropout of an attention is for training.
+// Only training applies an attention's dropout.
 mpc.variable @mpc.seed : tensor<i64> role counter
 mpc.variable @mpc.micro_step : tensor<i64> role counter
 

@@ -1,4 +1,4 @@
-// What is not known is asked for, never guessed.
+// If the axis of classes is unknown, the pass asks and never guesses.
 //
 // RUN: mpc-opt %s -split-input-file -verify-diagnostics -mpc-add-loss="loss=softmax_cross_entropy label-shape=7"
 

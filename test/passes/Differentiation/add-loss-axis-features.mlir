@@ -1,5 +1,5 @@
-// Where no labels say which axis has the classes, the layer that makes the scores
-// does: the last axis of a product, axis 1 of a convolution.
+// If no labels tell the axis of classes, the layer that makes the scores does:
+// the last axis of a product, axis 1 of a convolution.
 //
 // RUN: mpc-opt %s -split-input-file -verify-diagnostics -mpc-add-loss=loss=softmax_cross_entropy | FileCheck %s
 
@@ -17,7 +17,7 @@ mpc.variable @b : tensor<5xf32> role parameter
 
 // -----
 
-// PyTorch's cross_entropy takes them so.
+// PyTorch's cross_entropy has this layout.
 // CHECK-LABEL: func @step
 // CHECK: mpc.softmax_cross_entropy_loss {{.*}}tensor<4x5x7xf32>, tensor<4x7xi64>
 func.func @forward(%x: tensor<4x7x6xf32> {mpc.input = "x", mpc.role = #mpc.role<data>}, %w: tensor<6x5xf32> {mpc.state = @w})
@@ -31,7 +31,7 @@ mpc.variable @w : tensor<6x5xf32> role parameter
 
 // -----
 
-// Behind ops that keep that axis, too: a factor, a cap, a part of the steps and
+// Ops that keep the axis may follow: a factor, a cap, a slice of the steps and
 // of the outputs.
 // CHECK-LABEL: func @step
 // CHECK: mpc.softmax_cross_entropy_loss {{.*}}tensor<24x3xf32>, tensor<24xi64>

@@ -1,8 +1,8 @@
-// The labels' shape that decides is that of an input of the model.
+// The shape of a label input of the model decides the axis of classes.
 //
 // RUN: mpc-opt %s -split-input-file -mpc-add-loss=loss=softmax_cross_entropy | FileCheck %s
 
-// Pixels: classes on axis 1, which is where they stay.
+// Pixels with classes on axis 1, which stay there.
 // CHECK-LABEL: func @step
 // CHECK-NOT: mpc.reshape
 // CHECK-NOT: mpc.transpose
@@ -28,7 +28,7 @@ func.func @forward(%x: tensor<2x8x9x3xf32> {mpc.input = "x", mpc.role = #mpc.rol
 
 // -----
 
-// Flattened in the model: the labels of each of the two samples together.
+// The model flattens the scores: each sample's labels are adjacent.
 // CHECK-LABEL: func @step
 // CHECK-SAME: tensor<2x7xi64> {mpc.input = "target", mpc.role = #mpc.role<label>}
 // CHECK: mpc.softmax_cross_entropy_loss %{{.*}} : (tensor<14x5xf32>, tensor<14xi64>)

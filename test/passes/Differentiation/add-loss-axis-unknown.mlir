@@ -1,4 +1,4 @@
-// Without data or an input for labels, nothing says where classes are.
+// Without data or a label input, the axis of classes is unknown.
 //
 // RUN: mpc-opt %s -split-input-file -verify-diagnostics -mpc-add-loss=loss=softmax_cross_entropy@y
 // RUN: not mpc-opt %s -split-input-file -mpc-add-loss=loss=softmax_cross_entropy@y:3 2>&1 | FileCheck %s --check-prefix=AXIS

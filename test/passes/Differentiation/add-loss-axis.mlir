@@ -1,5 +1,5 @@
-// Where classes are, by the shape of the labels: an input of the model's, or
-// what the data says. Evaluation's prediction has them on axis 1.
+// The shape of labels, from a model input or from the data, tells the axis of
+// classes. Evaluation's prediction has the classes on axis 1.
 //
 // RUN: mpc-opt %s -split-input-file -mpc-add-loss="loss=softmax_cross_entropy label-shape=7" | FileCheck %s
 // RUN: mpc-opt %s -split-input-file -mpc-add-loss="loss=softmax_cross_entropy@y:2" | FileCheck %s

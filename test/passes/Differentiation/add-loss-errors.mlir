@@ -12,7 +12,7 @@ func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = #mpc.role<da
 
 func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = #mpc.role<data>})
     -> (tensor<4x8xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
-  // The logarithm of softmax stays what it is under another.
+  // The logarithm of a softmax of a log-softmax is the log-softmax.
   // expected-warning@+1 {{softmax_cross_entropy takes the logarithm of softmax again}}
   %y = mpc.log_softmax %x {axis = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return %y : tensor<4x8xf32>
@@ -65,7 +65,7 @@ module {
 
 // -----
 
-// Two labels of each sample are one each of the rows, but three are not.
+// Two labels per sample match the 8 rows, but three do not.
 module {
   func.func @forward(%x: tensor<4x2x5xf32> {mpc.input = "x", mpc.role = #mpc.role<data>}, %t: tensor<4x3xi64> {mpc.input = "target", mpc.role = #mpc.role<data>})
       -> (tensor<8x5xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
@@ -77,7 +77,7 @@ module {
 
 // -----
 
-// An input of the model's as one-hot labels.
+// An input of the model would be the one-hot labels.
 // expected-error@+1 {{input 'target' of the model is i64[4,5], but the loss needs labels of f32[4,5]; name another array with --target-array}}
 module {
   func.func @forward(%x: tensor<4x5xf32> {mpc.input = "x", mpc.role = #mpc.role<data>}, %t: tensor<4x5xi64> {mpc.input = "target", mpc.role = #mpc.role<data>})

@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s -mpc-add-loss=loss=mse | FileCheck %s --check-prefix=SINGLE
 // RUN: mpc-opt %s -mpc-add-loss="loss=mse float64" | FileCheck %s --check-prefix=DOUBLE
 
-// A float16 output has its loss, and targets, in f32, or in f64.
+// A float16 output has its loss and targets in f32, or in f64.
 // SINGLE: func @step({{.*}}%{{.*}}: tensor<4x8xf32> {mpc.input = "target"
 // SINGLE: mpc.sub {{.*}} : (tensor<4x8xf16>, tensor<4x8xf32>) -> tensor<4x8xf32>
 // SINGLE: func @eval({{.*}}%{{.*}}: tensor<4x8xf32> {mpc.input = "target"

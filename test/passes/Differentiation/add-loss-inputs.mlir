@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s -mpc-add-loss="loss=mse target-array=x" | FileCheck %s
 
-// An autoencoder's target is its input: that stays one, and labels of the same
-// array lie beside it, with the same axis of samples.
+// An autoencoder's target is its input. The input stays, and a label input of
+// the same array joins it, with the same sample axis.
 mpc.variable @w : tensor<8x8xf32> role parameter
 
 // CHECK-LABEL: func @step

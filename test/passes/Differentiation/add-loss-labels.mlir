@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s -split-input-file -mpc-add-loss=loss=output:loss | FileCheck %s
 
-// Labels that the model's own loss reads are labels; what they are compared
-// with is the prediction.
+// An input that the model's own loss reads as labels gets the label role. The
+// other operand is the prediction.
 // CHECK-LABEL: func @step
 // CHECK-SAME: tensor<4xi64> {mpc.input = "t", mpc.role = #mpc.role<label>}
 // CHECK-LABEL: func @eval
@@ -20,8 +20,8 @@ func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = #mpc.role<da
 
 // -----
 
-// Labels of B x T may be flattened on the way to the loss, as language models
-// do: they still come in that order. With several losses there is no one
+// Labels of B x T may be flattened before the loss, as in language models:
+// the input keeps its order. With several losses there is no single
 // prediction.
 // CHECK-LABEL: func @eval
 // CHECK: mpc.accuracy %{{.*}}, %{{.*}} : (tensor<6x8xf32>, tensor<6xi64>) -> tensor<6xf32>

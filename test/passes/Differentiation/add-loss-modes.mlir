@@ -2,8 +2,8 @@
 // RUN: mpc-opt %s -mpc-add-loss=loss=mse@hidden | FileCheck %s --check-prefix=NODE
 // RUN: mpc-opt %s -mpc-add-loss=loss=output:total | FileCheck %s --check-prefix=OUTPUT
 
-// Training keeps dropout and updates the running statistics; evaluation drops
-// the one and uses the other.
+// Training keeps dropout and updates the running statistics. Evaluation drops
+// dropout and uses the statistics.
 mpc.variable @mean : tensor<8xf32> role statistic
 mpc.variable @var : tensor<8xf32> role statistic
 mpc.variable @mpc.seed : tensor<i64> role counter
@@ -22,7 +22,7 @@ mpc.variable @mpc.micro_step : tensor<i64> role counter
 // CHECK: %[[Y:.*]] = mpc.relu %[[N]]
 // CHECK: mpc.sub %[[Y]]
 
-// A node's name picks a value that is no output.
+// A node's name selects a value that is not an output.
 // NODE-LABEL: func @step
 // NODE: %[[H:[a-z]+]], %{{.*}} = mpc.batch_norm
 // NODE: mpc.sub %[[H]],

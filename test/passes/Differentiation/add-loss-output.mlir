@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s -split-input-file -mpc-add-loss=loss=output:l | FileCheck %s
 
-// A loss of the model's own: evaluation undoes its mean, so that a padded batch
-// can be counted right, and has the scores as prediction.
+// The model has its own loss. Evaluation replaces the mean by sample losses, to
+// count a padded batch correctly, and returns the scores as prediction.
 
 // CHECK-LABEL: func @step
 // CHECK-SAME: -> (tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>})
@@ -21,7 +21,7 @@ func.func @forward(%x: tensor<4x3xf32> {mpc.input = "x", mpc.role = #mpc.role<da
 
 // -----
 
-// What is linear in the mean is applied to every sample.
+// Linear ops on the mean are applied to every sample.
 // CHECK-LABEL: func @eval
 // CHECK-SAME: mpc.role = #mpc.role<sample_loss>
 // CHECK: %[[ALL:.*]] = mpc.reduce_mean %[[X:[a-z0-9]+]] {axes = array<i64: 0, 1>
@@ -42,7 +42,7 @@ func.func @forward(%x: tensor<4x3xf32> {mpc.input = "x", mpc.role = #mpc.role<da
 
 // -----
 
-// A label that is ignored (PyTorch exports an index always) leaves a sample out.
+// An ignored label (PyTorch always exports an index) leaves a sample out.
 // CHECK-LABEL: func @eval
 // CHECK-SAME: mpc.role = #mpc.role<sample_loss>
 func.func @forward(%x: tensor<4x3xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
@@ -56,7 +56,7 @@ func.func @forward(%x: tensor<4x3xf32> {mpc.input = "x", mpc.role = #mpc.role<da
 
 // -----
 
-// Where samples have many labels, the mean is none of samples.
+// With many labels per sample, the mean is not over samples.
 // CHECK-LABEL: func @eval
 // CHECK-NOT: sample_loss
 func.func @forward(%x: tensor<4x3x5xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
@@ -70,7 +70,7 @@ func.func @forward(%x: tensor<4x3x5xf32> {mpc.input = "x", mpc.role = #mpc.role<
 
 // -----
 
-// Nor is one over something else than the samples, or not linear in them.
+// A mean over other axes, or a nonlinear function of it, has no sample losses.
 // CHECK-LABEL: func @eval
 // CHECK-NOT: sample_loss
 func.func @forward(%x: tensor<4x3xf32> {mpc.input = "x", mpc.role = #mpc.role<data>})

@@ -1,10 +1,10 @@
-// Labels are paired with scores sample by sample: scores that have their samples
-// elsewhere are another order, which no shape tells where both are equal.
+// Labels and scores are paired by sample. Scores with samples on another axis
+// have another order, which equal shapes would hide.
 //
 // RUN: mpc-opt %s -split-input-file -mpc-add-loss="loss=softmax_cross_entropy@y:-1 label-shape=2" | FileCheck %s
 
-// Of 4 samples, 2 time steps lie outside: they are taken apart, and the samples come
-// first, as the labels have them.
+// The 2 time steps of 4 samples are outermost: they are moved behind the
+// samples, to match the labels.
 // CHECK-LABEL: func @step
 // CHECK-SAME: tensor<4x2xi64>
 // CHECK: %[[APART:.*]] = mpc.reshape %{{.*}} : (tensor<8x5xf32>) -> tensor<2x4x5xf32>
@@ -32,7 +32,7 @@ func.func @forward(%x: tensor<2x2x5xf32> {mpc.input = "x", mpc.role = #mpc.role<
 
 // -----
 
-// Rows of a table for each id, of ids whose steps come first.
+// Rows of a table for ids whose time axis comes first.
 // CHECK-LABEL: func @step
 // CHECK: %[[Y:.*]] = mpc.gather
 // CHECK: mpc.transpose %[[Y]] {{.*}}perm = array<i64: 1, 0, 2>}
@@ -47,7 +47,7 @@ func.func @forward(%ids: tensor<2x2xi64> {mpc.input = "ids", mpc.role = #mpc.rol
 
 // -----
 
-// Columns of the samples' data, behind the axis of what is looked up.
+// Columns of the samples' data follow the axis of the look-up.
 // CHECK-LABEL: func @step
 // CHECK: %[[Y:.*]] = mpc.gather
 // CHECK: mpc.transpose %[[Y]] {{.*}}perm = array<i64: 2, 0, 1>}

@@ -1,5 +1,5 @@
-// Scores that come back to the samples' order, of time-major steps between, are
-// paired with the labels; so are those of inputs that were not followed.
+// Scores that return to the samples' order after time-major steps are paired
+// with the labels. So are scores of inputs whose path is unknown.
 //
 // RUN: mpc-opt %s -split-input-file -mpc-add-loss="loss=softmax_cross_entropy@y:-1 label-shape=2" | FileCheck %s
 
@@ -27,7 +27,7 @@ func.func @forward(%x: tensor<3x2x5xf32> {mpc.input = "x", mpc.role = #mpc.role<
 
 // -----
 
-// Samples of token ids are those of their embeddings, also where there are as
+// Samples of token ids are samples of their embeddings, also if there are as
 // many tokens as samples.
 // CHECK-LABEL: func @step
 // CHECK: mpc.softmax_cross_entropy_loss

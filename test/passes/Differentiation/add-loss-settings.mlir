@@ -14,7 +14,7 @@
 // NONE: error: expected reduction mean or sum, found 'none'
 mpc.variable @w : tensor<8x3xf32> role parameter
 
-// A mean over no label is 0; evaluation adds up samples and their weights.
+// A mean over no label is 0. Evaluation sums samples and their weights.
 // CLASS-LABEL: func @step
 // CLASS: %[[W:.*]] = mpc.constant {mpc.phase = #mpc.phase<loss>} dense<[1.000000e+00, 2.500000e+00, 5.000000e-01]>
 // CLASS: mpc.softmax_cross_entropy_loss %{{.*}}, %{{.*}}, %[[W]]
@@ -51,7 +51,7 @@ mpc.variable @w : tensor<8x3xf32> role parameter
 // BCE-LABEL: func @step
 // BCE: mpc.bce %{{.*}}, %{{.*}}
 
-// A divergence is a sum over the classes, and their mean that over samples.
+// A divergence is a sum over classes, averaged over samples.
 // KL-LABEL: func @step
 // KL: mpc.log
 // KL: %[[TOTAL:.*]] = mpc.reduce_sum %{{.*}} {axes = array<i64: 1>

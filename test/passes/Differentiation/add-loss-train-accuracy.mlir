@@ -1,4 +1,4 @@
-// The step says which labels it got right where that is asked for.
+// On request, the step also returns which labels it predicted correctly.
 //
 // RUN: mpc-opt %s -mpc-add-loss="loss=softmax_cross_entropy train-accuracy" | FileCheck %s --check-prefixes=CHECK,WITH
 // RUN: mpc-opt %s -mpc-add-loss="loss=softmax_cross_entropy" | FileCheck %s --check-prefixes=CHECK,WITHOUT

@@ -3,8 +3,8 @@
 // RUN: mpc-opt %s -split-input-file -mpc-add-loss=loss=l1 | FileCheck %s --check-prefix=L1
 // RUN: mpc-opt %s -split-input-file -mpc-add-loss=loss=bce_with_logits | FileCheck %s --check-prefix=BCE
 
-// The outputs give way to the loss; labels are an input of the output's shape
-// without its classes, or with.
+// The loss replaces the outputs. Labels are an input of the output's shape,
+// with or without the classes.
 mpc.variable @w : tensor<8x3xf32> role parameter
 
 // CHECK-LABEL: func @step
@@ -19,8 +19,8 @@ mpc.variable @w : tensor<8x3xf32> role parameter
 // MSE: %[[LOSS:.*]] = mpc.reduce_mean %[[S]] {axes = array<i64: 0, 1>
 // CHECK: return %[[LOSS]] : tensor<f32>
 
-// Evaluation also reports every sample's loss, the prediction, and of classes
-// whether it is right.
+// Evaluation also returns every sample's loss and prediction, and for classes a
+// flag for a correct prediction.
 // CHECK-LABEL: func @eval
 // CHECK-SAME: tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>}
 // CHECK-SAME: tensor<4xf32> {mpc.output = "sample_loss", mpc.role = #mpc.role<sample_loss>}

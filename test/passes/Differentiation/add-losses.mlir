@@ -19,7 +19,7 @@
 // NAN: error: 'nan*mse@y': expected a factor above 0, found nan
 // NONE: error: expected a loss
 
-// Each loss reads labels of its own; the factor is multiplied before the sum.
+// Each loss reads its own labels, and is multiplied by its factor before the sum.
 // CHECK-LABEL: func @step
 // CHECK-SAME: %[[GOAL:[a-z0-9]+]]: tensor<4x3xf32> {mpc.input = "goal", mpc.role = #mpc.role<label>}
 // CHECK-SAME: %[[LABELS:[a-z0-9]+]]: tensor<4xi64> {mpc.input = "labels", mpc.role = #mpc.role<label>}
@@ -30,7 +30,7 @@
 // CHECK: %[[ALL:.*]] = mpc.add %[[MSE]], %[[PART]]
 // CHECK: return %[[ALL]]
 
-// What divides by weights is reported beside what does not.
+// Losses that divide by weights are reported separately from the others.
 // CHECK-LABEL: func @eval
 // CHECK-SAME: {mpc.output = "sample_loss", mpc.role = #mpc.role<sample_loss>}
 // CHECK-SAME: {mpc.output = "sample_loss_1", mpc.role = #mpc.role<sample_loss>}

@@ -1,8 +1,8 @@
 // RUN: mpc-opt %s -mpc-add-optimizer="accumulate=4 clip-norm=1" | FileCheck %s --check-prefixes=CHECK,MEAN
 // RUN: mpc-opt %s -mpc-add-optimizer="accumulate=4 accumulate-reduction=sum clip-norm=1" | FileCheck %s --check-prefixes=CHECK,SUM
 
-// Gradients of several batches add up in variables, which the update reads and
-// clears. Only the update counts steps.
+// Variables accumulate the gradients of several batches. The update reads and
+// clears them. Only the update counts steps.
 // CHECK: mpc.variable @w.grad : tensor<8xf32> role accumulator
 mpc.variable @w : tensor<8xf32> role parameter
 

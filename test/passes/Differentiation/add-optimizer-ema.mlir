@@ -3,7 +3,7 @@
 // RUN: mpc-opt %s -split-input-file -mpc-add-optimizer="ema=0.75 freeze=b" -mpc-expand-gradients -amp-insert-loss-scaling="loss-scale=128" 2>&1 | FileCheck %s --check-prefix=GUARD
 // RUN: not mpc-opt %s -split-input-file -mpc-add-optimizer="ema=1" 2>&1 | FileCheck %s --check-prefix=ERROR
 
-// An average starts as its parameter. What is not trained has none.
+// An average starts as its parameter. Untrained parameters have none.
 // ERROR: error: expected --ema of at least 0 and below 1, found 1
 // CHECK: mpc.variable @w.ema : tensor<2xf32> role average init dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>
 // CHECK: mpc.variable @b.ema : tensor<2xf32> role average fill 3.000000e+00
@@ -20,13 +20,13 @@ mpc.variable @b : tensor<2xf32> role parameter fill 3.0
 // CHECK: %[[PART:.*]] = mpc.mul %[[CHANGE]], %[[WAY]] {mpc.phase = #mpc.phase<optimizer>}
 // CHECK: mpc.add %[[OLD]], %[[PART]] {mpc.phase = #mpc.phase<optimizer>}
 
-// Steps are averaged, not the batches of one.
+// The average covers steps, not the batches of a step.
 // UPDATE-LABEL: func @accumulate
 // UPDATE-NOT: @w.ema
 // UPDATE-LABEL: func @update
 // UPDATE-SAME: {mpc.updates = @w.ema}
 
-// A skipped step leaves the average.
+// A skipped step keeps the average.
 // GUARD-LABEL: func @step
 // GUARD-SAME: %[[OLD:[a-z0-9]+]]: tensor<2xf32> {mpc.state = @w.ema}
 // GUARD: %[[NEXT:.*]] = mpc.add %[[OLD]], %{{.*}} {mpc.phase = #mpc.phase<optimizer>}

@@ -3,8 +3,8 @@
 // RUN: mpc-opt %s -mpc-add-optimizer="freeze=^bn.scale" | FileCheck %s --check-prefixes=CHECK,UPDATE
 // RUN: mpc-opt %s -mpc-add-optimizer="freeze=^plain" | FileCheck %s --check-prefixes=CHECK,PLAIN
 
-// A normalization that patterns freeze, scale and bias both, uses its running
-// statistics and keeps them; one without parameters goes by the names of those.
+// If patterns freeze both scale and bias, a normalization uses and keeps its
+// running statistics. Without parameters, the statistics' names are matched.
 mpc.variable @w : tensor<8x3xf32> role parameter
 mpc.variable @bn.scale : tensor<3xf32> role parameter
 mpc.variable @bn.bias : tensor<3xf32> role parameter

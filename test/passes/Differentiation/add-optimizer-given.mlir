@@ -1,8 +1,8 @@
 // RUN: mpc-opt %s -split-input-file -mpc-add-optimizer="given-gradients optimizer=sgd" | FileCheck %s
 // RUN: mpc-opt %s -split-input-file -mpc-add-optimizer="given-gradients accumulate=2" | FileCheck %s --check-prefix=SUM
 
-// Gradients that the model has take the place of mpc.gradient; a parameter
-// without one is not trained.
+// Gradients in the model replace mpc.gradient. A parameter without one is not
+// trained.
 // CHECK: mpc.variable @w : tensor<3xf32> role parameter
 // CHECK: mpc.variable @b : tensor<3xf32> role frozen
 mpc.variable @w : tensor<3xf32> role parameter
@@ -32,7 +32,7 @@ func.func @step(%x: tensor<3xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
 
 // -----
 
-// A model without gradients is left as it is.
+// A model without gradients stays unchanged.
 // CHECK: func.func @step(%{{.*}}: tensor<3xf32> {mpc.state = @w}) -> (tensor<3xf32> {mpc.updates = @w})
 mpc.variable @w : tensor<3xf32> role parameter
 func.func @step(%w: tensor<3xf32> {mpc.state = @w}) -> (tensor<3xf32> {mpc.updates = @w}) {

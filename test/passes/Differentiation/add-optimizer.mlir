@@ -10,7 +10,7 @@
 // RUN: mpc-opt %s -mpc-add-optimizer="train=^w" | FileCheck %s --check-prefix=TRAIN
 // RUN: mpc-opt %s -mpc-add-optimizer="freeze=^w" | FileCheck %s --check-prefix=FREEZE
 
-// Trained are parameters that the loss depends on.
+// The optimizer trains the parameters that affect the loss.
 // SGD: mpc.variable @w : tensor<8x3xf32> role parameter
 // SGD: mpc.variable @b : tensor<3xf32> role parameter
 // SGD: mpc.variable @gain : tensor<1xf32> role frozen
@@ -50,7 +50,7 @@ mpc.variable @unused : tensor<3xf32> role parameter
 // ADAMW: mpc.adam %[[W]], %[[C]]#0, %{{.*}}, %{{.*}}, %[[LR]], %[[NEXT]] {{{.*}}decay_mode = #mpc.decay<decoupled>{{.*}}weight_decay = 1.000000e-02 : f64}
 // ADAGRAD: mpc.adagrad %{{.*}} {epsilon = 1.000000e-10 : f64
 
-// RMSprop keeps what its settings need.
+// RMSprop keeps the state that its settings need.
 // RMSPROP: mpc.variable @w.v : tensor<8x3xf32> role optimizer_state
 // RMSPROP: mpc.rmsprop %{{.*}} {alpha = {{0.98[0-9]*}} : f64, epsilon = 1.000000e-08 : f64
 // MOMENTOUS: mpc.variable @w.velocity : tensor<8x3xf32> role optimizer_state
@@ -59,7 +59,7 @@ mpc.variable @unused : tensor<3xf32> role parameter
 // CENTERED-DAG: mpc.variable @w.v : tensor<8x3xf32> role optimizer_state
 // CENTERED: mpc.rmsprop %{{.*}} centered = true
 
-// LAMB scales the step that Adam would make by |p| / |step|.
+// LAMB scales Adam's step by |p| / |step|.
 // LAMB: %[[ONE:.*]] = mpc.constant {{.*}}dense<1.000000e+00> : tensor<f32>
 // LAMB: %[[P:.*]], %{{.*}}, %{{.*}} = mpc.adam %[[W:.*]], %{{.*}}, %{{.*}}, %{{.*}}, %[[ONE]],
 // LAMB: %[[R:.*]] = mpc.sub %[[W]], %[[P]]

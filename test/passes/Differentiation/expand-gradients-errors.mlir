@@ -10,7 +10,7 @@ func.func @second_order(%x: tensor<8xf32>, %dy: tensor<8xf32>) -> tensor<8xf32> 
 
 // -----
 
-// All of them, in one go.
+// All ops without a rule are reported at once.
 func.func @several(%x: tensor<8xf32>, %dy: tensor<8xf32>) -> tensor<8xf32> {
   // expected-error@unknown {{ops without a gradient: mpc.relu_grad x2 (node 'a'), mpc.tanh_grad x1 (node 'c'); freeze the parameters before them with --freeze}}
   %0 = mpc.relu_grad %dy, %x : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32> loc("a")
@@ -22,7 +22,7 @@ func.func @several(%x: tensor<8xf32>, %dy: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
-// A loss of the statistics would be trained as if they were constants.
+// A loss of the statistics would treat them as constants.
 func.func @statistics(%x: tensor<4x3xf32>, %s: tensor<3xf32>) -> tensor<4x3xf32> {
   // expected-error@+1 {{expected the loss to depend on output 0 of mpc.batch_norm alone, found that it reads output 3, through which there is no gradient; compute it from the input with ReduceMean, or freeze the parameters before the node with --freeze}}
   %y, %rm, %rv, %m, %i = mpc.batch_norm %x, %s, %s, %s, %s {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64}
@@ -35,7 +35,7 @@ func.func @statistics(%x: tensor<4x3xf32>, %s: tensor<3xf32>) -> tensor<4x3xf32>
 
 // -----
 
-// An op without a rule that no derivative passes is no error.
+// An op without a rule is no error if no derivative passes it.
 func.func @beside(%x: tensor<8xf32>, %dy: tensor<8xf32>) -> tensor<8xf32> {
   %0 = mpc.relu_grad %dy, %dy : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   %1 = mpc.mul %x, %0 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
@@ -45,7 +45,7 @@ func.func @beside(%x: tensor<8xf32>, %dy: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
-// One value a channel, less its mean, is 0. Where a channel has more, nothing is said.
+// One value per channel minus its mean is 0, which gives a warning. More values give none.
 func.func @single_values(%x: tensor<1x4x1x1xf32>, %more: tensor<1x4x2x1xf32>, %s: tensor<4xf32>) -> (tensor<1x4x1x1xf32>, tensor<1x4x2x1xf32>) {
   // expected-warning@+1 {{normalizes each channel over one value, which leaves nothing of it: what is before learns nothing; use a larger --batch-size, or freeze it with --freeze}}
   %y, %mean, %inv, %rm, %rv = mpc.batch_norm %x, %s, %s, %s, %s {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64} : (tensor<1x4x1x1xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<1x4x1x1xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)

@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s -mpc-expand-gradients -canonicalize | FileCheck %s
 
-// Each branch computes what it computed before, as far as its gradient reads
-// it; an operand that it does not depend on has zeros as gradient.
+// Each backward branch recomputes the forward values that its gradient reads.
+// Operands that the branch does not read get zeros as gradient.
 // CHECK-LABEL: func @branches
 // CHECK-SAME: %[[C:.*]]: tensor<i1>, %[[X:.*]]: tensor<4xf32>, %[[W:.*]]: tensor<4xf32>
 // CHECK: %[[DY:.*]] = mpc.expand
@@ -34,7 +34,7 @@ func.func @branches(%c: tensor<i1>, %x: tensor<4xf32>, %w: tensor<4xf32>) -> (te
   return %g#0, %g#1 : tensor<4xf32>, tensor<4xf32>
 }
 
-// Nothing flows through results that the loss does not depend on.
+// No gradient flows through results that do not affect the loss.
 // CHECK-LABEL: func @unused
 // CHECK-NOT: mpc.if
 func.func @unused(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {

@@ -1,6 +1,6 @@
 // RUN: mpc-opt %s -mpc-expand-gradients | FileCheck %s
 
-// One function per op: the gradient that its rule builds.
+// One function per op, with the gradient from the op's rule.
 
 // CHECK-LABEL: func @conv
 // CHECK-DAG: mpc.conv_input_grad %[[DY:.*]], %{{.*}} {{.*}} -> tensor<2x4x8x8xf32>
@@ -36,8 +36,8 @@ func.func @movement(%x: tensor<6xf32>, %z: tensor<3x2xf32>) -> tensor<6xf32> {
   return %g : tensor<6xf32>
 }
 
-// Slices that lie side by side are joined, in whatever order they are used; the
-// gradient of one alone lies between zeros. None is a constant.
+// Gradients of adjacent slices are joined, in whatever order they are used. The
+// gradient of a single slice is padded with zeros. Neither uses a constant.
 // CHECK-LABEL: func @split
 // CHECK-NOT: mpc.constant
 // CHECK: %[[A:.*]] = mpc.mul {{.*}}backward
@@ -59,7 +59,7 @@ func.func @split(%x: tensor<4x8xf32>, %a: tensor<4x3xf32>, %b: tensor<4x2xf32>) 
   return %g : tensor<4x8xf32>
 }
 
-// What overlaps is added: the box of two slices that meet, and that of a third.
+// Overlapping gradients are added: the joined box of two adjacent slices, and the box of a third.
 // CHECK-LABEL: func @slices
 // CHECK: %[[PAIR:.*]] = mpc.concat %{{.*}}, %{{.*}} {axis = 0 : i64, mpc.phase = #mpc.phase<backward>} : (tensor<2xf32>, tensor<3xf32>) -> tensor<5xf32>
 // CHECK: %[[P:.*]] = mpc.pad %[[PAIR]] {mpc.phase = #mpc.phase<backward>, offsets = array<i64: 1>, shape = array<i64: 8>} : (tensor<5xf32>) -> tensor<8xf32>
@@ -83,7 +83,7 @@ func.func @pad(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   return %g : tensor<2x3xf32>
 }
 
-// Every second element, from the last one: the gradient is back at its place.
+// The slice takes every second element from the end. The gradient is scattered back.
 // CHECK-LABEL: func @strided
 // CHECK: mpc.pad %{{.*}} {mpc.phase = #mpc.phase<backward>, offsets = array<i64: 6>, shape = array<i64: 8>, strides = array<i64: -2>} : (tensor<3xf32>) -> tensor<8xf32>
 func.func @strided(%x: tensor<8xf32>) -> tensor<8xf32> {
@@ -100,7 +100,7 @@ func.func @strided_pad(%x: tensor<3xf32>) -> tensor<3xf32> {
   return %g : tensor<3xf32>
 }
 
-// Summed up from the other end, with the same that is left out.
+// The gradient sums from the other end, with the same exclusion.
 // CHECK-LABEL: func @cumsum
 // CHECK: mpc.cumsum %{{.*}} {axis = 1 : i64, exclusive = true, mpc.phase = #mpc.phase<backward>, reverse = true}
 func.func @cumsum(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
@@ -109,8 +109,8 @@ func.func @cumsum(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   return %g : tensor<2x3xf32>
 }
 
-// A constant exponent takes no comparison with zero, and no power that is a
-// product: x^2, x^3, x^-1, x^0.
+// A constant exponent needs no comparison with zero. x^2, x^3, x^-1 and x^0
+// become products, not powers.
 // CHECK-LABEL: func @constant_powers
 // CHECK-NOT: mpc.select
 // CHECK-COUNT-1: mpc.pow {{.*}}backward
@@ -142,7 +142,7 @@ func.func @reductions(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   return %g : tensor<4x8xf32>
 }
 
-// The mask of a dropout is drawn again from the same counters.
+// The backward pass draws a dropout's mask again from the same counters.
 // CHECK-LABEL: func @dropout
 // CHECK-SAME: %[[S:[a-z0-9]+]]: tensor<i64>, %[[M:[a-z0-9]+]]: tensor<i64>
 // CHECK: mpc.dropout %{{.*}}, %[[S]], %[[M]] {id = 7 : i64, ratio
@@ -174,7 +174,7 @@ func.func @layer_norm(%x: tensor<4x8xf32>, %scale: tensor<8xf32>, %bias: tensor<
   return %g#0, %g#1, %g#2 : tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>
 }
 
-// What reads a statistic alone does not need the gradient of the output.
+// A statistic's gradient does not need the output's gradient.
 // CHECK-LABEL: func @layer_norm_statistics
 // CHECK-NOT: mpc.layer_norm_grad
 // CHECK: mpc.expand {{.*}} -> tensor<4x8xf32>

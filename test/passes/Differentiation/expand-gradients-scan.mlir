@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s -mpc-expand-gradients -canonicalize | FileCheck %s
 
-// The loop backwards: what the forward loop carried in is kept for it, it is
-// given the gradient of the last state, and sums up that of the weight.
+// The backward loop reads the saved carried values of the forward loop. It
+// starts from the gradient of the last state and sums the weight's gradients.
 // CHECK-LABEL: func @recurrence
 // CHECK-SAME: %[[H0:.*]]: tensor<4xf32>, %[[X:.*]]: tensor<8x4xf32>, %[[W:.*]]: tensor<4xf32>
 // CHECK: %[[F:.*]]:2 = mpc.scan 8 carried(%[[H0]] : tensor<4xf32>) scanned(%[[X]] : tensor<8x4xf32>) invariant(%[[W]] : tensor<4xf32>) -> (tensor<4xf32>, tensor<8x4xf32>)
@@ -28,7 +28,7 @@ func.func @recurrence(%h0: tensor<4xf32>, %x: tensor<8x4xf32>, %w: tensor<4xf32>
   return %g#0, %g#1, %g#2 : tensor<4xf32>, tensor<8x4xf32>, tensor<4xf32>
 }
 
-// What depends on invariant operands alone is not kept for each iteration.
+// Values that depend only on invariant operands are not saved per iteration.
 // CHECK-LABEL: func @recomputed
 // CHECK: mpc.scan 8 carried({{.*}}) invariant({{.*}}) -> (tensor<4xf32>) {
 // CHECK: mpc.scan 8 carried({{.*}}) invariant({{.*}}) -> (tensor<4xf32>) {

@@ -1,8 +1,8 @@
 // RUN: mpc-opt %s -mpc-expand-gradients -canonicalize | FileCheck %s
 // RUN: mpc-opt %s -mpc-expand-gradients -mlir-print-debuginfo -mlir-print-local-scope | FileCheck %s --check-prefix=NAMES
 
-// Backward ops are named after the node they differentiate, and the first
-// layer's input gets no gradient.
+// Backward ops have the name of their forward node. The first layer's input
+// gets no gradient.
 // CHECK-LABEL: func @perceptron
 // CHECK-SAME: %[[X:.*]]: tensor<4x8xf32>, %[[W1:.*]]: tensor<16x8xf32>, %[[B1:.*]]: tensor<16xf32>, %[[W2:.*]]: tensor<16x10xf32>
 // CHECK: %[[H:.*]] = mpc.relu
@@ -30,7 +30,7 @@ func.func @perceptron(%x: tensor<4x8xf32>, %w1: tensor<16x8xf32>, %b1: tensor<16
   return %g#0, %g#1, %g#2 : tensor<16x8xf32>, tensor<16xf32>, tensor<16x10xf32>
 }
 
-// Gradients of several uses add up; those of broadcast operands are summed.
+// Gradients of several uses are added. Gradients of broadcast operands are summed.
 // CHECK-LABEL: func @uses
 // CHECK-SAME: %[[A:.*]]: tensor<4x8xf32>, %[[B:.*]]: tensor<8xf32>
 // CHECK: %[[SEED:.*]] = mpc.gradient_seed
@@ -46,8 +46,8 @@ func.func @uses(%a: tensor<4x8xf32>, %b: tensor<8xf32>) -> (tensor<4x8xf32>, ten
   return %g#0, %g#1 : tensor<4x8xf32>, tensor<8xf32>
 }
 
-// Where Y does not depend on X through anything that has a derivative, the
-// gradient is zeros.
+// The gradient is zero if no differentiable path leads from X to
+// Y.
 // CHECK-LABEL: func @independent
 // CHECK: %[[Z:.*]] = mpc.constant {{.*}}dense<0.000000e+00> : tensor<8xf32>
 // CHECK: return %[[Z]]
@@ -57,7 +57,7 @@ func.func @independent(%a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> {
   return %g : tensor<8xf32>
 }
 
-// Running statistics are no part of it; the batch's own are.
+// The gradient ignores running statistics and includes the batch's own.
 // CHECK-LABEL: func @batch_norm
 // CHECK: %{{[a-z]+}}, %[[MEAN:[a-z]+]], %[[INV:[a-z_]+]], %{{.*}} = mpc.batch_norm
 // CHECK: %{{[a-z_]+}}, %[[DS:[a-z_]+]], %[[DB:[a-z_]+]] = mpc.batch_norm_grad %{{.*}}, %{{.*}}, %{{.*}}, %[[MEAN]], %[[INV]]
@@ -84,7 +84,7 @@ func.func @half(%a: tensor<8xf16>) -> tensor<8xf32> {
   return %g : tensor<8xf32>
 }
 
-// One matrix against a batch of them: one product over all rows.
+// A batch times one shared matrix: its gradient is one product over all rows.
 // CHECK-LABEL: func @batched
 // CHECK-SAME: %[[X:.*]]: tensor<2x4x8xf32>
 // CHECK-DAG: %[[ROWS:.*]] = mpc.reshape %[[X]] {{.*}} -> tensor<8x8xf32>
@@ -96,8 +96,8 @@ func.func @batched(%x: tensor<2x4x8xf32>, %w: tensor<8x3xf32>) -> tensor<8x3xf32
   return %g : tensor<8x3xf32>
 }
 
-// No derivative flows through a value that was detached, and none of the ops
-// that say so is left.
+// No derivative passes a detached value, and no detaching op
+// remains.
 // CHECK-LABEL: func @stopped
 // CHECK-SAME: %[[X:.*]]: tensor<4xf32>
 // CHECK-NOT: mpc.stop_gradient
@@ -111,7 +111,7 @@ func.func @stopped(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %g : tensor<4xf32>
 }
 
-// What depends on the parameter behind a stop alone has a gradient of zeros.
+// If the loss depends on a parameter only through a stop, its gradient is zero.
 // CHECK-LABEL: func @all_stopped
 // CHECK: mpc.constant {{.*}}dense<0.0
 func.func @all_stopped(%x: tensor<4xf32>) -> tensor<4xf32> {

@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s -split-input-file -mpc-keep-evaluation | FileCheck %s
 
-// What only training reads is gone; what the evaluation reads, or is derived
-// for it, stays.
+// Values that only training reads are deleted. Values that evaluation reads, or
+// that are derived for it, stay.
 // CHECK: mpc.variable @w :
 // CHECK-NEXT: mpc.variable @w.low :
 // CHECK-NOT: momentum
@@ -30,7 +30,7 @@ func.func @derive(%w: tensor<3xf32> {mpc.state = @w})
 
 // -----
 
-// A model without an evaluation stays as it is.
+// A model without an evaluation stays unchanged.
 // CHECK: mpc.variable @v :
 // CHECK: func.func @step
 mpc.variable @v : tensor<3xf32> role optimizer_state

@@ -1,6 +1,6 @@
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-move-out-of-scans),canonicalize)" | FileCheck %s
 
-// A product of each part with the same matrix is one product before the loop.
+// Products of each part with the same matrix become one product before the loop.
 // CHECK-LABEL: func.func @product_of_parts
 // CHECK-SAME: (%[[X:.*]]: tensor<35x20x64xf32>, %[[W:.*]]: tensor<64x96xf32>)
 // CHECK: %[[ROWS:.*]] = mpc.reshape %[[X]] : (tensor<35x20x64xf32>) -> tensor<700x64xf32>
@@ -20,7 +20,7 @@ func.func @product_of_parts(%x: tensor<35x20x64xf32>, %w: tensor<64x96xf32>) -> 
   return %all : tensor<35x20x96xf32>
 }
 
-// What is the same in all iterations is computed once; what is carried stays.
+// Loop-invariant values are computed once. Carried values stay.
 // CHECK-LABEL: func.func @invariant
 // CHECK-SAME: (%[[H:.*]]: tensor<2x4xf32>, %[[W:.*]]: tensor<4x4xf32>)
 // CHECK: %[[T:.*]] = mpc.tanh %[[W]]
@@ -36,7 +36,7 @@ func.func @invariant(%h0: tensor<2x4xf32>, %w: tensor<4x4xf32>) -> tensor<2x4xf3
   return %last : tensor<2x4xf32>
 }
 
-// A product that is only stacked comes behind the loop, for all rows at once.
+// A product that is only stacked moves behind the loop, for all rows at once.
 // CHECK-LABEL: func.func @product_of_stack
 // CHECK-SAME: (%[[H:.*]]: tensor<2x4xf32>, %[[W:.*]]: tensor<8x4xf32>, %[[B:.*]]: tensor<8xf32>)
 // CHECK: %[[R:.*]] = mpc.scan 5 carried(%[[H]] : tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<5x2x4xf32>)
@@ -53,7 +53,7 @@ func.func @product_of_stack(%h0: tensor<2x4xf32>, %w: tensor<8x4xf32>, %b: tenso
   return %last, %all : tensor<2x4xf32>, tensor<5x2x8xf32>
 }
 
-// The gradients of a weight and a bias: sums over all rows of all iterations.
+// Gradients of a weight and a bias become sums over all rows of all iterations.
 // CHECK-LABEL: func.func @weight_gradient
 // CHECK-SAME: (%[[X:.*]]: tensor<5x2x4xf32>, %[[D:.*]]: tensor<2x8xf32>)
 // CHECK: mpc.scan 5 carried(%[[D]] : tensor<2x8xf32>) -> (tensor<2x8xf32>, tensor<5x2x8xf32>)
@@ -78,8 +78,8 @@ func.func @weight_gradient(%x: tensor<5x2x4xf32>, %d: tensor<2x8xf32>) -> (tenso
   return %dh, %dw, %db : tensor<2x8xf32>, tensor<4x8xf32>, tensor<8xf32>
 }
 
-// Of factors that run through their stacks in opposite directions no product of
-// all rows can be made.
+// Factors that traverse their stacks in opposite directions cannot become one
+// product of all rows.
 // CHECK-LABEL: func.func @opposite
 // CHECK: mpc.scan
 // CHECK: mpc.matmul

@@ -1,4 +1,4 @@
-// Scales and biases of normalizations are known by their place, whatever their shape.
+// Operand positions tell scales and biases of normalizations, whatever their shape.
 //
 // RUN: mpc-opt %s -mpc-add-optimizer="optimizer=adamw weight-decay=0.5 no-decay=norm" | FileCheck %s --check-prefix=NORM
 // RUN: mpc-opt %s -mpc-add-optimizer="optimizer=adamw weight-decay=0.5 no-decay=bias" | FileCheck %s --check-prefix=BIAS

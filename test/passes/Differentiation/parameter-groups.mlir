@@ -23,7 +23,7 @@ mpc.variable @b : tensor<3xf32> role parameter
 mpc.variable @scale : tensor<3xf32> role parameter
 mpc.variable @shift : tensor<3xf32> role parameter
 
-// A bias is added, the scale of a normalization multiplied by.
+// A bias is an addend, and a normalization's scale is a multiplier.
 // BOTH: mpc.adam {{.*}}weight_decay = 5.000000e-01 : f64
 // BOTH-NOT: weight_decay = 5.000000e-01
 // BOTH-COUNT-3: mpc.adam
@@ -31,11 +31,11 @@ mpc.variable @shift : tensor<3xf32> role parameter
 // NORM-NEXT: mpc.adam {{.*}}mpc.phase = #mpc.phase<optimizer>} :
 // NORM: mpc.adam {{.*}}weight_decay = 5.000000e-01 : f64
 
-// Both words are taken where one of them means something.
+// Both words are accepted if one of them matches a parameter.
 // NORMALONE: mpc.adam {{.*}}weight_decay
 // NORMALONE: mpc.adam {{.*}}mpc.phase = #mpc.phase<optimizer>} :
 
-// The last factor that matches holds, and one is the rate itself.
+// The last matching factor wins, and a factor of 1 is the rate itself.
 // NAME-LABEL: func @step
 // NAME: %[[LR:[a-z0-9]+]]: tensor<f32> {mpc.input = "learning_rate"
 // NAME: %[[HALF:.*]] = mpc.constant {{.*}}dense<5.000000e-01>

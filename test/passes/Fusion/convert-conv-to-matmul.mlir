@@ -1,6 +1,6 @@
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-convert-conv-to-matmul))" | FileCheck %s
 
-// Leading axes stay, so that what follows the product can join its kernel.
+// Leading axes stay, so that users of the product can join its kernel.
 // CHECK-LABEL: func.func @forward
 func.func @forward(%x: tensor<2x8x8x4xf32>, %w: tensor<6x4x1x1xf32>) -> tensor<2x8x8x6xf32> {
   // CHECK: %[[W:.*]] = mpc.reshape %{{.*}} : (tensor<6x4x1x1xf32>) -> tensor<6x4xf32>
@@ -19,7 +19,7 @@ func.func @input_grad(%dy: tensor<2x8x8x6xbf16>, %w: tensor<6x1x1x4xbf16>) -> te
   return %dx : tensor<2x8x8x4xf32>
 }
 
-// Pixels are summed over.
+// The product sums over the pixels.
 // CHECK-LABEL: func.func @weight_grad
 func.func @weight_grad(%x: tensor<2x8x8x4xbf16>, %dy: tensor<2x8x8x6xbf16>) -> tensor<6x4x1x1xf32> {
   // CHECK: %[[DY:.*]] = mpc.reshape %{{.*}} : (tensor<2x8x8x6xbf16>) -> tensor<128x6xbf16>
@@ -31,7 +31,7 @@ func.func @weight_grad(%x: tensor<2x8x8x4xbf16>, %dy: tensor<2x8x8x6xbf16>) -> t
   return %dw : tensor<6x4x1x1xf32>
 }
 
-// With strides it is one of the pixels that the filter meets.
+// With strides, the product reads the pixels that the filter meets.
 // CHECK-LABEL: func.func @strided
 func.func @strided(%x: tensor<2x7x8x4xf32>, %w: tensor<6x4x1x1xf32>) -> tensor<2x4x4x6xf32> {
   // CHECK: %[[X:.*]] = mpc.slice %{{.*}} {mpc.phase = #mpc.phase<forward>, offsets = array<i64: 0, 0, 0, 0>, sizes = array<i64: 2, 4, 4, 4>, strides = array<i64: 1, 2, 2, 1>} : (tensor<2x7x8x4xf32>) -> tensor<2x4x4x4xf32>
@@ -42,7 +42,7 @@ func.func @strided(%x: tensor<2x7x8x4xf32>, %w: tensor<6x4x1x1xf32>) -> tensor<2
   return %y : tensor<2x4x4x6xf32>
 }
 
-// Pixels between those are met by nothing.
+// The other pixels get zeros.
 // CHECK-LABEL: func.func @strided_input_grad
 func.func @strided_input_grad(%dy: tensor<2x4x4x6xf32>, %w: tensor<6x4x1x1xf32>) -> tensor<2x7x8x4xf32> {
   // CHECK: %[[DX:.*]] = mpc.matmul {{.*}} : (tensor<2x4x4x6xf32>, tensor<6x4xf32>) -> tensor<2x4x4x4xf32>
@@ -63,8 +63,8 @@ func.func @strided_weight_grad(%x: tensor<2x7x8x4xf32>, %dy: tensor<2x4x4x6xf32>
   return %dw : tensor<6x4x1x1xf32>
 }
 
-// Padding, groups and taps make it a convolution, as does an image whose
-// channels are not last.
+// Padding, groups, larger filters or images with channels not last keep the op
+// a convolution.
 // CHECK-LABEL: func.func @others
 // CHECK-COUNT-4: mpc.conv
 // CHECK-NOT: mpc.matmul

@@ -21,7 +21,7 @@ func.func @choice(%condition: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
   return %y : tensor<4xf32>
 }
 
-// A condition within a branch, and one in the body of a loop.
+// A branch contains a condition, and so does a loop's body.
 //
 // CHECK-LABEL: func.func @nested(
 // CHECK-NOT: mpc.if
@@ -61,7 +61,7 @@ func.func @nested(%c: tensor<i1>, %d: tensor<i1>, %x: tensor<3x4xf32>) -> tensor
   return %3 : tensor<3x4xf32>
 }
 
-// Indices that a branch looks at are 0 where the other one is taken.
+// Indices that an untaken branch checks are replaced by 0.
 //
 // CHECK-LABEL: func.func @checked(
 // CHECK-SAME: %[[C:.*]]: tensor<i1>, %[[IDS:.*]]: tensor<4xi64>,

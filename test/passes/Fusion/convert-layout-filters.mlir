@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s --split-input-file --pass-pipeline="builtin.module(mpc-attach-target{name=sm_80},func.func(mpc-convert-layout,cse))" | FileCheck %s
 
-// A filter turned once for forward and backward, and its gradient turned back
-// behind unscaling, in front of the optimizer, whose state stays as it is.
+// A filter is transposed once for forward and backward. Its gradient is transposed back after
+// unscaling and before the optimizer, whose state keeps its layout.
 //
 // CHECK-LABEL: func.func @training(%arg0: tensor<2x8x8x4xf32>, %arg1: tensor<6x4x3x3xf32>
 // CHECK: %[[W:.*]] = mpc.transpose %arg1 {perm = array<i64: 0, 2, 3, 1>} : (tensor<6x4x3x3xf32>) -> tensor<6x3x3x4xf32>
@@ -28,8 +28,8 @@ func.func @training(%x: tensor<2x8x8x4xf32>, %w: tensor<6x4x3x3xf32> {mpc.state 
 
 // -----
 
-// Of one input channel, both layouts are the same bytes. An accumulator is
-// state.
+// With one input channel, both layouts have the same bytes. An accumulator is
+// state and keeps its layout.
 //
 // CHECK-LABEL: func.func @reshaped
 // CHECK-NOT: mpc.transpose

@@ -1,6 +1,6 @@
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(mpc-attach-target{name=x86-64},func.func(mpc-convert-layout,cse))" | FileCheck %s
 
-// One transpose in, one out, none between.
+// There is one transpose in, one out, and none between.
 // CHECK-LABEL: func.func @block
 func.func @block(%x: tensor<2x4x8x8xf32>, %w: tensor<4x4x3x3xf32>, %b: tensor<4x1x1xf32>) -> tensor<2x4x4x4xf32> {
   // CHECK: %[[X:.*]] = mpc.transpose %{{.*}} {perm = array<i64: 0, 2, 3, 1>}
@@ -22,7 +22,7 @@ func.func @block(%x: tensor<2x4x8x8xf32>, %w: tensor<4x4x3x3xf32>, %b: tensor<4x
   return %y : tensor<2x4x4x4xf32>
 }
 
-// With one channel or one pixel nothing moves.
+// With one channel or one pixel, no data moves.
 // CHECK-LABEL: func.func @trivial
 func.func @trivial(%x: tensor<2x1x8x8xf32>, %w: tensor<4x1x3x3xf32>) -> tensor<2x4xf32> {
   // CHECK-NOT: mpc.transpose
@@ -37,7 +37,7 @@ func.func @trivial(%x: tensor<2x1x8x8xf32>, %w: tensor<4x1x3x3xf32>) -> tensor<2
   return %2 : tensor<2x4xf32>
 }
 
-// A bias gradient reduces the layout as it is.
+// A bias gradient reduces either layout directly.
 // CHECK-LABEL: func.func @bias_gradient
 func.func @bias_gradient(%dy: tensor<2x4x4x4xf32>, %w: tensor<4x4x3x3xf32>) -> tensor<4xf32> {
   // CHECK: mpc.conv_input_grad
@@ -50,7 +50,7 @@ func.func @bias_gradient(%dy: tensor<2x4x4x4xf32>, %w: tensor<4x4x3x3xf32>) -> t
   return %1 : tensor<4xf32>
 }
 
-// A full operand in the other order is moved, so that the result need not be.
+// A full operand in the other order is transposed, so that the result need not be.
 // CHECK-LABEL: func.func @mixed
 func.func @mixed(%x: tensor<2x4x4x4xf32>, %dy: tensor<2x4x4x4xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<2x4x4x4xf32> {
   // CHECK-DAG: mpc.transpose %arg0 {perm = array<i64: 0, 2, 3, 1>}
@@ -65,7 +65,7 @@ func.func @mixed(%x: tensor<2x4x4x4xf32>, %dy: tensor<2x4x4x4xf32>, %w: tensor<4
   return %2 : tensor<2x4x4x4xf32>
 }
 
-// A mask depends on an element's place, so dropout keeps its layout.
+// A dropout's mask depends on positions, so dropout keeps its layout.
 // CHECK-LABEL: func.func @dropout
 func.func @dropout(%x: tensor<2x4x4x4xf32>, %w: tensor<4x4x1x1xf32>, %s: tensor<i64>) -> tensor<2x4x4x4xf32> {
   // CHECK: mpc.conv

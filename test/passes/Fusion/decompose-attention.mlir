@@ -1,6 +1,6 @@
 // RUN: mpc-opt %s --mpc-decompose-attention | FileCheck %s --implicit-check-not=mpc.attention
 
-// Low factors, and everything in between in f32.
+// The factors are low precision, and all ops between the products are in f32.
 // CHECK-LABEL: func.func @plain
 func.func @plain(%q: tensor<2x8x4xbf16>, %k: tensor<2x8x4xbf16>, %v: tensor<2x8x4xbf16>) -> tensor<2x8x4xbf16> {
   // CHECK: %[[S:.*]] = mpc.matmul %arg0, %arg1 {alpha = 5.000000e-01 : f64, transB = true} : {{.*}} -> tensor<2x8x8xf32>
@@ -54,8 +54,8 @@ func.func @gradient(%q: tensor<2x8x4xbf16>, %k: tensor<2x8x4xbf16>, %v: tensor<2
   return %y, %dq, %dk, %dv : tensor<2x8x4xbf16>, tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>
 }
 
-// Alone it computes the softmax itself; sums over what was broadcast; what
-// nothing reads is left out; what a finite number hid has no gradient.
+// Without its attention, the gradient computes the softmax, and sums over broadcast axes. Unused
+// results are left out. Scores hidden by a finite number have no gradient.
 // CHECK-LABEL: func.func @shared_keys
 // CHECK: mpc.softmax
 // CHECK: mpc.softmax_grad
@@ -71,7 +71,7 @@ func.func @shared_keys(%dy: tensor<2x3x8x4xf32>, %q: tensor<2x3x8x4xf32>, %k: te
   return %dk, %db : tensor<2x1x8x4xf32>, tensor<8x8xf32>
 }
 
-// Of two attentions of the same tensors, each gradient reads its own softmax.
+// If two attentions read the same tensors, each gradient reads its own softmax.
 // CHECK-LABEL: func.func @two
 // CHECK: %[[ALL:.*]] = mpc.softmax
 // CHECK: %[[PAST:.*]] = mpc.softmax
@@ -87,7 +87,7 @@ func.func @two(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x4xf3
   return %y0, %y1, %dq0, %dq1 : tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>
 }
 
-// Each bias is added, and has the gradient of the scores summed as it was spread.
+// Each bias is added. Its gradient sums the scores' gradient over the broadcast axes.
 // CHECK-LABEL: func.func @two_biases
 // CHECK: %[[S:.*]] = mpc.matmul %arg1, %arg2
 // CHECK: %[[A:.*]] = mpc.add %[[S]], %arg4

@@ -19,14 +19,14 @@ func.func @mean(%x: tensor<32x10xf32>, %l: tensor<32xi64>) -> (tensor<f32>, tens
   // GPU: %[[SUB:.*]] = mpc.sub %arg0, %[[MAX]]
   // GPU: %[[LOG:.*]] = mpc.log
   // GPU: %[[LOGP:.*]] = mpc.sub %[[SUB]], %[[LOG]]
-  // On a GPU the label's score is picked in the pass of the exponentials, before
-  // the logarithm is there.
+  // On a GPU, the label's score is selected while the exponentials are summed,
+  // before the logarithm is known.
   // GPU: %[[IS:.*]] = mpc.cast %[[HOT]] : (tensor<32x10xf32>) -> tensor<32x10xi1>
   // GPU: %[[PICKED:.*]] = mpc.select %[[IS]], %[[SUB]]
   // GPU: %[[OWN:.*]] = mpc.reduce_sum %[[PICKED]] {axes = array<i64: 1>, keepdims = true}
   // GPU: %[[OWN_LOGP:.*]] = mpc.sub %[[OWN]], %[[LOG]]
   // GPU: %[[ROW:.*]] = mpc.neg %[[OWN_LOGP]]
-  // A label that is no class has no loss.
+  // A label outside the classes has no loss.
   // GPU: %[[COUNT:.*]] = mpc.reduce_sum %[[HOT]] {axes = array<i64: 1>, keepdims = true}
   // GPU: %[[COUNTS:.*]] = mpc.cast %[[COUNT]] : (tensor<32x1xf32>) -> tensor<32x1xi1>
   // GPU: mpc.select %[[COUNTS]], %[[ROW]]
@@ -45,7 +45,7 @@ func.func @per_sample(%x: tensor<32x10xbf16>, %l: tensor<32xi64>) -> tensor<32xf
   return %loss : tensor<32xf32>
 }
 
-// A mean divides by the weights of the labels that count.
+// A mean divides by the weights of the counted labels.
 // CHECK-LABEL: func.func @weighted
 func.func @weighted(%x: tensor<4x3xf32>, %l: tensor<4xi64>, %w: tensor<3xf32>) -> tensor<f32> {
   // CHECK: %[[HOT:.*]] = mpc.one_hot
@@ -60,7 +60,7 @@ func.func @weighted(%x: tensor<4x3xf32>, %l: tensor<4xi64>, %w: tensor<3xf32>) -
   return %loss : tensor<f32>
 }
 
-// Classes of images are on axis 1; rows have them last.
+// Classes of images are on axis 1. The rows of the reduction have them last.
 // CHECK-LABEL: func.func @images
 func.func @images(%x: tensor<2x3x4x5xf32>, %l: tensor<2x4x5xi64>) -> tensor<f32> {
   // CHECK: mpc.one_hot %{{.*}} {axis = 3 : i64, depth = 3 : i64} : (tensor<2x4x5xi64>) -> tensor<2x4x5x3xf32>
@@ -94,8 +94,8 @@ func.func @nll_gradient(%d: tensor<32xf32>, %l: tensor<32xi64>) -> tensor<32x10x
   return %dx : tensor<32x10xf32>
 }
 
-// Where all labels are ignored the mean divides by zero, and there is still no
-// gradient.
+// If all labels are ignored, the mean divides by zero, but the gradient is
+// still zero.
 // CHECK-LABEL: func.func @ignored_gradient
 func.func @ignored_gradient(%d: tensor<f32>, %logp: tensor<4x3xf32>, %l: tensor<4xi64>) -> tensor<4x3xbf16> {
   // CHECK: %[[MEAN:.*]] = mpc.div %{{.*}} : (tensor<f32>, tensor<f32>)
@@ -109,8 +109,8 @@ func.func @ignored_gradient(%d: tensor<f32>, %logp: tensor<4x3xf32>, %l: tensor<
   return %dx : tensor<4x3xbf16>
 }
 
-// The first of the greatest scores is the largest C - position among them; a
-// NaN equals nothing, so that no position is left.
+// The first of the maximal scores has the largest C - position. NaN equals
+// nothing, so that no position remains.
 // CHECK-LABEL: func.func @accuracy
 func.func @accuracy(%x: tensor<4x3xf32>, %l: tensor<4xi64>) -> tensor<4xf32> {
   // CHECK: %[[FROM_END:.*]] = mpc.constant dense<[3.000000e+00, 2.000000e+00, 1.000000e+00]>
@@ -127,8 +127,8 @@ func.func @accuracy(%x: tensor<4x3xf32>, %l: tensor<4xi64>) -> tensor<4xf32> {
   return %c : tensor<4xf32>
 }
 
-// What all classes share counts where the label does, whatever its weight; a
-// mean over no label is 0.
+// Label smoothing counts for every counted label, even one of weight 0. A mean
+// over no label is 0.
 // CHECK-LABEL: func.func @smoothed
 func.func @smoothed(%x: tensor<4x3xf32>, %l: tensor<4xi64>, %w: tensor<3xf32>) -> tensor<f32> {
   // CHECK: %[[HOT:.*]] = mpc.one_hot

@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-decompose))" | FileCheck %s
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(mpc-attach-target{name=sm_90},func.func(mpc-decompose))" | FileCheck %s --check-prefixes=CHECK,GPU
 
-// Variance is the mean of squared distances from the mean: two passes.
+// The variance is the mean of squared distances from the mean: two passes.
 // CHECK-LABEL: func.func @batch_norm
 func.func @batch_norm(%x: tensor<2x4x4x3xbf16>, %s: tensor<3xf32>, %b: tensor<3xf32>, %m: tensor<3xf32>, %v: tensor<3xf32>)
     -> (tensor<2x4x4x3xbf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) {
@@ -19,7 +19,7 @@ func.func @batch_norm(%x: tensor<2x4x4x3xbf16>, %s: tensor<3xf32>, %b: tensor<3x
   return %y, %mean, %inv, %rm, %rv : tensor<2x4x4x3xbf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
 }
 
-// A vector of channels broadcasts over NCHW with the spatial axes behind it.
+// A vector of channels broadcasts over NCHW, with spatial axes of length one behind it.
 // CHECK-LABEL: func.func @inference
 func.func @inference(%x: tensor<2x3x4x4xf32>, %s: tensor<3xf32>, %b: tensor<3xf32>, %m: tensor<3xf32>, %v: tensor<3xf32>) -> tensor<2x3x4x4xf32> {
   // CHECK: mpc.reshape %{{.*}} : (tensor<3xf32>) -> tensor<3x1x1xf32>
@@ -81,7 +81,7 @@ func.func @seed() -> tensor<f32> {
   return %s : tensor<f32>
 }
 
-// The mean first, then the mean of squared distances, in f32.
+// The mean comes first, then the mean of squared distances, in f32.
 // CHECK-LABEL: func.func @layer_norm
 func.func @layer_norm(%x: tensor<4x8xbf16>, %scale: tensor<8xf32>, %bias: tensor<8xf32>) -> (tensor<4x8xbf16>, tensor<4x1xf32>, tensor<4x1xf32>) {
   // CHECK: %[[MEAN:.*]] = mpc.reduce_mean %arg0 {axes = array<i64: 1>, keepdims = true} : (tensor<4x8xbf16>) -> tensor<4x1xf32>
@@ -121,7 +121,7 @@ func.func @layer_norm_grad(%dy: tensor<2x4x8xf32>, %x: tensor<2x4x8xf32>, %scale
   return %dx, %dscale : tensor<2x4x8xf32>, tensor<4x1xf32>
 }
 
-// No mean is taken off.
+// RMS norm subtracts no mean.
 // CHECK-LABEL: func.func @rms_norm
 func.func @rms_norm(%x: tensor<4x8xf32>, %scale: tensor<8xf32>, %dy: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>) {
   // CHECK-NOT: mpc.sub
@@ -140,8 +140,8 @@ func.func @rms_norm(%x: tensor<4x8xf32>, %scale: tensor<8xf32>, %dy: tensor<4x8x
   return %y, %dx, %dscale : tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>
 }
 
-// Images of 16 bits are read once on a GPU, for both moments of their distances
-// from the pixel in the middle; a CPU reads them twice.
+// A GPU reads 16-bit images once, for both moments of the distances from the
+// middle pixel. A CPU reads the images twice.
 // CHECK-LABEL: func.func @images
 // GPU: %[[P:.*]] = mpc.slice %arg0 {offsets = array<i64: 0, 3, 4, 0>, sizes = array<i64: 2, 1, 1, 3>} : (tensor<2x6x8x3xbf16>) -> tensor<2x1x1x3xbf16>
 // GPU: %[[D:.*]] = mpc.sub %arg0, %[[P]] : (tensor<2x6x8x3xbf16>, tensor<2x1x1x3xbf16>) -> tensor<2x6x8x3xf32>
@@ -166,8 +166,8 @@ func.func @images(%x: tensor<2x6x8x3xbf16>, %s: tensor<3xf32>, %b: tensor<3xf32>
   return %y, %mean, %inv, %rm, %rv : tensor<2x6x8x3xbf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
 }
 
-// Large images are parted into bands of at most 4096 pixels: 124 rows into four
-// of 31.
+// Large images are split into bands of at most 4096 pixels: 124 rows into four
+// bands of 31.
 // CHECK-LABEL: func.func @bands
 // GPU: %[[BANDS:.*]] = mpc.reshape %arg0 : (tensor<2x124x132x3xbf16>) -> tensor<8x31x132x3xbf16>
 // GPU: %[[P:.*]] = mpc.slice %[[BANDS]] {offsets = array<i64: 0, 15, 66, 0>, sizes = array<i64: 8, 1, 1, 3>}
@@ -180,8 +180,8 @@ func.func @bands(%x: tensor<2x124x132x3xbf16>, %s: tensor<3xf32>, %b: tensor<3xf
   return %y : tensor<2x124x132x3xbf16>
 }
 
-// Rows of a prime number that are short make no bands, and numbers of f32 would
-// lose digits: both are read twice.
+// A prime number of short rows makes no bands, and f32 numbers would lose
+// digits: both are read twice.
 // CHECK-LABEL: func.func @short_rows
 // CHECK-NOT: mpc.slice
 func.func @short_rows(%x: tensor<2x4099x4x3xbf16>, %s: tensor<3xf32>, %b: tensor<3xf32>, %m: tensor<3xf32>, %v: tensor<3xf32>)

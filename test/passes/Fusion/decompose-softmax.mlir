@@ -12,7 +12,7 @@ func.func @softmax(%x: tensor<32x10xf32>) -> tensor<32x10xf32> {
   return %y : tensor<32x10xf32>
 }
 
-// What comes between is f32; only the result is rounded.
+// Intermediate values are f32, and only the result is rounded.
 // CHECK-LABEL: func.func @narrow_log_softmax
 func.func @narrow_log_softmax(%x: tensor<32x10xbf16>) -> tensor<32x10xbf16> {
   // CHECK: mpc.exp %{{.*}} : (tensor<32x10xf32>) -> tensor<32x10xf32>
@@ -21,7 +21,7 @@ func.func @narrow_log_softmax(%x: tensor<32x10xbf16>) -> tensor<32x10xbf16> {
   return %y : tensor<32x10xbf16>
 }
 
-// Rows are reduced along the last axis: another one is moved there.
+// Rows are reduced along the last axis: an inner axis is moved there.
 // CHECK-LABEL: func.func @inner_axis
 func.func @inner_axis(%x: tensor<2x10x4xf32>) -> tensor<2x10x4xf32> {
   // CHECK: mpc.transpose %{{.*}} {perm = array<i64: 0, 2, 1>}

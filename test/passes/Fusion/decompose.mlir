@@ -1,9 +1,9 @@
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-decompose))" | FileCheck %s
 
-// Composites become elementwise ops and reductions; the families are tested in
-// decompose-softmax, -losses and -norm.
+// Composites become elementwise ops and reductions. decompose-softmax, -losses
+// and -norm test the families.
 
-// The names and the phase of the node stay with what it becomes.
+// The new ops keep the node's names and phase.
 // CHECK-LABEL: func.func @softmax
 // CHECK: mpc.reduce_max {{.*}}mpc.phase = #mpc.phase<forward>
 // CHECK: mpc.exp {{.*}}mpc.phase = #mpc.phase<forward>
@@ -13,7 +13,7 @@ func.func @softmax(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   return %y : tensor<4x8xf32>
 }
 
-// What has a kernel of its own is left.
+// Ops with their own kernels stay.
 // CHECK-LABEL: func.func @kept
 // CHECK-NEXT: mpc.matmul
 // CHECK-NEXT: mpc.relu

@@ -1,6 +1,6 @@
 // RUN: mpc-opt %s --mpc-fold-scaling | FileCheck %s
 
-// Both operands of one product, by a factor and a divisor.
+// Both operands of a product are scaled, by a factor and by a divisor.
 //
 // CHECK-LABEL: func.func @attention
 // CHECK: %[[S:.*]] = mpc.matmul %arg0, %arg1 {alpha = 2.500000e-01 : f64}
@@ -14,7 +14,7 @@ func.func @attention(%q: tensor<8x6xf32>, %k: tensor<6x8xf32>) -> tensor<8x8xf32
   return %s : tensor<8x8xf32>
 }
 
-// Every product that reads it, on top of the alpha that it has.
+// Every product that reads a scaled value multiplies its own alpha.
 //
 // CHECK-LABEL: func.func @two_products
 // CHECK-NOT: mpc.mul
@@ -28,7 +28,7 @@ func.func @two_products(%q: tensor<8x8xbf16>, %k: tensor<8x8xbf16>, %ds: tensor<
   return %s, %dk : tensor<8x8xf32>, tensor<8x8xf32>
 }
 
-// The result, where nothing else reads it.
+// The product's result is scaled, and nothing else reads it.
 //
 // CHECK-LABEL: func.func @results
 // CHECK: %[[D:.*]] = mpc.matmul %arg0, %arg1 {alpha = 5.000000e-01 : f64, transA = true}
@@ -45,8 +45,8 @@ func.func @results(%ds: tensor<8x8xf32>, %q: tensor<8x8xf32>) -> (tensor<8x8xf32
   return %d, %e, %f : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
 }
 
-// Not where another op reads what is scaled too, nor a factor that is no
-// constant, nor one by which alpha would be infinite, nor a constant over data.
+// No folding if another op reads the scaled value too, if the factor is not
+// constant, if alpha would become infinite, or for a constant divided by data.
 //
 // CHECK-LABEL: func.func @stays
 // CHECK-COUNT-3: mpc.mul

@@ -1,8 +1,8 @@
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(mpc-attach-target{name=sm_80},func.func(mpc-form-regions))" | FileCheck %s
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(mpc-attach-target{name=x86-64-v3},func.func(mpc-form-regions))" | FileCheck %s --check-prefix=CPU
 
-// Second steps of sums share a launch of a GPU, though they read nothing in
-// common; one that needs the others' result does not.
+// On a GPU, second steps of sums share a launch even with no operand in common.
+// One that needs another's result does not.
 // CHECK-LABEL: func.func @second_steps
 // CHECK: %[[A:.*]] = mpc.region column_reduce(%arg0)
 // CHECK: %[[B:.*]] = mpc.region column_reduce(%arg1)

@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-form-regions))" | FileCheck %s
 
 // Bias and activation follow the contraction in its kernel, and so does the
-// copy that the next contraction reads.
+// cast that the next contraction reads.
 // CHECK-LABEL: func.func @tail
 func.func @tail(%x: tensor<32x64xbf16>, %w: tensor<16x64xbf16>, %b: tensor<16xf32>) -> (tensor<32x16xf32>, tensor<32x16xbf16>) {
   // CHECK: mpc.region contraction(%{{.*}}, %{{.*}}, %{{.*}}) {kernel = "tail_0_matmul"}
@@ -18,7 +18,7 @@ func.func @tail(%x: tensor<32x64xbf16>, %w: tensor<16x64xbf16>, %b: tensor<16xf3
   return %2, %3 : tensor<32x16xf32>, tensor<32x16xbf16>
 }
 
-// What the contraction reads too is in memory, and so is a constant.
+// Values that the contraction reads are in memory anyway, constants included.
 // CHECK-LABEL: func.func @prologue
 func.func @prologue(%x: tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16x16xf32>) {
   // CHECK: %[[ONES:.*]] = mpc.constant
@@ -37,7 +37,7 @@ func.func @prologue(%x: tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16x16xf
   return %2, %3 : tensor<16x16xf32>, tensor<16x16xf32>
 }
 
-// A weight gradient that nothing else needs ends in the update.
+// A weight gradient with no other user is fused with the update.
 // CHECK-LABEL: func.func @update
 func.func @update(%x: tensor<32x64xf32>, %dy: tensor<32x16xf32>, %w: tensor<16x64xf32>, %lr: tensor<f32>) -> tensor<16x64xf32> {
   // CHECK: mpc.region contraction
@@ -71,7 +71,7 @@ func.func @clipped(%x: tensor<32x64xf32>, %dy: tensor<32x16xf32>, %w: tensor<16x
   return %p : tensor<16x64xf32>
 }
 
-// A softmax is one kernel, with what comes before and after.
+// A softmax is one kernel, with the ops before and after it.
 // CHECK-LABEL: func.func @softmax
 func.func @softmax(%x: tensor<32x10xf32>) -> tensor<32x10xbf16> {
   // CHECK: mpc.region row_reduce
@@ -92,7 +92,7 @@ func.func @softmax(%x: tensor<32x10xf32>) -> tensor<32x10xbf16> {
   return %5 : tensor<32x10xbf16>
 }
 
-// Two reductions over the same columns share a kernel; what follows does not.
+// Two reductions over the same columns share a kernel. Their users do not join it.
 // CHECK-LABEL: func.func @columns
 func.func @columns(%dy: tensor<32x16xf32>, %x: tensor<32x16xf32>) -> (tensor<1x16xf32>, tensor<1x16xf32>) {
   // CHECK: mpc.region column_reduce
@@ -108,8 +108,8 @@ func.func @columns(%dy: tensor<32x16xf32>, %x: tensor<32x16xf32>) -> (tensor<1x1
   return %1, %3 : tensor<1x16xf32>, tensor<1x16xf32>
 }
 
-// Both gradients of a BatchNormalization's vectors in one pass, which also
-// stores the gradient it starts with.
+// One pass computes the gradients of both vectors of a BatchNormalization, and
+// stores the gradient that it starts from.
 // CHECK-LABEL: func.func @one_pass
 func.func @one_pass(%dy: tensor<32x16xf32>, %y: tensor<32x16xf32>, %x: tensor<32x16xf32>, %w: tensor<16x16xf32>)
     -> (tensor<1x16xf32>, tensor<1x16xf32>, tensor<32x16xf32>) {
@@ -130,7 +130,7 @@ func.func @one_pass(%dy: tensor<32x16xf32>, %y: tensor<32x16xf32>, %x: tensor<32
   return %0, %2, %3 : tensor<1x16xf32>, tensor<1x16xf32>, tensor<32x16xf32>
 }
 
-// Splat constants live in the kernel, others are read.
+// Splat constants move into the kernel, and others are read from memory.
 // CHECK-LABEL: func.func @constants
 func.func @constants(%x: tensor<2xf32>) -> tensor<2xf32> {
   // CHECK: %[[C:.*]] = mpc.constant dense<[1.000000e+00, 2.000000e+00]>
@@ -143,7 +143,7 @@ func.func @constants(%x: tensor<2xf32>) -> tensor<2xf32> {
   return %1 : tensor<2xf32>
 }
 
-// Small kernels of one shape share a launch, though they share nothing else.
+// Small kernels of one shape share a launch even with no operand in common.
 // CHECK-LABEL: func.func @small
 func.func @small(%a: tensor<8xf32>, %b: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   // CHECK: mpc.region pointwise
@@ -154,7 +154,7 @@ func.func @small(%a: tensor<8xf32>, %b: tensor<8xf32>) -> (tensor<8xf32>, tensor
   return %0, %1 : tensor<8xf32>, tensor<8xf32>
 }
 
-// A kernel is named after its hero's node, in characters of a symbol.
+// A kernel is named after its hero's node, in characters allowed in symbols.
 // CHECK-LABEL: func.func @names
 func.func @names(%x: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK: kernel = "names_0_layer1_relu_dx"
@@ -162,7 +162,7 @@ func.func @names(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %0 : tensor<4xf32>
 }
 
-// What copies memory reads constants from there.
+// Copies read constants from memory.
 // CHECK-LABEL: func.func @padded
 // CHECK: %[[ZEROS:.*]] = mpc.constant
 // CHECK: mpc.region movement(%[[ZEROS]], %{{.*}})

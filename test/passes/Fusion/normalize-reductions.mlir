@@ -9,7 +9,7 @@ func.func @sum_to_size(%x: tensor<32x10xf32>) -> tensor<10xf32> {
   return %0 : tensor<10xf32>
 }
 
-// Axes that do not lie together are reduced one after the other.
+// Axes that are not adjacent are reduced one after the other.
 // CHECK-LABEL: func.func @apart
 func.func @apart(%x: tensor<2x3x4x5xbf16>) -> tensor<3x1xbf16> {
   // CHECK: %[[A:.*]] = mpc.reduce_mean %{{.*}} {axes = array<i64: 2, 3>, keepdims = true} : (tensor<2x3x4x5xbf16>) -> tensor<2x3x1x1xf32>
@@ -38,8 +38,8 @@ func.func @few_channels(%x: tensor<32x56x56x64xf32>) -> tensor<64xf32> {
   return %0 : tensor<64xf32>
 }
 
-// A slice on a CPU takes wide rows whole, so images or parts of a batch make the
-// slices; on a GPU blocks of columns do.
+// On a CPU, a slice takes wide rows whole, so images or parts of a batch make
+// the slices. On a GPU, blocks of columns do.
 // CHECK-LABEL: func.func @wide_rows
 // GPU-LABEL: func.func @wide_rows
 func.func @wide_rows(%x: tensor<4x14x14x1024xf32>, %y: tensor<1024x1024xf32>) -> (tensor<1024xf32>, tensor<1024xf32>) {
@@ -54,9 +54,9 @@ func.func @wide_rows(%x: tensor<4x14x14x1024xf32>, %y: tensor<1024x1024xf32>) ->
   return %0, %1 : tensor<1024xf32>, tensor<1024xf32>
 }
 
-// On a GPU columns are summed in parts such that about four blocks of 64 columns
-// run on each multiprocessor of a large one: images, where there are as many,
-// parts of images or of a batch.
+// On a GPU, columns are summed in parts, so that about four blocks of 64
+// columns run on each multiprocessor of a large GPU. Parts are images, if there
+// are enough, or parts of images or of a batch.
 // GPU-LABEL: func.func @channels_on_gpu
 func.func @channels_on_gpu(%x: tensor<64x28x28x512xbf16>, %y: tensor<64x14x14x1024xbf16>, %z: tensor<64x56x56x64xbf16>) -> (tensor<512xf32>, tensor<1024xf32>, tensor<64xf32>) {
   // GPU: %[[X:.*]] = mpc.reduce_sum %{{.*}} {axes = array<i64: 1, 2>, keepdims = true} : (tensor<64x28x28x512xbf16>) -> tensor<64x1x1x512xf32>
@@ -79,7 +79,7 @@ func.func @batch_on_gpu(%x: tensor<16x512x768xbf16>, %y: tensor<16x512x3072xbf16
   // GPU: mpc.reduce_sum %{{.*}} {axes = array<i64: 0, 1>, keepdims = true, parts = 16 : i64} : (tensor<16x512x3072xbf16>) -> tensor<16x1x3072xf32>
   // GPU: mpc.reduce_sum %{{.*}} {axes = array<i64: 0>, keepdims = true} : (tensor<16x1x3072xf32>)
   %1 = mpc.reduce_sum %y {axes = array<i64: 0, 1>} : (tensor<16x512x3072xbf16>) -> tensor<3072xf32>
-  // Enough columns; rows that no number of parts divides.
+  // Enough columns need no parts. No number of parts divides these rows.
   // GPU: mpc.reduce_sum %{{.*}} {axes = array<i64: 0, 1>, keepdims = true} : (tensor<16x512x4096xbf16>) -> tensor<1x1x4096xf32>
   %2 = mpc.reduce_sum %z {axes = array<i64: 0, 1>} : (tensor<16x512x4096xbf16>) -> tensor<4096xf32>
   // GPU: mpc.reduce_sum %{{.*}} {axes = array<i64: 0>, keepdims = true} : (tensor<50261x768xf32>) -> tensor<1x768xf32>
@@ -87,7 +87,7 @@ func.func @batch_on_gpu(%x: tensor<16x512x768xbf16>, %y: tensor<16x512x3072xbf16
   return %0, %1, %2, %3 : tensor<768xf32>, tensor<3072xf32>, tensor<4096xf32>, tensor<768xf32>
 }
 
-// One long axis is reduced in parts, which threads share, and then its parts.
+// One long axis is reduced in parts by several threads, and then the parts.
 // CHECK-LABEL: func.func @long_columns
 func.func @long_columns(%x: tensor<4194304x16xbf16>) -> tensor<16xbf16> {
   // CHECK: %[[P:.*]] = mpc.reduce_mean %{{.*}} {axes = array<i64: 0>, keepdims = true, parts = 64 : i64} : (tensor<4194304x16xbf16>) -> tensor<64x16xf32>
@@ -104,8 +104,8 @@ func.func @long_row(%x: tensor<2x4194304xf32>) -> tensor<f32> {
   return %0 : tensor<f32>
 }
 
-// Parts are of equal length: a number of them that divides the axis, close to
-// what is wanted.
+// Parts have equal length. Their number divides the axis and is close to the
+// wanted number.
 // CHECK-LABEL: func.func @odd_parts
 func.func @odd_parts(%x: tensor<1000003x3xf32>, %y: tensor<354503x64xf32>) -> (tensor<3xf32>, tensor<64xf32>) {
   // CHECK: mpc.reduce_sum %{{.*}} {axes = array<i64: 0>, keepdims = true} : (tensor<1000003x3xf32>) -> tensor<1x3xf32>
@@ -115,7 +115,7 @@ func.func @odd_parts(%x: tensor<1000003x3xf32>, %y: tensor<354503x64xf32>) -> (t
   return %0, %1 : tensor<3xf32>, tensor<64xf32>
 }
 
-// Where slices are enough, or there is little to do, one step will do.
+// With enough slices, or with little to do, one step suffices.
 // CHECK-LABEL: func.func @one_step
 func.func @one_step(%x: tensor<1048576x512xf32>, %y: tensor<2048x64xf32>, %z: tensor<6x50257xf32>) -> (tensor<512xf32>, tensor<64xf32>, tensor<6xf32>) {
   // CHECK-NOT: parts
@@ -125,7 +125,7 @@ func.func @one_step(%x: tensor<1048576x512xf32>, %y: tensor<2048x64xf32>, %z: te
   return %0, %1, %2 : tensor<512xf32>, tensor<64xf32>, tensor<6xf32>
 }
 
-// Nothing to reduce is only a change of shape and type.
+// A reduction of axes of length one only changes shape and type.
 // CHECK-LABEL: func.func @nothing
 func.func @nothing(%x: tensor<1x10xf32>) -> tensor<10xbf16> {
   // CHECK-NOT: mpc.reduce
@@ -135,7 +135,7 @@ func.func @nothing(%x: tensor<1x10xf32>) -> tensor<10xbf16> {
   return %0 : tensor<10xbf16>
 }
 
-// No elements give what the reduction starts from, without a kernel.
+// A reduction over no elements gives its initial value, without a kernel.
 // CHECK-LABEL: func.func @empty
 func.func @empty(%x: tensor<3x0xf32>) -> (tensor<3xbf16>, tensor<1x0xf32>, tensor<f32>, tensor<f32>) {
   // CHECK-NOT: mpc.reduce
@@ -150,7 +150,7 @@ func.func @empty(%x: tensor<3x0xf32>) -> (tensor<3xbf16>, tensor<1x0xf32>, tenso
   return %0, %1, %2, %3 : tensor<3xbf16>, tensor<1x0xf32>, tensor<f32>, tensor<f32>
 }
 
-// Sums of many updates are kept in f32; what replaces rounds nothing.
+// Sums of many updates are kept in f32. Replacing updates round nothing.
 // CHECK-LABEL: func.func @scatter
 func.func @scatter(%x: tensor<4xf16>, %i: tensor<9xi64>, %u: tensor<9xf16>) -> (tensor<4xf16>, tensor<4xf16>) {
   // CHECK: %[[S:.*]] = mpc.scatter %{{.*}} {axis = 0 : i64, reduction = #mpc.scatter<add>} : (tensor<4xf16>, tensor<9xi64>, tensor<9xf16>) -> tensor<4xf32>

@@ -19,7 +19,7 @@ func.func @forward(%h0: tensor<4xf32>, %x: tensor<8x4xf32>, %w: tensor<4xf32>) -
   return %last, %all : tensor<4xf32>, tensor<8x4xf32>
 }
 
-// The body of a loop calls the function that the body of the inner one became.
+// The outer loop's body calls the function of the inner loop's body.
 // CHECK-LABEL: func.func @nested
 // CHECK: mpc.scan_call @nested_scan_0 2 scanned(
 // CHECK: func.func private @nested_scan_0(
@@ -39,7 +39,7 @@ func.func @nested(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
   return %0 : tensor<2x3x4xf32>
 }
 
-// Each branch becomes a function; one within a loop is called by its body.
+// Each branch becomes a function. A branch within a loop is called by the loop's body.
 // CHECK-LABEL: func.func @branches
 // CHECK: mpc.scan_call @branches_scan 2 scanned(
 // CHECK: func.func private @branches_scan(

@@ -1,8 +1,8 @@
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-recompute-elementwise))" | FileCheck %s
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-recompute-elementwise,mpc-form-regions,cse))" | FileCheck %s --check-prefix=REGION
 
-// Centred activations: the variance and the normalised result each take them
-// from the activations.
+// The variance and the normalised result each recompute the centred values from
+// the activations.
 // CHECK-LABEL: func.func @centred
 // CHECK-SAME: (%[[X:.*]]: tensor<512x16xf32>, %[[M:.*]]: tensor<16xf32>)
 func.func @centred(%x: tensor<512x16xf32>, %m: tensor<16xf32>) -> tensor<512x16xf32> {
@@ -18,8 +18,8 @@ func.func @centred(%x: tensor<512x16xf32>, %m: tensor<16xf32>) -> tensor<512x16x
   return %y : tensor<512x16xf32>
 }
 
-// A product's tail keeps the input of an activation, and the tail that its
-// gradient is in computes the rest from there, as a part of the backward pass.
+// A product's epilogue stores the activation's input. The epilogue that
+// computes its gradient recomputes the rest, as part of the backward pass.
 // CHECK-LABEL: func.func @swish
 // REGION-LABEL: func.func @swish
 func.func @swish(%x: tensor<64x32xbf16>, %w: tensor<32x32xbf16>, %b: tensor<32xf32>) -> tensor<64x32xbf16> {
@@ -64,7 +64,7 @@ func.func @stored(%x: tensor<512x16xf32>, %w: tensor<16x16xf32>) -> (tensor<512x
   return %p, %v : tensor<512x16xf32>, tensor<1x16xf32>
 }
 
-// Two full tensors instead of one: stored. An exponential of one: not.
+// A value of two full tensors is stored. An exponential of one tensor is recomputed.
 // CHECK-LABEL: func.func @costly
 func.func @costly(%x: tensor<512x16xf32>, %z: tensor<512x16xf32>) -> (tensor<512x16xf32>, tensor<512x16xf32>) {
   // CHECK: mpc.add

@@ -1,6 +1,6 @@
 // RUN: mpc-opt %s --mpc-simplify-movement | FileCheck %s
 
-// Heads of queries, as multi_head_attention_forward parts and transposes them.
+// Heads of queries, as multi_head_attention_forward splits and transposes them.
 // CHECK-LABEL: func.func @heads
 // CHECK-NEXT: %[[H:.+]] = mpc.reshape %arg0 : (tensor<8x4x16xf32>) -> tensor<8x4x2x8xf32>
 // CHECK-NEXT: %[[T:.+]] = mpc.transpose %[[H]] {perm = array<i64: 1, 2, 0, 3>} : (tensor<8x4x2x8xf32>) -> tensor<4x2x8x8xf32>
@@ -12,7 +12,7 @@ func.func @heads(%x: tensor<8x4x16xf32>) -> tensor<4x2x8x8xf32> {
   return %2 : tensor<4x2x8x8xf32>
 }
 
-// And the way back.
+// The gradient of the same movement.
 // CHECK-LABEL: func.func @gradient
 // CHECK-NEXT: %[[T:.+]] = mpc.transpose %arg0 {perm = array<i64: 2, 0, 1, 3>} : (tensor<4x2x8x8xf32>) -> tensor<8x4x2x8xf32>
 // CHECK-NEXT: %[[H:.+]] = mpc.reshape %[[T]] : (tensor<8x4x2x8xf32>) -> tensor<32x16xf32>
@@ -24,8 +24,8 @@ func.func @gradient(%x: tensor<4x2x8x8xf32>) -> tensor<32x16xf32> {
   return %2 : tensor<32x16xf32>
 }
 
-// A product that reads the transpose turns it to `transB`; a view that only
-// parts axes, or merges them across each other, leaves nothing to do.
+// A transpose stays if a product can read it as `transB`, or if its view only
+// splits axes or merges parts of several.
 // CHECK-LABEL: func.func @kept
 // CHECK: mpc.transpose %{{.+}} {perm = array<i64: 0, 2, 1>} : (tensor<4x6x8xf32>) -> tensor<4x8x6xf32>
 // CHECK: mpc.transpose %{{.+}} {perm = array<i64: 1, 0, 2>} : (tensor<4x2x24xf32>) -> tensor<2x4x24xf32>
@@ -44,7 +44,7 @@ func.func @kept(%x: tensor<4x2x3x8xf32>, %y: tensor<8x24xf32>, %z: tensor<8x24xf
   return %2, %5, %8 : tensor<4x5x6xf32>, tensor<192xf32>, tensor<192xf32>
 }
 
-// Joined in front of all tokens, then moved behind them.
+// A join in front of all tokens, moved behind them, becomes a join behind the tokens.
 // CHECK-LABEL: func.func @join
 // CHECK-DAG: %[[A:.+]] = mpc.reshape %arg0 : (tensor<1x8x4x16xf32>) -> tensor<1x8x4x1x16xf32>
 // CHECK-DAG: %[[B:.+]] = mpc.reshape %arg1 : (tensor<1x8x4x16xf32>) -> tensor<1x8x4x1x16xf32>
@@ -57,8 +57,8 @@ func.func @join(%a: tensor<1x8x4x16xf32>, %b: tensor<1x8x4x16xf32>) -> tensor<1x
   return %2 : tensor<1x8x4x2x16xf32>
 }
 
-// Parts of two rows each are moved, where rows are as long as columns too, and a
-// join that others read stays.
+// The transpose would also move parts of two rows, or rows and columns have the
+// same length, or the join has other users: it stays.
 // CHECK-LABEL: func.func @moved_parts
 // CHECK: mpc.concat {{.+}} {axis = 0 : i64}
 // CHECK: mpc.transpose

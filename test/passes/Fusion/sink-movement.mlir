@@ -1,6 +1,6 @@
 // RUN: mpc-opt %s --mpc-sink-movement | FileCheck %s
 
-// Queries are scaled where they are computed.
+// Queries are scaled before they are moved.
 //
 // CHECK-LABEL: func.func @attention
 // CHECK: %[[Q:.*]] = mpc.matmul %arg0, %arg1
@@ -17,8 +17,8 @@ func.func @attention(%x: tensor<8x6xf32>, %w: tensor<6x6xf32>, %k: tensor<2x3x8x
   return %s : tensor<2x8x8xf32>
 }
 
-// Several ops one after the other, the last of which makes elements narrower. A
-// scalar in more axes than what was moved has becomes one without axes.
+// Several ops move one after the other. The last one narrows the elements. A
+// scalar with more axes than the moved value becomes rank 0.
 //
 // CHECK-LABEL: func.func @chain
 // CHECK: %[[Q:.*]] = mpc.matmul
@@ -38,9 +38,9 @@ func.func @chain(%x: tensor<8x6xf32>, %w: tensor<6x6xf32>, %k: tensor<2x3x8xbf16
   return %s : tensor<2x8x8xf32>
 }
 
-// What others read too is still cast once: the gradient of scores for the
-// product that makes the weights' gradient, and for the one that reads it in
-// another shape. Not what only others scale in another way.
+// A cast moves before a view even if the value has other users, which share it:
+// here the gradient of scores, for two products that read different shapes. A
+// scaling that only one user needs stays behind its view.
 //
 // CHECK-LABEL: func.func @shared
 // CHECK: %[[D:.*]] = mpc.relu %arg0
@@ -65,8 +65,8 @@ func.func @shared(%x: tensor<8x6xf32>, %w: tensor<6x6xbf16>, %s: tensor<f32>, %k
   return %d, %1, %4, %7 : tensor<8x6xf32>, tensor<6x6xf32>, tensor<2x4x6xf32>, tensor<4x2x6xf32>
 }
 
-// What stays: an op that a kernel behind it takes, one that reads what others
-// read, one with two operands, one that makes elements wider, an input.
+// Ops that stay: an op that a later kernel fuses, an op whose operand has other
+// users, one with two operands, one that widens elements, and one on an input.
 //
 // CHECK-LABEL: func.func @stay
 // CHECK: %[[T0:.*]] = mpc.transpose

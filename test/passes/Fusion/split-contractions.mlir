@@ -44,7 +44,7 @@ func.func @transposed(%x: tensor<3x8x4xf32>, %w: tensor<3x8x5xf32>) -> tensor<3x
   return %y : tensor<3x4x5xf32>
 }
 
-// What moves batches besides keeps rows whole, once for all products.
+// Batches are also moved, with whole rows, once for all products.
 // CHECK-LABEL: func.func @transposed_batches
 func.func @transposed_batches(%x: tensor<2x4x3x8xf32>, %w: tensor<2x3x5x8xf32>, %v: tensor<2x3x6x8xf32>) -> (tensor<2x3x5x4xf32>, tensor<2x3x6x4xf32>) {
   // CHECK: %[[T:.*]] = mpc.transpose %{{.*}} {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x4x3x8xf32>) -> tensor<2x3x4x8xf32>
@@ -71,8 +71,8 @@ func.func @turned_product(%a: tensor<2x3x4x8xf32>, %b: tensor<2x3x5x8xf32>) -> (
   return %s, %t : tensor<2x3x5x4xf32>, tensor<2x5x3x4xf32>
 }
 
-// So is one that is scaled first, for all who turn it; whoever reads it as it is
-// keeps it so.
+// A scaled product is transposed too, for all users of its transpose. Users of
+// the product itself keep it.
 //
 // CHECK-LABEL: func.func @turned_scaled_product
 // CHECK: %[[Y:.*]] = mpc.matmul %arg1, %arg0 {transA = true, transB = true} : {{.*}} -> tensor<3x5x4xf32>
@@ -95,7 +95,7 @@ func.func @turned_scaled_product(%a: tensor<3x4x8xf32>, %b: tensor<3x8x5xf32>, %
   return %2, %4, %7, %6 : tensor<5x3x4xf32>, tensor<5x3x4xbf16>, tensor<5x3x4xf32>, tensor<3x4x5xf32>
 }
 
-// One stride per operand: an operand has all batches or one.
+// An operand has one batch stride: it has all batches or one.
 // CHECK-LABEL: func.func @batches
 func.func @batches(%x: tensor<2x1x4x8xf32>, %w: tensor<3x8x5xf32>, %v: tensor<8x5xf32>) -> (tensor<2x3x4x5xf32>, tensor<2x1x4x5xf32>) {
   // CHECK-DAG: mpc.expand %{{.*}} : (tensor<2x1x4x8xf32>) -> tensor<2x3x4x8xf32>

@@ -3,8 +3,8 @@
 
 // GPU-NOT: mpc.scan
 
-// A sample at a time. The heads that lie between tokens are moved inside,
-// where a product takes them as they are; the mask is the same for all.
+// The loop takes one sample at a time. Heads between tokens are moved inside
+// the loop, where a product reads them in place. All samples share the mask.
 //
 // CHECK-LABEL: func.func @forward
 // CHECK: %[[Q:.*]] = mpc.reshape %arg0 : (tensor<4x64x16xf32>) -> tensor<4x1x64x16xf32>
@@ -41,8 +41,8 @@ func.func @forward(%q: tensor<4x64x16xf32>, %k: tensor<4x64x16xf32>, %v: tensor<
   return %8 : tensor<4x64x16xf32>
 }
 
-// The backward pass computes the scores again, and drops what was dropped: each
-// part is told which group of four elements it starts with.
+// The backward pass recomputes the scores and repeats the dropout: each part
+// knows its first group of four elements.
 //
 // CHECK-LABEL: func.func @training
 // CHECK: %[[STARTS:.*]] = mpc.constant dense<[0, 2048]> : tensor<2xi64>
@@ -75,7 +75,7 @@ func.func @training(%q: tensor<4x64x8xf32>, %k: tensor<4x64x8xf32>, %v: tensor<4
   return %o, %dq, %dk, %dv : tensor<4x64x8xf32>, tensor<4x64x8xf32>, tensor<4x64x8xf32>, tensor<4x64x8xf32>
 }
 
-// What lies between: the reciprocal of a row's sum.
+// The reciprocal of a row's sum is between the products.
 //
 // CHECK-LABEL: func.func @between
 // CHECK: mpc.scan 2
@@ -92,8 +92,8 @@ func.func @between(%q: tensor<4x64x8xf32>, %k: tensor<4x64x8xf32>) -> tensor<4x6
   return %o : tensor<4x64x8xf32>
 }
 
-// One sample: some rows of all heads at a time. Gradients of keys and values
-// are sums over these, in f32. What does not lie in parts is moved.
+// With one sample, the loop takes some rows of all heads at a time. Gradients of keys and values
+// are summed over iterations in f32. Values that are not in parts are moved.
 //
 // CHECK-LABEL: func.func @rows
 // CHECK: mpc.transpose {{.*}} -> tensor<2x1x4x32x8xf32>
@@ -122,7 +122,7 @@ func.func @rows(%q: tensor<1x4x64x8xf32>, %k: tensor<1x4x8x64xf32>, %v: tensor<1
   return %o, %dq, %dk : tensor<1x4x64x8xf32>, tensor<1x4x64x8xf32>, tensor<1x4x8x64xbf16>
 }
 
-// Samples, and rows of each: a loop in a loop.
+// Samples and the rows of each sample make nested loops.
 //
 // CHECK-LABEL: func.func @samples_and_rows
 // CHECK: mpc.scan 2 scanned
@@ -137,8 +137,8 @@ func.func @samples_and_rows(%q: tensor<2x4x64x8xf32>, %k: tensor<2x4x8x64xf32>, 
   return %o : tensor<2x4x64x8xf32>
 }
 
-// Not where the scores are a result, nor where neither samples nor rows are
-// apart, nor one row at a time.
+// No loop if the scores are a result, if neither samples nor rows are
+// independent, or if each part would have one row.
 //
 // CHECK-LABEL: func.func @stays
 // CHECK-NOT: mpc.scan
@@ -153,7 +153,7 @@ func.func @stays(%q: tensor<4x64x8xf32>, %x: tensor<1x128x8xf32>, %y: tensor<1x1
   return %p, %o, %b : tensor<4x64x64xf32>, tensor<1x128x8xf32>, tensor<1x127x8xf32>
 }
 
-// Nor where the backward pass would have to repeat a product of long rows.
+// No loop if the backward pass would have to repeat a product of long rows.
 //
 // CHECK-LABEL: func.func @costly
 // CHECK-NOT: mpc.scan
@@ -165,8 +165,8 @@ func.func @costly(%q: tensor<4x700x300xf32>, %k: tensor<4x700x300xf32>, %dy: ten
   return %o, %dk : tensor<4x700x300xf32>, tensor<4x700x300xf32>
 }
 
-// A large mask of places is made in the loop: for rows a part of it, for samples
-// all of it, of which the loop within makes a part.
+// The loop computes a large mask of positions. A loop over rows computes part
+// of it. A loop over samples computes all, and its inner loop a part.
 //
 // CHECK-LABEL: func.func @places
 // CHECK-NOT: tensor<2048x2048xi1>

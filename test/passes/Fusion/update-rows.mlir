@@ -1,6 +1,6 @@
 // RUN: mpc-opt %s --mpc-update-rows | FileCheck %s
 
-// The rows that ids name, of the parameter and of the state.
+// Only the rows that ids name are updated, in the parameter and in the state.
 //
 // CHECK-LABEL: func.func @adagrad(
 // CHECK-SAME: %[[W:.*]]: tensor<100x4xf32>, %[[H:.*]]: tensor<100x4xf32>, %[[IDS:.*]]: tensor<2x3xi32>, %[[DY:.*]]: tensor<2x3x4xf32>,
@@ -30,8 +30,8 @@ func.func @adagrad(%w: tensor<100x4xf32>, %h: tensor<100x4xf32>, %ids: tensor<2x
   return %w1, %h1 : tensor<100x4xf32>, tensor<100x4xf32>
 }
 
-// With weight decay every row changes; a gradient that something else reads is
-// whole; and of few rows more than a quarter are looked up.
+// No row update with weight decay, which changes every row, if the gradient has
+// another user, or if ids name more than a quarter of the rows.
 //
 // CHECK-LABEL: func.func @whole(
 // CHECK-COUNT-3: mpc.sgd %{{.*}} -> tensor<{{(100|20)}}x4xf32>
@@ -52,7 +52,7 @@ func.func @whole(%w: tensor<100x4xf32>, %v: tensor<100x4xf32>, %u: tensor<20x4xf
   return %w1, %v1, %u1, %1 : tensor<100x4xf32>, tensor<100x4xf32>, tensor<20x4xf32>, tensor<100x4xf32>
 }
 
-// Where there never was a gradient, an epsilon that is 0 in f32 makes 0 / 0 of a
+// Without any gradient so far, an epsilon that is 0 in f32 makes 0 / 0 of a
 // row.
 //
 // CHECK-LABEL: func.func @no_epsilon(

@@ -2,7 +2,8 @@
 
     pass_examples.py MLIR_INCLUDE ROOT PASSES.TD...
 
-ROOT is the project's root, below which a PASSES.TD may include parts of its own.
+ROOT is the project's root, below which a PASSES.TD may include parts of its
+own.
 
 A description has examples of this form; more than one `After` may follow a
 `Before`, each with options of its own:
@@ -10,13 +11,13 @@ A description has examples of this form; more than one `After` may follow a
     Before:                      a whole module
     After, with `OPTION=VALUE`:  lines of what the pass makes of it, in order
 
-`target=NAME` is no option of a pass: the module is for that target.
+`target=NAME` is not a pass option: it sets the module's target.
 
-An `After` is written as mpc-opt prints it, line by line, but names of values
-are free (those of arguments are as in `Before`), a long line may go on in lines
-indented by 4 and more, and `...` stands for anything: for part of a line, or on
-a line of its own for any lines. Errors and remarks are lines too. A pass
-without an example fails, and so does an `After` that already holds before.
+An `After` has the lines that mpc-opt prints, with these freedoms. Values may
+have other names, but arguments have those of `Before`. Lines indented by 4 or
+more continue a long line. `...` stands for any part of a line, or alone for any
+lines. Errors and remarks are lines too. The test fails for a pass without an
+example, and for an `After` that already holds before the pass.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -31,14 +32,14 @@ PASS = re.compile(r"^### `-([a-z0-9-]+)`$", re.M)
 # An example with the line above it.
 FENCE = re.compile(r"([^\n]*)\n\n```(?:mlir|text)\n(.*?)```", re.S)
 LEAD = re.compile(r"(Before|After)(?:, with `([^`]*)`)?(?:, [^:]*)?:")
-# Where names begin anew.
+# Functions, where value names begin anew.
 FUNCTION = re.compile(r"\s*(func\.func|llvm\.func|plan\.program)\b")
 VALUE = re.compile(r"%\w+")
 TARGET = re.compile(r'mpc\.target = #mpc\.target<"[^"]*">(, )?|, mpc\.target = #mpc\.target<"[^"]*">')
 
 
 def join(example):
-    """The lines of an example, each with those that continue it."""
+    """Returns the lines of an example, each joined with its continuation lines."""
     lines, indent = [], 0
     for line in filter(str.strip, example.splitlines()):
         own = len(line) - len(line.lstrip())
@@ -51,8 +52,8 @@ def join(example):
 
 
 def to_pattern(line, bound):
-    """What FileCheck matches with the line; `bound` are the names known."""
-    # What the line defines is new, whatever had the name in another block.
+    """Returns FileCheck's pattern for the line. `bound` are the known names."""
+    # The line defines new values, even if another block used their names.
     if FUNCTION.match(line):
         bound.clear()
     elif line.startswith("^"):
@@ -76,7 +77,7 @@ def to_pattern(line, bound):
 
 
 def to_checks(after, arguments):
-    """The lines of FileCheck for an `After`."""
+    """Returns FileCheck's lines for an `After`."""
     checks, kind, bound = [], "CHECK", set(arguments)
     for line in join(after):
         if line == "...":
@@ -88,7 +89,7 @@ def to_checks(after, arguments):
 
 
 def run(flags, before):
-    """What mpc-opt prints of the module, and its exit status."""
+    """Returns mpc-opt's output for the module, and the exit status."""
     done = subprocess.run(
         ["mpc-opt", "-", "--mlir-print-op-on-diagnostic=false", *flags],
         input=before,
@@ -101,7 +102,7 @@ def run(flags, before):
 
 
 def compare(checks, arguments, printed):
-    """What FileCheck says of the text, nothing if it holds."""
+    """Returns FileCheck's complaint about the text; empty if it matches."""
     with tempfile.NamedTemporaryFile("w", suffix=".check") as file:
         file.write(checks)
         file.flush()
@@ -117,7 +118,7 @@ def compare(checks, arguments, printed):
 
 
 def check(name, options, before, after):
-    """What is wrong with one example of a pass, nothing if it holds."""
+    """Returns the errors of one example of a pass; empty if there are none."""
     signature = before[before.find("func") :].split("{\n")[0]
     arguments = list(dict.fromkeys(VALUE.findall(signature)))
     checks = to_checks(after, arguments)
@@ -138,7 +139,7 @@ def check(name, options, before, after):
 
 
 def check_pass(name, section):
-    """What is wrong with the examples of a pass, and how many there are."""
+    """Returns the errors in the examples of a pass, and their number."""
     problems, before, count = [], None, 0
     fences = FENCE.findall(section)
     if len(fences) != len(re.findall(r"```\w", section)):

@@ -7,7 +7,7 @@
 // RUN: mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=tensorflow" -mlir-print-local-scope | FileCheck %s --check-prefix=PRESET
 // RUN: mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=%t/policy.json" -mlir-print-local-scope | FileCheck %s --check-prefix=FILE
 
-// The expression is searched in names, forward and backward.
+// The expression is matched against names, forward and backward.
 // KEEP: mpc.gemm {{.*}}reason = allow_list, path = ["fc1"]
 // KEEP: mpc.gemm {{.*}}compute = f32, {{.*}}class = allow, rule = "--keep-fp32=fc2", {{.*}}reason = keep_fp32, {{.*}}flip = "drop --keep-fp32=fc2"
 // KEEP: mpc.gemm {{.*}}reason = allow_list, path = ["fc1#dx"]
@@ -17,12 +17,12 @@
 // BACKWARD: mpc.gemm {{.*}}reason = keep_fp32, path = ["fc1#dx"]
 
 // FORCE: mpc.softmax {{.*}}storage = f16, class = deny, rule = "--force-low=softmax", {{.*}}reason = force_low
-// Keeping is the safe side.
+// Keeping fp32 is the safe side.
 // BOTH: mpc.softmax {{.*}}storage = f32, class = deny, rule = "--keep-fp32=soft", {{.*}}reason = keep_fp32
 
 // PRESET: mpc.softmax {{.*}}storage = f16, class = infer, rule = "preset:tensorflow:softmax", {{.*}}reason = between_low
 
-// A rule about an op holds for its gradients too; the last one that holds wins.
+// A rule for an op also covers its gradients. The last matching rule wins.
 // FILE: mpc.gemm {{.*}}class = deny, rule = "{{.*}}policy.json:rules[0]", {{.*}}reason = deny_list, path = ["fc1"]
 // FILE: mpc.softmax {{.*}}class = deny, rule = "preset:torch:softmax"
 // FILE: mpc.gemm {{.*}}class = allow, rule = "{{.*}}policy.json:rules[1]", {{.*}}reason = allow_list, path = ["fc2"]

@@ -1,10 +1,10 @@
-// Analyses go through the edges of loops and branches: what a body takes and
-// gives is what is outside of it.
+// Analyses follow the edges of loops and branches: a body's arguments and
+// results are values outside.
 // RUN: mpc-opt %s --mpc-attach-target=name=zen5 -amp-assign-precision="mode=bf16-mixed" -mlir-print-local-scope | FileCheck %s
 // RUN: not mpc-opt %s --mpc-attach-target=name=zen5 -amp-assign-precision="mode=bf16-mixed force-low=^(prob|log_p)$" 2>&1 | FileCheck %s --check-prefix=FIXED
 // FIXED: --force-low: expression '^(prob|log_p)$' matches only nodes whose precision is fixed
 
-// A loss that a loop sums begins in front of it, and is carried.
+// A loss that a loop sums begins before the loop, and is carried.
 // CHECK-LABEL: func.func @loss
 // CHECK: mpc.matmul {{.*}}storage = f32
 // CHECK: mpc.sigmoid {{.*}}storage = f32, {{.*}}reason = loss_region
@@ -29,8 +29,8 @@ func.func @loss(%x: tensor<3x4x4xf32>, %w: tensor<4x4xf32>, %t: tensor<3x4x4xf32
   return %loss, %dz : tensor<f32>, tensor<3x4x4xf32>
 }
 
-// A gate of all steps, of which a loop takes 1 - f; in the next loop the sum
-// with 1 is near 2 alone.
+// A loop computes 1 - f of a gate of all steps. In the next loop only the sum
+// with 1 is near 2.
 // CHECK-LABEL: func.func @gate
 // CHECK: mpc.sigmoid {{.*}}storage = f32, {{.*}}reason = constant_range
 // CHECK: mpc.tanh {{.*}}storage = f32, {{.*}}reason = constant_range
@@ -58,8 +58,8 @@ func.func @gate(%x: tensor<3x4x4xf32>, %w: tensor<4x4xf32>, %c: tensor<4x4xf32>)
   return %y, %v : tensor<4x4xf32>, tensor<3x4x4xf32>
 }
 
-// A denial crosses the edge in both directions, and a branch's too; so does a
-// range that a constant makes, in front of the loop or in the step before.
+// A denial crosses a loop's or branch's edge in both directions. So does a
+// constant's range, from before the loop or from the previous iteration.
 // CHECK-LABEL: func.func @denied
 // CHECK: mpc.cos {{.*}}reason = deny_list
 // CHECK: mpc.mul {{.*}}storage = f32, {{.*}}reason = after_denied
@@ -95,7 +95,7 @@ func.func @denied(%x: tensor<3x4x4xf32>, %w: tensor<4x4xf32>, %go: tensor<i1>) -
   return %y : tensor<4x4xf32>
 }
 
-// A value that grows with every step has no range: a bound of it would be a guess.
+// A value that grows with every iteration has no range: any bound would be a guess.
 // CHECK-LABEL: func.func @growing
 // CHECK: mpc.add {{.*}}storage = bf16, {{.*}}reason = between_low
 func.func @growing(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> tensor<4x4xf32> {

@@ -1,12 +1,12 @@
-// A loss that the model computes is a loss region, back to the first contraction
-// on each way and with its gradient: fp32, and no flag changes it.
+// A loss that the model computes is a loss region, back to the first
+// contraction on each path, with its gradient: fp32, and no flag changes it.
 // RUN: mpc-opt %s --mpc-attach-target=name=zen5 -amp-assign-precision="mode=bf16-mixed" -mlir-print-local-scope | FileCheck %s
 // RUN: mpc-opt %s --mpc-attach-target=name=zen5 -amp-assign-precision="mode=32-true" -mlir-print-local-scope | FileCheck %s --check-prefix=TRUE
 // RUN: not mpc-opt %s --mpc-attach-target=name=zen5 -amp-assign-precision="mode=bf16-mixed force-low=^softmax" 2>&1 | FileCheck %s --check-prefix=FIXED
 // FIXED: --force-low: expression '^softmax' matches only nodes whose precision is fixed
 
-// Modes with one type name a flag where another mode would lower the op, and
-// nowhere else.
+// Modes with one type suggest a flag only where another mode would lower the
+// op.
 // TRUE: mpc.matmul {{.*}}flip = "--precision=bf16-mixed">
 // TRUE: mpc.relu {{.*}}flip = "--precision=bf16-mixed">
 // TRUE: mpc.softmax {{.*}}cost_high = {{[0-9]+}}>

@@ -1,6 +1,6 @@
-// A maximum is stored in fp32, and so is a view of it unless the values it is
-// taken of are stored low: its gradient looks for those that equal it, and would
-// divide by their number, zero.
+// A maximum is stored in fp32, and so are views of it, unless its operand is
+// stored low. Its gradient finds the elements equal to the maximum and divides
+// by their number, which would be zero.
 // RUN: mpc-opt %s --mpc-attach-target=name=zen5 -amp-assign-precision="mode=16-mixed force-low=^view" -mlir-print-local-scope | FileCheck %s
 // RUN: mpc-opt %s --mpc-attach-target=name=zen5 -amp-assign-precision="mode=16-mixed force-low=^view|^low" -mlir-print-local-scope | FileCheck %s --check-prefix=LOW
 // RUN: not mpc-opt %s --mpc-attach-target=name=zen5 -amp-assign-precision="mode=16-mixed force-low=^max" 2>&1 | FileCheck %s --check-prefix=FIXED

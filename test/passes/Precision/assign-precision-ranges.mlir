@@ -1,8 +1,8 @@
-// Constants' ranges go through elementwise ops and views: what they take beyond
-// the low type stays fp32, and what is bounded again does not.
+// Ranges of constants propagate through elementwise ops and views. Values
+// beyond the low type stay fp32, and values that are bounded again do not.
 // RUN: mpc-opt %s --mpc-attach-target=name=zen5 -amp-assign-precision="mode=bf16-mixed" -mlir-print-local-scope | FileCheck %s
 
-// The smallest float, where a mask is 0, on top of scores.
+// The smallest float is added to scores where a mask is 0.
 // CHECK-LABEL: func.func @smallest_float
 // CHECK: mpc.matmul {{.*}}storage = f32
 // CHECK: mpc.sub {{.*}}storage = f32
@@ -27,8 +27,8 @@ func.func @smallest_float(%q: tensor<4x4xf32>, %m: tensor<4x4xf32>) -> tensor<4x
   return %y : tensor<4x4xf32>
 }
 
-// A mask that bf16 holds, whose sum with scores it does not, and the largest
-// float where it cannot be reached.
+// bf16 holds the mask, but not its sum with scores. The largest float is
+// unreachable.
 // CHECK-LABEL: func.func @moderate
 // CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = wide_operand
 // CHECK: mpc.minimum {{.*}}reason = constant_range
@@ -46,7 +46,7 @@ func.func @moderate(%q: tensor<4x4xf32>, %m: tensor<4x4xf32>) -> tensor<4x4xf32>
   return %y : tensor<4x4xf32>
 }
 
-// Padding that the low type cannot hold.
+// The low type cannot hold the padding.
 // CHECK-LABEL: func.func @padding
 // CHECK: mpc.pad {{.*}}storage = f32, {{.*}}reason = constant_range
 // CHECK: mpc.pad {{.*}}storage = bf16
@@ -60,7 +60,7 @@ func.func @padding(%q: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
   return %4, %5 : tensor<4x4xf32>, tensor<4x4xf32>
 }
 
-// Large constants have ranges as small ones have.
+// Large constants have ranges like small ones.
 // CHECK-LABEL: func.func @resource
 // CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = constant_range
 // CHECK: mpc.add {{.*}}storage = bf16, {{.*}}reason = known_operand
@@ -78,8 +78,8 @@ func.func @resource(%q: tensor<4x4xf32>) -> tensor<4x4xf32> {
   return %5 : tensor<4x4xf32>
 }
 
-// What is frozen has the range it was given, in every function; a parameter
-// begins with its.
+// A frozen value has its initial range in every function. A parameter only
+// begins with its initial range.
 mpc.variable @floor : tensor<4x4xf32> role frozen init dense<-3.40282347E+38> : tensor<4x4xf32>
 mpc.variable @shift : tensor<4x4xf32> role parameter init dense<-3.40282347E+38> : tensor<4x4xf32>
 mpc.variable @zeros : tensor<4x4xf32> role frozen
@@ -98,8 +98,8 @@ func.func @frozen(%q: tensor<4x4xf32>, %floor: tensor<4x4xf32> {mpc.state = @flo
   return %6 : tensor<4x4xf32>
 }
 
-// Next to a constant bf16 has no digits: of x + 10000, nor of a sigmoid next to 1
-// where the model takes 1 - s, also by way of a view; it has those of 1 + x.
+// Next to a large constant bf16 has no digits left: for x + 10000, and for a sigmoid near 1 if the
+// model takes 1 - s, also through a view. 1 + x keeps them.
 // CHECK-LABEL: func.func @cancels
 // CHECK: mpc.matmul {{.*}}storage = f32
 // CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = constant_range
@@ -124,8 +124,8 @@ func.func @cancels(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   return %y : tensor<4x4xf32>
 }
 
-// Of 1 - t * t neither the square nor t may be rounded, nor what an absolute
-// value or a power is of; a product of other values alone.
+// For 1 - t * t neither the square nor t may be rounded, and neither may
+// operands of an absolute value or power. A product of other values may.
 // CHECK-LABEL: func.func @cancels_squares
 // CHECK: mpc.tanh {{.*}}storage = f32, {{.*}}reason = constant_range
 // CHECK: mpc.mul {{.*}}storage = f32, {{.*}}reason = constant_range
@@ -157,8 +157,8 @@ func.func @cancels_squares(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4x
   return %y0, %y1, %y2, %y3 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
 }
 
-// Of 1 + elu(x), as of linear attention, nothing is left in bf16 where the ELU is
-// close to -1, also behind a view; a leaky ReLU is close to it by chance alone.
+// 1 + elu(x), as in linear attention, vanishes in bf16 if the ELU is close to
+// -1, also behind a view. A leaky ReLU is close to -1 only by chance.
 // CHECK-LABEL: func.func @cancels_below_zero
 // CHECK: mpc.elu {{.*}}storage = f32, {{.*}}reason = constant_range
 // CHECK: mpc.transpose {{.*}}storage = f32
@@ -183,7 +183,7 @@ func.func @cancels_below_zero(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4
   return %y0, %y1, %y2 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
 }
 
-// A constant that is repeated or looked up is what it was.
+// A repeated or gathered constant keeps its range.
 // CHECK-LABEL: func.func @repeated
 // CHECK: mpc.sigmoid {{.*}}storage = f32, {{.*}}reason = constant_range
 // CHECK: mpc.expand

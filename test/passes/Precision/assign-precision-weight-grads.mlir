@@ -2,15 +2,15 @@
 // RUN: mpc-opt %s --mpc-attach-target=name=x86-64-v3 -amp-assign-precision="mode=bf16-mixed" -mlir-print-local-scope | FileCheck %s --check-prefix=CPU
 // RUN: mpc-opt %s --mpc-attach-target=name=sm_90 -amp-assign-precision="mode=bf16-mixed" -amp-insert-casts -mlir-print-local-scope | FileCheck %s --check-prefix=CASTS
 
-// A GPU's library has no float32 weight gradient of low operands: it is rounded
-// once, and said to be. What is a matrix product has one, and so has a CPU.
+// A GPU's library has no float32 weight gradient of low operands: the gradient
+// is rounded once, and a remark says so. Matrix products and CPUs have one.
 // CHECK: mpc.conv_weight_grad {{.*}}storage = bf16{{.*}}rounded once it is summed, as in PyTorch
 // CHECK: mpc.conv_weight_grad
 // CHECK-NOT: rounded once
 // CPU: mpc.conv_weight_grad
 // CPU-NOT: rounded once
 //
-// What is done with it happens in float32.
+// The gradient's users compute in float32.
 // CASTS: %[[DW:.*]] = mpc.conv_weight_grad {{.*}} -> tensor<4x4x3x3xbf16>
 // CASTS: %[[WIDE:.*]] = amp.cast %[[DW]] {{.*}} -> tensor<4x4x3x3xf32>
 // CASTS: return %[[WIDE]]

@@ -1,10 +1,10 @@
-// A float32 input, parameter or constant that meets low values keeps the result
-// float32, unless its values are known and of the size of the rest.
+// If a float32 input, parameter or constant meets low values, the result stays
+// float32, unless its values are known and of similar size.
 // RUN: mpc-opt %s --mpc-attach-target=name=zen5 -amp-assign-precision="mode=bf16-mixed" -mlir-print-local-scope | FileCheck %s --check-prefixes=CHECK,BF16
 // RUN: mpc-opt %s --mpc-attach-target=name=zen5 -amp-assign-precision="mode=16-mixed" -mlir-print-local-scope | FileCheck %s --check-prefixes=CHECK,FP16
 // RUN: mpc-opt %s --mpc-attach-target=name=zen5 -amp-assign-precision="mode=bf16-mixed force-low=^sum$" -mlir-print-local-scope | FileCheck %s --check-prefix=FORCED
 
-// An input, and the sum of it and something low; no further than to what is of
+// An input, and its sum with a low value, up to an op that bounds values to
 // order 1.
 // CHECK-LABEL: func.func @input
 // FORCED-LABEL: func.func @input
@@ -25,8 +25,8 @@ func.func @input(%x: tensor<4x4xf32>, %t: tensor<4x4xf32>) -> tensor<4x4xf32> {
   return %5 : tensor<4x4xf32>
 }
 
-// A bias, embeddings that are added up, a token in front of others, an offset
-// of many sizes, and scales: bfloat16 has the range for any, float16 has not.
+// A bias, added embeddings, a token in front of others, offsets of many sizes,
+// and scales: bfloat16 has the range for all, float16 does not.
 mpc.variable @bias : tensor<4xf32> role parameter init dense<[0.1, -0.2, 0.3, 0.0]> : tensor<4xf32>
 mpc.variable @table : tensor<2x4xf32> role parameter init dense<[[1.0, -1.2, 0.5, 2.0], [0.1, 0.4, -1.9, 0.3]]> : tensor<2x4xf32>
 mpc.variable @token : tensor<1x4xf32> role parameter
@@ -66,7 +66,7 @@ func.func @known(%x: tensor<4x4xf32>, %i: tensor<4xi64>, %bias: tensor<4xf32> {m
   return %y : tensor<4x4xf32>
 }
 
-// A part of an input in a loop.
+// Slices of an input in a loop.
 // CHECK-LABEL: func.func @loop
 // CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = wide_operand
 func.func @loop(%x: tensor<3x4x4xf32>, %w: tensor<4x4xf32>, %c: tensor<4x4xf32>) -> tensor<4x4xf32> {

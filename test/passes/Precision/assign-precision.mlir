@@ -9,8 +9,8 @@
 // FP64: amp.mode = #amp.mode<"64-true">
 // FP64: mpc.matmul {{.*}}compute = f64, accumulate = f64, storage = f64, class = allow, {{.*}}reason = mode
 
-// A contraction multiplies the low type and sums in fp32; where no low op reads
-// its result, that stays fp32 too.
+// A contraction multiplies the low type and sums in fp32. If no low op reads
+// the result, it stays fp32 too.
 // CHECK-LABEL: func @allowed
 func.func @allowed(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   // FP16: mpc.matmul {{.*}}compute = f16, accumulate = f32, storage = f16, class = allow, rule = "default:matmul", {{.*}}reason = allow_list, path = ["a"], {{.*}}native = false
@@ -38,7 +38,7 @@ func.func @between_low(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 
 // -----
 
-// fp16 denies what bf16, with the range of fp32, may have low.
+// fp16 denies ops that bf16, with the range of fp32, allows.
 // CHECK-LABEL: func @denied
 func.func @denied(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
@@ -48,7 +48,7 @@ func.func @denied(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   // FP16: mpc.mul {{.*}}storage = f32, class = infer, {{.*}}reason = after_denied, path = ["exp", "mul"]
   // BF16: mpc.mul {{.*}}storage = bf16, class = infer, {{.*}}reason = between_low
   %2 = mpc.mul %1, %1 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("mul")
-  // A clear op at the end of the denied chain may round before it moves.
+  // A clear op at the end of a denied chain may round before it moves data.
   // FP16: mpc.transpose {{.*}}storage = f16, class = clear, {{.*}}reason = follows_neighbours, path = ["transpose", "b"]
   %3 = mpc.transpose %2 {perm = array<i64: 1, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("transpose")
   %4 = mpc.matmul %3, %3 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("b")
@@ -57,7 +57,7 @@ func.func @denied(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 
 // -----
 
-// A user's sum denies and is unbounded in fp16; the gradient of a broadcast does
+// A user's sum is denied and unbounded in fp16. The gradient of a broadcast is
 // neither.
 // CHECK-LABEL: func @sums
 func.func @sums(%x: tensor<4x4xf32>) -> (tensor<1x4xf32>, tensor<1x4xf32>) {
@@ -70,7 +70,7 @@ func.func @sums(%x: tensor<4x4xf32>) -> (tensor<1x4xf32>, tensor<1x4xf32>) {
   // CHECK: mpc.sum_to_size {{.*}}storage = {{b?}}f16, class = infer, {{.*}}reason = between_low, path = ["b", "sum_to", "c"]
   %3 = mpc.sum_to_size %2 : (tensor<4x4xf32>) -> tensor<1x4xf32> loc("sum_to")
   %4 = mpc.matmul %3, %x : (tensor<1x4xf32>, tensor<4x4xf32>) -> tensor<1x4xf32> loc("c")
-  // However the backward pass spells it.
+  // The rule covers every form of the backward pass.
   // CHECK: mpc.reduce_sum {{.*}}class = infer, rule = "default:sum_to_size"
   %5 = mpc.reduce_sum %2 {axes = array<i64: 0>, keepdims = true, mpc.phase = #mpc.phase<backward>} : (tensor<4x4xf32>) -> tensor<1x4xf32> loc("a#db")
   return %5, %4 : tensor<1x4xf32>, tensor<1x4xf32>
@@ -78,7 +78,7 @@ func.func @sums(%x: tensor<4x4xf32>) -> (tensor<1x4xf32>, tensor<1x4xf32>) {
 
 // -----
 
-// The loss is fp32 whatever it is made of, and so is its gradient.
+// The loss and its gradient are fp32 for any operands.
 // CHECK-LABEL: func @loss
 func.func @loss(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
@@ -92,8 +92,8 @@ func.func @loss(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 
 // -----
 
-// The seed is where the loss scale enters, which fp16 need not hold under any
-// shape or factor; what it is multiplied with may make it small.
+// The loss scale enters at the seed. fp16 need not represent the seed in any
+// shape or multiple, because a factor may make it small.
 // CHECK-LABEL: func @multiples_of_seed
 func.func @multiples_of_seed(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %half = mpc.constant dense<0.5> : tensor<f32>
@@ -111,8 +111,8 @@ func.func @multiples_of_seed(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 
 // -----
 
-// A constant that fp16 cannot hold keeps its reader in fp32; next to it bf16 has
-// no digit of the rest.
+// A constant that fp16 cannot hold keeps its user in fp32. Next to the
+// constant, bf16 keeps no digit of the other operand.
 // CHECK-LABEL: func @constant_range
 func.func @constant_range(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %mask = mpc.constant dense<-1.0e+9> : tensor<4x4xf32>
@@ -128,8 +128,8 @@ func.func @constant_range(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 
 // -----
 
-// Nor one that fp16 has as 0 or with few digits, as an epsilon before a
-// logarithm; zero is zero in any type.
+// So does a constant that fp16 rounds to 0 or to few digits, such as an epsilon
+// before a logarithm. Zero is zero in any type.
 // CHECK-LABEL: func @vanishing
 func.func @vanishing(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
   %epsilon = mpc.constant dense<1.0e-8> : tensor<f32>
@@ -163,7 +163,7 @@ func.func @vanishing(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) 
 
 // -----
 
-// What the model itself stores in another type is not touched.
+// Values that the model stores in another type stay unchanged.
 // CHECK-LABEL: func @model_types
 func.func @model_types(%x: tensor<4x4xf64>, %i: tensor<4x4xi64>) -> (tensor<4x4xf64>, tensor<4x4xf32>) {
   // CHECK: mpc.matmul {{.*}}compute = f64, accumulate = f64, storage = f64, class = allow, {{.*}}reason = model_type
@@ -177,8 +177,8 @@ func.func @model_types(%x: tensor<4x4xf64>, %i: tensor<4x4xi64>) -> (tensor<4x4x
 
 // -----
 
-// An op that stands in two functions is decided once: the sum in @step alone
-// would stay fp32, but @eval multiplies it.
+// An op in two functions is decided once: the sum in @step alone would stay
+// fp32, but @eval multiplies it.
 // CHECK-LABEL: func @step
 func.func @step(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")

@@ -1,6 +1,6 @@
 // RUN: mpc-opt %s -amp-convert-float-type | FileCheck %s
 
-// Values are kept exactly: 0.1 is the fp32 one.
+// Values are kept exactly: the fp32 value of 0.1.
 // CHECK: mpc.variable @w : tensor<2xf64> role parameter init dense<[0.10000000149011612, 2.000000e+00]> : tensor<2xf64>
 mpc.variable @w : tensor<2xf32> role parameter init dense<[0.1, 2.0]> : tensor<2xf32>
 // CHECK: mpc.variable @r : tensor<2xf64> role frozen init dense_resource<[[$BLOB:.*]]> : tensor<2xf64>
@@ -27,7 +27,7 @@ func.func @step(%w: tensor<2xf32> {mpc.state = @w},
   return %3 : tensor<2xf32>
 }
 
-// Bits of an fp32 are those of the fp32 that the fp64 rounds to.
+// A bit cast reads the bits of the fp32 value, to which the fp64 value is rounded.
 // CHECK-LABEL: func @bits
 func.func @bits(%x: tensor<2xf32>, %y: tensor<2xf64>) -> (tensor<2xf32>, tensor<2xi64>) {
   // CHECK: %[[NARROW:.*]] = mpc.cast %{{.*}} : (tensor<2xf64>) -> tensor<2xf32>

@@ -3,7 +3,7 @@
 mpc.variable @w : tensor<4x2xf32> role parameter
 mpc.variable @v : tensor<4x2xf32> role parameter
 
-// Two losses: no value has both gradients behind it.
+// There are two losses: no value has both gradients downstream.
 func.func @two_losses(%x: tensor<8x4xf32>, %xt: tensor<4x8xf32>, %t: tensor<8x2xf32>, %w: tensor<4x2xf32> {mpc.state = @w},
                 %v: tensor<4x2xf32> {mpc.state = @v}, %lr: tensor<f32>)
     -> (tensor<4x2xf32> {mpc.updates = @w}, tensor<4x2xf32> {mpc.updates = @v}) {
@@ -24,7 +24,7 @@ func.func @two_losses(%x: tensor<8x4xf32>, %xt: tensor<4x8xf32>, %t: tensor<8x2x
 mpc.variable @w : tensor<2x2xf32> role parameter
 mpc.variable @v : tensor<2x2xf32> role parameter
 
-// Only one of the two gradients is a multiple of what both depend on.
+// Only one of the two gradients is a multiple of the value that both depend on.
 func.func @square(%x: tensor<2x2xf32>, %w: tensor<2x2xf32> {mpc.state = @w}, %v: tensor<2x2xf32> {mpc.state = @v}, %lr: tensor<f32>)
     -> (tensor<2x2xf32> {mpc.updates = @w}, tensor<2x2xf32> {mpc.updates = @v}) {
   %h = mpc.matmul %x, %w : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>

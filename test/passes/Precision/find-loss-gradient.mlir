@@ -6,9 +6,9 @@
 mpc.variable @w : tensor<4x2xf32> role parameter
 mpc.variable @b : tensor<2xf32> role parameter
 
-// The difference is no multiple of the product or of the target, and the first
-// value that depends on w and b. The transposed input comes before it, and the
-// gradient of w is a multiple of that too: it depends on no parameter.
+// The difference is a multiple neither of the product nor of the target, and it
+// is the first value that depends on w and b. The transposed input is earlier,
+// and w's gradient is a multiple of it too, but it depends on no parameter.
 // CHECK-LABEL: func @two_parameters
 // NONE-LABEL: func @two_parameters
 // NONE-NOT: gradient_seed
@@ -36,8 +36,8 @@ func.func @two_parameters(%x: tensor<8x4xf32>, %t: tensor<8x2xf32>, %w: tensor<4
 
 mpc.variable @w : tensor<4x2xf32> role parameter
 
-// Where the forward pass has the difference for its loss, only what the backward
-// pass reads of it is scaled. The norm of the gradient is of the update.
+// If the forward pass computes the difference for its loss, only the backward
+// pass's use of it is scaled. The norm of the gradient belongs to the update.
 // CHECK-LABEL: func @forward_difference
 // NONE-LABEL: func @forward_difference
 // NONE-NOT: gradient_seed

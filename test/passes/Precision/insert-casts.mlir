@@ -1,6 +1,6 @@
 // RUN: mpc-opt %s -split-input-file -amp-assign-precision="mode=16-mixed" -amp-insert-casts | FileCheck %s
 
-// One cast of a value serves every reader that multiplies it.
+// One cast of a value serves all users that multiply it.
 // CHECK-LABEL: func @one_cast_per_value
 func.func @one_cast_per_value(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
   // CHECK-COUNT-2: amp.cast {{.*}} : (tensor<4x4xf32>) -> tensor<4x4xf16>
@@ -14,13 +14,13 @@ func.func @one_cast_per_value(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> (tens
 
 // -----
 
-// An op between low ops rounds its own result; no cast stands for that.
+// An op between low ops rounds its own result, without a cast.
 // CHECK-LABEL: func @results_round_themselves
 func.func @results_round_themselves(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   // CHECK: %[[X:.*]] = amp.cast %arg0
   // CHECK: %[[A:.*]] = mpc.matmul %[[X]], %[[X]] {{.*}} -> tensor<4x4xf16>
   %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
-  // The other operand is read as it is stored.
+  // The other operand is read in its stored type.
   // CHECK: %[[HALF:.*]] = mpc.constant
   %half = mpc.constant dense<0.5> : tensor<4x4xf32>
   // CHECK: %[[ADD:.*]] = mpc.add %[[A]], %[[HALF]] {{.*}} : (tensor<4x4xf16>, tensor<4x4xf32>) -> tensor<4x4xf16>
@@ -32,7 +32,7 @@ func.func @results_round_themselves(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 
 // -----
 
-// A denied op reads fp32, through a cast where the value is stored low.
+// A denied op reads fp32, through a cast if the value is stored low.
 // CHECK-LABEL: func @denied_reads_fp32
 func.func @denied_reads_fp32(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
   // CHECK: %[[A:.*]] = mpc.matmul {{.*}} -> tensor<4x4xf16>
@@ -72,8 +72,8 @@ func.func @normalisation(%x: tensor<4x4xf32>, %s: tensor<4xf32>) -> tensor<4x4xf
 
 // -----
 
-// Loops and branches take values in the types of the model, also what is stored
-// low for a reader beside them.
+// Loops and branches take values in the model's types, even if a value is
+// stored low for another user.
 // CHECK-LABEL: func @bodies
 func.func @bodies(%x: tensor<4x4xf32>, %c: tensor<i1>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) {
   // CHECK: %[[A:.*]] = mpc.matmul {{.*}} -> tensor<4x4xf16>

@@ -13,7 +13,7 @@ func.func @gradient_from_elsewhere(%w: tensor<8xf32>, %g: tensor<8xf32>, %lr: te
 
 // -----
 
-// A second loss reads what the first one's gradient has updated.
+// A second loss reads a parameter that the first gradient has updated.
 // expected-error@+1 {{expected gradients not to depend on what their finiteness guards}}
 func.func @gradient_of_what_is_guarded(%w: tensor<8xf32>, %lr: tensor<f32>) -> tensor<8xf32> {
   %seed = mpc.gradient_seed : tensor<f32>

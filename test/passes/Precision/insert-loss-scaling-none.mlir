@@ -1,5 +1,5 @@
-// Gradients that are zero everywhere, such as those through a sign, have no
-// backward pass: nothing is scaled, and the update needs no condition.
+// Gradients that are zero everywhere, such as through a sign, have no backward
+// pass: nothing is scaled, and the update needs no condition.
 // RUN: mpc-opt %s -amp-insert-loss-scaling="loss-scale=dynamic" | FileCheck %s
 
 // CHECK: amp.loss_scale = #amp.loss_scale<none>

@@ -31,7 +31,7 @@ func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %mean: tensor<8xf32> {mpc.st
                 %lr: tensor<f32>)
     -> (tensor<8xf32> {mpc.updates = @w}, tensor<8xf32> {mpc.updates = @mean},
         tensor<i64> {mpc.updates = @mpc.step}, tensor<i64> {mpc.updates = @mpc.micro_step}) {
-  // The count of updates is known only once the gradients are.
+  // The count of updates is known only after the gradients.
   %next = mpc.increment %step : (tensor<i64>) -> tensor<i64>
   // STATIC: %[[SCALE:.*]] = mpc.constant dense<1.280000e+02> : tensor<f32>
   // CHECK: %[[ONE:.*]] = mpc.constant dense<1.000000e+00> : tensor<f32>
@@ -40,11 +40,11 @@ func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %mean: tensor<8xf32> {mpc.st
   // NONE: %[[G:.*]] = mpc.mul %{{.*}}, %[[ONE]]
   %seed = mpc.gradient_seed : tensor<f32>
   %g = mpc.mul %w, %seed {mpc.phase = #mpc.phase<backward>} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
-  // Once, before clipping.
+  // Gradients are unscaled once, before clipping.
   // SCALED: %[[U:.*]] = amp.unscale %[[G]], %[[SCALE]]
   // SCALED-NOT: amp.unscale
-  // Statistics advance as long as they are finite, the count of forward passes
-  // whatever happens.
+  // Statistics advance while they are finite. The count of forward passes
+  // always does.
   // CHECK: %[[MEAN:.*]] = mpc.add %{{.*}}, %{{.*}} : (tensor<8xf32>, tensor<8xf32>)
   // SCALED: %[[INF:.*]] = mpc.is_inf %[[MEAN]]
   // SCALED: %[[NAN:.*]] = mpc.is_nan %[[MEAN]]
@@ -69,8 +69,8 @@ func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %mean: tensor<8xf32> {mpc.st
 
 // -----
 
-// Accumulators hold scaled sums; they are unscaled where the update reads them,
-// which is also where the scale changes.
+// Accumulators hold scaled sums, which the update unscales when it reads them.
+// The scale changes there too.
 mpc.variable @w : tensor<8xf32> role parameter
 mpc.variable @w.grad : tensor<8xf32> role accumulator
 
@@ -100,10 +100,10 @@ func.func @update(%w: tensor<8xf32> {mpc.state = @w}, %acc: tensor<8xf32> {mpc.s
 
 // -----
 
-// An update is whatever writes a parameter or state of an optimizer: here
-// w * exp(-g), an average of it, and a rate that no gradient has a part in. Its
-// gradient is unscaled where the update begins, and its state guarded where it
-// leaves.
+// An update is any op that writes a parameter or an optimizer's state: here w *
+// exp(-g), an average of w, and a rate that is independent of gradients. The
+// gradient is unscaled at the start of the update, and its state is guarded at
+// the end.
 mpc.variable @w : tensor<8xf32> role parameter
 mpc.variable @w.average : tensor<8xf32> role optimizer_state
 mpc.variable @rate : tensor<f32> role optimizer_state
@@ -143,9 +143,9 @@ func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %average: tensor<8xf32> {mpc
 
 // -----
 
-// The condition of an optimizer op keeps its own parameter, so a variable that
-// receives another's new value is guarded apart. A count that the forward pass
-// reads cannot wait for the gradients of that pass.
+// An optimizer op's condition keeps its own parameter. A variable that receives
+// another's new value therefore needs its own guard. A count that the forward
+// pass reads cannot wait for that pass's gradients.
 mpc.variable @w : tensor<8xf32> role parameter
 mpc.variable @copy : tensor<8xf32> role optimizer_state
 mpc.variable @count : tensor<i64> role counter
@@ -173,7 +173,7 @@ func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %copy: tensor<8xf32> {mpc.st
 
 // -----
 
-// A condition of the model's own holds beside that of finite gradients.
+// The model's own condition is combined with that of finite gradients.
 // CHECK-LABEL: func @update_with_a_condition
 // SCALED: %[[FINITE:.*]] = amp.all_finite
 // SCALED: %[[BOTH:.*]] = mpc.and %[[FINITE]], %arg2 {mpc.phase = #mpc.phase<optimizer>} : (tensor<i1>, tensor<i1>) -> tensor<i1>

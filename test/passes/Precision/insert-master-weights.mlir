@@ -7,7 +7,7 @@ mpc.variable @w : tensor<8xf32> role parameter
 mpc.variable @f : tensor<8xf32> role frozen
 mpc.variable @s : tensor<8xf32> role statistic
 
-// The copy is read in place of the cast, and written beside the master.
+// Users read the copy instead of the cast, and the update writes it with the master.
 // CHECK-LABEL: func @step
 // CHECK-SAME: %[[W:[a-z0-9]+]]: tensor<8xf32> {mpc.state = @w}
 // CHECK-SAME: %[[WLOW:[a-z0-9]+]]: tensor<8xbf16> {mpc.state = @w.low}
@@ -40,7 +40,7 @@ func.func @eval(%w: tensor<8xf32> {mpc.state = @w}) -> tensor<8xf32> {
   return %1 : tensor<8xf32>
 }
 
-// An update elsewhere writes the copy too.
+// An update in another function writes the copy too.
 // CHECK-LABEL: func @update
 // CHECK-SAME: -> (tensor<8xf32> {mpc.updates = @w}, tensor<8xbf16> {mpc.updates = @w.low})
 func.func @update(%w: tensor<8xf32> {mpc.state = @w}) -> (tensor<8xf32> {mpc.updates = @w}) {

@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s --amp-optimize-casts | FileCheck %s
 
-// A weight is cast once, a part of a scanned operand with all others, and what
-// is stacked is stacked as it was computed.
+// A weight is cast once, and all parts of a scanned operand are cast together.
+// Stacked values keep the type in which they were computed.
 // CHECK-LABEL: func.func @edges
 // CHECK-SAME: (%[[H0:.*]]: tensor<4x4xf32>, %[[X:.*]]: tensor<8x4x4xf32>, %[[W:.*]]: tensor<4x4xf32>)
 // CHECK-DAG: %[[XL:.*]] = amp.cast %[[X]] : (tensor<8x4x4xf32>) -> tensor<8x4x4xbf16>

@@ -12,7 +12,7 @@ func.func @shared(%x: tensor<8xf32>) -> (tensor<8xbf16>, tensor<8xbf16>) {
 
 // -----
 
-// Widening loses nothing, so narrowing back is the value itself.
+// Widening loses nothing, so narrowing back gives the value itself.
 // CHECK-LABEL: func @widened_and_narrowed
 func.func @widened_and_narrowed(%x: tensor<8xbf16>) -> tensor<8xbf16> {
   // CHECK-NEXT: return %arg0
@@ -36,7 +36,7 @@ func.func @rounded_and_widened(%x: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
-// Neither of the 16 bit types holds the other.
+// Neither 16-bit type contains the other.
 // CHECK-LABEL: func @between_low_types
 func.func @between_low_types(%x: tensor<8xbf16>) -> tensor<8xbf16> {
   // CHECK-COUNT-2: amp.cast
@@ -47,7 +47,7 @@ func.func @between_low_types(%x: tensor<8xbf16>) -> tensor<8xbf16> {
 
 // -----
 
-// A parameter is cast as it is stored, and half the bytes move.
+// A parameter is cast before it is moved, and half the bytes move.
 // CHECK-LABEL: func @before_movement
 func.func @before_movement(%w: tensor<4x8xf32>) -> tensor<8x2x2xbf16> {
   // CHECK-NEXT: %[[LOW:.*]] = amp.cast %arg0 : (tensor<4x8xf32>) -> tensor<4x8xbf16>
@@ -61,7 +61,7 @@ func.func @before_movement(%w: tensor<4x8xf32>) -> tensor<8x2x2xbf16> {
 
 // -----
 
-// Where the moved value is read in fp32 too, moving it twice would cost more.
+// If the moved value is also read in fp32, moving it twice would cost more.
 // CHECK-LABEL: func @movement_with_two_readers
 func.func @movement_with_two_readers(%w: tensor<4x8xf32>) -> (tensor<8x4xbf16>, tensor<8x4xf32>) {
   // CHECK-NEXT: mpc.transpose %arg0
@@ -73,7 +73,7 @@ func.func @movement_with_two_readers(%w: tensor<4x8xf32>) -> (tensor<8x4xbf16>, 
 
 // -----
 
-// A movement that somebody asked to keep in fp32 stays there.
+// A movement that a user kept in fp32 stays there.
 // CHECK-LABEL: func @kept_movement
 func.func @kept_movement(%w: tensor<4x8xf32>) -> tensor<8x4xbf16> {
   // CHECK-NEXT: mpc.transpose %arg0
@@ -85,7 +85,7 @@ func.func @kept_movement(%w: tensor<4x8xf32>) -> tensor<8x4xbf16> {
 
 // -----
 
-// To nearest, ties to even.
+// Rounds to nearest, ties to even.
 // CHECK-LABEL: func @constants
 func.func @constants() -> (tensor<3xf16>, tensor<2xbf16>) {
   // CHECK-DAG: mpc.constant dense<[1.000000e+00, 2.048000e+03, 0x7C00]> : tensor<3xf16>

@@ -1,5 +1,5 @@
-// The whole stage on a perceptron and on a network with BatchNormalization, in
-// every mode; the verifier has the last word each time.
+// The whole stage runs on a perceptron and on a network with
+// BatchNormalization, in every mode. The verifier runs last each time.
 // DEFINE: %{low} = -amp-insert-casts -amp-optimize-casts -amp-insert-loss-scaling -amp-insert-master-weights -amp-verify-precision
 // RUN: mpc-opt %S/Inputs/mlp.mlir -amp-assign-precision="mode=bf16-mixed" %{low} | FileCheck %s --check-prefixes=MLP,MLP-BF16
 // RUN: mpc-opt %S/Inputs/mlp.mlir -amp-assign-precision="mode=16-mixed" %{low} | FileCheck %s --check-prefixes=MLP,MLP-FP16
@@ -15,11 +15,11 @@
 // MLP-LABEL: func.func @step
 // MLP: mpc.gemm {{.*}} : (tensor<2x4x[[LOW:b?f16]]>, tensor<8x4x[[LOW]]>, tensor<8xf32>) -> tensor<2x8x[[LOW]]>
 // MLP: mpc.relu {{.*}} -> tensor<2x8x[[LOW]]>
-// The loss reads what the last product summed, unrounded.
+// The loss reads the last product's fp32 sums, unrounded.
 // MLP: mpc.gemm {{.*}} : (tensor<2x8x[[LOW]]>, tensor<3x8x[[LOW]]>) -> tensor<2x3xf32>
 // MLP: mpc.softmax_cross_entropy_loss {{.*}} : (tensor<2x3xf32>, tensor<2xi64>) -> (tensor<f32>, tensor<2x3xf32>)
 // MLP-FP16: amp.scale_loss
-// One cast of the loss's gradient for both products that read it.
+// Both products that read the loss's gradient share one cast.
 // MLP: %[[DY:.*]] = amp.cast %{{.*}} : (tensor<2x3xf32>) -> tensor<2x3x[[LOW]]>
 // MLP-NOT: amp.cast
 // MLP: mpc.gemm %[[DY]], %{{.*}} -> tensor<2x8x[[LOW]]>
@@ -28,7 +28,7 @@
 // MLP: mpc.relu_grad {{.*}} -> tensor<2x8x[[LOW]]>
 // MLP: mpc.gemm {{.*}} -> tensor<8x4xf32>
 // MLP: mpc.sum_to_size {{.*}} : (tensor<2x8x[[LOW]]>) -> tensor<8xf32>
-// The optimizer writes the copies: one cast per weight that is multiplied.
+// The optimizer writes the copies: one cast per multiplied weight.
 // MLP-COUNT-2: amp.cast {{.*}} {mpc.phase = #mpc.phase<optimizer>}
 // MLP-NOT: amp.cast
 // MLP-LABEL: func.func @eval

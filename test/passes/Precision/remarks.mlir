@@ -1,5 +1,5 @@
-// Every decision is a remark: passed where an op goes low, missed where a flag
-// could make it, analysis where nothing can. The record says the same.
+// Every decision is a remark: passed if an op goes low, missed if a flag could
+// lower it, analysis if nothing can. The record says the same.
 // RUN: mpc-opt %S/Inputs/mlp.mlir --mpc-attach-target=name=zen5 -amp-assign-precision="mode=16-mixed" -remarks-filter=amp -remark-policy=all -o /dev/null 2>&1 | FileCheck %s
 
 // CHECK: remark: loc("fc1"): [Passed] mpc.gemm | Category:amp | Function=step | Node=fc1, Precision=f16, Reason="f16 (compute f16, accumulate f32), allow: on the allow list; rule default:gemm: products of low operands are exact in fp32 sums; the target has no fast kernel for f16"

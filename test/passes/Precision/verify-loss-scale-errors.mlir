@@ -1,9 +1,9 @@
 // RUN: mpc-opt %s -split-input-file -amp-verify-precision -verify-diagnostics
 
-// The loss scale is interpreted: each graph here breaks one rule of it.
+// The verifier interprets the loss scale: each graph here breaks one of its rules.
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// Not unscaled.
+// The gradient is not unscaled.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   // expected-error@+1 {{updates parameters with gradients that were never scaled and unscaled}}
@@ -21,7 +21,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// Not scaled at all.
+// The gradient is not scaled.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   // expected-error@+1 {{updates parameters with gradients that were never scaled and unscaled}}
@@ -37,7 +37,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// Scaled twice.
+// The loss is scaled twice.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
@@ -56,7 +56,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// Unscaled twice.
+// The gradient is unscaled twice.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
@@ -75,7 +75,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// Unscaled by another value.
+// The gradient is unscaled by another value.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
@@ -93,7 +93,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// The square of a multiple of the scale is one of its square.
+// The square of a multiple of the scale is a multiple of its square.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
@@ -112,7 +112,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// Bounds on a gradient that is still scaled.
+// Bounds apply to a gradient that is still scaled.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
@@ -131,7 +131,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// Clipped by its norm before it is unscaled.
+// The gradient is clipped by its norm before it is unscaled.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
@@ -151,7 +151,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// A choice between a gradient and a parameter.
+// A select mixes a gradient and a parameter.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>, %c: tensor<8xi1>) -> (tensor<8xf32> {mpc.updates = @w}) {
@@ -170,7 +170,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// Weight decay added to a gradient that is still scaled.
+// Weight decay is added to a gradient that is still scaled.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
@@ -189,7 +189,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// The scale itself in a type that 65536 overflows.
+// The scale has a type that 65536 overflows.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
@@ -208,7 +208,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// Unscaled into a type that loses small gradients.
+// The gradient is unscaled into a type that loses small values.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
@@ -227,7 +227,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// Returned as it is.
+// The function returns the scaled gradient.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}, tensor<8xf32>) {
@@ -245,7 +245,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// Scaled though the module says it is not.
+// The loss is scaled although the module says that it is not.
 module attributes {amp.loss_scale = #amp.loss_scale<none>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
@@ -264,7 +264,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<none>} {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// No condition.
+// The update has no condition.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
@@ -283,7 +283,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// A condition that always holds.
+// The condition always holds.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
@@ -301,7 +301,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// A condition of one gradient of two, and a count without any.
+// The condition covers one of two gradients, and a count has none.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   mpc.variable @v : tensor<8xf32> role parameter
@@ -327,8 +327,8 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// State that an op of the model's own changes, and a parameter that takes
-// another's new value.
+// An op of the model's own changes state, and a parameter takes another's new
+// value.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   mpc.variable @v : tensor<8xf32> role parameter
@@ -350,7 +350,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// An accumulator that takes a gradient without the scale.
+// An accumulator takes a gradient without the scale.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   mpc.variable @sum : tensor<8xf32> role accumulator
@@ -369,7 +369,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// Padded with what is not scaled.
+// The gradient is padded with an unscaled value.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
@@ -389,7 +389,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// A gradient that has the scale in one branch only.
+// The gradient has the scale in one branch only.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %c: tensor<i1>, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
@@ -439,7 +439,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// So are products and sums of zeros, as of the gradient of a branch that has
+// So are products and sums of zeros, such as the gradient of a branch that has
 // none.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -462,7 +462,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// What is computed of zeros need not be zero.
+// Other functions of zeros need not be zero.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
@@ -483,7 +483,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// Nor is the sum of zeros and another value.
+// The sum of zeros and another value is not zero.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
@@ -504,7 +504,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// Nor zeros with other values around them.
+// Zeros padded with other values are not zero.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {

@@ -1,6 +1,6 @@
 // RUN: mpc-opt %s -split-input-file -amp-verify-precision -verify-diagnostics
 
-// Every rule fails where it is broken: one case each, in the pass's order.
+// Each case breaks one rule, in the pass's order.
 
 func.func @no_record(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   // expected-error @unknown {{of node 'a': expected an amp.decision}}

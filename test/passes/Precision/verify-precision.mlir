@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s -split-input-file -amp-verify-precision | FileCheck %s
 
-// A module that keeps the rules passes, unchanged: a contraction in bf16 that
-// sums in f32, its operands cast once, and a denied op in fp32.
+// A module that keeps the rules passes unchanged: a bf16 contraction that sums
+// in f32, with operands cast once, and a denied op in fp32.
 
 #low = #amp.decision<compute = bf16, accumulate = f32, storage = f32, class = allow, rule = "test", why = "", reason = allow_list, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 #deny = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = deny, rule = "test", why = "", reason = deny_list, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
@@ -19,8 +19,8 @@ func.func @kept(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 
 // -----
 
-// A backward pass of ops that are linear in the gradient, with zero beside it,
-// an update by an optimizer op and one by others: all of it is proved.
+// The verifier proves a backward pass of ops that are linear in the gradient,
+// with a zero, an optimizer op's update, and an update in other ops.
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 
 // CHECK-LABEL: func.func @step

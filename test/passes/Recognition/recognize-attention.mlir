@@ -15,7 +15,7 @@ func.func @scaled_scores(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tenso
   return %y : tensor<2x8x4xf32>
 }
 
-// PyTorch's exporter: both factors have the root, and the key is moved once.
+// PyTorch's exporter multiplies both factors by the root, and moves the key once.
 // CHECK-LABEL: func.func @scaled_factors
 // CHECK: %[[K:.*]] = mpc.transpose %arg1 {perm = array<i64: 0, 2, 1, 3>}
 // CHECK: mpc.attention %arg0, %[[K]], %arg2 {scale = 2.500000e-01 : f64}
@@ -30,7 +30,7 @@ func.func @scaled_factors(%q: tensor<2x3x8x4xf32>, %k: tensor<2x8x3x4xf32>, %v: 
   return %y : tensor<2x3x8x4xf32>
 }
 
-// Its newer one turns a key of three axes: it is taken as it was.
+// PyTorch's newer exporter transposes a key of three axes: the op reads the original key.
 // CHECK-LABEL: func.func @turned_and_back
 // CHECK: mpc.attention %arg0, %arg1, %arg2 {
 func.func @turned_and_back(%q: tensor<2x3x8x4xf32>, %k: tensor<2x3x8x4xf32>, %v: tensor<2x3x8x4xf32>) -> tensor<2x3x8x4xf32> {
@@ -45,7 +45,7 @@ func.func @turned_and_back(%q: tensor<2x3x8x4xf32>, %k: tensor<2x3x8x4xf32>, %v:
   return %y : tensor<2x3x8x4xf32>
 }
 
-// A mask that chooses, and the guard against rows of NaN.
+// A mask selects, and a guard handles rows of NaN.
 // CHECK-LABEL: func.func @chosen
 // CHECK: mpc.attention %arg0, %arg1, %arg2 mask %arg3 {zero_empty_rows}
 func.func @chosen(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x4xf32>, %mask: tensor<2x8x8xi1>) -> tensor<2x8x4xf32> {
@@ -60,7 +60,7 @@ func.func @chosen(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x4
   return %y : tensor<2x8x4xf32>
 }
 
-// A mask of what is hidden, by a number of its own.
+// A mask of hidden keys uses the model's own number.
 // CHECK-LABEL: func.func @hidden_by_a_number
 // CHECK: %[[SEEN:.*]] = mpc.not %arg3
 // CHECK: mpc.attention %arg0, %arg1, %arg2 mask %[[SEEN]] {hidden = -1.000000e+04 : f64}
@@ -73,7 +73,7 @@ func.func @hidden_by_a_number(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: 
   return %y : tensor<2x8x4xf32>
 }
 
-// A cap: 5 * tanh(s / 10) is that of s / 2.
+// A cap: 5 * tanh(s / 10) is the cap of s / 2.
 // CHECK-LABEL: func.func @capped
 // CHECK: mpc.attention %arg0, %arg1, %arg2 {scale = 5.000000e-01 : f64, softcap = 5.000000e+00 : f64}
 func.func @capped(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x4xf32>) -> tensor<2x8x4xf32> {
@@ -88,8 +88,8 @@ func.func @capped(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x4
   return %y : tensor<2x8x4xf32>
 }
 
-// A constant mask in which each of two queries sees the keys up to its own
-// and one more, which come from a cache, needs no tensor; neither does such a bias.
+// With a constant mask, each of two queries sees the keys up to its own and one
+// more from a cache. Such a mask or bias needs no tensor.
 // CHECK-LABEL: func.func @causal
 // CHECK: mpc.attention %arg0, %arg1, %arg2 {causal_offset = 1 : i64}
 func.func @causal(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>) -> tensor<5x2x4xf32> {
@@ -102,7 +102,7 @@ func.func @causal(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4
   return %y : tensor<5x2x4xf32>
 }
 
-// The same that is added.
+// The same order of keys as an added bias.
 // CHECK-LABEL: func.func @causal_bias
 // CHECK: mpc.attention %arg0, %arg1, %arg2 {causal_offset = 0 : i64}
 func.func @causal_bias(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>) -> tensor<5x2x4xf32> {
@@ -141,7 +141,7 @@ func.func @causal_blend_that_is_added(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf3
   return %y : tensor<5x2x4xf32>
 }
 
-// A score may be below -1e4, and where keys are seen must be where they are.
+// A score may be below -1e4, and the zeros of the bias must match the seen keys.
 // CHECK-LABEL: func.func @blend_of_small_numbers
 // CHECK-NOT: causal_offset
 // CHECK: return
@@ -170,7 +170,7 @@ func.func @blend_of_two_masks(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: 
   return %y : tensor<5x2x4xf32>
 }
 
-// A dropout keeps its id: the same elements go.
+// A dropout keeps its id, and so drops the same elements.
 // CHECK-LABEL: func.func @dropped
 // CHECK: mpc.attention %arg0, %arg1, %arg2 random %arg3, %arg3 {dropout = 1.000000e-01 : f64, dropout_id = 7 : i64}
 func.func @dropped(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x4xf32>, %n: tensor<i64>) -> tensor<2x8x4xf32> {
@@ -181,8 +181,8 @@ func.func @dropped(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x
   return %y : tensor<2x8x4xf32>
 }
 
-// Two heads of keys and values that Llama's models repeat for four of queries
-// are read once; heads of a mask get an axis too, others stay as they are.
+// Llama's models repeat two heads of keys and values for four of queries: they
+// are read once. The heads of a mask get an axis too. Others stay unchanged.
 // CHECK-LABEL: func.func @repeated
 // CHECK-NOT: mpc.expand
 // CHECK-DAG: %[[K:.*]] = mpc.reshape %arg1 : (tensor<5x2x8x4xf32>) -> tensor<5x2x1x8x4xf32>
@@ -213,7 +213,7 @@ func.func @repeated(%q: tensor<5x4x8x4xf32>, %k: tensor<5x2x8x4xf32>, %v: tensor
   return %y : tensor<5x4x8x4xf32>
 }
 
-// PyTorch's newer exporter turns and scales keys behind the expand.
+// PyTorch's newer exporter transposes and scales keys behind the expand.
 // CHECK-LABEL: func.func @repeated_then_scaled
 // CHECK-NOT: mpc.expand
 // CHECK: %[[T:.*]] = mpc.transpose %{{.*}} {perm = array<i64: 0, 2, 1>} : (tensor<2x8x4xf32>) -> tensor<2x4x8xf32>
@@ -237,7 +237,7 @@ func.func @repeated_then_scaled(%q: tensor<1x6x8x4xf32>, %k: tensor<1x2x8x4xf32>
   return %y : tensor<1x6x8x4xf32>
 }
 
-// Values that are repeated alone, or otherwise than keys, are taken as they are.
+// Repeated values with unrepeated keys, or with keys repeated otherwise, stay repeated.
 // CHECK-LABEL: func.func @values_alone
 // CHECK: mpc.attention {{.*}} : (tensor<4x8x4xf32>, tensor<4x8x4xf32>, tensor<4x8x4xf32>) -> tensor<4x8x4xf32>
 func.func @values_alone(%q: tensor<4x8x4xf32>, %k: tensor<4x8x4xf32>, %v: tensor<2x8x4xf32>) -> tensor<4x8x4xf32> {
@@ -278,7 +278,7 @@ func.func @over_queries(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor
   return %y : tensor<2x8x4xf32>
 }
 
-// The weights are a result too.
+// The weights have another user.
 // CHECK-LABEL: func.func @weights_are_read
 // CHECK-NOT: mpc.attention
 func.func @weights_are_read(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x4xf32>) -> (tensor<2x8x4xf32>, tensor<2x8x8xf32>) {
@@ -288,7 +288,7 @@ func.func @weights_are_read(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: te
   return %y, %p : tensor<2x8x4xf32>, tensor<2x8x8xf32>
 }
 
-// Where a model rounds the scores, it means it.
+// A model's own rounding of the scores must stay.
 // CHECK-LABEL: func.func @rounded_in_between
 // CHECK-NOT: mpc.attention
 func.func @rounded_in_between(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x4xf32>) -> tensor<2x8x4xf32> {
@@ -300,7 +300,7 @@ func.func @rounded_in_between(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: 
   return %y : tensor<2x8x4xf32>
 }
 
-// Behind a finite number the bias counts; the op would add it before.
+// The mask's number is finite, so the bias counts behind it. The op would add the bias first.
 // CHECK-LABEL: func.func @finite_then_bias
 // CHECK-NOT: mpc.attention
 func.func @finite_then_bias(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x4xf32>, %mask: tensor<8xi1>, %bias: tensor<8x8xf32>) -> tensor<2x8x4xf32> {
@@ -313,7 +313,7 @@ func.func @finite_then_bias(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: te
   return %y : tensor<2x8x4xf32>
 }
 
-// One matrix is no attention of a batch: it has no axis to be parted along.
+// A single matrix has no batch axis to split along, and is no attention.
 // CHECK-LABEL: func.func @matrices
 // CHECK-NOT: mpc.attention
 func.func @matrices(%q: tensor<8x4xf32>, %k: tensor<8x4xf32>, %v: tensor<8x4xf32>) -> tensor<8x4xf32> {
@@ -323,7 +323,7 @@ func.func @matrices(%q: tensor<8x4xf32>, %k: tensor<8x4xf32>, %v: tensor<8x4xf32
   return %y : tensor<8x4xf32>
 }
 
-// The second query sees its own key alone: the mask stays.
+// The second query sees only its own key: the mask stays.
 // CHECK-LABEL: func.func @almost_causal
 // CHECK: mpc.attention %arg0, %arg1, %arg2 mask %{{.*}} :
 func.func @almost_causal(%q: tensor<5x2x4xf32>, %k: tensor<5x2x4xf32>, %v: tensor<5x2x4xf32>) -> tensor<5x2x4xf32> {
@@ -336,8 +336,8 @@ func.func @almost_causal(%q: tensor<5x2x4xf32>, %k: tensor<5x2x4xf32>, %v: tenso
   return %y : tensor<5x2x4xf32>
 }
 
-// A bias may hide all keys that the mask shows; what the mask hides then counts,
-// by its number, and the mask stays.
+// A bias may hide all keys that the mask shows. The mask's finite number then
+// matters, and the mask stays.
 // CHECK-LABEL: func.func @causal_behind_padding
 // CHECK: mpc.attention %arg0, %arg1, %arg2 bias %arg3 mask %{{.*}} {hidden = {{.*}}}
 func.func @causal_behind_padding(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>, %padding: tensor<5x1x3xf32>) -> tensor<5x2x4xf32> {
@@ -351,7 +351,7 @@ func.func @causal_behind_padding(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %
   return %y : tensor<5x2x4xf32>
 }
 
-// And the other way round: what the bias hides is not what the mask's number does.
+// The bias hides by -inf, but the mask hides by a finite number: the bias stays.
 // CHECK-LABEL: func.func @causal_bias_behind_mask
 // CHECK: mpc.attention %arg0, %arg1, %arg2 bias %{{.*}} mask %arg3 {hidden = -1.000000e+00 : f64}
 func.func @causal_bias_behind_mask(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>, %mask: tensor<5x1x3xi1>) -> tensor<5x2x4xf32> {
@@ -365,7 +365,7 @@ func.func @causal_bias_behind_mask(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>,
   return %y : tensor<5x2x4xf32>
 }
 
-// Where both hide by minus infinity, the bias needs no tensor.
+// If both hide by minus infinity, the bias needs no tensor.
 // CHECK-LABEL: func.func @causal_bias_and_mask
 // CHECK: mpc.attention %arg0, %arg1, %arg2 mask %arg3 {causal_offset = 0 : i64}
 func.func @causal_bias_and_mask(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>, %mask: tensor<5x1x3xi1>) -> tensor<5x2x4xf32> {
@@ -379,7 +379,7 @@ func.func @causal_bias_and_mask(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v
   return %y : tensor<5x2x4xf32>
 }
 
-// One number for all keys of a query says nothing of their order.
+// One number per query, for all keys, says nothing of the keys' order.
 // CHECK-LABEL: func.func @bias_of_queries
 // CHECK: mpc.attention %arg0, %arg1, %arg2 bias %{{.*}} :
 func.func @bias_of_queries(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>) -> tensor<5x2x4xf32> {
@@ -391,8 +391,8 @@ func.func @bias_of_queries(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: ten
   return %y : tensor<5x2x4xf32>
 }
 
-// A tensor of one number makes several queries of one: of the scores, of the
-// capped ones, of the weights.
+// A constant tensor broadcasts one query to several: through the scores, the
+// capped scores, or the weights.
 // CHECK-LABEL: func.func @widened
 // CHECK-NOT: mpc.attention
 func.func @widened(%q: tensor<2x1x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x4xf32>) -> (tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>) {
@@ -415,8 +415,8 @@ func.func @widened(%q: tensor<2x1x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x
   return %y0, %y1, %y2 : tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>
 }
 
-// Positions and a mask, summed before to a tensor of the scores' shape: apart
-// they take less memory.
+// A bias of positions and a mask are summed to a tensor of the scores' shape.
+// Separate operands take less memory.
 // CHECK-LABEL: func.func @sum_of_biases
 // CHECK: mpc.attention %arg0, %arg1, %arg2 bias %arg3, %arg4 :
 func.func @sum_of_biases(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>, %positions: tensor<1x2x3xf32>, %mask: tensor<5x1x3xf32>) -> tensor<5x2x4xf32> {
@@ -428,7 +428,7 @@ func.func @sum_of_biases(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tenso
   return %y : tensor<5x2x4xf32>
 }
 
-// A sum that is no larger than its parts stays one.
+// A sum that is no larger than its parts stays.
 // CHECK-LABEL: func.func @small_sum
 // CHECK: %[[B:.*]] = mpc.add %arg3, %arg4
 // CHECK: mpc.attention %arg0, %arg1, %arg2 bias %[[B]] :
@@ -441,7 +441,7 @@ func.func @small_sum(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x
   return %y : tensor<5x2x4xf32>
 }
 
-// Added in turn, of which one is the order of keys.
+// Two biases are added in turn, and one is the order of keys.
 // CHECK-LABEL: func.func @biases_in_turn
 // CHECK: mpc.attention %arg0, %arg1, %arg2 bias %arg3 {causal_offset = 0 : i64}
 func.func @biases_in_turn(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>, %positions: tensor<2x3xf32>) -> tensor<5x2x4xf32> {
@@ -454,8 +454,8 @@ func.func @biases_in_turn(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tens
   return %y : tensor<5x2x4xf32>
 }
 
-// Beside another bias, what the order of keys hides by a number may be all that
-// a query sees.
+// With another bias, a query may see only keys that the order hides by a finite
+// number.
 // CHECK-LABEL: func.func @low_order_beside_a_bias
 // CHECK: mpc.attention %arg0, %arg1, %arg2 bias %{{.*}}, %arg3 :
 func.func @low_order_beside_a_bias(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>, %mask: tensor<5x1x3xf32>) -> tensor<5x2x4xf32> {
@@ -468,8 +468,8 @@ func.func @low_order_beside_a_bias(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>,
   return %y : tensor<5x2x4xf32>
 }
 
-// A mask of tokens and one of order at once: what -inf hides from two sides is
-// hidden by either.
+// A token mask and a causal mask are combined. A key that -inf hides by either
+// is hidden.
 // CHECK-LABEL: func.func @causal_and_mask
 // CHECK: mpc.attention %arg0, %arg1, %arg2 mask %arg3 {causal_offset = 0 : i64}
 func.func @causal_and_mask(%q: tensor<5x2x4xf32>, %k: tensor<5x2x4xf32>, %v: tensor<5x2x4xf32>, %seen: tensor<5x1x2xi1>) -> tensor<5x2x4xf32> {
@@ -484,8 +484,8 @@ func.func @causal_and_mask(%q: tensor<5x2x4xf32>, %k: tensor<5x2x4xf32>, %v: ten
   return %y : tensor<5x2x4xf32>
 }
 
-// With a number that is added to nothing a query may see only keys that it does
-// not see: which of them then counts.
+// With a finite number in place of scores, a query may see hidden keys only:
+// then it matters which number they have.
 // CHECK-LABEL: func.func @causal_and_mask_of_a_number
 // CHECK: %[[B:.*]] = mpc.and
 // CHECK: mpc.attention %arg0, %arg1, %arg2 mask %[[B]] {hidden = -1.0000000{{[0-9]*}}E+30 : f64}
@@ -500,8 +500,8 @@ func.func @causal_and_mask_of_a_number(%q: tensor<5x2x4xf32>, %k: tensor<5x2x4xf
   return %y : tensor<5x2x4xf32>
 }
 
-// A bias that a constant mask chooses, as PyTorch's exporter spells one of
-// scaled_dot_product_attention, the same for all heads.
+// A constant mask selects the bias, as in PyTorch's export of
+// scaled_dot_product_attention. All heads share the bias.
 // CHECK-LABEL: func.func @causal_choice
 // CHECK: mpc.attention %arg0, %arg1, %arg2 {causal_offset = 0 : i64}
 func.func @causal_choice(%q: tensor<2x2x4xf32>, %k: tensor<2x2x4xf32>, %v: tensor<2x2x4xf32>) -> tensor<2x2x4xf32> {
@@ -516,7 +516,7 @@ func.func @causal_choice(%q: tensor<2x2x4xf32>, %k: tensor<2x2x4xf32>, %v: tenso
   return %y : tensor<2x2x4xf32>
 }
 
-// Of two heads the second sees all keys.
+// The second of two heads sees all keys.
 // CHECK-LABEL: func.func @causal_for_one_head
 // CHECK: mpc.attention %arg0, %arg1, %arg2 mask %
 func.func @causal_for_one_head(%q: tensor<2x2x4xf32>, %k: tensor<2x2x4xf32>, %v: tensor<2x2x4xf32>) -> tensor<2x2x4xf32> {
@@ -529,8 +529,8 @@ func.func @causal_for_one_head(%q: tensor<2x2x4xf32>, %k: tensor<2x2x4xf32>, %v:
   return %y : tensor<2x2x4xf32>
 }
 
-// A mask is found in what it is computed of, whatever its size: rows and columns
-// that are counted, compared, and turned into numbers.
+// A mask of any size is found through the ops that compute it: counted rows and
+// columns, compared, and converted to numbers.
 // CHECK-LABEL: func.func @causal_of_places
 // CHECK: mpc.attention %arg0, %arg1, %arg2 {causal_offset = 1 : i64}
 func.func @causal_of_places(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>) -> tensor<5x2x4xf32> {
@@ -553,7 +553,7 @@ func.func @causal_of_places(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: te
   return %y : tensor<5x2x4xf32>
 }
 
-// Part of a larger triangle, which hides where it is turned round.
+// A part of a larger triangle, which is inverted to hide keys.
 // CHECK-LABEL: func.func @causal_part
 // CHECK: mpc.attention %arg0, %arg1, %arg2 {causal_offset = 1 : i64}
 func.func @causal_part(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>) -> tensor<5x2x4xf32> {
@@ -570,7 +570,7 @@ func.func @causal_part(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<
   return %y : tensor<5x2x4xf32>
 }
 
-// A window, from both sides, is no such mask.
+// A window limits keys from both sides: it is not causal.
 // CHECK-LABEL: func.func @window
 // CHECK: mpc.attention %arg0, %arg1, %arg2 mask
 func.func @window(%q: tensor<5x3x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>) -> tensor<5x3x4xf32> {
@@ -589,7 +589,7 @@ func.func @window(%q: tensor<5x3x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4
   return %y : tensor<5x3x4xf32>
 }
 
-// A buffer of the model is known, unless --train chooses it.
+// A model's buffer is constant, unless --train selects it.
 // CHECK-LABEL: func.func @causal_buffer
 // CHECK: mpc.attention %arg0, %arg1, %arg2 {causal_offset = 0 : i64}
 // TRAIN-LABEL: func.func @causal_buffer

@@ -18,7 +18,7 @@ func.func @torchscript(%x: tensor<4x3xf32>, %t: tensor<4x3xf32>) -> tensor<4x3xf
   return %9 : tensor<4x3xf32>
 }
 
-// The same from the exporter of today.
+// BCEWithLogitsLoss as PyTorch's current exporter writes it.
 // CHECK-LABEL: func.func @dynamo
 func.func @dynamo(%x: tensor<4x3xf32>, %t: tensor<4x3xf32>) -> tensor<4x3xf32> {
   // CHECK-NEXT: %[[L:.*]] = mpc.bce_with_logits %arg0, %arg1
@@ -32,7 +32,7 @@ func.func @dynamo(%x: tensor<4x3xf32>, %t: tensor<4x3xf32>) -> tensor<4x3xf32> {
   return %5 : tensor<4x3xf32>
 }
 
-// max(x, 0) - x * t + log(1 + exp(-|x|)), with the bound as an op of its own.
+// max(x, 0) - x * t + log(1 + exp(-|x|)), with the bound as a separate op.
 // CHECK-LABEL: func.func @by_absolute_value
 func.func @by_absolute_value(%x: tensor<4x3xf32>, %t: tensor<4x3xf32>) -> tensor<4x3xf32> {
   // CHECK-NEXT: %[[L:.*]] = mpc.bce_with_logits %arg0, %arg1
@@ -51,8 +51,8 @@ func.func @by_absolute_value(%x: tensor<4x3xf32>, %t: tensor<4x3xf32>) -> tensor
   return %8 : tensor<4x3xf32>
 }
 
-// PyTorch's own of before 2.0: with m = max(-x, 0),
-// (1 - t) * x + m + log(exp(-m) + exp(-x - m)).
+// PyTorch's form before 2.0: with m = max(-x, 0), (1 - t) * x + m + log(exp(-m)
+// + exp(-x - m)).
 // CHECK-LABEL: func.func @by_greatest_value
 func.func @by_greatest_value(%x: tensor<4x3xf32>, %t: tensor<4x3xf32>) -> tensor<4x3xf32> {
   // CHECK-NEXT: %[[L:.*]] = mpc.bce_with_logits %arg0, %arg1
@@ -73,8 +73,8 @@ func.func @by_greatest_value(%x: tensor<4x3xf32>, %t: tensor<4x3xf32>) -> tensor
   return %9 : tensor<4x3xf32>
 }
 
-// softplus(x) - x * t, with PyTorch's bound where it is exported; logits are a
-// sum themselves.
+// softplus(x) - x * t, with PyTorch's bound from the export. The logits are
+// themselves a sum.
 // CHECK-LABEL: func.func @softplus
 func.func @softplus(%a: tensor<4x3xf32>, %b: tensor<3xf32>, %t: tensor<4x3xf32>) -> tensor<4x3xf32> {
   // CHECK-NEXT: %[[X:.*]] = mpc.add %arg0, %arg1
@@ -114,7 +114,7 @@ func.func @logsigmoid(%x: tensor<4x3xf32>, %t: tensor<4x3xf32>) -> tensor<f32> {
   return %10 : tensor<f32>
 }
 
-// BCELoss: logarithms of -100 at least.
+// BCELoss: logarithms are at least -100.
 // CHECK-LABEL: func.func @of_probabilities
 func.func @of_probabilities(%p: tensor<4x3xf32>, %t: tensor<4x3xf32>) -> tensor<4x3xf32> {
   // CHECK-NEXT: %[[L:.*]] = mpc.bce %arg0, %arg1
@@ -134,8 +134,8 @@ func.func @of_probabilities(%p: tensor<4x3xf32>, %t: tensor<4x3xf32>) -> tensor<
   return %9 : tensor<4x3xf32>
 }
 
-// With a weight of positive targets in between only the logarithms are found:
-// both are of one sigmoid.
+// With a weight for positive targets, only the logarithms are found: both are
+// of one sigmoid.
 // CHECK-LABEL: func.func @positive_weight
 func.func @positive_weight(%x: tensor<4x3xf32>, %t: tensor<4x3xf32>, %w: tensor<3xf32>) -> tensor<4x3xf32> {
   // CHECK-NOT: mpc.sigmoid
@@ -157,7 +157,7 @@ func.func @positive_weight(%x: tensor<4x3xf32>, %t: tensor<4x3xf32>, %w: tensor<
   return %8 : tensor<4x3xf32>
 }
 
-// A target that another op reads too, as a part of it.
+// Another op reads the target's complement too.
 // CHECK-LABEL: func.func @shared_complement
 func.func @shared_complement(%x: tensor<4x3xf32>, %t: tensor<4x3xf32>) -> (tensor<4x3xf32>, tensor<4x3xf32>) {
   // CHECK: %[[C:.*]] = mpc.sub %{{.*}}, %arg1
@@ -172,7 +172,7 @@ func.func @shared_complement(%x: tensor<4x3xf32>, %t: tensor<4x3xf32>) -> (tenso
   return %4, %0 : tensor<4x3xf32>, tensor<4x3xf32>
 }
 
-// Probabilities that are clipped first: beyond, there is no gradient.
+// Probabilities are clipped first: outside the bounds there is no gradient.
 // CHECK-LABEL: func.func @clipped
 // CHECK-NOT: mpc.bce
 // CHECK-NOT: mpc.softplus
@@ -190,8 +190,8 @@ func.func @clipped(%x: tensor<4x3xf32>, %t: tensor<4x3xf32>) -> tensor<4x3xf32> 
   return %7 : tensor<4x3xf32>
 }
 
-// The target twice; the sigmoid of another value; a bound of -1000; a softplus
-// that is x from 2 on.
+// Two targets; the sigmoid of another value; a bound of -1000; a softplus that
+// is linear from 2 on.
 // CHECK-LABEL: func.func @near_misses
 // CHECK-NOT: mpc.bce
 func.func @near_misses(%x: tensor<4x3xf32>, %z: tensor<4x3xf32>, %t: tensor<4x3xf32>) -> (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>) {
@@ -211,7 +211,7 @@ func.func @near_misses(%x: tensor<4x3xf32>, %z: tensor<4x3xf32>, %t: tensor<4x3x
   return %2, %6, %9 : tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>
 }
 
-// The sigmoid is a result too: parts of it are read.
+// The sigmoid has another user: only its logarithms are replaced.
 // CHECK-LABEL: func.func @read_elsewhere
 // CHECK-NOT: mpc.bce
 // CHECK: mpc.log

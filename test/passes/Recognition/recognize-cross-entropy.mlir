@@ -19,7 +19,7 @@ func.func @log_softmax(%x: tensor<4x6x8xf32>) -> tensor<4x6x8xf32> {
   return %l : tensor<4x6x8xf32>
 }
 
-// Before opset 13 a softmax over axis 1 of more axes is one of a matrix.
+// Before opset 13, a softmax over axis 1 of more axes is a softmax of a matrix.
 // CHECK-LABEL: func.func @matrix
 func.func @matrix(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
   // CHECK-NEXT: %[[M:.*]] = mpc.reshape %arg0 : (tensor<2x3x4xf32>) -> tensor<2x12xf32>
@@ -33,8 +33,8 @@ func.func @matrix(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
   return %l : tensor<2x3x4xf32>
 }
 
-// PyTorch's exporter transposes the scores before and after: classes are on
-// axis 1 all the same.
+// PyTorch's exporter transposes the scores before and after: the classes are
+// still on axis 1.
 // CHECK-LABEL: func.func @transposed
 func.func @transposed(%x: tensor<2x3x4x5xf32>, %labels: tensor<2x4x5xi64>) -> tensor<f32> {
   // CHECK-NEXT: %[[LOSS:.*]], %{{.*}} = mpc.softmax_cross_entropy_loss %arg0, %arg1
@@ -47,7 +47,7 @@ func.func @transposed(%x: tensor<2x3x4x5xf32>, %labels: tensor<2x4x5xi64>) -> te
   return %loss : tensor<f32>
 }
 
-// Transposed back into another order.
+// The second transpose gives another order.
 // CHECK-LABEL: func.func @another_order
 // CHECK: mpc.transpose
 // CHECK: mpc.log_softmax
@@ -61,7 +61,7 @@ func.func @another_order(%x: tensor<2x3x3x5xf32>, %labels: tensor<2x3x5xi64>) ->
   return %loss : tensor<f32>
 }
 
-// Classes on another axis; probabilities that are a result too.
+// The classes are on another axis; the probabilities have another user.
 // CHECK-LABEL: func.func @near_misses
 // CHECK-NOT: mpc.softmax_cross_entropy_loss
 // CHECK-NOT: mpc.log_softmax %arg0

@@ -1,6 +1,6 @@
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-recognize-embedding-bag))" | FileCheck %s
 
-// As PyTorch's TorchScript exporter loops: a gather for each bag.
+// PyTorch's TorchScript exporter writes a loop with a gather for each bag.
 // CHECK-LABEL: func.func @torchscript
 func.func @torchscript(%ids: tensor<6xi64>, %table: tensor<10x4xf32>) -> tensor<2x4xf32> {
   // CHECK-NEXT: %[[BAGS:.*]] = mpc.reshape %arg0 : (tensor<6xi64>) -> tensor<2x3xi64>
@@ -19,7 +19,7 @@ func.func @torchscript(%ids: tensor<6xi64>, %table: tensor<10x4xf32>) -> tensor<
   return %y : tensor<2x4xf32>
 }
 
-// As the exporter of today does: all rows first, of which each bag is a part.
+// PyTorch's current exporter gathers all rows first, and each bag is a slice.
 // CHECK-LABEL: func.func @dynamo
 func.func @dynamo(%rows: tensor<9x4xf32>) -> tensor<2x4xf32> {
   // CHECK-NEXT: %[[PART:.*]] = mpc.slice %arg0 {offsets = array<i64: 1, 0>, sizes = array<i64: 6, 4>}
@@ -34,7 +34,7 @@ func.func @dynamo(%rows: tensor<9x4xf32>) -> tensor<2x4xf32> {
   return %y : tensor<2x4xf32>
 }
 
-// A mean whose last bag is a sum, divided by the ids that are left.
+// A mean whose last bag is a sum divided by the number of remaining ids.
 // CHECK-LABEL: func.func @mean
 func.func @mean(%rows: tensor<4x4xf32>) -> tensor<2x4xf32> {
   // CHECK-NEXT: %[[BAGS:.*]] = mpc.reshape %arg0 : (tensor<4x4xf32>) -> tensor<2x2x4xf32>
@@ -50,7 +50,7 @@ func.func @mean(%rows: tensor<4x4xf32>) -> tensor<2x4xf32> {
   return %y : tensor<2x4xf32>
 }
 
-// A sum over another number than there are rows.
+// The sum's divisor is not the number of rows.
 // CHECK-LABEL: func.func @other_divisor
 // CHECK: mpc.concat
 func.func @other_divisor(%rows: tensor<4x4xf32>) -> tensor<2x4xf32> {
@@ -65,7 +65,7 @@ func.func @other_divisor(%rows: tensor<4x4xf32>) -> tensor<2x4xf32> {
 }
 
 // Bags of several lengths; bags with a gap between; a mean beside a sum; two
-// tables; a sum that is a result too; a reduction of a part of each row.
+// tables; a sum with another user; a reduction of part of each row.
 // CHECK-LABEL: func.func @lengths
 // CHECK: mpc.concat
 func.func @lengths(%rows: tensor<5x4xf32>) -> tensor<2x4xf32> {
@@ -134,7 +134,7 @@ func.func @columns(%rows: tensor<4x6xf32>) -> tensor<2x4xf32> {
   return %y : tensor<2x4xf32>
 }
 
-// Rows that have an axis of size 1 themselves, along which sums are joined.
+// Rows have an axis of size 1, along which the sums are joined.
 // CHECK-LABEL: func.func @joined_along_rows
 // CHECK: mpc.concat
 func.func @joined_along_rows(%rows: tensor<4x1x4xf32>) -> tensor<2x4xf32> {

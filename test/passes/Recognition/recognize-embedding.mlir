@@ -35,7 +35,7 @@ func.func @layer(%ids: tensor<8x1xi64>, %w: tensor<4x16xf32>, %b: tensor<4xf32>)
   return %y : tensor<8x4xf32>
 }
 
-// Something else than the numbers from 0 on.
+// The compared numbers do not count from 0.
 // CHECK-LABEL: func.func @other_numbers
 // CHECK: mpc.matmul
 func.func @other_numbers(%ids: tensor<8x1xi64>, %table: tensor<16x4xf32>) -> tensor<8x4xf32> {
@@ -46,7 +46,7 @@ func.func @other_numbers(%ids: tensor<8x1xi64>, %table: tensor<16x4xf32>) -> ten
   return %y : tensor<8x4xf32>
 }
 
-// Several ids for one row.
+// There are several ids for one row.
 // CHECK-LABEL: func.func @other_places
 // CHECK: mpc.matmul
 func.func @other_places(%ids: tensor<8x16xi64>, %table: tensor<16x4xf32>) -> tensor<8x4xf32> {
@@ -57,7 +57,7 @@ func.func @other_places(%ids: tensor<8x16xi64>, %table: tensor<16x4xf32>) -> ten
   return %y : tensor<8x4xf32>
 }
 
-// Twos in place of ones, and few rows.
+// The ones are twos, or the table has few rows.
 // CHECK-LABEL: func.func @twos
 // CHECK: mpc.matmul
 // CHECK: mpc.matmul

@@ -32,7 +32,7 @@ func.func @erf_in_another_order(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   return %y : tensor<4x8xf32>
 }
 
-// (1 + erf) / 2 last, as a quotient of x * (1 + erf).
+// The last op divides x * (1 + erf) by 2.
 // CHECK-LABEL: func.func @halved
 func.func @halved(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   // CHECK-NEXT: mpc.gelu %arg0
@@ -69,7 +69,7 @@ func.func @tanh(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   return %y : tensor<4x8xf32>
 }
 
-// The cube as products; and x * (1 + 0.044715 x^2).
+// The cube is a product, or a factor x * (1 + 0.044715 x^2).
 // CHECK-LABEL: func.func @tanh_of_products
 func.func @tanh_of_products(%x: tensor<4x8xf32>, %z: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
   // CHECK-DAG: mpc.gelu_tanh %arg0
@@ -100,7 +100,7 @@ func.func @tanh_of_products(%x: tensor<4x8xf32>, %z: tensor<4x8xf32>) -> (tensor
   return %y, %w : tensor<4x8xf32>, tensor<4x8xf32>
 }
 
-// Another number; another activation; another argument.
+// Another number, another activation, another argument.
 // CHECK-LABEL: func.func @near_misses
 // CHECK-NOT: mpc.gelu
 func.func @near_misses(%x: tensor<4x8xf32>, %z: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) {
@@ -126,7 +126,7 @@ func.func @near_misses(%x: tensor<4x8xf32>, %z: tensor<4x8xf32>) -> (tensor<4x8x
   return %4, %9, %14 : tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>
 }
 
-// As in a training graph, whose backward pass reads the error function.
+// A training graph's backward pass also reads the error function.
 // CHECK-LABEL: func.func @read_elsewhere
 // CHECK-NOT: mpc.gelu
 func.func @read_elsewhere(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {

@@ -1,10 +1,10 @@
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-recognize-layer-norm))" | FileCheck %s
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-recognize-layer-norm))" --mlir-print-debuginfo --mlir-print-local-scope | FileCheck %s --check-prefix=NAMES
 
-// The names of all nodes, the last one's first.
+// The new op has the names of all nodes, the last one's first.
 // NAMES: mpc.layer_norm {{.*}} loc(fused["shifted", "scaled", "quotient", "root", "sum", "variance", "square", "distance", "mean"])
 
-// As exporters of opsets before 17 write it, from x to the bias.
+// Exporters of opsets before 17 write this form, from x to the bias.
 // CHECK-LABEL: func.func @as_exported
 // CHECK-SAME: (%[[X:.*]]: tensor<4x8xf32>, %[[SCALE:.*]]: tensor<8xf32>, %[[BIAS:.*]]: tensor<8xf32>
 func.func @as_exported(%x: tensor<4x8xf32>, %scale: tensor<8xf32>, %bias: tensor<8xf32>) -> tensor<4x8xf32> {
@@ -25,7 +25,7 @@ func.func @as_exported(%x: tensor<4x8xf32>, %scale: tensor<8xf32>, %bias: tensor
   return %y : tensor<4x8xf32>
 }
 
-// The distance is computed twice, the inverse is multiplied; there is no bias.
+// The distance is computed twice, the inverse is a factor, and there is no bias.
 // CHECK-LABEL: func.func @without_bias
 func.func @without_bias(%x: tensor<2x4x8xf32>, %scale: tensor<2x1x8xf32>) -> tensor<2x4x8xf32> {
   // CHECK-NEXT: mpc.layer_norm %{{[^,]*}}, %{{[^,]*}} {axes = array<i64: 1, 2>
@@ -45,7 +45,7 @@ func.func @without_bias(%x: tensor<2x4x8xf32>, %scale: tensor<2x1x8xf32>) -> ten
   return %y : tensor<2x4x8xf32>
 }
 
-// What is added next is no bias but another activation.
+// The next op adds another activation, not a bias.
 // CHECK-LABEL: func.func @residual
 func.func @residual(%x: tensor<4x8xf32>, %r: tensor<4x8xf32>) -> tensor<4x8xf32> {
   // CHECK: %[[ONE:.*]] = mpc.constant dense<1.000000e+00> : tensor<f32>
@@ -100,7 +100,7 @@ func.func @other_axes(%x: tensor<2x4x8xf32>) -> tensor<2x4x8xf32> {
   return %y : tensor<2x4x8xf32>
 }
 
-// Of another tensor than the one it divides.
+// The variance belongs to another tensor than the divided one.
 // CHECK-LABEL: func.func @of_another
 // CHECK-NOT: mpc.layer_norm
 func.func @of_another(%x: tensor<4x8xf32>, %z: tensor<4x8xf32>) -> tensor<4x8xf32> {

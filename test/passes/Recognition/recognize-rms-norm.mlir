@@ -17,7 +17,7 @@ func.func @as_exported(%x: tensor<4x8xf32>, %scale: tensor<8xf32>) -> tensor<4x8
   return %y : tensor<4x8xf32>
 }
 
-// What multiplies it next is no scale but another activation, as in a gate.
+// The next op multiplies by another activation, not by a scale, as in a gate.
 // CHECK-LABEL: func.func @gated
 func.func @gated(%x: tensor<4x8xf32>, %gate: tensor<4x8xf32>) -> tensor<4x8xf32> {
   // CHECK: %[[ONE:.*]] = mpc.constant dense<1.000000e+00> : tensor<f32>
@@ -33,7 +33,7 @@ func.func @gated(%x: tensor<4x8xf32>, %gate: tensor<4x8xf32>) -> tensor<4x8xf32>
   return %y : tensor<4x8xf32>
 }
 
-// A layer norm has a mean square of its own.
+// A layer norm also contains a mean square.
 // CHECK-LABEL: func.func @layer_norm
 // CHECK-NOT: mpc.rms_norm
 func.func @layer_norm(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {

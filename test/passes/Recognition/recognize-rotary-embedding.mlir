@@ -22,7 +22,7 @@ func.func @halves(%x: tensor<2x3x6x8xf32>, %freqs: tensor<6x4xf32>) -> tensor<2x
   return %y : tensor<2x3x6x8xf32>
 }
 
-// The other way, however it is written.
+// The inverse rotation, in several forms.
 // CHECK-LABEL: func.func @back
 // CHECK: mpc.rotary_embedding {{.*}} {transposed}
 func.func @back(%x: tensor<2x3x6x8xf32>, %freqs: tensor<6x4xf32>) -> tensor<2x3x6x8xf32> {
@@ -83,7 +83,7 @@ func.func @pairs_of_a_part(%x: tensor<2x3x6x8xf32>, %c: tensor<6x2xf32>, %s: ten
   return %y : tensor<2x3x6x8xf32>
 }
 
-// Complex numbers, as PyTorch's exporter takes them apart.
+// Complex numbers, as PyTorch's exporter decomposes them.
 // CHECK-LABEL: func.func @complex
 // CHECK-DAG: %[[V:.*]] = mpc.reshape %{{.*}} -> tensor<2x3x6x8xf32>
 // CHECK-DAG: %[[C:.*]] = mpc.reshape %arg1 : (tensor<6x4x1xf32>) -> tensor<6x4xf32>
@@ -105,7 +105,7 @@ func.func @complex(%x: tensor<2x3x6x8xf32>, %c: tensor<6x4x1xf32>, %s: tensor<6x
   return %y : tensor<2x3x6x8xf32>
 }
 
-// Their conjugates.
+// Conjugate complex numbers.
 // CHECK-LABEL: func.func @conjugate
 // CHECK: mpc.rotary_embedding {{.*}} {interleaved, transposed}
 func.func @conjugate(%x: tensor<2x3x6x8xf32>, %c: tensor<6x4x1xf32>, %s: tensor<6x4x1xf32>) -> tensor<2x3x6x8xf32> {
@@ -123,7 +123,7 @@ func.func @conjugate(%x: tensor<2x3x6x8xf32>, %c: tensor<6x4x1xf32>, %s: tensor<
   return %y : tensor<2x3x6x8xf32>
 }
 
-// Halves that are turned each by itself, by tables of pairs.
+// Each half is rotated separately, by tables of pairs.
 // CHECK-LABEL: func.func @sums_of_halves
 // CHECK: mpc.rotary_embedding %arg0, %arg1, %arg2 :
 func.func @sums_of_halves(%x: tensor<2x3x6x8xf32>, %c: tensor<6x4xf32>, %s: tensor<6x4xf32>) -> tensor<2x3x6x8xf32> {
@@ -139,7 +139,7 @@ func.func @sums_of_halves(%x: tensor<2x3x6x8xf32>, %c: tensor<6x4xf32>, %s: tens
   return %y : tensor<2x3x6x8xf32>
 }
 
-// A table that is known, and not trained.
+// The table is a constant and not trained.
 // CHECK-LABEL: func.func @known
 // CHECK: mpc.rotary_embedding
 mpc.variable @table : tensor<1x4xf32> role frozen init dense<[[0.5, 2.0, 0.5, 2.0]]> : tensor<1x4xf32>
@@ -279,7 +279,7 @@ func.func @of_something_else(%x: tensor<2x3x6x8xf32>, %z: tensor<2x3x6x8xf32>, %
   return %y : tensor<2x3x6x8xf32>
 }
 
-// Along another axis.
+// The pairs are along another axis.
 // CHECK-LABEL: func.func @other_axis
 // CHECK-NOT: mpc.rotary_embedding
 func.func @other_axis(%x: tensor<8x4xf32>, %c: tensor<8x4xf32>) -> tensor<8x4xf32> {
@@ -344,7 +344,7 @@ func.func @complex_swapped(%x: tensor<2x3x6x8xf32>, %c: tensor<6x4x1xf32>, %s: t
   return %y : tensor<2x3x6x8xf32>
 }
 
-// What else reads a part of it keeps it.
+// A part of the result has another user, so it stays.
 // CHECK-LABEL: func.func @read_elsewhere
 // CHECK-NOT: mpc.rotary_embedding
 func.func @read_elsewhere(%x: tensor<2x3x6x8xf32>, %freqs: tensor<6x4xf32>) -> (tensor<2x3x6x8xf32>, tensor<2x3x6x4xf32>) {
@@ -361,8 +361,8 @@ func.func @read_elsewhere(%x: tensor<2x3x6x8xf32>, %freqs: tensor<6x4xf32>) -> (
   return %y, %n : tensor<2x3x6x8xf32>, tensor<2x3x6x4xf32>
 }
 
-// Each value that a table is computed from is looked at once, whatever reads
-// it: here there are 2^28 ways from the table to the angles.
+// The walk visits each value that the table is computed from once. Here 2^28
+// paths lead from the table to the angles.
 // CHECK-LABEL: func.func @many_ways
 // CHECK: mpc.rotary_embedding
 func.func @many_ways(%x: tensor<2x3x6x8xf32>, %freqs: tensor<6x4xf32>) -> tensor<2x3x6x8xf32> {

@@ -9,7 +9,7 @@ func.func @silu(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   return %y : tensor<4x8xf32>
 }
 
-// A gate multiplies what is a SiLU, as in SwiGLU.
+// A gate multiplies a SiLU, as in SwiGLU.
 // CHECK-LABEL: func.func @gated
 func.func @gated(%x: tensor<4x8xf32>, %up: tensor<4x8xf32>) -> tensor<4x8xf32> {
   // CHECK-NEXT: %[[Y:.*]] = mpc.swish %arg0
@@ -20,7 +20,7 @@ func.func @gated(%x: tensor<4x8xf32>, %up: tensor<4x8xf32>) -> tensor<4x8xf32> {
   return %y : tensor<4x8xf32>
 }
 
-// GELU's approximation by a sigmoid, of a product.
+// GELU's sigmoid approximation, applied to a product.
 // CHECK-LABEL: func.func @quick_gelu
 func.func @quick_gelu(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> tensor<4x8xf32> {
   // CHECK-NEXT: %[[X:.*]] = mpc.mul %arg0, %arg1
@@ -34,7 +34,7 @@ func.func @quick_gelu(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> tensor<4x8xf3
   return %y : tensor<4x8xf32>
 }
 
-// The sigmoid of another value; one that is broadcast; one that is read twice.
+// The sigmoid of another value; one that is broadcast; one that has another user.
 // CHECK-LABEL: func.func @near_misses
 // CHECK-NOT: mpc.swish
 func.func @near_misses(%x: tensor<4x8xf32>, %z: tensor<4x8xf32>, %row: tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) {
@@ -47,7 +47,7 @@ func.func @near_misses(%x: tensor<4x8xf32>, %z: tensor<4x8xf32>, %row: tensor<8x
   return %1, %3, %4, %5 : tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>
 }
 
-// A model that rounds the sigmoid to 16 bits means it.
+// A model's own rounding of the sigmoid to 16 bits must stay.
 // CHECK-LABEL: func.func @half
 // CHECK-NOT: mpc.swish
 func.func @half(%x: tensor<4x8xf16>) -> tensor<4x8xf16> {

@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-sink-expand))" | FileCheck %s
 
-// A mask that a model repeats for queries and heads before it makes numbers of
-// it: the sum repeats it.
+// A model repeats a mask for queries and heads and then converts it to numbers:
+// the sum repeats the numbers instead.
 // CHECK-LABEL: func.func @mask
 // CHECK-NOT: mpc.expand
 // CHECK: %[[F:.*]] = mpc.cast %arg1 : (tensor<2x1x1x8xi1>) -> tensor<2x1x1x8xf32>
@@ -19,7 +19,7 @@ func.func @mask(%scores: tensor<2x4x8x8xf32>, %mask: tensor<2x1x1x8xi1>) -> tens
   return %y : tensor<2x4x8x8xf32>
 }
 
-// What is given away has its shape.
+// A returned value keeps its shape.
 // CHECK-LABEL: func.func @returned
 // CHECK: %[[E:.*]] = mpc.exp %arg0 : (tensor<8xf32>) -> tensor<8xf32>
 // CHECK: %[[Y:.*]] = mpc.expand %[[E]] : (tensor<8xf32>) -> tensor<4x8xf32>
@@ -30,7 +30,7 @@ func.func @returned(%x: tensor<8xf32>) -> tensor<4x8xf32> {
   return %y : tensor<4x8xf32>
 }
 
-// Two that are repeated along different axes are not the same small tensor.
+// Two values that are repeated along different axes share no smaller tensor.
 // CHECK-LABEL: func.func @crossed
 // CHECK-NOT: mpc.expand
 // CHECK: mpc.add %arg0, %arg1 : (tensor<4x1xf32>, tensor<8xf32>) -> tensor<4x8xf32>
@@ -41,7 +41,7 @@ func.func @crossed(%x: tensor<4x1xf32>, %y: tensor<8xf32>) -> tensor<4x8xf32> {
   return %sum : tensor<4x8xf32>
 }
 
-// Elements of equal rows are dropped each by itself.
+// A dropout draws separately for each element of equal rows.
 // CHECK-LABEL: func.func @dropped
 // CHECK: %[[A:.*]] = mpc.expand %arg0
 // CHECK: mpc.dropout %[[A]]

@@ -2,8 +2,8 @@
 
     assemble.py MODEL OUTPUT-FOLDER
 
-Prints one line per mode and target with the number of kernels; exits 1 where
-ptxas rejects one, or spills registers or uses a stack for one.
+Prints one line per mode and target with the number of kernels. Exits with 1 if
+ptxas rejects a kernel, or if a kernel spills registers or uses a stack.
 
 SPDX-License-Identifier: Apache-2.0
 """

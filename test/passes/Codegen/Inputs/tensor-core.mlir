@@ -1,4 +1,4 @@
-// One product of each orientation, of both types, with and without edges.
+// A product for each orientation and type, with and without edges.
 func.func private @nn(%a: tensor<4096x1024xbf16>, %b: tensor<1024x4096xbf16>,
     %bias: tensor<4096xf32>, %residual: tensor<4096x4096xbf16>)
     -> tensor<4096x4096xbf16> attributes {mpc.kernel = #mpc.kernel<contraction>} {

@@ -1,4 +1,4 @@
-// Kernels over rows that add up columns beside them, against float64.
+// Tests kernels over rows that also sum columns, against float64.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/passes/Codegen/KernelHarness.h"
@@ -12,8 +12,8 @@ namespace {
 class ColumnSums : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(CPUs, ColumnSums, testing::ValuesIn(runnableCPUs()));
 
-/// `outer` samples of `rows` rows of `columns` elements, of which sums are
-/// taken in `parts` parts of each sample.
+/// `outer` samples of `rows` rows of `columns` elements. Each sample is summed
+/// in `parts` parts.
 struct Shape {
   int64_t outer, rows, columns, parts;
 
@@ -23,8 +23,9 @@ struct Shape {
   }
 };
 
-/// A kernel that stores x minus the mean of its row, the means, and of every
-/// column the sum of the former, its greatest and the mean of its squares.
+/// A kernel that stores x minus the mean of its row, and the means. It also
+/// computes each column's sum and maximum of these differences and the mean of
+/// their squares.
 std::string centerRows(const Shape &shape, const std::string &element,
                        const std::string &sum = "f32") {
   std::string full = shape.type(shape.rows, shape.columns, element);
@@ -45,8 +46,8 @@ std::string centerRows(const Shape &shape, const std::string &element,
          ", " + part + ", " + part + "\n}";
 }
 
-// Columns of whole vectors and others; whole bands of rows and others; one part
-// for each sample and several.
+// Numbers of columns with and without a tail, numbers of rows with and without
+// a partial band, one part per sample and several.
 TEST_P(ColumnSums, AreThoseOfWhatTheRowsAre) {
   for (const Shape &shape : {Shape{8, 64, 768, 2}, Shape{3, 90, 100, 2},
                              Shape{8, 35, 33, 1}, Shape{1, 160, 7, 5}}) {
@@ -80,7 +81,7 @@ TEST_P(ColumnSums, AreThoseOfWhatTheRowsAre) {
         ASSERT_NEAR(squares[at], square / length, 1e-5) << columns;
         ASSERT_EQ(top[at], largest) << columns;
       }
-    // The same bits in any order of slices.
+    // Slices in any order give the same bits.
     auto again = sums;
     args[3] = again.data();
     kernel.launch(args, /*backwards=*/true);
@@ -126,7 +127,7 @@ TEST_P(ColumnSums, OfDoublesAreDoubles) {
     }
 }
 
-// Sums of 65536 times 0.1: bands of rows go into totals in f64.
+// Sums of 65536 times 0.1: bands of rows are added to f64 totals.
 TEST_P(ColumnSums, AddManyEqualTermsToSixDigits) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<2x65536x8xf32>) -> (tensor<2x65536x1xf32>, tensor<2x1x8xf32>)
@@ -144,7 +145,7 @@ TEST_P(ColumnSums, AddManyEqualTermsToSixDigits) {
     EXPECT_NEAR(sum, rows * double(0.1f), 1e-6 * rows * 0.1);
 }
 
-/// The kernel that adds up x, of wide rows, by itself.
+/// A separate kernel that sums x, of wide rows.
 std::string addUp(const Shape &shape, const std::string &element,
                   const std::string &sum) {
   std::string full = shape.type(shape.rows, shape.columns, element);
@@ -157,7 +158,7 @@ std::string addUp(const Shape &shape, const std::string &element,
          "\nreturn %0 : " + part + "\n}";
 }
 
-// Whether sums join a kernel over rows or not makes no difference.
+// Fusing sums into a kernel over rows does not change their bits.
 TEST_P(ColumnSums, HaveTheBitsThatAKernelOfTheirOwnGives) {
   for (const Shape &shape : {Shape{8, 50, 768, 1}, Shape{1, 256, 801, 4}}) {
     CompiledKernel beside(centerRows(shape, "f32"), GetParam());
@@ -174,7 +175,7 @@ TEST_P(ColumnSums, HaveTheBitsThatAKernelOfTheirOwnGives) {
   }
 }
 
-// Doubles too, whose totals are no wider than sums.
+// The totals of doubles are no wider than their sums.
 TEST_P(ColumnSums, OfDoublesHaveTheBitsThatAKernelOfTheirOwnGives) {
   Shape shape{8, 37, 800, 1};
   CompiledKernel beside(centerRows(shape, "f64", "f64"), GetParam());
@@ -190,8 +191,8 @@ TEST_P(ColumnSums, OfDoublesHaveTheBitsThatAKernelOfTheirOwnGives) {
   EXPECT_EQ(sums, expected);
 }
 
-// Axes of a row that an operand keeps apart, what is one value for each row,
-// and a sum that alone reads what is made of them.
+// An operand separates the axes of a row, another has one value per row, and
+// only a sum reads the values computed from them.
 TEST_P(ColumnSums, AreOfRowsOfSeveralAxes) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<4x8x6x10xf32>, %s: tensor<6x1xf32>) -> (tensor<4x8x1x1xf32>, tensor<4x1x6x10xf32>, tensor<4x1x6x10xf32>)
@@ -220,7 +221,7 @@ TEST_P(ColumnSums, AreOfRowsOfSeveralAxes) {
     }
 }
 
-// A kernel whose only result is the sum, of what needs two reductions of a row.
+// The kernel's only result is a sum, which needs two reductions of a row.
 TEST_P(ColumnSums, NeedNoResultOfTheRows) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<8x20x70xf32>) -> tensor<8x1x70xf32>

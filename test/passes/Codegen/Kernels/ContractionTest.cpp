@@ -1,4 +1,5 @@
-// Generated matrix products and convolutions in float64 against plain loops.
+// Tests generated matrix products and convolutions in float64 against plain
+// loops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/passes/Codegen/KernelHarness.h"
@@ -57,7 +58,7 @@ TEST_P(Contraction, MultipliesEveryOrientationWithATail) {
 struct Convolution {
   int64_t batch, in, out, groups, height, width;
   bool channelsLast;
-  bool packed = false; ///< the filters are stored with what is written last
+  bool packed = false; ///< filters are stored with the written channels last
 
   int64_t outHeight() const { return (height - 2) / 2 + 1; }
   int64_t outWidth() const { return width + 1; }
@@ -105,8 +106,8 @@ struct Convolution {
     return channelsLast ? type({batch, h, w, channels})
                         : type({batch, channels, h, w});
   }
-  /// `text` with XT, YT, WT and ATTRS, and with WP the type of the filters as
-  /// they are stored, %w, which UNPACK makes %u, in the order of ONNX.
+  /// Replaces XT, YT, WT and ATTRS in `text`. WP is the stored type of the
+  /// filters, %w, and UNPACK makes %u of %w, in ONNX's order.
   std::string kernel(std::string text, bool isForward) const {
     std::string filters = type({out, inPerGroup(), 3, 2}), stored = filters;
     std::string perm = "0, 1, 2, 3";
@@ -132,7 +133,7 @@ struct Convolution {
                 (channelsLast ? "NHWC>" : "NCHW>"));
     return text;
   }
-  /// Filters in the order in which the kernel of that direction has them.
+  /// Filters in the order that the kernel of that direction reads.
   std::vector<double> store(const std::vector<double> &filters,
                             bool isForward) const {
     if (!packed)
@@ -208,7 +209,7 @@ TEST_P(Contraction, ConvolvesForwardAndBackward) {
 
 TEST_P(Contraction, ConvolvesWithPackedFilters) {
   expectConvolves({2, 4, 6, 2, 8, 7, true, true}, GetParam());
-  // All widths of vectors, blocks of pixels inside and at the border.
+  // All widths of vectors, and blocks of pixels inside and at the border.
   expectConvolves({3, 15, 47, 1, 6, 13, true, true}, GetParam());
   expectConvolves({5, 1, 21, 1, 4, 9, true, true}, GetParam());
 }

@@ -1,4 +1,4 @@
-// Cumulative sums against sums in double.
+// Tests cumulative sums against sums in double.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/passes/Codegen/KernelHarness.h"

@@ -1,5 +1,5 @@
-// The code of every formula, and of its derivative, against the formula in
-// float64, on every target that can run here.
+// Tests the code of every formula and derivative against the formula in
+// float64, on every runnable target.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Formulas.h"
@@ -20,8 +20,8 @@ INSTANTIATE_TEST_SUITE_P(Targets, Formulas,
 
 constexpr size_t kPoints = 133;
 
-/// From -8 to 8, far out, and NaN; kinks are not among them. Of functions that
-/// are there below 1 alone, closer together.
+/// Values from -8 to 8 without kinks, far values, and NaN. Functions defined
+/// only below 1 get closer values.
 template <typename T>
 std::vector<T> makePoints(const std::string &op) {
   std::vector<T> x = {-1e4, -95, 95, 1e4, std::numeric_limits<T>::quiet_NaN()};
@@ -32,7 +32,8 @@ std::vector<T> makePoints(const std::string &op) {
   return x;
 }
 
-/// The op of `formula` on elements of `type`, and its gradient for 1.
+/// The op of `formula` on elements of `type`, and its gradient for an incoming
+/// gradient of 1.
 std::string makeKernel(const formulas::Formula &formula, std::string type) {
   std::string tensor = "tensor<133x" + type + ">", op = formula.op.str();
   auto number = [](double value) {
@@ -61,8 +62,8 @@ std::string makeKernel(const formulas::Formula &formula, std::string type) {
   return result;
 }
 
-/// Within some units of `unit` of the numbers that the result is made of;
-/// beyond `largest`, infinite.
+/// Expects an error of some multiples of `unit`, relative to the terms of the
+/// result. Beyond `largest`, expects infinity.
 void expectClose(double found, double expected, double x, double unit,
                  double largest, const std::string &what) {
   if (std::isnan(expected) || std::isnan(x)) {
@@ -101,8 +102,8 @@ void compareAll(const std::string &target, const std::string &type) {
 TEST_P(Formulas, AreComputedInF32) { compareAll<float>(GetParam(), "f32"); }
 TEST_P(Formulas, AreComputedInF64) { compareAll<double>(GetParam(), "f64"); }
 
-// Down to where it is a denormal number, GELU has all its digits: x Phi(x),
-// with Phi by the error function's complement in the 64 bits of a long double.
+// GELU has all its digits down to denormal results. The reference is x Phi(x),
+// with Phi by erfc in the 64 bits of a long double.
 TEST_P(Formulas, HaveTheirDigitsInTheTailOfGelu) {
   const formulas::Formula *gelu = formulas::findFormula("gelu");
   CompiledKernel kernel(makeKernel(*gelu, "f64"), GetParam());

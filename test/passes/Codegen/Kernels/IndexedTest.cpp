@@ -1,4 +1,4 @@
-// Gathers and scatters against index arithmetic.
+// Tests gathers and scatters against index arithmetic.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/passes/Codegen/KernelHarness.h"
@@ -12,7 +12,7 @@ class Indexed : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Targets, Indexed,
                          testing::ValuesIn(runnableTargets()));
 
-// Rows of whole vectors and a remainder; indices from both ends, and such as
+// Rows of whole vectors and a remainder. Indices count from both ends, and some
 // name no row.
 constexpr int64_t kRows = 11, kColumns = 37;
 const std::vector<int64_t> kIndices = {3, -1, 0, 10, -11, 3, 11, -12, 7};
@@ -87,8 +87,8 @@ TEST_P(Indexed, GathersBeforeItReduces) {
   }
 }
 
-// The order of the additions is that of the updates, so results are equal bit
-// by bit, whichever slice runs first.
+// Additions follow the order of the updates, so that the bits are the same in
+// any order of slices.
 TEST_P(Indexed, AddsUpdatesInTheirOrder) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%data: tensor<11x37xf32>, %ids: tensor<9xi64>, %u: tensor<9x37xf32>, %v: tensor<9x37xf32>) -> tensor<11x37xf32>
@@ -118,9 +118,8 @@ TEST_P(Indexed, AddsUpdatesInTheirOrder) {
   }
 }
 
-// More updates than a block lists at once, most of them of one row, and others
-// in between; rows of several axes, one of which the updates are broadcast
-// along.
+// More updates than a block lists at once. Most go to one row, with others in
+// between. Rows have several axes, and updates are broadcast along one.
 TEST_P(Indexed, AddsManyUpdatesInTheirOrder) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%data: tensor<2100x3x8xf32>, %ids: tensor<25x101xi32>, %u: tensor<25x101x3x8xbf16>, %v: tensor<8xf32>, %w: tensor<25x101x3x1xf32>) -> tensor<2100x3x8xf32>
@@ -159,7 +158,7 @@ TEST_P(Indexed, AddsManyUpdatesInTheirOrder) {
   }
 }
 
-// Where there are no updates, what lies in their memory is read by nobody.
+// With zero updates, no code reads their memory.
 TEST_P(Indexed, AddsNoUpdates) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%data: tensor<4x8xf32>, %ids: tensor<0xi64>, %u: tensor<0x8xf32>) -> tensor<4x8xf32>
@@ -176,7 +175,7 @@ TEST_P(Indexed, AddsNoUpdates) {
   EXPECT_EQ(y, data);
 }
 
-// The last of many updates stays, in rows too short for a vector.
+// The last of many updates stays. Rows are too short for a vector.
 TEST_P(Indexed, KeepsTheLastOfManyUpdates) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%data: tensor<40x3xi32>, %ids: tensor<3000xi64>, %u: tensor<3000x3xi32>) -> tensor<40x3xi32>
@@ -200,8 +199,8 @@ TEST_P(Indexed, KeepsTheLastOfManyUpdates) {
   EXPECT_EQ(y, expected);
 }
 
-// Updates that do not meet are written over the data; what they leave, and what
-// names no row, stays.
+// Unique updates overwrite the data. Other rows, and updates that name no row,
+// change nothing.
 TEST_P(Indexed, WritesUniqueUpdatesInPlace) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%data: tensor<5000x37xf32>, %ids: tensor<900xi64>, %u: tensor<900x37xf32>) -> tensor<5000x37xf32>
@@ -227,7 +226,8 @@ TEST_P(Indexed, WritesUniqueUpdatesInPlace) {
   EXPECT_EQ(data, expected);
 }
 
-// Parts within an outer axis, so that slices begin and end inside one.
+// Rows lie within an outer axis, so that slices begin and end inside an element
+// of it.
 TEST_P(Indexed, ScattersAlongAMiddleAxisFromZeros) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%ids: tensor<3x6xi64>, %u: tensor<3x6x5xf32>) -> tensor<3x4100x5xf32>
@@ -258,7 +258,7 @@ TEST_P(Indexed, ScattersAlongAMiddleAxisFromZeros) {
   EXPECT_EQ(y, expected);
 }
 
-// Every update has an index of its own, and integers are written too.
+// Every update has its own index. Covers integers.
 TEST_P(Indexed, ScattersElementsOfIntegers) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%data: tensor<11x7xi64>, %ids: tensor<9x7xi64>, %u: tensor<9x7xi64>) -> tensor<11x7xi64>

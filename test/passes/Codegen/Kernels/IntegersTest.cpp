@@ -1,5 +1,5 @@
-// Kernels of integers on every target against the same formulas over constants,
-// which test/numerics/test_integers.py compares with NumPy.
+// Tests integer kernels on every target against the folders' formulas.
+// test/numerics/test_integers.py compares these with NumPy.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Fold/IntegerFormulas.h"
@@ -17,7 +17,7 @@ namespace {
 using llvm::APInt;
 using llvm::APSInt;
 
-/// An integer type: of so many bits, with a sign or without.
+/// A signed or unsigned integer type by its width.
 struct IntegerKind {
   unsigned width;
   bool isUnsigned;
@@ -50,7 +50,7 @@ private:
   std::vector<char> bytes;
 };
 
-/// The type's limits and small numbers first, then any.
+/// First the type's limits and small numbers, then random ones.
 Buffer makeNumbers(IntegerKind kind, size_t count, int seed) {
   Buffer buffer(kind, count);
   std::vector<int64_t> edges = {0, 1, 2, 3, 7, -1, -2, -3};
@@ -79,7 +79,7 @@ class Integers : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Targets, Integers,
                          testing::ValuesIn(runnableTargets()));
 
-/// Two operands, of `count` numbers each, and `op` with attributes.
+/// Two operands of `count` numbers each, and `op` with attributes.
 std::string binaryKernel(IntegerKind kind, const std::string &op,
                          const std::string &result, size_t count) {
   std::string shape = "tensor<" + std::to_string(count) + "x";
@@ -159,7 +159,7 @@ TEST_P(Integers, PowersWrapAround) {
                  });
 }
 
-/// What `op` makes of every row, or column, of a matrix.
+/// Reduces every row, or column, of a matrix by `op`.
 template <typename OpTy>
 void expectReduction(IntegerKind kind, bool ofRows, const std::string &target) {
   int64_t rows = 9, columns = 300;
@@ -261,7 +261,7 @@ TEST_P(Integers, RemainderOfFloatsIsExact) {
           static_cast<float>(sign(random) * std::exp2(exponent(random)));
     }
     b[3] = narrowB[3] = INFINITY;
-    // Three times this is beyond the largest number.
+    // Three times this exceeds the largest number.
     a[5] = std::numeric_limits<double>::max();
     b[5] = a[5] / 3;
     a[4] = narrowA[4] = -0.0f;

@@ -1,5 +1,5 @@
-// Functions of f64, which CPUs take from libm and a GPU computes by arithmetic,
-// over their whole range and at its ends.
+// Tests f64 functions over their whole range and at its ends. CPUs call libm,
+// and a GPU computes them by arithmetic.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/passes/Codegen/KernelHarness.h"
@@ -20,7 +20,8 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kTiny = std::numeric_limits<double>::denorm_min();
 constexpr size_t kCount = 256;
 
-/// Within `units` in the last place; bit for bit where one is not finite.
+/// Expects an error within `units` in the last place, and equal bits if a value
+/// is not finite.
 void expectNear(double found, double expected, double units, double at) {
   if (std::isnan(expected)) {
     EXPECT_TRUE(std::isnan(found)) << at << " gives " << found;
@@ -35,7 +36,7 @@ void expectNear(double found, double expected, double units, double at) {
       << at << " gives " << found << ", expected " << expected;
 }
 
-/// Numbers of every size and sign, and the special ones.
+/// Numbers of every size and sign, and special values.
 std::vector<double> manyNumbers() {
   std::vector<double> numbers = {0.0,        -0.0, 1,      -1,     kInfinity,
                                  -kInfinity, kNaN, kTiny,  -kTiny, 0x1p-1022,
@@ -68,7 +69,7 @@ TEST_P(Math, ComputesExpLogAndTanhOfF64) {
   }
 }
 
-/// Within `units` in the last place of f32.
+/// Expects an error within `units` in the last place of f32.
 void expectNearF32(float found, double expected, double units, float at) {
   auto rounded = static_cast<float>(expected);
   if (std::isnan(expected)) {
@@ -77,7 +78,7 @@ void expectNearF32(float found, double expected, double units, float at) {
   }
   if (std::isinf(rounded) || rounded == 0) {
     EXPECT_EQ(found, rounded) << at;
-    // A function of zero that is zero keeps its sign.
+    // A zero result of a zero argument keeps its sign.
     EXPECT_TRUE(at != 0 || std::signbit(found) == std::signbit(rounded)) << at;
     return;
   }
@@ -86,8 +87,8 @@ void expectNearF32(float found, double expected, double units, float at) {
       << at << " gives " << found << ", expected " << expected;
 }
 
-// A GPU has instructions for a power of two and a reciprocal, each to two units
-// in the last place; tests emulate them exactly.
+// A GPU has instructions for powers of two and reciprocals, each within two
+// units in the last place. The emulator computes them exactly.
 TEST_P(Math, ComputesExpAndTanhOfF32) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<4096xf32>) -> (tensor<4096xf32>, tensor<4096xf32>)
@@ -124,7 +125,7 @@ TEST_P(Math, ComputesLogOfF32) {
     })",
                         GetParam());
   ASSERT_EQ(kernel.getError(), "");
-  // The ends of the range, numbers below the normal one, and some of all sizes.
+  // The ends of the range, subnormal numbers, and numbers of all sizes.
   std::vector<float> x = {0.0f,      -0.0f,      INFINITY,   -INFINITY,
                           NAN,       -1.0f,      -0x1p-149f, 0x1p-149f,
                           1e-40f,    0x1p-127f,  0x1p-126f,  0x1.000002p-126f,
@@ -138,15 +139,15 @@ TEST_P(Math, ComputesLogOfF32) {
     expectNearF32(y[i], std::log(static_cast<double>(x[i])), 2, x[i]);
 }
 
-/// A function of one number, and how many units a target may be off.
+/// A function of one number, and a target's error bound in units.
 struct Function {
   const char *op;
   double (*value)(double);
   double units;
 };
 
-/// Numbers that are hard: close to multiples of a quarter turn, large, and at
-/// the ends of ranges.
+/// Difficult angles: close to multiples of a quarter turn, large, and at the
+/// ends of ranges.
 std::vector<double> hardAngles() {
   std::vector<double> numbers = manyNumbers();
   std::vector<double> hard = {0x1.921fb54442d18p+0,
@@ -205,7 +206,7 @@ TEST_P(Math, ComputesAnglesAndHyperbolicFunctions) {
         GetParam());
     ASSERT_EQ(kernel.getError(), "");
     std::vector<double> x = hardAngles(), wide(kCount);
-    // Of functions that are there below 1 alone, the upper half.
+    // The upper half is for functions defined only below 1.
     for (size_t i = kCount / 2; i < kCount; ++i)
       x[i] = std::remainder(x[i], 2);
     std::vector<float> y(x.begin(), x.end()), single(kCount);
@@ -225,7 +226,7 @@ TEST_P(Math, ComputesAnglesAndHyperbolicFunctions) {
 }
 
 // No double is closer to a multiple of a quarter turn. Its cosine is known to
-// more digits (Muller, Elementary Functions, 2016) than libm gives it.
+// more digits (Muller, Elementary Functions, 2016) than libm computes.
 TEST_P(Math, ReducesTheHardestAngle) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<1xf64>) -> tensor<1xf64>
@@ -286,7 +287,7 @@ TEST_P(Math, ComputesErf) {
   std::vector<float> y(x.begin(), x.end()), f(kCount);
   kernel.launch({x.data(), y.data(), e.data(), f.data()});
   for (size_t i = 0; i < kCount; ++i) {
-    // The sum of positive terms loses a digit where it is long.
+    // A long sum of positive terms loses a digit.
     expectNear(e[i], std::erf(x[i]), 64, x[i]);
     double exact = std::erf(static_cast<double>(y[i]));
     if (std::isnan(exact))
@@ -318,7 +319,7 @@ TEST_P(Math, ComputesPowersOfF64) {
   for (size_t i = 0; i < kCount; ++i)
     expectNear(z[i], std::pow(x[i], y[i]), 4, x[i]);
 
-  // Adam's bias correction, and far ends.
+  // Adam's bias correction, and the ends of the range.
   for (size_t i = 0; i < kCount; ++i) {
     x[i] = i % 2 ? 0.999 : 1 + 0.01 * i;
     y[i] = i % 2 ? 37.0 * i : 100.0;
@@ -327,8 +328,8 @@ TEST_P(Math, ComputesPowersOfF64) {
   for (size_t i = 0; i < kCount; ++i)
     expectNear(z[i], std::pow(x[i], y[i]), 4, x[i]);
 
-  // Bases of all sizes, those next to 1 and below the smallest normal number
-  // too, and exponents of either sign that lead up to the ends of the range.
+  // Bases of all sizes, also next to 1 and subnormal, and exponents of either
+  // sign that lead to the ends of the range.
   for (size_t i = 0; i < kCount; ++i) {
     double size = static_cast<double>(i) - 127.5;
     x[i] = i % 4 == 0 ? 1 + std::copysign(std::exp2(-std::abs(size) / 3), size)
@@ -386,8 +387,8 @@ TEST_P(Math, ComputesConstantPowers) {
     single.launch({x.data(), y.data()});
     wide.launch({xs.data(), ys.data()});
     for (size_t i = 0; i < kCount; ++i) {
-      // A GPU's roots and quotients are off by up to 2^-23 each, and what is
-      // multiplied is rounded.
+      // A GPU's roots and quotients are off by up to 2^-23 each, and their
+      // product is rounded.
       double expected = std::pow(xs[i], power);
       EXPECT_NEAR(y[i], expected, 4 * 0x1p-23 * std::abs(expected))
           << x[i] << " " << power;

@@ -1,5 +1,5 @@
-// Products that read what they multiply through ops that move, and store their
-// result through one, against sums in float64 over the elements that are meant.
+// Tests products that read operands through movement ops, and store results
+// through one, against float64 sums over the right elements.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/passes/Codegen/KernelHarness.h"
@@ -26,14 +26,14 @@ size_t count(const Shape &shape) {
                          std::multiplies<>());
 }
 
-/// One op that moves: its name, its attributes and its result's shape.
+/// One movement op: its name, attributes and result shape.
 struct Move {
   std::string op, attributes;
   Shape shape;
 };
 
-/// A tensor in memory, the ops that move it, and where the elements of the last
-/// result are: the first at `offset`, neighbours along axis i strides[i] apart.
+/// A tensor in memory, and the ops that move it. In the last result, the first
+/// element is at `offset`, and neighbours along axis i are strides[i] apart.
 struct Moved {
   Shape source;
   std::vector<Move> moves;
@@ -60,7 +60,7 @@ struct Product {
   Moved lhs, rhs;
   bool transA, transB;
   Shape result;
-  /// How the result is stored, if not as it is: a permutation of its axes.
+  /// The permutation of axes with which the result is stored; empty for none.
   std::vector<int64_t> perm = {};
 };
 
@@ -78,8 +78,8 @@ std::string list(const Shape &values) {
   return text + ">";
 }
 
-/// The ops that move `operand`, whose values are named after `name`; `name` is
-/// the last of them afterwards.
+/// The ops that move `operand`, with values named after `name`. Sets `name` to
+/// the last value.
 std::string moveText(const Moved &operand, const std::string &type,
                      std::string &name) {
   std::string text;
@@ -131,7 +131,7 @@ std::string textOf(const Product &product, const std::string &type,
          "return " + result + " : " + stored + "\n}";
 }
 
-/// Values that bf16 has, in the memory of a float type.
+/// Values that bf16 represents, stored as a float type.
 template <typename T>
 std::vector<T> inMemory(const std::vector<float> &values) {
   return std::vector<T>(values.begin(), values.end());
@@ -152,8 +152,8 @@ Shape indicesOf(size_t number, const Shape &shape) {
   return indices;
 }
 
-/// Runs `product` and compares every element: an error of half a unit of the
-/// sum's type for every addition.
+/// Runs `product` and compares every element. The bound is half a unit of the
+/// sum's type per addition.
 template <typename T, typename Sum>
 void expectProduct(const Product &product, const std::string &type,
                    const std::string &target) {
@@ -175,7 +175,7 @@ void expectProduct(const Product &product, const std::string &type,
   const Shape &lhs = product.lhs.shape();
   int64_t depth = lhs[lhs.size() - (product.transA ? 2 : 1)];
   for (size_t i = 0; i < y.size(); ++i) {
-    // Where the element is in the product.
+    // The element's indices in the product.
     Shape place = indicesOf(i, stored), index = place;
     for (size_t axis = 0; axis < product.perm.size(); ++axis)
       index[product.perm[axis]] = place[axis];
@@ -202,7 +202,7 @@ void expectProduct(const Product &product, const std::string &target) {
   expectProduct<double, double>(product, "f64", target);
 }
 
-/// No op moves a dense tensor.
+/// A dense tensor that no op moves.
 Moved dense(const Shape &shape) {
   Shape strides(shape.size(), 1);
   for (size_t axis = shape.size() - 1; axis-- > 0;)
@@ -210,7 +210,7 @@ Moved dense(const Shape &shape) {
   return {shape, {}, 0, strides};
 }
 
-// Heads of queries, and a head of keys that all of them share.
+// Heads of queries, and one head of keys that all of them share.
 TEST_P(MovedOperands, ReadsHeads) {
   Moved queries{
       {2, 72, 3, 64},
@@ -228,8 +228,8 @@ TEST_P(MovedOperands, ReadsHeads) {
   expectProduct({grads, queries, true, false, {2, 3, 80, 64}}, GetParam());
 }
 
-// Queries, keys and values are columns of one matrix; the heads of each are
-// columns of it, too.
+// Queries, keys and values are columns of one matrix, and so are the heads of
+// each.
 TEST_P(MovedOperands, ReadsPartsOfRows) {
   auto part = [](int64_t first) {
     return Moved{
@@ -249,7 +249,7 @@ TEST_P(MovedOperands, ReadsPartsOfRows) {
       GetParam());
 }
 
-// Rows that begin at odd elements, which no Tensor Core kernel copies.
+// Rows begin at odd elements: no Tensor Core kernel copies them.
 TEST_P(MovedOperands, ReadsRowsThatAreNotAligned) {
   Moved part{{72, 67},
              {{"slice",
@@ -261,8 +261,8 @@ TEST_P(MovedOperands, ReadsRowsThatAreNotAligned) {
   expectProduct({dense({80, 72}), part, false, false, {80, 64}}, GetParam());
 }
 
-// Samples that share weights are rows of one matrix where they are evenly
-// apart: not where tokens come in front of samples.
+// Samples that share weights are rows of one matrix if they are evenly spaced.
+// They are not if the token axis precedes the sample axis.
 TEST_P(MovedOperands, JoinsRowsThatAreEvenlyApart) {
   Moved tokens{{72, 2, 64},
                {{"transpose", "perm = array<i64: 1, 0, 2>", {2, 72, 64}}},
@@ -279,7 +279,7 @@ TEST_P(MovedOperands, JoinsRowsThatAreEvenlyApart) {
               {72 * 96, 96, 1}};
   expectProduct({parts, dense({64, 80}), false, false, {2, 72, 80}},
                 GetParam());
-  // Rows alone, one a sample.
+  // One row per sample.
   Moved rows{{2, 5, 64},
              {{"slice",
                "offsets = array<i64: 0, 3, 0>, sizes = array<i64: 2, 1, 64>",
@@ -289,8 +289,7 @@ TEST_P(MovedOperands, JoinsRowsThatAreEvenlyApart) {
   expectProduct({rows, dense({64, 80}), false, false, {2, 1, 80}}, GetParam());
 }
 
-// Neighbours of a column are neighbours in memory, or neither these nor those
-// of a row are.
+// Either a column is contiguous in memory, or neither rows nor columns are.
 TEST_P(MovedOperands, ReadsColumns) {
   Moved turned{{80, 64},
                {{"transpose", "perm = array<i64: 1, 0>", {64, 80}}},
@@ -307,7 +306,7 @@ TEST_P(MovedOperands, ReadsColumns) {
   expectProduct({dense({72, 64}), apart, false, false, {72, 80}}, GetParam());
 }
 
-// Small products are sums of rows, not blocks; heads are stored side by side.
+// Small products are sums of rows, not blocks. Heads are stored side by side.
 TEST_P(MovedOperands, StoresHeadsSideBySide) {
   for (int64_t rows : {7, 72}) {
     Moved scores = dense({2, 3, rows, 80});

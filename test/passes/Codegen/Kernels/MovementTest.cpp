@@ -1,4 +1,4 @@
-// Transposes, slices and joins against index arithmetic.
+// Tests transposes, slices and joins against index arithmetic.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/passes/Codegen/KernelHarness.h"
@@ -76,7 +76,7 @@ TEST_P(Movement, TransposesAnyPermutation) {
   checkTranspose<float>(GetParam(), "f32", {3, 5, 17}, {2, 0, 1});
   checkTranspose<float>(GetParam(), "f32", {3, 5, 4, 6}, {2, 1, 3, 0});
   checkTranspose<int64_t>(GetParam(), "i64", {1, 9}, {1, 0});
-  // More rows or columns than a tile has beside few of the others.
+  // Longer than a tile along one axis and short along the other.
   checkTranspose<uint16_t>(GetParam(), "bf16", {2, 3, 71, 20}, {0, 2, 3, 1});
   checkTranspose<uint16_t>(GetParam(), "bf16", {2, 300, 3, 3}, {0, 2, 3, 1});
   checkTranspose<double>(GetParam(), "f64", {200, 31}, {1, 0});
@@ -196,7 +196,7 @@ std::string listOf(const std::vector<int64_t> &values) {
   return "array<i64: " + text + ">";
 }
 
-/// Where in a tensor of `shape` each element of the box lies.
+/// The position of each of the box's elements in a tensor of `shape`.
 std::vector<int64_t> placesOf(const Strided &c) {
   int64_t count = 1;
   for (int64_t size : c.sizes)
@@ -236,7 +236,7 @@ TEST_P(Movement, SlicesWithStrides) {
   }
 }
 
-// Integers too, whose padding is no float.
+// Covers integers, whose padding is not a float.
 template <typename T>
 void checkStridedPad(const std::string &target, const char *element) {
   for (const Strided &c : kStrided) {

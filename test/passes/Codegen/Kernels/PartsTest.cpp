@@ -1,5 +1,5 @@
-// Kernels that load parts of their operands' rows, or store parts of their
-// results', or rows in another order, against plain loops.
+// Tests kernels that load parts of rows, or store parts of rows or reordered
+// rows, against plain loops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/passes/Codegen/KernelHarness.h"
@@ -14,8 +14,8 @@ class LoadedParts : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Targets, LoadedParts,
                          testing::ValuesIn(runnableTargets()));
 
-/// Two parts of every row, which begin where no vector does, and a part of a
-/// row that is the same for all.
+/// Two parts of every row that begin inside a vector, and a part of a row that
+/// is the same for all.
 TEST_P(LoadedParts, AreReadByElementwiseOps) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<5x3x45xf32>, %z: tensor<40xf32>) -> tensor<5x3x21xf32>
@@ -41,8 +41,8 @@ TEST_P(LoadedParts, AreReadByElementwiseOps) {
     }
 }
 
-/// Of (4, 6, 32) bf16 numbers, rows 2 to 5 and all columns: two axes that are
-/// one run of memory, and, of every sample, the rows in front are left out.
+/// Rows 2 to 5 and all columns of (4, 6, 32) bf16 numbers. Two axes are
+/// contiguous in memory, and the first rows of every sample are left out.
 TEST_P(LoadedParts, MayBeWholeRows) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<4x6x32xbf16>, %w: tensor<4x4x32xf32>) -> tensor<4x4x32xf32>
@@ -66,7 +66,7 @@ TEST_P(LoadedParts, MayBeWholeRows) {
           << sample << " " << i;
 }
 
-/// The row that a part is of is reduced as if the part were a tensor.
+/// A part of a row is reduced like a whole tensor.
 TEST_P(LoadedParts, AreReduced) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<9x150xf32>) -> (tensor<9x1xf32>, tensor<9x70xf32>)
@@ -93,8 +93,8 @@ TEST_P(LoadedParts, AreReduced) {
   }
 }
 
-/// One index is as many elements as lie side by side in every operand: here, of
-/// two parts of rows, a row of 24, however short.
+/// One index covers the elements that are contiguous in every operand: for two
+/// parts of rows, a row of 24, however short.
 TEST(LoadedPartsPartition, KeepsRowsApart) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<8x6x48xf32>, %y: tensor<8x6x24xf32>) -> tensor<8x6x24xf32>
@@ -124,8 +124,8 @@ static const char kGatedUnit[] = R"(
       return %dh, %s : tensor<6x42xf32>, tensor<6x21xf32>
     })";
 
-/// The gradients of both halves of rows, beside each other, in memory of their
-/// own and over the halves themselves.
+/// The gradients of both halves of rows are side by side, in separate memory
+/// and in the halves' memory.
 TEST_P(StoredParts, LieSideBySide) {
   CompiledKernel kernel(kGatedUnit, GetParam());
   ASSERT_EQ(kernel.getError(), "");
@@ -145,8 +145,8 @@ TEST_P(StoredParts, LieSideBySide) {
   EXPECT_EQ(inPlace, dh);
 }
 
-/// Results that are stored, and operands that are read, with rows in another
-/// order: heads in front of tokens, as an attention wants them.
+/// Results are stored, and operands read, with rows in another order: heads
+/// before tokens, as an attention needs them.
 TEST_P(StoredParts, MayBeRowsInAnyOrder) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<2x5x3x17xf32>, %b: tensor<3x17xf32>, %y: tensor<2x3x5x17xf32>) -> (tensor<2x3x5x17xf32>, tensor<2x5x3x17xf32>)
@@ -174,7 +174,7 @@ TEST_P(StoredParts, MayBeRowsInAnyOrder) {
         }
 }
 
-/// One without a broadcast operand, whose loop is else over all elements.
+/// Without a broadcast operand, a single loop would cover all elements.
 TEST_P(StoredParts, MayBeRowsOfWhatIsNotBroadcast) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<4x6x32xf32>) -> tensor<6x4x32xf32>
@@ -194,8 +194,8 @@ TEST_P(StoredParts, MayBeRowsOfWhatIsNotBroadcast) {
         EXPECT_EQ(y[(j * 4 + i) * 32 + c], -x[(i * 6 + j) * 32 + c]);
 }
 
-/// Heads of which others are in front and behind, in the order of tokens: what
-/// lies beside the box stays as it was.
+/// Stores a box of heads, in the order of tokens, between other heads. The
+/// memory around the box stays unchanged.
 TEST_P(StoredParts, MayBeABoxOfALargerTensor) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<2x3x5x16xf32>) -> tensor<2x5x7x16xf32>
@@ -220,7 +220,7 @@ TEST_P(StoredParts, MayBeABoxOfALargerTensor) {
               << n << " " << t << " " << h << " " << c;
 }
 
-/// Columns behind others, at a distance that no vector is a multiple of.
+/// The columns follow others, at a distance that is not a multiple of a vector.
 TEST_P(StoredParts, MayBeColumnsBehindOthers) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<6x33xf32>, %b: tensor<33xf32>) -> tensor<6x50xf32>
@@ -243,7 +243,7 @@ TEST_P(StoredParts, MayBeColumnsBehindOthers) {
           << row << " " << column;
 }
 
-/// Heads that a product of our own makes.
+/// A generated product makes the heads.
 TEST_P(StoredParts, MayBeABoxThatAProductMakes) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<3x40x24xf32>, %w: tensor<3x24x16xf32>) -> tensor<40x8x16xf32>
@@ -277,8 +277,8 @@ class PaddedRows : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Targets, PaddedRows,
                          testing::ValuesIn(runnableTargets()));
 
-/// Rows of 259 floats, 264 apart, with NaN behind each: no kernel may take
-/// those for values.
+/// Returns rows of 259 floats, 264 apart, with NaN behind each: kernels must
+/// not read the padding as values.
 std::vector<float> padRows(const std::vector<float> &rows) {
   std::vector<float> padded;
   for (size_t i = 0; i < rows.size(); i += 259) {
@@ -288,9 +288,8 @@ std::vector<float> padRows(const std::vector<float> &rows) {
   return padded;
 }
 
-/// A softmax of padded scores, and its gradient with rows padded, in vectors
-/// and a few single elements at the end of each row. What is behind the rows
-/// stays as it was.
+/// A softmax of padded scores, and its gradient with padded rows, in vectors
+/// and a few single elements per row. The padding stays unchanged.
 TEST_P(PaddedRows, AreReducedAndStored) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<7x264xf32>) -> (tensor<7x1xf32>, tensor<7x264xbf16>)
@@ -323,8 +322,8 @@ TEST_P(PaddedRows, AreReducedAndStored) {
   }
 }
 
-/// An elementwise kernel adds a row to all: samples and rows in them are padded
-/// alike.
+/// An elementwise kernel adds one row to all. Samples, and rows within them,
+/// have equal padding.
 TEST_P(PaddedRows, AreReadAndStoredByElementwiseOps) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<2x4x264xf32>, %b: tensor<259xf32>) -> tensor<2x4x264xf32>
@@ -347,7 +346,7 @@ TEST_P(PaddedRows, AreReadAndStoredByElementwiseOps) {
           << row << " " << column;
 }
 
-/// Columns are summed as far as rows have elements.
+/// Column sums exclude the padding of rows.
 TEST_P(PaddedRows, AreSummedByColumns) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<50x264xf32>) -> tensor<1x259xf32>
@@ -372,7 +371,7 @@ TEST_P(PaddedRows, AreSummedByColumns) {
 class TileAndPart : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(CPUs, TileAndPart, testing::ValuesIn(runnableCPUs()));
 
-/// What follows a product reads a part of each row of another tensor.
+/// The product's epilogue reads a part of each row of another tensor.
 TEST_P(TileAndPart, FollowAProduct) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%acc: tensor<6x50xf32>, %g: tensor<6x120xf32>) -> tensor<6x50xf32>
@@ -396,7 +395,7 @@ TEST_P(TileAndPart, FollowAProduct) {
     }
 }
 
-/// It stores its gradients of both halves of rows beside each other.
+/// The epilogue stores the gradients of both halves of rows side by side.
 TEST_P(TileAndPart, StoreAJoin) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%acc: tensor<6x50xf32>, %u: tensor<6x50xf32>) -> tensor<6x100xbf16>

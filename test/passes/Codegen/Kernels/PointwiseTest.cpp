@@ -1,4 +1,4 @@
-// Pointwise kernels and epilogues against plain loops.
+// Tests pointwise kernels and epilogues against plain loops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/AMP/AMP.h"
@@ -18,8 +18,8 @@ class Pointwise : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Targets, Pointwise,
                          testing::ValuesIn(runnableTargets()));
 
-// What gathers and rotary embeddings do is no formula of their operands'
-// elements.
+// True for gathers and rotary embeddings, which no formula of their operands'
+// elements describes.
 static bool readsElsewhere(llvm::StringRef name) {
   return name == GatherOp::getOperationName() ||
          name == GatherElementsOp::getOperationName() ||
@@ -80,7 +80,7 @@ TEST_P(Pointwise, KeepsNaNInGradientsOfWhatCutsOff) {
                         GetParam());
   ASSERT_EQ(kernel.getError(), "");
   auto dy = randomFloats(21), x = randomFloats(21);
-  // In a vector and behind the last one.
+  // Inside a vector and behind the last one.
   x[2] = x[20] = NAN;
   std::vector<uint16_t> low;
   for (float value : x)
@@ -113,7 +113,7 @@ TEST_P(Pointwise, FindsWhatIsNotFinite) {
   ASSERT_EQ(kernel.getError(), "");
   auto x = randomFloats(20);
   x[3] = NAN, x[7] = INFINITY, x[19] = -INFINITY, x[8] = 3e38f;
-  std::vector<uint16_t> y(20, 0x7bff); // The largest finite value.
+  std::vector<uint16_t> y(20, 0x7bff); // the largest finite value
   y[2] = 0x7c00, y[18] = 0xfc00, y[9] = 0x7e00;
   std::vector<float> a(20), b(20);
   kernel.launch({x.data(), y.data(), a.data(), b.data()});
@@ -187,8 +187,8 @@ TEST_P(Pointwise, WidensEvery16BitValue) {
   auto f16Wide = cast<uint16_t, double>(GetParam(), all, "f16", "f64");
   auto bf16 = cast<uint16_t, float>(GetParam(), all, "bf16", "f32");
   auto bf16Wide = cast<uint16_t, double>(GetParam(), all, "bf16", "f64");
-  // A signalling NaN may have become a quiet one, or be left to the arithmetic
-  // that reads it.
+  // A signalling NaN may become quiet, or be left to the arithmetic that reads
+  // it.
   auto expectSame = [](float actual, float expected) {
     if (std::isnan(expected))
       EXPECT_TRUE(std::isnan(actual));
@@ -205,7 +205,7 @@ TEST_P(Pointwise, WidensEvery16BitValue) {
 }
 
 TEST_P(Pointwise, RoundsTo16BitsAsIEEEAsks) {
-  // All exponents, with every last bit kept around a tie.
+  // All exponents, with every last bit kept, next to ties.
   std::vector<float> values;
   for (uint32_t upper = 0; upper < 0x10000; upper += 7)
     for (uint32_t lower : {0u, 1u, 0xfffu, 0x1000u, 0x1001u, 0x2fffu, 0x3000u,
@@ -219,7 +219,7 @@ TEST_P(Pointwise, RoundsTo16BitsAsIEEEAsks) {
   for (size_t i = 0; i < values.size(); ++i) {
     SCOPED_TRACE(runtime::bitsOf(values[i]));
     EXPECT_EQ(f16[i], runtime::floatToF16(values[i]));
-    // The instruction takes subnormals for zero.
+    // The instruction flushes subnormals to zero.
     if (std::fpclassify(values[i]) == FP_SUBNORMAL && (bf16[i] & 0x7fff) == 0)
       continue;
     EXPECT_EQ(bf16[i], runtime::floatToBF16(values[i]));
@@ -312,7 +312,7 @@ TEST_P(Pointwise, ComputesF64WithoutLosingDigits) {
   ASSERT_EQ(kernel.getError(), "");
   auto y = randomFloats(19);
   std::vector<double> x(19, 1.0 / 3), z(19);
-  // Just above a tie between two values of bf16, by less than f32 can tell.
+  // Just above a tie between two bf16 values, by less than f32 resolves.
   x[0] = 1 + 1.0 / 256 + 1e-12;
   y[0] = 1;
   std::vector<uint16_t> low(19);
@@ -380,7 +380,7 @@ TEST_P(Pointwise, MarksLabelsByOneHot) {
     EXPECT_EQ(y[i], labels[i / 10] == i % 10 ? 1 : 0) << i;
 }
 
-/// Philox-4x32-10, written as the op's description says it.
+/// Philox-4x32-10, as in the op's description.
 uint32_t philox(int64_t index, int64_t id, int64_t microStep, int64_t seed) {
   auto group = static_cast<uint64_t>(index) / 4;
   uint32_t c[4] = {static_cast<uint32_t>(group),
@@ -424,8 +424,8 @@ TEST_P(Pointwise, DropsByPhiloxOfTheElement) {
   }
 }
 
-// Rows of 19 start anywhere in a group of four; a box starts with the group
-// that it is given, and counts along the axes of what it is a box of.
+// Rows of 19 start anywhere in a group of four. A box starts with the given
+// group, and counts along the axes of the whole tensor.
 TEST_P(Pointwise, DropsOnABoxAsOnTheWhole) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<2x3x19xf32>, %r: tensor<2x3x1xf32>, %seed: tensor<i64>, %step: tensor<i32>, %group: tensor<i64>) -> tensor<2x3x19xf32>
@@ -478,7 +478,7 @@ TEST_P(Pointwise, DrawsAsManyBitsAsThereAreDigits) {
 class Epilogue : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(CPUs, Epilogue, testing::ValuesIn(runnableCPUs()));
 
-// Rows go where a transpose of them would put them.
+// Rows are stored in the order of their transpose.
 TEST_P(Epilogue, StoresInAnotherOrder) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%acc: tensor<2x3x5x20xf32>, %r: tensor<2x3x5x20xf32>) -> (tensor<2x5x3x20xf32>, tensor<2x3x5x20xf32>)
@@ -557,7 +557,7 @@ TEST_P(Pointwise, UpdatesTheLossScale) {
   EXPECT_EQ(left, 2);
 }
 
-// Rows that a GPU gives other numbers of threads than powers of two.
+// Row lengths for which a GPU's number of threads is not a power of two.
 TEST_P(Pointwise, AddsABiasToRowsOfManyLengths) {
   for (int64_t columns : {768, 2304, 2312, 3080}) {
     std::string row = std::to_string(columns);

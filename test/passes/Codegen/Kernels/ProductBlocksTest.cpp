@@ -1,4 +1,5 @@
-// Products by blocks of packed operands (ProductBlocks.h) against float64.
+// Tests products by blocks of packed operands (ProductBlocks.h) against
+// float64.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/passes/Codegen/KernelHarness.h"
@@ -18,7 +19,7 @@ class ProductBlocks : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(CPUs, ProductBlocks,
                          testing::ValuesIn(runnableCPUs()));
 
-/// Elements in memory as a float type has them, and as doubles.
+/// Elements as stored in a float type, and as doubles.
 class Elements {
 public:
   Elements(std::string type, size_t count, float low = -1, float high = 1)
@@ -61,8 +62,8 @@ std::string tensor(llvm::ArrayRef<int64_t> shape, const std::string &type) {
   return text + type + ">";
 }
 
-/// A product of `type` with a result in the type it is summed in, times alpha,
-/// plus a residual of that type.
+/// alpha times a product of `type`, plus a residual. Result and residual have
+/// the type of the sums.
 struct Product {
   std::string type;
   std::vector<int64_t> lhs, rhs, result;
@@ -110,8 +111,8 @@ size_t count(llvm::ArrayRef<int64_t> shape) {
                          std::multiplies<>());
 }
 
-/// Runs `product` and compares every element: an error of half a unit of the
-/// sum's type for every addition.
+/// Runs `product` and compares every element. The bound is half a unit of the
+/// sum's type per addition.
 template <typename Sum>
 void expectProduct(const Product &product, const std::string &target) {
   CompiledKernel kernel(product.text(), target);
@@ -123,7 +124,8 @@ void expectProduct(const Product &product, const std::string &target) {
   std::vector<Sum> before(residual.begin(), residual.end());
   std::vector<Sum> y(before.size()), again = before;
   kernel.launch({a.data(), c.data(), before.data(), y.data()});
-  // The result may be the residual's buffer, and slices come in any order.
+  // The result may share the residual's buffer, and slices may run in any
+  // order.
   kernel.launch({a.data(), c.data(), again.data(), again.data()},
                 /*backwards=*/true);
   EXPECT_EQ(std::memcmp(y.data(), again.data(), y.size() * sizeof(Sum)), 0);
@@ -155,7 +157,7 @@ void expectProduct(const Product &product, const std::string &target) {
     expectProduct<float>(product, target);
 }
 
-// Neither rows, columns nor depth are multiples of a panel or of a block.
+// No dimension is a multiple of a panel or a block.
 TEST_P(ProductBlocks, MultiplyEveryTypeInEveryOrientation) {
   for (std::string type : {"f32", "bf16", "f16", "f64"})
     for (bool transA : {false, true})
@@ -169,7 +171,7 @@ TEST_P(ProductBlocks, MultiplyEveryTypeInEveryOrientation) {
       }
 }
 
-// Blocks and panels that are whole, and several tiles in both directions.
+// Whole blocks and panels, and several tiles in both directions.
 TEST_P(ProductBlocks, MultiplyWholeTiles) {
   expectProduct({"f32", {384, 512}, {512, 256}, {384, 256}}, GetParam());
 }
@@ -180,7 +182,7 @@ TEST_P(ProductBlocks, TakeTheSmallestSides) {
 }
 
 // Batches that share the right operand are rows of one product, unless the left
-// one is transposed.
+// operand is transposed.
 TEST_P(ProductBlocks, MultiplyBatches) {
   expectProduct({"f32", {3, 70, 40}, {40, 66}, {3, 70, 66}}, GetParam());
   expectProduct({"f32", {3, 40, 70}, {40, 66}, {3, 70, 66}, true}, GetParam());
@@ -194,7 +196,7 @@ TEST_P(ProductBlocks, BroadcastBatches) {
                 GetParam());
 }
 
-// Heads side by side, as the next product reads them.
+// Heads are side by side, as the next product reads them.
 TEST_P(ProductBlocks, StoreInAnotherOrder) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%a: tensor<3x70x40xf32>, %b: tensor<3x40x66xf32>) -> tensor<70x3x66xf32>
@@ -219,8 +221,8 @@ TEST_P(ProductBlocks, StoreInAnotherOrder) {
       }
 }
 
-// What is packed beside an operand's last line is zero and goes nowhere: values
-// that are no numbers stay in their row and column.
+// Padding in packed operands is zero and is never stored: NaN and infinities
+// stay in their row and column.
 TEST_P(ProductBlocks, KeepNaNInItsRowAndColumn) {
   Product product{"f32", {67, 64}, {64, 69}, {67, 69}};
   CompiledKernel kernel(product.text(), GetParam());
@@ -236,8 +238,8 @@ TEST_P(ProductBlocks, KeepNaNInItsRowAndColumn) {
           << row << " " << column;
 }
 
-// The sums of the depth's blocks are added up: 2^16 tenths are not off by 0.1
-// %, as in a single chain of additions.
+// The blocks along the depth are summed separately. A single chain of additions
+// of 2^16 tenths would be off by 0.1 %.
 TEST_P(ProductBlocks, SumBlocksApart) {
   constexpr int64_t K = 1 << 16;
   Product product{"f32", {64, K}, {K, 64}, {64, 64}};

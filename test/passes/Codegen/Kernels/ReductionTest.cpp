@@ -1,4 +1,4 @@
-// Row and column reductions against float64.
+// Tests row and column reductions against float64.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/passes/Codegen/KernelHarness.h"
@@ -122,7 +122,7 @@ TEST_P(Reduction, SumsColumnsOfAnyWidth) {
         EXPECT_NEAR(sums[o * columns + c], sum, 1e-4) << columns;
         EXPECT_NEAR(products[o * columns + c], product, 1e-4) << columns;
       }
-    // Slices are independent of their order.
+    // The order of slices does not matter.
     auto again = sums;
     args[2] = again.data();
     kernel.launch(args, /*backwards=*/true);
@@ -130,8 +130,9 @@ TEST_P(Reduction, SumsColumnsOfAnyWidth) {
   }
 }
 
-/// A kernel over `outer` times `rows` rows of `columns` elements: stores relu
-/// of x, scaled by a value a column, and its sums, greatest and means.
+/// A kernel over `outer` times `rows` rows of `columns` elements. It stores
+/// relu of x, scaled by a value per column, and each column's sum, maximum and
+/// mean.
 std::string manyOfColumns(int64_t outer, int64_t rows, int64_t columns,
                           const std::string &element) {
   std::string size = std::to_string(columns) + "x";
@@ -152,8 +153,8 @@ std::string manyOfColumns(int64_t outer, int64_t rows, int64_t columns,
          out + "\n}";
 }
 
-// Bands of rows; columns of whole blocks and others, one piece of totals and
-// several; rows of whole bands and others.
+// Numbers of columns and rows with and without partial blocks and bands, with
+// one piece of totals and several.
 TEST_P(Reduction, SumsWideRowsInBands) {
   for (auto [outer, rows, columns] :
        {std::tuple<int64_t, int64_t, int64_t>{1, 16, 1024},
@@ -285,7 +286,8 @@ TEST_P(Reduction, ChainsColumnReductions) {
   }
 }
 
-/// A kernel that sums and averages `shape` in `parts` of an axis.
+/// A kernel that reduces `shape` in `parts` parts of an axis, by sum, mean and
+/// maximum.
 std::string sumOfParts(const std::string &kind, const std::string &input,
                        const std::string &output, int axis, int parts) {
   std::string attributes =
@@ -300,8 +302,8 @@ std::string sumOfParts(const std::string &kind, const std::string &input,
          output + "\n}";
 }
 
-// A chain of additions of 0.1 in f32 errs by a hundredth after 65536 of them:
-// every sum is one digit too large for what is added. Blocks are not.
+// A chain of 65536 additions of 0.1 in f32 errs by a hundredth: as the sum
+// grows, each term loses digits. Sums of blocks do not.
 TEST_P(Reduction, AddsManyEqualTermsToSixDigits) {
   constexpr int64_t rows = 1 << 16;
   for (int64_t columns : {1, 2, 16, 40}) {
@@ -325,7 +327,7 @@ TEST_P(Reduction, AddsManyEqualTermsToSixDigits) {
   }
 }
 
-// Loops in loops make chains too, where a broadcast operand keeps them apart.
+// Nested loops also make chains, if a broadcast operand separates the axes.
 TEST_P(Reduction, AddsManyEqualTermsOverSeveralAxes) {
   for (std::string kind : {"row_reduce", "column_reduce"}) {
     bool isRow = kind == "row_reduce";
@@ -416,7 +418,7 @@ TEST_P(Reduction, StoresElementsOfPartsOnce) {
     }
 }
 
-// Tokens come in front of samples on one side, behind them on the other.
+// Tokens precede samples in one operand and follow them in the other.
 TEST_P(Reduction, ReadsAndStoresRowsInAnyOrder) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<4x3x21xf32>) -> (tensor<3x4x1xf32>, tensor<4x3x21xf32>)

@@ -1,4 +1,4 @@
-// Kernels of rotary embeddings against plain loops.
+// Tests kernels of rotary embeddings against plain loops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/FloatBits.h"
@@ -14,8 +14,8 @@ class RotaryEmbedding : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Targets, RotaryEmbedding,
                          testing::ValuesIn(runnableTargets()));
 
-/// Rows of `size` elements, of which `2 * pairs` are turned; `rows` of a table,
-/// for as many rows in turn.
+/// Rows of `size` elements, of which `2 * pairs` are rotated. The `rows` rows
+/// of the table repeat for each head.
 struct Turn {
   size_t heads, rows, size, pairs;
   bool interleaved, transposed;
@@ -37,7 +37,7 @@ std::vector<float> turn(const Turn &t, const std::vector<float> &x,
   return y;
 }
 
-/// The kernel, with a sum behind it in the same one.
+/// The kernel, with an addition fused behind the embedding.
 std::string write(const Turn &t, const std::string &type) {
   auto rows = std::to_string(t.rows) + "x";
   auto x = "tensor<" + std::to_string(t.heads) + "x" + rows +
@@ -55,8 +55,8 @@ std::string write(const Turn &t, const std::string &type) {
          "\n  return %1 : " + x + "\n}";
 }
 
-// Vectors within a half and across, whole pairs and odd ends, all of a row and
-// a part of it.
+// Vectors within a half and across halves, whole pairs and odd ends, all of a
+// row and a part of one.
 const Turn kTurns[] = {
     {3, 5, 64, 32, false, false}, {3, 5, 64, 32, true, false},
     {2, 3, 64, 32, false, true},  {2, 3, 64, 32, true, true},

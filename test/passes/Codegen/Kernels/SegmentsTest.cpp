@@ -1,5 +1,5 @@
-// Kernels of several shapes in one launch: every segment's elements are done,
-// once, and by its own buffers.
+// Tests kernels of several shapes in one launch: every segment's elements are
+// computed once, in that segment's buffers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/passes/Codegen/KernelHarness.h"
@@ -15,8 +15,8 @@ class Segments : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Targets, Segments,
                          testing::ValuesIn(runnableTargets()));
 
-/// Three sizes that compute alike, of which one has no whole vector and one
-/// has several slices, and one that does something else.
+/// Three equal computations of different sizes, one shorter than a vector and
+/// one with several slices; and a different computation.
 TEST_P(Segments, ScaleTensorsOfAnySize) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%a: tensor<10xf32>, %s: tensor<f32>, %b: tensor<50x1000xf32>, %c: tensor<3xf32>, %d: tensor<7xf32>)

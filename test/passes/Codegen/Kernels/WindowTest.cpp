@@ -1,4 +1,4 @@
-// Pooling and its gradients against plain loops, channels first and last.
+// Tests pooling and its gradients against plain loops, channels first and last.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/passes/Codegen/KernelHarness.h"
@@ -65,7 +65,7 @@ TEST_P(Window, TakesTheFirstMaximumAndItsPosition) {
     ASSERT_EQ(forward.getError(), "");
     auto x = randomFloats(N * H * W * C);
     for (float &value : x)
-      value = std::round(value); // Ties.
+      value = std::round(value); // makes ties
     x[5] = NAN;
     std::vector<float> y(N * O * O * C);
     std::vector<int32_t> positions(y.size());

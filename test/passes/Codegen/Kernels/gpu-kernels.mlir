@@ -1,7 +1,7 @@
-// The loop nests of a GPU: what a thread of a block does.
+// Loop nests of GPU kernels: the work of a thread.
 // RUN: mpc-opt %s --mpc-attach-target=name=sm_80 --mpc-emit-kernels --cse --canonicalize | FileCheck %s
 
-// A thread takes vectors of 16 bytes; neighbours lie side by side.
+// A thread takes vectors of 16 bytes. Neighbouring threads take neighbouring vectors.
 // CHECK-LABEL: func.func @scale(
 // CHECK-SAME: %[[X:.*]]: memref<100000xf32, 1> {llvm.align = 16 : i64},
 // CHECK-SAME: %[[S:.*]]: memref<1xf32, 1> {llvm.align = 16 : i64, llvm.noalias, llvm.readonly},
@@ -18,8 +18,8 @@ func.func private @scale(%x: tensor<100000xf32>, %s: tensor<f32>)
   return %y : tensor<100000xf32>
 }
 
-// Narrow types decide how many elements fill 16 bytes; teams of 8 threads take
-// a row each.
+// The narrowest type decides the number of elements in 16 bytes. Each row has a
+// team of 8 threads.
 // CHECK-LABEL: func.func @bias(
 // CHECK: vector.load {{.*}} {alignment = 16 : i64} : memref<64000xbf16, 1>, vector<8xbf16>
 // CHECK: arith.extf {{.*}} : vector<8xbf16> to vector<8xf32>
@@ -30,7 +30,7 @@ func.func private @bias(%x: tensor<1000x64xbf16>, %b: tensor<64xf32>)
   return %y : tensor<1000x64xbf16>
 }
 
-// A short row is for a part of a warp: no shared memory, no barrier.
+// A short row takes a part of a warp: no shared memory, no barrier.
 // CHECK-LABEL: func.func @short_rows(
 // CHECK-NOT: nvvm.barrier
 // CHECK: nvvm.shfl.sync bfly
@@ -45,7 +45,7 @@ func.func private @short_rows(%x: tensor<4096x32xf32>) -> tensor<4096x1xf32>
   return %0 : tensor<4096x1xf32>
 }
 
-// A long one is for a block.
+// A long row takes a whole block.
 // CHECK: memref.global "private" @long_rows_shared : memref<8xf32, 3> = uninitialized {alignment = 16 : i64}
 // CHECK-LABEL: func.func @long_rows(
 // CHECK-COUNT-5: nvvm.shfl.sync bfly
@@ -60,8 +60,8 @@ func.func private @long_rows(%x: tensor<64x4096xf32>) -> tensor<64x1xf32>
   return %0 : tensor<64x1xf32>
 }
 
-// Teams share what is reduced and combine their sums in halves; 12 columns are
-// 3 vectors, so of the second block's teams one thread stores nothing.
+// Teams share the reduction and combine their sums by halving. 12 columns are 3
+// vectors: one thread of each team in the second block stores nothing.
 // CHECK: memref.global "private" @columns_shared : memref<1024xf32, 3>
 // CHECK-LABEL: func.func @columns(
 // CHECK: scf.for
@@ -77,7 +77,7 @@ func.func private @columns(%x: tensor<1000x12xf32>) -> tensor<12xf32>
   return %0 : tensor<12xf32>
 }
 
-// A transpose goes through a tile whose rows are an element longer.
+// A transpose goes through a tile whose rows are padded by one element.
 // CHECK: memref.global "private" @turn_shared : memref<1056xbf16, 3>
 // CHECK-LABEL: func.func @turn(
 // CHECK: memref.load {{.*}} : memref<6000xbf16, 1>
@@ -90,7 +90,7 @@ func.func private @turn(%x: tensor<60x100xbf16>) -> tensor<100x60xbf16>
   return %0 : tensor<100x60xbf16>
 }
 
-// One of images to channels last has all channels of some rows.
+// From channels first to channels last, a tile holds all channels of some rows.
 // CHECK: memref.global "private" @channels_last_shared : memref<2115xbf16, 3>
 // CHECK-LABEL: func.func @channels_last(
 func.func private @channels_last(%x: tensor<64x3x224x224xbf16>) -> tensor<64x224x224x3xbf16>
@@ -100,7 +100,7 @@ func.func private @channels_last(%x: tensor<64x3x224x224xbf16>) -> tensor<64x224
   return %0 : tensor<64x224x224x3xbf16>
 }
 
-// What no library does is one element of a row per thread.
+// Without a library for float64, each thread computes one element of a row.
 // CHECK-LABEL: func.func @product(
 // CHECK: scf.for
 // CHECK: memref.load {{.*}} : memref<600xf64, 1>

@@ -1,9 +1,9 @@
-// A kernel of a GPU whose segments compute alike.
+// A GPU kernel whose segments compute alike.
 // RUN: mpc-opt %s --mpc-codegen=target=sm_90 | FileCheck %s
 
-// Which of four segments a block works on takes two of three comparisons. The
-// two halves of the choice stay apart, alike as they are: one piece of code for
-// both would have the buffers of either half in registers.
+// Selecting one of four segments takes two of three comparisons. The two halves
+// stay separate although their code is alike: shared code would hold the
+// buffers of both in registers.
 // CHECK-LABEL: llvm.func @update(
 // CHECK: %[[MIDDLE:.*]] = llvm.icmp "uge" %[[FIRST:.*]], %{{.*}} : i32
 // CHECK-NEXT: llvm.cond_br %[[MIDDLE]], ^[[UPPER:bb[0-9]+]], ^[[LOWER:bb[0-9]+]]

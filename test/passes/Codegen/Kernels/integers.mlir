@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s --mpc-attach-target=name=x86-64-v3 --mpc-emit-kernels --cse --canonicalize | FileCheck %s
 
-// The machine traps on a division by 0, and on the smallest number by -1: it
-// sees neither.
+// The CPU traps on division by 0, and of the smallest number by -1. The kernel
+// prevents both.
 // CHECK-LABEL: func.func @divide(
 // CHECK: scf.for
 // CHECK: %[[A:.*]] = vector.load
@@ -17,7 +17,7 @@ func.func private @divide(%a: tensor<64xi32>, %b: tensor<64xi32>) -> tensor<64xi
   return %0 : tensor<64xi32>
 }
 
-// Without a sign there is no -1.
+// Unsigned types have no -1.
 // CHECK-LABEL: func.func @divide_unsigned(
 // CHECK: arith.cmpi eq
 // CHECK-NEXT: arith.select
@@ -30,7 +30,7 @@ func.func private @divide_unsigned(%a: tensor<64xui32>, %b: tensor<64xui32>) -> 
   return %0 : tensor<64xui32>
 }
 
-// Narrow integers are accumulated in words, by their sign.
+// Narrow integers are accumulated in words, by their signedness.
 // CHECK-LABEL: func.func @largest_byte(
 // CHECK: %[[X:.*]] = vector.load %{{.*}} : memref<64xi8>, vector<8xi8>
 // CHECK-NEXT: %[[W:.*]] = arith.extui %[[X]] : vector<8xi8> to vector<8xi32>
@@ -44,7 +44,7 @@ func.func private @largest_byte(%a: tensor<64xui8>) -> tensor<1xui8>
   return %0 : tensor<1xui8>
 }
 
-// Sums of integers need no wider totals: one loop.
+// Sums of integers need no wider totals: one loop suffices.
 // CHECK-LABEL: func.func @sum(
 // CHECK: scf.for
 // CHECK: arith.addi %{{.*}}, %{{.*}} : vector<8xi64>

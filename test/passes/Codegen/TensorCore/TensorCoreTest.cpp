@@ -1,4 +1,4 @@
-// Matrix products on Tensor Cores, interpreted, against sums in float64.
+// Tests matrix products on emulated Tensor Cores against sums in float64.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/passes/Codegen/KernelHarness.h"
@@ -73,7 +73,7 @@ struct Tensor {
   std::vector<uint8_t> bits;
 };
 
-/// A product of `batch` matrices, or of matrices alone where it is 0.
+/// A matrix product. Batches of 0 mean that an operand is a single matrix.
 struct Product {
   int64_t m, n, k;
   bool transA = false, transB = false;
@@ -81,7 +81,7 @@ struct Product {
   int64_t lhsBatch = 0, rhsBatch = 0;
   /// The type of the tail's second operand and result.
   Type tail = Type::BF16;
-  /// Whether the result takes that operand's memory, as an updated weight does.
+  /// True if the result overwrites that operand, like an updated weight.
   bool inPlace = false;
 };
 
@@ -109,7 +109,7 @@ std::string getText(const Product &p, const Tensor &a, const Tensor &b,
          "\nreturn %2, %3 : " + Y + ", " + R + "\n}";
 }
 
-/// 0.5 a b, row by row.
+/// 0.5 a b, in row-major order.
 std::vector<double> multiply(const Product &p, const Tensor &a, const Tensor &b,
                              int64_t batch) {
   std::vector<double> left = a.getAll(), right = b.getAll();
@@ -130,9 +130,9 @@ std::vector<double> multiply(const Product &p, const Tensor &a, const Tensor &b,
   return result;
 }
 
-/// Runs the product and checks every element. The bound: sums of
-/// products below 1 in size, of which each addition rounds by at most half of
-/// 2^-23 of what has been summed, then one rounding to the result's type.
+/// Runs the product and checks every element. Products are below 1. Each
+/// addition rounds by at most half of 2^-23 of the sum so far, and the result
+/// is rounded once.
 void check(const Product &p) {
   Tensor a = Tensor::random(p.transA ? withBatch(p.lhsBatch, p.k, p.m)
                                      : withBatch(p.lhsBatch, p.m, p.k),
@@ -170,15 +170,15 @@ TEST(TensorCore, MultipliesEveryOrientationOfBothTypes) {
         check({64, 128, 96, transA, transB, type});
 }
 
-// No size is a multiple of a tile's.
+// No dimension is a multiple of a tile.
 TEST(TensorCore, StopsAtTheEdges) {
   for (bool transA : {false, true})
     for (bool transB : {false, true})
       check({136, 72, 200, transA, transB});
 }
 
-// A thread beyond an edge reads nothing that another one may have written: the
-// emulated GPU finds such races.
+// A thread beyond an edge must not read elements that another thread may have
+// written: the emulated GPU detects such races.
 TEST(TensorCore, WritesOverAnOperandUpToTheEdges) {
   check({10, 40, 51, true, false, Type::BF16, 0, 0, Type::F32, true});
   check({136, 72, 40, false, false, Type::BF16, 0, 0, Type::F32, true});
@@ -192,7 +192,7 @@ TEST(TensorCore, CopiesRowsThatAreNotAligned) {
   check({84, 10, 32, true, false, Type::F16, 0, 0, Type::F16});
 }
 
-// Too few columns for a vector, or an odd number of them.
+// There are too few columns for a vector, or an odd number of them.
 TEST(TensorCore, ComputesNarrowResults) {
   check({33, 1, 64, false, true});
   check({33, 7, 16, false, true});
@@ -206,8 +206,8 @@ TEST(TensorCore, MultipliesBatches) {
   check({24, 40, 48, false, false, Type::BF16, 0, 3});
 }
 
-// Every shape of tile, with edges; the first as many times as there is depth
-// for all stages to be filled again.
+// Every tile shape, with edges. The first shape has enough depth to refill all
+// stages.
 TEST(TensorCore, ComputesTilesOfEveryShape) {
   check({700, 700, 200, true, false});
   check({1792, 448, 40, false, false});

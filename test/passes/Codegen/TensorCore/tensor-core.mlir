@@ -1,11 +1,11 @@
-// Products of half-precision matrices on a GPU: asynchronous copies to a ring of
-// stages, fragments by ldmatrix, mma, and the tail on rows of 16 bytes.
+// Products of half-precision matrices on a GPU: asynchronous copies to a ring
+// of stages, fragments by ldmatrix, mma, and an epilogue on rows of 16 bytes.
 // RUN: mpc-opt %s --mpc-attach-target=name=sm_80 --mpc-emit-kernels --cse --canonicalize | FileCheck %s
 
 // CHECK: llvm.mlir.global external @mpc_shared_memory() {addr_space = 3 : i32, alignment = 128 : i64} : !llvm.array<0 x i8>
 
-// The result may lie in the memory of the residual, which has its type; nothing
-// is told LLVM of these two that would be wrong then.
+// The result may overwrite the residual, which has its type. The kernel
+// therefore gives LLVM no alias attributes for these two.
 // CHECK-LABEL: func.func @product(
 // CHECK-SAME: %{{[a-z0-9]+}}: memref<4194304xbf16, 1> {llvm.align = 16 : i64, llvm.noalias, llvm.readonly},
 // CHECK-SAME: %{{[a-z0-9]+}}: memref<4194304xbf16, 1> {llvm.align = 16 : i64, llvm.noalias, llvm.readonly},
@@ -25,12 +25,12 @@
 // CHECK: nvvm.cp.async.wait.group 2
 // CHECK-NEXT: nvvm.barrier0
 
-// The first operand lies along the depth, the second is transposed on its way:
-// 64 x 16 and 16 x 64 elements of fragments for a warp.
+// The first operand is read along the depth, the second is transposed when
+// loaded: 64 x 16 and 16 x 64 elements of fragments for a warp.
 // CHECK-COUNT-4: nvvm.ldmatrix {{.*}}layout = #nvvm.mma_layout<row>, num = 4
 // CHECK-COUNT-4: nvvm.ldmatrix {{.*}}layout = #nvvm.mma_layout<col>, num = 4
 
-// The next step's fragments and the next tile but two are on their way before a
+// The next step's fragments, and the tile after the next two, load before a
 // step's 4 x 8 products. The second step waits for the next tile.
 // CHECK: scf.for {{.*}} to %[[TILES]]
 // CHECK-COUNT-8: nvvm.ldmatrix
@@ -43,12 +43,12 @@
 // CHECK-COUNT-32: nvvm.mma.sync
 // CHECK: scf.yield
 
-// The sums of a warp change places in shared memory.
+// A warp's sums are rearranged in shared memory.
 // CHECK: nvvm.barrier0
 // CHECK-COUNT-64: llvm.store {{.*}} : vector<2xf32>, !llvm.ptr<3>
 // CHECK: nvvm.bar.warp.sync
 
-// Four rows of a thread at once: all is loaded before anything is stored.
+// A thread handles four rows at once: it loads everything before it stores anything.
 // CHECK: %[[BIAS:.*]] = vector.load {{.*}} vector<8xf32>
 // CHECK: scf.for
 // CHECK-COUNT-4: vector.load {{.*}} {alignment = 16 : i64} : memref<16777216xbf16, 1>, vector<8xbf16>
@@ -69,10 +69,10 @@ func.func private @product(%a: tensor<4096x1024xbf16>,
   return %2 : tensor<4096x4096xbf16>
 }
 
-// Sizes that are no multiples of a tile's: what lies outside is copied as zeros,
-// is read as the last row or column there is, and is not stored. Rows of 20
-// bytes are copied 4 bytes at a time, through the first-level cache. No operand
-// has the result's type: each is memory of its own.
+// Sizes are not multiples of a tile. Elements outside are copied as zeros, read
+// as the last row or column, and not stored. Rows of 20 bytes are copied 4
+// bytes at a time, through the first-level cache. No operand has the result's
+// type: each has separate memory.
 // CHECK-LABEL: func.func @edges(
 // CHECK-SAME: %{{[a-z0-9]+}}: memref<330xi8, 1> {llvm.align = 16 : i64, llvm.noalias, llvm.readonly},
 // CHECK-SAME: %{{[a-z0-9]+}}: memref<330xf32, 1> {llvm.align = 16 : i64, llvm.noalias})
@@ -92,8 +92,8 @@ func.func private @edges(%a: tensor<33x40xf16>, %b: tensor<40x10xf16>,
   return %1 : tensor<33x10xf32>
 }
 
-// Elements that are no whole words cannot be copied asynchronously: the sums are
-// a row's thread's own.
+// Elements that do not fill whole words cannot be copied asynchronously: each
+// thread sums an element by itself.
 // CHECK-LABEL: func.func @odd(
 // CHECK-NOT: nvvm.mma.sync
 // CHECK: return

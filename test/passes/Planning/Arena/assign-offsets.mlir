@@ -1,6 +1,6 @@
 // RUN: mpc-opt %s --plan-assign-offsets | FileCheck %s
 
-// What is dead gives its place to what comes later; an output lives on.
+// Dead memory is reused by later buffers. An output stays alive.
 // CHECK-LABEL: plan.program @chain attributes {arena_bytes = 512 : i64}
 plan.program @chain {
   %x = plan.input "x" role data : memref<64xf32>
@@ -35,8 +35,8 @@ plan.program @kept {
   } : memref<i1>
 }
 
-// A parallel loop's list has its slices side by side: each worker has a copy of
-// them. Loops inside are parts of an iteration.
+// A parallel loop's buffers have slices side by side: each worker has a copy of
+// them. Loops inside belong to an iteration.
 // CHECK-LABEL: plan.program @parallel attributes {arena_bytes = 192 : i64}
 plan.program @parallel {
   // CHECK: plan.arena at 128 : memref<4x2xf32>
@@ -68,8 +68,8 @@ plan.program @parallel {
   plan.output "y" role output %y : memref<4x2xf32>
 }
 
-// More than a cache holds: workers share the steps of each iteration. The loop
-// inside is parallel by itself.
+// The buffers exceed a cache: workers share the steps of each iteration. The
+// inner loop is parallel by itself.
 // CHECK-LABEL: plan.program @too_large
 plan.program @too_large {
   %x = plan.input "x" role data : memref<4x1048576xf32>
@@ -95,8 +95,8 @@ plan.program @too_large {
   plan.output "y" role output %y : memref<4x1048576xf32>
 }
 
-// What a loop uses of its surroundings is alive in all iterations; what its list
-// declares, only from its first use to its last.
+// Outer buffers that a loop uses are alive in all iterations. Buffers declared
+// in the loop are alive from their first use to their last.
 // CHECK-LABEL: plan.program @loop attributes {arena_bytes = 192 : i64}
 plan.program @loop {
   %x = plan.input "x" role data : memref<16xf32>
@@ -119,7 +119,7 @@ plan.program @loop {
   plan.output "y" role output %carried : memref<16xf32>
 }
 
-// What the lists of two branches declare may share its place.
+// Buffers declared in two branches may share memory.
 // CHECK-LABEL: plan.program @branches attributes {arena_bytes = 128 : i64}
 plan.program @branches {
   %x = plan.input "x" role data : memref<16xf32>

@@ -2,7 +2,7 @@
 
 mpc.variable @w : tensor<4xf32> role parameter
 
-// What reads the old weight runs before the update, which can then be in place.
+// Readers of the old weight run before the update, which can then be in place.
 // CHECK-LABEL: func.func @reader_first
 func.func @reader_first(%w: tensor<4xf32> {mpc.state = @w}, %g: tensor<4xf32>) -> (tensor<4xf32> {mpc.updates = @w}, tensor<4xf32>) {
   // CHECK: kernel = "late_reader"
@@ -22,7 +22,7 @@ func.func @reader_first(%w: tensor<4xf32> {mpc.state = @w}, %g: tensor<4xf32>) -
   return %0, %y : tensor<4xf32>, tensor<4xf32>
 }
 
-// A reader that needs the new weight as well cannot run first.
+// A reader that also needs the new weight cannot run first.
 // CHECK-LABEL: func.func @needs_both
 func.func @needs_both(%w: tensor<4xf32> {mpc.state = @w}) -> (tensor<4xf32> {mpc.updates = @w}, tensor<4xf32>) {
   // CHECK: kernel = "update"
@@ -40,8 +40,8 @@ func.func @needs_both(%w: tensor<4xf32> {mpc.state = @w}) -> (tensor<4xf32> {mpc
   return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
 
-// An update comes as soon as its gradient is there and the old weight was read,
-// and not after the gradient of the next weight.
+// An update runs as soon as its gradient exists and all readers of the old
+// weight have run, before the next weight's gradient.
 mpc.variable @m : tensor<4xf32> role optimizer_state
 // CHECK-LABEL: func.func @early_update
 func.func @early_update(%w: tensor<4xf32> {mpc.state = @w}, %m: tensor<4xf32> {mpc.state = @m}, %g: tensor<4xf32>) -> (tensor<4xf32> {mpc.updates = @w}, tensor<4xf32> {mpc.updates = @m}, tensor<4xf32>) {

@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s --mpc-attach-target=name=sm_80 --plan-recompute-unscale | FileCheck %s
 // RUN: mpc-opt %s --mpc-attach-target=name=x86-64 --plan-recompute-unscale | FileCheck %s --check-prefix=CPU
 
-// Both readers unscale what they load.
+// Both users unscale the gradient when they load it.
 //
 // CHECK-LABEL: func.func @readers
 // CHECK-NOT: kernel = "dw"
@@ -33,7 +33,7 @@ func.func @readers(%w: tensor<8x4xf32>, %dw: tensor<8x4xf32>, %scale: tensor<f32
   return %new, %sum : tensor<8x4xf32>, tensor<1x1xf32>
 }
 
-// A gradient that leaves the function must be there unscaled.
+// A gradient that the function returns must be stored unscaled.
 //
 // CHECK-LABEL: func.func @output
 // CHECK: kernel = "dw"
@@ -46,7 +46,7 @@ func.func @output(%dw: tensor<8x4xf32>, %scale: tensor<f32>) -> tensor<8x4xf32> 
   return %u : tensor<8x4xf32>
 }
 
-// What is unscaled twice, which no gradient is, moves one step at a time.
+// A value that is unscaled twice, unlike any gradient, moves one step at a time.
 //
 // CHECK-LABEL: func.func @twice
 // CHECK: mpc.region pointwise(%arg0, %arg1) {kernel = "inner"}

@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s --split-input-file --verify-diagnostics \
 // RUN:   --mpc-attach-target=name=x86-64-v3 --plan-verify
 //
-// Launches ask of kernels what their loops do.
+// Launches match the loops of their kernels.
 
 func.func private @relu(%x: tensor<32x10xf32>) -> tensor<32x10xf32>
     attributes {mpc.kernel = #mpc.kernel<pointwise>} {
@@ -38,7 +38,7 @@ func.func private @relu(%x: tensor<32x10xf32>) -> tensor<32x10xf32>
   return %y : tensor<32x10xf32>
 }
 
-// In a loop too.
+// Covers launches inside a loop.
 plan.program @nested {
   %x = plan.input "x" role data : memref<32x10xf32>
   %y = plan.arena : memref<32x10xf32>

@@ -1,9 +1,9 @@
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(mpc-attach-target{name=sm_90},func.func(plan-fold-movement))" | FileCheck %s
 
-// What products of a GPU's library leave where it is.
+// Values that products of a GPU's library read or write in place.
 
-// Tokens in front of samples: all heads of all samples are 16 elements apart,
-// which one call of the library takes.
+// With tokens before samples, all heads of all samples are 16 elements apart:
+// one call of the library covers them.
 // CHECK-LABEL: func.func @one_call
 // CHECK-NOT: movement
 // CHECK: %[[Q:.+]] = plan.access %arg0 {offset = 0 : i64, strides = array<i64: 16, 64, 1>} : tensor<8x4x16xf32> to tensor<4x8x16xf32>
@@ -25,8 +25,8 @@ func.func @one_call(%q: tensor<8x4x16xf32>, %k: tensor<4x16x16xf32>) -> tensor<8
   return %2 : tensor<8x4x16xf32>
 }
 
-// Four heads of queries read a head of keys: the library multiplies all their
-// rows by it, and there are no copies of it.
+// Four heads of queries read one head of keys: the library multiplies all their
+// rows by it, without copies of the keys.
 // CHECK-LABEL: func.func @shared_heads
 // CHECK: %[[K:.+]] = plan.access %arg1 {offset = 0 : i64, strides = array<i64: 512, 0, 16, 1>} : tensor<2x1x32x16xf32> to tensor<2x4x32x16xf32>
 // CHECK: mpc.matmul %arg0, %[[K]]
@@ -42,8 +42,8 @@ func.func @shared_heads(%q: tensor<2x4x32x16xf32>, %k: tensor<2x1x32x16xf32>) ->
   return %1 : tensor<2x4x32x32xf32>
 }
 
-// Samples in front of tokens: a call a sample. Two calls in place of two
-// transposes and a call cost less,
+// With samples before tokens, each sample needs a call. Two calls cost less
+// than two transposes and one call.
 // CHECK-LABEL: func.func @two_samples
 // CHECK-COUNT-2: plan.access
 // CHECK: mpc.matmul
@@ -64,7 +64,7 @@ func.func @two_samples(%q: tensor<2x512x12x64xf32>, %k: tensor<2x512x12x64xf32>)
   return %2 : tensor<2x12x512x512xf32>
 }
 
-// eight do not.
+// Eight calls cost more than the transposes.
 // CHECK-LABEL: func.func @eight_samples
 // CHECK: mpc.region movement
 // CHECK: mpc.matmul
@@ -86,8 +86,8 @@ func.func @eight_samples(%v: tensor<8x128x12x64xbf16>, %p: tensor<8x12x128x128xb
   return %2 : tensor<8x128x12x64xbf16>
 }
 
-// One product of many rows is not made many of few; rows that begin at odd
-// multiples of 4 bytes are moved to where vectors are whole.
+// One product of many rows does not become many products of few rows. Rows at
+// odd multiples of 4 bytes are moved to vector boundaries.
 // CHECK-LABEL: func.func @moved
 // CHECK-COUNT-2: mpc.region movement
 // CHECK-NOT: plan.access
@@ -109,7 +109,7 @@ func.func @moved(%x: tensor<32x4x16xf32>, %w: tensor<16x16xf32>, %o: tensor<4x8x
   return %1, %3 : tensor<4x32x16xf32>, tensor<4x8x8xbf16>
 }
 
-// The kernel that turns an image rounds it.
+// The kernel that transposes an image also rounds it.
 // CHECK-LABEL: func.func @image
 // CHECK-NOT: pointwise
 // CHECK: mpc.region movement(%arg0) {kernel = "turn"} : (tensor<2x3x4x4xf32>) -> tensor<2x4x4x3xbf16>
@@ -128,7 +128,7 @@ func.func @image(%x: tensor<2x3x4x4xf32>) -> tensor<2x4x4x3xbf16> {
   return %1 : tensor<2x4x4x3xbf16>
 }
 
-// What others read as well is rounded once for all.
+// A value with other users is rounded once for all.
 // CHECK-LABEL: func.func @shared
 // CHECK: mpc.region pointwise(%arg0)
 // CHECK: mpc.region movement({{.*}}) {kernel = "turn"} : (tensor<2x3x4x4xbf16>) -> tensor<2x4x4x3xbf16>
@@ -146,9 +146,9 @@ func.func @shared(%x: tensor<2x3x4x4xf32>) -> (tensor<2x4x4x3xbf16>, tensor<2x3x
   return %1, %0 : tensor<2x4x4x3xbf16>, tensor<2x3x4x4xbf16>
 }
 
-// Heads of keys of many samples, transposed and then copied for heads of
-// queries: where they were before the transpose is a call a sample away, the
-// transposed ones take none more. Nobody copies them.
+// Heads of keys of many samples are transposed and then copied for heads of
+// queries. Reading them before the transpose would need a call per sample, but
+// reading the transposed keys needs no extra calls. The copy is deleted.
 // CHECK-LABEL: func.func @nearer_source
 // CHECK: %[[T:.+]] = mpc.region movement(%arg1) {kernel = "turn"}
 // CHECK: %[[V:.+]] = mpc.reshape %[[T]]

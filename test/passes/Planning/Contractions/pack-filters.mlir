@@ -34,7 +34,7 @@ func.func @backward(%dy: tensor<2x8x6xf64>, %w: tensor<6x4x3xf64>) -> tensor<2x8
   return %y : tensor<2x8x4xf64>
 }
 
-// The library packs its own; one channel per group has no neighbours.
+// The library packs its own filters. With one channel per group there is nothing to pack.
 // CHECK-LABEL: func.func @stays(
 // CHECK-NOT: mpc.transpose
 func.func @stays(%x: tensor<2x8x4xf32>, %w: tensor<6x4x3xf32>, %z: tensor<2x8x4xf64>, %v: tensor<4x1x3xf64>) -> (tensor<2x8x6xf32>, tensor<2x8x4xf64>) {

@@ -3,10 +3,10 @@
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(mpc-attach-target{name=x86-64-v4},func.func(plan-pad-rows))" | FileCheck %s --check-prefix=CPU
 // CPU-NOT: place
 
-// A head of 1003 classes: products write scores and read their gradient with
-// rows apart, the loss between them loads and stores those, views too, and what
-// sums up the columns for the gradient of a bias. What a row has of f32 and what
-// it has of bf16 differ: each is padded by itself.
+// A head of 1003 classes gets padded rows. Products write scores and read their
+// gradient with padding. The loss between them loads and stores padded rows,
+// also through views, and so does the column sum for a bias's gradient. f32
+// rows and bf16 rows are padded separately, because their padding differs.
 // CHECK-LABEL: func.func @head
 // CHECK: %[[S:.+]] = mpc.matmul %arg0, %arg1
 // CHECK-NEXT: %[[P:.+]] = plan.place %[[S]] : tensor<4x128x1003xf32> to tensor<4x128x1008xf32>
@@ -47,7 +47,7 @@ func.func @head(%x: tensor<4x128x256xbf16>, %w: tensor<1003x256xbf16>, %x2: tens
   return %l#0, %db, %dx, %dw : tensor<512x1xf32>, tensor<1x1003xf32>, tensor<512x256xbf16>, tensor<1003x256xf32>
 }
 
-// Long rows are padded to whole lines of memory, which their bytes decide.
+// Long rows are padded to whole cache lines, which depend on their bytes.
 // CHECK-LABEL: func.func @lines
 // CHECK: plan.place {{.+}} : tensor<64x50257xf32> to tensor<64x50272xf32>
 // CHECK: plan.place {{.+}} : tensor<64x50257xbf16> to tensor<64x50304xbf16>
@@ -62,7 +62,7 @@ func.func @lines(%x: tensor<64x1024xbf16>, %w: tensor<50257x1024xbf16>) -> tenso
   return %y : tensor<64x1024xbf16>
 }
 
-// The library's bias, and what kernels do where it has no algorithm for that.
+// The library adds the bias, or kernels do if it has no algorithm.
 // CHECK-LABEL: func.func @bias
 // CHECK: %[[Y:.+]] = plan.product bias {{.*}} -> tensor<512x1003xf32> unfused {
 // CHECK-NEXT: ^bb0(%[[P:.+]]: tensor<512x1008xf32>):
@@ -91,9 +91,9 @@ func.func @bias(%x: tensor<512x256xbf16>, %w: tensor<1003x256xbf16>, %b: tensor<
   return %m : tensor<512x1xf32>
 }
 
-// What is left: scores that the function returns, or that a kernel moves; what
-// is aligned; products that read more than they multiply; products of f32, but
-// where they are rounded to tf32; a product whose other operand stays unaligned.
+// Not padded: scores that the function returns or a kernel moves, aligned rows,
+// products that also read another operand, f32 products unless rounded to tf32,
+// and products whose other operand stays unaligned.
 // CHECK-LABEL: func.func @left
 // CHECK-NOT: place
 // CHECK: return

@@ -5,11 +5,11 @@
 // RUN: mpc-opt %s --mpc-attach-target=name=sm_80 --plan-place-contractions="contractions=bare" | FileCheck %s --check-prefix=BARE --implicit-check-not=plan.product
 // RUN: mpc-opt %s --mpc-attach-target=name=x86-64 --plan-place-contractions | FileCheck %s --check-prefix=CPU
 
-// A layer of a multi-layer perceptron, forward and backward, all in f32: the
-// library adds the bias, keeps what relu cut off, cuts the same off the
-// gradient and sums up the gradients of both biases. What an optimizer does
-// with a product is a kernel. Its relu loses NaN, so that it must be asked for;
-// the library adds the bias all the same.
+// A layer of a multi-layer perceptron, forward and backward, in f32. The
+// library adds the bias, stores the mask of relu, applies the mask to the
+// gradient, and sums the gradients of both biases. An optimizer's update of a
+// product is a separate kernel. The library's relu loses NaN and must be
+// requested, but it always adds the bias.
 //
 // RELU-LABEL: func.func @training
 // RELU: %[[Y:.*]], %[[MASK:.*]] = plan.product relu_aux_bias %{{.*}}, %{{.*}} bias(%{{.*}} : tensor<128xf32>)
@@ -51,7 +51,7 @@
 // BARE: mpc.matmul
 // BARE: mpc.region pointwise
 //
-// A CPU's library calls what follows.
+// A CPU's library calls the epilogue.
 // CPU-LABEL: func.func @training
 // CPU-COUNT-3: mpc.region contraction{{.*}} provider = #mpc.provider<library>}
 // CPU: mpc.reduce_sum
@@ -98,8 +98,8 @@ func.func @training(%x: tensor<32x64xf32>, %w1: tensor<128x64xf32>, %b1: tensor<
   return %z, %dw2, %db1, %db2 : tensor<32x10xf32>, tensor<10x128xf32>, tensor<1x128xf32>, tensor<1x10xf32>
 }
 
-// The library adds biases of the result's type only. A tail it cannot do is a
-// kernel, unless products of 16-bit operands are asked to be generated.
+// The library adds a bias of the result's type only. Other epilogues are
+// kernels, unless the user asks for generated products of 16-bit operands.
 //
 // CHECK-LABEL: func.func @bias_of_another_type
 // CHECK: mpc.matmul %{{.*}} -> tensor<32x128xf32>
@@ -123,8 +123,8 @@ func.func @bias_of_another_type(%x: tensor<32x64xbf16>, %w: tensor<128x64xbf16>,
   return %y : tensor<32x128xbf16>
 }
 
-// A bias of one value a row is not one a column, a product that is rounded
-// before the bias is added is not the library's.
+// The library adds no bias with one value per row, and no bias to a product
+// that is rounded first.
 //
 // LIBRARY-LABEL: func.func @no_bias
 // LIBRARY-NOT: plan.product
@@ -145,7 +145,7 @@ func.func @no_bias(%x: tensor<32x64xbf16>, %w: tensor<32x64xbf16>, %b: tensor<32
   return %y, %z : tensor<32x32xf32>, tensor<32x32xf32>
 }
 
-// Products of one row, one column or one term have no epilogue.
+// Products of one row, one column or one term have no library epilogue.
 //
 // LIBRARY-LABEL: func.func @unit_extents
 // LIBRARY-NOT: plan.product
@@ -184,7 +184,7 @@ func.func @unit_extents(%x: tensor<1x64xf32>, %w: tensor<128x64xf32>, %b: tensor
   return %row, %column, %term, %dw, %db : tensor<1x128xf32>, tensor<32x1xf32>, tensor<32x16xf32>, tensor<10x64xf32>, tensor<1x10xf32>
 }
 
-// A relu of 16 bits may have rounded to 0 what the library's mask keeps.
+// A 16-bit relu may round values to 0 that the library's mask keeps.
 //
 // LIBRARY-LABEL: func.func @rounded_mask
 // LIBRARY: plan.product relu_bias
@@ -207,8 +207,8 @@ func.func @rounded_mask(%x: tensor<32x64xf16>, %w: tensor<64x64xf16>, %b: tensor
   return %dy : tensor<32x64xf16>
 }
 
-// A product that is only cast is written in the type it is cast to; in f64 the
-// library multiplies too; operands of two types become those of one.
+// A product that is only cast is written in the cast's type. The library also
+// multiplies f64. Operands of two types are cast to one.
 //
 // CHECK-LABEL: func.func @types
 // CHECK: mpc.matmul %{{.*}} : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xbf16>

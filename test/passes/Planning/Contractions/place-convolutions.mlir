@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s --mpc-attach-target=name=sm_80 --plan-place-contractions | FileCheck %s
 
-// Convolutions have one type. Where a wider result is wanted, they multiply
-// the same numbers as tf32, which holds them all.
+// A convolution has one type. For a wider result, its operands are multiplied
+// as tf32, which represents all of them.
 //
 // CHECK-LABEL: func.func @convolution
 // CHECK-DAG: %[[X:.*]] = mpc.region pointwise(%arg0) {kernel = "conv_lhs"} : (tensor<1x4x4x8xbf16>) -> tensor<1x4x4x8xf32>
@@ -26,8 +26,8 @@ func.func @convolution(%x: tensor<1x4x4x8xbf16>, %w: tensor<8x1x1x8xbf16>, %b: t
   return %y, %dw : tensor<1x4x4x8xbf16>, tensor<8x1x1x8xf32>
 }
 
-// A bias of zeros is none: the library reads bf16 and rounds its sums itself,
-// of a convolution and of the product that a convolution of one tap is.
+// A bias of zeros is dropped: the library then reads bf16 and rounds its own
+// sums, in a convolution and in the product of a convolution of one tap.
 //
 // CHECK-LABEL: func.func @zero_bias
 // CHECK-NOT: mpc.region pointwise
@@ -55,7 +55,7 @@ func.func @zero_bias(%x: tensor<1x4x4x8xbf16>, %w: tensor<8x3x3x8xbf16>, %v: ten
   return %z : tensor<1x4x4x8xbf16>
 }
 
-// One bias that is not zero is added, to a convolution in f32.
+// A single nonzero bias is added, to a convolution in f32.
 //
 // CHECK-LABEL: func.func @other_bias
 // CHECK: mpc.conv {{.*}} -> tensor<1x4x4x2xf32>

@@ -2,8 +2,8 @@
 // RUN: mpc-opt %s --mpc-attach-target=name=x86-64-v4 --plan-place-contractions --split-input-file | FileCheck %s --check-prefixes=CHECK,WIDE
 // RUN: mpc-opt %s --mpc-attach-target=name=x86-64-v3 --plan-place-contractions="contractions=library" --split-input-file | FileCheck %s --check-prefixes=CHECK,WIDE
 
-// A large product goes by blocks that Codegen packs, where the library would
-// not pack: on CPUs without vectors of 512 bits.
+// Codegen multiplies large products in packed blocks on CPUs without 512-bit
+// vectors, where the library would not pack.
 //
 // CHECK-LABEL: func.func @large
 // NARROW: kernel = "y", provider = #mpc.provider<generated>
@@ -19,7 +19,7 @@ func.func @large(%x: tensor<64x32xbf16>, %w: tensor<32x64xbf16>) -> tensor<64x64
 
 // -----
 
-// One of few rows would be packed for next to nothing.
+// Packing does not pay for products of few rows.
 //
 // CHECK-LABEL: func.func @small
 // CHECK: kernel = "y", provider = #mpc.provider<library>
@@ -34,7 +34,7 @@ func.func @small(%x: tensor<63x32xf32>, %w: tensor<32x64xf32>) -> tensor<63x64xf
 
 // -----
 
-// Products of a batch stay where strides are free.
+// Products of a batch stay, because strides are free.
 //
 // CHECK-LABEL: func.func @heads
 // CHECK: kernel = "y", provider = #mpc.provider<library>

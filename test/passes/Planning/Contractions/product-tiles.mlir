@@ -1,10 +1,10 @@
-// How products become steps: which rows are multiplied together, and in tiles
-// of which shape.
+// Products become steps: the pass chooses the rows to multiply together, and
+// the shape of tiles.
 //
 // RUN: mpc-opt %s --mpc-attach-target=name=x86-64-v4 --plan-build-programs --split-input-file | FileCheck %s
 
-// Two rows of each of a hundred matrices: two products of a hundred rows, whose
-// rows the epilogue gets as they lie in its operands.
+// A hundred matrices of two rows each become two products of a hundred rows.
+// The epilogue gets the rows in the order of its operands.
 //
 // CHECK-LABEL: plan.program @few_rows
 // CHECK: plan.matmul {{.*}} epilogue @tail
@@ -39,7 +39,7 @@ func.func @many_rows(%x: tensor<64x100x16xf32> {mpc.input = "x"}, %w: tensor<16x
 
 // -----
 
-// Each matrix has its own right operand: there is nothing to share.
+// Each matrix has its own right operand: nothing can be shared.
 //
 // CHECK-LABEL: plan.program @own_operands
 // CHECK: plan.matmul
@@ -54,7 +54,7 @@ func.func @own_operands(%x: tensor<2x100x16xf32> {mpc.input = "x"}, %w: tensor<1
 
 // -----
 
-// An update of a parameter and a moment takes whole rows; other tails take
+// An update of a parameter and a moment takes whole rows. Other epilogues take
 // tiles that are about square.
 //
 // CHECK-LABEL: plan.program @update

@@ -1,8 +1,8 @@
 // RUN: mpc-opt %s --mpc-attach-target=name=sapphirerapids --plan-sum-operands | FileCheck %s
 // RUN: mpc-opt %s --mpc-attach-target=name=x86-64-v4 --plan-sum-operands | FileCheck %s --check-prefix=APART
 
-// A gradient that the product reads as a view, summed in two steps: the product
-// gives the sum, in the shape in which it is read, and no kernel is left.
+// The product reads a gradient as a view, and kernels sum the gradient in two steps. The product
+// gives this sum, in the shape that it reads, and no kernel is left.
 //
 // CHECK-LABEL: func.func @in_steps
 // CHECK-NEXT: %[[DY:.*]] = mpc.reshape %arg1
@@ -38,7 +38,7 @@ func.func @in_steps(%x: tensor<512x64xbf16>, %dy: tensor<8x64x32xbf16>) -> (tens
   return %dw, %db : tensor<32x64xf32>, tensor<1x1x32xf32>
 }
 
-// A sum that the product's own tail waits for cannot be its result.
+// A sum that the product's own epilogue needs cannot be the product's result.
 //
 // CHECK-LABEL: func.func @waits
 // CHECK: kernel = "db"
@@ -63,7 +63,7 @@ func.func @waits(%x: tensor<512x64xbf16>, %dy: tensor<512x32xbf16>) -> tensor<64
   return %dw : tensor<64x32xf32>
 }
 
-// Nor one that the tail reads as it is.
+// The epilogue reads the sum directly: the product does not compute it.
 //
 // CHECK-LABEL: func.func @reads_its_sum
 // CHECK: %[[DB:.*]] = mpc.region column_reduce(%arg1) {kernel = "db"}
@@ -83,8 +83,8 @@ func.func @reads_its_sum(%x: tensor<512x64xbf16>, %dy: tensor<512x32xbf16>) -> t
   return %dw : tensor<64x32xf32>
 }
 
-// The product is summed along columns of %x, whose rows the kernel adds up; and
-// a kernel that mpc generates sums nothing besides.
+// The product sums over columns of %x, but the kernel sums rows. A generated
+// product computes no sums.
 //
 // CHECK-LABEL: func.func @other_axis
 // CHECK: kernel = "y"

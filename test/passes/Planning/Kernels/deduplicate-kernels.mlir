@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s --plan-deduplicate-kernels | FileCheck %s
 
-// The first of equal kernels is called by all; names, locations and decision
-// records do not make a difference.
+// All calls use the first of equal kernels. Names, locations and decision
+// records are ignored.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT: %[[A:.*]] = call @relu1(%{{.*}})
 // CHECK-NEXT: %[[B:.*]] = call @relu1(%[[A]])
@@ -30,7 +30,7 @@ func.func private @relu2(%x: tensor<64xf32>) -> tensor<64xf32> attributes {mpc.k
   return %0 : tensor<64xf32>
 }
 
-// An attribute of the op itself counts,
+// The op's own attributes matter.
 // CHECK: func.func private @clip1
 func.func private @clip1(%x: tensor<64xf32>) -> tensor<64xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
   %0 = mpc.clip %x {min = 0.0 : f64} : (tensor<64xf32>) -> tensor<64xf32>
@@ -42,14 +42,14 @@ func.func private @clip2(%x: tensor<64xf32>) -> tensor<64xf32> attributes {mpc.k
   return %0 : tensor<64xf32>
 }
 
-// and so do the kind
+// The kernel's kind matters.
 // CHECK: func.func private @tail
 func.func private @tail(%x: tensor<64xf32>) -> tensor<64xf32> attributes {mpc.kernel = #mpc.kernel<epilogue>} {
   %0 = mpc.relu %x : (tensor<64xf32>) -> tensor<64xf32>
   return %0 : tensor<64xf32>
 }
 
-// and the types.
+// The types matter.
 // CHECK: func.func private @narrow
 func.func private @narrow(%x: tensor<64xf32>) -> tensor<64xbf16> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
   %0 = mpc.relu %x : (tensor<64xf32>) -> tensor<64xbf16>

@@ -15,7 +15,7 @@ func.func @zeros() -> (tensor<128x64xf32> {mpc.output = "y", mpc.role = #mpc.rol
   return %0 : tensor<128x64xf32>
 }
 
-// Small ones, ones of several values and those of kernels stay.
+// Small constants, constants of several values and constants in kernels stay.
 //
 // CHECK-LABEL: func.func @others
 // CHECK-NOT: kernel = "fill"

@@ -1,8 +1,8 @@
 // RUN: mpc-opt %s --mpc-attach-target=name=x86-64-v3 --plan-join-column-sums | FileCheck %s
 // RUN: mpc-opt %s --mpc-attach-target=name=sm_80 --plan-join-column-sums | FileCheck %s --check-prefix=GPU
 
-// A norm's backward pass: the sums read what the rows read (%dy, %x) and, one
-// of them, what the rows make. What both compute is computed once.
+// A norm's backward pass. The sums read the rows' operands (%dy, %x), and one
+// sum reads the rows' results. Values that both need are computed once.
 //
 // CHECK-LABEL: func.func @norm
 // CHECK: %[[R:.*]]:3 = mpc.region row_reduce(%arg0, %arg1) {kernel = "dx", mpc.phase = #mpc.phase<backward>}
@@ -54,7 +54,7 @@ func.func @norm(%dy: tensor<8x128x768xbf16>, %x: tensor<8x128x768xbf16>) -> (ten
   return %dx, %g, %b : tensor<8x128x768xbf16>, tensor<1x1x768xf32>, tensor<1x1x768xf32>
 }
 
-// What only the sum reads of the rows is stored no more.
+// Rows that only the sum reads are no longer stored.
 //
 // CHECK-LABEL: func.func @only_sum
 // CHECK: %[[R:.*]] = mpc.region row_reduce(%arg0) {kernel = "y"} : (tensor<8x128x768xf32>) -> tensor<8x1x768xf32>
@@ -75,7 +75,7 @@ func.func @only_sum(%x: tensor<8x128x768xf32>) -> tensor<8x1x768xf32> {
   return %s : tensor<8x1x768xf32>
 }
 
-// Sums over parts of an axis, two of them.
+// Two sums over parts of an axis join.
 //
 // CHECK-LABEL: func.func @parts
 // CHECK: mpc.region row_reduce(%arg0) {kernel = "m"} : (tensor<1024x768xf32>) -> (tensor<1024x1xf32>, tensor<16x768xf32>)
@@ -119,7 +119,7 @@ func.func @few_parts(%x: tensor<1024x768xf32>) -> (tensor<1024x1xf32>, tensor<1x
   return %m, %s : tensor<1024x1xf32>, tensor<1x768xf32>
 }
 
-// Of narrow rows a kernel of its own adds up each four in another order.
+// For narrow rows, the separate kernel sums groups of four in another order.
 //
 // CHECK-LABEL: func.func @narrow
 // CHECK: kernel = "m"
@@ -157,7 +157,7 @@ func.func @wide(%x: tensor<8x64x8192xf32>) -> (tensor<8x64x1xf32>, tensor<8x1x81
   return %m, %s : tensor<8x64x1xf32>, tensor<8x1x8192xf32>
 }
 
-// One value of each row is at hand too.
+// One value per row can be summed too.
 //
 // CHECK-LABEL: func.func @value_of_rows
 // CHECK: mpc.region row_reduce(%arg0) {kernel = "m"} : (tensor<8x64x768xf32>) -> tensor<8x1x768xf32>
@@ -179,7 +179,7 @@ func.func @value_of_rows(%x: tensor<8x64x768xf32>) -> tensor<8x1x768xf32> {
   return %s : tensor<8x1x768xf32>
 }
 
-// The sum needs what a third kernel makes of the rows.
+// The sum reads a third kernel's result.
 //
 // CHECK-LABEL: func.func @third
 // CHECK: kernel = "m"
@@ -205,7 +205,7 @@ func.func @third(%x: tensor<8x64x768xf32>) -> tensor<8x1x768xf32> {
   return %s : tensor<8x1x768xf32>
 }
 
-// Rows that are stored in another order are not at hand.
+// Rows that are stored in another order cannot be summed.
 //
 // CHECK-LABEL: func.func @arranged
 // CHECK: kernel = "y"
@@ -226,8 +226,8 @@ func.func @arranged(%x: tensor<16x16x768xf32>) -> (tensor<16x16x768xf32>, tensor
   return %y, %s : tensor<16x16x768xf32>, tensor<16x1x768xf32>
 }
 
-// The variance of columns reads their sums, which are whole when the rows are
-// through: it is a kernel of its own.
+// The variance of columns reads their sums, which are complete only after all
+// rows: it stays a separate kernel.
 //
 // CHECK-LABEL: func.func @sum_of_a_sum
 // CHECK: %[[R:.*]]:2 = mpc.region row_reduce(%arg0) {kernel = "m"} : (tensor<8x128x768xf32>) -> (tensor<8x128x1xf32>, tensor<8x1x768xf32>)
@@ -253,7 +253,7 @@ func.func @sum_of_a_sum(%x: tensor<8x128x768xf32>) -> (tensor<8x128x1xf32>, tens
   return %m, %v : tensor<8x128x1xf32>, tensor<8x1x768xf32>
 }
 
-// Rows less the mean of the columns: no kernel reads what it adds up.
+// Rows minus the mean of the columns: a kernel cannot read its own sums.
 //
 // CHECK-LABEL: func.func @rows_of_a_sum
 // CHECK: %[[A:.*]] = mpc.region column_reduce(%arg0) {kernel = "a"}

@@ -9,9 +9,9 @@ mpc.variable @b : tensor<8xf32> role parameter
 mpc.variable @v : tensor<2x3xf32> role parameter
 mpc.variable @v_low : tensor<2x3xbf16> role derived
 
-// Updates that compute alike stand together, each with its own shape. One that
-// shares a gradient with another, and one that reads what another overwrites or
-// makes, stay, and run first.
+// Updates that compute alike share a kernel, each with its own shape. An update
+// that shares a gradient with another, or that reads a value that another
+// update overwrites or computes, stays separate and runs first.
 //
 // CHECK-LABEL: func.func @step
 // CHECK: mpc.region pointwise(%{{.*}}) {kernel = "update", mpc.phase = #mpc.phase<optimizer>} : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<8xf32>, tensor<8xf32>)
@@ -28,7 +28,7 @@ mpc.variable @v_low : tensor<2x3xbf16> role derived
 // CPU: kernel = "b"
 // CPU: kernel = "v"
 //
-// Each starts a slice of its own: 0, 1024 and 2048, for 8 elements.
+// Each update starts at a slice boundary: 0, 1024 and 2048, for 8 elements.
 // PLAN-LABEL: plan.program @step
 // PLAN: plan.launch @needed
 // PLAN: plan.launch @reader
@@ -68,7 +68,7 @@ func.func @step(%w: tensor<8x4xf32> {mpc.state = @w}, %b: tensor<8xf32> {mpc.sta
   return %0#0, %0#1, %1, %2#0, %2#1, %reader : tensor<8x4xf32>, tensor<8x4xbf16>, tensor<8xf32>, tensor<2x3xf32>, tensor<2x3xbf16>, tensor<8xf32>
 }
 
-// Sums over gradients, in rounds: those that read sums of others come after.
+// Sums over gradients are merged in rounds: sums that read other sums come later.
 //
 // CHECK-LABEL: func.func @sums
 // CHECK: %[[FIRST:.*]]:2 = mpc.region row_reduce(%arg0, %arg1) {kernel = "first", mpc.phase = #mpc.phase<optimizer>} : (tensor<8x4xf32>, tensor<8xf32>) -> (tensor<8x1xf32>, tensor<1xf32>)
@@ -94,9 +94,9 @@ func.func @sums(%dw: tensor<8x4xf32>, %db: tensor<8xf32>) -> (tensor<1x1xf32>, t
   return %1, %2 : tensor<1x1xf32>, tensor<1xf32>
 }
 
-// Small updates of one shape that Fusion has joined: one loop over all their
-// tensors would need more registers than a thread has. Each becomes a segment,
-// with a copy of the constant that both read, and computes like the others.
+// Fusion has joined small updates of one shape. One loop over all their tensors
+// would need more registers than a thread has. Each update becomes a segment
+// with a copy of the shared constant, and all segments compute alike.
 //
 // CHECK-LABEL: func.func @joined
 // CHECK: mpc.region pointwise(%arg2, %arg0, %arg4, %arg3, %arg1) {kernel = "both", mpc.phase = #mpc.phase<optimizer>}
@@ -132,9 +132,9 @@ func.func @joined(%a: tensor<8xf32>, %b: tensor<8xf32>, %da: tensor<8xf32>, %db:
   return %0#0, %0#1 : tensor<8xf32>, tensor<8xf32>
 }
 
-// Updates that share a gradient read it once, and updates of numbers whose
-// learning rate one of them may write over have to read it first: they stay one
-// loop. So does what gives back a tensor as it came.
+// Updates that share a gradient read it once. Updates of scalars must read a
+// learning rate before one of them overwrites it. Both stay one loop. So does a
+// kernel that returns an operand unchanged.
 //
 // CHECK-LABEL: func.func @stay
 // CHECK: mpc.region pointwise({{.*}} {kernel = "gradient"}

@@ -1,6 +1,6 @@
 // RUN: mpc-opt %s --plan-outline-kernels | FileCheck %s
 
-// The library's contraction stays; what follows it is an epilogue.
+// The library's contraction stays, and its users become an epilogue.
 // CHECK-LABEL: func.func @linear
 // CHECK: %[[P:.*]] = mpc.matmul %{{.*}}, %{{.*}} {transB = true} : (tensor<32x64xbf16>, tensor<10x64xbf16>) -> tensor<32x10xf32>
 // CHECK: call @fc1(%[[P]], %{{.*}}) : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
@@ -14,7 +14,7 @@ func.func @linear(%x: tensor<32x64xbf16>, %w: tensor<10x64xbf16>, %b: tensor<10x
   return %y : tensor<32x10xf32>
 }
 
-// The library sums an operand besides, before the epilogue or without one.
+// The library also sums an operand, before the epilogue or without one.
 // CHECK-LABEL: func.func @operand_sum
 // CHECK: %[[P:.*]], %[[S:.*]] = plan.product bgrad_b %arg0, %arg1 {alpha = 1.000000e+00 : f64, transA = true, transB = false} : (tensor<64x32xbf16>, tensor<64x10xbf16>) -> tensor<32x10xf32> bias_grad tensor<1x10xf32>
 // CHECK: %[[Y:.*]] = call @dw(%[[P]], %arg2) : (tensor<32x10xf32>, tensor<32x10xf32>) -> tensor<32x10xf32>
@@ -38,7 +38,7 @@ func.func @operand_sum(%x: tensor<64x32xbf16>, %dy: tensor<64x10xbf16>, %w: tens
   return %y#0, %y#1, %z#0, %z#1 : tensor<32x10xf32>, tensor<1x10xf32>, tensor<32x10xbf16>, tensor<1x32xf32>
 }
 
-// A narrower product is rounded before its tail reads it.
+// A narrower product is rounded before its epilogue reads it.
 // CHECK-LABEL: func.func @rounded
 // CHECK: mpc.matmul {{.*}} -> tensor<4x4xf32>
 // CHECK: call @round_first
@@ -52,7 +52,7 @@ func.func @rounded(%x: tensor<4x4xbf16>) -> tensor<4x4xf32> {
   return %y : tensor<4x4xf32>
 }
 
-// Without a tail there is no kernel.
+// Without an epilogue there is no kernel.
 // CHECK-LABEL: func.func @bare
 // CHECK-NEXT: %[[Y:.*]] = mpc.matmul {{.*}} -> tensor<4x4xbf16>
 // CHECK-NEXT: return %[[Y]]
@@ -65,7 +65,7 @@ func.func @bare(%x: tensor<4x4xbf16>) -> tensor<4x4xbf16> {
   return %y : tensor<4x4xbf16>
 }
 
-// What is generated stays whole.
+// A generated contraction stays whole.
 // CHECK-LABEL: func.func @double
 // CHECK-NEXT: call @in_f64(%{{.*}})
 func.func @double(%x: tensor<4x4xf64>) -> tensor<4x4xf64> {

@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s --plan-print-partition --verify-diagnostics
 
-// A remark for every kernel that is started with an extent; the rule itself is
-// tested in test/compiler/Kernels/kernel-partition.mlir.
+// Every kernel that is launched with an extent gets a remark.
+// test/compiler/Kernels/kernel-partition.mlir tests the rule.
 
 // expected-remark@+1 {{extent 64, grain}}
 func.func private @relu(%x: tensor<64x8xf32>) -> tensor<64x8xf32> attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
@@ -16,7 +16,7 @@ func.func private @bias(%x: tensor<4x8xf32>, %b: tensor<8xf32>) -> tensor<4x8xf3
   return %y : tensor<4x8xf32>
 }
 
-// No kernel at all.
+// This function is no kernel.
 func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %x : tensor<4xf32>
 }

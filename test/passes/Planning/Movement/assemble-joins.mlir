@@ -1,8 +1,8 @@
 // RUN: mpc-opt %s --mpc-attach-target=name=x86-64-v3 --plan-assemble-joins | FileCheck %s
 // RUN: mpc-opt %s --mpc-attach-target=name=sm_90 --plan-assemble-joins | FileCheck %s --check-prefix=GPU
 
-// Gradients of queries, keys and values: one that the library arranges, one
-// with a tail that transposes, one of a kernel, each in front of a view.
+// Gradients of queries, keys and values are joined: an arranged library product, a product whose
+// epilogue transposes, and a kernel's result, each behind a view.
 // CHECK-LABEL: func.func @heads
 // CHECK: %[[Q:.+]] = mpc.region contraction(%arg0, %arg1) {kernel = "q"
 // CHECK: %[[QT:.+]] = plan.arrange %[[Q]]
@@ -51,8 +51,8 @@ func.func @heads(%a: tensor<2x3x8x5xf32>, %b: tensor<2x3x5x4xf32>, %x: tensor<2x
   return %y : tensor<2x8x36xf32>
 }
 
-// The joined axis may be one of one index in each part. Columns of 6 are no
-// vectors of a GPU.
+// The joined axis may have length one in each part. Rows of 6 columns are not
+// whole vectors of a GPU.
 // CHECK-LABEL: func.func @samples
 // CHECK: plan.place {{.+}} : tensor<8x6xf32> to tensor<8x12xf32>
 // CHECK: plan.place {{.+}} {offsets = array<i64: 0, 6>} : tensor<8x6xf32> to tensor<8x12xf32>
@@ -85,7 +85,7 @@ func.func @samples(%x: tensor<8x6xf32>, %y: tensor<8x6xf32>) -> tensor<8x2x6xf32
   return %z : tensor<8x2x6xf32>
 }
 
-// Two parts of one kernel would be one buffer to it.
+// Two parts from one kernel would be a single buffer of it.
 // CHECK-LABEL: func.func @of_one_kernel
 // CHECK-NOT: plan.
 func.func @of_one_kernel(%x: tensor<8x12xf32>, %z: tensor<8x4xf32>) -> tensor<8x28xf32> {
@@ -113,8 +113,8 @@ func.func @of_one_kernel(%x: tensor<8x12xf32>, %z: tensor<8x4xf32>) -> tensor<8x
   return %y : tensor<8x28xf32>
 }
 
-// Others are copied: an argument, what something else reads too, what starts
-// within a head, and all of what the function returns.
+// Other parts are copied: an argument, a part with other users, a part that
+// starts within a head, and all parts of a returned join.
 // CHECK-LABEL: func.func @copied
 // CHECK-NOT: plan.
 func.func @copied(%a: tensor<8x2x8xf32>, %x: tensor<8x12xf32>) -> (tensor<8x28xf32>, tensor<8x24xf32>, tensor<8x28xf32>, tensor<8x28xf32>, tensor<8x12xf32>) {

@@ -1,8 +1,8 @@
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(mpc-attach-target{name=x86-64-v3},func.func(plan-fold-movement))" | FileCheck %s
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(mpc-attach-target{name=sm_80},func.func(plan-fold-movement))" | FileCheck %s --check-prefix=GPU
 
-// The heads of an attention are columns of one matrix, of which the queries are
-// a slice.
+// The heads of an attention are columns of one matrix, and the queries are a
+// slice of it.
 // CHECK-LABEL: func.func @heads
 // CHECK-NOT: movement
 // CHECK: %[[Q:.+]] = plan.access %arg0 {offset = 0 : i64, strides = array<i64: 192, 4, 24, 1>} : tensor<2x8x24xf32> to tensor<2x2x8x4xf32>
@@ -41,7 +41,7 @@ func.func @heads(%qkv: tensor<2x8x24xf32>) -> tensor<2x2x8x8xf32> {
   return %6 : tensor<2x2x8x8xf32>
 }
 
-// What the heads give is written as columns of one matrix again.
+// The heads' results are written as columns of one matrix again.
 // CHECK-LABEL: func.func @result
 // CHECK: %[[Y:.+]] = mpc.region contraction
 // CHECK: %[[T:.+]] = plan.arrange %[[Y]] {perm = array<i64: 0, 2, 1, 3>} : tensor<2x2x8x4xf32> to tensor<2x8x2x4xf32>
@@ -63,8 +63,8 @@ func.func @result(%p: tensor<2x2x8x8xf32>, %v: tensor<2x2x8x4xf32>) -> tensor<2x
   return %1 : tensor<2x8x2x4xf32>
 }
 
-// So do heads that share keys, two axes of the product that are one where the
-// transpose reads them.
+// Heads that share keys are written too: two axes of the product are one axis
+// of the transpose.
 // CHECK-LABEL: func.func @shared_heads
 // CHECK: %[[Y:.+]] = mpc.region contraction
 // CHECK: %[[T:.+]] = plan.arrange %[[Y]] {perm = array<i64: 0, 3, 1, 2, 4>} : tensor<2x3x4x8x16xf32> to tensor<2x8x3x4x16xf32>
@@ -86,7 +86,7 @@ func.func @shared_heads(%p: tensor<2x3x4x8x8xf32>, %v: tensor<2x3x1x8x16xf32>) -
   return %2 : tensor<2x8x12x16xf32>
 }
 
-// A view that cuts rows or merges other axes than whole ones stays in between.
+// A view that splits rows, or merges parts of axes, stays in between.
 // CHECK-LABEL: func.func @cut_rows
 // CHECK: mpc.reshape
 // CHECK: mpc.region movement
@@ -105,8 +105,8 @@ func.func @cut_rows(%p: tensor<2x8x8xf32>, %v: tensor<2x8x32xf32>) -> tensor<8x4
   return %2 : tensor<8x4x16xf32>
 }
 
-// With a tail, or generated, the kernel stores what the transpose would give. A
-// transpose that turns columns into rows, and one of what others read, stay.
+// If the product has an epilogue or is generated, its kernel stores the transposed result. A
+// transpose of columns to rows stays, and so does one whose operand has other users.
 //
 // CHECK-LABEL: func.func @stored
 // CHECK: mpc.region contraction{{.*}} provider = #mpc.provider<library>} : {{.*}} -> (tensor<2x8x2x4xf32>, tensor<2x2x8x4xf32>)
@@ -158,7 +158,7 @@ func.func @stored(%p: tensor<2x2x8x8xf32>, %v: tensor<2x2x8x4xf32>, %s: tensor<f
   return %1, %2, %4 : tensor<2x8x2x4xf32>, tensor<2x2x4x8xf32>, tensor<2x8x2x4xf64>
 }
 
-// Rows of the product would not be whole, and a tail reads what is moved too.
+// The product's rows would not be contiguous, and an epilogue reads the other moved value.
 // CHECK-LABEL: func.func @kept
 // CHECK-COUNT-2: mpc.transpose
 // CHECK-NOT: plan.access
@@ -183,9 +183,9 @@ func.func @kept(%a: tensor<8x4x3xf32>, %b: tensor<3x8x5xf32>, %c: tensor<5x4xf32
   return %2 : tensor<3x4x5xf32>
 }
 
-// Elements side by side are read where they are, by any kernel: rows of a weight,
-// at a multiple of 16 bytes on a GPU. Not so a few columns, a small part of what
-// would stay in memory for it, or a result, whose place the caller chooses.
+// Every kernel reads contiguous elements in place: here rows of a weight, at a multiple of 16 bytes
+// on a GPU. It does not for a few columns, for a small part that would keep a large buffer alive,
+// or for a result, which the caller places.
 // CHECK-LABEL: func.func @sections
 // CHECK: %[[G:.+]] = plan.access %arg0 {offset = 12 : i64, strides = array<i64: 3, 1>} : tensor<8x3xf32> to tensor<2x3xf32>
 // CHECK: mpc.region pointwise(%[[G]])
@@ -252,8 +252,8 @@ func.func @sections(%w: tensor<8x3xf32>)
   return %1, %3, %6, %8, %10 : tensor<2x3xf32>, tensor<8x2xf32>, tensor<1x3xf32>, tensor<1x3xf32>, tensor<3xf32>
 }
 
-// A kernel of ours multiplies heads of queries where they are, and a head of
-// keys that two heads of queries share; so do Tensor Cores.
+// A generated product reads heads of queries in place, and a head of keys that
+// two heads of queries share. So do Tensor Cores.
 // CHECK-LABEL: func.func @generated
 // CHECK-NOT: movement
 // CHECK: mpc.region contraction
@@ -285,8 +285,8 @@ func.func @generated(%q: tensor<2x8x32xbf16>, %k: tensor<2x8x16xbf16>) -> tensor
   return %4 : tensor<2x2x8x8xf32>
 }
 
-// Not so samples that share weights and so are one matrix, behind tokens; nor,
-// on Tensor Cores, rows that begin where no vector does.
+// Samples that share weights are one matrix and stay, behind tokens. On Tensor
+// Cores, rows that begin inside a vector stay too.
 // CHECK-LABEL: func.func @apart
 // CHECK: mpc.region movement(%arg0)
 // CHECK: mpc.region contraction(%{{.+}}, %arg1)

@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(plan-fold-parts))" | FileCheck %s
 
-// Kernels load the parts of rows that they compute with, however many of one
-// tensor: two gates of a product, one of which a library's tail reads too.
+// Kernels load their operands' parts of rows, also several of one tensor: two
+// gates of a product. A library's epilogue reads one gate too.
 // CHECK-LABEL: func.func @parts
 // CHECK-NOT: movement
 // CHECK: mpc.region pointwise(%arg0, %arg0) {kernel = "gated"}
@@ -45,8 +45,8 @@ func.func @parts(%gates: tensor<8x64xf32>, %a: tensor<8x4xf32>, %b: tensor<4x32x
   return %2, %3, %4 : tensor<8x32xf32>, tensor<8x1xf32>, tensor<8x32xf32>
 }
 
-// They do not where they look elements up, sum columns, or take every other
-// element. An update loads its gradient.
+// Kernels that look up elements, sum columns, or take every other element do
+// not load parts. An update loads its gradient.
 // CHECK-LABEL: func.func @parts_that_are_copied
 // CHECK: mpc.region movement{{.*}}kernel = "table"
 // CHECK: mpc.region movement{{.*}}kernel = "summed"
@@ -97,8 +97,8 @@ func.func @parts_that_are_copied(%x: tensor<8x64xf32>, %indices: tensor<3xi64>, 
   return %1, %3, %5, %7 : tensor<3x32xf32>, tensor<1x32xf32>, tensor<8x32xf32>, tensor<8x32xf32>
 }
 
-// What one kernel computes and another one only joins is stored side by side by
-// the first, the halves of a gated unit's gradient over those that it read.
+// If one kernel only joins another kernel's results, the latter stores them side by side. The
+// halves of a gated unit's gradient overwrite the halves that it read.
 // CHECK-LABEL: func.func @joined
 // CHECK: %[[H:.+]] = mpc.region pointwise
 // CHECK: %[[G:.+]]:2 = mpc.region pointwise(%arg1, %[[H]], %[[H]]) {kernel = "halves"} : {{.*}} -> (tensor<8x32xf32>, tensor<8x64xf32>)
@@ -140,9 +140,9 @@ func.func @joined(%x: tensor<8x64xf32>, %dy: tensor<8x32xf32>) -> (tensor<8x32xf
   return %g#1, %dh : tensor<8x32xf32>, tensor<8x64xf32>
 }
 
-// Joined by a kernel of its own are results of several kernels, one that another
-// kernel reads too, and those that are written over what ends there: the whole
-// would need memory of its own.
+// A separate kernel joins results of several kernels, results with another
+// user, and results that overwrite operands: the join would need extra
+// memory.
 // CHECK-LABEL: func.func @joined_later
 // CHECK: mpc.region movement{{.*}}kernel = "of_two"
 // CHECK: mpc.region movement{{.*}}kernel = "read_too"
@@ -189,8 +189,8 @@ func.func @joined_later(%x: tensor<8x32xf32>, %y: tensor<8x32xf32>)
   return %2, %4, %3#1, %6 : tensor<8x64xf32>, tensor<8x64xf32>, tensor<8x32xf32>, tensor<8x64xf32>
 }
 
-// Of a gated unit of which the backward pass reads less than the halves' whole,
-// the halves are copied: u of u * sigmoid(v).
+// If the backward pass of a gated unit reads less than both whole halves, the
+// halves are copied: u of u * sigmoid(v).
 // CHECK-LABEL: func.func @kept_half
 // CHECK: mpc.region movement{{.*}}kernel = "u"
 // CHECK: mpc.region movement{{.*}}kernel = "v"
@@ -223,8 +223,8 @@ func.func @kept_half(%x: tensor<8x64xf32>) -> (tensor<8x32xf32>, tensor<8x32xf32
   return %p, %d : tensor<8x32xf32>, tensor<8x32xf32>
 }
 
-// Nor parts whose elements lie apart: the real and imaginary parts of complex
-// numbers.
+// Parts with gaps between elements are copied: the real and imaginary parts of
+// complex numbers.
 // CHECK-LABEL: func.func @complex
 // CHECK: mpc.region movement{{.*}}kernel = "real"
 // CHECK: mpc.region movement{{.*}}kernel = "imaginary"

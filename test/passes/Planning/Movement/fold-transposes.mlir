@@ -1,10 +1,10 @@
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(mpc-attach-target{name=x86-64-v3},func.func(plan-fold-movement))" | FileCheck %s
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(mpc-attach-target{name=sm_90},func.func(plan-fold-movement))" | FileCheck %s
 
-// Transposes of rows that kernels of our own store or read through.
+// Generated kernels read or store rows through transposes.
 
-// The kernel that adds a bias to queries stores them head by head: it computes
-// in the shape of the view that parts columns into heads.
+// The kernel that adds a bias to queries stores them head by head. It computes
+// in the shape of the view that splits columns into heads.
 // CHECK-LABEL: func.func @heads
 // CHECK-DAG: %[[X:.+]] = mpc.reshape %arg0 : (tensor<2x8x32xf32>) -> tensor<2x8x2x16xf32>
 // CHECK-DAG: %[[B:.+]] = mpc.reshape %arg1 : (tensor<32xf32>) -> tensor<2x16xf32>
@@ -31,7 +31,7 @@ func.func @heads(%x: tensor<2x8x32xf32>, %b: tensor<32xf32>) -> tensor<2x2x8x16x
   return %2 : tensor<2x2x8x16xf32>
 }
 
-// Another result is still what it was, by a view.
+// The kernel's other result keeps its shape, through a view.
 // CHECK-LABEL: func.func @two
 // CHECK: %[[Y:.+]]:2 = mpc.region pointwise
 // CHECK: %[[V:.+]] = mpc.reshape %[[Y]]#0 : (tensor<2x8x2x16xf32>) -> tensor<2x8x32xf32>
@@ -52,7 +52,7 @@ func.func @two(%x: tensor<2x8x32xf32>) -> (tensor<2x8x32xf32>, tensor<2x2x8x16xf
   return %0#0, %2 : tensor<2x8x32xf32>, tensor<2x2x8x16xf32>
 }
 
-// A norm reads tokens in front of samples, and stores them behind these.
+// A norm reads tokens before samples, and stores them behind samples.
 // CHECK-LABEL: func.func @norm
 // CHECK: %[[Y:.+]]:2 = mpc.region row_reduce(%arg0)
 // CHECK: mpc.transpose
@@ -81,9 +81,9 @@ func.func @norm(%x: tensor<4x2x16xf32>) -> (tensor<2x4x1xf32>, tensor<4x2x16xf32
   return %1#0, %2 : tensor<2x4x1xf32>, tensor<4x2x16xf32>
 }
 
-// Not so rows of 28 bytes, columns that become rows, and a dropout that numbers
-// its elements in their order. A kernel of ours that multiplies reads through a
-// transpose, too.
+// Transposes stay for rows of 28 bytes, for columns that become rows, and for a
+// dropout, which numbers its elements in order. A generated product reads
+// through a transpose, too.
 // CHECK-LABEL: func.func @kept
 // CHECK-COUNT-3: mpc.region movement
 // CHECK-NOT: movement

@@ -4,7 +4,7 @@
 mpc.variable @w : tensor<4xf32> role parameter
 mpc.variable @v : tensor<4xf32> role parameter
 
-// A new value over the old one, an operand that ends reused, an input kept.
+// A new value overwrites the old one, dead operands are reused, and an input is kept.
 // CHECK-LABEL: plan.program @in_place
 // CHECK: %[[X:.*]] = plan.input "x" role data
 // CHECK: %[[W:.*]] = plan.state @w
@@ -35,8 +35,8 @@ func.func @read_later(%w: tensor<4xf32> {mpc.state = @w}) -> (tensor<4xf32> {mpc
   return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
 
-// Two variables exchanged, and an old value as an output: saved before any is
-// overwritten.
+// Two variables are exchanged, and an old value is an output: each is saved
+// before it is overwritten.
 // CHECK-LABEL: plan.program @exchange
 // CHECK-DAG: %[[W:.*]] = plan.state @w
 // CHECK-DAG: %[[V:.*]] = plan.state @v
@@ -60,7 +60,7 @@ func.func @derive(%w: tensor<4xf32> {mpc.state = @w}) -> (tensor<4xf32> {mpc.upd
   return %0 : tensor<4xf32>
 }
 
-// A reduction never writes over what it reads.
+// A reduction never overwrites its operand.
 // CHECK-LABEL: plan.program @reduction
 // CHECK: plan.launch @relu ins(%{{.*}}) outs(%[[A:.*]] : memref<4xf32>)
 // CHECK: plan.launch @sum ins(%[[A]] : memref<4xf32>) outs(%[[B:.*]] : memref<1xf32>) extent 1
@@ -72,8 +72,8 @@ func.func @reduction(%x: tensor<4xf32> {mpc.input = "x"}) -> (tensor<f32> {mpc.o
   return %2 : tensor<f32>
 }
 
-// Nor does a kernel that loads a part of it for every element: the first one
-// would be gone.
+// A kernel that loads a part for every element does not overwrite it either:
+// the first element would be lost.
 // CHECK-LABEL: plan.program @part
 // CHECK: plan.launch @relu ins(%{{.*}}) outs(%[[A:.*]] : memref<4xf32>)
 // CHECK-NOT: plan.launch @less_first {{.*}} outs(%[[A]]
@@ -91,7 +91,7 @@ func.func private @less_first(%x: tensor<4xf32>) -> tensor<4xf32> attributes {mp
   return %1 : tensor<4xf32>
 }
 
-// It writes parts over those that it loads.
+// A kernel overwrites the parts that it loads by the parts that it stores.
 // CHECK-LABEL: plan.program @parts_in_place
 // CHECK: plan.launch @relu4 ins(%{{.*}}) outs(%[[A:.*]] : memref<4x4xf32>)
 // CHECK: plan.launch @swap_halves ins(%[[A]] : memref<4x4xf32>) outs(%[[A]] : memref<4x4xf32>)
@@ -110,7 +110,7 @@ func.func private @swap_halves(%x: tensor<4x4xf32>) -> tensor<4x4xf32> attribute
   return %4 : tensor<4x4xf32>
 }
 
-// Not so where a part begins elsewhere than those that it stores.
+// It does not if a loaded part begins elsewhere than the stored parts.
 // CHECK-LABEL: plan.program @parts_elsewhere
 // CHECK: plan.launch @relu4 ins(%{{.*}}) outs(%[[A:.*]] : memref<4x4xf32>)
 // CHECK-NOT: plan.launch @inner_half {{.*}} outs(%[[A]]
@@ -129,8 +129,8 @@ func.func private @inner_half(%x: tensor<4x4xf32>) -> tensor<4x4xf32> attributes
   return %3 : tensor<4x4xf32>
 }
 
-// What follows a product is read at the element that is written, so the result
-// may be there; what is multiplied is read everywhere.
+// An epilogue reads its operands at the written element, so the result may
+// overwrite them. A product's factors are read everywhere.
 // CHECK-LABEL: plan.program @product
 // CHECK: %[[W:.*]] = plan.state @w4
 // CHECK: plan.launch @relu4 ins(%{{.*}}) outs(%[[A:.*]] : memref<4x4xf32>)
@@ -159,7 +159,7 @@ func.func private @matmul_sub(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>, %z: tens
   return %1 : tensor<4x4xf32>
 }
 
-// Packed filters are multiplied, too, where a kernel reads them through a
+// Packed filters are factors too, also if a kernel reads them through a
 // transpose.
 // CHECK-LABEL: plan.program @filters
 // CHECK: %[[W:.*]] = plan.arena
@@ -182,8 +182,8 @@ func.func private @conv(%x: tensor<3x3x5x5xf64>, %w: tensor<3x3x5x4xf64>) -> ten
   return %1 : tensor<3x3x5x4xf64>
 }
 
-// A slice along one axis is a copy of rows, and its kernel no code, on a CPU;
-// one along two, or of many short rows, a kernel.
+// On a CPU, a slice along one axis is a copy of rows without kernel code. A
+// slice along two axes, or of many short rows, is a kernel.
 // CHECK-LABEL: plan.program @slices
 // CHECK: plan.copy %[[X:.*]] to %{{.*}} {offset = 32 : i64, rows = 2 : i64, stride = 96 : i64} : memref<2x3x8xf32>, memref<2x1x8xf32>
 // CHECK: plan.launch @box
@@ -215,7 +215,7 @@ func.func private @thin(%x: tensor<65536x4xf32>) -> tensor<65536x1xf32> attribut
   return %y : tensor<65536x1xf32>
 }
 
-// An epilogue may write over its own operand, not over the contraction's.
+// An epilogue may overwrite its own operand, but not the contraction's.
 // CHECK-LABEL: plan.program @epilogue
 // CHECK: %[[A:.*]] = plan.arena
 // CHECK: plan.launch @square_relu {{.*}} outs(%[[A]]
@@ -229,8 +229,8 @@ func.func @epilogue(%x: tensor<4x4xf32> {mpc.input = "x"}) -> (tensor<4x4xf32> {
   return %2 : tensor<4x4xf32>
 }
 
-// What a library may be unable to do with a product: launches in reserve. The
-// bias is added where the product lies; sums in two steps have memory between.
+// Fallback launches for fused ops that a library may lack. The bias is added in
+// place. Sums in two steps have a buffer in between.
 // CHECK-LABEL: plan.program @unfused
 // CHECK: %[[X:.*]] = plan.input "x"
 // CHECK: %[[Y:.*]] = plan.arena
@@ -297,8 +297,8 @@ func.func private @tail(%t: tensor<4x4xf32>, %x: tensor<4x4xf32>) -> tensor<4x4x
   return %0 : tensor<4x4xf32>
 }
 
-// A loop: what is carried lies where the result does; parts are read, and
-// written, where they lie; a value that is both is copied.
+// In a loop, carried values use the result's buffer. Parts are read and written
+// in place. A value that is both carried and stacked is copied.
 // CHECK-LABEL: plan.program @loop
 // CHECK: %[[H:.*]] = plan.input "h0"
 // CHECK: %[[X:.*]] = plan.input "x"
@@ -324,8 +324,8 @@ func.func private @loop_body(%h: tensor<4xf32>, %x: tensor<4xf32>) -> (tensor<4x
   return %0, %0 : tensor<4xf32>, tensor<4xf32>
 }
 
-// What is carried is written in place where nothing reads the old value later;
-// an invariant operand never is, whether the body is done with it or not.
+// A carried value is written in place if nothing reads the old value later. An
+// invariant operand never is, even if the body has no later use of it.
 // CHECK-LABEL: plan.program @carried_in_place
 // CHECK: %[[W:.*]] = plan.arena : memref<4xf32>
 // CHECK: %[[LAST:.*]] = plan.arena : memref<4xf32>
@@ -347,7 +347,7 @@ func.func private @in_place_body(%h: tensor<4xf32>, %w: tensor<4xf32>) -> tensor
   return %1 : tensor<4xf32>
 }
 
-// Two carried values that change places: one is saved before it is overwritten.
+// Two carried values are swapped: one is saved before it is overwritten.
 // CHECK-LABEL: plan.program @swap
 // CHECK: %[[A:.*]] = plan.arena : memref<4xf32>
 // CHECK: %[[B:.*]] = plan.arena : memref<4xf32>
@@ -367,9 +367,9 @@ func.func private @swap_body(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4x
   return %b, %a : tensor<4xf32>, tensor<4xf32>
 }
 
-// What a loop in a loop carries lies in a view of the outer one's part: it is
-// in place there, and saved where two values change places.
-// The outer one carries nothing, so that its iterations are independent.
+// An inner loop's carried values lie in a view of the outer loop's part. They
+// are in place there, and saved if two values are swapped. The outer loop
+// carries no value, so its iterations are independent.
 // CHECK-LABEL: plan.program @carried_in_parts
 // CHECK: plan.for 5 parallel {
 // CHECK: %[[TO:.*]] = plan.part {{.*}} to memref<1x4xf32>
@@ -414,7 +414,7 @@ func.func private @outer_swap_body(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (ten
   return %1, %2 : tensor<1x4xf32>, tensor<1x4xf32>
 }
 
-// A GPU's kernels want aligned addresses: parts of 12 bytes are copied.
+// GPU kernels need aligned addresses: parts of 12 bytes are copied.
 // GPU-LABEL: plan.program @unaligned_parts
 // GPU: plan.for 5 {
 // GPU: %[[PART:.*]] = plan.part
@@ -437,8 +437,8 @@ func.func private @relu3(%x: tensor<3xf32>) -> tensor<3xf32> attributes {mpc.ker
   return %0 : tensor<3xf32>
 }
 
-// Both branches of a condition write its results, where what is captured as it
-// is, is copied.
+// Both branches of a condition write its results. Captured values that are
+// returned unchanged are copied.
 // CHECK-LABEL: plan.program @condition
 // CHECK: %[[P:.*]] = plan.input "p"
 // CHECK: %[[X:.*]] = plan.input "x"
@@ -466,8 +466,8 @@ func.func private @condition_else(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %x : tensor<4xf32>
 }
 
-// The new value of a state is not written over the old one, which a branch
-// reads, before the branch is done.
+// A state's new value does not overwrite the old one before the branch that
+// reads it is done.
 // CHECK-LABEL: plan.program @state_in_a_branch
 // CHECK: %[[P:.*]] = plan.input "p"
 // CHECK: %[[W:.*]] = plan.state @w
@@ -488,8 +488,8 @@ func.func private @state_then(%w: tensor<4xf32>) -> tensor<4xf32> {
   return %0 : tensor<4xf32>
 }
 
-// Updates that do not meet are written over a state that nothing reads later;
-// where something does, over a copy.
+// Unique updates overwrite a state that nothing reads later. Otherwise they
+// overwrite a copy.
 // CHECK-LABEL: plan.program @rows_in_place
 // CHECK: %[[IDS:.*]] = plan.input "ids"
 // CHECK: %[[U:.*]] = plan.input "u"
@@ -521,9 +521,9 @@ func.func private @write_rows(%w: tensor<4xf32>, %ids: tensor<2xi64>, %u: tensor
   return %0 : tensor<4xf32>
 }
 
-// What is joined along its outermost axis is written where it will be: only an
-// input, and what is read elsewhere too, is copied there. On a GPU, whose kernels
-// load vectors, only at multiples of 16 bytes.
+// Parts joined along the outermost axis are written in place. Inputs, and parts
+// with other users, are copied there. On a GPU, whose kernels load vectors,
+// parts must be at multiples of 16 bytes.
 // CHECK-LABEL: plan.program @joins
 // CHECK: %[[X:.*]] = plan.input "x"
 // CHECK: %[[ALL:.*]] = plan.arena : memref<1x6x2xf32>
@@ -556,7 +556,7 @@ func.func private @join(%a: tensor<1x2x2xf32>, %b: tensor<1x2x2xf32>, %c: tensor
   return %0 : tensor<1x6x2xf32>
 }
 
-// A dense access is a view for anyone.
+// A dense access is a view for every kernel.
 // CHECK-LABEL: plan.program @section
 // CHECK: %[[W:.*]] = plan.input "x"
 // CHECK: %[[ROWS:.*]] = plan.view %[[W]] at 16 : memref<3x4xf32> to memref<2x4xf32>
@@ -571,7 +571,7 @@ func.func private @section_relu(%x: tensor<2x4xf32>) -> tensor<2x4xf32> attribut
   return %0 : tensor<2x4xf32>
 }
 
-// What is joined with itself is in both places.
+// A value joined with itself needs a copy.
 // CHECK-LABEL: plan.program @joined_twice
 // CHECK: plan.launch @join_relu
 // CHECK: plan.launch @twice

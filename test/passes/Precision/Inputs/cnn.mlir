@@ -1,5 +1,5 @@
-// A step of SGD on two convolutions with BatchNormalization between them, as
-// differentiation leaves it.
+// A step of SGD on two convolutions with BatchNormalization between them, after
+// differentiation.
 
 mpc.variable @k1 : tensor<4x1x3x3xf32> role parameter fill 0.1
 mpc.variable @scale : tensor<4xf32> role parameter fill 1.0

@@ -1,4 +1,4 @@
-// A step of SGD on a perceptron of two layers, as differentiation leaves it.
+// A step of SGD on a perceptron of two layers, after differentiation.
 
 mpc.variable @w1 : tensor<8x4xf32> role parameter fill 0.5
 mpc.variable @b1 : tensor<8xf32> role parameter
