@@ -1,4 +1,4 @@
-// One op of the mpc dialect, given as text.
+// Parses one op of the mpc dialect from text.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_COMPILER_ONEOP_H
@@ -12,7 +12,7 @@
 
 namespace mpc {
 
-/// The last op of a function of `arguments`.
+/// The last op of a function with `arguments`.
 class OneOp {
 public:
   OneOp(const std::string &arguments, const std::string &op) {

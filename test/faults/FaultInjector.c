@@ -1,5 +1,5 @@
-// Makes one call of the system fail, or kills the process before it: preloaded
-// into mpc by test/e2e/commands/test_faults.py.
+// Makes one system call fail, or kills the process before it.
+// test/e2e/commands/test_faults.py preloads this library into mpc.
 //
 //   MPC_FAULT        CALL,CALL:N:WHAT: of these calls, counted together from 1,
 //                    the N-th fails with the errno WHAT; with `kill` the process
@@ -58,7 +58,7 @@ static int isUnder(const char *path) {
   return !under || strncmp(path, under, strlen(under)) == 0;
 }
 
-/// True where the call is to fail, with errno set.
+/// True if the call must fail. Sets errno then.
 static int fails(const char *call, const char *path) {
   char name[32];
   snprintf(name, sizeof(name), ",%s,", call);
@@ -73,7 +73,7 @@ static int fails(const char *call, const char *path) {
   return 1;
 }
 
-/// Standard streams are no files of ours, and pipes to whoever tests.
+/// Ignores standard streams, and pipes to the test.
 static int failsOn(const char *call, int file) {
   return file > STDERR_FILENO && fails(call, NULL);
 }
@@ -109,7 +109,7 @@ ON_FILE(int, ftruncate, (int file, off_t size), (file, size))
 ON_FILE(int, flock, (int file, int how), (file, how))
 ON_FILE(int, fstat, (int file, struct stat *to), (file, to))
 
-// A library's own calls come here too, the C library's for malloc do not.
+// Receives libraries' own calls, but not those of the C library's malloc.
 void *mmap(void *at, size_t size, int protection, int flags, int file,
            off_t offset) {
   REAL(mmap);

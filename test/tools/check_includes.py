@@ -1,11 +1,11 @@
-"""Checks that no folder includes one above it.
+"""Checks that no folder includes a folder above it.
 
     check_includes.py ROOT
 
-Prints every include that turns back, as FILE:LINE: FOLDER includes FOLDER, and
-every source in a folder that the table below does not place; exits with 1 if
-there is one. Headers that say what two sides agree on, and depend on nothing,
-are for everybody. The runtime includes nothing of MLIR or LLVM either.
+Prints every upward include as "FILE:LINE: FOLDER includes FOLDER", and every
+source in a folder that is missing in the table below. Exits with 1 if there is
+one. Everybody may include the shared headers, which depend on nothing. The
+runtime must not include MLIR or LLVM.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,7 +14,8 @@ import pathlib
 import re
 import sys
 
-# From the ground up: a folder includes itself and those in its list.
+# Folders in ascending order. A folder may include itself and the folders in its
+# list.
 COMPILER = (
     "compiler/Support compiler/Target compiler/Interfaces compiler/Dialect "
     "compiler/Kernels compiler/Regions compiler/Precision compiler/Artifact"
@@ -31,14 +32,15 @@ ABOVE_STAGES = ["compiler", "passes", "frontends", "runtime"]
 
 
 def allowed():
-    """Folder -> the folders that it may include beside itself."""
+    """Returns a map from a folder to the other folders that it may include."""
     table = {room: COMPILER[:i] for i, room in enumerate(COMPILER)}
     below = ["compiler/Support", "compiler/Target", "compiler/Interfaces"]
     table["compiler/Dialect/MPC"] = below
     table["compiler/Dialect/AMP"] = below
     table["compiler/Dialect/Plan"] = below + DIALECTS
     table["compiler/Artifact"] = COMPILER[:5]
-    # Stages know the compiler and not each other; what runs them knows both.
+    # Stages include the compiler, but not each other. The pipeline includes
+    # both.
     stages = [f"passes/{stage}" for stage in STAGES]
     for stage in stages:
         table[stage] = COMPILER[:-1]
@@ -63,7 +65,7 @@ def allowed():
 
 
 STAGES = ("Target", "Recognition", "Differentiation", "Precision", "Fusion", "Planning", "Codegen")
-# Plain headers on which both the compiler and the runtime stand.
+# Plain headers that the compiler and the runtime share.
 SHARED = {
     *("runtime/ABI.h", "runtime/ArtifactFormat.h", "runtime/Names.h"),
     "runtime/TemporaryFile.h",
@@ -73,7 +75,7 @@ INCLUDE = re.compile(r'^\s*#?include\s+[<"]((?:%s|mlir|llvm)/[^>"]+)[>"]' % "|".
 
 
 def room_of(path, rooms):
-    """The innermost folder of the table that holds `path`."""
+    """Returns the innermost folder of the table that contains `path`."""
     folder = pathlib.PurePosixPath(path).parent
     while str(folder) not in rooms and str(folder) != ".":
         folder = folder.parent
@@ -87,7 +89,7 @@ def findings(root):
         if source.suffix not in (".h", ".cpp", ".td", ".cu", ".def"):
             continue
         if name.split("/")[0] not in PRODUCT:
-            continue  # tests and builds may include what they like
+            continue  # tests and builds may include anything
         room = room_of(name, table)
         if room not in table:
             yield f"{name}: in no folder that the table places"
@@ -104,7 +106,8 @@ def findings(root):
             target = room_of(match[1], table)
             inside = target == room or any(
                 target == folder
-                # Who knows the runtime's own sources does not know all of it.
+                # Access to the runtime's own files does not include its
+                # subfolders.
                 or (target.startswith(folder + "/") and folder != "runtime")
                 for folder in table[room]
             )

@@ -1,4 +1,5 @@
-// What the compiler links, the runtime opens; and what it must refuse.
+// Tests that the runtime opens the artifacts that the compiler links, and that
+// bad ones are refused.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Artifact/ArtifactWriter.h"
@@ -135,7 +136,7 @@ TEST_F(ArtifactWriter, EmitsTextOnRequest) {
             std::string::npos);
 }
 
-// A device is written to, not replaced; this one is always full.
+// A device is written to, not replaced. This device is always full.
 TEST_F(ArtifactWriter, ReportsAFullDisk) {
   llvm::Error error = mpc::writeFileAtomically("/dev/full", writeText("x"));
   EXPECT_EQ(llvm::errorToErrorCode(std::move(error)),

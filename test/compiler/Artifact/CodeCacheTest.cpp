@@ -1,4 +1,4 @@
-// A kept kernel is found by what it was compiled from, whole or not at all.
+// Tests that a cached kernel is found by its source, whole or not at all.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Artifact/CodeCache.h"
@@ -40,7 +40,7 @@ protected:
     return files;
   }
 
-  // Stores kernel 0 to `count` - 1; says how much of the disk each occupies.
+  // Stores kernels 0 to `count` - 1. Returns the disk space of one kernel.
   uint64_t fill(CodeCache &cache, int count) {
     uint64_t largest = 0;
     for (int i = 0; i < count; ++i)
@@ -105,7 +105,7 @@ TEST_F(Cache, RefusesAFolderThatOthersMayWriteTo) {
                 "', and so to the code that runs");
 }
 
-// Who may write to the folder above may put another one in its place.
+// Whoever may write to the parent folder may replace the cache's folder.
 TEST_F(Cache, RefusesAFolderThatOthersMayExchange) {
   llvm::SmallString<128> inner(folder);
   llvm::sys::path::append(inner, "cache");
@@ -116,7 +116,7 @@ TEST_F(Cache, RefusesAFolderThatOthersMayExchange) {
   EXPECT_EQ(llvm::toString(cache.takeError()),
             "others may write to the parent of the folder '" +
                 inner.str().str() + "', and so to the code that runs");
-  // As /tmp is: what is another's stays.
+  // A sticky folder, such as /tmp, protects files of others.
   ASSERT_FALSE(fs::setPermissions(folder, fs::all_all | fs::sticky_bit));
   EXPECT_TRUE(!!CodeCache::open(inner));
 }
@@ -164,7 +164,7 @@ TEST_F(Cache, RefusesAFile) {
             "expected a folder, found the file '" + file + "'");
 }
 
-// A kernel of 1000 bytes occupies a block of the disk, of which the bound is.
+// A kernel of 1000 bytes occupies a disk block, and the bound counts blocks.
 TEST_F(Cache, StaysWithinItsPartOfTheDisk) {
   CodeCache cache = open();
   uint64_t block = fill(cache, 20);
@@ -173,7 +173,7 @@ TEST_F(Cache, StaysWithinItsPartOfTheDisk) {
   EXPECT_EQ(listFiles().size(), 20u);
   cache.prune(/*maxBytes=*/10 * block, /*interval=*/0);
   EXPECT_EQ(listFiles().size(), 10u);
-  // So many bytes are left, and more blocks.
+  // The bound exceeds the bytes of ten kernels, but not their blocks.
   cache.prune(/*maxBytes=*/10 * 1008, /*interval=*/0);
   EXPECT_EQ(listFiles().size(), 10 * 1008 / block);
 }
@@ -186,8 +186,8 @@ TEST_F(Cache, RemovesWhatWasReadLongestAgo) {
     timespec times[] = {{now.tv_sec - ago, 0}, {0, UTIME_OMIT}};
     EXPECT_EQ(utimensat(AT_FDCWD, file.c_str(), times, 0), 0);
   };
-  // The first that was written was read a minute ago, the second two hours ago,
-  // the others an hour ago.
+  // The first entry was read a minute ago, the second two hours ago, and the
+  // others an hour ago.
   cache.store("first", std::string(1000, 'x'));
   std::string first = listFiles().front();
   cache.store("second", std::string(1000, 'x'));
@@ -198,7 +198,7 @@ TEST_F(Cache, RemovesWhatWasReadLongestAgo) {
   for (const std::string &file : listFiles())
     if (!llvm::is_contained(done, file))
       setRead(file, 3600);
-  // The second goes, and at last all but the first.
+  // Pruning removes the second entry first, and in the end all but the first.
   cache.prune(/*maxBytes=*/5 * block, /*interval=*/0);
   EXPECT_EQ(listFiles().size(), 5u);
   EXPECT_EQ(cache.lookup("second"), std::nullopt);
@@ -218,7 +218,7 @@ TEST_F(Cache, RemovesNoOtherFiles) {
   EXPECT_EQ(listFiles(), std::vector<std::string>{other.str().str()});
 }
 
-// Whoever asks too soon after another finds all as it is.
+// A second pruning within the interval changes nothing.
 TEST_F(Cache, IsNotLookedAtTwiceInAnInterval) {
   CodeCache cache = open();
   cache.prune(/*maxBytes=*/0, /*interval=*/0);
@@ -229,7 +229,7 @@ TEST_F(Cache, IsNotLookedAtTwiceInAnInterval) {
   EXPECT_EQ(listFiles().size(), 0u);
 }
 
-// Each removes what it has seen, whatever of it the other has removed before.
+// Concurrent prunings tolerate files that another one has already removed.
 TEST_F(Cache, IsLookedAtWhenTheLastTimeIsStillToCome) {
   CodeCache cache = open();
   cache.prune(/*maxBytes=*/0, /*interval=*/0);
@@ -266,7 +266,7 @@ TEST_F(Cache, IsPrunedByTwoAtOnce) {
   EXPECT_EQ(listFiles().size(), 100u);
 }
 
-// Every reader finds the whole code or none while others store the same.
+// Each reader finds the whole code or none while others store it.
 TEST_F(Cache, ServesSeveralAtOnce) {
   CodeCache cache = open();
   std::string code(100000, 'x');
@@ -297,7 +297,7 @@ TEST(CacheFolder, IsTheUsersUnlessNamed) {
   EXPECT_EQ(CodeCache::findFolder("auto"), "");
 }
 
-// Program, LLVM and MLIR; two hexadecimal digits a byte.
+// Program, LLVM and MLIR, in two hexadecimal digits per byte.
 TEST(CompilerIdentity, NamesThreeBuilds) {
   std::string identity = identifyCompiler();
   EXPECT_EQ(std::count(identity.begin(), identity.end(), ' '), 3);

@@ -1,5 +1,5 @@
-// Sections behind everything that is loaded: of any size, found by the runtime,
-// under a digest of the whole file.
+// Tests sections behind the loaded segments: of any size, found by the runtime,
+// and covered by a digest of the whole file.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Artifact/ELFAppender.h"
@@ -18,7 +18,7 @@ using namespace mpc;
 
 namespace {
 
-/// A shared object of no code, and no sections but their names.
+/// A shared object without code, and with only the section of section names.
 std::string emptyObject() {
   const llvm::StringRef names("\0.shstrtab\0", 11);
   llvm::ELF::Elf64_Ehdr header = {};
@@ -42,7 +42,7 @@ std::string emptyObject() {
   return file.append(reinterpret_cast<const char *>(table), sizeof(table));
 }
 
-/// A stream into a file, in which blocks of zeros are holes.
+/// A stream into a file, where blocks of zeros become holes.
 class SparseStream : public llvm::raw_ostream {
 public:
   explicit SparseStream(int descriptor) : descriptor(descriptor) {
@@ -114,13 +114,13 @@ TEST(ELFAppender, RefusesASecondSectionOfOneName) {
 
 TEST(ELFAppender, RefusesWhatIsNoELFFile) {
   EXPECT_EQ(append("text", {}).substr(0, 6), "error:");
-  // A section table that is cut off.
+  // A truncated section table.
   EXPECT_EQ(append(llvm::StringRef(emptyObject()).drop_back(), {}).substr(0, 6),
             "error:");
 }
 
-// More than 32 bits can count, in sections, offsets and pieces. The file takes
-// a few blocks on the disk.
+// Sections, offsets and pieces exceed 32 bits. The file is sparse and takes a
+// few blocks of disk.
 TEST(ELFAppender, SectionsMayHaveFiveGigabytes) {
   constexpr int64_t gigabytes = 5, block = 1 << 16;
   constexpr int64_t bytes = gigabytes << 30;

@@ -1,4 +1,5 @@
-// PTX, the assembler for it, and artifacts that hold both.
+// Tests PTX, its assembler, and artifacts that contain both PTX and machine
+// code.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Artifact/GPU.h"
@@ -26,7 +27,7 @@ constexpr char kGPUPlan[] = R"({"format": 2, "producer": "test",
   "recipe": {}, "target": {"triple": "nvptx64-nvidia-cuda", "cpu": "sm_80",
   "features": ["ptx80"]}, "state": [], "functions": {}, "kernels": {}})";
 
-/// A folder that stands for a CUDA toolkit whose ptxas is `script`.
+/// A folder in place of a CUDA toolkit, whose ptxas is `script`.
 class Toolkit {
 public:
   explicit Toolkit(const std::string &script) {
@@ -146,7 +147,7 @@ TEST_F(GPU, LinksWhatTheRuntimeOpens) {
     auto artifact =
         mpc::runtime::Artifact::fromBytes(bytes.data(), bytes.size());
     ASSERT_TRUE(artifact.ok()) << artifact.status().message();
-    // The text ends with a zero byte, which its reader may count or not.
+    // The text ends with a zero byte, which a reader may count or not.
     EXPECT_EQ(std::string((*artifact)->ptx().data()), ptx);
     EXPECT_EQ((*artifact)->cubin(), cubin.str());
     EXPECT_EQ((*artifact)->dataBytes(), 4u);

@@ -1,4 +1,4 @@
-// Kernels that were compiled one by one get their names and one file.
+// Tests that separately compiled kernels get their names and one file.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Artifact/KernelCode.h"

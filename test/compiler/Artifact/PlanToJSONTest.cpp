@@ -1,5 +1,5 @@
-// What the compiler says as JSON, the runtime's parser accepts and verifies,
-// and finds in it what the IR said.
+// Tests that the runtime's parser accepts the compiler's JSON, verifies it, and
+// reads the IR's values.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Artifact/PlanToJSON.h"
@@ -80,7 +80,7 @@ TEST_F(PlanToJSONTest, OneValueEverywhereTakesNoBytes) {
   EXPECT_EQ(plan->state[0].fill, 1.0);
   EXPECT_FALSE(plan->state[1].data.has_value());
   EXPECT_EQ(plan->state[1].fill, 0.5);
-  // JSON writers lose the sign, and integers are kept exactly.
+  // JSON writers may lose the sign, and integers are kept exactly.
   EXPECT_TRUE(plan->state[2].data.has_value());
   EXPECT_TRUE(plan->state[3].data.has_value());
 }
@@ -141,7 +141,7 @@ TEST_F(PlanToJSONTest, EverythingArrives) {
   EXPECT_EQ(plan->state[0].name, "w");
   ASSERT_TRUE(plan->state[0].data.has_value());
   EXPECT_EQ(plan->state[0].data->bytes, 24);
-  // Constants are in front of initial values.
+  // Constants precede initial values.
   EXPECT_EQ(plan->constantBytes, 8);
   EXPECT_EQ(plan->state[0].data->offset, 64);
   EXPECT_EQ(plan->state[1].fill, 7.0);
@@ -161,7 +161,7 @@ TEST_F(PlanToJSONTest, EverythingArrives) {
   EXPECT_EQ(matmul.alpha, 0.5);
   const auto &launch = std::get<mpc::runtime::LaunchStep>(step->steps[1].op);
   ASSERT_EQ(launch.args.size(), 3u);
-  // What the code of kernels is made for, of those that steps call.
+  // Describes the code of the kernels that steps call.
   EXPECT_EQ(plan->kernels.size(), 2u);
   const mpc::runtime::Kernel &kernel = plan->kernels.at("kernel");
   EXPECT_EQ(kernel.extent, 8);
@@ -174,7 +174,7 @@ TEST_F(PlanToJSONTest, EverythingArrives) {
   EXPECT_EQ(tail.tiled->rows, 4);
   EXPECT_EQ(tail.tiled->columns, 2);
   EXPECT_EQ(tail.reads.size(), 1u);
-  // The view lies where its source lies.
+  // The view is at its source's offset.
   EXPECT_EQ(step->buffers[launch.args[0]].offset, 64);
   EXPECT_EQ(step->buffers[launch.args[0]].shape, mpc::runtime::Shape{8});
   EXPECT_EQ(step->buffers[launch.args[1]].space, mpc::runtime::Space::Constant);
@@ -185,7 +185,7 @@ TEST_F(PlanToJSONTest, EverythingArrives) {
       std::get<mpc::runtime::CopyStep>(condition.otherwise[0].op);
   EXPECT_EQ(step->buffers[copied.src].offset, 64);
   ASSERT_NE(step->findOutput("y"), nullptr);
-  // A view of a part of a view begins at the sum of their offsets.
+  // A view of a view begins at the sum of both offsets.
   const auto *pair = step->findOutput("pair");
   ASSERT_NE(pair, nullptr);
   EXPECT_EQ(step->buffers[pair->buffer].offset, 64 + 12);

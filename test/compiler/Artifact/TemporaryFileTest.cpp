@@ -1,4 +1,5 @@
-// Files that will be code are the user's alone, and are gone afterwards.
+// Tests that temporary files of code are accessible only to the user, and are
+// removed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Artifact/TemporaryFile.h"
@@ -14,7 +15,7 @@ using namespace mpc;
 namespace fs = llvm::sys::fs;
 
 namespace {
-/// Leaves every right to everybody while it lives.
+/// Sets a umask of 0 while it lives.
 class NoUmask {
 public:
   NoUmask() : previous(umask(0)) {}
@@ -41,7 +42,7 @@ TEST(TemporaryFile, IsTheUsersAloneAndGoesWithItsFolder) {
     EXPECT_EQ(getMode(folder), 0700u);
     EXPECT_EQ(getMode(file.getPath()), 0600u);
     EXPECT_EQ(llvm::cantFail(file.read()), "code");
-    // Files that a tool leaves beside it go, too.
+    // Files that a tool leaves beside the temporary file are removed too.
     std::error_code error;
     llvm::raw_fd_ostream(folder + "/left", error) << "x";
     ASSERT_FALSE(error);

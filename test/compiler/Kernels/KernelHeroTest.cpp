@@ -1,4 +1,4 @@
-// What the kinds of kernels say of themselves.
+// Tests the properties of each kind of kernel.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/KernelHero.h"
@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// The kinds of which `holds`, in their order.
+/// The kinds for which `holds` is true, in their order.
 SmallVector<KernelKind>
 findKinds(llvm::function_ref<bool(const KernelHero &)> holds) {
   SmallVector<KernelKind> kinds;
@@ -23,7 +23,7 @@ findKinds(llvm::function_ref<bool(const KernelHero &)> holds) {
 
 using Kinds = SmallVector<KernelKind>;
 
-/// A kernel of `kind` on a matrix, with `body` for its ops.
+/// A kernel of `kind` on a matrix, with the ops in `body`.
 class Kernel {
 public:
   Kernel(KernelKind kind, const std::string &body) {
@@ -92,7 +92,7 @@ TEST(KernelHeroTest, ProductsThatShareRowsWriteOverNothing) {
                         "tensor<64x64xf32>) -> tensor<8x8x64xf32>";
   Kernel plain(KernelKind::Contraction, "%r = " + product);
   EXPECT_TRUE(plain.writesWhereItReads("zen5"));
-  // Of f32 there is no Tensor Core kernel.
+  // f32 has no Tensor Core kernel.
   EXPECT_FALSE(plain.writesWhereItReads("sm_90"));
   Kernel arranged(KernelKind::Contraction, "%y = " + product + "\n" + kMove);
   EXPECT_FALSE(arranged.writesWhereItReads("zen5"));

@@ -1,5 +1,5 @@
-// Which products run on Tensor Cores, in which tiles, and that no access to
-// shared memory has two threads in one bank.
+// Tests the choice of products and tiles for Tensor Cores, and that no access
+// to shared memory has bank conflicts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/TensorCoreTiling.h"
@@ -21,7 +21,7 @@ using namespace mpc;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The banks of 4 bytes that threads of one access touch, each `bytes` from an
+/// The 4-byte banks that the threads of an access touch, each `bytes` from its
 /// offset on.
 struct Banks {
   std::set<int64_t> used;
@@ -48,7 +48,7 @@ TEST(SwizzledTile, MatricesLieInAllBanks) {
   }
 }
 
-// What the exclusive-or is for: one column of eight rows of 64 bytes lies in a
+// The exclusive-or is needed: one column of eight rows of 64 bytes lies in a
 // quarter of the banks.
 TEST(SwizzledTile, MatricesOfPlainRowsWouldNot) {
   SwizzledTile plain{8, 4, 0, 0};
@@ -84,8 +84,8 @@ TEST(SwizzledTile, HasAPlaceForEveryChunk) {
   }
 }
 
-// Half a warp writes 8 bytes each at once: lane 4r + c those of row r, unit
-// c / 2 of one of the mma instruction's tiles.
+// Half a warp writes 8 bytes per thread at once. Lane 4r + c writes to row r,
+// unit c / 2 of one of the mma instruction's tiles.
 TEST(StagingTile, WritesLieInAllBanks) {
   for (int64_t width : {1, 2, 4, 8})
     for (int64_t first : {0, 4})
@@ -100,8 +100,8 @@ TEST(StagingTile, WritesLieInAllBanks) {
       }
 }
 
-// Threads read along a row: 128 bytes at once, at most 16 each, so a thread's
-// eight elements are two reads.
+// Threads read along a row, 128 bytes at once and at most 16 each. A thread's
+// eight elements therefore take two reads.
 TEST(StagingTile, ReadsLieInAllBanks) {
   for (int64_t width : {1, 2, 4, 8}) {
     int64_t bytes = std::min<int64_t>(16, width * 4);
@@ -193,7 +193,7 @@ TEST_F(Tiling, BatchesOfOneRhsAreRows) {
   tiling = get("8x64x64xbf16", "8x64x64xbf16", "8x64x64xf32");
   EXPECT_EQ(tiling->m, 64);
   EXPECT_EQ(tiling->batch, 8);
-  // Transposed matrices do not follow each other as rows.
+  // The rows of transposed matrices do not follow each other in memory.
   tiling = get("8x64x64xbf16", "64x64xbf16", "8x64x64xf32", "transA = true");
   EXPECT_EQ(tiling->batch, 8);
 }
@@ -203,7 +203,7 @@ TEST_F(Tiling, UnalignedRowsAreCopiedInSmallerPieces) {
   EXPECT_EQ(tiling->lhs.copyBytes, 8);
   EXPECT_EQ(tiling->rhs.copyBytes, 4);
   EXPECT_FALSE(get("64x35xbf16", "35x64xbf16", "64x64xf32"));
-  // The rows of the transposed matrix are the ones in memory.
+  // The transposed matrix's rows are contiguous in memory.
   EXPECT_TRUE(get("35x64xbf16", "35x64xbf16", "64x64xf32", "transA = true"));
 }
 

@@ -1,8 +1,8 @@
-// How the work of kernels is divided among blocks of threads.
+// Divides the work of kernels among blocks of threads.
 //
 // RUN: mpc-opt %s --mpc-attach-target=name=sm_80 --plan-print-partition --verify-diagnostics
 
-// A vector per thread.
+// A thread takes one vector.
 // expected-remark @below {{extent 100000, grain 1024, inner 1, threads 256, lanes 256, vector 4}}
 func.func private @dense(%x: tensor<100000xf32>, %s: tensor<f32>)
     -> tensor<100000xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
@@ -10,7 +10,7 @@ func.func private @dense(%x: tensor<100000xf32>, %s: tensor<f32>)
   return %0 : tensor<100000xf32>
 }
 
-// More per thread where there would be too many blocks.
+// A thread takes more vectors if there would be too many blocks.
 // expected-remark @below {{extent 16777216, grain 4096, inner 1, threads 256, lanes 256, vector 4}}
 func.func private @large(%x: tensor<4096x4096xf32>) -> tensor<4096x4096xf32>
     attributes {mpc.kernel = #mpc.kernel<pointwise>} {
@@ -18,7 +18,7 @@ func.func private @large(%x: tensor<4096x4096xf32>) -> tensor<4096x4096xf32>
   return %0 : tensor<4096x4096xf32>
 }
 
-// The narrowest type fills 16 bytes; 8 threads share a row of 64.
+// The narrowest type fills 16 bytes. 8 threads share a row of 64.
 // expected-remark @below {{extent 1000, grain 32, inner 64, threads 256, lanes 8, vector 8}}
 func.func private @bias(%x: tensor<1000x64xbf16>, %b: tensor<64xf32>)
     -> tensor<1000x64xbf16> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
@@ -26,8 +26,8 @@ func.func private @bias(%x: tensor<1000x64xbf16>, %b: tensor<64xf32>)
   return %0 : tensor<1000x64xbf16>
 }
 
-// Rows of 1003 bf16 that lie 1008 apart start at multiples of eight; a few
-// elements at the end of each are left.
+// Rows of 1003 bf16 that lie 1008 apart start at multiples of eight. A few
+// elements at the end of each row remain.
 // expected-remark @below {{extent 1000, grain 2, inner 1003, threads 256, lanes 128, vector 8}}
 func.func private @padded(%x: tensor<1000x1008xf32>, %b: tensor<1003xf32>)
     -> tensor<1000x1008xbf16> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
@@ -39,7 +39,7 @@ func.func private @padded(%x: tensor<1000x1008xf32>, %b: tensor<1003xf32>)
   return %3 : tensor<1000x1008xbf16>
 }
 
-// Not where another operand's rows do not.
+// Not if another operand's rows start elsewhere.
 // expected-remark @below {{extent 1000, grain 1, inner 1003, threads 256, lanes 256, vector 1}}
 func.func private @half_padded(%x: tensor<1000x1008xf32>, %b: tensor<1000x1003xf32>)
     -> tensor<1000x1008xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
@@ -66,7 +66,7 @@ func.func private @short_rows(%x: tensor<4096x32xf32>) -> tensor<4096x1xf32>
   return %0 : tensor<4096x1xf32>
 }
 
-// A warp takes rows of up to eight vectors per thread, where there are many.
+// With many rows, a warp takes a row of up to eight vectors per thread.
 // expected-remark @below {{extent 4096, grain 8, inner 1024, threads 256, lanes 32, vector 4}}
 func.func private @many_rows(%x: tensor<4096x1024xf32>) -> tensor<4096x1xf32>
     attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
@@ -75,7 +75,7 @@ func.func private @many_rows(%x: tensor<4096x1024xf32>) -> tensor<4096x1xf32>
   return %0 : tensor<4096x1xf32>
 }
 
-// 288 vectors of a row are one for each thread; of 96 there are two rows.
+// A row of 288 vectors has one per thread. Rows of 96 are taken in pairs.
 // expected-remark @below {{extent 8192, grain 2, inner 2304, threads 288, lanes 288, vector 8}}
 func.func private @wide_bias(%x: tensor<8192x2304xbf16>, %b: tensor<2304xf32>) -> tensor<8192x2304xbf16>
     attributes {mpc.kernel = #mpc.kernel<pointwise>} {
@@ -98,8 +98,8 @@ func.func private @long_rows(%x: tensor<64x4096xf32>) -> tensor<64x1xf32>
   return %0 : tensor<64x1xf32>
 }
 
-// A block of columns is an index; the teams share the rows. Blocks are narrow
-// where there would be few.
+// An index is a block of columns, and teams share the rows. Blocks are narrow
+// if there would be few.
 // expected-remark @below {{extent 32, grain 1, inner 512, threads 256, lanes 2, vector 8}}
 func.func private @columns(%x: tensor<1000x512xbf16>) -> tensor<512xf32>
     attributes {mpc.kernel = #mpc.kernel<column_reduce>} {
@@ -116,7 +116,7 @@ func.func private @many_columns(%x: tensor<256x1000x512xbf16>) -> tensor<256x512
   return %0 : tensor<256x512xf32>
 }
 
-// A tile is an index.
+// An index is a tile.
 // expected-remark @below {{extent 8, grain 1, inner 60, threads 256, lanes 256, vector 1}}
 func.func private @turn(%x: tensor<60x100xbf16>) -> tensor<100x60xbf16>
     attributes {mpc.kernel = #mpc.kernel<movement>} {
@@ -132,7 +132,7 @@ func.func private @product(%a: tensor<20x30xf64>, %b: tensor<30x40xf64>)
   return %0 : tensor<20x40xf64>
 }
 
-// Adam's bias corrections are computed once per thread: fewer do more each.
+// Each thread computes Adam's bias corrections once, so fewer threads do more work each.
 // expected-remark @below {{extent 4194304, grain 4096, inner 1, threads 256, lanes 256, vector 4}}
 func.func private @update(%p: tensor<4194304xf32>, %g: tensor<4194304xf32>, %lr: tensor<f32>)
     -> tensor<4194304xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
@@ -141,7 +141,7 @@ func.func private @update(%p: tensor<4194304xf32>, %g: tensor<4194304xf32>, %lr:
   return %0 : tensor<4194304xf32>
 }
 
-// No rows: no blocks, of a grain all the same.
+// Zero rows need zero blocks, but the grain is positive.
 // expected-remark @below {{extent 0, grain 128, inner 4, threads 256, lanes 2, vector 2}}
 func.func private @empty(%x: tensor<0x4xf32>) -> tensor<0x1xf32>
     attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
@@ -150,7 +150,7 @@ func.func private @empty(%x: tensor<0x4xf32>) -> tensor<0x1xf32>
   return %0 : tensor<0x1xf32>
 }
 
-// Rows without elements.
+// The rows have no elements.
 // expected-remark @below {{extent 0, grain 256, inner 1, threads 256, lanes 1, vector 4}}
 func.func private @none(%x: tensor<5x0xf32>, %b: tensor<5x1xf32>)
     -> tensor<5x0xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {

@@ -1,9 +1,9 @@
-// Kernel functions as Planning outlines them, one of each kind, and how their
-// work is divided.
+// Divides the work of one kernel function of each kind, as Planning outlines
+// them.
 //
 // RUN: mpc-opt %s --plan-print-partition --verify-diagnostics
 
-// Dense operands and scalars: any element is like any other.
+// Dense operands and scalars: all elements are equivalent.
 // expected-remark @below {{extent 131072, grain 16384, inner 1}}
 func.func private @dense(%x: tensor<64x2048xf32>, %y: tensor<64x2048xbf16>,
     %s: tensor<f32>) -> (tensor<64x2048xf32>, tensor<64x2048xbf16>)
@@ -15,7 +15,7 @@ func.func private @dense(%x: tensor<64x2048xf32>, %y: tensor<64x2048xbf16>,
   return %1, %3 : tensor<64x2048xf32>, tensor<64x2048xbf16>
 }
 
-// A vector along the last axis: one index is a row.
+// A vector along the last axis: an index is a row.
 // expected-remark @below {{extent 256, grain 8, inner 2048}}
 func.func private @bias(%x: tensor<256x2048xf32>, %b: tensor<2048xf32>)
     -> tensor<256x2048xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
@@ -23,7 +23,7 @@ func.func private @bias(%x: tensor<256x2048xf32>, %b: tensor<2048xf32>)
   return %0 : tensor<256x2048xf32>
 }
 
-// A value per channel of NCHW: over the spatial axes it is one value.
+// A value per channel of NCHW: it is constant over the spatial axes.
 // expected-remark @below {{extent 512, grain 256, inner 64}}
 func.func private @channels(%x: tensor<32x16x8x8xf32>, %b: tensor<16x1x1xf32>)
     -> tensor<32x16x8x8xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
@@ -31,7 +31,7 @@ func.func private @channels(%x: tensor<32x16x8x8xf32>, %b: tensor<16x1x1xf32>)
   return %0 : tensor<32x16x8x8xf32>
 }
 
-// Labels are one value along the axis that one_hot inserts.
+// Labels are constant along the axis that one_hot inserts.
 // expected-remark @below {{extent 32, grain 1638, inner 10}}
 func.func private @labels(%x: tensor<32x10xf32>, %l: tensor<32xi64>)
     -> tensor<32x10xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
@@ -70,7 +70,7 @@ func.func private @log_softmax(%x: tensor<32x10xf32>, %l: tensor<32xi64>)
   return %y, %loss : tensor<32x10xf32>, tensor<32x1xf32>
 }
 
-// Softmax takes the exponentials of a row once: 1000 of them are scratch memory.
+// Softmax computes a row's exponentials once: 1000 of them are in scratch memory.
 // expected-remark @below {{inner 1000, scratch 4032}}
 func.func private @softmax(%x: tensor<32x1000xf32>) -> tensor<32x1000xf32>
     attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
@@ -82,8 +82,8 @@ func.func private @softmax(%x: tensor<32x1000xf32>) -> tensor<32x1000xf32>
   return %y : tensor<32x1000xf32>
 }
 
-// With its gradient there are four passes: the third one needs the exponentials
-// for the quotients, the last one these alone, as bf16.
+// With the gradient there are four passes. The third needs the exponentials for
+// the quotients, and the last needs only these, as bf16.
 // expected-remark @below {{inner 128, scratch 768}}
 func.func private @softmax_grad(%x: tensor<32x128xf32>, %dy: tensor<32x128xf32>)
     -> (tensor<32x128xbf16>, tensor<32x128xf32>) attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
@@ -99,7 +99,7 @@ func.func private @softmax_grad(%x: tensor<32x128xf32>, %dy: tensor<32x128xf32>)
   return %y, %dx : tensor<32x128xbf16>, tensor<32x128xf32>
 }
 
-// What one pass alone needs is not kept, nor a difference that two passes need.
+// Values that only one pass needs are not kept, nor a difference that two passes need.
 // expected-remark-re @below {{{{inner 128$}}}}
 func.func private @log_sum(%x: tensor<32x128xf32>) -> tensor<32x128xf32>
     attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
@@ -122,7 +122,7 @@ func.func private @long_rows(%x: tensor<32x100000xf32>) -> tensor<32x100000xf32>
   return %y : tensor<32x100000xf32>
 }
 
-// Everything to one value: a single row.
+// A reduction to one value is a single row.
 // expected-remark @below {{extent 1, grain 512, inner 32}}
 func.func private @mean(%x: tensor<32x1xf32>) -> tensor<1x1xf32>
     attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
@@ -130,7 +130,7 @@ func.func private @mean(%x: tensor<32x1xf32>) -> tensor<1x1xf32>
   return %0 : tensor<1x1xf32>
 }
 
-// Rows of 768, and sums over each 64 of them: slices are whole parts, with room
+// Rows of 768, and sums over each 64 of them. Slices are whole parts, with room
 // for the sums of a band of rows and for totals, 8 bytes each.
 // expected-remark @below {{extent 512, grain 64, inner 768, scratch 12288}}
 func.func private @rows_and_sums(%x: tensor<8x64x768xf32>)
@@ -149,8 +149,8 @@ func.func private @bias_gradient(%dy: tensor<256x2048xbf16>, %y: tensor<256x2048
   return %0, %1 : tensor<256x2048xbf16>, tensor<1x2048xf32>
 }
 
-// All columns of an image where there are enough of these; half of them have
-// totals at once.
+// With enough images, a slice takes all columns of one. Half of the columns
+// have totals at once.
 // expected-remark @below {{extent 32768, grain 1024, inner 1, scratch 16384}}
 func.func private @image_sums(%dy: tensor<16x14x14x2048xbf16>, %x: tensor<16x14x14x2048xbf16>)
     -> (tensor<16x1x1x2048xf32>, tensor<16x1x1x2048xf32>) attributes {mpc.kernel = #mpc.kernel<column_reduce>} {
@@ -160,8 +160,8 @@ func.func private @image_sums(%dy: tensor<16x14x14x2048xbf16>, %x: tensor<16x14x
   return %1, %2 : tensor<16x1x1x2048xf32>, tensor<16x1x1x2048xf32>
 }
 
-// Rows that are read again, for what their sums lead to: blocks of columns,
-// which a cache keeps.
+// Users of the sums read the rows again: a slice is a block of columns, which
+// stays in a cache.
 // expected-remark @below {{extent 16384, grain 256, inner 1}}
 func.func private @centred(%x: tensor<16x196x1024xf32>) -> tensor<16x196x1024xf32>
     attributes {mpc.kernel = #mpc.kernel<column_reduce>} {
@@ -178,7 +178,7 @@ func.func private @image_mean(%x: tensor<32x8x8x16xf32>) -> tensor<32x1x1x16xf32
   return %0 : tensor<32x1x1x16xf32>
 }
 
-// A contraction that no library does, with its tail.
+// A contraction that no library supports, with its epilogue.
 // expected-remark @below {{extent 32, grain 1640, inner 10}}
 func.func private @linear(%x: tensor<32x64xf64>, %w: tensor<10x64xf64>, %b: tensor<10xf64>)
     -> tensor<32x10xf64> attributes {mpc.kernel = #mpc.kernel<contraction>} {
@@ -187,7 +187,7 @@ func.func private @linear(%x: tensor<32x64xf64>, %w: tensor<10x64xf64>, %b: tens
   return %1 : tensor<32x10xf64>
 }
 
-// Rows of a weight's gradient are lanes of vectors: whole vectors of them.
+// A weight gradient's rows are lanes of vectors, in whole vectors.
 // expected-remark @below {{extent 24, grain 8, inner 72}}
 func.func private @conv_dw(%x: tensor<32x16x16x8xf64>, %dy: tensor<32x16x16x24xf64>)
     -> tensor<24x8x3x3xf64> attributes {mpc.kernel = #mpc.kernel<contraction>} {
@@ -196,9 +196,9 @@ func.func private @conv_dw(%x: tensor<32x16x16x8xf64>, %dy: tensor<32x16x16x24xf
   return %0 : tensor<24x8x3x3xf64>
 }
 
-// A large one goes by tiles: 6 by 3, of 180 x 256 elements. Scratch memory has
-// 256 of the depth of both operands, and the sums: 4 * (180 * 256 + 256 * 256 +
-// 180 * 256) bytes.
+// A large contraction has 6 by 3 tiles of 180 x 256 elements. Scratch memory
+// holds 256 of the depth of both operands, and the sums: 4 * (180 * 256 + 256 *
+// 256 + 180 * 256) bytes.
 // expected-remark @below {{extent 18, grain 1, inner 46080, scratch 630784}}
 func.func private @blocks(%x: tensor<8x128x3072xbf16>, %w: tensor<768x3072xbf16>)
     -> tensor<8x128x768xf32> attributes {mpc.kernel = #mpc.kernel<contraction>} {
@@ -206,8 +206,8 @@ func.func private @blocks(%x: tensor<8x128x3072xbf16>, %w: tensor<768x3072xbf16>
   return %0 : tensor<8x128x768xf32>
 }
 
-// What follows a contraction of the library, tile by tile: argument 0 is the
-// tile's place in the whole result.
+// The epilogue of a library's contraction runs tile by tile: argument 0 is the
+// tile's part of the whole result.
 func.func private @linear_epilogue(%tile: tensor<32x10xf32>, %b: tensor<10xf32>)
     -> (tensor<32x10xf32>, tensor<32x10xbf16>) attributes {mpc.kernel = #mpc.kernel<epilogue>} {
   %0 = mpc.add %tile, %b : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
@@ -216,7 +216,7 @@ func.func private @linear_epilogue(%tile: tensor<32x10xf32>, %b: tensor<10xf32>)
   return %0, %2 : tensor<32x10xf32>, tensor<32x10xbf16>
 }
 
-// A weight gradient that ends in the update of the weight.
+// A weight gradient's epilogue updates the weight.
 func.func private @weight_epilogue(%tile: tensor<10x64xf32>, %w: tensor<10x64xf32>, %lr: tensor<f32>)
     -> tensor<10x64xf32> attributes {mpc.kernel = #mpc.kernel<epilogue>} {
   %0 = mpc.sgd %w, %tile, %lr : (tensor<10x64xf32>, tensor<10x64xf32>, tensor<f32>) -> tensor<10x64xf32>

@@ -1,5 +1,5 @@
-// What the views say of records that stand in the IR: @step, and in some tests
-// @update alone.
+// Tests the views of decision records in IR: of @step, and in some tests only
+// of @update.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/DecisionReport.h"
@@ -78,7 +78,7 @@ struct DecisionReportTest : testing::Test {
 };
 } // namespace
 
-/// What a view of the report prints.
+/// The output of a view of the report.
 template <typename Print>
 static std::string capture(Print print) {
   std::string text;
@@ -204,7 +204,7 @@ TEST_F(DecisionReportTest, NamesAreTextOnThePage) {
   EXPECT_TRUE(
       page.contains("&lt;/td&gt;&lt;script&gt;&quot;&#39;\xef\xbf\xbd~2"));
   EXPECT_TRUE(page.contains("&lt;b&gt;&amp;&quot;"));
-  // The page's own script, and no other.
+  // The page has only its own script.
   EXPECT_EQ(page.count("<script"), 1u);
   EXPECT_FALSE(page.contains("<b>"));
 }
@@ -224,7 +224,7 @@ TEST_F(DecisionReportTest, ThePageRunsItsOwnScriptAlone) {
   EXPECT_FALSE(page.contains("https:"));
 }
 
-// docs/precision.md lists the codes and says of each what the reports say.
+// docs/precision.md lists the codes with the texts of the reports.
 TEST_F(DecisionReportTest, EveryReasonIsDocumented) {
   auto docs = llvm::MemoryBuffer::getFile(MPC_DOCS "/precision.md");
   ASSERT_TRUE(static_cast<bool>(docs));

@@ -1,4 +1,4 @@
-// Painting, on graphs drawn by hand.
+// Tests greedy placement on hand-made graphs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/Placement.h"
@@ -24,7 +24,7 @@ struct Graph {
     return self;
   }
 
-  // An edge through a value that stays fp32.
+  // Adds an edge through a value that stays fp32.
   void connectWide(unsigned producer, unsigned consumer) {
     problem.nodes[producer].wideConsumers.push_back(consumer);
     problem.nodes[consumer].wideProducers.push_back(producer);
@@ -148,7 +148,7 @@ TEST(GreedyPlacement, PinsWinOverLists) {
   EXPECT_EQ(placements[deny].reason, Reason::ForceLow);
 }
 
-// Keeping one op in fp32 is not a word about those that read it.
+// Keeping one op in fp32 does not affect the ops that read it.
 TEST(GreedyPlacement, KeptOpsDoNotDeny) {
   Graph graph;
   unsigned a = graph.add(PrecisionClass::Allow);
@@ -160,7 +160,7 @@ TEST(GreedyPlacement, KeptOpsDoNotDeny) {
   EXPECT_TRUE(graph.place()[infer].low);
 }
 
-// A node's way to either end of a chain has as many nodes as the chain.
+// A node's path to either end of a chain has as many nodes as the chain.
 TEST(GreedyPlacement, LongPathsKeepTheirEnds) {
   for (unsigned length : {14u, 15u, 16u, 30u, 3000u}) {
     Graph graph;
@@ -175,7 +175,7 @@ TEST(GreedyPlacement, LongPathsKeepTheirEnds) {
       const PlacementPath &path = placement.path;
       ASSERT_EQ(path.nodes.size() + path.omitted, last + 1);
       ASSERT_EQ(path.nodes.size(), std::min<size_t>(last + 1, most));
-      // From the front up to the gap, and from the back down to it.
+      // Checks from the front up to the gap, and from the back down to it.
       for (size_t i = 0; i < path.nodes.size(); ++i)
         ASSERT_EQ(path.nodes[i],
                   i < PlacementPath::kEnd ? i : i + path.omitted);

@@ -1,4 +1,4 @@
-// What is printed of a policy is what a file says: read again, it is the same.
+// Tests that a printed policy reads back as the same policy.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/PrecisionPolicy.h"
@@ -25,7 +25,7 @@ struct PolicyFileTest : testing::Test {
   }
 
   /// The error of reading `text` as a policy file, without the file's name;
-  /// empty where there is none. Both types read it.
+  /// empty if there is none. Both types read it.
   std::string read(llvm::StringRef text) {
     llvm::SmallString<128> path;
     int descriptor;
@@ -74,7 +74,7 @@ TEST_F(PolicyFileTest, TheDefaultIsReadAsItIsPrinted) {
     EXPECT_EQ(found->unbounded, expected->unbounded);
     EXPECT_EQ(found->why, expected->why);
   }
-  // It was the file that said so.
+  // The rule names the file.
   EXPECT_TRUE(llvm::StringRef(fp16.lookup("conv")->rule).contains(":table["));
 }
 
@@ -167,7 +167,7 @@ TEST_F(PolicyFileTest, ErrorsSayWhere) {
 }
 
 TEST_F(PolicyFileTest, DeepNestingLongFilesAndDevicesAreRefused) {
-  // The second is nested within a value, behind brackets that are text.
+  // The second error is nested in a value, behind brackets inside strings.
   for (const std::string &text :
        {std::string(1000000, '['),
         "{\"preset\": \"]]]]\\\"\", \"rules\": " + std::string(300000, '[')}) {

@@ -1,5 +1,5 @@
-// The default table, presets and names. Policy files are tested through the
-// pass that reads them.
+// Tests the default table, presets and names. The tests of the pass cover
+// policy files.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/PrecisionPolicy.h"
@@ -24,13 +24,13 @@ struct PrecisionPolicyTest : testing::Test {
 };
 } // namespace
 
-// Precision would silently deny an op without a row.
+// Precision silently denies an op without a row.
 TEST_F(PrecisionPolicyTest, EveryOpHasARow) {
   PrecisionPolicy policy(fp16());
   for (RegisteredOperationName name :
        context.getRegisteredOperationsByDialect("mpc"))
     EXPECT_TRUE(!name.hasInterface<PrecisionOpInterface>() ||
-                // Asks for the row of the op that it is the gradient of.
+                // A gradient op uses the row of its forward op.
                 name.hasTrait<SharedPolicyTrait>() ||
                 policy.lookup(name.stripDialect()).has_value())
         << name.getStringRef().str();
@@ -66,7 +66,7 @@ TEST_F(PrecisionPolicyTest, StatisticsStayFP32) {
   EXPECT_TRUE(policyKeepsResultFP32("batch_norm", 4));
 }
 
-// What goes low comes first; within a class an op is found by its name.
+// Low-precision classes come first. Within a class, ops are sorted by name.
 TEST_F(PrecisionPolicyTest, RowsAreInTheOrderOfTheirClasses) {
   ArrayRef<PolicyRow> rows = getPolicyRows();
   EXPECT_EQ(rows.front().op, "attention");
@@ -77,7 +77,7 @@ TEST_F(PrecisionPolicyTest, RowsAreInTheOrderOfTheirClasses) {
         << row.op.str() << " " << next.op.str();
 }
 
-// A rule or a file that has a name means one op by it.
+// The name in a rule or file must identify one op.
 TEST_F(PrecisionPolicyTest, NoTwoOpsShareAName) {
   llvm::StringSet<> seen;
   for (const std::string &name : getPolicyNames())

@@ -1,4 +1,4 @@
-// What is kept and what is computed again, against all ways there are.
+// Tests the choice of stored and recomputed values against all alternatives.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Regions/KeptValues.h"
@@ -24,8 +24,8 @@ protected:
     context.loadDialect<func::FuncDialect, MPCDialect, amp::AMPDialect>();
   }
 
-  /// The names of the ops of `body` that are computed again, in order. `T` is
-  /// a tensor of 64 rows, `V` a row, `S` one value per row, `W` a matrix.
+  /// The names of the recomputed ops of `body`, in order. `T` is a tensor of 64
+  /// rows, `V` a row, `S` one value per row, `W` a matrix.
   std::vector<std::string> recomputed(std::string body) {
     for (auto [name, type] : {std::pair{"!T", "tensor<64x32xf32>"},
                               {"!V", "tensor<32xf32>"},
@@ -56,7 +56,7 @@ protected:
 using Names = std::vector<std::string>;
 } // namespace
 
-// GELU spelled out behind a product, and its gradient before one.
+// GELU in primitive ops behind a product, and its gradient before a product.
 static constexpr const char *kGelu = R"(
 func.func @f(%x: !T, %w: !W, %b: !V) -> !T {
   %r = mpc.constant dense<1.4> : !C
@@ -91,7 +91,7 @@ TEST_F(KeptValuesTest, WhatAProductReadsIsInMemoryAnyway) {
             Names{});
 }
 
-// One load instead of another, and no store.
+// One load replaces another, and a store is saved.
 TEST_F(KeptValuesTest, AValueOfOneTensorIsComputedAgain) {
   constexpr const char *program = R"(
     func.func @f(%x: !T) -> !T {
@@ -107,7 +107,7 @@ TEST_F(KeptValuesTest, AValueOfOneTensorIsComputedAgain) {
   }
 }
 
-// Two loads instead of one load and a store.
+// Two loads would replace one load and a store.
 TEST_F(KeptValuesTest, AValueOfTwoTensorsIsKept) {
   EXPECT_EQ(recomputed(R"(
     func.func @f(%x: !T, %z: !T) -> !T {
@@ -119,8 +119,8 @@ TEST_F(KeptValuesTest, AValueOfTwoTensorsIsKept) {
             Names{});
 }
 
-// Whoever computed %y again would need %c: a load more than to keep %c. But %y
-// is kept.
+// Recomputing %y would need %c, one load more than storing %c. But %y is
+// stored.
 TEST_F(KeptValuesTest, AKeptValueNeedsNothing) {
   EXPECT_EQ(recomputed(R"(
     func.func @f(%x: !T, %m: !V, %z: !T, %w: !T) -> !T {
@@ -147,8 +147,9 @@ TEST_F(KeptValuesTest, ARandomValueIsKept) {
             Names{});
 }
 
-// A kernel that reduces two axes as one would reduce them one by one if it
-// read what differs along the first alone: in another order.
+// A kernel that reduces two axes as one would reduce them one by one if it also
+// read a value that varies only along the first. That changes the order of the
+// sum.
 TEST_F(KeptValuesTest, SumsKeepTheirOrder) {
   constexpr const char *program = R"(
     func.func @f(%x: tensor<64x4x32xf32>, %z: tensor<SHAPExf32>) -> (tensor<64x4x32xf32>, tensor<1x1x32xf32>) {
@@ -168,8 +169,8 @@ TEST_F(KeptValuesTest, SumsKeepTheirOrder) {
   EXPECT_EQ(with("64x1x32"), Names{});
 }
 
-// Every op of the chain has a reader in the last kernel: alone, each would be
-// computed again.
+// Every op of the chain has a user in the last kernel: each alone would be
+// recomputed.
 TEST_F(KeptValuesTest, ChainsHaveABound) {
   auto chain = [&](unsigned length) {
     std::string body = "func.func @f(%v0: !T) -> !T {\n";
@@ -196,7 +197,7 @@ TEST_F(KeptValuesTest, WorkIsCountedFromFormulas) {
   });
   EXPECT_EQ(work["add"], 1);
   EXPECT_GT(work["erf"], work["div"]);
-  // An exponential and what the derivative takes beside it.
+  // An exponential, and the derivative's other ops.
   EXPECT_GT(work["formula_grad"], work["erf"]);
   EXPECT_EQ(work.count("matmul"), 0u);
 }

@@ -1,4 +1,4 @@
-// Joining groups of ops, against a search for paths that is slow and plain.
+// Tests joining groups of ops against a slow, simple path search.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Regions/KernelOrder.h"
@@ -17,7 +17,7 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-// A block of additions; each reads two values made before it.
+// A block of additions. Each reads two earlier values.
 class Graph {
 public:
   Graph() : builder(&context) {
@@ -47,7 +47,7 @@ public:
   std::vector<Operation *> ops;
 };
 
-// Groups as one number per op, and whether joining two closes a cycle.
+// Groups as one number per op. Tells if joining two groups closes a cycle.
 class PlainGroups {
 public:
   explicit PlainGroups(const Graph &graph) : graph(graph) {
@@ -73,8 +73,8 @@ public:
   }
 
 private:
-  // Takes away groups that nothing left depends on until none is left or all
-  // are depended on.
+  // Removes groups without remaining users until none is left, or every group
+  // has one.
   bool hasCycle(const std::vector<unsigned> &of) {
     std::set<unsigned> left(of.begin(), of.end());
     for (bool changed = true; changed;) {
@@ -161,10 +161,10 @@ static void compareWithSearch(unsigned size, unsigned reach) {
 
 TEST(KernelOrder, AgreesWithASearchForCycles) { compareWithSearch(24, 6); }
 
-// Few edges, so that most paths are not ones of the tree.
+// With few edges, most paths leave the tree.
 TEST(KernelOrder, AgreesWithASearchInWideGraphs) { compareWithSearch(60, 50); }
 
-// One op that 500 others read, so that the tree is not searched to its end.
+// One op has 500 users, so that the search does not visit the whole tree.
 TEST(KernelOrder, FindsPathsAmongManyUsers) {
   constexpr unsigned kUsers = 500;
   Graph graph;

@@ -1,4 +1,4 @@
-// An order kept by labels, against a plain list.
+// Tests the labelled order against a plain list.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Regions/OrderedList.h"
@@ -47,7 +47,7 @@ TEST(OrderedList, AgreesWithAPlainList) {
   }
 }
 
-// Labels between the same two numbers run out over and over.
+// Labels between the same two numbers run out repeatedly.
 TEST(OrderedList, FindsRoomInOnePlace) {
   constexpr unsigned kSize = 20000;
   for (bool after : {false, true})
@@ -76,8 +76,8 @@ TEST(OrderedList, KeepsTheOrderOfWhatIsLeft) {
   expectOrder(list, {2, 4, 1});
 }
 
-// Also the control of MPC_ASSERTIONS: a build that says it checks invariants
-// but defines NDEBUG fails here.
+// Also a negative control of MPC_ASSERTIONS: a build that claims to check
+// invariants but defines NDEBUG fails here.
 TEST(OrderedListDeathTest, RefusesANumberBesideItself) {
   if (!MPC_ASSERTIONS)
     GTEST_SKIP() << "a build without assertions";

@@ -1,4 +1,4 @@
-// Ops that run on one part of their operands after the other.
+// Tests ops that process one part of their operands after the other.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Regions/Parts.h"
@@ -101,7 +101,7 @@ TEST(PartsTest, PartsOfADropoutStartWithAGroup) {
            "(tensor<4x6xf32>, tensor<i64>, tensor<i64>) -> tensor<4x6xf32>");
   EXPECT_TRUE(canSplit(op.get(), 0, 2));
   EXPECT_EQ(getGroupsPerPart(op.get(), 0, 2), 3);
-  // A row of six is no whole number of groups, nor half a row.
+  // Neither a row of six nor half a row is a whole number of groups.
   EXPECT_FALSE(canSplit(op.get(), 0, 4));
   EXPECT_FALSE(canSplit(op.get(), 1, 2));
 }

@@ -1,5 +1,5 @@
-// Kernels formed by steps that look at every edge once, against ones that look
-// over everything again after each step.
+// Tests the incremental formation of kernels, which visits every edge once,
+// against a simple version that rescans everything after each step.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Regions/RegionFormer.h"
@@ -35,7 +35,7 @@ public:
   void run();
 
   std::vector<KernelRegion> regions;
-  /// Joins that had been refused before.
+  /// Number of joins that had been refused before.
   unsigned numLateJoins = 0;
 
 private:
@@ -264,8 +264,8 @@ public:
   }
 
   void add();
-  // Adds an elementwise op, or now and then one that is not, which reads
-  // arguments as often as other values.
+  // Adds an op, usually elementwise, that reads arguments as often as other
+  // values.
   void addPointwise();
 
   MLIRContext context;
@@ -350,7 +350,7 @@ void RandomGraph::addPointwise() {
   values[full].push_back(made);
 }
 
-// What every kernel is, as numbers and words.
+// A description of every kernel in numbers and words.
 template <typename Regions>
 static std::vector<std::string> describe(const Regions &regions, Block &block) {
   std::map<Operation *, unsigned> numberOf;
@@ -370,7 +370,7 @@ static std::vector<std::string> describe(const Regions &regions, Block &block) {
 }
 
 namespace {
-/// What graphs were made of.
+/// Counts over the random graphs.
 struct Counts {
   std::map<KernelKind, unsigned> joined;
   unsigned numLateJoins = 0;
@@ -390,8 +390,7 @@ static void compare(RandomGraph &graph, Counts &counts) {
   counts.numLateJoins += plain.numLateJoins;
 }
 
-// Graphs of tensors that are small enough to be joined where they share
-// nothing, and of others.
+// Some tensors are small enough for unrelated ops to be joined.
 TEST(RegionFormer, FormsTheKernelsThatLookingAgainForms) {
   Counts counts;
   for (unsigned seed = 0; seed < 1000; ++seed) {
@@ -407,7 +406,7 @@ TEST(RegionFormer, FormsTheKernelsThatLookingAgainForms) {
   EXPECT_GT(counts.numLateJoins, 50u);
 }
 
-// Kernels that have grown are taken in by others.
+// Other kernels absorb kernels that have grown.
 TEST(RegionFormer, TakesInWhatHasGrown) {
   Counts counts;
   for (unsigned seed = 0; seed < 1000; ++seed) {

@@ -1,4 +1,4 @@
-// Large kernels in several pieces.
+// Tests splitting large kernels into pieces.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Regions/RegionSplit.h"
@@ -62,7 +62,7 @@ private:
 };
 } // namespace
 
-// What a kernel reads and what it writes.
+// The number of buffers that a kernel reads and writes.
 static size_t countBuffers(const KernelRegion &region) {
   llvm::SmallPtrSet<Operation *, 16> inside(region.ops.begin(),
                                             region.ops.end());
@@ -79,7 +79,8 @@ static size_t countBuffers(const KernelRegion &region) {
   return buffers.size();
 }
 
-// That all ops have a kernel within the limits, and the kernels an order.
+// Checks that all ops have a kernel within the limits, and that the kernels
+// have an order.
 static void check(Block &block, const RegionAnalysis &analysis) {
   size_t covered = 0;
   for (const KernelRegion &region : analysis.getRegions()) {
@@ -140,7 +141,7 @@ TEST(RegionSplit, DividesALongTail) {
   EXPECT_EQ(regions[1].kind, KernelKind::Pointwise);
 }
 
-// Ops of one buffer each: the buffers are the limit, not the ops.
+// Each op has one buffer: buffers are the limit, not ops.
 TEST(RegionSplit, CountsBuffers) {
   Model model;
   Value x = model.input({8, 16});
@@ -153,7 +154,8 @@ TEST(RegionSplit, CountsBuffers) {
   EXPECT_EQ(analysis.getRegions().size(), 2u);
 }
 
-// Three values pass between most ops, one between two: there it is cut.
+// Three values pass between most ops, and one between two of them: the cut is
+// there.
 TEST(RegionSplit, CutsWhereTheLeastPasses) {
   Model model;
   Value x = model.input({8, 16});
@@ -176,7 +178,7 @@ TEST(RegionSplit, CutsWhereTheLeastPasses) {
   EXPECT_EQ(analysis.getRegions()[0].ops.back(), neck);
 }
 
-// Casts of what a tail reads, all at the beginning of the program, stay with
+// Casts of an epilogue's operands, all at the start of the program, stay with
 // the op that reads them.
 TEST(RegionSplit, KeepsProducersWithTheirReaders) {
   Model model;

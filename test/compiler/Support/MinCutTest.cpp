@@ -1,4 +1,4 @@
-// Cuts of random graphs against all cuts there are.
+// Tests minimum cuts of random graphs against all cuts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Support/MinCut.h"
@@ -18,7 +18,8 @@ struct Edge {
   int64_t capacity;
 };
 
-/// What it costs to have the nodes of `sinkSide`, a bit each, with the sink.
+/// The cost of having the nodes of `sinkSide`, one bit each, on the sink's
+/// side.
 int64_t costOf(unsigned sinkSide, const std::vector<Edge> &edges) {
   int64_t cost = 0;
   for (const Edge &edge : edges)

@@ -1,4 +1,4 @@
-// Patterns are looked for in names, and bounded.
+// Tests that patterns are matched anywhere in names, and are bounded.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Support/NamePattern.h"
@@ -61,7 +61,7 @@ TEST(NamePatternTest, RefusesRepetitionsThatFillTheMemory) {
   EXPECT_TRUE(NamePattern("(((a{255}){255}){255}){255}")
                   .getError()
                   .ends_with("characters, expected at most 100000"));
-  // Too large to be counted, and no count.
+  // The count is too large for an integer, or is not a count.
   EXPECT_NE(NamePattern("a{99999999999999999999}").getError(), "");
   EXPECT_TRUE(NamePattern("a\\{b").match("a{b"));
 }

@@ -1,4 +1,4 @@
-// What is suggested for a name that there is not.
+// Tests suggestions for unknown names.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Support/NearestNames.h"

@@ -1,4 +1,4 @@
-// Text of strangers as a part of what a terminal shows.
+// Tests untrusted text in terminal output.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Support/PrintableText.h"
@@ -22,7 +22,7 @@ TEST(PrintableText, WhatTurnsTheDirectionAroundIsASpace) {
 }
 
 TEST(PrintableText, OtherTextIsAsItWas) {
-  // Neighbours of what is blanked, and words that are written from the right.
+  // Neighbours of blanked characters, and right-to-left words.
   const std::string text = "\u00a0\u061b\u200d\u2010\u2027\u202f\u2065\u206a"
                            "\u05e9\u05dc\u05d5\u05dd \u00e9\u4e2d\U0001f600";
   EXPECT_EQ(toPrintable(text), text);

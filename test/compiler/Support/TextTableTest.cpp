@@ -1,4 +1,4 @@
-// Columns as wide as their texts, and texts that terminals can show.
+// Tests column widths, and texts that terminals can show.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Support/TextTable.h"

@@ -1,4 +1,4 @@
-// What is known of each target, and that `native` is this machine.
+// Tests the properties of each target, and that `native` is the host.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Target/TargetInfo.h"
@@ -72,8 +72,8 @@ TEST(TargetInfo, NativeAsksForWhatTheRuntimeFinds) {
 }
 
 TEST(TargetInfo, TheRuntimeCanDetectWhatAnyTargetNeeds) {
-  // A feature the runtime cannot detect counts as lacking, so an artifact that
-  // asks for it would run nowhere.
+  // The runtime treats a feature that it cannot detect as missing: an artifact
+  // that needs it would run nowhere.
   mpc::TargetInfo widest = target("sapphirerapids");
   mpc::TargetInfo native = target("native");
   for (const std::string &feature : widest.getFeatures())

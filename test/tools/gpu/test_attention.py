@@ -1,6 +1,5 @@
-"""The GPU check's timing of cuDNN's attention, without a GPU: the real library
-builds its plans for one that is described, and what a plan gives is judged where
-NumPy stands for it.
+"""Tests the GPU check's timing of cuDNN's attention without a GPU. The real
+library builds plans for a described GPU, and NumPy computes their results.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -70,7 +69,7 @@ def test_the_library_has_plans_both_ways(tmp_path, version):
 
 
 class Memory:
-    """Stands for a GPU: addresses are the host's."""
+    """Replaces a GPU's memory: addresses are the host's."""
 
     def __init__(self):
         self.held = {}
@@ -91,7 +90,7 @@ class Memory:
 
 
 class Plan:
-    """Attention in float32, from and to where the addresses say."""
+    """Computes attention in float32 at the given addresses."""
 
     workspace = 0
 
@@ -103,8 +102,8 @@ class Plan:
         self.at = addresses
 
     def view(self, name, count):
-        """Every `count`th block of heads from an address on, [batch, heads,
-        tokens, width]."""
+        """Returns every `count`th block of heads from an address on, as [batch,
+        heads, tokens, width]."""
         b, h, s, d, _ = self.shape
         size = (b * s * count - count + 1) * h * d
         flat = np.frombuffer(

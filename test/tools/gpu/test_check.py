@@ -1,5 +1,5 @@
-"""The GPU checks, rehearsed on a machine without one: packed for the CPU, all
-stages that need no GPU's tools run and can fail.
+"""Tests the GPU checks without a GPU: they are packed for the CPU. All stages
+that do not need a GPU's tools run, and can fail.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -21,8 +21,8 @@ from mpctest import BUILD, DATA, ROOT, mpc_ok
 
 
 def write_models(folder):
-    """What export_models.py writes, of a model that is small and has PyTorch's
-    names."""
+    """Writes a small model with PyTorch's names, in the form of
+    export_models.py."""
     folder.mkdir()
     shutil.copy(
         DATA / "families" / "gpt2-dynamo-18.onnx", folder / "gpt2-tiny.onnx"
@@ -37,7 +37,7 @@ def write_models(folder):
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory):
-    """Made once, whichever of the processes that run tests comes first."""
+    """Packs the archive once, in whichever test process comes first."""
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent
@@ -54,7 +54,7 @@ def archive(tmp_path_factory):
                 ],
                 check=True,
             )
-            # What is unpacked elsewhere is all there is.
+            # The unpacked archive must be self-contained.
             shutil.rmtree(shared / "pack")
         return archive
 
@@ -81,7 +81,7 @@ def run_stages(pack, out, *stages, seconds=3600, device="cpu"):
 
 
 def test_runtime_builds_from_what_is_packed(pack, tmp_path, monkeypatch):
-    """Without a compiler of ours, and without a warning."""
+    """The build needs no mpc compiler, and gives no warning."""
     monkeypatch.setenv("CMAKE_BUILD_TYPE", "Debug")
     monkeypatch.setenv("CXXFLAGS", "-Werror")
     code, results = run_stages(pack, tmp_path, "build")
@@ -106,7 +106,7 @@ def test_the_library_is_what_was_built_or_else_packed(tmp_path, monkeypatch):
 
 
 def test_results_are_few_files_and_stay_until_they_are_replaced(pack, tmp_path):
-    """A machine may give back a handful of files, whenever it stops."""
+    """A GPU machine may return only a few files, and may stop at any time."""
     _, first = run_stages(pack, tmp_path, "storm")
     _, second = run_stages(pack, tmp_path, "machine")
     assert second["storm"] == first["storm"]
@@ -135,7 +135,7 @@ def test_curves_and_storm_pass_on_the_cpu(pack, tmp_path):
 
 
 def test_steps_and_kernels_are_timed(pack, tmp_path, monkeypatch):
-    """Each case has its line as soon as it ends."""
+    """Each case reports a line as soon as it ends."""
     monkeypatch.syspath_prepend(str(ROOT / "tools" / "gpu"))
     code, results = run_stages(pack, tmp_path, "steps", "kernels", "torch")
     assert code == 0, results
@@ -151,7 +151,7 @@ def test_steps_and_kernels_are_timed(pack, tmp_path, monkeypatch):
     assert all(row["bytes"] > 0 and row["us"] > 0 for row in products)
     lines = (tmp_path / "cases.jsonl").read_text().splitlines()
     stages = [json.loads(line)["stage"] for line in lines]
-    # A case that takes long has a line whenever more of it is known.
+    # A long case reports a line after each part.
     assert stages == ["pack", *["steps"] * 4, *["kernels"] * 2, "torch"]
     page = (tmp_path / "report.md").read_text()
     assert "| gpt2-tiny | bf16-mixed |" in page
@@ -159,7 +159,7 @@ def test_steps_and_kernels_are_timed(pack, tmp_path, monkeypatch):
 
 
 def test_a_step_is_predicted(pack):
-    """As what an artifact's plan would take on a GPU."""
+    """The prediction is the time that an artifact's plan would take on a GPU."""
     process = subprocess.run(
         [
             *(sys.executable, pack / "roof.py", "--gpu", "H200"),
@@ -299,7 +299,7 @@ def test_a_wrong_loss_and_a_missed_skip_are_found(pack, tmp_path):
 
 
 def test_a_wrong_gradient_is_found(pack, tmp_path):
-    """The optimizer's state of one tensor is half of what it should be."""
+    """The optimizer's state of one tensor is half of the right value."""
     paths = list((pack / "arrays").glob("moments-mlp-*.npz"))
     assert len(paths) == 4
     originals = [path.read_bytes() for path in paths]
@@ -320,8 +320,8 @@ def test_a_wrong_gradient_is_found(pack, tmp_path):
 
 
 def test_a_sanitizer_that_cannot_attach_is_skipped(tmp_path, monkeypatch):
-    """Some virtual machines do not let it watch their GPU: no failure of ours,
-    and no time lost on it."""
+    """Some virtual machines forbid a sanitizer to watch their GPU. That is not
+    a failure, and must not take time."""
     monkeypatch.syspath_prepend(str(ROOT / "tools" / "gpu"))
     stages = importlib.import_module("stages")
     report = importlib.import_module("report")
@@ -352,8 +352,8 @@ def test_no_gpu_is_a_device_error(pack, tmp_path):
     assert "GPU" in results["storm"]["runs"][0]["error"]
 
 
-# Stands for the process that runs cases from the one it is told on: the second
-# case ends it, the fourth fails, and so does the way out after the last.
+# Replaces the program that runs cases from a given one on. The second case ends
+# the process, the fourth fails, and the exit after the last one aborts.
 PROGRAM = """
 import json, os, sys
 flag = lambda name: int(sys.argv[sys.argv.index(name) + 1])
@@ -412,7 +412,7 @@ def test_a_program_ends_in_time_with_all_that_it_started(tmp_path, monkeypatch):
 
 
 def is_running(pid):
-    """Zombies have ended."""
+    """A zombie has ended."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
             return stat.read().rpartition(")")[2].split()[0] != "Z"
@@ -421,8 +421,8 @@ def is_running(pid):
 
 
 def test_float64_may_be_off_by_as_much_less_as_it_is_finer(monkeypatch):
-    """Losses of later steps have more roundings behind them, and float64's are
-    those of fp32, 2^29 times smaller."""
+    """Losses of later steps have more roundings. float64's bounds are those of
+    fp32, 2^29 times smaller."""
     monkeypatch.syspath_prepend(str(ROOT / "tools" / "gpu"))
     cases = importlib.import_module("gpu_cases")
     losses = {"64-true": [2.0, 1.0], "32-true": [2.0, 1.0 + 2.0**-18]}

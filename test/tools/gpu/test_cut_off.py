@@ -1,5 +1,5 @@
-"""The GPU check's whole order in stubs that take a thousandth of the time that is
-expected of them, cut off at any moment: what was known by then stays.
+"""Runs the GPU check's whole order with stubs that take a thousandth of the
+expected time. After a cut at any moment, the results so far remain.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,7 +14,7 @@ import time
 
 from mpctest import ROOT
 
-# The stages of the real program, whose cases sleep in place of running.
+# The stages of the real program, whose cases sleep instead of running.
 PROGRAM = """
 import sys, time
 sys.path[:0] = [{tools!r}]
@@ -78,7 +78,7 @@ def test_the_whole_order_fits_and_is_reported(tmp_path):
 
 
 def test_a_cut_off_at_any_moment_loses_nothing(tmp_path):
-    """Killed with all that it started."""
+    """The program is killed with all of its processes."""
     moments = random.Random(0)
     for _ in range(8):
         with start(tmp_path) as process:

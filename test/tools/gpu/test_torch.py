@@ -1,4 +1,4 @@
-"""The GPU check's timing of PyTorch, on the CPU of a machine that has PyTorch.
+"""Tests the GPU check's timing of PyTorch on a CPU, where PyTorch is installed.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -20,7 +20,7 @@ from mpctest import ROOT
     reason="this Python has no PyTorch",
 )
 def test_models_meet_before_they_are_timed(tmp_path):
-    """A way that cannot be taken ends no other."""
+    """A variant that fails does not end the others."""
     (tmp_path / "expected").write_text("2")
     lines = tmp_path / "cases.jsonl"
     program = pathlib.Path(__file__).parent / "Inputs" / "rehearse_torch.py"

@@ -1,5 +1,5 @@
-// Records stand in front of the module by short names, each once, and locations
-// are called as their nodes: what is read again is the same.
+// Records and locations print as short aliases before the module, each once.
+// The printed module reads back as the same.
 // RUN: mpc-opt %s -mlir-print-debuginfo -o %t
 // RUN: FileCheck %s --input-file=%t
 // RUN: mpc-opt %t -mlir-print-debuginfo | diff %t -

@@ -8,7 +8,7 @@ func.func @cast_to_its_own_type(%x: tensor<8xf32>) -> tensor<8xf32> {
   return %0 : tensor<8xf32>
 }
 
-// The inner cast rounds, and that is observable.
+// The inner cast rounds observably.
 // CHECK-LABEL: func @rounding_pair_stays
 func.func @rounding_pair_stays(%x: tensor<8xf32>) -> tensor<8xf32> {
   // CHECK: %[[LOW:.*]] = amp.cast %arg0

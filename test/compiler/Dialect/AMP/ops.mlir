@@ -35,7 +35,7 @@ func.func @decision(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
       rule = "default:relu", why = "exact", reason = between_low, path = ["fc1", "relu", "fc2"], evidence = assumed, native = true,
       casts_in = 0, casts_out = 1, casts_fused = 1, cost_low = 1, cost_high = 2, flip = "--keep-fp32=^relu$">}
       : (tensor<8xf32>) -> tensor<8xf32>
-  // A hard constraint has no flag that flips it.
+  // No flag flips a hard constraint.
   // CHECK: cost_high = 2>
   %1 = mpc.relu %0 {amp.decision = #amp.decision<compute = f64, accumulate = f64, storage = f64, class = fixed,
       rule = "default:relu", why = "exact", reason = model_type, path = ["relu"], evidence = proved, native = false,

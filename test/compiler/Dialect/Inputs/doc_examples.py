@@ -13,32 +13,33 @@ import sys
 
 OP = re.compile(r"^### `([a-z_.]+)`", re.M)
 FENCE = re.compile(r"```mlir\n(.*?)```", re.S)
-# What stands between the name and the lists: summary, syntax, description.
+# The text between the name and the lists: summary, syntax, description.
 TEXT = re.compile(
     r"\n\n_[^\n]+_\n(?:\nSyntax:\n\n```\n.*?```\n)?(.*?)(?:Traits:|Interfaces:|Effects:|####|\Z)",
     re.S,
 )
 VALUE = re.compile(r"%\w+")
 TYPE = re.compile(r"(?:tensor|memref)<[^>]*>")
-# Where a statement begins; other lines go on with the one above.
+# Where a statement begins. Other lines continue the line above.
 BEGIN = re.compile(r"\s*(?:%[\w:, %]+ = |\^|\}|(?:mpc|amp|plan|func)\.)")
 ATTRIBUTES = re.compile(r"\{\s*\w+ = [^{}]*\}")
 # Operands with their types: carried(%h0 : tensor<20x64xf32>), into %y : ...
 GROUP = re.compile(r"\w+\((%[^:()]*) : ([^()]*)\)|into (%\w+) : (\S+)")
-# The type of a condition stands behind the regions, or nowhere.
+# The type of a condition follows the regions, or is missing.
 CONDITION = re.compile(r"\b(?:mpc|plan)\.if (%\w+)")
-# Not inside anything.
+# Ops that stand directly in the module.
 MODULE_LEVEL = {"mpc.variable", "plan.program"}
-# Shown by the op they end; name functions, as outline-bodies.mlir has them.
+# Ops that the examples of other ops show: terminators, and calls of functions
+# as outline-bodies.mlir has them.
 PARTS = {"mpc.yield": "mpc.region", "mpc.scan_call": "mpc.scan",
          "mpc.if_call": "mpc.if", "plan.yield": "plan.product"}
-# What ops must stand in or name.
+# The context that an op must stand in.
 AROUND = {"plan.part": "plan.for 35 {{\n{}}}\n"}
 STATE = re.compile(r"plan\.state (@[\w.]+) : memref(<[^>]*>)")
 
 
 def statements(example):
-    """The statements of an example, each on a line of its own."""
+    """Returns the statements of an example, each on one line."""
     lines = []
     for line in filter(str.strip, example.splitlines()):
         if lines and not BEGIN.match(line):
@@ -49,7 +50,7 @@ def statements(example):
 
 
 def typed_operands(statement):
-    """Pairs of the operands of a statement and their types."""
+    """Returns pairs of a statement's operands and their types."""
     pairs = []
     if match := CONDITION.search(statement):
         buffer = statement.startswith("plan.")
@@ -66,7 +67,7 @@ def typed_operands(statement):
 
 
 def wrap(example):
-    """The example inside a function or program that has its free values."""
+    """Returns the example inside a function or program with its free values."""
     defined, free = set(), {}
     for statement in statements(example):
         for value, type_ in typed_operands(statement):

@@ -1,5 +1,5 @@
-// Every formula is the function it is named after, and its derivative is that
-// of the function.
+// Tests that every formula computes its function, and that its derivative is
+// the function's.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Formulas.h"
@@ -33,7 +33,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// The kinks of these functions are at multiples of 1/2, which no point is.
+// Kinks are at multiples of 1/2, and no point is.
 std::vector<double> points() {
   std::vector<double> all;
   for (double x = -8.031; x < 8; x += 0.17)
@@ -41,10 +41,10 @@ std::vector<double> points() {
   return all;
 }
 
-/// Where a function is: everywhere, but for some.
+/// The domain of a function: all numbers, with exceptions.
 struct Domain {
   double low = -kInfinity, high = kInfinity;
-  /// Whether it stays finite far out, with slopes that do.
+  /// True if function and slope stay finite far out.
   bool isTame = true;
 };
 
@@ -74,7 +74,7 @@ TEST(Formulas, HaveTheSlopeOfTheirValues) {
     }
 }
 
-// No number is a slope where there is no function.
+// Outside its domain, a function's slope is NaN too.
 TEST(Formulas, AreNaNOutsideTheirDomain) {
   for (const Formula &formula : getFormulas())
     for (double x : {-800.0, -1.5, 0.5, 1.5, 800.0}) {
@@ -88,8 +88,8 @@ TEST(Formulas, AreNaNOutsideTheirDomain) {
     }
 }
 
-// A slope of an unbounded formula may be infinite or NaN where an exponential
-// overflows, though the function is flat there.
+// An unbounded formula's slope may be infinite or NaN if an exponential
+// overflows, although the function is flat there.
 TEST(Formulas, HaveFiniteSlopesFarOut) {
   for (const Formula &formula : getFormulas())
     for (double x : {-1e4, -800.0, 800.0, 1e4}) {
@@ -137,20 +137,20 @@ TEST(Formulas, AreTheFunctionsOfTheirNames) {
   EXPECT_EQ(at("softplus", kInfinity), kInfinity);
 }
 
-// The square of a large number is no number, its slope is.
+// A large number's square overflows, but its slope does not.
 TEST(Formulas, KeepSlopesFarOut) {
   const Formula &formula = *findFormula("asinh");
   for (double x : {0.5, 999999999.0, 1000000001.0, 1e200, -1e300})
     EXPECT_NEAR(formula.slope(x, 0, 0) * std::hypot(x, 1), 1, 1e-15) << x;
 }
 
-// Near 0, where exp(x) - 1 would lose its digits.
+// Near 0, exp(x) - 1 would lose its digits.
 TEST(Formulas, KeepDigitsNearZero) {
   for (double x : {1e-3, -1e-8, 1e-12, -1e-300})
     EXPECT_NEAR(formulas::expm1(x) / std::expm1(x), 1, 1e-15) << x;
 }
 
-// docs/adding-an-op.md adds a row; this is what it says it is.
+// docs/adding-an-op.md adds this row and describes it.
 TEST(Formulas, OfTheDocumentationIsLogSigmoid) {
   for (double x : points()) {
     Dual<double> y = LogSigmoidFormula::evaluate(Dual<double>{x, 1});
@@ -159,7 +159,7 @@ TEST(Formulas, OfTheDocumentationIsLogSigmoid) {
   }
 }
 
-// One row per op of the dialect that says so, and nothing else.
+// The rows are exactly the dialect's ops with the formula trait.
 TEST(Formulas, AreOpsOfTheDialect) {
   mlir::MLIRContext context;
   context.loadDialect<MPCDialect>();

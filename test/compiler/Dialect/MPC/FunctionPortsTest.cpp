@@ -1,5 +1,5 @@
-// Ports are found by name and role, and a function's body, type and attributes
-// agree on them once its editor has finished.
+// Tests ports: they are found by name and role, and a function's body, type and
+// attributes agree after an edit.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/FunctionPorts.h"
@@ -131,7 +131,7 @@ TEST_F(FunctionPorts, OutputsComeFirst) {
   EXPECT_TRUE(succeeded(verify(*module)));
 }
 
-// An op that is replaced while ports are edited leaves no dangling result.
+// Replacing an op during an edit leaves no dangling result.
 TEST_F(FunctionPorts, FollowReplacedValues) {
   FunctionEditor editor(step());
   Value next = editor.update(variable("w"));

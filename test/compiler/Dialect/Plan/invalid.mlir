@@ -329,8 +329,8 @@ plan.program @f {
 
 // -----
 
-// The last element of the last matrix of a batch is one of the buffer, and rows
-// do not overlap.
+// The last element of a batch's last matrix must lie in the buffer, and rows
+// must not overlap.
 
 plan.program @f {
   %a = plan.arena : memref<2x4x4xf32>
@@ -507,7 +507,7 @@ plan.program @f {
 
 // -----
 
-// Neither a view of it nor the part of a loop inside is the iteration's own.
+// Neither a view of a private buffer nor an inner loop's part is private to the iteration.
 plan.program @f {
   %x = plan.input "x" role data : memref<2xf32>
   %y = plan.arena : memref<4x2xf32>
@@ -682,7 +682,7 @@ func.func @f(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 
 // -----
 
-// A CPU's library, which has tiles, sums in f32 whatever the result is.
+// A CPU's library with tiles sums in f32 for any result type.
 plan.program @f {
   %a = plan.arena : memref<4x4xbf16>
   %c = plan.arena : memref<4x4xbf16>
@@ -715,7 +715,7 @@ plan.program @f {
 
 // -----
 
-// As many elements, in other rows.
+// The number of elements is equal, but the rows differ.
 func.func private @tail(%tile: tensor<2x4xf32>) -> tensor<2x4xf32> attributes {mpc.kernel = #mpc.kernel<epilogue>} {
   %y = mpc.relu %tile : (tensor<2x4xf32>) -> tensor<2x4xf32>
   return %y : tensor<2x4xf32>

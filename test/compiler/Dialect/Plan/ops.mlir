@@ -1,4 +1,4 @@
-// Every op of the plan dialect survives a round trip.
+// Every op of the plan dialect survives a round trip through text.
 //
 // RUN: mpc-opt %s --verify-roundtrip | FileCheck %s
 

@@ -1,5 +1,5 @@
-// A model is written as protobuf writes it, elements included that it does not
-// hold.
+// Tests that a model is written like protobuf writes it, including elements
+// that are stored elsewhere.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Export/Serialize.h"
@@ -14,7 +14,7 @@ using namespace mpc::onnx_frontend;
 
 namespace {
 
-/// A model with fields on both sides of those that are put together by hand.
+/// A model with fields before and after those that are written by hand.
 proto::ModelProto makeModel() {
   proto::ModelProto model;
   model.set_ir_version(8);
@@ -34,7 +34,7 @@ proto::ModelProto makeModel() {
     tensor.set_doc_string("a tensor");
   }
   graph.mutable_initializer(0)->set_raw_data("12345678");
-  // A field that the schema does not know, and one in the graph.
+  // Two unknown fields, one of them in the graph.
   model.mutable_unknown_fields()->append("\xfa\x3e\x03new", 6);
   graph.mutable_unknown_fields()->append("\xfa\x3e\x03old", 6);
   return model;
@@ -69,7 +69,7 @@ TEST(Serialize, WritesWhatProtobufWrites) {
   mlir::MLIRContext context;
   TensorMap values;
   values["given"] = makeValue(context, 2);
-  // Longer than a varint of one byte says, and than a stream's buffer.
+  // Longer than a one-byte varint can say, and than a stream's buffer.
   values["large"] = makeValue(context, 100000);
   proto::ModelProto model = makeModel(), whole = model;
   for (proto::TensorProto &tensor :
@@ -78,7 +78,7 @@ TEST(Serialize, WritesWhatProtobufWrites) {
       tensor.set_raw_data(value->second.data.data(), value->second.data.size());
 
   EXPECT_EQ(serialized(model, values), whole.SerializeAsString());
-  // The model itself has changed as little as its tensors have.
+  // The export leaves the model and its tensors unchanged.
   EXPECT_EQ(model.SerializeAsString(), makeModel().SerializeAsString());
 }
 

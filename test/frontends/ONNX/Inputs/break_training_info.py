@@ -1,4 +1,4 @@
-"""Writes copies of a model with training_info, each with one thing wrong.
+"""Writes copies of a model with training_info, each with one error.
 
 SPDX-License-Identifier: Apache-2.0
 """

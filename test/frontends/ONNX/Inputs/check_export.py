@@ -1,4 +1,4 @@
-"""Checks what export.test wrote.
+"""Checks the files that export.test wrote.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -14,8 +14,7 @@ import onnx
 from google.protobuf import descriptor_pb2
 from onnx import TensorProto, numpy_helper, onnx_ml_pb2
 
-# A field of each wire type that no version of ONNX has: varint, 64 bits,
-# bytes, 32 bits.
+# Unknown fields of each wire type: varint, 64 bits, bytes, 32 bits.
 UNKNOWN = (
     b"\xf8\xff\x03\x05"
     b"\xf9\xff\x03unknown!"
@@ -25,7 +24,7 @@ UNKNOWN = (
 
 
 def collect(messages, path=""):
-    """All fields and enum values: path to number, type, label, packed."""
+    """Returns all fields and enum values: path to number, type, label, packed."""
     facts = {}
     for message in messages:
         where = f"{path}{message.name}"
@@ -59,7 +58,7 @@ def compare(descriptors):
 
 
 def fill(message, depth):
-    """Sets every field, each oneof to its last."""
+    """Sets every field, and each oneof to its last field."""
     for field in message.DESCRIPTOR.fields:
         repeated = field.is_repeated
         if field.type == field.TYPE_MESSAGE:
@@ -123,7 +122,7 @@ def verify(before_path, after_path):
     assert (numpy_helper.to_array(new) == [1, 2]).all()
     before.graph.initializer[-1].raw_data = new.raw_data
     assert before == after
-    # Equality may pass over what is unknown.
+    # Equality may ignore unknown fields.
     unknown = before.SerializeToString().count(UNKNOWN)
     assert unknown > 500, unknown
     assert data.count(UNKNOWN) == unknown, (data.count(UNKNOWN), unknown)

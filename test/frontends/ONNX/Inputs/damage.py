@@ -1,4 +1,5 @@
-"""Imports damaged copies of a model; fails on a signal or a strange exit code.
+"""Imports damaged copies of a model. Fails on a signal or an undocumented exit
+code.
 
     damage.py MODEL SCRATCH_FILE [COPIES]
 
@@ -14,7 +15,8 @@ DOCUMENTED = {0, 2, 3, 4, 5}
 
 
 def without_weights(data):
-    """The model with large tensors' bytes cut: damage hits structure."""
+    """Returns the model without large tensors' bytes, so that damage hits
+    structure."""
     import onnx
 
     model = onnx.ModelProto.FromString(data)

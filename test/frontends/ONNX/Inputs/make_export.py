@@ -1,4 +1,4 @@
-"""A model whose tensors are stored in every way, and new values for them.
+"""Makes a model with tensors stored in every form, and new values for them.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -49,7 +49,7 @@ def main():
     model = helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10
     )
-    # A field that the schema mpc is built with does not know.
+    # A field that mpc's schema does not know.
     model.graph.metadata_props.add(key="author", value="somebody")
     (folder / "model.onnx").write_bytes(model.SerializeToString())
     save_values(

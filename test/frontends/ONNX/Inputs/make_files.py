@@ -59,7 +59,7 @@ def main():
     (folder / "nan.onnx").write_bytes(
         model(numpy_helper.from_array(values, "w"))
     )
-    # Bytes that a safetensors file has in that place too.
+    # The same bytes also occur in a safetensors file at that position.
     braces = onnx.ModelProto.FromString(good)
     braces.producer_name = "tool{1}"
     (folder / "braces.onnx").write_bytes(braces.SerializeToString())

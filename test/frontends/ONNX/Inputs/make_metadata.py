@@ -1,4 +1,4 @@
-"""A model with the metadata that PyTorch's exporter writes.
+"""Makes a model with the metadata of PyTorch's exporter.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -15,11 +15,11 @@ FOLDED = "pkg.onnxscript.optimizer.folded_from"
 CALL = "pkg.torch.onnx.fx_node"
 SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
 
-# Each initializer with what the exporter says of it. val_3 is an offset that it
-# made of constants, val_4 a parameter that it reshaped, val_5 zeros as many as
-# another value has columns; tmp is a parameter times 1, and tmp_1 times 2. Of one
-# number, val_6 is made of constants, val_7 a parameter that it reshaped; val_8 to
-# val_11 are made of constants for a BatchNormalization of one channel.
+# Each initializer with its recorded sources. val_3 is an offset made of
+# constants, val_4 a reshaped parameter, and val_5 zeros whose number is another
+# value's columns. tmp is a parameter times 1, and tmp_1 times 2. Scalars: val_6
+# is made of constants, val_7 is a reshaped parameter, and val_8 to val_11 are
+# made of constants for a BatchNormalization of one channel.
 INITIALIZERS = {
     "scale": (np.ones(2), {KIND: "PARAMETER"}),
     "temperature": (np.ones(()), {KIND: "PARAMETER"}),

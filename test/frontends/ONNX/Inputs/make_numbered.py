@@ -1,5 +1,5 @@
-"""Writes a model as PyTorch's older exporter leaves it: weights of linear layers
-transposed in advance, under numbers, and nodes called by their modules.
+"""Writes a model as PyTorch's older exporter leaves it: linear weights are
+transposed in advance and numbered, and nodes have their modules' names.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -11,9 +11,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-# The program: layers.0 = {attn: {query: Linear, key: Linear without bias},
-# ff: Sequential(Linear without bias)}, mha.in_proj_weight, out = Linear without
-# bias, and `kernel`, which is no linear layer's.
+# The program: layers.0 = {attn: {query: Linear, key: Linear without bias}, ff:
+# Sequential(Linear without bias)}, mha.in_proj_weight, out = Linear without
+# bias, and `kernel`, which belongs to no linear layer.
 NODES = [
     ("MatMul", "/layers.0/query/MatMul", ["x", "onnx::MatMul_1"], "q"),
     ("Add", "/layers.0/query/Add", ["layers.0.attn.query.bias", "q"], "qb"),
@@ -36,7 +36,7 @@ def main():
     random = np.random.RandomState(0)
     values = {f"onnx::MatMul_{i}": random.rand(*s) for i, s in SHAPES.items()}
     values |= {name: random.rand(size) for name, size in BIASES.items()}
-    # With a second argument the last layer's module has that name.
+    # A second argument renames the last layer's module.
     scopes = {"/out/": f"/{sys.argv[2]}/"} if len(sys.argv) > 2 else {}
     nodes = []
     for op, name, inputs, y in NODES:
@@ -59,7 +59,7 @@ def main():
     model.producer_name = "pytorch"
     folder = pathlib.Path(sys.argv[1])
     onnx.save(model, folder / "model.onnx")
-    # The same program's values by the file's name, and by the program's.
+    # The same program's values under the file's name, and under the program's.
     last = np.full((4, 3), 2, np.float32)
     last[1] = 3
     np.savez(folder / "file.npz", **{"onnx::MatMul_6": last})

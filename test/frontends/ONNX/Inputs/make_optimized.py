@@ -1,8 +1,8 @@
-"""A model with what the optimizer of PyTorch's exporter leaves behind.
+"""Makes a model as the optimizer of PyTorch's exporter leaves it.
 
-One scale is read in the modules of argv[2] and argv[3]; with a fourth argument,
-"kept", the exporter has optimized nothing, and with "repeated" it says what
-each value is two times.
+The modules argv[2] and argv[3] read one scale. With a fourth argument "kept",
+the exporter has optimized nothing. With "repeated", the file describes each
+value twice.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -16,8 +16,8 @@ from onnx import TensorProto, helper, numpy_helper
 FOLDED = "pkg.onnxscript.optimizer.folded_from"
 SCOPES = "pkg.torch.onnx.name_scopes"
 
-# Each initializer with what it is computed from: a transposed weight, and one
-# of which the program trains the logarithm.
+# Each initializer with its sources: a transposed weight, and a weight whose
+# logarithm the program trains.
 INITIALIZERS = {
     "first.scale": (np.ones(2), None),
     "val_1": (np.eye(2) + 1, "['first.weight', 'val_0']"),

@@ -1,4 +1,4 @@
-"""Writes models that have initializers twice into a folder.
+"""Writes models with duplicate initializers into a folder.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,7 +14,7 @@ WEIGHT = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
 def typed(values, name):
-    """The same values, stored as numbers rather than as bytes."""
+    """Returns the same values, stored as numbers instead of bytes."""
     return helper.make_tensor(
         name, TensorProto.FLOAT, values.shape, values.flatten().tolist()
     )
@@ -48,7 +48,7 @@ def main():
         model(weight, weight, numpy_helper.from_array(WEIGHT.T.copy(), "w")),
         folder / "shapes.onnx",
     )
-    # Of a type that nothing here reads, and of many values.
+    # A type that mpc does not read, and a tensor of many values.
     text = helper.make_tensor("text", TensorProto.STRING, [1], [b"a"])
     onnx.save(model(weight, text, text), folder / "text.onnx")
     many = [numpy_helper.from_array(WEIGHT + i, "w") for i in range(100)]

@@ -1,7 +1,8 @@
-"""A model whose head is tied to its embedding, as PyTorch's exporter writes it: the
-one tensor has the name of the head alone. With "ones" the two only start equal.
-With "shared" the program has the two as one, too, and calls are missing in the file;
-with "elsewhere" it is the head's module that looks rows up.
+"""Makes a model whose head is tied to its embedding, as PyTorch's exporter
+writes it: the one tensor has the head's name.
+
+With "ones" the two only start equal. With "shared" the program shares them too,
+and the file lacks calls. With "elsewhere" the head's module looks up the rows.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -23,7 +24,7 @@ CALLS = {
 
 
 def share(node, module):
-    """The program's parameter where both are one."""
+    """Makes both nodes use the program's shared parameter."""
     (call,) = (entry for entry in node.metadata_props if entry.key == CALL)
     call.value = call.value.replace("p_embed_weight", "p_head_weight")
     call.value = call.value.replace("%embedding", "%lost")

@@ -1,4 +1,5 @@
-// What a model's file says is read as it was when the model was opened.
+// Tests that a model's external data is read as at the time the model was
+// opened.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/Model.h"
@@ -15,13 +16,13 @@ using namespace mpc::onnx_frontend;
 
 namespace {
 
-/// A folder with a model of one initializer, two floats in a file beside it.
+/// A folder with a model of one initializer: two floats in an external file.
 class ExternalData : public ::testing::Test {
 protected:
   void SetUp() override {
     ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("mpc-model", folder));
     writeData({1, 2});
-    // Clocks of files are slower than tests.
+    // File clocks are coarser than the test's steps.
     std::filesystem::last_write_time(
         path("w.bin"),
         std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
@@ -60,7 +61,7 @@ protected:
                          "initializer 'w'");
   }
 
-  /// The first element, or what the error says.
+  /// The first element, or the error's message.
   std::string read() const {
     llvm::Expected<HostTensor> tensor = decode();
     return tensor ? std::to_string(tensor->getDouble(0))

@@ -1,5 +1,5 @@
-// A CUDA driver for a GPU that is not there, of which cuDNN asks no more than that
-// calls succeed and handles are not null: enough to build plans.
+// Replaces the CUDA driver for a GPU that does not exist. To build plans, cuDNN
+// only requires that calls succeed and handles are not null.
 //
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
@@ -67,7 +67,7 @@ int cuDeviceGetCount(int *count) {
   return 0;
 }
 
-/// The capability comes from MPC_TEST_CAPABILITY, such as 90.
+/// MPC_TEST_CAPABILITY gives the capability, such as 90.
 int cuDeviceGetAttribute(int *value, int attribute) {
   const char *text = getenv("MPC_TEST_CAPABILITY");
   int capability = text ? atoi(text) : 90;
@@ -86,7 +86,7 @@ int cuGetErrorName(int code, const char **text) {
   return cuGetErrorString(code, text);
 }
 
-/// NVRTC crashes where it gets a table.
+/// NVRTC crashes if it gets a table.
 int cuGetExportTable(void) { return 1; }
 
 int cuGetProcAddress_v2(const char *name, void **function) {

@@ -1,5 +1,5 @@
-"""Runs torch_steps.py on the CPU: what it does to a GPU is done to the CPU, or to
-nothing. The rest of the arguments are its own.
+"""Runs torch_steps.py on the CPU, with its arguments. Calls for a GPU go to the
+CPU, or do nothing.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -39,6 +39,6 @@ torch.amp.GradScaler = lambda enabled: types.SimpleNamespace(
     update=lambda: None,
 )
 
-import torch_steps  # noqa: E402  (after what it stands on)
+import torch_steps  # noqa: E402  (after the replacements)
 
 torch_steps.main()

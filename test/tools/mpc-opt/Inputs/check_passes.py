@@ -1,5 +1,5 @@
-"""Compares the passes of mpc's own in `mpc-opt --help-list`, on standard input,
-with those in `mpc-opt --help`.
+"""Compares mpc's own passes in `mpc-opt --help-list`, on standard input, with
+those in `mpc-opt --help`.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -18,10 +18,10 @@ def main():
     screen = subprocess.run(
         [sys.argv[1], "--help"], capture_output=True, text=True, check=True
     ).stdout
-    # A pipeline, not a pass.
+    # mpc-codegen is a pipeline, not a pass.
     missing = listed - names(screen) - {"mpc-codegen"}
     assert len(listed) > 40 and not missing, missing
-    # A line per pass, and few others.
+    # One line per pass, and few others.
     assert len(screen.splitlines()) - len(listed) < 38, "too long"
 
 

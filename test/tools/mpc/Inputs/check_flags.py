@@ -1,6 +1,6 @@
-"""check_flags.py MPC ROOT: every flag and command that help lists is in the
-manual pages, in the completions of both shells and has a description, and the
-documentation mentions no flag that there is not.
+"""check_flags.py MPC ROOT: checks that every flag and command in the help has a
+description, and is in the manual pages and in the completions of both shells.
+The documentation must mention no other flags.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -12,7 +12,7 @@ import sys
 
 MPC, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
-# Lines of the documentation that are about programs of others.
+# Lines of the documentation about other programs.
 OTHERS = ("mpc-opt", "mpc-translate", "cmake", "ctest", "git ", "pytest", "lit ", "perf ", "numactl", "pip ", "tensorboard ", "FileCheck ")
 
 
@@ -22,7 +22,7 @@ def run(*words):
 
 
 def help_of(text):
-    """The flags of a help text: their lines are indented by two."""
+    """Returns the flags of a help text, whose lines are indented by two."""
     flags, undescribed = set(), []
     lines = text.splitlines()
     for line, following in zip(lines, [*lines[1:], ""]):
@@ -42,7 +42,7 @@ def manual_of(text):
 
 
 def bash_completes(script, words):
-    """What bash offers where the last of the words stands."""
+    """Returns bash's completions of the last word."""
     program = (
         f"{script}\nCOMP_WORDS=({' '.join(map(repr, words))})\n"
         f"COMP_CWORD={len(words) - 1}\n_mpc\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n"
@@ -54,7 +54,7 @@ def bash_completes(script, words):
 
 
 def zsh_lists(script, command):
-    """The flags in a command's branch of the script for zsh."""
+    """Returns the flags in a command's branch of the zsh script."""
     start = script.index(f"\n    {command})\n")
     branch = script[start : script.index("\n      ;;", start)]
     return set(re.findall(r"'[^'\[]*?(--[a-z][a-z0-9-]*|-\w)(?=[=+]?\[)", branch))
@@ -68,7 +68,7 @@ def check(what, wanted, found):
 
 
 def flags_of_scripts():
-    """What the tree's own scripts take: every flag that they mention."""
+    """Returns all flags that the tree's own scripts mention."""
     paths = [
         path
         for path in (ROOT / "tools").rglob("*")
@@ -78,7 +78,7 @@ def flags_of_scripts():
 
 
 def documented():
-    """Every flag that Markdown names, and where."""
+    """Returns every flag that Markdown names, and its location."""
     for path in sorted(ROOT.rglob("*.md")):
         inside = path.relative_to(ROOT)
         if re.match(r"build|\.venv$|test$", inside.parts[0]):

@@ -12,7 +12,7 @@ DEFLATED, CLAIMED = 8, 4_000_000_000
 
 
 def make_stream():
-    """The honest beginning of an array of that size, which ends too soon."""
+    """Returns the start of an array of that size, which ends too soon."""
     text = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({CLAIMED - 128},), }}"
     header = b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + text.encode().ljust(118)
     stream = zlib.compressobj(level=0, wbits=-15)

@@ -1,4 +1,5 @@
-"""Files of weights for loss-flags.test, good and bad, and labels of -100.
+"""Writes valid and invalid files of weights, and labels of -100, for
+loss-flags.test.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -1,4 +1,4 @@
-"""Files that weights.test gives to --weights.
+"""Writes the files that weights.test passes to --weights.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -49,7 +49,7 @@ def main():
             "other": ("F16", half),
         },
     )
-    # As torch.save writes it: a zip archive with a pickle and raw data.
+    # Like torch.save: a zip archive with a pickle and raw data.
     with zipfile.ZipFile(folder / "saved.pt", "w") as archive:
         archive.writestr("saved/data.pkl", b"\x80\x02}q\x00.")
         archive.writestr("saved/data/0", first.tobytes())

@@ -1,4 +1,5 @@
-// Boxes of indices are followed to the values that they were moved from.
+// Tests that boxes of indices are traced to the values that they were moved
+// from.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Facts/IndexBoxes.h"
@@ -15,7 +16,7 @@ namespace {
 
 using Ints = SmallVector<int64_t>;
 
-/// Boxes as text, for comparing: "0,0:1,8<20" is [0, 0] to [1, 8] of 20.
+/// A box as text, for comparisons: "0,0:1,8<20" is [0, 0] to [1, 8] of 20.
 std::string spell(const IndexBox &box) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -30,8 +31,8 @@ class IndexBoxes : public testing::Test {
 protected:
   IndexBoxes() { context.loadDialect<MPCDialect, func::FuncDialect>(); }
 
-  /// Where the elements of `box` of the op's result come from; the op is given
-  /// as text, of the arguments %x and %y.
+  /// The sources of the elements of `box` in the result of the op. The op is
+  /// text and reads the arguments %x and %y.
   std::vector<std::string> follow(StringRef arguments, StringRef op,
                                   const IndexBox &box) {
     const std::string text =
@@ -128,9 +129,9 @@ TEST_F(IndexBoxes, SamplesInARowMakeOneBox) {
   ArrayAttr list;
   for (int64_t i = 0; i < 4; ++i)
     list = addBox(list, {{0, i}, {1, i + 1}, 20}, builder);
-  list = addBox(list, {{0, 0}, {1, 4}, 20}, builder); // the same once more
+  list = addBox(list, {{0, 0}, {1, 4}, 20}, builder); // the same box again
   list = addBox(list, {{1, 0}, {2, 4}, 30}, builder); // another table
-  list = addBox(list, {{2, 0}, {3, 2}, 30}, builder); // not side by side
+  list = addBox(list, {{2, 0}, {3, 2}, 30}, builder); // not adjacent
   Found found;
   for (const IndexBox &box : getBoxes(list))
     found.push_back(spell(box));

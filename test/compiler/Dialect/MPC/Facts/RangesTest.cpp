@@ -1,4 +1,4 @@
-// What numbers ops give, as they say themselves.
+// Tests the value ranges that ops infer.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Interfaces/RangeOpInterface.h"
@@ -51,7 +51,7 @@ TEST(RangesTest, ArithmeticHasItsExtremesAtTheEndsOfItsOperands) {
   EXPECT_EQ(inferFloats(binary("sub"), {x, y}), Ends(-7, 7));
   EXPECT_EQ(inferFloats(binary("mul"), {x, y}), Ends(-12, 15));
   EXPECT_EQ(inferFloats(binary("div"), {x, above}), Ends(-1, 1.5));
-  // A divisor around 0 counts as one of its largest magnitude.
+  // A divisor around 0 counts as a divisor of its largest magnitude.
   EXPECT_EQ(inferFloats(binary("div"), {x, {-4, 1}}), Ends(-0.75, 0.75));
   EXPECT_EQ(inferFloats(binary("maximum"), {x, above}), Ends(2, 4));
   EXPECT_EQ(inferFloats(binary("minimum"), {x, above}), Ends(-2, 3));
@@ -64,7 +64,7 @@ TEST(RangesTest, FunctionsOfOneOperand) {
   EXPECT_EQ(inferFloats(unary("abs %x"), {{-3, -2}}), Ends(2, 3));
   EXPECT_EQ(inferFloats(unary("relu %x"), {x}), Ends(0, 3));
   EXPECT_EQ(inferFloats(unary("clip %x {max = 1.0 : f64}"), {x}), Ends(-2, 1));
-  // No other function says what it makes of a range.
+  // Other functions infer no range.
   EXPECT_TRUE(std::isnan(inferFloats(unary("exp %x"), {x}).first));
 }
 
@@ -89,7 +89,7 @@ TEST(RangesTest, RowsThatAreLookedUpStayWhatTheyAre) {
   OneOp gather("%x: tensor<8xf32>, %i: tensor<4xi64>",
                "%r = mpc.gather %x, %i {axis = 0 : i64} : (tensor<8xf32>, "
                "tensor<4xi64>) -> tensor<4xf32>");
-  // What an index outside gives is 0.
+  // An index out of range gives 0.
   std::optional<Bounds> range = inferRange(gather.get(), {Bounds{4, 7}});
   ASSERT_TRUE(range);
   EXPECT_EQ(Ends(range->low, range->high), Ends(0, 7));
@@ -149,14 +149,14 @@ TEST(RangesTest, ChosenAndConvertedIntegers) {
   EXPECT_EQ(inferIntegers(select, {{0, 1}, {-2, 3}, {7, 9}},
                           "%c: tensor<8xi1>, " + kIntegers),
             Integers(-2, 9));
-  // What an index outside gives is 0.
+  // An index out of range gives 0.
   std::string gather =
       "%r = mpc.gather %x, %y {axis = 0 : i64} : (tensor<8xi64>, "
       "tensor<8xi64>) -> tensor<8xi64>";
   EXPECT_EQ(inferIntegers(gather, {{4, 7}, {0, 9}}), Integers(0, 7));
   std::string cast = "%r = mpc.cast %x : (tensor<8xi64>) -> tensor<8xi32>";
   EXPECT_EQ(inferIntegers(cast, {{4, 7}}), Integers(4, 7));
-  // Of floats nothing is known.
+  // Casts from floats have no range.
   std::string truncate = "%r = mpc.cast %x : (tensor<8xf32>) -> tensor<8xi64>";
   EXPECT_EQ(inferIntegers(truncate, {{4, 7}}, kFloats), std::nullopt);
 }
@@ -175,13 +175,13 @@ TEST(RangesTest, FunctionsThatAreFlatAtBothEnds) {
     EXPECT_EQ(find(op), Ends(0, 1)) << op;
   EXPECT_EQ(find("exp %x"), std::nullopt);
   EXPECT_EQ(find("softplus %x"), std::nullopt);
-  // At one end alone, below 0.
+  // A function bounded only at one end, below 0.
   EXPECT_EQ(find("elu %x"), Ends(-1, INFINITY));
   EXPECT_EQ(find("elu %x {alpha = 0.5 : f64}"), Ends(-0.5, INFINITY));
   EXPECT_EQ(find("celu %x {alpha = 2.0 : f64}"), Ends(-2, INFINITY));
   EXPECT_EQ(find("selu %x {alpha = 2.0 : f64, gamma = 0.5 : f64}"),
             Ends(-1, INFINITY));
-  // Through a move, too.
+  // Also through a reshape.
   EXPECT_EQ(find("tanh %x : (tensor<8xf32>) -> tensor<8xf32>\n"
                  "%m = mpc.slice %r {offsets = array<i64: 0>, sizes = "
                  "array<i64: 8>}"),
@@ -208,7 +208,8 @@ TEST(RangesTest, WhatIsHandedOn) {
                   "%r = mpc.select %c, %x, %y : (tensor<8xi1>, tensor<8xf32>, "
                   "tensor<8xf32>) -> tensor<8xf32>"),
             2u);
-  // A square hands on its factor, any other product those that gather at 1.
+  // A square passes its factor on. Other products pass on factors that
+  // accumulate at 1.
   EXPECT_EQ(count("%r = mpc.mul %x, %x : (tensor<8xf32>, tensor<8xf32>) -> "
                   "tensor<8xf32>"),
             2u);

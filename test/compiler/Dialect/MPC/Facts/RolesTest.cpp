@@ -1,4 +1,4 @@
-// What ops answer of themselves, by the part that they take in kernels.
+// Tests the properties of ops by their roles in kernels.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -32,8 +32,7 @@ TEST(Roles, OpsAnswerTheInterfaceOfTheirRole) {
   }
 }
 
-// Of the loss and the statistics: a sum to a smaller shape, and a mean in
-// parts.
+// Loss and statistics ops become a sum to a smaller shape, and a mean in parts.
 TEST(Roles, ReductionsMakeOthersOfTheirKind) {
   MLIRContext context;
   context.loadDialect<MPCDialect, func::FuncDialect>();
@@ -53,7 +52,7 @@ TEST(Roles, ReductionsMakeOthersOfTheirKind) {
   EXPECT_EQ(reductions[1].getReducedAxes(), SmallVector<int64_t>{1});
   EXPECT_EQ(reductions[0].getReductionParts(), 1);
 
-  // Two sums of two rows each, by either.
+  // Two sums of two rows each, by either reduction.
   OpBuilder builder(reductions[0]);
   auto type = RankedTensorType::get({2, 6}, builder.getF32Type());
   for (ReductionOpInterface reduction : reductions) {

@@ -1,4 +1,4 @@
-// Where ops have the samples that their operands have.
+// Tests on which axis ops keep the samples of their operands.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Interfaces/SampleAxisOpInterface.h"
@@ -12,7 +12,7 @@ using namespace mpc;
 namespace {
 using Samples = std::optional<SampleAxis>;
 
-/// The axis of the result, and how often it has all of 4 samples.
+/// The axis of the result, and how often it repeats all 4 samples.
 std::optional<std::pair<int64_t, int64_t>> follow(const std::string &arguments,
                                                   const std::string &op,
                                                   ArrayRef<Samples> operands) {
@@ -50,7 +50,7 @@ TEST(SampleAxesTest, ViewsAndMovesAreFollowed) {
                    "(tensor<3x4x8xf32>) -> tensor<4x3x8xf32>",
                    {SampleAxis{1}}),
             Place(0, 1));
-  // A table for all samples, of which each picks rows.
+  // All samples share a table, and each picks rows of it.
   std::string gather =
       "%r = mpc.gather %t, %i {axis = 0 : i64} : (tensor<9x8xf32>, "
       "tensor<4x2xi64>) -> tensor<4x2x8xf32>";
@@ -65,7 +65,7 @@ TEST(SampleAxesTest, ProductsKeepRows) {
                         "tensor<8x4xf32>) -> tensor<4x4xf32>";
   EXPECT_EQ(follow(arguments, product, {SampleAxis{0}, Samples()}),
             Place(0, 1));
-  // Columns are summed over, and samples of both mix.
+  // The product sums over columns, and mixes samples of both operands.
   EXPECT_EQ(follow(arguments, product, {SampleAxis{1}, Samples()}),
             std::nullopt);
   EXPECT_EQ(follow(arguments, product, {SampleAxis{0}, SampleAxis{1}}),
@@ -84,7 +84,7 @@ TEST(SampleAxesTest, NormsKeepTheAxesThatTheyDoNotMix) {
   EXPECT_EQ(follow(x, softmax, {SampleAxis{0}}), Place(0, 1));
   std::string sum = "%r = mpc.reduce_sum %x {axes = array<i64: 1>} : "
                     "(tensor<4x8xf32>) -> tensor<4xf32>";
-  // An op that does not say where samples are.
+  // This op does not implement the interface.
   EXPECT_EQ(follow(x, sum, {SampleAxis{0}}), std::nullopt);
   EXPECT_EQ(
       follow(x, "%r = mpc.stop_gradient %x : tensor<4x8xf32>", {SampleAxis{0}}),

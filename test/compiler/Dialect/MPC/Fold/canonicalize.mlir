@@ -34,7 +34,7 @@ func.func @drops_identities(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   return %2 : tensor<2x3xf32>
 }
 
-// As large as its input, and yet not the same.
+// The result has the input's shape, but not its order.
 // CHECK-LABEL: func @keeps_what_runs_backwards
 // CHECK-NEXT: mpc.slice
 // CHECK-NEXT: mpc.pad
@@ -53,8 +53,8 @@ func.func @keeps_rounding_casts(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   return %1 : tensor<2x3xf32>
 }
 
-// Operands that the body does not read, results that nobody does, and what is
-// carried for itself alone.
+// Drops operands that the body does not read, unused results, and carried
+// values that only carry themselves.
 // CHECK-LABEL: func @drops_of_scans
 // CHECK: mpc.scan 8 scanned(%arg1 : tensor<8x4xf32>) -> (tensor<8x4xf32>)
 // CHECK-NEXT: ^bb0(%[[X:.*]]: tensor<4xf32>):
@@ -75,7 +75,7 @@ func.func @drops_of_scans(%h0: tensor<4xf32>, %x: tensor<8x4xf32>, %y: tensor<8x
   return %all : tensor<8x4xf32>
 }
 
-// One argument for an operand that is given twice.
+// An operand that is given twice becomes one argument.
 // CHECK-LABEL: func @joins_invariants
 // CHECK: mpc.scan 3 carried(%arg0 : tensor<4xf32>) invariant(%arg1 : tensor<4xf32>)
 func.func @joins_invariants(%h0: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
@@ -88,7 +88,7 @@ func.func @joins_invariants(%h0: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf
   return %last : tensor<4xf32>
 }
 
-// A condition that is known leaves the ops of one branch.
+// A constant condition keeps only the ops of one branch.
 // CHECK-LABEL: func @known_branches
 // CHECK-NEXT: %[[E:.*]] = mpc.exp %arg0
 // CHECK-NEXT: return %[[E]], %arg0
@@ -114,8 +114,8 @@ func.func @known_branches(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   return %0, %2 : tensor<4xf32>, tensor<4xf32>
 }
 
-// Operands that no branch reads or that are given twice, constants, and results
-// that nobody reads.
+// Drops operands that no branch reads or that are given twice, constants, and
+// unused results.
 // CHECK-LABEL: func @drops_of_branches
 // CHECK: mpc.if %arg0 captured(%arg1 : tensor<4xf32>) -> (tensor<4xf32>) {
 // CHECK-NEXT: ^bb0(%[[A:.*]]: tensor<4xf32>):

@@ -1,9 +1,9 @@
 // RUN: mpc-opt %s -canonicalize | FileCheck %s
 
-// That kernels compute the same bits is tested, for every op and type, in
-// test/numerics/test_constant_floats.py; here is what folds and what does not.
+// These tests show which ops fold. test/numerics/test_constant_floats.py
+// checks, for every op and type, that kernels compute the same bits.
 
-// 0.1 + 0.2 rounded to an f32, to an f64 and to a bf16.
+// 0.1 + 0.2 is rounded to f32, to f64 and to bf16.
 // CHECK-LABEL: func @rounds_to_its_own_type
 // CHECK-DAG: dense<3.000000e-01> : tensor<f32>
 // CHECK-DAG: dense<0.30000000000000004> : tensor<f64>
@@ -78,7 +78,7 @@ func.func @compares() -> (tensor<2xi1>, tensor<2xi1>) {
   return %0, %1 : tensor<2xi1>, tensor<2xi1>
 }
 
-// Rows and columns make a table.
+// Rows and columns broadcast to a table.
 // CHECK-LABEL: func @broadcasts
 // CHECK-NEXT: mpc.constant dense<{{\[\[}}1.000000e+01, 2.000000e+01], [2.000000e+01, 4.000000e+01]]>
 // CHECK-NEXT: return
@@ -89,7 +89,7 @@ func.func @broadcasts() -> tensor<2x2xf32> {
   return %0 : tensor<2x2xf32>
 }
 
-// The last digits of these are the machine's.
+// The last digits of these functions depend on the machine.
 // CHECK-LABEL: func @keeps_functions_and_powers
 // CHECK: mpc.exp
 // CHECK: mpc.pow
@@ -102,7 +102,7 @@ func.func @keeps_functions_and_powers() -> (tensor<f32>, tensor<f32>, tensor<f32
   return %0, %1, %2 : tensor<f32>, tensor<f32>, tensor<f32>
 }
 
-// A sum that is stored in another type than its operands is rounded by a kernel.
+// If a sum has another type than its operands, a kernel must round it.
 // CHECK-LABEL: func @keeps_what_is_of_two_types
 // CHECK: mpc.add
 // CHECK: mpc.less
@@ -114,8 +114,8 @@ func.func @keeps_what_is_of_two_types() -> (tensor<f32>, tensor<i1>) {
   return %0, %1 : tensor<f32>, tensor<i1>
 }
 
-// One number stays one number, whatever the size; of several, four million at
-// most are computed.
+// A splat stays a splat of any size. Other constants fold up to four million
+// elements.
 // CHECK-LABEL: func @keeps_what_is_large
 // CHECK-DAG: dense<3.000000e+00> : tensor<4096x4096xf32>
 // CHECK-DAG: mpc.add

@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s -canonicalize | FileCheck %s
 
-// The formulas are compared with NumPy, over all types, in
-// test/numerics/test_integers.py; here is what folds and what does not.
+// These tests show which ops fold. test/numerics/test_integers.py compares the
+// formulas with NumPy over all types.
 
 // CHECK-LABEL: func @wraps_around
 // CHECK-DAG: dense<[-126, 44]> : tensor<2xi8>
@@ -29,7 +29,7 @@ func.func @divides_by_zero_and_minus_one() -> (tensor<3xi32>, tensor<3xi32>, ten
   return %0, %1, %2 : tensor<3xi32>, tensor<3xi32>, tensor<3xi32>
 }
 
-// The sign is in the type: 255 is above 1 without one and below it with one.
+// Signedness is part of the type: 255 is above 1 if unsigned and below 1 if signed.
 // CHECK-LABEL: func @compares_by_sign
 // CHECK-DAG: dense<false> : tensor<i1>
 // CHECK-DAG: dense<true> : tensor<i1>
@@ -85,7 +85,7 @@ func.func @converts() -> (tensor<3xi8>, tensor<3xi1>) {
   return %0, %1 : tensor<3xi8>, tensor<3xi1>
 }
 
-// Bits stay what they are: of 1.0 and of a NaN, and of -1.
+// Bit casts keep the bits of 1.0, of a NaN, and of -1.
 // CHECK-LABEL: func @reads_bits
 // CHECK-DAG: dense<[1065353216, 2143289345]> : tensor<2xi32>
 // CHECK-DAG: dense<65535> : tensor<2xui16>
@@ -97,7 +97,7 @@ func.func @reads_bits() -> (tensor<2xi32>, tensor<2xui16>) {
   return %0, %1 : tensor<2xi32>, tensor<2xui16>
 }
 
-// Small modules can ask for large constants.
+// Small modules can request large constants.
 // CHECK-LABEL: func @keeps_what_is_too_large
 // CHECK: mpc.equal
 func.func @keeps_what_is_too_large() -> tensor<2097153x2xi1> {

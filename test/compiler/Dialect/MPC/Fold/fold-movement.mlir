@@ -1,6 +1,6 @@
 // RUN: mpc-opt %s -canonicalize | FileCheck %s
 
-// Constants move when they are compiled, whatever the type of their elements.
+// Constants of every element type are moved at compile time.
 
 // CHECK-LABEL: func @transposes
 // CHECK-NEXT: dense<{{\[\[}}1.000000e+00, 3.000000e+00], [2.000000e+00, 4.000000e+00]]> : tensor<2x2xf32>
@@ -41,7 +41,7 @@ func.func @joins_along_the_last_axis() -> tensor<2x3xi1> {
   return %0 : tensor<2x3xi1>
 }
 
-// Indices count from the end where they are negative.
+// Negative indices count from the end.
 // CHECK-LABEL: func @looks_up
 // CHECK-NEXT: dense<{{\[\[\[}}2], [3]], {{\[\[}}5], [5]]]> : tensor<2x2x1xi32>
 // CHECK-NEXT: return
@@ -52,7 +52,7 @@ func.func @looks_up() -> tensor<2x2x1xi32> {
   return %0 : tensor<2x2x1xi32>
 }
 
-// One that names nothing is the kernel's.
+// An index out of range is left to the kernel.
 // CHECK-LABEL: func @names_nothing
 // CHECK: mpc.gather
 func.func @names_nothing() -> tensor<1xi32> {
@@ -62,7 +62,7 @@ func.func @names_nothing() -> tensor<1xi32> {
   return %0 : tensor<1xi32>
 }
 
-// A few floats that a kernel repeats are not written out.
+// A few floats that a kernel broadcasts are not written out.
 // CHECK-LABEL: func @keeps_broadcasts_of_floats
 // CHECK: mpc.expand
 func.func @keeps_broadcasts_of_floats() -> tensor<65536x2xf32> {
@@ -71,7 +71,7 @@ func.func @keeps_broadcasts_of_floats() -> tensor<65536x2xf32> {
   return %0 : tensor<65536x2xf32>
 }
 
-// Of one value, any number is.
+// A splat may have any number of elements.
 // CHECK-LABEL: func @repeats_one_value
 // CHECK-NEXT: dense<1.000000e+00> : tensor<65536x1024xf32>
 // CHECK-NEXT: return
