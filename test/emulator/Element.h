@@ -1,5 +1,5 @@
-// The element types of the emulated libraries, each of which has names of its
-// own for them, and how their values are read and written.
+// Element types of the emulated libraries, with access to their values. Each
+// library has its own names for the types.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_ELEMENT_H
@@ -18,7 +18,7 @@ inline size_t sizeOf(Element element) {
 }
 
 /// Element `i` of `memory` as a float or double, which holds every value of the
-/// types it is asked for.
+/// supported types.
 template <class T>
 T load(const void *memory, uint64_t i, Element element) {
   switch (element) {

@@ -1,5 +1,5 @@
-// The emulated libraries as a program sees them: found by name, through the
-// tables of functions of runtime/cuda. A context is current while one lives.
+// Loads the emulated libraries like a program: by name, through the function
+// tables of runtime/cuda. A context is current while an object lives.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_LIBRARIES_H
@@ -88,12 +88,12 @@ protected:
   cuda::Stream stream = nullptr;
 
 private:
-  /// The runtime never does; here each test begins with a context of its own.
+  /// The runtime never releases the context. Each test needs a fresh one.
   cuda::DriverResult (*releaseContext)(cuda::DeviceOrdinal device) = nullptr;
   std::vector<cuda::DevicePointer> allocated;
 };
 
-/// A number that its place decides: small, exact in bf16 and f16.
+/// A small number that depends on the position, exact in bf16 and f16.
 inline float sample(size_t i, size_t salt) {
   return static_cast<float>(static_cast<int>((i * 7 + salt * 13) % 17) - 8) / 8;
 }

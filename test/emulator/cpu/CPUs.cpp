@@ -1,6 +1,6 @@
-// A feature that a CPU does not have is only unsaid: its instructions still
-// work where the machine has them. Features beyond the machine's are tiles and
-// float16 arithmetic, whose instructions are emulated.
+// A missing feature is only undeclared: its instructions still work if the host
+// has them. Features beyond the host's are tiles and float16 arithmetic, whose
+// instructions are emulated.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "CPUs.h"
@@ -22,16 +22,16 @@ namespace {
 constexpr uint32_t kAll = ~0u;
 constexpr uint32_t bit(unsigned number) { return 1u << number; }
 
-// Leaf 7.0 in edx, and 7.1 in eax: what Intel's servers alone have.
+// Leaf 7.0 in edx, and 7.1 in eax: features of Intel's servers only.
 constexpr uint32_t kFP16AndTiles = bit(22) | bit(23) | bit(24) | bit(25);
 constexpr uint32_t kIFMAOfAVXAndFP16Tiles = bit(21) | bit(23);
 constexpr uint32_t kVNNIOfAVX = bit(4);
-// Leaf 7.0 in ebx: what came after Haswell.
+// Leaf 7.0 in ebx: features newer than Haswell.
 constexpr uint32_t kAVX512 = bit(16) | bit(17) | bit(21) | bit(26) | bit(27) |
                              bit(28) | bit(30) | bit(31);
 constexpr uint32_t kRDSEEDAndADXAndSHA = bit(18) | bit(19) | bit(29);
 
-/// A cache of lines of 64 bytes: data (1), instructions (2) or both (3).
+/// A cache with 64-byte lines: data (1), instructions (2) or both (3).
 constexpr Registers cache(uint32_t type, uint32_t level, uint32_t ways,
                           uint32_t sets) {
   return {type | level << 5 | bit(8), 63 | (ways - 1) << 22, sets - 1, 0};
@@ -55,7 +55,7 @@ constexpr Leaf kZen5[] = {
     {0x1e, 0, {}, {}},
     {0x1f, 0, {}, {}},
     {0x80000000, 0, {}, {0x80000021, 0x68747541, 0x444d4163, 0x69746e65}},
-    // Bit 22: leaf 8000001Dh tells of caches.
+    // Bit 22: leaf 8000001Dh describes caches.
     {0x80000001, 0, {0, 0, kAll, kAll}, {0x00b00f21, 0, bit(22), 0}},
     {0x80000006, 0, {}, {0, 0, 1024u << 16 | 0x8140, 64u << 18 | 0x9140}},
     {0x80000008, 0, {0xffff, 0, 0, 0}, {0, 0, 1, 0}},
@@ -75,7 +75,7 @@ constexpr Leaf kSapphireRapids[] = {
     {0x4, 2, {}, cache(3, 2, 16, 2048)},
     {0x4, 3, {}, cache(3, 3, 15, 114688)},
     {0x7, 0, {kAll, kAll, kAll, kAll}, {1, 0, 0, kFP16AndTiles}},
-    // Without it oneDNN thinks little of float16. Nothing here uses it.
+    // Without this bit oneDNN avoids float16. Nothing here uses it.
     {0x7, 1, {~kIFMAOfAVXAndFP16Tiles, kAll, kAll, 0}, {kVNNIOfAVX, 0, 0, 0}},
     // Tiles: one palette of 8 tiles, with 16 rows of 64 bytes.
     {0x1d, 0, {}, {1, 0, 0, 0}},
@@ -106,7 +106,7 @@ constexpr CPU kCPUs[] = {
 
 } // namespace
 
-// Leaves without subleaves answer alike whatever ecx is.
+// Leaves without subleaves ignore ecx.
 static bool hasSubleaves(uint32_t leaf) {
   return leaf == 0x4 || leaf == 0x7 || leaf == 0x1d || leaf == 0x8000001d;
 }

@@ -1,4 +1,4 @@
-// The CPUs that can be emulated, by what they answer to cpuid and xgetbv.
+// The emulated CPUs, by their answers to cpuid and xgetbv.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_CPU_CPUS_H
@@ -24,10 +24,10 @@ struct CPU {
 
   Registers cpuid(uint32_t leaf, uint32_t subleaf) const;
   uint64_t xgetbv() const;
-  /// True if it has tiles, and float16 arithmetic, that must be emulated.
+  /// True if the CPU has tiles and float16 arithmetic, which must be emulated.
   bool hasTiles() const { return setState != 0; }
 
-  /// Null if there is none of this name.
+  /// Null if no CPU has this name.
   static const CPU *find(const char *name);
 };
 

@@ -1,6 +1,6 @@
-// Values are widened, computed with, and rounded once. A sum, difference,
-// product, quotient or root of float16 that was rounded to float32 first rounds
-// to the same float16.
+// Computes in wider types and rounds once. A float16 sum, difference, product,
+// quotient or root that was first rounded to float32 rounds to the same
+// float16.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "Half.h"
@@ -51,7 +51,8 @@ void put(uint8_t *element, T value) {
   std::memcpy(element, &value, sizeof(T));
 }
 
-/// Exact but for integers beyond 2^53, which are infinite in float16 anyway.
+/// Exact, except for integers beyond 2^53, which are infinite in float16
+/// anyway.
 double read(Kind kind, const uint8_t *element) {
   switch (kind) {
   case Kind::F16:
@@ -76,8 +77,9 @@ double read(Kind kind, const uint8_t *element) {
   return 0;
 }
 
-/// `value` as a CPU converts it; integers are cut towards zero, and what they
-/// cannot hold is the smallest, or of unsigned ones the largest.
+/// Converts `value` like a CPU. Conversions to integers truncate towards zero.
+/// Values out of range give the smallest signed or the largest unsigned
+/// integer.
 void write(Kind kind, uint8_t *element, double value) {
   switch (kind) {
   case Kind::F16:
@@ -110,7 +112,7 @@ void write(Kind kind, uint8_t *element, double value) {
   }
 }
 
-/// One instruction on its registers, an element at a time.
+/// Executes one instruction, element by element.
 class HalfExecutor {
 public:
   HalfExecutor(const Instruction &instruction, SavedRegisters &registers)
@@ -136,8 +138,7 @@ private:
   bool convertToGeneral(bool isSigned, bool cut);
 
   /// The last source: `lanes` elements of `size` bytes from a register or from
-  /// memory, there broadcast if the instruction says so. Elements that the mask
-  /// leaves out are not read.
+  /// memory, which the instruction may broadcast. Masked elements are not read.
   Vector source(unsigned lanes, unsigned size) const;
   bool active(unsigned lane) const {
     return !in.maskNumber || (registers.mask(in.maskNumber) >> lane & 1);
@@ -198,7 +199,7 @@ void HalfExecutor::finishScalar(Vector &result, unsigned size) {
 
 bool HalfExecutor::moveScalar(bool toRM) {
   if (!in.inMemory) {
-    // Both directions are the same move, written in two ways.
+    // Both directions are the same move in two encodings.
     unsigned from = toRM ? in.reg : in.rm, to = toRM ? in.rm : in.reg;
     Instruction move = in;
     move.reg = to;
@@ -245,7 +246,7 @@ static float compute(uint8_t opcode, float a, float b) {
   case 0x5c:
     return a - b;
   case 0x5d:
-    return a < b ? a : b; // b too where one is NaN or both are zeros
+    return a < b ? a : b; // also b if one is NaN or both are zeros
   case 0x5e:
     return a / b;
   default: // 5F
@@ -269,7 +270,7 @@ bool HalfExecutor::arithmetic(bool scalar) {
   return true;
 }
 
-// The forms 132, 213 and 231 name the factors and the addend by their place.
+// The forms 132, 213 and 231 give the positions of factors and addend.
 bool HalfExecutor::multiplyAdd() {
   const bool scalar = in.opcode & 1;
   const bool negateProduct = (in.opcode & 0xf) >= 0xc;
@@ -293,7 +294,7 @@ bool HalfExecutor::multiplyAdd() {
     finish(result, lanes, 2);
     return true;
   }
-  // The rest is the destination's own.
+  // The other elements keep the destination's values.
   Instruction own = in;
   own.vvvv = in.reg;
   HalfExecutor(own, registers).finishScalar(result, 2);
@@ -301,7 +302,7 @@ bool HalfExecutor::multiplyAdd() {
 }
 
 bool HalfExecutor::compare(bool scalar) {
-  // Per predicate, of 8 on in two halves: 1 for less, 2 for equal, 4 for
+  // Per predicate, from 8 on in two halves: 1 for less, 2 for equal, 4 for
   // greater, 8 for unordered.
   static constexpr uint8_t holds[16] = {2,  1, 3,  8, 13, 14, 12, 7,
                                         10, 9, 11, 0, 5,  6,  4,  15};
@@ -357,7 +358,7 @@ bool HalfExecutor::roundToScale(bool scalar) {
   return true;
 }
 
-// The wider of the two fills the vector.
+// The wider type fills the vector.
 bool HalfExecutor::convert(Kind to, Kind from) {
   unsigned lanes = in.vectorBytes / std::max(sizeOf(to), sizeOf(from));
   Vector value = source(lanes, sizeOf(from)), result = {};
@@ -404,7 +405,7 @@ bool HalfExecutor::convertToGeneral(bool isSigned, bool cut) {
 }
 
 bool HalfExecutor::run() {
-  // A register with this bit brings its own rounding, or leaves out exceptions.
+  // For registers, this bit means embedded rounding or suppressed exceptions.
   if (in.broadcast && !in.inMemory)
     return false;
   switch (in.map) {

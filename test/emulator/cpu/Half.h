@@ -1,4 +1,4 @@
-// The instructions of AVX512-FP16 that compilers choose for float16.
+// The AVX512-FP16 instructions that compilers use for float16.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_CPU_HALF_H
@@ -8,8 +8,8 @@
 
 namespace mpc::emulator {
 
-/// Does what `instruction` does to `registers` and to memory. False where it is
-/// none of AVX512-FP16, or one that is not known here, or says how to round.
+/// Applies `instruction` to `registers` and to memory. False if it is not a
+/// supported AVX512-FP16 instruction, or has embedded rounding.
 bool runHalfInstruction(const Instruction &instruction,
                         SavedRegisters &registers);
 

@@ -5,7 +5,7 @@
 
 using namespace mpc::emulator;
 
-// Fields of prefixes are kept inverted: 1 where `bit` of `byte` is 0.
+// Prefix fields are inverted: 1 if `bit` of `byte` is 0.
 static unsigned inverted(uint8_t byte, unsigned bit) {
   return ~byte >> bit & 1u;
 }
@@ -32,7 +32,7 @@ const uint8_t *Instruction::decodeOperands(const uint8_t *code,
   if (!inMemory)
     return code;
 
-  // The extension of rm that only a vector register has is none of an address.
+  // The extension of rm for vector registers does not apply to addresses.
   unsigned baseNumber = rm & 15;
   bool hasBase = true, relative = false;
   if ((modrm & 7) == 4) {

@@ -1,4 +1,5 @@
-// Emulated instructions on registers made by hand, as an assembler writes them.
+// Tests emulated instructions on hand-made registers, with an assembler's
+// encodings.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "Half.h"
@@ -61,7 +62,7 @@ protected:
     SavedRegisters::findLayout();
   }
 
-  // Registers that stay from one instruction to the next.
+  // Registers that persist from one instruction to the next.
   SavedRegisters registersAt(const uint8_t *code) {
     general[REG_RIP] = reinterpret_cast<greg_t>(code);
     return {general, saved, code};
@@ -142,7 +143,7 @@ TEST_F(EmulatedInstructions, OperandsInMemoryCountDisplacementsInOperands) {
   EXPECT_EQ(single(1, 0), 4);
   EXPECT_EQ(single(1, 15), 19);
   float singles[32] = {};
-  singles[16] = 2049; // between 2048 and 2050, whose last bit is even
+  singles[16] = 2049; // between 2048 and 2050; 2048's last bit is even
   singles[31] = 65520;
   setGeneral(REG_RDI, singles);
   ASSERT_TRUE(run(narrow));
@@ -167,7 +168,7 @@ TEST_F(EmulatedInstructions, ScalarsKeepTheRestOfAnOperand) {
 }
 
 TEST_F(EmulatedInstructions, MultiplyAddRoundsOnce) {
-  // 1 + 2^-9 squared needs 2^-18; with 2^-10 less it rounds to another number.
+  // 1 + 2^-9 squared needs 2^-18. Minus 2^-10, it rounds to another number.
   const float a = 1 + 0x1p-9f;
   setHalves(1, {a});
   setHalves(2, {a});
@@ -214,7 +215,7 @@ TEST_F(EmulatedInstructions, WhatIsNotKnownIsRefused) {
 }
 
 TEST_F(EmulatedInstructions, TilesMultiplyRowsByColumns) {
-  // 3 x 4 by 4 x 5: the second lies in pairs of rows.
+  // 3 x 4 by 4 x 5. The second operand is stored in pairs of rows.
   constexpr unsigned m = 3, n = 5, k = 4;
   alignas(64) uint8_t configuration[64] = {1};
   auto shape = [&](unsigned tile, uint8_t rows, uint8_t rowBytes) {

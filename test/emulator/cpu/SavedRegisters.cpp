@@ -1,6 +1,6 @@
-// XSAVE keeps registers so: 512 bytes as FXSAVE writes them, a header whose
-// first word says which components hold more than initial values, and the
-// components at the offsets that cpuid tells.
+// XSAVE's layout of registers: 512 bytes in FXSAVE's format, then a header. The
+// header's first word lists the components with values other than initial. Then
+// come the components at the offsets that cpuid gives.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "SavedRegisters.h"
@@ -18,10 +18,10 @@ enum Component : unsigned {
   kMasks = 5,     // k0 to k7
   kHighHalf = 6,  // bytes 32 to 63 of zmm0 to zmm15
   kHighRegs = 7,  // zmm16 to zmm31
-  kComponents = 8 // how many of them are used here
+  kComponents = 8 // the number of components used here
 };
 
-constexpr size_t kXMM = 160; // in what FXSAVE writes
+constexpr size_t kXMM = 160; // in FXSAVE's format
 constexpr size_t kHeader = 512;
 
 size_t offsets[kComponents];
@@ -107,8 +107,8 @@ void SavedRegisters::setComparison(bool carry, bool zero, bool parity) {
   flags |= (carry ? CF : 0) | (zero ? ZF : 0) | (parity ? PF : 0);
 }
 
-// A component that was in its initial state is restored only if the header says
-// that it no longer is. XSAVE wrote its initial values, which are zeros.
+// A component in its initial state is restored only if the header marks it as
+// changed. XSAVE wrote its initial values, which are zeros.
 void SavedRegisters::markUsed(unsigned component) {
   uint64_t used;
   std::memcpy(&used, saved + kHeader, 8);

@@ -1,4 +1,4 @@
-// The registers of a thread that a signal stopped, as its handler finds them.
+// The registers of a thread that a signal stopped, as its handler sees them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_CPU_SAVEDREGISTERS_H
@@ -10,30 +10,28 @@
 
 namespace mpc::emulator {
 
-/// The bytes of a vector register, the first of an xmm first.
+/// The bytes of a vector register, the lowest xmm byte first.
 struct alignas(64) Vector {
   std::array<uint8_t, 64> bytes;
 };
 
-/// Reads registers out of the frame that the kernel wrote, and writes into it
-/// what the thread finds in them when the handler returns.
+/// Reads registers from the kernel's signal frame, and writes values that the
+/// thread gets when the handler returns.
 class SavedRegisters {
 public:
-  /// Asks cpuid where the frame keeps which registers. Once, before the first
-  /// signal.
+  /// Finds the frame's layout by cpuid. Call once, before the first signal.
   static void findLayout();
 
   explicit SavedRegisters(ucontext_t *context);
-  /// Takes a frame made by hand: general registers in the order of a
-  /// `gregset_t`, and what XSAVE wrote. The instruction lies at `code`, and ran
-  /// elsewhere.
+  /// Uses a hand-made frame: general registers in the order of a `gregset_t`,
+  /// and XSAVE's data. The instruction lies at `code`, but ran elsewhere.
   SavedRegisters(greg_t *general, uint8_t *saved, const uint8_t *code)
       : gregs(general), saved(saved), code(code) {}
 
-  /// Takes the instruction from a copy of it.
+  /// Reads the instruction from a copy.
   void readInstructionAt(const uint8_t *copy) { code = copy; }
 
-  /// The bytes of the instruction, and the address that it runs at.
+  /// The bytes of the instruction, and the address where it runs.
   const uint8_t *instruction() const { return code; }
   uint64_t address() const { return static_cast<uint64_t>(gregs[REG_RIP]); }
   void setAddress(uint64_t address);
@@ -51,14 +49,14 @@ public:
   uint64_t mask(unsigned number) const;
   void setMask(unsigned number, uint64_t value);
 
-  /// CF, ZF and PF as a comparison sets them; OF, AF and SF are cleared.
+  /// Sets CF, ZF and PF like a comparison, and clears OF, AF and SF.
   void setComparison(bool carry, bool zero, bool parity);
 
 private:
   void markUsed(unsigned component);
 
   greg_t *gregs;
-  uint8_t *saved; // as XSAVE writes it, not compacted
+  uint8_t *saved; // XSAVE's standard format, not compacted
   const uint8_t *code;
 };
 

@@ -1,9 +1,8 @@
-// A CPU of another class, for everything that asks cpuid what it runs on.
-// Loaded with LD_PRELOAD, this library replaces the cpuid and xgetbv
-// instructions of mpc, LLVM and oneDNN by ones that fault, and answers in their
-// place. Programs then detect, choose and dispatch as they would there.
-// Instructions of tiles and of float16 arithmetic fault on a CPU without them,
-// and are emulated.
+// Emulates a CPU of another class for all code that uses cpuid. Loaded with
+// LD_PRELOAD, this library replaces the cpuid and xgetbv instructions of mpc,
+// LLVM and oneDNN by faulting ones, and answers in their place. Programs then
+// detect, choose and dispatch as on that CPU. Instructions of tiles and of
+// float16 arithmetic fault on a host without them, and are emulated.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "CPUs.h"
@@ -32,7 +31,7 @@ namespace {
 /// A replaced instruction.
 struct Site {
   const uint8_t *address;
-  bool isCPUID; // xgetbv otherwise
+  bool isCPUID; // otherwise xgetbv
 };
 
 constexpr size_t kMaxSites = 512;
@@ -66,7 +65,7 @@ static int setAction(int signal, const struct sigaction *action,
   return real(signal, action, old);
 }
 
-// Null for signals that are the program's alone.
+// Null for signals that only the program handles.
 static struct sigaction *findProgramsAction(int signal) {
   if (signal == SIGILL)
     return &programsIllegal;
@@ -80,7 +79,7 @@ static void passOn(int signal, siginfo_t *info, void *context) {
   } else if (programs.sa_handler != SIG_DFL && programs.sa_handler != SIG_IGN) {
     programs.sa_handler(signal);
   } else {
-    // The program dies of it.
+    // The signal kills the program.
     struct sigaction plain = {};
     setAction(signal, &plain, nullptr);
     raise(signal);
@@ -112,7 +111,7 @@ static bool answer(SavedRegisters &registers) {
   return false;
 }
 
-// True if it is emulated, and done.
+// True if the instruction was emulated.
 static bool run(const Instruction &instruction, SavedRegisters &registers) {
   return (tilesGranted && runTileInstruction(instruction)) ||
          runHalfInstruction(instruction, registers);
@@ -127,7 +126,8 @@ static void report(const SavedRegisters &registers) {
                code[7]);
 }
 
-// An instruction that ran once may fail later: tiles of other shapes.
+// An instruction that succeeded once may fail later: tiles may have other
+// shapes.
 static void runAgain(const Instruction &instruction,
                      SavedRegisters &registers) {
   if (run(instruction, registers))
@@ -156,7 +156,8 @@ static void handleIllegal(int signal, siginfo_t *info, void *context) {
   replaceByJump(address, *instruction);
 }
 
-// A breakpoint stands where a jump is being written. The address is behind it.
+// A breakpoint marks a jump that is being written. The saved address is behind
+// it.
 static void handleTrap(int signal, siginfo_t *info, void *context) {
   SavedRegisters registers(static_cast<ucontext_t *>(context));
   if (!isReplaced(registers.instruction() - 1))
@@ -171,7 +172,7 @@ static void handle(int signal, void (*handler)(int, siginfo_t *, void *)) {
   setAction(signal, &action, findProgramsAction(signal));
 }
 
-/// A program's own handlers are called for what is not emulated.
+/// The program's own handlers run for instructions that are not emulated.
 extern "C" __attribute__((visibility("default"))) int
 sigaction(int signal, const struct sigaction *action,
           struct sigaction *old) noexcept {
@@ -194,7 +195,7 @@ signal(int number, sighandler_t handler) noexcept {
   return sigaction(number, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
 }
 
-// A thread that blocks them would die of an instruction that is emulated.
+// A thread that blocks these signals would die of an emulated instruction.
 static const sigset_t *withoutOurs(const sigset_t *set, sigset_t &copy) {
   if (!set || !emulated)
     return set;
@@ -218,7 +219,7 @@ sigprocmask(int how, const sigset_t *set, sigset_t *old) noexcept {
   return real(how, how == SIG_UNBLOCK ? set : withoutOurs(set, copy), old);
 }
 
-// Linux hands tiles to processes that ask for them, by arch_prctl.
+// Linux grants tiles to processes that request them by arch_prctl.
 static bool grant(long code, long argument) {
   constexpr long kGetSupported = 0x1021, kGetPermission = 0x1022,
                  kRequestPermission = 0x1023, kTileData = 18;
@@ -255,8 +256,8 @@ extern "C" __attribute__((visibility("default"))) long syscall(long number,
               arguments[4], arguments[5]);
 }
 
-// mpc drops pages of its code that it needs no longer. Read from the file
-// again, they would hold what was replaced.
+// mpc drops unused pages of its code. Read from the file again, they would have
+// the original instructions.
 extern "C" __attribute__((visibility("default"))) int
 madvise(void *memory, size_t length, int advice) noexcept {
   static auto *real = next("madvise", &madvise);
@@ -292,8 +293,8 @@ static std::string folderOfThisLibrary() {
   return path.substr(0, path.rfind('/') + 1);
 }
 
-// The folder cpuid beside this library has a file for each library that asks:
-// per line the offset of an instruction, and its name.
+// The folder cpuid beside this library has a file for each library that uses
+// cpuid, with a line per instruction: its offset and name.
 static int replaceInLibrary(dl_phdr_info *library, size_t, void *) {
   static const std::string folder = folderOfThisLibrary() + "cpuid/";
   const char *slash = std::strrchr(library->dlpi_name, '/');

@@ -1,5 +1,5 @@
-// Memory is read and written row by row, as a CPU does: an access beyond what
-// is mapped is a fault here as there.
+// Reads and writes memory row by row, like a CPU: an access to unmapped memory
+// faults here too.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "Tiles.h"
@@ -34,7 +34,7 @@ struct ThreadTiles {
   Tile tiles[kTiles];
 };
 
-// The thread's signal handler must not allocate.
+// A signal handler must not allocate, so the storage is static TLS.
 __attribute__((tls_model("initial-exec"))) thread_local ThreadTiles state;
 
 } // namespace
@@ -86,9 +86,9 @@ static void store(const Tile &tile, const Instruction &instruction) {
   }
 }
 
-// sum[m][n] += a[m][2k] b[k][2n] + a[m][2k+1] b[k][2n+1]: the even and the odd
-// products are summed each for itself, without rounding in between, and then
-// added. Rounds to nearest; denormal numbers are zero.
+// sum[m][n] += a[m][2k] b[k][2n] + a[m][2k+1] b[k][2n+1]. Even and odd products
+// are summed separately, without intermediate rounding, and then added. Rounds
+// to nearest, and flushes denormal numbers to zero.
 __attribute__((target("avx512f"))) static void
 multiplyBF16(Tile &sum, const Tile &a, const Tile &b) {
   constexpr unsigned kFlushAndIgnoreDenormals = 0x8040, kNoExceptions = 0x1f80;
@@ -157,7 +157,8 @@ static bool multiply(const Instruction &instruction) {
     multiplyBF16(sum, a, b);
     return true;
   }
-  // The suffixes of 5E: ud for none, us for 66, su for F3, ss for F2.
+  // The prefix of opcode 5E selects the signs: none for uu, 66 for us, F3 for
+  // su, F2 for ss.
   bool signedA =
       instruction.prefix == Prefix::PF3 || instruction.prefix == Prefix::PF2;
   bool signedB =

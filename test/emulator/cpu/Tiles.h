@@ -1,5 +1,5 @@
-// The instructions of AMX: tiles of up to 16 rows of 64 bytes, a product of two
-// of them in bfloat16 or int8.
+// AMX instructions: tiles of up to 16 rows of 64 bytes, and products of two
+// tiles in bfloat16 or int8.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_CPU_TILES_H
@@ -9,9 +9,9 @@
 
 namespace mpc::emulator {
 
-/// Does what `instruction` does to the tiles of this thread and to memory.
-/// False where it is none of AMX, or one that a CPU would refuse: a palette
-/// that does not exist, tiles whose rows do not match.
+/// Applies `instruction` to this thread's tiles and to memory. False if it is
+/// not an AMX instruction, or one that a CPU would refuse: an unknown palette,
+/// or tiles whose rows do not match.
 bool runTileInstruction(const Instruction &instruction);
 
 } // namespace mpc::emulator

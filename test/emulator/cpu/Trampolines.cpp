@@ -1,6 +1,6 @@
-// Per instruction one piece of code near it, which does
+// Each replaced instruction gets a nearby piece of code:
 //
-//   lea rsp, [rsp - 256]     what a leaf function keeps below its stack stays
+//   lea rsp, [rsp - 256]     keeps a leaf function's red zone
 //   push rax
 //   mov rax, site
 //   call [trampoline]
@@ -24,7 +24,7 @@ using namespace mpc::emulator;
 
 namespace {
 
-/// An instruction that was replaced.
+/// A replaced instruction.
 struct Site {
   const uint8_t *address;
   uint8_t bytes[16];
@@ -37,7 +37,7 @@ struct Piece {
 };
 static_assert(sizeof(Piece) == 64);
 
-/// Memory for pieces, within the reach of a jump of those that it serves.
+/// Memory for pieces, within a jump's reach of the instructions that it serves.
 struct Arena {
   uint8_t *memory;
   size_t used;
@@ -68,8 +68,8 @@ extern "C" void mpc_emulator_emulate(const Site *site, greg_t *general,
   emulate(*Instruction::decode(registers), registers);
 }
 
-// Keeps the general registers as a signal's frame does, and the others as XSAVE
-// does, at rsp + 256.
+// Saves the general registers like a signal's frame, and the others by XSAVE,
+// at rsp + 256.
 __asm__(R"(
   .intel_syntax noprefix
   .text
@@ -237,7 +237,7 @@ static void synchronizeCores() {
   syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0);
 }
 
-// A thread that comes by meets the instruction, a breakpoint, or the jump.
+// A concurrent thread sees the instruction, a breakpoint, or the jump.
 static void writeJump(uint8_t *address, const uint8_t *target) {
   int32_t distance = distanceTo(target, address + kJumpBytes);
   inWork = address;
@@ -271,7 +271,7 @@ bool mpc::emulator::copyInstruction(const uint8_t *address,
     ;
   const bool isThere = !isReplaced(address);
   if (isThere) {
-    // It may end with its page, behind which there may be nothing.
+    // The instruction may end at its page's end, with no page behind.
     const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
     const size_t left = page - reinterpret_cast<uintptr_t>(address) % page;
     const size_t here = std::min(left, bytes.size());

@@ -1,5 +1,5 @@
-// Runs the emulation of an instruction without a signal from its second time
-// on: a signal costs microseconds, a jump some hundred nanoseconds.
+// Runs an instruction's emulation without a signal after the first time. A
+// signal costs microseconds, a jump a few hundred nanoseconds.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_CPU_TRAMPOLINES_H
@@ -13,25 +13,25 @@ namespace mpc::emulator {
 using Emulation = void (*)(const Instruction &instruction,
                            SavedRegisters &registers);
 
-/// Once, before the first `replaceByJump`.
+/// Call once, before the first `replaceByJump`.
 void prepareTrampolines(Emulation emulation);
 
 /// Replaces the instruction at `address` by a jump to code that saves all
-/// registers, calls the emulation and goes on behind it. Other threads may run
-/// the instruction meanwhile. Leaves it where its page cannot be written, or no
-/// memory is near enough for a jump. Another thread may be at it already: then
-/// nothing happens, either.
+/// registers, calls the emulation and continues behind it. Other threads may
+/// run the instruction meanwhile. Does nothing if the page is not writable, no
+/// memory is near enough for a jump, or another thread is replacing the
+/// instruction.
 void replaceByJump(const uint8_t *address, const Instruction &instruction);
 
 /// The longest instruction of x86-64, and a byte.
 using InstructionBytes = std::array<uint8_t, 16>;
 
-/// The bytes of the instruction at `address`, all from before or after another
-/// thread replaced it. False if it is replaced: the thread just tries again.
+/// Copies the instruction at `address` atomically with respect to replacements.
+/// False if it is being replaced: the thread then tries again.
 bool copyInstruction(const uint8_t *address, InstructionBytes &bytes);
 
-/// True if there is such a jump at `address`, or one is being written: a thread
-/// that a signal stopped there just tries again.
+/// True if `address` has such a jump, or gets one: a thread that a signal
+/// stopped there then tries again.
 bool isReplaced(const uint8_t *address);
 
 } // namespace mpc::emulator

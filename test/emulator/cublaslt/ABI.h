@@ -1,4 +1,4 @@
-// The part of cuBLASLt's C ABI that the emulator answers.
+// The emulated part of cuBLASLt's C ABI.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_CUBLASLT_ABI_H

@@ -21,15 +21,15 @@ struct Preference {
   uint32_t alignments[4] = {256, 256, 256, 256};
 };
 
-/// What an algorithm's opaque bytes hold.
+/// The contents of an algorithm's opaque bytes.
 struct Algorithm {
-  uint64_t problem; ///< a hash of what it was chosen for
+  uint64_t problem; ///< a hash of its problem
   uint64_t workspace;
   uint32_t alignments[4];
 };
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 
-/// Where the value of an attribute lies.
+/// The location of an attribute's value.
 struct Field {
   void *address = nullptr;
   size_t bytes = 0;
@@ -181,7 +181,7 @@ bool isAligned(const void *address, uint64_t alignment) {
   return alignment && reinterpret_cast<uintptr_t>(address) % alignment == 0;
 }
 
-/// Checks pointers and the algorithm; then enqueues the product.
+/// Checks pointers and the algorithm, then enqueues the product.
 cublasStatus_t enqueue(const Product &product, const Layouts &layouts,
                        const Operands &operands, const Algorithm *algorithm,
                        void *workspace, size_t workspaceBytes,
@@ -211,7 +211,7 @@ cublasStatus_t enqueue(const Product &product, const Layouts &layouts,
     accesses.push_back({workspace, scratch});
   CUresult result = enqueueWork(
       stream, "cublasLtMatmul " + describe(product, layouts), accesses, [=] {
-        // Whatever lies in the workspace is lost.
+        // The workspace's contents are lost.
         if (scratch)
           std::memset(workspace, 0xff, scratch);
         multiply(product, layouts, operands);
@@ -329,8 +329,8 @@ MPC_EXPORT cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
                       attribute, value, bytes);
 }
 
-/// Whether MPC_EMULATOR_NO_ALGORITHM lists the product's epilogue, by the word
-/// of the library's constant: "RELU_BIAS,BGRADA".
+/// True if MPC_EMULATOR_NO_ALGORITHM lists the product's epilogue by the name
+/// in the library's constant: "RELU_BIAS,BGRADA".
 static bool lacksAlgorithm(const Product &product) {
   static const std::map<uint32_t, std::string> names = {
       {CUBLASLT_EPILOGUE_DEFAULT, "DEFAULT"},

@@ -116,7 +116,7 @@ static Refusal checkEpilogue(const Product &product, const Layouts &layouts) {
   default:
     return {CUBLAS_STATUS_NOT_SUPPORTED, "an unknown epilogue"};
   }
-  // An operand can be summed along k while it is read, in one order alone.
+  // The library sums an operand along k only in the order in which it reads it.
   if (product.epilogue == CUBLASLT_EPILOGUE_BGRADA &&
       product.transA != CUBLAS_OP_N)
     return {CUBLAS_STATUS_NOT_SUPPORTED, "BGRADA of a transposed A"};
@@ -174,7 +174,7 @@ std::vector<Access> mpc::emulator::accessesOf(const Product &product,
 
 namespace {
 
-/// One batch of a product, computed in T: sums are taken in the order of k.
+/// One batch of a product, computed in T. Sums run in the order of k.
 template <class T>
 class Multiplier {
 public:
@@ -184,7 +184,7 @@ public:
         m(layouts.d.rows), n(layouts.d.columns), k(layouts.depth(product)) {}
 
   void run() {
-    // A is packed column by column, B row by row: the inner loop is dense.
+    // A is packed by columns, B by rows, so that the inner loop is dense.
     std::vector<T> a(m * k), b(k * n);
     for (uint64_t l = 0; l < k; ++l)
       for (uint64_t i = 0; i < m; ++i)
@@ -244,7 +244,7 @@ private:
     }
   }
 
-  /// The epilogue: stores an element of D, returns it before it is rounded.
+  /// The epilogue: stores an element of D and returns its unrounded value.
   T finish(uint64_t i, uint64_t j, T sum) const {
     T value = static_cast<T>(operands.alpha) * sum;
     if (operands.beta != 0)

@@ -1,5 +1,5 @@
-// A matrix product as cuBLASLt defines it: column-major
-// D = epilogue(alpha op(A) op(B) + beta C), and what the library takes.
+// A matrix product as cuBLASLt defines it, column-major D = epilogue(alpha
+// op(A) op(B) + beta C), and the library's restrictions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_CUBLASLT_PRODUCT_H
@@ -12,7 +12,7 @@ namespace mpc::emulator {
 
 struct MatrixLayout {
   cudaDataType type = CUDA_R_32F;
-  int32_t order = 0; ///< column-major; nothing else is taken
+  int32_t order = 0; ///< column-major, the only supported order
   uint64_t rows = 0, columns = 0;
   int64_t ld = 0;
   int32_t batch = 1;
@@ -25,7 +25,7 @@ struct MatrixLayout {
 struct Product {
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
   cudaDataType scale = CUDA_R_32F;
-  int32_t pointerMode = 0; ///< factors on the host; nothing else is taken
+  int32_t pointerMode = 0; ///< factors on the host, the only supported mode
   int32_t transA = CUBLAS_OP_N, transB = CUBLAS_OP_N;
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   void *bias = nullptr; ///< or the bias' gradient
@@ -55,7 +55,7 @@ struct Operands {
   void *d = nullptr;
 };
 
-/// Why the library does not take a product: a status, and the reason.
+/// The library's refusal of a product: a status, and the reason.
 struct Refusal {
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
   const char *reason = "";

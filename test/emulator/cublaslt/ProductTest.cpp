@@ -1,5 +1,5 @@
-// Products of the emulated cuBLASLt against plain loops, epilogue by epilogue,
-// and what it refuses.
+// Tests the emulated cuBLASLt's products against plain loops, epilogue by
+// epilogue, and its refusals.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/FloatBits.h"
@@ -13,8 +13,8 @@ using cuda::BLASType;
 
 namespace {
 
-/// A column-major product of D [m, n] over k; all leading dimensions have some
-/// room.
+/// A column-major product of D [m, n] over k. All leading dimensions have
+/// padding.
 struct Problem {
   uint64_t m = 5, n = 3, k = 4;
   bool transA = false, transB = false;
@@ -64,7 +64,7 @@ protected:
               0);
   }
 
-  /// Asks for an algorithm and multiplies; the first status that is bad.
+  /// Gets an algorithm and multiplies. Returns the first failed status.
   int multiply(const Problem &problem) {
     bool wide = problem.compute == cuda::BLASCompute::F64;
     cuda::BLASMatMul product = nullptr;
@@ -115,7 +115,7 @@ protected:
     return status;
   }
 
-  // Columns have two elements of room, which must stay as they are.
+  // Columns are padded by two elements, which must stay unchanged.
   static constexpr size_t kRoom = 2;
   std::vector<float> matrix(uint64_t rows, uint64_t columns, size_t salt) {
     std::vector<float> values((rows + kRoom) * columns);
@@ -316,11 +316,11 @@ TEST_F(BLASLt, RefusesWhatTheLibraryRefuses) {
               p.batch = 2;
             }),
             kNotSupported);
-  // A pointer that is aligned less than was promised.
+  // The pointer has less alignment than promised.
   a += 4;
   EXPECT_EQ(status([](Problem &) {}), kInvalidValue);
   a -= 4;
-  // Memory that is too small is found when the product is done.
+  // Memory that is too small is found when the product runs.
   d = allocate(7 * 3 * 4 - 12);
   EXPECT_EQ(status([](Problem &) {}), 0);
   EXPECT_EQ(code(driver.streamSynchronize(stream)), 700);

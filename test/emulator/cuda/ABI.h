@@ -1,5 +1,5 @@
-// The part of the CUDA driver's C ABI that the emulator answers: our own
-// declarations, so that no toolkit is needed to build it.
+// The emulated part of the CUDA driver's C ABI, in our own declarations: the
+// build needs no toolkit.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_CUDA_ABI_H
@@ -10,7 +10,7 @@
 
 #define MPC_EXPORT __attribute__((visibility("default")))
 
-/// An enum of the C ABI: any int may come in.
+/// An enum of the C ABI: callers may pass any int.
 enum CUresult : int {
   CUDA_SUCCESS = 0,
   CUDA_ERROR_INVALID_VALUE = 1,

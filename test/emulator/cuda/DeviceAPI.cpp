@@ -65,7 +65,7 @@ static const std::map<int, std::pair<const char *, const char *>> kErrors = {
     {999, {"CUDA_ERROR_UNKNOWN", "unknown error"}},
 };
 
-/// The value of an attribute that a program may base a decision on.
+/// The value of an attribute on which a program may base a decision.
 static std::optional<int> attribute(const DeviceProperties &device, int which) {
   switch (which) {
   case 1: // threads of a block, and along x and y
@@ -86,7 +86,7 @@ static std::optional<int> attribute(const DeviceProperties &device, int which) {
   case 10: // warp size
     return 32;
   case 12: // registers of a block
-  case 82: // and of a multiprocessor
+  case 82: // registers of a multiprocessor
     return 65536;
   case 13: // clock, kHz
     return 1410000;
@@ -110,11 +110,11 @@ static std::optional<int> attribute(const DeviceProperties &device, int which) {
     return device.minor;
   case 81: // shared memory of a multiprocessor
     return static_cast<int>(device.sharedOptin() + 1024);
-  case 97: // shared memory of a block that asks for it
+  case 97: // opt-in shared memory of a block
     return static_cast<int>(device.sharedOptin());
   case 106: // blocks of a multiprocessor
     return 32;
-  case 111: // shared memory of a block that the system keeps
+  case 111: // reserved shared memory of a block
     return 1024;
   case 19: // mapped host memory, concurrent kernels, unified addressing,
   case 31: // preemption, cooperative launches, memory pools
@@ -146,7 +146,7 @@ static CUresult checkDevice(CUdevice device) {
                                        : CUDA_ERROR_INVALID_DEVICE;
 }
 
-/// Whether a thread may work in a context.
+/// True if a thread may work in the context.
 static bool isAlive(Driver &driver, CUcontext context) {
   for (const Context &known : driver.contexts)
     if (&known == context)
@@ -263,7 +263,7 @@ MPC_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
                 Context &primary = d.contexts[static_cast<size_t>(device)];
                 if (!primary.users)
                   return CUDA_ERROR_INVALID_CONTEXT;
-                // A context that is made anew works again.
+                // A new context works again.
                 if (--primary.users == 0) {
                   d.finish();
                   d.lost = CUDA_SUCCESS;

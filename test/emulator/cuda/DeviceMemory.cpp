@@ -9,9 +9,9 @@ using namespace mpc::emulator;
 
 static constexpr uint64_t kAddressSpace = 1ull << 42;
 static constexpr uint64_t kPage = 4096;
-static constexpr uint64_t kGranularity = 512; // what a device rounds up to
-/// Pages of more than this stay untouched, and zero, until they are used: a
-/// test may allocate more than the machine has.
+static constexpr uint64_t kGranularity = 512; // a device's rounding of sizes
+/// Larger allocations stay untouched, and zero, until they are used: a test may
+/// allocate more than the host has.
 static constexpr uint64_t kMostPoison = 1ull << 30;
 
 static void *pointer(uint64_t address) {
@@ -50,7 +50,7 @@ bool DeviceMemory::free(uint64_t address) {
     return false;
   uint64_t bytes = found->second;
   uint64_t pages = (bytes + kPage - 1) / kPage * kPage;
-  // Replaces the pages: gives the memory back, keeps the addresses.
+  // Replaces the pages: frees the memory, but keeps the addresses.
   mmap(pointer(address), pages, PROT_NONE,
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   usedBytes -= (bytes + kGranularity - 1) / kGranularity * kGranularity;

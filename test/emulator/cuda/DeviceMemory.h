@@ -1,9 +1,8 @@
-// Device memory: host memory with a record of what is allocated.
+// Device memory: host memory with a record of allocations.
 //
-// Addresses are never used again and every allocation is followed by a page
-// that cannot be touched, so that a use after the end, or after the memory was
-// freed, is found. New memory holds NaNs, whatever the float type (its first
-// GiB).
+// Addresses are never reused, and an inaccessible page follows every
+// allocation. This finds accesses beyond the end and after a free. New memory
+// holds NaNs in every float type (its first GiB).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_CUDA_DEVICEMEMORY_H
@@ -21,21 +20,21 @@ class DeviceMemory {
 public:
   using Ranges = std::vector<ptx::MemoryRange>;
 
-  /// 0 when there is no room.
+  /// 0 if memory is exhausted.
   uint64_t allocate(uint64_t bytes, uint64_t capacity);
-  /// Whether `address` was what allocate returned.
+  /// True if `allocate` returned `address`.
   bool free(uint64_t address);
 
-  /// Host memory that the device may use: pinned memory, a module's globals.
+  /// Host memory that the device may use: pinned memory, and modules' globals.
   void add(ptx::MemoryRange range);
   void remove(uint64_t begin);
 
   uint64_t used() const { return usedBytes; }
 
-  /// Whether all of [address, address + bytes) is one allocation's.
+  /// True if one allocation contains all of [address, address + bytes).
   bool contains(uint64_t address, uint64_t bytes) const;
 
-  /// What is allocated now, sorted by address.
+  /// The current allocations, sorted by address.
   std::shared_ptr<const Ranges> ranges();
 
 private:

@@ -6,7 +6,7 @@
 using namespace mpc::emulator;
 
 Driver &Driver::get() {
-  // Never destroyed: libraries still call while the process ends.
+  // Never destroyed: libraries still call it while the process exits.
   static Driver *driver = new Driver;
   return *driver;
 }
@@ -33,7 +33,8 @@ CUresult Driver::enqueue(CUstream handle, Work work) {
   if (!stream || (stream->context && stream->context != currentContext()))
     return CUDA_ERROR_INVALID_HANDLE;
   if (stream == &defaultStream) {
-    // The legacy stream waits for all blocking streams: captured ones cannot.
+    // The legacy stream waits for all blocking streams, but captured ones
+    // cannot be waited for.
     for (auto &[other, captured] : streams) {
       if (captured->capture == CUstreamCaptureStatus::None ||
           !captured->blocking)
@@ -64,7 +65,7 @@ Queue &Driver::queueOf(Stream &stream) {
   return stream.blocking ? defaultStream.queue : stream.queue;
 }
 
-/// Whether any memory is touched by both, and written by one of them.
+/// True if both touch some memory and one of them writes it.
 static bool collide(const Work &a, const Work &b) {
   for (const TouchedMemory &x : a.touched)
     for (const TouchedMemory &y : b.touched)
@@ -73,8 +74,8 @@ static bool collide(const Work &a, const Work &b) {
   return false;
 }
 
-/// Whether all work that is not done yet and touches the same memory comes
-/// before `work`; what is done was waited for by the host.
+/// True if all pending work that touches the same memory precedes `work`. The
+/// host has waited for finished work.
 bool Driver::isOrdered(const Queue &queue, const Work &work) {
   for (Queue *other : queues()) {
     const auto seen = queue.seen.find(other);
@@ -130,7 +131,7 @@ CUresult Driver::finish(Queue &queue, uint64_t end) {
     Queue::Entry entry = std::move(queue.entries.front());
     queue.entries.pop_front();
     ++queue.done;
-    // What it waits for was enqueued before it: this comes to an end.
+    // Dependencies were enqueued earlier, so the recursion ends.
     if (!finish(entry.after))
       lost = run(entry.work);
   }

@@ -1,12 +1,12 @@
-// The state of the emulated driver, and what its entry points share.
+// The state of the emulated driver, and helpers of its entry points.
 //
-// Work is not done when it is enqueued but when the host waits for its stream,
-// in the order in which it came, and as little of other streams' work as the
-// events say: a host that reads a result too early, or changes a buffer too
-// early, sees what it may see on a device, and so does a stream that does not
-// wait for another. Copies of two streams that touch the same memory, with
-// nothing that orders them, are a fault. A fault is reported by the next wait,
-// and by every call after it, as the context of a device is lost.
+// Work runs when the host waits for its stream, in enqueued order, with as
+// little of other streams' work as events require. A host that reads a result
+// or changes a buffer too early therefore sees what it might see on a device.
+// So does a stream that does not wait for another. Unordered copies of two
+// streams that touch the same memory are a fault. The next wait reports a
+// fault, and every later call does too, because a device's context is then
+// lost.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_CUDA_DRIVER_H
@@ -32,29 +32,29 @@ struct TouchedMemory {
   bool isWritten = false;
 };
 
-/// Something a stream does.
+/// An operation of a stream.
 struct Work {
   std::string name;
   std::function<CUresult()> run;
-  /// Of copies and fills; of other work it is not known.
+  /// Set for copies and fills. The memory of other work is unknown.
   std::vector<TouchedMemory> touched = {};
 };
 
 struct Queue;
-/// For each queue how much of its work, counted from the first ever, comes
-/// before something.
+/// For each queue, the amount of its work, counted from the first ever, that
+/// precedes something.
 using Clock = std::map<Queue *, uint64_t>;
 
-/// Work in the order in which it is done: of one stream, or of all that wait
-/// for the legacy default stream.
+/// Work in execution order: of one stream, or of all that wait for the legacy
+/// default stream.
 struct Queue {
   struct Entry {
     Work work;
-    Clock after; ///< what other queues must have done before
+    Clock after; ///< work of other queues that must be done first
   };
   std::deque<Entry> entries; ///< not done yet
   uint64_t done = 0;
-  Clock seen; ///< what comes before whatever is enqueued next
+  Clock seen; ///< the clock of the next enqueued work
 
   uint64_t end() const { return done + entries.size(); }
 };
@@ -74,8 +74,9 @@ struct GraphExec {
 };
 
 struct Stream {
-  Context *context = nullptr; ///< it was made in; null: any, of the default one
-  bool blocking = true;       ///< waits for the legacy default stream
+  Context *context =
+      nullptr;          ///< its context; null: any context's default stream
+  bool blocking = true; ///< waits for the legacy default stream
   CUstreamCaptureStatus capture = CUstreamCaptureStatus::None;
   CUstreamCaptureMode mode = CUstreamCaptureMode::Global;
   std::thread::id thread; ///< that began the capture
@@ -87,7 +88,7 @@ struct Event {
   bool hasTime = true;
   bool recorded = false;
   Stream *capturedBy = nullptr;
-  Clock before; ///< the work that it is recorded behind
+  Clock before; ///< the work that precedes the event
   std::chrono::steady_clock::time_point time;
 };
 
@@ -96,7 +97,7 @@ struct LoadedModule;
 struct Function {
   std::shared_ptr<LoadedModule> module;
   const ptx::Kernel *kernel = nullptr;
-  unsigned dynamicShared = 48 << 10; ///< the most that a launch may ask for
+  unsigned dynamicShared = 48 << 10; ///< the most that a launch may request
 };
 
 struct LoadedModule {
@@ -124,28 +125,28 @@ public:
   std::map<CUmodule, std::shared_ptr<LoadedModule>> modules;
   std::map<void *, std::unique_ptr<uint8_t[]>> hostMemory;
 
-  /// The stream behind a handle; null for one that does not exist.
+  /// The stream behind a handle; null if there is none.
   Stream *find(CUstream handle);
 
-  /// Puts work into a stream: into its graph while it is captured.
+  /// Adds work to a stream, or to its graph during a capture.
   CUresult enqueue(CUstream stream, Work work);
 
-  /// The queue that a stream's work goes to.
+  /// The queue of a stream's work.
   Queue &queueOf(Stream &stream);
 
-  /// Makes what comes before `queue`'s next work include `clock`.
+  /// Adds `clock` to the clock of `queue`'s next work.
   static void merge(const Clock &clock, Queue &queue);
   /// Drops a queue whose work is done.
   void forget(Queue &queue);
 
-  /// Does all work that is enqueued, or that of a queue and what it waits for,
-  /// or what an event was recorded behind.
+  /// Executes all enqueued work, or a queue's with its dependencies, or the
+  /// work before an event.
   CUresult finish();
   CUresult finish(Queue &queue);
   CUresult finish(const Clock &clock);
 
-  /// A call that waits, or may: CUDA_SUCCESS, or what it does to a capture
-  /// that is going on.
+  /// The result of a call that may wait: CUDA_SUCCESS, or an error that
+  /// invalidates a capture.
   CUresult checkWait(Stream &stream);
   CUresult checkUnsafe();
 
@@ -157,9 +158,9 @@ private:
   CUresult finish(Queue &queue, uint64_t end);
 };
 
-/// The contexts a thread has made current, the last of them being so now.
+/// The thread's stack of contexts. The last is current.
 std::vector<Context *> &contextStack();
-/// Null where there is none.
+/// Null if there is none.
 Context *currentContext();
 
 /// An argument of a call, for the log.
@@ -181,11 +182,11 @@ struct Argument {
   std::string text;
 };
 
-/// What a call needs before it can do anything.
+/// The state that a call requires.
 enum class Needs { Nothing, Init, Context };
 
 /// The frame of every entry point: locks, injects faults, checks the state,
-/// logs. `f` does the work; it sees no lost context.
+/// logs. `f` does the work and never sees a lost context.
 template <class F>
 CUresult call(const char *name, std::initializer_list<Argument> arguments,
               Needs needs, F f) {
@@ -194,7 +195,7 @@ CUresult call(const char *name, std::initializer_list<Argument> arguments,
   CUresult result = CUDA_SUCCESS;
   if (std::optional<int> fault = driver.environment.fault(name)) {
     result = static_cast<CUresult>(*fault);
-    // Errors of these numbers end the context.
+    // Errors in this range end the context.
     if (result >= CUDA_ERROR_ILLEGAL_ADDRESS && result < 720)
       driver.lost = result;
   } else if (needs != Needs::Nothing && !driver.isInitialized) {

@@ -1,5 +1,5 @@
-// The emulated driver's rules: when work is done, what capture forbids, what
-// is refused.
+// Tests the emulated driver's rules: execution of work, restrictions of
+// capture, refusals.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/emulator/Libraries.h"
@@ -83,15 +83,15 @@ TEST_F(Driver, DoesWorkInOrderWhenTheHostWaits) {
   cuda::DevicePointer x = allocate(16), y = upload<float>({1, 2, 3, 4});
   ASSERT_EQ(code(driver.memcpyHtoDAsync(x, values, 16, stream)), 0);
   ASSERT_EQ(launch(kernel, x, y), 0);
-  // Pinned memory is read when the copy is done: a program that changes it
-  // before it has waited may see this.
+  // The copy reads pinned memory when it runs: a program that changes it before
+  // waiting may copy the new values.
   std::fill_n(values, 4, 10.0f);
   EXPECT_EQ(download<float>(y, 4), (std::vector<float>{11, 12, 13, 14}));
   ASSERT_EQ(code(driver.memFreeHost(pinned)), 0);
 }
 
-/// A value that a second stream brings from the host and the first one copies
-/// on, `isOrdered` by events or not, so often.
+/// A second stream copies a value from the host, and the first stream copies it
+/// on, repeatedly. If `isOrdered`, events order the copies.
 class TwoStreams : public Driver {
 protected:
   TwoStreams() {
@@ -163,7 +163,7 @@ TEST_F(TwoStreams, AHostThatWaitsOrdersThem) {
   EXPECT_EQ(code(driver.streamSynchronize(copies)), 0);
 }
 
-/// What a kernel reads is not known before it runs: it reads what is there.
+/// The memory that a kernel reads is unknown before it runs.
 TEST_F(TwoStreams, WorkOfAStreamIsDoneWhenThatStreamIsWaitedFor) {
   cuda::Kernel kernel = load();
   cuda::DevicePointer x = upload<float>({1, 1, 1, 1});

@@ -33,7 +33,7 @@ unsigned DeviceProperties::ptxVersion() const {
   unsigned update = static_cast<unsigned>(driverVersion % 1000 / 10);
   if (release >= 13)
     return 90 + update;
-  if (release == 12) // 12.5 and 12.6 read 8.5, and there is no 12.7
+  if (release == 12) // 12.5 and 12.6 read 8.5, and 12.7 does not exist
     return 80 + (update >= 6 ? update - 1 : update);
   return 70 + update;
 }

@@ -1,4 +1,4 @@
-// What the environment asks of the emulated device:
+// Variables that configure the emulated device:
 //
 //   MPC_EMULATOR_DEVICE  "sm_90,memory=80G,driver=12040,multiprocessors=132,
 //                        count=2", each part optional; or "none": no device
@@ -22,26 +22,26 @@ namespace mpc::emulator {
 
 struct DeviceProperties {
   bool exists = true;
-  int count = 1; ///< devices, all alike, with one memory
+  int count = 1; ///< equal devices with one memory
   int major = 8, minor = 0;
   uint64_t memory = 40ull << 30;
   int driverVersion = 13000;
   int multiprocessors = 108;
 
   unsigned sharedOptin() const { return (major >= 9 ? 227 : 163) << 10; }
-  /// The newest PTX the driver's compiler reads: 80 for 8.0.
+  /// The newest PTX version that the driver's compiler reads: 80 for 8.0.
   unsigned ptxVersion() const;
 };
 
 class Environment {
 public:
-  /// Reads the variables. A variable that cannot be understood ends the
-  /// process: a test that asks for a fault and gets none would pass.
+  /// Reads the variables. An invalid variable ends the process: otherwise a
+  /// test whose fault is not injected would pass.
   Environment();
 
   DeviceProperties device;
 
-  /// Counts a call; the error that it must return, if one was asked for.
+  /// Counts a call. Returns its error if one was requested.
   std::optional<int> fault(const std::string &function);
 
   void log(const std::string &line);

@@ -1,4 +1,5 @@
-// What the emulated libraries (cuBLASLt, cuDNN) ask of the emulated driver.
+// Functions of the emulated driver for the emulated libraries (cuBLASLt,
+// cuDNN).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_CUDA_HOOKS_H
@@ -19,20 +20,20 @@ struct Access {
   size_t bytes;
 };
 
-/// Counts a call of a library's function; the error it must return, if
-/// MPC_EMULATOR_FAULT asks for one.
+/// Counts a call of a library's function. Returns the error requested by
+/// MPC_EMULATOR_FAULT, if any.
 MPC_EXPORT std::optional<int> libraryFault(const char *function);
 
 MPC_EXPORT void libraryLog(const std::string &line);
 
-/// Whether a driver was initialised and the thread has a current context.
+/// True if the driver is initialised and the thread has a current context.
 MPC_EXPORT bool hasContext();
 
 MPC_EXPORT int computeCapability(); ///< 80 for sm_80
 
-/// Enqueues work that touches `accesses`: into the stream's graph while it is
-/// captured. What is not device memory when the work is done loses the
-/// context, as a library's kernel would.
+/// Enqueues work that touches `accesses`, or adds it to the stream's graph
+/// during a capture. If an access is not device memory when the work runs, the
+/// context is lost, as by a library's kernel.
 MPC_EXPORT CUresult enqueueWork(CUstream stream, std::string name,
                                 std::vector<Access> accesses,
                                 std::function<void()> work);

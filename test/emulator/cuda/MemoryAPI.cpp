@@ -15,8 +15,8 @@ static uint64_t addressOf(const void *memory) {
   return reinterpret_cast<uint64_t>(memory);
 }
 
-/// Work that writes `to` and reads `from` (0: nothing of the device's), which
-/// may have been freed until it is done.
+/// Enqueues work that writes `to` and reads `from` (0: no device memory).
+/// Either may be freed before it runs.
 static CUresult enqueueAccess(Driver &driver, CUstream stream, const char *name,
                               uint64_t to, uint64_t from, size_t bytes,
                               std::function<void()> access) {
@@ -36,7 +36,7 @@ static CUresult enqueueAccess(Driver &driver, CUstream stream, const char *name,
   return driver.enqueue(stream, std::move(work));
 }
 
-/// A synchronous copy: through the legacy stream, then a wait.
+/// A synchronous copy through the legacy stream, followed by a wait.
 static CUresult copyNow(Driver &driver, uint64_t to, uint64_t from, void *host,
                         const void *hostFrom, size_t bytes) {
   if (CUresult result = driver.checkUnsafe())
@@ -79,7 +79,7 @@ MPC_EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
           return CUDA_SUCCESS;
         if (CUresult result = d.checkUnsafe())
           return result;
-        if (CUresult result = d.finish()) // it waits
+        if (CUresult result = d.finish()) // freeing waits
           return result;
         return d.memory.free(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
       });
@@ -132,8 +132,8 @@ MPC_EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from,
       Needs::Context, [&](Driver &d) {
         if (!d.memory.contains(to, bytes))
           return CUDA_ERROR_INVALID_VALUE;
-        // Pinned memory is read when the copy is done, and so is any memory
-        // by a graph; other memory is staged now.
+        // Pinned memory, and all memory in a graph, is read when the copy runs.
+        // Other memory is staged now.
         Stream *target = d.find(stream);
         bool isPinned = d.memory.contains(addressOf(from), bytes);
         bool isCaptured = target && target->capture != None;
@@ -162,7 +162,7 @@ MPC_EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from,
                     d, stream, "cuMemcpyDtoHAsync_v2",
                     isPinned ? addressOf(to) : 0, from, bytes,
                     [=] { std::memcpy(to, pointer(from), bytes); });
-                // Into pageable memory it returns when it is done.
+                // A copy into pageable memory returns when it is done.
                 if (result || isPinned || target->capture != None)
                   return result;
                 return d.finish(d.queueOf(*target));

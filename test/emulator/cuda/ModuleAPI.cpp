@@ -14,8 +14,8 @@ static constexpr unsigned kSharedByDefault = 48 << 10;
 // Loading
 //===----------------------------------------------------------------------===//
 
-/// Writes `text` into the log buffer that an option names, and its length into
-/// the option of the buffer's size.
+/// Writes `text` into the log buffer of an option, and its length into the
+/// buffer's size option.
 static void writeLog(unsigned count, const CUjit_option *options, void **values,
                      CUjit_option buffer, CUjit_option size,
                      const std::string &text) {
@@ -37,7 +37,7 @@ static void writeLog(unsigned count, const CUjit_option *options, void **values,
       values[i] = reinterpret_cast<void *>(used ? used + 1 : 0);
 }
 
-/// Whether the device runs PTX for `target`: sm_80 runs on sm_90, sm_90a on
+/// True if the device runs PTX for `target`: sm_80 runs on sm_90, but sm_90a on
 /// nothing else.
 static bool runsOn(const DeviceProperties &device, const std::string &target) {
   int number = 0;
@@ -56,7 +56,7 @@ static CUresult load(Driver &driver, CUmodule *result, const char *image,
                    "\x7f"
                    "ELF",
                    4)) {
-    // Machine code of a real device; the program has PTX as well.
+    // Machine code of a real device. The program has PTX as well.
     log = "no kernel image for this device";
     return CUDA_ERROR_NO_BINARY_FOR_GPU;
   }
@@ -172,7 +172,7 @@ static CUresult launch(Driver &driver, CUfunction handle, ptx::Dim grid,
   for (size_t i = 0; i < kernel.params.size(); ++i)
     std::memcpy(values.data() + kernel.params[i].offset, params[i],
                 kernel.params[i].bytes);
-  // The module lives as long as the work does.
+  // The module lives as long as the work.
   std::shared_ptr<LoadedModule> module;
   for (auto &[key, loaded] : driver.modules)
     if (loaded->functions.count(kernel.name) &&
@@ -290,7 +290,7 @@ MPC_EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute which,
                 case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
                   *value = static_cast<int>(function->dynamicShared);
                   return CUDA_SUCCESS;
-                default: // registers and the like: nobody assembled the kernel
+                default: // registers and the like: the kernel is not assembled
                   return CUDA_ERROR_INVALID_VALUE;
                 }
               });

@@ -54,7 +54,8 @@ MPC_EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
                 auto found = d.streams.find(stream);
                 if (found == d.streams.end())
                   return CUDA_ERROR_INVALID_HANDLE;
-                CUresult result = d.finish(found->second->queue); // it ends
+                // destroying ends the work
+                CUresult result = d.finish(found->second->queue);
                 d.forget(found->second->queue);
                 d.streams.erase(found);
                 return result;
@@ -75,7 +76,7 @@ MPC_EXPORT CUresult cuStreamSynchronize(CUstream stream) {
               [&](Driver &d) { return waitFor(d, stream); });
 }
 
-/// A program may ask until the work is done: so do it.
+/// A program may poll until the work is done: execute it now.
 MPC_EXPORT CUresult cuStreamQuery(CUstream stream) {
   return call("cuStreamQuery", {{"stream", stream}}, Needs::Context,
               [&](Driver &d) { return waitFor(d, stream); });
@@ -88,7 +89,7 @@ MPC_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event,
                 Stream *target = d.find(stream);
                 if (!target || !d.events.count(event))
                   return CUDA_ERROR_INVALID_HANDLE;
-                // One stream is captured at a time; a capture that forks is
+                // Only one stream is captured at a time. Captures that fork are
                 // not emulated.
                 if (event->capturedBy != (target->capture ? target : nullptr)) {
                   target->capture = target->capture ? Invalidated : None;
@@ -142,8 +143,8 @@ static CUresult recordEvent(const char *name, CUevent event, CUstream stream,
                 Stream *target = d.find(stream);
                 if (!target || !d.events.count(event))
                   return CUDA_ERROR_INVALID_HANDLE;
-                // External records are for streams that are being captured:
-                // each launch of the graph records the event.
+                // External records belong to captured streams: each launch of
+                // the graph records the event.
                 bool isExternal = flags == CU_EVENT_RECORD_EXTERNAL;
                 if (flags > CU_EVENT_RECORD_EXTERNAL ||
                     (isExternal && !target->capture))

@@ -1,4 +1,4 @@
-// The part of cuDNN's backend C ABI that the emulator answers.
+// The emulated part of cuDNN's backend C ABI.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_CUDNN_ABI_H

@@ -81,7 +81,7 @@ DNNResult execute(Handle &handle, const Descriptor &plan,
     accesses.push_back({workspace, scratch});
   CUresult result =
       enqueueWork(handle.stream, "cudnn " + describe(conv), accesses, [=] {
-        // Whatever lies in the workspace is lost.
+        // The workspace's contents are lost.
         if (scratch)
           std::memset(workspace, 0xff, scratch);
         convolve(conv, operands[0], operands[1], operands[2]);

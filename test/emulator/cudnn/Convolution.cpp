@@ -82,7 +82,7 @@ namespace {
 
 using Extents = std::array<int64_t, 3>;
 
-/// Two spatial dimensions are three, the first of extent `filler`.
+/// Extends two spatial dimensions to three. The first has extent `filler`.
 Extents spatial(const std::vector<int64_t> &values, size_t from,
                 int64_t filler) {
   Extents extents = {filler, filler, filler};
@@ -92,7 +92,7 @@ Extents spatial(const std::vector<int64_t> &values, size_t from,
   return extents;
 }
 
-/// As a Tensor Core reads it: the low 13 bits are cut off.
+/// Clears the low 13 bits, which a Tensor Core ignores.
 float toTF32(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
@@ -101,7 +101,7 @@ float toTF32(float value) {
   return value;
 }
 
-/// A tensor in the type of the computation, dense: first dimension, spatial
+/// A dense tensor in the type of the computation: first dimension, spatial
 /// ones, then channels.
 template <class T>
 struct Dense {
@@ -184,7 +184,8 @@ public:
   }
 
 private:
-  /// One element of y (all its channels) with all elements of its window.
+  /// Combines one position of y, with all channels, with all elements of its
+  /// window.
   void convolveWindow(int64_t n, Extents at) {
     T *output = y.at(n, at[0], at[1], at[2]);
     Extents tap;
@@ -226,7 +227,7 @@ private:
     }
   }
 
-  /// In eight sums, which the host takes at once.
+  /// Eight partial sums, which the host computes at once.
   T dot(const T *a, const T *b) const {
     T sums[8] = {}, rest = 0;
     int64_t c = 0;

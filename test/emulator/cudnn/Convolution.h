@@ -1,5 +1,4 @@
-// A convolution or one of its gradients, as cuDNN defines them, on tensors
-// given by strides.
+// A convolution or its gradient as cuDNN defines them, on strided tensors.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_CUDNN_CONVOLUTION_H
@@ -31,19 +30,19 @@ struct Convolution {
   std::vector<int64_t> strides, dilations, prePaddings, postPaddings;
   ConvTensor x, w, y; ///< dx, dw and dy for gradients
   double alpha = 1, beta = 0;
-  bool roundsToTF32 = false; ///< operands of f32, to their first ten bits
+  bool roundsToTF32 = false; ///< truncates f32 operands to ten fraction bits
 
   int64_t groups() const { return x.dims[1] / w.dims[1]; }
-  /// The tensor that is computed.
+  /// The computed tensor.
   const ConvTensor &result() const {
     return kind == Forward ? y : kind == BackwardData ? x : w;
   }
 };
 
-/// Null, or why the shapes do not fit together.
+/// Null, or the reason why the shapes do not match.
 const char *checkShapes(const Convolution &conv);
 
-/// Null, or why no engine runs it.
+/// Null, or the reason why no engine supports it.
 const char *checkSupport(const Convolution &conv);
 
 void convolve(const Convolution &conv, void *x, void *w, void *y);

@@ -1,5 +1,5 @@
-// Convolutions and gradients of the emulated cuDNN against their definition,
-// and the descriptors that it refuses.
+// Tests the emulated cuDNN's convolutions and gradients against their
+// definition, and the descriptors that it refuses.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/emulator/cudnn/Convolution.h"
@@ -56,7 +56,7 @@ Convolution example() {
   return conv;
 }
 
-/// Calls f with the places of x, w and y of every product.
+/// Calls f with the positions in x, w and y of every product.
 template <class F>
 void forProducts(const Convolution &conv, F f) {
   auto at = [](const ConvTensor &t, int64_t a, int64_t b, int64_t c,
@@ -111,8 +111,7 @@ TEST(Convolution, IsItsDefinition) {
   }
 }
 
-/// The low 13 bits of what a Tensor Core multiplies are cut off; those of sums
-/// are not.
+/// A Tensor Core clears the low 13 bits of factors, but not of sums.
 TEST(Convolution, RoundsOperandsWhereAsked) {
   Convolution conv = example();
   auto x = samples(conv.x, 1), y = samples(conv.y, 3);
@@ -130,7 +129,7 @@ TEST(Convolution, RoundsOperandsWhereAsked) {
   EXPECT_NE(low, whole);
   for (size_t i = 0; i < low.size(); ++i)
     EXPECT_NEAR(low[i], whole[i], 0x1p-9 * 11 * 11 * 40) << i;
-  // Of small integers no bit is lost.
+  // Small integers lose no bit.
   convolve(conv, inHighBits.data(), low.data(), y.data());
   conv.roundsToTF32 = false;
   convolve(conv, inHighBits.data(), whole.data(), y.data());

@@ -17,7 +17,7 @@ struct Schema {
   cudnnBackendAttributeType_t type;
   int64_t mostValues;
   bool isRequired;
-  int referent = 0; ///< the type of descriptor that it names
+  int referent = 0; ///< the type of the referenced descriptor
 };
 
 constexpr int64_t kMostDims = 8;
@@ -91,7 +91,7 @@ const std::vector<Schema> &schemaOf(cudnnBackendDescriptorType_t type) {
     return variantPack;
   case CUDNN_BACKEND_ENGINE_DESCRIPTOR:
   case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR:
-    return none; // filled by the library
+    return none; // set by the library
   }
   return none;
 }
@@ -316,7 +316,7 @@ DNNResult Descriptor::finalize() {
 // Getting
 //===----------------------------------------------------------------------===//
 
-/// Whether MPC_EMULATOR_ROUNDING, as "0,1", names an engine.
+/// True if MPC_EMULATOR_ROUNDING, such as "0,1", lists the engine.
 static bool isToRound(int64_t engine) {
   const char *text = std::getenv("MPC_EMULATOR_ROUNDING");
   return text &&
@@ -324,8 +324,8 @@ static bool isToRound(int64_t engine) {
                  .find("," + std::to_string(engine) + ",") != std::string::npos;
 }
 
-/// Configurations, the fastest first: the first is one that a program which
-/// wants the same bits each time must pass over.
+/// Configurations, the fastest first. A program that needs the same bits each
+/// time must skip the first.
 DNNResult Descriptor::getResults(int64_t requested, int64_t *count,
                                  void **values) {
   constexpr int64_t kUsefulWorkspace = 1 << 20;
@@ -337,7 +337,7 @@ DNNResult Descriptor::getResults(int64_t requested, int64_t *count,
     std::vector<int> notes;
     if (conv.x.elementBytes() == 2)
       notes.push_back(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
-    // A note of a version that is not known yet.
+    // A note of a later, unknown version.
     if (const char *text = std::getenv("MPC_EMULATOR_NOTE"))
       notes.push_back(std::atoi(text));
     engines.push_back({notes, kUsefulWorkspace});

@@ -1,5 +1,5 @@
-// A descriptor of the backend interface: typed attributes, set until it is
-// finalized.
+// A descriptor of the backend interface: typed attributes, which can be set
+// until it is finalized.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_CUDNN_DESCRIPTOR_H
@@ -14,7 +14,7 @@
 
 namespace mpc::emulator {
 
-/// A status with the text that cudnnGetLastErrorString gives.
+/// A status with cudnnGetLastErrorString's text.
 struct DNNResult {
   cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
   std::string message;
@@ -32,7 +32,7 @@ struct Descriptor {
   bool isFinalized = false;
   std::map<int, Attribute> attributes;
 
-  // What finalizing makes of the attributes.
+  // Values computed from the attributes by finalizing.
   Convolution conv;  ///< of operations, graphs, engines, configurations, plans
   ConvTensor tensor; ///< of a tensor
   std::vector<int> notes;     ///< of an engine, a configuration
@@ -73,8 +73,8 @@ private:
   DNNResult getResults(int64_t requested, int64_t *count, void **values);
 };
 
-/// What a program holds: a name for a descriptor, which others may refer to
-/// longer than the name lives.
+/// A program's handle of a descriptor. Other descriptors may keep the
+/// descriptor longer than the handle lives.
 struct DescriptorHandle {
   std::shared_ptr<Descriptor> descriptor;
 };

@@ -1,5 +1,5 @@
-// Arithmetic and conversions, one instruction at a time, against the host's
-// arithmetic and runtime/FloatBits.h.
+// Tests arithmetic and conversions, one instruction at a time, against the
+// host's arithmetic and runtime/FloatBits.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/emulator/ptx/Half.h"
@@ -12,9 +12,9 @@
 using namespace mpc;
 using namespace mpc::emulator::ptx;
 
-/// Runs `instruction` on a pair of 64-bit words for each lane; %rd10 is the
-/// first, %rd11 the second, and their low parts %r10, %r11, %rs10, %rs11. The
-/// result is what it leaves in %rd20, %r20 (`bits` 32) or %rs20.
+/// Runs `instruction` on a pair of 64-bit words for each lane. %rd10 is the
+/// first, %rd11 the second, and their low parts are %r10, %r11, %rs10, %rs11.
+/// The result is read from %rd20, %r20 (`bits` 32) or %rs20.
 static std::vector<uint64_t>
 evaluate(const std::string &instruction, unsigned bits,
          const std::vector<std::pair<uint64_t, uint64_t>> &operands) {
@@ -92,7 +92,7 @@ TEST(Integer, Arithmetic) {
 }
 
 TEST(Integer, PairsInARegister) {
-  // The lower sum has no carry into the upper half.
+  // The lower sum does not carry into the upper half.
   EXPECT_EQ(
       evaluateOne("add.u16x2 %r20, %r10, %r11;", 32, 0x0001ffff, 0x00020001),
       0x00030000u);
@@ -215,7 +215,7 @@ TEST(Half, ComparesBothHalves) {
 }
 
 TEST(Half, ArithmeticRoundsOnce) {
-  // A product whose sum is a tie in bf16 but for bits far below.
+  // The sum is a tie in bf16 except for much lower bits.
   uint16_t a = runtime::floatToBF16(1.0f + 1.0f / 128);
   uint16_t c = runtime::floatToBF16(256.0f);
   uint64_t result =
@@ -251,7 +251,7 @@ TEST(Convert, FloatToHalf) {
   std::mt19937 random(2);
   std::vector<std::pair<uint64_t, uint64_t>> operands;
   for (unsigned i = 0; i < 1024; ++i) {
-    // All magnitudes that f16 has, ties among them.
+    // All magnitudes of f16, including ties.
     float a = std::ldexp(1.0f + static_cast<float>(random() % 4096) / 4096,
                          static_cast<int>(random() % 44) - 27);
     operands.emplace_back(runtime::bitsOf(a), runtime::bitsOf(-a));

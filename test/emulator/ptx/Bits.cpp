@@ -72,7 +72,7 @@ struct ShiftLeft {
   }
 };
 
-/// Amounts of the width and more shift everything out.
+/// Amounts of at least the width shift everything out.
 struct ShiftRight {
   template <class T>
   static T apply(T a, uint32_t n) {
@@ -197,7 +197,7 @@ void extractField(Warp &warp, const Inst &i, uint32_t lanes) {
   constexpr uint32_t width = 8 * sizeof(T);
   forLanes(lanes, [=](unsigned l) {
     uint32_t begin = at[l] & 0xff, bits = length[l] & 0xff;
-    // Bits beyond the word are copies of its sign, or of the field's last bit.
+    // Bits beyond the word copy its sign, or the field's last bit.
     uint32_t last = std::min(begin + bits - 1, width - 1);
     bool sign = std::is_signed_v<T> && bits && (a[l] >> last & 1);
     T field =

@@ -1,7 +1,7 @@
-// cvt: between integers and floats, rounding as asked.
+// cvt: converts between integers and floats with the given rounding.
 //
-// The common pairs have handlers of their own; the others go by way of a
-// double (floats: exact) or a 64-bit integer.
+// Common pairs have their own handlers. Others convert through double (exact
+// for floats) or a 64-bit integer.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/emulator/ptx/Decoder.h"
@@ -49,7 +49,7 @@ void packHalves(Warp &warp, const Inst &i, uint32_t lanes) {
   const float *b = warp.lanes<float>(i.slots[2]);
   forLanes(lanes, [=, relu = i.mode](unsigned l) {
     float high = a[l], low = b[l];
-    if (relu) { // a NaN stays one
+    if (relu) { // a NaN stays NaN
       high = high < 0 ? 0 : high;
       low = low < 0 ? 0 : low;
     }
@@ -62,7 +62,7 @@ void packHalves(Warp &warp, const Inst &i, uint32_t lanes) {
 // All pairs
 //===----------------------------------------------------------------------===//
 
-/// What a general conversion does; an instruction's `offset` holds it.
+/// The parameters of a general conversion, stored in an instruction's `offset`.
 struct Conversion {
   Type from, to;
   Rounding rounding = Rounding::Nearest;
@@ -128,7 +128,7 @@ uint64_t floatBits(double value, Type type) {
   return raw;
 }
 
-/// An integer's bits, extended to 64 as its sign says.
+/// Extends an integer to 64 bits by its sign.
 uint64_t extend(uint64_t raw, Type type) {
   unsigned unused = 64 - type.bits;
   raw <<= unused;
@@ -152,7 +152,7 @@ double roundInteger(double value, Rounding rounding) {
 
 uint64_t floatToInteger(double value, const Conversion &how) {
   unsigned bits = how.to.bits;
-  if (std::isnan(value)) // as devices do
+  if (std::isnan(value)) // like devices
     return how.from.bits == 64 || bits == 64 ? 1ull << (bits - 1) : 0;
   value = roundInteger(value, how.rounding);
   bool isSigned = how.to.kind == Type::Signed;
@@ -184,7 +184,7 @@ uint64_t integerToInteger(uint64_t value, const Conversion &how) {
   return std::min<uint64_t>(value, ~0ull >> (64 - bits));
 }
 
-/// Of an integer; f32 and f64 round 64-bit ones once, in hardware.
+/// Converts an integer. Hardware rounds 64-bit integers once to f32 and f64.
 uint64_t integerToFloat(uint64_t value, const Conversion &how) {
   bool isSigned = how.from.kind == Type::Signed;
   auto asSigned = static_cast<int64_t>(value);
@@ -233,7 +233,7 @@ void convertAny(Warp &warp, const Inst &i, uint32_t lanes) {
   const uint8_t *a = warp.file + i.slots[1];
   forLanes(lanes, [&](unsigned l) {
     uint64_t result = convertOne(loadRaw(a + l * fromBytes, fromBytes), how);
-    // A narrower integer in a wider register is extended.
+    // Extends a narrower integer in a wider register.
     if (!how.to.isFloat())
       result = extend(result, how.to);
     std::memcpy(d + l * toBytes, &result, toBytes);
@@ -307,7 +307,7 @@ bool takeIntegerRounding(Decoder &d, Rounding &rounding) {
   return false;
 }
 
-/// The language asks for a rounding exactly where one can take place.
+/// PTX requires a rounding exactly if one can take place.
 void checkRounding(Decoder &d, const Conversion &how, bool hasRounding) {
   bool narrows =
       how.to.isFloat() && how.from.isFloat() && how.to.bits < how.from.bits;
@@ -339,7 +339,7 @@ void decodeConvert(Decoder &d) {
     d.fail("no such conversion");
   checkRounding(d, how, taken != none);
   d.operands(2);
-  // Integers narrower than their registers are their low bits.
+  // Integers narrower than their registers are in the low bits.
   unsigned toBytes = d.registerBytes(d.operand(0), how.to.bytes());
   unsigned fromBytes = d.registerBytes(d.operand(1), how.from.bytes());
   if (toBytes < how.to.bytes() || fromBytes < how.from.bytes() ||

@@ -11,7 +11,7 @@
 using namespace mpc::emulator::ptx;
 
 static constexpr uint32_t kSlotAlignment = 64; // whole vectors of the host
-/// Of a kernel, up to PTX 8.0.
+/// The limit of a kernel, up to PTX 8.0.
 static constexpr uint32_t kMostParamBytes = 4352;
 
 //===----------------------------------------------------------------------===//
@@ -288,8 +288,8 @@ void Decoder::place(const Variable &variable) {
   size += static_cast<uint32_t>(variable.bytes);
 }
 
-/// Gives parameters, shared and local variables their offsets. Of the module's
-/// shared variables a kernel has those that it names.
+/// Assigns offsets to parameters, shared and local variables. A kernel has the
+/// module's shared variables that it names.
 void Decoder::layOut() {
   for (const Variable &param : syntax.params) {
     uint32_t offset = alignUp(kernel.paramBytes, param.align);
@@ -319,7 +319,7 @@ void Decoder::layOut() {
     if (variable.isExtern)
       dynamic.push_back(&variable);
   }
-  // All dynamic shared variables begin where the static ones end.
+  // All dynamic shared variables begin at the end of the static ones.
   for (const Variable *variable : dynamic)
     kernel.sharedBytes = alignUp(kernel.sharedBytes, variable->align);
   for (const Variable *variable : dynamic)

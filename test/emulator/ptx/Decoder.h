@@ -1,6 +1,6 @@
-// Turns statements into instructions: checks every modifier and operand, gives
-// registers places, and picks the handler. What it does not know is an error
-// when the module is loaded, not when a kernel runs.
+// Turns statements into instructions: checks every modifier and operand,
+// assigns register slots, and selects the handler. Unknown syntax is an error
+// at load time, not at run time.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_PTX_DECODER_H
@@ -30,7 +30,7 @@ public:
 
   const std::string &opcode() const { return statement->opcode; }
 
-  /// Modifiers are taken in their order; what is left in the end is an error.
+  /// Modifiers are taken in order. Remaining modifiers are an error.
   bool take(std::string_view modifier);
   void expect(std::string_view modifier);
   bool hasMore() const { return modifier < statement->modifiers.size(); }
@@ -40,12 +40,12 @@ public:
 
   size_t operandCount() const { return statement->operands.size(); }
   const Operand &operand(size_t i) const;
-  /// Checks how many operands there are.
+  /// Checks the number of operands.
   void operands(size_t least, size_t most);
   void operands(size_t count) { operands(count, count); }
 
-  /// The place of a register that is written, or of one that is read (or of a
-  /// number); `bytes` as the instruction's type says.
+  /// The slot of a written register, or of a read register or number. `bytes`
+  /// is the size in the instruction's type.
   uint32_t destination(const Operand &operand, unsigned bytes);
   uint32_t source(const Operand &operand, unsigned bytes);
   uint32_t predicateDestination(const Operand &operand);
@@ -53,13 +53,13 @@ public:
   uint32_t predicate(const std::string &name);
   uint32_t constant(unsigned bytes, uint64_t value);
 
-  /// Bytes of the register an operand names; `otherwise` for a number.
+  /// Bytes of the register that an operand names; `otherwise` for a number.
   unsigned registerBytes(const Operand &operand, unsigned otherwise) const;
 
   /// Sets slots 0, 1, 2... to a destination and sources of one size.
   void plain(unsigned bytes, size_t sources);
 
-  /// The value of an integer operand that must be a number.
+  /// The value of an operand that must be an integer literal.
   uint64_t immediate(const Operand &operand) const;
 
   /// The base and the offset of an address. `bytes` is the size of the base's
@@ -98,7 +98,7 @@ private:
 using DecodeFunction = void (*)(Decoder &);
 using DecodeTable = std::map<std::string_view, DecodeFunction>;
 
-// One part of the instruction set each.
+// Each adds one part of the instruction set.
 void addIntegerInstructions(DecodeTable &table);
 void addBitInstructions(DecodeTable &table);
 void addFloatInstructions(DecodeTable &table);
@@ -109,8 +109,8 @@ void addControlInstructions(DecodeTable &table);
 void addWarpInstructions(DecodeTable &table);
 void addMatrixInstructions(DecodeTable &table);
 
-// An instruction that several parts know (add, mul, ...): floats' forms are
-// decoded here when the integers' decoder finds a float type.
+// Decodes the float forms of add, mul, ... The integers' decoder calls this
+// when it finds a float type.
 void decodeFloatArithmetic(Decoder &decoder);
 
 } // namespace mpc::emulator::ptx

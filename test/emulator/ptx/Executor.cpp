@@ -19,10 +19,10 @@ uint64_t mpc::emulator::ptx::executedInstructions() { return executed; }
 
 namespace {
 
-/// A kernel that runs this long hangs: a device's watchdog would end it.
+/// The limit for hanging kernels, like a device's watchdog.
 constexpr uint64_t kMostInstructions = 1ull << 33;
 
-/// Lanes that are at the same instruction.
+/// Lanes at the same instruction.
 struct Group {
   uint32_t pc;
   uint32_t lanes;
@@ -56,7 +56,7 @@ public:
     warp.syncs = 0;
     warp.copies.clear();
     std::fill(std::begin(warp.committed), std::end(warp.committed), 0);
-    // Local memory starts as NaNs, as device memory does.
+    // Local memory starts as NaNs, like device memory.
     warp.local.assign(size_t(warp.launch.kernel->localBytes) * kLanes, 0xff);
     for (const Kernel::Special &special : warp.launch.kernel->specials)
       fillSpecial(special, block);
@@ -113,7 +113,7 @@ void RunningWarp::merge() {
       if (groups[j].pc != groups[i].pc)
         continue;
       groups[i].lanes |= groups[j].lanes;
-      groups[i].waits = Flow::Next; // look again: more have come
+      groups[i].waits = Flow::Next; // check again: more lanes have arrived
       groups.erase(groups.begin() + static_cast<long>(j));
     }
   }
@@ -153,7 +153,7 @@ void RunningWarp::reportMissingLanes() {
                     0};
 }
 
-/// Whether all lanes that a warp-level operation names are here.
+/// True if all lanes that a warp-level operation names have arrived.
 bool RunningWarp::converges(Group &group, const Inst &inst) {
   uint32_t members = kAllLanes;
   if (inst.members != kNone) {
@@ -177,8 +177,8 @@ bool RunningWarp::converges(Group &group, const Inst &inst) {
   return !(members & ~group.lanes);
 }
 
-// The guard of `inst`, which is no ordinary instruction, holds for `lanes` of
-// the group alone: they end or branch, the others go on behind it.
+// The guard of `inst`, which ends or branches, holds for `lanes` of the group
+// only. These lanes end or branch, and the others continue behind it.
 void RunningWarp::partGroup(size_t index, Group group, const Inst &inst,
                             uint32_t lanes) {
   Group parted{inst.flow == Flow::Branch ? inst.target : group.pc, lanes};
@@ -199,7 +199,7 @@ void RunningWarp::partGroup(size_t index, Group group, const Inst &inst,
 
 void RunningWarp::runGroup(size_t index) {
   Group group = groups[index];
-  // Where this group meets another, or passes it by: the scheduler decides.
+  // If this group meets or passes another group, the scheduler decides.
   uint32_t stop = kNone;
   for (const Group &other : groups)
     if (other.pc > group.pc && other.waits != Flow::Barrier)
@@ -254,7 +254,7 @@ void RunningWarp::runGroup(size_t index) {
 
 namespace {
 
-/// Runs blocks one after another; keeps what they need between them.
+/// Runs blocks one after another, with reusable state.
 class BlockRunner {
 public:
   explicit BlockRunner(const Launch &launch) : launch(launch) {
@@ -268,7 +268,7 @@ public:
       executed += warp->instructions;
   }
 
-  /// What the blocks it ran did to global memory.
+  /// The accesses to global memory of the blocks that it ran.
   const GlobalAccesses &globalAccesses() const { return accesses; }
 
   std::optional<KernelFault> run(Dim block) {
@@ -291,7 +291,8 @@ public:
   }
 
 private:
-  /// All warps have ended or wait. False if all have ended.
+  /// Handles the state in which all warps have ended or wait. False if all have
+  /// ended.
   bool passBarrier(RunningWarp *&current) {
     uint32_t pc = kNone;
     for (const auto &warp : warps) {

@@ -1,5 +1,5 @@
-// Control flow, warps, barriers, memory: kernels as LLVM prints them, and ones
-// that a device would run wrong.
+// Tests control flow, warps, barriers and memory: kernels as LLVM prints them,
+// and incorrect kernels.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/emulator/ptx/Harness.h"
@@ -26,7 +26,7 @@ static std::string messageOf(const std::optional<KernelFault> &fault) {
 }
 
 TEST(Executor, SumsByShuffleAndBarrier) {
-  // As a row reduction: 128 threads stride over a row of floats.
+  // A row reduction: 128 threads stride over a row of floats.
   std::string text = kernel("xy", R"(
   mov.u32 %r1, %tid.x;
   mov.u32 %r2, %ctaid.x;
@@ -90,7 +90,7 @@ $END:
 }
 
 TEST(Executor, LanesPartAndMeetAgain) {
-  // Odd lanes take another way; the ballot behind it sees all 32.
+  // Odd lanes take another path. The ballot behind it sees all 32.
   std::string text = kernel("y", R"(
   mov.u32 %r1, %tid.x;
   ld.param.b64 %rd1, [y];
@@ -147,7 +147,7 @@ TEST(Executor, ShufflesOfEveryMode) {
 }
 
 TEST(Executor, AsynchronousCopiesArriveWhenWaitedFor) {
-  // Two stages; the second is read only after all groups have been waited for.
+  // Two stages. The second is read only after a wait for all groups.
   auto body = [](const char *wait) {
     return std::string(R"(
   mov.u32 %r1, %tid.x;
@@ -183,7 +183,7 @@ TEST(Executor, AsynchronousCopiesArriveWhenWaitedFor) {
   for (unsigned i = 128; i < 256; ++i) // the upper half was not read: zeros
     EXPECT_EQ(y[i], i % 4 < 2 ? i + 1 : 0);
 
-  // Waiting for all but one group is too little for the second one's data.
+  // Waiting for all groups except one does not cover the second stage's data.
   fault = run(kernel("xy", body("1")), {1}, {32}, 1024, x, y);
   EXPECT_NE(messageOf(fault).find("[%r3+512];`: shared address 512 is that of "
                                   "an asynchronous copy"),
@@ -228,7 +228,7 @@ TEST(Executor, LocalAndConstantMemory) {
     EXPECT_EQ(y[i], 109 + i);
 }
 
-/// Kernels for several tensors choose among parameters by their addresses.
+/// Kernels for several tensors select parameters by their addresses.
 TEST(Executor, ParametersHaveAddresses) {
   auto body = [](const char *offset) {
     return std::string(R"(
@@ -258,7 +258,7 @@ TEST(Executor, ParametersHaveAddresses) {
 // Kernels that are wrong
 //===----------------------------------------------------------------------===//
 
-/// What a block of `threads` that runs `body` is told.
+/// The message of a block of `threads` that runs `body`.
 static std::string messageOfBlock(const std::string &body, unsigned threads) {
   Buffer<uint32_t> y(64);
   return messageOf(run(kernel("y", body), {1}, {threads}, 0, y));
@@ -386,19 +386,19 @@ TEST(ExecutorFaults, RaceInGlobalMemory) {
     return messageOf(run(kernel("y", body), {blocks}, {threads}, 0, y));
   };
   const char *race = "race in global memory";
-  // In place, and what all read and none writes.
+  // In place, and an element that all read and none writes.
   EXPECT_EQ(messageOfGrid(moveInGlobal("0", "%r4"), 4, 64), "no fault");
   EXPECT_EQ(messageOfGrid(moveInGlobal("256", "%r4"), 4, 64), "no fault");
-  // What another thread of the block, or of another block, reads.
+  // An element that another thread of the block, or of another block, reads.
   for (const char *apart : {"1", "64"})
     EXPECT_NE(messageOfGrid(moveInGlobal(apart, "%r4"), 4, 64).find(race),
               std::string::npos)
         << apart;
-  // What a thread of every block writes.
+  // An element that a thread of every block writes.
   EXPECT_EQ(messageOfGrid(moveInGlobal("256", "%r1"), 1, 64), "no fault");
   EXPECT_NE(messageOfGrid(moveInGlobal("256", "%r1"), 4, 64).find(race),
             std::string::npos);
-  // What all threads write, were it the same.
+  // An element that all threads write, even with the same value.
   EXPECT_NE(messageOfGrid(moveInGlobal("256", "%r3"), 1, 64).find(race),
             std::string::npos);
 }
@@ -439,7 +439,7 @@ TEST(ExecutorFaults, UnwrittenSharedMemoryIsNaN) {
   EXPECT_EQ(y[0], 0xffffffffu);
 }
 
-// Each lane goes where its index says, and an index of no target is a fault.
+// Each lane branches by its index. An index without a target is a fault.
 TEST(Executor, BranchesByIndex) {
   auto body = [](const char *guard) {
     return std::string(R"(
@@ -469,7 +469,7 @@ $END:
   st.global.b32 [%rd1], %r3;
   ret;)";
   };
-  // Lanes of index 3 are not among those that branch.
+  // Lanes of index 3 do not branch.
   std::string text = kernel("y", body("setp.lt.u32 %p1, %r2, 3; @%p1"));
   Buffer<uint32_t> y(64);
   ASSERT_FALSE(run(text, {1}, {64}, 0, y));

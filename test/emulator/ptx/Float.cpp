@@ -1,7 +1,8 @@
-// Arithmetic of floats. Round-to-nearest f32 and f64 use the host's; the
-// 16-bit types compute in f32, which holds their sums, products, quotients and
-// roots with enough bits that rounding twice is rounding once. Approximate
-// instructions give the nearest value: a device may be off by an ulp or two.
+// Float arithmetic. Round-to-nearest f32 and f64 use the host's arithmetic. The
+// 16-bit types compute in f32, which has enough bits that rounding sums,
+// products, quotients and roots twice equals rounding once. Approximate
+// instructions give the nearest value, but a device may be off by an ulp or
+// two.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/emulator/ptx/Decoder.h"
@@ -138,8 +139,8 @@ void binaryHalf(Warp &warp, const Inst &i, uint32_t lanes) {
   });
 }
 
-/// The product is exact in double; the sum is rounded to odd, so that rounding
-/// to float (to odd as well) and to H is one rounding.
+/// The product is exact in double. The sum is rounded to odd, so that rounding
+/// to float (to odd as well) and then to H equals one rounding.
 template <class H>
 void fmaHalf(Warp &warp, const Inst &i, uint32_t lanes) {
   H *d = warp.lanes<H>(i.slots[0]);
@@ -188,7 +189,7 @@ struct Options {
   }
 };
 
-/// a * b + c of floats, each of which double holds: the product too.
+/// a * b + c of floats. double holds each operand, and the product too.
 template <int Product, int Sum>
 void withOptions(Warp &warp, const Inst &i, uint32_t lanes) {
   Options options = Options::decode(i.mode);
@@ -240,7 +241,7 @@ void finish(Decoder &d, Type type, size_t sources) {
   d.inst->count = type.packed ? 2 : 1;
 }
 
-/// The handlers of an operation for each type of element.
+/// The handlers of an operation for each element type.
 template <class Op>
 struct UnaryHandlers {
   static constexpr size_t sources = 1;
@@ -337,7 +338,7 @@ void decodeExtremum(Decoder &d) {
     decodeBinary<Op>(d, flush);
 }
 
-/// .rn, or .approx and for a quotient .full: all give the nearest value.
+/// .rn, .approx, and for a quotient .full: all give the nearest value.
 template <bool IsBinary, class Op>
 void decodeInexact(Decoder &d) {
   bool approximate = d.take("approx") || (IsBinary && d.take("full"));

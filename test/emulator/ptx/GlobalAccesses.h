@@ -1,9 +1,9 @@
-// Who touched which byte of global memory during a launch.
+// Records which thread touched which byte of global memory during a launch.
 //
-// Threads of a launch run in any order, and nothing but a barrier orders those
-// of one block. Kernels here talk to each other through shared memory alone: so
-// a byte that one thread writes must be that thread's only, whatever the other
-// does to it. A device may run a kernel that breaks this right many times.
+// Threads of a launch run in any order, and only barriers order the threads of
+// a block. The tested kernels communicate through shared memory only. A byte
+// that one thread writes must therefore be private to that thread. A device may
+// run a kernel that breaks this rule correctly many times.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_PTX_GLOBALACCESSES_H
@@ -20,12 +20,12 @@ namespace mpc::emulator::ptx {
 
 class GlobalAccesses {
 public:
-  /// Notes an access of thread `thread` of the grid. Says what is wrong where
-  /// it conflicts with one that another made.
+  /// Records an access of thread `thread` of the grid. Returns a message if it
+  /// conflicts with another thread's.
   std::optional<std::string> add(uint64_t address, unsigned bytes, bool write,
                                  uint32_t thread);
 
-  /// Adds what other threads did.
+  /// Adds other threads' accesses.
   std::optional<std::string> add(const GlobalAccesses &others);
 
 private:

@@ -7,11 +7,11 @@
 
 using namespace mpc::emulator::ptx;
 
-/// `value`, whose fraction is exact, rounded to an integer.
+/// Rounds `value`, whose fraction is exact, to an integer.
 static double roundToInteger(double value, Rounding rounding) {
   switch (rounding) {
   case Rounding::Nearest:
-    return std::nearbyint(value); // nobody changes the thread's mode
+    return std::nearbyint(value); // the thread's mode never changes
   case Rounding::NearestAway:
     return std::round(value);
   case Rounding::Zero:

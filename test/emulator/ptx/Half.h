@@ -23,7 +23,7 @@ struct BF16 {
 
 enum class Rounding : uint8_t { Nearest, Zero, Down, Up, NearestAway };
 
-/// The shape of a float type: bits of its mantissa (the leading one counted),
+/// The shape of a float type: bits of its mantissa (with the leading one),
 /// exponents of its smallest and largest powers of two.
 struct FloatShape {
   int precision, lowest, highest;
@@ -36,7 +36,7 @@ inline constexpr FloatShape kF32Shape{24, -126, 127};
 /// `value` rounded to the type of `shape`, as a double.
 double roundTo(double value, FloatShape shape, Rounding rounding);
 
-/// The same for f32, faster.
+/// Like `roundTo` for f32, but faster.
 inline float roundToFloat(double value, Rounding rounding) {
   auto nearest = static_cast<float>(value);
   bool isAbove = nearest > value, isBelow = nearest < value;
@@ -48,7 +48,7 @@ inline float roundToFloat(double value, Rounding rounding) {
   return nearest;
 }
 
-/// a + b with the last bit set where the sum is inexact: rounding it once more
+/// a + b with the last bit set if the sum is inexact. Rounding this once more
 /// to a type at least two bits shorter rounds the true sum.
 double addToOdd(double a, double b);
 

@@ -1,4 +1,4 @@
-// What the interpreter's tests share: run a kernel over a few buffers.
+// Helper of the interpreter's tests: runs a kernel over a few buffers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_PTX_HARNESS_H
@@ -14,7 +14,7 @@
 
 namespace mpc::emulator::ptx {
 
-/// Device memory of a test: aligned as a device's is.
+/// Device memory of a test, with a device's alignment.
 template <class T>
 class Buffer {
 public:

@@ -34,7 +34,8 @@ struct MadHigh {
   }
 };
 
-// Division by zero gives what devices give: all ones; the remainder, a.
+// Follows devices for division by zero: the quotient is all ones, the remainder
+// is a.
 struct Div {
   template <class T>
   static T apply(T a, T b) {
@@ -82,7 +83,7 @@ struct Abs {
   }
 };
 
-/// An instruction that exists for integers and floats.
+/// An instruction for integers and floats.
 template <class Form, size_t Sources>
 void decodeArithmetic(Decoder &d) {
   std::optional<Type> type = d.peekType();
@@ -106,8 +107,8 @@ struct Halves {
   }
 };
 
-/// An instruction that exists for integers and floats, and for two 16-bit
-/// integers in a register.
+/// An instruction for integers and floats, and for two 16-bit integers in a
+/// register.
 template <class Op>
 void decodePairable(Decoder &d) {
   std::optional<Type> type = d.peekType();

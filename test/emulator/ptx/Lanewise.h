@@ -1,4 +1,4 @@
-// Handlers that do the same with each lane's registers.
+// Handlers that apply one operation to each lane's registers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_PTX_LANEWISE_H
@@ -37,7 +37,7 @@ void ternary(Warp &warp, const Inst &i, uint32_t lanes) {
   forLanes(lanes, [=](unsigned l) { d[l] = Op::apply(a[l], b[l], c[l]); });
 }
 
-// A form of instruction: its handler for each type of element.
+// A form of instruction: its handler for each element type.
 template <class Op>
 struct Unary {
   template <class T>
@@ -73,8 +73,8 @@ Handler selectInteger(Decoder &d, Type type) {
   }
 }
 
-/// Wide enough, and unsigned: overflow wraps, and 16-bit operands are not
-/// promoted to int.
+/// A wide unsigned type: overflow wraps, and 16-bit operands are not promoted
+/// to int.
 template <class T>
 using Wrapping =
     std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;

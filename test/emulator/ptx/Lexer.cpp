@@ -81,7 +81,7 @@ private:
     } else {
       bool isDigit = std::isdigit(static_cast<unsigned char>(peek()));
       token.kind = isDigit ? Token::Number : Token::Word;
-      // A modifier may hold two colons: ld.global.L1::evict_last.
+      // A modifier may contain two colons: ld.global.L1::evict_last.
       while (inWord() || (peek() == ':' && peek(1) == ':'))
         at += peek() == ':' ? 2 : 1;
     }

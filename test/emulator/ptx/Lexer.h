@@ -11,8 +11,8 @@
 namespace mpc::emulator::ptx {
 
 struct Token {
-  /// A word holds dots and `%`: an opcode with its modifiers, a directive, a
-  /// register and a label are one word each.
+  /// A word may contain dots and `%`: an opcode with its modifiers, a
+  /// directive, a register and a label are one word each.
   enum Kind { Word, Number, String, Punctuation, End };
   Kind kind = End;
   std::string_view text;
@@ -21,7 +21,7 @@ struct Token {
   bool is(std::string_view t) const { return kind != String && text == t; }
 };
 
-/// The tokens of `text`, an End last. They point into `text`. Throws
+/// The tokens of `text`, with an End last. They point into `text`. Throws
 /// ModuleError.
 std::vector<Token> tokenize(std::string_view text);
 

@@ -1,9 +1,9 @@
-// Tensor Core instructions: ldmatrix and mma.sync. How a matrix lies in the
-// lanes' registers is the PTX ISA's ("Matrix Fragments for mma.m16n8k16" and
-// the like): lane = 4 * g + t throughout.
+// Tensor Core instructions: ldmatrix and mma.sync. The layout of matrices in
+// the lanes' registers follows the PTX ISA ("Matrix Fragments for mma.m16n8k16"
+// and similar sections). Throughout, lane = 4 * g + t.
 //
-// Products are exact and summed in double, then rounded once: no device is
-// nearer to the true value, and each differs from the others in the last bits.
+// Products are exact, summed in double, and rounded once. No device is closer
+// to the true value, and devices differ from each other in the last bits.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/emulator/ptx/Decoder.h"
@@ -20,8 +20,8 @@ namespace {
 // ldmatrix
 //===----------------------------------------------------------------------===//
 
-/// Loads `count` matrices of 8 x 8 16-bit elements; lane 8 * m + r holds the
-/// address of row r of matrix m. Slot 0 is the address, 1... the results.
+/// Loads `count` matrices of 8 x 8 16-bit elements. Lane 8 * m + r holds the
+/// address of row r of matrix m. Slot 0 is the address, 1... are the results.
 template <bool Transposed>
 void loadMatrices(Warp &warp, const Inst &i, uint32_t) {
   for (unsigned m = 0; m < i.count; ++m) {
@@ -92,7 +92,7 @@ double element(uint32_t bits, unsigned half, Type::Kind kind) {
     return F16{bits16}.value();
   case Type::BFloat:
     return BF16{bits16}.value();
-  default: // tf32: the low 13 bits are not read
+  default: // tf32: ignores the low 13 bits
     return runtime::floatOf(bits & 0xffffe000);
   }
 }
@@ -103,11 +103,11 @@ struct Product {
   double c[kRows][kColumns];
 };
 
-/// Elements of one register: two, or one of tf32.
+/// Elements per register: two, or one of tf32.
 unsigned perRegister(Type::Kind kind) { return kind == Type::TF32 ? 1 : 2; }
 
-/// Where register r of a lane lies in A (16 x depth): rows g and g + 8 take
-/// turns, then the depth's second half follows.
+/// The position of a lane's register r in A (16 x depth): rows g and g + 8
+/// alternate, then the depth's second half follows.
 void readOperands(Warp &warp, const Inst &i, Type::Kind kind, unsigned depth,
                   Product &product) {
   unsigned per = perRegister(kind), aRegisters = kRows * depth / kLanes / per;
@@ -167,7 +167,7 @@ void multiply(Warp &warp, const Inst &i, uint32_t lanes) {
   });
 }
 
-/// The registers of a fragment.
+/// Decodes the registers of a fragment.
 void decodeFragment(Decoder &d, size_t operand, unsigned slot, unsigned count,
                     bool isResult) {
   const Operand &fragment = d.operand(operand);

@@ -1,5 +1,5 @@
-// mma.sync and ldmatrix against a plain product: matrices go in by ldmatrix,
-// as kernels have it, and also by hand after the PTX ISA's tables.
+// Tests mma.sync and ldmatrix against a plain product. Matrices are loaded by
+// ldmatrix, as in kernels, and also by hand after the PTX ISA's tables.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/emulator/ptx/Half.h"
@@ -8,8 +8,8 @@
 using namespace mpc;
 using namespace mpc::emulator::ptx;
 
-/// Loads A [16][16] and B by ldmatrix, multiplies, stores D [16][8]. B is
-/// [16][8] loaded with .trans or [8][16] loaded without.
+/// Loads A [16][16] and B by ldmatrix, multiplies, and stores D [16][8]. B is
+/// [16][8] loaded with .trans, or [8][16] loaded without.
 static std::string throughLoads(const char *type, bool transposed) {
   return withHeader(std::string(R"(
 .shared .align 16 .b8 a[512];
@@ -105,7 +105,7 @@ static void checkThroughLoads(const char *type) {
 TEST(Matrix, BF16ThroughLoads) { checkThroughLoads<BF16>("bf16"); }
 TEST(Matrix, F16ThroughLoads) { checkThroughLoads<F16>("f16"); }
 
-/// Each lane's registers come from memory: A, B, then C; D goes to memory.
+/// Each lane loads its registers from memory: A, B, then C. D goes to memory.
 static std::string byHand(const char *shape, const char *types, unsigned a,
                           unsigned b, unsigned c) {
   auto list = [](char name, unsigned count) {
@@ -142,8 +142,8 @@ static std::string byHand(const char *shape, const char *types, unsigned a,
                     ";\n" + stores + "ret;\n}");
 }
 
-/// D, of which a lane holds rows g and g + 8 at columns 2t and 2t + 1, is the
-/// product of `a` and `b`, eight deep, and `c`.
+/// Checks that D, of which a lane holds rows g and g + 8 at columns 2t and 2t +
+/// 1, is the product of `a` and `b`, eight deep, plus `c`.
 template <class A, class B>
 static void expectProduct(Buffer<float> &d, A a, B b, float c) {
   for (unsigned lane = 0; lane < 32; ++lane)

@@ -19,7 +19,8 @@ void checkAlignment(uint64_t address, unsigned bytes, unsigned lane) {
                       lane};
 }
 
-/// Host memory behind an address of the space; a generic one says itself.
+/// Host memory behind an address of the space. A generic address encodes its
+/// space.
 template <Space space>
 auto resolve(Warp &warp, uint64_t address, unsigned bytes, bool write,
              unsigned lane) {
@@ -41,15 +42,15 @@ auto resolve(Warp &warp, uint64_t address, unsigned bytes, bool write,
 }
 
 uint64_t addressOf(Warp &warp, const Inst &i, unsigned lane) {
-  // Slot 0 is the base; `mode` says that it has 32 bits.
+  // Slot 0 is the base. `mode` says that it has 32 bits.
   uint64_t base = i.mode ? warp.lanes<uint32_t>(i.slots[0])[lane]
                          : warp.lanes<uint64_t>(i.slots[0])[lane];
   uint64_t address = base + static_cast<uint64_t>(i.offset);
   return i.mode ? address & 0xffffffff : address;
 }
 
-/// Slots 1, 2... are the elements' registers, of `registerBytes` each, of which
-/// the memory has `elementBytes`.
+/// Slots 1, 2... are the elements' registers, of `registerBytes` each. Memory
+/// has `elementBytes` of each.
 template <Space space>
 void load(Warp &warp, const Inst &i, uint32_t lanes) {
   unsigned part = i.elementBytes, whole = i.registerBytes;
@@ -110,7 +111,7 @@ Space takeSpace(Decoder &d) {
   return d.take("const") ? Space::Const : Space::Generic;
 }
 
-/// Hints about caches, which change nothing here.
+/// Cache hints, which are ignored.
 void takeHints(Decoder &d) {
   static const char *const hints[] = {"nc",
                                       "ca",
@@ -147,7 +148,8 @@ void decodeElements(Decoder &d, const Operand &operand, Type type,
   if (elements.size() != count)
     d.fail("the vector has " + std::to_string(elements.size()) + " elements");
   unsigned bytes = type.bytes();
-  // A register may be wider than the value; all of a vector's are alike.
+  // A register may be wider than the value. All registers of a vector have one
+  // size.
   unsigned registerBytes = bytes;
   for (const Operand &element : elements)
     registerBytes = std::max(registerBytes, d.registerBytes(element, bytes));
@@ -185,7 +187,7 @@ struct PickStore {
 };
 
 void decodeAccess(Decoder &d, bool isLoad) {
-  // .volatile and .relaxed order nothing more than this emulator does anyway.
+  // The emulator already orders accesses as .volatile and .relaxed require.
   d.take("volatile");
   d.take("weak");
   if (d.take("relaxed") && !d.take("cta") && !d.take("gpu"))
@@ -217,9 +219,9 @@ void decodeAccess(Decoder &d, bool isLoad) {
 // Asynchronous copies
 //===----------------------------------------------------------------------===//
 
-/// Starts copies into shared memory. The data arrive when they are waited for,
-/// and what was there is lost at once: the most that a device may do to a
-/// kernel that reads early or waits for too little.
+/// Starts copies into shared memory. The data arrive at the wait, and the old
+/// contents are lost at once: the worst that a device may do to a kernel that
+/// reads early or waits too little.
 void startCopies(Warp &warp, const Inst &i, uint32_t lanes) {
   const uint64_t *from64 = warp.lanes<uint64_t>(i.slots[1]);
   const uint32_t *read = warp.lanes<uint32_t>(i.slots[2]);

@@ -1,4 +1,4 @@
-// Moves, packing, addresses' conversion, comparison and selection.
+// Moves, packing, address conversion, comparison and selection.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/emulator/ptx/Decoder.h"
@@ -23,7 +23,7 @@ void copyPredicate(Warp &warp, const Inst &i, uint32_t lanes) {
   d = (d & ~lanes) | (warp.predicate(i.slots[1]) & lanes);
 }
 
-/// The elements of a vector are the parts of one register, the first lowest.
+/// A vector's elements are the parts of one register, the first lowest.
 template <bool Packs>
 void repack(Warp &warp, const Inst &i, uint32_t lanes) {
   unsigned part = i.elementBytes, whole = part * i.count;
@@ -37,8 +37,8 @@ void repack(Warp &warp, const Inst &i, uint32_t lanes) {
   }
 }
 
-/// A register that is both whole and part would be overwritten while read;
-/// sizes differ, so that cannot be.
+/// A register that is both whole and part would be overwritten while it is
+/// read. Their sizes differ, so this cannot happen.
 void decodeRepack(Decoder &d, Type type, bool packs) {
   const Operand &vector = d.operand(packs ? 1 : 0);
   const Operand &whole = d.operand(packs ? 0 : 1);
@@ -90,7 +90,7 @@ void decodeMove(Decoder &d) {
 // Addresses
 //===----------------------------------------------------------------------===//
 
-/// Adds the window where a space lies among generic addresses.
+/// Adds the window of a space in generic addresses.
 template <class From>
 void addWindow(Warp &warp, const Inst &i, uint32_t lanes) {
   uint64_t *d = warp.lanes<uint64_t>(i.slots[0]);
@@ -139,7 +139,7 @@ void decodeConvertAddress(Decoder &d) {
 // Comparison
 //===----------------------------------------------------------------------===//
 
-// The comparisons of all types; floats' ordered ones are false with a NaN, the
+// The comparisons of all types. Ordered float comparisons are false with a NaN,
 // unordered ones (..u) true.
 struct EQ {
   template <class T>
@@ -233,9 +233,9 @@ T valueOf(T raw) {
 inline float valueOf(F16 raw) { return raw.value(); }
 inline float valueOf(BF16 raw) { return raw.value(); }
 
-/// setp: slot 0 of the first half of a register, slot 3 (where it is asked for)
-/// of the second half, or else the opposite; combined with the predicate of
-/// slot 4 by `mode` (1 and, 2 or, 3 xor; 4: that one is negated).
+/// setp: slot 0 holds the result of a register's first half, slot 3 (if
+/// requested) that of the second half, or else the opposite. `mode` combines
+/// the result with the predicate of slot 4 (1 and, 2 or, 3 xor; 4: negated).
 template <class Op, class T, unsigned Halves = 1>
 void compare(Warp &warp, const Inst &i, uint32_t lanes) {
   const T *a = warp.lanes<T>(i.slots[1]);

@@ -102,7 +102,7 @@ private:
   [[noreturn]] void fail(const std::string &message) const {
     throw ModuleError(peek().line, message);
   }
-  /// Line directives (.loc, .file) end where their line does.
+  /// Line directives (.loc, .file) extend to the end of their line.
   void skipLine() {
     unsigned line = peek().line;
     while (peek().kind != Token::End && peek().line == line)
@@ -232,8 +232,8 @@ private:
       } else if (word == ".ptr" || word == ".global" || word == ".shared" ||
                  word == ".const" || word == ".local" || word == ".attribute" ||
                  word == ".managed") {
-        // What a pointer parameter points to; says nothing of its own size.
-        // (.align after .ptr is the pointee's: see below.)
+        // Describes a pointer parameter's target, not its own size. (.align
+        // after .ptr is the target's: see below.)
         pointee |= word == ".ptr";
       } else if (word[0] == '.') {
         type = parseTypeDirective(word);
@@ -346,7 +346,8 @@ private:
     }
   }
 
-  /// `.reg .b32 %r<65>;` declares %r0 to %r64; `.reg .b16 tmp;` one name.
+  /// `.reg .b32 %r<65>;` declares %r0 to %r64; `.reg .b16 tmp;` declares one
+  /// name.
   void parseRegisters(KernelSyntax &kernel) {
     Type type = parseTypeDirective(takeWord("a type"));
     do {
@@ -399,7 +400,7 @@ private:
       kernel.statements.push_back(std::move(statement));
   }
 
-  /// `$L: .branchtargets $A, $B;` names what a `brx.idx` goes to.
+  /// `$L: .branchtargets $A, $B;` lists the targets of a `brx.idx`.
   void parseBranchTargets(const std::string &label) {
     std::vector<std::string> &targets = branchTargets[label];
     do
@@ -408,7 +409,7 @@ private:
     expect(";");
   }
 
-  /// `brx.idx %r, $L` is a comparison and a branch for each target, then a
+  /// `brx.idx %r, $L` becomes a comparison and a branch for each target, then a
   /// trap: an index beyond the last is undefined.
   void addIndexedBranch(KernelSyntax &kernel, const Statement &branch) {
     auto targets = branch.operands.size() == 2
@@ -432,7 +433,7 @@ private:
       operand.name = std::move(text);
       return operand;
     };
-    // Lanes that the branch is not for go on behind it.
+    // Lanes that do not branch continue behind it.
     const std::string behind = "$behind#" + number;
     if (!branch.guard.empty())
       add(branch.guard, !branch.guardNegated, "bra", {}, {name(behind)});

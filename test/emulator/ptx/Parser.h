@@ -1,6 +1,6 @@
-// Reads the text of a PTX module: the language as LLVM's NVPTX backend and
-// nvcc print it. Device functions, textures and debug sections' contents are
-// not taken.
+// Parses a PTX module in the language that LLVM's NVPTX backend and nvcc print.
+// Device functions, textures and the contents of debug sections are not
+// supported.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_PTX_PARSER_H
@@ -16,7 +16,7 @@ namespace mpc::emulator::ptx {
 /// Throws ModuleError.
 ModuleSyntax parse(std::string_view text);
 
-/// The type a modifier such as "f32" or "bf16x2" (without its dot) names.
+/// The type of a modifier such as "f32" or "bf16x2" (without its dot).
 std::optional<Type> parseType(std::string_view name);
 
 } // namespace mpc::emulator::ptx

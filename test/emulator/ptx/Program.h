@@ -1,10 +1,10 @@
-// A PTX module made ready to run: every instruction names its handler, and
-// every operand is a place in the register file.
+// A PTX module ready to run: every instruction has its handler, and every
+// operand is a slot in the register file.
 //
-// The register file of a warp holds, for each register, its values in the 32
-// lanes side by side, so that a handler is one loop over lanes. Predicates are
-// one word, a bit per lane. Numbers and special registers have places too,
-// filled before the warp starts: a handler sees registers alone.
+// The register file of a warp holds, for each register, the values of the 32
+// lanes side by side, so that a handler is one loop over lanes. A predicate is
+// one word, with a bit per lane. Numbers and special registers have slots too,
+// which are filled before the warp starts: a handler sees registers only.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_PTX_PROGRAM_H
@@ -27,7 +27,7 @@ inline constexpr uint32_t kNone = 0xffffffff;
 /// Executes an instruction in the lanes whose bits are set.
 using Handler = void (*)(Warp &, const Inst &, uint32_t lanes);
 
-/// What the scheduler has to do at an instruction.
+/// The scheduler's action at an instruction.
 enum class Flow : uint8_t {
   Next,     ///< run it, go on
   Branch,   ///< to `target`
@@ -44,7 +44,7 @@ struct Inst {
   uint8_t elementBytes = 0; ///< of a memory access
   uint8_t registerBytes = 0;
   bool isSigned = false;
-  uint16_t mode = 0; ///< what else the handler was told by modifiers
+  uint16_t mode = 0; ///< other information from modifiers
   uint32_t guard = kNone;
   uint32_t line = 0;
   uint32_t target = 0;
@@ -105,7 +105,7 @@ struct Kernel {
   unsigned maxThreads = 1024;
 };
 
-/// A variable of the module: its memory.
+/// A variable of the module, with its memory.
 struct GlobalMemory {
   std::string name;
   bool isConstant = false;

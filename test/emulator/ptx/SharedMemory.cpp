@@ -18,7 +18,7 @@ void SharedMemory::reset(uint32_t bytes) {
     memory = storage.data() + (-begin & (kAlignment - 1));
   }
   size = bytes;
-  ++epoch; // what the last block did is forgotten
+  ++epoch; // forgets the last block's accesses
   ++block;
   std::memset(memory, 0xff, bytes);
 }
@@ -40,8 +40,8 @@ void SharedMemory::remember(Access &access, Accessor accessor,
                             uint8_t bytes) const {
   bool isLater = access.epoch == epoch && access.bytes;
   bool sameWarp = access.thread / kLanes == accessor.thread / kLanes;
-  // An access that a warp's barrier ordered before this one is replaced; so is
-  // this thread's own.
+  // Replaces an access that a warp's barrier ordered before this one, or this
+  // thread's own.
   bool ordered =
       access.who == Access::One && sameWarp && access.syncs != accessor.syncs;
   if (!isLater || ordered) {
@@ -53,7 +53,7 @@ void SharedMemory::remember(Access &access, Accessor accessor,
     access.bytes |= bytes;
     return;
   }
-  // Of several threads that share the same bytes, one stands for its warp.
+  // Of several threads that share the same bytes, one represents its warp.
   if (access.bytes == bytes) {
     if (!sameWarp)
       access.who = Access::Many;

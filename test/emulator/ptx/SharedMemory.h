@@ -1,14 +1,13 @@
-// The shared memory of a block. Remembers who touched which word since the
-// last barrier, so that an access that another thread's makes unpredictable is
-// an error.
+// The shared memory of a block. Records who touched which word since the last
+// barrier, and reports accesses whose order another thread's access makes
+// undefined.
 //
-// Two accesses conflict when one writes, threads differ, their bytes overlap
-// and nothing orders them: no block barrier between, nor (in one warp) a
-// bar.warp.sync. A word is watched with one writer and one reader at a time;
-// where several share a word without sharing bytes it is no longer watched
-// until the next barrier. So what is reported is a race; not every race is
-// reported. What an asynchronous copy writes must not be touched until the copy
-// was waited for.
+// Two accesses conflict if one writes, the threads differ, their bytes overlap
+// and nothing orders them: no block barrier, nor (in one warp) a bar.warp.sync.
+// A word tracks one writer and one reader at a time. Threads that share a word
+// without sharing bytes end its tracking until the next barrier. So every
+// reported conflict is a race, but not every race is reported. The target of an
+// asynchronous copy must not be touched before the wait for the copy.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_PTX_SHAREDMEMORY_H
@@ -22,24 +21,23 @@ namespace mpc::emulator::ptx {
 
 class SharedMemory {
 public:
-  /// Who accesses: a thread of the block, and how many warp-level barriers its
-  /// warp had passed.
+  /// The accessor: a thread of the block, and the number of warp-level barriers
+  /// that its warp has passed.
   struct Accessor {
     unsigned thread;
     unsigned syncs;
   };
 
-  /// Empties the memory for a block. What no thread writes holds NaNs.
+  /// Empties the memory for a block. Memory that no thread writes holds NaNs.
   void reset(uint32_t bytes);
 
-  /// A block barrier was passed.
+  /// Records that a block barrier was passed.
   void passBarrier() { ++epoch; }
 
   uint8_t *access(uint64_t address, unsigned bytes, bool write,
                   Accessor accessor, unsigned lane);
 
-  /// The place that a copy of whole words writes, from when it is started
-  /// until it is waited for.
+  /// The target of a copy of whole words, from its start until the wait.
   uint8_t *beginCopy(uint64_t address, unsigned bytes, Accessor accessor,
                      unsigned lane);
   uint8_t *endCopy(uint64_t address, unsigned bytes, Accessor accessor,
@@ -56,7 +54,7 @@ private:
   };
   struct Word {
     Access write, read;
-    uint32_t copiedIn = 0; ///< the block that has a copy to it under way
+    uint32_t copiedIn = 0; ///< the block with a pending copy to it
   };
 
   bool conflicts(const Access &access, Accessor accessor, uint8_t bytes) const;

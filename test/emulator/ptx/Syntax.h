@@ -1,5 +1,5 @@
-// A PTX module as it is written: what the parser yields and the decoder reads.
-// Names are resolved by the decoder; here they are text.
+// A PTX module as written: the parser's result and the decoder's input. Names
+// are text, which the decoder resolves.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_PTX_SYNTAX_H
@@ -13,7 +13,7 @@
 
 namespace mpc::emulator::ptx {
 
-/// A module that cannot be run: what is wrong, and in which line.
+/// A module that cannot run: the error and its line.
 struct ModuleError : std::runtime_error {
   ModuleError(unsigned line, const std::string &message)
       : std::runtime_error("line " + std::to_string(line) + ": " + message) {}

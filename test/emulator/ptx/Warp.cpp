@@ -34,7 +34,7 @@ uint8_t *Warp::global(uint64_t address, unsigned bytes, bool write,
   return reinterpret_cast<uint8_t *>(address);
 }
 
-/// Throws unless `bytes` at `address` lie within `size`.
+/// Throws if an access of `bytes` bytes at `address` exceeds `size`.
 static void checkBounds(const char *space, uint64_t address, unsigned bytes,
                         uint64_t size, unsigned lane) {
   if (address > size || size - address < bytes)

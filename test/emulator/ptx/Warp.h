@@ -1,5 +1,4 @@
-// The state of a running warp and of its block, as instruction handlers see
-// them.
+// The state of a running warp and of its block, as instruction handlers see it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_PTX_WARP_H
@@ -11,7 +10,8 @@
 
 namespace mpc::emulator::ptx {
 
-/// Why a kernel was stopped. Handlers throw it; the executor adds the place.
+/// The reason why a kernel was stopped. Handlers throw it, and the executor
+/// adds the place.
 struct KernelFault {
   enum Kind { IllegalAddress, MisalignedAddress, LaunchFailed, Timeout };
   Kind kind = LaunchFailed;
@@ -31,7 +31,7 @@ struct Dim {
   uint64_t count() const { return uint64_t(x) * y * z; }
 };
 
-/// What all blocks of a launch share.
+/// Data that all blocks of a launch share.
 struct Launch {
   const Module *module = nullptr;
   const Kernel *kernel = nullptr;
@@ -41,12 +41,12 @@ struct Launch {
   const std::vector<MemoryRange> *memory = nullptr; ///< sorted by address
 };
 
-// Generic addresses of shared and local memory lie where no host address is.
+// Generic addresses of shared and local memory, outside all host addresses.
 inline constexpr uint64_t kSharedWindow = 1ull << 56;
 inline constexpr uint64_t kLocalWindow = 2ull << 56;
 inline constexpr uint64_t kWindowMask = 0xffull << 56;
 
-/// The lanes' asynchronous copies that have not been waited for.
+/// The lanes' asynchronous copies without a wait so far.
 struct AsyncCopy {
   unsigned lane;
   unsigned group;
@@ -67,7 +67,7 @@ public:
   std::vector<uint8_t> local; ///< localBytes for each lane
   unsigned firstThread = 0;   ///< of the block
   uint32_t blockStart = 0;    ///< the number in the grid of the block's first
-  uint32_t existing = 0;      ///< lanes that the block has
+  uint32_t existing = 0;      ///< lanes that exist in the block
   uint32_t exited = 0;
   unsigned syncs = 0; ///< warp-level memory barriers passed
   std::vector<AsyncCopy> copies;

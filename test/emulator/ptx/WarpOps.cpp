@@ -1,4 +1,4 @@
-// Operations among the lanes of a warp, and barriers.
+// Operations between the lanes of a warp, and barriers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/emulator/ptx/Decoder.h"
@@ -14,8 +14,8 @@ namespace {
 
 enum ShuffleMode : uint16_t { Up, Down, Butterfly, Index };
 
-/// As the language defines it: slot 0 = the value of the lane that `b` and the
-/// segments of `c` select; slot 5 (where there is one) whether it exists.
+/// Follows the PTX definition: slot 0 = the value of the lane that `b` and the
+/// segments of `c` select. Slot 5 (if there is one) says if that lane exists.
 void shuffle(Warp &warp, const Inst &i, uint32_t lanes) {
   uint32_t *d = warp.lanes<uint32_t>(i.slots[0]);
   const uint32_t *a = warp.lanes<uint32_t>(i.slots[1]);
@@ -184,8 +184,8 @@ void decodeReduce(Decoder &d) {
 // Barriers
 //===----------------------------------------------------------------------===//
 
-/// Only barriers of the whole block: which of the sixteen is used then makes
-/// no difference.
+/// Supports only barriers of the whole block: the choice among the sixteen then
+/// makes no difference.
 void decodeBarrier(Decoder &d) {
   d.take("cta");
   if (d.take("warp")) {
