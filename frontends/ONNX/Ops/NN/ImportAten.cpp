@@ -1,6 +1,6 @@
 // Imports ATen nodes: calls of PyTorch operators, as ONNX Runtime's module
 // exporter writes them. Calls with an ONNX equivalent were replaced when the
-// file was read (Model/AtenNodes); the other calls are handled here.
+// file was repaired (Repair/AtenNodes); the other calls are handled here.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
