@@ -52,26 +52,61 @@ def test_every_block_is_executed(name):
     assert not indented, "not in a console block: " + indented[0]
 
 
-def list_markdown():
-    """Every document of the tree."""
-    inside = [path.relative_to(mpctest.ROOT) for path in mpctest.ROOT.rglob("*.md")]
-    return sorted(
-        str(path) for path in inside if not re.match(r"build|\.venv$", path.parts[0])
-    )
+MARKDOWN = documents.list_markdown()
 
 
-@pytest.mark.parametrize("name", list_markdown())
+@pytest.mark.parametrize("name", MARKDOWN)
 def test_links_lead_somewhere(name):
     for target, path, heading in documents.read_links(mpctest.ROOT / name):
         assert path.exists(), target
         assert not heading or heading in documents.read_headings(path), target
 
 
-def test_the_index_has_every_document():
-    linked = {path.resolve() for _, path, _ in documents.read_links(documents.INDEX)}
-    missing = {path for path in list_markdown() if "test/data" not in path}
-    missing -= {str(path.relative_to(mpctest.ROOT)) for path in linked}
-    assert missing <= {"docs/README.md", "SECURITY.md"}
+@pytest.mark.parametrize("name", MARKDOWN)
+def test_links_show_their_paths(name):
+    """A link whose text is a path leads to this path, or to the folder's README."""
+    text = (mpctest.ROOT / name).read_text()
+    for shown, target in re.findall(r"\[`([\w./-]+)`\]\(([^)\s#]+)\)", text):
+        if "/" in shown or "." in shown:
+            path = (mpctest.ROOT / name).parent / target.removesuffix("/README.md")
+            assert str(path.resolve()).endswith("/" + shown.strip("/")), target
+
+
+@pytest.mark.parametrize("name", MARKDOWN)
+def test_named_files_are_there(name):
+    folder = (mpctest.ROOT / name).parent
+    for word in documents.read_paths(mpctest.ROOT / name):
+        bases = [mpctest.ROOT, folder]
+        found = [base for base in bases if documents.finds(base, word)]
+        assert found, f"{word} is in no folder"
+
+
+def test_every_document_is_linked():
+    """The index, or a document that it leads to, links each document."""
+    seen, ahead = set(), [documents.INDEX.resolve()]
+    while ahead:
+        path = ahead.pop()
+        if path not in seen and path.suffix == ".md":
+            seen.add(path)
+            links = documents.read_links(path)
+            ahead += [linked.resolve() for _, linked, _ in links if linked.is_file()]
+    missing = {name for name in MARKDOWN if (mpctest.ROOT / name).resolve() not in seen}
+    assert not missing
+
+
+def list_rooms():
+    """Folders of product sources."""
+    tops = ("compiler", "passes", "frontends", "runtime", "tools/mpc")
+    sources = [path for top in tops for path in (mpctest.ROOT / top).rglob("*.cpp")]
+    return sorted({str(path.parent.relative_to(mpctest.ROOT)) for path in sources})
+
+
+def test_every_room_is_explained():
+    """A folder of sources, or the folder around it, has a README."""
+    for room in list_rooms():
+        folder = mpctest.ROOT / room
+        readmes = [folder / "README.md", folder.parent / "README.md"]
+        assert any(path.exists() for path in readmes), room
 
 
 #===------------------------------------------------------------------------===#
