@@ -93,6 +93,16 @@ SlicedReorder::SlicedReorder(const dnnl::memory::desc &from,
     return;
   }
 
+  packed = FilterBlocks::find(from, to);
+  if (!packed && to.get_data_type() == dnnl::memory::data_type::f32)
+    unpacked = FilterBlocks::find(to, from);
+  if (packed || unpacked) {
+    const int64_t step =
+        std::lcm(block, (packed ? packed : unpacked)->firstAxisStep());
+    rowsPerSlice = std::min((wanted + step - 1) / step * step, extent);
+    return;
+  }
+
   // Cut the tensor only if both layouts allow it.
   if (rows < extent && !rowsOfDesc(from, rows, extent - rows).is_zero() &&
       !rowsOfDesc(to, rows, extent - rows).is_zero()) {
@@ -130,6 +140,8 @@ SlicedReorder::Rows SlicedReorder::rowsOf(int64_t slice) const {
 }
 
 size_t SlicedReorder::scratchBytes() const {
+  if (packed || unpacked)
+    return (packed ? packed : unpacked)->scratchBytes();
   return std::max(primitives[0].scratchBytes(), primitives[1].scratchBytes());
 }
 
@@ -144,6 +156,14 @@ Status SlicedReorder::run(int64_t slice, int worker, const std::byte *from,
         (rows.first + rows.count + PairedLayout::kBlockRows - 1) /
         PairedLayout::kBlockRows;
     pairRows(source, *paired, first, last, reinterpret_cast<uint16_t *>(to));
+    return Status();
+  }
+  if (packed || unpacked) {
+    const Rows rows = rowsOf(slice);
+    if (packed)
+      packed->pack(rows.first, rows.count, from, to, scratch);
+    else
+      unpacked->unpack(rows.first, rows.count, from, to, scratch);
     return Status();
   }
   // The primitive of the last, smaller slice has the offset in its layouts.

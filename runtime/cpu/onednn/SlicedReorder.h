@@ -6,6 +6,7 @@
 #define MPC_RUNTIME_CPU_ONEDNN_SLICEDREORDER_H
 
 #include "runtime/cpu/PairedRows.h"
+#include "runtime/cpu/conv/FilterBlocks.h"
 #include "runtime/cpu/onednn/OneDNN.h"
 
 #include <cstdint>
@@ -54,6 +55,7 @@ private:
   /// data.
   std::optional<PairedLayout> paired;
   StoredMatrix pairedSource;
+  std::optional<FilterBlocks> packed, unpacked;
 };
 
 } // namespace mpc::runtime

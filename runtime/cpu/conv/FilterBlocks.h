@@ -1,0 +1,78 @@
+// Filters in the library's blocked orders, packed and unpacked.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_CPU_CONV_FILTERBLOCKS_H
+#define MPC_RUNTIME_CPU_CONV_FILTERBLOCKS_H
+
+#include "runtime/cpu/onednn/OneDNN.h"
+
+#include <optional>
+
+namespace mpc::runtime {
+
+/// Between filters as OIHW or GOIHW, of any rank, and an order with 16 or more
+/// outputs or inputs side by side, of bf16 in pairs of the other axis.
+class FilterBlocks {
+public:
+  /// Nothing if `blocked` is of another kind, or of another type than `plain`.
+  static std::optional<FilterBlocks> find(const dnnl::memory::desc &plain,
+                                          const dnnl::memory::desc &blocked);
+
+  size_t scratchBytes() const;
+  /// Calls begin at a multiple of as many indices of the first axis.
+  int64_t firstAxisStep() const {
+    return hasGroups ? 1 : lanesAreFirst ? kLanes : hasPairs ? 2 : 1;
+  }
+  /// Writes indices [first, first + count) of the first axis of `blocked`, and
+  /// behind the last one the zeros of its padding. Both are where the whole
+  /// tensors start.
+  void pack(int64_t first, int64_t count, const std::byte *plain,
+            std::byte *blocked, void *scratch) const;
+  /// Reads indices [first, first + count) of the first axis of `blocked`, which
+  /// must be f32.
+  void unpack(int64_t first, int64_t count, const std::byte *blocked,
+              std::byte *plain, void *scratch) const;
+
+private:
+  static constexpr int64_t kLanes = 16;
+  /// One of the two axes with blocks.
+  struct Axis {
+    int64_t extent = 0, stride = 0; ///< of the plain order
+    std::vector<int64_t> offsets;   ///< in the blocked order, with padding
+    bool hasSteps(int64_t length, int64_t step) const;
+  };
+  struct Range {
+    int64_t first, last;
+  };
+  /// The part of a call: some groups, lanes and indices of the other axis.
+  struct Part {
+    Range groups, lanes, others;
+  };
+  Part partOf(int64_t first, int64_t count, bool withPadding) const;
+  int64_t othersAtOnce() const;
+  /// Some lanes and some indices of the other axis.
+  struct Tile {
+    int64_t group, lane, lanes, other, others;
+  };
+  template <typename Prefetch, typename Body>
+  void forEachTile(const Part &part, Prefetch prefetch, Body body) const;
+  template <typename T>
+  void prefetchTile(const Tile &tile, const T *plain, const T *blocked) const;
+  template <typename T>
+  void packTiles(const Part &part, const T *plain, T *blocked,
+                 T *scratch) const;
+  template <typename T>
+  void unpackTiles(const Part &part, const T *blocked, T *plain,
+                   T *scratch) const;
+
+  int64_t elementBytes = 0;
+  bool hasGroups = false, lanesAreFirst = false;
+  bool hasPairs = false;
+  int64_t groups = 1, plainGroup = 0, blockedGroup = 0;
+  Axis lanes, others;
+  std::vector<int64_t> taps; ///< where each is in the blocked order
+};
+
+} // namespace mpc::runtime
+
+#endif // MPC_RUNTIME_CPU_CONV_FILTERBLOCKS_H
