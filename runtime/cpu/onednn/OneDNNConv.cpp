@@ -64,8 +64,8 @@ struct Types {
 ///
 /// Without, the library's convolution kernels leave gradients of some taps to
 /// chance (oneDNN 2.6: bf16 of any rank, f32 of three axes), or write behind
-/// the end. Of weights with the output channels last it multiplies matrices
-/// in f32 instead, which is right.
+/// the end. For weights with the output channels last the library multiplies
+/// matrices in f32 instead, and the result is right.
 bool hasWholeWindows(const ConvStep &step) {
   for (size_t axis = 0; axis < step.kernel.size(); ++axis) {
     const int64_t window = step.dilations[axis] * (step.kernel[axis] - 1) + 1;
@@ -121,7 +121,7 @@ private:
     return step.groups > 1 && step.groups == step.inChannels &&
            step.groups == step.outChannels;
   }
-  // Of forward and input_grad: the images read and the images written.
+  // The images that forward and input_grad read, and those written.
   const Operand &input() const { return isForward() ? x : y; }
   const Operand &output() const { return isForward() ? y : x; }
   DType inputType() const { return isForward() ? types.x : types.y; }
@@ -379,8 +379,7 @@ void OneDNNConv::layOutMemory() {
     padOffset =
         resultOffset + (direct ? 0 : floats(imagesPerSlice * outputElements()));
   }
-  // Where inputs and sums end, reorder and primitives have their scratch memory
-  // in common.
+  // Reorder and primitives share scratch memory, behind inputs and sums.
   size_t padBytes = reorder.scratchBytes();
   for (const WorkerPrimitive &primitive : primitives)
     padBytes = std::max(padBytes, primitive.scratchBytes());
@@ -419,15 +418,23 @@ Status OneDNNConv::prepare() {
 }
 
 /// True where the library has nothing better than loops over single elements or
-/// products of copies of the image for each tap, as for wide filters, for
-/// gradients between strides and dilations, and for depthwise ones that are not
-/// of its own kinds.
+/// products of copies of the image for each tap. Wide filters, gradients
+/// between strides and dilations, and some depthwise filters are of this kind.
+/// The library makes gradients of small groups' filters group by group, or in
+/// bf16 by pairs that are mostly zeros.
 bool OneDNNConv::isSlow() const {
   auto is = [this](const char *kind) { return hasName(implementation, kind); };
-  if (isWeightGrad())
-    return is("ref") || (isDepthwise() && !is("jit_dw"));
-  return is("ref") || is("x64:gemm") ||
-         (isDepthwise() && !is("jit_dw") && !is("brdgmm_dw"));
+  if (!isWeightGrad())
+    return is("ref") || is("x64:gemm") ||
+           (isDepthwise() && !is("jit_dw") && !is("brdgmm_dw"));
+  const int64_t inPerGroup = step.inChannels / step.groups;
+  const int64_t outPerGroup = step.outChannels / step.groups;
+  const bool hasSmallGroups =
+      step.groups >= 8 && std::max(inPerGroup, outPerGroup) <= 4;
+  const bool hasFewPairs = types.x == DType::BF16 && step.groups >= 16 &&
+                           inPerGroup * outPerGroup <= 9;
+  return is("ref") || (hasSmallGroups && is("x64:gemm")) ||
+         ((isDepthwise() || hasFewPairs) && !is("jit_dw"));
 }
 
 //===----------------------------------------------------------------------===//
@@ -542,13 +549,15 @@ prepareOneDNNConv(const ConvStep &step, ConvOperands operands,
   if (!hasWholeWindows(step))
     if (auto direct = prepareDirectWeightGrad(step, operands))
       return direct;
+  if (auto direct = prepareFasterDirectConv(step, operands, config))
+    return direct;
   auto conv = std::make_unique<OneDNNConv>(step, std::move(operands), config);
   if (Status status = conv->prepare(); !status.ok())
     return status;
   if (conv->isSlow()) {
     auto direct = step.kind == ConvKind::WeightGrad
                       ? prepareDirectWeightGrad(step, conv->operands())
-                      : prepareDirectConv(step, conv->operands());
+                      : prepareDirectConv(step, conv->operands(), config);
     if (direct)
       return direct;
   }

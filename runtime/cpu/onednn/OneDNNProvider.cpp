@@ -82,6 +82,8 @@ OneDNNProvider::prepare(const MatMulStep &step, MatMulOperands operands,
   if (gainsByAMX(step, operands, kFewestUses))
     if (auto product = prepareAMXMatMul(step, operands, configOf(workers)))
       return product;
+  if (auto narrow = prepareNarrowMatMul(step, operands, configOf(workers)))
+    return addOperandSums(std::move(narrow), sums);
   auto product =
       prepareOneDNNMatMul(step, std::move(operands), configOf(workers));
   if (!product.ok())

@@ -52,8 +52,8 @@ private:
 };
 
 // Each routine is in a file of its name: OneDNNMatMul.cpp, AMXDepthParts.cpp,
-// AMXMatMul.cpp, AMXConv.cpp, DirectConv.cpp, DirectWeightGrad.cpp and
-// OneDNNConv.cpp.
+// AMXMatMul.cpp, AMXConv.cpp, OneDNNConv.cpp and, in runtime/cpu/conv,
+// DirectConv.cpp, DirectWeightGrad.cpp and NarrowMatMul.cpp.
 StatusOr<std::unique_ptr<Contraction>>
 prepareOneDNNMatMul(const MatMulStep &step, MatMulOperands operands,
                     const OneDNNConfig &config);
@@ -81,9 +81,20 @@ prepareDirectWeightGrad(const ConvStep &step, const ConvOperands &operands);
 /// Prepares convolutions and input gradients. A slice computes some rows of the
 /// result. Null for other steps, and if padded rows are too long.
 std::unique_ptr<Contraction> prepareDirectConv(const ConvStep &step,
-                                               const ConvOperands &operands);
+                                               const ConvOperands &operands,
+                                               const OneDNNConfig &config);
+/// Prepares a direct routine for steps where it is faster than any routine of
+/// oneDNN; null for other steps.
+std::unique_ptr<Contraction>
+prepareFasterDirectConv(const ConvStep &step, const ConvOperands &operands,
+                        const OneDNNConfig &config);
+/// Prepares a product with few columns as a convolution of one tap. For other
+/// steps returns null and leaves `operands` unchanged.
+std::unique_ptr<Contraction> prepareNarrowMatMul(const MatMulStep &step,
+                                                 MatMulOperands &operands,
+                                                 const OneDNNConfig &config);
 /// Prepares any convolution. Uses another routine if oneDNN would loop over
-/// single elements.
+/// single elements, or would leave most lanes of its vectors empty.
 StatusOr<std::unique_ptr<Contraction>>
 prepareOneDNNConv(const ConvStep &step, ConvOperands operands,
                   const OneDNNConfig &config);

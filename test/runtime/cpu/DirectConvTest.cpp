@@ -1,25 +1,48 @@
-// Tests the direct routine for convolutions and gradients of images that the
-// library is slow at, over all kinds of steps.
+// Tests the routines for convolutions and gradients that oneDNN is slow at, over
+// all kinds of steps.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/cpu/CPUFeatures.h"
+#include "runtime/cpu/Convert.h"
 #include "test/runtime/ConvCase.h"
 #include "test/runtime/cpu/RunContraction.h"
 
-#include <cstring>
+#include <limits>
 
 using namespace mpc::runtime;
 using namespace mpc::runtime::test;
 
 namespace {
 
-/// Runs a step directly. The epilogue, if any, consumes the result.
+/// For a session with many workers: it has small slices, and pairs of bf16
+/// where the CPU multiplies these.
+OneDNNConfig manyWorkers() {
+  OneDNNConfig config;
+  config.workers = 16;
+  config.nativeBF16 = hostHasAVX512() && hostHasFeature("avx512bf16");
+  return config;
+}
+
+/// Runs a step directly; `epilogue`, if any, gets the result instead.
 Tensor runDirectly(const Conv &conv, ConvKind kind,
+                   const OneDNNConfig &config = {},
                    EpilogueCall epilogue = {}) {
   Tensor result = Tensor::zeros(
       conv.c.result, kind == ConvKind::Forward ? conv.yShape : conv.xShape);
   ConvOperands operands = operandsOf(conv, kind, result);
   operands.epilogue = std::move(epilogue);
-  auto made = prepareDirectConv(stepOf(conv, kind), operands);
+  auto made = prepareDirectConv(stepOf(conv, kind), operands, config);
+  EXPECT_TRUE(made);
+  if (made)
+    runAll(*made);
+  return result;
+}
+
+Tensor runWeightGrad(const Conv &conv) {
+  const Tensor result = Tensor::zeros(conv.c.result, conv.wShape);
+  auto made = prepareDirectWeightGrad(
+      stepOf(conv, ConvKind::WeightGrad),
+      {operandOf(conv.x), operandOf(result), operandOf(conv.y), {}});
   EXPECT_TRUE(made);
   if (made)
     runAll(*made);
@@ -33,10 +56,12 @@ void expectBothDirectlyCorrect(ConvCase c) {
     // The bounds do not hold for subnormal results.
     c.result = type == DType::F16 ? DType::F32 : type;
     const Conv conv(c);
-    expectClose(runDirectly(conv, ConvKind::Forward),
-                conv.reference("forward"));
-    expectClose(runDirectly(conv, ConvKind::InputGrad),
-                conv.reference("input_grad"));
+    for (const OneDNNConfig &config : {OneDNNConfig(), manyWorkers()}) {
+      expectClose(runDirectly(conv, ConvKind::Forward, config),
+                  conv.reference("forward"));
+      expectClose(runDirectly(conv, ConvKind::InputGrad, config),
+                  conv.reference("input_grad"));
+    }
   }
 }
 
@@ -54,7 +79,70 @@ TEST(DirectConv, LanesAreGroups) {
       {2, 24, 48, 72, {13, 12}, {3, 3}, {2, 2}, {2, 2}, {2, 2}, {2, 2}});
 }
 
+// Few results of many channels, and the other way round.
+TEST(DirectConv, LanesAreTerms) {
+  for (int64_t few : {1, 2, 3, 4, 7})
+    expectBothDirectlyCorrect(
+        {2, 1, 35, few, {9, 11}, {3, 5}, {1, 1}, {1, 1}, {1, 2}, {1, 2}});
+  expectBothDirectlyCorrect({1, 1, 64, 3, {300}, {10}, {5}, {1}, {0}, {3}});
+  expectBothDirectlyCorrect({2, 1, 3, 64, {41}, {7}, {3}, {2}, {5}, {4}});
+  expectBothDirectlyCorrect(
+      {2, 3, 120, 6, {7, 8}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}});
+  expectBothDirectlyCorrect({1,
+                             1,
+                             32,
+                             2,
+                             {5, 6, 7},
+                             {3, 2, 3},
+                             {2, 1, 2},
+                             {1, 2, 1},
+                             {1, 1, 2},
+                             {1, 0, 1}});
+}
+
+// Images that need no padding are read where they are.
+TEST(DirectConv, ReadsInPlace) {
+  expectBothDirectlyCorrect({2, 1, 64, 2, {37}, {1}, {1}, {1}, {0}, {0}});
+  expectBothDirectlyCorrect(
+      {1, 1, 32, 20, {9, 10}, {2, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}});
+}
+
+// Rows of taps as pairs, and one more.
+TEST(DirectConv, OneChannel) {
+  for (int64_t taps : {1, 2, 5, 9})
+    expectBothDirectlyCorrect(
+        {2, 1, 1, 17, {12, 13}, {3, taps}, {1, 2}, {1, 1}, {1, 4}, {1, 4}});
+  expectBothDirectlyCorrect({2, 1, 1, 16, {50}, {9}, {1}, {3}, {12}, {12}});
+  expectBothDirectlyCorrect({2, 1, 3, 16, {50}, {9}, {2}, {1}, {4}, {4}});
+}
+
+TEST(DirectConv, WeightsMeetNoPixelBeside) {
+  ConvCase c{1, 1, 1, 16, {1, 40}, {1, 5}, {1, 1}, {1, 1}, {0, 2}, {0, 2}};
+  for (DType type : {DType::F32, DType::BF16}) {
+    SCOPED_TRACE(nameOf(type));
+    c.type = type;
+    Conv conv(c);
+    const float infinity = std::numeric_limits<float>::infinity();
+    narrow(type, &infinity, operandOf(conv.x).at(20), 1);
+    const Tensor result = runDirectly(conv, ConvKind::Forward, manyWorkers());
+    for (int64_t i = 0; i < result.size(); ++i)
+      EXPECT_EQ(std::isfinite(result.as<float>()[i]),
+                i / c.outChannels < 18 || i / c.outChannels > 22)
+          << "element " << i;
+  }
+}
+
 TEST(DirectConv, OneAndThreeDimensions) {
+  expectBothDirectlyCorrect({1,
+                             40,
+                             40,
+                             40,
+                             {7, 9, 10},
+                             {3, 3, 3},
+                             {1, 1, 1},
+                             {1, 1, 1},
+                             {1, 1, 1},
+                             {1, 1, 1}});
   expectBothDirectlyCorrect({2, 16, 16, 16, {70}, {31}, {3}, {2}, {30}, {29}});
   expectBothDirectlyCorrect({2,
                              17,
@@ -112,13 +200,9 @@ TEST(DirectConv, EpilogueGetsEveryPixelOnce) {
   Tensor added = Tensor::zeros(DType::F32, conv.yShape);
   int64_t columns = c.outChannels;
   EpilogueCall epilogue;
-  epilogue.function = [](void *const *args, int64_t rowBegin, int64_t rowEnd,
-                         int64_t columnBegin, int64_t columnEnd,
-                         int64_t leading) {
-    addToBuffer(args, rowBegin, rowEnd, columnBegin, columnEnd, leading);
-  };
+  epilogue.function = addToBuffer;
   epilogue.args = {added.bytes.data(), &columns};
-  runDirectly(conv, ConvKind::Forward, epilogue);
+  runDirectly(conv, ConvKind::Forward, {}, epilogue);
   EXPECT_EQ(added.bytes, expected.bytes);
 }
 
@@ -126,13 +210,164 @@ TEST(DirectConv, TakesNoGradientsOfFiltersAndNoRowsThatAreTooLong) {
   const Conv conv({1, 1, 8, 8, {9}, {2}, {1}, {1}, {0}, {0}});
   const Operand none;
   const ConvOperands operands{none, none, none, {}};
-  EXPECT_TRUE(prepareDirectConv(stepOf(conv, ConvKind::Forward), operands));
-  EXPECT_FALSE(prepareDirectConv(stepOf(conv, ConvKind::WeightGrad), operands));
+  auto isTaken = [&](const ConvStep &step) {
+    return prepareDirectConv(step, operands, {}) != nullptr;
+  };
+  EXPECT_TRUE(isTaken(stepOf(conv, ConvKind::Forward)));
+  EXPECT_FALSE(isTaken(stepOf(conv, ConvKind::WeightGrad)));
   ConvStep step = stepOf(conv, ConvKind::Forward);
   step.inSpatial = {int64_t(1) << 21};
   step.dilations = {int64_t(1) << 20};
   step.outSpatial = {int64_t(1) << 20};
-  EXPECT_FALSE(prepareDirectConv(step, operands));
+  EXPECT_FALSE(isTaken(step));
+}
+
+TEST(DirectConv, TakesFromTheLibraryWhatLeavesItsVectorsEmpty) {
+  auto isFaster = [](int64_t groups, int64_t in, int64_t out, ConvKind kind,
+                     DType type, const OneDNNConfig &config, int64_t side) {
+    const Conv conv({1,
+                     groups,
+                     in,
+                     out,
+                     {side, side},
+                     {5, 5},
+                     {1, 1},
+                     {1, 1},
+                     {2, 2},
+                     {2, 2},
+                     type});
+    const Operand operand{type, nullptr};
+    return prepareFasterDirectConv(stepOf(conv, kind),
+                                   {operand, operand, operand, {}},
+                                   config) != nullptr;
+  };
+  const ConvKind forward = ConvKind::Forward, gradient = ConvKind::InputGrad;
+  EXPECT_TRUE(isFaster(1, 64, 3, forward, DType::F32, {}, 30));
+  EXPECT_FALSE(isFaster(1, 64, 3, gradient, DType::F32, {}, 30));
+  EXPECT_TRUE(isFaster(1, 3, 64, gradient, DType::F32, {}, 30));
+  EXPECT_FALSE(isFaster(1, 64, 64, forward, DType::F32, {}, 30));
+  EXPECT_TRUE(isFaster(20, 20, 40, forward, DType::F32, {}, 30));
+  EXPECT_FALSE(isFaster(20, 20, 20, forward, DType::F32, {}, 30));
+  EXPECT_FALSE(isFaster(20, 160, 160, forward, DType::F32, {}, 30));
+  // Preparing takes longer than a few pixels.
+  EXPECT_FALSE(isFaster(1, 64, 3, forward, DType::F32, {}, 5));
+  EXPECT_FALSE(isFaster(1, 1, 16, forward, DType::BF16, {}, 30));
+  EXPECT_EQ(isFaster(1, 1, 16, forward, DType::BF16, manyWorkers(), 30),
+            manyWorkers().nativeBF16);
+  OneDNNConfig tiles = manyWorkers();
+  tiles.hasAMX = true;
+  EXPECT_EQ(isFaster(1, 64, 3, forward, DType::BF16, tiles, 30),
+            !tiles.nativeBF16);
+}
+
+void expectWeightGradCorrect(ConvCase c) {
+  for (DType type : {DType::F32, DType::BF16, DType::F16}) {
+    SCOPED_TRACE(nameOf(type));
+    c.type = type;
+    const Conv conv(c);
+    expectClose(runWeightGrad(conv), conv.reference("weight_grad"));
+  }
+}
+
+TEST(DirectWeightGrad, LanesAreGroups) {
+  expectWeightGradCorrect(
+      {2, 24, 24, 48, {13, 12}, {3, 3}, {2, 2}, {2, 2}, {2, 2}, {2, 2}});
+  expectWeightGradCorrect(
+      {2, 17, 51, 34, {9, 8}, {2, 5}, {1, 1}, {1, 1}, {0, 2}, {1, 3}});
+  expectWeightGradCorrect({1,
+                           20,
+                           20,
+                           20,
+                           {4, 5, 6},
+                           {3, 2, 3},
+                           {1, 1, 1},
+                           {1, 1, 1},
+                           {1, 0, 1},
+                           {1, 0, 1}});
+}
+
+TEST(DirectWeightGrad, LanesAreTaps) {
+  expectWeightGradCorrect(
+      {2, 1, 8, 20, {9, 30}, {3, 17}, {1, 1}, {1, 1}, {1, 8}, {1, 8}});
+  expectWeightGradCorrect(
+      {2, 2, 40, 6, {9, 30}, {1, 5}, {1, 2}, {1, 3}, {0, 6}, {0, 6}});
+}
+
+Tensor runNarrow(const MatMul &matmul, EpilogueCall epilogue = {}) {
+  const Tensor result = emptyResult(matmul);
+  MatMulOperands operands = operandsOf(matmul, result);
+  operands.epilogue = std::move(epilogue);
+  auto made = prepareNarrowMatMul(stepOf(matmul), operands, manyWorkers());
+  EXPECT_TRUE(made);
+  if (!made)
+    return result;
+  // The operands, in their order, are where a loop of a plan finds them.
+  const std::vector<void **> addresses = made->addresses();
+  EXPECT_EQ(*addresses[0], operands.a.data);
+  EXPECT_EQ(*addresses[1], operands.b.data);
+  EXPECT_EQ(*addresses[2], operands.c.data);
+  runAll(*made);
+  return result;
+}
+
+TEST(NarrowMatMul, FewColumns) {
+  for (DType type : {DType::F32, DType::BF16, DType::F16})
+    for (bool transB : {false, true})
+      for (int64_t columns : {1, 2, 3})
+        for (int64_t depth : {64, 100, 1030}) {
+          SCOPED_TRACE(nameOf(type));
+          MatMulCase c{301,  columns, depth,
+                       type, type,    type == DType::F16 ? DType::F32 : type};
+          c.transB = transB;
+          const MatMul matmul(c);
+          expectClose(runNarrow(matmul), matmul.reference());
+        }
+}
+
+TEST(NarrowMatMul, EpilogueGetsEveryElementOnce) {
+  for (bool transB : {false, true}) {
+    MatMulCase c{301, 3, 64};
+    c.transB = transB;
+    const MatMul matmul(c);
+    Tensor added = emptyResult(matmul);
+    EpilogueCall epilogue;
+    epilogue.function = addToBuffer;
+    epilogue.args = {added.bytes.data(), &c.n};
+    runNarrow(matmul, epilogue);
+    expectClose(added, matmul.reference());
+  }
+}
+
+TEST(NarrowMatMul, LeavesOtherProductsToTheLibrary) {
+  auto isTaken = [](MatMulCase c, int64_t offset = 0) {
+    const MatMul matmul(c);
+    const Tensor result = emptyResult(matmul);
+    MatMulOperands operands = operandsOf(matmul, result);
+    MatMulStep step = stepOf(matmul);
+    step.offsetB = offset;
+    return prepareNarrowMatMul(step, operands, {}) != nullptr;
+  };
+  const MatMulCase taken{300, 2, 64};
+  EXPECT_TRUE(isTaken(taken));
+  EXPECT_FALSE(isTaken(taken, 1));
+  MatMulCase c = taken;
+  c.n = 9;
+  EXPECT_FALSE(isTaken(c));
+  c = taken;
+  c.m = 200;
+  EXPECT_FALSE(isTaken(c));
+  c = taken;
+  c.padding = 1;
+  EXPECT_FALSE(isTaken(c));
+  c = taken;
+  c.batch = 2;
+  EXPECT_FALSE(isTaken(c));
+  c = taken;
+  c.alpha = 2;
+  EXPECT_FALSE(isTaken(c));
+  c = taken;
+  c.transA = true;
+  EXPECT_FALSE(isTaken(c));
 }
 
 } // namespace

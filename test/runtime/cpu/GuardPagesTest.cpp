@@ -251,6 +251,43 @@ TEST(GuardPages, ConvolutionsThatTheLibraryIsSlowAt) {
   expectConvsWithin({2, 17, 17, 17, {40, 33}, {9, 9}, {1, 1}, {3, 2}, {12, 8}});
 }
 
+// Few channels of results, of sources, and of groups.
+TEST(GuardPages, ConvolutionsThatLeaveVectorsEmpty) {
+  expectConvsWithin({1, 1, 1, 33, {401}, {10}, {5}, {1}, {0}});
+  expectConvsWithin({1, 1, 37, 3, {21, 19}, {3, 5}, {1, 1}, {1, 1}, {1, 2}});
+  expectConvsWithin({1, 1, 64, 1, {23, 19}, {4, 4}, {1, 1}, {1, 1}, {0, 0}});
+  expectConvsWithin({1, 1, 1, 11, {19, 21}, {7, 9}, {1, 1}, {1, 1}, {3, 4}});
+  expectConvsWithin({1, 18, 18, 54, {17, 19}, {3, 3}, {1, 1}, {2, 1}, {1, 1}});
+  expectConvsWithin({1, 18, 36, 18, {17, 19}, {3, 3}, {2, 1}, {1, 1}, {0, 1}});
+}
+
+// Large filters in the library's orders.
+TEST(GuardPages, LargeFilters) {
+  expectConvsWithin({1, 1, 70, 130, {40}, {16}, {8}, {1}, {4}});
+  expectConvsWithin({1, 2, 96, 80, {8, 8}, {4, 4}, {2, 2}, {1, 1}, {1, 1}});
+}
+
+TEST(GuardPages, NarrowProducts) {
+  for (DType type : {DType::F32, DType::BF16, DType::F16})
+    for (DType result : {type, DType::F32})
+      for (bool transB : {false, true}) {
+        MatMulStep step;
+        step.m = 299, step.n = 3, step.k = 75;
+        step.transB = transB;
+        step.lda = step.k;
+        step.ldb = step.transB ? step.k : step.n;
+        step.ldc = step.n;
+        step.tileM = step.tileN = 64;
+        SCOPED_TRACE(nameOf(type));
+        expectWithin({{type, type, result},
+                      {step.m * step.k, step.k * step.n, step.m * step.n}},
+                     [&](const Operand(&given)[3]) {
+                       return provider().prepare(
+                           step, {given[0], given[1], given[2], {}}, 2);
+                     });
+      }
+}
+
 TEST(GuardPages, ProductsOfRandomShapes) {
   const auto [first, last] = drawn();
   for (uint32_t seed = first; seed < last; ++seed)

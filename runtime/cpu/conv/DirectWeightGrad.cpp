@@ -1,15 +1,18 @@
-// Gradients of wide and of depthwise filters, where the library has nothing
-// better than loops over single elements or copies of the image for each tap.
+// Gradients of wide filters and of those of small groups, where the library has
+// nothing better than loops over single elements or copies of the image for
+// each tap.
 //
-// A slice makes some filters' gradients along one row of taps. It goes through
-// the rows of the gradient that is read: each, and the row of the image that
-// its taps meet, is put into scratch in f32, with its padding. The taps of a
-// row then lie side by side, and so do their sums. A row's sums stay in
-// registers and are added to those of the rows before.
+// A slice makes some filters' gradients along one row of taps. For each row of
+// the result's gradient, that row and the row of the image go to scratch in
+// f32, with padding. The taps of a row then lie side by side, and so do the
+// sums. The sums of a row stay in registers until its end. The lanes of a
+// vector are taps with their channels. For small groups, such as depthwise
+// filters, lanes are 16 groups.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/CPUFeatures.h"
 #include "runtime/cpu/Convert.h"
+#include "runtime/cpu/conv/PixelCopies.h"
 #include "runtime/cpu/onednn/OneDNN.h"
 #include "runtime/cpu/onednn/OneDNNProvider.h"
 
@@ -19,8 +22,10 @@
 namespace mpc::runtime {
 namespace {
 
-/// Channels that lie side by side in a depthwise row.
-constexpr int64_t kChannelLanes = 16;
+/// Neighbouring groups of a vector, and the filters and channels of a small
+/// group at most.
+constexpr int64_t kGroupLanes = GroupLanes::kLanes;
+constexpr int64_t kMostPerGroup = 4;
 /// Sums of one filter that a slice makes, about, and floats of a row at most.
 constexpr int64_t kMaxSums = 1024, kMaxRow = int64_t(1) << 20;
 
@@ -49,9 +54,8 @@ struct Vector {
   typedef float type __attribute__((vector_size(kLength * sizeof(float))));
 };
 
-/// Adds to `kFilters` rows of `leading` sums each the products of a gradient
-/// that has so many channels and of `count` floats of the image that start with
-/// its pixel.
+/// Adds products to `kFilters` rows of `leading` sums: of a gradient with so
+/// many channels, and of `count` floats of the image from each pixel on.
 template <int kLength, int kFilters>
 MPC_INLINE void addRunBody(const float *image, const Rows &rows, int64_t count,
                            float *sums, int64_t leading) {
@@ -82,24 +86,23 @@ MPC_INLINE void addRunBody(const float *image, const Rows &rows, int64_t count,
 /// Adds to the sums of `kTaps` taps from `first` on, each of all lanes.
 template <int kTaps>
 MPC_INLINE void addTaps(const Rows &rows, int64_t first, float *sums) {
-  using V = typename Vector<kChannelLanes>::type;
+  using V = typename Vector<kGroupLanes>::type;
   V row[kTaps] = {};
   for (int64_t pixel = 0; pixel < rows.pixels; ++pixel) {
     V gradient;
-    std::memcpy(&gradient, rows.gradient + pixel * kChannelLanes, sizeof(V));
+    std::memcpy(&gradient, rows.gradient + pixel * kGroupLanes, sizeof(V));
     const float *image =
         rows.image +
-        (pixel * rows.stride + first * rows.dilation) * kChannelLanes;
+        (pixel * rows.stride + first * rows.dilation) * kGroupLanes;
     for (int tap = 0; tap < kTaps; ++tap) {
       V value;
-      std::memcpy(&value, image + tap * rows.dilation * kChannelLanes,
-                  sizeof(V));
+      std::memcpy(&value, image + tap * rows.dilation * kGroupLanes, sizeof(V));
       row[tap] += value * gradient;
     }
   }
   for (int tap = 0; tap < kTaps; ++tap) {
     V old;
-    float *to = sums + (first + tap) * kChannelLanes;
+    float *to = sums + (first + tap) * kGroupLanes;
     std::memcpy(&old, to, sizeof(V));
     old += row[tap];
     std::memcpy(to, &old, sizeof(V));
@@ -107,7 +110,7 @@ MPC_INLINE void addTaps(const Rows &rows, int64_t first, float *sums) {
 }
 
 template <int kTaps>
-MPC_INLINE void addDepthwiseBody(const Rows &rows, int64_t taps, float *sums) {
+MPC_INLINE void addGroupsBody(const Rows &rows, int64_t taps, float *sums) {
   int64_t tap = 0;
   for (; tap + kTaps <= taps; tap += kTaps)
     addTaps<kTaps>(rows, tap, sums);
@@ -120,7 +123,7 @@ struct Loops {
   int64_t filters, length; ///< a run's filters, and floats it takes at a time
   void (*addRun)(const float *image, const Rows &rows, int64_t count,
                  float *sums, int64_t leading);
-  void (*addDepthwise)(const Rows &rows, int64_t taps, float *sums);
+  void (*addGroups)(const Rows &rows, int64_t taps, float *sums);
 };
 
 #define MPC_DEFINE_LOOPS(suffix, attribute, length, filters, taps)             \
@@ -128,12 +131,12 @@ struct Loops {
                                 int64_t count, float *sums, int64_t leading) { \
     addRunBody<length, filters>(image, rows, count, sums, leading);            \
   }                                                                            \
-  attribute void addDepthwise##suffix(const Rows &rows, int64_t count,         \
-                                      float *sums) {                           \
-    addDepthwiseBody<taps>(rows, count, sums);                                 \
+  attribute void addGroups##suffix(const Rows &rows, int64_t count,            \
+                                   float *sums) {                              \
+    addGroupsBody<taps>(rows, count, sums);                                    \
   }                                                                            \
   constexpr Loops kLoops##suffix = {filters, 2 * (length), addRun##suffix,     \
-                                    addDepthwise##suffix};
+                                    addGroups##suffix};
 
 MPC_DEFINE_LOOPS(AVX512, __attribute__((target("avx512f,fma"))), 16, 8, 8)
 MPC_DEFINE_LOOPS(AVX2, __attribute__((target("avx2,fma"))), 8, 4, 4)
@@ -161,17 +164,26 @@ public:
   }
 
 private:
-  /// The part of one slice: filters of a group, or channels of a depthwise
-  /// image, along a row of taps.
+  /// The part of one slice: filters of a group, or all of some groups, along a
+  /// row of taps.
   struct Part {
-    int64_t group, filter, filters; ///< the first counts from the group's first
+    int64_t group, groups;
+    int64_t filter, filters; ///< of a group; the first counts from its first
     int64_t depthTap, rowTap;
     int64_t tap, taps;
   };
+  /// Channels of each group that a slice has in scratch, from one on: [pixel]
+  /// [channel], or of 16 groups [channel][pixel][group].
+  struct Channels {
+    int64_t perGroup;     ///< in memory
+    int64_t first, count; ///< of a group's
+    int64_t width;        ///< of a pixel in scratch
+  };
   Part partOf(int64_t slice) const;
-  void copyRow(const Operand &operand, int64_t row, int64_t pixels,
-               int64_t first, int64_t count, int64_t channels, int64_t channel,
-               int64_t copied, int64_t width, float *to) const;
+  bool prefersGroups() const;
+  void copyRow(const Part &part, const Operand &operand, int64_t row,
+               int64_t pixels, int64_t first, int64_t count,
+               const Channels &channels, float *run, float *to) const;
   void addRow(const Part &part, const Rows &rows, float *sums) const;
   void write(const Part &part, const float *sums, float *run) const;
 
@@ -180,12 +192,14 @@ private:
   Axis depth, height, width;
   int64_t batch, inChannels, outChannels, groups;
   int64_t inPerGroup, outPerGroup;
-  bool depthwise;
+  bool lanesAreGroups;
+  int64_t groupsPerSlice, groupSlices;
   int64_t filtersPerSlice, filterSlices; ///< of a group
   int64_t tapsPerSlice, tapSlices;       ///< of a row of taps
   /// Sums of a tap, which with dilations is a run by itself, and of a filter.
   int64_t tapSums, leading;
-  int64_t rowFloats = 0, gradientFloats = 0, sumFloats = 0;
+  int64_t imagePixels = 0; ///< of a row
+  int64_t rowFloats = 0, gradientFloats = 0, sumFloats = 0, runFloats = 0;
 };
 
 } // namespace
@@ -195,8 +209,7 @@ DirectWeightGrad::DirectWeightGrad(const ConvStep &step,
     : x(operands.x), w(operands.w), y(operands.y), batch(step.batch),
       inChannels(step.inChannels), outChannels(step.outChannels),
       groups(step.groups), inPerGroup(inChannels / groups),
-      outPerGroup(outChannels / groups),
-      depthwise(groups > 1 && inPerGroup == 1 && outPerGroup == 1) {
+      outPerGroup(outChannels / groups) {
   Axis *axes[] = {&width, &height, &depth};
   const size_t rank = step.kernel.size();
   for (size_t i = 0; i < rank; ++i)
@@ -206,33 +219,50 @@ DirectWeightGrad::DirectWeightGrad(const ConvStep &step,
   auto slicesOf = [](int64_t count, int64_t each) {
     return (count + each - 1) / each;
   };
-  // Depthwise channels stand for the filters of one group.
-  filtersPerSlice = depthwise ? kChannelLanes : loops.filters;
-  filterSlices = slicesOf(depthwise ? groups : outPerGroup, filtersPerSlice);
-  tapsPerSlice =
-      depthwise ? width.kernel
-                : std::clamp<int64_t>(kMaxSums / inPerGroup, 1, width.kernel);
+  lanesAreGroups = prefersGroups();
+  groupsPerSlice = lanesAreGroups ? kGroupLanes : 1;
+  groupSlices = slicesOf(groups, groupsPerSlice);
+  filtersPerSlice = lanesAreGroups ? outPerGroup : loops.filters;
+  filterSlices = slicesOf(outPerGroup, filtersPerSlice);
+  tapsPerSlice = lanesAreGroups ? width.kernel
+                                : std::clamp<int64_t>(kMaxSums / inPerGroup, 1,
+                                                      width.kernel);
   tapSlices = slicesOf(width.kernel, tapsPerSlice);
-  phaseSlices = {(depthwise ? 1 : groups) * filterSlices * depth.kernel *
-                 height.kernel * tapSlices};
+  phaseSlices = {groupSlices * filterSlices * depth.kernel * height.kernel *
+                 tapSlices};
 
   // The vectors of a run may end behind the row and the sums.
-  const int64_t channels = depthwise ? kChannelLanes : inPerGroup;
   auto wholeRuns = [&](int64_t floats) {
     return slicesOf(floats, loops.length) * loops.length;
   };
   tapSums = width.dilation == 1 ? inPerGroup : wholeRuns(inPerGroup);
-  leading = depthwise ? kChannelLanes : wholeRuns(tapsPerSlice * tapSums);
-  rowFloats = ((width.out - 1) * width.stride +
-               (tapsPerSlice - 1) * width.dilation + 1) *
-                  channels +
-              loops.length;
-  gradientFloats = width.out * filtersPerSlice;
-  sumFloats = (depthwise ? tapsPerSlice : filtersPerSlice) * leading;
-  const int64_t runFloats = tapsPerSlice;
+  leading = lanesAreGroups ? tapsPerSlice * kGroupLanes
+                           : wholeRuns(tapsPerSlice * tapSums);
+  imagePixels =
+      (width.out - 1) * width.stride + (tapsPerSlice - 1) * width.dilation + 1;
+  rowFloats = imagePixels * inPerGroup * groupsPerSlice + loops.length;
+  gradientFloats = width.out * filtersPerSlice * groupsPerSlice;
+  sumFloats = filtersPerSlice * leading * (lanesAreGroups ? inPerGroup : 1);
+  runFloats = std::max(tapsPerSlice,
+                       groupsPerSlice * std::max(inPerGroup, outPerGroup));
   scratchSize =
       alignScratch(size_t(rowFloats + gradientFloats + sumFloats + runFloats) *
                    sizeof(float));
+}
+
+/// True if groups are small and leave fewer lanes empty than runs of taps do.
+bool DirectWeightGrad::prefersGroups() const {
+  auto ceilDiv = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
+  const int64_t taps = width.kernel;
+  const int64_t runs = width.dilation == 1
+                           ? ceilDiv(taps * inPerGroup, loops.length)
+                           : taps * ceilDiv(inPerGroup, loops.length);
+  const int64_t byRuns = groups * ceilDiv(outPerGroup, loops.filters) *
+                         loops.filters * runs * loops.length;
+  const int64_t byGroups = ceilDiv(groups, kGroupLanes) * kGroupLanes *
+                           inPerGroup * outPerGroup * taps;
+  return groups > 1 && std::max(inPerGroup, outPerGroup) <= kMostPerGroup &&
+         byGroups < byRuns;
 }
 
 DirectWeightGrad::Part DirectWeightGrad::partOf(int64_t slice) const {
@@ -245,40 +275,54 @@ DirectWeightGrad::Part DirectWeightGrad::partOf(int64_t slice) const {
   part.depthTap = slice % depth.kernel;
   slice /= depth.kernel;
   part.filter = slice % filterSlices * filtersPerSlice;
-  part.filters = std::min(filtersPerSlice,
-                          (depthwise ? groups : outPerGroup) - part.filter);
-  part.group = slice / filterSlices;
+  part.filters = std::min(filtersPerSlice, outPerGroup - part.filter);
+  part.group = slice / filterSlices * groupsPerSlice;
+  part.groups = std::min(groupsPerSlice, groups - part.group);
   return part;
 }
 
 /// Copies `count` pixels from `first` on, which may lie outside of a row of
-/// `pixels`, of each `copied` channels from `channel` on, to pixels of `width`.
-void DirectWeightGrad::copyRow(const Operand &operand, int64_t row,
-                               int64_t pixels, int64_t first, int64_t count,
-                               int64_t channels, int64_t channel,
-                               int64_t copied, int64_t width, float *to) const {
+/// `pixels`. `run` has room for a pixel.
+void DirectWeightGrad::copyRow(const Part &part, const Operand &operand,
+                               int64_t row, int64_t pixels, int64_t first,
+                               int64_t count, const Channels &channels,
+                               float *run, float *to) const {
   const int64_t begin = std::clamp<int64_t>(-first, 0, count);
   const int64_t end = std::clamp<int64_t>(pixels - first, begin, count);
-  std::fill(to, to + begin * width, 0.0f);
-  std::fill(to + end * width, to + count * width, 0.0f);
-  const int64_t from = (row * pixels + first) * channels + channel;
-  if (copied == channels && copied == width) {
-    if (end > begin)
-      widen(operand.type, operand.at(from + begin * channels),
-            to + begin * width, (end - begin) * width);
+  const int64_t step = groups * channels.perGroup;
+  const std::byte *from =
+      operand.at((row * pixels + first + begin) * step +
+                 part.group * channels.perGroup + channels.first);
+  const int64_t planes = lanesAreGroups ? channels.count : 1;
+  for (int64_t plane = 0; plane < planes; ++plane) {
+    float *all = to + plane * count * channels.width;
+    std::fill(all, all + begin * channels.width, 0.0f);
+    std::fill(all + end * channels.width, all + count * channels.width, 0.0f);
+  }
+  if (begin == end)
     return;
-  }
-  for (int64_t pixel = begin; pixel < end; ++pixel) {
-    float *target = to + pixel * width;
-    widen(operand.type, operand.at(from + pixel * channels), target, copied);
-    std::fill(target + copied, target + width, 0.0f);
-  }
+  to += begin * channels.width;
+  const PixelChannels taken = {end - begin, channels.count, step};
+  if (lanesAreGroups)
+    widenGroups(operand.type, from, taken, part.groups, run, to,
+                {count * channels.width, channels.width});
+  else
+    widenPixels(operand.type, from, taken, to, channels.width);
 }
 
 void DirectWeightGrad::addRow(const Part &part, const Rows &rows,
                               float *sums) const {
-  if (depthwise)
-    return loops.addDepthwise(rows, part.taps, sums);
+  if (lanesAreGroups) {
+    for (int64_t filter = 0; filter < part.filters; ++filter)
+      for (int64_t channel = 0; channel < inPerGroup; ++channel) {
+        Rows both = rows;
+        both.image += channel * imagePixels * kGroupLanes;
+        both.gradient += filter * rows.pixels * kGroupLanes;
+        loops.addGroups(both, part.taps,
+                        sums + (filter * inPerGroup + channel) * leading);
+      }
+    return;
+  }
   if (width.dilation == 1)
     return loops.addRun(rows.image, rows, part.taps * inPerGroup, sums,
                         leading);
@@ -295,15 +339,16 @@ Status DirectWeightGrad::runSlice(size_t phase, int64_t slice,
   float *run = sums + sumFloats;
   std::fill(sums, sums + sumFloats, 0.0f);
 
-  // Channels of both images, and how many of them a pixel has in scratch.
-  const int64_t inChannel = depthwise ? part.filter : part.group * inPerGroup;
-  const int64_t inCopied = depthwise ? part.filters : inPerGroup;
-  const int64_t inWidth = depthwise ? kChannelLanes : inPerGroup;
-  const int64_t outChannel = part.group * outPerGroup + part.filter;
-  const int64_t pixels =
-      (width.out - 1) * width.stride + (part.taps - 1) * width.dilation + 1;
+  const Channels ofImage = {inPerGroup, 0, inPerGroup,
+                            lanesAreGroups ? kGroupLanes : inPerGroup};
+  const Channels ofGradient = {outPerGroup, part.filter, part.filters,
+                               lanesAreGroups ? kGroupLanes : filtersPerSlice};
+  const int64_t pixels = lanesAreGroups
+                             ? imagePixels
+                             : (width.out - 1) * width.stride +
+                                   (part.taps - 1) * width.dilation + 1;
   const Rows rows = {image,        gradient,       width.out,
-                     width.stride, width.dilation, inWidth};
+                     width.stride, width.dilation, ofImage.width};
   for (int64_t n = 0; n < batch; ++n)
     for (int64_t d = 0; d < depth.out; ++d) {
       const int64_t inDepth =
@@ -315,12 +360,11 @@ Status DirectWeightGrad::runSlice(size_t phase, int64_t slice,
             h * height.stride + part.rowTap * height.dilation - height.pad;
         if (inRow < 0 || inRow >= height.in)
           continue;
-        copyRow(x, (n * depth.in + inDepth) * height.in + inRow, width.in,
-                part.tap * width.dilation - width.pad, pixels, inChannels,
-                inChannel, inCopied, inWidth, image);
-        copyRow(y, (n * depth.out + d) * height.out + h, width.out, 0,
-                width.out, outChannels, outChannel, part.filters,
-                filtersPerSlice, gradient);
+        copyRow(part, x, (n * depth.in + inDepth) * height.in + inRow, width.in,
+                part.tap * width.dilation - width.pad, pixels, ofImage, run,
+                image);
+        copyRow(part, y, (n * depth.out + d) * height.out + h, width.out, 0,
+                width.out, ofGradient, run, gradient);
         addRow(part, rows, sums);
       }
     }
@@ -333,17 +377,20 @@ Status DirectWeightGrad::runSlice(size_t phase, int64_t slice,
 void DirectWeightGrad::write(const Part &part, const float *sums,
                              float *run) const {
   const int64_t rowTaps = depth.kernel * height.kernel;
-  for (int64_t filter = 0; filter < part.filters; ++filter)
-    for (int64_t channel = 0; channel < inPerGroup; ++channel) {
-      for (int64_t tap = 0; tap < part.taps; ++tap)
-        run[tap] = depthwise ? sums[tap * leading + filter]
-                             : sums[filter * leading + tap * tapSums + channel];
-      const int64_t first =
-          part.group * outPerGroup + part.filter + filter; // of all filters
-      const int64_t row = (first * inPerGroup + channel) * rowTaps +
-                          part.depthTap * height.kernel + part.rowTap;
-      narrow(w.type, run, w.at(row * width.kernel + part.tap), part.taps);
-    }
+  for (int64_t group = 0; group < part.groups; ++group)
+    for (int64_t filter = 0; filter < part.filters; ++filter)
+      for (int64_t channel = 0; channel < inPerGroup; ++channel) {
+        for (int64_t tap = 0; tap < part.taps; ++tap)
+          run[tap] = lanesAreGroups
+                         ? sums[(filter * inPerGroup + channel) * leading +
+                                tap * kGroupLanes + group]
+                         : sums[filter * leading + tap * tapSums + channel];
+        const int64_t first = (part.group + group) * outPerGroup + part.filter +
+                              filter; // of all filters
+        const int64_t row = (first * inPerGroup + channel) * rowTaps +
+                            part.depthTap * height.kernel + part.rowTap;
+        narrow(w.type, run, w.at(row * width.kernel + part.tap), part.taps);
+      }
 }
 
 std::unique_ptr<Contraction>

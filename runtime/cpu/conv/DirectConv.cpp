@@ -1,0 +1,628 @@
+// Convolutions, and gradients of images, of any groups, strides and dilations,
+// where the library has nothing better than loops over single elements or
+// copies of the image for each tap, or leaves most of a vector empty.
+//
+// A step has a source image and a result. The lanes of a vector are channels of
+// the result within a group, or a channel of 16 groups. If the result has few
+// channels and the source many, lanes are channels of the source instead.
+//
+// Phase 0 puts the filters into the order of the lanes. A slice of phase 1
+// makes some pixels of some rows of the result. First, the part of the source
+// goes to scratch, with its padding, unless the slice can read the image
+// itself. Then all taps of a few neighbouring pixels are summed in registers.
+//
+// A gradient meets the taps the other way round. Along an axis with strides
+// there are as many kinds of pixels, and each kind meets other taps. Pixels of
+// one kind are done together.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/FloatBits.h"
+#include "runtime/cpu/Convert.h"
+#include "runtime/cpu/conv/DirectSums.h"
+#include "runtime/cpu/conv/PixelCopies.h"
+#include "runtime/cpu/conv/SumAxis.h"
+#include "runtime/cpu/onednn/OneDNN.h"
+#include "runtime/cpu/onednn/OneDNNProvider.h"
+
+#include <cstring>
+
+namespace mpc::runtime {
+namespace {
+
+/// Bytes of a slice's source and result that stay in a worker's cache.
+constexpr int64_t kSourceBytes = 512 << 10, kResultBytes = 256 << 10;
+/// Elements of a row of the source, kinds of pixels, and taps of a row at most.
+constexpr int64_t kMostElements = int64_t(1) << 20, kMostKinds = 64,
+                  kMostTaps = 4096;
+/// This routine is surely faster if it takes this much of the library's
+/// vectors, for pixels enough to outweigh the packed filters.
+constexpr double kGain = 0.6;
+constexpr int64_t kFewestPixels = 256;
+/// Slices that a step is cut into, where it has as many rows.
+constexpr int64_t kWantedSlices = 16;
+
+int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+class DirectConv : public Contraction {
+public:
+  DirectConv(const ConvStep &step, const ConvOperands &operands,
+             const OneDNNConfig &config);
+  bool fits() const { return hasRoom; }
+  bool beatsLibrary(const OneDNNConfig &config) const;
+  Status runSlice(size_t phase, int64_t slice,
+                  const SliceContext &context) override;
+  std::vector<void **> addresses() override {
+    return addressesOf({&x, &w, &y}, epilogue);
+  }
+
+private:
+  /// Channels of the result, groups, or terms of its sums.
+  enum class Lanes { Channels, Groups, Terms };
+  /// Channels of the result within a group, or groups and a channel.
+  struct Block {
+    int64_t group, channel, lanes;
+  };
+  /// The place of a tap's weights in a row of taps: the start of its run, and
+  /// how many terms of the run lie before.
+  struct TapPlace {
+    int64_t weights = 0, firstTerm = 0;
+    bool isMet = false;
+  };
+  /// Pixels of a row that start at the same place between strides.
+  using Kind = std::vector<SumRun>;
+
+  const Operand &source() const { return isGradient ? y : x; }
+  const Operand &result() const { return isGradient ? x : y; }
+  int64_t channels() const { return groups * perGroup; }
+  bool lanesAreGroups() const { return lanes == Lanes::Groups; }
+  int64_t lanesPerGroup() const { return lanesAreGroups() ? groups : perGroup; }
+  int64_t lanesPerBlock() const {
+    return lanes == Lanes::Terms ? kMostOutputs : kSumLanes;
+  }
+  Block blockOf(int64_t index) const;
+  /// The channel of a block's first lane, counted from the first of all groups.
+  int64_t resultChannel(const Block &block) const {
+    return block.group * perGroup + block.channel;
+  }
+
+  void chooseLanes(int64_t taps);
+  double termVectors(int64_t lanes) const;
+  void chooseSums(const OneDNNConfig &config);
+  bool gainsByPairs() const;
+  void findTaps();
+  void chooseSlices(const OneDNNConfig &config);
+  int64_t weightOf(const TapPlace &tap, int64_t channel, int64_t lane) const;
+  void packWeights(int64_t slice, const SliceContext &context) const;
+  void runBand(int64_t slice, const SliceContext &context) const;
+  void copyRow(const Block &block, int64_t row, int64_t first, int64_t count,
+               float *run, std::byte *to) const;
+  void spreadLanes(const float *vectors, int64_t pixels, const Block &block,
+                   float *to, int64_t step) const;
+  void finish(const float *pixelSums, int64_t pixel, int64_t pixels) const;
+
+  int64_t rowElements(int64_t pixels) const {
+    // Pixels of the source that so many of each kind meet, and gaps.
+    return metPixels(pixels) * sourceLanes;
+  }
+  int64_t metPixels(int64_t pixels) const {
+    return (pixels - 1) * width.sourceStep() + span + 1;
+  }
+  int64_t rowsOfTaps() const { return depth.kernel * height.kernel; }
+  /// Elements of the weights of a block that belong to a row of taps.
+  int64_t packedRow() const {
+    return outputStep * (lanes == Lanes::Terms ? kMostOutputs : 1);
+  }
+  int64_t bytesOf(int64_t elements) const {
+    return elements * (hasPairs ? sizeof(uint16_t) : sizeof(float));
+  }
+  /// True if the sums of each block go to the result without other blocks.
+  bool isDirect() const {
+    return !epilogue && (hasFloats() || !lanesAreGroups() || perGroup == 1);
+  }
+  bool hasFloats() const { return result().type == DType::F32; }
+  bool readsInPlace(int64_t start, int64_t pixels) const {
+    return lanes != Lanes::Groups && groups == 1 &&
+           sourceLanes == sumChannels &&
+           source().type == (hasPairs ? DType::BF16 : DType::F32) &&
+           start >= 0 && start + metPixels(pixels) <= width.source;
+  }
+
+  const bool isGradient;
+  Operand x, w, y;
+  EpilogueCall epilogue;
+  SumAxis depth, height, width;
+  int64_t batch, groups;
+  int64_t perGroup;    ///< channels of the result
+  int64_t sumChannels; ///< of the source in a group
+  int64_t outPerGroup, inPerGroup;
+  int64_t metTaps; ///< by a pixel of the result
+  Lanes lanes = Lanes::Channels;
+  bool hasPairs = false;          ///< source and weights are bf16
+  int64_t laneBlocks, blocks;     ///< of the result's channels
+  int64_t sourceLanes;            ///< elements of a pixel of the source
+  SumFunction sums[kMostOutputs]; ///< by outputs
+
+  bool hasRoom = true;
+  std::vector<Kind> kinds;
+  std::vector<TapPlace> tapPlaces;
+  int64_t outputStep = 0;                 ///< elements of a row of taps
+  int64_t firstPlace = 0, span = 0;       ///< of the taps of all kinds
+  int64_t bandPlanes = 1, planeBands = 1; ///< of the result
+  int64_t bandRows = 1, rowBands = 1;
+  int64_t partPixels = 1, parts = 1; ///< of each kind in a row
+  size_t resultOffset = 0, laneOffset = 0, runOffset = 0, rowsOffset = 0;
+};
+
+} // namespace
+
+DirectConv::DirectConv(const ConvStep &step, const ConvOperands &operands,
+                       const OneDNNConfig &config)
+    : isGradient(step.kind == ConvKind::InputGrad), x(operands.x),
+      w(operands.w), y(operands.y), epilogue(operands.epilogue),
+      batch(step.batch), groups(step.groups),
+      outPerGroup(step.outChannels / step.groups),
+      inPerGroup(step.inChannels / step.groups) {
+  SumAxis *axes[] = {&width, &height, &depth};
+  const size_t rank = step.kernel.size();
+  for (SumAxis *axis : axes)
+    axis->isGradient = isGradient;
+  for (size_t i = 0; i < rank; ++i) {
+    const int64_t in = step.inSpatial[i], out = step.outSpatial[i];
+    *axes[rank - 1 - i] = {isGradient ? out : in,
+                           isGradient ? in : out,
+                           step.kernel[i],
+                           step.strides[i],
+                           step.dilations[i],
+                           step.padsBegin[i],
+                           isGradient};
+  }
+  perGroup = isGradient ? inPerGroup : outPerGroup;
+  sumChannels = isGradient ? outPerGroup : inPerGroup;
+  hasRoom = width.kernel <= kMostTaps && width.resultStep() <= kMostKinds &&
+            rowsOfTaps() <= kMostTaps;
+  if (!hasRoom)
+    return;
+  chooseLanes(numElements(step.kernel));
+  chooseSums(config);
+  chooseSlices(config);
+}
+
+/// Vectors that sums of terms take for each pixel and tap. At the end, a sum
+/// across a vector takes as long as three more.
+double DirectConv::termVectors(int64_t lanesOfTerms) const {
+  constexpr double kAcross = 3;
+  return double(channels()) * (double(ceilDiv(sumChannels, lanesOfTerms)) +
+                               kAcross / double(metTaps));
+}
+
+/// Chooses the lanes with the fewest vectors.
+void DirectConv::chooseLanes(int64_t taps) {
+  metTaps = taps;
+  for (const SumAxis *axis : {&depth, &height, &width})
+    metTaps = ceilDiv(metTaps, axis->resultStep());
+  const int64_t asChannels =
+      groups * ceilDiv(perGroup, kSumLanes) * sumChannels;
+  const int64_t asGroups = perGroup * sumChannels * ceilDiv(groups, kSumLanes);
+  lanes = termVectors(kSumLanes) < double(std::min(asChannels, asGroups))
+              ? Lanes::Terms
+          : asGroups < asChannels ? Lanes::Groups
+                                  : Lanes::Channels;
+  laneBlocks = ceilDiv(lanesPerGroup(), lanesPerBlock());
+  blocks = laneBlocks * (lanesAreGroups() ? perGroup : groups);
+}
+
+/// True for kinds that were measured. The library fills vectors with channels
+/// of one group's result, and pairs with channels of the source.
+bool DirectConv::beatsLibrary(const OneDNNConfig &config) const {
+  const int64_t pixels = batch * depth.result * height.result * width.result;
+  if (pixels < kFewestPixels)
+    return false;
+  if (lanes == Lanes::Terms && groups == 1) {
+    // A tile makes sixteen results in the time of one.
+    if (config.hasAMX && hasPairs && perGroup > 1)
+      return false;
+    const int64_t floats = floatLanes(), each = hasPairs ? 2 : 1;
+    const double library =
+        double(ceilDiv(perGroup, floats) * sumChannels) / double(each);
+    return termVectors(each * floats) <= kGain * library;
+  }
+  if (lanesAreGroups())
+    return groups >= kSumLanes && perGroup * sumChannels > 1 &&
+           perGroup * sumChannels <= 4;
+  return hasPairs && groups == 1 && sumChannels == 1 && perGroup <= kSumLanes &&
+         metTaps >= 25;
+}
+
+void DirectConv::chooseSums(const OneDNNConfig &config) {
+  const bool mayPair = config.nativeBF16 && !lanesAreGroups() &&
+                       source().type == DType::BF16 && w.type == DType::BF16;
+  // Not all runs of terms are long enough for pairs.
+  hasPairs = mayPair;
+  findTaps();
+  if (hasPairs && !gainsByPairs()) {
+    hasPairs = false;
+    findTaps();
+  }
+  const SumKind kind = lanesAreGroups() ? SumKind::Own
+                       : lanes == Lanes::Terms
+                           ? hasPairs ? SumKind::DotPairs : SumKind::Dots
+                       : hasPairs ? SumKind::SharedPairs
+                                  : SumKind::Shared;
+  for (int64_t outputs = 1; outputs <= kMostOutputs; ++outputs)
+    sums[outputs - 1] = runtime::chooseSums(kind, outputs);
+}
+
+/// False if many pairs have a single term: some CPUs multiply pairs at half the
+/// rate.
+bool DirectConv::gainsByPairs() const {
+  int64_t terms = 0, pairs = 0;
+  for (const Kind &kind : kinds)
+    for (const SumRun &run : kind) {
+      terms += run.terms;
+      pairs += ceilDiv(run.terms, 2);
+    }
+  return 4 * pairs <= 3 * terms;
+}
+
+/// Finds the taps of each kind, as runs of neighbours in the source.
+void DirectConv::findTaps() {
+  const int64_t whole =
+      wholeTerms(hasPairs ? SumKind::DotPairs : SumKind::Dots);
+  sourceLanes = lanesAreGroups()        ? sumChannels * kSumLanes
+                : lanes == Lanes::Terms ? ceilDiv(sumChannels, whole) * whole
+                                        : sumChannels;
+  const int64_t tapTerms = lanes == Lanes::Terms ? sourceLanes : sumChannels;
+  const int64_t termWeights = lanes == Lanes::Terms ? 1 : kSumLanes;
+  kinds.assign(size_t(std::min(width.resultStep(), width.result)), {});
+  tapPlaces.assign(size_t(width.kernel), {});
+  outputStep = 0;
+  int64_t last = std::numeric_limits<int64_t>::min();
+  firstPlace = std::numeric_limits<int64_t>::max();
+  for (size_t kind = 0; kind < kinds.size(); ++kind) {
+    std::vector<std::pair<int64_t, size_t>> met; // places, and their taps
+    for (int64_t tap = 0; tap < width.kernel; ++tap)
+      if (int64_t place; width.meets(int64_t(kind), tap, place))
+        met.emplace_back(place, size_t(tap));
+    std::sort(met.begin(), met.end());
+    Kind &runs = kinds[kind];
+    for (size_t i = 0; i < met.size(); ++i) {
+      const auto [place, tap] = met[i];
+      if (i == 0 || place != met[i - 1].first + 1)
+        runs.push_back({place, outputStep, 0});
+      SumRun &run = runs.back();
+      tapPlaces[tap] = {run.weights, run.terms, true};
+      run.terms += tapTerms;
+      const int64_t terms = hasPairs ? ceilDiv(run.terms, 2) * 2 : run.terms;
+      outputStep = run.weights + terms * termWeights;
+      firstPlace = std::min(firstPlace, place);
+      last = std::max(last, place);
+    }
+  }
+  if (last < firstPlace)
+    firstPlace = last = 0; // no pixel of a row meets any
+  span = last - firstPlace;
+  for (Kind &kind : kinds)
+    for (SumRun &run : kind)
+      run.source = (run.source - firstPlace) * sourceLanes;
+}
+
+void DirectConv::chooseSlices(const OneDNNConfig &config) {
+  const int64_t kindCount = int64_t(kinds.size());
+  const int64_t all = ceilDiv(width.result, width.resultStep());
+  auto resultElements = [&]() -> int64_t {
+    if (isDirect())
+      return 0;
+    return bandPlanes * bandRows * partPixels * kindCount * channels();
+  };
+  auto sourceElements = [&] {
+    return depth.countMet(bandPlanes) * height.countMet(bandRows) *
+           rowElements(partPixels);
+  };
+  // Some pixels of each kind, few enough for sums and source of one row.
+  partPixels = all;
+  auto isLarge = [&] {
+    return resultElements() * int64_t(sizeof(float)) > kResultBytes ||
+           bytesOf(rowElements(partPixels)) > kSourceBytes / 4;
+  };
+  while (partPixels > 16 && isLarge())
+    partPixels = ceilDiv(partPixels, 2);
+  parts = ceilDiv(all, partPixels);
+  hasRoom = rowElements(partPixels) <= kMostElements &&
+            resultElements() <= kMostElements;
+  if (!hasRoom)
+    return;
+
+  // As many rows as the cache holds, then planes, but not too few slices.
+  const int64_t wanted = std::min(kWantedSlices, 4 * int64_t(config.workers));
+  auto fits = [&] {
+    return bytesOf(sourceElements()) <= kSourceBytes &&
+           resultElements() * int64_t(sizeof(float)) <= kResultBytes;
+  };
+  auto slices = [&] {
+    planeBands = ceilDiv(depth.result, bandPlanes);
+    rowBands = ceilDiv(height.result, bandRows);
+    return batch * planeBands * rowBands * parts;
+  };
+  bandRows = height.result;
+  while (bandRows > 1 && !fits())
+    bandRows = ceilDiv(bandRows, 2);
+  while (bandRows > 4 && slices() < wanted)
+    bandRows = ceilDiv(bandRows, 2);
+  while (bandPlanes < depth.result) {
+    const int64_t before = bandPlanes;
+    bandPlanes = std::min(2 * bandPlanes, depth.result);
+    if (fits() && slices() >= wanted)
+      continue;
+    bandPlanes = before;
+    break;
+  }
+  phaseSlices = {blocks, slices()};
+  hasRoom = sourceElements() <= 8 * kMostElements;
+
+  auto floats = [](int64_t count) {
+    return alignScratch(size_t(count) * sizeof(float));
+  };
+  // Rows of the source, sums of all channels, sums of some lanes, a pixel, a
+  // list of rows. In phase 0, the taps of a filter.
+  resultOffset = alignScratch(size_t(bytesOf(sourceElements())));
+  laneOffset = resultOffset + floats(resultElements());
+  runOffset = laneOffset + floats(partPixels * kSumLanes);
+  rowsOffset = runOffset + floats(sourceLanes);
+  scratchSize =
+      std::max(rowsOffset + alignScratch(size_t(rowsOfTaps()) * sizeof(SumRow)),
+               floats(rowsOfTaps() * width.kernel));
+  sharedSize =
+      alignScratch(size_t(bytesOf(blocks * rowsOfTaps() * packedRow())));
+}
+
+DirectConv::Block DirectConv::blockOf(int64_t index) const {
+  const int64_t first = index % laneBlocks * lanesPerBlock();
+  const int64_t count = std::min(lanesPerBlock(), lanesPerGroup() - first);
+  index /= laneBlocks;
+  return lanesAreGroups() ? Block{first, index, count}
+                          : Block{index, first, count};
+}
+
+Status DirectConv::runSlice(size_t phase, int64_t slice,
+                            const SliceContext &context) {
+  if (phase == 0)
+    packWeights(slice, context);
+  else
+    runBand(slice, context);
+  return Status();
+}
+
+/// The place of a weight in a row of taps, in elements.
+int64_t DirectConv::weightOf(const TapPlace &tap, int64_t channel,
+                             int64_t lane) const {
+  const int64_t term = tap.firstTerm + channel;
+  if (lanes == Lanes::Terms)
+    return lane * outputStep + tap.weights + term;
+  if (hasPairs)
+    return tap.weights + (term / 2 * kSumLanes + lane) * 2 + term % 2;
+  return tap.weights + term * kSumLanes + lane;
+}
+
+/// Puts the filters of a block into rows of taps.
+void DirectConv::packWeights(int64_t slice, const SliceContext &context) const {
+  const Block block = blockOf(slice);
+  const int64_t taps = rowsOfTaps() * width.kernel;
+  auto *run = reinterpret_cast<float *>(context.scratch);
+  const int64_t elements = rowsOfTaps() * packedRow();
+  std::byte *to = context.shared + slice * bytesOf(elements);
+  std::memset(to, 0, size_t(bytesOf(elements)));
+  for (int64_t lane = 0; lane < block.lanes; ++lane)
+    for (int64_t channel = 0; channel < sumChannels; ++channel) {
+      const int64_t group = block.group + (lanesAreGroups() ? lane : 0);
+      const int64_t mine = block.channel + (lanesAreGroups() ? 0 : lane);
+      const int64_t out = isGradient ? channel : mine;
+      const int64_t in = isGradient ? mine : channel;
+      widen(w.type,
+            w.at(((group * outPerGroup + out) * inPerGroup + in) * taps), run,
+            taps);
+      for (int64_t tap = 0; tap < taps; ++tap) {
+        const TapPlace &place = tapPlaces[size_t(tap % width.kernel)];
+        if (!place.isMet)
+          continue;
+        const int64_t at =
+            tap / width.kernel * packedRow() + weightOf(place, channel, lane);
+        if (hasPairs)
+          reinterpret_cast<uint16_t *>(to)[at] = floatToBF16(run[tap]);
+        else
+          reinterpret_cast<float *>(to)[at] = run[tap];
+      }
+    }
+}
+
+/// Copies `count` pixels of the block's source from `first` on, as
+/// [pixel][channel] or [pixel][channel][lane]. Pixels outside of the row are
+/// zeros. `run` has room for a pixel.
+void DirectConv::copyRow(const Block &block, int64_t row, int64_t first,
+                         int64_t count, float *run, std::byte *to) const {
+  const Operand &from = source();
+  const int64_t begin = std::clamp<int64_t>(-first, 0, count);
+  const int64_t end = std::clamp<int64_t>(width.source - first, begin, count);
+  auto bytesOfPixels = [&](int64_t pixels) {
+    return bytesOf(pixels * sourceLanes);
+  };
+  std::memset(to, 0, size_t(bytesOfPixels(begin)));
+  std::memset(to + bytesOfPixels(end), 0, size_t(bytesOfPixels(count - end)));
+  if (begin == end)
+    return;
+  to += bytesOfPixels(begin);
+  // Groups lie side by side, each with its channels.
+  const int64_t step = groups * sumChannels;
+  const std::byte *at = from.at((row * width.source + first + begin) * step +
+                                block.group * sumChannels);
+  const PixelChannels pixels = {end - begin, sumChannels, step};
+  auto *floats = reinterpret_cast<float *>(to);
+  if (lanesAreGroups())
+    widenGroups(from.type, at, pixels, block.lanes, run, floats,
+                {kSumLanes, sourceLanes});
+  else if (hasPairs)
+    copyPixels(reinterpret_cast<const uint16_t *>(at), pixels,
+               reinterpret_cast<uint16_t *>(to), sourceLanes);
+  else
+    widenPixels(from.type, at, pixels, floats, sourceLanes);
+}
+
+void DirectConv::runBand(int64_t slice, const SliceContext &context) const {
+  const int64_t part = slice % parts;
+  slice /= parts;
+  const int64_t firstRow = slice % rowBands * bandRows;
+  slice /= rowBands;
+  const int64_t firstPlane = slice % planeBands * bandPlanes;
+  const int64_t image = slice / planeBands;
+  const SumBand rows(height, firstRow,
+                     std::min(bandRows, height.result - firstRow));
+  const SumBand planes(depth, firstPlane,
+                       std::min(bandPlanes, depth.result - firstPlane));
+  // Pixels of each kind, and of the result's rows.
+  const int64_t kindCount = int64_t(kinds.size()), step = width.resultStep();
+  const int64_t firstOfKind = part * partPixels, first = firstOfKind * step;
+  const int64_t pixels = std::min(partPixels * step, width.result - first);
+
+  auto *ownSums = reinterpret_cast<float *>(context.scratch + resultOffset);
+  auto *someLanes = reinterpret_cast<float *>(context.scratch + laneOffset);
+  auto *run = reinterpret_cast<float *>(context.scratch + runOffset);
+  auto *list = reinterpret_cast<SumRow *>(context.scratch + rowsOffset);
+  const int64_t leading = bytesOf(rowElements(partPixels));
+  const int64_t start = firstPlace + firstOfKind * width.sourceStep();
+  const bool isInPlace = readsInPlace(start, ceilDiv(pixels, step));
+  auto sourceRow = [&](int64_t plane, int64_t row) {
+    return (image * depth.source + plane) * height.source + row;
+  };
+  auto copyAt = [&](int64_t plane, int64_t row) {
+    return context.scratch +
+           ((plane - planes.low) * rows.places + row - rows.low) * leading;
+  };
+  auto pixelAt = [&](int64_t plane, int64_t row) {
+    return ((image * depth.result + planes.first + plane) * height.result +
+            rows.first + row) *
+               width.result +
+           first;
+  };
+  // The sums of a row of the result.
+  auto sumsAt = [&](int64_t plane, int64_t row) {
+    return isDirect()
+               ? reinterpret_cast<float *>(
+                     result().at(pixelAt(plane, row) * channels()))
+               : ownSums + (plane * rows.count + row) * pixels * channels();
+  };
+  for (int64_t index = 0; index < blocks; ++index) {
+    const Block block = blockOf(index);
+    const bool hasSameSource = lanesAreGroups()
+                                   ? index >= laneBlocks && laneBlocks == 1
+                                   : index % laneBlocks != 0;
+    for (int64_t i = 0; i < planes.places && !isInPlace && !hasSameSource; ++i)
+      for (int64_t j = 0; j < rows.places; ++j)
+        if (planes.isMet[size_t(i)] && rows.isMet[size_t(j)])
+          copyRow(block, sourceRow(planes.low + i, rows.low + j), start,
+                  metPixels(ceilDiv(pixels, step)), run,
+                  copyAt(planes.low + i, rows.low + j));
+    // Whole vectors of neighbouring channels go to the result, others by way of
+    // scratch.
+    const int64_t vector = lanes == Lanes::Terms ? block.lanes : kSumLanes;
+    const bool isNarrowed = isDirect() && !hasFloats();
+    const bool isPart = !isNarrowed && block.lanes == vector &&
+                        (!lanesAreGroups() || perGroup == 1);
+    const SumFunction sumPixels =
+        sums[lanes == Lanes::Terms ? block.lanes - 1 : 0];
+    for (int64_t at = 0; at < planes.count * rows.count; ++at) {
+      const int64_t plane = at / rows.count, row = at % rows.count;
+      int64_t count = 0;
+      for (int64_t depthTap = 0; depthTap < depth.kernel; ++depthTap)
+        for (int64_t rowTap = 0; rowTap < height.kernel; ++rowTap) {
+          int64_t inPlane, inRow;
+          if (!depth.meets(planes.first + plane, depthTap, inPlane) ||
+              !depth.holds(inPlane) ||
+              !height.meets(rows.first + row, rowTap, inRow) ||
+              !height.holds(inRow))
+            continue;
+          const int64_t weightsRow =
+              (index * depth.kernel + depthTap) * height.kernel + rowTap;
+          list[count++] = {
+              isInPlace
+                  ? source().at(
+                        (sourceRow(inPlane, inRow) * width.source + start) *
+                        sumChannels)
+                  : copyAt(inPlane, inRow),
+              context.shared + bytesOf(weightsRow * packedRow())};
+        }
+      for (int64_t kind = 0; kind < kindCount; ++kind) {
+        const int64_t ofKind = (pixels - kind + step - 1) / step;
+        const Kind &runs = kinds[size_t(kind)];
+        if (ofKind <= 0)
+          continue;
+        float *to = isNarrowed ? nullptr
+                               : sumsAt(plane, row) + kind * channels() +
+                                     resultChannel(block);
+        const int64_t toStep = step * channels();
+        sumPixels({list, count, runs.data(), int64_t(runs.size()),
+                   width.sourceStep() * sourceLanes, outputStep,
+                   isPart ? to : someLanes, isPart ? toStep : vector},
+                  ofKind);
+        if (isPart)
+          continue;
+        if (isNarrowed)
+          narrowPixels(result().type, someLanes, vector,
+                       {ofKind, block.lanes, toStep},
+                       result().at((pixelAt(plane, row) + kind) * channels() +
+                                   resultChannel(block)));
+        else
+          spreadLanes(someLanes, ofKind, block, to, toStep);
+      }
+    }
+  }
+
+  // Rows follow each other, unless a row is in parts.
+  const int64_t together = parts == 1 ? rows.count : 1;
+  for (int64_t plane = 0; plane < planes.count && !isDirect(); ++plane)
+    for (int64_t row = 0; row < rows.count; row += together)
+      finish(sumsAt(plane, row), pixelAt(plane, row), together * pixels);
+}
+
+/// Copies the lanes of each pixel to their channels, the first to `to`.
+void DirectConv::spreadLanes(const float *vectors, int64_t pixels,
+                             const Block &block, float *to,
+                             int64_t step) const {
+  const int64_t next = lanesAreGroups() ? perGroup : 1;
+  for (int64_t pixel = 0; pixel < pixels; ++pixel)
+    for (int64_t lane = 0; lane < block.lanes; ++lane)
+      to[pixel * step + lane * next] = vectors[pixel * kSumLanes + lane];
+}
+
+/// Hands sums of whole pixels to the epilogue, or rounds them.
+void DirectConv::finish(const float *pixelSums, int64_t pixel,
+                        int64_t pixels) const {
+  if (epilogue)
+    epilogue(const_cast<float *>(pixelSums), pixel, pixels, 0, channels(),
+             channels());
+  else
+    narrow(result().type, pixelSums, result().at(pixel * channels()),
+           pixels * channels());
+}
+
+static std::unique_ptr<DirectConv> makeDirectConv(const ConvStep &step,
+                                                  const ConvOperands &operands,
+                                                  const OneDNNConfig &config) {
+  if (step.kind == ConvKind::WeightGrad)
+    return nullptr;
+  auto conv = std::make_unique<DirectConv>(step, operands, config);
+  return conv->fits() ? std::move(conv) : nullptr;
+}
+
+std::unique_ptr<Contraction> prepareDirectConv(const ConvStep &step,
+                                               const ConvOperands &operands,
+                                               const OneDNNConfig &config) {
+  return makeDirectConv(step, operands, config);
+}
+
+std::unique_ptr<Contraction>
+prepareFasterDirectConv(const ConvStep &step, const ConvOperands &operands,
+                        const OneDNNConfig &config) {
+  auto conv = makeDirectConv(step, operands, config);
+  return conv && conv->beatsLibrary(config) ? std::move(conv) : nullptr;
+}
+
+} // namespace mpc::runtime
