@@ -86,14 +86,14 @@ narrowSixteens(const float *source, const PixelChannels &to, uint16_t *result) {
   }
 }
 
-/// Widens pixels of sixteen channels.
-template <DType type>
+/// Widens pixels of as many channels as `kWidth`.
+template <DType type, int kWidth>
 __attribute__((target("avx2,f16c"))) static void
-widenSixteens(const void *source, const PixelChannels &from, float *result) {
+widenWholePixels(const void *source, const PixelChannels &from, float *result) {
   const auto *at = static_cast<const std::byte *>(source);
   const int64_t bytes = sizeOf(type);
   for (int64_t pixel = 0; pixel < from.pixels; ++pixel) {
-    for (int64_t first = 0; first < 16; first += 8) {
+    for (int64_t first = 0; first < kWidth; first += 8) {
       const std::byte *eight = at + first * bytes;
       __m256 floats;
       if (type == DType::F32)
@@ -106,11 +106,20 @@ widenSixteens(const void *source, const PixelChannels &from, float *result) {
       _mm256_storeu_ps(result + first, floats);
     }
     at += from.step * bytes;
-    result += 16;
+    result += kWidth;
   }
 }
 
-static bool widensSixteens() {
+template <int kWidth>
+static void widenWholePixels(DType type, const void *source,
+                             const PixelChannels &from, float *result) {
+  (type == DType::F32 ? widenWholePixels<DType::F32, kWidth>
+   : type == DType::BF16
+       ? widenWholePixels<DType::BF16, kWidth>
+       : widenWholePixels<DType::F16, kWidth>)(source, from, result);
+}
+
+static bool widensWholePixels() {
   static const bool has = hostHasFeature("avx2") && hostHasFeature("f16c");
   return has;
 }
@@ -137,11 +146,11 @@ void widenPixels(DType type, const void *source, const PixelChannels &from,
             : type == DType::BF16
                 ? widenPixelsAVX512<DType::BF16>
                 : widenPixelsAVX512<DType::F16>)(source, from, result, width);
-  if (from.channels == 16 && width == 16 && widensSixteens())
-    return (type == DType::F32 ? widenSixteens<DType::F32>
-            : type == DType::BF16
-                ? widenSixteens<DType::BF16>
-                : widenSixteens<DType::F16>)(source, from, result);
+  const bool isWhole = from.channels == width && widensWholePixels();
+  if (isWhole && width == 16)
+    return widenWholePixels<16>(type, source, from, result);
+  if (isWhole && width == 8)
+    return widenWholePixels<8>(type, source, from, result);
   widenPixelsOneByOne(type, source, from, result, width);
 }
 

@@ -12,6 +12,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/Convert.h"
+#include "runtime/cpu/conv/PixelCopies.h"
 #include "runtime/cpu/onednn/OneDNN.h"
 #include "runtime/cpu/onednn/OneDNNProvider.h"
 #include "runtime/cpu/onednn/SlicedReorder.h"
@@ -37,6 +38,8 @@ constexpr int64_t kSliceBytes = 512 << 10;
 /// All partial weight gradients together, in bytes: each is written, read and
 /// added, which for large weights costs more than it gains.
 constexpr int64_t kPartialBytes = 12 << 20;
+/// The library's name of its routine for gradients of filters by AVX2.
+constexpr const char *kGradientByAVX2 = "jit:avx2";
 /// Multiply-adds below which a slice is not worth handing to another thread.
 constexpr int64_t kMinSliceProducts = 1 << 20;
 /// Elements of the partial sums that one slice adds up.
@@ -45,7 +48,7 @@ constexpr int64_t kSumBlock = 1 << 14;
 /// The step in the library's terms.
 struct Geometry {
   Dims weights, strides, dilations, padsBegin, padsEnd;
-  Tag imageTag, weightsTag, channelsLastTag;
+  Tag imageTag, blockedTag, weightsTag, channelsLastTag;
   int64_t xElements = 1, yElements = 1; ///< of one image
   int64_t xPixels = 1, yPixels = 1;     ///< of one image
   int64_t wElements = 1;
@@ -142,6 +145,8 @@ private:
 
   void chooseTypes();
   void chooseSlices();
+  void makePrimitives();
+  void blockImages();
   void makeForward(int64_t count);
   void makeInputGrad(int64_t count);
   void makeWeightGrad(int64_t count);
@@ -170,7 +175,8 @@ private:
   const Geometry geometry;
 
   Types types = {DType::F32, DType::F32, DType::F32};
-  bool direct = false; ///< the primitive writes the images itself
+  bool direct = false;           ///< the primitive writes the images itself
+  bool hasBlockedImages = false; ///< a copy, in blocks of eight channels
   int64_t imagesPerSlice = 1, slices = 1;
   std::string implementation;    ///< the library's name of what it does
   WorkerPrimitive primitives[2]; ///< full slices; the last if it has fewer
@@ -186,6 +192,7 @@ private:
 Geometry::Geometry(const ConvStep &step)
     : strides(step.strides), padsBegin(step.padsBegin), padsEnd(step.padsEnd) {
   static const Tag imageTags[] = {Tag::nwc, Tag::nhwc, Tag::ndhwc};
+  static const Tag blockedTags[] = {Tag::nCw8c, Tag::nChw8c, Tag::nCdhw8c};
   static const Tag tags[2][3] = {{Tag::oiw, Tag::oihw, Tag::oidhw},
                                  {Tag::goiw, Tag::goihw, Tag::goidhw}};
   static const Tag lastTags[2][3] = {{Tag::wio, Tag::hwio, Tag::dhwio},
@@ -193,6 +200,7 @@ Geometry::Geometry(const ConvStep &step)
   size_t rank = step.kernel.size();
   bool grouped = step.groups > 1;
   imageTag = imageTags[rank - 1];
+  blockedTag = blockedTags[rank - 1];
   weightsTag = tags[grouped][rank - 1];
   channelsLastTag = lastTags[grouped][rank - 1];
   if (grouped)
@@ -258,12 +266,12 @@ static dnnl::memory::desc imagesDesc(int64_t count, int64_t channels,
 
 dnnl::memory::desc OneDNNConv::xDesc(int64_t count) const {
   return imagesDesc(count, step.inChannels, step.inSpatial, types.x,
-                    geometry.imageTag);
+                    hasBlockedImages ? geometry.blockedTag : geometry.imageTag);
 }
 
 dnnl::memory::desc OneDNNConv::yDesc(int64_t count) const {
   return imagesDesc(count, step.outChannels, step.outSpatial, types.y,
-                    geometry.imageTag);
+                    hasBlockedImages ? geometry.blockedTag : geometry.imageTag);
 }
 
 dnnl::memory::desc OneDNNConv::plainWeights() const {
@@ -292,6 +300,10 @@ void OneDNNConv::makeForward(int64_t count) {
                count);
 }
 
+static bool isBlocked(const dnnl::memory::desc &desc) {
+  return desc.get_inner_nblks() != 0;
+}
+
 /// The forward convolution a gradient belongs to, which the library wants to
 /// know. It has one type throughout, that of the gradient read.
 static dnnl::convolution_forward::primitive_desc
@@ -301,7 +313,9 @@ forwardHint(const dnnl::memory::desc &x, const Geometry &geometry,
   return {dnnlEngine(),
           dnnl::prop_kind::forward_training,
           dnnl::algorithm::convolution_direct,
-          {x.get_dims(), type, geometry.imageTag},
+          isBlocked(x)
+              ? x
+              : dnnl::memory::desc(x.get_dims(), type, geometry.imageTag),
           {geometry.weights, type, Tag::any},
           y,
           geometry.strides,
@@ -366,11 +380,13 @@ void OneDNNConv::layOutMemory() {
   // Memory of each worker: its inputs as floats, its sums, and the library's
   // scratch memory.
   if (isWeightGrad()) {
-    secondOffset =
-        x.type == types.x ? 0 : floats(imagesPerSlice * geometry.xElements);
-    resultOffset =
-        secondOffset +
-        (y.type == types.y ? 0 : floats(imagesPerSlice * geometry.yElements));
+    auto roomOf = [&](const Operand &operand, DType type,
+                      const dnnl::memory::desc &images) {
+      const bool isCopied = hasBlockedImages || operand.type != type;
+      return isCopied ? alignScratch(images.get_size()) : 0;
+    };
+    secondOffset = roomOf(x, types.x, xDesc(imagesPerSlice));
+    resultOffset = secondOffset + roomOf(y, types.y, yDesc(imagesPerSlice));
     padOffset = resultOffset;
   } else {
     resultOffset = input().type == inputType()
@@ -386,24 +402,42 @@ void OneDNNConv::layOutMemory() {
   scratchSize = padOffset + padBytes;
 }
 
+void OneDNNConv::makePrimitives() {
+  weights = {geometry.weights, dnnlType(types.w),
+             isSafe() ? Tag::any : geometry.channelsLastTag};
+  // The last, shorter slice takes the weights in the order of the others.
+  for (int64_t count : {imagesPerSlice, step.batch % imagesPerSlice}) {
+    if (count == 0)
+      continue;
+    if (isForward())
+      makeForward(count);
+    else if (isWeightGrad())
+      makeWeightGrad(count);
+    else
+      makeInputGrad(count);
+  }
+}
+
+/// Gives the routine for AVX2 images in blocks of eight channels. Vectors of
+/// eight channels from pixel to pixel are far apart in NHWC, and the routine
+/// reads the image again and again.
+void OneDNNConv::blockImages() {
+  hasBlockedImages = true;
+  makePrimitives();
+  if (hasName(implementation, kGradientByAVX2))
+    return;
+  hasBlockedImages = false;
+  makePrimitives();
+}
+
 Status OneDNNConv::prepare() {
   // Types and slices first: the library's descriptions depend on both.
   chooseTypes();
   chooseSlices();
-  weights = {geometry.weights, dnnlType(types.w),
-             isSafe() ? Tag::any : geometry.channelsLastTag};
   Status status = catchDNNL("prepare a convolution", [&] {
-    // The last, shorter slice takes the weights in the order of the others.
-    for (int64_t count : {imagesPerSlice, step.batch % imagesPerSlice}) {
-      if (count == 0)
-        continue;
-      if (isForward())
-        makeForward(count);
-      else if (isWeightGrad())
-        makeWeightGrad(count);
-      else
-        makeInputGrad(count);
-    }
+    makePrimitives();
+    if (isWeightGrad() && hasName(implementation, kGradientByAVX2))
+      blockImages();
     makeReorder();
     layOutMemory();
   });
@@ -504,13 +538,44 @@ Status OneDNNConv::runImages(int64_t slice, const SliceContext &context) {
   return Status();
 }
 
+/// `count` images of `operand`, each of `pixels` pixels, from image `first` on
+/// as f32, in blocks of eight channels. Channels of the last block are zeros
+/// where the images have no more.
+static const void *loadBlocked(const Operand &operand, int64_t first,
+                               int64_t count, int64_t pixels, int64_t channels,
+                               std::byte *room) {
+  constexpr int64_t kWidth = 8, kPixels = 64; // as the first cache holds
+  auto *to = reinterpret_cast<float *>(room);
+  for (int64_t image = first; image < first + count; ++image) {
+    const int64_t blocks = (channels + kWidth - 1) / kWidth;
+    for (int64_t pixel = 0; pixel < pixels; pixel += kPixels)
+      for (int64_t block = 0; block < blocks; ++block)
+        widenPixels(
+            operand.type,
+            operand.at((image * pixels + pixel) * channels + block * kWidth),
+            {std::min(kPixels, pixels - pixel),
+             std::min(kWidth, channels - block * kWidth), channels},
+            to + (block * pixels + pixel) * kWidth, kWidth);
+    to += blocks * pixels * kWidth;
+  }
+  return room;
+}
+
 Status OneDNNConv::runPartial(int64_t slice, const SliceContext &context) {
   Images images = imagesOf(slice);
-  const void *in = load(x, types.x, images.first * geometry.xElements,
-                        images.count * geometry.xElements, context.scratch);
-  const void *gradient =
-      load(y, types.y, images.first * geometry.yElements,
-           images.count * geometry.yElements, context.scratch + secondOffset);
+  std::byte *second = context.scratch + secondOffset;
+  const void *in, *gradient;
+  if (hasBlockedImages) {
+    in = loadBlocked(x, images.first, images.count, geometry.xPixels,
+                     step.inChannels, context.scratch);
+    gradient = loadBlocked(y, images.first, images.count, geometry.yPixels,
+                           step.outChannels, second);
+  } else {
+    in = load(x, types.x, images.first * geometry.xElements,
+              images.count * geometry.xElements, context.scratch);
+    gradient = load(y, types.y, images.first * geometry.yElements,
+                    images.count * geometry.yElements, second);
+  }
   return primitives[images.count != imagesPerSlice].run(
       context.worker, {in, gradient, context.shared + slice * weightsBytes},
       context.scratch + padOffset);

@@ -41,6 +41,25 @@ TEST(Conv, FewAndManyChannels) {
       {2, 1, 32, 48, {5, 5}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}});
 }
 
+// By AVX2, gradients of filters read copies of images in blocks of channels.
+TEST(Conv, WholeBlocksOfChannels) {
+  expectAllKindsCorrect(
+      {3, 1, 16, 24, {11, 9}, {3, 3}, {2, 1}, {1, 1}, {1, 0}, {1, 2}});
+  expectAllKindsCorrect(
+      {2, 2, 16, 32, {9, 10}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}});
+  expectAllKindsCorrect({2, 1, 24, 8, {150}, {5}, {1}, {2}, {4}, {4}});
+  expectAllKindsCorrect({1,
+                         1,
+                         8,
+                         16,
+                         {4, 5, 6},
+                         {3, 2, 3},
+                         {1, 1, 1},
+                         {1, 1, 1},
+                         {1, 0, 1},
+                         {1, 1, 1}});
+}
+
 TEST(Conv, StridesDilationsAndUnevenPadding) {
   expectAllKindsCorrect(
       {2, 1, 8, 8, {11, 10}, {3, 2}, {2, 3}, {1, 1}, {0, 1}, {2, 0}});

@@ -261,6 +261,12 @@ TEST(GuardPages, ConvolutionsThatLeaveVectorsEmpty) {
   expectConvsWithin({1, 18, 36, 18, {17, 19}, {3, 3}, {2, 1}, {1, 1}, {0, 1}});
 }
 
+// By AVX2, gradients of filters read copies of images in blocks of channels.
+TEST(GuardPages, WholeBlocksOfChannels) {
+  expectConvsWithin({3, 1, 16, 24, {19, 21}, {3, 3}, {2, 1}, {1, 1}, {1, 1}});
+  expectConvsWithin({2, 2, 16, 32, {150}, {3}, {1}, {1}, {1}});
+}
+
 // Large filters in the library's orders.
 TEST(GuardPages, LargeFilters) {
   expectConvsWithin({1, 1, 70, 130, {40}, {16}, {8}, {1}, {4}});
