@@ -2,8 +2,8 @@
 
     digits_demo.py MPC FOLDER
 
-Each run is `mpc train`; the numbers are those of its metrics file. Memory is what
-training holds beside data and code. FOLDER receives trained models and metrics.
+Each run is `mpc train`, and the numbers come from its metrics file. The memory
+excludes data and code. FOLDER receives trained models and metrics.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -32,7 +32,7 @@ COLUMNS = [
 
 
 def train(mpc, folder, precision):
-    """Runs `mpc train`; returns its metrics."""
+    """Runs `mpc train` and returns its metrics."""
     metrics = folder / f"{precision}.jsonl"
     command = [
         mpc,
@@ -57,8 +57,8 @@ def train(mpc, folder, precision):
 
 
 def count_casts(mpc, precision):
-    """How many casts the precision stage inserted; one that several ops read
-    counts once."""
+    """Returns the number of casts that the precision stage inserted. A cast
+    with several users counts once."""
     command = [
         mpc,
         "explain",

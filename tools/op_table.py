@@ -1,14 +1,13 @@
-"""Measures what mpc can do with each op of ai.onnx and prints a table.
+"""Measures mpc's support of each op of ai.onnx and prints a table.
 
     op_table.py [OP...]
 
-Of each op the official tests of a single node are compiled: as they are, in
-other element types that the specification allows, with a loss after them and
-all inputs trained, and for a GPU. What compiles counts as supported; that it
-computes the right thing is what test/onnx-node and test/numerics are for. Ops
-without such a test, or with sequences in all of them, are not measured.
-Needs test/requirements.txt and takes some minutes; docs/operators.md has the
-result.
+Compiles each op's official tests of a single node: unchanged, in other element
+types that the specification allows, with a loss behind them and all inputs
+trained, and for a GPU. A test that compiles counts as supported. test/onnx-node
+and test/numerics check the results. Ops without such a test, or with sequences
+in all of them, are not measured. Needs test/requirements.txt and takes some
+minutes; docs/operators.md has the result.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -41,14 +40,14 @@ INTEGERS = {
     for name in "int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
 }
 TYPES = {**FLOATS, **INTEGERS, "bool": np.bool_}
-# Of an op with many tests the ones that are tried; they differ in attributes.
+# The number of tests tried per op. Further tests differ in attributes.
 TRIED = 4
 OLDEST_OPSET = 6
 HEAD = ["op", "from opset", "types", "gradient", "GPU"]
 
 
 def list_ops():
-    """(op, from opset, of) of all rows of the domain ai.onnx."""
+    """Returns (op, from opset, of) of all rows of the domain ai.onnx."""
     command = [BIN / "mpc-translate", "--list-onnx-ops"]
     table = subprocess.run(command, capture_output=True, text=True, check=True)
     rows = [
@@ -59,7 +58,7 @@ def list_ops():
 
 
 def to_array(value):
-    """Some tests give tensors, others what is in them."""
+    """Returns an array. Some tests have tensors, others their contents."""
     if isinstance(value, TensorProto):
         return numpy_helper.to_array(value)
     return np.asarray(value)
@@ -67,14 +66,14 @@ def to_array(value):
 
 class Case:
     """A test of one node, with the inputs of its first data set as arrays. Its
-    data is its first float input, or its first one, and what has the same type
-    by the specification."""
+    data is its first float input, or else its first input, and all inputs that
+    must have the same type."""
 
     def __init__(self, test):
         self.model = onnx.ModelProto()
         self.model.CopyFrom(test.model)
         [self.node] = self.model.graph.node
-        # Three tests are of opset 1, in which their ops were as in opset 6.
+        # Three tests use opset 1, whose ops are those of opset 6.
         version = max(self.model.opset_import[0].version, OLDEST_OPSET)
         self.model.opset_import[0].version = version
         self.schema = onnx.defs.get_schema(self.node.op_type, version, "")
@@ -93,7 +92,7 @@ class Case:
         self.type_name, self.allowed = formal.type_str, formal.types
 
     def has_known_types(self):
-        """True if all inputs and outputs are of types of the table."""
+        """True if all inputs and outputs have types of the table."""
         known = {helper.np_dtype_to_tensor_dtype(np.dtype(t)) for t in TYPES.values()}
         results = [v.type.tensor_type.elem_type for v in self.model.graph.output]
         given = [a.dtype.type for a in self.arrays.values()]
@@ -101,7 +100,7 @@ class Case:
 
     @staticmethod
     def find(formals, index):
-        """The parameter at `index`, of which the last may be a list."""
+        """Returns the parameter at `index`. The last parameter may be a list."""
         return formals[min(index, len(formals) - 1)]
 
     def names_of_data(self, names, formals):
@@ -117,7 +116,8 @@ class Case:
         return f"tensor({name})" in self.allowed
 
     def build(self, dtype, with_loss=False):
-        """The model with its inputs as initializers and its data as `dtype`."""
+        """Returns the model with its inputs as initializers and its data as
+        `dtype`."""
         model = onnx.ModelProto()
         model.CopyFrom(self.model)
         graph = model.graph
@@ -138,7 +138,7 @@ class Case:
 
     @staticmethod
     def add_loss(graph):
-        """Adds the sum of all results that are floats, if there are any."""
+        """Adds the sum of all float results, if there are any."""
         sums = []
         for value in graph.output:
             if value.type.tensor_type.elem_type == TensorProto.FLOAT:
@@ -158,7 +158,7 @@ class Case:
 
 
 def compiles(model, *flags):
-    """mpc's exit code and what it said."""
+    """Returns mpc's exit code and output."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "model.onnx"
         onnx.save(model, path)
@@ -173,7 +173,7 @@ def compiles(model, *flags):
 
 
 def find_types(cases):
-    """Names of the element types of data that compile."""
+    """Returns the names of the element types of data that compile."""
     found = set()
     for case in cases:
         for name, dtype in TYPES.items():
@@ -197,7 +197,8 @@ def describe_types(found):
 
 
 def find_gradient(cases):
-    """yes; no where no result depends on floats; refused where mpc says so."""
+    """Returns "yes", "no" if no result depends on floats, or "refused" if mpc
+    refuses the gradient."""
     answers = set()
     for case in cases:
         wanted = np.float32 if case.allows(np.float32) else case.data_type
@@ -237,7 +238,7 @@ def measure(row, cases):
 
 
 def load_cases():
-    """Cases by op, the first few of each that are of tensors."""
+    """Returns cases by op: the first few of each op that use tensors."""
     cases = collections.defaultdict(list)
     tests = onnx.backend.test.loader.load_model_tests(kind="node")
     for test in sorted(tests, key=lambda test: test.name):

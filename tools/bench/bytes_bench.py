@@ -3,11 +3,10 @@
     bytes_bench.py [--mpc PATH] MODEL.onnx [DEEPER.onnx] [-- OPTION...]
 
 Compiles each model up to `--emit=plan` and adds up every operand of every step
-of the program `step`, in MB of 10^6 bytes: what lies in memory that all workers
-share (state, inputs and the arena), and what lies in a worker's own, where an
-iteration of a parallel loop keeps its values. With two models, the second of
-them one layer deeper, the difference is a layer. What follows `--` goes to `mpc
-compile`.
+of the program `step`, in MB of 10^6 bytes. It separates memory that all workers
+share (state, inputs and the arena) from a worker's private memory, where an
+iteration of a parallel loop keeps its values. With two models, the second one
+layer deeper, the difference is a layer. Options after `--` go to `mpc compile`.
 
     tools/bench/transformer_torch.py export three.onnx 3
     tools/bench/transformer_torch.py export four.onnx 4
@@ -46,12 +45,12 @@ Loop = collections.namedtuple("Loop", "indent count is_parallel")
 
 
 class Counter:
-    """Loads and stores of a program, line by line."""
+    """Counts loads and stores of a program, line by line."""
 
     def __init__(self):
         self.shared = self.private = 0
         self.sizes, self.is_private = {}, {}
-        self.loops = []  # those that the line lies in, the outermost first
+        self.loops = []  # the loops around the line, the outermost first
 
     def read(self, line):
         line = line.split(" loc(")[0]
@@ -70,7 +69,7 @@ class Counter:
             sys.exit(f"what a condition moves is not known: {line.strip()}")
 
     def add_buffer(self, name, kind, source, line):
-        # A view or a part has two types, of what it is of and its own.
+        # A view or a part has two types: its source's and its own.
         types = re.findall(r"memref<([^,>]*)", line)
         self.sizes[name] = bytes_of(types[-1])
         in_parallel = any(loop.is_parallel for loop in self.loops)

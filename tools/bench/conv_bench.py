@@ -1,17 +1,17 @@
-"""Times single convolutions, forward and both gradients, in mpc's runtime and in
-PyTorch, and prints those of which mpc takes longest first.
+"""Times single convolutions, forward and both gradients, in mpc's runtime and
+in PyTorch. Prints the slowest in mpc, relative to PyTorch, first.
 
     conv_bench.py [--shapes LIST,...] [--only TEXT] [--kinds KIND,...]
                   [--types TYPE,...] [--rounds N] [--seconds S] [--cpu N]
                   [--against PROGRAM] [--max-ratio R]
 
-LIST is families (the convolutions of tools/models at full size), networks (those
-of others), odd, or quick. PyTorch is timed in both of its memory formats, and the
-faster counts; with --against PROGRAM the mpc-conv-times of another build is, in
-its place. Contenders take turns on one CPU, one thread each, and their processor
-time counts. Shapes that mpc is slower at are timed in N rounds, of which the median
-counts. With --max-ratio it ends with 1 if mpc takes longer than R times the
-others' time for any.
+LIST is families (the convolutions of tools/models at full size), networks
+(convolutions of other networks), odd, or quick. PyTorch is timed in both of its
+memory formats, and the faster counts. --against PROGRAM times the
+mpc-conv-times of another build in its place. Contenders take turns on one CPU,
+one thread each, and their processor time counts. Shapes for which mpc is slower
+are timed in N rounds, and the median counts. With --max-ratio the exit code is
+1 if mpc takes longer than R times the others' time for any shape.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -37,7 +37,7 @@ PYTORCH = {
 
 
 class Contender:
-    """A process that times the convolutions that it is told of."""
+    """A process that times the convolutions that it is given."""
 
     def __init__(self, command, cpu):
         self.process = subprocess.Popen(
@@ -49,7 +49,7 @@ class Contender:
         )
 
     def measure(self, line):
-        """Milliseconds of one run."""
+        """Returns the milliseconds of one run."""
         try:
             print(line, file=self.process.stdin, flush=True)
             return float(self.process.stdout.readline())
@@ -62,7 +62,7 @@ class Contender:
 
 
 def measure(options, contenders, line):
-    """Milliseconds of each contender, by name."""
+    """Returns the milliseconds of each contender, by name."""
     times = {name: [] for name in contenders}
     medians, running = {}, list(times)
     for i in range(options.rounds):

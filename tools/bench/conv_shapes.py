@@ -1,5 +1,5 @@
-"""The convolutions that tools/bench/convs times: those of the model families, of
-networks that people train, and odd ones.
+"""Lists the convolutions that tools/bench/convs times: those of the model
+families, of widely trained networks, and odd ones.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -9,7 +9,7 @@ import pathlib
 import sys
 
 FAMILIES = "alexnet,lenet,mobilenet_v2,resnet50,unet,vit"
-# One larger image is enough.
+# Larger inputs are timed with a batch of one image.
 MOST_ELEMENTS = 1 << 18
 
 
@@ -41,7 +41,7 @@ class Conv:
 
     @property
     def line(self):
-        """The words that mpc-conv-times reads behind the seconds."""
+        """The words that mpc-conv-times reads after the seconds."""
         numbers = [len(self.kernel), self.batch, self.groups]
         numbers += [self.inputs, self.outputs, *self.spatial, *self.kernel]
         numbers += [*self.strides, *self.dilations, *self.pads]
@@ -49,7 +49,7 @@ class Conv:
 
 
 def conv(inputs, outputs, spatial, kernel, stride=1, pad=None, dilation=1, **rest):
-    """Numbers stand for all axes; images keep their size by default."""
+    """A number applies to all axes. By default images keep their size."""
     axes = max(len(v) if isinstance(v, tuple) else 2 for v in (spatial, kernel))
 
     def spread(value):
@@ -72,14 +72,14 @@ def depthwise(channels, spatial, kernel, stride=1, **rest):
 
 
 def list_network_convs():
-    """Shapes of torchvision, timm and others."""
+    """Yields shapes of torchvision, timm and others."""
     yield from [  # ResNeXt-50: 32 groups
         conv(128, 128, 56, 3, groups=32),
         conv(256, 256, 56, 3, 2, groups=32),
         conv(512, 512, 14, 3, groups=32),
         conv(1024, 1024, 7, 3, groups=32),
     ]
-    yield from [  # RegNet, ShuffleNet: groups of other sizes
+    yield from [  # RegNet, ShuffleNet: other group sizes
         conv(120, 120, 28, 3, groups=5),
         conv(208, 208, 28, 3, 2, groups=13),
         conv(440, 440, 14, 3, groups=55),
@@ -113,7 +113,7 @@ def list_network_convs():
     ]
     yield conv(512, 512, 33, 3, dilation=2, batch=1)
     yield depthwise(256, 33, 3, dilation=6, batch=1)
-    yield from [  # U-Net, and its transposed ones, as their gradients
+    yield from [  # U-Net; the gradients stand for transposed convolutions
         conv(1, 64, 256, 3, batch=1),
         conv(64, 64, 256, 3, batch=1),
         conv(128, 64, 128, 3, batch=1),
@@ -121,7 +121,7 @@ def list_network_convs():
         conv(64, 128, 128, 2, 2, 0, batch=1),
         conv(256, 512, 32, 2, 2, 0, batch=1),
     ]
-    yield from [  # Generators: transposed ones of DCGAN, as their gradients
+    yield from [  # Generators: DCGAN; the gradients stand for transposed convolutions
         conv(3, 64, 64, 4, 2, 1, batch=8),
         conv(64, 128, 32, 4, 2, 1, batch=8),
         conv(256, 512, 8, 4, 2, 1, batch=8),
@@ -199,8 +199,8 @@ def list_odd_convs():
 
 
 def list_family_convs():
-    """Shapes of the model families at full size, each once, found by running them
-    without memory."""
+    """Returns the shapes of the model families at full size, each once. The
+    models run without memory to find them."""
     import torch
     from torch import nn
 
@@ -217,7 +217,8 @@ def list_family_convs():
         outputs, per_group = module.out_channels, module.in_channels
         spatial = tuple(x.shape[2:])
         if isinstance(module, nn.ConvTranspose2d):
-            # The gradient of a convolution of its outputs.
+            # A transposed convolution is the gradient of a convolution of its
+            # outputs.
             outputs, per_group = per_group, outputs
             spatial = tuple(
                 (n - 1) * s - 2 * p + k
@@ -246,13 +247,13 @@ def list_family_convs():
 
 
 def is_strided_product(conv):
-    """True for one tap with strides: a product of pixels that are copied, which
-    mpc-conv-times does not do."""
+    """True for one tap with strides: a product of copied pixels, which
+    mpc-conv-times does not support."""
     return set(conv.kernel) == {1} and set(conv.strides) != {1}
 
 
 def list_quick_convs():
-    """A few of each kind that take no time, for a test."""
+    """Returns a few quick shapes of each kind, for a test."""
     yield conv(16, 16, 14, 3)
     yield conv(8, 16, 14, 3, 2, groups=2, batch=1)
     yield depthwise(16, 14, 5)
@@ -269,6 +270,6 @@ LISTS = {
 
 
 def list_convs(names):
-    """The shapes of all lists with those names, each once."""
+    """Returns the shapes of all lists with the given names, each once."""
     convs = dict.fromkeys(c for name in names for c in LISTS[name]())
     return [c for c in convs if not is_strided_product(c)]

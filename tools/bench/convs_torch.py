@@ -1,6 +1,6 @@
-"""Times single convolutions in PyTorch: reads the lines that mpc-conv-times
-(ConvTimes.cpp) reads, and prints the same, of operands in the memory format that
-is its argument: `contiguous` or `channels_last`.
+"""Times single convolutions in PyTorch. Reads the lines that mpc-conv-times
+(ConvTimes.cpp) reads, and prints the same output. The argument is the operands'
+memory format: `contiguous` or `channels_last`.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -29,7 +29,8 @@ def parse(line):
 
 
 def make(line, memory_format):
-    """A function that runs the convolution once, and the seconds that it may take."""
+    """Returns a function that runs the convolution once, and the seconds that
+    it may take."""
     parsed = parse(line)
     kind, dtype, seconds, batch, groups, inputs, outputs, shapes = parsed
     spatial, kernel, strides, dilations, pads = shapes
@@ -57,7 +58,8 @@ def make(line, memory_format):
 
 
 def measure(run, seconds):
-    """The median of a few runs; the first is left out unless it is long."""
+    """Returns the median of a few runs, without the first run unless that is
+    long."""
     times, begin = [], time.thread_time()
     while True:
         start = time.thread_time()

@@ -3,9 +3,9 @@
     deep_bench.py [--mpc PATH] [--models NAME,...] [--sizes N,...]
                   [-- OPTION...]
 
-Needs numpy and onnx (test/requirements.txt). Every model is made in all sizes
-and compiled once in each, in a process of its own. What follows `--` goes to
-`mpc compile`; by default a loss, AdamW, bf16-mixed and a target.
+Needs numpy and onnx (test/requirements.txt). Every model is compiled once in
+each size, in a separate process. Options after `--` go to `mpc compile`; by
+default a loss, AdamW, bf16-mixed and a target.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -29,7 +29,7 @@ OPTIONS += " --precision bf16-mixed --target x86-64-v3 --kernel-cache none"
 
 
 class Graph:
-    """Appends nodes; each returns the name of its result."""
+    """Appends nodes. Each method returns the name of its result."""
 
     def __init__(self, *shape):
         self.random = np.random.RandomState(0)
@@ -72,7 +72,8 @@ class Graph:
 
 
 def residual(n, channels=8):
-    """N times convolution, normalisation, relu and the block's input added."""
+    """N times convolution, normalisation, relu and the addition of the block's
+    input."""
     g = Graph(channels, 8, 8)
     x = "x"
     for _ in range(n):
@@ -97,7 +98,7 @@ def mlp(n, width=64):
 
 
 def chain(n, width=64):
-    """N elementwise ops, each on the last."""
+    """N elementwise ops, each on the last result."""
     g = Graph(width)
     x = g.linear("x", width, width)
     for i in range(n):
@@ -114,14 +115,14 @@ def wide_sum(n, width=64):
 
 
 def concat(n, width=16):
-    """N branches of a layer each, joined by Concat."""
+    """N branches of one layer each, joined by Concat."""
     g = Graph(width)
     parts = [g.add("Relu", g.linear("x", width, width)) for _ in range(n)]
     return g.model(g.add("Concat", *parts, axis=1), n * width)
 
 
 def split(n, width=16):
-    """One value in N parts, a layer of each, added up."""
+    """One value split into N parts, with a layer for each, added up."""
     g = Graph(n * width)
     x = g.add("Relu", g.add("Mul", "x", g.weight(n * width)))
     parts = [f"part{i}" for i in range(n)]
@@ -147,8 +148,8 @@ MODELS = {
 
 
 def compile_model(mpc, model, options, folder):
-    """Seconds on the clock and of processor time, peak memory in MiB, and kernels
-    in the artifact."""
+    """Returns wall-clock seconds, processor seconds, peak memory in MiB, and
+    kernels in the artifact."""
     output = folder / "out.mpc"
     command = [mpc, "compile", model, "-o", output, *options]
     start = time.monotonic()

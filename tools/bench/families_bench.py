@@ -1,14 +1,14 @@
-"""Times training steps of the model families in mpc and PyTorch, by AdamW: in fp32
-and in bf16, PyTorch eager and compiled.
+"""Times training steps of the model families in mpc and PyTorch, by AdamW: in
+fp32 and in bf16, PyTorch eager and compiled.
 
     families_bench.py [--families NAME,...] [--size SIZE] [--device DEVICE]
                       [--rounds N] [--steps N] [--cpus LIST] [--only NAME]
 
-With --device cuda on a GPU, for which --size gpu has sizes.
+--device cuda runs on a GPU, for which --size gpu has sizes.
 
-After each family its table, at the end one of all, as Markdown. One contender
-runs at a time, and a family's files, which are as large as its model, go when it
-is done.
+Prints a table after each family, and one of all at the end, as Markdown. One
+contender runs at a time. A family's files, which are as large as its model, are
+deleted when the family is done.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -24,7 +24,7 @@ import rounds
 WARM_UP = 2
 FAMILIES = "alexnet,bert,dlrm,gpt2,lenet,lstm,mlp,mobilenet_v2,resnet50,unet,vit"
 SCRIPT = rounds.HERE / "families_torch.py"
-# A precision's name in mpc and in PyTorch.
+# The name of a precision in mpc and in PyTorch.
 PRECISIONS = {"32-true": "fp32", "bf16-mixed": "bf16"}
 WAYS = ("eager", "compiled")
 
@@ -37,7 +37,8 @@ def run_torch(options, name, how, precision):
 
 
 def prepare(options, name):
-    """The model and one batch of data as files, and mpc on them."""
+    """Writes the model and one batch of data as files. Returns mpc's
+    contenders."""
     rounds.FOLDER.mkdir(parents=True, exist_ok=True)
     model = rounds.FOLDER / f"{name}.onnx"
     data = rounds.FOLDER / f"{name}.npz"
@@ -54,7 +55,7 @@ def prepare(options, name):
 
 
 def clean(name):
-    """Removes what `prepare` and the runs have written."""
+    """Removes the files of `prepare` and the runs."""
     for file in (f"{name}.onnx", f"{name}.npz", "trained.onnx"):
         (rounds.FOLDER / file).unlink(missing_ok=True)
 
@@ -73,18 +74,18 @@ def list_contenders(options, name):
 
 
 def best(medians, *names):
-    """The least of those contenders that there are."""
+    """Returns the least time of the contenders that have one."""
     return min((medians[n] for n in names if n in medians), default=None)
 
 
 def against(theirs, ours):
-    """How many times as long theirs takes; nothing where one is not known."""
+    """Returns the ratio of both times; None if one is unknown."""
     return theirs / ours if theirs and ours else None
 
 
 def list_ratios(medians):
-    """PyTorch's best in each precision against mpc in it, then its best of all
-    against mpc's."""
+    """Returns PyTorch's best time in each precision relative to mpc's in that
+    precision, then its best of all relative to mpc's."""
     ratios = []
     for ours, theirs in PRECISIONS.items():
         names = [f"PyTorch {theirs} {how}" for how in WAYS]
@@ -102,7 +103,7 @@ def print_rows(rows):
 
 
 def print_all(table):
-    """A row of each family in `table`, and the geometric means."""
+    """Prints a row for each family in `table`, and the geometric means."""
     head, ends = ["model"], []
     for ours, theirs in PRECISIONS.items():
         head += [f"mpc {ours}"]

@@ -28,7 +28,7 @@ def make_batch(family):
 
 
 def export(name, size, model, data):
-    """Prints, as JSON, what mpc has to be told of the model."""
+    """Prints, as JSON, the flags that mpc needs for the model."""
     family = FAMILIES[name][size]()
     torch.manual_seed(0)
     inputs, labels = make_batch(family)

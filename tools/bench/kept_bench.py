@@ -1,12 +1,12 @@
-"""Prints what training steps keep in memory, from their plans.
+"""Prints the memory of training steps, from their plans.
 
     kept_bench.py [--mpc PATH] [--models NAME,...] [-- OPTION...]
 
-Compiles each model up to `--emit=plan`, once as it is and once with
-`--no-recompute`, and prints of its step, in KiB: the arena; what of it is
-written before the loss and read after it (kept for backward); and what kernels
-and contractions load and store in all. Needs numpy and onnx
-(test/requirements.txt). What follows `--` goes to `mpc compile`.
+Compiles each model up to `--emit=plan`, once by default and once with
+`--no-recompute`. Prints in KiB for the step: the arena; its part that is
+written before the loss and read after it (kept for backward); and all loads and
+stores of kernels and contractions. Needs numpy and onnx
+(test/requirements.txt). Options after `--` go to `mpc compile`.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -46,14 +46,14 @@ def gelu_op(g, x):
 
 
 def gelu_erf(g, x):
-    """As PyTorch's exporter writes it below opset 20."""
+    """Written as by PyTorch's exporter below opset 20."""
     root, one, half = (constant(g, v) for v in (2**0.5, 1, 0.5))
     erf = g.add("Erf", g.add("Div", x, root))
     return g.add("Mul", g.add("Mul", x, g.add("Add", erf, one)), half)
 
 
 def gelu_tanh(g, x):
-    """As GPT-2 has it."""
+    """Written as in GPT-2."""
     one, half, cubic = (constant(g, v) for v in (1, 0.5, 0.044715))
     root = constant(g, (2 / np.pi) ** 0.5)
     cube = g.add("Mul", g.add("Mul", x, x), x)
@@ -67,7 +67,7 @@ def swish(g, x):
 
 
 def layer_norm(g, x):
-    """Spelled out, as exporters did before opset 17."""
+    """Written in primitive ops, as by exporters before opset 17."""
     two, tiny = constant(g, 2), constant(g, 1e-5)
     centred = g.add("Sub", x, mean(g, x, -1))
     variance = mean(g, g.add("Pow", centred, two), -1)
@@ -117,7 +117,7 @@ def norm():
 
 
 def transformer():
-    """Two blocks, normalised before attention and before the layers."""
+    """Two blocks, with norms before attention and before the layers."""
     g = Graph(TOKENS, WIDTH)
     x = dense(g, "x", WIDTH, WIDTH)
     for _ in range(2):
@@ -134,7 +134,7 @@ def batch_norm(g, x, channels):
 
 
 def bottleneck():
-    """Two blocks as ResNet-50 has them, 64 channels at 28 x 28."""
+    """Two blocks of ResNet-50, 64 channels at 28 x 28."""
     g = Graph(256, 28, 28)
     x = "x"
     for _ in range(2):
@@ -161,7 +161,7 @@ MODELS = {
 }
 
 class Step:
-    """The steps of @step and the arena's buffers that each touches."""
+    """The steps of @step, and the arena's buffers that each step touches."""
 
     def __init__(self, text):
         begin = text.index("plan.program @step")
@@ -169,7 +169,7 @@ class Step:
         self.arena = int(re.search(r"arena_bytes = (\d+)", lines[0])[1])
         self.steps, self.size, alias = [], {}, {}
         for line in lines[1:]:
-            # Without the node's name.
+            # Drop the node's name.
             line = line.split(" loc(")[0]
             name = re.match(r" *(%\d+) =", line)
             place = re.search(r"plan.arena .*memref<(.*)>", line)

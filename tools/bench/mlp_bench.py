@@ -17,7 +17,7 @@ import make_models  # noqa: E402  (found through the path above)
 
 
 def prepare():
-    """The model with its weights, and one batch of data, as files."""
+    """Writes the model with its weights, and one batch of data, as files."""
     import onnx
 
     rounds.FOLDER.mkdir(parents=True, exist_ok=True)

@@ -1,11 +1,12 @@
-"""Counts the steps of training steps that only move data, from their plans.
+"""Counts the plan steps of a training step that only move data.
 
     moving_bench.py [--mpc PATH] [--targets NAME,...] MODEL.onnx... [-- OPTION...]
 
-Compiles each model up to `--emit=plan` for each target and prints how many
-steps the program `step` has, and of these how many only move, by what they do:
-copies, kernels of transposes, slices and joins, kernels that only cast. What
-follows `--` goes to `mpc compile`: a loss and, for some models, a batch size.
+Compiles each model up to `--emit=plan` for each target and prints the number of
+steps of the program `step`, and the number of steps that only move data, by
+kind: copies, kernels of transposes, slices and joins, kernels that only cast.
+Options after `--` go to `mpc compile`: a loss and, for some models, a batch
+size.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -22,7 +23,7 @@ from plans import ROOT, split_options
 OPTIONS = "--optimizer adamw --precision bf16-mixed"
 TARGETS = "x86-64-v4,sm_90"
 
-# Ops that compute nothing; a kernel of these alone only moves.
+# Ops that compute nothing. A kernel of only such ops only moves data.
 MOVING = {
     *("mpc.transpose", "mpc.slice", "mpc.concat", "mpc.reshape", "mpc.expand"),
     *("mpc.pad", "amp.cast", "mpc.cast"),
@@ -39,7 +40,7 @@ def parse_arguments():
 
 
 def find_movements(plan):
-    """For each kernel that only moves, the ops it consists of."""
+    """Returns the ops of each kernel that only moves data."""
     pattern = r"func\.func private @([\w$.]+)\(.*?\n(.*?)\n  \}"
     found = {}
     for name, body in re.findall(pattern, plan, re.S):
@@ -50,7 +51,8 @@ def find_movements(plan):
 
 
 def count_steps(plan):
-    """How many steps the program `step` has, and what those do that only move."""
+    """Returns the number of steps of the program `step`, and the kinds of those
+    that only move data."""
     movements = find_movements(plan)
     program = plan.split("plan.program @step")[1].split("plan.program @")[0]
     steps, moving = 0, collections.Counter()

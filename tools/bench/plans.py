@@ -1,4 +1,4 @@
-"""What the tools that read plans share.
+"""Helpers that the tools that read plans share.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).parent.parent.parent
 
 
 def split_options(arguments):
-    """The words in front of `--`, and those behind it, for `mpc compile`."""
+    """Returns the words before `--`, and the words after it for `mpc compile`."""
     if "--" not in arguments:
         return arguments, []
     place = arguments.index("--")
@@ -19,9 +19,10 @@ def split_options(arguments):
 
 
 def bytes_of(type):
-    """`8x128xbf16` takes 2048 bytes; `i1` and the like a byte an element."""
+    """Returns bytes: `8x128xbf16` takes 2048. `i1` and similar types take a
+    byte per element."""
     *extents, element = type.split("x")
-    # The letter of `index` is one that extents are split at.
+    # Extents are split at the letter x, which `index` contains.
     digits = re.search(r"\d+$", element)
     bits = max(8, int(digits[0])) if digits else 64
     return math.prod(int(e) for e in extents if e.isdigit()) * bits // 8

@@ -15,7 +15,7 @@ WARM_UP = 2
 
 
 def prepare(options):
-    """The model with its weights, and one batch of data, as files."""
+    """Writes the model with its weights, and one batch of data, as files."""
     random = np.random.RandomState(0)
     image = random.uniform(0, 1, (BATCH, 3, SIZE, SIZE)).astype(np.float32)
     target = random.randint(0, CLASSES, BATCH)

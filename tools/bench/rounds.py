@@ -1,8 +1,8 @@
-"""Runs contenders in turn and prints a table: what the benchmarks share.
+"""Runs contenders in turn and prints a table, for all benchmarks.
 
-Every round runs each contender once, in turn, in a process of its own on the
-same CPUs with one thread a CPU. A round's number is the median of its steps;
-the table has the median of the rounds and their range.
+Every round runs each contender once, in turn, in a separate process on the same
+CPUs with one thread per CPU. A round's number is the median of its steps; the
+table has the median of the rounds and their range.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -46,7 +46,7 @@ def finish_options(parser):
 
 
 class Failed(Exception):
-    """A contender that did not come to its end, with what it said."""
+    """A contender that failed, with its output."""
 
 
 def execute(command, cpus):
@@ -65,7 +65,7 @@ def execute(command, cpus):
 def train(
     options, model, data, batch, precision, *flags, loss="softmax_cross_entropy"
 ):
-    """Milliseconds of mpc's steps on one batch."""
+    """Returns the milliseconds of mpc's steps on one batch."""
     metrics = FOLDER / "metrics.jsonl"
     metrics.unlink(missing_ok=True)
     command = [
@@ -83,7 +83,7 @@ def train(
 
 
 def export(options, name, **arrays):
-    """NAME.onnx by NAME_torch.py, and one batch of data, in the folder."""
+    """Writes NAME.onnx by NAME_torch.py, and one batch of data, in the folder."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     script, model = HERE / f"{name}_torch.py", FOLDER / f"{name}.onnx"
     execute([sys.executable, script, "export", model], options.cpus)
@@ -91,15 +91,17 @@ def export(options, name, **arrays):
 
 
 def run_torch(options, script, how, precision):
-    """Milliseconds of PyTorch's steps, as a script beside this one prints."""
+    """Returns the milliseconds of PyTorch's steps, printed by a script in this
+    folder."""
     command = [sys.executable, HERE / script, how, precision]
     command += [options.warm_up, options.steps, len(options.cpus)]
     return json.loads(execute(command, options.cpus))
 
 
 def list_contenders(options, name, batch, flags, torch):
-    """mpc in two modes, on NAME.onnx and NAME.npz of the folder, and PyTorch by
-    NAME_torch.py in the ways of `torch`: pairs of a precision and how."""
+    """Returns mpc in two modes, on NAME.onnx and NAME.npz of the folder, and
+    PyTorch by NAME_torch.py. `torch` lists pairs of a precision and a way to
+    run."""
 
     def mpc(precision):
         model, data = FOLDER / f"{name}.onnx", FOLDER / f"{name}.npz"
@@ -118,7 +120,7 @@ def list_contenders(options, name, batch, flags, torch):
 
 def compare(title, options, contenders, ours):
     """Times all `contenders` and prints a table, relative to `ours`. Returns
-    the medians. One that fails is named, and left out."""
+    the medians. Names failed contenders and leaves them out."""
     names = [n for n in contenders if not options.only or options.only in n]
     medians = {name: [] for name in names}
     for i in range(options.rounds):

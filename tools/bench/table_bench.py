@@ -1,4 +1,4 @@
-"""Times training steps of a table of which each step looks up few rows.
+"""Times training steps that look up few rows of a large table.
 
     table_bench.py [--rounds N] [--steps N] [--cpus LIST] [--only NAME]
 
@@ -15,7 +15,7 @@ WARM_UP = 5
 
 
 def prepare():
-    """The model with its weights, and one batch of data, as files."""
+    """Writes the model with its weights, and one batch of data, as files."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 

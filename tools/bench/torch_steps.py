@@ -1,4 +1,4 @@
-"""What PyTorch's contenders share: the training step and its clock.
+"""The training step and its clock, for all of PyTorch's contenders.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -12,8 +12,8 @@ import torch
 
 
 def parse_arguments():
-    """{eager|compiled} {fp32|bf16} WARM_UP STEPS THREADS; sets the threads and
-    the seed."""
+    """Parses {eager|compiled} {fp32|bf16} WARM_UP STEPS THREADS, and sets the
+    threads and the seed."""
     how, precision = sys.argv[1:3]
     warm_up, steps, threads = map(int, sys.argv[3:6])
     torch.set_num_threads(threads)
@@ -22,7 +22,8 @@ def parse_arguments():
 
 
 def to_device(array, device):
-    """On a GPU images are channels-last there, as its users have them."""
+    """Copies an array to the device. On a GPU images become channels-last, as
+    its users have them."""
     array = array.to(device, non_blocking=True)
     if device == "cuda" and array.dim() == 4:
         array = array.to(memory_format=torch.channels_last)
@@ -41,9 +42,9 @@ def print_times(
     loss=torch.nn.functional.cross_entropy,
     device="cpu",
 ):
-    """The milliseconds of each step after the first `warm_up`, as JSON. `x` is
-    the input, or a tuple of all. A GPU is fed from pinned memory in each step,
-    and its loss read."""
+    """Prints the milliseconds of each step after the first `warm_up`, as JSON.
+    `x` is the input, or a tuple of all inputs. On a GPU, each step reads inputs
+    from pinned memory and returns the loss."""
     on_host = x if isinstance(x, tuple) else (x,)
     if device == "cuda":
         target = target.pin_memory()
@@ -74,7 +75,7 @@ def print_times(
 
 
 def export(model, inputs, path, names, **options):
-    """Writes `model` for training, by the exporter that keeps it as it is."""
+    """Writes `model` for training, by the exporter that does not optimize it."""
     torch.onnx.export(
         model,
         inputs,
@@ -88,7 +89,7 @@ def export(model, inputs, path, names, **options):
 
 
 def main(export, time_steps):
-    """What the command line asks of a benchmark's model."""
+    """Runs the command line of a benchmark's model."""
     if sys.argv[1] == "export":
         return export(*sys.argv[2:])
     return time_steps()

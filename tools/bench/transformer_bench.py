@@ -15,7 +15,7 @@ WARM_UP = 3
 
 
 def prepare(options):
-    """The model with its weights, and one batch of data, as files."""
+    """Writes the model with its weights, and one batch of data, as files."""
     random = np.random.RandomState(0)
     ids, target = random.randint(0, VOCABULARY, (2, BATCH, TOKENS))
     rounds.export(options, "transformer", ids=ids, target=target)

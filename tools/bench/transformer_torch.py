@@ -11,7 +11,7 @@ import torch
 import torch_steps
 
 LAYERS, WIDTH, HEADS, VOCABULARY, BATCH, TOKENS = 4, 768, 12, 8192, 8, 128
-# The last opset without LayerNormalization: norms and GELU are spelled out.
+# The last opset without LayerNormalization: norms and GELU are primitive ops.
 OPSET = 16
 
 
@@ -52,7 +52,7 @@ class Block(torch.nn.Module):
 
 
 class Model(torch.nn.Module):
-    """Scores of every word, from ids: [BATCH * TOKENS, VOCABULARY]."""
+    """Maps ids to scores of every word: [BATCH * TOKENS, VOCABULARY]."""
 
     def __init__(self, layers=LAYERS):
         super().__init__()

@@ -1,16 +1,18 @@
-"""Times cuDNN's attention both ways, in the shapes of the models that are timed.
+"""Times cuDNN's attention, forward and backward, in the timed models' shapes.
 
     attention.py LINES SHAPE...       on the GPU of this machine
     attention.py --plans VERSION SHAPE...   plans alone, for a GPU that need not be
                                       there, such as 900; it is described
 
-Appends a line of JSON to LINES for each shape: microseconds of forward and of both
-backwards, the seconds that their plans took to build, their scratch, the largest
-error of two heads against float64, and whether three runs gave the same bits.
+Appends a line of JSON to LINES for each shape: microseconds of forward and of
+both backward passes, the seconds to build their plans, their scratch memory,
+the largest error of two heads against float64, and a flag that three runs gave
+the same bits.
 
-A backward is either `deterministic`, which keeps the gradient of all scores, or
-`accumulating`, whose blocks add to the queries' gradient in any order. All are
-graphs of nodes that cuDNN knows as attention (its front end makes the same).
+A backward pass is either `deterministic`, which stores the gradient of all
+scores, or `accumulating`, whose blocks add to the queries' gradient in any
+order. All are graphs of nodes that cuDNN recognises as attention. Its front end
+makes the same graphs.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -29,7 +31,7 @@ import choices
 import processes
 import report
 
-# batch, heads, tokens, width of a head, and what hides keys: "causal", nothing,
+# batch, heads, tokens, width of a head, and the mask of keys: "causal", None,
 # or "bias", which is added to the scores of all queries of a sequence.
 Shape = collections.namedtuple("Shape", "batch heads tokens width mask")
 SHAPES = {
@@ -39,17 +41,17 @@ SHAPES = {
     "gpt2-gpu_long": Shape(32, 12, 1024, 64, "causal"),
 }
 
-# Numbers of cudnn_graph.h: kinds of descriptors and attributes, ...
+# Constants of cudnn_graph.h: kinds of descriptors and attributes.
 (POINTWISE, ENGINE_CONFIG, HEURISTIC, PLAN) = (0, 3, 4, 5)
 (POINTWISE_OP, GRAPH, PACK, TENSOR, MATMUL, MATMUL_OP) = (13, 15, 16, 17, 18, 19)
 (REDUCTION, REDUCTION_OP, RESHAPE_OP, DEVICE) = (21, 22, 31, 38)
-# ... types of attributes, ...
+# Types of attributes.
 (HANDLE, DATA_TYPE, BOOLEAN, INT64, POINTER) = (0, 1, 2, 3, 6)
 (HEURISTIC_MODE, POINTWISE_MODE, DESCRIPTOR, REDUCTION_MODE) = (8, 14, 15, 18)
 CHARS = 24
-# ... types of data, ...
+# Types of data.
 (F32, INT32, BF16, BOOL) = (0, 4, 9, 11)
-# ... and what nodes do.
+# Operations of nodes.
 OPERATIONS = {
     **{"add": 0, "mul": 1, "div": 6, "sub": 9, "exp": 13, "log": 15},
     **{"identity": 21, "greater_equal": 304, "index": 501, "select": 601},
@@ -62,11 +64,11 @@ ROUNDS = 5
 
 
 class DNN:
-    """cuDNN with a handle, or with the description of a GPU in place of one."""
+    """cuDNN with a handle, or with the description of a GPU in its place."""
 
     def __init__(self, folders, stream=None, described=None):
-        # Kernels of attention are compiled when a plan is built, by the library
-        # that is loaded under this name.
+        # cuDNN compiles attention kernels when it builds a plan, by the library
+        # loaded under this name.
         for name in ("libnvrtc.so.13", "libnvrtc.so.12"):
             try:
                 choices.Library([name], folders)
@@ -113,7 +115,7 @@ class DNN:
         self.library.call("cudnnBackendFinalize", descriptor)
 
     def on_device(self, descriptor, handle_attribute, device_attribute):
-        """Says which GPU a descriptor is for."""
+        """Sets the GPU of a descriptor."""
         if self.described:
             self.set_descriptors(descriptor, device_attribute, [self.device])
         elif handle_attribute is not None:
@@ -122,8 +124,8 @@ class DNN:
 
 
 class Tensor:
-    """The tensors of a graph: one in a buffer has a name, other tensors are only
-    between nodes; a scalar comes with the call."""
+    """A tensor of a graph. A tensor in a buffer has a name, and other tensors
+    are only passed between nodes. A scalar is passed with the call."""
 
     def __init__(self, dims, strides, kind, name=None, scalar=None):
         self.dims, self.strides, self.kind = dims, strides, kind
@@ -167,7 +169,7 @@ class Graph:
         return Tensor(dims, packed(dims), kind)
 
     def add(self, kind, operation, attributes):
-        """A node: what it does by a descriptor of its own, and its tensors."""
+        """Adds a node: a descriptor of its operation, and its tensors."""
         node = self.dnn.descriptor(kind)
         if operation:
             self.dnn.set_descriptors(node, operation[0], [operation[1]])
@@ -213,7 +215,7 @@ class Graph:
         return y
 
     def transpose(self, x, kind):
-        """The last two axes change places."""
+        """Swaps the last two axes."""
         b, h, m, n = x.dims
         s = x.strides
         y = Tensor([b, h, n, m], [s[0], s[1], s[3], s[2]], kind)
@@ -236,7 +238,7 @@ class Graph:
         return self.pointwise("select", scores, lowest, mask)
 
     def build(self):
-        """The first plan that the library has for all nodes together."""
+        """Builds the library's first plan for all nodes together."""
         dnn, graph = self.dnn, self.dnn.descriptor(GRAPH)
         dnn.set_descriptors(graph, 801, self.nodes)
         if not dnn.described:
@@ -294,7 +296,7 @@ class Plan:
         self.workspace, self.pack = size.value, None
 
     def bind(self, addresses, workspace):
-        """The buffer of each named tensor."""
+        """Sets the buffer of each named tensor."""
         dnn, self.pack = self.dnn, self.dnn.descriptor(PACK)
         self.scalars = {
             t.number: ctypes.c_float(t.scalar)
@@ -321,8 +323,8 @@ class Plan:
 
 
 def operands(shape):
-    """Heads are columns of one product, [batch, tokens, 3, heads, width], and of
-    the output, [batch, tokens, heads, width]."""
+    """Heads are columns of one product, [batch, tokens, 3, heads, width], and
+    of the output, [batch, tokens, heads, width]."""
     b, h, s, d, mask = shape
 
     def columns(name, count, is_transposed=False):
@@ -349,7 +351,8 @@ def operands(shape):
 
 
 def forward(dnn, shape):
-    """The output and, for the gradient, the logarithm of each row's sum."""
+    """Computes the output and, for the gradient, the logarithm of each row's
+    sum."""
     graph, io = Graph(dnn), operands(shape)
     scores = graph.scores(io, scalar(1 / math.sqrt(shape.width)))
     if shape.mask == "causal":
@@ -398,7 +401,7 @@ PLANS = {
 
 
 def build(dnn, shape):
-    """The plans that can be built, and a record of them."""
+    """Returns the plans that can be built, and a record of them."""
     plans, record = {}, {"cudnn": dnn.version()}
     for name, make in PLANS.items():
         begin = time.perf_counter()
@@ -422,7 +425,7 @@ def from_bf16(bits):
 
 
 class Buffers:
-    """The operands on the GPU, and copies of the inputs here."""
+    """The operands on the GPU, and the inputs' copies on the host."""
 
     def __init__(self, gpu, shape):
         self.gpu, self.shape = gpu, shape
@@ -456,7 +459,7 @@ class Buffers:
         return bits
 
     def head(self, bits, which):
-        """One sequence: arrays [tokens, width] of float64."""
+        """Returns one sequence's head: arrays [tokens, width] of float64."""
         batch, head = which
         b, h, s, d, _ = self.shape
         array = from_bf16(np.asarray(bits).reshape(b, s, -1, h, d)[batch, :, :, head])
@@ -464,7 +467,7 @@ class Buffers:
 
 
 def reference(buffers, which):
-    """Output and gradients of one head, in float64."""
+    """Returns output and gradients of one head, in float64."""
     shape = buffers.shape
     q, k, v = buffers.head(buffers.inputs["qkv"], which)
     (slope,) = buffers.head(buffers.inputs["do"], which)
@@ -486,7 +489,8 @@ def reference(buffers, which):
 
 
 def largest_error(buffers, name, count):
-    """Errors of the first and the last head, relative to the largest of their values."""
+    """Returns the errors of the first and the last head, relative to their
+    largest values."""
     bits, worst = buffers.read(name, count), 0.0
     for which in ((0, 0), (buffers.shape.batch - 1, buffers.shape.heads - 1)):
         expected = reference(buffers, which)[name]
@@ -522,7 +526,8 @@ def measure(gpu, plans, shape):
 
 
 def describe_gpu(version):
-    """The facts that cuDNN asks about a GPU; sizes are an A100's or an H100's."""
+    """Returns the properties that cuDNN asks of a GPU. Sizes are an A100's or
+    an H100's."""
     processors, shared = (132, 232448) if version >= 900 else (108, 166912)
     return {
         **{"cudaDeviceId": 0, "deviceName": "described", "driverVer": 13000},

@@ -1,11 +1,12 @@
-"""Times what cuBLASLt proposes for each product of a plan, and tries the epilogues
-that training wants.
+"""Times cuBLASLt's proposals for each product of a plan, and tries the
+epilogues that training uses.
 
     choices.py LINES MODEL ARTIFACT LIBRARY
 
-Appends a line of JSON to LINES for each distinct product: the microseconds of each
-proposal, and of the first one with each epilogue, or the library's status where it
-has none. Operands are random numbers: zeros would draw less power.
+Appends a line of JSON to LINES for each distinct product: the microseconds of
+each proposal, and of the first proposal with each epilogue, or the library's
+status if there is no proposal. Operands are random numbers: zeros would draw
+less power.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -22,7 +23,7 @@ import processes
 import report
 import roof
 
-# Numbers of cuda.h, library_types.h and cublasLt.h.
+# Constants of cuda.h, library_types.h and cublasLt.h.
 TYPES = {"f32": 0, "f64": 1, "f16": 2, "bf16": 14}
 COMPUTE = {"f32": 68, "f64": 70, "tf32": 77}
 BATCH_COUNT, STRIDED_BATCH_OFFSET = 5, 6
@@ -40,12 +41,12 @@ EPILOGUES = {
     "bgrad_a": 256,
     "bgrad_b": 512,
 }
-# The block of random numbers that fills all memory, over and over.
+# The block of random numbers that is repeated through all memory.
 RANDOM_BYTES = 16 << 20
 
 
 class Library:
-    """Calls that must succeed; `status` for those that may not."""
+    """A library whose calls must succeed. `status` is for calls that may fail."""
 
     def __init__(self, names, folders):
         self.library = self.load(names, folders)
@@ -75,7 +76,7 @@ def created(library, name, *arguments):
 
 
 def created_of_kind(library, name, kind):
-    """For functions whose handle comes after its value."""
+    """Calls functions that take the handle after the value."""
     handle = ctypes.c_void_p()
     library.call(name, kind, ctypes.byref(handle))
     return handle
@@ -100,7 +101,7 @@ class GPU:
         self.random = bits.astype(np.float32)
 
     def buffer(self, name, size):
-        """Memory of a name, filled once; it grows as it is asked for."""
+        """Returns the memory of a name, filled once. It grows on demand."""
         address, held = self.memory.get(name, (None, 0))
         if held >= size:
             return address
@@ -133,7 +134,7 @@ class GPU:
         self.driver.call("cuStreamSynchronize", self.stream)
 
     def microseconds(self, run):
-        """Nothing where `run` returns a status."""
+        """Returns the microseconds of a run; None if `run` returns a status."""
         for _ in range(2):
             if run():
                 return None
@@ -158,7 +159,7 @@ class Heuristic(ctypes.Structure):
 
 
 class Product:
-    """A product of a plan as the library sees it: rows are its columns."""
+    """A product of a plan in the library's layout: rows become columns."""
 
     def __init__(self, blas, gpu, handle, step, buffers):
         self.blas, self.gpu, self.handle = blas, gpu, handle
@@ -226,7 +227,7 @@ class Product:
             self.set(AUX_LD, ctypes.c_int64(n))
 
     def proposals(self):
-        """What the library proposes, or its status."""
+        """Returns the library's proposals, or its status."""
         preference = created(self.blas, "cublasLtMatmulPreferenceCreate")
         for attribute, value in (
             (WORKSPACE_BYTES, ctypes.c_uint64(WORKSPACE)),
@@ -289,8 +290,9 @@ KEY = ("m", "n", "k", "batch", "trans_a", "trans_b", "lda", "ldb", "ldc")
 
 
 def products_of(plan):
-    """The distinct products of the training step, by shape and types. One with a
-    kernel behind its tiles is no call of the library's alone."""
+    """Returns the distinct products of the training step, by shape and types. A
+    product with a kernel as its epilogue is not a single call of the
+    library."""
     function = plan["functions"]["step"]
     buffers, seen = function["buffers"], {}
     for step in function["steps"]:

@@ -1,10 +1,10 @@
-"""Writes the models that the stages `steps` and `kernels` time on a GPU.
+"""Writes the models for the GPU stages `steps` and `kernels`.
 
     export_models.py FOLDER [FAMILY:SIZE...]
 
-FOLDER gets FAMILY-SIZE.onnx, whose weights are zeros, since both contenders draw
-their own, and models.json with what is known of each: its batch, its loss, and
-the shapes and bounds of its inputs. Needs what tools/models/requirements.txt lists.
+FOLDER gets FAMILY-SIZE.onnx, whose weights are zeros, since both contenders
+draw their own. models.json has the batch, the loss, and the shapes and bounds
+of inputs for each model. Needs the packages in tools/models/requirements.txt.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -22,7 +22,7 @@ sys.path.append(str(pathlib.Path(__file__).parents[1] / "models"))
 import export as exporter  # noqa: E402
 from families import FAMILIES  # noqa: E402
 
-# In the order in which they are timed: a run that is cut short has the first.
+# The order of timing: a run that is cut short has the first models.
 DEFAULT = [
     *("gpt2:gpu", "resnet50:gpu", "bert:gpu", "vit:gpu", "mlp:gpu"),
     *("gpt2:gpu_long", "resnet50:gpu_256", "resnet50:gpu_1280"),
@@ -30,14 +30,14 @@ DEFAULT = [
 
 
 def describe(array, batch):
-    """What a drawn array looks like: integers are below `high`."""
+    """Describes a drawn array: integers are below `high`."""
     shape = list(array.shape)
     shape.insert(array.axis, batch)
     return {"shape": shape, "high": array.high, "axis": array.axis}
 
 
 def clear_weights(path, names):
-    """Constants, such as masks, keep their values."""
+    """Sets weights to zero. Constants, such as masks, keep their values."""
     model = onnx.load(path)
     for initializer in model.graph.initializer:
         if initializer.name in names:

@@ -1,9 +1,9 @@
-"""What the stages run case by case: steps and kernels that are timed, operators,
+"""Runs the stages that consist of cases: timed steps and kernels, operators,
 model families, loss curves, storms.
 
-Cases run in a few processes side by side, in each one after the other until one
-fails: after a fault a GPU does nothing more for the process, and a kernel that
-never ends takes the process with it. Then another one goes on with the next case.
+Several processes run side by side, and each runs cases until one fails. After a
+fault the GPU does no more work for that process, and a kernel that never ends
+blocks the process. Then a new process continues with the next case.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -24,15 +24,15 @@ import report
 import roof
 import steps
 
-# How many processes use the GPU at a time.
+# Number of processes that use the GPU at the same time.
 MOST_SHARES = 8
-# Unless every case fails for the same reason, these are enough.
+# Enough, unless every case fails for the same reason.
 MOST_PROCESSES = 30
-# No case takes longer than this unless something hangs.
+# Only a hanging case takes longer.
 SECONDS_PER_CASE = 60
-# What summing in another order may change in a loss, relative to it: some
-# roundings of fp32 or float64, and where contractions read 16 bits, that one of
-# their operands falls to the other side.
+# The relative change of a loss by another order of sums: some roundings of fp32
+# or float64. If contractions read 16 bits, one of their operands may round to
+# the other side.
 ROUNDING = {
     "64-true": 8 * 2.0**-53,
     "32-true": 8 * 2.0**-24,
@@ -42,7 +42,7 @@ ROUNDING = {
 
 
 def run_op(checks, entry):
-    """The largest error in units of its bound; infinite for a NaN."""
+    """Returns the largest error in units of its bound; infinite for a NaN."""
     arrays = checks.arrays(f"arrays/op-{entry['name']}.npz")
     prefix = entry["precision"] + "/"
     expected = arrays[prefix + "expected"]
@@ -69,13 +69,13 @@ def split(arrays):
     return [{k: v[i] for k, v in arrays.items()} for i in range(count)]
 
 
-# Losses of later steps say nothing: a rounding that takes a relu to its other
-# side moves the loss by as much as training does in a few steps.
+# Later losses prove nothing: a rounding that flips a relu moves the loss by as
+# much as a few training steps.
 FIRST_STEPS = 5
 
 
 def reference(manifest, entry, precision):
-    """The entry of the same model in another precision."""
+    """Returns the entry of the same model in another precision."""
     return next(
         e
         for e in manifest["curves"]
@@ -84,10 +84,10 @@ def reference(manifest, entry, precision):
 
 
 def curve_bound(manifest, entry):
-    """How far the loss of each of the first steps may be off: four times as far
-    as this precision has moved it on the CPU so far, and a few roundings.
-    Nothing says how far float64 has: as much less than fp32 as it has more
-    bits."""
+    """Returns bounds for the losses of the first steps: four times the effect
+    of this precision on the CPU so far, plus a few roundings. The effect of
+    float64 is unknown, so the bound is fp32's divided by the ratio of
+    roundings."""
 
     def on_the_cpu(precision):
         losses = reference(manifest, entry, precision)["cpu"]["loss"]
@@ -103,9 +103,9 @@ def curve_bound(manifest, entry):
 
 
 def moments_excess(checks, entry, actual):
-    """The largest error of the first step's gradients, as the optimizer's state
-    has them, in units of its bound: of each tensor as a whole, by the rule of
-    curve_bound."""
+    """Returns the largest error of the first step's gradients, as stored in the
+    optimizer's state, in units of its bound. Each tensor is compared as a
+    whole, by the rule of curve_bound."""
 
     def on_the_cpu(precision):
         return checks.arrays(
@@ -122,13 +122,14 @@ def moments_excess(checks, entry, actual):
             moved = np.linalg.norm(own[name] - exact[name])
         rounding = ROUNDING[entry["precision"]] * np.linalg.norm(exact[name])
         error = np.linalg.norm(value - own[name])
-        # What is zero everywhere, as where the step was skipped, stays so.
+        # A tensor that is zero everywhere, such as after a skipped step, must
+        # stay zero.
         worst = max(worst, error / max(4 * moved + rounding, 2.0**-1000))
     return float(np.nan_to_num(worst, nan=np.inf))
 
 
 def run_curve(checks, entry):
-    """Twice, and with the same bits."""
+    """Runs the case twice and compares the bits."""
     batches = split(checks.arrays(entry["arrays"]))
     digests = []
     for _ in range(2):
@@ -154,7 +155,7 @@ def run_curve(checks, entry):
 
 
 def run_family(checks, entry):
-    """The losses of a few steps of SGD, against PyTorch's, in units of the
+    """Compares the losses of a few steps of SGD with PyTorch's, in units of the
     bound."""
     arrays = checks.arrays(entry["arrays"])
     size, axes = entry["batch_size"], entry["batch_axes"]
@@ -173,8 +174,8 @@ def run_family(checks, entry):
 
 
 def run_storm(checks, entry):
-    """The steps that are skipped, the scale, and the losses that are numbers
-    must be the CPU's, and some step must be hit."""
+    """The skipped steps, the scale, and the finite losses must equal the CPU's,
+    and some step must be skipped."""
     with checks.open(entry["artifact"]) as session:
         run = steps.run_steps(session, split(checks.arrays(entry["arrays"])))
     cpu = entry["cpu"]
@@ -193,8 +194,8 @@ def draw(random, shape, high):
 
 
 def draw_weights(session, random):
-    """What each tensor's fan-in asks for; vectors are ones, so that no norm's
-    scale is zero."""
+    """Draws weights by each tensor's fan-in. Vectors are ones, so that no
+    norm's scale is zero."""
     for info in session.states():
         if info.role != "parameter":
             continue
@@ -210,8 +211,9 @@ def draw_weights(session, random):
 
 
 def open_model(checks, entry):
-    """A model of `timed` with drawn weights and one drawn batch; and the seconds
-    from the file to the end of the first step, but those of drawing."""
+    """Opens a model of `timed` with drawn weights and one drawn batch. Also
+    returns the seconds from the file to the end of the first step, without
+    drawing."""
     random = np.random.default_rng(0)
     batch = {
         name: draw(random, array["shape"], array["high"])
@@ -237,7 +239,7 @@ def read_scalars(session):
 
 
 def same_bits(session):
-    """The state after a few steps from one state, twice."""
+    """True if a few steps from one state, run twice, give the same state."""
     infos = session.states()
     begin = [session.state(info) for info in infos]
 
@@ -257,18 +259,19 @@ def same_bits(session):
     )
 
 
-# A larger batch takes the host so long to copy that this is all one would time.
+# Copying a larger batch takes the host so long that the copy would dominate.
 LARGEST_FED = 200 << 20
 
 
 def time_steps(checks, entry):
-    """Yields the times known so far, again and again. A batch that is fed is copied
-    while the GPU waits; `mpc train` brings the next one while a step runs."""
+    """Yields the times known so far, repeatedly. A fed batch is copied while
+    the GPU waits, unlike in `mpc train`, which copies the next batch while a
+    step runs."""
     session, batch, start = open_model(checks, entry)
     with session:
 
         def run(count):
-            """Scalars are read after each step."""
+            """Reads scalars after each step."""
             for _ in range(count):
                 session.run("step")
                 read_scalars(session)
@@ -279,7 +282,7 @@ def time_steps(checks, entry):
                 run(1)
 
         def run_alone(count):
-            """One read waits for all."""
+            """One read waits for all steps."""
             for _ in range(count):
                 session.run("step")
             read_scalars(session)
@@ -302,8 +305,8 @@ TIMED_RUNS = 20
 
 
 def time_kernels(checks, entry):
-    """The median time of each step of the plan, beside what it has to move and
-    to multiply."""
+    """Measures the median time of each step of the plan, next to the data that
+    the step moves and its multiplications."""
     session, _, _ = open_model(checks, entry)
     with session:
         for _ in range(3):
@@ -342,19 +345,19 @@ RUN = {
     "steps": time_steps,
     "kernels": time_kernels,
 }
-# The GPU is theirs alone.
+# These stages have the GPU to themselves.
 TIMED = ("steps", "kernels")
 
 
 def list_cases(manifest, kind):
-    """Kernels are those of one batch of each model."""
+    """Kernels are timed in one batch size of each model."""
     if kind == "kernels":
         return [e for e in manifest["timed"] if not is_variant(e)]
     return manifest["timed" if kind in TIMED else kind]
 
 
 def is_variant(entry):
-    """True for a model that is timed in a more usual batch, too."""
+    """True for a model that is also timed in a more usual batch size."""
     return "_" in entry["size"]
 
 
@@ -367,9 +370,9 @@ def name_of(case):
 
 
 def run_here(checks, kind, first, stride):
-    """Every `stride`th case from `first` on, a line of JSON each, until one
-    cannot be run. The lines are for whoever reads what a run left that was cut
-    off: a case that takes long has one whenever more of it is known."""
+    """Runs every `stride`th case from `first` on, and prints a line of JSON for
+    each, until a case cannot run. A long case also prints intermediate lines,
+    for readers of a run that was cut off."""
     for case in list_cases(checks.manifest, kind)[first::stride]:
         faulthandler.dump_traceback_later(SECONDS_PER_CASE, exit=True)
         result = {}
@@ -387,8 +390,8 @@ def run_here(checks, kind, first, stride):
 
 
 def run_share(checks, kind, first, stride):
-    """A result for every `stride`th case from `first` on, from as many processes
-    as it takes, one after the other, and as long as there is time."""
+    """Returns a result for every `stride`th case from `first` on. Processes run
+    one after the other, as many as needed, while time is left."""
     cases = list_cases(checks.manifest, kind)[first::stride]
     results, why = [], "too many failed before"
     for _ in range(MOST_PROCESSES):
@@ -409,7 +412,7 @@ def run_share(checks, kind, first, stride):
         elif code != 0:
             lines = err.strip().splitlines() or [""]
             died = f"exit code {code}: {lines[0]} ... {lines[-1]}"
-            # The last one, when the process dies on its way out.
+            # Drops the last result if the process dies during exit.
             del results[len(cases) - 1 :]
             failed = {"ok": False, "error": died}
             note(checks, kind, cases[len(results)], failed)
@@ -427,8 +430,8 @@ def note(checks, kind, case, result):
 
 
 def run_apart(checks, kind):
-    """A result for each case. Cases that are not timed run side by side, for
-    most of their time is the driver's, which compiles kernels."""
+    """Returns a result for each case. Untimed cases run side by side, because
+    most of their time is the driver's compilation of kernels."""
     count = len(list_cases(checks.manifest, kind))
     stride = 1 if kind in TIMED else min(MOST_SHARES, os.cpu_count() or 1)
     results = [None] * count

@@ -1,7 +1,7 @@
 """The runtime's C API for Python: opens artifacts, runs functions, reads state.
 
-Needs NumPy and nothing else of mpc than libmpc_runtime.so, so that a GPU
-machine without the compiler can run what was compiled elsewhere.
+Needs NumPy, and of mpc only libmpc_runtime.so, so that a GPU machine without
+the compiler can run artifacts compiled elsewhere.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -11,7 +11,7 @@ import json
 
 import numpy as np
 
-# By the values of mpc_type; bf16 has no NumPy type and travels as its bits.
+# Indexed by mpc_type. bf16 has no NumPy type and is passed as bits.
 DTYPES = [
     np.float16,
     np.uint16,
@@ -30,7 +30,7 @@ DTYPES = [
 
 
 class Error(Exception):
-    """A status that is not MPC_OK: its code is an exit code of mpc."""
+    """A status other than MPC_OK. Its code is an exit code of mpc."""
 
     def __init__(self, code, message):
         super().__init__(message)
@@ -142,7 +142,7 @@ class Runtime:
 
 
     def plan(self, path):
-        """The plan of an artifact."""
+        """Returns the plan of an artifact."""
         artifact = ctypes.c_void_p()
         self.call("artifact_open", str(path).encode(), ctypes.byref(artifact))
         plan = self.plan_of(artifact)
@@ -228,7 +228,7 @@ class Session:
         self.runtime.call("session_run", self.session, function.encode())
 
     def run_timed(self, function):
-        """The same, and the seconds of each step of its plan."""
+        """Like `run`. Returns the seconds of each step of the plan."""
         count = self.runtime.library.mpc_session_step_count(
             self.session, function.encode()
         )
@@ -266,7 +266,7 @@ class Session:
         return array
 
     def set_state(self, info, array):
-        """After replacing a parameter call `derive` before the next run."""
+        """After replacing a parameter, call `derive` before the next run."""
         array = np.ascontiguousarray(array, info.dtype)
         self.runtime.call(
             "session_set_state",

@@ -1,5 +1,5 @@
-"""Gathers what a machine with a GPU needs to check mpc there, without compiler
-or network: artifacts, inputs, expected results, and the runtime's sources.
+"""Gathers the files with which a GPU machine can check mpc without compiler or
+network: artifacts, inputs, expected results, and the runtime's sources.
 
     pack.py [--output DIR] [--target sm_90] [--models DIR] [--parts NAME,...]
             [--no-archive]
@@ -41,8 +41,8 @@ LOW = ["bf16-mixed", "16-mixed"]
 RECIPE = ["--loss", "softmax_cross_entropy", "--optimizer", "adamw"]
 CURVE_STEPS, CURVE_BATCH = 20, 32
 STORM_STEPS = 24
-# A machine may take 60 MiB in one go, this tree's sources included; the folder
-# travels as an archive.
+# A machine may accept 60 MiB at once, including this tree's sources. The folder
+# is transferred as an archive.
 LIMIT = 40 << 20
 # Headers of libraries that the runtime's sources include.
 HEADERS = ["/usr/include/nlohmann", "/usr/include/xxhash.h"]
@@ -59,7 +59,8 @@ class Pack:
         }
 
     def try_to_compile(self, model, name, *flags):
-        """The model for the GPU: its path in the pack, and what was wrong."""
+        """Compiles the model for the GPU. Returns the artifact's path in the
+        pack, and the error."""
         path = pathlib.Path("artifacts") / f"{name}.mpc"
         flags = ["--target", self.target, *flags]
         return str(path), try_to_compile(model, self.folder / path, *flags)
@@ -78,7 +79,7 @@ class Pack:
 
 
 def git(*arguments):
-    """What git says of this tree; nothing where there is no git."""
+    """Returns git's output for this tree; empty without git."""
     if not shutil.which("git"):
         return ""
     process = subprocess.run(
@@ -91,7 +92,7 @@ def git(*arguments):
 
 
 def try_to_compile(model, output, *flags):
-    """What was wrong, with the command; nothing where it worked."""
+    """Compiles a model. Returns the error with the command; None on success."""
     command = [str(word) for word in (MPC, "compile", model, "-o", output)]
     process = subprocess.run(
         [*command, *flags], capture_output=True, text=True, check=False
@@ -107,8 +108,8 @@ def compile_model(model, output, *flags):
 
 
 def bind_integers(model, inputs):
-    """Makes constants of the integer inputs; returns those that are left. `mpc
-    run` does so where shapes depend on them, such as Tile's repeats."""
+    """Turns the integer inputs into constants and returns the other inputs.
+    `mpc run` does this if shapes depend on them, such as Tile's repeats."""
     bound = {k: v for k, v in inputs.items() if v.dtype.kind in "iu"}
     for name, value in bound.items():
         model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
@@ -119,13 +120,13 @@ def bind_integers(model, inputs):
 
 
 def for_all(function, items):
-    """The results in order; compiling takes all cores."""
+    """Returns the results in order. Compiling uses all cores."""
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(function, items))
 
 
 def add_ops(pack, scratch):
-    """Every case of test/numerics in every precision, with its bound."""
+    """Adds every case of test/numerics in every precision, with its bound."""
     for entries in for_all(lambda case: pack_op(pack, scratch, case), CASES):
         for entry in entries:
             pack.add("ops", entry)
@@ -160,8 +161,8 @@ def pack_op(pack, scratch, case):
 
 
 def batches(image_shape, count, size, seed=0):
-    """Images of noise around one pattern per class, so that there is something
-    to learn."""
+    """Returns images of noise around one pattern per class, so that a model can
+    learn."""
     random = np.random.RandomState(seed)
     patterns = random.uniform(0, 16, (10, *image_shape))
     target = random.randint(0, 10, (count, size))
@@ -176,7 +177,8 @@ def split(arrays):
 
 
 def run_on_cpu(pack, model, scratch, flags, data):
-    """What the steps give, and the optimizer's state after the first."""
+    """Returns the outputs of the steps, and the optimizer's state after the
+    first step."""
     artifact = scratch / "cpu.mpc"
     compile_model(model, artifact, *flags)
     with pack.runtime.open(artifact, "cpu") as session:
@@ -194,11 +196,11 @@ def image_shape(model):
 
 
 def add_curves(pack, scratch):
-    """Losses of three models in every precision on the CPU, and what the
-    optimizer has of the first step's gradients.
+    """Adds losses of three models in every precision on the CPU, and the
+    optimizer's state after the first step's gradients.
 
-    How far the GPU's may be off is read off the CPU: the same model in float64
-    says how much the precision itself moves them.
+    The CPU also gives the bounds for the GPU: the same model in float64 shows
+    the effect of a precision.
     """
     for name in ("mlp", "lenet", "resnet"):
         model = ROOT / "test" / "data" / "models" / f"{name}.onnx"
@@ -210,7 +212,8 @@ def add_curves(pack, scratch):
             reference, moments = run_on_cpu(pack, model, scratch, flags, data)
             moments = pack.save(f"moments-{name}-{precision}", moments)
             for contractions in ("table", "library", "bare", "generated"):
-                # Ours multiply 16 bits only: the rest is the library's again.
+                # Generated kernels multiply only 16 bits. Other precisions use
+                # the library again.
                 if contractions == "generated" and precision not in LOW:
                     continue
                 pack.add(
@@ -233,8 +236,8 @@ def add_curves(pack, scratch):
 
 
 def add_families(pack, _):
-    """The steps that test/e2e/exporters/test_families.py trains: every model of its two
-    folders in every precision, with the losses that PyTorch has of it."""
+    """Adds the steps that test/e2e/exporters/test_families.py trains: every
+    model of its two folders in every precision, with PyTorch's losses."""
     for name in test_families.LOSSES:
         (data,) = (ROOT / "test" / "data").glob(f"*/{name}.npz")
         shutil.copy(data, pack.folder / "arrays")
@@ -263,12 +266,12 @@ def pack_family(pack, model, precision):
 
 
 def add_storm(pack, scratch):
-    """16-mixed through batches whose gradients overflow: which steps are
-    skipped, and what the scale does. 32-true through one with a NaN: no loss is
-    a number from there on."""
+    """Adds 16-mixed over batches whose gradients overflow, with the skipped
+    steps and the scale. Adds 32-true with a NaN in one batch: from there on
+    every loss is NaN."""
     model = ROOT / "test" / "data" / "models" / "mlp.onnx"
     overflow = batches(image_shape(model), STORM_STEPS, CURVE_BATCH)
-    # Alone, in pairs, and a long run of them.
+    # Overflowing batches: alone, in pairs, and a long run of them.
     for step in (2, 5, 6, *range(10, 20)):
         overflow["image"][step] *= 1e6
     nan = batches(image_shape(model), STORM_STEPS, CURVE_BATCH)
@@ -290,8 +293,8 @@ def add_storm(pack, scratch):
 
 
 def add_timed(pack, _):
-    """The models of the folder --models (export_models.py): their weights are
-    drawn where they are timed."""
+    """Adds the models of the folder --models (export_models.py). Weights are
+    drawn at the time of the measurement."""
     if not pack.models:
         sys.exit("--models is missing: the folder that export_models.py wrote")
     described = (pack.models / "models.json").read_text(encoding="utf-8")
@@ -318,7 +321,8 @@ def pack_timed(pack, model):
 
 
 def add_sources(pack):
-    """The runtime's sources, what they include, and what runs there."""
+    """Adds the runtime's sources, their headers, and the scripts that run
+    there."""
     shutil.copytree(ROOT / "runtime", pack.folder / "source" / "runtime")
     shutil.copy(ROOT / "CMakeLists.txt", pack.folder / "source")
     include = pack.folder / "source" / "include"
@@ -333,7 +337,8 @@ def add_sources(pack):
 
 
 def add_library(pack, scratch):
-    """For a machine that cannot build the runtime from its sources."""
+    """Adds the library for a machine that cannot build the runtime from its
+    sources."""
     source, build = pack.folder / "source", scratch / "runtime-build"
     for command in (
         (
@@ -360,8 +365,8 @@ PARTS = {
 
 
 def write_archive(folder):
-    """Artifacts of small models are alike: those that a match may be looked for
-    in make it less than half of what gzip makes."""
+    """Writes the archive. Artifacts of small models are alike, so that a large
+    compression window halves gzip's size."""
     archive = folder.with_name(folder.name + ".tar.xz")
     filters = [{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": 64 << 20}]
     with (

@@ -1,4 +1,4 @@
-"""Runs other programs, for a limited time.
+"""Runs other programs with a time limit.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 
-# After which a program that was killed is left to itself: one that waits for a
+# Stop waiting for a killed program after this time: a program that waits for a
 # driver may not end.
 SECONDS_TO_DIE = 10
 
@@ -18,15 +18,16 @@ PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent():
-    """For programs that `run` starts: whoever kills what waits for them finds the
-    GPU free."""
+    """Makes programs started by `run` end with their parent, so that killing
+    the parent frees the GPU."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def run(command, seconds):
-    """The program's exit code, None where it had not ended by then and was
-    killed with all that it started; and what it wrote to either stream."""
-    # Files, not pipes: those end when the last process that has them does.
+    """Returns the program's exit code, and its output on both streams. If the
+    program exceeds the time, it is killed with all its children and the code is
+    None."""
+    # Files, not pipes: a pipe ends only when the last process that has it does.
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(  # pylint: disable=consider-using-with
             [str(word) for word in command],

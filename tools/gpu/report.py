@@ -1,8 +1,8 @@
-"""Makes one JSON file and one Markdown page of the lines that the stages wrote.
+"""Makes one JSON file and one Markdown page from the stages' lines.
 
     report.py DIR
 
-does it anew for DIR/cases.jsonl, such as what a run left that was cut off.
+repeats this for DIR/cases.jsonl, for example after a run that was cut off.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -11,22 +11,23 @@ import json
 import pathlib
 import sys
 
-# A line of JSON for each case, and one for each stage that ended: what a run that
-# is cut short leaves.
+# A line of JSON for each case, and one for each finished stage. A run that is
+# cut short leaves these lines.
 LINES = "cases.jsonl"
-# The keys that tell cases of a stage apart; a later line of a case adds to those before.
+# The keys that identify a case within a stage. Later lines of a case add to
+# earlier ones.
 KEYS = ("name", "model", "precision", "contractions", "how", "step")
 
 
 def append(path, stage, result):
-    """One write, so that several processes may do it."""
+    """Appends a line in one write, so that several processes may do it."""
     line = json.dumps({"stage": stage, **result}) + "\n"
     with open(path, "ab", buffering=0) as file:
         file.write(line.encode())
 
 
 def read_lines(path):
-    """Without a last line that was cut."""
+    """Reads the lines without an incomplete last one."""
     if not path.exists():
         return []
     lines = path.read_bytes().splitlines(keepends=True)
@@ -34,7 +35,7 @@ def read_lines(path):
 
 
 def merge(lines):
-    """The cases of a stage, each as its last lines have it."""
+    """Returns the cases of a stage, with the values of their last lines."""
     cases = {}
     for line in lines:
         key = tuple(line.get(name) for name in KEYS)
@@ -53,19 +54,19 @@ def read(path, stage):
 
 
 def forget(path, stages):
-    """Drops the lines of stages that run anew."""
+    """Drops the lines of stages that run again."""
     kept = [line for line in read_lines(path) if line["stage"] not in stages]
     path.write_text("".join(json.dumps(line) + "\n" for line in kept))
 
 
 def end(path, stage, result):
-    """The line of a stage that ended; its cases have theirs."""
+    """Writes the line of a finished stage. Its cases have their own lines."""
     result = {k: v for k, v in result.items() if k != "runs"}
     append(path, stage, {"ended": result})
 
 
 def collect(lines):
-    """The stages' results, in the order of their first lines."""
+    """Returns the stages' results, in the order of their first lines."""
     results = {}
     for stage in dict.fromkeys(line["stage"] for line in lines):
         own = [line for line in lines if line["stage"] == stage]
@@ -81,7 +82,7 @@ PACK = "pack"
 
 
 def write(out):
-    """The reports of all that DIR/cases.jsonl has by now."""
+    """Writes the reports of all lines in DIR/cases.jsonl so far."""
     results = collect(read_lines(out / LINES))
     header = results.pop(PACK, {}).get("runs", [{}])[0]
     header.setdefault("target", "an unknown GPU")
@@ -159,7 +160,7 @@ def markdown(header, results):
 
 
 def compare(runs, torch):
-    """Steps of mpc and of PyTorch, model by model."""
+    """Compares steps of mpc and of PyTorch, model by model."""
     times = {(t["model"], t["how"]): t.get("ms", t.get("error")) for t in torch}
     beside = {(t["model"], t["how"]) for t in torch if t.get("provisional")}
     ways = ("eager", "compiled", "graphs", "tuned")
@@ -257,8 +258,8 @@ EPILOGUES += ("bgrad_a", "bgrad_b")
 
 
 def list_epilogues(runs):
-    """Microseconds of the products that take longest, as they are and with what
-    could ride in them; what is no number is the library's answer."""
+    """Lists the microseconds of the slowest products, alone and with possible
+    epilogues. An entry that is not a number is the library's answer."""
     rows = [
         (run["proposals_us"][0], run)
         for run in runs
@@ -290,7 +291,7 @@ def best_ratio(run, times):
     return number(min(times) / run["ms"]) if times and "ms" in run else ""
 
 
-# The rows of each model that lose most against the roof.
+# The rows of each model with the largest loss against the roof.
 MOST_KERNELS = 25
 
 

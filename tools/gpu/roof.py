@@ -1,10 +1,11 @@
-"""What a step of a plan has to move and to multiply, and the time that a GPU
-needs for it at least, and likely.
+"""Computes a plan step's data movement and multiplications, and the least and
+the likely time that a GPU needs.
 
     roof.py [--gpu H100] [--library PATH] ARTIFACT...
 
-predicts the training step of artifacts from their plans, on no GPU: the bytes and
-operations of each step at rates that were measured, and the time between kernels.
+predicts the time of artifacts' training steps from their plans, without a GPU:
+bytes and operations of each step at measured rates, plus the time between
+kernels.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -16,9 +17,9 @@ import pathlib
 
 import mpc_runtime
 
-# By a word of the GPU's name, newest first: bytes a second that kernels reach of
-# its memory (85 % of what its maker says), and operations a second of its dense
-# 16-bit and tf32 Tensor Cores and of its fp32 units.
+# By a word in the GPU's name, newest first: bytes per second of memory that
+# kernels reach (85 % of the maker's figure), and operations per second of dense
+# 16-bit and tf32 Tensor Cores and of fp32 units.
 GPU = collections.namedtuple("GPU", "bytes low tf32 f32")
 GPUS = {
     "B200": GPU(6.8e12, 2250e12, 1100e12, 75e12),
@@ -26,24 +27,24 @@ GPUS = {
     "H100": GPU(2.85e12, 989e12, 494e12, 67e12),
     "A100": GPU(1.7e12, 312e12, 156e12, 19.5e12),
 }
-# The share that the libraries' 16-bit products and convolutions reach of the Tensor
-# Cores' rate, on an H100 and an H200, where they are large.
+# The share of the Tensor Cores' rate that the libraries' large 16-bit products
+# and convolutions reach, on an H100 and an H200.
 REACHED = 600 / 989
-# Between two kernels of a graph.
+# The time between two kernels of a graph.
 GAP_SECONDS = 1e-6
-# The milliseconds that a step should take on an H100.
+# The target milliseconds of a step on an H100.
 TARGETS = {"gpt2-gpu": 17, "bert-gpu": 23, "vit-gpu": 16, "resnet50-gpu": 10.5}
 LOW = ("f16", "bf16")
 WIDTHS = {"i1": 1}
 
 
 def find_gpu(name):
-    """Nothing for a GPU that is not in the table: it has no roof."""
+    """None for a GPU that is not in the table: its roof is unknown."""
     return next((gpu for word, gpu in GPUS.items() if word in name), None)
 
 
 def width_of(dtype):
-    """Bytes of an element."""
+    """Returns the bytes of an element."""
     return WIDTHS.get(dtype) or int(dtype.lstrip("uibf")) // 8
 
 
@@ -52,7 +53,7 @@ def bytes_of(buffer):
 
 
 def operands_of(step):
-    """The buffers that a step names, each as often as it does."""
+    """Returns the buffers that a step names, as often as it names them."""
     names = {
         "launch": ("args",),
         "copy": ("src", "dst"),
@@ -67,8 +68,8 @@ def operands_of(step):
 
 
 def work_of(step, buffers):
-    """Bytes loaded and stored, multiplications and additions, and the type that
-    is multiplied; a loop's are those of all iterations."""
+    """Returns the bytes loaded and stored, the multiplications and additions,
+    and the multiplied type. A loop's numbers cover all iterations."""
     if step["op"] == "for":
         parts = [work_of(inner, buffers) for inner in step["steps"]]
         moved, operations = (
@@ -92,8 +93,9 @@ def work_of(step, buffers):
 
 
 def product_of(step, buffers):
-    """Its operands may be columns of larger buffers; one that all matrices of a
-    batch share is read once."""
+    """Returns a product's bytes and operations. Operands may be columns of
+    larger buffers. An operand that all matrices of a batch share is read
+    once."""
     outer = step.get("outer") or {"extents": [], "a": [], "b": []}
     m, n, k = step["m"], step["n"], step["k"]
     count = step["batch"] * math.prod(outer["extents"])
@@ -126,7 +128,7 @@ def seconds_at_least(step, buffers, gpu):
 
 
 def calls_of(step):
-    """Kernels, where each call of a library is one."""
+    """Returns the number of kernels. Each call of a library counts as one."""
     if step["op"] == "for":
         return step["count"] * sum(calls_of(inner) for inner in step["steps"])
     if step["op"] == "matmul" and step.get("outer"):
@@ -135,8 +137,8 @@ def calls_of(step):
 
 
 def predict(function, gpu):
-    """Sums up a function of a plan: steps, kernels, bytes, operations, the seconds
-    of its roof, and those that it likely takes, as a whole and by part."""
+    """Sums up a function of a plan: steps, kernels, bytes, operations, the
+    seconds of its roof, and its likely seconds, as a whole and by part."""
     total = collections.Counter()
     reached = gpu._replace(low=gpu.low * REACHED, tf32=gpu.tf32 * REACHED)
     for step in function["steps"]:

@@ -1,12 +1,12 @@
-"""The checks that need a GPU, from a folder that pack.py made.
+"""Runs the checks that need a GPU, from a folder that pack.py made.
 
     stages.py [--out DIR] [--library PATH] [--seconds N] [STAGE...]
 
-Stages run in this order, each on its own where it is named; one that fails does
-not stop the next. All together take N seconds at most (480): each has its share
-and what those before it left, and reports what it had no time for. After every
-stage DIR/report.json and DIR/report.md have what is known by then; the exit code
-is 1 where any failed.
+Stages run in this order, or only the named ones. A failed stage does not stop
+the next. All together take N seconds at most (480). Each stage has its share
+plus the time that earlier ones left, and reports the cases that it had no time
+for. After every stage, DIR/report.json and DIR/report.md have all results so
+far. The exit code is 1 if any stage failed.
 
     machine   what this machine is
     build     the runtime from its sources, here
@@ -30,9 +30,9 @@ is 1 where any failed.
               cannot watch the GPU
     torch_large  PyTorch in the larger batches that `steps` has
 
-DIR/cases.jsonl has a line for each case, written as soon as it is known, and is all
-that the reports are made of: `report.py DIR` makes them of what a run left that was
-cut off.
+DIR/cases.jsonl has a line for each case, written as soon as its result is
+known. The reports need only this file: `report.py DIR` makes them after a run
+that was cut off.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -57,14 +57,14 @@ import report
 
 HERE = pathlib.Path(__file__).resolve().parent
 RUNTIME_BUILD = HERE / "runtime-build"
-# The first that is there: what `build` made, or what was packed.
+# The first existing one is used: made by `build`, or packed.
 LIBRARIES = [
     folder / "lib" / "libmpc_runtime.so" for folder in (RUNTIME_BUILD, HERE)
 ]
 
 
 class Checks:
-    """Where things are, and until when the stage at hand may take."""
+    """Paths, and the end of the current stage's time."""
 
     def __init__(self, library, device, lines):
         self.given, self.device, self.lines = library, device, lines
@@ -96,8 +96,8 @@ class Checks:
         return self.deadline - time.monotonic()
 
     def output_of(self, *command, share=1):
-        """Exit code and output of a program that may take a share of the time
-        that is left."""
+        """Returns exit code and output of a program, which may take a share of
+        the remaining time."""
         code, out, err = processes.run(command, self.seconds_left() * share)
         return code, out + err + ("" if code is not None else "\nno time left")
 
@@ -117,8 +117,8 @@ def machine(checks):
 
 
 def build(checks):
-    """The library of the stages after it, where none was given. If this fails
-    they take the one that was packed."""
+    """Builds the library for later stages, unless one was given. On failure
+    they use the packed one."""
     flags = [f"-I{HERE / 'source' / 'include'}", os.environ.get("CXXFLAGS", "")]
     code, text = checks.output_of(
         *("cmake", "-G", "Ninja", "-S", HERE / "source", "-B", RUNTIME_BUILD),
@@ -157,8 +157,9 @@ def storm(checks):
     return run_named(checks, "storm")
 
 
-# Who looks at which of the artifacts of `curves`: everything that there is, and
-# where threads work together, the kernels of our own that do so most.
+# The tools and the artifacts of `curves` that each inspects: memcheck runs all
+# kinds of steps, and the others run the generated kernels in which threads
+# cooperate most.
 SANITIZED = {
     "memcheck": ("resnet", "16-mixed", "table"),
     "racecheck": ("mlp", "16-mixed", "generated"),
@@ -166,7 +167,7 @@ SANITIZED = {
 }
 
 
-# A program that does next to nothing on a GPU.
+# A program that barely uses a GPU.
 TRIVIAL = """
 import ctypes
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -180,8 +181,8 @@ assert cuda.cuMemFree_v2(memory) == 0
 
 
 def why_not_sanitized(checks):
-    """What keeps compute-sanitizer from watching any program here, such as a
-    virtual machine that does not let it; nothing where it can."""
+    """Returns the reason why compute-sanitizer cannot watch any program here,
+    such as a virtual machine that forbids it; None if it can."""
     command = [sys.executable, "-c", TRIVIAL]
     code, text = checks.output_of(*command, share=0.1)
     if code != 0:
@@ -193,7 +194,7 @@ def why_not_sanitized(checks):
 
 
 def sanitize(checks):
-    """Three steps, so that the captured graph is replayed once."""
+    """Runs three steps, so that the captured graph is replayed once."""
     if not shutil.which("compute-sanitizer"):
         return {"ok": False, "error": "compute-sanitizer was not found"}
     if why := why_not_sanitized(checks):
@@ -232,7 +233,7 @@ def kernels(checks):
 
 
 def choices(checks):
-    """A process for each model: a fault ends no other."""
+    """Starts a process for each model: a fault ends no other."""
     return run_programs(
         checks,
         {
@@ -258,7 +259,7 @@ def attention(checks):
 
 
 def run_programs(checks, commands):
-    """One after the other, in equal parts of the time that is left."""
+    """Runs programs one after the other, in equal parts of the remaining time."""
     logs = {}
     for number, (name, command) in enumerate(commands.items()):
         code, text = checks.output_of(
@@ -270,7 +271,8 @@ def run_programs(checks, commands):
 
 
 def why_no_torch(checks):
-    """Nothing where PyTorch and what its models need are here, with a GPU."""
+    """None if PyTorch, its models' packages and a GPU are present; otherwise
+    the reason."""
     code, text = checks.output_of(
         *(sys.executable, "-c"),
         "import torch, torchvision; assert torch.cuda.is_available(), 'no GPU'",
@@ -284,19 +286,19 @@ READY_BY = 0.7
 
 
 def torch(checks):
-    """PyTorch's times are there to compare with: that some are missing is no
-    failure of ours."""
+    """PyTorch's times are for comparison: missing times are not a failure of
+    mpc."""
     return run_torch(checks, gpu_cases.list_cases(checks.manifest, "kernels"))
 
 
 def torch_large(checks):
-    """Their captured graphs would not fit the GPU's memory side by side."""
+    """Their captured graphs would not fit into the GPU's memory together."""
     entries = [e for e in checks.manifest["timed"] if gpu_cases.is_variant(e)]
     return run_torch(checks, entries, "eager,compiled")
 
 
 def run_torch(checks, entries, *ways):
-    """A process for each model, all at once: see torch_steps.py."""
+    """Starts a process for each model, all at once: see torch_steps.py."""
     if why := why_no_torch(checks):
         return {"ok": True, "skipped": f"PyTorch cannot be used here: {why}"}
     ready_by, logs = checks.seconds_left() * READY_BY, {}
@@ -323,14 +325,14 @@ def run_torch(checks, entries, *ways):
 
 
 def add_library_folders():
-    """PyTorch brings a cuBLASLt and a cuDNN in folders of their own."""
+    """Finds the cuBLASLt and the cuDNN that PyTorch brings in separate folders."""
     folders = [os.environ.get("MPC_CUDA_LIBRARY_PATH", "")]
     for place in map(pathlib.Path, sys.path):
         folders += [str(found) for found in sorted(place.glob("nvidia/*/lib"))]
     os.environ["MPC_CUDA_LIBRARY_PATH"] = ":".join(filter(None, folders))
 
 
-# With their shares of the time.
+# The stages with their shares of the time.
 STAGES = {
     machine: 10,
     build: 60,
@@ -373,7 +375,7 @@ def run_stage(checks, stage):
     begin = time.perf_counter()
     try:
         result = stage(checks)
-    except Exception as error:  # whatever it is, it stops no other stage
+    except Exception as error:  # no error may stop the other stages
         result = {"ok": False, "error": f"{type(error).__name__}: {error}"}
     result["seconds"] = round(time.perf_counter() - begin, 1)
     verdict = "ok" if result["ok"] else "FAILED"
@@ -385,15 +387,15 @@ def run_stage(checks, stage):
     return result
 
 
-# The keys of a case that are shown beside the reports: a machine may give back nothing but
-# the end of what was printed.
+# The keys of a case that are also printed: a machine may return only the end of
+# the output.
 SHOWN = ("model", "how", "ms", "alone_ms", "start_seconds", "us", "predicted_us")
 SHOWN += ("same_bits", "forward_us", "deterministic_us", "accumulating_us", "error")
 FEW = 8
 
 
 def show_cases(stage, runs):
-    """All of large models, of others some that failed."""
+    """Shows all cases of large models, and some failed cases of others."""
     if stage in ("choices", "ops", "families", "curves", "storm"):
         runs = [run for run in runs if not run.get("ok", True)][:FEW]
     for run in runs:
@@ -406,10 +408,10 @@ def show_cases(stage, runs):
 
 
 def write_report(out):
-    """All that it says is in the lines: it may fail."""
+    """Writes the report, which may fail: all results are in the lines."""
     try:
         report.write(out)
-    except Exception as error:  # such as a line that lacks what a table shows
+    except Exception as error:  # such as a line without a table's key
         print(f"no report: {type(error).__name__}: {error}", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Runs training steps of an artifact on given batches: the same code makes the
+"""Runs training steps of an artifact on given batches. The same code makes the
 reference on the CPU and the result on the GPU.
 
 SPDX-License-Identifier: Apache-2.0
@@ -11,14 +11,14 @@ import time
 import numpy as np
 
 LEARNING_RATE = 1e-3
-# Long enough for a GPU to reach its clock, which idles low, and for the host's
-# clock to see no difference.
+# Long enough for an idling GPU to reach its clock rate, and for the host's
+# clock to be precise.
 WARM_UP_SECONDS, ROUND_SECONDS = 0.4, 0.2
 ROUNDS, FEWEST_STEPS = 3, 3
 
 
 def bind(session, function, arrays, rate=LEARNING_RATE):
-    """Sets the inputs that `arrays` has, and the learning rate."""
+    """Sets the inputs in `arrays`, and the learning rate."""
     for info in session.inputs(function):
         if info.name in arrays:
             value = arrays[info.name].astype(info.dtype, copy=False)
@@ -30,7 +30,7 @@ def bind(session, function, arrays, rate=LEARNING_RATE):
 
 
 def run_steps(session, batches, rate=LEARNING_RATE):
-    """One step on each batch. Returns lists by the outputs' roles ("loss",
+    """Runs one step on each batch. Returns lists by the outputs' roles ("loss",
     "finite", "loss_scale"), as floats."""
     outputs = session.outputs("step")
     results = {info.role: [] for info in outputs if info.shape == ()}
@@ -45,7 +45,7 @@ def run_steps(session, batches, rate=LEARNING_RATE):
 
 
 def moments(session):
-    """What the optimizer remembers: after one step, multiples of the gradients
+    """Returns the optimizer's state: after one step, multiples of the gradients
     and of their squares."""
     return {
         info.name: session.state(info).astype(np.float64)
@@ -55,7 +55,7 @@ def moments(session):
 
 
 def digest(session):
-    """A hash of every bit of the session's state."""
+    """Returns a hash of every bit of the session's state."""
     hashed = hashlib.sha256()
     for info in session.states():
         hashed.update(session.state(info).tobytes())
@@ -63,8 +63,8 @@ def digest(session):
 
 
 def milliseconds(run):
-    """Of a step, where `run(n)` does n of them and waits: the median over
-    rounds of the mean."""
+    """Returns the milliseconds of a step: the median over rounds of the mean.
+    `run(n)` does n steps and waits."""
 
     def seconds(count):
         begin = time.perf_counter()

@@ -1,22 +1,22 @@
-"""Times training steps of a model family in PyTorch on a GPU, as fast as its users
-get them.
+"""Times training steps of a model family in PyTorch on a GPU, tuned as users
+would.
 
     torch_steps.py LINES PRECISION FAMILY:SIZE MEETING SECONDS [WAYS]
 
-Appends lines of JSON to LINES, as soon as they are known: for each way, the
-milliseconds of a step and the memory, or why there are none. WAYS are those that
-are got ready together, and after a slash those that follow: by default
-`eager,compiled,graphs/tuned`, where `compiled` is torch.compile, `graphs` its mode
-that captures CUDA graphs, and `tuned` the one that tries kernels for products,
-without graphs.
+Appends lines of JSON to LINES as soon as results are known: for each way, the
+milliseconds of a step and the memory, or the reason for their absence. WAYS
+lists the ways that are prepared together, and after a slash the ones that
+follow. The default is `eager,compiled,graphs/tuned`: `compiled` is
+torch.compile, `graphs` its mode that captures CUDA graphs, and `tuned` its mode
+that tries kernels for products, without graphs.
 
-Compiling takes most of the time, and a processor each: so processes for several
-models get ready side by side, and meet in the folder MEETING before one after the
-other has the GPU for itself; after SECONDS nobody waits for those that are late. A time
-that was taken beside others at work is `provisional`.
+Compiling takes most of the time and one processor each. Processes for several
+models therefore get ready side by side and meet in the folder MEETING. Then one
+after the other has the GPU for itself. After SECONDS nobody waits for late
+ones. A time taken while others work is `provisional`.
 
-Everything that is known to help is on: cudnn.benchmark, channels-last images, the
-next batch copied while a step runs, the fused optimizer, scaled dot product
+All known optimizations are on: cudnn.benchmark, channels-last images, the next
+batch copied while a step runs, the fused optimizer, scaled dot product
 attention. AdamW in bf16 by autocast; 32-true is fp32 without tf32.
 
 SPDX-License-Identifier: Apache-2.0
@@ -45,13 +45,13 @@ MODES = {
     "tuned": "max-autotune-no-cudagraphs",
 }
 WAYS = "eager,compiled,graphs/tuned"
-# In which compiling ends and graphs are captured.
+# Compiling ends, and graphs are captured, within the first steps.
 FIRST_STEPS, PROVISIONAL_STEPS = 4, 5
 
 
 class Feed:
-    """Batches from pinned memory: the next one is copied by a stream of its own
-    while a step runs, as a prefetching loader does."""
+    """Batches from pinned memory. A separate stream copies the next batch while
+    a step runs, like a prefetching loader."""
 
     def __init__(self, arrays):
         self.arrays = [torch.from_numpy(array).pin_memory() for array in arrays]
@@ -81,7 +81,7 @@ class Feed:
 
 
 class Trainer:
-    """A model with its optimizer, whose step can be taken in several ways."""
+    """A model with its optimizer, whose step can run in several ways."""
 
     def __init__(self, family, precision):
         torch.manual_seed(0)
@@ -127,8 +127,8 @@ class Trainer:
 
 
 class Meeting:
-    """A folder with a file for each process that is ready, whose number it
-    was told to wait for, and a lock for the GPU."""
+    """A folder with a file for each process that is ready, the expected number
+    of processes, and a lock for the GPU."""
 
     def __init__(self, folder, seconds):
         self.folder = pathlib.Path(folder)
@@ -141,7 +141,8 @@ class Meeting:
             time.sleep(0.1)
 
     def missing(self, phase):
-        """Processes that ended are at every meeting."""
+        """Returns the number of awaited processes. Ended processes count as
+        present."""
         ended = len(list(self.folder.glob("ended-*")))
         ready = len(list(self.folder.glob(f"ready-{phase}-*")))
         return max(self.expected - ended - ready, 0)
@@ -159,7 +160,7 @@ def take(step, count):
 
 
 def get_ready(trainer, how, note):
-    """The step, after its first time; nothing where it cannot be taken."""
+    """Runs the first steps. Returns the step and its figures; None if it fails."""
     begin = time.perf_counter()
     torch.cuda.reset_peak_memory_stats()
     try:
@@ -167,11 +168,11 @@ def get_ready(trainer, how, note):
         take(step, FIRST_STEPS)
         ready = time.perf_counter()
         take(step, PROVISIONAL_STEPS)
-    except Exception as error:  # whatever a compiler throws
+    except Exception as error:  # any error of a compiler
         note(how, error=f"{type(error).__name__}: {str(error)[-300:]}")
         return None
     milliseconds = (time.perf_counter() - ready) * 1000 / PROVISIONAL_STEPS
-    # There is one GPU for all that get ready.
+    # All prepared models share one GPU.
     torch.cuda.empty_cache()
     known = {"start_seconds": ready - begin}
     known["bytes"] = torch.cuda.max_memory_allocated()

@@ -1,17 +1,17 @@
 """Trains the small models of families.py for a few steps on the emulated GPU of
-test/emulator and on the CPU, and prints how far the losses are from each other.
+test/emulator and on the CPU, and prints the distance of their losses.
 
     emulate.py [--families NAME,...] [--precisions MODE,...] [--batch N]
                [--steps N] [--loss-scale SCALE] [--target TARGET]
                [--build FOLDER]
 
-Needs what export.py needs, and a build with its tests. ResNet-50 takes minutes a
-step. With few samples, what BatchNormalization makes of one number a channel is
-as sensitive as that of differences of rounding: 64-true tells whether a model is
-right, the others that it compiles and runs. With two samples the gradients of
-MobileNetV2 and ResNet-50 are 1e6 and more, beyond float16: 16-mixed needs four.
-Exits with 1 where a run fails, on which device is in its cell, or where losses
-differ in 64-true.
+Needs export.py's packages, and a build with its tests. ResNet-50 takes minutes
+per step. With few samples, BatchNormalization of one number per channel
+amplifies rounding differences. Therefore 64-true shows that a model is right,
+and the other precisions that it compiles and runs. With two samples the
+gradients of MobileNetV2 and ResNet-50 are 1e6 and more, beyond float16:
+16-mixed needs four. Exits with 1 if a run fails (its cell names the device), or
+if losses differ in 64-true.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -31,7 +31,7 @@ from export import export, make_inputs, make_labels
 from families import FAMILIES
 
 PRECISIONS = "64-true,32-true,bf16-mixed,16-mixed"
-# Relative, of the losses of 64-true.
+# Relative bound on the losses of 64-true.
 BOUND = 1e-6
 
 
@@ -50,14 +50,14 @@ def parse_arguments():
 
 
 def prepare(name, batch, folder):
-    """The family's small model and one batch as files; the flags that go with
-    them."""
+    """Writes the family's small model and one batch as files. Returns their
+    flags."""
     family = FAMILIES[name]["small"]()
     torch.manual_seed(0)
     random = np.random.RandomState(0)
     inputs = make_inputs(family, batch, random)
     labels = make_labels(family, batch, random)
-    # The exporter tells what it does.
+    # Redirect the exporter's messages.
     with contextlib.redirect_stdout(sys.stderr):
         export(family.make(), inputs, folder / "model.onnx", "dynamo", 18)
     np.savez(folder / "data.npz", **inputs, target=labels)
@@ -69,8 +69,8 @@ def prepare(name, batch, folder):
 
 
 def train(arguments, folder, device, precision, flags):
-    """The losses of all steps on that device; nothing where it failed, which is
-    printed."""
+    """Returns the losses of all steps on that device; None if the run failed,
+    which is printed."""
     metrics = folder / f"{device}.jsonl"
     command = [arguments.build / "bin" / "mpc", "train", folder / "model.onnx"]
     command += ["--data", folder / "data.npz", "--no-shuffle", *flags]
@@ -101,7 +101,7 @@ def train(arguments, folder, device, precision, flags):
 
 
 def compare(arguments, name, folder):
-    """Prints a family's row; returns whether all of it was right."""
+    """Prints a family's row. Returns true if all of it was right."""
     flags = prepare(name, arguments.batch, folder)
     cells, isRight = [], True
     for precision in arguments.precisions.split(","):

@@ -17,7 +17,7 @@ EXPORTERS = ("torchscript", "dynamo")
 
 
 def make_array(array, count, random):
-    """`count` samples of an input or of the labels."""
+    """Returns `count` samples of an input or of the labels."""
     shape = list(array.shape)
     shape.insert(array.axis, count)
     if array.high is None:
@@ -40,8 +40,9 @@ def make_inputs(family, count, random):
 
 
 def export(module, inputs, path, exporter, opset):
-    """Keeps what training needs: BatchNormalization and Dropout as they are,
-    every parameter under its own name, none of them folded into another."""
+    """Keeps everything that training needs: BatchNormalization and Dropout
+    unchanged, and every parameter under its own name, none folded into
+    another."""
     options = {
         "torchscript": {
             "dynamo": False,

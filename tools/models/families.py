@@ -1,6 +1,6 @@
-"""The model families that mpc is made for, in PyTorch: `tiny` for tests, `small`
-to learn something in minutes, `full` as published, `gpu` the same in batches that
-keep a GPU busy, without dropout.
+"""The model families that mpc is made for, in PyTorch. Sizes: `tiny` for tests,
+`small` to learn something in minutes, `full` as published, `gpu` as published
+but without dropout, in batches that keep a GPU busy.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -19,7 +19,8 @@ from torch.nn import functional
 
 
 class GPT2Block(nn.Module):
-    """Queries, keys and values of one product; norms before, as in GPT-2."""
+    """One product makes queries, keys and values. Norms come before the layers,
+    as in GPT-2."""
 
     def __init__(self, width, heads, dropout):
         super().__init__()
@@ -57,8 +58,8 @@ class GPT2Block(nn.Module):
 
 
 class GPT2(nn.Module):
-    """Ids [batch, tokens] to scores [batch, tokens, vocabulary]; the table of
-    words is also what the last product multiplies with."""
+    """Maps ids [batch, tokens] to scores [batch, tokens, vocabulary]. The last
+    product uses the table of words too."""
 
     def __init__(self, vocabulary, width, heads, layers, context, dropout):
         super().__init__()
@@ -83,8 +84,8 @@ class GPT2(nn.Module):
 
 
 class BERT(nn.Module):
-    """Ids, segments and a mask [batch, tokens] to scores [batch, classes]; keys
-    where the mask is 0 are not seen."""
+    """Maps ids, segments and a mask [batch, tokens] to scores [batch, classes].
+    The mask hides keys where it is 0."""
 
     def __init__(self, vocabulary, width, heads, layers, context, dropout):
         super().__init__()
@@ -111,7 +112,7 @@ class BERT(nn.Module):
 
 
 class LSTMLanguageModel(nn.Module):
-    """Ids [batch, tokens] to scores [batch, tokens, vocabulary]."""
+    """Maps ids [batch, tokens] to scores [batch, tokens, vocabulary]."""
 
     def __init__(self, vocabulary, width, layers, dropout):
         super().__init__()
@@ -147,7 +148,7 @@ class LeNet(nn.Module):
 
 
 class MLP(nn.Module):
-    """Images of `inputs` pixels to scores [batch, 10]."""
+    """Maps images of `inputs` pixels to scores [batch, 10]."""
 
     def __init__(self, inputs, width):
         super().__init__()
@@ -161,7 +162,7 @@ class MLP(nn.Module):
 
 
 class ViT(nn.Module):
-    """Images [batch, 3, size, size] to scores [batch, classes]."""
+    """Maps images [batch, 3, size, size] to scores [batch, classes]."""
 
     def __init__(self, size, patch, width, heads, layers, classes, dropout):
         super().__init__()
@@ -198,8 +199,9 @@ def convolve_twice(inputs, outputs):
 
 
 class UNet(nn.Module):
-    """Images [batch, 3, size, size] to scores [batch, 2, size, size]. The way up
-    begins with transposed convolutions and ends with a bilinear enlargement."""
+    """Maps images [batch, 3, size, size] to scores [batch, 2, size, size]. The
+    upward path begins with transposed convolutions and ends with bilinear
+    upsampling."""
 
     def __init__(self, channels, depth):
         super().__init__()
@@ -241,8 +243,8 @@ class UNet(nn.Module):
 
 
 class DLRM(nn.Module):
-    """Numbers [batch, 13] and ids [table, batch, k] to a score [batch, 1]: sums
-    of k rows of each table, and the products of all pairs of them."""
+    """Maps numbers [batch, 13] and ids [table, batch, k] to a score [batch, 1]:
+    sums of k rows of each table, and the products of all pairs of sums."""
 
     def __init__(self, tables, rows, width, layers):
         super().__init__()
@@ -285,7 +287,7 @@ class Array:
 
     shape: tuple
     high: int | None = None
-    # Where the batch is among the axes.
+    # The position of the batch axis.
     axis: int = 0
 
 
@@ -373,8 +375,8 @@ def dlrm(batch, tables, rows, *sizes, each):
 
 
 def vision_models():
-    """Imported by those who use it: a machine that times transformers may have
-    PyTorch alone."""
+    """Imports the vision models on demand: a machine that times transformers
+    may have only PyTorch."""
     return importlib.import_module("torchvision").models
 
 
@@ -387,8 +389,8 @@ def vision(name, batch, size, classes):
 
 
 def narrow_resnet50(batch, size, classes):
-    """All 50 layers; those of 3 x 3 have a quarter of the channels. 8 million
-    parameters in place of 23."""
+    """Has all 50 layers, but 3 x 3 layers have a quarter of the channels: 8
+    million parameters instead of 23."""
     def make():
         models = vision_models()
         return models.ResNet(
@@ -401,7 +403,7 @@ def narrow_resnet50(batch, size, classes):
 
 
 def narrow_alexnet(batch, size, classes, width):
-    """AlexNet with `width` outputs in place of 4096 in the two large layers
+    """AlexNet with `width` outputs instead of 4096 in the two large layers
     behind its convolutions."""
 
     def make():

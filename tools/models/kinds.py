@@ -1,6 +1,6 @@
-"""Small models of kinds that families.py has not, in PyTorch: what is in them and
-in no family, such as scattered gates, scans that are unrolled, relative
-positions, straight-through estimators and contrastive losses. For tests alone.
+"""Small models for tests only, in PyTorch, with parts that no model of
+families.py has: scattered gates, unrolled scans, relative positions,
+straight-through estimators, contrastive losses and others.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -15,7 +15,7 @@ from torch.nn import functional
 
 
 class Experts(nn.Module):
-    """Two of four experts for each sample, by gates that are scattered."""
+    """Two of four experts for each sample, selected by scattered gates."""
 
     def __init__(self):
         super().__init__()
@@ -61,7 +61,7 @@ class StateSpace(nn.Module):
 
 
 class WaveNet(nn.Module):
-    """Dilated causal convolutions, gated, with a sum of all layers."""
+    """Gated dilated causal convolutions, with a sum of all layers."""
 
     def __init__(self):
         super().__init__()
@@ -81,7 +81,7 @@ class WaveNet(nn.Module):
 
 
 class Capsules(nn.Module):
-    """Three rounds of routing by agreement; a class's score is a length."""
+    """Three rounds of routing by agreement. A class's score is a length."""
 
     def __init__(self):
         super().__init__()
@@ -99,7 +99,7 @@ class Capsules(nn.Module):
 
 
 class RadianceField(nn.Module):
-    """Colour and density at a place from a direction, by sines of both."""
+    """Colour and density at a position and in a direction, from sines of both."""
 
     def __init__(self):
         super().__init__()
@@ -119,7 +119,8 @@ class RadianceField(nn.Module):
 
 
 class PointCloud(nn.Module):
-    """Points of any order, turned by what is learned of all of them."""
+    """Points in any order, rotated by a matrix that is learned from all of
+    them."""
 
     def __init__(self):
         super().__init__()
@@ -135,14 +136,15 @@ class PointCloud(nn.Module):
 
 
 class Siamese(nn.Module):
-    """The loss of pairs that are near, or at least 1.5 apart."""
+    """The loss of pairs that should be close, or at least 1.5 apart."""
 
     def __init__(self):
         super().__init__()
         self.net = nn.Sequential(nn.Linear(6, 8), nn.PReLU(), nn.Linear(8, 4))
 
     def forward(self, first, second, alike):
-        # The older exporter leaves out what keeps a pairwise_distance from 0.
+        # The older exporter omits the epsilon that keeps a pairwise_distance
+        # from 0.
         square = ((self.net(first) - self.net(second)) ** 2).sum(1)
         distance = torch.sqrt(square + 1e-6)
         apart = functional.relu(1.5 - distance)
@@ -150,8 +152,8 @@ class Siamese(nn.Module):
 
 
 class Quantizer(nn.Module):
-    """The loss of images by the nearest of six codes, whose gradient goes past
-    the choice: three parts, each of which stops elsewhere."""
+    """The loss of images by the nearest of six codes. The gradient bypasses the
+    choice: three parts stop it in different places."""
 
     def __init__(self):
         super().__init__()
@@ -173,8 +175,8 @@ class Quantizer(nn.Module):
 
 
 class Windows(nn.Module):
-    """Attention within windows that are shifted, by relative places, then a
-    merge of neighbours."""
+    """Attention within shifted windows, by relative positions, then a merge of
+    neighbours."""
 
     def __init__(self):
         super().__init__()
@@ -186,7 +188,7 @@ class Windows(nn.Module):
         columns = torch.arange(16) % 4
         apart = (rows[:, None] - rows + 3) * 7 + columns[:, None] - columns + 3
         self.register_buffer("apart", apart.view(-1))
-        # Parts of a window that are no neighbours see nothing of each other.
+        # Parts of a window that are not neighbours do not see each other.
         part = torch.tensor([0, 0, 0, 0, 1, 1, 2, 2])
         parts = (part[:, None] * 3 + part).view(2, 4, 2, 4).transpose(1, 2)
         parts = parts.reshape(4, 16)
@@ -215,7 +217,7 @@ class Windows(nn.Module):
 
 
 class GraphAttention(nn.Module):
-    """Each node looks at its neighbours in a graph that is data."""
+    """Each node attends to its neighbours in a graph given as data."""
 
     def __init__(self):
         super().__init__()
@@ -234,8 +236,8 @@ class GraphAttention(nn.Module):
 
 
 class SparseFeatures(nn.Module):
-    """A mask of features by the nearest point of the simplex: sorted sums, of
-    which as many count as are above the threshold that they make."""
+    """Masks features by the nearest point of the simplex (sparsemax): sorted
+    sums give a threshold, and the features above it count."""
 
     def __init__(self):
         super().__init__()
@@ -255,8 +257,8 @@ class SparseFeatures(nn.Module):
 
 
 class Flow(nn.Module):
-    """The negative log likelihood, per feature, of a normalizing flow: couplings,
-    and a plane whose volume is changed by 1 - tanh^2."""
+    """The negative log likelihood, per feature, of a normalizing flow:
+    couplings, and a planar layer that changes the volume by 1 - tanh^2."""
 
     def __init__(self):
         super().__init__()
@@ -282,7 +284,8 @@ class Flow(nn.Module):
 
 
 class Tagger(nn.Module):
-    """The loss of a linear chain of tags: log sums of all paths but the one."""
+    """The loss of a linear chain of tags: the log sum over all paths minus the
+    right one."""
 
     def __init__(self):
         super().__init__()
@@ -324,7 +327,7 @@ class Splines(nn.Module):
 
 
 class Styles(nn.Module):
-    """A convolution with weights of each sample's own, of length 1, in groups."""
+    """A grouped convolution whose weights differ per sample and have length 1."""
 
     def __init__(self):
         super().__init__()
@@ -344,7 +347,8 @@ class Styles(nn.Module):
 
 
 class Fourier(nn.Module):
-    """Tokens and features mixed by the real part of a transform of both."""
+    """Tokens and features mixed by the real part of a Fourier transform of
+    both."""
 
     def __init__(self):
         super().__init__()
@@ -358,8 +362,8 @@ class Fourier(nn.Module):
 
 
 class Decays(nn.Module):
-    """A state space in its quadratic form: decays of all pairs of steps, by
-    sums up to each, masked before the exponential."""
+    """A state space in its quadratic form: decays of all pairs of steps from
+    cumulative sums, masked before the exponential."""
 
     def __init__(self):
         super().__init__()
@@ -386,8 +390,8 @@ class Decays(nn.Module):
 
 
 class Pairs(nn.Module):
-    """The contrastive loss of images and words that go together: of all pairs,
-    sharpened by a temperature that is learned, behind a branch that starts at 0."""
+    """The contrastive loss of matching images and words over all pairs, with a
+    learned temperature, behind a branch that starts at 0."""
 
     def __init__(self):
         super().__init__()
@@ -410,8 +414,8 @@ class Pairs(nn.Module):
 
 
 class Rotations(nn.Module):
-    """Attention of four heads by two of keys, turned by places times frequencies,
-    between root mean squares, and a gated layer."""
+    """Attention of four query heads and two key heads, rotated by positions
+    times frequencies, between RMS norms, and a gated layer."""
 
     def __init__(self):
         super().__init__()
@@ -500,8 +504,9 @@ class Affine(nn.Module):
 
 
 class Scales(nn.Module):
-    """Learned numbers of channels and heads: of affine layers, scores, what a class
-    token gets, and a skip; a mask of weights and units of the output are not."""
+    """Learned factors of channels and heads: of affine layers, scores, a class
+    token's result and a skip connection. A mask of weights and the output's
+    units are not learned."""
 
     def __init__(self):
         super().__init__()
@@ -533,10 +538,10 @@ class Kind:
     make: typing.Callable
     inputs: dict
     labels: Array | None
-    # mpc's name of the loss; of one that the model computes there are no labels.
+    # mpc's name of the loss. A loss that the model computes has no labels.
     loss: str = "softmax_cross_entropy"
     batch: int = 4
-    # Only today's exporter keeps what it needs.
+    # True if only the current exporter keeps the stops of gradients.
     stops: bool = False
 
     def compute_loss(self, scores, labels):

@@ -1,12 +1,12 @@
 """Trains the small models of families.py on the tasks of tasks.py in each
-precision, from several seeds, and prints what they lose on samples held back.
+precision, from several seeds, and prints their losses on held-back samples.
 
     learn.py [--families NAME,...] [--seeds N] [--steps N] [--mpc PATH]
              [--folder FOLDER] [-- FLAG...]
 
-A seed decides the first weights, the order of samples and the dropout; the
-samples are the same. Needs what export.py needs. All of it takes hours on a
-CPU; FOLDER keeps what has been measured, so that it can be stopped.
+A seed determines the initial weights, the order of samples and the dropout, but
+not the samples. Needs export.py's packages. The whole program takes hours on a
+CPU. FOLDER keeps finished measurements, so that the program can be stopped.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -26,8 +26,8 @@ from families import FAMILIES
 
 PRECISIONS = ("32-true", "bf16-mixed", "16-mixed")
 RATES = {"alexnet": 3e-4, "lstm": 5e-3, "dlrm": 3e-3}
-# How many times as many steps a family takes: without normalizations AlexNet
-# stays where it begins for long.
+# Factors of a family's number of steps: without normalizations AlexNet makes no
+# progress for long.
 LONGER = {"alexnet": 2}
 
 
@@ -46,7 +46,7 @@ def parse_arguments():
 
 
 def write_model(name, seed, path):
-    """The family's small model with the weights of a seed."""
+    """Writes the family's small model with the weights of a seed."""
     family = FAMILIES[name]["small"]()
     torch.manual_seed(seed)
     module = family.make()
@@ -55,7 +55,7 @@ def write_model(name, seed, path):
 
 
 def train(arguments, name, seed, precision):
-    """The loss on what is held back, after the last step."""
+    """Returns the loss on the held-back samples, after the last step."""
     folder = arguments.folder
     steps = arguments.steps * LONGER.get(name, 1)
     run = f"{name}-{seed}-{precision}-{steps}"
@@ -93,7 +93,7 @@ def train(arguments, name, seed, precision):
 
 
 def measure(arguments, name):
-    """A row of the table: of each precision the mean of all seeds."""
+    """Returns a row of the table: the mean of all seeds for each precision."""
     for part, arrays in zip(("train", "held"), tasks.load(name)):
         path = arguments.folder / f"{name}-{part}.npz"
         if not path.exists():

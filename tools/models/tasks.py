@@ -1,7 +1,6 @@
-"""What the small models of families.py learn: samples drawn from a seed, some
-of them of the digits of test/data. `load(name)` gives two sets of arrays, named
-as the inputs of the model and `target`: what is learned from and what is held
-back.
+"""Tasks for the small models of families.py: samples drawn from a seed, some
+from the digits of test/data. `load(name)` returns two sets of arrays, for
+training and held back, named like the inputs of the model and `target`.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,7 +13,7 @@ DIGITS = pathlib.Path(__file__).parents[2] / "test" / "data" / "digits"
 
 
 def split(arrays, kept, axes=()):
-    """The first samples, and the last `kept`."""
+    """Returns the first samples, and the last `kept`."""
 
     def cut(name, array):
         axis = dict(axes).get(name, 0)
@@ -25,8 +24,8 @@ def split(arrays, kept, axes=()):
 
 
 def digits(count, size, channels, kept):
-    """Handwritten digits, each moved by some pixels, in coloured noise. One
-    label in ten is drawn at random: the least that one can lose is 0.50."""
+    """Handwritten digits, each shifted by some pixels, in coloured noise. One
+    label in ten is random: the least possible loss is 0.50."""
     random = np.random.RandomState(0)
 
     def draw(part, count):
@@ -48,8 +47,8 @@ def digits(count, size, channels, kept):
 
 
 def text(tokens, count, kept):
-    """Letters, and of each the next one, in a language made up: 64 words, each
-    followed by one of eight others, the first of them most often."""
+    """Letters, each with the next one, in an invented language: each of 64
+    words is followed by one of eight others, most often by the first."""
     random = np.random.RandomState(0)
     words = [
         bytes(random.randint(97, 123, random.randint(2, 8))) + b" "
@@ -74,9 +73,9 @@ def text(tokens, count, kept):
 
 
 def sentences(count, tokens, vocabulary, kept):
-    """Whether the first of two segments has more of the words that are good
-    than the second; a mask hides the end. One answer in ten is drawn at random:
-    the least that one can lose is 0.20."""
+    """Tells if the first of two segments has more good words than the second. A
+    mask hides the end. One answer in ten is random: the least possible loss is
+    0.20."""
     random = np.random.RandomState(0)
     often = 1 / (np.arange(vocabulary // 2) + 2)
     rank = random.choice(vocabulary // 2, (count, tokens), p=often / often.sum())
@@ -84,7 +83,8 @@ def sentences(count, tokens, vocabulary, kept):
     length = random.randint(tokens // 2, tokens + 1, (count, 1))
     segments = (place >= length // 2).astype(np.int64)
     target = random.randint(0, 2, count)
-    # Words of odd ids are good: three of four in one segment, one in the other.
+    # Words with odd ids are good: three of four in one segment, one in the
+    # other.
     more = segments != target[:, None]
     good = random.uniform(size=rank.shape) < np.where(more, 0.75, 0.25)
     is_drawn = random.uniform(size=count) < 0.1
@@ -98,7 +98,7 @@ def sentences(count, tokens, vocabulary, kept):
 
 
 def shapes(count, size, kept):
-    """Discs and squares in noise: which pixels are of discs."""
+    """Discs and squares in noise. The labels are the pixels of discs."""
     random = np.random.RandomState(0)
     image = random.standard_normal((count, 3, size, size)) * 0.3
     target = np.zeros((count, size, size), np.int64)
@@ -116,8 +116,9 @@ def shapes(count, size, kept):
 
 
 def clicks(count, tables, rows, each, kept):
-    """Whether one clicks: drawn by the sum of a number's and all rows' taste,
-    and of how well the first two tables' rows go together."""
+    """Tells if a user clicks. The probability depends on the sum of one
+    number's and all rows' weights, and on the match of the first two tables'
+    rows."""
     random = np.random.RandomState(0)
     numbers = random.standard_normal((count, 13))
     ids = random.randint(0, rows, (tables, count, each))

@@ -1,25 +1,26 @@
-"""Trains models of torchvision, timm, transformers and segmentation-models-pytorch
-at the sizes that people use, and compares the losses with PyTorch's.
+"""Trains models of torchvision, timm, transformers and
+segmentation-models-pytorch at usual sizes, and compares the losses with
+PyTorch's.
 
     zoo.py [MODEL...] [--mpc PATH] [--folder FOLDER] [--precision MODE,...]
            [--small] [--guarded] [-- FLAG...]
 
-A model gets weights from a seed, is written by today's exporter and takes three
-steps of SGD: by PyTorch in float32 and under autocast, by mpc in each precision,
-on the same data without dropout. FOLDER keeps what PyTorch made. `--small` takes
-small inputs, to find soon what is refused. FLAG goes to `mpc train`.
+A model gets weights from a seed, is written by the current exporter and takes
+three steps of SGD without dropout: in PyTorch in float32 and under autocast,
+and in mpc in each precision, on the same data. FOLDER keeps PyTorch's results.
+`--small` uses small inputs, to find refusals soon. FLAG goes to `mpc train`.
 
-mpc runs with memory that the C library overwrites when it is freed. With
-`--guarded` each step of the training function also runs by itself, each of its
-operands between pages that nothing may touch (RuntimeTests, GuardedSteps).
+The C library overwrites freed memory while mpc runs. With `--guarded` each step
+of the training function also runs alone, with each operand between guard pages
+(RuntimeTests, GuardedSteps).
 
 An error is the largest difference from PyTorch's float32 losses over the steps,
-relative to the loss. In bf16-mixed mpc may err three times as much as autocast
-does; in 32-true ten times as much as PyTorch does in float32 where each weight is
-off by its last bit. An error below 0.5 %, or 0.01 % in 32-true, passes: that of
-PyTorch may be small by chance.
+relative to the loss. In bf16-mixed mpc may err three times as much as autocast.
+In 32-true it may err ten times as much as PyTorch in float32 with each weight
+off by its last bit. An error below 0.5 %, or 0.01 % in 32-true, passes, because
+PyTorch's error may be small by chance.
 
-Needs what requirements.txt and zoo-requirements.txt list.
+Needs the packages in requirements.txt and zoo-requirements.txt.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -42,13 +43,13 @@ from torch import nn
 
 ROOT = pathlib.Path(__file__).parents[2]
 STEPS = 3
-# Whose error a precision is measured by, how many times as much it may err, and
-# the error that passes anyway.
+# For each precision: the run whose error is the measure, the allowed multiple,
+# and the error that always passes.
 BOUNDS = {"32-true": ("nudged", 10.0, 1e-4), "bf16-mixed": ("autocast", 3.0, 5e-3)}
 
 
 class Scores(nn.Module):
-    """A model whose only result is one of its results."""
+    """A model that returns only one of its results."""
 
     def __init__(self, model, pick):
         super().__init__()
@@ -110,8 +111,8 @@ def unet():
 
 
 def transformer(model, config, pick, **options):
-    """Built from a configuration, as published; attention of plain operators, as
-    is exported."""
+    """Builds a model from its published configuration, with attention in plain
+    operators, which can be exported."""
 
     def make():
         import transformers
@@ -202,7 +203,7 @@ def make_module(entry):
     for part in module.modules():
         if isinstance(part, nn.Dropout):
             part.p = 0.0
-        # torchvision's and timm's dropout of whole branches.
+        # Disables torchvision's and timm's dropout of whole branches.
         for name in ("p", "drop_prob"):
             if type(part).__name__ in ("StochasticDepth", "DropPath"):
                 if hasattr(part, name):
@@ -226,7 +227,7 @@ def make_inputs(entry, size, random):
 
 
 def make_labels(entry, scores, random):
-    """For scores of one batch, labels of all."""
+    """Draws labels for all samples, from the scores of one batch."""
     shape = (STEPS * scores.shape[0], *scores.shape[1:])
     if entry.loss == "mse":
         return random.standard_normal(shape).astype(np.float32)
@@ -236,7 +237,7 @@ def make_labels(entry, scores, random):
 
 
 def class_axis(scores):
-    """The second axis of images, the last of tokens."""
+    """Returns the second axis of images, and the last of tokens."""
     return 2 if scores.dim() == 3 else 1
 
 
@@ -250,7 +251,7 @@ def compute_loss(entry, scores, labels):
 
 
 def take_steps(entry, module, inputs, labels, context):
-    """The loss of each step, before it."""
+    """Returns the loss of each step, before its update."""
     optimizer = torch.optim.SGD(module.parameters(), lr=entry.rate)
     losses = []
     for step in range(STEPS):
@@ -310,7 +311,7 @@ def prepare(entry, size, folder):
 
 
 def execute(command, log, **environment):
-    """Its standard output; nothing, and why, if it failed."""
+    """Returns the standard output; None and the reason on failure."""
     process = subprocess.run(
         [str(word) for word in command],
         check=False,
@@ -331,7 +332,7 @@ def list_flags(entry, precision):
 
 
 def train(arguments, entry, folder, precision):
-    """mpc's losses, or why there are none."""
+    """Returns mpc's losses, or the reason why there are none."""
     metrics = folder / f"{precision}.jsonl"
     command = [arguments.mpc, "train", folder / "model.onnx"]
     command += list_flags(entry, precision)
@@ -348,7 +349,8 @@ def train(arguments, entry, folder, precision):
 
 
 def guard(arguments, entry, folder, precision):
-    """The number of steps that ran on guarded memory, or why they did not."""
+    """Returns the number of steps that ran on guarded memory, or the reason for
+    failure."""
     artifact = folder / "model.mpc"
     command = [arguments.mpc, "compile", folder / "model.onnx", "-o", artifact]
     command += list_flags(entry, precision)
@@ -371,12 +373,12 @@ def compare(losses, expected):
 
 
 def try_model(arguments, name):
-    """A row of the table; true if all is as it should be."""
+    """Returns a row of the table, and true if it passes."""
     entry = ZOO[name]
     size = entry.small if arguments.small else entry.size
     folder = arguments.folder / f"{name}-{size}"
     if not (folder / "losses.json").exists():
-        # PyTorch's memory goes with its process.
+        # PyTorch's memory is freed with its process.
         command = [sys.executable, __file__, name, "--prepare"]
         command += ["--folder", str(arguments.folder)]
         command += ["--small"] * arguments.small

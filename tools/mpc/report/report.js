@@ -15,7 +15,7 @@ for (const chart of document.querySelectorAll(".chart")) {
   const y = value => top + up * (1 - place(value, data.y, data.log));
   const short = value => value === null ? "not finite" : String(+value.toPrecision(5));
 
-  // The point of a line nearest to a step.
+  // The point of a line that is nearest to a step.
   const nearest = (points, step) => {
     let low = 0, high = points.length - 1;
     while (low < high) {
