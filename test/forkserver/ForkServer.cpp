@@ -1,13 +1,12 @@
 //===- ForkServer.cpp - A program that is loaded once and run often -------===//
 //
-// Preloaded into a program, it stops it in front of main and runs it once for
-// each request that comes through a socket, in a process of its own. Each has
-// the arguments, folder, streams and variables of the request, and what the
-// program found when it was loaded: the rest of its environment and where its
-// libraries lie.
+// A library to preload into a program. It stops the program before main and
+// forks it once for each request from a socket. The forked process has the
+// request's arguments, folder, streams and variables. It shares the rest of the
+// environment and the libraries' addresses with the server.
 //
-// Loading LLVM and MLIR takes longer than most tests' models take to compile
-// and run.
+// Loading LLVM and MLIR takes longer than compiling and running most tests'
+// models.
 //
 // SPDX-License-Identifier: Apache-2.0
 //
@@ -32,20 +31,20 @@ using StartMain = int (*)(Main, int, char **, void (*)(), void (*)(),
 
 // Name of the variable that has the socket's number.
 constexpr const char *kVariable = "MPC_FORK_SERVER";
-// What Linux takes for all arguments of a program.
+// Linux's limit for all arguments of a program.
 constexpr size_t kLongestRequest = 2 << 20;
 constexpr int kStreams = 3;
 
 Main realMain;
 
-// Of a process that cannot do what it is told: one that the tests fail on.
+// Ends a process that cannot handle its request, so that the test fails.
 [[noreturn]] void fail(const char *what) {
   std::fprintf(stderr, "fork server: %s: %s\n", what, std::strerror(errno));
   _exit(125);
 }
 
-// Reads a request: the folder, variables, an empty word and the arguments, a
-// NUL behind each, and the three streams. False at the end of requests.
+// Reads a request: the folder, variables, an empty word and the arguments, each
+// followed by a NUL, and the three streams. False at the end of requests.
 bool receive(int socket, std::string &text, int (&streams)[kStreams]) {
   text.resize(kLongestRequest);
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(streams))];
@@ -71,7 +70,7 @@ bool receive(int socket, std::string &text, int (&streams)[kStreams]) {
   return true;
 }
 
-// The program itself, in a process of its own.
+// Runs the program in the forked process.
 [[noreturn]] void runMain(std::string &text, const int (&streams)[kStreams]) {
   for (int i = 0; i != kStreams; ++i)
     if (dup2(streams[i], i) < 0)
@@ -82,7 +81,7 @@ bool receive(int socket, std::string &text, int (&streams)[kStreams]) {
   words.push_back(nullptr);
   if (chdir(words[0]) != 0)
     fail(words[0]);
-  // A variable without a value is one that there is not.
+  // A variable without a value is to be unset.
   size_t at = 1;
   for (; *words[at]; ++at)
     if (putenv(words[at]) != 0)
@@ -96,8 +95,8 @@ void send(int socket, int number) {
     fail("no one listens");
 }
 
-// Takes the program's place: answers each request with the number of the
-// process, and when it has ended, with its status.
+// Replaces the program's main: answers each request with the number of the
+// process, and after its end with its status.
 int serve(int, char **, char **) {
   int socket = std::atoi(std::getenv(kVariable));
   for (const char *name : {kVariable, "LD_PRELOAD", "LD_BIND_NOW"})
@@ -126,7 +125,7 @@ int serve(int, char **, char **) {
 
 } // namespace
 
-// libc's own, which programs call with their main.
+// Replaces libc's function, which programs call with their main.
 extern "C" int __libc_start_main(Main main, int argc, char **argv,
                                  void (*init)(), void (*fini)(),
                                  void (*finishLoader)(), void *stackEnd) {

@@ -5,7 +5,7 @@ sum(y * direction), with `direction` the only data. One step of SGD at rate 1
 moves each parameter by exactly its gradient.
 
 With step h the difference quotient is off by about h^2 times a third derivative
-and 2^-53 / h times the loss; h = 2^-17 makes both less than 1e-9 of the loss's
+and 2^-53 / h times the loss. h = 2^-17 makes both less than 1e-9 of the loss's
 terms, and TOLERANCE leaves two digits.
 
 Arguments of many elements are moved as a whole, along DIRECTIONS of random

@@ -13,7 +13,7 @@ import mpctest
 
 
 def top_k(x, k, axis, largest):
-    """NaN is above all numbers. Of equal elements, the first comes first."""
+    """NaN is above all numbers. The first of equal elements comes first."""
     keys = x.astype(object) if x.dtype.kind in "iu" else x.astype(np.float64)
     if x.dtype.kind == "f":
         keys = np.where(np.isnan(x), np.inf, keys)

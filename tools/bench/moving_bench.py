@@ -2,11 +2,10 @@
 
     moving_bench.py [--mpc PATH] [--targets NAME,...] MODEL.onnx... [-- OPTION...]
 
-Compiles each model up to `--emit=plan` for each target and prints the number of
-steps of the program `step`, and the number of steps that only move data, by
-kind: copies, kernels of transposes, slices and joins, kernels that only cast.
-Options after `--` go to `mpc compile`: a loss and, for some models, a batch
-size.
+Compiles each model up to `--emit=plan` for each target. Prints the number of
+steps of the program `step`, and of steps that only move data, by kind: copies,
+kernels of transposes, slices and joins, kernels that only cast. Options after
+`--` go to `mpc compile`: a loss and, for some models, a batch size.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -5,9 +5,9 @@
                                       there, such as 900; it is described
 
 Appends a line of JSON to LINES for each shape: microseconds of forward and of
-both backward passes, the seconds to build their plans, their scratch memory,
-the largest error of two heads against float64, and a flag that three runs gave
-the same bits.
+both backward passes, the seconds to build their plans, and their scratch
+memory. Each line also has the largest error of two heads against float64, and a
+flag that three runs gave the same bits.
 
 A backward pass is either `deterministic`, which stores the gradient of all
 scores, or `accumulating`, whose blocks add to the queries' gradient in any

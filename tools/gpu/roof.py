@@ -1,11 +1,10 @@
-"""Computes a plan step's data movement and multiplications, and the least and
-the likely time that a GPU needs.
+"""Computes the least and the likely time that a GPU needs for a plan's steps.
 
     roof.py [--gpu H100] [--library PATH] ARTIFACT...
 
-predicts the time of artifacts' training steps from their plans, without a GPU:
-bytes and operations of each step at measured rates, plus the time between
-kernels.
+predicts the time of artifacts' training steps from their plans, without a GPU.
+A step's data movement and multiplications take measured rates, plus the time
+between kernels.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -1,17 +1,17 @@
-"""Trains the small models of families.py for a few steps on the emulated GPU of
-test/emulator and on the CPU, and prints the distance of their losses.
+"""Trains the small models of families.py on an emulated GPU and on the CPU.
 
     emulate.py [--families NAME,...] [--precisions MODE,...] [--batch N]
                [--steps N] [--loss-scale SCALE] [--target TARGET]
                [--build FOLDER]
 
-Needs export.py's packages, and a build with its tests. ResNet-50 takes minutes
-per step. With few samples, BatchNormalization of one number per channel
-amplifies rounding differences. Therefore 64-true shows that a model is right,
-and the other precisions that it compiles and runs. With two samples the
-gradients of MobileNetV2 and ResNet-50 are 1e6 and more, beyond float16:
-16-mixed needs four. Exits with 1 if a run fails (its cell names the device), or
-if losses differ in 64-true.
+Each model takes a few steps on the GPU of test/emulator and on the CPU. Prints
+the differences of the losses. Needs export.py's packages, and a build with its
+tests. ResNet-50 takes minutes per step. With few samples, BatchNormalization of
+one number per channel amplifies rounding differences. Therefore 64-true shows
+that a model is right, and the other precisions that it compiles and runs. With
+two samples the gradients of MobileNetV2 and ResNet-50 are 1e6 and more, beyond
+float16: 16-mixed needs four. Exits with 1 if a run fails (its cell names the
+device), or if losses differ in 64-true.
 
 SPDX-License-Identifier: Apache-2.0
 """

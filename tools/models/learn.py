@@ -1,12 +1,13 @@
-"""Trains the small models of families.py on the tasks of tasks.py in each
-precision, from several seeds, and prints their losses on held-back samples.
+"""Trains the small models of families.py on the tasks of tasks.py.
 
     learn.py [--families NAME,...] [--seeds N] [--steps N] [--mpc PATH]
              [--folder FOLDER] [-- FLAG...]
 
-A seed determines the initial weights, the order of samples and the dropout, but
-not the samples. Needs export.py's packages. The whole program takes hours on a
-CPU. FOLDER keeps finished measurements, so that the program can be stopped.
+Trains in each precision from several seeds, and prints the losses on held-back
+samples. A seed determines the initial weights, the order of samples and the
+dropout, but not the samples. Needs export.py's packages. The whole program
+takes hours on a CPU. FOLDER keeps finished measurements, so that the program
+can be stopped.
 
 SPDX-License-Identifier: Apache-2.0
 """

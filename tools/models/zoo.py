@@ -1,14 +1,14 @@
-"""Trains models of torchvision, timm, transformers and
-segmentation-models-pytorch at usual sizes, and compares the losses with
-PyTorch's.
+"""Trains published models at usual sizes and compares losses with PyTorch's.
 
     zoo.py [MODEL...] [--mpc PATH] [--folder FOLDER] [--precision MODE,...]
            [--small] [--guarded] [-- FLAG...]
 
-A model gets weights from a seed, is written by the current exporter and takes
-three steps of SGD without dropout: in PyTorch in float32 and under autocast,
-and in mpc in each precision, on the same data. FOLDER keeps PyTorch's results.
-`--small` uses small inputs, to find refusals soon. FLAG goes to `mpc train`.
+The models come from torchvision, timm, transformers and
+segmentation-models-pytorch. A model gets weights from a seed, is written by the
+current exporter and takes three steps of SGD without dropout: in PyTorch in
+float32 and under autocast, and in mpc in each precision, on the same data.
+FOLDER keeps PyTorch's results. `--small` uses small inputs, to find refusals
+soon. FLAG goes to `mpc train`.
 
 The C library overwrites freed memory while mpc runs. With `--guarded` each step
 of the training function also runs alone, with each operand between guard pages

@@ -148,8 +148,8 @@ TEST_F(KeptValuesTest, ARandomValueIsKept) {
 }
 
 // A kernel that reduces two axes as one would reduce them one by one if it also
-// read a value that varies only along the first. That changes the order of the
-// sum.
+// read a value that varies only along the first. The order of the sum would
+// change.
 TEST_F(KeptValuesTest, SumsKeepTheirOrder) {
   constexpr const char *program = R"(
     func.func @f(%x: tensor<64x4x32xf32>, %z: tensor<SHAPExf32>) -> (tensor<64x4x32xf32>, tensor<1x1x32xf32>) {

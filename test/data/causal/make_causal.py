@@ -1,5 +1,5 @@
-"""Writes one causal attention with both exporters of PyTorch, for contexts whose
-mask has more elements than mpc folds.
+"""Writes a causal attention with both exporters of PyTorch, for contexts whose
+mask exceeds mpc's limit of folding.
 
     make_causal.py    (needs tools/models/requirements.txt)
 
@@ -21,7 +21,7 @@ WIDTH, HEADS = 4, 2
 
 
 class Attention(nn.Module):
-    """PyTorch's own, which the exporters spell out."""
+    """PyTorch's own attention, which the exporters decompose."""
 
     def __init__(self):
         super().__init__()
@@ -40,7 +40,7 @@ class Attention(nn.Module):
 
 
 class Compared(Attention):
-    """Positions are compared, as Hugging Face's models do."""
+    """Compares positions, as Hugging Face's models do."""
 
     def forward(self, x):
         batch, tokens, _ = x.shape
@@ -69,7 +69,8 @@ def main():
             do_constant_folding=False,
         )
         strip(path)
-        # TorchScript computes the comparison, and has its elements in the file.
+        # TorchScript computes the comparison and writes its elements to the
+        # file.
         for kind in (Attention, Compared):
             path = HERE / f"{kind.__name__.lower()}-{tokens}-dynamo.onnx"
             torch.onnx.export(

@@ -1,10 +1,10 @@
-"""Makes digits-train.npz and digits-test.npz from scikit-learn's copy of the UCI
-optical digits (see ATTRIBUTION.md).
+"""Makes digits-train.npz and digits-test.npz from scikit-learn's copy of the
+UCI optical digits (see ATTRIBUTION.md).
 
     pip install scikit-learn && python make_digits.py
 
-Every fifth image is held back for testing; the order is the file's. Pixels stay
-the data's own 0..16: the models divide by 16.
+Every fifth image is held back for testing, in the file's order. Pixels keep the
+data's range 0..16: the models divide by 16.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -1,12 +1,12 @@
-"""Makes what other exporters write, by the snippets of docs/exporting.md, and what
-PyTorch's write where nobody asks them to keep what training needs.
+"""Runs the snippets of docs/exporting.md to make files of other exporters. Also
+makes files of PyTorch's exporters with default settings, which lose data that
+training needs.
 
     pip install torch onnxscript && python make_exporters.py pytorch
     pip install tensorflow-cpu tf2onnx && python make_exporters.py keras
     pip install scikit-learn skl2onnx && python make_exporters.py scikit-learn
 
-keras.onnx and sklearn.onnx have the digest of the snippet that made them in their
-metadata.
+The metadata of keras.onnx and sklearn.onnx has the digest of their snippet.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -25,7 +25,8 @@ DOCUMENT = HERE.parents[2] / "docs" / "exporting.md"
 
 
 def read_section(title):
-    """The snippets of a section of the document; those before all without one."""
+    """Returns the snippets of a section of the document; without a title, those
+    before all sections."""
     sections = re.split(r"^## (.*)\n", DOCUMENT.read_text(), flags=re.M)
     found = dict(zip(["", *sections[1::2]], sections[0::2]))
     return re.findall(r"```python\n(.*?)```", found[title], re.S)
@@ -36,7 +37,7 @@ def digest(title):
 
 
 def save(model, name, **metadata):
-    # Traces name the folders of whoever made the file.
+    # Traces contain the folders of the person who made the file.
     for node in model.graph.node:
         kept = [p for p in node.metadata_props if "stack_trace" not in p.key]
         del node.metadata_props[:]
@@ -77,7 +78,7 @@ def make_pytorch():
 
 
 def make_smoothed(path):
-    """A model with its loss, whose label smoothing the exporter drops."""
+    """Makes a model with its loss, whose label smoothing the exporter drops."""
     import torch
 
     class Smoothed(torch.nn.Module):
@@ -95,7 +96,7 @@ def make_smoothed(path):
 
 
 def make_keras_folded():
-    """A model with BatchNormalization, which tf2onnx folds."""
+    """Returns a model with BatchNormalization, which tf2onnx folds."""
     import keras
     import tensorflow
     import tf2onnx

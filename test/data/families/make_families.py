@@ -3,8 +3,8 @@ the losses of PyTorch's own training.
 
     make_families.py    (needs tools/models/requirements.txt)
 
-Each model is trained on five batches by SGD; data.npz has the samples of each
-family, losses.json the loss of each step before its update, in float32 and in
+SGD trains each model on five batches. data.npz has the samples of each family.
+losses.json has the loss of each step before its update, in float32 and in
 float64.
 
 SPDX-License-Identifier: Apache-2.0
@@ -31,13 +31,13 @@ EXPORTS = (
     ("dynamo", 18),
     ("dynamo", 23),
 )
-# Whether an initializer is a parameter; the rest tells where in the sources of
-# the program a node comes from.
+# Says if an initializer is a parameter. Other metadata tells the source lines
+# of nodes.
 KEPT_METADATA = "pkg.torch.export.graph_signature.InputSpec.kind"
 
 
 def strip(path):
-    """Takes out what is of no use to who trains the model."""
+    """Removes metadata that training does not need."""
     model = onnx.load(path)
     graphs = [model.graph]
     while graphs:
@@ -53,7 +53,7 @@ def strip(path):
 
 
 def take(family, inputs):
-    """The first batch."""
+    """Returns the first batch."""
     return {
         key: array.take(range(family.batch), kind.axis)
         for (key, array), kind in zip(inputs.items(), family.inputs.values())
@@ -61,7 +61,7 @@ def take(family, inputs):
 
 
 def train(family, module, inputs, labels):
-    """The losses of all steps, in the type of the module."""
+    """Returns the losses of all steps, in the type of the module."""
     optimizer = torch.optim.SGD(module.parameters(), lr=RATE)
     dtype = next(module.parameters()).dtype
     losses = []
@@ -97,7 +97,7 @@ def main():
         inputs = make_inputs(family, count, random)
         labels = make_labels(family, count, random)
         if "mask" in inputs:
-            inputs["mask"][:, 0] = 1  # a token that everything sees
+            inputs["mask"][:, 0] = 1  # a token that every query sees
         np.savez_compressed(HERE / f"{name}.npz", **inputs, target=labels)
         first = take(family, inputs)
         for exporter, opset in EXPORTS:

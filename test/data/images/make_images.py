@@ -1,5 +1,5 @@
-"""Makes a small folder of images in the kinds that JPEG and PNG files come in, and
-what Pillow reads from them, pixels.npz.
+"""Makes a small folder of JPEG and PNG images of all kinds, and pixels.npz with
+the pixels that Pillow reads from them.
 
     pip install pillow==13.0.0 numpy && python make_images.py
 
@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image
 
 HERE = pathlib.Path(__file__).parent
-# What a model takes, width and height; some images are smaller, others larger.
+# Width and height of the model's input. Some images are smaller, others larger.
 SIZE = (12, 9)
 
 

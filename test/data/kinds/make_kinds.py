@@ -1,9 +1,10 @@
-"""Writes the models of tools/models/kinds.py with both exporters of PyTorch, and
-the losses of PyTorch's own training, as make_families.py does for the families.
+"""Writes the models of tools/models/kinds.py with both exporters of PyTorch,
+and the losses of PyTorch's own training, as make_families.py does for the
+families.
 
     make_kinds.py [NAME...]    (needs tools/models/requirements.txt)
 
-Of all kinds, or of those that are named.
+Makes all kinds, or only the named ones.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -29,8 +30,8 @@ CALL = "pkg.torch.onnx.fx_node"
 
 
 def strip(path):
-    """Takes out all metadata but what says which tensors are parameters and
-    where derivatives stop."""
+    """Removes all metadata except the marks of parameters and of gradient
+    stops."""
     model = onnx.load(path)
     for thing in (model, model.graph, *model.graph.node, *model.graph.value_info):
         thing.doc_string = ""

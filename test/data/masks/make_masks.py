@@ -1,5 +1,5 @@
-"""Writes models whose programs drop values with masks of their own, which are no
-nn.Dropout in the file, with both exporters of PyTorch.
+"""Writes models with both exporters of PyTorch whose programs drop values by
+their own masks, not by nn.Dropout.
 
     make_masks.py    (needs tools/models/requirements.txt and timm)
 
@@ -22,7 +22,7 @@ KEEP = 0.75
 
 
 class Floor(nn.Module):
-    """What timm had before DropPath, and EfficientNet has."""
+    """timm's form before DropPath, still used in EfficientNet."""
 
     def forward(self, x):
         mask = (KEEP + torch.rand(x.shape[0], 1, 1, 1)).floor()
@@ -40,14 +40,14 @@ class Choose(nn.Module):
 
 
 class Noise(nn.Module):
-    """Nothing says what this is without its noise."""
+    """The file does not show the model without its noise."""
 
     def forward(self, x):
         return x + 0.5 * torch.randn_like(x)
 
 
 class Unscaled(nn.Module):
-    """Nothing makes up for what is left out."""
+    """No scale compensates for the dropped values."""
 
     def forward(self, x):
         return x * torch.bernoulli(torch.full_like(x, KEEP))
@@ -78,7 +78,7 @@ MASKS = {
     "noise": Noise(),
     "unscaled": Unscaled(),
 }
-# TorchScript has no words for these.
+# TorchScript cannot express these.
 DYNAMO_ONLY = ("dropout-2d", "alpha-dropout", "feature-alpha-dropout")
 
 

@@ -1,10 +1,10 @@
-"""Makes the forward models the tests, the demo and the benchmarks train.
+"""Makes the forward models that the tests, the demo and the benchmarks train.
 
     python make_models.py [FOLDER]
 
 Every model takes `image` (float, N x channels x height x width, raw pixels) and
-gives `logits` (N x 10). Weights are drawn from a fixed seed as PyTorch's layers
-draw theirs: uniform in +-1/sqrt(fan in).
+gives `logits` (N x 10). Weights are drawn from a fixed seed like PyTorch's:
+uniform in +-1/sqrt(fan in).
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 
 class GraphBuilder:
-    """Appends layers to one chain of values; every layer returns its value."""
+    """Appends layers to one chain of values. Every layer returns its value."""
 
     def __init__(self, seed):
         self.random = np.random.RandomState(seed)
@@ -119,8 +119,8 @@ class GraphBuilder:
 
 
 def digits_cnn():
-    """Two convolutions with BatchNormalization and two linear layers, on the 8x8
-    digits: the demo's model."""
+    """Returns two convolutions with BatchNormalization and two linear layers,
+    on the 8x8 digits: the demo's model."""
     b = GraphBuilder(seed=1)
     x = b.scale_pixels("image")
     for i, (channels, filters) in enumerate(((1, 32), (32, 64)), start=1):
@@ -132,7 +132,8 @@ def digits_cnn():
 
 
 def mlp(widths=(64, 128, 64), image_shape=(1, 8, 8), seed=2):
-    """Linear layers with Relu between; `widths` are the hidden ones' inputs."""
+    """Returns linear layers with Relu between them. `widths` are the input
+    sizes of the hidden layers."""
     b = GraphBuilder(seed)
     x = b.flatten(b.scale_pixels("image"))
     for i, (inputs, outputs) in enumerate(zip(widths, widths[1:]), start=1):
@@ -142,7 +143,8 @@ def mlp(widths=(64, 128, 64), image_shape=(1, 8, 8), seed=2):
 
 
 def lenet():
-    """LeNet-5 with max pooling and Relu; 32x32 images, 61,706 parameters."""
+    """Returns LeNet-5 with max pooling and Relu; 32x32 images, 61,706
+    parameters."""
     b = GraphBuilder(seed=3)
     x = b.scale_pixels("image")
     x = b.max_pool("pool1", b.relu("relu1", b.conv("conv1", x, 1, 6, 5)))
@@ -153,8 +155,8 @@ def lenet():
 
 
 def resnet():
-    """A stem and two residual blocks with BatchNormalization on 8x8 digits; the
-    second block halves the image and projects its shortcut."""
+    """Returns a stem and two residual blocks with BatchNormalization on 8x8
+    digits. The second block halves the image and projects its shortcut."""
     b = GraphBuilder(seed=4)
 
     def conv_bn(name, x, channels, filters, kernel=3, stride=1):

@@ -1,4 +1,4 @@
-"""Makes ONNX Runtime's training artifacts for LeNet and its own losses on them.
+"""Makes ONNX Runtime's training artifacts for LeNet, and ONNX Runtime's losses.
 
     pip install onnxruntime-training==1.19.2 onnx==1.16.2 'torch<2.5' 'numpy<2'
     python make_artifacts.py
@@ -52,7 +52,7 @@ def make_artifacts(folder):
 
 
 def losses(folder, accumulate):
-    """The loss of every micro-step over STEPS optimizer steps."""
+    """Returns the loss of every micro-step over STEPS optimizer steps."""
     state = CheckpointState.load_checkpoint(folder / "checkpoint")
     module = Module(
         str(folder / "training_model.onnx"),

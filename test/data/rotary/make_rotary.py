@@ -1,10 +1,10 @@
-"""Writes rotary embeddings as models of PyTorch spell them, by both exporters,
-as tools/models/export.py has them written and as they write by themselves.
+"""Writes rotary embeddings in the forms of PyTorch's models by both exporters,
+with the settings of tools/models/export.py and with default settings.
 
     make_rotary.py    (needs tools/models/requirements.txt)
 
-Each model turns queries and keys and multiplies them; models.npz has what it is
-given and what PyTorch makes of that, in float64.
+Each model rotates queries and keys and multiplies them. models.npz has the
+inputs and PyTorch's results, in float64.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -30,7 +30,7 @@ def invert_frequencies(size):
 
 
 class Model(nn.Module):
-    """Queries and keys of all heads, turned."""
+    """Queries and keys of all heads, rotated."""
 
     def __init__(self):
         super().__init__()
@@ -86,7 +86,7 @@ class Llama(Model):
 
 
 class NeoX(Llama):
-    """A part of each row is turned."""
+    """Rotates a part of each row."""
 
     def __init__(self):
         super().__init__(SIZE // 2)
@@ -144,7 +144,7 @@ class PartOfGPTJ(GPTJ):
 
 
 class Complex(Model):
-    """Meta's Llama."""
+    """Complex numbers, as in Meta's Llama."""
 
     def __init__(self):
         super().__init__()
@@ -168,7 +168,7 @@ class Complex(Model):
 
 
 class Pairs(Complex):
-    """The same in real numbers, as in torchtune."""
+    """Like `Complex` in real numbers, as in torchtune."""
 
     def __init__(self):
         super().__init__()
@@ -237,7 +237,7 @@ def main():
         arrays[f"{name}.scores"] = module(*tensors).detach().numpy()
         for exporter, opset in (("torchscript", 17), ("dynamo", 18)):
             if name == "complex" and exporter == "torchscript":
-                continue  # it has no complex numbers
+                continue  # the exporter has no complex numbers
             path = HERE / f"{name}-{exporter}-{opset}.onnx"
             export(copy.deepcopy(module), inputs, path, exporter, opset)
             strip(path)

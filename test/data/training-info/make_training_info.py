@@ -1,5 +1,5 @@
-"""Makes models that carry their own training step (ModelProto.training_info),
-and the losses they must give.
+"""Makes models with their own training step (ModelProto.training_info), and the
+expected losses.
 
     pip install onnx numpy && python make_training_info.py
 
@@ -175,7 +175,7 @@ def make_algorithm(optimizer):
 
 
 def make_initialization(optimizer):
-    """Accumulators that start above zero, as Adagrad's may."""
+    """Returns accumulators that start above zero, as Adagrad's may."""
     states = state_names(optimizer["states"])
     nodes, outputs = [], []
     for name, shape in zip(states, PARAMETERS.values()):
@@ -236,7 +236,7 @@ def loss_and_gradients(p, image, labels):
 
 
 def update(optimizer, t, x, gradient, state):
-    """New parameter and new states, by the specification's equations."""
+    """Returns the new parameter and states, by the specification's equations."""
     op, r = optimizer["op"], np.float64(np.float32(optimizer["lr"]))
     # Attributes of ONNX are float32.
     attributes = {

@@ -1,6 +1,6 @@
 """The exports that docs/exporting.md recommends train.
 
-Where PyTorch is installed (tools/models/requirements.txt), its snippets run,
+PyTorch's snippets run if PyTorch is installed (tools/models/requirements.txt),
 and mpc trains as PyTorch does. test/data/exporters keeps the files that the
 snippets of Keras and scikit-learn wrote. These snippets run where their
 packages are installed.

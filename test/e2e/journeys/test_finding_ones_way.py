@@ -47,7 +47,7 @@ def test_slips():
     # PyTorch's SGD has a momentum.
     plain = mpctest.mpc_ok(*TRAIN).stdout
     assert mpctest.mpc_ok(*TRAIN, "--momentum", 0.99).stdout != plain
-    # Of a repeated flag the last value counts, which scripts rely on.
+    # The last value of a repeated flag counts, which scripts rely on.
     assert "3 steps" in plain
     assert "1 step," in mpctest.mpc_ok(*TRAIN, "--max-steps", 1).stdout
 

@@ -52,8 +52,8 @@ def fit(task, folder, loss_scale, precision="16-mixed", steps=200):
 
 
 # d loss / d z = 2 factor^2 (z - t) / (BATCH * OUTPUTS) is about 4e-9 for a
-# factor of 1e-3. That is below 2^-25, half of float16's smallest number, and
-# well inside its range after scaling by 2^16.
+# factor of 1e-3. The result is below 2^-25, half of float16's smallest number,
+# and well inside its range after scaling by 2^16.
 UNDERFLOWING = 1e-3
 
 

@@ -31,7 +31,7 @@ size_t MatrixLayout::bytes() const {
 }
 
 //===----------------------------------------------------------------------===//
-// What the library takes
+// Restrictions of the library
 //===----------------------------------------------------------------------===//
 
 static bool isKnown(cudaDataType type) {

@@ -33,7 +33,7 @@ size_t ConvTensor::bytes() const {
 }
 
 //===----------------------------------------------------------------------===//
-// What the library takes
+// Restrictions of the library
 //===----------------------------------------------------------------------===//
 
 const char *mpc::emulator::checkShapes(const Convolution &conv) {

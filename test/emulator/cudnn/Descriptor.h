@@ -33,11 +33,12 @@ struct Descriptor {
   std::map<int, Attribute> attributes;
 
   // Values computed from the attributes by finalizing.
-  Convolution conv;  ///< of operations, graphs, engines, configurations, plans
-  ConvTensor tensor; ///< of a tensor
-  std::vector<int> notes;     ///< of an engine, a configuration
-  int64_t engineIndex = 0;    ///< of an engine, a configuration
-  int64_t workspaceBytes = 0; ///< of a configuration, a plan
+  Convolution
+      conv; ///< valid for operations, graphs, engines, configurations, plans
+  ConvTensor tensor;          ///< valid for a tensor
+  std::vector<int> notes;     ///< valid for an engine, a configuration
+  int64_t engineIndex = 0;    ///< valid for an engine, a configuration
+  int64_t workspaceBytes = 0; ///< valid for a configuration, a plan
 
   explicit Descriptor(cudnnBackendDescriptorType_t type) : type(type) {}
 

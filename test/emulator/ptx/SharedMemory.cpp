@@ -53,7 +53,7 @@ void SharedMemory::remember(Access &access, Accessor accessor,
     access.bytes |= bytes;
     return;
   }
-  // Of several threads that share the same bytes, one represents its warp.
+  // If several threads share the same bytes, one represents its warp.
   if (access.bytes == bytes) {
     if (!sameWarp)
       access.who = Access::Many;

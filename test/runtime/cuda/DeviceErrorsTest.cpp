@@ -15,7 +15,7 @@ using namespace mpc::runtime::test;
 namespace {
 
 //===----------------------------------------------------------------------===//
-// What is missing
+// Missing parts
 //===----------------------------------------------------------------------===//
 
 TEST(CUDADevice, SaysWhereThereIsNoGPU) {
@@ -164,7 +164,7 @@ TEST(CUDADevice, IsNotReplacedByTheCPU) {
 }
 
 //===----------------------------------------------------------------------===//
-// What fails
+// Failing calls
 //===----------------------------------------------------------------------===//
 
 TEST(CUDADevice, SaysWhoNeedsTheMemory) {

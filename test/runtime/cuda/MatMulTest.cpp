@@ -187,7 +187,7 @@ TEST(CUDAMatMul, RoundsToTF32OnlyWhereAsked) {
 }
 
 //===----------------------------------------------------------------------===//
-// What the library does beside
+// Fused operations of the library
 //===----------------------------------------------------------------------===//
 
 /// c = max(p + bias, 0) with the mask, a product masked by it, and the sums of

@@ -320,7 +320,7 @@ def test_a_wrong_gradient_is_found(pack, tmp_path):
 
 
 def test_a_sanitizer_that_cannot_attach_is_skipped(tmp_path, monkeypatch):
-    """Some virtual machines forbid a sanitizer to watch their GPU. That is not
+    """Some virtual machines forbid a sanitizer to watch their GPU. This is not
     a failure, and must not take time."""
     monkeypatch.syspath_prepend(str(ROOT / "tools" / "gpu"))
     stages = importlib.import_module("stages")

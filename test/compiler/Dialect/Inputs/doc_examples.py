@@ -20,7 +20,7 @@ TEXT = re.compile(
 )
 VALUE = re.compile(r"%\w+")
 TYPE = re.compile(r"(?:tensor|memref)<[^>]*>")
-# Where a statement begins. Other lines continue the line above.
+# The start of a statement. Other lines continue the line above.
 BEGIN = re.compile(r"\s*(?:%[\w:, %]+ = |\^|\}|(?:mpc|amp|plan|func)\.)")
 ATTRIBUTES = re.compile(r"\{\s*\w+ = [^{}]*\}")
 # Operands with their types: carried(%h0 : tensor<20x64xf32>), into %y : ...
