@@ -14,9 +14,6 @@
 #include "frontends/ONNX/Repair/Repair.h"
 #include "frontends/ONNX/Summary.h"
 #include "frontends/ONNX/Training/Artifacts.h"
-#include "frontends/ONNX/Training/FoldedParameters.h"
-#include "frontends/ONNX/Training/LostLayers.h"
-#include "frontends/ONNX/Training/SharedParameters.h"
 #include "frontends/ONNX/Training/StepGraph.h"
 #include "frontends/ONNX/Training/StepValues.h"
 #include "frontends/ONNX/Training/Trainable.h"
@@ -212,9 +209,9 @@ importForward(const Model &model, const ImportOptions &options,
   // On failure also report unsupported ops and lost layers: fixing the shapes
   // alone would not help.
   const bool isTrained = options.mode != ImportMode::Evaluation;
+  LossContext losses = {*graph, nodes, isTrained, /*findFacts=*/nullptr};
   auto giveUp = [&](Error error) {
-    if (isTrained)
-      warnLost(*graph, nodes);
+    warnOfLosses(losses);
     return llvm::joinErrors(std::move(error),
                             function.reportUnsupported(nodes));
   };
@@ -224,12 +221,15 @@ importForward(const Model &model, const ImportOptions &options,
   if (Error error = addInputs(function, shapes))
     return giveUp(std::move(error));
   function.importNodes(nodes);
-  warnShared(function, *graph, nodes);
-  if (isTrained) {
-    warnLost(*graph, nodes);
-    warnFolded(function, *graph);
+  auto findFacts = [&](StringRef name) -> ValueFacts {
+    const ImportedValue &value = function.lookup(name);
+    return {value.stateRole, value.constant ? &*value.constant : nullptr,
+            value.aliasOf};
+  };
+  losses.findFacts = findFacts;
+  warnOfLosses(losses);
+  if (isTrained)
     noteUnread(*graph, options, nodes);
-  }
   if (!rebatch || !rebatch->isRecording())
     listUntrained(model, options, found);
   addOutputs(function, *graph, outputs);
@@ -336,8 +336,9 @@ static std::string getModelPath(StringRef path) {
 }
 
 Expected<std::shared_ptr<Model>>
-mpc::onnx_frontend::readModel(StringRef path, MLIRContext *context) {
-  auto model = readRepaired(getModelPath(path), context);
+mpc::onnx_frontend::readModel(StringRef path, MLIRContext *context,
+                              ArrayRef<std::string> skippedRepairs) {
+  auto model = readRepaired(getModelPath(path), context, skippedRepairs);
   if (model)
     if (Error error = inlineFunctions(**model))
       return error;
@@ -356,11 +357,13 @@ importOnce(const Model &model, const ImportOptions &options) {
   // Weights that fit nothing are an error for every kind of model.
   if (Error error = checkWeights(model, options))
     return error;
-  for (const std::string &warning : model.getWarnings())
-    model.warn(warning);
+  for (const LogEntry &entry : model.getLog())
+    if (!entry.isNote)
+      model.warn(entry.message);
   if (options.mode != ImportMode::Evaluation)
-    for (const std::string &note : model.getNotes())
-      model.note(note);
+    for (const LogEntry &entry : model.getLog())
+      if (entry.isNote)
+        model.note(entry.message);
   // ONNX Runtime's training artifacts consist of several graphs.
   if (isTrainingArtifact(model))
     return importArtifacts(model, options);
@@ -460,9 +463,10 @@ mpc::onnx_frontend::importModel(const Model &model,
   }
 }
 
-Expected<TensorMap> mpc::onnx_frontend::readWeights(StringRef path,
-                                                    MLIRContext *context) {
-  auto model = readRepaired(path, context);
+Expected<TensorMap>
+mpc::onnx_frontend::readWeights(StringRef path, MLIRContext *context,
+                                ArrayRef<std::string> skippedRepairs) {
+  auto model = readRepaired(path, context, skippedRepairs);
   if (!model)
     return model.takeError();
   TensorMap weights;

@@ -35,9 +35,11 @@ namespace mpc::onnx_frontend {
 class Model;
 
 /// Reads the file at `path`, or the training graph in a directory of training
-/// artifacts. "-" is standard input.
-llvm::Expected<std::shared_ptr<Model>> readModel(llvm::StringRef path,
-                                                 mlir::MLIRContext *context);
+/// artifacts. "-" is standard input. `skippedRepairs` names rows of
+/// Repair/Repairs.def.
+llvm::Expected<std::shared_ptr<Model>>
+readModel(llvm::StringRef path, mlir::MLIRContext *context,
+          llvm::ArrayRef<std::string> skippedRepairs = {});
 
 /// Imports the model. For training artifacts, also reads and imports the other
 /// graphs. The model's context must have loaded the mpc and func dialects, or
@@ -46,8 +48,9 @@ llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
 importModel(const Model &model, const ImportOptions &options);
 
 /// Reads the initializers of an ONNX file by name, for `--weights F.onnx`.
-llvm::Expected<TensorMap> readWeights(llvm::StringRef path,
-                                      mlir::MLIRContext *context);
+llvm::Expected<TensorMap>
+readWeights(llvm::StringRef path, mlir::MLIRContext *context,
+            llvm::ArrayRef<std::string> skippedRepairs = {});
 
 /// Identifies a model.
 struct ModelIdentity {

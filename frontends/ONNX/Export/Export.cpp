@@ -501,10 +501,10 @@ Error ExportModel::check(std::shared_ptr<Model> model, const ShapeMap &shapes) {
   return Impl(std::move(model)).check(shapes);
 }
 
-Expected<std::unique_ptr<ExportModel>> ExportModel::read(StringRef source,
-                                                         const ShapeMap &shapes,
-                                                         MLIRContext *context) {
-  auto model = readRepaired(source, context);
+Expected<std::unique_ptr<ExportModel>>
+ExportModel::read(StringRef source, const ShapeMap &shapes,
+                  MLIRContext *context, ArrayRef<std::string> skippedRepairs) {
+  auto model = readRepaired(source, context, skippedRepairs);
   if (!model)
     return model.takeError();
   return create(std::move(*model), shapes, context);

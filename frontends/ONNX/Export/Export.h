@@ -39,10 +39,12 @@ public:
   static llvm::Error check(std::shared_ptr<Model> model,
                            const ShapeMap &shapes);
 
-  /// Like `create`, for the model at `source`.
+  /// Like `create`, for the model at `source`. `skippedRepairs` names rows of
+  /// Repair/Repairs.def.
   static llvm::Expected<std::unique_ptr<ExportModel>>
   read(llvm::StringRef source, const ShapeMap &shapes,
-       mlir::MLIRContext *context);
+       mlir::MLIRContext *context,
+       llvm::ArrayRef<std::string> skippedRepairs = {});
   ~ExportModel();
 
   /// Records in the metadata how the training samples were prepared, such as

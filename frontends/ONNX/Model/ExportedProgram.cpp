@@ -10,11 +10,13 @@ using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::StringRef;
 
-llvm::MapVector<StringRef, StringRef>
-mpc::onnx_frontend::readSignature(const proto::GraphProto &graph) {
-  llvm::MapVector<StringRef, StringRef> names;
-  StringRef rest =
-      findMetadata(graph, "pkg.torch.export.ExportedProgram.graph_signature");
+static bool isSource(StringRef name) {
+  return isParameter(name) || name.starts_with("b_") || name.starts_with("c_");
+}
+
+ExportedProgram ExportedProgram::read(const proto::GraphProto &graph) {
+  ExportedProgram program;
+  StringRef rest = findMetadata(graph, kSignature);
   // Lines like "p_fc_weight: PARAMETER target='fc.weight'" and "x: USER_INPUT".
   // The section "# outputs" lists mutated buffers.
   rest = rest.split("# outputs").first;
@@ -24,18 +26,18 @@ mpc::onnx_frontend::readSignature(const proto::GraphProto &graph) {
     auto [source, text] = line.split(": ");
     StringRef target = text.split("target='").second.split('\'').first;
     if (!text.empty())
-      names.try_emplace(source, target);
+      program.signature.try_emplace(source, target);
   }
-  return names;
+  for (auto [source, target] : program.signature)
+    if (isSource(source))
+      (isParameter(source) ? program.parameters : program.buffers)
+          .insert(target);
+  return program;
 }
 
 //===----------------------------------------------------------------------===//
 // Calls
 //===----------------------------------------------------------------------===//
-
-static bool isSource(StringRef name) {
-  return isParameter(name) || name.starts_with("b_") || name.starts_with("c_");
-}
 
 // Splits at commas outside all brackets: "%x, [1, 2]" → "%x" and "[1, 2]".
 static SmallVector<StringRef> splitArguments(StringRef text) {
@@ -181,26 +183,18 @@ static bool isPlaces(StringRef name) {
 }
 
 // addcmul(b, w, x, value=v) is b + v * w * x. The exporter folds v * w.
-// Collects the factors of calls without `value`: v is 1, so the folded value is
-// w.
-static void addUnitMultiples(const proto::GraphProto &graph,
-                             ProgramNames &names) {
+// Without `value`, v is 1, so the folded value is w.
+llvm::StringSet<>
+mpc::onnx_frontend::findUnitMultiples(const proto::GraphProto &graph) {
+  llvm::StringSet<> factors;
   for (const proto::NodeProto &node : graph.node()) {
     if (node.op_type() != "Mul")
       continue;
     const ProgramCall call = readCall(node);
     if (call.target.starts_with("torch.ops.aten.addcmul.") && !call.hasKeywords)
-      names.unitMultiples.insert(node.input().begin(), node.input().end());
+      factors.insert(node.input().begin(), node.input().end());
   }
-}
-
-ProgramNames mpc::onnx_frontend::readNames(const proto::GraphProto &graph) {
-  ProgramNames names;
-  addUnitMultiples(graph, names);
-  for (auto [source, target] : readSignature(graph))
-    if (isSource(source))
-      (isParameter(source) ? names.parameters : names.buffers).insert(target);
-  return names;
+  return factors;
 }
 
 // True for torch.cat and torch.stack ("cat_3" too). Their results may mix
@@ -215,11 +209,12 @@ static bool isJoin(StringRef name) {
 // "value_2" or, after a cast, "value_cast_2".
 static bool isUnitMultiple(const proto::ValueInfoProto &value,
                            ArrayRef<StringRef> from,
-                           const ProgramNames &names) {
+                           const ExportedProgram &program,
+                           const llvm::StringSet<> &unitMultiples) {
   auto isKnown = [&](StringRef name) {
-    return names.parameters.contains(name);
+    return program.parameters.contains(name);
   };
-  return names.unitMultiples.contains(value.name()) &&
+  return unitMultiples.contains(value.name()) &&
          llvm::count_if(from, isKnown) == 1 &&
          llvm::all_of(from, [&](StringRef name) {
            return isKnown(name) || dropNumber(name) == "value" ||
@@ -228,18 +223,19 @@ static bool isUnitMultiple(const proto::ValueInfoProto &value,
 }
 
 bool mpc::onnx_frontend::isMoved(const proto::ValueInfoProto &value,
-                                 const ProgramNames &names) {
+                                 const ExportedProgram &program,
+                                 const llvm::StringSet<> &unitMultiples) {
   SmallVector<StringRef> from = readFoldedParameters(value);
-  if (isUnitMultiple(value, from, names))
+  if (isUnitMultiple(value, from, program, unitMultiples))
     return true;
   bool hasParameter = false, hasBuffer = false, hasJoin = isJoin(value.name());
   for (StringRef name : from) {
     const bool isOfProgram =
-        names.parameters.contains(name) || names.buffers.contains(name);
+        program.parameters.contains(name) || program.buffers.contains(name);
     if (!isOfProgram && !isMovement(name) && !isPlaces(name))
       return false;
-    hasParameter |= names.parameters.contains(name);
-    hasBuffer |= names.buffers.contains(name);
+    hasParameter |= program.parameters.contains(name);
+    hasBuffer |= program.buffers.contains(name);
     hasJoin |= isJoin(name);
   }
   return isMovement(value.name()) && hasParameter && !(hasBuffer && hasJoin);

@@ -28,10 +28,18 @@ inline constexpr llvm::StringLiteral kDetachTarget = "torch.ops.aten.detach.",
                                      kEmbeddingTarget =
                                          "torch.ops.aten.embedding.";
 
-/// Returns the inputs of the program by name: "p_layers_1_weight" with
-/// "layers.1.weight" for a parameter or buffer, "x" with "" for data.
-llvm::MapVector<llvm::StringRef, llvm::StringRef>
-readSignature(const proto::GraphProto &graph);
+/// The program that a file was exported from, as far as the exporter's metadata
+/// of the main graph tell. Everything is empty without metadata. The strings
+/// live as long as the graph.
+struct ExportedProgram {
+  /// The inputs of the program by name: "p_layers_1_weight" with
+  /// "layers.1.weight" for a parameter or buffer, "x" with "" for data.
+  llvm::MapVector<llvm::StringRef, llvm::StringRef> signature;
+  /// The targets of the signature, like "layers.1.weight".
+  llvm::StringSet<> parameters, buffers;
+
+  static ExportedProgram read(const proto::GraphProto &graph);
+};
 
 /// True if the program's input `source`, like "p_layers_1_weight", is a
 /// parameter.
@@ -67,16 +75,14 @@ inline constexpr int kConstantOperand = -1;
 std::optional<int> findArgument(const ProgramCall &call, llvm::StringRef op,
                                 int index);
 
-/// Names of the program's parameters and buffers, and the operands of products
-/// that come from addcmul calls without `value`.
-struct ProgramNames {
-  llvm::StringSet<> parameters, buffers, unitMultiples;
-};
-ProgramNames readNames(const proto::GraphProto &graph);
+/// Finds the operands of products that come from addcmul calls without `value`.
+llvm::StringSet<> findUnitMultiples(const proto::GraphProto &graph);
 
 /// True if the exporter folded `value` from parameters only by calls that move
 /// elements: a slice of a table, or rows of a table at constant indices.
-bool isMoved(const proto::ValueInfoProto &value, const ProgramNames &names);
+/// `unitMultiples` are those of the file's main graph.
+bool isMoved(const proto::ValueInfoProto &value, const ExportedProgram &program,
+             const llvm::StringSet<> &unitMultiples);
 
 /// True if the folded value may repeat an element of the parameter, as an index
 /// does and a slice does not.

@@ -14,6 +14,10 @@
 
 namespace mpc::onnx_frontend {
 
+/// Key of a graph: the inputs and outputs of PyTorch's program.
+inline constexpr llvm::StringLiteral kSignature =
+    "pkg.torch.export.ExportedProgram.graph_signature";
+
 /// Key of a value: the kind in PyTorch's program, such as PARAMETER or BUFFER.
 inline constexpr llvm::StringLiteral kInputKindKey =
     "pkg.torch.export.graph_signature.InputSpec.kind";

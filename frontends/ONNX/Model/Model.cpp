@@ -1,4 +1,4 @@
-// Reads, parses and repairs ONNX files.
+// Reads and parses ONNX files.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/Model.h"
@@ -33,6 +33,7 @@ llvm::Expected<std::shared_ptr<Model>> Model::read(StringRef path,
     return error;
   if (llvm::Error error = model->checkHeader())
     return error;
+  model->program = ExportedProgram::read(model->model.graph());
   return model;
 }
 
@@ -152,11 +153,13 @@ llvm::Error Model::checkHeader() {
     // the last import.
     int64_t &version = opsets[domain];
     if (version != 0 && version != import.version())
-      warnings.push_back(
-          ("opset '" + (domain.empty() ? StringRef("ai.onnx") : domain) +
-           "' is imported twice, as version " + Twine(version) + " and " +
-           Twine(import.version()) + "; the last one holds")
-              .str());
+      log.push_back(
+          {/*repair=*/{},
+           /*isNote=*/false,
+           ("opset '" + (domain.empty() ? StringRef("ai.onnx") : domain) +
+            "' is imported twice, as version " + Twine(version) + " and " +
+            Twine(import.version()) + "; the last one holds")
+               .str()});
     version = import.version();
   }
   return checkOpset(getOpset(""), "");

@@ -6,6 +6,7 @@
 #define MPC_FRONTENDS_ONNX_MODEL_MODEL_H
 
 #include "frontends/ONNX/Model/Error.h"
+#include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Model/File.h"
 #include "frontends/ONNX/Model/HostTensor.h"
 #include "frontends/ONNX/Model/ONNXProto.h"
@@ -27,14 +28,26 @@ int64_t getOldestOpset(llvm::StringRef domain);
 /// True if the elements have a float type that a file may store.
 bool holdsFloats(const proto::TensorProto &tensor);
 
+/// What was wrong in a file, and what became of it.
+struct LogEntry {
+  /// The repair's name in Repair/Repairs.def; empty for the reader.
+  llvm::StringRef repair;
+  /// True for a guess that may be wrong, and that only training needs. False
+  /// for a defect of the file.
+  bool isNote = false;
+  std::string message;
+};
+
 class Model : public std::enable_shared_from_this<Model> {
 public:
-  /// Reads and parses the file, checks versions and opset imports, and repairs
-  /// known defects of exporters.
+  /// Reads and parses the file, and checks versions and opset imports. Repairs
+  /// are a stage of their own (Repair/Repair.h).
   static llvm::Expected<std::shared_ptr<Model>>
   read(llvm::StringRef path, mlir::MLIRContext *context);
 
   const proto::ModelProto &getProto() const { return model; }
+  /// The exporter's metadata of the main graph, read once.
+  const ExportedProgram &getProgram() const { return program; }
   /// The mutable model, for repairs and for the export.
   proto::ModelProto &getProto() { return model; }
   llvm::StringRef getPath() const { return path; }
@@ -83,15 +96,18 @@ public:
   void warn(const llvm::Twine &message) const;
   /// Emits a note: a guess about the file that may be wrong.
   void note(const llvm::Twine &message) const;
-  /// The warnings of `read`. The importer passes them to `warn` after the
-  /// import.
-  llvm::ArrayRef<std::string> getWarnings() const { return warnings; }
-  /// The notes of `read`, for `note` after the import.
-  llvm::ArrayRef<std::string> getNotes() const { return notes; }
-  /// For the repairs of the file's graph (Repair/Repair.h), which say what they
-  /// did.
-  std::vector<std::string> &getWarnings() { return warnings; }
-  std::vector<std::string> &getNotes() { return notes; }
+  /// The findings of the reader and the repairs. The importer passes them to
+  /// `warn` and `note`.
+  llvm::ArrayRef<LogEntry> getLog() const { return log; }
+  void addToLog(LogEntry entry) { log.push_back(std::move(entry)); }
+  /// Leaves out the repairs of these names.
+  void skipRepairs(llvm::ArrayRef<std::string> names) {
+    skipped.assign(names.begin(), names.end());
+  }
+  llvm::ArrayRef<std::string> getSkippedRepairs() const { return skipped; }
+  bool skipsRepair(llvm::StringRef name) const {
+    return llvm::is_contained(skipped, name);
+  }
   /// Reads the versions of the imports anew, after a repair has changed them.
   void readOpsets();
 
@@ -156,6 +172,7 @@ private:
   std::string path, hash;
   mlir::MLIRContext *context;
   proto::ModelProto model;
+  ExportedProgram program;
   Opsets opsets;
   /// Graphs with their nodes before inlining.
   std::vector<std::pair<proto::GraphProto *,
@@ -164,7 +181,8 @@ private:
   /// Opsets of functions, and the opsets of each inlined node.
   std::deque<Opsets> functionOpsets;
   llvm::DenseMap<const proto::NodeProto *, const Opsets *> nodeOpsets;
-  std::vector<std::string> warnings, notes;
+  std::vector<LogEntry> log;
+  std::vector<std::string> skipped;
   /// Tensors whose external data is stored transposed.
   llvm::DenseSet<const proto::TensorProto *> transposed;
   llvm::StringMap<std::string> formerNames, presentNames;

@@ -1,9 +1,16 @@
+// Replaces calls of PyTorch's own operators (ATen) by ONNX nodes.
+//
+// ONNX Runtime's exporter of modules (ORTModule) writes calls: embedding,
+// max_pool2d_with_indices, _adaptive_avg_pool2d to one pixel, and the backward
+// ops of both poolings. Calls whose settings are not constant stay.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Repair/AtenNodes.h"
 
 #include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Model/Graph.h"
 #include "frontends/ONNX/Model/HostTensor.h"
+#include "frontends/ONNX/Repair/Repair.h"
 
 #include <map>
 
@@ -247,6 +254,7 @@ std::string AtenReplacer::run() {
          list;
 }
 
-std::string mpc::onnx_frontend::replaceAtenNodes(Model &model) {
-  return AtenReplacer(model).run();
+llvm::Error mpc::onnx_frontend::replaceAtenNodes(RepairContext &context) {
+  context.note(AtenReplacer(context.getModel()).run());
+  return llvm::Error::success();
 }

@@ -1,5 +1,12 @@
+// Drops attributes that describe a node to people.
+//
+// Editors of graphs store remarks in attributes of their own, like
+// 'description', and ONNX Runtime refuses such files. Drops text attributes of
+// ONNX and com.microsoft nodes if no operator defines the name. Numeric
+// attributes stay: an operator may compute with them.
+//
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Repair/Comments.h"
+#include "frontends/ONNX/Repair/Repair.h"
 
 #include "frontends/ONNX/Model/Graph.h"
 
@@ -60,9 +67,8 @@ static void dropFrom(proto::NodeProto &node,
       attributes.end());
 }
 
-void mpc::onnx_frontend::dropComments(Model &model,
-                                      std::vector<std::string> &warnings) {
-  proto::ModelProto &file = model.getProto();
+llvm::Error mpc::onnx_frontend::dropComments(RepairContext &context) {
+  proto::ModelProto &file = context.getModel().getProto();
   // Functions of the file may define attributes of any name.
   llvm::StringSet<> functions;
   for (const proto::FunctionProto &function : file.functions())
@@ -87,9 +93,9 @@ void mpc::onnx_frontend::dropComments(Model &model,
     if (found.nodes > 1)
       others = ", as in " + std::to_string(found.nodes - 1) + " other node" +
                (found.nodes > 2 ? "s" : "");
-    warnings.push_back(found.first + ": attribute '" + name.str() +
-                       "' is none that ONNX has; taken as a comment and left "
-                       "out" +
-                       others);
+    context.warn(found.first + ": attribute '" + name.str() +
+                 "' is none that ONNX has; taken as a comment and left out" +
+                 others);
   }
+  return llvm::Error::success();
 }

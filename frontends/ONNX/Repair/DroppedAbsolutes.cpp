@@ -1,8 +1,17 @@
+// Restores absolute values that PyTorch's exporter leaves out.
+//
+// The older exporter writes torch.cdist(a, b, p) and nn.PairwiseDistance(p) as
+// sum((a - b)^p)^(1 / (p + eps)). Only an even p gives right results: otherwise
+// negative differences keep the sign (p = 1) or have no power. Inserts an Abs
+// before such powers, also in bodies of If and Loop. For p = inf the exported
+// formula computes 1, and becomes the largest absolute value.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Repair/DroppedAbsolutes.h"
 
 #include "frontends/ONNX/Model/Graph.h"
 #include "frontends/ONNX/Model/HostTensor.h"
+#include "frontends/ONNX/Repair/Repair.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringMap.h"
@@ -253,16 +262,17 @@ static void collectNames(const proto::GraphProto &graph,
   }
 }
 
-std::string mpc::onnx_frontend::restoreAbsolutes(Model &model) {
+llvm::Error mpc::onnx_frontend::restoreAbsolutes(RepairContext &context) {
+  Model &model = context.getModel();
   if (model.getProto().producer_name() != "pytorch")
-    return {};
+    return llvm::Error::success();
   Restored restored;
   proto::GraphProto &graph = *model.getProto().mutable_graph();
   collectNames(graph, restored.names);
   AbsoluteRestorer(model, graph, restored).run();
-  if (restored.done.empty())
-    return {};
-  return "the exporter left out the absolute values of which distances are, "
-         "which are there again, before " +
-         listFirst(restored.done, 2);
+  if (!restored.done.empty())
+    context.note("the exporter left out the absolute values of which distances "
+                 "are, which are there again, before " +
+                 listFirst(restored.done, 2));
+  return llvm::Error::success();
 }

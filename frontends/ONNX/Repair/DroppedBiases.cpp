@@ -1,5 +1,11 @@
+// Restores biases of zeros that PyTorch's exporter leaves out.
+//
+// The exporter drops a bias that is zero, so the bias would never be trained.
+// Adds the bias back to Gemm, Conv and ConvTranspose. The call in the node's
+// metadata names the parameter, so a layer called twice gets a single bias.
+//
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Repair/DroppedBiases.h"
+#include "frontends/ONNX/Repair/Repair.h"
 
 #include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Model/Graph.h"
@@ -90,7 +96,8 @@ private:
 
   Model &model;
   proto::GraphProto &graph;
-  llvm::MapVector<StringRef, StringRef> signature;
+  const llvm::MapVector<StringRef, StringRef> &signature =
+      model.getProgram().signature;
   llvm::StringMap<const proto::TensorProto *> tensors;
   /// Initializer by the program's parameter: a layer may already have its bias
   /// under another name.
@@ -103,7 +110,6 @@ private:
 } // namespace
 
 void BiasRestorer::collect() {
-  signature = readSignature(graph);
   taken = findBodyNames(graph);
   for (const proto::TensorProto &tensor : graph.initializer())
     if (!taken.contains(tensor.name()))
@@ -191,6 +197,7 @@ std::string BiasRestorer::run() {
          listFirst(done, 1);
 }
 
-std::string mpc::onnx_frontend::restoreBiases(Model &model) {
-  return BiasRestorer(model).run();
+llvm::Error mpc::onnx_frontend::restoreBiases(RepairContext &context) {
+  context.note(BiasRestorer(context.getModel()).run());
+  return llvm::Error::success();
 }

@@ -1,5 +1,13 @@
+// Restores losses that editors of training graphs leave out.
+//
+// A device that trains does not need the value of the loss. Compilers for
+// training devices leave SoftmaxCrossEntropyLoss a single output, the
+// log-probabilities, although ONNX has the loss first. A gradient node that
+// reads the output proves the defect. Puts the loss back as first output, also
+// of the graph.
+//
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Repair/DroppedLosses.h"
+#include "frontends/ONNX/Repair/Repair.h"
 
 #include "frontends/ONNX/Model/Graph.h"
 
@@ -55,12 +63,11 @@ static void putBack(proto::GraphProto &graph, proto::NodeProto &node,
   declared.mutable_shape();
 }
 
-void mpc::onnx_frontend::restoreLosses(Model &model,
-                                       std::vector<std::string> &warnings) {
-  proto::GraphProto &graph = *model.getProto().mutable_graph();
+llvm::Error mpc::onnx_frontend::restoreLosses(RepairContext &context) {
+  proto::GraphProto &graph = context.getGraph();
   const llvm::StringSet<> logProbabilities = findLogProbabilities(graph);
   if (logProbabilities.empty())
-    return;
+    return llvm::Error::success();
   llvm::StringSet<> names = findNames(graph);
   for (proto::NodeProto &node : *graph.mutable_node()) {
     if (node.op_type() != "SoftmaxCrossEntropyLoss" ||
@@ -74,9 +81,10 @@ void mpc::onnx_frontend::restoreLosses(Model &model,
     for (unsigned i = 1; !names.insert(loss).second; ++i)
       loss = "loss_" + std::to_string(i);
     putBack(graph, node, loss);
-    warnings.push_back("node '" + name + "' (" + getOpName(node) +
-                       "): the only output is read as log-probabilities, which "
-                       "are the second; put the loss before it, as output '" +
-                       loss + "' of the graph");
+    context.warn("node '" + name + "' (" + getOpName(node) +
+                 "): the only output is read as log-probabilities, which are "
+                 "the second; put the loss before it, as output '" +
+                 loss + "' of the graph");
   }
+  return llvm::Error::success();
 }

@@ -1,5 +1,12 @@
+// Restores stops of derivatives that PyTorch's exporter leaves out.
+//
+// The exporter writes x.detach() as an Identity of the call aten.detach, and
+// drops the Identity when it optimizes. Calls that read the result still name
+// it ("%detach_1"). Puts the Identity back if the reading operand is known.
+// Otherwise warns that derivatives flow where the program stops them.
+//
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Repair/DroppedStops.h"
+#include "frontends/ONNX/Repair/Repair.h"
 
 #include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Model/Graph.h"
@@ -33,8 +40,8 @@ struct LostReads {
 
 class StopRestorer {
 public:
-  StopRestorer(Model &model, std::vector<std::string> &warnings)
-      : graph(*model.getProto().mutable_graph()), warnings(warnings) {}
+  explicit StopRestorer(RepairContext &context)
+      : context(context), graph(context.getGraph()) {}
 
   std::string run();
 
@@ -49,8 +56,8 @@ private:
                                         const LostReads &reads, StringRef lost);
   void insertNodes(proto::GraphProto &part);
 
+  RepairContext &context;
   proto::GraphProto &graph;
-  std::vector<std::string> &warnings;
   /// All names of the file, and the names of the calls that nodes come from.
   llvm::StringSet<> defined;
   /// The program's name of each initializer: "p_fc_weight".
@@ -212,7 +219,7 @@ void StopRestorer::restore(proto::GraphProto &part) {
         lost.insert(result);
     for (StringRef each : lost)
       if (!restore(part, reads, each))
-        warnings.push_back(
+        context.warnOfLoss(
             "node '" + part.node(reads.nodes.front()).name() +
             "': the program stops derivatives here by x.detach(), which "
             "PyTorch's exporter has left out and which is not found again: "
@@ -235,8 +242,7 @@ std::string StopRestorer::run() {
          listFirst(done, 1);
 }
 
-std::string
-mpc::onnx_frontend::restoreStops(Model &model,
-                                 std::vector<std::string> &warnings) {
-  return StopRestorer(model, warnings).run();
+llvm::Error mpc::onnx_frontend::restoreStops(RepairContext &context) {
+  context.note(StopRestorer(context).run());
+  return llvm::Error::success();
 }

@@ -1,8 +1,15 @@
+// Takes the only row of zeros of an embedding for the padding.
+//
+// nn.Embedding(padding_idx=...) starts with a row of zeros, and PyTorch's older
+// exporter omits padding_idx. The importer does not train the row.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Repair/LostPadding.h"
+
 #include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Model/HostTensor.h"
 #include "frontends/ONNX/Model/Metadata.h"
+#include "frontends/ONNX/Repair/Repair.h"
 
 using namespace mlir;
 using namespace mpc::onnx_frontend;
@@ -29,6 +36,8 @@ std::optional<int64_t>
 mpc::onnx_frontend::findLostPadding(const Graph &graph,
                                     const proto::NodeProto &node) {
   const Model &model = graph.getModel();
+  if (model.skipsRepair("lost-padding"))
+    return std::nullopt;
   // Only the older exporter writes a Gather without the call in its metadata.
   if (model.getProto().producer_name() != "pytorch" ||
       node.op_type() != "Gather" || node.input_size() != 2 ||
@@ -45,4 +54,20 @@ mpc::onnx_frontend::findLostPadding(const Graph &graph,
   // Drop the error: the import will report the tensor.
   llvm::consumeError(table.takeError());
   return std::nullopt;
+}
+
+void mpc::onnx_frontend::noteLostPadding(const LossContext &context) {
+  if (!context.isTraining)
+    return;
+  llvm::StringSet<> seen;
+  for (const proto::NodeProto *node : context.nodes) {
+    std::optional<int64_t> row = findLostPadding(context.graph, *node);
+    if (row && seen.insert(node->input(0)).second)
+      context.getModel().note(
+          "row " + Twine(*row) + " of '" + node->input(0) +
+          "' is zeros, as nn.Embedding(padding_idx=" + Twine(*row) +
+          ") leaves it, which PyTorch's older exporter does not write: it is "
+          "not trained; torch.onnx.export(..., dynamo=True) says which row is "
+          "padding, and --no-repair lost-padding trains the row");
+  }
 }

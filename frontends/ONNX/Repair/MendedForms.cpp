@@ -1,5 +1,16 @@
+// Rewrites nodes from the form of another opset.
+//
+// Nodes of ONNX's own ops get the form of the file's opset:
+//   - An attribute of a later opset raises the file's opset. Fails if this
+//     would change the meaning of another node. An attribute that only states
+//     the default is dropped instead.
+//   - An attribute that has become an input, such as the `axes` of a
+//     reduction, becomes an input, and the reverse for older opsets.
+//   - An op that only ONNX Runtime has gets the domain com.microsoft.
+//   - Integers get the type that the op expects, such as int64 for a shape.
+//
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Repair/MendedForms.h"
+#include "frontends/ONNX/Repair/Repair.h"
 
 #include "frontends/ONNX/Model/Graph.h"
 #include "frontends/ONNX/Model/NodeScope.h"
@@ -189,9 +200,9 @@ static const Change kRuntimesOps[] = {
 namespace {
 class FormMender {
 public:
-  FormMender(const Model &model, NodeScope scope, llvm::StringSet<> &said,
-             std::vector<std::string> &warnings)
-      : model(model), scope(std::move(scope)), said(said), warnings(warnings) {
+  FormMender(RepairContext &context, NodeScope scope, llvm::StringSet<> &said)
+      : context(context), model(context.getModel()), scope(std::move(scope)),
+        said(said) {
     for (const proto::FunctionProto &function : model.getProto().functions())
       if (normalizeDomain(function.domain()).empty())
         functions.insert(function.name());
@@ -214,11 +225,11 @@ private:
                Nodes &before);
   void mend(proto::NodeProto &node, Nodes &before);
 
+  RepairContext &context;
   const Model &model;
   NodeScope scope;
   /// Keys of the warnings given: one warning covers all nodes of an op.
   llvm::StringSet<> &said;
-  std::vector<std::string> &warnings;
   /// Functions of the model that use ONNX's own domain.
   llvm::StringSet<> functions;
   int64_t opset = 0;
@@ -242,7 +253,7 @@ static int findPlace(const proto::NodeProto &node, StringRef name) {
 void FormMender::say(const proto::NodeProto &node, StringRef about,
                      const std::string &message) {
   if (said.insert(node.op_type() + ":" + about.str()).second)
-    warnings.push_back(message);
+    context.warn(message);
 }
 
 // True if dropping the attribute changes nothing.
@@ -310,7 +321,7 @@ llvm::Error FormMender::raiseOpset() {
                            " would mean something else; export the model with "
                            "opset_version=" +
                            llvm::Twine(needed));
-  warnings.push_back(reason + "; taken as " + std::to_string(needed));
+  context.warn(reason + "; taken as " + std::to_string(needed));
   scope.setOpset(needed);
   opset = needed;
   return llvm::Error::success();
@@ -480,15 +491,15 @@ llvm::Error FormMender::run() {
   return llvm::Error::success();
 }
 
-llvm::Error mpc::onnx_frontend::mendForms(Model &model,
-                                          std::vector<std::string> &warnings) {
+llvm::Error mpc::onnx_frontend::mendForms(RepairContext &context) {
+  Model &model = context.getModel();
   llvm::StringSet<> said;
-  if (llvm::Error error =
-          FormMender(model, NodeScope(model), said, warnings).run())
+  if (llvm::Error error = FormMender(context, NodeScope(model), said).run())
     return error;
   for (proto::FunctionProto &function : *model.getProto().mutable_functions())
     if (llvm::Error error =
-            FormMender(model, NodeScope(model, function), said, warnings).run())
+            FormMender(context, NodeScope(model, function), said).run())
       return error;
+  model.readOpsets();
   return llvm::Error::success();
 }

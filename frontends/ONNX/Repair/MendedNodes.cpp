@@ -1,5 +1,14 @@
+// Repairs malformed nodes and lists whose meaning is clear.
+//
+//   - A Conv bias of zeros with a wrong length is dropped; PyTorch's exporter
+//     adds such a bias to a Conv3d without a bias.
+//   - If two nodes of a graph have the same name, the second is renamed.
+//   - An integer attribute that must be a list becomes a list of one.
+//   - `value_floats` of a Constant becomes a tensor, without a warning.
+//   - Repeated opset imports and repeated graph outputs are dropped.
+//
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Repair/MendedNodes.h"
+#include "frontends/ONNX/Repair/Repair.h"
 
 #include "frontends/ONNX/Model/Graph.h"
 #include "frontends/ONNX/Model/HostTensor.h"
@@ -14,8 +23,8 @@ using llvm::StringRef;
 namespace {
 class Mender {
 public:
-  Mender(Model &model, std::vector<std::string> &warnings)
-      : model(model), scope(model), warnings(warnings) {}
+  explicit Mender(RepairContext &context)
+      : context(context), model(context.getModel()), scope(model) {}
 
   void run();
 
@@ -29,9 +38,9 @@ private:
   void mendLists(proto::NodeProto &node);
   void packFloats(proto::NodeProto &node);
 
+  RepairContext &context;
   Model &model;
   NodeScope scope;
-  std::vector<std::string> &warnings;
   /// Initializers and float Constants; other nodes by their results. Null for
   /// names that several graphs define.
   llvm::StringMap<const proto::TensorProto *> tensors;
@@ -62,9 +71,9 @@ void Mender::keepFirstOutputs(proto::GraphProto &graph) {
       ++i;
       continue;
     }
-    warnings.push_back("graph output '" + outputs.Get(i).name() +
-                       "' is declared twice; the second declaration is left "
-                       "out");
+    context.warn("graph output '" + outputs.Get(i).name() +
+                 "' is declared twice; the second declaration is left "
+                 "out");
     outputs.DeleteSubrange(i, 1);
   }
 }
@@ -81,8 +90,8 @@ void Mender::separateNames(NodeScope::Nodes &nodes) {
     for (int i = 1; name.empty() || !all.insert(name).second; ++i)
       name = node.name() + "_" + std::to_string(i);
     if (saysName)
-      warnings.push_back("two nodes have the name '" + node.name() +
-                         "'; the second is taken as '" + name + "'");
+      context.warn("two nodes have the name '" + node.name() +
+                   "'; the second is taken as '" + name + "'");
     saysName = false;
     seen.insert(name);
     node.set_name(name);
@@ -157,9 +166,9 @@ void Mender::mendBias(proto::NodeProto &node) {
   if (!count || *count == weight->dims(0))
     return;
   if (saysBias)
-    warnings.push_back(describe(node) + ": a bias of " +
-                       std::to_string(*count) + " zeros, expected " +
-                       std::to_string(weight->dims(0)) + "; taken as none");
+    context.warn(describe(node) + ": a bias of " + std::to_string(*count) +
+                 " zeros, expected " + std::to_string(weight->dims(0)) +
+                 "; taken as none");
   saysBias = false;
   node.mutable_input()->RemoveLast();
 }
@@ -176,9 +185,9 @@ void Mender::mendLists(proto::NodeProto &node) {
     if (attribute.type() != proto::AttributeProto::INT ||
         !lists.contains(attribute.name()))
       continue;
-    warnings.push_back(describe(node) + ": attribute '" + attribute.name() +
-                       "' is an integer, expected a list; taken as [" +
-                       std::to_string(attribute.i()) + "]");
+    context.warn(describe(node) + ": attribute '" + attribute.name() +
+                 "' is an integer, expected a list; taken as [" +
+                 std::to_string(attribute.i()) + "]");
     attribute.set_type(proto::AttributeProto::INTS);
     attribute.add_ints(attribute.i());
     attribute.clear_i();
@@ -226,7 +235,7 @@ void Mender::run() {
       mendLists(node);
 }
 
-void mpc::onnx_frontend::mendNodes(Model &model,
-                                   std::vector<std::string> &warnings) {
-  Mender(model, warnings).run();
+llvm::Error mpc::onnx_frontend::mendNodes(RepairContext &context) {
+  Mender(context).run();
+  return llvm::Error::success();
 }

@@ -1,5 +1,13 @@
+// Splits initializers that an exporter merged because of equal values.
+//
+// Gives each reader of a merged initializer a separate copy again, if the file
+// shows that the program reads different values. PyTorch's exporter names the
+// parameters and buffers behind each node: two nodes without a common name do
+// not share one, nor does a parameter equal a constant. A running statistic is
+// never the operand of another op.
+//
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Repair/MergedInitializers.h"
+#include "frontends/ONNX/Repair/Repair.h"
 
 #include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Model/Graph.h"
@@ -81,7 +89,8 @@ private:
   llvm::StringMap<StringRef> originalNames;
   /// The values that the exporter folded into each initializer.
   llvm::StringMap<SmallVector<StringRef>> foldedFrom;
-  llvm::MapVector<StringRef, StringRef> signature;
+  const llvm::MapVector<StringRef, StringRef> &signature =
+      model.getProgram().signature;
   llvm::StringSet<> names;
   /// The last number used to make each name unique.
   llvm::StringMap<int> lastNumbers;
@@ -349,7 +358,6 @@ void Separator::separateStatistics() {
 }
 
 std::string Separator::run() {
-  signature = readSignature(graph);
   collect();
   for (const auto &entry : reads)
     if (entry.second.size() > 1)
@@ -362,6 +370,7 @@ std::string Separator::run() {
          listFirst(done, 2);
 }
 
-std::string mpc::onnx_frontend::separateInitializers(Model &model) {
-  return Separator(model).run();
+llvm::Error mpc::onnx_frontend::separateInitializers(RepairContext &context) {
+  context.note(Separator(context.getModel()).run());
+  return llvm::Error::success();
 }

@@ -49,10 +49,10 @@ static bool isRenamed(const proto::ValueInfoProto &value,
          }) == 1;
 }
 
-bool mpc::onnx_frontend::isMovedParameter(const Graph &graph,
-                                          const proto::ValueInfoProto &value,
-                                          const ProgramNames &names) {
-  if (!isMoved(value, names))
+bool mpc::onnx_frontend::isMovedParameter(
+    const Graph &graph, const proto::ValueInfoProto &value,
+    const llvm::StringSet<> &unitMultiples) {
+  if (!isMoved(value, graph.getModel().getProgram(), unitMultiples))
     return false;
   const proto::TensorProto *tensor = graph.getInitializer(value.name());
   if (!tensor || !holdsFloats(*tensor))
@@ -100,7 +100,7 @@ llvm::StringMap<std::string>
 mpc::onnx_frontend::findOrigins(const Graph &graph) {
   llvm::StringMap<std::string> origins;
   const proto::GraphProto &file = graph.getModel().getProto().graph();
-  const ProgramNames names = readNames(file);
+  const llvm::StringSet<> unitMultiples = findUnitMultiples(file);
   const llvm::StringSet<> data = findData(file);
   for (const auto *values : {&file.value_info(), &file.input()})
     for (const proto::ValueInfoProto &value : *values) {
@@ -110,8 +110,8 @@ mpc::onnx_frontend::findOrigins(const Graph &graph) {
         origins[value.name()] = kind.str();
       else if (isFoldedFromConstants(value, data))
         origins[value.name()] = kFoldedOrigin;
-      else if (isRenamed(value, names.parameters) ||
-               isMovedParameter(graph, value, names))
+      else if (isRenamed(value, graph.getModel().getProgram().parameters) ||
+               isMovedParameter(graph, value, unitMultiples))
         origins[value.name()] = kParameterOrigin;
     }
   addConstants(file, origins);

@@ -15,8 +15,9 @@ namespace mpc::onnx_frontend {
 
 /// True if the initializer `value` consists of elements of the program's
 /// parameters, each at most once: training `value` then trains the parameters.
+/// `unitMultiples` come from findUnitMultiples().
 bool isMovedParameter(const Graph &graph, const proto::ValueInfoProto &value,
-                      const ProgramNames &names);
+                      const llvm::StringSet<> &unitMultiples);
 
 /// Returns the origin of each value that the metadata describe: PyTorch's kind,
 /// like "PARAMETER", or kFoldedOrigin for values folded from constants.

@@ -28,11 +28,10 @@ RandomChoices::RandomChoices(Model &model, const DrawingScope &scope)
   auto add = [&](const proto::GraphProto &graph) {
     // Exclude parameters, which change in training; modules' parameters have
     // dotted names. Exclude names that two graphs define.
-    const ProgramNames names = readNames(graph);
     for (const proto::TensorProto &tensor : graph.initializer()) {
       StringRef name = tensor.name();
       const bool isLearned =
-          names.parameters.contains(name) || name.contains('.');
+          model.getProgram().parameters.contains(name) || name.contains('.');
       auto [entry, isNew] =
           tensors.try_emplace(name, isLearned ? nullptr : &tensor);
       if (!isNew)

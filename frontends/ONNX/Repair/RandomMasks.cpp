@@ -1,5 +1,17 @@
+// Replaces random masks that a program computes without Dropout.
+//
+// Finds results that a random number with constant probability p chooses from
+// two multiples of x:
+//   - 0 or x / p: DropPath, Dropout2d;
+//   - 0 or x for whole samples: DropPath without a scale;
+//   - two values that keep the mean and variance of a normal x: AlphaDropout;
+//   - DropBlock, x * (1 - max_pool(mask)).
+// Replaces each mask by a Dropout of ones. Training computes the same; where
+// Dropout does nothing, the result is x, and the mask of a DropBlock is 0.
+// Searches bodies and functions too. Masks with other readers stay.
+//
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Repair/RandomMasks.h"
+#include "frontends/ONNX/Repair/Repair.h"
 
 #include "frontends/ONNX/Model/Graph.h"
 #include "frontends/ONNX/Repair/RandomChoices.h"
@@ -277,10 +289,11 @@ static llvm::StringSet<> findNames(proto::ModelProto &file) {
   return names;
 }
 
-std::string mpc::onnx_frontend::replaceRandomMasks(Model &model) {
+llvm::Error mpc::onnx_frontend::replaceRandomMasks(RepairContext &context) {
+  Model &model = context.getModel();
   std::vector<DrawingScope> scopes = findScopes(model);
   if (scopes.empty())
-    return {};
+    return llvm::Error::success();
   proto::ModelProto &file = model.getProto();
   llvm::StringSet<> names = findNames(file), gone;
   std::vector<std::string> done;
@@ -288,7 +301,7 @@ std::string mpc::onnx_frontend::replaceRandomMasks(Model &model) {
     for (std::string &name : MaskReplacer(model, scope, names).run(gone))
       done.push_back(std::move(name));
   if (done.empty())
-    return {};
+    return llvm::Error::success();
   // Drop the declared types of removed values.
   for (proto::GraphProto *graph : findGraphs(file)) {
     auto &infos = *graph->mutable_value_info();
@@ -296,6 +309,8 @@ std::string mpc::onnx_frontend::replaceRandomMasks(Model &model) {
       if (gone.contains(infos.Get(i).name()))
         infos.DeleteSubrange(i, 1);
   }
-  return "random masks are taken as Dropout, which evaluation leaves out: " +
-         listFirst(done, 2);
+  context.note("random masks are taken as Dropout, which evaluation leaves "
+               "out: " +
+               listFirst(done, 2));
+  return llvm::Error::success();
 }

@@ -1,54 +1,78 @@
-// The order of the repairs.
+// Runs the repairs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Repair/Repair.h"
 
-#include "frontends/ONNX/Repair/AtenNodes.h"
-#include "frontends/ONNX/Repair/Comments.h"
-#include "frontends/ONNX/Repair/DroppedAbsolutes.h"
-#include "frontends/ONNX/Repair/DroppedBiases.h"
-#include "frontends/ONNX/Repair/DroppedLosses.h"
-#include "frontends/ONNX/Repair/DroppedStops.h"
-#include "frontends/ONNX/Repair/MendedForms.h"
-#include "frontends/ONNX/Repair/MendedNodes.h"
-#include "frontends/ONNX/Repair/MergedInitializers.h"
-#include "frontends/ONNX/Repair/RandomMasks.h"
-#include "frontends/ONNX/Repair/RepeatedElements.h"
-#include "frontends/ONNX/Repair/RepeatedInitializers.h"
-#include "frontends/ONNX/Repair/ScopedWeights.h"
-#include "frontends/ONNX/Repair/SplitInitializers.h"
-#include "frontends/ONNX/Repair/StackedGemms.h"
-#include "frontends/ONNX/Repair/TransposedWeights.h"
-
 using namespace mpc::onnx_frontend;
 
+llvm::ArrayRef<RepairInfo> mpc::onnx_frontend::getRepairs() {
+  static constexpr RepairInfo repairs[] = {
+#define MPC_REPAIR(FUNCTION, ...) {__VA_ARGS__, FUNCTION, nullptr},
+#define MPC_LOSS(FUNCTION, ...) {__VA_ARGS__, nullptr, FUNCTION},
+#include "frontends/ONNX/Repair/Repairs.def"
+  };
+  return repairs;
+}
+
+void mpc::onnx_frontend::printRepairs(llvm::raw_ostream &os) {
+  os << "| defect | exporter | repaired | you do | name |\n"
+     << "|---|---|---|---|---|\n";
+  for (const RepairInfo &info : getRepairs())
+    os << "| " << info.defect << " | " << info.exporter << " | "
+       << info.repaired << " | " << info.remedy << " | `" << info.name
+       << "` |\n";
+}
+
+static std::string nameFlag(llvm::StringRef repair) {
+  return ("; --no-repair " + repair + " leaves the file as it is").str();
+}
+
+void RepairContext::note(std::string message) {
+  if (!message.empty())
+    model.addToLog({repair, /*isNote=*/true, message + nameFlag(repair)});
+}
+
+void RepairContext::warn(std::string message) {
+  model.addToLog({repair, /*isNote=*/false, message + nameFlag(repair)});
+}
+
+void RepairContext::warnOfLoss(std::string message) {
+  model.addToLog({repair, /*isNote=*/false, std::move(message)});
+}
+
 llvm::Error mpc::onnx_frontend::repair(Model &model) {
-  std::vector<std::string> &warnings = model.getWarnings();
-  if (llvm::Error error = dropRepeatedInitializers(model, warnings))
-    return error;
-  dropComments(model, warnings);
-  restoreLosses(model, warnings);
-  mendNodes(model, warnings);
-  if (llvm::Error error = mendForms(model, warnings))
-    return error;
-  model.readOpsets();
-  splitStackedGemms(model, warnings);
-  for (std::string note : {replaceAtenNodes(model), separateInitializers(model),
-                           restoreWeights(model), joinInitializers(model),
-                           restoreBiases(model), restoreStops(model, warnings),
-                           joinRepeats(model), nameScopedWeights(model),
-                           restoreAbsolutes(model), replaceRandomMasks(model)})
-    if (!note.empty())
-      model.getNotes().push_back(std::move(note));
+  for (const RepairInfo &info : getRepairs()) {
+    if (!info.rewrite || model.skipsRepair(info.name))
+      continue;
+    RepairContext context(model, info.name);
+    if (llvm::Error error = info.rewrite(context))
+      return error;
+  }
   return llvm::Error::success();
+}
+
+void mpc::onnx_frontend::warnOfLosses(const LossContext &context) {
+  for (const RepairInfo &info : getRepairs())
+    if (info.warn && !context.getModel().skipsRepair(info.name))
+      info.warn(context);
 }
 
 llvm::Expected<std::shared_ptr<Model>>
 mpc::onnx_frontend::readRepaired(llvm::StringRef path,
-                                 mlir::MLIRContext *context) {
+                                 mlir::MLIRContext *context,
+                                 llvm::ArrayRef<std::string> skipped) {
   auto model = Model::read(path, context);
-  if (model)
-    if (llvm::Error error = repair(**model))
-      return error;
+  if (!model)
+    return model;
+  if (llvm::is_contained(skipped, kAllRepairs)) {
+    std::vector<std::string> names;
+    for (const RepairInfo &info : getRepairs())
+      names.push_back(info.name.str());
+    (*model)->skipRepairs(names);
+  } else {
+    (*model)->skipRepairs(skipped);
+  }
+  if (llvm::Error error = repair(**model))
+    return error;
   return model;
 }

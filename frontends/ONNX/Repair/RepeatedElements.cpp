@@ -1,3 +1,14 @@
+// Merges copies of parameters that PyTorch's exporter has written several
+// times.
+//
+// Undoes lookups that the exporter has folded. Swin's biases, for example, are
+// table[relative_position] with constant positions. The file has the 49 x 49
+// results, in which each of the 169 parameters appears many times. Writes the
+// distinct elements as initializer `NAME_elements`, and a Gather that computes
+// `NAME`, so that all copies of an element train as one parameter. Skips
+// parameters that start as zeros or ones, and parameters whose elements may
+// agree by chance, because of many elements or few bits.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Repair/RepeatedElements.h"
 
@@ -5,6 +16,7 @@
 #include "frontends/ONNX/Model/Graph.h"
 #include "frontends/ONNX/Model/HostTensor.h"
 #include "frontends/ONNX/Model/Metadata.h"
+#include "frontends/ONNX/Repair/Repair.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -119,7 +131,7 @@ private:
   proto::GraphProto &graph;
   /// The program's name of each parameter, by its name in the file.
   llvm::StringMap<StringRef> parameters;
-  ProgramNames names;
+  llvm::StringSet<> unitMultiples;
   llvm::StringSet<> taken;
   std::vector<proto::NodeProto *> gathers;
 };
@@ -129,7 +141,7 @@ private:
 // are several or none.
 std::optional<StringRef>
 RepeatJoiner::findSource(const proto::ValueInfoProto &value) {
-  if (!isMoved(value, names) || !mayRepeat(value))
+  if (!isMoved(value, model.getProgram(), unitMultiples) || !mayRepeat(value))
     return std::nullopt;
   std::optional<StringRef> source;
   for (StringRef name : readFoldedParameters(value))
@@ -202,10 +214,10 @@ bool RepeatJoiner::join(proto::TensorProto &tensor, StringRef source) {
 }
 
 std::string RepeatJoiner::run() {
-  for (auto [source, target] : readSignature(graph))
+  for (auto [source, target] : model.getProgram().signature)
     if (isParameter(source))
       parameters[target] = source;
-  names = readNames(graph);
+  unitMultiples = findUnitMultiples(graph);
   // `kept`: initializers that must stay. `taken`: names that must not be
   // reused.
   llvm::StringSet<> bodyNames = findBodyNames(graph), kept = bodyNames;
@@ -250,6 +262,7 @@ std::string RepeatJoiner::run() {
          listFirst(done, 1);
 }
 
-std::string mpc::onnx_frontend::joinRepeats(Model &model) {
-  return RepeatJoiner(model).run();
+llvm::Error mpc::onnx_frontend::joinRepeats(RepairContext &context) {
+  context.note(RepeatJoiner(context.getModel()).run());
+  return llvm::Error::success();
 }

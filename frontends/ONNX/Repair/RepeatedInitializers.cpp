@@ -1,5 +1,12 @@
+// Drops repeated initializers of the same name.
+//
+// Tools that join models repeat initializers. Keeps one of each name, and warns
+// once per graph. Error (kind InvalidInput) if types, shapes or values differ:
+// nobody can tell which is right. The error gives the positions and the first
+// difference.
+//
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Repair/RepeatedInitializers.h"
+#include "frontends/ONNX/Repair/Repair.h"
 
 #include "frontends/ONNX/Model/Graph.h"
 #include "frontends/ONNX/Model/HostTensor.h"
@@ -134,8 +141,8 @@ static void keepFirst(proto::GraphProto &graph) {
                                               graph.initializer_size() - kept);
 }
 
-static Error dropRepeated(const Model &model, proto::GraphProto &graph,
-                          std::vector<std::string> &warnings) {
+static Error dropRepeated(RepairContext &context, proto::GraphProto &graph) {
+  const Model &model = context.getModel();
   llvm::MapVector<StringRef, llvm::SmallVector<int, 1>> places;
   for (int i = 0; i < graph.initializer_size(); ++i)
     if (!graph.initializer(i).name().empty())
@@ -153,7 +160,7 @@ static Error dropRepeated(const Model &model, proto::GraphProto &graph,
   if (errors || names.empty())
     return errors;
   const bool isOne = names.size() == 1;
-  warnings.push_back(
+  context.warn(
       (isOne ? "initializer " : "initializers ") + listFirst(names, 3) +
       (graph.name().empty() ? "" : " of graph '" + graph.name() + "'") +
       (isOne ? " is" : " are") +
@@ -162,11 +169,9 @@ static Error dropRepeated(const Model &model, proto::GraphProto &graph,
   return Error::success();
 }
 
-Error mpc::onnx_frontend::dropRepeatedInitializers(
-    Model &model, std::vector<std::string> &warnings) {
+Error mpc::onnx_frontend::dropRepeatedInitializers(RepairContext &context) {
   Error errors = Error::success();
-  for (proto::GraphProto *graph : findGraphs(model.getProto()))
-    errors = llvm::joinErrors(std::move(errors),
-                              dropRepeated(model, *graph, warnings));
+  for (proto::GraphProto *graph : findGraphs(context.getModel().getProto()))
+    errors = llvm::joinErrors(std::move(errors), dropRepeated(context, *graph));
   return errors;
 }

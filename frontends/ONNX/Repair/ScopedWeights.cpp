@@ -1,5 +1,15 @@
+// Names weights that PyTorch's older exporter has numbered.
+//
+// The older exporter folds the transposition of a linear layer's weight into
+// an initializer like "onnx::MatMul_57". Restores the name and layout of the
+// program. Node names contain the modules, as in
+// "/encoder/layer.0/query/MatMul", and biases keep their names. So the added
+// bias, or else the scope of the node, gives the name
+// "encoder.layer.0.query.weight". Afterwards the file has this weight and a
+// Transpose, as TransposedWeights.cpp does for files of today's exporter.
+//
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Repair/ScopedWeights.h"
+#include "frontends/ONNX/Repair/Repair.h"
 
 #include "frontends/ONNX/Model/Graph.h"
 #include "frontends/ONNX/Repair/TransposedWeights.h"
@@ -225,6 +235,7 @@ std::string WeightNamer::run() {
          "' in the file";
 }
 
-std::string mpc::onnx_frontend::nameScopedWeights(Model &model) {
-  return WeightNamer(model).run();
+llvm::Error mpc::onnx_frontend::nameScopedWeights(RepairContext &context) {
+  context.note(WeightNamer(context.getModel()).run());
+  return llvm::Error::success();
 }

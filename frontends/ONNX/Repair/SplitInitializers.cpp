@@ -1,5 +1,12 @@
+// Joins initializers that an exporter has made of the same parameter.
+//
+// PyTorch's exporter folds the transposition of a matrix anew for each
+// product. The head of a language model would no longer be tied to the
+// embedding, nor a layer to itself in a second call. Replaces the copies by
+// the parameter, or by a Transpose of the parameter, also in the written file.
+//
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Repair/SplitInitializers.h"
+#include "frontends/ONNX/Repair/Repair.h"
 
 #include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Model/Graph.h"
@@ -171,6 +178,7 @@ std::string Joiner::run() {
          listFirst(done, 1);
 }
 
-std::string mpc::onnx_frontend::joinInitializers(Model &model) {
-  return Joiner(model).run();
+llvm::Error mpc::onnx_frontend::joinInitializers(RepairContext &context) {
+  context.note(Joiner(context.getModel()).run());
+  return llvm::Error::success();
 }

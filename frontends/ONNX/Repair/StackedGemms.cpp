@@ -1,10 +1,17 @@
+// Splits Gemm nodes whose operands are stacks of matrices.
+//
+// ONNX allows only matrices in a Gemm. Tools that fuse MatMul and Add produce
+// Gemm nodes with stacks of matrices, such as [batch, rows, columns]. Replaces
+// such a node by MatMul and Add.
+//
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Repair/StackedGemms.h"
+#include "frontends/ONNX/Repair/Repair.h"
 
 #include "frontends/ONNX/Model/Graph.h"
 #include "frontends/ONNX/Model/NodeScope.h"
 
 using namespace mpc::onnx_frontend;
+using llvm::Error;
 using llvm::StringRef;
 
 namespace {
@@ -118,17 +125,16 @@ bool GemmSplitter::run() {
   return true;
 }
 
-void mpc::onnx_frontend::splitStackedGemms(Model &model,
-                                           std::vector<std::string> &warnings) {
+Error mpc::onnx_frontend::splitStackedGemms(RepairContext &context) {
   auto isGemm = [](const proto::NodeProto &node) {
     return node.op_type() == "Gemm" && normalizeDomain(node.domain()).empty() &&
            node.input_size() > 1 && node.output_size() == 1;
   };
-  NodeScope scope(model);
+  NodeScope scope(context.getModel());
   bool hasGemm = false;
   scope.forEach([&](const proto::NodeProto &node) { hasGemm |= isGemm(node); });
   if (!hasGemm)
-    return;
+    return Error::success();
   scope.inferRanks();
   bool isFirst = true;
   scope.mendNodes(
@@ -141,10 +147,10 @@ void mpc::onnx_frontend::splitStackedGemms(Model &model,
         if (!GemmSplitter(scope, node, before).run())
           return;
         if (isFirst)
-          warnings.push_back(what +
-                             ": expected matrices, found operands of ranks " +
-                             std::to_string(*a) + " and " + std::to_string(*b) +
-                             "; taken as MatMul of the last two axes, and Add");
+          context.warn(what + ": expected matrices, found operands of ranks " +
+                       std::to_string(*a) + " and " + std::to_string(*b) +
+                       "; taken as MatMul of the last two axes, and Add");
         isFirst = false;
       });
+  return Error::success();
 }

@@ -1,3 +1,10 @@
+// Restores weights that PyTorch's exporter has transposed.
+//
+// Restores name and layout of the weights of linear layers. For y = x Wᵀ the
+// exporter keeps only Wᵀ, named by a number like "val_7". Afterwards the file
+// has W and a Transpose, so that name patterns, PyTorch checkpoints and
+// written weights find the parameter by name.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Repair/TransposedWeights.h"
 
@@ -5,6 +12,7 @@
 #include "frontends/ONNX/Model/Graph.h"
 #include "frontends/ONNX/Model/HostTensor.h"
 #include "frontends/ONNX/Model/Metadata.h"
+#include "frontends/ONNX/Repair/Repair.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
@@ -26,7 +34,8 @@ private:
 
   Model &model;
   proto::GraphProto &graph;
-  llvm::MapVector<StringRef, StringRef> signature;
+  const llvm::MapVector<StringRef, StringRef> &signature =
+      model.getProgram().signature;
   /// The names of all values, including names in bodies.
   llvm::StringSet<> taken;
   /// By initializer, the only parameter from which the exporter folded the
@@ -88,7 +97,6 @@ StringRef WeightRestorer::findProgramName(const proto::NodeProto &node) {
 }
 
 std::string WeightRestorer::run() {
-  signature = readSignature(graph);
   if (signature.empty())
     return {};
   collect();
@@ -125,8 +133,9 @@ std::string WeightRestorer::run() {
          listFirst(done, 1);
 }
 
-std::string mpc::onnx_frontend::restoreWeights(Model &model) {
-  return WeightRestorer(model).run();
+llvm::Error mpc::onnx_frontend::restoreWeights(RepairContext &context) {
+  context.note(WeightRestorer(context.getModel()).run());
+  return llvm::Error::success();
 }
 
 bool mpc::onnx_frontend::transposeInitializer(Model &model,

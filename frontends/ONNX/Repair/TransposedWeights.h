@@ -1,4 +1,4 @@
-// Restores weights that PyTorch's exporter has transposed.
+// Transposes weights back to the program's layout.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_TRANSPOSEDWEIGHTS_H
@@ -7,13 +7,6 @@
 #include "frontends/ONNX/Model/Model.h"
 
 namespace mpc::onnx_frontend {
-
-/// Restores name and layout of the weights of linear layers. For y = x Wᵀ the
-/// exporter keeps only Wᵀ, named by a number like "val_7". Afterwards the file
-/// has W and a Transpose, so that name patterns, PyTorch checkpoints and
-/// written weights find the parameter by name. Returns a note of the changes;
-/// empty if there are none.
-std::string restoreWeights(Model &model);
 
 /// Transposes the initializer `matrix` (rank 2) in place and renames it to
 /// `name`; the model remembers the old name. Returns false, without changes, if

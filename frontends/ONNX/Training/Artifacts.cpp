@@ -365,7 +365,8 @@ Error ArtifactImporter::importAccumulate() {
 
 Error ArtifactImporter::importEval(StringRef path) {
   // The evaluation graph is a separate file with the same parameters.
-  auto model = readRepaired(path, training.getContext());
+  auto model =
+      readRepaired(path, training.getContext(), training.getSkippedRepairs());
   if (!model)
     return model.takeError();
   Expected<Graph> graph =
@@ -389,7 +390,7 @@ Error ArtifactImporter::importEval(StringRef path) {
 }
 
 Error ArtifactImporter::importUpdate(StringRef path) {
-  return importOptimizerFile(module, path, inputs.accumulations);
+  return importOptimizerFile(module, training, path, inputs.accumulations);
 }
 
 // Finds the file beside `training` whose name differs only in the last part;

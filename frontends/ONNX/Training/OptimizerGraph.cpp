@@ -302,13 +302,14 @@ Error mpc::onnx_frontend::importOptimizerGraph(
 }
 
 Error mpc::onnx_frontend::importOptimizerFile(
-    ModuleImporter &module, StringRef path,
+    ModuleImporter &module, const Model &model, StringRef path,
     ArrayRef<Accumulation> accumulations) {
-  auto model = readRepaired(path, module.getContext());
-  if (!model)
-    return model.takeError();
+  auto optimizer =
+      readRepaired(path, module.getContext(), model.getSkippedRepairs());
+  if (!optimizer)
+    return optimizer.takeError();
   Expected<Graph> graph =
-      Graph::check(**model, {&(*model)->getProto().graph()});
+      Graph::check(**optimizer, {&(*optimizer)->getProto().graph()});
   if (!graph)
     return graph.takeError();
   return importOptimizerGraph(module, *graph, accumulations);

@@ -32,8 +32,9 @@ llvm::Error resetAccumulators(FunctionImporter &function,
 llvm::Error importOptimizerGraph(ModuleImporter &module, const Graph &graph,
                                  llvm::ArrayRef<Accumulation> accumulations);
 
-/// Imports the optimizer graph in the file at `path`.
-llvm::Error importOptimizerFile(ModuleImporter &module, llvm::StringRef path,
+/// Imports the optimizer graph in the file at `path`, which goes with `model`.
+llvm::Error importOptimizerFile(ModuleImporter &module, const Model &model,
+                                llvm::StringRef path,
                                 llvm::ArrayRef<Accumulation> accumulations);
 
 /// Adds the outputs `names`. The loss gets role loss, the others role output.

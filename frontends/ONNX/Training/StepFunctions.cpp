@@ -345,9 +345,10 @@ Expected<OwningOpRef<ModuleOp>> mpc::onnx_frontend::importTrainingStep(
     imported = report(importer.importStep());
   } else {
     std::vector<Accumulation> accumulations;
-    imported = report(importer.importAccumulate(accumulations)) &&
-               report(importOptimizerFile(module, options.optimizerModel,
-                                          accumulations));
+    imported =
+        report(importer.importAccumulate(accumulations)) &&
+        report(importOptimizerFile(module, graph.getModel(),
+                                   options.optimizerModel, accumulations));
   }
   // The graph was exported in training mode; @eval uses evaluation mode.
   if (imported)

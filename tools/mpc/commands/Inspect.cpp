@@ -253,6 +253,7 @@ void mpc::tools::addInspectCommand(CLI::App &program, int &exitCode) {
   app->add_flag("--layers", command->options.layers,
                 "every node of a model with its op, its output's shape and its "
                 "parameters");
+  addRepairOption(*app, command->options.noRepair);
   app->add_option("--format", command->format,
                   "text, or json: one object on one line")
       ->check(CLI::IsMember({"text", "json"}))

@@ -16,9 +16,10 @@ namespace mpc::tools {
 
 /// Contents to print besides the summary.
 struct InspectOptions {
-  bool parameters = false; ///< --parameters
-  bool layers = false;     ///< --layers
-  bool isJSON = false;     ///< --format json
+  bool parameters = false;           ///< --parameters
+  bool layers = false;               ///< --layers
+  bool isJSON = false;               ///< --format json
+  std::vector<std::string> noRepair; ///< --no-repair
 };
 
 /// Prints a summary of an ONNX model.

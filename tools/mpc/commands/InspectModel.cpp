@@ -194,7 +194,7 @@ describeModel(Driver &driver, const std::string &file,
 ExitCode mpc::tools::inspectModel(const std::string &file,
                                   const InspectOptions &options) {
   Driver driver;
-  if (llvm::Error error = driver.readModel(file))
+  if (llvm::Error error = driver.readModel(file, options.noRepair))
     return reportError(std::move(error));
   const Model &model = driver.getModel();
   auto summary = summarizeModel(model);

@@ -357,7 +357,7 @@ static ExitCode shapeValues(const std::vector<DeclaredShape> &declared,
 ExitCode mpc::tools::bindInputs(RunInputs &inputs, const DataFlags &flags,
                                 CompileOptions &options, Driver &driver,
                                 std::vector<std::string> &known) {
-  if (llvm::Error error = driver.readModel(options.model.model))
+  if (llvm::Error error = driver.readModel(options.model))
     return reportError(std::move(error));
   std::vector<DeclaredShape> declared = readDeclaredInputs(driver.getModel());
   if (ExitCode code = nameSamples(driver.getModel(), inputs.arrays);

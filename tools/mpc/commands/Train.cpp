@@ -142,6 +142,7 @@ static ExitCode finishOptions(TrainCommand &command) {
   if (ExitCode code = resolve(command.loop, evaluates, saves, command.train);
       code != ExitCode::Done)
     return code;
+  command.trained.noRepair = command.compile.model.noRepair;
   return resolve(command.trained, command.compile.model.model);
 }
 
@@ -277,7 +278,7 @@ ExitCode TrainRun::bindShapes(Driver &driver) {
   ModelOptions &options = command.compile.model;
   if (isArtifact(options.model))
     return ExitCode::Done;
-  if (llvm::Error error = driver.readModel(options.model))
+  if (llvm::Error error = driver.readModel(options))
     return reportError(std::move(error));
   const bool isOpen = leavesBatchOpen(driver.getModel(), options);
   if (ExitCode code = chooseShapes(driver, arrays, command.data, options);

@@ -86,4 +86,6 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
   recipe["weights"] = std::move(weights);
   if (!options.model.weightsPrefixes.empty())
     recipe["weights_prefix"] = listOf(options.model.weightsPrefixes);
+  if (!options.model.noRepair.empty())
+    recipe["no_repair"] = listOf(options.model.noRepair);
 }

@@ -2,6 +2,7 @@
 #include "tools/mpc/flags/Options.h"
 
 #include "compiler/Target/TargetInfo.h"
+#include "frontends/ONNX/Repair/Repair.h"
 #include "passes/Differentiation/LossSpec.h"
 #include "tools/mpc/flags/Validators.h"
 #include "tools/mpc/model/Driver.h"
@@ -54,6 +55,21 @@ static void addModelOptions(CLI::App &command, ModelOptions &options) {
       .add_option("--optimizer-model", options.optimizerModel,
                   "optimizer graph that goes with a training graph")
       ->type_name("FILE");
+  addRepairOption(command, options.noRepair);
+}
+
+void mpc::tools::addRepairOption(CLI::App &command,
+                                 std::vector<std::string> &names) {
+  std::vector<std::string> known = {onnx_frontend::kAllRepairs.str()};
+  for (const onnx_frontend::RepairInfo &info : onnx_frontend::getRepairs())
+    known.push_back(info.name.str());
+  command
+      .add_option("--no-repair", names,
+                  "leave what this repair would bring back as it is in the "
+                  "file, or leave out this warning (repeatable)")
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember(known))
+      ->type_name("NAME");
 }
 
 // Adds --optimizer and the settings of the update rules.

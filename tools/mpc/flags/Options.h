@@ -27,6 +27,7 @@ struct ModelOptions {
   std::vector<std::string> weights;
   std::vector<std::string> weightsPrefixes; ///< FROM=TO, of names in `weights`
   std::string optimizerModel;
+  std::vector<std::string> noRepair; ///< names of repairs to leave out
 };
 
 /// Arguments of loss flags that may be files.
@@ -68,6 +69,9 @@ inline constexpr char kCompileGroup[] = "Compilation";
 
 /// Adds the MODEL argument and the flags of CompileOptions.
 void addCompileOptions(CLI::App &command, CompileOptions &options);
+
+/// Adds --no-repair, for commands that read a model.
+void addRepairOption(CLI::App &command, std::vector<std::string> &names);
 
 /// Adds --kernel-cache, for commands that compile to machine code.
 void addKernelCacheOption(CLI::App &command, CompileOptions &options);

@@ -253,8 +253,8 @@ mpc::tools::toHostTensor(const runtime::train::Array &array,
   return copy;
 }
 
-llvm::Error Driver::readModel(StringRef path) {
-  auto read = onnx_frontend::readModel(path, &context);
+llvm::Error Driver::readModel(StringRef path, ArrayRef<std::string> noRepair) {
+  auto read = onnx_frontend::readModel(path, &context, noRepair);
   if (!read)
     return read.takeError();
   model = std::move(*read);
@@ -297,7 +297,7 @@ llvm::Error Driver::import(const CompileOptions &options) {
   importOptions.optimizerModel = options.model.optimizerModel;
   importOptions.offered = offered;
   if (!model)
-    if (llvm::Error error = readModel(options.model.model))
+    if (llvm::Error error = readModel(options.model))
       return error;
   if (options.assumesBatch && leavesBatchOpen(*model, options.model)) {
     const int64_t batch = assumeBatch(*model, options.model);

@@ -67,8 +67,13 @@ class Driver {
 public:
   Driver();
 
-  /// Reads the model at `path`. `compile` then does not read the model again.
-  llvm::Error readModel(llvm::StringRef path);
+  /// Reads the model at `path` without the repairs `noRepair`. `compile` then
+  /// does not read the model again.
+  llvm::Error readModel(llvm::StringRef path,
+                        llvm::ArrayRef<std::string> noRepair);
+  llvm::Error readModel(const ModelOptions &options) {
+    return readModel(options.model, options.noRepair);
+  }
 
   /// Calls `check` once inputs, labels and trained parameters are known: the
   /// loss and the gradients exist, but types are not decided, so most of the

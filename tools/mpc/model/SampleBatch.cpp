@@ -180,7 +180,7 @@ static ExitCode refuseRows(const std::vector<DeclaredShape> &inputs,
 ExitCode mpc::tools::chooseShapes(Driver &driver, std::vector<Array> &arrays,
                                   const DataFlags &flags, ModelOptions &model) {
   if (!driver.hasModel())
-    if (llvm::Error error = driver.readModel(model.model))
+    if (llvm::Error error = driver.readModel(model))
       return reportError(std::move(error));
   if (ExitCode code = nameSamples(driver.getModel(), arrays);
       code != ExitCode::Done)

@@ -166,7 +166,8 @@ TrainedModelWriter::prepare(const std::vector<train::Port> &state,
   }
   context = std::make_unique<mlir::MLIRContext>(
       mlir::MLIRContext::Threading::DISABLED);
-  auto read = ExportModel::read(options.exportModel, shapes, context.get());
+  auto read = ExportModel::read(options.exportModel, shapes, context.get(),
+                                options.noRepair);
   if (!read)
     return refuseModel(read.takeError());
   model = std::move(*read);

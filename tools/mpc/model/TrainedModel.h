@@ -16,9 +16,10 @@ namespace mpc::tools {
 
 /// The destination of trained weights.
 struct TrainedModelOptions {
-  std::string output;       ///< .onnx, .safetensors or .npz; empty: nowhere
-  std::string exportModel;  ///< the ONNX model that receives them; empty: the
-                            ///< one that is compiled
+  std::string output;      ///< .onnx, .safetensors or .npz; empty: nowhere
+  std::string exportModel; ///< the ONNX model that receives them; empty: the
+                           ///< one that is compiled
+  std::vector<std::string> noRepair; ///< repairs to leave out of exportModel
   bool trainedOnly = false; ///< of arrays: not what the run leaves as it was
 };
 

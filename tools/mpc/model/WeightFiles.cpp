@@ -215,10 +215,11 @@ static StringRef findModelName(StringRef variable,
 // Reads the values of a file. `isOwn` is true for names of the model.
 static llvm::Expected<Values>
 readValues(const std::string &file, MLIRContext *context,
+           ArrayRef<std::string> noRepair,
            llvm::function_ref<bool(StringRef)> isOwn) {
   Values values;
   if (StringRef(file).ends_with(".onnx")) {
-    auto read = onnx_frontend::readWeights(file, context);
+    auto read = onnx_frontend::readWeights(file, context, noRepair);
     if (!read)
       return read.takeError();
     for (auto &[name, value] : *read)
@@ -294,7 +295,7 @@ llvm::Error mpc::tools::readWeightFiles(const ModelOptions &given,
   }
   for (const std::string &file : files) {
     llvm::Expected<Values> values =
-        readValues(file, context, [&](StringRef name) {
+        readValues(file, context, given.noRepair, [&](StringRef name) {
           return taken.contains(renamed.rename(name));
         });
     if (!values)

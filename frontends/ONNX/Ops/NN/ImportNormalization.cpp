@@ -53,7 +53,7 @@ static bool isCallOfLayer(NodeImporter &node, StringRef statistic) {
 static bool isUpdateInProgram(NodeImporter &node, StringRef value,
                               StringRef statistic) {
   const Graph &graph = node.getFunction().getGraph();
-  const auto signature = readSignature(graph.getModel().getProto().graph());
+  const auto &signature = graph.getModel().getProgram().signature;
   while (value != statistic) {
     const proto::NodeProto *identity = graph.getProducer(value);
     if (!identity || identity->op_type() != "Identity")
@@ -90,7 +90,8 @@ static bool isGivenAgain(NodeImporter &node, unsigned index) {
     return file.producer_name() == "pytorch" && node.hasOutput(2) &&
            !hasWeights;
   const std::optional<StringRef> source = call.findSource(index);
-  return source && readSignature(file.graph()).lookup(*source) == name;
+  return source && node.getFunction().getModel().getProgram().signature.lookup(
+                       *source) == name;
 }
 
 // Returns input, scale, bias, mean and variance. An initializer read as mean or

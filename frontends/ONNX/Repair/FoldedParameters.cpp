@@ -1,10 +1,15 @@
+// Warns of parameters that PyTorch's exporter has replaced by computed values.
+//
+// A transposed parameter has another name in the file. Only the result remains
+// of ops on parameters alone. A parameter that changes nothing at first is
+// missing.
+//
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Training/FoldedParameters.h"
-
 #include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Model/HostTensor.h"
 #include "frontends/ONNX/Model/Metadata.h"
 #include "frontends/ONNX/Repair/Origins.h"
+#include "frontends/ONNX/Repair/Repair.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -20,7 +25,7 @@ struct Folded {
 };
 } // namespace
 
-/// The inputs of the program, as readSignature() returns them.
+/// The inputs of the program, as in ExportedProgram.
 using Signature = llvm::MapVector<StringRef, StringRef>;
 
 static SmallVector<Folded> findFolded(const proto::GraphProto &file,
@@ -45,7 +50,7 @@ static SmallVector<Folded> findFolded(const proto::GraphProto &file,
 }
 
 // Finds operands of attentions. The exporter scales keys and queries in advance
-// under numbered names, so these are not renamed weights.
+// under numbered names, so the operands are not renamed weights.
 static llvm::StringSet<> findScaled(const proto::GraphProto &file) {
   llvm::StringSet<> scaled;
   for (const proto::NodeProto &node : file.node())
@@ -57,8 +62,7 @@ static llvm::StringSet<> findScaled(const proto::GraphProto &file) {
 
 // True if the folded value acts as a weight, or certainly comes from a
 // parameter.
-static bool isComputedParameter(const Folded &folded,
-                                const ImportedValue &value,
+static bool isComputedParameter(const Folded &folded, const ValueFacts &value,
                                 const llvm::StringSet<> &parameters) {
   return value.stateRole == Role::Parameter ||
          llvm::any_of(folded.sources, [&](StringRef source) {
@@ -66,23 +70,26 @@ static bool isComputedParameter(const Folded &folded,
          });
 }
 
-static void warnComputed(FunctionImporter &function, const Graph &graph,
-                         ArrayRef<Folded> all, const ProgramNames &names) {
+static void warnComputed(const LossContext &context, ArrayRef<Folded> all) {
+  const Graph &graph = context.graph;
+  const proto::GraphProto &file = graph.getModel().getProto().graph();
+  const llvm::StringSet<> &parameters =
+      graph.getModel().getProgram().parameters;
+  const llvm::StringSet<> unitMultiples = findUnitMultiples(file);
   // `renamed`: weights that the exporter only moved or renamed. `computed`:
   // results of arithmetic on weights, such as w * 0.5.
-  const llvm::StringSet<> scaled =
-      findScaled(graph.getModel().getProto().graph());
+  const llvm::StringSet<> scaled = findScaled(file);
   SmallVector<const Folded *> renamed, computed;
   for (const Folded &folded : all) {
-    const ImportedValue &value = function.lookup(folded.name);
+    const ValueFacts value = context.findFacts(folded.name);
     if (!value.constant)
       continue;
-    if (isMovedParameter(graph, *folded.value, names) ||
+    if (isMovedParameter(graph, *folded.value, unitMultiples) ||
         (folded.sources.size() == 1 && isExportersName(folded.name) &&
          !scaled.contains(folded.name) && value.stateRole)) {
       if (value.constant->getNumElements() >= 2)
         renamed.push_back(&folded);
-    } else if (isComputedParameter(folded, value, names.parameters)) {
+    } else if (isComputedParameter(folded, value, parameters)) {
       computed.push_back(&folded);
     }
   }
@@ -211,11 +218,12 @@ static void warnDropped(const Graph &graph, ArrayRef<Folded> all,
         "torch.onnx.export(..., optimize=False) keeps all that it uses");
 }
 
-void mpc::onnx_frontend::warnFolded(FunctionImporter &function,
-                                    const Graph &graph) {
-  const proto::GraphProto &file = graph.getModel().getProto().graph();
-  const Signature signature = readSignature(file);
+void mpc::onnx_frontend::warnFolded(const LossContext &context) {
+  if (!context.isTraining || !context.findFacts)
+    return;
+  const proto::GraphProto &file = context.getModel().getProto().graph();
+  const Signature &signature = context.getModel().getProgram().signature;
   const SmallVector<Folded> all = findFolded(file, signature);
-  warnComputed(function, graph, all, readNames(file));
-  warnDropped(graph, all, signature);
+  warnComputed(context, all);
+  warnDropped(context.graph, all, signature);
 }

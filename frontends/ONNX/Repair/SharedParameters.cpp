@@ -1,7 +1,11 @@
+// Warns of parameters that an exporter merged.
+//
+// The merged parameter stands for several parameters of the program, as far as
+// the file shows. The several start equal, and stay equal after the merge.
+//
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Training/SharedParameters.h"
-
 #include "frontends/ONNX/Model/Metadata.h"
+#include "frontends/ONNX/Repair/Repair.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -14,28 +18,27 @@ using namespace mpc::onnx_frontend;
 // Warns of parameters with several names. Exporters merge equal initializers
 // and give each reader an Identity. The import follows the file, but parameters
 // that start equal may be meant to differ later.
-static void warnAliases(FunctionImporter &function,
-                        ArrayRef<const proto::NodeProto *> nodes) {
+static void warnAliases(const LossContext &context) {
   // Collect the aliases of parameters, and the names that are read.
   llvm::StringSet<> read;
   llvm::MapVector<StringRef, std::vector<StringRef>> names;
-  for (const proto::NodeProto *node : nodes) {
+  for (const proto::NodeProto *node : context.nodes) {
     if (node->op_type() != "Identity" || node->output_size() != 1) {
       for (const std::string &input : node->input())
         read.insert(input);
       continue;
     }
-    const ImportedValue &value = function.lookup(node->output(0));
+    const ValueFacts value = context.findFacts(node->output(0));
     if (!value.aliasOf.empty() && value.stateRole == Role::Parameter)
       names[value.aliasOf].push_back(node->output(0));
   }
-  // A parameter that is read by a single name is an ordinary parameter.
+  // A parameter with a single read name is an ordinary parameter.
   for (auto &[parameter, aliases] : names) {
     llvm::erase_if(aliases,
                    [&](StringRef name) { return !read.contains(name); });
     if (aliases.empty() || (aliases.size() == 1 && !read.contains(parameter)))
       continue;
-    function.getModule().warn(
+    context.getModel().warn(
         "parameter '" + parameter + "' also stands for '" +
         llvm::join(aliases, "', '") +
         "' (Identity), and they are trained as one; exporters merge parameters "
@@ -69,10 +72,9 @@ static StringRef findWeight(const proto::NodeProto &node,
 // PyTorch's exporter merges parameters that start equal, such as scales of
 // ones. If weights are shared too, the model applies its layers several times,
 // and nothing is wrong.
-static void warnMergedNormalizations(FunctionImporter &function,
-                                     ArrayRef<const proto::NodeProto *> nodes) {
+static void warnMergedNormalizations(const LossContext &context) {
   llvm::StringMap<StringRef> transposedFrom;
-  for (const proto::NodeProto *node : nodes)
+  for (const proto::NodeProto *node : context.nodes)
     if (node->op_type() == "Transpose" && node->input_size() == 1 &&
         node->output_size() == 1)
       transposedFrom[node->output(0)] = node->input(0);
@@ -80,9 +82,9 @@ static void warnMergedNormalizations(FunctionImporter &function,
   // count once.
   llvm::MapVector<StringRef, llvm::SetVector<StringRef>> readers;
   llvm::StringSet<> weights;
-  for (const proto::NodeProto *node : nodes) {
+  for (const proto::NodeProto *node : context.nodes) {
     StringRef weight = findWeight(*node, transposedFrom);
-    if (!weight.empty() && function.lookup(weight).stateRole &&
+    if (!weight.empty() && context.findFacts(weight).stateRole &&
         !weights.insert(weight).second)
       return;
     if (!isNormalization(node->op_type()) || node->output_size() == 0)
@@ -94,16 +96,16 @@ static void warnMergedNormalizations(FunctionImporter &function,
   }
   // The exporter merges splats that several normalizations read.
   readers.remove_if([&](const auto &entry) {
-    const ImportedValue &value = function.lookup(entry.first);
+    const ValueFacts value = context.findFacts(entry.first);
     return entry.second.size() < 2 || value.stateRole != Role::Parameter ||
            !value.constant || !value.constant->isSplat();
   });
   if (readers.empty())
     return;
   auto &[name, modules] = readers.front();
-  function.getModule().warn("parameter '" + name + "' is read by " +
-                            Twine(modules.size()) + " normalizations" +
-                            countOthers(readers.size()) + kMerged);
+  context.getModel().warn("parameter '" + name + "' is read by " +
+                          Twine(modules.size()) + " normalizations" +
+                          countOthers(readers.size()) + kMerged);
 }
 
 /// PyTorch's exporter does not merge larger tensors.
@@ -113,31 +115,30 @@ static constexpr int64_t kLargestMerged = 1024;
 // the scales of two fresh LayerNorms. A module applied twice reads its
 // parameter twice. But if nodes of two modules read a parameter, the program
 // had two. Nodes without a module's name are no evidence.
-static void warnMergedModules(FunctionImporter &function,
-                              ArrayRef<const proto::NodeProto *> nodes) {
+static void warnMergedModules(const LossContext &context) {
   llvm::MapVector<StringRef, llvm::SetVector<StringRef>> scopes;
-  for (const proto::NodeProto *node : nodes) {
+  for (const proto::NodeProto *node : context.nodes) {
     std::optional<StringRef> scope = findModule(*node);
     if (!scope)
       continue;
     for (const std::string &input : node->input()) {
-      const ImportedValue &value = function.lookup(input);
+      const ValueFacts value = context.findFacts(input);
       // Tensors of many elements are not equal by chance.
       if (value.stateRole == Role::Parameter && value.constant &&
           value.constant->getNumElements() <= kLargestMerged)
         scopes[input].insert(*scope);
     }
   }
-  // A parameter that one module reads is the normal case.
+  // A parameter of a single module is the normal case.
   scopes.remove_if([](const auto &entry) { return entry.second.size() < 2; });
   if (scopes.empty())
     return;
   // Give one example and the number of others.
   auto &[name, readers] = scopes.front();
-  function.getModule().warn("parameter '" + name + "' is read in " +
-                            Twine(readers.size()) + " modules, such as '" +
-                            readers[0] + "' and '" + readers[1] + "'" +
-                            countOthers(scopes.size()) + kMerged);
+  context.getModel().warn("parameter '" + name + "' is read in " +
+                          Twine(readers.size()) + " modules, such as '" +
+                          readers[0] + "' and '" + readers[1] + "'" +
+                          countOthers(scopes.size()) + kMerged);
 }
 
 // True if the exporter optimized the graph: otherwise it merges and folds
@@ -148,12 +149,12 @@ static bool isOptimized(const proto::GraphProto &graph) {
   });
 }
 
-void mpc::onnx_frontend::warnShared(FunctionImporter &function,
-                                    const Graph &graph,
-                                    ArrayRef<const proto::NodeProto *> nodes) {
-  warnAliases(function, nodes);
-  if (isOptimized(graph.getModel().getProto().graph()))
-    warnMergedModules(function, nodes);
+void mpc::onnx_frontend::warnShared(const LossContext &context) {
+  if (!context.findFacts)
+    return;
+  warnAliases(context);
+  if (isOptimized(context.getModel().getProto().graph()))
+    warnMergedModules(context);
   else
-    warnMergedNormalizations(function, nodes);
+    warnMergedNormalizations(context);
 }

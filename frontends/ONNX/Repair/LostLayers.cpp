@@ -1,13 +1,12 @@
+// Warns of layers that an exporter has left out.
+//
+// PyTorch's exporters and tf2onnx fold BatchNormalization into the product
+// before it. PyTorch's exporters also drop Dropout of a model in evaluation
+// mode. Suggests a better export if there is one.
+//
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Training/LostLayers.h"
-
-#include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Model/Metadata.h"
-#include "frontends/ONNX/Repair/LostPadding.h"
-
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/Format.h"
-#include "llvm/Support/raw_ostream.h"
+#include "frontends/ONNX/Repair/Repair.h"
 
 using namespace mlir;
 using namespace mpc::onnx_frontend;
@@ -39,78 +38,6 @@ static Origin findOrigin(const proto::NodeProto &node) {
   }
   return origin;
 }
-
-// Finds the label smoothing, argument 5 of the program's cross entropy; nullopt
-// if there is none. The ONNX op has no such attribute.
-static std::optional<double> findLostSmoothing(const proto::NodeProto &node) {
-  if (node.op_type() != "SoftmaxCrossEntropyLoss")
-    return std::nullopt;
-  ProgramCall call = readCall(node);
-  double smoothing = 0;
-  if (!call.target.contains("cross_entropy_loss.") ||
-      call.arguments.size() < 6 || call.arguments[5].getAsDouble(smoothing) ||
-      smoothing == 0)
-    return std::nullopt;
-  return smoothing;
-}
-
-static void warnLostSmoothing(const Model &model,
-                              ArrayRef<const proto::NodeProto *> nodes) {
-  for (const proto::NodeProto *node : nodes)
-    if (std::optional<double> smoothing = findLostSmoothing(*node)) {
-      std::string number;
-      llvm::raw_string_ostream(number) << llvm::format("%g", *smoothing);
-      model.warn("node '" + node->name() +
-                 "': the program's loss has a label "
-                 "smoothing of " +
-                 number +
-                 ", which PyTorch's exporter leaves "
-                 "out; export the scores without the loss, and train with "
-                 "--loss softmax_cross_entropy --label-smoothing " +
-                 number);
-    }
-}
-
-//===----------------------------------------------------------------------===//
-// Embeddings
-//===----------------------------------------------------------------------===//
-
-// Warns of embeddings with scale_grad_by_freq, argument 3: PyTorch divides the
-// gradient of a row by the number of uses in the batch.
-static void warnLostFrequencies(const Model &model,
-                                ArrayRef<const proto::NodeProto *> nodes) {
-  constexpr unsigned frequencyArgument = 3;
-  for (const proto::NodeProto *node : nodes) {
-    ProgramCall call = readCall(*node);
-    if (node->op_type() == "Gather" &&
-        call.target.starts_with(kEmbeddingTarget) &&
-        call.arguments.size() > frequencyArgument &&
-        call.arguments[frequencyArgument] == "True")
-      model.warn("node '" + node->name() +
-                 "': the program divides gradients of this embedding by how "
-                 "often a batch has each row (scale_grad_by_freq), which ONNX "
-                 "has no word for: they are not divided");
-  }
-}
-
-static void noteLostPadding(const Graph &graph,
-                            ArrayRef<const proto::NodeProto *> nodes) {
-  llvm::StringSet<> seen;
-  for (const proto::NodeProto *node : nodes) {
-    std::optional<int64_t> row = findLostPadding(graph, *node);
-    if (row && seen.insert(node->input(0)).second)
-      graph.getModel().note(
-          "row " + Twine(*row) + " of '" + node->input(0) +
-          "' is zeros, as nn.Embedding(padding_idx=" + Twine(*row) +
-          ") leaves it, which PyTorch's older exporter does not write: it is "
-          "not trained; torch.onnx.export(..., dynamo=True) says which row is "
-          "padding");
-  }
-}
-
-//===----------------------------------------------------------------------===//
-// Layers
-//===----------------------------------------------------------------------===//
 
 static bool isProduct(StringRef op) {
   return op == "Conv" || op == "ConvTranspose" || op == "Gemm" ||
@@ -186,15 +113,12 @@ static void warnLostByTF2ONNX(const Model &model,
                "has no way to keep it");
 }
 
-void mpc::onnx_frontend::warnLost(const Graph &graph,
-                                  ArrayRef<const proto::NodeProto *> nodes) {
-  const Model &model = graph.getModel();
-  StringRef producer = model.getProto().producer_name();
-  if (producer == "pytorch") {
-    warnLostByPyTorch(model, nodes);
-    warnLostSmoothing(model, nodes);
-    warnLostFrequencies(model, nodes);
-    noteLostPadding(graph, nodes);
-  } else if (producer == "tf2onnx")
-    warnLostByTF2ONNX(model, nodes);
+void mpc::onnx_frontend::warnLostLayers(const LossContext &context) {
+  if (!context.isTraining)
+    return;
+  StringRef producer = context.getModel().getProto().producer_name();
+  if (producer == "pytorch")
+    warnLostByPyTorch(context.getModel(), context.nodes);
+  else if (producer == "tf2onnx")
+    warnLostByTF2ONNX(context.getModel(), context.nodes);
 }

@@ -1,0 +1,30 @@
+// Warns of embeddings whose gradients PyTorch divides by frequency.
+//
+// nn.Embedding(scale_grad_by_freq=True) divides the gradient of a row by the
+// number of uses in the batch. The file only has the flag in the metadata.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Model/ExportedProgram.h"
+#include "frontends/ONNX/Repair/Repair.h"
+
+using namespace mlir;
+using namespace mpc::onnx_frontend;
+
+void mpc::onnx_frontend::warnLostFrequencies(const LossContext &context) {
+  const Model &model = context.getModel();
+  if (!context.isTraining || model.getProto().producer_name() != "pytorch")
+    return;
+  // Argument 3 of the call is scale_grad_by_freq.
+  constexpr unsigned frequencyArgument = 3;
+  for (const proto::NodeProto *node : context.nodes) {
+    ProgramCall call = readCall(*node);
+    if (node->op_type() == "Gather" &&
+        call.target.starts_with(kEmbeddingTarget) &&
+        call.arguments.size() > frequencyArgument &&
+        call.arguments[frequencyArgument] == "True")
+      model.warn("node '" + node->name() +
+                 "': the program divides gradients of this embedding by how "
+                 "often a batch has each row (scale_grad_by_freq), which ONNX "
+                 "has no word for: they are not divided");
+  }
+}

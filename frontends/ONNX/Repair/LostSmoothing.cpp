@@ -1,0 +1,44 @@
+// Warns of a label smoothing that PyTorch's exporter has left out.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Model/ExportedProgram.h"
+#include "frontends/ONNX/Repair/Repair.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace mpc::onnx_frontend;
+
+// Finds the label smoothing, argument 5 of the program's cross entropy; nullopt
+// if there is none. The ONNX op has no such attribute.
+static std::optional<double> findLostSmoothing(const proto::NodeProto &node) {
+  if (node.op_type() != "SoftmaxCrossEntropyLoss")
+    return std::nullopt;
+  ProgramCall call = readCall(node);
+  double smoothing = 0;
+  if (!call.target.contains("cross_entropy_loss.") ||
+      call.arguments.size() < 6 || call.arguments[5].getAsDouble(smoothing) ||
+      smoothing == 0)
+    return std::nullopt;
+  return smoothing;
+}
+
+void mpc::onnx_frontend::warnLostSmoothing(const LossContext &context) {
+  const Model &model = context.getModel();
+  if (!context.isTraining || model.getProto().producer_name() != "pytorch")
+    return;
+  for (const proto::NodeProto *node : context.nodes)
+    if (std::optional<double> smoothing = findLostSmoothing(*node)) {
+      std::string number;
+      llvm::raw_string_ostream(number) << llvm::format("%g", *smoothing);
+      model.warn("node '" + node->name() +
+                 "': the program's loss has a label "
+                 "smoothing of " +
+                 number +
+                 ", which PyTorch's exporter leaves "
+                 "out; export the scores without the loss, and train with "
+                 "--loss softmax_cross_entropy --label-smoothing " +
+                 number);
+    }
+}
