@@ -345,6 +345,15 @@ mpc::onnx_frontend::readModel(StringRef path, MLIRContext *context,
   return model;
 }
 
+void mpc::onnx_frontend::emitLog(const Model &model, bool withNotes) {
+  for (const LogEntry &entry : model.getLog())
+    if (!entry.isNote)
+      model.warn(entry.message);
+  for (const LogEntry &entry : model.getLog())
+    if (entry.isNote && withNotes)
+      model.note(entry.message);
+}
+
 static bool hasLists(const Model &model) {
   return llvm::any_of(model.getProto().graph().input(),
                       [](const proto::ValueInfoProto &input) {
@@ -357,13 +366,7 @@ importOnce(const Model &model, const ImportOptions &options) {
   // Weights that fit nothing are an error for every kind of model.
   if (Error error = checkWeights(model, options))
     return error;
-  for (const LogEntry &entry : model.getLog())
-    if (!entry.isNote)
-      model.warn(entry.message);
-  if (options.mode != ImportMode::Evaluation)
-    for (const LogEntry &entry : model.getLog())
-      if (entry.isNote)
-        model.note(entry.message);
+  emitLog(model, options.mode != ImportMode::Evaluation);
   // ONNX Runtime's training artifacts consist of several graphs.
   if (isTrainingArtifact(model))
     return importArtifacts(model, options);

@@ -41,6 +41,10 @@ llvm::Expected<std::shared_ptr<Model>>
 readModel(llvm::StringRef path, mlir::MLIRContext *context,
           llvm::ArrayRef<std::string> skippedRepairs = {});
 
+/// Emits the warnings of the reader and the repairs, and with `withNotes` their
+/// notes, which only training needs.
+void emitLog(const Model &model, bool withNotes);
+
 /// Imports the model. For training artifacts, also reads and imports the other
 /// graphs. The model's context must have loaded the mpc and func dialects, or
 /// be able to load them.

@@ -36,6 +36,9 @@ static constexpr CodeInfo codeFormats[] = {
     {"obj", CodeFormat::Object, "an object file of the kernels, of a CPU"},
 };
 
+/// The stage before the import, which is ONNX text.
+static constexpr llvm::StringLiteral kRepairStage = "repair";
+
 /// Constants of more elements are left out of a stage's text.
 static constexpr int64_t kLargeConstant = 16;
 
@@ -65,6 +68,12 @@ static std::string printModule(mlir::ModuleOp module, bool withData) {
 // text or object file in `bytes`.
 static ExitCode emit(const CompileCommand &command, Driver &driver,
                      std::string &bytes) {
+  if (command.emit == kRepairStage) {
+    llvm::raw_string_ostream os(bytes);
+    return driver.printRepaired(command.options.model,
+                                command.withData ? INT64_MAX : kLargeConstant,
+                                os);
+  }
   for (const StageInfo &info : getStages())
     if (command.emit == info.name) {
       ExitCode code = driver.compile(command.options, info.stage);
@@ -91,7 +100,8 @@ static ExitCode writeOutput(const std::string &file, ByteWriter write,
 }
 
 static bool isStage(llvm::StringRef emit) {
-  return llvm::any_of(getStages(),
+  return emit == kRepairStage ||
+         llvm::any_of(getStages(),
                       [&](const StageInfo &info) { return emit == info.name; });
 }
 
@@ -122,7 +132,8 @@ static ExitCode runCompile(CompileCommand &command) {
     return code;
   // With a loss, an early stage is forward-only just because the loss is added
   // later.
-  if (command.options.pipeline.recipe.losses.empty())
+  if (command.options.pipeline.recipe.losses.empty() &&
+      command.emit != kRepairStage)
     noteForwardOnly(driver.getModule());
   return writeOutput(
       command.output,
@@ -144,8 +155,9 @@ void mpc::tools::addCompileCommand(CLI::App &program, int &exitCode) {
   app->add_option("-o,--output", command->output, "file to write, - for stdout")
       ->type_name("FILE");
   // --emit accepts the artifact, any stage, or code of the kernels.
-  std::vector<std::string> names = {"artifact"};
-  std::string help = "what to write:\nartifact: the .mpc file";
+  std::vector<std::string> names = {"artifact", kRepairStage.str()};
+  std::string help = "what to write:\nartifact: the .mpc file\nrepair: the "
+                     "model as ONNX text, with what its exporter left out";
   for (const StageInfo &info : getStages()) {
     names.push_back(info.name.str());
     help += "\n" + info.name.str() + ": " + info.summary.str();

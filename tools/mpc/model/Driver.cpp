@@ -18,6 +18,7 @@
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Dialect/MPC/RunningVariance.h"
 #include "compiler/Precision/DecisionReport.h"
+#include "frontends/ONNX/Export/Text.h"
 #include "frontends/ONNX/Model/Names.h"
 #include "frontends/ONNX/Model/Weights.h"
 #include "runtime/train/data/ArrayFile.h"
@@ -259,6 +260,17 @@ llvm::Error Driver::readModel(StringRef path, ArrayRef<std::string> noRepair) {
     return read.takeError();
   model = std::move(*read);
   return llvm::Error::success();
+}
+
+ExitCode Driver::printRepaired(const ModelOptions &options,
+                               int64_t mostElements, llvm::raw_ostream &os) {
+  DiagnosticPrinter printer(&context, options.model, llvm::errs());
+  if (llvm::Error error = readModel(options))
+    return reportError(std::move(error));
+  onnx_frontend::emitLog(*model, /*withNotes=*/true);
+  if (llvm::Error error = onnx_frontend::printText(*model, mostElements, os))
+    return reportError(std::move(error));
+  return ExitCode::Done;
 }
 
 // True if the model's step returns gradients, and so needs an optimizer.

@@ -75,6 +75,11 @@ public:
     return readModel(options.model, options.noRepair);
   }
 
+  /// Prints the model as ONNX text after the repairs. Tensors of more than
+  /// `mostElements` elements are left out.
+  ExitCode printRepaired(const ModelOptions &options, int64_t mostElements,
+                         llvm::raw_ostream &os);
+
   /// Calls `check` once inputs, labels and trained parameters are known: the
   /// loss and the gradients exist, but types are not decided, so most of the
   /// compilation is still to come. Any result but Done ends the compilation.
