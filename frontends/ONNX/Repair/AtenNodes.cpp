@@ -4,6 +4,24 @@
 // max_pool2d_with_indices, _adaptive_avg_pool2d to one pixel, and the backward
 // ops of both poolings. Calls whose settings are not constant stay.
 //
+// Before:
+//
+// ```
+// <ir_version: 8, opset_import: ["" : 17, "org.pytorch.aten" : 1]>
+// g (int64[2] ids) => (float[2,2] y)
+// <float[3,2] w = {1, 2, 3, 4, 5, 6}, int64 padding = {-1}, bool no = {0}>
+// {
+//   y = org.pytorch.aten.ATen <operator: string = "embedding">
+//       (w, ids, padding, no, no)
+// }
+// ```
+//
+// After:
+//
+// ```
+// y = Gather (w, ids)
+// ```
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Repair/AtenNodes.h"
 

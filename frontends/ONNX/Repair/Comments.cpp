@@ -5,6 +5,22 @@
 // ONNX and com.microsoft nodes if no operator defines the name. Numeric
 // attributes stay: an operator may compute with them.
 //
+// Before:
+//
+// ```
+// <ir_version: 8, opset_import: ["" : 17]>
+// g (float[2] x) => (float[2] y)
+// {
+//   y = Relu <description: string = "the last layer"> (x)
+// }
+// ```
+//
+// After:
+//
+// ```
+// y = Relu (x)
+// ```
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Repair/Repair.h"
 

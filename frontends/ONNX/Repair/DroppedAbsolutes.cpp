@@ -6,6 +6,28 @@
 // before such powers, also in bodies of If and Loop. For p = inf the exported
 // formula computes 1, and becomes the largest absolute value.
 //
+// Before:
+//
+// ```
+// <ir_version: 8, opset_import: ["" : 17], producer_name: "pytorch">
+// g (float[2,3] a, float[2,3] b) => (float[2] y)
+// <float p = {3}, int64[1] axes = {1}, float root = {0.3333332}>
+// {
+//   d = Sub (a, b)
+//   [power] c = Pow (d, p)
+//   s = ReduceSum <keepdims: int = 0> (c, axes)
+//   y = Pow (s, root)
+// }
+// ```
+//
+// After:
+//
+// ```
+// d = Sub (a, b)
+// [power_absolute] d_absolute = Abs (d)
+// [power] c = Pow (d_absolute, p)
+// ```
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Repair/DroppedAbsolutes.h"
 

@@ -4,6 +4,33 @@
 // Adds the bias back to Gemm, Conv and ConvTranspose. The call in the node's
 // metadata names the parameter, so a layer called twice gets a single bias.
 //
+// Before:
+//
+// ```
+// <ir_version: 10, opset_import: ["" : 18], producer_name: "pytorch">
+// # pkg.torch.export.ExportedProgram.graph_signature:
+//     p_fc_weight: PARAMETER target='fc.weight'\np_fc_bias: PARAMETER
+//     target='fc.bias'
+// g (float[1,2] x) => (float[1,3] y)
+// <float[3,2] "fc.weight" = {1, 2, 3, 4, 5, 6}>
+// {
+//   # pkg.torch.onnx.fx_node: %linear : call_function[target=
+//       torch.ops.aten.linear.default](args = (%x, %p_fc_weight, %p_fc_bias),
+//       kwargs = {})
+//   y = Gemm <transB: int = 1> (x, "fc.weight")
+// }
+// ```
+//
+// After:
+//
+// ```
+// float[3,2] "fc.weight" = {1, 2, 3, 4, 5, 6},
+// ...
+// float[3] "fc.bias" = {0, 0, 0}
+// ...
+// y = Gemm <transB: int = 1> (x, "fc.weight", "fc.bias")
+// ```
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Repair/Repair.h"
 

@@ -6,6 +6,25 @@
 // reads the output proves the defect. Puts the loss back as first output, also
 // of the graph.
 //
+// Before:
+//
+// ```
+// <ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+// g (float[4,3] s, int64[4] t, float d) => (float[4,3] ds)
+// {
+//   p = SoftmaxCrossEntropyLoss (s, t)
+//   ds = com.microsoft.SoftmaxCrossEntropyLossGrad (d, p, t)
+// }
+// ```
+//
+// After:
+//
+// ```
+// g (float[4,3] s, int64[4] t, float d) => (float[4,3] ds, float loss)
+// {
+//   loss, p = SoftmaxCrossEntropyLoss (s, t)
+// ```
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Repair/Repair.h"
 

@@ -5,6 +5,29 @@
 // it ("%detach_1"). Puts the Identity back if the reading operand is known.
 // Otherwise warns that derivatives flow where the program stops them.
 //
+// Before:
+//
+// ```
+// <ir_version: 10, opset_import: ["" : 18], producer_name: "pytorch">
+// g (float[2] x) => (float[2] y)
+// {
+//   s = Sigmoid (x)
+//   # pkg.torch.onnx.fx_node: %mul : call_function[target=
+//       torch.ops.aten.mul.Tensor](args = (%x, %detach), kwargs = {})
+//   y = Mul (x, s)
+// }
+// ```
+//
+// After:
+//
+// ```
+// # pkg.torch.onnx.fx_node: %detach : [num_users=1] = call_function[target=
+//     torch.ops.aten.detach.default](args = (%s,), kwargs = {})
+// [node_detach] detach = Identity (s)
+// ...
+// y = Mul (x, detach)
+// ```
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Repair/Repair.h"
 

@@ -4,6 +4,31 @@
 // of ops on parameters alone. A parameter that changes nothing at first is
 // missing.
 //
+// Before:
+//
+// ```
+// <ir_version: 10, opset_import: ["" : 18], producer_name: "pytorch">
+// # pkg.torch.export.ExportedProgram.graph_signature:
+//     p_w: PARAMETER target='w'
+// g (float[1,2] x) => (float[1,2] y)
+// <
+//   # pkg.onnxscript.optimizer.folded_from: ['w']
+//   float[2,2] exp = {1, 2, 3, 4}
+// >
+// {
+//   # pkg.torch.onnx.fx_node: %matmul : call_function[target=
+//       torch.ops.aten.matmul.default](args = (%x, %exp), kwargs = {})
+//   y = MatMul (x, exp)
+// }
+// ```
+//
+// After:
+//
+// ```
+// warning: parameter 'exp' was computed by PyTorch's exporter, and what it
+//     was computed from is not there to train; ...
+// ```
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Model/HostTensor.h"

@@ -3,6 +3,27 @@
 // nn.Embedding(scale_grad_by_freq=True) divides the gradient of a row by the
 // number of uses in the batch. The file only has the flag in the metadata.
 //
+// Before:
+//
+// ```
+// <ir_version: 10, opset_import: ["" : 18], producer_name: "pytorch">
+// g (int64[2] ids) => (float[2,2] y)
+// <float[3,2] w = {1, 2, 3, 4, 5, 6}>
+// {
+//   # pkg.torch.onnx.fx_node: %embedding : call_function[target=
+//       torch.ops.aten.embedding.default](args = (%p_w, %ids, -1, True),
+//       kwargs = {})
+//   [n] y = Gather (w, ids)
+// }
+// ```
+//
+// After:
+//
+// ```
+// warning: node 'n': the program divides gradients of this embedding by how
+//     often a batch has each row (scale_grad_by_freq), ...
+// ```
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Repair/Repair.h"

@@ -4,6 +4,27 @@
 // before it. PyTorch's exporters also drop Dropout of a model in evaluation
 // mode. Suggests a better export if there is one.
 //
+// Before:
+//
+// ```
+// <ir_version: 10, opset_import: ["" : 18], producer_name: "pytorch">
+// g (float[1,1,2,2] x) => (float[1,1,2,2] y)
+// <float[1,1,1,1] w = {2}>
+// {
+//   # pkg.torch.onnx.name_scopes: ['', 'bn', 'batch_norm']
+//   # pkg.torch.onnx.class_hierarchy: ['Net',
+//       'torch.nn.modules.batchnorm.BatchNorm2d', 'aten.batch_norm.default']
+//   y = Conv (x, w)
+// }
+// ```
+//
+// After:
+//
+// ```
+// warning: the BatchNormalization 'bn' is folded into the Conv before it,
+//     and not there to train; ...
+// ```
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/Metadata.h"
 #include "frontends/ONNX/Repair/Repair.h"

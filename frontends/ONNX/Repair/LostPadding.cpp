@@ -3,6 +3,23 @@
 // nn.Embedding(padding_idx=...) starts with a row of zeros, and PyTorch's older
 // exporter omits padding_idx. The importer does not train the row.
 //
+// Before:
+//
+// ```
+// <ir_version: 8, opset_import: ["" : 17], producer_name: "pytorch">
+// g (int64[2] ids) => (float[2,2] y)
+// <float[3,2] w = {0, 0, 3, 4, 5, 6}>
+// {
+//   y = Gather (w, ids)
+// }
+// ```
+//
+// After:
+//
+// ```
+// note: row 0 of 'w' is zeros, as nn.Embedding(padding_idx=0) leaves it, ...
+// ```
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Repair/LostPadding.h"
 

@@ -1,5 +1,27 @@
 // Warns of a label smoothing that PyTorch's exporter has left out.
 //
+// Before:
+//
+// ```
+// <ir_version: 10, opset_import: ["" : 18], producer_name: "pytorch">
+// g (float[4,3] x, int64[4] labels) => (float loss)
+// <float[3,3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9}>
+// {
+//   s = MatMul (x, w)
+//   # pkg.torch.onnx.fx_node: %loss : call_function[target=
+//       torch.ops.aten.cross_entropy_loss.default](args = (%s, %labels, None,
+//       1, -100, 0.1), kwargs = {})
+//   [n] loss = SoftmaxCrossEntropyLoss (s, labels)
+// }
+// ```
+//
+// After:
+//
+// ```
+// warning: node 'n': the program's loss has a label smoothing of 0.1, which
+//     PyTorch's exporter leaves out; ...
+// ```
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Repair/Repair.h"

@@ -9,6 +9,23 @@
 //   - An op that only ONNX Runtime has gets the domain com.microsoft.
 //   - Integers get the type that the op expects, such as int64 for a shape.
 //
+// Before:
+//
+// ```
+// <ir_version: 8, opset_import: ["" : 13]>
+// g (float[2,3] x) => (float[2,1] y)
+// {
+//   y = ReduceSum <axes: ints = [1]> (x)
+// }
+// ```
+//
+// After:
+//
+// ```
+// ReduceSum_y_axes = Constant <value: tensor = int64[1] {1}> ()
+// y = ReduceSum (x, ReduceSum_y_axes)
+// ```
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Repair/Repair.h"
 

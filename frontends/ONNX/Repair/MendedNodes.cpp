@@ -7,6 +7,23 @@
 //   - `value_floats` of a Constant becomes a tensor, without a warning.
 //   - Repeated opset imports and repeated graph outputs are dropped.
 //
+// Before:
+//
+// ```
+// <ir_version: 8, opset_import: ["" : 17]>
+// g (float[1,1,2] x) => (float[1,3,2] y)
+// <float[3,1,1] w = {1, 2, 3}, float[1] b = {0}>
+// {
+//   y = Conv <strides: int = 1> (x, w, b)
+// }
+// ```
+//
+// After:
+//
+// ```
+// y = Conv <strides: ints = [1]> (x, w)
+// ```
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Repair/Repair.h"
 

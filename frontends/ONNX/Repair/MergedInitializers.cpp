@@ -6,6 +6,44 @@
 // not share one, nor does a parameter equal a constant. A running statistic is
 // never the operand of another op.
 //
+// Before:
+//
+// ```
+// <ir_version: 10, opset_import: ["" : 18], producer_name: "pytorch">
+// # pkg.torch.export.ExportedProgram.graph_signature:
+//     p_a_weight: PARAMETER target='a.weight'\np_b_weight: PARAMETER
+//     target='b.weight'
+// g (float[2,2] x) => (float[2,2] y)
+// <
+//   # pkg.torch.onnx.original_node_name: p_a_weight
+//   float[2] "a.weight" = {1, 1}
+// >
+// {
+//   # pkg.torch.onnx.fx_node: %a : call_function[target=
+//       torch.ops.aten.layer_norm.default](args = (%x, [2], %p_a_weight),
+//       kwargs = {})
+//   a = LayerNormalization (x, "a.weight")
+//   # pkg.torch.onnx.fx_node: %b : call_function[target=
+//       torch.ops.aten.layer_norm.default](args = (%a, [2], %p_b_weight),
+//       kwargs = {})
+//   y = LayerNormalization (a, "a.weight")
+// }
+// ```
+//
+// After:
+//
+// ```
+// <
+//   # pkg.torch.onnx.original_node_name: p_a_weight
+//   float[2] "a.weight" = {1, 1},
+//   # pkg.torch.export.graph_signature.InputSpec.kind: PARAMETER
+//   # pkg.torch.onnx.original_node_name: p_b_weight
+//   float[2] "b.weight" = {1, 1}
+// >
+// ...
+// y = LayerNormalization (a, "b.weight")
+// ```
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Repair/Repair.h"
 

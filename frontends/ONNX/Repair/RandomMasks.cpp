@@ -10,6 +10,33 @@
 // Dropout does nothing, the result is x, and the mask of a DropBlock is 0.
 // Searches bodies and functions too. Masks with other readers stay.
 //
+// Before:
+//
+// ```
+// <ir_version: 8, opset_import: ["" : 17]>
+// g (float[4,3] x) => (float[4,3] y)
+// <float keep = {0.75}>
+// {
+//   r = RandomUniform <shape: ints = [4, 3]> ()
+//   b = Less (r, keep)
+//   m = Cast <to: int = 1> (b)
+//   k = Mul (x, m)
+//   y = Div (k, keep)
+// }
+// ```
+//
+// After:
+//
+// ```
+// ... = Constant <value: tensor = int64[2] {4, 3}> ()
+// ... = ConstantOfShape <value: tensor = float[1] {1}> (...)
+// ... = Constant <value: tensor = float {0.25}> ()
+// ... = Constant <value: tensor = bool {1}> ()
+// ... y_mask_dropout = Dropout (...)
+// ... y_mask_castlike = CastLike (y_mask_dropout, x)
+// y = Mul (x, y_mask_castlike)
+// ```
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Repair/Repair.h"
 

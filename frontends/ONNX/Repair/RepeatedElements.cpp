@@ -9,6 +9,36 @@
 // parameters that start as zeros or ones, and parameters whose elements may
 // agree by chance, because of many elements or few bits.
 //
+// Before:
+//
+// ```
+// <ir_version: 10, opset_import: ["" : 18], producer_name: "pytorch">
+// # pkg.torch.export.ExportedProgram.graph_signature:
+//     p_table: PARAMETER target='table'
+// g (float[2,3] x) => (float[2,3] y)
+// <
+//   # pkg.onnxscript.optimizer.folded_from: ['table']
+//   float[2,3] index = {0.1, 0.2, 0.3, 0.2, 0.3, 0.1}
+// >
+// {
+//   y = Add (x, index)
+// }
+// ```
+//
+// After:
+//
+// ```
+// <
+//   ...
+//   float[3] index_elements = {0.1, 0.2, 0.3},
+//   int64[2,3] index_index = {0, 1, 2, 1, 2, 0}
+// >
+// {
+//   [elements_of_index] index = Gather (index_elements, index_index)
+//   y = Add (x, index)
+// }
+// ```
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Repair/RepeatedElements.h"
 

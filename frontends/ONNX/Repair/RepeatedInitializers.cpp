@@ -5,6 +5,25 @@
 // nobody can tell which is right. The error gives the positions and the first
 // difference.
 //
+// Before:
+//
+// ```
+// <ir_version: 8, opset_import: ["" : 17]>
+// g (float[2,2] x) => (float[2,2] y)
+// <float[2] b = {1, 2}, float[2] b = {1, 2}>
+// {
+//   y = Add (x, b)
+// }
+// ```
+//
+// After:
+//
+// ```
+// <
+//   float[2] b = {1, 2}
+// >
+// ```
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Repair/Repair.h"
 

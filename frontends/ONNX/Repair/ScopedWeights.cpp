@@ -8,6 +8,29 @@
 // "encoder.layer.0.query.weight". Afterwards the file has this weight and a
 // Transpose, as TransposedWeights.cpp does for files of today's exporter.
 //
+// Before:
+//
+// ```
+// <ir_version: 8, opset_import: ["" : 17], producer_name: "pytorch">
+// g (float[2,1,2] x) => (float[2,1,3] y)
+// <float[2,3] "onnx::MatMul_7" = {1, 2, 3, 4, 5, 6},
+//  float[3] "fc.bias" = {1, 2, 3}>
+// {
+//   ["/fc/MatMul"] m = MatMul (x, "onnx::MatMul_7")
+//   ["/fc/Add"] y = Add ("fc.bias", m)
+// }
+// ```
+//
+// After:
+//
+// ```
+// float[3,2] "fc.weight" = {1, 4, 2, 5, 3, 6},
+// ...
+// ["transpose_of_onnx::MatMul_7"] "onnx::MatMul_7" = Transpose
+//     <perm: ints = [1, 0]> ("fc.weight")
+// ["/fc/MatMul"] m = MatMul (x, "onnx::MatMul_7")
+// ```
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Repair/Repair.h"
 

@@ -3,6 +3,25 @@
 // The merged parameter stands for several parameters of the program, as far as
 // the file shows. The several start equal, and stay equal after the merge.
 //
+// Before:
+//
+// ```
+// <ir_version: 8, opset_import: ["" : 17]>
+// g (float[4,2] x) => (float[4,2] y)
+// <float[2] scale = {1, 1}>
+// {
+//   h = LayerNormalization (x, scale)
+//   y = LayerNormalization (h, scale)
+// }
+// ```
+//
+// After:
+//
+// ```
+// warning: parameter 'scale' is read by 2 normalizations, and they are
+//     trained as one; ...
+// ```
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/Metadata.h"
 #include "frontends/ONNX/Repair/Repair.h"

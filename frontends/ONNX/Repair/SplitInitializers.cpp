@@ -5,6 +5,35 @@
 // embedding, nor a layer to itself in a second call. Replaces the copies by
 // the parameter, or by a Transpose of the parameter, also in the written file.
 //
+// Before:
+//
+// ```
+// <ir_version: 10, opset_import: ["" : 18], producer_name: "pytorch">
+// g (int64[2] ids) => (float[2,3] y)
+// <
+//   float[3,2] table = {1, 2, 3, 4, 5, 6},
+//   # pkg.onnxscript.optimizer.folded_from: ['table']
+//   float[2,3] val_0 = {1, 3, 5, 2, 4, 6}
+// >
+// {
+//   h = Gather (table, ids)
+//   y = MatMul (h, val_0)
+// }
+// ```
+//
+// After:
+//
+// ```
+// <
+//   float[3,2] table = {1, 2, 3, 4, 5, 6}
+// >
+// {
+//   h = Gather (table, ids)
+//   [transpose_of_val_0] val_0 = Transpose <perm: ints = [1, 0]> (table)
+//   y = MatMul (h, val_0)
+// }
+// ```
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Repair/Repair.h"
 

@@ -4,6 +4,24 @@
 // Gemm nodes with stacks of matrices, such as [batch, rows, columns]. Replaces
 // such a node by MatMul and Add.
 //
+// Before:
+//
+// ```
+// <ir_version: 8, opset_import: ["" : 17]>
+// g (float[4,3,2] x) => (float[4,3,2] y)
+// <float[2,2] w = {1, 2, 3, 4}, float[2] b = {1, 2}>
+// {
+//   y = Gemm (x, w, b)
+// }
+// ```
+//
+// After:
+//
+// ```
+// y_matmul = MatMul (x, w)
+// y = Add (y_matmul, b)
+// ```
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Repair/Repair.h"
 

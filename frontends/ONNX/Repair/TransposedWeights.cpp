@@ -5,6 +5,37 @@
 // has W and a Transpose, so that name patterns, PyTorch checkpoints and
 // written weights find the parameter by name.
 //
+// Before:
+//
+// ```
+// <ir_version: 10, opset_import: ["" : 18], producer_name: "pytorch">
+// # pkg.torch.export.ExportedProgram.graph_signature:
+//     p_fc_weight: PARAMETER target='fc.weight'
+// g (float[1,2] x) => (float[1,3] y)
+// <
+//   # pkg.onnxscript.optimizer.folded_from: ['fc.weight']
+//   float[2,3] val_0 = {1, 2, 3, 4, 5, 6}
+// >
+// {
+//   # pkg.torch.onnx.fx_node: %linear : call_function[target=
+//       torch.ops.aten.linear.default](args = (%x, %p_fc_weight),
+//       kwargs = {})
+//   y = MatMul (x, val_0)
+// }
+// ```
+//
+// After:
+//
+// ```
+// # pkg.torch.export.graph_signature.InputSpec.kind: PARAMETER
+// # pkg.torch.onnx.original_node_name: p_fc_weight
+// float[3,2] "fc.weight" = {1, 4, 2, 5, 3, 6}
+// ...
+// [transpose_of_val_0] val_0 = Transpose <perm: ints = [1, 0]> ("fc.weight")
+// ...
+// y = MatMul (x, val_0)
+// ```
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Repair/TransposedWeights.h"
 
