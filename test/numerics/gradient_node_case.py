@@ -171,6 +171,19 @@ def conv(name, forward, x, w, **attributes):
     )
 
 
+def split_conv(x, w, **attributes):
+    """The gradients of a convolution as one node each, without a domain, as
+    compilers for microcontrollers write them."""
+    whole = conv("ConvGradXWB", "Conv", x, w, **attributes)
+    window = {k: v for k, v in attributes.items() if k != "channels"}
+    parts = [
+        node("ConvGradX", ["dy", "w"], ["d_x"], **window),
+        node("ConvGradW", ["dy", "x"], ["d_w"], **window),
+        node("ConvGradB", ["dy"], ["d_b"]),
+    ]
+    return dataclasses.replace(whole, backward=parts)
+
+
 def softmax(name, forward, shape, axis, opset):
     return Case(
         f"{name}-{opset}",

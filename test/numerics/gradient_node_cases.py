@@ -22,6 +22,7 @@ from gradient_node_case import (
     recurrent,
     sliced,
     softmax,
+    split_conv,
 )
 
 CASES = [
@@ -103,6 +104,15 @@ CASES = [
         "ConvGrad",
         "Conv",
         normal(2, 4, 7, 6),
+        normal(6, 2, 3, 2, seed=1),
+        channels=6,
+        group=2,
+        strides=[2, 1],
+        pads=[1, 0, 2, 1],
+        dilations=[1, 2],
+    ),
+    split_conv(
+        normal(2, 4, 8, 6),
         normal(6, 2, 3, 2, seed=1),
         channels=6,
         group=2,

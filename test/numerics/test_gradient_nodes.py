@@ -56,3 +56,44 @@ def test_gradient_node_is_the_gradient_of_its_forward_op(case, tmp_path):
         np.testing.assert_allclose(
             found["d_" + name], expected, rtol=0, atol=case.tolerance
         )
+
+
+WINDOW = {"strides": [2, 2], "kernel_shape": [3, 3]}
+SPLIT = {
+    "ConvGradX": (["dy", "w"], [1, 2, 8, 7]),
+    "ConvGradW": (["dy", "x"], [4, 2, 3, 3]),
+}
+
+
+@pytest.mark.parametrize("op", SPLIT)
+def test_shape_of_a_split_gradient_is_declared_or_asked_for(op, tmp_path):
+    """Heights of 7 and of 8 give the same windows of stride 2."""
+    inputs = {
+        "dy": normal(1, 4, 3, 3, seed=1),
+        "x": normal(1, 2, 8, 7, seed=2),
+        "w": normal(4, 2, 3, 3, seed=3),
+    }
+    names, shape = SPLIT[op]
+    given = {name: inputs[name] for name in names}
+    for declared, code in ((shape, 0), (None, 1)):
+        model = mpctest.make_model(
+            [node(op, names, ["d"], **WINDOW), node("Neg", ["d"], ["y"])],
+            {k: (v.dtype, v.shape) for k, v in given.items()},
+            {"y": (np.float64, None)},
+            {},
+        )
+        if declared:
+            shape_of_d = mpctest.onnx.helper.make_tensor_value_info(
+                "d", mpctest.onnx.TensorProto.DOUBLE, declared
+            )
+            model.graph.value_info.append(shape_of_d)
+        path = tmp_path / "model.onnx"
+        mpctest.onnx.save(model, path)
+        process = mpctest.mpc("check", path, "--as-exported")
+        assert process.returncode == code, process.stderr
+        if declared:
+            y = mpctest.run(model, given, tmp_path, "--as-exported")["y"]
+            assert list(y.shape) == shape
+        else:
+            assert f"({op}): cannot tell the shape" in process.stdout
+            assert "declare output 'd'" in process.stdout

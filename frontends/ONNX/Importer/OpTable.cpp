@@ -119,6 +119,9 @@ std::string mpc::onnx_frontend::describeMisplaced(const proto::NodeProto &node,
   if (entry.domain == kMicrosoft)
     return (entry.domain + "." + entry.name).str();
   static const std::pair<StringRef, StringRef> own[] = {
+      {"ConvGradB", "the gradient of Conv's bias"},
+      {"ConvGradW", "the gradient of Conv's weight"},
+      {"ConvGradX", "the gradient of Conv's input"},
       {"GlobalAveragePoolGrad", "the gradient of GlobalAveragePool"},
       {"MSELoss", "PyTorch's"},
       {"MSELossGrad", "2 / n * (x - target)"},

@@ -297,6 +297,34 @@ def test_optimizer_graph_alone_says_what_it_is(tmp_path):
         assert text in process.stderr
 
 
+@pytest.mark.parametrize("family", ("resnet", "depthwise_cnn"))
+def test_split_gradients_of_convolutions(family, tmp_path):
+    """Other releases write a node for the gradient of each operand."""
+    made = FAMILIES[family]()
+    graph = made.training.graph
+    nodes = []
+    for whole in graph.node:
+        if whole.op_type != "ConvGrad":
+            nodes.append(whole)
+            continue
+        dy, x, w = whole.input
+        window = {
+            a.name: helper.get_attribute_value(a) for a in whole.attribute
+        }
+        parts = {"ConvGradX": ([dy, w], window), "ConvGradW": ([dy, x], window)}
+        parts["ConvGradB"] = ([dy], {})
+        for (op, (inputs, of)), made_of in zip(parts.items(), whole.output):
+            if made_of:
+                nodes.append(
+                    helper.make_node(op, inputs, [made_of], made_of + op, **of)
+                )
+    del graph.node[:]
+    graph.node.extend(nodes)
+    assert find(graph, "ConvGradX") and find(graph, "ConvGradB")
+    flags = save(made, tmp_path)
+    expect_steps(FAMILIES[family](), tmp_path, 1, *flags)
+
+
 def test_gradient_of_other_labels_is_refused(tmp_path):
     made = embedded_graphs.mlp()
     graph = made.training.graph

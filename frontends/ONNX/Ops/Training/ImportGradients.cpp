@@ -212,8 +212,9 @@ static LogicalResult defineWeightGrad(NodeImporter &node,
   return op ? node.define(1, op.getDWeight()) : failure();
 }
 
-static LogicalResult defineBiasGrad(NodeImporter &node) {
-  if (!node.hasOutput(2))
+// Defines output `index`, the sum of dY over all axes but the channels.
+static LogicalResult defineBiasGrad(NodeImporter &node, unsigned index) {
+  if (!node.hasOutput(index))
     return success();
   node.setSuffix("#db");
   SmallVector<int64_t> axes = {0};
@@ -222,7 +223,7 @@ static LogicalResult defineBiasGrad(NodeImporter &node) {
   auto op = node.create<ReduceSumOp>(
       {node.operand(0)}, {node.attribute("axes", ArrayRef<int64_t>(axes)),
                           node.attribute("keepdims", false)});
-  return op ? node.define(2, op.getOutput()) : failure();
+  return op ? node.define(index, op.getOutput()) : failure();
 }
 
 static LogicalResult importConvGrad(NodeImporter &node) {
@@ -236,7 +237,119 @@ static LogicalResult importConvGrad(NodeImporter &node) {
   if (failed(defineInputGrad(node, attributes)) ||
       failed(defineWeightGrad(node, attributes)))
     return failure();
-  return defineBiasGrad(node);
+  return defineBiasGrad(node, 2);
+}
+
+// ConvGradX(dY, W), ConvGradW(dY, X) and ConvGradB(dY) are the gradients of a
+// convolution. The nodes leave out the shape of the gradient.
+
+// Returns the type of operand `index` of the forward convolution. Operand
+// `given` of the convolution is operand 1 of the node, and the output has the
+// type of dY. Null if no convolution fits, or several of unequal types.
+static RankedTensorType findForwardType(NodeImporter &node, unsigned given,
+                                        unsigned index) {
+  RankedTensorType found;
+  for (Operation *user : node.operand(1).getUsers()) {
+    auto conv = dyn_cast<ConvOp>(user);
+    if (!conv || conv->getOperand(given) != node.operand(1) ||
+        conv.getOutput().getType() != node.operandType(0))
+      continue;
+    auto type = NodeImporter::typeOf(conv->getOperand(index));
+    auto shapes = {NodeImporter::typeOf(conv.getInput()),
+                   NodeImporter::typeOf(conv.getWeight())};
+    auto window = readWindow(node, shapes.begin()[0].getShape(),
+                             shapes.begin()[1].getShape().drop_front(2));
+    if (failed(window))
+      return {};
+    bool isSame = conv.getStrides() == ArrayRef<int64_t>(window->strides) &&
+                  conv.getPads() == ArrayRef<int64_t>(window->pads) &&
+                  conv.getDilations() == ArrayRef<int64_t>(window->dilations) &&
+                  conv.getGroup() == uint64_t(node.integer("group", 1));
+    if (!isSame)
+      continue;
+    if (found && found != type)
+      return {};
+    found = type;
+  }
+  return found;
+}
+
+// Returns the type that the file declares for the node's output, or null.
+static RankedTensorType findDeclaredType(NodeImporter &node) {
+  const proto::GraphProto &graph =
+      node.getFunction().getModel().getProto().graph();
+  for (const auto *values : {&graph.value_info(), &graph.output()})
+    for (const proto::ValueInfoProto &value : *values) {
+      if (value.name() != node.getOutputName(0) ||
+          !value.type().tensor_type().has_shape())
+        continue;
+      SmallVector<int64_t> shape;
+      for (const auto &dim : value.type().tensor_type().shape().dim())
+        shape.push_back(dim.has_dim_value() ? dim.dim_value() : 0);
+      if (llvm::all_of(shape, [](int64_t extent) { return extent > 0; }))
+        return RankedTensorType::get(shape,
+                                     node.operandType(0).getElementType());
+    }
+  return {};
+}
+
+// Returns the type of a gradient whose forward operand is `index`; `given` is
+// the convolution's operand that the node reads.
+static FailureOr<RankedTensorType>
+findSplitType(NodeImporter &node, unsigned given, unsigned index) {
+  if (node.operandShape(0).size() < 3 ||
+      node.operandShape(1).size() != node.operandShape(0).size())
+    return node.invalid("expected inputs of one rank, 3 or more");
+  if (RankedTensorType type = findForwardType(node, given, index))
+    return type;
+  if (node.hasFailed())
+    return failure();
+  if (RankedTensorType type = findDeclaredType(node))
+    return type;
+  return node.unsupported(
+      "cannot tell the shape of the gradient: no single Conv with these "
+      "attributes reads input 1 and has an output of the shape of input 0; "
+      "declare output '" +
+      node.getOutputName(0) + "' with its shape in value_info");
+}
+
+static LogicalResult importConvGradX(NodeImporter &node) {
+  auto type = findSplitType(node, /*given=*/1, /*index=*/0);
+  if (failed(type))
+    return failure();
+  auto window =
+      readWindow(node, type->getShape(), node.operandShape(1).drop_front(2));
+  if (failed(window))
+    return failure();
+  auto op = node.create<ConvInputGradOp>(
+      {node.operand(0), node.operand(1)},
+      window->convAttributes(node, node.integer("group", 1)), *type);
+  return op ? node.define(0, op.getDInput()) : failure();
+}
+
+static LogicalResult importConvGradW(NodeImporter &node) {
+  auto type = findSplitType(node, /*given=*/0, /*index=*/1);
+  if (failed(type))
+    return failure();
+  if (type->getRank() != node.operandType(1).getRank())
+    return node.invalid("expected a declared output of the rank of input 1");
+  auto window =
+      readWindow(node, node.operandShape(1), type->getShape().drop_front(2));
+  if (failed(window))
+    return failure();
+  auto op = node.create<ConvWeightGradOp>(
+      {node.operand(1), node.operand(0)},
+      window->convAttributes(node, node.integer("group", 1)), *type);
+  return op ? node.define(0, op.getDWeight()) : failure();
+}
+
+static LogicalResult importConvGradB(NodeImporter &node) {
+  for (StringRef name :
+       {"auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"})
+    node.ignore(name);
+  if (node.operandShape(0).size() < 3)
+    return node.invalid("expected a gradient of rank 3 or more");
+  return defineBiasGrad(node, 0);
 }
 
 // ConvTransposeGrad(dY, X, W). The forward op is the input gradient of a
@@ -276,7 +389,7 @@ static LogicalResult importConvTransposeGrad(NodeImporter &node) {
     if (!op || failed(node.define(1, op.getDWeight())))
       return failure();
   }
-  return defineBiasGrad(node);
+  return defineBiasGrad(node, 2);
 }
 
 // Accepts the window attributes that the op repeats from its forward op.
@@ -421,6 +534,9 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getGradientOps() {
       // These gradients appear in files in ONNX's own domain and in
       // com.microsoft.
       {"", "AveragePoolGrad", 1, kNoEnd, 1, 1, 1, importAveragePoolGrad},
+      {"", "ConvGradB", 1, kNoEnd, 1, 1, 1, importConvGradB},
+      {"", "ConvGradW", 1, kNoEnd, 2, 2, 1, importConvGradW},
+      {"", "ConvGradX", 1, kNoEnd, 2, 2, 1, importConvGradX},
       {"", "GlobalAveragePoolGrad", 1, kNoEnd, 1, 2, 1,
        importGlobalAveragePoolGrad},
       {"", "MaxPoolGrad", 1, kNoEnd, 2, 2, 1, importMaxPoolGrad},
