@@ -14,6 +14,7 @@
 #include "frontends/ONNX/Repair/Repair.h"
 #include "frontends/ONNX/Summary.h"
 #include "frontends/ONNX/Training/Artifacts.h"
+#include "frontends/ONNX/Training/OptimizerNodes.h"
 #include "frontends/ONNX/Training/StepGraph.h"
 #include "frontends/ONNX/Training/StepValues.h"
 #include "frontends/ONNX/Training/Trainable.h"
@@ -354,10 +355,10 @@ void mpc::onnx_frontend::emitLog(const Model &model, bool withNotes) {
       model.note(entry.message);
 }
 
-static bool hasLists(const Model &model) {
-  return llvm::any_of(model.getProto().graph().input(),
-                      [](const proto::ValueInfoProto &input) {
-                        return input.type().has_sequence_type();
+static bool updatesLists(const Model &model) {
+  return llvm::any_of(model.getProto().graph().node(),
+                      [](const proto::NodeProto &node) {
+                        return findGradientList(node).has_value();
                       });
 }
 
@@ -409,7 +410,7 @@ importOnce(const Model &model, const ImportOptions &options) {
     return refuseOptimizer();
   if (std::string what = describeOptimizerGraph(model); !what.empty()) {
     // The IR has no lists of tensors.
-    if (hasLists(model))
+    if (updatesLists(model))
       return model.error(ErrorKind::Unsupported, what);
     model.note(what);
   }

@@ -8,6 +8,7 @@
 #include "frontends/ONNX/Training/Artifacts.h"
 #include "frontends/ONNX/Training/OptimizerNodes.h"
 #include "frontends/ONNX/Training/StepGraph.h"
+#include "frontends/ONNX/Training/StepValues.h"
 #include "frontends/ONNX/Training/Trainable.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -196,32 +197,63 @@ mpc::onnx_frontend::describeLayers(const Model &model) {
 // Optimizer graphs
 //===----------------------------------------------------------------------===//
 
-// True for optimizers over lists of tensors, and for the ops between them.
-static bool isOverLists(const proto::NodeProto &node) {
-  static const llvm::StringSet<> known = {"AdamWOptimizer", "SGDOptimizerV2",
-                                          "InplaceClipGradNorm"};
-  return node.domain() == kMicrosoft && known.contains(node.op_type());
-}
+namespace {
+/// The tensors, and lists of tensors, that an optimizer graph has as inputs.
+class GivenTensors {
+public:
+  explicit GivenTensors(const proto::GraphProto &graph) {
+    for (const proto::ValueInfoProto &input : graph.input())
+      given.insert(input.name());
+  }
+  bool contains(StringRef name) const { return given.contains(name); }
+  /// Records the outputs of a node that makes lists of given tensors or clips
+  /// their norm.
+  void pass(const proto::NodeProto &node) {
+    static const llvm::StringSet<> known = {"InplaceClipGradNorm",
+                                            "SequenceConstruct", "SequenceAt",
+                                            "SequenceInsert", "Identity"};
+    if (known.contains(node.op_type()) && node.input_size() > 0 &&
+        contains(node.input(0)))
+      for (const std::string &output : node.output())
+        given.insert(output);
+  }
+
+private:
+  llvm::StringSet<> given;
+};
+} // namespace
 
 std::string mpc::onnx_frontend::describeOptimizerGraph(const Model &model) {
   const proto::GraphProto &graph = model.getProto().graph();
-  llvm::StringSet<> inputs;
-  for (const proto::ValueInfoProto &input : graph.input())
-    inputs.insert(input.name());
+  GivenTensors given(graph);
   std::vector<std::string> parameters;
   std::map<std::string, unsigned> ops;
   bool overLists = false;
   for (const proto::NodeProto &node : graph.node()) {
-    ++ops[node.op_type()];
-    if (isOverLists(node)) {
+    if (isLossNode(node) || isGradientNode(node))
+      return {};
+    given.pass(node);
+    if (std::optional<int> gradients = findGradientList(node)) {
+      if (node.input_size() <= *gradients ||
+          !given.contains(node.input(*gradients - 1)) ||
+          !given.contains(node.input(*gradients)))
+        return {};
       overLists = true;
+      ++ops[node.op_type()];
       continue;
     }
     std::optional<OptimizerNode> optimizer = readOptimizerNode(node);
-    if (!optimizer || optimizer->parameters.empty())
+    if (!optimizer)
+      continue;
+    if (optimizer->parameters.empty())
       return {};
+    ++ops[node.op_type()];
+    // A graph that computes gradients is a training step.
+    for (int input : optimizer->gradients)
+      if (!given.contains(node.input(input)))
+        return {};
     for (const OptimizerNode::Update &place : optimizer->parameters) {
-      if (!inputs.contains(node.input(place.input)))
+      if (!given.contains(node.input(place.input)))
         return {};
       parameters.push_back("'" + node.input(place.input) + "'");
     }

@@ -13,6 +13,7 @@ static OptimizerNode readGroups(const proto::NodeProto &node, int states) {
   int count = (node.input_size() - 2) / (2 + states);
   for (int i = 0; i < count; ++i) {
     result.parameters.push_back({2 + i, i});
+    result.gradients.push_back(2 + count + i);
     for (int state = 1; state <= states; ++state)
       result.states.push_back({2 + (1 + state) * count + i, state * count + i});
   }
@@ -32,6 +33,7 @@ static OptimizerNode readLamb(const proto::NodeProto &node) {
   for (int input = 5, output = 1; input < node.input_size();
        input += 5, output += 5) {
     result.parameters.push_back({input, output});
+    result.gradients.push_back(input + 1);
     for (int state : {2, 3})
       result.states.push_back({input + state, output + state});
   }
@@ -55,6 +57,7 @@ static std::optional<OptimizerNode> readKnown(const proto::NodeProto &node) {
   if (isMicrosoft && op == "SGDOptimizer") {
     result.rate = 0;
     result.parameters = {{1, 0}};
+    result.gradients = {2};
     return result;
   }
   if (isMicrosoft && op == "AdamOptimizer") {
@@ -63,6 +66,7 @@ static std::optional<OptimizerNode> readKnown(const proto::NodeProto &node) {
     result.firstCount = 1;
     result.lossScale = 7;
     result.parameters = {{2, 3}};
+    result.gradients = {3};
     result.states = {{1, 0}, {4, 1}, {5, 2}};
     return result;
   }
@@ -72,6 +76,7 @@ static std::optional<OptimizerNode> readKnown(const proto::NodeProto &node) {
   if (domain.empty() && op == "SGD") {
     result.rate = 2;
     result.parameters = {{0, 0}};
+    result.gradients = {1};
     return result;
   }
   return std::nullopt;
@@ -89,6 +94,9 @@ mpc::onnx_frontend::readOptimizerNode(const proto::NodeProto &node) {
            update.output >= node.output_size() ||
            node.output(update.output).empty();
   };
+  llvm::erase_if(found->gradients, [&](int input) {
+    return input >= node.input_size() || node.input(input).empty();
+  });
   llvm::erase_if(found->parameters, isAbsent);
   llvm::erase_if(found->states, isAbsent);
   for (int *place : {&found->rate, &found->count, &found->lossScale})
@@ -96,4 +104,15 @@ mpc::onnx_frontend::readOptimizerNode(const proto::NodeProto &node) {
         (*place >= 0 && node.input(*place).empty()))
       *place = -1;
   return found;
+}
+
+std::optional<int>
+mpc::onnx_frontend::findGradientList(const proto::NodeProto &node) {
+  if (node.domain() != kMicrosoft)
+    return std::nullopt;
+  if (node.op_type() == "AdamWOptimizer")
+    return 3;
+  if (node.op_type() == "SGDOptimizerV2")
+    return 2;
+  return std::nullopt;
 }

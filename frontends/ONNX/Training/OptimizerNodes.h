@@ -15,6 +15,8 @@ struct OptimizerNode {
     int input, output;
   };
   std::vector<Update> parameters, states;
+  /// The positions of the gradients.
+  std::vector<int> gradients;
   /// The positions of learning rate, count of updates and loss scale; -1 if
   /// absent.
   int rate = -1, count = -1, lossScale = -1;
@@ -26,6 +28,10 @@ struct OptimizerNode {
 /// ai.onnx.preview.training, SGDOptimizer, AdamOptimizer and LambOptimizer of
 /// com.microsoft, or SGD without a domain. nullopt for other nodes.
 std::optional<OptimizerNode> readOptimizerNode(const proto::NodeProto &node);
+
+/// Returns the position of the gradients in an optimizer over lists of tensors,
+/// behind the parameters. nullopt for other nodes.
+std::optional<int> findGradientList(const proto::NodeProto &node);
 
 } // namespace mpc::onnx_frontend
 

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 import embedded_graphs
 import mpctest
@@ -323,6 +323,60 @@ def test_split_gradients_of_convolutions(family, tmp_path):
     assert find(graph, "ConvGradX") and find(graph, "ConvGradB")
     flags = save(made, tmp_path)
     expect_steps(FAMILIES[family](), tmp_path, 1, *flags)
+
+
+LISTS = {
+    "inputs": ([], "params", "gradients", "learning_rate"),
+    "made in the graph": (
+        [
+            ("SequenceConstruct", "w", "params"),
+            ("SequenceConstruct", "w_grad", "gradients"),
+        ],
+        *("params", "gradients", "learning_rate"),
+    ),
+    "a scaled rate": (
+        [("Mul", "learning_rate half", "r")],
+        *("params", "gradients", "r"),
+    ),
+}
+
+
+@pytest.mark.parametrize("command", ("check", "explain"))
+@pytest.mark.parametrize("form", LISTS)
+def test_optimizer_graph_over_lists_alone_says_what_it_is(form, command, tmp_path):
+    nodes, parameters, gradients, rate = LISTS[form]
+    tensor = helper.make_tensor_type_proto(TensorProto.FLOAT, None)
+    lists = helper.make_sequence_type_proto(tensor)
+    made = {name for _, _, name in nodes}
+    inputs = [helper.make_tensor_value_info("learning_rate", TensorProto.FLOAT, [1])]
+    if "params" in made:
+        inputs += [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 4])
+            for name in ("w", "w_grad")
+        ]
+    else:
+        inputs += [helper.make_value_info(n, lists) for n in ("params", "gradients")]
+    graph = helper.make_graph(
+        [
+            *(helper.make_node(op, i.split(), [o], o) for op, i, o in nodes),
+            helper.make_node(
+                *("SGDOptimizerV2", [rate, parameters, gradients], ["flag"], "sgd"),
+                domain="com.microsoft",
+            ),
+        ],
+        *("optimizer", inputs),
+        [helper.make_tensor_value_info("flag", TensorProto.BOOL, [1])],
+        [helper.make_tensor("half", TensorProto.FLOAT, [], [0.5])],
+    )
+    opsets = [helper.make_opsetid("", 15), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    path = tmp_path / "optimizer.onnx"
+    path.write_bytes(model.SerializeToString())
+    process = mpctest.mpc(command, path)
+    said = process.stdout + process.stderr
+    assert "an optimizer graph, of SGDOptimizerV2 x1; it has no loss" in said
+    assert "--optimizer-model" in said
+    assert "not supported" not in said
 
 
 def test_gradient_of_other_labels_is_refused(tmp_path):
