@@ -10,6 +10,7 @@
 #include "frontends/ONNX/Training/StepGraph.h"
 #include "frontends/ONNX/Training/StepValues.h"
 #include "frontends/ONNX/Training/Trainable.h"
+#include "frontends/ONNX/Training/WeightedOps.h"
 
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MathExtras.h"
@@ -26,6 +27,45 @@ mpc::onnx_frontend::listInputs(const Model &model) {
   for (const proto::ValueInfoProto &input : model.getProto().graph().input())
     inputs.emplace_back(input.name(), printType(model, input.type()));
   return inputs;
+}
+
+// Adds the inputs of `node` that act as weights. `layers` has the outputs of
+// contractions, for the biases added to them.
+static void addWeights(const proto::NodeProto &node, llvm::StringSet<> &layers,
+                       llvm::StringSet<> &weights) {
+  StringRef op = node.op_type();
+  if (isSum(op)) {
+    for (int i : {0, 1})
+      if (node.input_size() == 2 && layers.contains(node.input(i)))
+        weights.insert(node.input(1 - i));
+    return;
+  }
+  if (isAccumulator(node) && node.input_size() > 0)
+    weights.insert(node.input(0));
+  const WeightedOp *layer = findWeightedOp(op);
+  if (!layer)
+    return;
+  // Operand 0 of a layer is data, also if the layer takes weights there.
+  for (int i : layer->weights)
+    if (i > 0 && i < node.input_size())
+      weights.insert(node.input(i));
+  // The running mean and variance have no entry among the weights.
+  if (op == "BatchNormalization")
+    for (int i = 3; i < node.input_size(); ++i)
+      weights.insert(node.input(i));
+  if (layer->kind == WeightedOp::Kind::Contraction && node.output_size() > 0)
+    layers.insert(node.output(0));
+}
+
+llvm::StringSet<> mpc::onnx_frontend::listWeightInputs(const Model &model) {
+  const proto::GraphProto &graph = model.getProto().graph();
+  llvm::StringSet<> layers, read, weights;
+  for (const proto::NodeProto &node : graph.node())
+    addWeights(node, layers, read);
+  for (const proto::ValueInfoProto &input : graph.input())
+    if (read.contains(input.name()))
+      weights.insert(input.name());
+  return weights;
 }
 
 //===----------------------------------------------------------------------===//

@@ -17,6 +17,10 @@ namespace mpc::onnx_frontend {
 /// "f32[N,1,28,28]".
 std::vector<std::pair<std::string, std::string>> listInputs(const Model &model);
 
+/// Lists inputs that act as weights: operands of layers, biases added after a
+/// layer, and sums of gradients. Such an input has no samples.
+llvm::StringSet<> listWeightInputs(const Model &model);
+
 /// Describes an optimizer graph and explains how to use it: another graph must
 /// have the parameters and gradients. Empty for any other model.
 std::string describeOptimizerGraph(const Model &model);

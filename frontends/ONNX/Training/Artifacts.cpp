@@ -26,7 +26,7 @@ using namespace mpc::onnx_frontend;
 using llvm::Error;
 using llvm::Expected;
 
-static bool isAccumulator(const proto::NodeProto &node) {
+bool mpc::onnx_frontend::isAccumulator(const proto::NodeProto &node) {
   return node.op_type() == "InPlaceAccumulatorV2" ||
          node.op_type() == "InPlaceAccumulator";
 }

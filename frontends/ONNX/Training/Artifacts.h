@@ -8,6 +8,9 @@
 
 namespace mpc::onnx_frontend {
 
+/// True for a node that adds a gradient to a buffer, its first input.
+bool isAccumulator(const proto::NodeProto &node);
+
 /// True for the training_model.onnx of ONNX Runtime's artifacts: nodes add
 /// gradients to buffers.
 bool isTrainingArtifact(const Model &model);

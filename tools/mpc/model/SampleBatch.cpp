@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/model/SampleBatch.h"
 
+#include "frontends/ONNX/Summary.h"
 #include "runtime/train/data/DataFiles.h"
 #include "tools/mpc/flags/DeclaredShapes.h"
 #include "tools/mpc/model/LabelData.h"
@@ -86,17 +87,23 @@ bool mpc::tools::leavesBatchOpen(const onnx_frontend::Model &model,
 
 int64_t mpc::tools::assumeBatch(const onnx_frontend::Model &model,
                                 const ModelOptions &options) {
+  const llvm::StringSet<> weights = onnx_frontend::listWeightInputs(model);
+  std::optional<int64_t> batch;
   for (const DeclaredShape &input : readDeclaredInputs(model)) {
     const size_t rank = input.dimensions ? input.dimensions->size() : 0;
     const auto axis =
         findBatchAxis(input, std::vector<int64_t>(rank), options.batchAxes);
-    bool isFixed = rank > 0 && axis == 0;
+    bool isFixed = rank > 0 && axis == 0 && !weights.contains(input.name);
     for (size_t i = 0; i < rank; ++i)
       isFixed &= !input.isOpen(i);
-    if (isFixed && *input.extent(0) > 1)
-      return *input.extent(0);
+    if (!isFixed || *input.extent(0) <= 1)
+      continue;
+    // Inputs of several sizes do not agree on a batch.
+    if (batch.value_or(*input.extent(0)) != *input.extent(0))
+      return kUsualBatch;
+    batch = input.extent(0);
   }
-  return kUsualBatch;
+  return batch.value_or(kUsualBatch);
 }
 
 void mpc::tools::noteBatch(const ModelOptions &options) {

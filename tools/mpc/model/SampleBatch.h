@@ -23,9 +23,9 @@ inline constexpr int64_t kUsualBatch = 32;
 bool leavesBatchOpen(const onnx_frontend::Model &model,
                      const ModelOptions &options);
 
-/// Returns an open batch size without data: the batch size of an input with a
-/// fixed shape, like `ids: i64[8]` beside `x: f32[N,3]`, or else the usual
-/// size.
+/// Returns an open batch size without data: the batch size of the inputs with a
+/// fixed shape, like `ids: i64[8]` beside `x: f32[N,3]`, if they agree, or else
+/// the usual size. Weights among the inputs do not count.
 int64_t assumeBatch(const onnx_frontend::Model &model,
                     const ModelOptions &options);
 
