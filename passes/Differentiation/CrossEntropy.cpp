@@ -158,8 +158,7 @@ LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
            << " (classes on axis " << last << ") for scores of shape "
            << printShape(shape) << ", found " << printShape(*labels)
            << "; labels have their samples first: turn others in the data, "
-              "such "
-              "as numpy.moveaxis(labels, 1, 0); if an input has them on "
+              "such as numpy.moveaxis(labels, 1, 0); if an input has them on "
               "another axis, name it with --batch-axis INPUT=AXIS";
   // Both axes fit, or the labels are unknown: data may not be there yet.
   // Without labels, use the axis of a layer's outputs.

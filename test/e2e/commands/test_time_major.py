@@ -106,7 +106,7 @@ def make_recurrent(op, is_time_major, direction):
     )
 
 
-@pytest.mark.parametrize("direction", ("forward", "reverse"))
+@pytest.mark.parametrize("direction", ("forward", "reverse", "bidirectional"))
 @pytest.mark.parametrize("op", ("LSTM", "GRU", "RNN"))
 def test_recurrent_layers_have_time_first(op, direction, tmp_path):
     first = train(
@@ -121,6 +121,68 @@ def test_recurrent_layers_have_time_first(op, direction, tmp_path):
     np.testing.assert_allclose(second[1], first[1], rtol=1e-5)
     for name in ("w", "r", "out"):
         np.testing.assert_allclose(second[3][name], first[3][name], atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ("softmax_cross_entropy", "mse"))
+@pytest.mark.parametrize("direction", ("forward", "bidirectional"))
+def test_labels_may_have_time_first_too(direction, loss, tmp_path):
+    """Their samples are on the axis that is as long as that of the inputs."""
+    target = TARGET
+    if loss == "mse":
+        target = RANDOM.standard_normal((SAMPLES, TIME, CLASSES)).astype(np.float32)
+    model = make_recurrent("LSTM", True, direction)
+    x = np.swapaxes(X, 0, 1).copy()
+    runs = []
+    for name, labels in (
+        ("samples", target),
+        ("time", np.swapaxes(target, 0, 1).copy()),
+    ):
+        metrics, weights = mpctest.train(
+            *(model, {"x": x, "target": labels}, tmp_path / name),
+            *("--loss", loss, "--lr", "0.1", "--epochs", "2", "--batch-axis", "x=1"),
+            *("--val-data", tmp_path / name / "data.npz"),
+        )
+        evals = [float(m["eval_loss"]) for m in metrics if m["event"] == "eval"]
+        runs.append((mpctest.losses(metrics), evals, weights))
+        # So does mpc eval.
+        said = mpctest.mpc_ok(
+            *("eval", tmp_path / name / "model.onnx", "--batch-axis", "x=1"),
+            *("--data", tmp_path / name / "data.npz", "--loss", loss),
+            *("--format", "jsonl"),
+        )
+        runs[-1] += (said.stdout,)
+    (first, first_evals, first_weights, said), (second, evals, weights, other) = runs
+    assert (first, first_evals) == (second, evals)
+    assert said == other
+    for name in first_weights:
+        np.testing.assert_array_equal(weights[name], first_weights[name])
+
+
+@pytest.mark.parametrize("labels", ("batch_first", "time_first"))
+def test_as_many_samples_as_steps_are_asked_about(labels, tmp_path):
+    x, target = np.swapaxes(X[:TIME], 0, 1).copy(), TARGET[:TIME]
+    model = make_recurrent("GRU", True, "bidirectional")
+    expected = train(
+        *(model, {"x": np.swapaxes(X, 0, 1).copy(), "target": TARGET}, tmp_path / "all"),
+        *("--batch-axis", "x=1", "--max-steps", "1", "--no-shuffle"),
+    )
+    axis = 0 if labels == "batch_first" else 1
+    data = {"x": x, "target": target if axis == 0 else target.T.copy()}
+    np.savez(tmp_path / "data.npz", **data)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    process = mpctest.mpc(
+        *("train", path, "--data", tmp_path / "data.npz", "--batch-axis", "x=1"),
+        *("--loss", "softmax_cross_entropy"),
+    )
+    assert process.returncode == 2, process.stderr
+    assert "have 7 samples and as many steps" in process.stderr
+    assert "--batch-axis target=0 or --batch-axis target=1" in process.stderr
+    found = train(
+        *(model, data, tmp_path / "some", "--batch-axis", "x=1", "--no-shuffle"),
+        *("--batch-axis", f"target={axis}", "--max-steps", "1"),
+    )
+    assert found[0][0] == expected[0][0]
 
 
 def test_a_named_axis_is_that_of_the_scores(tmp_path):

@@ -97,10 +97,10 @@ def test_classes_are_where_the_layer_has_its_outputs(command, tmp_path):
     )
 
 
-def test_labels_have_their_samples_first(tmp_path):
+def test_labels_are_compiled_with_their_samples_first(tmp_path):
     model, data, _, _ = save(tmp_path, LENGTH)
     text = journey.refused(
-        *(journey.USAGE, "train", model, "--data", data, *CROSS_ENTROPY, *RUN),
-        *("--batch-axis", "target=1"),
+        *(journey.USAGE, "compile", model, *CROSS_ENTROPY, "--batch-size", 4),
+        *("--batch-axis", "target=1", "-o", tmp_path / "m.mpc"),
     )
-    assert "labels have their samples on the first axis; turn them in the data" in text
+    assert "labels are compiled with their samples on the first axis" in text

@@ -17,6 +17,7 @@
 #include "tools/mpc/flags/DeclaredShapes.h"
 #include "tools/mpc/flags/LossFlags.h"
 #include "tools/mpc/model/Driver.h"
+#include "tools/mpc/model/LabelAxes.h"
 #include "tools/mpc/model/LabelData.h"
 #include "tools/mpc/model/SampleBatch.h"
 #include "tools/mpc/model/WeightFiles.h"
@@ -214,8 +215,16 @@ ExitCode EvalRun::compile() {
             chooseShapes(driver, arrays, command.data, command.compile.model);
         code != ExitCode::Done)
       return code;
-  if (!isCompiled)
+  if (!isCompiled) {
+    const auto inputs = readDeclaredInputs(driver.getModel());
+    LabelAxes axes = takeLabelAxes(inputs, command.compile.pipeline.recipe,
+                                   command.compile.model);
+    if (ExitCode code = moveLabelSamples(inputs, command.compile, arrays, axes);
+        code != ExitCode::Done)
+      return code;
+    findLabelShapes(arrays, command.compile.pipeline.recipe);
     offered = offerScalars(driver, arrays);
+  }
   command.compile.pipeline.evaluationAlone = true;
   driver.checkEarly([this](const TraineeInfo &info) { return checkFit(info); });
   if (!isCompiled)
@@ -228,9 +237,13 @@ ExitCode EvalRun::compile() {
     StatusOr<TraineeInfo> info = describeArtifact(*artifact);
     if (!info.ok())
       return reportError(info.status());
-    if (const FunctionPorts *ports = info->function(kEvalFunction))
+    if (const FunctionPorts *ports = info->function(kEvalFunction)) {
       if (ExitCode code = nameSamples(*ports, arrays); code != ExitCode::Done)
         return code;
+      if (ExitCode code = moveLabelSamples(*ports, arrays);
+          code != ExitCode::Done)
+        return code;
+    }
     if (ExitCode code = checkFit(*info); code != ExitCode::Done)
       return code;
   }

@@ -16,6 +16,7 @@
 #include "tools/mpc/flags/Validators.h"
 #include "tools/mpc/model/Driver.h"
 #include "tools/mpc/model/Interruption.h"
+#include "tools/mpc/model/LabelAxes.h"
 #include "tools/mpc/model/LabelData.h"
 #include "tools/mpc/model/Overwriting.h"
 #include "tools/mpc/model/ReleasedMemory.h"
@@ -289,6 +290,15 @@ ExitCode TrainRun::bindShapes(Driver &driver) {
   if (ExitCode code = nameSamples(driver.getModel(), heldArrays);
       code != ExitCode::Done)
     return code;
+  // The labels of --val-data have the layout of the training data's.
+  const auto inputs = readDeclaredInputs(driver.getModel());
+  LabelAxes axes =
+      takeLabelAxes(inputs, command.compile.pipeline.recipe, options);
+  for (auto *files : {&arrays, &heldArrays})
+    if (ExitCode code = moveLabelSamples(inputs, command.compile, *files, axes);
+        code != ExitCode::Done)
+      return code;
+  findLabelShapes(arrays, command.compile.pipeline.recipe);
   offered = offerScalars(driver, arrays, heldArrays);
   return ExitCode::Done;
 }
@@ -379,9 +389,12 @@ ExitCode TrainRun::compile() {
   if (!info.ok())
     return reportError(info.status());
   if (StatusOr<FunctionPorts> ports = trainingInputs(*info); ports.ok())
-    for (auto *files : {&arrays, &heldArrays})
+    for (auto *files : {&arrays, &heldArrays}) {
       if (code = nameSamples(*ports, *files); code != ExitCode::Done)
         return code;
+      if (code = moveLabelSamples(*ports, *files); code != ExitCode::Done)
+        return code;
+    }
   return checkFit(*info, nullptr);
 }
 

@@ -184,9 +184,9 @@ Driver::checkLabelAxes(const onnx_frontend::ImportOptions &importOptions,
       return onnx_frontend::makeError(
           onnx_frontend::ErrorKind::Usage,
           "--batch-axis " + target +
-              ": labels have their samples on the first axis; turn them in "
-              "the data, such as numpy.moveaxis(" +
-              target + ", 1, 0)");
+              ": labels are compiled with their samples on the first axis; "
+              "the flag is for data of mpc train and mpc eval, which turn "
+              "labels of another layout");
   }
   return llvm::Error::success();
 }

@@ -73,6 +73,22 @@ struct SliceSamples : SamplesBase<SliceSamples, SliceOp> {
   }
 };
 
+/// Operands are joined along another axis than that of the samples, as the two
+/// directions of a recurrent layer.
+struct ConcatSamples : SamplesBase<ConcatSamples, ConcatOp> {
+  Samples followSamples(Operation *op, OperandSamples operands, int64_t) const {
+    Samples found;
+    for (const Samples &place : operands) {
+      if (place && found && !(*place == *found))
+        return std::nullopt;
+      found = place ? place : found;
+    }
+    const bool isJoined =
+        found && found->axis == int64_t(cast<ConcatOp>(op).getAxis());
+    return isJoined ? Samples() : found;
+  }
+};
+
 /// The axes of the indices replace the indexed axis of the data.
 struct GatherSamples : SamplesBase<GatherSamples, GatherOp> {
   Samples followSamples(Operation *op, OperandSamples operands, int64_t) const {
@@ -190,6 +206,7 @@ void mpc::attachSampleAxisModels(MLIRContext &context) {
   ReshapeOp::attachInterface<ReshapeSamples>(context);
   TransposeOp::attachInterface<TransposeSamples>(context);
   SliceOp::attachInterface<SliceSamples>(context);
+  ConcatOp::attachInterface<ConcatSamples>(context);
   GatherOp::attachInterface<GatherSamples>(context);
   attachEach<SamplesStay, SoftmaxOp, LogSoftmaxOp, BatchNormOp,
              BatchNormInferenceOp>(context);

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/model/LabelAxes.h"
+
+#include "passes/Differentiation/LossSpec.h"
+#include "runtime/train/data/DataFiles.h"
+#include "tools/mpc/model/Driver.h"
+#include "tools/mpc/print/Notes.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <cstring>
+#include <set>
+
+using namespace mpc;
+using namespace mpc::tools;
+using namespace mpc::runtime;
+using namespace mpc::runtime::train;
+
+namespace {
+/// An input with samples, and their axis.
+struct SampledInput {
+  std::string name;
+  int64_t axis;
+};
+
+/// The extents that tell the layout of labels.
+struct SampleCounts {
+  /// The number of samples of the inputs; 0 if unknown.
+  int64_t samples = 0;
+  /// True if an input has its samples on axis 1, and if such an input has as
+  /// many steps. Without such inputs, labels with samples on axis 1 are a sign
+  /// of a forgotten flag.
+  bool hasTimeFirst = false, hasEqualTime = false;
+};
+} // namespace
+
+// Returns the names of the labels that losses read.
+static std::set<std::string> listLabels(const RecipeOptions &recipe) {
+  std::set<std::string> names;
+  for (const std::string &text : recipe.losses) {
+    llvm::Expected<LossSpec> loss = parseLoss(text);
+    if (!loss) {
+      llvm::consumeError(loss.takeError()); // validated earlier
+      continue;
+    }
+    if (loss->kind != LossKind::Output)
+      names.insert(findTarget(recipe.targetArrays, loss->output));
+  }
+  return names;
+}
+
+static bool isInputCalled(const std::vector<DeclaredShape> &inputs,
+                          llvm::StringRef name) {
+  return llvm::any_of(
+      inputs, [&](const DeclaredShape &input) { return input.name == name; });
+}
+
+LabelAxes mpc::tools::takeLabelAxes(const std::vector<DeclaredShape> &inputs,
+                                    const RecipeOptions &recipe,
+                                    ModelOptions &options) {
+  LabelAxes axes;
+  const std::set<std::string> labels = listLabels(recipe);
+  llvm::erase_if(options.batchAxes, [&](const std::string &text) {
+    auto [name, word] = llvm::StringRef(text).rsplit('=');
+    int64_t axis = 0;
+    if (!labels.count(name.str()) || isInputCalled(inputs, name) ||
+        word.getAsInteger(10, axis) || axis < 0)
+      return false;
+    return axes.emplace(name.str(), axis).second;
+  });
+  return axes;
+}
+
+static SampleCounts countInputSamples(llvm::ArrayRef<SampledInput> inputs,
+                                      const std::vector<Array> &arrays) {
+  SampleCounts counts;
+  for (const SampledInput &input : inputs) {
+    const int64_t samples =
+        countSamples(arrays, input.name, size_t(input.axis));
+    // The data set reports inputs of unequal numbers.
+    if (counts.samples != 0 && samples != 0 && samples != counts.samples)
+      return {};
+    if (samples != 0)
+      counts.samples = samples;
+    if (input.axis != 1 || samples == 0)
+      continue;
+    counts.hasTimeFirst = true;
+    counts.hasEqualTime |=
+        countSamples(arrays, input.name, /*axis=*/0) == samples;
+  }
+  return counts;
+}
+
+// Moves axis `from` of an array to the front.
+static Status moveFirst(Array &array, size_t from) {
+  if (Status status = unpack(array); !status.ok())
+    return status;
+  int64_t outer = 1, inner = sizeOf(array.type);
+  for (size_t i = 0; i < from; ++i)
+    outer *= array.shape[i];
+  for (size_t i = from + 1; i < array.shape.size(); ++i)
+    inner *= array.shape[i];
+  const int64_t samples = array.shape[from];
+  auto moved = std::make_shared<std::vector<std::byte>>(size_t(array.bytes()));
+  for (int64_t i = 0; i < samples; ++i)
+    for (int64_t j = 0; j < outer; ++j)
+      std::memcpy(moved->data() + (i * outer + j) * inner,
+                  array.data + (j * samples + i) * inner, size_t(inner));
+  array.shape.erase(array.shape.begin() + ptrdiff_t(from));
+  array.shape.insert(array.shape.begin(), samples);
+  array.data = moved->data();
+  array.owner = moved;
+  return Status();
+}
+
+// True if labels have two axes that may be those of samples and steps.
+static bool hasSteps(const Array &array) {
+  return !array.images && !array.isColumn && array.fault.empty() &&
+         array.shape.size() >= 2;
+}
+
+// Finds the axis of the samples; nullopt if samples and steps are equally many.
+static std::optional<int64_t> findAxis(const std::vector<Array> &arrays,
+                                       const std::string &label,
+                                       const SampleCounts &counts) {
+  const bool isFirst = countSamples(arrays, label, 0) == counts.samples;
+  const bool isSecond = countSamples(arrays, label, 1) == counts.samples;
+  if (isFirst && isSecond && counts.hasEqualTime)
+    return std::nullopt;
+  return !isFirst && isSecond && counts.hasTimeFirst ? 1 : 0;
+}
+
+static std::string describeLayouts(const std::string &label, int64_t count) {
+  return "labels '" + label + "' have " + std::to_string(count) +
+         " samples and as many steps, and may be [samples, steps] or [steps, "
+         "samples]";
+}
+
+static ExitCode moveAll(llvm::ArrayRef<SampledInput> inputs,
+                        const std::set<std::string> &labels, bool hasFlag,
+                        std::vector<Array> &arrays, LabelAxes &axes) {
+  const SampleCounts counts = countInputSamples(inputs, arrays);
+  for (const std::string &label : labels) {
+    const bool isArray = llvm::any_of(arrays, [&](const Array &array) {
+      return array.name == label && hasSteps(array);
+    });
+    if (!isArray || (counts.samples == 0 && !axes.count(label)))
+      continue;
+    if (!axes.count(label)) {
+      std::optional<int64_t> axis = findAxis(arrays, label, counts);
+      if (!axis && hasFlag)
+        return reportError(ExitCode::Usage,
+                           describeLayouts(label, counts.samples) +
+                               "; say which with --batch-axis " + label +
+                               "=0 or --batch-axis " + label + "=1");
+      if (!axis)
+        warn(describeLayouts(label, counts.samples) +
+             "; they are taken as the former; turn others in the data, as "
+             "numpy.moveaxis(" +
+             label + ", 1, 0)");
+      axes[label] = axis.value_or(0);
+      if (axis == 1)
+        note("labels '" + label +
+             "' have their samples on axis 1, as many as the inputs have");
+    }
+    const int64_t axis = axes[label];
+    for (Array &array : arrays) {
+      if (array.name != label || !hasSteps(array) || axis == 0)
+        continue;
+      if (size_t(axis) >= array.shape.size())
+        return reportError(ExitCode::Usage,
+                           "--batch-axis " + label + "=" +
+                               std::to_string(axis) + ": the labels have " +
+                               std::to_string(array.shape.size()) + " axes");
+      if (Status status = moveFirst(array, size_t(axis)); !status.ok())
+        return reportError(status);
+    }
+  }
+  return ExitCode::Done;
+}
+
+ExitCode mpc::tools::moveLabelSamples(const std::vector<DeclaredShape> &inputs,
+                                      const CompileOptions &options,
+                                      std::vector<Array> &arrays,
+                                      LabelAxes &axes) {
+  std::vector<SampledInput> sampled;
+  for (const DeclaredShape &input : inputs) {
+    const Shape shape(input.dimensions ? input.dimensions->size() : 0);
+    if (auto axis = findBatchAxis(input, shape, options.model.batchAxes))
+      sampled.push_back({input.name, *axis});
+  }
+  std::set<std::string> labels = listLabels(options.pipeline.recipe);
+  for (const DeclaredShape &input : inputs)
+    labels.erase(input.name);
+  return moveAll(sampled, labels, /*hasFlag=*/true, arrays, axes);
+}
+
+ExitCode mpc::tools::moveLabelSamples(const FunctionPorts &function,
+                                      std::vector<Array> &arrays) {
+  std::vector<SampledInput> sampled;
+  std::set<std::string> labels;
+  for (const Port &port : function.inputs)
+    if (port.role == Role::Data && port.batchAxis >= 0)
+      sampled.push_back({port.name, port.batchAxis});
+    else if (port.role == Role::Label && port.batchAxis == 0 &&
+             port.shape.size() >= 2)
+      labels.insert(port.name);
+  LabelAxes axes;
+  return moveAll(sampled, labels, /*hasFlag=*/false, arrays, axes);
+}
