@@ -420,16 +420,19 @@ void DirectConv::packWeights(int64_t slice, const SliceContext &context) const {
       widen(w.type,
             w.at(((group * outPerGroup + out) * inPerGroup + in) * taps), run,
             taps);
-      for (int64_t tap = 0; tap < taps; ++tap) {
-        const TapPlace &place = tapPlaces[size_t(tap % width.kernel)];
+      for (int64_t tap = 0; tap < width.kernel; ++tap) {
+        const TapPlace &place = tapPlaces[size_t(tap)];
         if (!place.isMet)
           continue;
-        const int64_t at =
-            tap / width.kernel * packedRow() + weightOf(place, channel, lane);
-        if (hasPairs)
-          reinterpret_cast<uint16_t *>(to)[at] = floatToBF16(run[tap]);
-        else
-          reinterpret_cast<float *>(to)[at] = run[tap];
+        const int64_t at = weightOf(place, channel, lane);
+        for (int64_t row = 0; row < rowsOfTaps(); ++row) {
+          const float weight = run[row * width.kernel + tap];
+          if (hasPairs)
+            reinterpret_cast<uint16_t *>(to)[row * packedRow() + at] =
+                floatToBF16(weight);
+          else
+            reinterpret_cast<float *>(to)[row * packedRow() + at] = weight;
+        }
       }
     }
 }

@@ -2,9 +2,9 @@
 // bf16, which for large filters is as long as a convolution of a few images.
 //
 // In an order, an offset is a sum: outputs, inputs and taps each add a number.
-// Sixteen indices of one axis are the lanes of vectors. In scratch, taps become
-// columns, for some indices of the other axis at once. From scratch, vectors go
-// to the order.
+// Eight or sixteen indices of one axis are the lanes of vectors. In scratch,
+// taps become columns, for some indices of the other axis at once. From
+// scratch, vectors go to the order.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/conv/FilterBlocks.h"
@@ -103,19 +103,22 @@ FilterBlocks::find(const dnnl::memory::desc &plain,
     result.blockedGroup = strides[0];
   }
 
-  for (bool lanesAreFirst : {true, false})
-    for (bool hasPairs : {false, true}) {
-      const Axis &lanes = lanesAreFirst ? rows : columns;
-      const Axis &others = lanesAreFirst ? columns : rows;
-      if ((hasPairs && (bytes != sizeof(uint16_t) || !others.hasSteps(2, 1))) ||
-          !lanes.hasSteps(kLanes, hasPairs ? 2 : 1))
-        continue;
-      result.lanesAreFirst = lanesAreFirst;
-      result.hasPairs = hasPairs;
-      result.lanes = lanes;
-      result.others = others;
-      return result;
-    }
+  for (int64_t width : {16, 8})
+    for (bool lanesAreFirst : {true, false})
+      for (bool hasPairs : {false, true}) {
+        const Axis &lanes = lanesAreFirst ? rows : columns;
+        const Axis &others = lanesAreFirst ? columns : rows;
+        const bool mayPair = bytes == sizeof(uint16_t) && width == 16;
+        if ((hasPairs && (!mayPair || !others.hasSteps(2, 1))) ||
+            !lanes.hasSteps(width, hasPairs ? 2 : 1))
+          continue;
+        result.width = width;
+        result.lanesAreFirst = lanesAreFirst;
+        result.hasPairs = hasPairs;
+        result.lanes = lanes;
+        result.others = others;
+        return result;
+      }
   return std::nullopt;
 }
 
@@ -191,7 +194,7 @@ void FilterBlocks::prefetchTile(const Tile &tile, const T *plain,
   blocked += tile.group * blockedGroup;
   for (int64_t tap = 0; tap < tapCount; ++tap)
     for (int64_t i = 0; i < tile.others; i += hasPairs ? 2 : 1)
-      for (int64_t lane = 0; lane < tile.lanes; lane += kLanes)
+      for (int64_t lane = 0; lane < tile.lanes; lane += width)
         __builtin_prefetch(blocked + lanes.offsets[size_t(tile.lane + lane)] +
                                others.offsets[size_t(tile.other + i)] +
                                taps[size_t(tap)],
@@ -221,14 +224,14 @@ static void turn(const T *source, int64_t sourceLeading, T *result,
     transpose(source, sourceLeading, result, resultLeading, rows, columns);
 }
 
-template <typename T>
+template <typename T, int kLanes>
 void FilterBlocks::packTiles(const Part &part, const T *plain, T *blocked,
                              T *scratch) const {
   const auto tapCount = int64_t(taps.size());
   auto prefetch = [&](const Tile &tile) { prefetchTile(tile, plain, blocked); };
   forEachTile(part, prefetch, [&](const Tile &tile) {
     const auto [group, firstLane, laneCount, other, count] = tile;
-    // Squares with a row of 16 lanes for each tap of an index of the other
+    // Squares with a row of lanes for each tap of an index of the other
     // axis; what lies in the padding is zeros.
     const int64_t square = count * tapCount * kLanes;
     const int64_t inside = std::clamp<int64_t>(others.extent - other, 0, count);
@@ -257,7 +260,7 @@ void FilterBlocks::packTiles(const Part &part, const T *plain, T *blocked,
               scratch + first / kLanes * square + (i * tapCount + tap) * kLanes;
           T *result = to + lanes.offsets[size_t(firstLane + first)] +
                       others.offsets[size_t(other + i)] + taps[size_t(tap)];
-          if constexpr (sizeof(T) == sizeof(uint16_t))
+          if constexpr (sizeof(T) == sizeof(uint16_t) && kLanes == 16)
             if (hasPairs) {
               storePairs(row, row + tapCount * kLanes, result);
               continue;
@@ -267,7 +270,7 @@ void FilterBlocks::packTiles(const Part &part, const T *plain, T *blocked,
   });
 }
 
-template <typename T>
+template <typename T, int kLanes>
 void FilterBlocks::unpackTiles(const Part &part, const T *blocked, T *plain,
                                T *scratch) const {
   const auto tapCount = int64_t(taps.size());
@@ -286,7 +289,7 @@ void FilterBlocks::unpackTiles(const Part &part, const T *blocked, T *plain,
                       kLanes * sizeof(T));
     for (int64_t first = 0; first < laneCount; first += kLanes) {
       const int64_t lane = firstLane + first;
-      const int64_t filled = std::min(kLanes, lanes.extent - lane);
+      const int64_t filled = std::min<int64_t>(kLanes, lanes.extent - lane);
       const T *turned = scratch + first / kLanes * square;
       T *to = plain + group * plainGroup + lane * lanes.stride +
               other * others.stride;
@@ -303,23 +306,27 @@ void FilterBlocks::unpackTiles(const Part &part, const T *blocked, T *plain,
 void FilterBlocks::pack(int64_t first, int64_t count, const std::byte *plain,
                         std::byte *blocked, void *scratch) const {
   const Part part = partOf(first, count, /*withPadding=*/true);
+  auto packAs = [&](auto *memory) {
+    using T = std::remove_pointer_t<decltype(memory)>;
+    (this->*(width == 16 ? &FilterBlocks::packTiles<T, 16>
+                         : &FilterBlocks::packTiles<T, 8>))(
+        part, reinterpret_cast<const T *>(plain),
+        reinterpret_cast<T *>(blocked), memory);
+  };
   if (elementBytes == sizeof(uint16_t))
-    packTiles(part, reinterpret_cast<const uint16_t *>(plain),
-              reinterpret_cast<uint16_t *>(blocked),
-              static_cast<uint16_t *>(scratch));
+    packAs(static_cast<uint16_t *>(scratch));
   else
-    packTiles(part, reinterpret_cast<const uint32_t *>(plain),
-              reinterpret_cast<uint32_t *>(blocked),
-              static_cast<uint32_t *>(scratch));
+    packAs(static_cast<uint32_t *>(scratch));
 }
 
 void FilterBlocks::unpack(int64_t first, int64_t count,
                           const std::byte *blocked, std::byte *plain,
                           void *scratch) const {
   const Part part = partOf(first, count, /*withPadding=*/false);
-  unpackTiles(part, reinterpret_cast<const uint32_t *>(blocked),
-              reinterpret_cast<uint32_t *>(plain),
-              static_cast<uint32_t *>(scratch));
+  (this->*(width == 16 ? &FilterBlocks::unpackTiles<uint32_t, 16>
+                       : &FilterBlocks::unpackTiles<uint32_t, 8>))(
+      part, reinterpret_cast<const uint32_t *>(blocked),
+      reinterpret_cast<uint32_t *>(plain), static_cast<uint32_t *>(scratch));
 }
 
 } // namespace mpc::runtime

@@ -10,8 +10,8 @@
 
 namespace mpc::runtime {
 
-/// Between filters as OIHW or GOIHW, of any rank, and an order with 16 or more
-/// outputs or inputs side by side, of bf16 in pairs of the other axis.
+/// Between filters as OIHW or GOIHW, of any rank, and an order with outputs or
+/// inputs side by side, 8 or more, of bf16 in pairs of the other axis.
 class FilterBlocks {
 public:
   /// Nothing if `blocked` is of another kind, or of another type than `plain`.
@@ -21,7 +21,7 @@ public:
   size_t scratchBytes() const;
   /// Calls begin at a multiple of as many indices of the first axis.
   int64_t firstAxisStep() const {
-    return hasGroups ? 1 : lanesAreFirst ? kLanes : hasPairs ? 2 : 1;
+    return hasGroups ? 1 : lanesAreFirst ? width : hasPairs ? 2 : 1;
   }
   /// Writes indices [first, first + count) of the first axis of `blocked`, and
   /// behind the last one the zeros of its padding. Both are where the whole
@@ -34,7 +34,6 @@ public:
               std::byte *plain, void *scratch) const;
 
 private:
-  static constexpr int64_t kLanes = 16;
   /// One of the two axes with blocks.
   struct Axis {
     int64_t extent = 0, stride = 0; ///< of the plain order
@@ -58,16 +57,17 @@ private:
   void forEachTile(const Part &part, Prefetch prefetch, Body body) const;
   template <typename T>
   void prefetchTile(const Tile &tile, const T *plain, const T *blocked) const;
-  template <typename T>
+  template <typename T, int kLanes>
   void packTiles(const Part &part, const T *plain, T *blocked,
                  T *scratch) const;
-  template <typename T>
+  template <typename T, int kLanes>
   void unpackTiles(const Part &part, const T *blocked, T *plain,
                    T *scratch) const;
 
   int64_t elementBytes = 0;
   bool hasGroups = false, lanesAreFirst = false;
   bool hasPairs = false;
+  int64_t width = 16; ///< lanes of a vector
   int64_t groups = 1, plainGroup = 0, blockedGroup = 0;
   Axis lanes, others;
   std::vector<int64_t> taps; ///< where each is in the blocked order

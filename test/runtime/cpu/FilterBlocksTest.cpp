@@ -72,6 +72,8 @@ void expectSameAsLibrary(const Dims &dims, Type type, Tag tag) {
 
 TEST(FilterBlocks, OfF32) {
   for (const auto &[tag, rank] : std::map<Tag, size_t>{{Tag::Owi16o, 1},
+                                                       {Tag::Owi24o, 1},
+                                                       {Tag::OIhw8i8o, 2},
                                                        {Tag::OIw16i16o, 1},
                                                        {Tag::OIhw16o16i, 2},
                                                        {Tag::Ohwi32o, 2},
@@ -131,7 +133,7 @@ TEST(FilterBlocks, KnowsWhatItCannotPack) {
   };
   EXPECT_TRUE(isKnown({32, 32, 3, 3}, Type::f32, Type::f32, Tag::OIhw16i16o));
   EXPECT_FALSE(isKnown({32, 32, 3, 3}, Type::f32, Type::bf16, Tag::OIhw16i16o));
-  EXPECT_FALSE(isKnown({32, 32, 3, 3}, Type::f32, Type::f32, Tag::OIhw8i8o));
+  EXPECT_FALSE(isKnown({32, 32, 3, 3}, Type::f32, Type::f32, Tag::OIhw4i4o));
   EXPECT_FALSE(isKnown({33, 32, 3, 3}, Type::f32, Type::f32, Tag::hwio));
   EXPECT_FALSE(isKnown({32, 32}, Type::f32, Type::f32, Tag::AB16b16a));
   EXPECT_FALSE(
