@@ -57,8 +57,8 @@ StringRef mpc::describeReason(Reason reason) {
     return "meets a float32 input, parameter or constant next to which a low "
            "type may have no digits for the rest, or reads what does";
   case Reason::KnownOperand:
-    return "between low ops, and the float32 parameter or constant that it "
-           "meets is of the size of the rest";
+    return "between low ops, and the float32 input, parameter or constant "
+           "that it meets is of the size of the rest";
   }
   llvm_unreachable("unknown reason");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/GivenValues.h"
 
+#include "compiler/Dialect/MPC/Facts/InputSizes.h"
 #include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Interfaces/RangeOpInterface.h"
@@ -9,6 +10,7 @@
 
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/Support/Format.h"
 
 #include <algorithm>
 #include <cmath>
@@ -147,6 +149,33 @@ measureElements(ElementsAttr elements) {
   return std::pair(rms, largest);
 }
 
+// Returns the name of the input that the argument of a function holds; empty if
+// the argument is no input.
+static StringRef findInputName(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto function =
+      argument
+          ? dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp())
+          : FunctionOpInterface();
+  if (!function)
+    return {};
+  auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                    kInputAttr);
+  auto role =
+      function.getArgAttrOfType<RoleAttr>(argument.getArgNumber(), kRoleAttr);
+  return name && role && role.getValue() == Role::Data ? name.getValue()
+                                                       : StringRef();
+}
+
+GivenValues::Size GivenValues::measureInput(BlockArgument argument) const {
+  StringRef name = findInputName(argument);
+  auto module = argument.getOwner()->getParentOp()->getParentOfType<ModuleOp>();
+  std::optional<InputSize> size;
+  if (!name.empty() && module)
+    size = findInputSize(module, name);
+  return size ? Size(Magnitude{size->rms, size->largest}) : std::nullopt;
+}
+
 // Returns the size of the initial value of a parameter or frozen variable;
 // nullopt for data and other state, which may have any size.
 GivenValues::Size GivenValues::measureState(BlockArgument argument) const {
@@ -243,14 +272,26 @@ void GivenValues::measure(Block &block) {
   };
   for (BlockArgument argument : block.getArguments())
     if (needed.contains(argument))
-      sizes[argument] = isa<BodyOpInterface>(block.getParentOp())
-                            ? uniteSources(argument)
-                            : measureState(argument);
+      sizes[argument] =
+          isa<BodyOpInterface>(block.getParentOp()) ? uniteSources(argument)
+          : findInputName(argument).empty()         ? measureState(argument)
+                                                    : measureInput(argument);
+  for (BlockArgument argument : block.getArguments())
+    if (!findInputName(argument).empty() ||
+        llvm::any_of(listTiedSources(argument),
+                     [&](Value source) { return ofInputs.contains(source); }))
+      ofInputs.insert(argument);
   for (Operation &op : block) {
     bool isList = isa<BodyOpInterface>(op);
     if (isList)
       for (Region &body : op.getRegions())
         measure(body.front());
+    const bool isOfInput = llvm::any_of(op.getOperands(), [&](Value operand) {
+      return isGiven(operand) && ofInputs.contains(operand);
+    });
+    for (Value result : op.getResults())
+      if (isOfInput && isGiven(result))
+        ofInputs.insert(result);
     for (Value result : op.getResults())
       if (needed.contains(result))
         sizes[result] = isList ? uniteSources(result) : measureResult(&op);
@@ -288,4 +329,60 @@ GivenValues::Meeting GivenValues::judge(Operation *op) const {
       meeting = Meeting::Harmless;
     }
   return meeting;
+}
+
+SmallVector<std::string> GivenValues::listMetInputs(ModuleOp module,
+                                                    FloatType low) {
+  GivenValues values(module, low);
+  SmallVector<std::string> names;
+  for (Value value : values.needed) {
+    StringRef name = findInputName(value);
+    if (!name.empty() && getElementTypeOrSelf(value.getType()).isF32() &&
+        !llvm::is_contained(names, name))
+      names.push_back(name.str());
+  }
+  llvm::sort(names);
+  return names;
+}
+
+bool GivenValues::restsOnData(Operation *op) const {
+  return llvm::any_of(op->getOperands(), [&](Value operand) {
+    return isFloat(operand) && isGiven(operand) && ofInputs.contains(operand) &&
+           getSize(operand).has_value();
+  });
+}
+
+// Names the source of a value: an input, a parameter, or the op that computes
+// the value.
+static std::string nameSource(Value value) {
+  if (StringRef input = findInputName(value); !input.empty())
+    return "input '" + input.str() + "'";
+  if (Operation *op = value.getDefiningOp())
+    return (isa<ConstantOp>(op) ? "constant '" : "value '") +
+           getNodeName(op).str() + "'";
+  auto argument = cast<BlockArgument>(value);
+  auto function =
+      dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+  auto state = function ? function.getArgAttrOfType<FlatSymbolRefAttr>(
+                              argument.getArgNumber(), kStateAttr)
+                        : FlatSymbolRefAttr();
+  return state ? "parameter '" + state.getValue().str() + "'"
+               : "a value from outside the loop";
+}
+
+std::string GivenValues::describe(Operation *op) const {
+  std::string text;
+  for (Value operand : op->getOperands()) {
+    if (!isFloat(operand) || !isGiven(operand))
+      continue;
+    llvm::raw_string_ostream os(text);
+    os << (text.empty() ? "meets " : ", and ") << nameSource(operand);
+    if (Size size = getSize(operand))
+      os << llvm::format(" of root mean square %.3g and largest %.3g",
+                         size->rms, size->largest)
+         << (ofInputs.contains(operand) ? " in the data" : "");
+    else
+      os << " of unknown size";
+  }
+  return text;
 }

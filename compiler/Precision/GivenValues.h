@@ -4,7 +4,8 @@
 // low value h may meet a given value t. A low sum keeps only the digits that
 // the larger operand leaves. With h near 0.5 and t near 1000, nothing of h
 // remains. Then the sum stays float32, as in PyTorch's type promotion, unless
-// the rounding is harmless.
+// the rounding is harmless. The sizes of parameters and constants are in the
+// module; the sizes of inputs are there once data have been read.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_GIVENVALUES_H
@@ -19,6 +20,7 @@
 #include "llvm/ADT/DenseSet.h"
 
 #include <optional>
+#include <string>
 
 namespace mpc {
 
@@ -36,6 +38,16 @@ public:
 
   Meeting lookup(mlir::Operation *op) const { return meetings.lookup(op); }
 
+  /// Describes the given values that `op` combines with computed values: their
+  /// sources and sizes.
+  std::string describe(mlir::Operation *op) const;
+  /// True if the size of an input in the data determined the verdict on `op`.
+  bool restsOnData(mlir::Operation *op) const;
+
+  /// Names the float32 inputs whose size determines the verdict on an op.
+  static llvm::SmallVector<std::string> listMetInputs(mlir::ModuleOp module,
+                                                      mlir::FloatType low);
+
   /// True if the result of `op` is of order 1 for any operands, as for a
   /// normalisation.
   static bool isBounded(mlir::Operation *op);
@@ -50,6 +62,7 @@ private:
   void findGiven(mlir::Block &block);
   void findNeeded();
   void measure(mlir::Block &block);
+  Size measureInput(mlir::BlockArgument argument) const;
   Size measureState(mlir::BlockArgument argument) const;
   Size measureResult(mlir::Operation *op) const;
   Size getSize(mlir::Value value) const;
@@ -66,6 +79,8 @@ private:
   /// Given values whose size determines the verdict on a candidate.
   llvm::DenseSet<mlir::Value> needed;
   llvm::DenseMap<mlir::Value, Size> sizes;
+  /// Given values computed from an input.
+  llvm::DenseSet<mlir::Value> ofInputs;
   llvm::DenseMap<mlir::Operation *, Meeting> meetings;
 };
 

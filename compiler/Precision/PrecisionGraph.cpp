@@ -222,6 +222,11 @@ void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
       GivenValues::Meeting meeting = givenValues.lookup(member);
       placed.meetsWide |= meeting == GivenValues::Meeting::Wide;
       placed.meetsKnown |= meeting == GivenValues::Meeting::Harmless;
+      if (meeting != GivenValues::Meeting::None && node.met.empty())
+        node.met = givenValues.describe(member);
+      // The data of a later run may be larger.
+      if (givenValues.restsOnData(member))
+        node.evidence = amp::Evidence::Assumed;
     }
     placed.isBounded = GivenValues::isBounded(op);
     node.isOpen = !isFixed && hasOpenType(op);

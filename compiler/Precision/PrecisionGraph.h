@@ -24,6 +24,9 @@ struct PrecisionGraphNode {
   /// The op's row of the policy; a denying row if no table has the op.
   PolicyEntry entry;
   amp::Evidence evidence = amp::Evidence::Assumed;
+  /// The float32 values that the op combines with low ones, with their sizes;
+  /// empty if none.
+  std::string met;
   /// True if a decision can change a type of the op: of contracted operands, or
   /// of a result not kept in fp32 by policy.
   bool isOpen = false;

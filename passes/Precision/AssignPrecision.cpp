@@ -217,12 +217,16 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
   if (size_t omitted = placement.path.omitted)
     path.insert(path.begin() + PlacementPath::kEnd,
                 StringAttr::get(context, "(" + Twine(omitted) + " more)"));
+  std::string why = node.entry.why;
+  if (isRounded)
+    why += kRoundedWeightGradient;
+  const bool decidesByMet = placement.reason == Reason::WideOperand ||
+                            placement.reason == Reason::KnownOperand;
+  if (decidesByMet && !node.met.empty())
+    why += (why.empty() ? "" : "; ") + node.met;
   return DecisionAttr::get(
       context, compute, accumulate, storage, node.entry.precisionClass,
-      StringAttr::get(context, node.entry.rule),
-      StringAttr::get(context, isRounded
-                                   ? node.entry.why + kRoundedWeightGradient
-                                   : node.entry.why),
+      StringAttr::get(context, node.entry.rule), StringAttr::get(context, why),
       placement.reason, ArrayAttr::get(context, path), node.evidence,
       !contraction || target.hasNativeContraction(compute), 0, 0, 0,
       problem.costLow, problem.costHigh,

@@ -4,6 +4,7 @@
 #include "compiler/Dialect/MPC/MPC.h"
 
 #include "compiler/Dialect/MPC/Facts/IndexBoxes.h"
+#include "compiler/Dialect/MPC/Facts/InputSizes.h"
 #include "compiler/Dialect/MPC/FileNames.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Dialect/MPC/OpModels.h"
@@ -104,6 +105,11 @@ static const OpAttribute kOpAttributes[] = {
      "mpc.unbiased_running_var to be a unit attribute of mpc.batch_norm"},
     {kFileNameAttr, isOf<StringAttr, VariableOp>,
      "mpc.file_name to be a string of an mpc.variable"},
+    {kInputSizesAttr,
+     [](Operation *op, Attribute value) {
+       return isa<ModuleOp>(op) && areInputSizes(value);
+     },
+     "the sizes of inputs, such as {x = array<f64: 1.0, 4.0>}, of a module"},
     {kTargetAttr, isOf<TargetAttr, ModuleOp>,
      "the target of a module, such as #mpc.target<\"native\">"},
     {kPhaseAttr, isOf<PhaseAttr>,

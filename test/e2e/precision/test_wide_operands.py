@@ -4,7 +4,10 @@ rounded away by a large input, constant or parameter, or by a tiny scale.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import re
+
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -73,6 +76,7 @@ def norm_of(meeting, size, random):
 @pytest.mark.parametrize(
     "meeting, size",
     [
+        ("input", 1.5),
         ("input", 3),
         ("input", 1000),
         ("image", 255),
@@ -103,3 +107,35 @@ def test_updates_are_of_the_low_type_s_digits(meeting, size, precision, tmp_path
         update = exact[name].astype(np.float64) - weights[name]
         error = np.linalg.norm(found[name].astype(np.float64) - exact[name])
         assert error < BOUND[precision] * np.linalg.norm(update), name
+
+
+def count_low(model, data, folder, *flags, command="train"):
+    """The ops that compute or store below float32, as the command says."""
+    folder.mkdir()
+    onnx.save(model, folder / "model.onnx")
+    np.savez(folder / "data.npz", **data)
+    loss = ("--loss", "mse", "--precision", "bf16-mixed", "--batch-size", BATCH)
+    if command == "train":
+        flags = ("--data", folder / "data.npz", "--max-steps", 1, *flags)
+    process = mpctest.mpc_ok(command, folder / "model.onnx", *loss, *flags)
+    found = re.search(r"bf16-mixed: (\d+) of \d+ ops low", process.stdout + process.stderr)
+    return int(found[1]) if found else None
+
+
+def test_the_size_of_an_input_is_that_of_the_data(tmp_path):
+    """As prepared: what --normalize makes small meets low values in bfloat16."""
+    random = np.random.default_rng(0)
+    model, data, _ = norm_of("input", 1, random)
+    small = {**data, "t": random.standard_normal((BATCH, WIDTH)).astype(np.float32)}
+    large = {**small, "t": small["t"] * 1000}
+    unusual = {**small, "t": small["t"].copy()}
+    unusual["t"][-1, -1] = 1000
+    low = count_low(model, small, tmp_path / "small")
+    wide = count_low(model, large, tmp_path / "large")
+    assert low > wide
+    assert count_low(model, unusual, tmp_path / "unusual") == wide
+    scaled = ("--normalize", "t=0:1000")
+    assert count_low(model, large, tmp_path / "scaled", *scaled) == low
+    # Without data nothing is known.
+    alone = count_low(model, small, tmp_path / "alone", command="explain")
+    assert alone in (wide, None)

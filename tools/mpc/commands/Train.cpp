@@ -18,6 +18,7 @@
 #include "tools/mpc/model/Interruption.h"
 #include "tools/mpc/model/LabelAxes.h"
 #include "tools/mpc/model/LabelData.h"
+#include "tools/mpc/model/MeasuredInputs.h"
 #include "tools/mpc/model/Overwriting.h"
 #include "tools/mpc/model/ReleasedMemory.h"
 #include "tools/mpc/model/SampleBatch.h"
@@ -369,7 +370,10 @@ ExitCode TrainRun::compile() {
   {
     Driver driver;
     driver.checkEarly([&](const TraineeInfo &info) {
-      return checkFit(info, driver.shareModel());
+      const ExitCode code = checkFit(info, driver.shareModel());
+      return code == ExitCode::Done
+                 ? measureInputs(command.compile, info, *data.train, driver)
+                 : code;
     });
     driver.checkDecided([&](const TraineeInfo &info) {
       return reportError(checkResumed(info, *data.train, command.train));

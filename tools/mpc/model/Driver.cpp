@@ -18,6 +18,7 @@
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Dialect/MPC/RunningVariance.h"
 #include "compiler/Precision/DecisionReport.h"
+#include "compiler/Precision/GivenValues.h"
 #include "frontends/ONNX/Export/Text.h"
 #include "frontends/ONNX/Model/Names.h"
 #include "frontends/ONNX/Model/Weights.h"
@@ -486,6 +487,21 @@ static Stage findPortStage(const PipelineOptions &pipeline) {
 static void setRecipe(runtime::train::TraineeInfo &info, json::Object recipe) {
   info.recipe.clear();
   llvm::raw_string_ostream(info.recipe) << json::Value(std::move(recipe));
+}
+
+std::vector<std::string> Driver::listMetInputs(const CompileOptions &options) {
+  using amp::PrecisionMode;
+  FloatType low;
+  const auto mode =
+      amp::symbolizePrecisionMode(options.pipeline.precision.mode);
+  if (mode == PrecisionMode::FP16Mixed)
+    low = Float16Type::get(&context);
+  if (mode == PrecisionMode::BF16Mixed)
+    low = BFloat16Type::get(&context);
+  if (!low)
+    return {};
+  const auto names = GivenValues::listMetInputs(*module, low);
+  return {names.begin(), names.end()};
 }
 
 ExitCode Driver::runEarlyCheck(const CompileOptions &options) {

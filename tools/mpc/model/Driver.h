@@ -7,6 +7,7 @@
 
 #include "compiler/Artifact/Code.h"
 #include "compiler/Artifact/DataSection.h"
+#include "compiler/Dialect/MPC/Facts/InputSizes.h"
 #include "compiler/Support/ExitCode.h"
 #include "frontends/ONNX/Import.h"
 #include "passes/KernelCompiler.h"
@@ -117,6 +118,14 @@ public:
   /// Offers the value of a graph input as a compile-time constant, in case the
   /// import needs the value.
   void offerValue(llvm::StringRef name, const runtime::Tensor &value);
+
+  /// Names the float32 inputs whose size in the data decides types. Empty
+  /// unless the mode is mixed. Call from the early check.
+  std::vector<std::string> listMetInputs(const CompileOptions &options);
+  /// Tells the Precision stage the size of an input in the data.
+  void setInputSize(llvm::StringRef name, InputSize size) {
+    mpc::setInputSize(*module, name, size);
+  }
 
   mlir::ModuleOp getModule() { return *module; }
   bool hasModel() const { return model != nullptr; }
