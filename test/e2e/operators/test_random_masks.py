@@ -198,6 +198,31 @@ def test_other_random_numbers_are_named(name, tmp_path):
     assert f"node '{node.name}'" in process.stderr
 
 
+@pytest.mark.parametrize("name", ("unscaled-torchscript", "drop-path-torchscript"))
+@pytest.mark.parametrize("command", ("eval", "run", "train"))
+def test_every_command_says_what_to_do_about_them(command, name, tmp_path):
+    """Once, also for the evaluations and the written model of a training run."""
+    path = MASKS / f"{name}.onnx"
+    target = np.random.RandomState(1).randint(0, 3, 8)
+    np.savez(tmp_path / "data.npz", x=X, target=target)
+    data = ("--data", tmp_path / "data.npz", "--loss", "softmax_cross_entropy")
+    flags = {
+        "eval": data,
+        "run": ("--input", f"x=@{tmp_path / 'x.npy'}"),
+        "train": (
+            *(*data, "--val-data", tmp_path / "data.npz", "--max-steps", "1"),
+            *("--output", tmp_path / "trained.onnx"),
+        ),
+    }
+    np.save(tmp_path / "x.npy", X[:4])
+    process = mpctest.mpc_ok(command, path, *flags[command])
+    node = next(n for n in onnx.load(path).graph.node if n.op_type in RANDOM)
+    warning = f"warning: {path}: node '{node.name}'"
+    is_mask = name != "unscaled-torchscript"
+    assert process.stderr.count(warning) == (0 if is_mask else 1), process.stderr
+    assert ("name it with --export-model in training" in process.stderr) != is_mask
+
+
 @pytest.mark.parametrize("second", ("Less", "GreaterOrEqual"))
 def test_two_masks_of_the_same_numbers_stay(second, tmp_path):
     """The two masks together equal one mask, or hide everything."""

@@ -191,8 +191,10 @@ public:
     // Model/RandomMasks has already replaced masks that act as dropouts.
     if (node.getMode() != ImportMode::AsExported)
       node.getFunction().getModule().warn(
-          node.describe() + ": draws random numbers in evaluation, too, and so "
-                            "does the written model");
+          node.describe() +
+          ": draws random numbers in evaluation, too, and so does the written "
+          "model; a file of the model exported after model.eval() draws none: "
+          "use that file, or name it with --export-model in training");
   }
 
   /// Draws from [0, 1). Reports an error and returns null if impossible.
