@@ -39,13 +39,6 @@ static Checked product(const std::vector<int64_t> &extents) {
   return result;
 }
 
-static bool allWithin(const std::vector<int64_t> &values, int64_t low,
-                      int64_t high) {
-  return std::all_of(values.begin(), values.end(), [&](int64_t value) {
-    return value >= low && value <= high;
-  });
-}
-
 /// Checks that the result goes either to a buffer or to an epilogue.
 bool PlanVerifier::verifyEpilogue(const std::optional<Epilogue> &epilogue,
                                   const std::optional<size_t> &written) {
@@ -89,9 +82,7 @@ bool PlanVerifier::verifyOuter(const MatMulStep &step) {
   return expect(outer.a.size() == count && outer.b.size() == count &&
                     outer.c.size() == count,
                 "outer axes have other numbers of strides") &&
-         expect(count <= kMaxOuterAxes, "it has too many outer axes") &&
-         expect(allWithin(outer.extents, 1, kMaxExtent),
-                "an extent is out of range");
+         expect(count <= kMaxOuterAxes, "it has too many outer axes");
 }
 
 /// Checks that all elements of all matrices lie within the buffer.
@@ -156,19 +147,12 @@ bool PlanVerifier::verifyGPUTypes(Compute compute, const Buffer &first,
                 "tf32 is for f32 operands");
 }
 
-/// Checks fields that depend on the target. A GPU's library chooses its own
-/// tiles. A CPU has no compute types, and fuses only the sums of an operand.
+/// Checks that a CPU fuses only the sums of an operand.
 bool PlanVerifier::verifyTarget(const MatMulStep &step) {
-  if (plan.target.isGPU())
-    return expect(step.tileM == 0 && step.tileN == 0,
-                  "a GPU's library chooses its tiles");
-  const bool sums = step.fused && (step.fused->kind == FusedKind::BGradA ||
-                                   step.fused->kind == FusedKind::BGradB);
-  return expect(step.compute == Compute::F32, "compute is for GPUs alone") &&
-         expect(!step.fused || (sums && step.fused->unfused.empty()),
-                "what is fused but sums of an operand is for GPUs alone") &&
-         expect(allWithin({step.tileM, step.tileN}, 1, kMaxExtent),
-                "a tile size is out of range");
+  return expect(
+      plan.target.isGPU() || !step.fused ||
+          (isSumOfOperand(step.fused->kind) && step.fused->unfused.empty()),
+      "what is fused but sums of an operand is for GPUs alone");
 }
 
 /// Checks a fused operand: present exactly if the kind requires it (`wanted`),
@@ -194,28 +178,20 @@ void PlanVerifier::verifyFused(const MatMulStep &step, const Buffer *c) {
   using Kind = FusedKind;
   const Fused &fused = *step.fused;
   Kind kind = fused.kind;
-  expect(step.batches() == 1, "a fused product has no batches");
+  expect(countMatrices(step) == 1, "a fused product has no batches");
   // The library sums an operand while reading it, and supports one order only.
   expect(kind != Kind::BGradA || step.transA,
          "'bgrad_a' sums an a that is transposed");
   expect(kind != Kind::BGradB || !step.transB,
          "'bgrad_b' sums a b that is not transposed");
-  // The kinds that read a bias or write the gradient of a bias, with its size.
-  // A CPU sums in f32.
   const DType type = plan.target.isGPU() ? c->type : DType::F32;
-  verifyFusedOperand(fused.bias,
-                     kind == Kind::Bias || kind == Kind::ReluBias ||
-                         kind == Kind::ReluAuxBias,
-                     "bias", type, step.n);
-  verifyFusedOperand(fused.biasGrad,
-                     kind == Kind::DReluBGrad || kind == Kind::BGradA ||
-                         kind == Kind::BGradB,
-                     "bias_grad", type, kind == Kind::BGradA ? step.m : step.n);
+  const FusedBuffers takes = getFusedBuffers(kind);
+  verifyFusedOperand(fused.bias, takes.bias, "bias", type, step.n);
+  verifyFusedOperand(fused.biasGrad, takes.biasGrad, "bias_grad", type,
+                     kind == Kind::BGradA ? step.m : step.n);
   // A forward relu writes its mask; the gradient reads the mask.
-  bool writesAux = kind == Kind::ReluAuxBias;
-  verifyFusedOperand(
-      fused.aux, writesAux || kind == Kind::DRelu || kind == Kind::DReluBGrad,
-      "aux", DType::U8, Checked(step.m) * (Fused::auxRowBits(step.n) / 8));
+  verifyFusedOperand(fused.aux, takes.aux, "aux", DType::U8,
+                     Checked(step.m) * (auxRowBits(step.n) / 8));
   if (!failure.ok())
     return;
   // A written buffer must overlap no other buffer of the step.
@@ -225,7 +201,7 @@ void PlanVerifier::verifyFused(const MatMulStep &step, const Buffer *c) {
   if (fused.bias)
     read.push_back(*fused.bias);
   if (fused.aux)
-    (writesAux ? written : read).push_back(*fused.aux);
+    (takes.writesAux() ? written : read).push_back(*fused.aux);
   if (fused.biasGrad)
     written.push_back(*fused.biasGrad);
   for (size_t i = 0; i < written.size(); ++i) {
@@ -244,13 +220,10 @@ void PlanVerifier::verifyFused(const MatMulStep &step, const Buffer *c) {
 void PlanVerifier::verifyStep(const MatMulStep &step) {
   const Buffer *a = contractionOperand(step.a, step.compute);
   const Buffer *b = contractionOperand(step.b, step.compute);
-  if (!a || !b || !verifyEpilogue(step.epilogue, step.c) || !verifyTarget(step))
+  if (!a || !b || !verifyEpilogue(step.epilogue, step.c))
     return;
   // Negative extents could pass the checks of matrices below.
-  if (!expect(allWithin({step.batch, step.m, step.n, step.k}, 1, kMaxExtent),
-              "an extent is out of range"))
-    return;
-  if (!verifyOuter(step))
+  if (!verifyOuter(step) || !expectInRange(step) || !verifyTarget(step))
     return;
   Checked elements = Checked(step.batch) * step.m * step.n;
   for (int64_t extent : step.outer.extents)
@@ -295,17 +268,8 @@ bool PlanVerifier::verifyGeometry(const ConvStep &step) {
                 "spatial lists differ in length, or are not 1 to 3 long"))
       return false;
   // Bounded extents cannot overflow in pairwise products.
-  for (const auto *list : {&step.inSpatial, &step.outSpatial, &step.kernel,
-                           &step.strides, &step.dilations})
-    if (!expect(allWithin(*list, 1, kMaxExtent), "an extent is out of range"))
-      return false;
-  if (!expect(allWithin(step.padsBegin, 0, kMaxExtent) &&
-                  allWithin(step.padsEnd, 0, kMaxExtent),
-              "padding is out of range") ||
-      !expect(allWithin(
-                  {step.batch, step.groups, step.inChannels, step.outChannels},
-                  1, kMaxExtent) &&
-                  step.inChannels % step.groups == 0 &&
+  if (!expectInRange(step) ||
+      !expect(step.inChannels % step.groups == 0 &&
                   step.outChannels % step.groups == 0,
               "channels are out of range or not a multiple of the groups"))
     return false;
@@ -350,9 +314,6 @@ void PlanVerifier::verifyStep(const ConvStep &step) {
   const std::optional<size_t> &written = writtenBy(step);
   expect(step.kind != ConvKind::WeightGrad || !step.epilogue,
          "a weight gradient takes no epilogue");
-  expect(plan.target.isGPU() || (step.compute == Compute::F32 &&
-                                 step.filterLayout == FilterLayout::OIHW),
-         "compute and filter layouts are for GPUs alone");
   if (!verifyEpilogue(step.epilogue, written) || !verifyGeometry(step))
     return;
   // Compute the required sizes of the three operands with overflow checks.

@@ -48,7 +48,7 @@ template <typename T>
 static std::optional<StrayIndex>
 findStray(const void *bytes, const Shape &shape, const IndexBox &box) {
   std::optional<StrayIndex> stray;
-  const IndexRange range = box.range();
+  const IndexRange range = rangeOf(box);
   forEachRun(shape, box, [&](int64_t first, int64_t count) {
     const auto *from =
         static_cast<const std::byte *>(bytes) + first * int64_t(sizeof(T));
@@ -79,7 +79,7 @@ Status checkIndices(DType type, const void *bytes, const Shape &shape,
                     "element " + std::to_string(stray->position) +
                         (box.isLabel ? ": label " : ": index ") +
                         std::to_string(stray->index) + " is not in [" +
-                        std::to_string(box.range().low) + ", " +
+                        std::to_string(rangeOf(box).low) + ", " +
                         std::to_string(box.size) + ")" +
                         (box.ignored ? " and not the ignored " +
                                            std::to_string(*box.ignored)
@@ -119,7 +119,7 @@ std::vector<IndexRange> sampleRanges(const std::vector<IndexBox> &boxes,
     }
     forEachRun(sample, box, [&](int64_t first, int64_t count) {
       for (int64_t i = first; i < first + count; ++i)
-        ranges[size_t(i)] = intersect(ranges[size_t(i)], box.range());
+        ranges[size_t(i)] = intersect(ranges[size_t(i)], rangeOf(box));
       return false;
     });
   }

@@ -4,6 +4,7 @@
 #ifndef MPC_RUNTIME_INDICES_H
 #define MPC_RUNTIME_INDICES_H
 
+#include "runtime/PlanSchema.h"
 #include "runtime/Status.h"
 #include "runtime/Tensor.h"
 
@@ -27,18 +28,10 @@ struct IndexRange {
   }
 };
 
-/// A box of an input's elements that are indices of an axis. The input has type
-/// i32 or i64, and the box is [begin, end) along every axis. Elements are in
-/// [-size, size). Labels do not count from the end; they are in [0, size) or
-/// equal to `ignored`.
-struct IndexBox {
-  Shape begin, end;
-  int64_t size = 0;
-  bool isLabel = false;
-  std::optional<int64_t> ignored = std::nullopt;
-
-  IndexRange range() const { return {isLabel ? 0 : -size, size, ignored}; }
-};
+/// Returns the range of all elements of `box`.
+inline IndexRange rangeOf(const IndexBox &box) {
+  return {box.isLabel ? 0 : -box.size, box.size, box.ignored};
+}
 
 /// An out-of-range index, and its row-major position in the tensor.
 struct StrayIndex {

@@ -6,18 +6,6 @@
 
 namespace mpc::runtime {
 
-namespace {
-
-/// Limit on the threads of a block, on any GPU.
-constexpr int64_t kMaxThreads = 1024;
-/// Limit on the shared memory of a block, on any GPU (Hopper: 227 KiB).
-constexpr int64_t kMaxSharedBytes = 227 * 1024;
-/// Limit on the scratch memory of a CPU worker. Larger memory belongs in the
-/// arena.
-constexpr int64_t kMaxScratchBytes = 16 << 20;
-
-} // namespace
-
 /// Checks the rows and columns of an epilogue's result. Other fields need no
 /// check here: steps must match them.
 void PlanVerifier::verifyKernel(const Kernel &kernel) {
@@ -95,25 +83,14 @@ const Kernel *PlanVerifier::verifyCall(const std::string &name,
 //===----------------------------------------------------------------------===//
 
 void PlanVerifier::verifyStep(const LaunchStep &step) {
-  if (!expect(step.extent >= 0 && step.grain >= 1,
-              "the extent is negative or the grain is not positive"))
+  if (!expectInRange(step))
     return;
-  if (plan.target.isGPU()) {
-    expect(step.threads >= 1 && step.threads <= kMaxThreads,
-           "a block has between 1 and 1024 threads");
-    expect(step.scratchBytes == 0, "scratch memory is for CPUs alone");
-    expect(step.sharedBytes >= 0 && step.sharedBytes <= kMaxSharedBytes,
-           "a block cannot have that much shared memory");
+  // The CPU device adds extent and grain to compute slices.
+  if (plan.target.isGPU())
     expect(step.extent / step.grain < kMaxExtent, "there are too many blocks");
-  } else {
-    // The CPU device adds extent and grain to compute slices.
+  else
     expect(!(Checked(step.extent) + step.grain).overflowed,
            "extent and grain add up to no number");
-    expect(step.threads == 0 && step.sharedBytes == 0,
-           "threads and shared memory are for GPUs alone");
-    expect(step.scratchBytes >= 0 && step.scratchBytes <= kMaxScratchBytes,
-           "a worker cannot have that much scratch memory");
-  }
   // With another extent, or other slices, the kernel would run past its
   // buffers.
   const Kernel *kernel = verifyCall(step.kernel, step.args);

@@ -14,6 +14,153 @@ namespace mpc::runtime {
 static constexpr int kMaxListDepth = 32;
 
 //===----------------------------------------------------------------------===//
+// Records
+//===----------------------------------------------------------------------===//
+
+using Keys = std::vector<std::string_view>;
+
+/// Appends the keys of a record, with those of inlined records.
+template <typename Record>
+static void addKeys(Keys &keys) {
+  visitFields<Record>([&](const Field &field, auto member) {
+    using T = std::decay_t<decltype(std::declval<Record>().*member)>;
+    if constexpr (IsOptional<T>::value)
+      if constexpr (IsRecord<typename T::value_type>::value)
+        if (field.presence == Presence::Inlined)
+          return addKeys<typename T::value_type>(keys);
+    keys.push_back(field.key);
+  });
+}
+
+namespace {
+/// Reads the records of PlanSchema.h by their fields. Reads indices, extents
+/// and strides unchecked; the verifier compares them with the buffers.
+class FieldReader {
+public:
+  /// `depth` is the depth of lists of steps inside the records.
+  explicit FieldReader(int depth = 0) : depth(depth) {}
+
+  /// Reads an object that has the fields of `Record` only.
+  template <typename Record>
+  Record read(PlanReader &in) const {
+    return read<Record>(in, {});
+  }
+
+  /// Reads the fields of a step, beside those that all steps have.
+  template <typename Record>
+  Record readStep(PlanReader &in) const {
+    // A step that holds steps computes no nodes of its own.
+    constexpr bool holdsSteps =
+        std::is_same_v<Record, IfStep> || std::is_same_v<Record, ForStep>;
+    return read<Record>(in, holdsSteps ? Keys{"op", "name"}
+                                       : Keys{"op", "name", "others"});
+  }
+
+  /// Reads a member whose value is a list of objects, or an object.
+  template <typename T>
+  T readMember(PlanReader &in, const char *key) const {
+    T value;
+    readValue(in, key, value);
+    return value;
+  }
+
+  /// Reads the fields of `record`, and none of others in the object.
+  template <typename Record>
+  void readFields(PlanReader &in, Record &record) const {
+    visitFields<Record>([&](const Field &field, auto member) {
+      readField(in, field, record.*member);
+    });
+  }
+
+private:
+  template <typename Record>
+  Record read(PlanReader &in, Keys keys) const {
+    addKeys<Record>(keys);
+    in.expectOnly(keys);
+    Record record;
+    readFields(in, record);
+    // A label alone may be equal to the ignored one.
+    if constexpr (std::is_same_v<Record, IndexBox>)
+      if (!record.isLabel)
+        record.ignored.reset();
+    return record;
+  }
+
+  template <typename T>
+  void readField(PlanReader &in, const Field &field, T &value) const {
+    if (field.presence == Presence::Optional && !in.has(field.key))
+      return;
+    if (field.presence == Presence::Nullable && in.get(field.key).is_null())
+      return;
+    if constexpr (IsOptional<T>::value) {
+      if constexpr (IsRecord<typename T::value_type>::value)
+        if (field.presence == Presence::Inlined) {
+          if (in.has(field.key))
+            readFields(in, value.emplace());
+          return;
+        }
+      readValue(in, field.key, value.emplace());
+    } else {
+      readValue(in, field.key, value);
+    }
+  }
+
+  // A value for each type of a member.
+  template <typename T>
+  void readValue(PlanReader &in, const char *key, T &value) const {
+    if constexpr (std::is_enum_v<T>) {
+      value = in.word<T>(key);
+    } else {
+      PlanReader object = in.object(key);
+      value = read<T>(object);
+    }
+  }
+  void readValue(PlanReader &in, const char *key, int64_t &value) const {
+    value = in.integer(key);
+  }
+  void readValue(PlanReader &in, const char *key, size_t &value) const {
+    value = in.index(key);
+  }
+  void readValue(PlanReader &in, const char *key, bool &value) const {
+    value = in.boolean(key);
+  }
+  void readValue(PlanReader &in, const char *key, double &value) const {
+    value = in.number(key);
+  }
+  void readValue(PlanReader &in, const char *key, std::string &value) const {
+    value = in.string(key);
+  }
+  void readValue(PlanReader &in, const char *key,
+                 std::vector<int64_t> &values) const {
+    values = in.integers(key);
+  }
+  void readValue(PlanReader &in, const char *key,
+                 std::vector<size_t> &values) const {
+    values = in.indices(key);
+  }
+  template <typename T>
+  void readValue(PlanReader &in, const char *key,
+                 std::vector<T> &records) const {
+    in.each(key,
+            [&](PlanReader &record) { records.push_back(read<T>(record)); });
+  }
+  // Only launches may complete a product, so the steps nest no further.
+  void readValue(PlanReader &in, const char *key,
+                 std::vector<LaunchStep> &launches) const {
+    in.each(key, [&](PlanReader &step) {
+      if (step.word<StepKind>("op") != StepKind::Launch)
+        step.fail("only launches stand for what is fused");
+      launches.push_back(readStep<LaunchStep>(step));
+    });
+  }
+  void readValue(PlanReader &in, const char *key,
+                 std::vector<Step> &steps) const;
+
+  int depth;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
 // State and buffers
 //===----------------------------------------------------------------------===//
 
@@ -64,26 +211,13 @@ static Buffer readBuffer(PlanReader &in) {
   return buffer;
 }
 
-static std::vector<IndexBox> readBoxes(PlanReader &in) {
-  std::vector<IndexBox> boxes;
-  in.each("indices", [&](PlanReader &box) {
-    box.expectOnly({"begin", "end", "size", "label", "ignored"});
-    IndexBox result{box.integers("begin"), box.integers("end"),
-                    box.integer("size"),
-                    box.has("label") && box.boolean("label")};
-    if (result.isLabel && box.has("ignored"))
-      result.ignored = box.integer("ignored");
-    boxes.push_back(std::move(result));
-  });
-  return boxes;
-}
-
 static FunctionValue readValue(PlanReader &in) {
   in.expectOnly({"name", "role", "buffer", "indices", "batch_axis"});
   FunctionValue value{in.string("name"), in.word<Role>("role"),
                       in.index("buffer")};
   if (in.has("indices"))
-    value.indices = readBoxes(in);
+    value.indices =
+        FieldReader().readMember<std::vector<IndexBox>>(in, "indices");
   value.batchAxis = in.integerOr("batch_axis", 0);
   return value;
 }
@@ -111,13 +245,10 @@ static Kernel readKernel(PlanReader &in) {
     kernel.tiled = Kernel::Matrix{in.integer("rows"), in.integer("columns")};
     return kernel;
   }
-  in.expectOnly({"reads", "writes", "extent", "grain", "threads",
-                 "shared_bytes", "scratch_bytes"});
-  kernel.extent = in.integer("extent");
-  kernel.grain = in.integer("grain");
-  kernel.threads = in.integerOr("threads", 0);
-  kernel.sharedBytes = in.integerOr("shared_bytes", 0);
-  kernel.scratchBytes = in.integerOr("scratch_bytes", 0);
+  Keys keys{"reads", "writes"};
+  addKeys<KernelWork>(keys);
+  in.expectOnly(keys);
+  FieldReader().readFields<KernelWork>(in, kernel);
   return kernel;
 }
 
@@ -125,224 +256,33 @@ static Kernel readKernel(PlanReader &in) {
 // Steps
 //===----------------------------------------------------------------------===//
 
-static std::optional<Epilogue> readEpilogue(PlanReader &in) {
-  if (in.get("epilogue").is_null())
-    return std::nullopt;
-  PlanReader epilogue = in.object("epilogue");
-  epilogue.expectOnly({"kernel", "args"});
-  return Epilogue{epilogue.string("kernel"), epilogue.indices("args")};
-}
-
-static LaunchStep readLaunch(PlanReader &in) {
-  in.expectOnly({"op", "name", "others", "kernel", "args", "extent", "grain",
-                 "threads", "shared_bytes", "scratch_bytes"});
-  LaunchStep step;
-  step.kernel = in.string("kernel");
-  step.args = in.indices("args");
-  step.extent = in.integer("extent");
-  step.grain = in.integer("grain");
-  step.threads = in.integerOr("threads", 0);
-  step.sharedBytes = in.integerOr("shared_bytes", 0);
-  step.scratchBytes = in.integerOr("scratch_bytes", 0);
-  return step;
-}
-
-static std::optional<Fused> readFused(PlanReader &in) {
-  if (!in.has("fused"))
-    return std::nullopt;
-  PlanReader object = in.object("fused");
-  object.expectOnly({"kind", "bias", "aux", "bias_grad", "unfused"});
-  // The verifier checks which buffers `kind` requires.
-  auto optional = [&](const char *key) {
-    return object.has(key) ? std::optional(object.index(key)) : std::nullopt;
-  };
-  Fused fused{object.word<FusedKind>("kind"),
-              optional("bias"),
-              optional("aux"),
-              optional("bias_grad"),
-              {}};
-  // Only launches may complete the product, so the steps nest no further.
-  if (object.has("unfused"))
-    object.each("unfused", [&](PlanReader &step) {
-      if (step.word<StepKind>("op") != StepKind::Launch)
-        step.fail("only launches stand for what is fused");
-      fused.unfused.push_back(readLaunch(step));
-    });
-  return fused;
-}
-
-static OuterAxes readOuter(PlanReader &in) {
-  if (!in.has("outer"))
-    return {};
-  PlanReader axes = in.object("outer");
-  axes.expectOnly({"extents", "a", "b", "c"});
-  return {axes.integers("extents"), axes.integers("a"), axes.integers("b"),
-          axes.integers("c")};
-}
-
-static MatMulStep readMatMul(PlanReader &in) {
-  in.expectOnly({"op",       "name",     "others",   "a",     "b",
-                 "c",        "batch",    "m",        "n",     "k",
-                 "trans_a",  "trans_b",  "lda",      "ldb",   "ldc",
-                 "stride_a", "stride_b", "stride_c", "alpha", "tile_m",
-                 "tile_n",   "epilogue", "compute",  "fused", "offset_a",
-                 "offset_b", "outer"});
-  // Read extents, strides and buffers unchecked; the verifier compares them
-  // with the buffers.
-  MatMulStep step;
-  step.a = in.index("a");
-  step.b = in.index("b");
-  step.c = in.optionalIndex("c");
-  step.batch = in.integer("batch");
-  step.m = in.integer("m");
-  step.n = in.integer("n");
-  step.k = in.integer("k");
-  step.transA = in.boolean("trans_a");
-  step.transB = in.boolean("trans_b");
-  step.lda = in.integer("lda");
-  step.ldb = in.integer("ldb");
-  step.ldc = in.integer("ldc");
-  step.strideA = in.integer("stride_a");
-  step.strideB = in.integer("stride_b");
-  step.strideC = in.integer("stride_c");
-  step.offsetA = in.integerOr("offset_a", 0);
-  step.offsetB = in.integerOr("offset_b", 0);
-  step.outer = readOuter(in);
-  step.alpha = in.number("alpha");
-  step.tileM = in.integer("tile_m");
-  step.tileN = in.integer("tile_n");
-  step.epilogue = readEpilogue(in);
-  step.compute = in.wordOrFirst<Compute>("compute");
-  step.fused = readFused(in);
-  return step;
-}
-
-static ConvStep readConv(PlanReader &in) {
-  in.expectOnly({"op",
-                 "name",
-                 "others",
-                 "kind",
-                 "x",
-                 "w",
-                 "y",
-                 "batch",
-                 "groups",
-                 "in_channels",
-                 "out_channels",
-                 "in_spatial",
-                 "out_spatial",
-                 "kernel",
-                 "strides",
-                 "dilations",
-                 "pads_begin",
-                 "pads_end",
-                 "epilogue",
-                 "compute",
-                 "filter_layout"});
-  // Read the fields unchecked; `verifyGeometry` checks the convolution.
-  ConvStep step;
-  step.kind = in.word<ConvKind>("kind");
-  step.x = in.optionalIndex("x");
-  step.w = in.optionalIndex("w");
-  step.y = in.optionalIndex("y");
-  step.batch = in.integer("batch");
-  step.groups = in.integer("groups");
-  step.inChannels = in.integer("in_channels");
-  step.outChannels = in.integer("out_channels");
-  step.inSpatial = in.integers("in_spatial");
-  step.outSpatial = in.integers("out_spatial");
-  step.kernel = in.integers("kernel");
-  step.strides = in.integers("strides");
-  step.dilations = in.integers("dilations");
-  step.padsBegin = in.integers("pads_begin");
-  step.padsEnd = in.integers("pads_end");
-  step.epilogue = readEpilogue(in);
-  step.compute = in.wordOrFirst<Compute>("compute");
-  step.filterLayout = in.wordOrFirst<FilterLayout>("filter_layout");
-  return step;
-}
-
-static CopyStep readCopy(PlanReader &in) {
-  in.expectOnly({"op", "name", "others", "src", "dst", "rows", "offset",
-                 "stride", "row_bytes", "to_offset", "to_stride"});
-  CopyStep step;
-  step.src = in.index("src");
-  step.dst = in.index("dst");
-  if (!in.has("rows"))
-    return step;
-  step.strided = StridedRows{in.integer("rows"), in.integer("offset"),
-                             in.integer("stride"), std::nullopt};
-  if (in.has("row_bytes"))
-    step.strided->target =
-        RowTarget{in.integer("row_bytes"), in.integer("to_offset"),
-                  in.integer("to_stride")};
-  return step;
-}
-
-static CheckIndicesStep readCheck(PlanReader &in) {
-  in.expectOnly({"op", "name", "others", "buffer", "indices"});
-  CheckIndicesStep step;
-  step.buffer = in.index("buffer");
-  step.indices = readBoxes(in);
-  return step;
-}
-
-static std::vector<Step> readSteps(PlanReader &in, const char *key, int depth);
-
-static IfStep readCondition(PlanReader &in, int depth) {
-  in.expectOnly({"op", "name", "predicate", "then", "else"});
-  IfStep conditional;
-  conditional.predicate = in.index("predicate");
-  conditional.then = readSteps(in, "then", depth);
-  if (in.has("else"))
-    conditional.otherwise = readSteps(in, "else", depth);
-  return conditional;
-}
-
-static ForStep readLoop(PlanReader &in, int depth) {
-  in.expectOnly({"op", "name", "count", "moving", "private", "steps"});
-  ForStep loop;
-  loop.count = in.integer("count");
-  in.each("moving", [&](PlanReader &buffer) {
-    buffer.expectOnly({"buffer", "bytes"});
-    loop.moving.push_back({buffer.index("buffer"), buffer.integer("bytes")});
-  });
-  if (in.has("private")) {
-    PlanReader memory = in.object("private");
-    memory.expectOnly({"offset", "bytes"});
-    loop.privateMemory =
-        PrivateMemory{memory.integer("offset"), memory.integer("bytes")};
-  }
-  loop.steps = readSteps(in, "steps", depth);
-  return loop;
-}
-
 /// Reads one step of a list. `depth` is the depth of lists inside the step, for
 /// example of a loop's body.
 static Step readStep(PlanReader &in, int depth) {
   const StepKind kind = in.word<StepKind>("op");
   Step step{in.string("name"), {}};
+  const FieldReader reader(depth);
   switch (kind) {
   case StepKind::Launch:
-    step.op = readLaunch(in);
+    step.op = reader.readStep<LaunchStep>(in);
     break;
   case StepKind::MatMul:
-    step.op = readMatMul(in);
+    step.op = reader.readStep<MatMulStep>(in);
     break;
   case StepKind::Conv:
-    step.op = readConv(in);
+    step.op = reader.readStep<ConvStep>(in);
     break;
   case StepKind::Copy:
-    step.op = readCopy(in);
+    step.op = reader.readStep<CopyStep>(in);
     break;
   case StepKind::CheckIndices:
-    step.op = readCheck(in);
+    step.op = reader.readStep<CheckIndicesStep>(in);
     break;
   case StepKind::If:
-    step.op = readCondition(in, depth);
+    step.op = reader.readStep<IfStep>(in);
     break;
   case StepKind::For:
-    step.op = readLoop(in, depth);
+    step.op = reader.readStep<ForStep>(in);
     break;
   }
   if (in.has("others"))
@@ -350,15 +290,13 @@ static Step readStep(PlanReader &in, int depth) {
   return step;
 }
 
-static std::vector<Step> readSteps(PlanReader &in, const char *key, int depth) {
-  std::vector<Step> steps;
+void FieldReader::readValue(PlanReader &in, const char *key,
+                            std::vector<Step> &steps) const {
   if (depth > kMaxListDepth)
-    in.fail("steps are nested too deeply");
-  else
-    in.each(key, [&](PlanReader &step) {
-      steps.push_back(readStep(step, depth + 1));
-    });
-  return steps;
+    return in.fail("steps are nested too deeply");
+  in.each(key, [&](PlanReader &step) {
+    steps.push_back(runtime::readStep(step, depth + 1));
+  });
 }
 
 static Function readFunction(PlanReader &in, std::string name) {
@@ -375,7 +313,7 @@ static Function readFunction(PlanReader &in, std::string name) {
   in.each("buffers", [&](PlanReader &buffer) {
     function.buffers.push_back(readBuffer(buffer));
   });
-  function.steps = readSteps(in, "steps", 0);
+  function.steps = FieldReader().readMember<std::vector<Step>>(in, "steps");
   return function;
 }
 

@@ -8,7 +8,6 @@
 #include "runtime/Plan.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 namespace mpc::runtime {
@@ -81,12 +80,6 @@ public:
   /// Reads an index; verifyPlan checks its range.
   size_t index(const char *key) { return toIndex(get(key), key); }
 
-  std::optional<size_t> optionalIndex(const char *key) {
-    if (get(key).is_null())
-      return std::nullopt;
-    return index(key);
-  }
-
   std::vector<int64_t> integers(const char *key) {
     std::vector<int64_t> values;
     for (const nlohmann::json &value : array(key))
@@ -154,7 +147,7 @@ public:
   }
 
   /// Fails if the object has a member outside `known`.
-  void expectOnly(std::initializer_list<std::string_view> known) {
+  void expectOnly(const std::vector<std::string_view> &known) {
     if (!json.is_object())
       return fail("expected an object");
     for (const auto &[key, value] : json.items())
@@ -178,13 +171,6 @@ public:
     if (!value)
       fail("unknown " + std::string(Words<Enum>::kind) + " '" + text + "'");
     return value.value_or(Enum{});
-  }
-
-  /// Reads an enumerator, or returns the first if the member is missing, as in
-  /// older plans.
-  template <typename Enum>
-  Enum wordOrFirst(const char *key) {
-    return has(key) ? word<Enum>(key) : Enum{};
   }
 
   std::string text() const { return json.dump(); }

@@ -280,17 +280,15 @@ void PlanVerifier::verifyPrivateBuffers(const std::vector<Step> &steps) {
       int64_t low = moved == reach.end() ? buffer.offset : moved->second.first;
       int64_t high =
           moved == reach.end() ? buffer.offset : moved->second.second;
-      expect(privateMemory->contains(buffer)
-                 ? privateMemory->contains(low, high + buffer.bytes)
+      expect(contains(*privateMemory, buffer)
+                 ? contains(*privateMemory, low, high + buffer.bytes)
                  : high + buffer.bytes <= begin || low >= end,
              "a buffer is half in private memory");
     }
 }
 
 void PlanVerifier::verifyStep(const ForStep &step) {
-  if (!expect(step.count >= 1 && step.count < kMaxExtent,
-              "a loop has between 1 and 2^31 - 2 iterations") ||
-      !verifyPrivate(step))
+  if (!expectInRange(step) || !verifyPrivate(step))
     return;
   const auto outside = reach;
   const auto privateOutside = privateMemory;
@@ -298,8 +296,8 @@ void PlanVerifier::verifyStep(const ForStep &step) {
     privateMemory = step.privateMemory;
   if (verifyMoving(step)) {
     for (const MovingBuffer &moving : step.moving)
-      expect(!step.privateMemory || !step.privateMemory->contains(
-                                        function->buffers[moving.buffer]),
+      expect(!step.privateMemory || !contains(*step.privateMemory,
+                                              function->buffers[moving.buffer]),
              "it moves a buffer of its private memory");
     verifySteps(step.steps);
   }

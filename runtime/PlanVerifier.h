@@ -10,15 +10,12 @@
 #ifndef MPC_RUNTIME_PLANVERIFIER_H
 #define MPC_RUNTIME_PLANVERIFIER_H
 
-#include "runtime/ArtifactFormat.h"
 #include "runtime/Plan.h"
 
 #include <array>
 #include <map>
 
 namespace mpc::runtime {
-
-using format::kMaxExtent;
 
 /// An integer that records whether its computation overflowed.
 struct Checked {
@@ -72,6 +69,14 @@ private:
     if (!condition)
       fail(what);
     return condition;
+  }
+
+  /// Fails if a field of `record` is outside the range that PlanSchema.def
+  /// states for the plan's target. Returns true if all are in range.
+  template <typename Record>
+  bool expectInRange(const Record &record) {
+    const char *message = findOutOfRange(record, plan.target.isGPU());
+    return expect(!message, message);
   }
 
   void verifyState(const StateVariable &state);

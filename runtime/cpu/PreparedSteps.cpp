@@ -288,7 +288,7 @@ static std::vector<void *> moveBuffers(const Function &function,
                                        std::byte *own) {
   std::vector<void *> moved = buffers;
   for (size_t i = 0; i < moved.size(); ++i)
-    if (const Buffer &buffer = function.buffers[i]; memory.contains(buffer))
+    if (const Buffer &buffer = function.buffers[i]; contains(memory, buffer))
       moved[i] = own + (buffer.offset - memory.offset);
   return moved;
 }

@@ -210,10 +210,10 @@ static DeviceOperand advance(const DeviceOperand &operand, int64_t elements) {
 /// samples as far as all tokens of a sample. So each sample is one call.
 void BLASMatMulStep::findCalls() {
   const OuterAxes &outer = step.outer;
-  int64_t count = step.batches() / step.batch;
+  int64_t count = countMatrices(step) / step.batch;
   for (int64_t index = 0; index < count; ++index) {
     auto offsetOf = [&](const std::vector<int64_t> &strides) {
-      return outer.offsetOf(strides, index * step.batch, step.batch, 0);
+      return offsetOfMatrix(outer, strides, index * step.batch, step.batch, 0);
     };
     calls.push_back({advance(operands.a, step.offsetA + offsetOf(outer.a)),
                      advance(operands.b, step.offsetB + offsetOf(outer.b)),
@@ -333,7 +333,7 @@ Status BLASMatMulStep::describeEpilogue(const Fused &fused) {
   if (status.ok() && fused.aux)
     status = set(BLASMatMulAttribute::EpilogueAuxPointer, operands.aux.data);
   if (status.ok() && fused.aux)
-    status = set(BLASMatMulAttribute::EpilogueAuxLd, Fused::auxRowBits(step.n));
+    status = set(BLASMatMulAttribute::EpilogueAuxLd, auxRowBits(step.n));
   return status;
 }
 
@@ -369,7 +369,7 @@ static std::string describeStep(const MatMulStep &step,
          name(operands.c) + ", " +
          (step.outer.extents.empty()
               ? ""
-              : std::to_string(step.batches() / step.batch) + " times ") +
+              : std::to_string(countMatrices(step) / step.batch) + " times ") +
          std::to_string(step.batch) + " of " + std::to_string(step.m) + "x" +
          std::to_string(step.n) + "x" + std::to_string(step.k) +
          (step.transA ? ", a transposed" : "") +

@@ -107,7 +107,7 @@ std::unique_ptr<Contraction> prepareAMXDepthParts(const MatMulStep &step,
                                                   MatMulOperands &operands,
                                                   const OneDNNConfig &config) {
   const bool fits = canMultiplyByAMX(step, operands, config) &&
-                    step.batches() == 1 && step.outer.extents.empty() &&
+                    countMatrices(step) == 1 && step.outer.extents.empty() &&
                     step.m * step.n <= kMaxElements &&
                     step.k >= kMaxParts * kPartDepth;
   if (!fits)

@@ -58,7 +58,7 @@ private:
 
   int64_t tilesM() const { return (step.m + tileM - 1) / tileM; }
   int64_t tilesN() const { return (step.n + tileN - 1) / tileN; }
-  int64_t tiles() const { return step.batches() * tilesM() * tilesN(); }
+  int64_t tiles() const { return countMatrices(step) * tilesM() * tilesN(); }
 
   const MatMulStep step;
   const bool isPortable;

@@ -35,7 +35,7 @@ struct MatMulOperand {
     bool repeats = stride == 0;
     for (int64_t elements : outerStrides)
       repeats &= elements == 0;
-    matrices = repeats ? 1 : step.batches();
+    matrices = repeats ? 1 : countMatrices(step);
   }
 
   /// Reserves shared memory for a dense copy in f32.
@@ -76,7 +76,7 @@ struct MatMulOperand {
   }
   /// Returns the offset of matrix `index` in the source, in elements.
   int64_t offsetOf(int64_t index) const {
-    return first + outer.offsetOf(outerStrides, index, batch, stride);
+    return first + offsetOfMatrix(outer, outerStrides, index, batch, stride);
   }
 
   // Each slice widens a block of whole rows; blocks run through all matrices.
@@ -299,7 +299,7 @@ struct ProductResult {
 private:
   /// Returns the offset of row `row` of matrix `index`, in elements.
   int64_t offsetOfRow(int64_t index, int64_t row) const {
-    return outer.offsetOf(outer.c, index, batch, strideC) + row * ldc;
+    return offsetOfMatrix(outer, outer.c, index, batch, strideC) + row * ldc;
   }
 
   float alpha;

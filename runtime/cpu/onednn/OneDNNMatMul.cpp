@@ -168,7 +168,7 @@ bool OneDNNMatMul::mustDensifyA(const OneDNNConfig &config) const {
 /// if that layout requires it.
 void OneDNNMatMul::choosePacking(const OneDNNConfig &config) {
   // Packing pays if a panel is read more than once.
-  const int64_t readers = tilesM * (b.matrices == 1 ? step.batches() : 1);
+  const int64_t readers = tilesM * (b.matrices == 1 ? countMatrices(step) : 1);
   packsForTile = readers < 2 && gainsByPackingForOneTile(config);
   if (readers < 2 && !packsForTile && !config.packsAlways)
     return;
@@ -265,7 +265,7 @@ Status OneDNNMatMul::prepare(const OneDNNConfig &config) {
     packedB.reserve(sharedSize);
     addPhase(Phase::Pack, denseA.slices() + packedB.slices());
   }
-  addPhase(Phase::Tiles, step.batches() * tilesM * tilesN);
+  addPhase(Phase::Tiles, countMatrices(step) * tilesM * tilesN);
 
   // A slice's scratch has its result, its packed operands, and oneDNN's own
   // scratch.
