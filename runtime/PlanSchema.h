@@ -66,6 +66,23 @@ constexpr Field required(const char *key) { return {key, Presence::Required}; }
 constexpr Field nullable(const char *key) { return {key, Presence::Nullable}; }
 constexpr Field optional(const char *key) { return {key, Presence::Optional}; }
 constexpr Field inlined(const char *key) { return {key, Presence::Inlined}; }
+
+constexpr Field extent(const char *key) {
+  return required(key).within(1, kMaxExtent, "an extent is out of range");
+}
+constexpr Field channels(const char *key) {
+  return required(key).within(
+      1, kMaxExtent,
+      "channels are out of range or not a multiple of the groups");
+}
+constexpr Field padding(const char *key) {
+  return required(key).within(0, kMaxExtent, "padding is out of range");
+}
+constexpr Field tileSize(const char *key) {
+  return required(key)
+      .onCPU(1, kMaxExtent, "a tile size is out of range")
+      .onGPU(0, 0, "a GPU's library chooses its tiles");
+}
 } // namespace schema
 
 //===----------------------------------------------------------------------===//
