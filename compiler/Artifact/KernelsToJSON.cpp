@@ -2,6 +2,7 @@
 #include "compiler/Artifact/KernelsToJSON.h"
 
 #include "compiler/Artifact/PlanToJSON.h"
+#include "compiler/Artifact/RecordToJSON.h"
 #include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Dialect/Plan/Plan.h"
 #include "compiler/Kernels/KernelHero.h"
@@ -51,15 +52,12 @@ static FailureOr<json::Object> kernelToJSON(func::FuncOp kernel,
     arguments = arguments.drop_front();
   } else {
     const KernelPartition partition = getKernelPartition(kernel, target);
-    object["extent"] = partition.extent;
-    object["grain"] = partition.grain;
-    // Omit default values, as in a launch.
-    if (partition.threads > 1)
-      object["threads"] = partition.threads;
-    if (partition.shared > 0)
-      object["shared_bytes"] = partition.shared;
-    if (partition.scratch > 0)
-      object["scratch_bytes"] = partition.scratch;
+    // A single thread is a worker of a CPU.
+    addFields(object,
+              runtime::KernelWork{partition.extent, partition.grain,
+                                  partition.threads > 1 ? partition.threads : 0,
+                                  partition.shared, partition.scratch},
+              noSteps);
   }
   FailureOr<json::Array> reads = tensorsOf(kernel, arguments);
   FailureOr<json::Array> writes = tensorsOf(kernel, kernel.getResultTypes());

@@ -2,9 +2,10 @@
 #include "compiler/Artifact/PlanToJSON.h"
 
 #include "compiler/Artifact/KernelsToJSON.h"
+#include "compiler/Artifact/RecordToJSON.h"
 #include "compiler/Dialect/MPC/Facts/IndexBoxes.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
-#include "compiler/Dialect/Plan/Plan.h"
+#include "compiler/Dialect/Plan/StepAttributes.h"
 
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -51,10 +52,6 @@ std::optional<DType> mpc::toDType(Type type) {
 // Names come from models and may not be UTF-8.
 static json::Value text(StringRef name) {
   return json::isUTF8(name) ? name.str() : json::fixUTF8(name);
-}
-
-static json::Array listOf(ArrayRef<int64_t> values) {
-  return json::Array(values);
 }
 
 //===----------------------------------------------------------------------===//
@@ -131,19 +128,26 @@ private:
   FailureOr<json::Object> memoryOf(Operation *op);
   json::Array stepsOf(Block &block);
   json::Object stepOf(Operation *op);
-  json::Object launch(plan::LaunchOp op);
-  json::Object fused(plan::MatMulOp op);
-  json::Object matmul(plan::MatMulOp op);
-  json::Object conv(plan::ConvOp op);
-  json::Object loop(plan::ForOp op);
+  // Set the fields of a step that are not attributes of its op.
+  void setFields(runtime::LaunchStep &step, plan::LaunchOp op) const;
+  void setFields(runtime::MatMulStep &step, plan::MatMulOp op) const;
+  void setFields(runtime::ConvStep &step, plan::ConvOp op) const;
+  void setFields(runtime::CopyStep &step, plan::CopyOp op) const;
+  void setFields(runtime::CheckIndicesStep &step, plan::CheckIndicesOp) const;
+  void setFields(runtime::IfStep &step, plan::IfOp op) const;
+  void setFields(runtime::ForStep &step, plan::ForOp op) const;
+  template <typename StepTy, typename OpTy>
+  json::Object write(StepKind kind, OpTy op);
 
-  int64_t index(Value buffer) const { return indexOf.lookup(buffer); }
-  json::Value optionalIndex(Value buffer) const {
-    return buffer ? json::Value(index(buffer)) : json::Value(nullptr);
+  size_t index(Value buffer) const {
+    return static_cast<size_t>(indexOf.lookup(buffer));
   }
-  json::Array indices(ValueRange ins, ValueRange outs) const;
+  std::optional<size_t> optionalIndex(Value buffer) const {
+    return buffer ? std::optional(index(buffer)) : std::nullopt;
+  }
+  std::vector<size_t> indices(ValueRange ins, ValueRange outs) const;
   template <typename OpTy>
-  json::Value epilogueOf(OpTy op) const;
+  std::optional<runtime::Epilogue> epilogueOf(OpTy op) const;
 
   plan::ProgramOp program;
   DataSection &data;
@@ -202,18 +206,14 @@ FailureOr<json::Object> ProgramWriter::memoryOf(Operation *op) {
       .DefaultUnreachable("not a buffer");
 }
 
-static json::Array boxesOf(ArrayAttr indices) {
-  json::Array boxes;
-  for (const IndexBox &box : getBoxes(indices)) {
-    json::Object object{{"begin", listOf(box.begin)},
-                        {"end", listOf(box.end)},
-                        {"size", box.size}};
-    if (box.isLabel)
-      object["label"] = true;
-    if (box.ignored)
-      object["ignored"] = *box.ignored;
-    boxes.push_back(std::move(object));
-  }
+static std::vector<runtime::IndexBox> boxesOf(ArrayAttr indices) {
+  std::vector<runtime::IndexBox> boxes;
+  for (const IndexBox &box : getBoxes(indices))
+    boxes.push_back({{box.begin.begin(), box.begin.end()},
+                     {box.end.begin(), box.end.end()},
+                     box.size,
+                     box.isLabel,
+                     box.ignored});
   return boxes;
 }
 
@@ -229,9 +229,9 @@ LogicalResult ProgramWriter::addBuffer(Operation *op) {
   if (auto input = dyn_cast<plan::InputOp>(op)) {
     json::Object port{{"name", text(input.getName())},
                       {"role", word(input.getRole())},
-                      {"buffer", index(buffer)}};
+                      {"buffer", indexOf.lookup(buffer)}};
     if (std::optional<ArrayAttr> indices = input.getIndices())
-      port["indices"] = boxesOf(*indices);
+      port["indices"] = valueToJSON(boxesOf(*indices), noSteps);
     if (int64_t axis = input.getBatchAxis(); axis != 0)
       port["batch_axis"] = axis;
     inputs.push_back(std::move(port));
@@ -240,124 +240,74 @@ LogicalResult ProgramWriter::addBuffer(Operation *op) {
   return success();
 }
 
-json::Array ProgramWriter::indices(ValueRange ins, ValueRange outs) const {
-  json::Array result;
-  for (Value buffer : ins)
-    result.push_back(index(buffer));
-  for (Value buffer : outs)
+std::vector<size_t> ProgramWriter::indices(ValueRange ins,
+                                           ValueRange outs) const {
+  std::vector<size_t> result;
+  for (Value buffer : llvm::concat<Value>(ins, outs))
     result.push_back(index(buffer));
   return result;
 }
 
 template <typename OpTy>
-json::Value ProgramWriter::epilogueOf(OpTy op) const {
+std::optional<runtime::Epilogue> ProgramWriter::epilogueOf(OpTy op) const {
   if (!op.getEpilogue())
-    return nullptr;
-  return json::Object{
-      {"kernel", *op.getEpilogue()},
-      {"args", indices(op.getEpilogueInputs(), op.getEpilogueOutputs())}};
+    return std::nullopt;
+  return runtime::Epilogue{
+      op.getEpilogue()->str(),
+      indices(op.getEpilogueInputs(), op.getEpilogueOutputs())};
 }
 
 static int64_t toSigned(uint64_t value) { return static_cast<int64_t>(value); }
 
-// Sets object[key] to the word for `value`; adds nothing for nullopt.
-template <typename Enum>
-static void addOptional(json::Object &object, StringRef key,
-                        std::optional<Enum> value) {
-  if (value)
-    object[key] = word(*value);
+void ProgramWriter::setFields(runtime::LaunchStep &step,
+                              plan::LaunchOp op) const {
+  step.args = indices(op.getInputs(), op.getOutputs());
 }
 
-json::Object ProgramWriter::fused(plan::MatMulOp op) {
-  json::Object object{{"kind", word(*op.getFused())}};
-  if (op.getBias())
-    object["bias"] = index(op.getBias());
-  if (op.getAux())
-    object["aux"] = index(op.getAux());
-  if (op.getBiasGrad())
-    object["bias_grad"] = index(op.getBiasGrad());
-  if (!op.getUnfused().empty())
-    object["unfused"] = stepsOf(op.getUnfused().front());
-  return object;
+static std::vector<int64_t> listOf(ArrayRef<int64_t> values) {
+  return {values.begin(), values.end()};
 }
 
-json::Object ProgramWriter::matmul(plan::MatMulOp op) {
-  json::Object step = json::Object{{"op", word(StepKind::MatMul)},
-                                   {"a", index(op.getA())},
-                                   {"b", index(op.getB())},
-                                   {"c", optionalIndex(op.getC())},
-                                   {"batch", toSigned(op.getBatch())},
-                                   {"m", toSigned(op.getM())},
-                                   {"n", toSigned(op.getN())},
-                                   {"k", toSigned(op.getK())},
-                                   {"trans_a", op.getTransA()},
-                                   {"trans_b", op.getTransB()},
-                                   {"lda", toSigned(op.getLda())},
-                                   {"ldb", toSigned(op.getLdb())},
-                                   {"ldc", toSigned(op.getLdc())},
-                                   {"stride_a", toSigned(op.getStrideA())},
-                                   {"stride_b", toSigned(op.getStrideB())},
-                                   {"stride_c", toSigned(op.getStrideC())},
-                                   {"alpha", op.getAlpha().convertToDouble()},
-                                   {"tile_m", toSigned(op.getTileM())},
-                                   {"tile_n", toSigned(op.getTileN())},
-                                   {"epilogue", epilogueOf(op)}};
-  // Omit what most products lack, to keep small plans short: fusion, further
-  // batch axes, offsets within a buffer.
-  addOptional(step, "compute", op.getCompute());
-  if (op.getFused())
-    step["fused"] = fused(op);
+void ProgramWriter::setFields(runtime::MatMulStep &step,
+                              plan::MatMulOp op) const {
   if (op.getOuter())
-    step["outer"] = json::Object{{"extents", listOf(*op.getOuter())},
-                                 {"a", listOf(*op.getOuterStridesA())},
-                                 {"b", listOf(*op.getOuterStridesB())},
-                                 {"c", listOf(*op.getOuterStridesC())}};
-  if (op.getOffsetA() != 0)
-    step["offset_a"] = toSigned(op.getOffsetA());
-  if (op.getOffsetB() != 0)
-    step["offset_b"] = toSigned(op.getOffsetB());
-  return step;
+    step.outer = {listOf(*op.getOuter()), listOf(*op.getOuterStridesA()),
+                  listOf(*op.getOuterStridesB()),
+                  listOf(*op.getOuterStridesC())};
+  step.a = index(op.getA());
+  step.b = index(op.getB());
+  step.c = optionalIndex(op.getC());
+  step.epilogue = epilogueOf(op);
+  if (op.getFused())
+    step.fused = runtime::Fused{*op.getFused(),
+                                optionalIndex(op.getBias()),
+                                optionalIndex(op.getAux()),
+                                optionalIndex(op.getBiasGrad()),
+                                {}};
 }
 
-json::Object ProgramWriter::conv(plan::ConvOp op) {
-  json::Object step =
-      json::Object{{"op", word(StepKind::Conv)},
-                   {"kind", word(op.getKind())},
-                   {"x", optionalIndex(op.getX())},
-                   {"w", optionalIndex(op.getW())},
-                   {"y", optionalIndex(op.getY())},
-                   {"batch", toSigned(op.getBatch())},
-                   {"groups", toSigned(op.getGroups())},
-                   {"in_channels", toSigned(op.getInChannels())},
-                   {"out_channels", toSigned(op.getOutChannels())},
-                   {"in_spatial", listOf(op.getInSpatial())},
-                   {"out_spatial", listOf(op.getOutSpatial())},
-                   {"kernel", listOf(op.getKernel())},
-                   {"strides", listOf(op.getStrides())},
-                   {"dilations", listOf(op.getDilations())},
-                   {"pads_begin", listOf(op.getPadsBegin())},
-                   {"pads_end", listOf(op.getPadsEnd())},
-                   {"epilogue", epilogueOf(op)}};
-  // Without a layout, filters have ONNX's layout. Without a compute type, sums
-  // are fp32.
-  addOptional(step, "compute", op.getCompute());
-  addOptional(step, "filter_layout", op.getFilterLayout());
-  return step;
+void ProgramWriter::setFields(runtime::ConvStep &step, plan::ConvOp op) const {
+  step.x = optionalIndex(op.getX());
+  step.w = optionalIndex(op.getW());
+  step.y = optionalIndex(op.getY());
+  step.epilogue = epilogueOf(op);
 }
 
-json::Object ProgramWriter::launch(plan::LaunchOp op) {
-  json::Object step{{"op", word(StepKind::Launch)},
-                    {"kernel", op.getKernel()},
-                    {"args", indices(op.getInputs(), op.getOutputs())},
-                    {"extent", toSigned(op.getExtent())},
-                    {"grain", toSigned(op.getGrain())}};
-  if (op.getThreads())
-    step["threads"] = toSigned(*op.getThreads());
-  if (op.getSharedBytes())
-    step["shared_bytes"] = toSigned(*op.getSharedBytes());
-  if (op.getScratchBytes())
-    step["scratch_bytes"] = toSigned(*op.getScratchBytes());
-  return step;
+void ProgramWriter::setFields(runtime::CopyStep &step, plan::CopyOp op) const {
+  step.src = index(op.getSource());
+  step.dst = index(op.getDestination());
+}
+
+// The runtime checks integers that a caller binds before a kernel uses them as
+// indices.
+void ProgramWriter::setFields(runtime::CheckIndicesStep &step,
+                              plan::CheckIndicesOp op) const {
+  step.buffer = index(op.getBuffer());
+  step.indices = boxesOf(op.getIndices());
+}
+
+void ProgramWriter::setFields(runtime::IfStep &step, plan::IfOp op) const {
+  step.predicate = index(op.getPredicate());
 }
 
 // Returns the bytes that `buffer` moves per iteration of `loop`.
@@ -376,64 +326,58 @@ static int64_t getMovement(Value buffer, plan::ForOp loop) {
   return 0;
 }
 
-json::Object ProgramWriter::loop(plan::ForOp op) {
-  json::Array moving;
+void ProgramWriter::setFields(runtime::ForStep &step, plan::ForOp op) const {
   op->walk([&](Operation *nested) {
     if (!isa<plan::PartOp, plan::ViewOp>(nested))
       return;
     Value buffer = nested->getResult(0);
     if (int64_t bytes = getMovement(buffer, op))
-      moving.push_back(
-          json::Object{{"buffer", index(buffer)}, {"bytes", bytes}});
+      step.moving.push_back({index(buffer), bytes});
   });
-  json::Object step{{"op", word(StepKind::For)},
-                    {"count", toSigned(op.getCount())},
-                    {"moving", std::move(moving)},
-                    {"steps", stepsOf(op.getBody().front())}};
   if (op.getPrivateBytes())
-    step["private"] = json::Object{{"offset", toSigned(*op.getPrivateOffset())},
-                                   {"bytes", toSigned(*op.getPrivateBytes())}};
-  return step;
+    step.privateMemory = runtime::PrivateMemory{
+        toSigned(*op.getPrivateOffset()), toSigned(*op.getPrivateBytes())};
+}
+
+// Writes a step. Its lists of steps are the regions of the op, in order.
+template <typename StepTy, typename OpTy>
+json::Object ProgramWriter::write(StepKind kind, OpTy op) {
+  StepTy step;
+  plan::readAttributes(op, step);
+  setFields(step, op);
+  json::Object object{{"op", word(kind)}};
+  MutableArrayRef<Region> regions = op->getRegions();
+  addFields(object, step, [&]() -> std::optional<json::Array> {
+    Region &region = regions.front();
+    regions = regions.drop_front();
+    if (region.empty())
+      return std::nullopt;
+    return stepsOf(region.front());
+  });
+  return object;
 }
 
 json::Object ProgramWriter::stepOf(Operation *op) {
+  using Kind = StepKind;
   return llvm::TypeSwitch<Operation *, json::Object>(op)
-      .Case([&](plan::LaunchOp kernel) { return launch(kernel); })
-      .Case([&](plan::MatMulOp product) { return matmul(product); })
-      .Case([&](plan::ConvOp convolution) { return conv(convolution); })
-      // A copy of whole buffers has neither rows nor bytes per row.
-      .Case([&](plan::CopyOp copy) {
-        json::Object step{{"op", word(StepKind::Copy)},
-                          {"src", index(copy.getSource())},
-                          {"dst", index(copy.getDestination())}};
-        if (copy.getRows()) {
-          step["rows"] = toSigned(*copy.getRows());
-          step["offset"] = toSigned(copy.getOffset());
-          step["stride"] = toSigned(copy.getStride());
-        }
-        if (copy.getRowBytes()) {
-          step["row_bytes"] = toSigned(*copy.getRowBytes());
-          step["to_offset"] = toSigned(copy.getToOffset());
-          step["to_stride"] = toSigned(copy.getToStride());
-        }
-        return step;
+      .Case([&](plan::LaunchOp op) {
+        return write<runtime::LaunchStep>(Kind::Launch, op);
       })
-      // The runtime checks integers that a caller binds before a kernel uses
-      // them as indices.
-      .Case([&](plan::CheckIndicesOp check) {
-        return json::Object{{"op", word(StepKind::CheckIndices)},
-                            {"buffer", index(check.getBuffer())},
-                            {"indices", boxesOf(check.getIndices())}};
+      .Case([&](plan::MatMulOp op) {
+        return write<runtime::MatMulStep>(Kind::MatMul, op);
       })
-      .Case([&](plan::ForOp loops) { return loop(loops); })
-      // A branch has its own lists of steps.
-      .Case([&](plan::IfOp condition) {
-        json::Object step{{"op", word(StepKind::If)},
-                          {"predicate", index(condition.getPredicate())},
-                          {"then", stepsOf(condition.getThen().front())}};
-        if (Region &otherwise = condition.getOtherwise(); !otherwise.empty())
-          step["else"] = stepsOf(otherwise.front());
-        return step;
+      .Case([&](plan::ConvOp op) {
+        return write<runtime::ConvStep>(Kind::Conv, op);
+      })
+      .Case([&](plan::CopyOp op) {
+        return write<runtime::CopyStep>(Kind::Copy, op);
+      })
+      .Case([&](plan::CheckIndicesOp op) {
+        return write<runtime::CheckIndicesStep>(Kind::CheckIndices, op);
+      })
+      .Case([&](plan::IfOp op) { return write<runtime::IfStep>(Kind::If, op); })
+      .Case([&](plan::ForOp op) {
+        return write<runtime::ForStep>(Kind::For, op);
       })
       .DefaultUnreachable("not a step");
 }
@@ -469,9 +413,10 @@ json::Array ProgramWriter::stepsOf(Block &block) {
 LogicalResult ProgramWriter::addBuffers(Block &block) {
   for (Operation &op : block) {
     if (auto output = dyn_cast<plan::OutputOp>(op)) {
-      outputs.push_back(json::Object{{"name", text(output.getName())},
-                                     {"role", word(output.getRole())},
-                                     {"buffer", index(output.getBuffer())}});
+      outputs.push_back(
+          json::Object{{"name", text(output.getName())},
+                       {"role", word(output.getRole())},
+                       {"buffer", indexOf.lookup(output.getBuffer())}});
     } else if (isa<plan::ForOp, plan::IfOp>(op)) {
       for (Region &body : op.getRegions())
         if (!body.empty() && failed(addBuffers(body.front())))

@@ -1,0 +1,67 @@
+// Reads the attributes of an op that are named by the fields of a record of
+// runtime/PlanSchema.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_DIALECT_PLAN_STEPATTRIBUTES_H
+#define MPC_COMPILER_DIALECT_PLAN_STEPATTRIBUTES_H
+
+#include "compiler/Dialect/Plan/Plan.h"
+#include "runtime/PlanSchema.h"
+
+namespace mpc::plan {
+
+/// The attribute that holds an enumeration of runtime/Names.h.
+template <typename Enum>
+struct AttrOf;
+template <>
+struct AttrOf<Compute> {
+  using Type = ComputeAttr;
+};
+template <>
+struct AttrOf<ConvKind> {
+  using Type = ConvKindAttr;
+};
+template <>
+struct AttrOf<FusedKind> {
+  using Type = FusedKindAttr;
+};
+template <>
+struct AttrOf<FilterLayout> {
+  using Type = FilterLayoutAttr;
+};
+
+/// Sets each field of `record` for which `op` has an attribute of that name. An
+/// inlined record is there if the attribute of its key is. Buffers, lists of
+/// steps and nested records are no attributes; the caller sets them.
+template <typename Record>
+void readAttributes(mlir::Operation *op, Record &record) {
+  runtime::visitFields<Record>([&](const runtime::Field &field, auto member) {
+    auto &value = record.*member;
+    using T = std::decay_t<decltype(value)>;
+    mlir::Attribute attribute = op->getAttr(field.key);
+    if (!attribute)
+      return;
+    if constexpr (std::is_same_v<T, int64_t>) {
+      value = llvm::cast<mlir::IntegerAttr>(attribute).getInt();
+    } else if constexpr (std::is_same_v<T, bool>) {
+      value = llvm::cast<mlir::BoolAttr>(attribute).getValue();
+    } else if constexpr (std::is_same_v<T, double>) {
+      value = llvm::cast<mlir::FloatAttr>(attribute).getValueAsDouble();
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      value = llvm::cast<mlir::FlatSymbolRefAttr>(attribute).getValue().str();
+    } else if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
+      llvm::append_range(
+          value, llvm::cast<mlir::DenseI64ArrayAttr>(attribute).asArrayRef());
+    } else if constexpr (std::is_enum_v<T>) {
+      value = llvm::cast<typename AttrOf<T>::Type>(attribute).getValue();
+    } else if constexpr (runtime::IsOptional<T>::value) {
+      if constexpr (runtime::IsRecord<typename T::value_type>::value)
+        if (field.presence == runtime::Presence::Inlined)
+          readAttributes(op, value.emplace());
+    }
+  });
+}
+
+} // namespace mpc::plan
+
+#endif // MPC_COMPILER_DIALECT_PLAN_STEPATTRIBUTES_H
