@@ -160,8 +160,8 @@ Status Artifact::Impl::readSections() {
   }
   // Check the digest first: nothing below reads a damaged file.
   if (!planSection || !digestSection)
-    return invalid("not a .mpc artifact: it is an ELF file without the "
-                   "sections of one");
+    return invalid("not a .mpc artifact: an ELF file without an artifact's "
+                   "sections");
   if (Status status = checkDigest(*digestSection); !status.ok())
     return status;
 

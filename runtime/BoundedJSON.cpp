@@ -127,7 +127,7 @@ StrictDocument parseStrictJSON(std::string_view text, size_t deepest) {
     if (json::sax_parse(text.begin(), text.end(), &builder))
       return document;
     document.problem =
-        builder.problem.empty() ? "is no JSON" : std::move(builder.problem);
+        builder.problem.empty() ? "is not JSON" : std::move(builder.problem);
   } catch (...) {
     clear(document.json);
     throw;

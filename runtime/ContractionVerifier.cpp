@@ -81,7 +81,7 @@ bool PlanVerifier::verifyOuter(const MatMulStep &step) {
   size_t count = outer.extents.size();
   return expect(outer.a.size() == count && outer.b.size() == count &&
                     outer.c.size() == count,
-                "outer axes have other numbers of strides") &&
+                "an operand has not one stride for each outer axis") &&
          expect(count <= kMaxOuterAxes, "it has too many outer axes");
 }
 
@@ -132,7 +132,7 @@ void PlanVerifier::verifyRows(const Matrix &matrix, int64_t elements) {
     last = last + Checked(extent - 1) * stride;
   }
   if (expect(isPossible && last <= elements,
-             "the strides of what its epilogue takes are impossible"))
+             "the strides of its epilogue's operands are impossible"))
     verifyApart(matrix);
 }
 
@@ -152,7 +152,7 @@ bool PlanVerifier::verifyTarget(const MatMulStep &step) {
   return expect(
       plan.target.isGPU() || !step.fused ||
           (isSumOfOperand(step.fused->kind) && step.fused->unfused.empty()),
-      "what is fused but sums of an operand is for GPUs alone");
+      "on a CPU, only sums of an operand can be fused");
 }
 
 /// Checks a fused operand: present exactly if the kind requires it (`wanted`),
@@ -162,7 +162,9 @@ void PlanVerifier::verifyFusedOperand(const std::optional<size_t> &index,
                                       Checked elements) {
   std::string operand = std::string("'") + name + "'";
   if (index.has_value() != wanted)
-    return fail(operand + (wanted ? " is missing" : " is not of this kind"));
+    return fail(operand + (wanted ? " is missing"
+                                  : " does not belong to this kind "
+                                    "of fused product"));
   if (!wanted)
     return;
   if (*index >= function->buffers.size())

@@ -77,7 +77,7 @@ public:
   /// to `observer`. Unsupported if the device cannot stop between steps.
   virtual Status run(StepObserver &observer) {
     return Status(StatusCode::Unsupported,
-                  "this device does not stop between the steps of a function");
+                  "this device cannot stop between the steps of a function");
   }
 };
 

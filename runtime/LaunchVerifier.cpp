@@ -44,7 +44,7 @@ void PlanVerifier::verifyWrittenArgs(const std::vector<size_t> &args,
     for (size_t j = 0; j < i; ++j) {
       const Buffer &other = function->buffers[args[j]];
       expect(!overlap(written, other) || (j < reads && isSame(written, other)),
-             "what it writes overlaps another argument");
+             "an argument that it writes overlaps another argument");
     }
   }
 }
@@ -57,7 +57,7 @@ const Kernel *PlanVerifier::verifyCall(const std::string &name,
     return nullptr;
   auto found = plan.kernels.find(name);
   if (found == plan.kernels.end()) {
-    fail("nothing is said of the kernel '" + name + "'");
+    fail("the artifact does not describe the kernel '" + name + "'");
     return nullptr;
   }
   const Kernel &kernel = found->second;
@@ -90,7 +90,7 @@ void PlanVerifier::verifyStep(const LaunchStep &step) {
     expect(step.extent / step.grain < kMaxExtent, "there are too many blocks");
   else
     expect(!(Checked(step.extent) + step.grain).overflowed,
-           "extent and grain add up to no number");
+           "extent plus grain overflows");
   // With another extent, or other slices, the kernel would run past its
   // buffers.
   const Kernel *kernel = verifyCall(step.kernel, step.args);

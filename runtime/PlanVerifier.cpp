@@ -90,7 +90,8 @@ void PlanVerifier::verifyBoxes(const std::vector<IndexBox> &boxes,
   for (const IndexBox &box : boxes)
     expect((buffer.type == DType::I32 || buffer.type == DType::I64) &&
                box.size >= 0 && isWithin(box, buffer.shape),
-           "a box of indices is not one of the buffer's integers");
+           "a box of indices does not fit the buffer, or the buffer has no "
+           "integers");
 }
 
 void PlanVerifier::verifyFunction(const Function &checked) {
@@ -103,7 +104,7 @@ void PlanVerifier::verifyFunction(const Function &checked) {
     const Buffer &buffer = checked.buffers[checked.inputs[i].buffer];
     expect(buffer.space == Space::Input && buffer.index == i &&
                buffer.offset == 0,
-           "an input's buffer is not the memory of that input");
+           "an input's buffer is not that input's memory");
     verifyBoxes(checked.inputs[i].indices, buffer);
     const int64_t axis = checked.inputs[i].batchAxis;
     expect(axis == 0 ||
@@ -129,7 +130,7 @@ Status PlanVerifier::verify() {
   for (const StateVariable &state : plan.state) {
     verifyState(state);
     total = total + state.bytes;
-    expect(!total.overflowed, "the sizes of all state add up to no number");
+    expect(!total.overflowed, "the sizes of all state variables overflow");
     if (!names.insert(state.name).second)
       fail("there are two of that name");
   }
@@ -207,7 +208,7 @@ void PlanVerifier::verifyStep(const IfStep &step) {
     return;
   const Buffer &predicate = function->buffers[step.predicate];
   expect(predicate.type == DType::I1 && numElements(predicate.shape) == 1,
-         "the predicate is not one i1");
+         "the predicate is not a single i1");
   expect(!plan.target.isGPU(), "a GPU runs no conditional steps");
   verifySteps(step.then);
   verifySteps(step.otherwise);
@@ -233,7 +234,7 @@ bool PlanVerifier::verifyMoving(const ForStep &step) {
     Checked moved = way + (moving.bytes < 0 ? low : high);
     std::optional<int64_t> limit = findLimit(buffer);
     if (!expect(!moved.overflowed && moving.bytes % sizeOf(buffer.type) == 0,
-                "it moves a buffer too far, or by half an element") ||
+                "it moves a buffer too far, or not by whole elements") ||
         !limit)
       return false;
     (moving.bytes < 0 ? low : high) = moved.value;
@@ -250,15 +251,15 @@ bool PlanVerifier::verifyPrivate(const ForStep &step) {
     return true;
   const PrivateMemory &memory = *step.privateMemory;
   return expect(!plan.target.isGPU(),
-                "a GPU runs one iteration after the other") &&
+                "a GPU cannot run iterations in parallel") &&
          expect(!privateMemory,
-                "a loop with private memory is in another such loop") &&
+                "a loop with private memory is inside another such loop") &&
          expect(memory.offset >= 0 &&
                     memory.offset % format::kDataAlignment == 0 &&
                     memory.bytes >= 0 && memory.bytes <= kMaxPrivateBytes &&
                     memory.offset <= function->arenaBytes &&
                     memory.bytes <= function->arenaBytes - memory.offset,
-                "its private memory is not one of the arena");
+                "its private memory does not lie within the arena");
 }
 
 /// Checks that each buffer lies entirely inside or outside the private memory,

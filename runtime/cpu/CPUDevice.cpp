@@ -51,9 +51,9 @@ CPUDevice::create(const DeviceOptions &options, const Artifact &artifact) {
   try {
     device.reset(new CPUDevice(options.threads));
   } catch (const std::system_error &error) {
-    return Status(StatusCode::IO,
-                  std::string("cannot start the threads asked for: ") +
-                      error.what() + "; ask for fewer (--threads)");
+    return Status(StatusCode::IO, std::string("cannot start all threads: ") +
+                                      error.what() +
+                                      "; ask for fewer (--threads)");
   }
   StatusOr<std::unique_ptr<ContractionProvider>> provider =
       OneDNNProvider::create(target.features);

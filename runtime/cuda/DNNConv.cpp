@@ -360,8 +360,7 @@ bool DNNConvStep::keepsPromises(const EngineFacts &engine) const {
     default:
       logChoice("cuDNN engine " + std::to_string(engine.index) +
                 " has a numerical note this runtime does not know, " +
-                std::to_string(static_cast<int>(note)) +
-                "; taken all the same");
+                std::to_string(static_cast<int>(note)) + "; used anyway");
     }
   return true;
 }

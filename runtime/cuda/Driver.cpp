@@ -89,8 +89,8 @@ Status CUDADriver::check(DriverResult result, const std::string &what) const {
     return Status();
   const char *hint =
       isKernelFault(result) && !stepwise()
-          ? "; a step that was started before failed, and this process can use "
-            "the GPU no more; MPC_CUDA_SYNCHRONIZE=1 tells which step"
+          ? "; an earlier step failed, and this process cannot use the GPU "
+            "any more; MPC_CUDA_SYNCHRONIZE=1 tells which step"
           : "";
   return Status(StatusCode::Device, "the CUDA driver cannot " + what + ": " +
                                         describe(result) + hint);

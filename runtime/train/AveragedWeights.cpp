@@ -27,7 +27,7 @@ static StatusOr<Values> readAverages(Trainee &model) {
       continue;
     if (port.name.size() <= kSuffix.size())
       return Status(StatusCode::InvalidInput,
-                    "the average '" + port.name + "' is of no parameter");
+                    "the average '" + port.name + "' belongs to no parameter");
     StatusOr<Tensor> value = model.state(port.name);
     if (!value.ok())
       return value.status();

@@ -45,7 +45,7 @@ Status BestModel::read(const std::string &path, const RunIdentity &identity) {
         });
     if (found == arrays->end())
       return Status(StatusCode::Checkpoint,
-                    path + ": has no '" + port.name + "', which is trained");
+                    path + ": lacks the trained parameter '" + port.name + "'");
     StatusOr<Tensor> value = toTensor(*found);
     if (!value.ok())
       return value.status();
@@ -79,7 +79,7 @@ Status BestModel::find(MonitorState &state, int64_t step,
     return found;
   note("the best weights so far, those of step " +
        std::to_string(state.bestStep) + ", are gone (" + found.message() +
-       "); the best is looked for anew from here");
+       "); the search for the best starts again here");
   state = MonitorState();
   adopt(state, monitor);
   return Status();
@@ -107,7 +107,7 @@ BestModel::restore(const MonitorState &state, const RunIdentity &identity,
                    const std::string &last, const Note &note) {
   if (!state.best) {
     note("no evaluation had a finite " + monitor.metric +
-         ", so none is the best: the weights are the last");
+         ", so there are no best weights: the last ones are kept");
     return std::optional<BestEvaluation>();
   }
   Status status = apply(state, identity);

@@ -51,7 +51,9 @@ Status DivergenceGuard::check(const StepReport &report) {
   if (options.maxSkipped > 0 && dynamicScale &&
       skippedAtOneScale >= kMostAtFloor)
     return Status(StatusCode::Numeric,
-                  at + "gradients are not finite even at the least loss scale" +
+                  at +
+                      "gradients are not finite even at the smallest loss "
+                      "scale" +
                       scale + ", for " + std::to_string(skippedAtOneScale + 1) +
                       " steps; try bf16-mixed, a smaller --lr, or smaller "
                       "inputs");
@@ -69,9 +71,9 @@ Status DivergenceGuard::check(const StepReport &report) {
 }
 
 std::string DivergenceGuard::advice() const {
-  return std::string(isBCE ? "; bce is of probabilities, and an output that is "
-                             "not in [0,1] makes it so: of logits it is --loss "
-                             "bce_with_logits"
+  return std::string(isBCE ? "; bce needs probabilities, and an output "
+                             "outside [0,1] makes it non-finite; for logits, "
+                             "use --loss bce_with_logits"
                            : "") +
          "; try a smaller --lr, --gradient-clip-val, another --precision, or "
          "smaller inputs";
@@ -82,8 +84,8 @@ std::string DivergenceGuard::findWarning(const StepReport &report) {
     return "";
   isNLL = false;
   return "step " + std::to_string(report.step) +
-         ": nll is below 0, which it cannot be of log-probabilities; of scores "
-         "it is --loss cross_entropy";
+         ": nll is below 0, so the outputs are not log-probabilities; for "
+         "scores, use --loss cross_entropy";
 }
 
 static std::string nameOf(double value) {

@@ -13,7 +13,7 @@ std::string EarlyStopping::name() const {
 
 std::string EarlyStopping::describe(const MonitorState &state) const {
   std::string text = "early stopping: " + monitor.metric +
-                     " got no better in " + std::to_string(state.waited) +
+                     " did not improve in " + std::to_string(state.waited) +
                      (state.waited == 1 ? " evaluation" : " evaluations");
   if (state.best)
     text += "; the best was " + describeFigure(monitor.metric, *state.best) +

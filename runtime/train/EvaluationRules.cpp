@@ -61,7 +61,7 @@ void EvaluationRules::countPlateau(const EvalResult &evaluation, int64_t step,
     return;
   char rate[32];
   std::snprintf(rate, sizeof(rate), "%.4g", after);
-  note("plateau: " + rule.monitor.metric + " got no better in " +
+  note("plateau: " + rule.monitor.metric + " did not improve in " +
        std::to_string(rule.patience + 1) +
        (rule.patience == 0 ? " evaluation" : " evaluations") +
        "; the learning rate is " + rate + " from here");

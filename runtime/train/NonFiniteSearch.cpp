@@ -13,6 +13,8 @@ namespace mpc::runtime::train {
 /// The longest time that a user waits after a failed run, in milliseconds.
 static constexpr double kLongestReplayMs = 60000;
 
+static constexpr const char *kFirstNonFinite = "first non-finite value: ";
+
 /// The progress at the beginning of the attempt that ended at `end`.
 static Progress beginningOf(Progress end, int64_t stepsPerEpoch) {
   --end.step;
@@ -22,11 +24,11 @@ static Progress beginningOf(Progress end, int64_t stepsPerEpoch) {
 }
 
 static std::string unknown(const Status &status) {
-  return "where it began is not known: " + status.message();
+  return "the first non-finite value was not found: " + status.message();
 }
 
 static std::string inStep(int64_t step, const std::string &where) {
-  return "first, in step " + std::to_string(step) + ", " + where;
+  return "in step " + std::to_string(step) + ", " + where;
 }
 
 /// Repeats the last attempt from the state that skipping the update preserved.
@@ -36,9 +38,10 @@ static std::string searchSkipped(Attempts &attempts, const FailedRun &failed) {
   StatusOr<std::string> where = attempts.trace(progress);
   if (!where.ok())
     return unknown(where.status());
-  return where->empty() ? "with the loss scale as it is now all values of the "
-                          "last step are finite"
-                        : inStep(failed.end.step, *where);
+  return where->empty() ? "with the current loss scale, all values of the last "
+                          "step are finite"
+                        : "first non-finite value of the last step: " +
+                              inStep(failed.end.step, *where);
 }
 
 /// Repeats attempts from a good state up to the first failed one.
@@ -46,9 +49,11 @@ static std::string searchFrom(Progress progress, Attempts &attempts,
                               const FailedRun &failed) {
   const int64_t steps = failed.firstBad - 1 - progress.step;
   if (double(steps) * failed.medianStepMs > kLongestReplayMs)
-    return "where it began is not looked for: that would take " +
+    return "mpc does not search for the first non-finite value: that would "
+           "repeat " +
            counted(steps, "step") +
-           " from the last checkpoint; --checkpoint-every makes it fewer";
+           " from the last checkpoint; a smaller --checkpoint-every makes the "
+           "search shorter";
   // If weights are not finite between steps, the update broke them.
   const auto broken = [&] {
     const std::string weights = failed.findBrokenWeights();
@@ -62,7 +67,7 @@ static std::string searchFrom(Progress progress, Attempts &attempts,
     if (!report.ok())
       return unknown(report.status());
     if (const std::string where = broken(); !where.empty())
-      return inStep(progress.step, where);
+      return kFirstNonFinite + inStep(progress.step, where);
   }
   // The last steps run one kernel at a time, with a check of each kernel's
   // results.
@@ -73,9 +78,9 @@ static std::string searchFrom(Progress progress, Attempts &attempts,
     if (where->empty())
       *where = broken();
     if (!where->empty())
-      return inStep(progress.step, *where);
+      return kFirstNonFinite + inStep(progress.step, *where);
   }
-  return "run once more, the steps up to there are finite";
+  return "the same steps were finite when they ran again";
 }
 
 std::string explainNonFinite(Attempts &attempts, const FailedRun &failed) {

@@ -121,10 +121,10 @@ std::string findMovedPlaces(const TraineeInfo &info, const Dataset &data,
     for (const Port &port : function.inputs)
       if (saysPlaces(port))
         return "input '" + port.name +
-               "' is the same for every batch and has places among the " +
+               "' is the same for every batch, but its values number the " +
                counted(batch, "sample") +
-               " of one, which are others in each batch; --no-shuffle keeps "
-               "the samples in the order of the file";
+               " of a batch, and shuffling changes these; --no-shuffle keeps "
+               "the samples in file order";
   return "";
 }
 
@@ -167,7 +167,7 @@ std::string changedSettings(const std::map<std::string, std::string> &then,
     if (before != then.end() && before->second != value)
       text += (text.empty() ? "" : "; ") + key + " was " +
               abbreviated(before->second) + ", now it is " + value +
-              (key == "target" ? ", which may round otherwise" : "");
+              (key == "target" ? ", which may round differently" : "");
   }
   return text;
 }

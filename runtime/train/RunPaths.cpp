@@ -41,8 +41,7 @@ noteLaterCheckpoints(const TrainOptions &options,
     return steps.status();
   if (!steps->empty() && steps->back() > step)
     note(checkpoints.pathOf(steps->back()) + " is later than " +
-         options.resume +
-         "; until this run is past it, --resume auto takes it");
+         options.resume + "; --resume auto takes it until this run is past it");
   return Status();
 }
 

@@ -132,10 +132,10 @@ Status TrainingRun::planSteps() {
     observer.warning(places);
   totalSteps = countSteps(options, stepsPerEpoch);
   if (options.schedule.warmupSteps > totalSteps)
-    observer.warning("the run of " + counted(totalSteps, "step") +
-                     " ends before its warm-up of " +
+    observer.warning("the run ends after " + counted(totalSteps, "step") +
+                     ", before its warm-up of " +
                      std::to_string(options.schedule.warmupSteps) +
-                     " does, and never has the whole learning rate");
+                     " ends, and never reaches the full learning rate");
   return Status();
 }
 
@@ -396,7 +396,7 @@ Status TrainingRun::evaluateNow() {
   if (!evaluation.ok())
     return evaluation.status();
   if (evaluation->stopped) {
-    observer.warning("stopped within the evaluation, which counts for nothing");
+    observer.warning("stopped during the evaluation, whose result is dropped");
     interrupted = true;
     return Status();
   }

@@ -145,8 +145,8 @@ TEST(Artifact, ForeignFilesAreRefusedByName) {
   EXPECT_EQ(refusal(Bytes(100)),
             "'f': not a .mpc artifact: it does not start as an ELF file does");
   EXPECT_EQ(refusal(kernelLibrary()),
-            "'f': not a .mpc artifact: it is an ELF file without the sections "
-            "of one");
+            "'f': not a .mpc artifact: an ELF file without an artifact's "
+            "sections");
 }
 
 /// The digest is right, but any 8 bytes of the headers are replaced: they must

@@ -24,8 +24,10 @@ TEST(PlanContractions, ChecksWhatIsFused) {
   EXPECT_GPU_REFUSED(kFused + "/fused/kind", "gelu",
                      "unknown kind of fused product 'gelu'");
   EXPECT_GPU_REFUSED(kFused + "/fused/kind", nullptr, "'kind' is not a string");
-  EXPECT_GPU_REFUSED(kFused + "/fused/kind", "bias", "'aux' is not of this");
-  EXPECT_GPU_REFUSED(kFused + "/fused/kind", "drelu", "'bias' is not of this");
+  EXPECT_GPU_REFUSED(kFused + "/fused/kind", "bias",
+                     "'aux' does not belong to this");
+  EXPECT_GPU_REFUSED(kFused + "/fused/kind", "drelu",
+                     "'bias' does not belong to this");
   EXPECT_GPU_REFUSED(kFused + "/fused/bias", nullptr, "'bias' is missing");
   EXPECT_GPU_REFUSED(kFused + "/fused/bias", 2, "another type or size");
   EXPECT_GPU_REFUSED(kFused + "/fused/aux", 99, "does not exist");
@@ -60,7 +62,7 @@ TEST(PlanContractions, ChecksWhatStandsForWhatIsFused) {
 
   EXPECT_GPU_REFUSED(pointer, 1, "unfused");
   EXPECT_GPU_REFUSED(pointer, Json::array({{{"op", "copy"}}}),
-                     "only launches stand for what is fused");
+                     "only launches can replace a fused product");
   Json wrong = launch;
   wrong["args"] = {2, 99};
   EXPECT_REFUSED_IN(builder, pointer, Json::array({wrong}), "does not exist");
@@ -126,7 +128,8 @@ TEST(PlanContractions, SumsOperandsOnCPUsInF32) {
     EXPECT_NE(message().find("'bias_grad' is missing"), std::string::npos)
         << message();
     step["fused"]["kind"] = "bias";
-    EXPECT_NE(message().find("is for GPUs alone"), std::string::npos)
+    EXPECT_NE(message().find("only sums of an operand can be fused"),
+              std::string::npos)
         << message();
   }
 }
@@ -196,7 +199,7 @@ TEST(PlanContractions, ChecksTheRowsOfEpilogues) {
   };
   EXPECT_EQ(message(3, 3), "");
   EXPECT_EQ(message(6, 3), ""); // rows in another order
-  const std::string impossible = "of what its epilogue takes are impossible";
+  const std::string impossible = "of its epilogue's operands are impossible";
   for (auto [ldc, strideC] : {std::pair<int64_t, int64_t>{3, 4},
                               {4, 3},
                               {0, 3},
@@ -253,7 +256,7 @@ TEST(PlanContractions, ChecksOuterAxes) {
             std::string::npos);
   Json uneven = axes(2, 4, 0, 3);
   uneven["b"] = Json::array();
-  EXPECT_NE(message(uneven).find("other numbers of strides"),
+  EXPECT_NE(message(uneven).find("has not one stride for each outer axis"),
             std::string::npos);
   EXPECT_NE(message(Json::array()).find("outer"), std::string::npos);
   step = plain;

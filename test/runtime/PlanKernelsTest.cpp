@@ -30,10 +30,10 @@ ArtifactBuilder additions() {
 TEST(PlanKernels, MustBeDescribed) {
   EXPECT_TRUE(check(additions()).ok()) << check(additions()).message();
   EXPECT_REFUSED(kLaunch + "/kernel", "unknown",
-                 "nothing is said of the kernel 'unknown'");
+                 "the artifact does not describe the kernel 'unknown'");
   EXPECT_REFUSED(kLaunch + "/kernel", "", "the kernel has no name");
-  EXPECT_REFUSED(kEpilogue + "/kernel", "unknown", "nothing is said");
-  EXPECT_REFUSED("/kernels", Json::object(), "nothing is said");
+  EXPECT_REFUSED(kEpilogue + "/kernel", "unknown", "does not describe");
+  EXPECT_REFUSED("/kernels", Json::object(), "does not describe");
   EXPECT_REFUSED("/kernels", Json::array(), "expected an object");
   ArtifactBuilder builder = fullPlan();
   builder.plan.erase("kernels");
@@ -115,14 +115,14 @@ TEST(PlanKernels, WriteWhatNothingElseOverlaps) {
   builder.plan[Json::json_pointer(shifted)] = buffer;
   EXPECT_TRUE(check(builder).ok()) << check(builder).message();
   EXPECT_REFUSED_IN(builder, kStep + "/steps/1/args", Json::array({1, 3, 5}),
-                    "what it writes overlaps another argument");
+                    "an argument that it writes overlaps another argument");
   // Two results must not share memory.
   builder = additions();
   builder.plan["kernels"]["add"]["writes"].push_back(
       builder.plan["kernels"]["add"]["reads"][1]);
   builder.plan["kernels"]["add"]["reads"].erase(1);
   EXPECT_REFUSED_IN(builder, kStep + "/steps/0/args", Json::array({0, 3, 3}),
-                    "what it writes overlaps another argument");
+                    "an argument that it writes overlaps another argument");
 }
 
 TEST(PlanKernels, EpiloguesGetTheirResultsRowsAndColumns) {

@@ -45,12 +45,12 @@ TEST(Plan, BoundsScratchMemory) {
 }
 
 TEST(Plan, KeepsWhatGPUsHaveFromCPUs) {
-  EXPECT_REFUSED(kStep + "/steps/2/threads", 32, "for GPUs alone");
-  EXPECT_REFUSED(kStep + "/steps/2/shared_bytes", 32, "for GPUs alone");
-  EXPECT_REFUSED(kStep + "/steps/0/compute", "tf32", "for GPUs alone");
+  EXPECT_REFUSED(kStep + "/steps/2/threads", 32, "only for GPUs");
+  EXPECT_REFUSED(kStep + "/steps/2/shared_bytes", 32, "only for GPUs");
+  EXPECT_REFUSED(kStep + "/steps/0/compute", "tf32", "only for GPUs");
   EXPECT_REFUSED(kStep + "/steps/0/fused",
-                 Json({{"kind", "bias"}, {"bias", 0}}), "for GPUs alone");
-  EXPECT_REFUSED(kStep + "/steps/1/filter_layout", "OHWI", "for GPUs alone");
+                 Json({{"kind", "bias"}, {"bias", 0}}), "on a CPU, only sums");
+  EXPECT_REFUSED(kStep + "/steps/1/filter_layout", "OHWI", "only for GPUs");
 }
 
 TEST(Plan, ChecksThatRowsToCopyAreWithinTheSource) {
@@ -96,11 +96,11 @@ TEST(Plan, ChecksThatRowsToCopyAreWithinTheDestination) {
 
 TEST(Plan, RefusesSizesWhoseSumsOverflow) {
   EXPECT_REFUSED(kStep + "/steps/2/extent", INT64_MAX,
-                 "extent and grain add up to no number");
+                 "extent plus grain overflows");
   ArtifactBuilder builder = fullPlan();
   for (const char *name : {"a", "b"})
     builder.filledState(name, DType::F32, {int64_t(1) << 60}, 0);
-  EXPECT_NE(check(builder).message().find("all state add up to no number"),
+  EXPECT_NE(check(builder).message().find("all state variables overflow"),
             std::string::npos)
       << check(builder).message();
 }
@@ -110,7 +110,7 @@ TEST(Plan, KeepsWhatCPUsHaveFromGPUs) {
   EXPECT_GPU_REFUSED(kStep + "/steps/1/epilogue",
                      Json({{"kernel", "k"}, {"args", Json::array()}}),
                      "either a result buffer or an epilogue");
-  EXPECT_GPU_REFUSED(kStep + "/steps/2/scratch_bytes", 64, "for CPUs alone");
+  EXPECT_GPU_REFUSED(kStep + "/steps/2/scratch_bytes", 64, "only for CPUs");
   EXPECT_GPU_REFUSED(kStep + "/steps/2/threads", 0,
                      "between 1 and 1024 threads");
   EXPECT_GPU_REFUSED(kStep + "/steps/2/threads", 1025,
@@ -154,7 +154,7 @@ TEST(Plan, ChecksBuffersAgainstTheirMemory) {
   EXPECT_REFUSED(kStep + "/buffers/3/offset", INT64_MAX - 3,
                  "outside its memory");
   EXPECT_REFUSED(kStep + "/buffers/7/index", 9, "no such state variable");
-  EXPECT_REFUSED(kStep + "/buffers/1/index", 0, "not the memory of that input");
+  EXPECT_REFUSED(kStep + "/buffers/1/index", 0, "is not that input's memory");
   EXPECT_REFUSED(kStep + "/buffers/3/shape",
                  Json::array({int64_t(1) << 40, int64_t(1) << 40}),
                  "too large");
@@ -164,14 +164,14 @@ TEST(Plan, ChecksBuffersAgainstTheirMemory) {
 TEST(Plan, ChecksTheOtherSteps) {
   EXPECT_REFUSED(kStep + "/steps/2/grain", 0, "grain is not positive");
   EXPECT_REFUSED(kStep + "/steps/2/args/0", 99, "does not exist");
-  EXPECT_REFUSED(kStep + "/steps/3/predicate", 3, "not one i1");
+  EXPECT_REFUSED(kStep + "/steps/3/predicate", 3, "not a single i1");
   EXPECT_REFUSED(kStep + "/steps/3/then/0/dst", 5, "differ in type or size");
   EXPECT_REFUSED(kStep + "/steps/3/then/0/dst", 3, "overlaps an operand");
 }
 
 TEST(Plan, ChecksWhatIsSaidOfIndices) {
   const std::string step = kStep + "/steps/6";
-  const char *expected = "is not one of the buffer's integers";
+  const char *expected = "a box of indices does not fit the buffer";
   EXPECT_REFUSED(step + "/buffer", 99, "does not exist");
   EXPECT_REFUSED(step + "/buffer", 0, expected);
   EXPECT_REFUSED(step + "/indices/0/end/1", 4, expected);
@@ -188,7 +188,7 @@ TEST(Plan, ChecksLoops) {
   EXPECT_REFUSED(loop + "/moving/0/bytes", 20, "out of its memory");
   EXPECT_REFUSED(loop + "/moving/0/bytes", -16, "out of its memory");
   EXPECT_REFUSED(loop + "/moving/0/bytes", INT64_MIN, "out of its memory");
-  EXPECT_REFUSED(loop + "/moving/0/bytes", 6, "by half an element");
+  EXPECT_REFUSED(loop + "/moving/0/bytes", 6, "not by whole elements");
   EXPECT_REFUSED(loop + "/moving/0/buffer", 99, "does not exist");
   const Json moving = fullPlan().plan[Json::json_pointer(loop + "/moving/0")];
   EXPECT_REFUSED(loop + "/moving/1", moving, "twice at once");
@@ -210,7 +210,7 @@ TEST(Plan, ChecksPrivateMemory) {
   ArtifactBuilder good = fullPlan();
   good.plan[Json::json_pointer(loop + "/private")] = memory(at, 64);
   EXPECT_TRUE(check(good).ok()) << check(good).message();
-  const char *expected = "is not one of the arena";
+  const char *expected = "does not lie within the arena";
   EXPECT_REFUSED(loop + "/private", memory(at + 1, 16), expected);
   EXPECT_REFUSED(loop + "/private", memory(-64, 64), expected);
   EXPECT_REFUSED(loop + "/private", memory(at, -1), expected);
@@ -229,7 +229,7 @@ TEST(Plan, ChecksPrivateMemory) {
   nested["moving"] = Json::array();
   Json outer = nested;
   outer["steps"] = Json::array({nested});
-  EXPECT_REFUSED(loop, outer, "is in another such loop");
+  EXPECT_REFUSED(loop, outer, "is inside another such loop");
   // An inner loop moves a buffer out of the private range.
   ArtifactBuilder far = fullPlan();
   Json inner = nested;

@@ -67,8 +67,8 @@ Status probeExecutableMemory() {
           ? "a system call filter, such as systemd's MemoryDenyWriteExecute=yes"
           : "a security module, such as SELinux without execmem";
   return Status(StatusCode::IO,
-                "memory may not become executable here, which oneDNN needs for "
-                "the kernels that it generates: forbidden by " +
+                "this process may not make memory executable, but oneDNN "
+                "generates kernels at run time: forbidden by " +
                     std::string(policy) + " (" + std::strerror(error) +
                     "); allow it for this process");
 }

@@ -131,7 +131,7 @@ Status CheckpointStore::save(Trainee &model, const Progress &progress,
   if (!status.ok())
     return status;
   if (Status pruned = prune(progress.step, keep); !pruned.ok() && note)
-    note("an old checkpoint stays: " + pruned.message());
+    note("an old checkpoint cannot be removed: " + pruned.message());
   return Status();
 }
 
@@ -380,7 +380,7 @@ static bool isOtherData(const std::string &key, const std::string &then,
 /// users nothing.
 static std::string dataDifference(const Progress &then) {
   const auto files = then.settings.find("data");
-  return "the data is another, or split otherwise" +
+  return "the data differs, or is split differently" +
          (files == then.settings.end()
               ? std::string()
               : "; it was " + abbreviated(files->second));
@@ -411,7 +411,7 @@ runDifferences(const CheckpointContents &contents,
   }
   // Neither flags nor files explain the difference; mpc's version may.
   if (differs && differences.empty())
-    differences.push_back("the graph or the types of its ops are others");
+    differences.push_back("the graph or the types of its ops differ");
   return differences;
 }
 
@@ -420,7 +420,7 @@ static Status refuseRun(const std::string &problem, const std::string &path) {
     return Status();
   return Status(StatusCode::Checkpoint,
                 path + ": checkpoint of another run: " + problem +
-                    "; a new run starts from its weights with --weights " +
+                    "; to start a new run from its weights, use --weights " +
                     path + "/state.safetensors");
 }
 

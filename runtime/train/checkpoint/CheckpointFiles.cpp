@@ -161,7 +161,7 @@ static StatusOr<json> openTrainFile(const std::string &path) {
   if (!file.ok())
     return file.status();
   if ((*file)->size() > kLargestTrainFile)
-    return damaged(path, "far larger than any that was written");
+    return damaged(path, "far larger than any checkpoint of mpc");
   json document = parseBoundedJSON((*file)->text());
   if (!document.is_object() || !document.contains("digest"))
     return damaged(path, "corrupt or truncated");

@@ -49,7 +49,8 @@ Status loadWeights(Trainee &model, const std::vector<Array> &arrays,
     values.emplace_back(port.name, std::move(*value));
   }
   if (values.empty())
-    return invalid("no array of the weights has a name of the model's state");
+    return invalid("no array of the weights has the name of one of the "
+                   "model's parameters or running statistics");
   // Nothing has failed so far, so the model changes as a whole.
   for (const auto &[name, value] : values)
     if (Status status = model.setState(name, value); !status.ok())

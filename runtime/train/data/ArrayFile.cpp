@@ -52,10 +52,10 @@ static std::string guess(std::string_view text) {
   if (begins("{") || begins("["))
     return "this looks like JSON: save it with numpy.savez";
   if (isTableLine(text.substr(0, text.find('\n'))))
-    return "this looks like a table: those are called .csv, and have commas "
-           "between columns";
-  return "it begins as none of these does; raw numbers, as of numpy.tofile, "
-         "become .npy by numpy.save(\"x.npy\", numpy.fromfile(FILE, dtype))";
+    return "this looks like a table: name the file .csv, and put commas "
+           "between the columns";
+  return "its first bytes match none of these formats; convert raw numbers of "
+         "numpy.tofile by numpy.save(\"x.npy\", numpy.fromfile(FILE, dtype))";
 }
 
 static StatusOr<std::vector<Array>> readMapped(const std::string &path,

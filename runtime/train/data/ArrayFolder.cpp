@@ -63,8 +63,8 @@ static std::string describe(const Array &array) {
 
 Status Samples::add(const std::string &file, int64_t label) {
   if (!isNpy(file))
-    return invalid(file, "is no .npy file, as the first one here is; each is "
-                         "a sample");
+    return invalid(file, "is not a .npy file, but the first file here is; "
+                         "every file must be one sample");
   StatusOr<std::vector<Array>> arrays = readArrays(file);
   if (!arrays.ok())
     return arrays.status();
@@ -74,7 +74,8 @@ Status Samples::add(const std::string &file, int64_t label) {
   if (array.shape != first.shape || array.type != first.type)
     return invalid(file, "is " + describe(array) + ", and " + first.source +
                              " is " + describe(first) +
-                             "; each file is a sample, and all are alike");
+                             "; each file is one sample, and all must have "
+                             "the same type and shape");
   bytes.insert(bytes.end(), array.data, array.data + array.bytes());
   labels.push_back(label);
   return Status();

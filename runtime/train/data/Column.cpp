@@ -106,7 +106,9 @@ static std::string shapeHelp(const Port &port, const Array &array) {
            " first, such as " + array.name + "[:len(" + array.name + ") // " +
            std::to_string(port.shape[1]) + " * " +
            std::to_string(port.shape[1]) + "].reshape(-1, " +
-           std::to_string(port.shape[1]) + "); docs/data.md has both halves";
+           std::to_string(port.shape[1]) +
+           "); docs/data.md shows it for "
+           "inputs and labels";
   // If the ranks are equal, a reshape would mix up the meaning of axes.
   if (array.shape.size() == port.shape.size())
     return channelHelp(port, array);
@@ -282,7 +284,7 @@ std::string Column::countMasks() {
         numbers, numbers + part.size(), numbers,
         [](std::byte value) { return std::byte(value != std::byte(0)); });
   }
-  return text + ", which are taken as 0 and 1";
+  return text + ", which become 0 and 1";
 }
 
 Status Column::setPreparation() {
@@ -331,9 +333,9 @@ static void addNotes(const Column &column, bool turned, bool normalized,
     notes.push_back(array.source + ": " + std::to_string(array.shape[0]) +
                     " samples of " + describeLabels(array.classes));
   if (turned)
-    notes.push_back(locate(array) + ": channels are last, " +
-                    brackets(array.shape, 0, "") + ", and turned to the " +
-                    "model's " + brackets(port.shape, 0, ""));
+    notes.push_back(locate(array) + ": converted from channels last " +
+                    brackets(array.shape, 0, "") + " to the model's " +
+                    brackets(port.shape, 0, ""));
   // Bytes that are not divided are a hundred times larger than most models
   // expect.
   if (array.type == ElementType::U8 && port.role == Role::Data &&
@@ -344,8 +346,8 @@ static void addNotes(const Column &column, bool turned, bool normalized,
   // Values of 16 bits are larger still, and are not divided.
   if (array.type == ElementType::U16 && normalized)
     notes.push_back(locate(array) +
-                    ": u16 is not divided first, as u8 is; --normalize 0:65535 "
-                    "makes it 0..1");
+                    ": u16 is not divided first, unlike u8; --normalize "
+                    "0:65535 makes it 0..1");
 }
 
 StatusOr<Column> Column::create(const Port &port, std::vector<Array> parts,
@@ -355,7 +357,8 @@ StatusOr<Column> Column::create(const Port &port, std::vector<Array> parts,
   column.input = port;
   column.prepared = preparation;
   if (!column.isBatched() && parts.size() > 1)
-    return invalid(locate(parts[1]), "is the same for every batch, and in " +
+    return invalid(locate(parts[1]), "must be given once, because it is the "
+                                     "same for every batch, but is also in " +
                                          parts[0].source + " as well");
   const bool isImages = parts[0].images != nullptr;
   for (Array &part : parts) {
@@ -377,7 +380,7 @@ StatusOr<Column> Column::create(const Port &port, std::vector<Array> parts,
   if (isImages && column.isMasks())
     notes.push_back(column.array().source + ": " +
                     std::to_string(column.samples()) +
-                    " masks of the numbers " + column.countMasks());
+                    " masks with the class numbers " + column.countMasks());
   addNotes(column, column.turned, preparation.normalization.has_value(), notes);
   return column;
 }

@@ -56,10 +56,9 @@ static Status checkProbabilities(const Array &array, const std::string &loss) {
         char value[32];
         std::snprintf(value, sizeof(value), "%g", target);
         return invalid(locate(array, position) + ": target " + value +
-                       " is not in [0,1], where those of " + loss +
-                       " are; help: true is 1 and false is 0; numbers of "
-                       "classes are targets of cross_entropy, other numbers "
-                       "of mse");
+                       " is not in [0,1], as " + loss +
+                       " needs; help: true is 1 and false is 0; for class "
+                       "numbers use cross_entropy, for other numbers mse");
       });
 }
 
@@ -80,12 +79,11 @@ static Status checkLabels(const Array &array, int64_t classes,
     if (ignored)
       hint = " and not the ignored " + std::to_string(*ignored);
     else if (label == kIgnored)
-      hint = "; help: compile with --ignore-index -100 for labels that count "
-             "nowhere";
+      hint = "; help: if these labels are to be ignored, compile with "
+             "--ignore-index -100";
     else if (label == classes)
-      hint = "; help: labels count from 0, and those of " +
-             std::to_string(classes) + " classes end with " +
-             std::to_string(classes - 1);
+      hint = "; help: labels count from 0; with " + std::to_string(classes) +
+             " classes the last is " + std::to_string(classes - 1);
     return reject(array, position, "label", label, 0, classes, hint);
   });
 }
@@ -135,7 +133,7 @@ Status Column::check(const LabelRange &range, bool &counts) const {
       return invalid(
           describe(part, *bad, input.type) +
           (bad->fault == ConversionFault::NotFinite && input.role == Role::Data
-               ? "; --allow-nan is for models that deal with it"
+               ? "; if the model handles it, use --allow-nan"
                : ""));
     Status status;
     if (hasClasses)

@@ -226,8 +226,8 @@ static StatusOr<std::vector<Array>> readFile(const NamedPath &argument,
                    (isCSV(argument.path)
                         ? " columns; choose some with --csv-columns " +
                               argument.name + "=..."
-                        : "; without the name in front, each goes to the input "
-                          "that it is called as"));
+                        : "; without NAME= in front, each array goes to the "
+                          "input of its own name"));
   arrays->front().name = argument.name;
   return arrays;
 }

@@ -158,7 +158,7 @@ static Status checkAugmentation(const FunctionPorts &ports) {
         std::search(port.shape.begin(), port.shape.end(), space.begin(),
                     space.end()) != port.shape.end())
       return Status(StatusCode::Usage,
-                    "--augment would move the images and not the labels '" +
+                    "--augment would move the images but not the labels '" +
                         port.name + "' of their pixels");
   return Status();
 }
@@ -328,8 +328,8 @@ StatusOr<Dataset> Dataset::create(std::vector<Array> arrays,
   }
   // Without any label that counts, there would be no loss.
   if (dataset.ignoresTargets && !dataset.hasTargets)
-    return invalid(dataset.source() + ": every label is the one that the loss "
-                                      "ignores: no sample counts");
+    return invalid(dataset.source() + ": every label is the ignored one, so "
+                                      "no sample counts");
   for (const std::string &note : pool->describeUnused())
     dataset.noted.push_back(note);
   return dataset;

@@ -400,7 +400,8 @@ StatusOr<EvalResult> Evaluation::finish() {
   if (std::all_of(terms.begin(), terms.end(),
                   [](const LossTerm &term) { return term.count == 0; }))
     return Status(StatusCode::InvalidInput,
-                  "the evaluation data has no sample that counts");
+                  "no sample of the evaluation data counts: all labels are "
+                  "ignored or have weight 0");
   // Divide the sums once, so that batches count by their number of samples.
   result.loss = lossOf(terms, model->info().sumsLoss);
   if (counted.labels > 0)

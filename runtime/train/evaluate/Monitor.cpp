@@ -34,10 +34,9 @@ StatusOr<Monitor> parseMonitor(std::string_view text) {
   monitor.metric = text.substr(isDirected ? prefix.size() : 0);
   if (monitor.metric != "loss" && !checkEvalMetric(monitor.metric).ok())
     return Status(StatusCode::Usage,
-                  "unknown figure '" + monitor.metric +
-                      "'; expected loss, accuracy or one that --metric " +
-                      "measures, after min: or max: where another direction " +
-                      "is wanted");
+                  "unknown metric '" + monitor.metric +
+                      "'; expected loss, accuracy or one of --metric, with "
+                      "min: or max: before it to set the direction");
   monitor.isMaximum =
       isDirected ? prefix == kMaximum : isBetterLarge(monitor.metric);
   return monitor;

@@ -151,7 +151,8 @@ static Status checkFolder(const std::string &folder, MetricsStart start) {
                              "replace them with --overwrite-metrics");
     if (start == MetricsStart::Replace && file.extension() != kOurs)
       return Status(StatusCode::Usage, file.string() +
-                                           ": is not mpc's to replace; choose "
+                                           ": mpc did not write this file and "
+                                           "does not replace it; choose "
                                            "another folder");
   }
   return Status();

@@ -63,7 +63,7 @@ static StatusOr<FileKind> kindOf(const std::string &path, int failed,
   if (failed == 0)
     return kindOf(info);
   return isGone(errno) ? StatusOr<FileKind>(FileKind::None)
-                       : failure(path, "cannot tell what is there");
+                       : failure(path, "cannot be examined");
 }
 
 StatusOr<FileKind> kindOf(const std::string &path) {
@@ -105,7 +105,7 @@ StatusOr<std::optional<std::string>> readLink(const std::string &path) {
     return std::optional<std::string>(std::string(target, size_t(size)));
   if (errno == EINVAL || isGone(errno))
     return std::optional<std::string>();
-  return failure(path, "cannot tell what is there");
+  return failure(path, "cannot be examined");
 }
 
 StatusOr<std::vector<FolderEntry>> listFolder(const std::string &path) {

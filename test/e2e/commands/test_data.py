@@ -196,7 +196,7 @@ def test_images_with_channels_last_are_turned_and_that_is_said(tmp_path):
     turned = Run(tmp_path, model, *CLASSES, "--data", tmp_path / "last.npz")
     assert turned.code == 0, turned.text
     assert turned.bytes == first.bytes
-    assert "x: channels are last, [N,6,5,3], and turned to" in turned.text
+    assert "x: converted from channels last [N,6,5,3] to" in turned.text
     assert "x: u8 is taken as it is, 0..255" in turned.text
     assert "last.npz: no input takes 'more'" in turned.text
     assert "turned" not in first.text

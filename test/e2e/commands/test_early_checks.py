@@ -141,7 +141,7 @@ def test_a_checkpoint_of_another_run(resume, tmp_path):
     mpctest.mpc_ok(*train(data, "--checkpoint-dir", checkpoints))
     path = resume if resume == "auto" else checkpoints / resume
     flags = ["--checkpoint-dir", checkpoints, "--resume", path]
-    refused(tmp_path, train(other, *flags), CHECKPOINT, "the data is another")
+    refused(tmp_path, train(other, *flags), CHECKPOINT, "the data differs")
     flags += ["--optimizer", "momentum"]
     refused(tmp_path, train(data, *flags), CHECKPOINT, "optimizer was")
 
@@ -187,7 +187,7 @@ def test_a_run_whose_decisions_alone_differ(tmp_path):
     command[1] = model
     mpctest.mpc_ok(*command)
     command += ["--resume", "auto", "--no-recognize", "gelu"]
-    refused(tmp_path, command, CHECKPOINT, "the types of its ops are others")
+    refused(tmp_path, command, CHECKPOINT, "the types of its ops differ")
 
 
 RUNS = {

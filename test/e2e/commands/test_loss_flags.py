@@ -227,13 +227,13 @@ def test_losses_say_what_they_are_not_of(tmp_path):
     process = multiplied({"x": -x, "target": x / 12}, tmp_path, "bce")
     assert process.returncode == 7, process.stderr
     assert (
-        "bce is of probabilities, and an output that is not in [0,1] makes it "
-        "so: of logits it is --loss bce_with_logits" in process.stderr
+        "bce needs probabilities, and an output outside [0,1] makes it "
+        "non-finite; for logits, use --loss bce_with_logits" in process.stderr
     )
     labels = {"x": x, "target": np.arange(4) % 3}
     process = multiplied(labels, tmp_path, "nll", "--epochs", "3")
     assert process.returncode == 0, process.stderr
-    warning = "step 1: nll is below 0, which it cannot be of log-probabilities"
+    warning = "step 1: nll is below 0, so the outputs are not log-probabilities"
     assert process.stderr.count(warning) == 1
     assert process.stderr.count("nll is below 0") == 1
     labels["x"] = -x

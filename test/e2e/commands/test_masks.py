@@ -78,7 +78,7 @@ def test_masks_are_the_classes_of_pixels(apart, pictures, tmp_path):
         data = ["--data", f"x={folders}/images", "--data", f"target={folders}/masks"]
     code, text, files = train(tmp_path, data)
     assert code == 0, text
-    assert "6 masks of the numbers 0, 1, 2" in text
+    assert "6 masks with the class numbers 0, 1, 2" in text
     code, text, arrays = train(tmp_path, ["--data", tmp_path / "d.npz"])
     assert code == 0, text
     assert_same(files, arrays)
@@ -133,7 +133,7 @@ def test_black_and_white_masks_are_zeros_and_ones(pictures, tmp_path):
     data = ["--data", f"x={tmp_path}/data"]
     code, text, files = train(tmp_path, data, "bce_with_logits")
     assert code == 0, text
-    assert "masks of the numbers 0, 255, which are taken as 0 and 1" in text
+    assert "masks with the class numbers 0, 255, which become 0 and 1" in text
     _, _, arrays = train(tmp_path, ["--data", tmp_path / "d.npz"], "bce_with_logits")
     assert_same(files, arrays)
 
@@ -145,7 +145,7 @@ def test_what_is_ignored_stays_255(pictures, tmp_path):
     data = ["--data", f"x={tmp_path}/data"]
     code, text, _ = train(tmp_path, data, "cross_entropy", "--ignore-index", 255)
     assert code == 0, text
-    assert "masks of the numbers 0, 255\n" in text
+    assert "masks with the class numbers 0, 255\n" in text
 
 
 def test_masks_are_resized_without_new_numbers(pictures, tmp_path):
@@ -157,7 +157,7 @@ def test_masks_are_resized_without_new_numbers(pictures, tmp_path):
     save_folders(tmp_path / "large", flat.repeat(2, axis=1).repeat(3, axis=2), large)
     save_folders(tmp_path / "small", flat, masks)
     _, text, resized = train(tmp_path, ["--data", f"x={tmp_path}/large"])
-    assert "masks of the numbers 0, 1, 2" in text
+    assert "masks with the class numbers 0, 1, 2" in text
     _, _, plain = train(tmp_path, ["--data", f"x={tmp_path}/small"])
     assert_same(resized, plain)
 

@@ -46,7 +46,7 @@ def test_journey(tmp_path):
     table = np.column_stack([image.reshape(-1, 64), target])
     np.savetxt(tmp_path / "t.csv", table, "%d", ",", header=header, comments="")
     for arguments, said in (
-        (["--data", tmp_path / "last.npz"], "channels are last"),
+        (["--data", tmp_path / "last.npz"], "converted from channels last"),
         (["--data", tmp_path / "shard-*.npz"], ""),
         (
             [

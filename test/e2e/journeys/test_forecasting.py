@@ -67,7 +67,7 @@ def test_journey(tmp_path):
     other = tmp_path / "hours.tsv"
     other.write_text((tmp_path / "hours.csv").read_text().replace(",", "\t"))
     said = refused(INVALID, "train", model, "--data", other, "--loss", "mse")
-    assert "this looks like a table: those are called .csv, and have commas" in said
+    assert "this looks like a table: name the file .csv, and put commas" in said
     # Single hours are not samples.
     flags = ["--target-array", "load", "--loss", "mse"]
     said = refused(INVALID, "train", model, "--data", tmp_path / "hours.csv", *flags)

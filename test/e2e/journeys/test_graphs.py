@@ -163,10 +163,10 @@ def test_several_graphs_of_the_same_edges(graph, tmp_path):
     command += ["cross_entropy", "--batch-axis", "edge_index=none"]
     process = mpctest.mpc_ok(*command, "--output", tmp_path / "o.onnx")
     assert (
-        "warning: input 'edge_index' is the same for every batch and has places "
-        "among the 60 samples of one" in process.stderr
+        "warning: input 'edge_index' is the same for every batch, but its "
+        "values number the 60 samples of a batch" in process.stderr
     )
-    assert "--no-shuffle keeps the samples in the order of the file" in process.stderr
+    assert "--no-shuffle keeps the samples in file order" in process.stderr
     process = mpctest.mpc_ok(
         *(*command, "--no-shuffle", "--output", tmp_path / "o.onnx")
     )

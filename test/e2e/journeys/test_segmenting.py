@@ -81,7 +81,7 @@ def test_journey(outputs, tmp_path):
         *("--normalize", "0:1", "--optimizer", "adam", "--lr", 0.01, "--epochs", 20),
         *("--batch-size", 8, "-o", trained),
     )
-    assert "masks of the numbers 0, 255, which are taken as 0 and 1" in process.stderr
+    assert "masks with the class numbers 0, 255, which become 0 and 1" in process.stderr
     test = ["--data", tmp_path / "test", "--normalize", "0:1"]
     process = mpctest.mpc_ok("eval", trained, *test, *loss, "--metric", "f1")
     accuracy = float(process.stdout.split("accuracy ")[1].split("%")[0])

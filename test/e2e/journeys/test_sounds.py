@@ -96,7 +96,7 @@ def test_the_run_is_that_of_one_file(tmp_path):
     [
         ("dog/003.npy", np.zeros((ROWS, 3), "f4"), ["f32 [6,3]", "is f32 [6,8]"]),
         ("dog/003.npy", np.zeros((ROWS, COLUMNS), "f8"), ["f64 [6,8]"]),
-        ("dog/notes.txt", None, ["is no .npy file"]),
+        ("dog/notes.txt", None, ["is not a .npy file"]),
     ],
 )
 def test_what_is_no_such_sample_is_named(name, made, words, tmp_path):

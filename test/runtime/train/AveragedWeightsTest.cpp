@@ -73,7 +73,7 @@ TEST(AveragedWeights, AnAverageOfNothingIsRefused) {
   ToyModel model;
   model.description.state.push_back({"ema", Role::Average, DType::F32, {4, 3}});
   expectFailure(useAverages(model), StatusCode::InvalidInput,
-                "the average 'ema' is of no parameter");
+                "the average 'ema' belongs to no parameter");
 }
 
 std::string nameAndFirst(const Array &array) {

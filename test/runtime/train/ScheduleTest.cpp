@@ -146,7 +146,7 @@ TEST(Schedule, KnowsItsKindsByName) {
     expectFailure(parseSchedule(name, schedule), StatusCode::Usage,
                   "'" + std::string(name) + "'");
   expectFailure(parseSchedule("plateau:0.1:3:", schedule), StatusCode::Usage,
-                "unknown figure ''");
+                "unknown metric ''");
   ASSERT_TRUE(parseSchedule("plateau", schedule).ok());
   EXPECT_EQ(schedule.name(), "plateau:0.1:10:min:loss");
 }

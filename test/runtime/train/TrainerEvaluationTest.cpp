@@ -257,7 +257,7 @@ TEST_F(TrainerEvaluation, EarlyStoppingEndsTheRunAfterItsPatience) {
   EXPECT_EQ(int(result->end), int(RunEnd::EarlyStopping));
   EXPECT_EQ(recorder.start.totalSteps, kUnlimited);
   EXPECT_EQ(recorder.evaluations.size(), 8u);
-  EXPECT_TRUE(isNoted("early stopping: loss got no better in 3 evaluations; "
+  EXPECT_TRUE(isNoted("early stopping: loss did not improve in 3 evaluations; "
                       "the best was loss 1 at step 5"));
   const auto lines = readLines(options.metrics.front());
   EXPECT_TRUE(lines.front()["steps"].is_null());
@@ -345,7 +345,7 @@ TEST_F(TrainerEvaluation, APlateauLowersTheRate) {
   // No improvement after steps 6, 7 and 8, and after 9, 10 and 11.
   EXPECT_EQ(rates,
             (std::vector<double>{1, 1, 1, 1, 1, 1, 1, 1, 0.5, 0.5, 0.5, 0.25}));
-  EXPECT_TRUE(isNoted("plateau: loss got no better in 3 evaluations; the "
+  EXPECT_TRUE(isNoted("plateau: loss did not improve in 3 evaluations; the "
                       "learning rate is 0.5 from here"));
 }
 

@@ -294,7 +294,7 @@ TEST_F(TrainerResume, StopsWithinTheLastEvaluation) {
   EXPECT_EQ(result->stopSignal, 15);
   EXPECT_FALSE(result->evaluation);
   ASSERT_EQ(recorder.notes.size(), 1u);
-  EXPECT_NE(recorder.notes[0].find("stopped within the evaluation"),
+  EXPECT_NE(recorder.notes[0].find("stopped during the evaluation"),
             std::string::npos);
   EXPECT_EQ(readLines(options.metrics.front()).back()["ended_by"], "signal");
   EXPECT_EQ(readLines(options.metrics.front()).back()["exit_code"], 143);
@@ -397,7 +397,7 @@ TEST_F(TrainerResume, NotesAnotherTargetOnResume) {
   ASSERT_EQ(recorder.notes.size(), 1u);
   EXPECT_EQ(recorder.notes[0],
             "resumed with other settings: target was x86-64-v3, now it is "
-            "x86-64-v4, which may round otherwise");
+            "x86-64-v4, which may round differently");
 }
 
 TEST_F(TrainerResume, DataMayBeInAFileWhoseNameIsNoUTF8) {

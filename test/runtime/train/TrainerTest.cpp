@@ -227,7 +227,8 @@ TEST_F(Trainer, SaysWhichUpdateMadeWeightsInfinite) {
     ASSERT_TRUE(model.setState("w", w).ok());
   };
   expectFailure(run(model).status(), StatusCode::Numeric,
-                "first, in step 2, after the update parameter 'w' is inf at "
+                "first non-finite value: in step 2, after the update parameter "
+                "'w' is inf at "
                 "[1, 2]");
 }
 
@@ -297,7 +298,7 @@ TEST_F(Trainer, EndsWhenADynamicLossScaleStaysAtItsFloor) {
   options.maxSteps = 1000;
   model.disturb = [](int64_t, double &, bool &finite) { finite = false; };
   expectFailure(run(model).status(), StatusCode::Numeric,
-                "step 11: gradients are not finite even at the least loss "
+                "step 11: gradients are not finite even at the smallest loss "
                 "scale of 65536");
 }
 
@@ -318,7 +319,8 @@ TEST_F(Trainer, SaysWhereAFailureBeganAndWhatIsLeft) {
   // The toy continues its count in the repetition. The first traced step fails:
   // step 11, whose second sample of the epoch is 0.
   expectFailure(status, StatusCode::Numeric,
-                "first, in step 11, node 'toy' gives nan, for sample 2 of the "
+                "first non-finite value of the last step: in step 11, node "
+                "'toy' gives nan, for sample 2 of the "
                 "data");
   expectFailure(status, StatusCode::Numeric,
                 "the last good checkpoint is " + (directory / "c/step-10"));
@@ -334,7 +336,8 @@ TEST_F(Trainer, WithoutCheckpointsItLooksFromTheBeginning) {
     loss = attempt % 4 == 0 ? NAN : loss;
   };
   expectFailure(run(model).status(), StatusCode::Numeric,
-                "first, in step 4, node 'toy' gives nan, for sample 14 of the "
+                "first non-finite value: in step 4, node 'toy' gives nan, for "
+                "sample 14 of the "
                 "data");
 }
 

@@ -367,7 +367,8 @@ TEST_F(Checkpoint, OneThatCannotBePrunedIsNotedAndTheNewOneSaved) {
                   [&](const std::string &text) { notes.push_back(text); });
   EXPECT_TRUE(status.ok()) << status.message();
   ASSERT_EQ(notes.size(), 1u);
-  EXPECT_NE(notes[0].find("an old checkpoint stays"), std::string::npos);
+  EXPECT_NE(notes[0].find("an old checkpoint cannot be removed"),
+            std::string::npos);
 }
 
 TEST_F(Checkpoint, WeightsThatAreNotFiniteReplaceNoGoodOnes) {
@@ -509,7 +510,7 @@ TEST_F(Checkpoint, NamesEachFactThatDiffersAndNoDigestOfDecisions) {
   other["recipe"] = R"({"decisions":"bb","ema":null,"tf32":false})";
   expectFailure(restore(directory.path, model, nullptr, other).status(),
                 StatusCode::Checkpoint,
-                "the graph or the types of its ops are others");
+                "the graph or the types of its ops differ");
 }
 
 /// The recipe is JSON inside JSON. An attacker who can write the file can also

@@ -110,7 +110,7 @@ TEST(Dataset, TurnsImagesWhoseChannelsAreLast) {
       Dataset::create({channelsLast(), labels("y", {0})}, kWide);
   ASSERT_TRUE(data.ok()) << data.status().message();
   ASSERT_EQ(data->notes().size(), 2u);
-  EXPECT_EQ(data->notes()[0], "x: channels are last, [N,2,4,3], and turned to "
+  EXPECT_EQ(data->notes()[0], "x: converted from channels last [N,2,4,3] to "
                               "the model's [N,3,2,4]");
   std::vector<float> expected;
   for (int c = 0; c < 3; ++c)
@@ -248,8 +248,8 @@ TEST(Dataset, TakesLabelsWithAxesOfOneAndWithout) {
 TEST(Dataset, LocatesALabelOutOfRange) {
   expectInvalid(Dataset::create({images(3), labels("target", {0, 10, 2})},
                                 imagePorts(), tenClasses()),
-                "target[1]: label 10 is not in [0,10); help: labels count from "
-                "0, and those of 10 classes end with 9");
+                "target[1]: label 10 is not in [0,10); help: labels count "
+                "from 0; with 10 classes the last is 9");
   expectInvalid(Dataset::create({images(2), labels("target", {0, -1})},
                                 imagePorts(), tenClasses()),
                 "target[1]: label -1 is not in [0,10)");
@@ -265,7 +265,7 @@ TEST(Dataset, RefusesLabelsOfWhichNoneCounts) {
   ignoring.ignoreIndex = -100;
   expectInvalid(Dataset::create({images(2), labels("target", {-100, -100})},
                                 imagePorts(), ignoring),
-                "every label is the one that the loss ignores");
+                "every label is the ignored one");
   EXPECT_TRUE(Dataset::create({images(2), labels("target", {-100, 9})},
                               imagePorts(), ignoring)
                   .ok());
@@ -552,8 +552,8 @@ TEST(Dataset, LocatesATargetThatIsNoProbability) {
         ports, options);
   };
   expectInvalid(create(255, "bce"),
-                "target[2]: target 255 is not in [0,1], where those of bce "
-                "are; help: true is 1");
+                "target[2]: target 255 is not in [0,1], as bce "
+                "needs; help: true is 1");
   expectInvalid(create(-0.5f, "bce"), "target[2]: target -0.5 is not in [0,1]");
   // 1 plus a rounding error counts as 1.
   for (float target : {0.5f, 1.0000001f})

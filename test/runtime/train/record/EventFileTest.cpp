@@ -118,7 +118,8 @@ TEST_F(Events, ReplacingRemovesWhatMpcWroteAndNothingElse) {
   EXPECT_EQ(readFile(folder + "/notes.txt"), "mine");
   writeFile(folder + "/events.out.tfevents.1.host", "somebody's");
   expectFailure(EventFile::open(folder, MetricsStart::Replace, 0).status(),
-                StatusCode::Usage, "is not mpc's to replace");
+                StatusCode::Usage,
+                "mpc did not write this file and does not replace it");
   EXPECT_EQ(files().size(), 3u);
 }
 
