@@ -94,7 +94,8 @@ llvm::Expected<CodeCache> CodeCache::open(llvm::StringRef folder) {
     return llvm::createStringError("this build of mpc has no build ID");
   CodeCache cache(std::move(descriptor));
   if (!fs::is_directory(cache.folder))
-    return llvm::createStringError("there is no /proc to use a folder by");
+    return llvm::createStringError("/proc is not mounted, and the kernel "
+                                   "cache needs it");
   return cache;
 }
 

@@ -25,8 +25,13 @@ static std::string getPattern() {
 }
 
 static llvm::Error makeError(std::error_code code) {
-  return llvm::createStringError(code, "cannot create a temporary file: %s",
-                                 code.message().c_str());
+  const std::string pattern = getPattern();
+  return llvm::createStringError(
+      code,
+      "cannot create a temporary file in '%s': %s; TMPDIR chooses the "
+      "folder",
+      llvm::sys::path::parent_path(pattern).str().c_str(),
+      code.message().c_str());
 }
 
 TemporaryFile::~TemporaryFile() {

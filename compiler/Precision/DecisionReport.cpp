@@ -149,8 +149,9 @@ std::string DecisionReport::summarize() const {
   // Warn only if the target lacks kernels: a low op without a fast kernel is
   // slower than the float32 op.
   if (missing != 0)
-    os << "; the target has no fast kernel for " << missing
-       << (missing == 1 ? " op" : " ops");
+    os << "; " << missing << (missing == 1 ? " op has" : " ops have")
+       << " no fast kernel in the low type on this target, and may be slower "
+          "than in float32";
   return text;
 }
 

@@ -45,8 +45,8 @@ StringRef mpc::describeReason(Reason reason) {
   case Reason::Constant:
     return "a constant, cast where it is read";
   case Reason::ConstantRange:
-    return "a constant puts its values beyond the low type's range, or where "
-           "it has no digits for them";
+    return "a constant moves its values out of the low type's range or "
+           "precision";
   case Reason::KeepFP32:
     return "named by --keep-fp32";
   case Reason::ForceLow:
@@ -54,11 +54,12 @@ StringRef mpc::describeReason(Reason reason) {
   case Reason::UnknownOp:
     return "in no list";
   case Reason::WideOperand:
-    return "meets a float32 input, parameter or constant next to which a low "
-           "type may have no digits for the rest, or reads what does";
+    return "combines a value with a float32 input, parameter or constant that "
+           "may be so large that a low type loses the value, or reads such a "
+           "result";
   case Reason::KnownOperand:
-    return "between low ops, and the float32 input, parameter or constant "
-           "that it meets is of the size of the rest";
+    return "between low ops, and its float32 input, parameter or constant is "
+           "of similar size as the other operand";
   }
   llvm_unreachable("unknown reason");
 }
@@ -140,8 +141,8 @@ std::vector<DecisionFact> mpc::explainDecision(DecisionAttr decision) {
                    .str()});
   // Ops with a hard constraint, such as parameter updates, have no flag.
   StringAttr flip = decision.getFlip();
-  facts.push_back(
-      {"to flip", flip ? flip.getValue().str() : "nothing: a hard constraint"});
+  facts.push_back({"to flip", flip ? flip.getValue().str()
+                                   : "impossible: a hard constraint"});
   return facts;
 }
 

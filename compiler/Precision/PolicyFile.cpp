@@ -74,8 +74,8 @@ static llvm::Expected<std::string> readOp(StringRef name, StringRef where) {
   std::string meant = findNearestName(name, getPolicyNames());
   return reject(where,
                 "op: unknown op \"" + name + "\"" +
-                    (meant.empty() ? "; mpc explain --print-policy "
-                                     "lists those there are"
+                    (meant.empty() ? "; mpc explain --print-policy lists all "
+                                     "ops"
                                    : "; did you mean \"" + meant + "\"?"));
 }
 
@@ -136,7 +136,8 @@ static llvm::Expected<PolicyRule> parseRule(const llvm::json::Value &value,
     return parsed.takeError();
   if (*parsed == PrecisionClass::Fixed)
     return reject(where, "class: expected allow, infer, deny or clear, found "
-                         "\"fixed\", which only the table's own rows are");
+                         "\"fixed\", which is only for rows of mpc's own "
+                         "table");
   rule.precisionClass = *parsed;
   if (llvm::Error error = readUnbounded(*object, where, rule.unbounded))
     return error;

@@ -84,7 +84,7 @@ static FailureOr<Value> pickOutput(const FunctionEditor &function,
     return function.output(names.front());
   return withExitCode(mlir::emitError(location), ExitCode::Usage)
          << "the model has " << names.size() << " outputs (" << known
-         << "); name the one the loss is of with --loss KIND@OUTPUT";
+         << "); name the output for the loss with --loss KIND@OUTPUT";
 }
 
 // Gives the role label to class labels of the model's own loss, so that the
@@ -368,8 +368,8 @@ LogicalResult AddLossPass::addTo(func::FuncOp func, ArrayRef<LossSpec> specs,
     function.addOutput("correct", Role::Correct, correct);
   else if (trainAccuracy)
     return withExitCode(mlir::emitError(func.getLoc()), ExitCode::Usage)
-           << "--train-accuracy is for losses of class labels, and the first "
-              "loss is none";
+           << "--train-accuracy needs a loss of class labels, and the first "
+              "loss is not one";
   function.finish();
   return success();
 }

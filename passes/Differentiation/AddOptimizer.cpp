@@ -133,8 +133,8 @@ LogicalResult AddOptimizerPass::createState() {
         return withExitCode(mlir::emitError(getOperation().getLoc()),
                             ExitCode::Unsupported)
                << "the model has a parameter '" << name
-               << "', the name of optimizer state of '" << param.getSymName()
-               << "'; rename it";
+               << "', but the optimizer state of '" << param.getSymName()
+               << "' needs that name; rename it";
       if (suffix == kAverageSuffix)
         declareAverage(param, name);
       else
@@ -392,7 +392,7 @@ void AddOptimizerPass::runOnOperation() {
   if (step.input(kLearningRateInput)) {
     withExitCode(mlir::emitError(func.getLoc()), ExitCode::Unsupported)
         << "the model has an input '" << kLearningRateInput
-        << "', the name of the optimizer's; rename it";
+        << "', but an input of the optimizer needs that name; rename it";
     return signalPassFailure();
   }
 

@@ -66,9 +66,9 @@ static LogicalResult checkResults(Operation *op, const GradientRule &rule,
              << "expected the loss to depend on output 0 of "
              << op->getName().getStringRef() << " alone, found that it reads "
              << "output " << index
-             << ", through which there is no gradient; compute it from the "
-                "input with ReduceMean, or freeze the parameters before the "
-                "node with --freeze";
+             << ", which has no gradient; compute it from the input with "
+                "ReduceMean, or freeze the parameters before the node with "
+                "--freeze";
   return success();
 }
 

@@ -168,9 +168,10 @@ LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
   if (features && (*features == 1 || *features == last)) {
     if (!perSample)
       mlir::emitRemark(scores.getLoc())
-          << "classes are taken to be on axis " << *features
-          << " of scores of shape " << printShape(shape)
-          << ", where the layer has its outputs";
+          << "the class axis is " << *features << " of scores of shape "
+          << printShape(shape)
+          << ", because the layer has its outputs there; --loss "
+             "KIND@OUTPUT:AXIS chooses another";
     return *features;
   }
   // Otherwise the user must name the axis.
@@ -183,7 +184,7 @@ LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
                  << ", and "
                  << (labels ? "the labels' shape " + printShape(*labels) +
                                   " fits both"
-                            : "no shape of labels tells which")
+                            : "the shape of the labels is unknown")
                  << "; say which with " << choice << "1 or " << choice << last;
 }
 
@@ -346,8 +347,8 @@ FailureOr<Loss> LossBuilder::buildOfProbabilities(const LossSpec &spec,
   // Probabilities have no counterpart of an ignored label.
   if (settings.ignoreIndex)
     return withExitCode(mlir::emitError(scores.getLoc()), ExitCode::Usage)
-           << "--ignore-index is of class labels, and has no effect on "
-              "probabilities, targets of the scores' shape";
+           << "--ignore-index is for class labels, and has no effect on "
+              "probabilities (targets of the scores' shape)";
   // Compute the loss in fp32 at least, for scores of any type.
   Type element = lossElementType(scores);
   auto type = typeOf(scores).clone(element);
@@ -398,10 +399,10 @@ Value LossBuilder::buildPrediction(Value rows, ArrayRef<int64_t> labelShape,
 
 // Returns advice for an output without an axis of classes.
 static StringRef helpWithoutClasses(int64_t rank) {
-  return rank == 0 ? "one number that the model computes as its loss is "
-                     "--loss output:NAME"
-                   : "one number a sample is for bce_with_logits, of two "
-                     "classes, or mse";
+  return rank == 0 ? "if the model computes its loss itself, use --loss "
+                     "output:NAME"
+                   : "for one number per sample, use bce_with_logits (two "
+                     "classes) or mse";
 }
 
 LogicalResult LossBuilder::verifyScores(LossKind kind, Value scores) {

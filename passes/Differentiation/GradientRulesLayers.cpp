@@ -170,9 +170,9 @@ static void warnOfSingleValues(BatchNormOp op) {
   RankedTensorType type = op.getInput().getType();
   int64_t axis = getChannelAxis(op.getLayout(), type.getRank());
   if (type.getNumElements() == type.getDimSize(axis))
-    op.emitWarning("normalizes each channel over one value, which leaves "
-                   "nothing of it: what is before learns nothing; use a larger "
-                   "--batch-size, or freeze it with --freeze");
+    op.emitWarning("normalizes each channel over one value, so its result is "
+                   "constant and the layers before it learn nothing; use a "
+                   "larger --batch-size, or freeze these layers with --freeze");
 }
 
 static void gradBatchNorm(BatchNormOp op, GradientBuilder &g) {

@@ -315,8 +315,9 @@ LogicalResult LossBuilder::verifyLogProbabilities(LossKind kind, Value output) {
   if (Operation *scores = perSample ? nullptr : findAnyNumbers(output))
     mlir::emitWarning(scores->getLoc())
         << getLossInfo(kind).name
-        << " is of log-probabilities, and this gives any number; "
-        << (kind == LossKind::NLL ? "of scores it is --loss cross_entropy"
+        << " needs log-probabilities, but this node's result may be any "
+           "number; "
+        << (kind == LossKind::NLL ? "for scores, use --loss cross_entropy"
                                   : "have LogSoftmax in the model");
   if (!isa_and_nonnull<SoftmaxOp>(op))
     return success();
@@ -350,8 +351,8 @@ static LogicalResult verifyNoSigmoid(Value logits) {
 static void warnOfLogits(Value output) {
   if (Operation *op = findAnyNumbers(output))
     mlir::emitWarning(op->getLoc())
-        << "bce is of probabilities, and this gives any number; of logits it "
-           "is --loss bce_with_logits";
+        << "bce needs probabilities, but this node's result may be any "
+           "number; for logits, use --loss bce_with_logits";
 }
 
 FailureOr<Loss> LossBuilder::buildElementwise(LossKind kind, Value output,
@@ -401,8 +402,8 @@ FailureOr<Loss> LossBuilder::buildOutput(Value output) {
                         ExitCode::InvalidInput)
            << "expected a loss of one element for --loss output:NAME, found "
            << printShape(type.getShape())
-           << "; reduce it in the model with ReduceMean, or name what to "
-              "compute of it, such as --loss mse@NAME";
+           << "; reduce it in the model with ReduceMean, or choose a loss "
+              "that reads it, such as --loss mse@NAME";
   Value average = mean(output, 0, "loss.mean");
   std::optional<int64_t> batch = batchSize();
   if (!perSample || !batch)

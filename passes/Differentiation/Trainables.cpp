@@ -116,8 +116,9 @@ Selection::select(ModuleOp module, const DenseSet<Value> &sources) {
   if (!trainables.empty())
     return trainables;
   return withExitCode(mlir::emitError(module.getLoc()), ExitCode::InvalidInput)
-         << "nothing to train: no float parameter reaches the loss and is not "
-            "frozen; --train REGEX chooses among all floats of the model";
+         << "nothing to train: the loss depends on no float parameter, or all "
+            "of them are frozen; --train REGEX chooses among all floats of "
+            "the model";
 }
 
 FailureOr<SmallVector<VariableOp>>

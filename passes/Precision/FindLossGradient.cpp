@@ -377,11 +377,11 @@ void FindLossGradientPass::runOnOperation() {
     auto diagnostic =
         withExitCode((obstacle ? obstacle : first)->emitError(),
                      ExitCode::Unsupported)
-        << "the model's own backward pass has no start that a loss scale could "
-           "be given to: one value that depends on all parameters and that all "
-           "gradients are multiples of";
+        << "cannot apply a loss scale to the model's own backward pass: all "
+           "gradients must be multiples of one value that depends on all "
+           "parameters";
     if (obstacle)
-      diagnostic << ", which '" << getNodeName(obstacle) << "' is not";
+      diagnostic << ", but '" << getNodeName(obstacle) << "' breaks this";
     diagnostic << "; use --precision bf16-mixed, or --loss-scale none";
     return signalPassFailure();
   }

@@ -444,9 +444,9 @@ void InsertLossScalingPass::runOnOperation() {
   if (!differentiated && kind != LossScale::None)
     if (Operation *op = findBackward(getOperation())) {
       withExitCode(op->emitError(), ExitCode::Unsupported)
-          << "the model's own backward pass has no start that a loss scale "
-             "could be given to; use --precision bf16-mixed, or --loss-scale "
-             "none";
+          << "cannot apply a loss scale to the model's own backward pass: no "
+             "value was found that all gradients are multiples of; use "
+             "--precision bf16-mixed, or --loss-scale none";
       return signalPassFailure();
     }
   if (!differentiated) {

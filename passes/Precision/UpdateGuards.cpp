@@ -55,8 +55,8 @@ void amp::verifyUpdateGuards(
     if (condition.empty())
       report(op) << "expected a condition, since gradients can overflow";
     else if (!testsAll(condition[0].get(), gradients))
-      report(op) << "expected as condition amp.all_finite of every gradient "
-                    "of the update";
+      report(op) << "expected amp.all_finite of all gradients of the update "
+                    "as the condition";
   });
   // All other state must keep its old value if the condition is false.
   llvm::DenseMap<Operation *, Value> states;

@@ -17,8 +17,8 @@ LogicalResult mpc::verifyHasData(Operation *op, ElementsAttr value) {
   auto resource = dyn_cast<DenseResourceElementsAttr>(value);
   if (!resource || resource.getRawHandle().getBlob())
     return success();
-  return op->emitOpError("has no values, which were left out where this was "
-                         "printed; mpc compile --emit-data prints them");
+  return op->emitOpError("has no values: they were left out when this text "
+                         "was printed; mpc compile --emit-data prints them");
 }
 
 LogicalResult mpc::ConstantOp::verify() {

@@ -559,7 +559,7 @@ void PlaceContractionsPass::runOnOperation() {
       symbolizeContractionProvider(contractions);
   bool isBare = contractions == "bare";
   if (!override && !isBare && contractions != "table") {
-    function.emitError("expected contractions by table, library, generated or "
+    function.emitError("expected --contractions table, library, generated or "
                        "bare, found ")
         << contractions;
     return signalPassFailure();

@@ -145,7 +145,7 @@ TEST_F(PolicyFileTest, FixedIsFixed) {
             "are smaller than a low parameter's last digit");
   EXPECT_EQ(read(R"({"rules": [{"op": "Gemm", "class": "fixed"}]})"),
             ":rules[0]: class: expected allow, infer, deny or clear, found "
-            "\"fixed\", which only the table's own rows are");
+            "\"fixed\", which is only for rows of mpc's own table");
 }
 
 TEST_F(PolicyFileTest, ErrorsSayWhere) {

@@ -227,4 +227,4 @@ def test_classes_are_found_behind_what_keeps_them(end, command, tmp_path):
     path.write_bytes(model.SerializeToString())
     process = mpctest.mpc(command, path, "--loss", "softmax_cross_entropy")
     assert process.returncode == 0, process.stderr
-    assert "classes are taken to be on axis 2" in process.stderr + process.stdout
+    assert "the class axis is 2" in process.stderr + process.stdout

@@ -244,9 +244,9 @@ def test_gradients_that_meet_nowhere_take_no_loss_scale(digits, tmp_path):
     assert found.returncode == 4
     assert "node '" in found.stderr
     assert (
-        "the model's own backward pass has no start that a loss scale could be "
-        "given to: one value that depends on all parameters and that all "
-        "gradients are multiples of" in found.stderr
+        "cannot apply a loss scale to the model's own backward pass: all "
+        "gradients must be multiples of one value that depends on all "
+        "parameters" in found.stderr
     )
     assert "use --precision bf16-mixed, or --loss-scale none" in found.stderr
 
@@ -336,7 +336,7 @@ def test_flags_that_say_nothing_to_the_graphs_optimizer_are_refused(
     )
     assert found.returncode == 2
     assert (
-        f"{flags[0]}: the model is a training graph with an optimizer of its own"
+        f"{flags[0]} has no effect: the model is a training graph with an optimizer of its own"
         in found.stderr
     )
 
@@ -354,8 +354,8 @@ def test_flags_of_a_rate_that_is_the_graphs_are_refused(flag, digits, tmp_path):
         *("--output", tmp_path / "trained.onnx", *flag),
     )
     assert process.returncode == 2, process.stderr
-    assert f"error: {flag[0]}: " in process.stderr
-    assert "has an optimizer of its own with the learning rate in it" in (
+    assert f"error: {flag[0]} has no effect: " in process.stderr
+    assert "has its own optimizer with a fixed learning rate" in (
         process.stderr
     )
     assert not (tmp_path / "trained.onnx").exists()

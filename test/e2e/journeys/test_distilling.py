@@ -109,9 +109,9 @@ def test_one_hot_labels_are_probabilities(tmp_path):
 @pytest.mark.parametrize(
     "flags, said",
     [
-        (["--ignore-index", 1], "is of class labels, and has no effect on"),
+        (["--ignore-index", 1], "is for class labels, and has no effect on"),
         (["--metric", "top2,f1", "--val-split", 0.25], "--metric top2 needs"),
-        (["--train-accuracy"], "--train-accuracy is for losses of class labels"),
+        (["--train-accuracy"], "--train-accuracy needs a loss of class labels"),
     ],
 )
 def test_what_is_of_class_labels_is_refused(flags, said, tmp_path):

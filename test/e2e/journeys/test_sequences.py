@@ -50,7 +50,7 @@ def test_gaps_are_the_models_where_it_is_said(tmp_path):
     text = journey.refused(
         journey.INVALID, "train", model, "--data", data, *CROSS_ENTROPY, *RUN
     )
-    assert "nan is not a finite number; --allow-nan is for models" in text
+    assert "nan is not a finite number; if the model handles it" in text
     metrics, _ = mpctest.train(
         model, data, tmp_path, *CROSS_ENTROPY, *RUN, "--allow-nan", "--train", "^w$"
     )
@@ -92,7 +92,7 @@ def test_classes_are_where_the_layer_has_its_outputs(command, tmp_path):
         command, model, *CROSS_ENTROPY, "--batch-size", 4, *output
     )
     assert (
-        "classes are taken to be on axis 2 of scores of shape [4,5,4]"
+        "the class axis is 2 of scores of shape [4,5,4]"
         in process.stdout + process.stderr
     )
 

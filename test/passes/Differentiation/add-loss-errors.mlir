@@ -20,7 +20,7 @@ func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = #mpc.role<da
 
 // -----
 
-// expected-error@+1 {{the model has 2 outputs (a, b); name the one the loss is of with --loss KIND@OUTPUT}}
+// expected-error@+1 {{the model has 2 outputs (a, b); name the output for the loss with --loss KIND@OUTPUT}}
 module {
   func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = #mpc.role<data>})
       -> (tensor<4x8xf32> {mpc.output = "a", mpc.role = #mpc.role<output>}, tensor<4x8xf32> {mpc.output = "b", mpc.role = #mpc.role<output>}) {
@@ -30,7 +30,7 @@ module {
 
 // -----
 
-// expected-error@+1 {{expected scores of shape [batch, classes, ...] for softmax_cross_entropy, found [4]; help: one number a sample is for bce_with_logits, of two classes, or mse}}
+// expected-error@+1 {{expected scores of shape [batch, classes, ...] for softmax_cross_entropy, found [4]; help: for one number per sample, use bce_with_logits (two classes) or mse}}
 func.func @forward(%x: tensor<4xf32> {mpc.input = "x", mpc.role = #mpc.role<data>})
     -> (tensor<4xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
   return %x : tensor<4xf32>
@@ -46,7 +46,7 @@ func.func @forward(%x: tensor<4x2xi64> {mpc.input = "x", mpc.role = #mpc.role<da
 
 // -----
 
-// expected-error@+1 {{expected scores of shape [batch, classes, ...] for softmax_cross_entropy, found []; help: one number that the model computes as its loss is --loss output:NAME}}
+// expected-error@+1 {{expected scores of shape [batch, classes, ...] for softmax_cross_entropy, found []; help: if the model computes its loss itself, use --loss output:NAME}}
 func.func @forward(%x: tensor<f32> {mpc.input = "x", mpc.role = #mpc.role<data>})
     -> (tensor<f32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
   return %x : tensor<f32>

@@ -2,7 +2,7 @@
 
 func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = #mpc.role<data>}, %w: tensor<8x3xf32> {mpc.input = "w", mpc.role = #mpc.role<data>}, %b: tensor<3xf32> {mpc.input = "b", mpc.role = #mpc.role<data>})
     -> (tensor<4x3xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
-  // expected-warning@+1 {{nll is of log-probabilities, and this gives any number; of scores it is --loss cross_entropy}}
+  // expected-warning@+1 {{nll needs log-probabilities, but this node's result may be any number; for scores, use --loss cross_entropy}}
   %m = mpc.matmul %x, %w : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xf32>
   %y = mpc.add %m, %b : (tensor<4x3xf32>, tensor<3xf32>) -> tensor<4x3xf32>
   return %y : tensor<4x3xf32>

@@ -6,8 +6,8 @@
 
 // PATTERN: error: --freeze: no parameter's name matches '^nothing'
 // REGEX: error: --train: '[' is not a regular expression
-// FROZEN: error: nothing to train: no float parameter reaches the loss and is not frozen; --train REGEX chooses among all floats of the model
-// NAME: error: the model has a parameter 'w.m', the name of optimizer state of 'w'; rename it
+// FROZEN: error: nothing to train: the loss depends on no float parameter, or all of them are frozen; --train REGEX chooses among all floats of the model
+// NAME: error: the model has a parameter 'w.m', but the optimizer state of 'w' needs that name; rename it
 // OPTIMIZER: error: unknown optimizer 'lion'; expected one of sgd, momentum, nesterov, adam, adamw, adagrad, rmsprop, lamb
 module {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -28,7 +28,7 @@ module {
 
 // -----
 
-// NAME: error: the model has an input 'learning_rate', the name of the optimizer's; rename it
+// NAME: error: the model has an input 'learning_rate', but an input of the optimizer needs that name; rename it
 module {
   mpc.variable @p : tensor<8xf32> role parameter
   func.func @step(%x: tensor<8xf32> {mpc.input = "learning_rate", mpc.role = #mpc.role<data>}, %p: tensor<8xf32> {mpc.state = @p})

@@ -24,7 +24,7 @@ func.func @several(%x: tensor<8xf32>, %dy: tensor<8xf32>) -> tensor<8xf32> {
 
 // A loss of the statistics would treat them as constants.
 func.func @statistics(%x: tensor<4x3xf32>, %s: tensor<3xf32>) -> tensor<4x3xf32> {
-  // expected-error@+1 {{expected the loss to depend on output 0 of mpc.batch_norm alone, found that it reads output 3, through which there is no gradient; compute it from the input with ReduceMean, or freeze the parameters before the node with --freeze}}
+  // expected-error@+1 {{expected the loss to depend on output 0 of mpc.batch_norm alone, found that it reads output 3, which has no gradient; compute it from the input with ReduceMean, or freeze the parameters before the node with --freeze}}
   %y, %rm, %rv, %m, %i = mpc.batch_norm %x, %s, %s, %s, %s {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64}
       : (tensor<4x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
       -> (tensor<4x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
@@ -47,7 +47,7 @@ func.func @beside(%x: tensor<8xf32>, %dy: tensor<8xf32>) -> tensor<8xf32> {
 
 // One value per channel minus its mean is 0, which gives a warning. More values give none.
 func.func @single_values(%x: tensor<1x4x1x1xf32>, %more: tensor<1x4x2x1xf32>, %s: tensor<4xf32>) -> (tensor<1x4x1x1xf32>, tensor<1x4x2x1xf32>) {
-  // expected-warning@+1 {{normalizes each channel over one value, which leaves nothing of it: what is before learns nothing; use a larger --batch-size, or freeze it with --freeze}}
+  // expected-warning@+1 {{normalizes each channel over one value, so its result is constant and the layers before it learn nothing; use a larger --batch-size, or freeze these layers with --freeze}}
   %y, %mean, %inv, %rm, %rv = mpc.batch_norm %x, %s, %s, %s, %s {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64} : (tensor<1x4x1x1xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<1x4x1x1xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
   %z, %mean2, %inv2, %rm2, %rv2 = mpc.batch_norm %more, %s, %s, %s, %s {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64} : (tensor<1x4x2x1xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<1x4x2x1xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
   %g = mpc.gradient %y wrt %x : tensor<1x4x1x1xf32>, (tensor<1x4x1x1xf32>) -> (tensor<1x4x1x1xf32>)

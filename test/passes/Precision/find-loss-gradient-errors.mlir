@@ -9,7 +9,7 @@ func.func @two_losses(%x: tensor<8x4xf32>, %xt: tensor<4x8xf32>, %t: tensor<8x2x
     -> (tensor<4x2xf32> {mpc.updates = @w}, tensor<4x2xf32> {mpc.updates = @v}) {
   %y = mpc.matmul %x, %w : (tensor<8x4xf32>, tensor<4x2xf32>) -> tensor<8x2xf32>
   %z = mpc.matmul %x, %v : (tensor<8x4xf32>, tensor<4x2xf32>) -> tensor<8x2xf32>
-  // expected-error@+1 {{the model's own backward pass has no start that a loss scale could be given to: one value that depends on all parameters and that all gradients are multiples of; use --precision bf16-mixed, or --loss-scale none}}
+  // expected-error@+1 {{cannot apply a loss scale to the model's own backward pass: all gradients must be multiples of one value that depends on all parameters; use --precision bf16-mixed, or --loss-scale none}}
   %d = mpc.sub %y, %t {mpc.phase = #mpc.phase<backward>} : (tensor<8x2xf32>, tensor<8x2xf32>) -> tensor<8x2xf32>
   %e = mpc.sub %z, %t {mpc.phase = #mpc.phase<backward>} : (tensor<8x2xf32>, tensor<8x2xf32>) -> tensor<8x2xf32>
   %gw = mpc.matmul %xt, %d {mpc.phase = #mpc.phase<backward>} : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
@@ -30,7 +30,7 @@ func.func @square(%x: tensor<2x2xf32>, %w: tensor<2x2xf32> {mpc.state = @w}, %v:
   %h = mpc.matmul %x, %w : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
   %y = mpc.matmul %h, %v : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
   %d = mpc.neg %y {mpc.phase = #mpc.phase<backward>} : (tensor<2x2xf32>) -> tensor<2x2xf32>
-  // expected-error@unknown {{gradients are multiples of, which 'square' is not; use --precision bf16-mixed}}
+  // expected-error@unknown {{that depends on all parameters, but 'square' breaks this; use --precision bf16-mixed}}
   %s = mpc.mul %d, %d {mpc.phase = #mpc.phase<backward>} : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32> loc("square")
   %gw = mpc.matmul %x, %s {mpc.phase = #mpc.phase<backward>} : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
   %gv = mpc.matmul %x, %d {mpc.phase = #mpc.phase<backward>} : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>

@@ -292,7 +292,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
     %g = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
     %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
     %ok = mpc.constant dense<true> : tensor<i1>
-    // expected-error@+1 {{expected as condition amp.all_finite of every gradient of the update}}
+    // expected-error@+1 {{expected amp.all_finite of all gradients of the update as the condition}}
     %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
     return %w1 : tensor<8xf32>
   }
@@ -314,9 +314,9 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
     %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
     %x = amp.unscale %h, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
     %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
-    // expected-error@+1 {{expected as condition amp.all_finite of every gradient of the update}}
+    // expected-error@+1 {{expected amp.all_finite of all gradients of the update as the condition}}
     %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
-    // expected-error@+1 {{expected as condition amp.all_finite of every gradient of the update}}
+    // expected-error@+1 {{expected amp.all_finite of all gradients of the update as the condition}}
     %v1 = mpc.sgd %v, %x, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
     %n1 = mpc.increment %n : (tensor<i64>) -> tensor<i64>
     // expected-error@+1 {{changes @n where a gradient is not finite}}

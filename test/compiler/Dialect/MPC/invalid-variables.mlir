@@ -43,7 +43,7 @@ func.func @region_of_unknown_kind(%x: tensor<8xf32>) {
 
 // Printed without large constants.
 func.func @values_left_out() {
-  // expected-error @+1 {{has no values, which were left out where this was printed; mpc compile --emit-data prints them}}
+  // expected-error @+1 {{has no values: they were left out when this text was printed; mpc compile --emit-data prints them}}
   %0 = mpc.constant dense_resource<__elided__> : tensor<100xf32>
   return
 }
