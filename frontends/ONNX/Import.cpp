@@ -116,14 +116,14 @@ static void listUntrained(const Model &model, const ImportOptions &options,
   if (!found.named.empty())
     model.warn(
         list(found.named) +
-        " not trained: the name is a module's, but the file does not say "
-        "that it is a parameter, and no layer reads it; --train REGEX "
-        "chooses all that is trained");
+        " not trained: the name looks like a module's parameter, but the file "
+        "does not mark it as one, and no layer reads it; --train REGEX "
+        "chooses the trained parameters");
   if (!found.constants.empty())
     model.note(list(found.constants) +
-               " taken as constant: no layer reads it as a weight, and no "
-               "module gave it its name; --train REGEX trains it, and "
-               "inspect --parameters lists all");
+               " taken as constant, not trained: no layer reads it as a "
+               "weight, and its name is no module's; --train REGEX trains it, "
+               "mpc inspect --parameters lists all");
 }
 
 // Notes inputs without readers. An exporter that gets one tensor for several
@@ -147,10 +147,10 @@ static void noteUnread(const Graph &graph, const ImportOptions &options,
     graph.getModel().note(
         (unread.size() == 1 ? "input " : "inputs ") + listFirst(unread, 3) +
         (unread.size() == 1 ? " is" : " are") +
-        " read by nothing, and what the data has for " +
+        " not read by any node, so the data for " +
         (unread.size() == 1 ? "it" : "them") +
-        " changes nothing; an exporter that is given one tensor for several "
-        "inputs leaves one of them");
+        " has no effect; an exporter that gets one tensor for several inputs "
+        "reads only one of them");
 }
 
 static Expected<OwningOpRef<ModuleOp>>
@@ -201,7 +201,7 @@ importForward(const Model &model, const ImportOptions &options,
   SmallVector<StringRef> outputs = getYielded(*graph);
   bool isYielding = !outputs.empty();
   if (isYielding && !rebatch)
-    model.note("taken as the forward model of what its YieldOp gives, " +
+    model.note("taken as the forward model with the outputs of its YieldOp, " +
                llvm::join(outputs, ", ") + "; its gradients are left out");
   for (const proto::ValueInfoProto *output : graph->getOutputs())
     if (!isYielding)
@@ -267,8 +267,7 @@ static void warnNumbers(const Model &model, const ImportOptions &options,
              " or its inverse, and the model was "
              "exported for a batch of " +
              number +
-             ": if the batch is meant, "
-             "results for one of " +
+             ": if this number is the batch size, results for a batch of " +
              Twine(rebatch.getWanted()) + " are wrong; " +
              describeSmallBatches(options, rebatch.getExported(),
                                   rebatch.getWanted()));
@@ -375,8 +374,8 @@ importOnce(const Model &model, const ImportOptions &options) {
     return model.error(ErrorKind::Usage,
                        "an optimizer graph goes with a training graph of ONNX "
                        "Runtime's or one with gradients as outputs, and this "
-                       "is none; leave --optimizer-model out, and choose with "
-                       "--optimizer");
+                       "model is neither; leave --optimizer-model out, and "
+                       "choose one with --optimizer");
   };
   bool hasOptimizer = !options.optimizerModel.empty();
   // training_info includes an optimizer, so another would be ambiguous.

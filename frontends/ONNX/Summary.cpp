@@ -130,9 +130,9 @@ explain(mlir::RankedTensorType type, StringRef origin,
     return "a " + origin.str() + " to PyTorch's exporter";
   if (readers.empty())
     return "nothing reads it";
-  std::string reading = " where it is read, in " + listNodes(readers);
-  return (type.getShape().empty() ? "a scalar, which is a constant"
-                                  : "it acts as no weight") +
+  std::string reading = ": read by " + listNodes(readers);
+  return (type.getShape().empty() ? "a scalar, so a constant"
+                                  : "not a layer's weight") +
          reading;
 }
 

@@ -262,7 +262,7 @@ Error ExportModel::Impl::checkValue(StringRef name,
         << ", which does not fit " << *element;
     return model->error(ErrorKind::Numeric,
                         what + ": a new value is " + found +
-                            ", the type of the file; try --weight-decay or a "
+                            ", the type in the file; try --weight-decay or a "
                             "smaller --lr, or write .safetensors");
   }
   // Another shape or kind of element is a defect of mpc or of the file.
@@ -453,7 +453,8 @@ Error ExportModel::Impl::writeStream() {
   if (size > INT_MAX)
     return makeError(ErrorKind::Unsupported,
                      "the model does not fit into one file of 2 GiB, and a "
-                     "stream can hold no second; name a file to write it to");
+                     "stream cannot hold a second file; name a file to write "
+                     "it to");
   google::protobuf::io::FileOutputStream stream(STDOUT_FILENO);
   if (serialize(stream))
     return Error::success();

@@ -69,8 +69,8 @@ Value FunctionImporter::getState(VariableOp variable) {
     llvm::raw_string_ostream(text)
         << "'" << variable.getSymName() << "' is of type "
         << variable.getTensorType().getElementType()
-        << ", but what may be trained is expected in f32 or f64; convert the "
-           "model to float32 and choose with --precision what it computes in";
+        << ", but trainable parameters must be f32 or f64; convert the model "
+           "to float32, and choose its computing precision with --precision";
     module.report(getModel().error(ErrorKind::Unsupported, text));
   }
   return value = ports->state(variable);
@@ -402,8 +402,8 @@ Value FunctionImporter::materialize(StringRef name, StringRef reader) {
         "value '" + name + "' has as many rows as the data in '" + source +
             "' selects, which " +
             (reader.empty() ? StringRef("a graph output or a body") : reader) +
-            " cannot read; sums, means and losses of it are supported, and "
-            "scattering it to where it came from"));
+            " cannot read; supported are sums, means and losses of it, and "
+            "scattering it back to its source"));
     return {};
   }
   if (entry.value || entry.failed)

@@ -122,7 +122,7 @@ FailureOr<Rebatch::Place> Rebatch::inherit(NodeImporter &node, int64_t axis,
     return Place{axis, 1};
   if (joined > 0 && extent == joined * exported)
     return Place{axis, joined};
-  return node.unsupported("it is not clear where the batch is in its result");
+  return node.unsupported("the batch axis of its result is unclear");
 }
 
 // True if a batch of 1 was merged into an axis with other rows: [1, time, 8] as
@@ -272,8 +272,9 @@ LogicalResult Rebatch::followJoined(NodeImporter &node, StringRef name,
   for (unsigned i = 0; i < node.getNumInputs(); ++i) {
     StringRef input = node.getInputName(i);
     if (isAmbiguous(input) && ShapedType::getNumElements(shape) > 1)
-      return node.unsupported("with a batch of 1 it joined the rows of one "
-                              "sample, now it would join those of all");
+      return node.unsupported("with a batch of 1 it joins the rows of one "
+                              "sample, with more it would join the rows of "
+                              "all samples");
     if (isAmbiguous(input) || joined.contains(input))
       joined.insert(name);
     bool isSum = op.starts_with("ReduceSum") && findPlace(input);
@@ -348,21 +349,22 @@ LogicalResult Rebatch::followOutput(NodeImporter &node, StringRef name,
     return followUnchanged(node, name, shape, from);
   // These computations would mix samples of a batch of another size.
   if (namesSamples(node))
-    return node.unsupported("its indices name samples, of the batch it was "
-                            "exported with");
+    return node.unsupported("its indices number the samples of the exported "
+                            "batch");
   for (const std::string &input : node.getNode().input())
     if (joined.contains(input))
       return node.unsupported("it combines samples with what was computed of "
                               "the rows of all");
   if (normalizesSamples(node))
-    return node.unsupported("with a batch of 1 it was over the rows of one "
-                            "sample, now it would be over those of all");
+    return node.unsupported("with a batch of 1 it reads the rows of one "
+                            "sample, with more it would read the rows of all "
+                            "samples");
   int64_t extent = before[*changed];
   if (extent % exported != 0 || shape[*changed] != scale(extent))
     return node.unsupported("axis " + Twine(*changed) + " of its result has " +
                             Twine(extent) + " elements as exported and " +
                             Twine(shape[*changed]) +
-                            " now, not as many for every sample");
+                            " now, which is not the same number per sample");
   FailureOr<Place> place = failure();
   if (isReshape(node) && from) {
     auto moved = moveToAxis(shapes.lookup(node.getInputName(0)), *from, before,
@@ -486,8 +488,8 @@ FailureOr<Rebatch::Shape> Rebatch::adaptReshape(NodeImporter &node,
   if (!isBatch && llvm::is_contained(result, -1))
     return result;
   if (!place)
-    return node.unsupported("its shape holds the batch it was exported with, "
-                            "and it is not clear where");
+    return node.unsupported("its shape contains the exported batch size, but "
+                            "it is unclear which number is the batch");
   result = shape;
   result[place->axis] = scale(shape[place->axis]);
   return result;

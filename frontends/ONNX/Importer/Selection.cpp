@@ -200,7 +200,8 @@ LogicalResult mpc::onnx_frontend::defineNonZero(NodeImporter &node,
   SmallVector<int64_t> shape(node.operandShape(0));
   int64_t rows = ShapedType::getNumElements(shape), rank = shape.size();
   if (!x || rank == 0 || rows == 0 || !canList(node, rows * rank))
-    return node.unsupported("expected a mask of data with axes and elements");
+    return node.unsupported("expected a mask with at least one axis and one "
+                            "element");
   Value mask = x;
   if (!elementTypeOf(x).isInteger(1))
     mask = node.emit<NotOp>(

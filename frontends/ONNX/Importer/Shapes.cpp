@@ -77,7 +77,8 @@ Error ShapeBinder::collectShape(const proto::ValueInfoProto &input,
             "dimension " + Twine(i) + " of input '" + input.name() + "' is " +
                 Twine(dims[i].dim_value()) + " in the model, not " +
                 Twine(shape[i]) +
-                (i == getBatchAxis(input) ? "; another batch is --batch-size " +
+                (i == getBatchAxis(input) ? "; for another batch, use "
+                                            "--batch-size " +
                                                 std::to_string(shape[i])
                                           : std::string()));
       continue;

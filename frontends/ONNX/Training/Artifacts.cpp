@@ -157,13 +157,12 @@ Error ArtifactImporter::readResetFlag(const Graph &graph,
     return isSet ? Error::success()
                  : training.error(ErrorKind::Unsupported,
                                   where + "'" + flag +
-                                      "' keeps the sum as it is in every "
-                                      "batch; expected true");
+                                      "' never lets the sum be updated; "
+                                      "expected true");
   if (isSet && module.isFirst("a flag that always resets"))
     training.warn(where + "'" + flag +
-                  "' resets the sum in every batch; taken as a sum over the "
-                  "batches of a step, as many as --accumulate-grad-batches "
-                  "says");
+                  "' resets the sum in every batch; mpc resets it once per "
+                  "step, after the --accumulate-grad-batches batches");
   return Error::success();
 }
 

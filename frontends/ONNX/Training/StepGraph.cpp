@@ -294,7 +294,7 @@ void StepRecogniser::describe(std::vector<std::string> &notes) const {
   // Tell the user which flags have no effect on this graph.
   if (step.learningRates.empty())
     notes.push_back(
-        "the learning rate is the graph's, which --lr does not change");
+        "the graph fixes the learning rate; --lr does not change it");
   if (!step.lossScales.empty())
     notes.push_back("the loss scale '" +
                     step.lossScales.begin()->getKey().str() +

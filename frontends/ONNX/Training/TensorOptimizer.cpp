@@ -170,8 +170,7 @@ void TensorOptimizerImporter::addLearningRate() {
   });
   if (!reads)
     return graph.getModel().note(
-        "the learning rate is the optimizer graph's, which --lr does not "
-        "change");
+        "the optimizer graph fixes the learning rate; --lr does not change it");
   auto scalar = RankedTensorType::get({}, function.getBuilder().getF32Type());
   learningRate = function.addInput(kLearningRateInput, scalar, Role::Scalar);
 }

@@ -100,7 +100,7 @@ def warned(path, name):
         "check", path, "--loss", case["loss"], "--batch-size", case["batch_size"]
     )
     found = re.search(
-        r"warning: .*?: (.*) not trained: the name is", process.stdout + process.stderr
+        r"warning: .*?: (.*) not trained: the name looks", process.stdout + process.stderr
     )
     return set(re.findall(r"'(.+?)'", found[1])) if found else set()
 

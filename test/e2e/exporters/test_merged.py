@@ -254,7 +254,7 @@ def test_statistics_of_two_layers_are_refused(producer, tmp_path):
         "check", tmp_path / "model.onnx", *FLAGS[:2], "--batch-size", "16"
     )
     assert result.returncode == 1
-    assert "'bn.running_mean' is that of another BatchNormalization too" in (
+    assert "'bn.running_mean' also belongs to another BatchNormalization" in (
         result.stdout + result.stderr
     )
 

@@ -112,7 +112,7 @@ def test_running_more_samples_says_what_keeps_the_batch(tmp_path):
     )
     assert process.returncode == 4
     findings = process.stderr.split("; ")
-    assert "where outputs have samples is not known: " in findings[0]
+    assert "the batch axis of the outputs is unknown: " in findings[0]
     assert "node 'add_noise' (Add)" in findings[0]
     assert "node 'scale' (Mul)" in findings[1]
     assert "exported for a batch of 4" in findings[2]
@@ -313,7 +313,7 @@ def test_indices_of_samples_are_refused(tmp_path):
     process = mpctest.mpc("check", tmp_path / "m.onnx", "--batch-size", "8")
     assert process.returncode == 1
     text = process.stdout + process.stderr
-    assert "node 'pool' (GatherND): its indices name samples" in text
+    assert "node 'pool' (GatherND): its indices number the samples" in text
 
 
 @pytest.mark.parametrize("exported, wanted", [(1, 8), (4, 8), (4, 2)])
@@ -388,7 +388,7 @@ def test_numbers_that_may_mean_the_batch_are_named(op, batch, number, tmp_path):
     """PyTorch writes x * x.shape[0] of a fixed batch as a constant."""
     text = check(scaled(batch, op, number), tmp_path)
     assert text.count(WARNING.format(op, batch)) == 1, text
-    assert "results for one of 32 are wrong" in text
+    assert "results for a batch of 32 are wrong" in text
     assert "dynamic batch dimension" in text
 
 

@@ -289,4 +289,4 @@ def test_an_optimizer_graph_goes_with_gradients(digits, tmp_path):
         *("--optimizer-model", tmp_path / "model.onnx"),
     )
     assert found.returncode == 2
-    assert "or one with gradients as outputs, and this is none" in found.stderr
+    assert "or one with gradients as outputs, and this model is neither" in found.stderr

@@ -63,7 +63,7 @@ def test_data_that_know_the_condition_train_its_branch(model, tmp_path):
         *("train", model, "--data", data, "--val-data", data, *FLAGS),
         *("--output", out),
     )
-    assert "note: 'rate' is compiled in, with its value in the data" in process.stderr
+    assert "note: 'rate' is a constant of the compiled code, with its value in the data" in process.stderr
     trained = mpctest.read_weights(out)
     assert (trained["wide_w"] < 1).all()
     assert (trained["narrow_w"] == 1).all()

@@ -82,8 +82,8 @@ static FailureOr<int64_t> findLength(NodeImporter &node,
   for (Value whole : scanned) {
     int64_t extent = NodeImporter::shapeOf(whole).front();
     if (length.value_or(extent) != extent)
-      return node.invalid("scanned inputs have " + Twine(*length) + " and " +
-                          Twine(extent) + " parts");
+      return node.invalid("expected scanned inputs of one length, found " +
+                          Twine(*length) + " and " + Twine(extent) + " parts");
     length = extent;
   }
   if (*length == 0)

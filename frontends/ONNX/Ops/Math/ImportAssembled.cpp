@@ -357,7 +357,7 @@ readTransposedExtents(NodeImporter &node, ArrayRef<int64_t> input,
                    return value < 0 || value > (int64_t(1) << 30);
                  })))
       return node.invalid("expected attributes 'output_padding' and "
-                          "'output_shape' to have a sane value for each "
+                          "'output_shape' to have a valid value for each "
                           "spatial axis");
   bool isUpper = autoPad == "SAME_UPPER";
   SmallVector<int64_t> extents;

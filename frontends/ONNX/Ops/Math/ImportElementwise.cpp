@@ -344,8 +344,8 @@ static LogicalResult importIntegerShrink(NodeImporter &node) {
   bool isLong = element.getIntOrFloatBitWidth() == 64;
   if (isLong && (bias != std::floor(bias) || !(std::abs(bias) < 0x1p53) ||
                  !(std::abs(lambd) < 0x1p53)))
-    return node.unsupported("of 64-bit integers, expected attribute 'bias' to "
-                            "be a whole number and 'lambd' below 2^53");
+    return node.unsupported("for 64-bit integers, expected attribute 'bias' "
+                            "to be a whole number and 'lambd' below 2^53");
   Value number = castTo(node, x, wide);
   Value isBelow =
       node.emit<LessOp>({number, numberConstant(node, -lambd, wide)});

@@ -85,9 +85,11 @@ static FailureOr<Value> spreadScale(NodeImporter &node, unsigned input,
   spread.assign(shape.begin(), shape.end());
   spread[*along] = llvm::divideCeil(shape[*along], block);
   if (own != spread)
-    return node.invalid(
-        "expected '" + name + "' to have the shape of the input but for axis " +
-        Twine(*along) + ", one for each block of " + Twine(block));
+    return node.invalid("expected '" + name +
+                        "' to have the shape of the input, except on "
+                        "axis " +
+                        Twine(*along) + ": one element for each block of " +
+                        Twine(block));
   SmallVector<int64_t> copies(spread), whole(spread), origin(rank, 0);
   spread.insert(spread.begin() + *along + 1, 1);
   copies.insert(copies.begin() + *along + 1, block);

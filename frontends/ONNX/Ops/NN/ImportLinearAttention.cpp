@@ -88,7 +88,7 @@ LogicalResult LinearAttention::readShapes() {
     return node.invalid("the shapes of query, key and value do not belong "
                         "together");
   if (batch < 1 || length < 1 || keySize < 1 || valueSize < 1)
-    return node.unsupported("expected an element of each axis at least");
+    return node.unsupported("expected inputs without empty axes");
   // All inputs have one type. The state is f32 or f64, because it sums over all
   // steps.
   Type element = node.operandType(kQuery).getElementType();

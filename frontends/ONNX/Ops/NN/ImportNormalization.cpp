@@ -177,8 +177,8 @@ static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
     return node.unsupported(
         "expected running statistics that are initializers, found '" +
         node.getInputName(index) +
-        "', which is computed, and not as the statistic of the batch; where an "
-        "exporter computed what it is of in advance, export with "
+        "', which a node computes, and not as a statistic of the batch; if "
+        "the exporter has folded its inputs into constants, export with "
         "do_constant_folding=False");
   if (!variable)
     return success();
@@ -192,9 +192,9 @@ static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
     node.getFunction().removeUpdate(variable);
   if (failed(node.getFunction().addUpdate(variable, newValue)))
     return node.unsupported("running statistic '" + node.getInputName(index) +
-                            "' is that of another BatchNormalization too, "
-                            "which has another scale or bias, and the file "
-                            "does not say that both are calls of one layer");
+                            "' also belongs to another BatchNormalization "
+                            "with another scale or bias, and the file does "
+                            "not say that both are calls of one layer");
   return success();
 }
 

@@ -214,7 +214,7 @@ static LogicalResult scaleAxes(NodeImporter &node,
                         " scales, one per axis, found " + Twine(scales.size()));
   for (auto [axis, scale] : llvm::zip(axes, scales)) {
     if (!(scale > 0) || !(scale * axis.in < kLargestExtent))
-      return node.invalid("a scale is not in a sane range");
+      return node.invalid("a scale is out of range");
     axis.scale = scale;
     // Computed in float, as ONNX infers shapes: 10 * 0.7f is 7, although 0.7f
     // is a little less than 0.7.
@@ -236,7 +236,7 @@ static LogicalResult sizeAxes(NodeImporter &node,
                         " sizes, one per axis, found " + Twine(sizes->size()));
   for (auto [axis, size] : llvm::zip(axes, *sizes)) {
     if (size < 1 || size > kLargestExtent || axis.in < 1)
-      return node.invalid("a size is not in a sane range");
+      return node.invalid("a size is out of range");
     axis.out = size;
     axis.scale = static_cast<double>(size) / axis.in;
   }
@@ -274,7 +274,7 @@ static LogicalResult cropAxes(NodeImporter &node,
   if (!llvm::all_of(*region, [](double share) {
         return std::abs(share) <= kLargestExtent;
       }))
-    return node.invalid("the region of interest is not in a sane range");
+    return node.invalid("the region of interest is out of range");
   for (auto [i, axis] : llvm::enumerate(axes)) {
     axis.start = (*region)[i];
     axis.end = (*region)[axes.size() + i];

@@ -223,7 +223,7 @@ LogicalResult RecurrentImporter::readShapes() {
     return node.invalid("expected W to have rows for " + Twine(cell.gates) +
                         " gates, found " + Twine(w[1]));
   if (length < 1 || batch < 1 || inputSize < 1)
-    return node.unsupported("expected an element of each axis of X at least");
+    return node.unsupported("expected X without empty axes");
   int64_t gates = cell.gates * hidden;
   // PyTorch's exporter writes an LSTM with a projection in this form; ONNX has
   // none.

@@ -364,8 +364,8 @@ static LogicalResult importGatherElementsGrad(NodeImporter &node) {
   if (failed(axis))
     return failure();
   if (index.size() != shape->size() || NodeImporter::shapeOf(dy) != index)
-    return node.invalid("expected a gradient and indices of one shape, and of "
-                        "the data's rank");
+    return node.invalid("expected gradient and indices of equal shapes, with "
+                        "the rank of the data");
   if (failed(checkIndices(node, /*input=*/2, (*shape)[*axis])))
     return failure();
   // Scatter into the part of the data that the indices can reach, and pad with

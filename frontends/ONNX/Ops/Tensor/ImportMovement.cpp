@@ -456,7 +456,7 @@ static LogicalResult importPad(NodeImporter &node) {
   constexpr int64_t kLargest = int64_t(1) << 30;
   if (llvm::any_of(pads,
                    [](int64_t n) { return n < -kLargest || n > kLargest; }))
-    return node.invalid("a pad is not in a sane range");
+    return node.invalid("a pad is out of range");
   bool changes = llvm::any_of(pads, [](int64_t count) { return count != 0; });
   std::string mode = node.string("mode", "constant");
   if (mode != "constant" && mode != "edge" && mode != "reflect" &&

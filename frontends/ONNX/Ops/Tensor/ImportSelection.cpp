@@ -141,7 +141,8 @@ LogicalResult SelectedNode::importElementwise() {
   for (unsigned i = 0; i < node.getNumInputs(); ++i)
     if (node.hasInput(i) && !find(i) && rankOf(i) >= fromEnd &&
         node.operandShape(i)[rankOf(i) - fromEnd] != 1)
-      return refuse("and meets all rows of '" + node.getInputName(i) + "'");
+      return refuse("and is combined with all rows of '" +
+                    node.getInputName(i) + "'");
   bool keepsPlaces = node.getOpType() == "Cast" ||
                      node.getOpType() == "Identity" ||
                      (node.getOpType() == "Max" && node.getNumInputs() == 1);

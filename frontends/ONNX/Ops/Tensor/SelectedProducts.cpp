@@ -37,8 +37,8 @@ LogicalResult SelectedNode::importMatMul() {
     int64_t other = ranks[1 - i] - place;
     if (!isOfMatrix && !rows[1 - i] && other >= 0 &&
         node.operandShape(1 - i)[other] != 1)
-      return refuse("and meets all matrices of '" + node.getInputName(1 - i) +
-                    "'");
+      return refuse("and is combined with all matrices of '" +
+                    node.getInputName(1 - i) + "'");
     fromEnd = place;
     // A vector removes an axis of the result: the last if on the right, the
     // last but one if on the left.
@@ -100,7 +100,8 @@ LogicalResult SelectedNode::importEinsum() {
     }
   for (auto [i, term] : llvm::enumerate(terms))
     if (term.count(*letter) != (find(i) ? 1u : 0u))
-      return refuse("and meets all rows of '" + node.getInputName(i) + "'");
+      return refuse("and is combined with all rows of '" +
+                    node.getInputName(i) + "'");
   size_t axis = result.find(*letter);
   return axis == StringRef::npos ? buildFilled(0) : build(axis);
 }

@@ -44,7 +44,8 @@ static LogicalResult importPlainSGD(NodeImporter &node) {
   std::optional<double> given = readRate(node);
   if (node.hasInput(2)) {
     if (given)
-      return node.invalid("the learning rate is an input and an attribute");
+      return node.invalid("the learning rate is given twice, as an input and "
+                          "as an attribute");
     rate = node.reshape(node.operand(2), {});
   } else if (given) {
     rate =

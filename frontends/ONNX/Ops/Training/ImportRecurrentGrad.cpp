@@ -105,9 +105,9 @@ LogicalResult RecurrentGrad::read(
   inputSize = node.operandShape(0)[2], hidden = node.operandShape(2)[2];
   if (node.integer("hidden_size", hidden) != hidden)
     return node.invalid("expected hidden_size " + Twine(hidden) +
-                        ", as R has it");
+                        ", the size in R");
   if (length < 1 || batch < 1 || inputSize < 1 || hidden < 1)
-    return node.unsupported("expected an element of each axis of X at least");
+    return node.unsupported("expected X without empty axes");
   // The gates lie along one axis; so do the biases of both products.
   int64_t width = gates * hidden;
   std::vector<std::pair<unsigned, SmallVector<int64_t>>> expected = {
