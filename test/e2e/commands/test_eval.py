@@ -87,8 +87,8 @@ def test_averages_of_a_file_of_weights_are_taken(kind, tmp_path):
     )
     assert figures(event) == figures(json.loads(process.stdout))
     assert (
-        "state.safetensors: the averages of --ema are taken as the "
-        "parameters: 'fc1.bias.ema', 'fc1.weight.ema'" in process.stderr
+        "state.safetensors: the averages of --ema become the parameters: "
+        "'fc1.bias.ema', 'fc1.weight.ema'" in process.stderr
     )
     assert "6 of 6 parameters from" in process.stderr
 

@@ -152,7 +152,7 @@ def test_outputs_without_samples_are_named(tmp_path):
     for batch in (4, 1):
         process = run(path, "--batch-size", batch, *mpctest.TARGET)
         assert process.returncode == 4
-        assert "no axis of samples" in process.stderr
+        assert "no batch axis" in process.stderr
         assert "'mean' (1x4), 'flat' (1x1)" in process.stderr
         assert "scores" not in process.stderr
 

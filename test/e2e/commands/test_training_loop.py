@@ -136,7 +136,7 @@ def test_early_stopping_ends_well(tmp_path):
     assert min(losses[:-2]) <= min(losses[-2:])
     for end in range(3, len(losses)):
         assert min(losses[: end - 2]) > min(losses[end - 2 : end])
-    assert "loss got no better in 2 evaluations" in process.stderr
+    assert "loss did not improve in 2 evaluations" in process.stderr
     assert events(tmp_path, "end")[0]["ended_by"] == "early_stopping"
 
 
@@ -177,7 +177,7 @@ def test_time_is_over_after_a_save(tmp_path):
         (["--ema", "1"], "a number between 0 and 1"),
         (
             ["--lr-scheduler", "cosine", "--max-time", "1h"],
-            "goes to the last step, which is not known",
+            "needs to know the last step",
         ),
     ],
 )

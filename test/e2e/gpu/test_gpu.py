@@ -521,7 +521,7 @@ def test_a_gpu_is_trained_on_by_its_number(tmp_path):
 @pytest.mark.parametrize(
     "device, reason",
     [
-        ("sm_75", "the GPU found is sm_75, and there is code for sm_80 and newer"),
+        ("sm_75", "the GPU found is sm_75, but mpc generates code for sm_80 and newer"),
         ("sm_80,driver=11040", "needs a driver for CUDA 12.0 or newer"),
     ],
 )
@@ -542,7 +542,7 @@ def test_a_gpu_that_is_too_old_is_not_chosen(device, reason, tmp_path):
     assert process.returncode == 0, process.stderr
     notes = [l for l in process.stderr.splitlines() if "--device auto" in l]
     assert len(notes) == 1 and reason in notes[0], process.stderr
-    assert "note: --device auto is the CPU: " in notes[0]
+    assert "note: --device auto uses the CPU: " in notes[0]
     process = run("cuda")
     assert process.returncode == 6, process.stderr
     assert reason in process.stderr and "trainable" not in process.stderr

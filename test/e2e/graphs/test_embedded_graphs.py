@@ -145,7 +145,7 @@ def test_what_was_edited_is_said_once(tmp_path):
         "as version 18 and 12; the last one holds",
         "(Gemm): expected matrices, found operands of ranks 3 and 2",
         "put the loss before it, as output 'loss' of the graph",
-        "the learning rate is the optimizer graph's",
+        "the optimizer graph fixes the learning rate",
     ):
         assert error.count(text) == 1, text
 
@@ -263,8 +263,8 @@ def test_rate_in_the_file_leaves_lr_without_effect(tmp_path):
     made = embedded_graphs.mlp()
     process = train(made, tmp_path, *save(made, tmp_path), "--lr", "0.1")
     assert process.returncode == 2
-    assert "--lr: " in process.stderr
-    assert "with the learning rate in it" in process.stderr
+    assert "--lr has no effect: " in process.stderr
+    assert "its own optimizer with a fixed learning rate" in process.stderr
 
 
 def test_optimizer_graph_alone_says_what_it_is(tmp_path):
@@ -286,7 +286,7 @@ def test_optimizer_graph_alone_says_what_it_is(tmp_path):
     # No flag names that graph, and no message names a flag that the user did
     # not give.
     for command, flags, text in (
-        ("train", ("--optimizer", "adam"), "with --optimizer-model FILE in place"),
+        ("train", ("--optimizer", "adam"), "with --optimizer-model FILE instead"),
         ("eval", (), "evaluate the model that it was made from, with --loss"),
         ("run", (), "expected --function to be one of accumulate"),
     ):
@@ -556,4 +556,4 @@ def test_flag_of_the_older_accumulator_says_whether_to_add(tmp_path):
         numpy_helper.from_array(np.array([False]), flag.name)
     )
     node = find(graph, "InPlaceAccumulator")
-    refuse(made, tmp_path, 4, node.name, "keeps the sum as it is")
+    refuse(made, tmp_path, 4, node.name, "never lets the sum be updated")

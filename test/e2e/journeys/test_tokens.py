@@ -119,7 +119,7 @@ def test_journey(tmp_path):
 def test_a_prompt_on_the_command_line(tmp_path):
     model = save(language_model(), tmp_path / "gpt.onnx")
     said = refused(INVALID, "run", model, "--input", "idx=1,2,3")
-    assert "--input idx: 3 numbers given, a sample of i64[batch,16] takes 16" in said
+    assert "--input idx: 3 numbers given, but a sample of i64[batch,16] takes 16" in said
     prompt = ",".join(["1"] * 2 * LENGTH)
     process = mpctest.mpc_ok("run", model, "--input", f"idx={prompt}")
     assert "logits: f32 2x16x12" in process.stdout

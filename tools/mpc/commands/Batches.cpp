@@ -142,9 +142,9 @@ static Status checkOutputs(const Function &function, const Batching &batching) {
                 "found " + std::to_string(batching.samples) +
                     " samples for batches of " +
                     std::to_string(batching.batch) +
-                    ", but these outputs have no axis of samples along which "
-                    "batches are joined: " +
-                    names + "; run as many samples as a batch has");
+                    ", but these outputs have no batch axis to join the "
+                    "batches along: " +
+                    names + "; run exactly one batch of samples");
 }
 
 // Refuses an incomplete last batch with --as-exported: the samples that fill up
@@ -159,8 +159,9 @@ static Status checkLast(const Plan &plan, const Batching &batching) {
                 std::to_string(batching.samples) +
                     " samples do not fill batches of " +
                     std::to_string(batching.batch) +
-                    ", which with --as-exported may depend on all their "
-                    "samples; choose a --batch-size that divides them");
+                    "; with --as-exported each result may depend on all "
+                    "samples of its batch, so every batch must be full; "
+                    "choose a --batch-size that divides the number of samples");
 }
 
 StatusOr<std::optional<Batching>>

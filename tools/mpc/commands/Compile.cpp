@@ -31,9 +31,9 @@ struct CodeInfo {
 
 static constexpr CodeInfo codeFormats[] = {
     {"llvm", CodeFormat::LLVM, "optimised LLVM IR"},
-    {"ptx", CodeFormat::PTX, "assembly of a GPU"},
-    {"asm", CodeFormat::Assembly, "assembly of a CPU"},
-    {"obj", CodeFormat::Object, "an object file of the kernels, of a CPU"},
+    {"ptx", CodeFormat::PTX, "GPU assembly"},
+    {"asm", CodeFormat::Assembly, "CPU assembly"},
+    {"obj", CodeFormat::Object, "an object file with the kernels, for a CPU"},
 };
 
 /// The stage before the import, which is ONNX text.
@@ -109,7 +109,7 @@ static ExitCode runCompile(CompileCommand &command) {
   if (command.withData && !isStage(command.emit))
     return reportError(ExitCode::Usage,
                        "--emit-data: --emit=" + command.emit +
-                           " has all data there is; leave the flag out");
+                           " always has all data; leave the flag out");
   if (command.output.empty() && !isText(command.emit))
     return reportError(ExitCode::Usage,
                        "expected -o FILE for --emit=" + command.emit +
@@ -171,8 +171,8 @@ void mpc::tools::addCompileCommand(CLI::App &program, int &exitCode) {
       ->type_name("STAGE")
       ->capture_default_str();
   app->add_flag("--emit-data", command->withData,
-                "print large constants and parameters of a stage too: mpc-opt "
-                "refuses a constant without its values");
+                "print the values of large constants and parameters, too; "
+                "mpc-opt needs them to read the output");
   addKernelCacheOption(*app, command->options);
   app->add_option(
          "--threads", command->options.threads,
@@ -181,9 +181,9 @@ void mpc::tools::addCompileCommand(CLI::App &program, int &exitCode) {
       ->transform(wholeNumber(0))
       ->check(threadCount());
   app->add_option("--device", command->device,
-                  "device to compile for, where --target names none: cpu, "
-                  "cuda or cuda:N (the GPU that is there, else any from sm_80 "
-                  "on), or auto")
+                  "device to compile for, unless --target is given: cpu; cuda "
+                  "or cuda:N (for the GPU found, or for sm_80 and newer if "
+                  "there is none); or auto")
       ->capture_default_str();
   // The device may have to be queried before compiling.
   app->callback([app, command, &exitCode] {

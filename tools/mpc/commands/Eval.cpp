@@ -102,7 +102,7 @@ ExitCode EvalRun::check() {
     return reportError(ExitCode::Usage,
                        options.model.model +
                            ": expected a model, found checkpoints; name the "
-                           "model, and one of them with --checkpoint " +
+                           "model, and the checkpoint with --checkpoint " +
                            *found);
   if (!isCompiled)
     if (ExitCode code = checkLossFlags(options); code != ExitCode::Done)
@@ -285,13 +285,14 @@ ExitCode EvalRun::loadCheckpoint() {
   Status status = loadWeights(*opened.trainee, evaluatedState(*checkpoint),
                               findWeightNames(info));
   if (status.ok() && said("model") != info.modelHash)
-    status = Status(StatusCode::Checkpoint, "is of another model file");
+    status = Status(StatusCode::Checkpoint, "it was written for another model "
+                                            "file");
   // Names may fit by chance, so the hash of the model must match too.
   if (!status.ok())
     return reportError(ExitCode::Checkpoint,
-                       checkpointPath + ": " + status.message() + "; give " +
-                           command.compile.model.model +
-                           " what it has by name with --weights " +
+                       checkpointPath + ": " + status.message() +
+                           "; to load its "
+                           "weights by name instead, use --weights " +
                            checkpointPath + "/state.safetensors");
   if (said("precision") != info.precision)
     note("the checkpoint was trained in " + abbreviated(said("precision")) +
@@ -445,12 +446,13 @@ void mpc::tools::addEvalCommand(CLI::App &program, int &exitCode) {
                   "a --checkpoint-dir")
       ->type_name("FOLDER");
   app->add_option("--metric", command->metrics,
-                  "what to measure beside the loss: " + listEvalMetrics() +
+                  "metric to measure besides the loss: " + listEvalMetrics() +
                       "; several with commas (repeatable)")
       ->allow_extra_args(false)
       ->type_name("NAME");
   app->add_option("--format", command->format,
-                  "jsonl: as an \"eval\" line of mpc train --metrics")
+                  "jsonl: one line, like the \"eval\" lines of mpc train "
+                  "--metrics")
       ->check(CLI::IsMember({"text", "jsonl"}))
       ->capture_default_str();
   addQuietFlag(*app);

@@ -49,7 +49,7 @@ static void printTable(const DecisionReport &report, llvm::raw_ostream &os) {
   os.flush();
   if (isShortened)
     llvm::errs() << "note: names are shortened to the width of the terminal; "
-                    "into a file or a pipe they are whole\n";
+                    "a file or a pipe gets them in full\n";
 }
 
 static ExitCode runExplain(const ExplainCommand &command) {
@@ -124,8 +124,8 @@ void mpc::tools::addExplainCommand(CLI::App &program, int &exitCode) {
   // --print-policy needs no model, so the argument becomes optional.
   app->get_option("model")->required(false);
   app->add_option("nodes", command->nodes,
-                  "nodes to show, and no others; conv1 stands for its backward "
-                  "ops too, conv1#dx for that one")
+                  "show only these nodes; conv1 includes its backward ops, "
+                  "conv1#dx is one of them")
       ->type_name("NODE");
   app->add_option("--format", command->format,
                   "what to print:\n"

@@ -36,7 +36,8 @@ static void printHelp(const CLI::App &program, const HelpCommand &help) {
 void mpc::tools::addHelpCommands(CLI::App &program) {
   auto help = std::make_shared<HelpCommand>();
   CLI::App *completion = program.add_subcommand(
-      "completion", "print what lets a shell complete commands and flags");
+      "completion", "print a script for the shell that completes commands and "
+                    "flags");
   completion
       ->add_option("shell", help->shell,
                    "bash: source <(mpc completion bash); zsh: write it to _mpc "

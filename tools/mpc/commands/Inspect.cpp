@@ -202,11 +202,12 @@ static ExitCode runInspect(const std::string &path,
                                  !train::isCSV(path) && !isMetricsFile(path);
   if (options.layers && !isModel)
     return reportError(ExitCode::Usage,
-                       path + ": --layers is for models, and this is none");
+                       path + ": --layers is for models; this file is not a "
+                              "model");
   if (options.parameters && !isModel && !isArtifact(path))
     return reportError(ExitCode::Usage,
-                       path + ": --parameters is for models and artifacts, and "
-                              "this is neither");
+                       path + ": --parameters is for models and artifacts; "
+                              "this file is neither");
   if (isFolder && isModel)
     return inspectTrainingFolder(path, options);
   if (isFolder && isCheckpointFolder(path))
@@ -241,18 +242,17 @@ void mpc::tools::addInspectCommand(CLI::App &program, int &exitCode) {
                  "or an array file contains");
   app->add_option(
          "file", command->path,
-         "ONNX model, .mpc, .npz, .npy, .safetensors, .csv, what mpc train "
-         "--metrics wrote, or a folder: of a checkpoint, of a run's "
-         "checkpoints, of ONNX Runtime's training artifacts")
+         "ONNX model, .mpc, .npz, .npy, .safetensors, .csv, metrics of mpc "
+         "train, or a folder: a checkpoint, the checkpoints of a run, or ONNX "
+         "Runtime's training artifacts")
       ->required()
       ->type_name("FILE");
   app->add_flag("--parameters", command->options.parameters,
-                "every parameter of a model with its type, shape and elements, "
-                "and whether mpc train trains it by default, or why not; of an "
-                "artifact every variable");
+                "list every parameter of a model: type, shape, number of "
+                "elements, and the reason if mpc train does not train it by "
+                "default; of an artifact, list every variable");
   app->add_flag("--layers", command->options.layers,
-                "every node of a model with its op, its output's shape and its "
-                "parameters");
+                "list every node of a model: op, output shape and parameters");
   addRepairOption(*app, command->options.noRepair);
   app->add_option("--format", command->format,
                   "text, or json: one object on one line")

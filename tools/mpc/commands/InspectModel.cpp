@@ -41,8 +41,8 @@ static void printParameters(llvm::raw_ostream &os,
   os << "parameters: " << parameters.size() << "; trained by default: " << count
      << ", " << formatCount(elements) << " elements\n";
   printTable(os, rows);
-  os << "--train and --freeze choose by name; what no gradient of the loss "
-        "reaches is not trained either\n";
+  os << "--train and --freeze choose by name; a parameter that no gradient of "
+        "the loss reaches is never trained\n";
 }
 
 //===----------------------------------------------------------------------===//

@@ -124,7 +124,7 @@ static ExitCode inspectCheckpoint(const std::string &folder,
     return ExitCode::Done;
   }
   PrintableStream os(llvm::outs());
-  os << folder << ": checkpoint of mpc train, whole\n"
+  os << folder << ": checkpoint of mpc train, complete\n"
      << "progress  " << describeProgress(contents->progress) << "\n";
   printEntries(os, "settings", contents->progress.settings);
   std::map<std::string, std::string> run = contents->identity;
@@ -183,7 +183,7 @@ ExitCode mpc::tools::inspectCheckpoints(const std::string &folder,
   }
   if (!steps->empty())
     os << "mpc inspect " << folder << "/step-" << steps->back()
-       << " shows what one holds\n";
+       << " shows what it contains\n";
   return code;
 }
 
@@ -304,6 +304,6 @@ ExitCode mpc::tools::inspectMetrics(const std::string &file,
   if (summary.malformed > 0)
     return reportError(ExitCode::InvalidInput,
                        file + ": " + llvm::Twine(summary.malformed) +
-                           " lines are no objects with an event");
+                           " lines are not JSON objects with an \"event\"");
   return ExitCode::Done;
 }

@@ -56,7 +56,8 @@ static StatusOr<std::vector<std::string>> resolve(const std::string &run) {
   if (fs::is_regular_file(status))
     return std::vector<std::string>{run};
   return Status(StatusCode::InvalidInput,
-                run + ": expected a file of metrics, or a folder of some");
+                run + ": expected a metrics file, or a folder of metrics "
+                      "files");
 }
 
 // Names runs by their files if the file names differ, else by the paths.
@@ -114,8 +115,8 @@ void mpc::tools::addReportCommand(CLI::App &program, int &exitCode) {
   CLI::App *app = program.add_subcommand(
       "report", "write a page of charts from the metrics of training runs");
   app->add_option("run", command->runs,
-                  "what mpc train --metrics wrote, as JSON lines, or a folder "
-                  "of such files; several runs are compared")
+                  "metrics of mpc train in JSON lines, or a folder of such "
+                  "files; several runs are compared")
       ->required()
       ->type_name("RUN");
   app->add_option("-o,--output", command->output,

@@ -285,7 +285,7 @@ static ExitCode runFunction(const RunCommand &command, const Driver &driver,
   // known.
   const auto refuseUnknown = [&] {
     return reportError(ExitCode::Unsupported,
-                       "where outputs have samples is not known: " +
+                       "the batch axis of the outputs is unknown: " +
                            driver.getSamplesFinding());
   };
   if (inputs.arePrepared && !driver.getSamplesFinding().empty())
@@ -404,31 +404,29 @@ static ExitCode runRun(RunCommand &command) {
 void mpc::tools::addRunCommand(CLI::App &program, int &exitCode) {
   auto command = std::make_shared<RunCommand>();
   CLI::App *app = program.add_subcommand(
-      "run", "run a model or an artifact on given inputs, in batches where "
-             "there are more samples than --batch-size, or than the model or "
-             "the artifact takes");
+      "run", "run a model or an artifact on given inputs, in several batches "
+             "if the samples do not fit into one");
   addCompileOptions(*app, command->compile);
   app->add_option("--input", command->inputs,
                   "NAME=FILE, NAME=@FILE or NAME=VALUE (repeatable)")
       ->type_name("INPUT")
       ->allow_extra_args(false);
   app->add_option("--data", command->data.data,
-                  "arrays named as the model's inputs, tables and folders of "
-                  "images, as mpc train takes them; others are left out "
-                  "(repeatable)")
+                  "data as mpc train takes it: arrays named like the model's "
+                  "inputs, tables, folders of images; other arrays are "
+                  "ignored (repeatable)")
       ->type_name("FILE")
       ->allow_extra_args(false);
   addPreparationFlags(*app, command->data);
   app->add_option("--function", command->function,
                   "function to run; default: forward, or else step")
       ->type_name("NAME");
-  app->add_option(
-         "-o,--output", command->output,
-         "file for the outputs: .npz, .safetensors, .npy of one, or .csv "
-         "with a row for each sample; default: print them")
+  app->add_option("-o,--output", command->output,
+                  "file for the outputs: .npz, .safetensors, .npy (of a single "
+                  "output), or .csv with a row per sample; default: print them")
       ->type_name("FILE");
   app->add_option("--seed", command->session.seed,
-                  "of dropout and random numbers")
+                  "seed for dropout and random numbers")
       ->transform(wholeNumber(uint64_t(0)))
       ->capture_default_str();
   addQuietFlag(*app);

@@ -176,7 +176,7 @@ static ExitCode chooseBatch(const std::vector<DeclaredShape> &declared,
           train::locate(*array) + ": has " + llvm::Twine(extent) +
               " samples, " + train::locate(*first) + " has " +
               llvm::Twine(samples) + "; --batch-axis " + input.name +
-              "=none says that it is the same for every batch");
+              "=none if it is the same for every batch");
     if (isSame || isOpen)
       batch.axes[input.name] = *axis;
   }
@@ -315,8 +315,8 @@ static ExitCode bindSamples(RunInputs &inputs, const DataFlags &flags,
                             CompileOptions &options, Driver &driver) {
   if (isTraining(options))
     return reportError(ExitCode::Usage,
-                       "a function of training takes arrays as they are, "
-                       "without --csv-columns, --normalize and --input-layout; "
+                       "training functions take arrays as they are, without "
+                       "--csv-columns, --normalize and --input-layout; "
                        "evaluate a data set with mpc eval");
   options.findsSamples = true;
   return chooseShapes(driver, inputs.arrays, flags, options.model);
@@ -345,7 +345,7 @@ static ExitCode shapeValues(const std::vector<DeclaredShape> &declared,
       return reportError(ExitCode::InvalidInput,
                          "--input " + array.name + ": " +
                              train::counted(array.size(), "number") +
-                             " given, a sample of " + input->type + "[" +
+                             " given, but a sample of " + input->type + "[" +
                              llvm::join(*input->dimensions, ",") + "] takes " +
                              llvm::Twine(each));
     shape[0] = array.size() / each;
@@ -383,8 +383,9 @@ ExitCode mpc::tools::bindInputs(RunInputs &inputs, const DataFlags &flags,
     return code;
   if (batch.size > 0 && isTraining(options))
     return reportError(ExitCode::Usage,
-                       "a function of training runs once, on one batch: give "
-                       "as many samples, or evaluate a data set with mpc eval");
+                       "training functions run once, on one batch: give "
+                       "exactly one batch of samples, or evaluate a data set "
+                       "with mpc eval");
   if (batch.size > 0)
     bindBatch(batch, declared, options);
   else if (!batch.axes.empty()) // at most the given samples

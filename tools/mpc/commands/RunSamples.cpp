@@ -2,6 +2,7 @@
 #include "tools/mpc/commands/RunSamples.h"
 
 #include "runtime/train/data/Dataset.h"
+#include "runtime/train/support/Text.h"
 #include "tools/mpc/commands/Batches.h"
 #include "tools/mpc/print/Notes.h"
 
@@ -141,10 +142,11 @@ mpc::tools::runSamples(std::shared_ptr<const Artifact> artifact,
     return batching.status();
   if (!*batching && data.size() != data.batchSize())
     return Status(StatusCode::Unsupported,
-                  "where outputs have samples is not known, found " +
-                      std::to_string(data.size()) +
-                      " samples for one batch of " +
-                      std::to_string(data.batchSize()));
+                  "cannot run " + train::counted(data.size(), "sample") +
+                      " in batches of " + std::to_string(data.batchSize()) +
+                      ": the batch axis of the outputs is unknown; pass "
+                      "exactly " +
+                      train::counted(data.batchSize(), "sample"));
   SampleRunner runner(**session, **trainee, data, function);
   return *batching ? runner.runAll(**batching) : runner.runOne();
 }

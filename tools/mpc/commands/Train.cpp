@@ -132,8 +132,8 @@ static ExitCode finishOptions(TrainCommand &command) {
   if (!command.train.evalMetrics.empty() && command.valData.empty() &&
       command.valSplit == 0)
     return reportError(ExitCode::Usage,
-                       "--metric is of evaluations, and has no effect without "
-                       "--val-data or --val-split");
+                       "--metric is measured in evaluations, and has no "
+                       "effect without --val-data or --val-split");
   if (!command.valData.empty() && command.valSplit != 0)
     return reportError(ExitCode::Usage,
                        "expected --val-data or --val-split, found both");
@@ -311,10 +311,10 @@ static ExitCode checkRate(const TrainCommand &command,
   if (command.rateFlags.empty() || takesLearningRate(info))
     return ExitCode::Done;
   return reportError(ExitCode::Usage,
-                     command.rateFlags.front() + ": " +
-                         command.compile.model.model +
-                         " has an optimizer of its own with the learning rate "
-                         "in it, which decides that; leave the flag out");
+                     command.rateFlags.front() +
+                         " has no effect: " + command.compile.model.model +
+                         " has its own optimizer with a fixed learning rate; "
+                         "leave the flag out");
 }
 
 ExitCode TrainRun::checkFit(const TraineeInfo &info,
@@ -491,17 +491,18 @@ static void addDataOptions(CLI::App &app, TrainCommand &command) {
   addDataFlags(app, command.data);
   addAugmentFlag(app, command.data);
   app.add_option("--val-data", command.valData,
-                 "the same, to evaluate on after every epoch")
+                 "data to evaluate on after every epoch, in any form of "
+                 "--data (repeatable)")
       ->allow_extra_args(false)
       ->type_name("FILE");
   app.add_option("--val-split", command.valSplit,
-                 "fraction of the data to hold back and evaluate on; of "
-                 "classes, the same share of each")
+                 "fraction of the data to hold back and evaluate on; every "
+                 "class gives the same share")
       ->check(fraction());
-  app.add_flag("--no-shuffle", command.noShuffle,
-               "take samples in the order of the file");
+  app.add_flag("--no-shuffle", command.noShuffle, "take samples in file order");
   app.add_option("--last-batch", command.lastBatch,
-                 "samples that do not fill the last step of an epoch")
+                 "drop or keep samples that do not fill the last step of an "
+                 "epoch")
       ->check(CLI::IsMember({"drop", "keep"}))
       ->capture_default_str();
 }
@@ -511,20 +512,22 @@ static void addLoopOptions(CLI::App &app, TrainOptions &train) {
                  "passes over the data; default 1, or no limit with "
                  "--max-steps, --max-time or --early-stopping")
       ->transform(wholeNumber(int64_t(1)));
-  app.add_option("--max-steps", train.maxSteps, "optimizer steps at most")
+  app.add_option("--max-steps", train.maxSteps,
+                 "end after this many optimizer "
+                 "steps")
       ->transform(wholeNumber(int64_t(1)));
   app.add_option("--seed", train.seed,
-                 "of shuffling, dropout and random numbers")
+                 "seed for shuffling, dropout and random numbers")
       ->transform(wholeNumber(uint64_t(0)))
       ->capture_default_str();
   app.add_option("--max-nonfinite", train.maxNonfinite,
-                 "steps with a non-finite loss in a row that end the run; 0: "
-                 "not before its end")
+                 "end the run after this many steps in a row with a "
+                 "non-finite loss; 0: check only at its end")
       ->transform(wholeNumber(int64_t(0)))
       ->capture_default_str();
   app.add_option("--max-skipped", train.maxSkipped,
-                 "skipped steps in a row that end the run; 0: not before its "
-                 "end")
+                 "end the run after this many skipped steps in a row; 0: "
+                 "check only at its end")
       ->transform(wholeNumber(int64_t(0)))
       ->capture_default_str();
 }
@@ -538,10 +541,10 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
                  "ONNX model that receives the weights; default: MODEL")
       ->type_name("FILE");
   app.add_flag("--trained-only", command.trained.trainedOnly,
-               "write to --output what was trained alone, such as adapters, "
-               "and running statistics; .safetensors and .npz");
+               "write only trained parameters, such as adapters, and running "
+               "statistics to --output (.safetensors or .npz)");
   app.add_option("--metric", command.train.evalMetrics,
-                 "what to measure in evaluations beside the loss: " +
+                 "metric to measure in evaluations besides the loss: " +
                      listEvalMetrics() + "; several with commas (repeatable)")
       ->allow_extra_args(false)
       ->type_name("NAME");
@@ -552,41 +555,41 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
                  "steps between checkpoints; 0, the default: each epoch's end")
       ->transform(wholeNumber(int64_t(0)));
   app.add_option("--keep-checkpoints", command.train.keepCheckpoints,
-                 "how many to keep")
+                 "number of checkpoints to keep")
       ->transform(wholeNumber(int64_t(1)))
       ->capture_default_str();
   app.add_option("--resume", command.train.resume,
                  "auto (the newest in --checkpoint-dir), a checkpoint, or a "
-                 "folder of them, of which the newest is taken")
+                 "folder of checkpoints (the newest)")
       ->type_name("PATH");
 }
 
 static void addLogOptions(CLI::App &app, TrainCommand &command) {
   app.add_option("--metrics", command.train.metrics,
-                 "one JSON object a step and evaluation, or a row of a table "
-                 "where FILE ends with .csv; -: JSON to standard output "
+                 "write a JSON object per step and evaluation, or table rows "
+                 "if FILE ends with .csv; -: JSON to standard output "
                  "(repeatable)")
       ->allow_extra_args(false)
       ->type_name("FILE");
   app.add_option("--tensorboard", command.train.tensorboard,
-                 "folder of event files for TensorBoard")
+                 "write TensorBoard event files to this folder")
       ->type_name("FOLDER");
   app.add_flag("--overwrite-metrics", command.train.overwriteMetrics,
                "replace the metrics and events of an earlier run");
   CLI::Option *logEvery =
       app.add_option("--log-every", command.logEvery,
-                     "seconds between lines of progress, where they do not go "
-                     "to a terminal; 0: a line for every step")
+                     "seconds between progress lines outside a terminal; 0: a "
+                     "line for every step")
           ->check(nonNegativeNumber())
           ->type_name("SECONDS")
           ->capture_default_str();
   CLI::Option *quiet =
       app.add_flag("-q,--quiet", command.isQuiet,
-                   "print warnings, errors and the summary alone")
+                   "print only warnings, errors and the summary")
           ->excludes(logEvery);
   app.add_flag("-v,--verbose", command.isVerbose,
-               "also print how long compiling takes and what the code "
-               "consists of")
+               "also print compile times and the number of kernels of each "
+               "kind")
       ->excludes(quiet);
 }
 

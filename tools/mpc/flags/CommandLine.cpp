@@ -89,26 +89,27 @@ std::string mpc::tools::explainFlags(const CLI::App &command) {
       });
   std::string text;
   if (hasPatterns)
-    text += "REGEX is a POSIX extended regular expression that is looked for "
-            "anywhere in a name: fc1 is in fc1.weight and in fc10.bias, and "
-            "^fc1\\.weight$ is one name.\n";
+    text += "REGEX is a POSIX extended regular expression that may match "
+            "anywhere in a name: fc1 matches fc1.weight and fc10.bias, "
+            "^fc1\\.weight$ matches only fc1.weight.\n";
   if (command.get_option_no_throw("--trust"))
-    text += "Artifacts are programs. An ONNX model is data, and so are arrays "
-            "and checkpoints; an artifact is machine code, which train, eval "
-            "and run execute with all that you may do. They take one that is "
-            "called .mpc, that you or root own and that nobody else may write "
-            "to, and any other with --trust. check and inspect execute "
-            "nothing.\n";
+    text += "Artifacts are programs. Models, arrays and checkpoints are data, "
+            "but an artifact is machine code: train, eval and run execute it "
+            "with all your permissions. They accept an artifact whose name "
+            "ends in .mpc, that you or root own, and that nobody else may "
+            "write to. Any other artifact needs --trust. check and inspect "
+            "execute nothing.\n";
   const bool hasVariables =
       llvm::any_of(command.get_options(), [](const CLI::Option *option) {
         return !environmentVariable(*option).empty();
       });
   if (hasVariables)
-    text += "What no flag gives comes from the environment (MPC_BATCH_SIZE for "
-            "--batch-size, and so on; no files), else from the file of "
-            "--config: from the section of the command, else from the keys "
-            "above all sections. Of a flag that is given twice the last holds, "
-            "unless it is repeatable.\n";
+    text += "A flag that you leave out takes its value from the environment "
+            "(MPC_BATCH_SIZE for --batch-size, and so on; not flags that name "
+            "files), else from the --config file: from the section of the "
+            "command, else from the keys above all sections. If you give a "
+            "flag twice, the last value counts, unless the flag is "
+            "repeatable.\n";
   return text;
 }
 
@@ -132,9 +133,9 @@ static void finish(CLI::App &command) {
 void mpc::tools::finishCommands(CLI::App &program) {
   program.formatter(std::make_shared<HelpFormatter>());
   program.footer(
-      "mpc help COMMAND tells all of a command, mpc help --man prints "
-      "manual pages, and\nsource <(mpc completion bash) completes "
-      "commands and flags.\n");
+      "mpc help COMMAND explains a command, mpc help --man prints manual "
+      "pages, and\nsource <(mpc completion bash) completes commands and "
+      "flags.\n");
   for (CLI::App *command : program.get_subcommands({}))
     finish(*command);
 }
@@ -223,7 +224,7 @@ std::string mpc::tools::describe(const CLI::App &program,
            "; mpc --help says what they are for";
   for (const std::string &word : program.remaining())
     if (llvm::StringRef(word).starts_with("--"))
-      return word + " stands before the command; its flags follow it";
+      return word + " goes before the command; the command's flags follow it";
   // A missing argument may be present under a wrong name.
   const auto code = static_cast<CLI::ExitCodes>(error.get_exit_code());
   if (code == CLI::ExitCodes::ExtrasError ||

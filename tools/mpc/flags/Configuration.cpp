@@ -321,8 +321,8 @@ static void set(CLI::Option &option, const Entry &entry) {
 //===----------------------------------------------------------------------===//
 
 Configuration::Configuration(CLI::App &program) : program(program) {
-  const std::string help = "TOML file of flags: a section per command, above "
-                           "them keys for all; - for stdin";
+  const std::string help = "TOML file of flags: keys for all commands first, "
+                           "then a section per command; - for stdin";
   CLI::Option *option =
       program
           .add_option_function<std::string>(

@@ -18,11 +18,11 @@ using namespace mpc::runtime::train;
 void mpc::tools::addDataFlags(CLI::App &app, DataFlags &flags) {
   app.add_option(
          "--data", flags.data,
-         "arrays named as the model's inputs: npz, npy, safetensors, "
-         "csv; NAME=FILE for a file of one array; a folder of images or .npy "
-         "samples with a subfolder for each label, or with folders images and "
-         "masks, NAME=FOLDER where several inputs may take them (repeatable: "
-         "arrays of one name are joined)")
+         "arrays named like the model's inputs: npz, npy, safetensors or csv; "
+         "NAME=FILE names the array of a file with one array; also a folder "
+         "of images or .npy samples, with a subfolder per label or with "
+         "subfolders images and masks: NAME=FOLDER if several inputs could "
+         "take it (repeatable: arrays of one name are joined)")
       ->required()
       ->allow_extra_args(false)
       ->type_name("FILE");
@@ -32,29 +32,31 @@ void mpc::tools::addDataFlags(CLI::App &app, DataFlags &flags) {
 void mpc::tools::addPreparationFlags(CLI::App &app, DataFlags &flags) {
   // NAME may be left out if the flag can mean only one input.
   app.add_option("--csv-columns", flags.csvColumns,
-                 "columns of a csv file that an input takes together, "
-                 "NAME=a,b or NAME=a:d with both ends (repeatable)")
+                 "csv columns that form one input: NAME=a,b, or NAME=a:d for "
+                 "all columns from a to d (repeatable)")
       ->allow_extra_args(false)
       ->type_name("NAME=COLUMNS");
   app.add_option("--normalize", flags.normalize,
-                 "(x - MEAN) / STD, each a number or one for each channel with "
-                 "commas; u8 is divided by 255 before (repeatable)")
+                 "compute (x - MEAN) / STD: each is one number, or one per "
+                 "channel with commas between; u8 is divided by 255 first "
+                 "(repeatable)")
       ->allow_extra_args(false)
       ->type_name("[NAME=]MEAN:STD");
   app.add_option("--input-layout", flags.inputLayout,
-                 "where the channels of an input's arrays are: channels-first "
-                 "or channels-last (repeatable)")
+                 "position of the channel axis in an input's arrays: "
+                 "channels-first or channels-last (repeatable)")
       ->allow_extra_args(false)
       ->type_name("[NAME=]LAYOUT");
   app.add_flag("--allow-nan", flags.allowsNaN,
-               "inputs may have NaN and infinities, such as missing values "
-               "that the model masks");
+               "allow NaN and infinity in inputs, such as missing values that "
+               "the model masks");
 }
 
 void mpc::tools::addAugmentFlag(CLI::App &app, DataFlags &flags) {
   app.add_option("--augment", flags.augment,
-                 "random changes of training images: flip (left to right), "
-                 "crop:PADDING (of the image with so many zeros around it)")
+                 "change training images at random: flip (left to right), "
+                 "crop:PADDING (pad each side with PADDING zeros, then crop "
+                 "to the old size)")
       ->type_name("flip,crop:P");
 }
 

@@ -178,7 +178,8 @@ static void checkStreams(const CLI::App &command,
       if (value == "-" || value.ends_with("=-") || value.ends_with("=@-"))
         throw CLI::ValidationError(nameOf(*option, configuration) + " " +
                                    value.str() +
-                                   ": is no stream; name a file, such as ./-");
+                                   ": this flag takes no stream; name a file, "
+                                   "such as ./-");
   }
 }
 
@@ -191,8 +192,9 @@ static void checkEmptyNames(const CLI::App &command,
     if ((argument.isPath || argument.isCache) && !argument.flags.empty() &&
         llvm::is_contained(option->results(), ""))
       throw CLI::ValidationError(nameOf(*option, configuration) +
-                                 ": expected a name of a file or folder, found "
-                                 "an empty one; leave the flag out for none");
+                                 ": expected a name of a file or folder, "
+                                 "found an empty one; to name none, leave the "
+                                 "flag out");
   }
 }
 
@@ -213,8 +215,8 @@ static void checkMaxSkipped(const CLI::App &command,
   if (!isScaled)
     throw CLI::ValidationError(
         nameOf(*flag, configuration) +
-        " is of steps that a loss scale skips, and has no effect without one, "
-        "as --precision 16-mixed or --loss-scale has it");
+        " limits the steps that a loss scale skips, and has no effect without "
+        "one; --precision 16-mixed and --loss-scale set one");
 }
 
 //===----------------------------------------------------------------------===//
@@ -285,8 +287,9 @@ static void checkEvaluation(const CLI::App &command,
       StringRef(precision->as<std::string>()).ends_with("-mixed"))
     return;
   throw CLI::ValidationError(
-      "--as-exported has no effect on mpc eval, which evaluates in any case; "
-      "mpc run --as-exported runs a model in the mode it was exported in");
+      "--as-exported has no effect on mpc eval, which always uses evaluation "
+      "mode; mpc run --as-exported runs a model in the mode it was exported "
+      "in");
 }
 
 //===----------------------------------------------------------------------===//
@@ -394,9 +397,9 @@ llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
   const bool isForward = module.lookupSymbol(kForwardFunction) != nullptr;
   if (!isForward && options.pipeline.recipe.losses.empty() &&
       !options.pipeline.recipe.targetArrays.empty())
-    return makeUsage("--target-array: a training graph has its labels among "
-                     "its inputs, by whose names the data has them; leave the "
-                     "flag out");
+    return makeUsage("--target-array: the labels of a training graph are "
+                     "inputs, and the data has them under the names of these "
+                     "inputs; leave the flag out");
   if (addsOptimizer)
     return checkOptimizerFlags(options);
   // A forward model without a loss is not trained.
@@ -422,23 +425,24 @@ llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
   if (given.empty() && !isArtifacts)
     given = findGiven(options, {"--accumulate-grad-batches"});
   if (isArtifacts && options.pipeline.recipe.asExported)
-    return makeUsage("--as-exported: ONNX Runtime's training artifacts say "
-                     "themselves what is training; leave the flag out");
+    return makeUsage("--as-exported has no effect on ONNX Runtime's training "
+                     "artifacts, whose graphs fix the mode; leave the flag "
+                     "out");
   if (given.empty())
     return llvm::Error::success();
   if (isArtifacts && !module.lookupSymbol(kUpdateFunction))
     return makeUsage(given +
                      ": the training graph adds up gradients for an optimizer "
-                     "graph, which is missing; name that with "
-                     "--optimizer-model FILE in place of the flag, or train "
+                     "graph, which is missing; name the optimizer graph with "
+                     "--optimizer-model FILE instead of this flag, or train "
                      "the model that the graph was made from, with --loss");
   if (isArtifacts)
-    return makeUsage(given + ": ONNX Runtime's training artifacts have an "
-                             "optimizer of their own, which decides that; "
-                             "leave the flag out");
+    return makeUsage(given + " has no effect: ONNX Runtime's training "
+                             "artifacts have an optimizer of their own; leave "
+                             "the flag out");
   return makeUsage(given +
-                   ": the model is a training graph with an optimizer of its "
-                   "own, which decides that; leave the flag out, or name the "
+                   " has no effect: the model is a training graph with an "
+                   "optimizer of its own; leave the flag out, or name the "
                    "model's loss with --loss output:NAME to use mpc's "
                    "optimizer");
 }

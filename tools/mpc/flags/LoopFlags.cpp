@@ -17,19 +17,19 @@ void mpc::tools::addLoopFlags(CLI::App &app, LoopFlags &flags,
       ->transform(wholeNumber(int64_t(1)))
       ->type_name("STEPS");
   app.add_option("--best", flags.best,
-                 "keep the weights of the evaluation that was best by this "
-                 "figure (loss, accuracy or one of --metric; after min: or "
-                 "max: where its direction is another): --output has them, and "
-                 "in --checkpoint-dir their checkpoint stays, as 'best'")
+                 "keep the weights of the evaluation with the best METRIC: "
+                 "loss, accuracy or one of --metric; min: or max: before it "
+                 "sets the direction. --output gets these weights, and "
+                 "--checkpoint-dir keeps their checkpoint as 'best'")
       ->type_name("METRIC");
   app.add_option("--early-stopping", flags.earlyStopping,
-                 "end after so many evaluations in a row that were no better "
-                 "by a figure, which is one as in --best")
+                 "end the run after PATIENCE evaluations in a row without a "
+                 "better METRIC; METRIC is as in --best")
       ->type_name("METRIC:PATIENCE");
   app.add_option("--max-time", flags.maxTime,
-                 "end, as after the last step, when this command has run for "
-                 "so long, compiling included: 90s, 30m, 2h, 1d, 1h30m or "
-                 "DD:HH:MM:SS; a resumed run has as long again")
+                 "end the run normally after this time, compiling included: "
+                 "90s, 30m, 2h, 1d, 1h30m or DD:HH:MM:SS; a resumed run gets "
+                 "the full time again")
       ->type_name("DURATION");
 }
 
@@ -51,7 +51,7 @@ static ExitCode checkEvaluated(const LoopFlags &flags,
     if (isGiven)
       return reportError(ExitCode::Usage,
                          std::string(flag) +
-                             " is of evaluations, and has no effect without "
+                             " needs evaluations, and has no effect without "
                              "--val-data or --val-split");
   return ExitCode::Done;
 }
@@ -63,7 +63,7 @@ static ExitCode resolveBest(const LoopFlags &flags, bool keepsWeights,
   if (!keepsWeights)
     return reportError(ExitCode::Usage,
                        "--best has no effect without --output or "
-                       "--checkpoint-dir, where the best weights would be");
+                       "--checkpoint-dir, which would get the best weights");
   StatusOr<Monitor> monitor = parseMonitor(flags.best);
   if (!monitor.ok())
     return refuse("--best", monitor.status());
@@ -105,8 +105,8 @@ static ExitCode checkSchedule(const TrainOptions &train) {
       train.maxSteps == 0)
     return reportError(ExitCode::Usage,
                        "--lr-scheduler " + schedule.name() +
-                           " goes to the last step, which is not known; give "
-                           "--epochs or --max-steps");
+                           " needs to know the last step; give --epochs or "
+                           "--max-steps");
   if (schedule.kind != ScheduleKind::Plateau)
     return ExitCode::Done;
   return refuse("--lr-scheduler plateau",

@@ -24,10 +24,12 @@ static constexpr ExitStatus kExitStatuses[] = {
     {int(ExitCode::Done), "Done."},
     {int(ExitCode::FoundProblems), "A check found problems."},
     {int(ExitCode::Usage), "The command line is wrong."},
-    {int(ExitCode::InvalidInput), "A file is not what it should be."},
+    {int(ExitCode::InvalidInput), "A file is damaged, or of the wrong kind or "
+                                  "shape."},
     {int(ExitCode::Unsupported), "A file is valid, but not supported."},
     {int(ExitCode::IO),
-     "A file cannot be read or written, or memory or threads are short."},
+     "A file cannot be read or written, or there is too little memory or too "
+     "few threads."},
     {int(ExitCode::Device), "The device failed."},
     {int(ExitCode::Numeric),
      "The loss is not finite, or every step was skipped."},
@@ -149,8 +151,7 @@ static void printVariables(const CLI::App &command, llvm::raw_ostream &os) {
   if (names.empty())
     return;
   os << ".SH ENVIRONMENT\n"
-     << "Each gives the value of the flag of its name where the command line "
-        "has none:\n"
+     << "Each sets the flag of its name, unless the command line does:\n"
      << escape(llvm::join(names, ", ")) << ".\n";
 }
 

@@ -28,27 +28,25 @@ static void addModelOptions(CLI::App &command, ModelOptions &options) {
   command
       .add_option(
           "--batch-size", options.batchSize,
-          "size of the first dimension of inputs, also where the model "
-          "was exported with another; where it leaves that open, train, "
-          "check and explain take 32")
+          "size of the inputs' first dimension; default: as exported, or, if "
+          "the model leaves it open, 32 for train, check and explain")
       ->transform(wholeNumber(int64_t(1)));
   command
       .add_option("--batch-axis", options.batchAxes,
-                  "axis of an input that samples are along, where it is not "
-                  "the first; none: the same for every batch (repeatable)")
+                  "batch axis of an input; default: the first; none: the "
+                  "input is the same for every batch (repeatable)")
       ->allow_extra_args(false)
       ->type_name("NAME=AXIS");
   command
       .add_option("--weights", options.weights,
-                  "values by name for parameters, in place of the model's: "
+                  "parameter values that replace the model's, by name: "
                   "safetensors, npz or ONNX (repeatable)")
       ->allow_extra_args(false)
       ->type_name("FILE");
   command
       .add_option("--weights-prefix", options.weightsPrefixes,
-                  "names in --weights that begin with FROM begin with TO in "
-                  "the model; either may be empty: model.= drops model. "
-                  "(repeatable)")
+                  "replace the prefix FROM of names in --weights by TO; "
+                  "either may be empty: model.= drops model. (repeatable)")
       ->allow_extra_args(false)
       ->type_name("FROM=TO");
   command
@@ -81,28 +79,29 @@ static void addRuleOptions(CLI::App &command, RecipeOptions &recipe) {
   // Effects.cpp refuses settings that the chosen rule does not have.
   command
       .add_option("--momentum", recipe.momentum,
-                  "of momentum and nesterov; of sgd and rmsprop, if it is "
-                  "given, as in PyTorch")
+                  "momentum of the optimizers momentum and nesterov; if "
+                  "given, also of sgd and rmsprop, as in PyTorch")
       ->check(nonNegativeNumber())
       ->capture_default_str();
   command
       .add_option("--beta1", recipe.beta1,
-                  "what adam, adamw and lamb keep of the mean of gradients")
+                  "decay of the mean of gradients in adam, adamw and lamb")
       ->check(fraction())
       ->capture_default_str();
   command
       .add_option("--beta2", recipe.beta2,
-                  "what they keep of the mean of squared gradients")
+                  "decay of the mean of squared gradients in adam, adamw and "
+                  "lamb")
       ->check(fraction())
       ->capture_default_str();
   command
       .add_option("--alpha", recipe.alpha,
-                  "what rmsprop keeps of the mean of squared gradients")
+                  "decay of the mean of squared gradients in rmsprop")
       ->check(fraction())
       ->capture_default_str();
   command.add_flag("--centered", recipe.centered,
-                   "rmsprop divides by the deviation of gradients from their "
-                   "mean rather than by their size");
+                   "rmsprop: divide by the standard deviation of gradients, "
+                   "not by their root mean square");
   command
       .add_option("--eps", recipe.epsilon,
                   "default: the optimizer's in PyTorch")
@@ -118,27 +117,28 @@ static void addOptimizerOptions(CLI::App &command, RecipeOptions &recipe) {
       ->check(nonNegativeNumber());
   command
       .add_option("--no-decay", recipe.noDecay,
-                  "parameters without weight decay: bias, norm (scales of "
-                  "normalizations), both as bias,norm, or those whose name "
-                  "matches; default: none (repeatable)")
+                  "exclude parameters from weight decay: bias, norm (scales "
+                  "of normalizations), bias,norm, or all whose name matches; "
+                  "default: none (repeatable)")
       ->allow_extra_args(false)
       ->type_name("REGEX");
   command
       .add_option("--lr-scale", recipe.lrScale,
-                  "factor of the learning rate of parameters whose name "
-                  "matches, such as ^backbone=0.1; the last that matches "
-                  "holds (repeatable)")
+                  "multiply the learning rate of parameters whose name "
+                  "matches by FACTOR, such as ^backbone=0.1; the last match "
+                  "counts (repeatable)")
       ->allow_extra_args(false)
       ->type_name("REGEX=FACTOR");
   command
       .add_option("--gradient-clip-val", recipe.gradientClipVal,
-                  "largest L2 norm of all gradients together; 0: any")
+                  "clip the L2 norm of all gradients together to this value; "
+                  "0: no limit")
       ->check(nonNegativeNumber());
   command
       .add_option("--ema", recipe.ema,
-                  "average the weights over the steps, of which each keeps "
-                  "this part of the average: evaluations and --output have the "
-                  "averages; such as 0.999; default: none")
+                  "average the weights over the steps with this decay, such "
+                  "as 0.999; evaluations and --output use the averages; "
+                  "default: no averages")
       ->check(numberThat([](double value) { return value > 0 && value < 1; },
                          "between 0 and 1"))
       ->type_name("DECAY");
@@ -149,40 +149,40 @@ static void addLossOptions(CLI::App &command, RecipeOptions &recipe,
   command
       .add_option("--loss", recipe.losses,
                   listLosses() +
-                      " or output:NAME; @OUTPUT picks the output, "
-                      "which may be a node's, "
-                      "@OUTPUT:AXIS also the axis of the classes; a FACTOR* in "
-                      "front weighs it in the sum of all (repeatable)")
+                      " or output:NAME; @OUTPUT picks the model output (or "
+                      "the node) it reads, @OUTPUT:AXIS also the class axis; "
+                      "FACTOR* in front is its weight in the sum of all "
+                      "losses (repeatable)")
       ->allow_extra_args(false)
       ->type_name("LOSS");
   command
       .add_option("--reduction", recipe.reduction,
-                  "of the loss over elements or labels; the mean of kl_div is "
-                  "PyTorch's batchmean; default: mean")
+                  "reduction of the loss over elements or labels; for kl_div, "
+                  "mean is PyTorch's batchmean; default: mean")
       ->check(CLI::IsMember({"mean", "sum"}));
   command
       .add_option("--ignore-index", recipe.ignoreIndex,
-                  "class label that counts nowhere; default of mpc train: "
-                  "-100 where the data has it")
+                  "class label that losses and metrics ignore; default in mpc "
+                  "train: -100 if the data has it")
       ->transform(wholeNumber(std::numeric_limits<int64_t>::min() + 1));
   command
       .add_option("--label-smoothing", recipe.labelSmoothing,
-                  "part of each label of softmax_cross_entropy that all "
-                  "classes share; default: 0")
+                  "share of each softmax_cross_entropy label to spread over "
+                  "all classes; default: 0")
       ->check(fraction());
   command
       .add_option("--class-weights", files.classWeights,
-                  "one weight of each class, such as 1,1,2.5, or a file of "
-                  "them; NAME=FILE picks one of several arrays")
+                  "one weight per class, such as 1,1,2.5, or a file of "
+                  "weights; NAME=FILE picks one of several arrays")
       ->type_name("NUMBERS|FILE");
   command
       .add_option("--pos-weight", files.posWeight,
-                  "factor of positive targets of bce_with_logits: a number, "
-                  "one of each class, such as 2,3.5, or a file of them")
+                  "factor for positive targets of bce_with_logits: one "
+                  "number, one per class, such as 2,3.5, or a file of factors")
       ->type_name("NUMBERS|FILE");
   command.add_flag("--train-accuracy", recipe.trainAccuracy,
-                   "measure the accuracy of every training batch, too, before "
-                   "its update; of losses of class labels");
+                   "also measure the accuracy of every training batch, before "
+                   "its update; for losses of class labels");
 }
 
 static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {
@@ -208,14 +208,14 @@ static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {
       ->allow_extra_args(false)
       ->type_name("REGEX");
   command.add_flag("--as-exported", recipe.asExported,
-                   "leave BatchNormalization and Dropout in the mode they were "
-                   "exported in; default: training mode with a loss, "
-                   "evaluation without");
+                   "keep BatchNormalization and Dropout in the mode they were "
+                   "exported in; default: training mode with a loss, else "
+                   "evaluation mode");
   command
       .add_option("--running-variance", recipe.runningVariance,
-                  "variance of a batch that BatchNormalization's running "
-                  "variance takes up; auto: unbiased (n/(n-1)) for models of "
-                  "PyTorch and Keras, population otherwise, as ONNX has it")
+                  "batch variance that updates BatchNormalization's running "
+                  "variance; auto: unbiased (n/(n-1)) for models of PyTorch "
+                  "and Keras, else population, as in ONNX")
       ->check(CLI::IsMember({"auto", "unbiased", "population"}))
       ->capture_default_str();
 }
@@ -230,12 +230,13 @@ static void addPrecisionOptions(CLI::App &command, PrecisionOptions &options) {
       ->type_name("FILE");
   command
       .add_option("--keep-fp32", options.keepFp32,
-                  "nodes that stay fp32 (repeatable)")
+                  "keep these nodes in fp32 (repeatable)")
       ->allow_extra_args(false)
       ->type_name("REGEX");
   command
       .add_option("--force-low", options.forceLow,
-                  "nodes that go low whatever the policy says (repeatable)")
+                  "compute these nodes in the low type, whatever the policy "
+                  "says (repeatable)")
       ->allow_extra_args(false)
       ->type_name("REGEX");
   command
@@ -276,13 +277,12 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
   if (runs)
     command
         .add_flag("--trust", options.isTrusted,
-                  "run an artifact whatever its name is, and whoever owns it "
-                  "or may write to it")
+                  "run an artifact whatever its name, owner and permissions")
         ->configurable(false);
   command
       .add_option("--target-array", options.pipeline.recipe.targetArrays,
-                  "name of the labels in the data, of all losses or as "
-                  "OUTPUT=NAME of one (repeatable); default: target")
+                  "name of the label array in the data; OUTPUT=NAME: for the "
+                  "loss of one output (repeatable); default: target")
       ->allow_extra_args(false)
       ->type_name("NAME");
   // Help lists the flags that all commands share under one heading.
@@ -303,9 +303,9 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
   command
       .add_option(
           "--contractions", options.pipeline.contractions,
-          "who does contractions that both a library and mpc can; "
-          "library: also relu, where NaN becomes 0; bare: by table, with "
-          "libraries doing nothing else")
+          "choose library or generated code for products and convolutions "
+          "that both can do; library: with relu, which turns NaN into 0; "
+          "bare: like table, but libraries fuse nothing")
       ->check(CLI::IsMember({"table", "library", "generated", "bare"}))
       ->capture_default_str();
   command.add_flag("--tf32", options.pipeline.tf32,
@@ -316,14 +316,14 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
     recognized.push_back(op.str());
   command
       .add_option("--no-recognize", options.pipeline.unrecognized,
-                  "leave as the model spells it out what would become one op "
+                  "do not replace the model's spelled-out form by this op "
                   "(repeatable)")
       ->allow_extra_args(false)
       ->check(CLI::IsMember(recognized));
   command.add_flag("!--no-recompute", options.pipeline.recompute,
-                   "keep every value that another kernel reads, also where "
-                   "computing it again is cheaper; the same bits either way, "
-                   "but for sums over the rows of long attentions");
+                   "keep every value that another kernel reads, even if "
+                   "recomputing is cheaper; the bits of results stay the "
+                   "same, except for sums over rows of long attentions");
   // Later flags belong to the command's own heading again.
   command.option_defaults()->group(group);
   options.given = [&command] { return findGiven(command); };
@@ -333,9 +333,8 @@ void mpc::tools::addKernelCacheOption(CLI::App &command,
                                       CompileOptions &options) {
   command
       .add_option("--kernel-cache", options.kernelCache,
-                  "folder that keeps compiled kernels, pruned to 512 MiB of "
-                  "the disk; "
-                  "auto: $XDG_CACHE_HOME/mpc or ~/.cache/mpc; none: nowhere")
+                  "folder for compiled kernels, pruned to 512 MiB; auto: "
+                  "$XDG_CACHE_HOME/mpc or ~/.cache/mpc; none: no cache")
       ->type_name("DIR")
       ->capture_default_str();
 }
@@ -347,8 +346,8 @@ void mpc::tools::addSessionOptions(CLI::App &command,
                                    runtime::SessionOptions &options) {
   command
       .add_option("--device", options.device,
-                  "where to run: cpu, cuda (the first GPU), cuda:N, or auto, "
-                  "which is a GPU where there is one that can run it")
+                  "device to run on: cpu, cuda (the first GPU), cuda:N, or "
+                  "auto: a GPU if one can run the code, else the CPU")
       ->capture_default_str();
   command
       .add_option("--threads", options.threads,
@@ -393,7 +392,8 @@ static runtime::Status findTargetOfGPU(const runtime::DeviceId &device,
   if (numberOf(*architecture) < numberOf(kOldestGPU))
     return runtime::Status(runtime::StatusCode::Device,
                            "the GPU found is " + *architecture +
-                               ", and there is code for " + kOldestGPU.str() +
+                               ", but mpc generates code for " +
+                               kOldestGPU.str() +
                                " and newer; to run on the CPU instead, use "
                                "--device cpu");
   target = targetFor(*architecture);
@@ -425,7 +425,7 @@ ExitCode mpc::tools::matchTargetAndDevice(const CLI::App &command,
     // A missing GPU is no news under `auto`; an unusable GPU is.
     else if (runtime::hasGPUDriver())
       note(
-          "--device auto is the CPU: " +
+          "--device auto uses the CPU: " +
           llvm::StringRef(status.message()).split("; to run on the CPU").first);
     return ExitCode::Done;
   }

@@ -168,13 +168,13 @@ static constexpr OtherFlag kOtherFlags[] = {
 static constexpr NoFlag kNoFlags[] = {
     {"shuffle", "samples are shuffled unless --no-shuffle is given"},
     {"pin-memory persistent-workers prefetch prefetch-factor non-blocking",
-     "there is nothing to tell: images are decoded while steps run"},
+     "not needed: images are decoded while steps run"},
     {"compile jit torch-compile jit-compile",
      "every model is compiled; leave it out"},
     {"dropout drop-rate", "the model says how much its Dropout drops"},
-    {"amsgrad", "there is no AMSGrad; --optimizer adam is without"},
+    {"amsgrad", "AMSGrad is not supported; use --optimizer adam"},
     {"model m model-path onnx",
-     "the model stands by itself: mpc COMMAND model.onnx"},
+     "the model needs no flag: mpc COMMAND model.onnx"},
 };
 
 /// Names are in lower case, without dashes and underscores.

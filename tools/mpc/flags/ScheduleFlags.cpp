@@ -16,12 +16,12 @@ void mpc::tools::addScheduleFlags(CLI::App &app, ScheduleFlags &flags,
       ->capture_default_str();
   app.add_option(
          "--lr-scheduler", flags.scheduler,
-         "how the learning rate goes to --min-lr: constant, linear, "
-         "cosine, step:SIZE[:GAMMA] (by a factor of GAMMA, 0.1 unless "
-         "given, every SIZE steps), one-cycle (PyTorch's OneCycleLR, of which "
-         "--lr is the greatest), or plateau[:FACTOR[:PATIENCE[:METRIC]]] "
-         "(PyTorch's ReduceLROnPlateau: by a factor of FACTOR, 0.1, after more "
-         "than PATIENCE, 10, evaluations without a better METRIC, loss)")
+         "path of the learning rate from --lr to --min-lr: constant, linear, "
+         "cosine, step:SIZE[:GAMMA] (times GAMMA every SIZE steps; default "
+         "0.1), one-cycle (PyTorch's OneCycleLR, with --lr as its maximum), "
+         "or plateau[:FACTOR[:PATIENCE[:METRIC]]] (PyTorch's "
+         "ReduceLROnPlateau: times FACTOR after more than PATIENCE "
+         "evaluations without a better METRIC; defaults 0.1, 10, loss)")
       ->type_name("SCHEDULE")
       ->capture_default_str();
   app.add_option("--min-lr", schedule.minLearningRate,
@@ -29,7 +29,7 @@ void mpc::tools::addScheduleFlags(CLI::App &app, ScheduleFlags &flags,
       ->check(nonNegativeNumber())
       ->capture_default_str();
   app.add_option("--warmup-steps", schedule.warmupSteps,
-                 "steps over which the learning rate rises")
+                 "steps over which the learning rate rises to --lr")
       ->transform(wholeNumber(int64_t(0)))
       ->capture_default_str();
 }

@@ -196,7 +196,7 @@ void mpc::tools::chooseIgnoreIndex(CompileOptions &options,
     return;
   recipe.ignoreIndex = kPyTorchIgnoreIndex;
   note("labels of " + llvm::Twine(kPyTorchIgnoreIndex) +
-       " count nowhere, as in PyTorch; --ignore-index chooses");
+       " are ignored, as in PyTorch; --ignore-index sets another");
 }
 
 // The inputs whose floats cross_entropy takes as probabilities. An artifact

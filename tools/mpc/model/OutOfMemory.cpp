@@ -51,8 +51,8 @@ static void endForMemory(void *, const char *, bool) {
 
 static void endForFatalError(void *, const char *reason, bool) {
   if (llvm::StringRef(reason).starts_with("pthread_create failed"))
-    endFor("cannot start a thread, of which this user or machine has no more; "
-           "--threads 1 starts none");
+    endFor("cannot start a thread: the limit of this user or machine is "
+           "reached; --threads 1 starts none");
   llvm::errs() << "LLVM ERROR: " << reason << "\n";
 }
 

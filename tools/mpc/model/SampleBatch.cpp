@@ -242,6 +242,8 @@ void mpc::tools::dropCompiledIn(const runtime::train::FunctionPorts &function,
       llvm::erase_if(arrays,
                      [&](const Array &array) { return array.name == name; });
     if (arrays.size() < before)
-      note("'" + name + "' is compiled in, with its value in the data");
+      note("'" + name +
+           "' is a constant of the compiled code, with its value "
+           "in the data");
   }
 }

@@ -49,21 +49,21 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
     return reportError(kind.status());
   if (*kind == train::FileKind::Link)
     note("--output " + options.output +
-         " is a symbolic link, which becomes a file; what it leads to stays as "
-         "it is");
+         " is a symbolic link: a file replaces it, and its target stays "
+         "unchanged");
   llvm::StringRef extension = extensionOf(options.output);
   const bool isArrays = extension == ".npz" || extension == ".safetensors";
   if (isArrays && !options.exportModel.empty())
     return reportError(ExitCode::Usage,
-                       "--export-model receives the weights of an --output "
-                       "that is .onnx, and has no effect on " +
+                       "--export-model is for an .onnx --output, and has no "
+                       "effect on " +
                            extension);
   if (isArrays)
     return ExitCode::Done;
   if (options.trainedOnly)
     return reportError(ExitCode::Usage,
-                       "--trained-only is of an --output that is .safetensors "
-                       "or .npz; a model has all its weights");
+                       "--trained-only is for an --output of .safetensors or "
+                       ".npz; a model always has all its weights");
   // Weights go into a copy of a model: the trained one, or another.
   if (!isModel(options.output))
     return reportError(ExitCode::Usage,

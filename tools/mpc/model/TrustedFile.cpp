@@ -26,7 +26,7 @@ static std::string findDoubt(const std::string &path,
     return "user " + std::to_string(status.st_uid) +
            " owns it, neither you nor root; copy it";
   if (status.st_mode & (S_IWGRP | S_IWOTH))
-    return "others than its owner may write to it; chmod go-w it";
+    return "others besides its owner may write to it; run chmod go-w on it";
   return "";
 }
 
@@ -48,6 +48,6 @@ llvm::Expected<int> mpc::tools::openArtifact(const std::string &path,
   close(file);
   return onnx_frontend::makeError(
       ErrorKind::Usage,
-      path + ": an artifact is a program, and no model: " + doubt +
-          ", or give --trust, if you know where it is from");
+      path + ": an artifact is a program that runs with your permissions: " +
+          doubt + ", or give --trust if you know where it is from");
 }

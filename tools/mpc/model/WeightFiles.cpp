@@ -59,8 +59,7 @@ llvm::Error WeightNames::add(StringRef text) {
   return onnx_frontend::makeError(
       onnx_frontend::ErrorKind::Usage,
       "--weights-prefix " + text +
-          ": expected FROM=TO, of which one may be empty, such as "
-          "model.=bert.");
+          ": expected FROM=TO (one may be empty), such as model.=bert.");
 }
 
 std::string WeightNames::rename(StringRef name) {
@@ -197,7 +196,7 @@ void mpc::tools::takeAveragedWeights(
   llvm::erase_if(arrays, [&](const runtime::train::Array &array) {
     return llvm::binary_search(taken, array.name);
   });
-  note(file + ": the averages of --ema are taken as the parameters: " +
+  note(file + ": the averages of --ema become the parameters: " +
        listNearestNames("", taken));
 }
 
@@ -344,14 +343,13 @@ void mpc::tools::noteWeights(ModuleOp module,
                                     })) +
          " of " + llvm::Twine(variables.size()) + " parameter" +
          (variables.size() == 1 ? "" : "s") + " from " + file +
-         (others.empty()
-              ? ""
-              : ", which has " + listNearestNames("", others) + " beside"));
+         (others.empty() ? ""
+                         : ", which also has " + listNearestNames("", others)));
   }
   llvm::copy_if(variables, std::back_inserter(kept), [&](StringRef name) {
     return !options.weights.contains(name);
   });
   if (!options.weightFiles.empty() && !kept.empty())
-    note("not in --weights, and so as the model has them: " +
+    note("not in --weights, so the model's values stay: " +
          listNearestNames("", kept));
 }

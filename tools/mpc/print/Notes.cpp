@@ -23,7 +23,7 @@ void mpc::tools::setVerbosity(Verbosity value) { verbosity = value; }
 void mpc::tools::addQuietFlag(CLI::App &command) {
   command.add_flag_callback(
       "-q,--quiet", [] { setVerbosity(Verbosity::Quiet); },
-      "print results, warnings and errors alone");
+      "print only results, warnings and errors");
 }
 
 bool mpc::tools::isQuiet() { return verbosity == Verbosity::Quiet; }

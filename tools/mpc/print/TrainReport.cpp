@@ -110,8 +110,10 @@ void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan,
     printVariable(os, *trainables[i], width);
   }
   if (isDefault && !others.empty())
-    note("not trained, as not weights: " + describeOthers(others) +
-         "; --train REGEX chooses what is, and --train . takes all");
+    note("not trained, because no layer uses them as weights: " +
+         describeOthers(others) +
+         "; --train REGEX chooses the trained parameters, --train . trains "
+         "all");
 }
 
 void mpc::tools::printNormalizations(llvm::raw_ostream &os, const Plan &plan) {
@@ -141,7 +143,7 @@ void mpc::tools::printResources(llvm::raw_ostream &os, const Plan &plan,
   const int64_t state = plan.stateBytes(), activations = plan.activationBytes();
   os << "memory: " << formatBytes(double(state + activations)) << " (state "
      << formatBytes(double(state)) << ", activations "
-     << formatBytes(double(activations)) << "), beside the data\n";
+     << formatBytes(double(activations)) << "), plus the data\n";
   os << "target: " << plan.target.cpu << " on " << device;
   if (threads > 0)
     os << ", " << counted(threads, "thread");
