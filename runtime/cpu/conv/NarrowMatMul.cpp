@@ -41,7 +41,7 @@ private:
 
 /// True for a single product of dense operands, the left in rows.
 static bool isDenseProduct(const MatMulStep &step) {
-  return step.batches() == 1 && step.alpha == 1 && !step.transA &&
+  return countMatrices(step) == 1 && step.alpha == 1 && !step.transA &&
          step.lda == step.k && step.ldb == (step.transB ? step.k : step.n) &&
          step.ldc == step.n && step.offsetA == 0 && step.offsetB == 0;
 }

@@ -1,5 +1,4 @@
-// Tests the routines for convolutions and gradients that oneDNN is slow at, over
-// all kinds of steps.
+// Tests the routines for convolutions and gradients that oneDNN is slow at.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/CPUFeatures.h"
