@@ -40,6 +40,10 @@ constexpr int64_t kSliceBytes = 512 << 10;
 constexpr int64_t kPartialBytes = 12 << 20;
 /// The library's name of its routine for gradients of filters by AVX2.
 constexpr const char *kGradientByAVX2 = "jit:avx2";
+/// Bytes of an image that stay in a worker's cache, of a large image, and of a
+/// line of the cache.
+constexpr int64_t kCachedImageBytes = 512 << 10, kLargeImageBytes = 1 << 20,
+                  kLineBytes = 64;
 /// Multiply-adds below which a slice is not worth handing to another thread.
 constexpr int64_t kMinSliceProducts = 1 << 20;
 /// Elements of the partial sums that one slice adds up.
@@ -95,13 +99,62 @@ bool isFarApart(const ConvStep &step) {
   return false;
 }
 
+/// Groups of `step` to convolve at once. The groups of a pixel lie side by
+/// side, and the library reads a whole image again for each group. If the image
+/// is large, a slice first copies channels of some groups, a part that fits the
+/// cache. Results without strides take as long to copy as the part saves.
+int64_t groupsAtOnce(const ConvStep &step, DType type) {
+  const int64_t in = step.inChannels / step.groups;
+  const int64_t out = step.outChannels / step.groups;
+  const int64_t inPixels = numElements(step.inSpatial);
+  const int64_t outPixels = numElements(step.outSpatial);
+  const int64_t group = sizeOf(type) * std::max(inPixels * in, outPixels * out);
+  const bool isLarge = group * step.groups >= (step.kind == ConvKind::Forward
+                                                   ? 2 * kLargeImageBytes
+                                                   : kLargeImageBytes);
+  const bool hasFewResults = inPixels >= 2 * outPixels;
+  if (std::max(in, out) == 1 || !isLarge || step.kind == ConvKind::InputGrad ||
+      (step.kind == ConvKind::Forward && !hasFewResults))
+    return step.groups;
+  int64_t atOnce = step.groups;
+  for (int64_t count = step.groups; count > 0; --count) {
+    if (step.groups % count != 0)
+      continue;
+    if (count * std::min(in, out) * sizeOf(type) < kLineBytes)
+      break;
+    atOnce = count;
+    if (count * group <= kCachedImageBytes)
+      break;
+  }
+  return atOnce;
+}
+
+/// A step of some of the groups.
+ConvStep cutGroups(ConvStep step, int64_t groups) {
+  step.inChannels = step.inChannels / step.groups * groups;
+  step.outChannels = step.outChannels / step.groups * groups;
+  step.groups = groups;
+  return step;
+}
+
+/// Some channels of images, `first` to `first + channels` of `step`.
+struct ImagePart {
+  const Operand *operand;
+  int64_t pixels, channels, first, step;
+
+  std::byte *at(int64_t image, int64_t pixel = 0) const {
+    return operand->at((image * pixels + pixel) * step + first);
+  }
+};
+
 class OneDNNConv : public Contraction {
 public:
   OneDNNConv(const ConvStep &step, ConvOperands operands,
              const OneDNNConfig &config)
-      : step(step), x(operands.x), w(operands.w), y(operands.y),
-        epilogue(std::move(operands.epilogue)), config(config), geometry(step) {
-  }
+      : step(cutGroups(step, groupsAtOnce(step, operands.x.type))),
+        parts(step.groups / this->step.groups), x(operands.x), w(operands.w),
+        y(operands.y), epilogue(std::move(operands.epilogue)), config(config),
+        geometry(this->step) {}
   Status prepare();
   bool isSlow() const;
   Status runSlice(size_t phase, int64_t slice,
@@ -138,9 +191,20 @@ private:
     return isForward() ? step.outChannels : step.inChannels;
   }
   int64_t outputElements() const { return outputPixels() * outputChannels(); }
+  /// Slices of one part follow each other.
+  int64_t partOf(int64_t slice) const { return slice / slices; }
   Images imagesOf(int64_t slice) const {
-    int64_t first = slice * imagesPerSlice;
+    int64_t first = slice % slices * imagesPerSlice;
     return {first, std::min(imagesPerSlice, step.batch - first)};
+  }
+  /// The channels of a part, of an image of `pixels` pixels.
+  ImagePart partIn(const Operand &operand, int64_t part, int64_t pixels,
+                   int64_t channels) const {
+    return {&operand, pixels, channels, part * channels, parts * channels};
+  }
+  ImagePart inputPart(int64_t part) const {
+    return isForward() ? partIn(x, part, geometry.xPixels, step.inChannels)
+                       : partIn(y, part, geometry.yPixels, step.outChannels);
   }
 
   void chooseTypes();
@@ -168,7 +232,8 @@ private:
   void sumPartials(int64_t block, std::byte *partials) const;
   Status writeWeights(int64_t slice, const SliceContext &context);
 
-  const ConvStep step;
+  const ConvStep step; ///< of one part
+  const int64_t parts; ///< of the groups
   Operand x, w, y;
   EpilogueCall epilogue;
   const OneDNNConfig config;
@@ -234,8 +299,8 @@ void OneDNNConv::chooseTypes() {
                            : Types{DType::F32, DType::BF16, DType::BF16};
   if (isWeightGrad() || epilogue)
     return;
-  direct =
-      output().type == DType::F32 || (narrow && output().type == DType::BF16);
+  direct = parts == 1 && (output().type == DType::F32 ||
+                          (narrow && output().type == DType::BF16));
   if (direct)
     (isForward() ? types.y : types.x) = output().type;
 }
@@ -243,7 +308,7 @@ void OneDNNConv::chooseTypes() {
 void OneDNNConv::chooseSlices() {
   if (isWeightGrad()) {
     int64_t partials = std::clamp<int64_t>(
-        kPartialBytes / (geometry.wElements * 4), 2, kMaxSlices);
+        kPartialBytes / (parts * geometry.wElements * 4), 2, kMaxSlices);
     imagesPerSlice = (step.batch + partials - 1) / partials;
   } else {
     int64_t fitting = kSliceBytes / (outputElements() * 4);
@@ -374,22 +439,25 @@ void OneDNNConv::layOutMemory() {
   // Memory that all workers share: the weights in the library's order, and as
   // floats where they have another type.
   weightsBytes = alignScratch(weights.get_size());
-  size_t plainBytes = w.type == types.w ? 0 : floats(geometry.wElements);
-  sharedSize = (isWeightGrad() ? slices : 1) * weightsBytes + plainBytes;
+  size_t plainBytes =
+      w.type == types.w ? 0 : floats(parts * geometry.wElements);
+  sharedSize =
+      (isWeightGrad() ? slices : 1) * parts * weightsBytes + plainBytes;
 
   // Memory of each worker: its inputs as floats, its sums, and the library's
   // scratch memory.
   if (isWeightGrad()) {
     auto roomOf = [&](const Operand &operand, DType type,
                       const dnnl::memory::desc &images) {
-      const bool isCopied = hasBlockedImages || operand.type != type;
+      const bool isCopied =
+          hasBlockedImages || parts > 1 || operand.type != type;
       return isCopied ? alignScratch(images.get_size()) : 0;
     };
     secondOffset = roomOf(x, types.x, xDesc(imagesPerSlice));
     resultOffset = secondOffset + roomOf(y, types.y, yDesc(imagesPerSlice));
     padOffset = resultOffset;
   } else {
-    resultOffset = input().type == inputType()
+    resultOffset = input().type == inputType() && parts == 1
                        ? 0
                        : floats(imagesPerSlice * inputElements());
     padOffset =
@@ -443,11 +511,12 @@ Status OneDNNConv::prepare() {
   });
   // Slices of a weight gradient each have sums of their own, which a second
   // phase adds in a fixed order.
-  int64_t blocks = (weightsBytes / 4 + kSumBlock - 1) / kSumBlock;
+  int64_t blocks = (parts * weightsBytes / 4 + kSumBlock - 1) / kSumBlock;
   if (isWeightGrad())
-    phaseSlices = {slices, slices > 1 ? blocks : 0, reorder.slices()};
+    phaseSlices = {parts * slices, slices > 1 ? blocks : 0,
+                   parts * reorder.slices()};
   else
-    phaseSlices = {reorder.slices(), slices};
+    phaseSlices = {parts * reorder.slices(), parts * slices};
   return status;
 }
 
@@ -463,10 +532,11 @@ bool OneDNNConv::isSlow() const {
            (isDepthwise() && !is("jit_dw") && !is("brdgmm_dw"));
   const int64_t inPerGroup = step.inChannels / step.groups;
   const int64_t outPerGroup = step.outChannels / step.groups;
+  const int64_t groups = parts * step.groups;
   const bool hasSmallGroups =
-      step.groups >= 8 && std::max(inPerGroup, outPerGroup) <= 4;
-  const bool hasFewPairs = types.x == DType::BF16 && step.groups >= 16 &&
-                           inPerGroup * outPerGroup <= 9;
+      groups >= 8 && std::max(inPerGroup, outPerGroup) <= 4;
+  const bool hasFewPairs =
+      types.x == DType::BF16 && groups >= 16 && inPerGroup * outPerGroup <= 9;
   return is("ref") || (hasSmallGroups && is("x64:gemm")) ||
          ((isDepthwise() || hasFewPairs) && !is("jit_dw"));
 }
@@ -488,102 +558,119 @@ Status OneDNNConv::runSlice(size_t phase, int64_t slice,
   return Status();
 }
 
-/// `count` elements of `operand` from `first` on as `type`: in place, or
-/// widened into `room`.
-static const void *load(const Operand &operand, DType type, int64_t first,
+/// Images of `part` as `type`: in place, or copied or widened into `room`.
+static const void *load(const ImagePart &part, DType type, int64_t first,
                         int64_t count, std::byte *room) {
-  if (operand.type == type)
-    return operand.at(first);
-  widen(operand.type, operand.at(first), reinterpret_cast<float *>(room),
-        count);
+  const DType from = part.operand->type;
+  const bool isWhole = part.channels == part.step;
+  if (isWhole && from == type)
+    return part.at(first);
+  const PixelChannels channels = {count * part.pixels, part.channels,
+                                  part.step};
+  if (from == type && type != DType::F32)
+    copyPixels(reinterpret_cast<const uint16_t *>(part.at(first)), channels,
+               reinterpret_cast<uint16_t *>(room), part.channels);
+  else
+    widenPixels(from, part.at(first), channels, reinterpret_cast<float *>(room),
+                part.channels);
   return room;
 }
 
 Status OneDNNConv::reorderWeights(int64_t slice, const SliceContext &context) {
-  const std::byte *plain = w.at(0);
+  const int64_t part = slice / reorder.slices();
+  slice %= reorder.slices();
+  const int64_t before = part * geometry.wElements;
+  const std::byte *plain = w.at(before);
   if (w.type != types.w) {
     const SlicedReorder::Rows rows = reorder.rowsOf(slice);
     const int64_t first = rows.first * rowElements();
-    std::byte *wide = context.shared + weightsBytes;
-    widen(w.type, w.at(first), reinterpret_cast<float *>(wide) + first,
+    auto *wide =
+        reinterpret_cast<float *>(context.shared + parts * weightsBytes) +
+        before;
+    widen(w.type, w.at(before + first), wide + first,
           rows.count * rowElements());
-    plain = wide;
+    plain = reinterpret_cast<const std::byte *>(wide);
   }
-  return reorder.run(slice, context.worker, plain, context.shared,
+  return reorder.run(slice, context.worker, plain,
+                     context.shared + part * weightsBytes,
                      context.scratch + padOffset);
 }
 
 Status OneDNNConv::runImages(int64_t slice, const SliceContext &context) {
   // A slice is some images; the last one may have fewer.
-  Images images = imagesOf(slice);
-  const void *in = load(input(), inputType(), images.first * inputElements(),
-                        images.count * inputElements(), context.scratch);
+  const int64_t part = partOf(slice);
+  const Images images = imagesOf(slice);
+  const void *in = load(inputPart(part), inputType(), images.first,
+                        images.count, context.scratch);
   std::byte *out = direct ? output().at(images.first * outputElements())
                           : context.scratch + resultOffset;
   Status status = primitives[images.count != imagesPerSlice].run(
-      context.worker, {in, context.shared, out}, context.scratch + padOffset);
+      context.worker, {in, context.shared + part * weightsBytes, out},
+      context.scratch + padOffset);
   if (!status.ok() || direct)
     return status;
 
   // Sums in f32 are finished here: by the epilogue, or by rounding.
   auto *accumulators = reinterpret_cast<float *>(out);
+  const int64_t channels = outputChannels();
+  const int64_t pixels = images.count * outputPixels();
+  const ImagePart result = partIn(output(), part, outputPixels(), channels);
   if (epilogue)
-    epilogue(accumulators, images.first * outputPixels(),
-             images.count * outputPixels(), 0, outputChannels(),
-             outputChannels());
+    epilogue(accumulators, images.first * outputPixels(), pixels, result.first,
+             channels, channels);
   else
-    narrow(output().type, accumulators,
-           output().at(images.first * outputElements()),
-           images.count * outputElements());
+    narrowPixels(output().type, accumulators, channels,
+                 {pixels, channels, result.step}, result.at(images.first));
   return Status();
 }
 
-/// `count` images of `operand`, each of `pixels` pixels, from image `first` on
-/// as f32, in blocks of eight channels. Channels of the last block are zeros
-/// where the images have no more.
-static const void *loadBlocked(const Operand &operand, int64_t first,
-                               int64_t count, int64_t pixels, int64_t channels,
-                               std::byte *room) {
+/// Images of `part` as f32, in blocks of eight channels. Channels of the last
+/// block are zeros where the images have no more.
+static const void *loadBlocked(const ImagePart &part, int64_t first,
+                               int64_t count, std::byte *room) {
   constexpr int64_t kWidth = 8, kPixels = 64; // as the first cache holds
+  const int64_t blocks = (part.channels + kWidth - 1) / kWidth;
   auto *to = reinterpret_cast<float *>(room);
   for (int64_t image = first; image < first + count; ++image) {
-    const int64_t blocks = (channels + kWidth - 1) / kWidth;
-    for (int64_t pixel = 0; pixel < pixels; pixel += kPixels)
-      for (int64_t block = 0; block < blocks; ++block)
-        widenPixels(
-            operand.type,
-            operand.at((image * pixels + pixel) * channels + block * kWidth),
-            {std::min(kPixels, pixels - pixel),
-             std::min(kWidth, channels - block * kWidth), channels},
-            to + (block * pixels + pixel) * kWidth, kWidth);
-    to += blocks * pixels * kWidth;
+    for (int64_t pixel = 0; pixel < part.pixels; pixel += kPixels)
+      for (int64_t block = 0; block < blocks; ++block) {
+        ImagePart eight = part;
+        eight.first += block * kWidth;
+        widenPixels(part.operand->type, eight.at(image, pixel),
+                    {std::min(kPixels, part.pixels - pixel),
+                     std::min(kWidth, part.channels - block * kWidth),
+                     part.step},
+                    to + (block * part.pixels + pixel) * kWidth, kWidth);
+      }
+    to += blocks * part.pixels * kWidth;
   }
   return room;
 }
 
 Status OneDNNConv::runPartial(int64_t slice, const SliceContext &context) {
-  Images images = imagesOf(slice);
+  const int64_t part = partOf(slice);
+  const Images images = imagesOf(slice);
+  const ImagePart xPart = partIn(x, part, geometry.xPixels, step.inChannels);
+  const ImagePart yPart = partIn(y, part, geometry.yPixels, step.outChannels);
   std::byte *second = context.scratch + secondOffset;
   const void *in, *gradient;
   if (hasBlockedImages) {
-    in = loadBlocked(x, images.first, images.count, geometry.xPixels,
-                     step.inChannels, context.scratch);
-    gradient = loadBlocked(y, images.first, images.count, geometry.yPixels,
-                           step.outChannels, second);
+    in = loadBlocked(xPart, images.first, images.count, context.scratch);
+    gradient = loadBlocked(yPart, images.first, images.count, second);
   } else {
-    in = load(x, types.x, images.first * geometry.xElements,
-              images.count * geometry.xElements, context.scratch);
-    gradient = load(y, types.y, images.first * geometry.yElements,
-                    images.count * geometry.yElements, second);
+    in = load(xPart, types.x, images.first, images.count, context.scratch);
+    gradient = load(yPart, types.y, images.first, images.count, second);
   }
+  // Sums of all parts follow each other, then those of the next images.
+  std::byte *sums =
+      context.shared + (slice % slices * parts + part) * weightsBytes;
   return primitives[images.count != imagesPerSlice].run(
-      context.worker, {in, gradient, context.shared + slice * weightsBytes},
-      context.scratch + padOffset);
+      context.worker, {in, gradient, sums}, context.scratch + padOffset);
 }
 
 /// Adds the partial sums, slice by slice, into the first.
 void OneDNNConv::sumPartials(int64_t block, std::byte *partials) const {
-  int64_t count = static_cast<int64_t>(weightsBytes / sizeof(float));
+  int64_t count = parts * static_cast<int64_t>(weightsBytes / sizeof(float));
   int64_t begin = block * kSumBlock;
   int64_t end = std::min(begin + kSumBlock, count);
   auto *sum = reinterpret_cast<float *>(partials);
@@ -595,14 +682,21 @@ void OneDNNConv::sumPartials(int64_t block, std::byte *partials) const {
 }
 
 Status OneDNNConv::writeWeights(int64_t slice, const SliceContext &context) {
-  std::byte *plain =
-      w.type == types.w ? w.at(0) : context.shared + slices * weightsBytes;
-  Status status = reorder.run(slice, context.worker, context.shared, plain,
-                              context.scratch + padOffset);
-  if (status.ok() && w.type != types.w) {
+  const int64_t part = slice / reorder.slices();
+  slice %= reorder.slices();
+  const int64_t before = part * geometry.wElements;
+  auto *wide = reinterpret_cast<float *>(context.shared +
+                                         slices * parts * weightsBytes) +
+               before;
+  const bool isWidened = w.type != types.w;
+  Status status = reorder.run(
+      slice, context.worker, context.shared + part * weightsBytes,
+      isWidened ? reinterpret_cast<std::byte *>(wide) : w.at(before),
+      context.scratch + padOffset);
+  if (status.ok() && isWidened) {
     const SlicedReorder::Rows rows = reorder.rowsOf(slice);
     const int64_t first = rows.first * rowElements();
-    narrow(w.type, reinterpret_cast<float *>(plain) + first, w.at(first),
+    narrow(w.type, wide + first, w.at(before + first),
            rows.count * rowElements());
   }
   return status;

@@ -89,6 +89,13 @@ TEST(Conv, Groups) {
       {2, 16, 16, 16, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}});
 }
 
+// Channels of some groups are copied first.
+TEST(Conv, GroupsOfLargeImages) {
+  expectAllKindsCorrect(
+      {1, 16, 64, 64, {92, 92}, {2, 1}, {2, 2}, {1, 1}, {1, 0}, {1, 0}});
+  expectAllKindsCorrect({3, 5, 25, 35, {21000}, {1}, {3}, {1}, {1}, {2}});
+}
+
 // For these gradients the library has only scalar loops, or no depthwise kind.
 TEST(Conv, WideFilters) {
   expectAllKindsCorrect(

@@ -267,6 +267,12 @@ TEST(GuardPages, WholeBlocksOfChannels) {
   expectConvsWithin({2, 2, 16, 32, {150}, {3}, {1}, {1}, {1}});
 }
 
+// Channels of some groups are copied first.
+TEST(GuardPages, GroupsOfLargeImages) {
+  expectConvsWithin({2, 12, 72, 96, {89, 90}, {3, 3}, {2, 2}, {1, 1}, {1, 1}});
+  expectConvsWithin({1, 5, 55, 45, {9500}, {3}, {3}, {2}, {1}});
+}
+
 // Large filters in the library's orders.
 TEST(GuardPages, LargeFilters) {
   expectConvsWithin({1, 1, 70, 130, {40}, {16}, {8}, {1}, {4}});
