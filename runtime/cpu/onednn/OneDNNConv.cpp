@@ -38,12 +38,12 @@ constexpr int64_t kSliceBytes = 512 << 10;
 /// All partial weight gradients together, in bytes: each is written, read and
 /// added, which for large weights costs more than it gains.
 constexpr int64_t kPartialBytes = 12 << 20;
-/// The library's name of its routine for gradients of filters by AVX2.
-constexpr const char *kGradientByAVX2 = "jit:avx2";
 /// Bytes of an image that stay in a worker's cache, of a large image, and of a
 /// line of the cache.
 constexpr int64_t kCachedImageBytes = 512 << 10, kLargeImageBytes = 1 << 20,
                   kLineBytes = 64;
+/// Channels of an image that is read often enough to be worth a copy.
+constexpr int64_t kManyChannels = 128;
 /// Multiply-adds below which a slice is not worth handing to another thread.
 constexpr int64_t kMinSliceProducts = 1 << 20;
 /// Elements of the partial sums that one slice adds up.
@@ -52,7 +52,8 @@ constexpr int64_t kSumBlock = 1 << 14;
 /// The step in the library's terms.
 struct Geometry {
   Dims weights, strides, dilations, padsBegin, padsEnd;
-  Tag imageTag, blockedTag, weightsTag, channelsLastTag;
+  Tag imageTag, weightsTag, channelsLastTag;
+  Tag blockedTags[2];                   ///< of eight channels, and of sixteen
   int64_t xElements = 1, yElements = 1; ///< of one image
   int64_t xPixels = 1, yPixels = 1;     ///< of one image
   int64_t wElements = 1;
@@ -219,6 +220,10 @@ private:
                     PrimitiveArgs args, int64_t count);
   void makeReorder();
   void layOutMemory();
+  Tag imagesTag() const {
+    return imageBlock == 0 ? geometry.imageTag
+                           : geometry.blockedTags[imageBlock == 16];
+  }
   dnnl::memory::desc xDesc(int64_t count) const;
   dnnl::memory::desc yDesc(int64_t count) const;
   dnnl::memory::desc plainWeights() const;
@@ -240,8 +245,8 @@ private:
   const Geometry geometry;
 
   Types types = {DType::F32, DType::F32, DType::F32};
-  bool direct = false;           ///< the primitive writes the images itself
-  bool hasBlockedImages = false; ///< a copy, in blocks of eight channels
+  bool direct = false;    ///< the primitive writes the images itself
+  int64_t imageBlock = 0; ///< channels of a block of copied images, if any
   int64_t imagesPerSlice = 1, slices = 1;
   std::string implementation;    ///< the library's name of what it does
   WorkerPrimitive primitives[2]; ///< full slices; the last if it has fewer
@@ -257,7 +262,8 @@ private:
 Geometry::Geometry(const ConvStep &step)
     : strides(step.strides), padsBegin(step.padsBegin), padsEnd(step.padsEnd) {
   static const Tag imageTags[] = {Tag::nwc, Tag::nhwc, Tag::ndhwc};
-  static const Tag blockedTags[] = {Tag::nCw8c, Tag::nChw8c, Tag::nCdhw8c};
+  static const Tag eights[] = {Tag::nCw8c, Tag::nChw8c, Tag::nCdhw8c};
+  static const Tag sixteens[] = {Tag::nCw16c, Tag::nChw16c, Tag::nCdhw16c};
   static const Tag tags[2][3] = {{Tag::oiw, Tag::oihw, Tag::oidhw},
                                  {Tag::goiw, Tag::goihw, Tag::goidhw}};
   static const Tag lastTags[2][3] = {{Tag::wio, Tag::hwio, Tag::dhwio},
@@ -265,7 +271,8 @@ Geometry::Geometry(const ConvStep &step)
   size_t rank = step.kernel.size();
   bool grouped = step.groups > 1;
   imageTag = imageTags[rank - 1];
-  blockedTag = blockedTags[rank - 1];
+  blockedTags[0] = eights[rank - 1];
+  blockedTags[1] = sixteens[rank - 1];
   weightsTag = tags[grouped][rank - 1];
   channelsLastTag = lastTags[grouped][rank - 1];
   if (grouped)
@@ -331,12 +338,12 @@ static dnnl::memory::desc imagesDesc(int64_t count, int64_t channels,
 
 dnnl::memory::desc OneDNNConv::xDesc(int64_t count) const {
   return imagesDesc(count, step.inChannels, step.inSpatial, types.x,
-                    hasBlockedImages ? geometry.blockedTag : geometry.imageTag);
+                    imagesTag());
 }
 
 dnnl::memory::desc OneDNNConv::yDesc(int64_t count) const {
   return imagesDesc(count, step.outChannels, step.outSpatial, types.y,
-                    hasBlockedImages ? geometry.blockedTag : geometry.imageTag);
+                    imagesTag());
 }
 
 dnnl::memory::desc OneDNNConv::plainWeights() const {
@@ -450,7 +457,7 @@ void OneDNNConv::layOutMemory() {
     auto roomOf = [&](const Operand &operand, DType type,
                       const dnnl::memory::desc &images) {
       const bool isCopied =
-          hasBlockedImages || parts > 1 || operand.type != type;
+          imageBlock != 0 || parts > 1 || operand.type != type;
       return isCopied ? alignScratch(images.get_size()) : 0;
     };
     secondOffset = roomOf(x, types.x, xDesc(imagesPerSlice));
@@ -486,15 +493,27 @@ void OneDNNConv::makePrimitives() {
   }
 }
 
-/// Gives the routine for AVX2 images in blocks of eight channels. Vectors of
-/// eight channels from pixel to pixel are far apart in NHWC, and the routine
-/// reads the image again and again.
+/// Gives f32 routines for gradients of filters large images in blocks of
+/// channels. In NHWC, vectors of channels lie far apart, and a routine reads
+/// the image again for each block of filters.
 void OneDNNConv::blockImages() {
-  hasBlockedImages = true;
-  makePrimitives();
-  if (hasName(implementation, kGradientByAVX2))
+  const int64_t block = hasName(implementation, "jit:avx2")          ? 8
+                        : hasName(implementation, "jit:avx512_core") ? 16
+                                                                     : 0;
+  const int64_t bytes =
+      std::max(geometry.xElements, geometry.yElements) * int64_t(sizeof(float));
+  const bool isReadOften =
+      bytes >= 2 * kLargeImageBytes &&
+      std::max(step.inChannels, step.outChannels) >= kManyChannels;
+  if (types.x != DType::F32 || block == 0 || step.inChannels % block != 0 ||
+      step.outChannels % block != 0 || (block == 16 && !isReadOften))
     return;
-  hasBlockedImages = false;
+  const std::string before = implementation;
+  imageBlock = block;
+  makePrimitives();
+  if (implementation == before)
+    return;
+  imageBlock = 0;
   makePrimitives();
 }
 
@@ -504,7 +523,7 @@ Status OneDNNConv::prepare() {
   chooseSlices();
   Status status = catchDNNL("prepare a convolution", [&] {
     makePrimitives();
-    if (isWeightGrad() && hasName(implementation, kGradientByAVX2))
+    if (isWeightGrad())
       blockImages();
     makeReorder();
     layOutMemory();
@@ -624,25 +643,22 @@ Status OneDNNConv::runImages(int64_t slice, const SliceContext &context) {
   return Status();
 }
 
-/// Images of `part` as f32, in blocks of eight channels. Channels of the last
-/// block are zeros where the images have no more.
+/// Images of `part` as f32, in blocks of `width` channels.
 static const void *loadBlocked(const ImagePart &part, int64_t first,
-                               int64_t count, std::byte *room) {
-  constexpr int64_t kWidth = 8, kPixels = 64; // as the first cache holds
-  const int64_t blocks = (part.channels + kWidth - 1) / kWidth;
+                               int64_t count, int64_t width, std::byte *room) {
+  constexpr int64_t kPixels = 64; // as the first cache holds
+  const int64_t blocks = part.channels / width;
   auto *to = reinterpret_cast<float *>(room);
   for (int64_t image = first; image < first + count; ++image) {
     for (int64_t pixel = 0; pixel < part.pixels; pixel += kPixels)
       for (int64_t block = 0; block < blocks; ++block) {
-        ImagePart eight = part;
-        eight.first += block * kWidth;
-        widenPixels(part.operand->type, eight.at(image, pixel),
-                    {std::min(kPixels, part.pixels - pixel),
-                     std::min(kWidth, part.channels - block * kWidth),
-                     part.step},
-                    to + (block * part.pixels + pixel) * kWidth, kWidth);
+        ImagePart channels = part;
+        channels.first += block * width;
+        widenPixels(part.operand->type, channels.at(image, pixel),
+                    {std::min(kPixels, part.pixels - pixel), width, part.step},
+                    to + (block * part.pixels + pixel) * width, width);
       }
-    to += blocks * part.pixels * kWidth;
+    to += blocks * part.pixels * width;
   }
   return room;
 }
@@ -654,9 +670,11 @@ Status OneDNNConv::runPartial(int64_t slice, const SliceContext &context) {
   const ImagePart yPart = partIn(y, part, geometry.yPixels, step.outChannels);
   std::byte *second = context.scratch + secondOffset;
   const void *in, *gradient;
-  if (hasBlockedImages) {
-    in = loadBlocked(xPart, images.first, images.count, context.scratch);
-    gradient = loadBlocked(yPart, images.first, images.count, second);
+  if (imageBlock != 0) {
+    in = loadBlocked(xPart, images.first, images.count, imageBlock,
+                     context.scratch);
+    gradient =
+        loadBlocked(yPart, images.first, images.count, imageBlock, second);
   } else {
     in = load(xPart, types.x, images.first, images.count, context.scratch);
     gradient = load(yPart, types.y, images.first, images.count, second);

@@ -41,8 +41,11 @@ TEST(Conv, FewAndManyChannels) {
       {2, 1, 32, 48, {5, 5}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}});
 }
 
-// By AVX2, gradients of filters read copies of images in blocks of channels.
+// Gradients of filters read copies of images in blocks of channels: by AVX2 of
+// any images, by AVX-512 of large ones.
 TEST(Conv, WholeBlocksOfChannels) {
+  expectAllKindsCorrect(
+      {1, 1, 128, 16, {65, 64}, {1, 2}, {2, 2}, {1, 1}, {0, 1}, {0, 1}});
   expectAllKindsCorrect(
       {3, 1, 16, 24, {11, 9}, {3, 3}, {2, 1}, {1, 1}, {1, 0}, {1, 2}});
   expectAllKindsCorrect(

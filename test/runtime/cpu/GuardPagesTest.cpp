@@ -261,8 +261,10 @@ TEST(GuardPages, ConvolutionsThatLeaveVectorsEmpty) {
   expectConvsWithin({1, 18, 36, 18, {17, 19}, {3, 3}, {2, 1}, {1, 1}, {0, 1}});
 }
 
-// By AVX2, gradients of filters read copies of images in blocks of channels.
+// Gradients of filters read copies of images in blocks of channels: by AVX2 of
+// any images, by AVX-512 of large ones.
 TEST(GuardPages, WholeBlocksOfChannels) {
+  expectConvsWithin({2, 1, 128, 16, {65, 64}, {1, 2}, {2, 2}, {1, 1}, {0, 1}});
   expectConvsWithin({3, 1, 16, 24, {19, 21}, {3, 3}, {2, 1}, {1, 1}, {1, 1}});
   expectConvsWithin({2, 2, 16, 32, {150}, {3}, {1}, {1}, {1}});
 }
