@@ -269,28 +269,13 @@ void AbsoluteRestorer::run() {
   }
 }
 
-// Collects the names of all values of `graph` and of the bodies of its nodes.
-static void collectNames(const proto::GraphProto &graph,
-                         llvm::StringSet<> &names) {
-  for (const proto::TensorProto &tensor : graph.initializer())
-    names.insert(tensor.name());
-  for (const proto::ValueInfoProto &input : graph.input())
-    names.insert(input.name());
-  for (const proto::NodeProto &node : graph.node()) {
-    names.insert(node.output().begin(), node.output().end());
-    for (const proto::AttributeProto &attribute : node.attribute())
-      if (attribute.has_g())
-        collectNames(attribute.g(), names);
-  }
-}
-
 llvm::Error mpc::onnx_frontend::restoreAbsolutes(RepairContext &context) {
   Model &model = context.getModel();
   if (model.getProto().producer_name() != "pytorch")
     return llvm::Error::success();
   Restored restored;
   proto::GraphProto &graph = *model.getProto().mutable_graph();
-  collectNames(graph, restored.names);
+  restored.names = context.findNames();
   AbsoluteRestorer(model, graph, restored).run();
   if (!restored.done.empty())
     context.note("the exporter left out the absolute values of which distances "

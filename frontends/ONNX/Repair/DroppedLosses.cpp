@@ -55,17 +55,6 @@ static const proto::TypeProto::Tensor *findType(const proto::GraphProto &graph,
   return nullptr;
 }
 
-static llvm::StringSet<> findNames(const proto::GraphProto &graph) {
-  llvm::StringSet<> names;
-  for (const proto::NodeProto &node : graph.node())
-    names.insert(node.output().begin(), node.output().end());
-  for (const proto::TensorProto &tensor : graph.initializer())
-    names.insert(tensor.name());
-  for (const proto::ValueInfoProto &input : graph.input())
-    names.insert(input.name());
-  return names;
-}
-
 static void putBack(proto::GraphProto &graph, proto::NodeProto &node,
                     const std::string &loss) {
   std::string logProb = node.output(0);
@@ -87,7 +76,7 @@ llvm::Error mpc::onnx_frontend::restoreLosses(RepairContext &context) {
   const llvm::StringSet<> logProbabilities = findLogProbabilities(graph);
   if (logProbabilities.empty())
     return llvm::Error::success();
-  llvm::StringSet<> names = findNames(graph);
+  llvm::StringSet<> names = context.findNames();
   for (proto::NodeProto &node : *graph.mutable_node()) {
     if (node.op_type() != "SoftmaxCrossEntropyLoss" ||
         node.output_size() != 1 || !logProbabilities.contains(node.output(0)))

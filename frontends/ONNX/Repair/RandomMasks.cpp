@@ -295,34 +295,13 @@ static std::vector<DrawingScope> findScopes(Model &model) {
   return scopes;
 }
 
-// Collects the names of all values of the file.
-static llvm::StringSet<> findNames(proto::ModelProto &file) {
-  llvm::StringSet<> names;
-  auto addNodes = [&](const auto &nodes) {
-    for (const proto::NodeProto &node : nodes)
-      names.insert(node.output().begin(), node.output().end());
-  };
-  for (const proto::GraphProto *graph : findGraphs(file)) {
-    for (const proto::TensorProto &tensor : graph->initializer())
-      names.insert(tensor.name());
-    for (const proto::ValueInfoProto &input : graph->input())
-      names.insert(input.name());
-    addNodes(graph->node());
-  }
-  for (const proto::FunctionProto &function : file.functions()) {
-    names.insert(function.input().begin(), function.input().end());
-    addNodes(function.node());
-  }
-  return names;
-}
-
 llvm::Error mpc::onnx_frontend::replaceRandomMasks(RepairContext &context) {
   Model &model = context.getModel();
   std::vector<DrawingScope> scopes = findScopes(model);
   if (scopes.empty())
     return llvm::Error::success();
   proto::ModelProto &file = model.getProto();
-  llvm::StringSet<> names = findNames(file), gone;
+  llvm::StringSet<> names = context.findNames(), gone;
   std::vector<std::string> done;
   for (const DrawingScope &scope : scopes)
     for (std::string &name : MaskReplacer(model, scope, names).run(gone))

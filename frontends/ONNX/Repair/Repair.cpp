@@ -40,6 +40,27 @@ void RepairContext::warnOfLoss(std::string message) {
   model.addToLog({repair, /*isNote=*/false, std::move(message)});
 }
 
+llvm::StringSet<> RepairContext::findNames() const {
+  proto::ModelProto &file = model.getProto();
+  llvm::StringSet<> names;
+  auto addNodes = [&](const auto &nodes) {
+    for (const proto::NodeProto &node : nodes)
+      names.insert(node.output().begin(), node.output().end());
+  };
+  for (const proto::GraphProto *graph : findGraphs(file)) {
+    for (const proto::TensorProto &tensor : graph->initializer())
+      names.insert(tensor.name());
+    for (const proto::ValueInfoProto &input : graph->input())
+      names.insert(input.name());
+    addNodes(graph->node());
+  }
+  for (const proto::FunctionProto &function : file.functions()) {
+    names.insert(function.input().begin(), function.input().end());
+    addNodes(function.node());
+  }
+  return names;
+}
+
 llvm::Error mpc::onnx_frontend::repair(Model &model) {
   for (const RepairInfo &info : getRepairs()) {
     if (!info.rewrite || model.skipsRepair(info.name))

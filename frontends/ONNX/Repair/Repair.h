@@ -25,6 +25,9 @@ public:
   proto::GraphProto &getGraph() const {
     return *model.getProto().mutable_graph();
   }
+  /// Returns the names of all values of the file: of graphs, bodies and
+  /// functions. A new name must differ from all.
+  llvm::StringSet<> findNames() const;
 
   /// Logs changes for training that bring the program back. An
   /// empty message logs nothing.

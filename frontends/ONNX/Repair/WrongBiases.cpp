@@ -1,0 +1,145 @@
+// Drops a Conv bias of zeros that has a wrong length.
+//
+// PyTorch's exporter adds such a bias to a Conv3d without a bias.
+//
+// Before:
+//
+// ```
+// <ir_version: 8, opset_import: ["" : 17]>
+// g (float[1,1,1,1,2] x) => (float[1,2,1,1,2] y)
+// <float[2,1,1,1,1] w = {1, 2}, float[2,2] b = {0, 0, 0, 0}>
+// {
+//   y = Conv (x, w, b)
+// }
+// ```
+//
+// After:
+//
+// ```
+// y = Conv (x, w)
+// ```
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Model/Graph.h"
+#include "frontends/ONNX/Model/HostTensor.h"
+#include "frontends/ONNX/Model/NodeScope.h"
+#include "frontends/ONNX/Repair/Repair.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mpc::onnx_frontend;
+using llvm::StringRef;
+
+namespace {
+class BiasDropper {
+public:
+  explicit BiasDropper(RepairContext &context)
+      : context(context), model(context.getModel()), scope(model) {}
+
+  void run();
+
+private:
+  void collect(const proto::GraphProto &graph);
+  std::optional<int64_t> countZeros(StringRef value, int64_t channels);
+  void mendBias(proto::NodeProto &node);
+
+  RepairContext &context;
+  Model &model;
+  NodeScope scope;
+  /// Initializers and float Constants; other nodes by their results. Null for
+  /// names that several graphs define.
+  llvm::StringMap<const proto::TensorProto *> tensors;
+  llvm::StringMap<const proto::NodeProto *> producers;
+  bool warns = true;
+};
+} // namespace
+
+void BiasDropper::collect(const proto::GraphProto &graph) {
+  // A name that two graphs define is ambiguous.
+  auto add = [](auto &map, StringRef name, auto *what) {
+    auto [entry, isNew] = map.try_emplace(name, what);
+    if (!isNew)
+      entry->second = nullptr;
+  };
+  for (const proto::TensorProto &tensor : graph.initializer())
+    add(tensors, tensor.name(), &tensor);
+  for (const proto::NodeProto &node : graph.node()) {
+    if (const proto::TensorProto *tensor = findConstantTensor(node))
+      add(tensors, node.output(0), tensor);
+    for (const std::string &output : node.output())
+      add(producers, output, &node);
+  }
+}
+
+static bool hasElements(const proto::TensorProto &tensor, int64_t count) {
+  int64_t found = 1;
+  for (int64_t extent : tensor.dims())
+    if (llvm::MulOverflow(found, extent, found))
+      return false;
+  return found == count;
+}
+
+// Counts the zeros in `value`, the bias of a Conv of `channels`; nullopt if it
+// has other values or the right length.
+std::optional<int64_t> BiasDropper::countZeros(StringRef value,
+                                               int64_t channels) {
+  const proto::TensorProto *tensor = tensors.lookup(value);
+  const proto::NodeProto *node = producers.lookup(value);
+  // ConstantOfShape without the attribute `value` gives zeros.
+  const bool isFilled = !tensor && node &&
+                        node->op_type() == "ConstantOfShape" &&
+                        node->input_size() == 1 && node->attribute_size() == 0;
+  if (isFilled) {
+    int64_t count = 1;
+    const auto shape = scope.readIntegers(node->input(0));
+    for (int64_t extent : shape.value_or(llvm::SmallVector<int64_t>()))
+      if (llvm::MulOverflow(count, extent, count))
+        return std::nullopt;
+    return shape ? std::optional(count) : std::nullopt;
+  }
+  if (!tensor || hasElements(*tensor, channels))
+    return std::nullopt;
+  llvm::Expected<HostTensor> values = model.decode(*tensor, "tensor");
+  // Drop the error: the import will report the tensor.
+  if (!values)
+    return llvm::consumeError(values.takeError()), std::nullopt;
+  const int64_t count = values->getNumElements();
+  const bool isZeros = values->isFloat() && values->isSplat() && count > 0 &&
+                       values->getDouble(0) == 0;
+  return isZeros ? std::optional(count) : std::nullopt;
+}
+
+// PyTorch's exporter gives a Conv3d without a bias a bias of zeros, by mistake
+// of shape [M, 2].
+void BiasDropper::mendBias(proto::NodeProto &node) {
+  if (node.op_type() != "Conv" || node.input_size() != 3 ||
+      node.input(2).empty())
+    return;
+  const proto::TensorProto *weight = tensors.lookup(node.input(1));
+  if (!weight || weight->dims_size() == 0)
+    return;
+  const std::optional<int64_t> count =
+      countZeros(node.input(2), weight->dims(0));
+  if (!count || *count == weight->dims(0))
+    return;
+  if (warns)
+    context.warn("node '" + getNodeName(node) + "' (Conv): a bias of " +
+                 std::to_string(*count) + " zeros, expected " +
+                 std::to_string(weight->dims(0)) + "; taken as none");
+  warns = false;
+  node.mutable_input()->RemoveLast();
+}
+
+void BiasDropper::run() {
+  std::vector<proto::GraphProto *> graphs = findGraphs(model.getProto());
+  for (const proto::GraphProto *graph : graphs)
+    collect(*graph);
+  for (proto::GraphProto *graph : graphs)
+    for (proto::NodeProto &node : *graph->mutable_node())
+      mendBias(node);
+}
+
+llvm::Error mpc::onnx_frontend::dropWrongBiases(RepairContext &context) {
+  BiasDropper(context).run();
+  return llvm::Error::success();
+}
