@@ -8,6 +8,7 @@
 #include "frontends/ONNX/Export/Export.h"
 #include "frontends/ONNX/Import.h"
 #include "frontends/ONNX/Importer/SupportedOps.h"
+#include "frontends/ONNX/Repair/Repair.h"
 
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
@@ -17,7 +18,7 @@
 using namespace mpc::onnx_frontend;
 namespace cl = llvm::cl;
 
-enum class Action { ImportONNX, ExportONNX, ListOps };
+enum class Action { ImportONNX, ExportONNX, ListOps, ListRepairs };
 
 static cl::opt<Action>
     action(cl::desc("what to do:"), cl::Required,
@@ -26,7 +27,10 @@ static cl::opt<Action>
                       clEnumValN(Action::ExportONNX, "export-onnx",
                                  "write an ONNX file with new weights"),
                       clEnumValN(Action::ListOps, "list-onnx-ops",
-                                 "print the ONNX ops that can be imported")));
+                                 "print the ONNX ops that can be imported"),
+                      clEnumValN(Action::ListRepairs, "list-repairs",
+                                 "print what exporters lose, and the "
+                                 "repairs")));
 static cl::opt<std::string> input(cl::Positional, cl::desc("<file>"));
 static cl::opt<std::string> output("o", cl::init("-"), cl::desc("output file"));
 static cl::list<std::string>
@@ -127,8 +131,11 @@ int main(int argc, char **argv) {
   llvm::ToolOutputFile file(output, error, llvm::sys::fs::OF_None);
   if (error)
     return fail(makeError(ErrorKind::IO, output + ": " + error.message()));
-  if (action == Action::ListOps) {
-    printSupportedOps(file.os());
+  if (action == Action::ListOps || action == Action::ListRepairs) {
+    if (action == Action::ListOps)
+      printSupportedOps(file.os());
+    else
+      printRepairs(file.os());
     file.keep();
     return 0;
   }
