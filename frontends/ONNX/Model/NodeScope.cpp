@@ -300,23 +300,29 @@ std::optional<int64_t> NodeScope::findLength(StringRef vector) const {
   if (node->op_type() == "Shape" && node->attribute_size() == 0 &&
       node->input_size() == 1)
     return findRank(node->input(0));
-  if (node->op_type() != "Concat")
+  // Unsqueeze makes a vector of one number.
+  if (node->op_type() == "Unsqueeze")
+    return 1;
+  static const llvm::StringSet<> same = {"Abs", "Cast", "Identity", "Neg"};
+  if (same.contains(node->op_type()) && node->input_size() > 0)
+    return findLength(node->input(0));
+  if (node->op_type() == "Gather" && node->input_size() > 1)
+    return findLength(node->input(1));
+  static const llvm::StringSet<> elementwise = {"Add", "Div", "Max",
+                                                "Min", "Mul", "Sub"};
+  if (node->op_type() != "Concat" && !elementwise.contains(node->op_type()))
     return std::nullopt;
-  int64_t length = 0;
+  int64_t sum = 0, most = 0;
   for (StringRef part : node->input()) {
-    // A part is a known vector, or an Unsqueeze of one number.
-    const proto::NodeProto *producer = producers.lookup(part);
-    if (const proto::TensorProto *tensor = tensors.lookup(part);
-        tensor && tensor->dims_size() == 1)
-      length += tensor->dims(0);
-    else if (auto integers = readIntegers(part))
-      length += integers->size();
-    else if (producer && producer->op_type() == "Unsqueeze")
-      ++length;
-    else
+    std::optional<int64_t> length = findLength(part);
+    if (!length && findRank(part) == 0)
+      length = 1;
+    if (!length)
       return std::nullopt;
+    sum += *length;
+    most = std::max(most, *length);
   }
-  return length;
+  return node->op_type() == "Concat" ? sum : most;
 }
 
 std::optional<int64_t>

@@ -75,6 +75,10 @@ struct IntegerInput {
 static constexpr int32_t kInt64 = proto::TensorProto::INT64;
 static constexpr int32_t kInt32 = proto::TensorProto::INT32;
 
+/// The opset in which GridSample got volumes beside images, and other names of
+/// its modes.
+static constexpr int64_t kVolumesSince = 20;
+
 static const Move kMoves[] = {
     {"Pad", "pads", 1, 11},          {"Pad", "value", 2, 11},
     {"ReduceL1", "axes", 1, 18},     {"ReduceL2", "axes", 1, 18},
@@ -133,7 +137,6 @@ static const Change kChanges[] = {
     {"DFT", 20},
     {"Dropout", 10},
     {"Dropout", 12},
-    {"GridSample", 20},
     {"GroupNormalization", 21},
     {"Hardmax", 13},
     {"LogSoftmax", 13},
@@ -233,6 +236,9 @@ private:
   void say(const proto::NodeProto &node, StringRef about,
            const std::string &message);
   llvm::Error raiseOpset();
+  bool needsInput(const proto::NodeProto &node, const Move &move) const;
+  bool samplesVolumes(const proto::NodeProto &node) const;
+  void renameModes(proto::NodeProto &node);
   void dropAdditions(proto::NodeProto &node);
   void takeRuntimes(proto::NodeProto &node);
   void moveAttribute(proto::NodeProto &node, const Move &move, Nodes &before);
@@ -311,18 +317,54 @@ static bool changes(const proto::NodeProto &node, int64_t from, int64_t to) {
   });
 }
 
+// True if the node computes what was an attribute before opset `move.since`.
+bool FormMender::needsInput(const proto::NodeProto &node,
+                            const Move &move) const {
+  return node.op_type() == move.op && opset < move.since &&
+         node.input_size() > move.input && !node.input(move.input).empty() &&
+         findPlace(node, move.attribute) < 0 &&
+         !scope.readNumber(node.input(move.input)) &&
+         !scope.readIntegers(node.input(move.input));
+}
+
+bool FormMender::samplesVolumes(const proto::NodeProto &node) const {
+  return node.op_type() == "GridSample" && node.input_size() > 1 &&
+         (scope.findRank(node.input(0)) == 5 ||
+          scope.findRank(node.input(1)) == 5);
+}
+
 llvm::Error FormMender::raiseOpset() {
   opset = scope.getOpset();
   int64_t needed = opset;
   std::string reason;
+  auto raise = [&](int64_t since, const std::string &why) {
+    if (since <= needed)
+      return;
+    needed = since;
+    reason = why + " since opset " + std::to_string(since) +
+             ", and the opset is " + std::to_string(opset);
+  };
+  bool samples = false;
+  scope.forEach([&](const proto::NodeProto &node) {
+    samples |= node.op_type() == "GridSample";
+  });
+  if (samples && opset < kVolumesSince)
+    scope.inferRanks();
+  scope.forEach([&](const proto::NodeProto &node) {
+    if (!normalizeDomain(node.domain()).empty())
+      return;
+    for (const Move &move : kMoves)
+      if (needsInput(node, move))
+        raise(move.since, nameNode(node) + ": computed '" +
+                              move.attribute.str() + "' are an input");
+    if (samplesVolumes(node))
+      raise(kVolumesSince, nameNode(node) + ": volumes are sampled");
+  });
   scope.forEach([&](const proto::NodeProto &node) {
     for (const Addition *addition : findAdditions(node, opset))
-      if (addition->since > needed && !isDefault(node, *addition)) {
-        needed = addition->since;
-        reason = nameNode(node) + ": attribute '" + addition->attribute.str() +
-                 "' is one since opset " + std::to_string(needed) +
-                 ", and the opset is " + std::to_string(opset);
-      }
+      if (!isDefault(node, *addition))
+        raise(addition->since, nameNode(node) + ": attribute '" +
+                                   addition->attribute.str() + "' is one");
   });
   if (needed == opset || opset == 0)
     return llvm::Error::success();
@@ -443,6 +485,16 @@ void FormMender::moveInput(proto::NodeProto &node, const Move &move) {
   attribute->mutable_ints()->Add(values->begin(), values->end());
 }
 
+// Opset 20 calls the modes of images linear and cubic.
+void FormMender::renameModes(proto::NodeProto &node) {
+  const int place = findPlace(node, "mode");
+  if (node.op_type() != "GridSample" || opset < kVolumesSince || place < 0)
+    return;
+  std::string &mode = *node.mutable_attribute(place)->mutable_s();
+  if (mode == "bilinear" || mode == "bicubic")
+    mode.erase(0, 2);
+}
+
 // Since opset 18, a Split into equal parts must state their number.
 void FormMender::countParts(proto::NodeProto &node) {
   const bool hasLengths = node.input_size() > 1 && !node.input(1).empty();
@@ -491,6 +543,7 @@ void FormMender::mend(proto::NodeProto &node, Nodes &before) {
         moveInput(node, move);
     }
   countParts(node);
+  renameModes(node);
   for (const IntegerInput &input : kIntegerInputs)
     if (node.op_type() == input.op)
       convert(node, input, before);

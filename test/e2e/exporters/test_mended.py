@@ -157,6 +157,88 @@ MODELS = {
 }
 
 
+def grid_sample(mode):
+    """Of volumes, which opset 20 introduced. PyTorch writes opset 16."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["h"]),
+        helper.make_node("GridSample", ["h", "places"], ["g"], mode=mode),
+        helper.make_node("ReduceMean", ["g"], ["y"], keepdims=0, **AXES),
+    ]
+    places = np.tile(RANDOM.uniform(-1, 1, (1, 2, 2, 2, 3)), (4, 1, 1, 1, 1))
+    model = finish(nodes, {**WEIGHT, "places": places}, opsets=[("", 16)])
+    model.ir_version = 8
+    return model
+
+
+MODELS |= {
+    "volumes": grid_sample("bilinear"),
+    "nearest in volumes": grid_sample("nearest"),
+    "computed axes of Squeeze": finish(
+        [
+            helper.make_node("Conv", ["x", "w"], ["h"]),
+            helper.make_node("ReduceMean", ["h"], ["m"], **AXES),
+            helper.make_node("Concat", ["p", "q"], ["a"], axis=0),
+            helper.make_node("Squeeze", ["m", "a"], ["y"]),
+        ],
+        {**WEIGHT, "p": np.array([2]), "q": np.array([3, 4])},
+    ),
+    "computed axes of ReduceMean": finish(
+        [
+            helper.make_node("Conv", ["x", "w"], ["h"]),
+            helper.make_node("Cast", ["p"], ["a"], to=TensorProto.INT64),
+            helper.make_node("ReduceMean", ["h", "a"], ["y"], keepdims=0),
+        ],
+        {**WEIGHT, "p": np.array([2, 3, 4], np.int32)},
+    ),
+    "gemm behind a computed shape": finish(
+        behind_conv(
+            ("Shape", ["m"], ["extents"], {}),
+            ("Gather", ["extents", "zero"], ["rows"], {"axis": 0}),
+            ("Concat", ["rows", "rest"], ["three"], {"axis": 0}),
+            ("Reshape", ["m", "three"], ["u"], {}),
+            ("Gemm", ["u", "l", "c"], ["v"], {"transB": 1}),
+            ("Concat", ["rows", "two"], ["out"], {"axis": 0}),
+            ("Reshape", ["v", "out"], ["y"], {}),
+        ),
+        {
+            **WEIGHT,
+            "l": RANDOM.randn(2, 2),
+            "c": RANDOM.randn(2),
+            "zero": np.array([0]),
+            "rest": np.array([1, 2]),
+            "two": np.array([2]),
+        },
+    ),
+}
+
+
+def test_a_gemm_of_unknown_rank_is_named(tmp_path):
+    """Of rank 3: the product is computed, but the file could not be written."""
+    model = finish(
+        behind_conv(
+            ("Shape", ["m"], ["extents"], {}),
+            ("Slice", ["extents", "zero", "one"], ["rows"], {}),
+            ("Concat", ["rows", "rest"], ["three"], {"axis": 0}),
+            ("Reshape", ["m", "three"], ["u"], {}),
+            ("Gemm", ["u", "l"], ["v"], {}),
+            ("ReduceMean", ["v"], ["y"], {"axes": [1], "keepdims": 0}),
+        ),
+        {
+            **WEIGHT,
+            "l": RANDOM.randn(2, 2),
+            "zero": np.array([0]),
+            "one": np.array([1]),
+            "rest": np.array([1, 2]),
+        },
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    process = mpctest.mpc("check", tmp_path / "model.onnx", "--loss", "mse")
+    assert process.returncode == 1
+    assert "node 'Gemm_v' (Gemm): expected matrices" in process.stdout
+    assert "infer_shapes" in process.stdout
+    assert mpctest.run(model, {"x": DATA["x"]}, tmp_path)["y"].shape == (4, 2)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_what_is_mended_is_written(name, tmp_path):
     flags = ("--loss", "mse", "--optimizer", "sgd", "--lr", 0.1, "--batch-size", 4)
@@ -178,7 +260,10 @@ def test_what_is_mended_is_written(name, tmp_path):
 
 
 # Models that ONNX Runtime may accept before the repair.
-SHAPES = ("zeros", "integer", "opsets", "outputs", "constant bias")
+SHAPES = (
+    *("zeros", "integer", "opsets", "outputs", "constant bias"),
+    *("volumes", "nearest in volumes"),
+)
 
 
 def test_an_opset_is_raised_where_nothing_else_changes(tmp_path):
@@ -206,4 +291,6 @@ def is_mended(name, model):
         return all(a.type == onnx.AttributeProto.INTS for a in attributes)
     if name == "opsets":
         return [opset.version for opset in model.opset_import] == [12]
+    if name.endswith("volumes"):
+        return [opset.version for opset in model.opset_import] == [20]
     return len(model.graph.output) == 1

@@ -90,8 +90,17 @@ static LogicalResult importGemm(NodeImporter &node) {
   if (node.getOpset() < 7)
     node.ignore("broadcast"); // redundant: the shape of C says so
   if (size_t a = node.operandShape(0).size(), b = node.operandShape(1).size();
-      std::min(a, b) >= 2 && std::max(a, b) > 2)
+      std::min(a, b) >= 2 && std::max(a, b) > 2) {
+    // Repair/StackedGemms replaces the node where the file tells the ranks. A
+    // Gemm that is left would be written, and ONNX Runtime refuses such a file.
+    if (node.getMode() == ImportMode::Training)
+      return node.unsupported(
+          "expected matrices, found operands of ranks " + Twine(a) + " and " +
+          Twine(b) +
+          ", which no declaration in the file tells; declare the shapes, as "
+          "onnx.shape_inference.infer_shapes does, or write MatMul and Add");
     return importStackedGemm(node, *alpha, *beta);
+  }
   auto op = node.create<GemmOp>(
       {node.operand(0), node.operand(1), node.operand(2)},
       {node.attribute("alpha", *alpha), node.attribute("beta", *beta),
