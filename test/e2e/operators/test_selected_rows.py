@@ -340,6 +340,197 @@ REFUSED = {
 }
 
 
+NORM = {
+    "bs": np.ones(WIDTH, np.float32),
+    "bb": np.zeros(WIDTH, np.float32),
+    "bm": np.zeros(WIDTH, np.float32),
+    "bv": np.ones(WIDTH, np.float32),
+}
+
+
+def normalize(training):
+    """BatchNormalization of selected rows."""
+    outputs = ["n", "mean", "variance"] if training else ["n"]
+    return [
+        *select("a", "mask", "a_m"),
+        helper.make_node(
+            *("BatchNormalization", ["a_m", *NORM], outputs, "norm"),
+            **({"training_mode": 1} if training else {}),
+        ),
+        node("ReduceSum", "n", "loss", keepdims=0),
+    ]
+
+
+PAIRS = {  # each selected row with each, as contrastive losses have them
+    "MatMul": [
+        node("Transpose", "a_m", "turned", perm=[1, 0]),
+        node("MatMul", "a_m turned", "pairs"),
+    ],
+    "Gemm": [node("Gemm", "a_m a_m", "pairs", transB=1)],
+    "Einsum": [node("Einsum", "a_m a_m", "pairs", equation="id,jd->ij")],
+    "Sub": [
+        node("Unsqueeze", "a_m one", "rows"),
+        node("Unsqueeze", "a_m zero", "others"),
+        node("Sub", "rows others", "pairs"),
+    ],
+}
+
+
+def check(model, folder):
+    onnx.save(model, folder / "model.onnx")
+    process = mpctest.mpc(
+        *("check", folder / "model.onnx", "--loss", "output:loss"),
+    )
+    assert process.returncode == 1, process.stderr
+    return process.stdout
+
+
+@pytest.mark.parametrize("training", (False, True))
+def test_statistics_of_selected_rows_are_refused(training, tmp_path):
+    """Those of all rows would be other statistics."""
+    model = make_model(normalize(training))
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(value, name) for name, value in NORM.items()
+    )
+    text = check(model, tmp_path)
+    assert "node 'norm' (BatchNormalization): 'a_m' has as many rows" in text
+
+
+@pytest.mark.parametrize("op", PAIRS)
+def test_pairs_of_selected_rows_are_refused(op, tmp_path):
+    nodes = [*PAIRS[op], node("Softmax", "pairs", "p", axis=-1)]
+    nodes.append(node("ReduceSum", "p", "loss", keepdims=0))
+    text = check(make_model([*select("a", "mask", "a_m"), *nodes]), tmp_path)
+    name = next(each.name for each in nodes if each.output[0] == "pairs")
+    assert f"node '{name}' ({op}): " in text
+    assert "has as many rows as the data in 'mask' selects" in text
+
+
+ACROSS = {  # along the selected rows
+    "softmax": (
+        [
+            node("Softmax", "a_m", "p", axis=0),
+            node("Mul", "p a_m", "terms"),
+            node("ReduceSum", "terms", "loss", keepdims=0),
+        ],
+        lambda a: (np.exp(a) / np.exp(a).sum(0) * a).sum(),
+    ),
+    "sums so far": (
+        [
+            node("CumSum", "a_m first", "sums"),
+            node("Mul", "sums sums", "terms"),
+            node("ReduceSum", "terms", "loss", keepdims=0),
+        ],
+        lambda a: (a.cumsum(0) ** 2).sum(),
+    ),
+    "covariance": (
+        [
+            node("Transpose", "a_m", "turned", perm=[1, 0]),
+            node("MatMul", "turned a_m", "terms"),
+            node("ReduceSum", "terms", "loss", keepdims=0),
+        ],
+        lambda a: (a.T @ a).sum(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ACROSS)
+def test_what_runs_along_selected_rows_trains(name, tmp_path):
+    nodes, function = ACROSS[name]
+    model = make_model([*select("a", "mask", "a_m"), *nodes])
+    loss, gradient = train_step(model, MASK, tmp_path)
+    assert loss == pytest.approx(function((X @ W)[MASK]), rel=1e-4)
+    expected = differences(lambda w: function((X @ w)[MASK]))
+    np.testing.assert_allclose(gradient, expected, rtol=1e-3, atol=1e-3)
+
+
+def info(name, shape, kind=onnx.TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def loop():
+    """h @ w three times, and the sum of the squares of selected rows of each."""
+    flag, number = onnx.TensorProto.BOOL, onnx.TensorProto.INT64
+    body = helper.make_graph(
+        [
+            *select("h", "mask", "h_m"),
+            node("Mul", "h_m h_m", "squares"),
+            node("ReduceSum", "squares", "part", keepdims=0),
+            node("Add", "sum part", "next_sum"),
+            node("MatMul", "h w", "next_h"),
+            node("Identity", "go", "goes"),
+        ],
+        "body",
+        [
+            *(info("i", [], number), info("go", [], flag)),
+            *(info("h", [N, WIDTH]), info("sum", [])),
+        ],
+        [info("goes", [], flag), info("next_h", [N, WIDTH]), info("next_sum", [])],
+    )
+    inputs = ["trips", "yes", "a", "start"]
+    return [
+        node("Identity", "mask", "read"),
+        helper.make_node("Loop", inputs, ["last_h", "loss"], "loop", body=body),
+    ]
+
+
+def branches():
+    """Of an If, with the squares or the cubes of selected rows."""
+
+    def branch(name, factor):
+        rows, square, result = (f"{name}_{part}" for part in ("m", "square", "result"))
+        nodes = [
+            *select("a", "mask", rows),
+            node("Mul", f"{rows} {rows}", square),
+            node("Mul", f"{square} {factor.format(rows=rows)}", f"{name}_term"),
+            node("ReduceSum", f"{name}_term", result, keepdims=0),
+        ]
+        return helper.make_graph(nodes, name, [], [info(result, [])])
+
+    parts = {
+        "then_branch": branch("then", "{rows}"),
+        "else_branch": branch("else", "half"),
+    }
+    return [
+        node("Identity", "mask", "read"),
+        node("ReduceSum", "x", "total", keepdims=0),
+        node("Greater", "total start", "positive"),
+        helper.make_node("If", ["positive"], ["loss"], "if", **parts),
+    ]
+
+
+def sum_of_loop(w):
+    total, h = 0.0, X @ w
+    for _ in range(3):
+        total += (h[MASK] ** 2).sum()
+        h = h @ w
+    return total
+
+
+def sum_of_branches(w):
+    rows = (X @ w)[MASK]
+    return ((rows**3) if X.sum() > 0 else (rows**2) / 2).sum()
+
+
+@pytest.mark.parametrize(
+    "make, function", ((loop, sum_of_loop), (branches, sum_of_branches))
+)
+def test_selections_inside_a_body_train(make, function, tmp_path):
+    model = make_model(make())
+    values = {
+        "trips": np.array(3),
+        "yes": np.array(True),
+        "start": np.array(0, np.float32),
+        "half": np.array(0.5, np.float32),
+    }
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(value, name) for name, value in values.items()
+    )
+    loss, gradient = train_step(model, MASK, tmp_path)
+    assert loss == pytest.approx(function(W), rel=1e-4)
+    np.testing.assert_allclose(gradient, differences(function), rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_needs_the_rows_themselves_is_refused(name, tmp_path):
     """The error gives the node and the mask that decides the number of rows.
