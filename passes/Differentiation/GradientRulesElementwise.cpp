@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/GradientRules.h"
 
+#include "compiler/Dialect/MPC/Facts/Clamps.h"
 #include "compiler/Dialect/MPC/Fold/ConstantNumber.h"
 #include "compiler/Dialect/MPC/Formulas.h"
 
@@ -235,8 +236,18 @@ static void gradChoice(OpTy op, GradientBuilder &g) {
                             direction > 0 ? b : a);
     };
     Type type = g.dy().getType();
-    Value half = g.scale(loc, g.dy(), 0.5);
     Value zero = g.constant(loc, 0.0, g.dy());
+    // A value at its bound has the whole gradient.
+    if (op->hasAttr(kClampsAttr)) {
+      Value dx = operand == 0
+                     ? SelectOp::create(g.ops(), loc, type, isLess(own, other),
+                                        zero, g.dy())
+                     : SelectOp::create(g.ops(), loc, type, isLess(other, own),
+                                        g.dy(), zero);
+      g.add(operand, suffix, dx);
+      continue;
+    }
+    Value half = g.scale(loc, g.dy(), 0.5);
     Value rest =
         SelectOp::create(g.ops(), loc, type, isLess(own, other), zero, half);
     g.add(

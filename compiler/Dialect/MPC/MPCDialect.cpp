@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
 
+#include "compiler/Dialect/MPC/Facts/Clamps.h"
 #include "compiler/Dialect/MPC/Facts/IndexBoxes.h"
 #include "compiler/Dialect/MPC/Facts/InputSizes.h"
 #include "compiler/Dialect/MPC/FileNames.h"
@@ -103,6 +104,8 @@ static const OpAttribute kOpAttributes[] = {
     {kThreadsAttr, isThreads, "a positive i32 of a function as mpc.threads"},
     {kUnbiasedRunningVarAttr, isOf<UnitAttr, BatchNormOp>,
      "mpc.unbiased_running_var to be a unit attribute of mpc.batch_norm"},
+    {kClampsAttr, isOf<UnitAttr, MaximumOp, MinimumOp>,
+     "mpc.clamps to be a unit attribute of mpc.maximum or mpc.minimum"},
     {kFileNameAttr, isOf<StringAttr, VariableOp>,
      "mpc.file_name to be a string of an mpc.variable"},
     {kInputSizesAttr,

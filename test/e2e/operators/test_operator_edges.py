@@ -496,3 +496,45 @@ def test_refuses_an_lstm_with_a_projection(tmp_path):
         "initial_c 8: an LSTM with a projection (proj_size of torch.nn.LSTM)"
     ) in process.stdout
     assert "export it without proj_size" in process.stdout
+
+
+CLAMP = "%clamp : [num_users=1] = call_function[target=torch.ops.aten.clamp.Tensor]"
+TIES = {  # the share of the gradient that a value at its bound has
+    "maximum": ("Max", "node_maximum", "", 0.5),
+    "minimum": ("Min", "node_maximum", "", 0.5),
+    "clamp from below": ("Max", "node_Max_3", CLAMP, 1.0),
+    "clamp from above": ("Min", "node_Min_3", CLAMP, 1.0),
+    "clamp without metadata": ("Max", "node_clamp", "", 1.0),
+    "clip": ("Clip", "clip", "", 1.0),
+}
+
+
+@pytest.mark.parametrize("bound", ("constant", "trained"))
+@pytest.mark.parametrize("name", TIES)
+def test_a_value_at_its_bound(name, bound, tmp_path):
+    """PyTorch's clamp gives it the whole gradient, and maximum half of it."""
+    op, node, metadata, share = TIES[name]
+    if op == "Clip" and bound == "trained":
+        pytest.skip("the bounds of Clip are numbers")
+    nodes = [
+        helper.make_node("Mul", ["x", "w"], ["h"], "h"),
+        helper.make_node(op, ["h", "b"], ["y"], node),
+        helper.make_node("ReduceSum", ["y"], ["loss"], "loss", keepdims=0),
+    ]
+    if metadata:
+        nodes[1].metadata_props.add(key="pkg.torch.onnx.fx_node", value=metadata)
+    w = np.array([-1, 0, 2], np.float32)
+    b = np.zeros(() if op == "Clip" else 3, np.float32)
+    model = mpctest.make_model(
+        nodes, {"x": (np.float32, [1, 3])}, {"loss": (np.float32, [])}, {"w": w, "b": b}
+    )
+    _, trained = mpctest.train(
+        *(model, {"x": np.ones((1, 3), np.float32)}, tmp_path),
+        *("--loss", "output:loss", "--optimizer", "sgd", "--lr", "1"),
+        *("--batch-size", "1", "--max-steps", "1"),
+        *("--train", "^[wb]$" if bound == "trained" else "^w$"),
+    )
+    of_value = [1, share, 0] if op == "Min" else [0, share, 1]
+    np.testing.assert_array_equal(w - trained["w"], of_value)
+    of_bound = 1 - np.array(of_value) if bound == "trained" else 0
+    np.testing.assert_array_equal(b - trained["b"], np.broadcast_to(of_bound, b.shape))

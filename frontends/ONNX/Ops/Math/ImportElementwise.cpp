@@ -1,9 +1,11 @@
 // Imports elementwise ops: activations, arithmetic, Clip, Cast.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/Facts/Clamps.h"
 #include "compiler/Dialect/MPC/Formulas.h"
 #include "frontends/ONNX/Importer/Assemble.h"
 #include "frontends/ONNX/Model/ExportedProgram.h"
+#include "frontends/ONNX/Model/Metadata.h"
 
 #include <cmath>
 
@@ -170,6 +172,24 @@ static LogicalResult importVariadic(NodeImporter &node) {
   for (unsigned i = 1; i < node.getNumInputs(); ++i)
     result = node.emit<OpT>({result, node.operand(i)});
   return node.define(0, result);
+}
+
+// Max and Min. PyTorch's exporter writes clamp as these ops, with the bound as
+// the second input, and leaves the call in the metadata and the node's name.
+template <typename OpT>
+static LogicalResult importChoice(NodeImporter &node) {
+  const proto::NodeProto &proto = node.getNode();
+  const bool clamps =
+      findMetadata(proto, kProgramCall).contains("aten.clamp") ||
+      StringRef(proto.name()).starts_with("node_clamp");
+  if (!clamps || node.getNumInputs() != 2)
+    return importVariadic<OpT>(node);
+  if (failed(checkSameElementType(node)))
+    return failure();
+  NamedAttribute attribute =
+      node.attribute(kClampsAttr, node.attributes().getUnitAttr());
+  return node.define(
+      0, node.emit<OpT>({node.operand(0), node.operand(1)}, {attribute}));
 }
 
 static LogicalResult buildClip(NodeImporter &node, std::optional<double> min,
@@ -458,8 +478,8 @@ static const OpEntry kElementwiseOps[] = {
     {"", "IsNaN", 9, kNoEnd, 1, 1, 1, importUnary<IsNaNOp>},
     {"", "Identity", 1, kNoEnd, 1, 1, 1, importIdentity},
     {"", "Log", 6, kNoEnd, 1, 1, 1, importUnary<LogOp>},
-    {"", "Max", 6, kNoEnd, 1, kAnyNumber, 1, importVariadic<MaximumOp>},
-    {"", "Min", 6, kNoEnd, 1, kAnyNumber, 1, importVariadic<MinimumOp>},
+    {"", "Max", 6, kNoEnd, 1, kAnyNumber, 1, importChoice<MaximumOp>},
+    {"", "Min", 6, kNoEnd, 1, kAnyNumber, 1, importChoice<MinimumOp>},
     {"", "Mod", 10, kNoEnd, 2, 2, 1, importMod},
     {"", "Mul", 6, 6, 2, 2, 1, importAligned<MulOp>},
     {"", "Mul", 7, kNoEnd, 2, 2, 1, importBinary<MulOp>},
