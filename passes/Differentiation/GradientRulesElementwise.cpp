@@ -237,19 +237,11 @@ static void gradChoice(OpTy op, GradientBuilder &g) {
     };
     Type type = g.dy().getType();
     Value zero = g.constant(loc, 0.0, g.dy());
-    // A value at its bound has the whole gradient.
-    if (op->hasAttr(kClampsAttr)) {
-      Value dx = operand == 0
-                     ? SelectOp::create(g.ops(), loc, type, isLess(own, other),
-                                        zero, g.dy())
-                     : SelectOp::create(g.ops(), loc, type, isLess(other, own),
-                                        g.dy(), zero);
-      g.add(operand, suffix, dx);
-      continue;
-    }
-    Value half = g.scale(loc, g.dy(), 0.5);
+    Value atBound = g.scale(loc, g.dy(), 0.5);
+    if (auto share = op->template getAttrOfType<FloatAttr>(kClampsAttr))
+      atBound = operand == 0 && share.getValueAsDouble() == 1.0 ? g.dy() : zero;
     Value rest =
-        SelectOp::create(g.ops(), loc, type, isLess(own, other), zero, half);
+        SelectOp::create(g.ops(), loc, type, isLess(own, other), zero, atBound);
     g.add(
         operand, suffix,
         SelectOp::create(g.ops(), loc, type, isLess(other, own), g.dy(), rest));

@@ -104,8 +104,13 @@ static const OpAttribute kOpAttributes[] = {
     {kThreadsAttr, isThreads, "a positive i32 of a function as mpc.threads"},
     {kUnbiasedRunningVarAttr, isOf<UnitAttr, BatchNormOp>,
      "mpc.unbiased_running_var to be a unit attribute of mpc.batch_norm"},
-    {kClampsAttr, isOf<UnitAttr, MaximumOp, MinimumOp>,
-     "mpc.clamps to be a unit attribute of mpc.maximum or mpc.minimum"},
+    {kClampsAttr,
+     [](Operation *op, Attribute value) {
+       auto share = dyn_cast<FloatAttr>(value);
+       return isa<MaximumOp, MinimumOp>(op) && share &&
+              (share.getValueAsDouble() == 0 || share.getValueAsDouble() == 1);
+     },
+     "mpc.clamps to be 0.0 or 1.0 of mpc.maximum or mpc.minimum"},
     {kFileNameAttr, isOf<StringAttr, VariableOp>,
      "mpc.file_name to be a string of an mpc.variable"},
     {kInputSizesAttr,

@@ -498,22 +498,25 @@ def test_refuses_an_lstm_with_a_projection(tmp_path):
     assert "export it without proj_size" in process.stdout
 
 
-CLAMP = "%clamp : [num_users=1] = call_function[target=torch.ops.aten.clamp.Tensor]"
+CLAMP = "%clamp = call_function[target=torch.ops.aten.clamp.Tensor](args = (%h, {}))"
+OF_NUMBER, OF_TENSOR = CLAMP.format("%scalar_tensor_default"), CLAMP.format("%b")
 TIES = {  # the share of the gradient that a value at its bound has
-    "maximum": ("Max", "node_maximum", "", 0.5),
-    "minimum": ("Min", "node_maximum", "", 0.5),
-    "clamp from below": ("Max", "node_Max_3", CLAMP, 1.0),
-    "clamp from above": ("Min", "node_Min_3", CLAMP, 1.0),
-    "clamp without metadata": ("Max", "node_clamp", "", 1.0),
-    "clip": ("Clip", "clip", "", 1.0),
+    "maximum": ("Max", "node_maximum", "", "2.15.0", 0.5),
+    "minimum": ("Min", "node_maximum", "", "2.9.1", 0.5),
+    "clamp from below": ("Max", "node_Max_3", OF_NUMBER, "2.9.1", 1.0),
+    "clamp from above": ("Min", "node_Min_3", OF_TENSOR, "2.14.0+cpu", 1.0),
+    "clamp without metadata": ("Max", "node_clamp", "", "", 1.0),
+    "clamp at a number": ("Max", "node_clamp", OF_NUMBER, "2.15.0+cu132", 0.0),
+    "clamp at a tensor": ("Min", "node_clamp", OF_TENSOR, "2.16.0", 0.5),
+    "clip": ("Clip", "clip", "", "2.9.1", 1.0),
 }
 
 
 @pytest.mark.parametrize("bound", ("constant", "trained"))
 @pytest.mark.parametrize("name", TIES)
 def test_a_value_at_its_bound(name, bound, tmp_path):
-    """PyTorch's clamp gives it the whole gradient, and maximum half of it."""
-    op, node, metadata, share = TIES[name]
+    """As in the PyTorch that wrote the file; plain maximum gives half."""
+    op, node, metadata, version, share = TIES[name]
     if op == "Clip" and bound == "trained":
         pytest.skip("the bounds of Clip are numbers")
     nodes = [
@@ -528,6 +531,7 @@ def test_a_value_at_its_bound(name, bound, tmp_path):
     model = mpctest.make_model(
         nodes, {"x": (np.float32, [1, 3])}, {"loss": (np.float32, [])}, {"w": w, "b": b}
     )
+    model.producer_name, model.producer_version = "pytorch", version
     _, trained = mpctest.train(
         *(model, {"x": np.ones((1, 3), np.float32)}, tmp_path),
         *("--loss", "output:loss", "--optimizer", "sgd", "--lr", "1"),
@@ -536,5 +540,8 @@ def test_a_value_at_its_bound(name, bound, tmp_path):
     )
     of_value = [1, share, 0] if op == "Min" else [0, share, 1]
     np.testing.assert_array_equal(w - trained["w"], of_value)
-    of_bound = 1 - np.array(of_value) if bound == "trained" else 0
+    # A clamp gives its bound nothing there; two equal inputs have a half each.
+    at_bound = 0.5 if share == 0.5 else 0
+    of_bound = [0, at_bound, 1] if op == "Min" else [1, at_bound, 0]
+    of_bound = of_bound if bound == "trained" else 0
     np.testing.assert_array_equal(b - trained["b"], np.broadcast_to(of_bound, b.shape))

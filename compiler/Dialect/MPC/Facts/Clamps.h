@@ -8,9 +8,10 @@
 
 namespace mpc {
 
-/// Unit attribute of an mpc.maximum or mpc.minimum. With it, operand 1 is the
-/// bound of operand 0, as in PyTorch's clamp: where both are equal, operand 0
-/// gets the whole gradient. Without it, each operand gets one half.
+/// 0.0 or 1.0 of an mpc.maximum or mpc.minimum whose operand 1 is the bound of
+/// operand 0, as in PyTorch's clamp. Where both are equal, operand 0 gets this
+/// share of the gradient, and the bound none. Without the attribute, each
+/// operand gets one half.
 inline constexpr llvm::StringLiteral kClampsAttr = "mpc.clamps";
 
 } // namespace mpc

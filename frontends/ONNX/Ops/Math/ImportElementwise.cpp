@@ -174,22 +174,43 @@ static LogicalResult importVariadic(NodeImporter &node) {
   return node.define(0, result);
 }
 
-// Max and Min. PyTorch's exporter writes clamp as these ops, with the bound as
-// the second input, and leaves the call in the metadata and the node's name.
+// True if PyTorch 2.15 or later wrote the file.
+static bool isOfPyTorchSince215(const proto::ModelProto &model) {
+  StringRef version = model.producer_version();
+  unsigned major = 0, minor = 0;
+  return model.producer_name() == "pytorch" &&
+         !version.consumeInteger(10, major) && version.consume_front(".") &&
+         !version.consumeInteger(10, minor) &&
+         std::pair(major, minor) >= std::pair(2u, 15u);
+}
+
+// Returns the share of the gradient that a value at its bound has, if PyTorch's
+// exporter wrote the node for clamp: the call is in the metadata and in the
+// node's name. Until PyTorch 2.14 the share is 1. Since 2.15 the share is 0 at
+// a number, and 1/2 at a tensor, as for any Max: nullopt.
+static std::optional<double> findShareAtBound(NodeImporter &node) {
+  const proto::NodeProto &proto = node.getNode();
+  StringRef call = findMetadata(proto, kProgramCall);
+  const bool clamps = call.contains("aten.clamp") ||
+                      StringRef(proto.name()).starts_with("node_clamp");
+  if (!clamps || node.getNumInputs() != 2)
+    return std::nullopt;
+  if (!isOfPyTorchSince215(node.getFunction().getModel().getProto()))
+    return 1.0;
+  // The exporter turns numbers into these tensors.
+  return call.contains("%scalar_tensor") ? std::optional(0.0) : std::nullopt;
+}
+
+// Max and Min, which PyTorch's exporter also writes for clamp.
 template <typename OpT>
 static LogicalResult importChoice(NodeImporter &node) {
-  const proto::NodeProto &proto = node.getNode();
-  const bool clamps =
-      findMetadata(proto, kProgramCall).contains("aten.clamp") ||
-      StringRef(proto.name()).starts_with("node_clamp");
-  if (!clamps || node.getNumInputs() != 2)
+  std::optional<double> share = findShareAtBound(node);
+  if (!share)
     return importVariadic<OpT>(node);
   if (failed(checkSameElementType(node)))
     return failure();
-  NamedAttribute attribute =
-      node.attribute(kClampsAttr, node.attributes().getUnitAttr());
-  return node.define(
-      0, node.emit<OpT>({node.operand(0), node.operand(1)}, {attribute}));
+  return node.define(0, node.emit<OpT>({node.operand(0), node.operand(1)},
+                                       {node.attribute(kClampsAttr, *share)}));
 }
 
 static LogicalResult buildClip(NodeImporter &node, std::optional<double> min,
