@@ -264,16 +264,10 @@ void ProgramWriter::setFields(runtime::LaunchStep &step,
   step.args = indices(op.getInputs(), op.getOutputs());
 }
 
-static std::vector<int64_t> listOf(ArrayRef<int64_t> values) {
-  return {values.begin(), values.end()};
-}
-
 void ProgramWriter::setFields(runtime::MatMulStep &step,
                               plan::MatMulOp op) const {
-  if (op.getOuter())
-    step.outer = {listOf(*op.getOuter()), listOf(*op.getOuterStridesA()),
-                  listOf(*op.getOuterStridesB()),
-                  listOf(*op.getOuterStridesC())};
+  static_cast<runtime::ProductShape &>(step) = op.getShape();
+  static_cast<runtime::BatchAxes &>(step) = op.getAxes();
   step.a = index(op.getA());
   step.b = index(op.getB());
   step.c = optionalIndex(op.getC());

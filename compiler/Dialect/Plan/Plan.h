@@ -5,6 +5,7 @@
 #define MPC_COMPILER_DIALECT_PLAN_PLAN_H
 
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Dialect/Plan/Records.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"

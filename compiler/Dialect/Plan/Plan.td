@@ -39,6 +39,26 @@ def Plan_ConvKindAttr : MPC_NamesAttr<Plan_Dialect, "ConvKind", "conv",
 def Plan_FusedKindAttr : MPC_NamesAttr<Plan_Dialect, "FusedKind", "fused",
     "what a GPU's library does with a product">;
 
+class Plan_RecordParameter<string record> : AttrParameter<record, "the record"> {
+  let cppAccessorType = "const " # record # " &";
+}
+
+// An attribute that holds a record of runtime/PlanSchema.h. Its fields, and how
+// they are printed and parsed, follow from PlanSchema.def.
+class Plan_RecordAttr<string record, string word, string meaning>
+    : AttrDef<Plan_Dialect, record> {
+  let summary = meaning;
+  let mnemonic = word;
+  let returnType = "const ::mpc::runtime::" # record # " &";
+  let convertFromStorage = "$_self.getValue()";
+  let parameters = (ins Plan_RecordParameter<"::mpc::runtime::" # record>:$value);
+  let assemblyFormat = "`` $value";
+}
+def Plan_ProductShapeAttr : Plan_RecordAttr<"ProductShape", "product_shape",
+    "matrices of a product, and the tiles of the result">;
+def Plan_BatchAxesAttr : Plan_RecordAttr<"BatchAxes", "batch_axes",
+    "batch of a product, with the strides between the matrices">;
+
 class Plan_Op<string mnemonic, list<Trait> traits = []>
     : Op<Plan_Dialect, mnemonic, traits>;
 

@@ -5,11 +5,11 @@
 
 #include "compiler/Dialect/MPC/Facts/IndexBoxes.h"
 #include "compiler/Dialect/Plan/ProductBounds.h"
+#include "compiler/Dialect/Plan/StepAttributes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
-#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -68,7 +68,7 @@ SmallVector<int64_t> mpc::plan::getDenseStrides(ArrayRef<int64_t> shape) {
 }
 
 int64_t mpc::plan::getAuxRowBytes(int64_t n) {
-  return llvm::alignTo(n, 128) / 8;
+  return runtime::auxRowBits(n) / 8;
 }
 
 bool mpc::plan::isView(Operation *op) {
@@ -218,7 +218,7 @@ SmallVector<Value> plan::MatMulOp::getWrittenBuffers() {
   SmallVector<Value> written(getEpilogueOutputs());
   if (getC())
     written.push_back(getC());
-  if (getAux() && writesAux())
+  if (getAux() && runtime::getFusedBuffers(*getFused()).writesAux())
     written.push_back(getAux());
   if (getBiasGrad())
     written.push_back(getBiasGrad());
@@ -282,20 +282,21 @@ static LogicalResult verifyKernel(Operation *step, FlatSymbolRefAttr name,
   return success();
 }
 
+// Verifies the ranges of a record's fields: those that the runtime requires.
+template <typename Record>
+static LogicalResult verifyRanges(Operation *op, const Record &record,
+                                  bool isGPU) {
+  if (const char *message = runtime::findOutOfRange(record, isGPU))
+    return op->emitOpError(message);
+  return success();
+}
+
 LogicalResult LaunchOp::verify() {
-  if (static_cast<int64_t>(getExtent()) < 0 ||
-      static_cast<int64_t>(getGrain()) < 1)
-    return emitOpError("expected an extent of at least 0 and a grain of at "
-                       "least 1");
-  if (!getThreads() && getSharedBytes())
-    return emitOpError("shared memory belongs to threads of a GPU");
-  if (getThreads() && getScratchBytes())
-    return emitOpError("scratch memory belongs to workers of a CPU");
-  if (getScratchBytes() && static_cast<int64_t>(*getScratchBytes()) < 1)
-    return emitOpError("expected at least 1 byte of scratch memory");
-  if (getThreads() && (*getThreads() < 1 || *getThreads() > 1024))
-    return emitOpError("expected between 1 and 1024 threads, found ")
-           << *getThreads();
+  runtime::KernelWork work;
+  readAttributes(*this, work);
+  const bool isGPU = getThreads().has_value();
+  if (failed(verifyRanges(*this, work, isGPU)))
+    return failure();
   return verifyWrites(*this);
 }
 
@@ -326,40 +327,8 @@ static LogicalResult verifyEpilogue(OpTy op, SymbolTableCollection &symbols) {
   return verifyTiles(op, op.getEpilogueAttr(), symbols);
 }
 
-namespace {
-/// The buffers that a fused product takes.
-struct FusedBuffers {
-  bool bias = false, aux = false, biasGrad = false;
-
-  bool writesAux() const { return aux && bias; }
-};
-} // namespace
-
-static FusedBuffers getFusedBuffers(FusedKind kind) {
-  switch (kind) {
-  case FusedKind::Bias:
-  case FusedKind::ReluBias:
-    return {true, false, false};
-  case FusedKind::ReluAuxBias:
-    return {true, true, false};
-  case FusedKind::DRelu:
-    return {false, true, false};
-  case FusedKind::DReluBGrad:
-    return {false, true, true};
-  case FusedKind::BGradA:
-  case FusedKind::BGradB:
-    return {false, false, true};
-  }
-  llvm_unreachable("unknown kind of fused product");
-}
-
-// True if the library sums an operand, and no op follows the product.
-static bool isSumOfOperand(FusedKind kind) {
-  return kind == FusedKind::BGradA || kind == FusedKind::BGradB;
-}
-
 LogicalResult ProductOp::verify() {
-  FusedBuffers takes = getFusedBuffers(getFused());
+  const runtime::FusedBuffers takes = runtime::getFusedBuffers(getFused());
   if (static_cast<bool>(getBias()) != takes.bias ||
       static_cast<bool>(getAux()) != (takes.aux && !takes.writesAux()) ||
       static_cast<bool>(getNewAux()) != takes.writesAux() ||
@@ -389,10 +358,10 @@ Type ProductOp::getWrittenType() {
 
 // Verifies that each outer axis of the batch has a stride per operand.
 static LogicalResult verifyOuter(plan::MatMulOp op) {
-  size_t count = op.getOuter() ? op.getOuter()->size() : 0;
-  for (auto strides :
-       {op.getOuterStridesA(), op.getOuterStridesB(), op.getOuterStridesC()})
-    if ((strides ? strides->size() : 0) != count)
+  const runtime::OuterAxes &outer = op.getAxes().outer;
+  const size_t count = outer.extents.size();
+  for (const auto *strides : {&outer.a, &outer.b, &outer.c})
+    if (strides->size() != count)
       return op.emitOpError("expected a stride of each operand for each of ")
              << count << " outer axes";
   if (count > 0 && op.getFused())
@@ -401,11 +370,14 @@ static LogicalResult verifyOuter(plan::MatMulOp op) {
 }
 
 static LogicalResult verifyFused(plan::MatMulOp op) {
-  FusedBuffers takes;
+  runtime::FusedBuffers takes;
   // Each kind fuses certain buffers: a bias, a mask, the gradient of a bias.
   if (op.getFused()) {
-    takes = getFusedBuffers(*op.getFused());
-    if ((!op.getC() && !isSumOfOperand(*op.getFused())) || op.getBatch() != 1)
+    takes = runtime::getFusedBuffers(*op.getFused());
+    // Only a CPU's library, which has tiles, sums beside an epilogue.
+    const bool needsResult =
+        !runtime::isSumOfOperand(*op.getFused()) || op.getShape().tileM == 0;
+    if ((!op.getC() && needsResult) || op.getAxes().batch != 1)
       return op.emitOpError("a fused product has a result and no batches");
   }
   if (static_cast<bool>(op.getBias()) != takes.bias ||
@@ -436,9 +408,9 @@ static LogicalResult verifyFused(plan::MatMulOp op) {
   // column, or per row of the result for `bgrad_a`. It is f32 if a CPU sums,
   // which the tiles show. A mask has a bit per element, in rows of whole bytes.
   Type element = Float32Type::get(op.getContext());
-  if (op.getTileM() == 0)
+  if (op.getShape().tileM == 0)
     element = cast<MemRefType>(op.getC().getType()).getElementType();
-  int64_t m = op.getM(), n = op.getN();
+  const int64_t m = op.getShape().m, n = op.getShape().n;
   bool alongRows = op.getFused() == FusedKind::BGradA;
   return success(succeeded(expect("bias", op.getBias(), element, n)) &&
                  succeeded(expect("bias_grad", op.getBiasGrad(), element,
@@ -449,19 +421,12 @@ static LogicalResult verifyFused(plan::MatMulOp op) {
                                   m * plan::getAuxRowBytes(n))));
 }
 
-bool plan::MatMulOp::writesAux() {
-  return getFused() == FusedKind::ReluAuxBias;
-}
-
 LogicalResult plan::MatMulOp::verify() {
-  for (int64_t extent : {getBatch(), getM(), getN(), getK()})
-    if (extent < 1)
-      return emitOpError("expected extents of at least 1");
-  if (static_cast<int64_t>(getTileM()) < 0 ||
-      static_cast<int64_t>(getTileN()) < 0 ||
-      (getTileM() == 0) != (getTileN() == 0))
-    return emitOpError("expected two tile sizes of at least 1, or none");
-  if (failed(verifyFused(*this)) || failed(verifyOuter(*this)) ||
+  // Products for a GPU have no tiles.
+  const bool isGPU = getShape().tileM == 0;
+  if (failed(verifyRanges(*this, getShape(), isGPU)) ||
+      failed(verifyRanges(*this, getAxes(), isGPU)) ||
+      failed(verifyFused(*this)) || failed(verifyOuter(*this)) ||
       failed(verifyBounds(*this)))
     return failure();
   return verifyContraction(*this, getC());
@@ -478,6 +443,11 @@ LogicalResult plan::ConvOp::verify() {
   if (getKind() == ConvKind::WeightGrad && getEpilogue())
     return emitOpError("a weight gradient takes no epilogue");
   if (failed(verifyBounds(*this)))
+    return failure();
+  // A GPU takes each compute type and filter layout.
+  runtime::ConvStep step;
+  readAttributes(*this, step);
+  if (failed(verifyRanges(*this, step, /*isGPU=*/true)))
     return failure();
   return verifyContraction(*this, getWritten());
 }

@@ -1,7 +1,7 @@
 // Verifies the steps that hold lists of steps: conditions and loops.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Dialect/Plan/Plan.h"
+#include "compiler/Dialect/Plan/StepAttributes.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -75,9 +75,10 @@ static LogicalResult verifyPrivate(ForOp loop) {
 }
 
 LogicalResult ForOp::verify() {
-  if (static_cast<int64_t>(getCount()) < 1)
-    return emitOpError("expected a count of 1 at least, found ")
-           << static_cast<int64_t>(getCount());
+  runtime::ForStep step;
+  readAttributes(*this, step);
+  if (const char *message = runtime::findOutOfRange(step, /*isGPU=*/false))
+    return emitOpError(message);
   if (getPrivateOffset().has_value() != getPrivateBytes().has_value() ||
       (getPrivateBytes() && !getParallel()))
     return emitOpError("private memory has an offset and a size, and belongs "

@@ -281,20 +281,18 @@ def Plan_MatMulOp : Plan_StepOp<"matmul", [AttrSizedOperandSegments, NoTerminato
   let summary = "c[b] = alpha * op(a[b]) op(b[b]), accumulated in fp32";
   let description = [{
     The result goes to `c`, or tile by tile to `epilogue`, a kernel whose
-    argument 0 is the tile. Leading dimensions and strides count elements; a
-    stride of 0 repeats the matrix. With an epilogue, the leading dimension and
-    strides of c are multiples of n, and give the row of c for each row of the
-    product. `outer` holds the batch axes around the last batch axis, outermost
-    first, each with a stride per operand. A GPU's library is called once per
-    index of the outer axes.
+    argument 0 is the tile. runtime/PlanSchema.def defines the fields of `shape`
+    and `axes`; a field of the default value is not printed. With an epilogue,
+    the leading dimension and strides of c are multiples of n, and give the row
+    of c for each row of the product. A GPU's library is called once per index
+    of the outer axes.
 
     A GPU's library takes no epilogue, so tile sizes are 0. `compute` is the
     compute type: f32 if absent, tf32 (f32 operands are rounded first) or f64.
-    `fused` is the operation on the product p before the library writes `c`;
-    runtime/ArtifactFormat.h defines the kinds. If the library has no algorithm
-    for the fused product, it computes the bare product, and the launches in
-    `unfused` do the rest. A CPU's library supports `bgrad_a` and `bgrad_b`,
-    with or without an epilogue, and sums in f32:
+    `fused` is the operation on the product p before the library writes `c`. If
+    the library has no algorithm for the fused product, it computes the bare
+    product, and the launches in `unfused` do the rest. A CPU's library supports
+    `bgrad_a` and `bgrad_b`, with or without an epilogue, and sums in f32:
 
     | fused | c | reads | writes |
     |---|---|---|---|
@@ -308,11 +306,9 @@ def Plan_MatMulOp : Plan_StepOp<"matmul", [AttrSizedOperandSegments, NoTerminato
     ```mlir
     plan.matmul %x, %w epilogue @step_0_fc1 ins(%b : memref<10xf32>)
         outs(%y : memref<32x10xf32>)
-        {batch = 1 : i64, m = 32 : i64, n = 10 : i64, k = 64 : i64,
-         trans_a = false, trans_b = true, lda = 64 : i64, ldb = 64 : i64,
-         ldc = 10 : i64, stride_a = 0 : i64, stride_b = 0 : i64,
-         stride_c = 320 : i64, alpha = 1.0 : f64, tile_m = 32 : i64,
-         tile_n = 10 : i64}
+        shape <m = 32, n = 10, k = 64, trans_b = true, lda = 64, ldb = 64,
+               ldc = 10, tile_m = 32, tile_n = 10>
+        axes <stride_c = 320> {alpha = 1.0 : f64}
         : memref<32x64xbf16>, memref<10x64xbf16>
     ```
 
@@ -321,12 +317,15 @@ def Plan_MatMulOp : Plan_StepOp<"matmul", [AttrSizedOperandSegments, NoTerminato
     ```mlir
     plan.matmul %x, %w into %y : memref<32x10xf32> fused relu_aux_bias
         bias(%b : memref<10xf32>) aux(%m : memref<32x16xui8>)
-        {batch = 1 : i64, m = 32 : i64, n = 10 : i64, k = 64 : i64,
-         trans_a = false, trans_b = true, lda = 64 : i64, ldb = 64 : i64,
-         ldc = 10 : i64, stride_a = 0 : i64, stride_b = 0 : i64,
-         stride_c = 320 : i64, alpha = 1.0 : f64, tile_m = 0 : i64,
-         tile_n = 0 : i64} : memref<32x64xbf16>, memref<10x64xbf16>
+        shape <m = 32, n = 10, k = 64, trans_b = true, lda = 64, ldb = 64,
+               ldc = 10>
+        axes <stride_c = 320> {alpha = 1.0 : f64}
+        : memref<32x64xbf16>, memref<10x64xbf16>
     ```
+
+    With 8 samples of 12 heads each, one call per sample, the axes of a product
+    are `<batch = 12, stride_a = 64, stride_b = 64, stride_c = 64, outer =
+    <extents = [8], a = [98304], b = [98304], c = [98304]>>`.
   }];
   let regions = (region MaxSizedRegion<1>:$unfused);
   let arguments = (ins Plan_Buffer:$a, Plan_Buffer:$b, Optional<Plan_Buffer>:$c,
@@ -336,18 +335,8 @@ def Plan_MatMulOp : Plan_StepOp<"matmul", [AttrSizedOperandSegments, NoTerminato
                        OptionalAttr<Plan_FusedKindAttr>:$fused,
                        Optional<Plan_Buffer>:$bias, Optional<Plan_Buffer>:$aux,
                        Optional<Plan_Buffer>:$bias_grad,
-                       I64Attr:$batch, I64Attr:$m, I64Attr:$n, I64Attr:$k,
-                       BoolAttr:$trans_a, BoolAttr:$trans_b, I64Attr:$lda,
-                       I64Attr:$ldb, I64Attr:$ldc, I64Attr:$stride_a,
-                       I64Attr:$stride_b, I64Attr:$stride_c, F64Attr:$alpha,
-                       I64Attr:$tile_m, I64Attr:$tile_n,
-                       OptionalAttr<Plan_ComputeAttr>:$compute,
-                       OptionalAttr<DenseI64ArrayAttr>:$outer,
-                       OptionalAttr<DenseI64ArrayAttr>:$outer_strides_a,
-                       OptionalAttr<DenseI64ArrayAttr>:$outer_strides_b,
-                       OptionalAttr<DenseI64ArrayAttr>:$outer_strides_c,
-                       DefaultValuedAttr<I64Attr, "0">:$offset_a,
-                       DefaultValuedAttr<I64Attr, "0">:$offset_b);
+                       Plan_ProductShapeAttr:$shape, Plan_BatchAxesAttr:$axes,
+                       F64Attr:$alpha, OptionalAttr<Plan_ComputeAttr>:$compute);
   let assemblyFormat = [{
     $a `,` $b (`into` $c^ `:` type($c))?
     (`epilogue` $epilogue^)?
@@ -356,13 +345,10 @@ def Plan_MatMulOp : Plan_StepOp<"matmul", [AttrSizedOperandSegments, NoTerminato
     (`fused` custom<Word>($fused)^)? (`bias` `(` $bias^ `:` type($bias) `)`)?
     (`aux` `(` $aux^ `:` type($aux) `)`)?
     (`bias_grad` `(` $bias_grad^ `:` type($bias_grad) `)`)?
-    attr-dict `:` type($a) `,` type($b) (`unfused` $unfused^)?
+    `shape` $shape `axes` $axes attr-dict `:` type($a) `,` type($b)
+    (`unfused` $unfused^)?
   }];
   let hasVerifier = 1;
-  let extraClassDeclaration = [{
-    /// True if aux, which must exist, is written instead of read.
-    bool writesAux();
-  }];
 }
 
 def Plan_ConvOp : Plan_StepOp<"conv", [AttrSizedOperandSegments,

@@ -38,17 +38,16 @@ struct Matrices {
   StringRef name;
   Value buffer; ///< null if an epilogue takes the result
   int64_t offset, rows, columns, ld, stride;
-  std::optional<ArrayRef<int64_t>> outer;
+  ArrayRef<int64_t> outer;
 };
 } // namespace
 
 /// Returns the elements of the whole result; nullopt if they exceed 64 bits or
 /// an extent is below 1.
 static std::optional<int64_t> countResults(plan::MatMulOp op) {
-  SmallVector<int64_t> extents = {static_cast<int64_t>(op.getBatch()),
-                                  static_cast<int64_t>(op.getM()),
-                                  static_cast<int64_t>(op.getN())};
-  llvm::append_range(extents, op.getOuter().value_or(ArrayRef<int64_t>()));
+  SmallVector<int64_t> extents = {op.getAxes().batch, op.getShape().m,
+                                  op.getShape().n};
+  llvm::append_range(extents, op.getAxes().outer.extents);
   int64_t elements = 1;
   for (int64_t extent : extents)
     if (extent < 1 || llvm::MulOverflow(elements, extent, elements))
@@ -66,11 +65,11 @@ static LogicalResult verifyMatrices(plan::MatMulOp op,
   Reach reach(matrices.columns);
   reach.addAxis(2, matrices.offset);
   reach.addAxis(matrices.rows, matrices.ld);
-  reach.addAxis(op.getBatch(), matrices.stride);
-  if (op.getOuter())
-    for (auto [extent, stride] :
-         llvm::zip_equal(*op.getOuter(), *matrices.outer))
-      reach.addAxis(extent, stride);
+  const runtime::BatchAxes &axes = op.getAxes();
+  reach.addAxis(axes.batch, matrices.stride);
+  for (auto [extent, stride] :
+       llvm::zip_equal(axes.outer.extents, matrices.outer))
+    reach.addAxis(extent, stride);
   // The extent must fit in the buffer.
   int64_t limit =
       matrices.buffer
@@ -83,19 +82,15 @@ static LogicalResult verifyMatrices(plan::MatMulOp op,
 }
 
 LogicalResult mpc::plan::verifyBounds(plan::MatMulOp op) {
-  const int64_t m = op.getM(), n = op.getN(), k = op.getK();
-  const bool transA = op.getTransA(), transB = op.getTransB();
-  const int64_t offsetA = op.getOffsetA(), offsetB = op.getOffsetB();
-  const int64_t lda = op.getLda(), ldb = op.getLdb(), ldc = op.getLdc();
-  const int64_t strideA = op.getStrideA(), strideB = op.getStrideB(),
-                strideC = op.getStrideC();
+  const runtime::ProductShape &s = op.getShape();
+  const runtime::BatchAxes &axes = op.getAxes();
   // Stored shapes: a is m x k, or k x m if transposed.
   const Matrices all[] = {
-      {"a", op.getA(), offsetA, transA ? k : m, transA ? m : k, lda, strideA,
-       op.getOuterStridesA()},
-      {"b", op.getB(), offsetB, transB ? n : k, transB ? k : n, ldb, strideB,
-       op.getOuterStridesB()},
-      {"c", op.getC(), 0, m, n, ldc, strideC, op.getOuterStridesC()}};
+      {"a", op.getA(), s.offsetA, s.transA ? s.k : s.m, s.transA ? s.m : s.k,
+       s.lda, axes.strideA, axes.outer.a},
+      {"b", op.getB(), s.offsetB, s.transB ? s.n : s.k, s.transB ? s.k : s.n,
+       s.ldb, axes.strideB, axes.outer.b},
+      {"c", op.getC(), 0, s.m, s.n, s.ldc, axes.strideC, axes.outer.c}};
   return success(llvm::all_of(all, [&](const Matrices &matrices) {
     return succeeded(verifyMatrices(op, matrices));
   }));
@@ -148,7 +143,8 @@ static LogicalResult verifyTiles(Operation *op, FlatSymbolRefAttr epilogue,
 LogicalResult mpc::plan::verifyTiles(plan::MatMulOp op,
                                      FlatSymbolRefAttr epilogue,
                                      SymbolTableCollection &symbols) {
-  return ::verifyTiles(op, epilogue, countResults(op), op.getN(), symbols);
+  return ::verifyTiles(op, epilogue, countResults(op), op.getShape().n,
+                       symbols);
 }
 
 LogicalResult mpc::plan::verifyTiles(plan::ConvOp op,

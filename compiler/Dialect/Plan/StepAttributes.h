@@ -6,7 +6,6 @@
 #define MPC_COMPILER_DIALECT_PLAN_STEPATTRIBUTES_H
 
 #include "compiler/Dialect/Plan/Plan.h"
-#include "runtime/PlanSchema.h"
 
 namespace mpc::plan {
 

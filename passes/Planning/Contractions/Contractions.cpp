@@ -122,39 +122,37 @@ plan::MatMulOp ContractionEmitter::emitMatMul(Operation *op,
                                               APFloat alpha,
                                               plan::FusedKindAttr fused) {
   ProductLayout layout = layOutProduct(op, transA, target);
-  int64_t m = layout.m, n = layout.n, k = layout.k;
+  const int64_t m = layout.m, n = layout.n, k = layout.k;
   // The library takes the last batch axis; the step loops over the outer axes.
-  BatchAxis batch = layout.axes.back();
-  SmallVector<int64_t> outer, outerA, outerB, outerC;
+  const BatchAxis last = layout.axes.back();
+  runtime::BatchAxes axes{last.extent, last.a, last.b, last.c, {}};
   for (const BatchAxis &axis : ArrayRef(layout.axes).drop_back()) {
-    outer.push_back(axis.extent);
-    outerA.push_back(axis.a);
-    outerB.push_back(axis.b);
-    outerC.push_back(axis.c);
+    axes.outer.extents.push_back(axis.extent);
+    axes.outer.a.push_back(axis.a);
+    axes.outer.b.push_back(axis.b);
+    axes.outer.c.push_back(axis.c);
   }
   // The number of products decides the tiles in which a CPU's library delivers
-  // results.
-  int64_t count = layout.countCalls() * batch.extent;
-  // Most products have no outer axes, and then no attributes for them.
-  auto listOf = [&](ArrayRef<int64_t> list) {
-    return outer.empty() ? DenseI64ArrayAttr()
-                         : builder.getDenseI64ArrayAttr(list);
-  };
-  // Tiles matter if an epilogue is called per tile. They are long if the
-  // epilogue moves many bytes per element.
+  // results. Tiles matter if an epilogue is called per tile. They are long if
+  // the epilogue moves many bytes per element.
+  const int64_t count = layout.countMatrices();
   Tiles tile = {0, 0};
   if (target.callsEpilogues())
     tile = count == 1 && bytesAnElement(result, m * n) >= kManyBytes
                ? chooseLongTiles(m, n, k)
                : chooseTiles(count, m, n, k);
-  return plan::MatMulOp::create(
-      builder, op->getLoc(), buffers.lhs, buffers.rhs, buffers.output,
-      result.epilogue, result.inputs, result.outputs, fused, buffers.bias,
-      buffers.aux, buffers.biasGrad, batch.extent, m, n, k, transA, transB,
-      layout.lda, layout.ldb, layout.ldc, batch.a, batch.b, batch.c, alpha,
-      tile.m, tile.n, getCompute(op, buffers.lhs), listOf(outer),
-      listOf(outerA), listOf(outerB), listOf(outerC), layout.offsetA,
-      layout.offsetB);
+  const runtime::ProductShape shape{
+      m,          n,          k,          transA,         transB,
+      layout.lda, layout.ldb, layout.ldc, layout.offsetA, layout.offsetB,
+      tile.m,     tile.n};
+  MLIRContext *context = op->getContext();
+  return plan::MatMulOp::create(builder, op->getLoc(), buffers.lhs, buffers.rhs,
+                                buffers.output, result.epilogue, result.inputs,
+                                result.outputs, fused, buffers.bias,
+                                buffers.aux, buffers.biasGrad,
+                                plan::ProductShapeAttr::get(context, shape),
+                                plan::BatchAxesAttr::get(context, axes), alpha,
+                                getCompute(op, buffers.lhs));
 }
 
 plan::MatMulOp ContractionEmitter::emit(plan::ProductOp op,

@@ -94,22 +94,18 @@ TEST_F(PlanToJSONTest, EverythingArrives) {
       %w = plan.state @w : memref<2x3xf32>
       %c = plan.constant dense<[1.0, 2.0]> : tensor<2xf32> : memref<2xf32>
       %a = plan.arena at 64 : memref<4x2xf32>
-      plan.matmul %x, %w into %a : memref<4x2xf32> {batch = 1 : i64,
-        m = 4 : i64, n = 2 : i64, k = 3 : i64, trans_a = false, trans_b = true,
-        lda = 3 : i64, ldb = 3 : i64, ldc = 2 : i64, stride_a = 0 : i64,
-        stride_b = 0 : i64, stride_c = 8 : i64, alpha = 0.5 : f64,
-        tile_m = 4 : i64, tile_n = 2 : i64} : memref<4x3xf32>, memref<2x3xf32> loc("fc1")
+      plan.matmul %x, %w into %a : memref<4x2xf32>
+        shape <m = 4, n = 2, k = 3, trans_b = true, lda = 3, ldb = 3, ldc = 2, tile_m = 4, tile_n = 2>
+        axes <stride_c = 8> {alpha = 0.5 : f64} : memref<4x3xf32>, memref<2x3xf32> loc("fc1")
       %v = plan.view %a : memref<4x2xf32> to memref<8xf32>
       %half = plan.view %v at 8 : memref<8xf32> to memref<4xf32>
       %pair = plan.view %half at 4 : memref<4xf32> to memref<2xf32>
       %b = plan.arena at 128 : memref<8xf32>
       plan.launch @kernel ins(%v, %c : memref<8xf32>, memref<2xf32>) outs(%b : memref<8xf32>) extent 8 grain 16384
       %t = plan.arena at 0 : memref<4x2xf32>
-      plan.matmul %x, %w epilogue @tail ins(%c : memref<2xf32>) outs(%t : memref<4x2xf32>) {batch = 1 : i64,
-        m = 4 : i64, n = 2 : i64, k = 3 : i64, trans_a = false, trans_b = true,
-        lda = 3 : i64, ldb = 3 : i64, ldc = 2 : i64, stride_a = 0 : i64,
-        stride_b = 0 : i64, stride_c = 8 : i64, alpha = 1.0 : f64,
-        tile_m = 4 : i64, tile_n = 2 : i64} : memref<4x3xf32>, memref<2x3xf32>
+      plan.matmul %x, %w epilogue @tail ins(%c : memref<2xf32>) outs(%t : memref<4x2xf32>)
+        shape <m = 4, n = 2, k = 3, trans_b = true, lda = 3, ldb = 3, ldc = 2, tile_m = 4, tile_n = 2>
+        axes <stride_c = 8> {alpha = 1.0 : f64} : memref<4x3xf32>, memref<2x3xf32>
       %p = plan.arena at 0 : memref<i1>
       plan.if %p {
         plan.copy %v to %b : memref<8xf32>, memref<8xf32>
@@ -214,6 +210,41 @@ TEST_F(PlanToJSONTest, ConvolutionsArrive) {
   EXPECT_EQ(conv.outChannels, 5);
 }
 
+TEST_F(PlanToJSONTest, LoopsAndChecksArrive) {
+  auto plan = parse(R"(
+    plan.program @f attributes {arena_bytes = 256 : i64} {
+      %ids = plan.input "ids" role data : memref<4x2xi64>
+      plan.check_indices %ids [{begin = array<i64: 0, 1>, end = array<i64: 4, 2>, size = 9 : i64, label, ignored = -1 : i64}] : memref<4x2xi64>
+      %xs = plan.input "xs" role data : memref<4x8xf32>
+      %ys = plan.arena at 0 : memref<4x8xf32>
+      plan.for 4 parallel {
+        %x = plan.part %xs from 0 by 32 : memref<4x8xf32> to memref<8xf32>
+        %y = plan.part %ys from 96 by -32 : memref<4x8xf32> to memref<8xf32>
+        %h = plan.arena at 128 : memref<8xf32>
+        plan.copy %x to %h : memref<8xf32>, memref<8xf32>
+        plan.copy %h to %y : memref<8xf32>, memref<8xf32>
+      } {private_bytes = 64 : i64, private_offset = 128 : i64}
+      plan.copy %xs to %ys {rows = 4 : i64, stride = 32 : i64, row_bytes = 8 : i64,
+        to_offset = 8 : i64, to_stride = 32 : i64} : memref<4x8xf32>, memref<4x8xf32>
+    }
+  )");
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  using namespace mpc::runtime;
+  const std::vector<Step> &steps = plan->findFunction("f")->steps;
+  ASSERT_EQ(steps.size(), 3u);
+  const IndexBox box{{0, 1}, {4, 2}, 9, /*isLabel=*/true, /*ignored=*/-1};
+  EXPECT_EQ(std::get<CheckIndicesStep>(steps[0].op).indices, std::vector{box});
+  const auto &loop = std::get<ForStep>(steps[1].op);
+  EXPECT_EQ(loop.count, 4);
+  EXPECT_EQ(loop.privateMemory, (PrivateMemory{128, 64}));
+  ASSERT_EQ(loop.moving.size(), 2u);
+  EXPECT_EQ(loop.moving[0].bytes, 32);
+  EXPECT_EQ(loop.moving[1].bytes, -32);
+  EXPECT_EQ(loop.steps.size(), 2u);
+  EXPECT_EQ(std::get<CopyStep>(steps[2].op).strided,
+            (StridedRows{4, 0, 32, RowTarget{8, 8, 32}}));
+}
+
 TEST_F(PlanToJSONTest, ScratchMemoryArrives) {
   auto plan = parse(R"(
     plan.program @f attributes {arena_bytes = 262144 : i64} {
@@ -245,11 +276,8 @@ TEST_F(PlanToJSONTest, WhatGPUsHaveArrives) {
       %m = plan.arena at 512 : memref<4x16xui8>
       plan.matmul %x, %w into %y : memref<4x8xf32> fused drelu_bgrad
         aux(%m : memref<4x16xui8>) bias_grad(%s : memref<8xf32>)
-        {batch = 1 : i64, m = 4 : i64, n = 8 : i64, k = 6 : i64,
-        trans_a = false, trans_b = false, lda = 6 : i64, ldb = 8 : i64,
-        ldc = 8 : i64, stride_a = 0 : i64, stride_b = 0 : i64,
-        stride_c = 0 : i64, alpha = 1.0 : f64, tile_m = 0 : i64,
-        tile_n = 0 : i64} : memref<4x6xbf16>, memref<6x8xbf16>
+        shape <m = 4, n = 8, k = 6, lda = 6, ldb = 8, ldc = 8>
+        axes <> {alpha = 1.0 : f64} : memref<4x6xbf16>, memref<6x8xbf16>
       %a = plan.input "a" role data : memref<128x64xbf16>
       %b = plan.input "b" role data : memref<64x128xbf16>
       %p = plan.arena at 4096 : memref<128x128xf32>

@@ -172,7 +172,7 @@ func.func private @k(%x: tensor<8xf32>) -> tensor<8xf32> attributes {mpc.kernel 
 
 plan.program @f {
   %a = plan.arena : memref<8xf32>
-  // expected-error @below {{expected an extent of at least 0 and a grain of at least 1}}
+  // expected-error @below {{the extent is negative or the grain is not positive}}
   plan.launch @k outs(%a : memref<8xf32>) extent 4 grain 0
 }
 
@@ -181,9 +181,9 @@ plan.program @f {
 plan.program @f {
   %a = plan.arena : memref<4x4xf32>
   // expected-error @below {{expected either a result buffer or an epilogue}}
-  plan.matmul %a, %a {batch = 1 : i64, m = 4 : i64, n = 4 : i64, k = 4 : i64, trans_a = false,
-      trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64, stride_a = 0 : i64, stride_b = 0 : i64,
-      stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 4 : i64, tile_n = 4 : i64} : memref<4x4xf32>, memref<4x4xf32>
+  plan.matmul %a, %a
+      shape <m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 4, tile_m = 4, tile_n = 4>
+      axes <stride_c = 16> {alpha = 1.0 : f64} : memref<4x4xf32>, memref<4x4xf32>
 }
 
 // -----
@@ -210,7 +210,7 @@ plan.program @f {
 
 plan.program @f {
   %a = plan.arena : memref<8xf32>
-  // expected-error @below {{shared memory belongs to threads of a GPU}}
+  // expected-error @below {{threads and shared memory are for GPUs alone}}
   plan.launch @k outs(%a : memref<8xf32>) extent 4 grain 1 {shared_bytes = 64 : i64}
 }
 
@@ -218,7 +218,7 @@ plan.program @f {
 
 plan.program @f {
   %a = plan.arena : memref<8xf32>
-  // expected-error @below {{scratch memory belongs to workers of a CPU}}
+  // expected-error @below {{scratch memory is for CPUs alone}}
   plan.launch @k outs(%a : memref<8xf32>) extent 4 grain 1 threads 32 {scratch_bytes = 64 : i64}
 }
 
@@ -226,15 +226,15 @@ plan.program @f {
 
 plan.program @f {
   %a = plan.arena : memref<8xf32>
-  // expected-error @below {{expected at least 1 byte of scratch memory}}
-  plan.launch @k outs(%a : memref<8xf32>) extent 4 grain 1 {scratch_bytes = 0 : i64}
+  // expected-error @below {{a worker cannot have that much scratch memory}}
+  plan.launch @k outs(%a : memref<8xf32>) extent 4 grain 1 {scratch_bytes = -1 : i64}
 }
 
 // -----
 
 plan.program @f {
   %a = plan.arena : memref<8xf32>
-  // expected-error @below {{expected between 1 and 1024 threads, found 2048}}
+  // expected-error @below {{a block has between 1 and 1024 threads}}
   plan.launch @k outs(%a : memref<8xf32>) extent 4 grain 1 threads 2048
 }
 
@@ -244,10 +244,9 @@ plan.program @f {
   %a = plan.arena : memref<4x4xf32>
   %c = plan.arena : memref<4x4xf32>
   // expected-error @below {{unknown kind of fused product "gelu"}}
-  plan.matmul %a, %a into %c : memref<4x4xf32> fused gelu {batch = 1 : i64, m = 4 : i64, n = 4 : i64,
-      k = 4 : i64, trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64,
-      stride_a = 0 : i64, stride_b = 0 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 0 : i64,
-      tile_n = 0 : i64} : memref<4x4xf32>, memref<4x4xf32>
+  plan.matmul %a, %a into %c : memref<4x4xf32> fused gelu
+      shape <m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 4>
+      axes <stride_c = 16> {alpha = 1.0 : f64} : memref<4x4xf32>, memref<4x4xf32>
 }
 
 // -----
@@ -257,10 +256,9 @@ plan.program @f {
   %c = plan.arena : memref<4x4xf32>
   %b = plan.arena : memref<4xf32>
   // expected-error @below {{expected launches that stand for what is fused}}
-  plan.matmul %a, %a into %c : memref<4x4xf32> fused bias bias(%b : memref<4xf32>) {batch = 1 : i64, m = 4 : i64,
-      n = 4 : i64, k = 4 : i64, trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64,
-      stride_a = 0 : i64, stride_b = 0 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 0 : i64,
-      tile_n = 0 : i64} : memref<4x4xf32>, memref<4x4xf32> unfused {
+  plan.matmul %a, %a into %c : memref<4x4xf32> fused bias bias(%b : memref<4xf32>)
+      shape <m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 4>
+      axes <stride_c = 16> {alpha = 1.0 : f64} : memref<4x4xf32>, memref<4x4xf32> unfused {
     plan.copy %a to %c : memref<4x4xf32>, memref<4x4xf32>
   }
 }
@@ -283,10 +281,9 @@ plan.program @f {
   %a = plan.arena : memref<4x4xf32>
   %c = plan.arena : memref<4x4xf32>
   // expected-error @below {{buffers do not fit the fused kind "bias"}}
-  plan.matmul %a, %a into %c : memref<4x4xf32> fused bias {batch = 1 : i64, m = 4 : i64, n = 4 : i64,
-      k = 4 : i64, trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64,
-      stride_a = 0 : i64, stride_b = 0 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 0 : i64,
-      tile_n = 0 : i64} : memref<4x4xf32>, memref<4x4xf32>
+  plan.matmul %a, %a into %c : memref<4x4xf32> fused bias
+      shape <m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 4>
+      axes <stride_c = 16> {alpha = 1.0 : f64} : memref<4x4xf32>, memref<4x4xf32>
 }
 
 // -----
@@ -296,10 +293,9 @@ plan.program @f {
   %c = plan.arena : memref<4x4xf32>
   %m = plan.arena : memref<4x1xui8>
   // expected-error @below {{expected aux to have 64 elements of 'ui8', found 'memref<4x1xui8>'}}
-  plan.matmul %a, %a into %c : memref<4x4xf32> fused drelu aux(%m : memref<4x1xui8>) {batch = 1 : i64,
-      m = 4 : i64, n = 4 : i64, k = 4 : i64, trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64,
-      ldc = 4 : i64, stride_a = 0 : i64, stride_b = 0 : i64, stride_c = 16 : i64, alpha = 1.0 : f64,
-      tile_m = 0 : i64, tile_n = 0 : i64} : memref<4x4xf32>, memref<4x4xf32>
+  plan.matmul %a, %a into %c : memref<4x4xf32> fused drelu aux(%m : memref<4x1xui8>)
+      shape <m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 4>
+      axes <stride_c = 16> {alpha = 1.0 : f64} : memref<4x4xf32>, memref<4x4xf32>
 }
 
 // -----
@@ -307,9 +303,9 @@ plan.program @f {
 plan.program @f {
   %a = plan.arena : memref<4x4xf32>
   %c = plan.arena : memref<4x4xf32>
-  plan.matmul %a, %a into %c : memref<4x4xf32> {batch = 1 : i64, m = 4 : i64, n = 4 : i64, k = 4 : i64,
-      trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64, stride_a = 0 : i64,
-      stride_b = 0 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 0 : i64, tile_n = 0 : i64,
+  plan.matmul %a, %a into %c : memref<4x4xf32>
+      shape <m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 4>
+      axes <stride_c = 16> {alpha = 1.0 : f64,
       // expected-error @+2 {{unknown compute type "f8"}}
       // expected-error @+1 {{failed to parse Plan_ComputeAttr}}
       compute = #plan.compute<f8>} : memref<4x4xf32>, memref<4x4xf32>
@@ -320,11 +316,57 @@ plan.program @f {
 plan.program @f {
   %a = plan.arena : memref<4x4xf32>
   %c = plan.arena : memref<4x4xf32>
-  // expected-error @below {{expected two tile sizes of at least 1, or none}}
-  plan.matmul %a, %a into %c : memref<4x4xf32> {batch = 1 : i64, m = 4 : i64, n = 4 : i64, k = 4 : i64,
-      trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64, stride_a = 0 : i64,
-      stride_b = 0 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 0 : i64, tile_n = 4 : i64}
+  // expected-error @below {{a GPU's library chooses its tiles}}
+  plan.matmul %a, %a into %c : memref<4x4xf32>
+      shape <m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 4, tile_n = 4>
+      axes <stride_c = 16> {alpha = 1.0 : f64}
       : memref<4x4xf32>, memref<4x4xf32>
+}
+
+// -----
+
+// Attributes of records have the fields of runtime/PlanSchema.def only, once
+// each, within their ranges.
+
+plan.program @f {
+  %a = plan.arena : memref<4x4xf32>
+  %c = plan.arena : memref<4x4xf32>
+  plan.matmul %a, %a into %c : memref<4x4xf32>
+      // expected-error @+2 {{unknown field 'depth'}}
+      // expected-error @+1 {{failed to parse Plan_ProductShapeAttr}}
+      shape <m = 4, n = 4, depth = 4> axes <> {alpha = 1.0 : f64} : memref<4x4xf32>, memref<4x4xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<4x4xf32>
+  %c = plan.arena : memref<4x4xf32>
+  plan.matmul %a, %a into %c : memref<4x4xf32>
+      // expected-error @+2 {{field 'm' twice}}
+      // expected-error @+1 {{failed to parse Plan_ProductShapeAttr}}
+      shape <m = 4, n = 4, m = 4> axes <> {alpha = 1.0 : f64} : memref<4x4xf32>, memref<4x4xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<4x4xf32>
+  %c = plan.arena : memref<4x4xf32>
+  // expected-error @below {{an extent is out of range}}
+  plan.matmul %a, %a into %c : memref<4x4xf32>
+      shape <m = 4, n = 4, lda = 4, ldb = 4, ldc = 4> axes <> {alpha = 1.0 : f64} : memref<4x4xf32>, memref<4x4xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<4x4xf32>
+  %c = plan.arena : memref<4x4xf32>
+  // expected-error @below {{an extent is out of range}}
+  plan.matmul %a, %a into %c : memref<4x4xf32>
+      shape <m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 4>
+      axes <outer = <extents = [0], a = [0], b = [0], c = [0]>> {alpha = 1.0 : f64} : memref<4x4xf32>, memref<4x4xf32>
 }
 
 // -----
@@ -336,9 +378,9 @@ plan.program @f {
   %a = plan.arena : memref<2x4x4xf32>
   %c = plan.arena : memref<2x4x4xf32>
   // expected-error @below {{expected the matrices of a to lie within 32 elements}}
-  plan.matmul %a, %a into %c : memref<2x4x4xf32> {batch = 2 : i64, m = 4 : i64, n = 4 : i64, k = 4 : i64,
-      trans_a = false, trans_b = false, lda = 5 : i64, ldb = 4 : i64, ldc = 4 : i64, stride_a = 16 : i64,
-      stride_b = 16 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 4 : i64, tile_n = 4 : i64}
+  plan.matmul %a, %a into %c : memref<2x4x4xf32>
+      shape <m = 4, n = 4, k = 4, lda = 5, ldb = 4, ldc = 4, tile_m = 4, tile_n = 4>
+      axes <batch = 2, stride_a = 16, stride_b = 16, stride_c = 16> {alpha = 1.0 : f64}
       : memref<2x4x4xf32>, memref<2x4x4xf32>
 }
 
@@ -348,9 +390,9 @@ plan.program @f {
   %a = plan.arena : memref<2x4x4xf32>
   %c = plan.arena : memref<2x4x4xf32>
   // expected-error @below {{expected the matrices of b to lie within 32 elements}}
-  plan.matmul %a, %a into %c : memref<2x4x4xf32> {batch = 2 : i64, m = 4 : i64, n = 4 : i64, k = 4 : i64,
-      trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64, stride_a = 16 : i64,
-      stride_b = 17 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 4 : i64, tile_n = 4 : i64}
+  plan.matmul %a, %a into %c : memref<2x4x4xf32>
+      shape <m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 4, tile_m = 4, tile_n = 4>
+      axes <batch = 2, stride_a = 16, stride_b = 17, stride_c = 16> {alpha = 1.0 : f64}
       : memref<2x4x4xf32>, memref<2x4x4xf32>
 }
 
@@ -360,9 +402,9 @@ plan.program @f {
   %a = plan.arena : memref<2x4x4xf32>
   %c = plan.arena : memref<2x4x4xf32>
   // expected-error @below {{expected the matrices of b to lie within 32 elements}}
-  plan.matmul %a, %a into %c : memref<2x4x4xf32> {batch = 2 : i64, m = 4 : i64, n = 4 : i64, k = 4 : i64, offset_b = 1 : i64,
-      trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64, stride_a = 16 : i64,
-      stride_b = 16 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 4 : i64, tile_n = 4 : i64}
+  plan.matmul %a, %a into %c : memref<2x4x4xf32>
+      shape <m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 4, offset_b = 1, tile_m = 4, tile_n = 4>
+      axes <batch = 2, stride_a = 16, stride_b = 16, stride_c = 16> {alpha = 1.0 : f64}
       : memref<2x4x4xf32>, memref<2x4x4xf32>
 }
 
@@ -372,9 +414,9 @@ plan.program @f {
   %a = plan.arena : memref<2x4x4xf32>
   %c = plan.arena : memref<2x4x4xf32>
   // expected-error @below {{expected the matrices of c to lie within 32 elements}}
-  plan.matmul %a, %a into %c : memref<2x4x4xf32> {batch = 2 : i64, m = 4 : i64, n = 4 : i64, k = 4 : i64,
-      trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 6 : i64, stride_a = 16 : i64,
-      stride_b = 16 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 4 : i64, tile_n = 4 : i64}
+  plan.matmul %a, %a into %c : memref<2x4x4xf32>
+      shape <m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 6, tile_m = 4, tile_n = 4>
+      axes <batch = 2, stride_a = 16, stride_b = 16, stride_c = 16> {alpha = 1.0 : f64}
       : memref<2x4x4xf32>, memref<2x4x4xf32>
 }
 
@@ -384,11 +426,9 @@ plan.program @f {
   %a = plan.arena : memref<2x4x4xf32>
   %c = plan.arena : memref<2x4x4xf32>
   // expected-error @below {{expected the matrices of b to lie within 32 elements}}
-  plan.matmul %a, %a into %c : memref<2x4x4xf32> {batch = 1 : i64, m = 4 : i64, n = 4 : i64, k = 4 : i64,
-      outer = array<i64: 2>, outer_strides_a = array<i64: 16>, outer_strides_b = array<i64: 17>,
-      outer_strides_c = array<i64: 16>,
-      trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64, stride_a = 16 : i64,
-      stride_b = 0 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 4 : i64, tile_n = 4 : i64}
+  plan.matmul %a, %a into %c : memref<2x4x4xf32>
+      shape <m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 4, tile_m = 4, tile_n = 4>
+      axes <stride_a = 16, stride_c = 16, outer = <extents = [2], a = [16], b = [17], c = [16]>> {alpha = 1.0 : f64}
       : memref<2x4x4xf32>, memref<2x4x4xf32>
 }
 
@@ -398,9 +438,9 @@ plan.program @f {
   %a = plan.arena : memref<2x4x4xf32>
   %c = plan.arena : memref<2x4x4xf32>
   // expected-error @below {{expected the matrices of b to lie within 32 elements}}
-  plan.matmul %a, %a into %c : memref<2x4x4xf32> {batch = 2 : i64, m = 4 : i64, n = 4 : i64, k = 4 : i64,
-      trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64, stride_a = 16 : i64,
-      stride_b = -1 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 4 : i64, tile_n = 4 : i64}
+  plan.matmul %a, %a into %c : memref<2x4x4xf32>
+      shape <m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 4, tile_m = 4, tile_n = 4>
+      axes <batch = 2, stride_a = 16, stride_b = -1, stride_c = 16> {alpha = 1.0 : f64}
       : memref<2x4x4xf32>, memref<2x4x4xf32>
 }
 
@@ -410,9 +450,9 @@ plan.program @f {
   %a = plan.arena : memref<2x4x4xf32>
   %c = plan.arena : memref<2x4x4xf32>
   // expected-error @below {{expected the matrices of b to lie within 32 elements}}
-  plan.matmul %a, %a into %c : memref<2x4x4xf32> {batch = 2 : i64, m = 4 : i64, n = 4 : i64, k = 4 : i64,
-      trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64, stride_a = 16 : i64,
-      stride_b = 9223372036854775807 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 4 : i64, tile_n = 4 : i64}
+  plan.matmul %a, %a into %c : memref<2x4x4xf32>
+      shape <m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 4, tile_m = 4, tile_n = 4>
+      axes <batch = 2, stride_a = 16, stride_b = 9223372036854775807, stride_c = 16> {alpha = 1.0 : f64}
       : memref<2x4x4xf32>, memref<2x4x4xf32>
 }
 
@@ -422,9 +462,9 @@ plan.program @f {
   %a = plan.arena : memref<2x4x4xf32>
   %c = plan.arena : memref<2x4x4xf32>
   // expected-error @below {{expected the matrices of a to lie within 32 elements}}
-  plan.matmul %a, %a into %c : memref<2x4x4xf32> {batch = 2 : i64, m = 4 : i64, n = 4 : i64, k = 4 : i64,
-      trans_a = false, trans_b = false, lda = 3 : i64, ldb = 4 : i64, ldc = 4 : i64, stride_a = 16 : i64,
-      stride_b = 16 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 4 : i64, tile_n = 4 : i64}
+  plan.matmul %a, %a into %c : memref<2x4x4xf32>
+      shape <m = 4, n = 4, k = 4, lda = 3, ldb = 4, ldc = 4, tile_m = 4, tile_n = 4>
+      axes <batch = 2, stride_a = 16, stride_b = 16, stride_c = 16> {alpha = 1.0 : f64}
       : memref<2x4x4xf32>, memref<2x4x4xf32>
 }
 
@@ -447,7 +487,7 @@ plan.program @f {
 // -----
 
 plan.program @f {
-  // expected-error @below {{expected a count of 1 at least, found 0}}
+  // expected-error @below {{a loop has between 1 and 2^31 - 2 iterations}}
   plan.for 0 {
   }
 }
@@ -688,10 +728,22 @@ plan.program @f {
   %c = plan.arena : memref<4x4xbf16>
   %s = plan.arena : memref<4xbf16>
   // expected-error @below {{expected bias_grad to have 4 elements of 'f32', found 'memref<4xbf16>'}}
-  plan.matmul %a, %a into %c : memref<4x4xbf16> fused bgrad_b bias_grad(%s : memref<4xbf16>) {batch = 1 : i64,
-      m = 4 : i64, n = 4 : i64, k = 4 : i64, trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64,
-      ldc = 4 : i64, stride_a = 0 : i64, stride_b = 0 : i64, stride_c = 16 : i64, alpha = 1.0 : f64,
-      tile_m = 4 : i64, tile_n = 4 : i64} : memref<4x4xbf16>, memref<4x4xbf16>
+  plan.matmul %a, %a into %c : memref<4x4xbf16> fused bgrad_b bias_grad(%s : memref<4xbf16>)
+      shape <m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 4, tile_m = 4, tile_n = 4>
+      axes <stride_c = 16> {alpha = 1.0 : f64} : memref<4x4xbf16>, memref<4x4xbf16>
+}
+
+// -----
+
+// Only a CPU's library, which has tiles, sums beside an epilogue.
+plan.program @f {
+  %a = plan.arena : memref<4x4xf32>
+  %c = plan.arena : memref<4x4xf32>
+  %s = plan.arena : memref<4xf32>
+  // expected-error @below {{a fused product has a result and no batches}}
+  plan.matmul %a, %a epilogue @tail outs(%c : memref<4x4xf32>) fused bgrad_b bias_grad(%s : memref<4xf32>)
+      shape <m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 4>
+      axes <stride_c = 16> {alpha = 1.0 : f64} : memref<4x4xf32>, memref<4x4xf32>
 }
 
 // -----
@@ -706,11 +758,9 @@ plan.program @f {
   %w = plan.input "w" role data : memref<2x3xf32>
   %y = plan.arena : memref<5x2xf32>
   // expected-error @below {{'plan.matmul' op expected @tail to take 8 elements in rows of 2, found 'tensor<5x2xf32>'}}
-  plan.matmul %x, %w epilogue @tail outs(%y : memref<5x2xf32>) {batch = 1 : i64,
-    m = 4 : i64, n = 2 : i64, k = 3 : i64, trans_a = false, trans_b = true,
-    lda = 3 : i64, ldb = 3 : i64, ldc = 2 : i64, stride_a = 0 : i64,
-    stride_b = 0 : i64, stride_c = 8 : i64, alpha = 1.0 : f64,
-    tile_m = 4 : i64, tile_n = 2 : i64} : memref<4x3xf32>, memref<2x3xf32>
+  plan.matmul %x, %w epilogue @tail outs(%y : memref<5x2xf32>)
+      shape <m = 4, n = 2, k = 3, trans_b = true, lda = 3, ldb = 3, ldc = 2, tile_m = 4, tile_n = 2>
+      axes <stride_c = 8> {alpha = 1.0 : f64} : memref<4x3xf32>, memref<2x3xf32>
 }
 
 // -----
@@ -725,11 +775,9 @@ plan.program @f {
   %w = plan.input "w" role data : memref<2x3xf32>
   %y = plan.arena : memref<2x4xf32>
   // expected-error @below {{expected @tail to take 8 elements in rows of 2, found 'tensor<2x4xf32>'}}
-  plan.matmul %x, %w epilogue @tail outs(%y : memref<2x4xf32>) {batch = 1 : i64,
-    m = 4 : i64, n = 2 : i64, k = 3 : i64, trans_a = false, trans_b = true,
-    lda = 3 : i64, ldb = 3 : i64, ldc = 2 : i64, stride_a = 0 : i64,
-    stride_b = 0 : i64, stride_c = 8 : i64, alpha = 1.0 : f64,
-    tile_m = 4 : i64, tile_n = 2 : i64} : memref<4x3xf32>, memref<2x3xf32>
+  plan.matmul %x, %w epilogue @tail outs(%y : memref<2x4xf32>)
+      shape <m = 4, n = 2, k = 3, trans_b = true, lda = 3, ldb = 3, ldc = 2, tile_m = 4, tile_n = 2>
+      axes <stride_c = 8> {alpha = 1.0 : f64} : memref<4x3xf32>, memref<2x3xf32>
 }
 
 // -----

@@ -23,9 +23,8 @@ plan.program @step attributes {arena_bytes = 131072 : i64} {
   %z = plan.arena : memref<32x8x8x16xf32>
   // CHECK: plan.matmul %{{.*}}, %{{.*}} epilogue @bias ins(%{{.*}} : memref<10xf32>) outs(%{{.*}} : memref<32x10xf32>)
   plan.matmul %x, %w epilogue @bias ins(%c : memref<10xf32>) outs(%y : memref<32x10xf32>)
-      {batch = 1 : i64, m = 32 : i64, n = 10 : i64, k = 64 : i64, trans_a = false, trans_b = true,
-       lda = 64 : i64, ldb = 64 : i64, ldc = 10 : i64, stride_a = 0 : i64, stride_b = 0 : i64,
-       stride_c = 320 : i64, alpha = 1.0 : f64, tile_m = 32 : i64, tile_n = 10 : i64}
+      shape <m = 32, n = 10, k = 64, trans_b = true, lda = 64, ldb = 64, ldc = 10, tile_m = 32, tile_n = 10>
+      axes <stride_c = 320> {alpha = 1.0 : f64}
       : memref<32x64xf32>, memref<10x64xf32>
   // CHECK: plan.conv forward x(%{{.*}} : memref<32x8x8x1xf32>) w(%{{.*}} : memref<16x1x3x3xf32>) y(%{{.*}} : memref<32x8x8x16xf32>)
   plan.conv forward x(%i : memref<32x8x8x1xf32>) w(%k : memref<16x1x3x3xf32>) y(%z : memref<32x8x8x16xf32>)
@@ -40,20 +39,24 @@ plan.program @step attributes {arena_bytes = 131072 : i64} {
   // CHECK: plan.launch @relu ins(%{{.*}} : memref<320xf32>) outs(%{{.*}} : memref<320xf32>) extent 320 grain 64
   plan.launch @relu ins(%v : memref<320xf32>) outs(%v : memref<320xf32>) extent 320 grain 64
   %m = plan.arena at 0 : memref<32x16xui8>
-  // CHECK: plan.matmul %{{.*}}, %{{.*}} into %{{.*}} : memref<32x10xf32> fused relu_aux_bias bias(%{{.*}} : memref<10xf32>) aux(%{{.*}} : memref<32x16xui8>) {{{.*}}compute = #plan.compute<tf32>
+  // CHECK: plan.matmul %{{.*}}, %{{.*}} into %{{.*}} : memref<32x10xf32> fused relu_aux_bias bias(%{{.*}} : memref<10xf32>) aux(%{{.*}} : memref<32x16xui8>) shape <{{.*}}compute = #plan.compute<tf32>
   plan.matmul %x, %w into %y : memref<32x10xf32> fused relu_aux_bias bias(%c : memref<10xf32>)
       aux(%m : memref<32x16xui8>)
-      {batch = 1 : i64, m = 32 : i64, n = 10 : i64, k = 64 : i64, trans_a = false, trans_b = true,
-       lda = 64 : i64, ldb = 64 : i64, ldc = 10 : i64, stride_a = 0 : i64, stride_b = 0 : i64,
-       stride_c = 320 : i64, alpha = 1.0 : f64, tile_m = 0 : i64, tile_n = 0 : i64, compute = #plan.compute<tf32>}
+      shape <m = 32, n = 10, k = 64, trans_b = true, lda = 64, ldb = 64, ldc = 10>
+      axes <stride_c = 320> {alpha = 1.0 : f64, compute = #plan.compute<tf32>}
       : memref<32x64xf32>, memref<10x64xf32>
+  // CHECK: plan.matmul {{.*}} shape <m = 4, n = 10, k = 64, trans_b = true, lda = 64, ldb = 64, ldc = 10, offset_a = 64>
+  // CHECK-SAME: axes <batch = 2, stride_a = 256, stride_c = 40, outer = <extents = [3, 1], a = [512, 0], b = [0, 0], c = [80, 0]>> {alpha = 1.000000e+00 : f64}
+  plan.matmul %x, %w into %y : memref<32x10xf32>
+      shape <lda = 64, ldb = 64, ldc = 10, offset_a = 64, m = 4, n = 10, k = 64, trans_a = false, trans_b = true>
+      axes <batch = 2, stride_a = 256, stride_c = 40, outer = <extents = [3, 1], a = [512, 0], b = [0, 0], c = [80, 0]>>
+      {alpha = 1.0 : f64} : memref<32x64xf32>, memref<10x64xf32>
   // CHECK: plan.matmul {{.*}} fused bias {{.*}} unfused {
   // CHECK-NEXT: plan.launch @relu
   // CHECK-NEXT: }
   plan.matmul %x, %w into %y : memref<32x10xf32> fused bias bias(%c : memref<10xf32>)
-      {batch = 1 : i64, m = 32 : i64, n = 10 : i64, k = 64 : i64, trans_a = false, trans_b = true,
-       lda = 64 : i64, ldb = 64 : i64, ldc = 10 : i64, stride_a = 0 : i64, stride_b = 0 : i64,
-       stride_c = 320 : i64, alpha = 1.0 : f64, tile_m = 0 : i64, tile_n = 0 : i64}
+      shape <m = 32, n = 10, k = 64, trans_b = true, lda = 64, ldb = 64, ldc = 10>
+      axes <stride_c = 320> {alpha = 1.0 : f64}
       : memref<32x64xf32>, memref<10x64xf32> unfused {
     plan.launch @relu ins(%v : memref<320xf32>) outs(%v : memref<320xf32>) extent 320 grain 64 threads 64
   }

@@ -8,8 +8,8 @@
 //
 // CHECK-LABEL: plan.program @few_rows
 // CHECK: plan.matmul {{.*}} epilogue @tail
-// CHECK-SAME: batch = 2 : i64, k = 16 : i64, lda = 16 : i64, ldb = 8 : i64, ldc = 16 : i64, m = 100 : i64, n = 8 : i64
-// CHECK-SAME: stride_a = 1600 : i64, stride_b = 0 : i64, stride_c = 8 : i64
+// CHECK-SAME: shape <m = 100, n = 8, k = 16, lda = 16, ldb = 8, ldc = 16, tile_m
+// CHECK-SAME: axes <batch = 2, stride_a = 1600, stride_c = 8>
 func.func @few_rows(%x: tensor<2x100x16xf32> {mpc.input = "x"}, %w: tensor<16x8xf32> {mpc.input = "w"})
     -> (tensor<100x2x8xf32> {mpc.output = "y"}) {
   %0 = plan.access %x {offset = 0 : i64, strides = array<i64: 16, 1600, 1>} : tensor<2x100x16xf32> to tensor<100x2x16xf32>
@@ -28,8 +28,8 @@ func.func private @tail(%t: tensor<100x2x8xf32>) -> tensor<100x2x8xf32> attribut
 //
 // CHECK-LABEL: plan.program @many_rows
 // CHECK: plan.matmul
-// CHECK-SAME: batch = 100 : i64
-// CHECK-SAME: m = 64 : i64
+// CHECK-SAME: m = 64,
+// CHECK-SAME: batch = 100,
 func.func @many_rows(%x: tensor<64x100x16xf32> {mpc.input = "x"}, %w: tensor<16x8xf32> {mpc.input = "w"})
     -> (tensor<100x64x8xf32> {mpc.output = "y"}) {
   %0 = plan.access %x {offset = 0 : i64, strides = array<i64: 16, 1600, 1>} : tensor<64x100x16xf32> to tensor<100x64x16xf32>
@@ -43,8 +43,8 @@ func.func @many_rows(%x: tensor<64x100x16xf32> {mpc.input = "x"}, %w: tensor<16x
 //
 // CHECK-LABEL: plan.program @own_operands
 // CHECK: plan.matmul
-// CHECK-SAME: batch = 100 : i64
-// CHECK-SAME: m = 2 : i64
+// CHECK-SAME: m = 2,
+// CHECK-SAME: batch = 100,
 func.func @own_operands(%x: tensor<2x100x16xf32> {mpc.input = "x"}, %w: tensor<100x16x8xf32> {mpc.input = "w"})
     -> (tensor<100x2x8xf32> {mpc.output = "y"}) {
   %0 = plan.access %x {offset = 0 : i64, strides = array<i64: 16, 1600, 1>} : tensor<2x100x16xf32> to tensor<100x2x16xf32>
@@ -59,9 +59,9 @@ func.func @own_operands(%x: tensor<2x100x16xf32> {mpc.input = "x"}, %w: tensor<1
 //
 // CHECK-LABEL: plan.program @update
 // CHECK: plan.matmul {{.*}} epilogue @momentum
-// CHECK-SAME: tile_m = 64 : i64, tile_n = 2048 : i64
+// CHECK-SAME: tile_m = 64, tile_n = 2048>
 // CHECK: plan.matmul {{.*}} epilogue @scale
-// CHECK-SAME: tile_m = 512 : i64, tile_n = 256 : i64
+// CHECK-SAME: tile_m = 512, tile_n = 256>
 mpc.variable @w : tensor<1024x2048xf32> role parameter
 mpc.variable @v : tensor<1024x2048xf32> role parameter
 func.func @update(%x: tensor<64x1024xf32> {mpc.input = "x"}, %g: tensor<64x2048xf32> {mpc.input = "g"},

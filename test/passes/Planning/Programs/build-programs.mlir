@@ -221,7 +221,7 @@ func.func private @thin(%x: tensor<65536x4xf32>) -> tensor<65536x1xf32> attribut
 // CHECK: plan.launch @square_relu {{.*}} outs(%[[A]]
 // CHECK: %[[B:.*]] = plan.arena
 // CHECK: plan.matmul %[[A]], %[[A]] epilogue @tail ins(%[[A]] : memref<4x4xf32>) outs(%[[B]] : memref<4x4xf32>)
-// CHECK-SAME: tile_m = 4 : i64, tile_n = 4 : i64
+// CHECK-SAME: tile_m = 4, tile_n = 4>
 func.func @epilogue(%x: tensor<4x4xf32> {mpc.input = "x"}) -> (tensor<4x4xf32> {mpc.output = "y"}) {
   %0 = call @square_relu(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %1 = mpc.matmul %0, %0 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
