@@ -124,7 +124,7 @@ void PlanVerifier::verifyFunction(const Function &checked) {
 
 Status PlanVerifier::verify() {
   expect(plan.constantBytes >= 0 && plan.constantBytes <= dataBytes,
-         "there are more constants than data");
+         "the constants do not fit in the data section");
   std::set<std::string_view> names;
   Checked total = 0;
   for (const StateVariable &state : plan.state) {

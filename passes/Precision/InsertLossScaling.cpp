@@ -275,8 +275,8 @@ LogicalResult InsertLossScalingPass::selectState(FunctionOpInterface function,
     if (!isa<FloatType>(type.getElementType()))
       return withExitCode(mlir::emitError(next.getLoc()), ExitCode::Unsupported)
              << "state '" << variable.getSymName() << "' is of type " << type
-             << "; where the loss is scaled, state other than floats can only "
-                "count updates (itself + 1); train with --loss-scale none or "
+             << "; with a loss scale, state other than floats can only count "
+                "updates (itself + 1); train with --loss-scale none or "
                 "another --precision";
     std::string name = (variable.getSymName() + "#guard").str();
     auto guarded =

@@ -143,8 +143,8 @@ TEST(Plan, ChecksStateAgainstTheDataSection) {
 }
 
 TEST(Plan, ChecksConstantsAgainstTheDataSection) {
-  EXPECT_REFUSED("/constant_bytes", 1 << 20, "more constants than data");
-  EXPECT_REFUSED("/constant_bytes", -1, "more constants than data");
+  EXPECT_REFUSED("/constant_bytes", 1 << 20, "constants do not fit");
+  EXPECT_REFUSED("/constant_bytes", -1, "constants do not fit");
   EXPECT_REFUSED("/constant_bytes", 0, "reaches outside its memory");
 }
 

@@ -457,8 +457,9 @@ static LogicalResult verifyUpdated(Operation *op) {
         type && type.getWidth() < 32)
       return emitError(op->getLoc())
              << "an optimizer takes float32 or float64, found " << type
-             << "; export the graph in float32 and choose with --precision "
-             << "what it computes in";
+             << "; export the graph in float32, and choose its computing "
+                "precision "
+             << "with --precision";
   return success();
 }
 

@@ -122,8 +122,9 @@ static std::string adviseOnNames(ArrayRef<StringRef> found,
   if (!best || best->second * 2 < int64_t(found.size()))
     return "; rename the arrays, or their beginnings with --weights-prefix "
            "FROM=TO";
-  return ("; --weights-prefix " + best->first() + " gives it " +
-          Twine(best->second))
+  return ("; with --weights-prefix " + best->first() + ", " +
+          Twine(best->second) +
+          (best->second == 1 ? " name matches" : " names match"))
       .str();
 }
 

@@ -129,8 +129,8 @@ Status ArrayPool::missing(const Port &port,
     text += "; help: say which columns it takes, --csv-columns " + port.name +
             "=...";
   else if (!names.empty())
-    text += "; help: save the array under that name, or name a file of one: "
-            "--data " +
+    text += "; help: save the array under that name, or name a file with one "
+            "array: --data " +
             port.name + "=FILE";
   return invalid(text);
 }

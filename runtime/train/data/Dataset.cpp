@@ -279,12 +279,13 @@ static StatusOr<int64_t> findBatchSize(const FunctionPorts &ports) {
                         std::to_string(port.shape[axis]) + ", the others of " +
                         std::to_string(batch) +
                         (port.role == Role::Label
-                             ? "; labels have their samples on the first axis; "
-                               "help: where an input has them along another, "
-                               "say which with --batch-axis"
-                             : "; help: where samples are along another axis, "
-                               "say which with --batch-axis NAME=AXIS, and "
-                               "NAME=none where it is the same for all"));
+                             ? "; labels have their samples on the first "
+                               "axis; help: if an input has them along "
+                               "another axis, name it with --batch-axis"
+                             : "; help: if samples are along another axis, "
+                               "name it with --batch-axis NAME=AXIS; "
+                               "NAME=none if the input is the same for all "
+                               "samples"));
   }
   if (batch == 0)
     return Status(StatusCode::Unsupported, "the model takes no data");

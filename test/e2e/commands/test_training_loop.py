@@ -166,7 +166,7 @@ def test_time_is_over_after_a_save(tmp_path):
 @pytest.mark.parametrize(
     "more, message",
     [
-        (["--best", "losss"], "unknown figure 'losss'"),
+        (["--best", "losss"], "unknown metric 'losss'"),
         (["--best", "f1"], "ask for it with --metric f1"),
         (["--early-stopping", "loss"], "METRIC:PATIENCE"),
         (["--early-stopping", "top5:2"], "ask for it with --metric top5"),

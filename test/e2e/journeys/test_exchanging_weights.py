@@ -62,7 +62,7 @@ def test_journey(tmp_path):
     # mpc names the parameters that a partial file leaves unchanged.
     process = mpctest.mpc_ok(*train("--weights", tmp_path / "half.npz"))
     assert "2 of 6 parameters from" in process.stderr
-    assert "as the model has them: 'fc2.bias', 'fc2.weight'" in process.stderr
+    assert "so the model's values stay: 'fc2.bias', 'fc2.weight'" in process.stderr
 
 
 def test_files_that_give_nothing(tmp_path):

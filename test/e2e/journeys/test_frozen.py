@@ -70,7 +70,7 @@ def test_backbone_of_another_file(tmp_path):
     )
     assert "names are taken without 'module.'" in process.stderr
     assert f"note: {len(others)} of {len(others) + 2} parameters" in process.stderr
-    assert "as the model has them: 'fc.bias', 'fc.weight'" in process.stderr
+    assert "so the model's values stay: 'fc.bias', 'fc.weight'" in process.stderr
     after = mpctest.read_weights(tmp_path / "o.onnx")
     for name, value in others.items():
         np.testing.assert_array_equal(after[name.removeprefix("module.")], value)

@@ -132,7 +132,7 @@ def test_journey(graph, tmp_path):
     command += ["--lr", 0.5, "--epochs", 30, "--metrics", tmp_path / "m.jsonl"]
     output = tmp_path / "trained.onnx"
     said = refused(UNSUPPORTED, *command, "--output", output)
-    assert "NAME=none where it is the same for all" in said
+    assert "NAME=none if the input is the same for all" in said
     # Nodes keep their order, because edges refer to them. No flag is needed.
     axes = ["--batch-axis", "edge_index=none"]
     process = mpctest.mpc_ok(*command, *axes, "--output", output)

@@ -131,7 +131,7 @@ REFUSED = {
         "RoiAlign",
         [(1, 1, 4, 4), (2, 5), (np.int64, (2,))],
         {"sampling_ratio": 1},
-        (16, INVALID, "boxes of shape (R, 4) and R numbers of images"),
+        (16, INVALID, "boxes of shape (R, 4) and R image numbers"),
     ),
     "roi_image": (
         "RoiAlign",
@@ -446,7 +446,7 @@ REFUSED = {
         "QuantizeLinear",
         [(2, 7), (2, 2)],
         {"block_size": 3},
-        (21, INVALID, "one for each block of 3"),
+        (21, INVALID, "one element for each block of 3"),
     ),
     "quantize_negative_block": (
         "QuantizeLinear",

@@ -34,7 +34,7 @@ func.func @integer_state_that_is_no_count(
     -> (tensor<8xf32> {mpc.updates = @w}, tensor<i64> {mpc.updates = @b}) {
   %seed = mpc.gradient_seed : tensor<f32>
   %g = mpc.mul %w, %seed : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
-  // expected-error@+1 {{state 'b' is of type 'tensor<i64>'; where the loss is scaled, state other than floats can only count updates}}
+  // expected-error@+1 {{state 'b' is of type 'tensor<i64>'; with a loss scale, state other than floats can only count updates}}
   %b1 = mpc.increment %a : (tensor<i64>) -> tensor<i64>
   %w1 = mpc.sgd %w, %g, %lr : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
   return %w1, %b1 : tensor<8xf32>, tensor<i64>

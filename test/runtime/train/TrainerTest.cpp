@@ -319,9 +319,8 @@ TEST_F(Trainer, SaysWhereAFailureBeganAndWhatIsLeft) {
   // The toy continues its count in the repetition. The first traced step fails:
   // step 11, whose second sample of the epoch is 0.
   expectFailure(status, StatusCode::Numeric,
-                "first non-finite value of the last step: in step 11, node "
-                "'toy' gives nan, for sample 2 of the "
-                "data");
+                "first non-finite value: in step 11, node "
+                "'toy' gives nan, for sample 2 of the data");
   expectFailure(status, StatusCode::Numeric,
                 "the last good checkpoint is " + (directory / "c/step-10"));
   EXPECT_EQ(recorder.saves, (std::vector<int64_t>{5, 10}));
@@ -337,8 +336,7 @@ TEST_F(Trainer, WithoutCheckpointsItLooksFromTheBeginning) {
   };
   expectFailure(run(model).status(), StatusCode::Numeric,
                 "first non-finite value: in step 4, node 'toy' gives nan, for "
-                "sample 14 of the "
-                "data");
+                "sample 14 of the data");
 }
 
 TEST_F(Trainer, EndsWhenEveryStepIsSkipped) {

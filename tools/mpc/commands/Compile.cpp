@@ -156,7 +156,7 @@ void mpc::tools::addCompileCommand(CLI::App &program, int &exitCode) {
       ->type_name("FILE");
   // --emit accepts the artifact, any stage, or code of the kernels.
   std::vector<std::string> names = {"artifact", kRepairStage.str()};
-  std::string help = "what to write:\nartifact: the .mpc file\nrepair: the "
+  std::string help = "output to write:\nartifact: the .mpc file\nrepair: the "
                      "model as ONNX text, with what its exporter left out";
   for (const StageInfo &info : getStages()) {
     names.push_back(info.name.str());

@@ -128,14 +128,11 @@ void mpc::tools::addExplainCommand(CLI::App &program, int &exitCode) {
                   "conv1#dx is one of them")
       ->type_name("NODE");
   app->add_option("--format", command->format,
-                  "what to print:\n"
-                  "summary: counts per op and type\n"
-                  "reasons: the chain of reasons of every op\n"
-                  "table: a row per op\n"
-                  "jsonl: a JSON object per op and line\n"
-                  "dot: the graph, for Graphviz\n"
-                  "html: a page to filter and sort\n"
-                  "default: summary; with nodes, reasons")
+                  "output to print:\nsummary: counts per op and "
+                  "type\nreasons: the chain of reasons of every op\ntable: a "
+                  "row per op\njsonl: a JSON object per op and line\ndot: the "
+                  "graph, for Graphviz\nhtml: a page to filter and "
+                  "sort\ndefault: summary; with nodes, reasons")
       ->check(CLI::IsMember(
           {"summary", "reasons", "table", "jsonl", "dot", "html"}));
   app->add_flag("--print-policy", command->printsPolicy,

@@ -180,8 +180,8 @@ static LogicalResult importIf(NodeImporter &node) {
   if (runsAlone(node, *then) || runsAlone(node, *otherwise))
     return node.unsupported(
         "one branch does not fit, and the condition '" + node.getInputName(0) +
-        "' is not known when the model is compiled; where inputs decide it, "
-        "give their values in the data, or with --weights");
+        "' is not known when the model is compiled; if inputs decide it, give "
+        "their values in the data, or with --weights");
   return failure();
 }
 

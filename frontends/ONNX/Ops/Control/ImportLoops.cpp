@@ -293,9 +293,9 @@ LogicalResult LoopUnroller::import(int64_t atMost) {
     if (number == most)
       return node.unsupported(
           "expected " + Twine(most) +
-          " iterations at most of a loop whose shapes or whose condition "
-          "depend on the iteration, " +
-          Twine(kMostIterations) + " of another");
+          " iterations at most of a loop whose shapes or condition depend on "
+          "the iteration, and " +
+          Twine(kMostIterations) + " of other loops");
     if (failed(addIteration(number)))
       return failure();
     FailureOr<bool> next = goesOn();

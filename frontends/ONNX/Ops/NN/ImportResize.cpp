@@ -170,12 +170,13 @@ static FailureOr<Sampling> readSampling(NodeImporter &node) {
                {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",
                 "align_corners", "asymmetric", "tf_half_pixel_for_nn",
                 "tf_crop_and_resize"}))
-    return node.invalid("attribute 'coordinate_transformation_mode' is '" +
+    return node.invalid("attribute 'coordinate_transformation_mode' has the "
+                        "unknown value '" +
                         sampling.coordinates + "'");
   if (!isOneOf(sampling.nearest,
                {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}))
-    return node.invalid("attribute 'nearest_mode' is '" + sampling.nearest +
-                        "'");
+    return node.invalid("attribute 'nearest_mode' has the unknown value '" +
+                        sampling.nearest + "'");
   if (sampling.antialias && sampling.filter == Filter::Nearest)
     return node.invalid("mode 'nearest' has no antialiasing");
   return sampling;
@@ -245,8 +246,9 @@ static LogicalResult sizeAxes(NodeImporter &node,
   if (policy == "stretch" || axes.empty())
     return success();
   if (policy != "not_larger" && policy != "not_smaller")
-    return node.invalid("attribute 'keep_aspect_ratio_policy' is '" + policy +
-                        "'");
+    return node.invalid("attribute 'keep_aspect_ratio_policy' has the unknown "
+                        "value '" +
+                        policy + "'");
   double common = axes.front().scale;
   for (const ResizedAxis &axis : axes)
     common = policy == "not_larger" ? std::min(common, axis.scale)

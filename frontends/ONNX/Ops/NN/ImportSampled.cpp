@@ -37,7 +37,8 @@ static FailureOr<RoiPooling> readRoiPooling(NodeImporter &node) {
   if (node.getOpset() >= 16)
     coordinates = node.string("coordinate_transformation_mode", "half_pixel");
   if (coordinates != "half_pixel" && coordinates != "output_half_pixel")
-    return node.invalid("attribute 'coordinate_transformation_mode' is '" +
+    return node.invalid("attribute 'coordinate_transformation_mode' has the "
+                        "unknown value '" +
                         coordinates + "'");
   pooling.isMax = mode == "max";
   pooling.halfPixel = coordinates == "half_pixel";
@@ -194,7 +195,7 @@ static LogicalResult importRoiAlign(NodeImporter &node) {
   if (shape.size() != 4 || boxes.size() != 2 || boxes[1] != 4 ||
       node.operandShape(2) != boxes.take_front())
     return node.invalid("expected an input of rank 4, boxes of shape (R, 4) "
-                        "and R numbers of images");
+                        "and R image numbers");
   if (llvm::is_contained(shape, 0))
     return node.invalid("the input has no elements to read");
   std::optional<HostTensor> images = node.constant(2);

@@ -87,7 +87,8 @@ FailureOr<Window> mpc::onnx_frontend::readWindow(NodeImporter &node,
   else if (autoPad == "VALID")
     window.pads.assign(2 * rank, 0);
   else if (autoPad != "NOTSET")
-    return node.invalid("attribute 'auto_pad' is '" + autoPad + "'");
+    return node.invalid("attribute 'auto_pad' has the unknown value '" +
+                        autoPad + "'");
   return window;
 }
 

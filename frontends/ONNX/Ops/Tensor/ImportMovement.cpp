@@ -461,7 +461,8 @@ static LogicalResult importPad(NodeImporter &node) {
   std::string mode = node.string("mode", "constant");
   if (mode != "constant" && mode != "edge" && mode != "reflect" &&
       mode != "wrap")
-    return node.invalid("attribute 'mode' is '" + mode + "'");
+    return node.invalid("attribute 'mode' has the unknown value '" + mode +
+                        "'");
   if (changes && mode != "constant")
     return padFromInside(node, axes, pads, mode);
   return padAxes(node, axes, pads, padding);

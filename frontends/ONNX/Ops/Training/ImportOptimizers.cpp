@@ -112,8 +112,8 @@ static LogicalResult refuseLowCopy(NodeImporter &node, unsigned input) {
   if (!node.hasInput(input))
     return success();
   return node.unsupported("input 'mixed_precision_weights' is not supported; "
-                          "export the graph in float32 and choose with "
-                          "--precision what it computes in");
+                          "export the graph in float32 and choose its "
+                          "computing precision with --precision");
 }
 
 // Defines output 0, the next update count. A skipped update does not count.

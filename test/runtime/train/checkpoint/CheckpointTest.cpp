@@ -503,9 +503,10 @@ TEST_F(Checkpoint, NamesEachFactThatDiffersAndNoDigestOfDecisions) {
   other["recipe"] = R"({"decisions":"bb","ema":0.9,"tf32":true})";
   other["trained"] = "1 parameter";
   const Status status = restore(directory.path, model, nullptr, other).status();
-  expectFailure(status, StatusCode::Checkpoint,
-                "ema was null, now it is 0.9; tf32 was false, now it is true; "
-                "trained was nothing, now it is 1 parameter; a new run");
+  expectFailure(
+      status, StatusCode::Checkpoint,
+      "ema was null, now it is 0.9; tf32 was false, now it is true; "
+      "trained was nothing, now it is 1 parameter; to start a new run");
   other = run;
   other["recipe"] = R"({"decisions":"bb","ema":null,"tf32":false})";
   expectFailure(restore(directory.path, model, nullptr, other).status(),

@@ -29,7 +29,7 @@ TEST(Monitor, RefusesWhatIsNoFigure) {
   for (const char *name :
        {"", "losss", "min:", "min:max:loss", "top", "MAX:r2"})
     expectFailure(parseMonitor(name).status(), StatusCode::Usage,
-                  "unknown figure");
+                  "unknown metric");
 }
 
 TEST(Monitor, AFigureMustBeAskedFor) {
@@ -116,7 +116,7 @@ TEST(EarlyStopping, IsAFigureAndAPatience) {
     expectFailure(parseEarlyStopping(text).status(), StatusCode::Usage,
                   "METRIC:PATIENCE");
   expectFailure(parseEarlyStopping("losss:3").status(), StatusCode::Usage,
-                "unknown figure 'losss'");
+                "unknown metric 'losss'");
 }
 
 TEST(EarlyStopping, SaysWhatTheBestWas) {
