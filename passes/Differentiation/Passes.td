@@ -7,7 +7,7 @@
 include "mlir/Pass/PassBase.td"
 
 def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
-  let summary = "turns a forward model into @step and @eval with a loss";
+  let summary = "turn a forward model into @step and @eval with a loss";
   let description = [{
     `@forward` becomes `@step`: the loss replaces the outputs, and the labels
     become an input (an `i64` class per position for `softmax_cross_entropy`,
@@ -93,14 +93,14 @@ def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
            "mean or sum over all elements or labels; the mean of kl_div is "
            "that of the samples' sums">,
     Option<"ignoreIndex", "ignore-index", "int64_t", "kNoIgnoreIndex",
-           "the label that counts nowhere; the least of all: none">,
+           "the label to ignore; the smallest i64: none">,
     Option<"labelSmoothing", "label-smoothing", "double", "0.0",
-           "the part of each label that all classes share, in [0, 1)">,
+           "the share of each label to spread over all classes, in [0, 1)">,
     ListOption<"classWeights", "class-weights", "double",
-               "how much labels count, one weight of each class">,
+               "the weight of each class's labels">,
     ListOption<"posWeight", "pos-weight", "double",
-               "factor of positive targets of bce_with_logits: one, or one of "
-               "each class">,
+               "factor of positive targets of bce_with_logits: one number, or "
+               "one per class">,
     ListOption<"labelShapes", "label-shape", "std::string",
            "shape of one sample's labels, such as 7x5 or scalar, of all label "
            "inputs, or NAME=SHAPE of one; none: not known">,
@@ -108,7 +108,7 @@ def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
            "the loss and targets of float16 and bfloat16 outputs are f64, not "
            "f32">,
     Option<"trainAccuracy", "train-accuracy", "bool", "false",
-           "the step says, too, which labels the scores got right">,
+           "also return which labels the scores got right">,
     ListOption<"targetArrays", "target-array", "std::string",
            "the name of the label input, target by default; OUTPUT=NAME: that "
            "of the loss of an output">,
@@ -117,7 +117,7 @@ def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
 }
 
 def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
-  let summary = "adds gradients of the loss and the update of the parameters";
+  let summary = "add gradients of the loss and the update of the parameters";
   let description = [{
     Adds to `@step` an `mpc.gradient` of the loss with respect to every
     trainable parameter, clipping, an optimizer op per parameter with its state
@@ -181,7 +181,8 @@ def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
   let options = [
     Option<"optimizer", "optimizer", "std::string", "\"sgd\"",
            "sgd, momentum, nesterov, adam, adamw, adagrad, rmsprop or lamb">,
-    Option<"momentum", "momentum", "double", "0.9", "for momentum, nesterov, rmsprop">,
+    Option<"momentum", "momentum", "double", "0.9", "momentum of momentum, nesterov "
+                                                    "and rmsprop">,
     Option<"beta1", "beta1", "double", "0.9", "for adam, adamw, lamb">,
     Option<"beta2", "beta2", "double", "0.999", "for adam, adamw, lamb">,
     Option<"alpha", "alpha", "double", "0.99", "for rmsprop">,
@@ -195,7 +196,7 @@ def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
     Option<"accumulateReduction", "accumulate-reduction", "std::string",
            "\"mean\"", "mean or sum of the micro-batches' gradients">,
     Option<"givenGradients", "given-gradients", "bool", "false",
-           "use the gradients that @step gives, where it does">,
+           "use the gradients that @step returns, if any">,
     Option<"clipNorm", "clip-norm", "double", "0.0",
            "bound of the gradients' common L2 norm; 0: none">,
     Option<"ema", "ema", "double", "0.0",
@@ -213,7 +214,7 @@ def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
 }
 
 def ExpandGradientsPass : Pass<"mpc-expand-gradients", "::mlir::ModuleOp"> {
-  let summary = "builds the backward pass that mpc.gradient stands for";
+  let summary = "build the backward pass that mpc.gradient stands for";
   let description = [{
     Replaces every `mpc.gradient` by the ops that compute the gradient, from an
     `mpc.gradient_seed` at Y backwards. Each op is located at `node#dx` (or
@@ -253,7 +254,7 @@ def ExpandGradientsPass : Pass<"mpc-expand-gradients", "::mlir::ModuleOp"> {
 }
 
 def MoveOutOfScansPass : Pass<"mpc-move-out-of-scans", "::mlir::func::FuncOp"> {
-  let summary = "products of all iterations at once";
+  let summary = "compute the products of all iterations at once";
   let description = [{
     Moves work out of every `mpc.scan` that can be done for all iterations
     together:
@@ -300,7 +301,7 @@ def MoveOutOfScansPass : Pass<"mpc-move-out-of-scans", "::mlir::func::FuncOp"> {
 }
 
 def KeepEvaluationPass : Pass<"mpc-keep-evaluation", "::mlir::ModuleOp"> {
-  let summary = "takes away what only training needs";
+  let summary = "remove state and outputs that only training needs";
   let description = [{
     Erases `@step`, `@accumulate` and `@update`, and the variables that no other
     function reads. `@eval` stays, and `@derive` if there is one. A module

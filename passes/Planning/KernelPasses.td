@@ -9,7 +9,7 @@
 include "mlir/Pass/PassBase.td"
 
 def PackFiltersPass : Pass<"plan-pack-filters", "::mlir::ModuleOp"> {
-  let summary = "filters as generated convolutions read them";
+  let summary = "store filters in the order that generated convolutions read";
   let description = [{
     A generated convolution computes vectors along the channels it writes. The
     pass inserts a region that transposes the filters to put the channels last.
@@ -61,7 +61,7 @@ def PackFiltersPass : Pass<"plan-pack-filters", "::mlir::ModuleOp"> {
 }
 
 def OutlineKernelsPass : Pass<"plan-outline-kernels", "::mlir::ModuleOp"> {
-  let summary = "every mpc.region into a function and a call";
+  let summary = "turn every mpc.region into a function and a call";
   let description = [{
     A region's body becomes a private function with the attribute `mpc.kernel`,
     its kind. A library contraction stays in the caller, where
@@ -109,7 +109,7 @@ def OutlineKernelsPass : Pass<"plan-outline-kernels", "::mlir::ModuleOp"> {
 }
 
 def DeduplicateKernelsPass : Pass<"plan-deduplicate-kernels", "::mlir::ModuleOp"> {
-  let summary = "one kernel for all calls that do the same";
+  let summary = "share one kernel among calls that do the same";
   let description = [{
     Keeps the first of several kernels with equal types, kinds and bodies, and
     calls it instead of the others. The kernel keeps its name and location, and
@@ -151,7 +151,7 @@ def DeduplicateKernelsPass : Pass<"plan-deduplicate-kernels", "::mlir::ModuleOp"
 }
 
 def BuildProgramsPass : Pass<"plan-build-programs", "::mlir::ModuleOp"> {
-  let summary = "functions on tensors into programs on buffers";
+  let summary = "turn functions on tensors into programs on buffers";
   let description = [{
     Every function, except kernels, becomes a `plan.program` of equal name. A
     new value of a state variable overwrites the old value if nothing reads the
@@ -210,7 +210,7 @@ def BuildProgramsPass : Pass<"plan-build-programs", "::mlir::ModuleOp"> {
 }
 
 def AssignOffsetsPass : Pass<"plan-assign-offsets", "::mlir::ModuleOp"> {
-  let summary = "offsets for the slices of every program's arena";
+  let summary = "assign offsets to the slices of every program's arena";
   let description = [{
     Gives every `plan.arena` an offset and sets `arena_bytes`. Slices that hold
     data at the same time do not overlap. A view keeps its source alive. The
@@ -250,7 +250,7 @@ def AssignOffsetsPass : Pass<"plan-assign-offsets", "::mlir::ModuleOp"> {
 }
 
 def PrintPartitionPass : Pass<"plan-print-partition", "::mlir::ModuleOp"> {
-  let summary = "say how the work of every kernel is divided";
+  let summary = "print how the work of every kernel is divided";
   let description = [{
     Emits one remark per kernel function with extent, grain and inner (see
     `compiler/Kernels/KernelPartition.h`), on a GPU also threads, lanes and
@@ -284,7 +284,7 @@ def PrintPartitionPass : Pass<"plan-print-partition", "::mlir::ModuleOp"> {
 }
 
 def VerifyPlanPass : Pass<"plan-verify", "::mlir::ModuleOp"> {
-  let summary = "check that launches ask of kernels what their loops do";
+  let summary = "check that launches match the loops of their kernels";
   let description = [{
     Fails unless extent, grain, threads, shared memory and scratch memory of
     every launch match the kernel (`compiler/Kernels/KernelPartition.h`). The

@@ -8,7 +8,7 @@
 include "mlir/Pass/PassBase.td"
 
 def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncOp"> {
-  let summary = "who does every contraction";
+  let summary = "choose a library or generated code for every contraction";
   let description = [{
     Gives every region of kind contraction the attribute `provider`, as listed
     in compiler/Kernels/ContractionTable.h. On a CPU, for example, float64
@@ -73,16 +73,16 @@ def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncO
   }];
   let options = [
     Option<"contractions", "contractions", "std::string", "\"table\"",
-           "who does contractions that both can do: table; library, which also "
-           "does relu, where NaN becomes 0; generated; or bare: by table, but no "
-           "library does what follows one">,
+           "how contractions that both can do are chosen: table; library, "
+           "which also fuses relu, so NaN becomes 0; generated; or bare: like "
+           "table, but libraries fuse nothing">,
   ];
   let dependentDialects = ["::mpc::MPCDialect", "::mpc::amp::AMPDialect",
                            "::mpc::plan::PlanDialect"];
 }
 
 def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
-  let summary = "kernels and products read and write through transposes";
+  let summary = "let kernels and products read and write through transposes";
   let description = [{
     Kernels of elementwise ops and of row reductions absorb transposes of whole
     rows (at least 32 bytes). A transpose that is the only user of a kernel's
@@ -162,7 +162,7 @@ def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
 }
 
 def FoldPartsPass : Pass<"plan-fold-parts", "::mlir::func::FuncOp"> {
-  let summary = "kernels load and store parts of rows";
+  let summary = "let kernels load and store parts of rows";
   let description = [{
     Folds a kernel that only copies a slice of adjacent elements (some columns
     of a matrix, say) into all users, if these are pointwise kernels, row
@@ -218,7 +218,8 @@ def FoldPartsPass : Pass<"plan-fold-parts", "::mlir::func::FuncOp"> {
 }
 
 def AssembleJoinsPass : Pass<"plan-assemble-joins", "::mlir::func::FuncOp"> {
-  let summary = "several kernels and products write parts of rows";
+  let summary = "let several kernels and products write parts of the same "
+                "rows";
   let description = [{
     A kernel that only joins parts of rows becomes `plan.assemble`, which takes
     no step, if separate kernels and products make the parts and nothing else
@@ -307,7 +308,8 @@ def AssembleJoinsPass : Pass<"plan-assemble-joins", "::mlir::func::FuncOp"> {
 }
 
 def PadRowsPass : Pass<"plan-pad-rows", "::mlir::func::FuncOp"> {
-  let summary = "rows of whole 16 bytes for products of a GPU's library";
+  let summary = "pad rows to a multiple of 16 bytes for products of a GPU's "
+                "library";
   let description = [{
     On a GPU, the library has only slow kernels if rows of a product's operand
     or result are not multiples of 16 bytes, such as scores of 50257 classes. So
@@ -362,7 +364,8 @@ def PadRowsPass : Pass<"plan-pad-rows", "::mlir::func::FuncOp"> {
   }];
   let options = [
     Option<"tf32", "tf32", "bool", "false",
-           "products of f32 are rounded to tf32, and so on Tensor Cores">,
+           "operands of f32 products are rounded to tf32, so Tensor Cores "
+           "compute them">,
   ];
   let dependentDialects = ["::mpc::MPCDialect", "::mpc::plan::PlanDialect"];
 }

@@ -55,7 +55,8 @@ def RecomputeUnscalePass : Pass<"plan-recompute-unscale", "::mlir::func::FuncOp"
 }
 
 def MergeUpdatesPass : Pass<"plan-merge-updates", "::mlir::func::FuncOp"> {
-  let summary = "what the optimizer does to all parameters into few kernels";
+  let summary = "merge the optimizer's work on all parameters into few "
+                "kernels";
   let description = [{
     On a GPU, merges pointwise regions with optimizer updates into segments of
     one region, and likewise row reductions in the phase `optimizer`; see
@@ -118,7 +119,7 @@ def MergeUpdatesPass : Pass<"plan-merge-updates", "::mlir::func::FuncOp"> {
 }
 
 def FillConstantsPass : Pass<"plan-fill-constants", "::mlir::func::FuncOp"> {
-  let summary = "large constants of one value written by kernels";
+  let summary = "let kernels write large constants of one value";
   let description = [{
     Replaces every constant outside kernels with a single value and at least 16
     KiB by a region that writes the constant. The artifact then does not store
@@ -147,7 +148,7 @@ def FillConstantsPass : Pass<"plan-fill-constants", "::mlir::func::FuncOp"> {
 }
 
 def SumOperandsPass : Pass<"plan-sum-operands", "::mlir::func::FuncOp"> {
-  let summary = "products add up an operand that they read";
+  let summary = "let products sum an operand that they read";
   let description = [{
     Applies to CPUs with AMX, whose library packs its operands. If kernels only
     sum the rows of an operand of a product, in f32, and the product contracts
@@ -204,7 +205,8 @@ def SumOperandsPass : Pass<"plan-sum-operands", "::mlir::func::FuncOp"> {
 }
 
 def JoinColumnSumsPass : Pass<"plan-join-column-sums", "::mlir::func::FuncOp"> {
-  let summary = "kernels over rows add up columns of what they have at hand";
+  let summary = "let kernels over rows sum columns of values they already "
+                "hold";
   let description = [{
     On a CPU, a kernel that only sums columns joins a kernel that reduces rows
     of equal shape, if both read a common tensor, or either reads a result of
@@ -264,7 +266,7 @@ def JoinColumnSumsPass : Pass<"plan-join-column-sums", "::mlir::func::FuncOp"> {
 }
 
 def OrderPass : Pass<"plan-order", "::mlir::func::FuncOp"> {
-  let summary = "the order in which a function's kernels run";
+  let summary = "choose the order in which a function's kernels run";
   let description = [{
     Moves readers of the old value of a state variable before the update, if
     dependences allow, so that `plan-build-programs` can update in place. An op

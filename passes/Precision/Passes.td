@@ -7,7 +7,8 @@
 include "mlir/Pass/PassBase.td"
 
 def FindLossGradientPass : Pass<"amp-find-loss-gradient", "::mlir::ModuleOp"> {
-  let summary = "give a backward pass that the model spells out a seed";
+  let summary = "add a gradient seed to a backward pass that the model spells "
+                "out";
   let description = [{
     A training graph may start its backward pass at any value, such as
     `(softmax(logits) - one_hot) / N`, instead of a constant of ones. If the
@@ -102,13 +103,13 @@ def AssignPrecisionPass : Pass<"amp-assign-precision", "::mlir::ModuleOp"> {
     ListOption<"keepFP32", "keep-fp32", "std::string",
                "expressions for names of nodes to keep in fp32">,
     ListOption<"forceLow", "force-low", "std::string",
-               "expressions for names of nodes to make low">,
+               "expressions for names of nodes to compute in the low type">,
   ];
   let dependentDialects = ["::mpc::amp::AMPDialect"];
 }
 
 def InsertCastsPass : Pass<"amp-insert-casts", "::mlir::ModuleOp"> {
-  let summary = "carry out the decisions";
+  let summary = "insert the casts that the decisions need";
   let description = [{
     Gives every result its stored type, so its op rounds, and inserts an
     `amp.cast` if an op must read another type. All users of a value in one type
@@ -240,9 +241,9 @@ def InsertLossScalingPass : Pass<"amp-insert-loss-scaling", "::mlir::ModuleOp"> 
     Option<"initScale", "init-scale", "double", "65536.0",
            "the first dynamic scale">,
     Option<"growthFactor", "growth-factor", "double", "2.0",
-           "what the scale is multiplied by when it grows">,
+           "the factor by which the scale grows">,
     Option<"backoffFactor", "backoff-factor", "double", "0.5",
-           "what the scale is multiplied by after an overflow">,
+           "the factor on the scale after overflows">,
     Option<"growthInterval", "growth-interval", "int64_t", "2000",
            "finite steps in a row after which the scale grows">,
     Option<"hysteresis", "hysteresis", "int64_t", "1",
@@ -326,7 +327,7 @@ def ConvertFloatTypePass : Pass<"amp-convert-float-type", "::mlir::ModuleOp"> {
 }
 
 def VerifyPrecisionPass : Pass<"amp-verify-precision", "::mlir::ModuleOp"> {
-  let summary = "prove that the stage kept its rules";
+  let summary = "check the rules of the Precision stage";
   let description = [{
     Reports every violation of these rules, for the module's mode:
 

@@ -19,12 +19,12 @@ class RecognitionPass<string flag> : Pass<flag, "::mlir::func::FuncOp"> {
 class ElementsRecognitionPass<string flag> : RecognitionPass<flag> {
   let options = [ListOption<
       "train", "train", "std::string",
-      "regular expressions of parameters that are trained whatever the model "
-      "calls them: their elements are not known">];
+      "regular expressions of parameters that training changes, whatever the "
+      "model calls them: their values are not constants">];
 }
 
 def RecognizeLayerNormPass : RecognitionPass<"mpc-recognize-layer-norm"> {
-  let summary = "spelled-out layer normalisation into mpc.layer_norm";
+  let summary = "turn spelled-out layer normalisation into mpc.layer_norm";
   let description = [{
     Recognises mean, difference, variance, root and quotient, with an optional
     scale and bias, as exporters of opsets before 17 write them. Also Keras's
@@ -65,7 +65,7 @@ def RecognizeLayerNormPass : RecognitionPass<"mpc-recognize-layer-norm"> {
 }
 
 def RecognizeRMSNormPass : RecognitionPass<"mpc-recognize-rms-norm"> {
-  let summary = "spelled-out RMS normalisation into mpc.rms_norm";
+  let summary = "turn spelled-out RMS normalisation into mpc.rms_norm";
   let description = [{
     Runs after `mpc-recognize-layer-norm`: layer normalisation contains the same
     ops.
@@ -99,7 +99,7 @@ def RecognizeRMSNormPass : RecognitionPass<"mpc-recognize-rms-norm"> {
 }
 
 def RecognizeGeluPass : RecognitionPass<"mpc-recognize-gelu"> {
-  let summary = "spelled-out GELU into mpc.gelu or mpc.gelu_tanh";
+  let summary = "turn spelled-out GELU into mpc.gelu or mpc.gelu_tanh";
   let description = [{
     Recognises GELU by the error function, and by tanh of a cubic polynomial.
     Products may be in any order. Constants must agree to six digits.
@@ -130,7 +130,7 @@ def RecognizeGeluPass : RecognitionPass<"mpc-recognize-gelu"> {
 }
 
 def RecognizeSwishPass : RecognitionPass<"mpc-recognize-swish"> {
-  let summary = "x times its sigmoid into mpc.swish";
+  let summary = "turn x times its sigmoid into mpc.swish";
   let description = [{
     Recognises SiLU. With a constant in the sigmoid, recognises an approximation
     of GELU.
@@ -188,7 +188,7 @@ def SinkExpandPass : RecognitionPass<"mpc-sink-expand"> {
 }
 
 def RecognizeAttentionPass : ElementsRecognitionPass<"mpc-recognize-attention"> {
-  let summary = "spelled-out attention into mpc.attention";
+  let summary = "turn spelled-out attention into mpc.attention";
   let description = [{
     Recognises the forms of PyTorch's exporters and Hugging Face's models:
     - a constant on query, key or scores,
@@ -231,7 +231,8 @@ def RecognizeAttentionPass : ElementsRecognitionPass<"mpc-recognize-attention"> 
 }
 
 def RecognizeCrossEntropyPass : RecognitionPass<"mpc-recognize-cross-entropy"> {
-  let summary = "likelihood losses of a softmax into mpc.softmax_cross_entropy_loss";
+  let summary = "turn likelihood losses of a softmax into "
+                "mpc.softmax_cross_entropy_loss";
   let description = [{
     The logarithm of a softmax becomes `mpc.log_softmax`. The likelihood loss of
     a log_softmax over axis 1 becomes the cross entropy of the scores. Both keep
@@ -263,7 +264,8 @@ def RecognizeCrossEntropyPass : RecognitionPass<"mpc-recognize-cross-entropy"> {
 
 def RecognizeBinaryCrossEntropyPass
     : RecognitionPass<"mpc-recognize-binary-cross-entropy"> {
-  let summary = "spelled-out binary cross entropy into mpc.bce_with_logits";
+  let summary = "turn spelled-out binary cross entropy into "
+                "mpc.bce_with_logits";
   let description = [{
     Recognises the forms of PyTorch's exporters: logarithms of sigmoid(x) and 1
     - sigmoid(x); max(x, 0) - x * t + log(1 + exp(-|x|)); a softplus. Sums and
@@ -297,7 +299,7 @@ def RecognizeBinaryCrossEntropyPass
 
 def RecognizeEmbeddingBagPass
     : RecognitionPass<"mpc-recognize-embedding-bag"> {
-  let summary = "one reduction per bag of rows into a single reduction";
+  let summary = "merge one reduction per bag of rows into a single reduction";
   let description = [{
     PyTorch's exporters write a loop over the bags of an EmbeddingBag, which the
     import unrolls. Bags of one length that follow each other become one gather
@@ -338,7 +340,7 @@ def RecognizeEmbeddingBagPass
 
 def RecognizeEmbeddingPass
     : ElementsRecognitionPass<"mpc-recognize-embedding"> {
-  let summary = "products with one-hot rows into mpc.gather";
+  let summary = "turn products with one-hot rows into mpc.gather";
   let description = [{
     A product of one_hot(ids), in the form `ids == [0, 1, ...]`, and a table is
     a lookup of rows. An id out of range gives zeros, as in the product. Tables
@@ -374,7 +376,7 @@ def RecognizeEmbeddingPass
 
 def RecognizeRotaryEmbeddingPass
     : ElementsRecognitionPass<"mpc-recognize-rotary-embedding"> {
-  let summary = "spelled-out rotary embeddings into mpc.rotary_embedding";
+  let summary = "turn spelled-out rotary embeddings into mpc.rotary_embedding";
   let description = [{
     Recognises the forms of Llama and GPT-NeoX, x * cosine + rotate(x) * sine
     with halves of rows; of GPT-J, with even and odd elements; and of complex
