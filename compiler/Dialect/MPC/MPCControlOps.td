@@ -12,7 +12,7 @@ def MPC_ScanOp : MPC_Op<"scan", [Pure, IsolatedFromAbove,
     AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<BodyOpInterface, ["getNumCarried"]>,
     SingleBlockImplicitTerminator<"::mpc::YieldOp">]> {
-  let summary = "ops that run once for each part of tensors";
+  let summary = "runs its body once for each part of its tensors";
   let description = [{
     Runs the body `length` times, on three kinds of operands:
 
@@ -101,7 +101,7 @@ def MPC_Condition : Type<TensorRankOf<[I1], [0]>.predicate, "tensor<i1>",
 def MPC_IfOp : MPC_Op<"if", [Pure, IsolatedFromAbove,
     DeclareOpInterfaceMethods<BodyOpInterface>,
     SingleBlockImplicitTerminator<"::mpc::YieldOp">]> {
-  let summary = "the ops of one branch or those of another";
+  let summary = "runs one of two branches";
   let description = [{
     Runs the first body if the condition holds, else the second. Both bodies
     have one argument per `captured` operand, and yield values of equal types:

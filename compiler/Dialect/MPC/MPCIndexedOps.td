@@ -13,7 +13,7 @@ include "compiler/Interfaces/ScatterOpInterface.td"
 //===----------------------------------------------------------------------===//
 
 def MPC_CheckIndicesOp : MPC_Op<"check_indices", [MemoryEffects<[MemWrite]>]> {
-  let summary = "stops the run where an index names no element";
+  let summary = "stops the run if an index is out of range";
   let description = [{
     Checks computed indices, whose range is not known at compile time. The
     integers in the box [begin, end) must index an axis of `size` elements, as
@@ -41,7 +41,7 @@ class MPC_GatherLikeOp<string mnemonic>
 // The table is read in fp32; only the gathered elements may be low.
 def MPC_GatherOp : MPC_GatherLikeOp<"gather">,
     MPC_MovementPolicy<["Gather", "GatherND"], fp32Operands = [0]> {
-  let summary = "the parts of a tensor along an axis that indices name";
+  let summary = "selects parts of a tensor along an axis by index";
   let description = [{
     ONNX Gather, with TensorFlow's `batch_dims`: data and indices share the
     first `batch_dims` axes. The result has the axes of the data before `axis`,
@@ -66,7 +66,7 @@ def MPC_GatherOp : MPC_GatherLikeOp<"gather">,
 
 def MPC_GatherElementsOp : MPC_GatherLikeOp<"gather_elements">,
     MPC_MovementPolicy<["GatherElements"], fp32Operands = [0]> {
-  let summary = "for every index the element of its line along an axis";
+  let summary = "selects one element along an axis for every index";
   let description = [{
     ONNX GatherElements, PyTorch's gather. Except along `axis`, indices have the
     data's shape, and
@@ -98,7 +98,7 @@ def MPC_ScatterOp : MPC_TensorOp<"scatter", "Scatter",
     [DeclareOpInterfaceMethods<ScatterOpInterface,
                                ["getIndexAxes", "hasUniqueIndices"]>]>,
     MPC_ScatterPolicy<["ScatterND"]> {
-  let summary = "puts updates where indices name parts of a tensor";
+  let summary = "writes updates to the parts of a tensor that indices select";
   let description = [{
     The counterpart of mpc.gather. Starts with the data and applies the updates
     in the order of the indices:
@@ -131,7 +131,7 @@ def MPC_ScatterOp : MPC_TensorOp<"scatter", "Scatter",
 def MPC_ScatterElementsOp : MPC_TensorOp<"scatter_elements", "Scatter",
     [DeclareOpInterfaceMethods<ScatterOpInterface, ["getIndexAxes"]>]>,
     MPC_ScatterPolicy<["ScatterElements"]> {
-  let summary = "puts every update where its index names an element";
+  let summary = "writes every update to the element that its index selects";
   let description = [{
     The counterpart of mpc.gather_elements, with the rules of mpc.scatter:
 

@@ -68,7 +68,7 @@ def MPC_ConcatOp : MPC_TensorOp<"concat", "Movement">, MPC_MovementPolicy<["Conc
 }
 
 def MPC_SliceOp : MPC_TensorOp<"slice", "Movement">, MPC_MovementPolicy<["Slice"]> {
-  let summary = "a box of a tensor, or every so many elements of it";
+  let summary = "a box of a tensor, with a stride along each axis";
   let description = [{
     Takes the `sizes[d]` elements offsets[d], offsets[d] + strides[d], ... along
     each axis d. Strides are 1 if absent; a negative stride runs backwards.
@@ -94,7 +94,7 @@ def MPC_SliceOp : MPC_TensorOp<"slice", "Movement">, MPC_MovementPolicy<["Slice"
 }
 
 def MPC_PadOp : MPC_TensorOp<"pad", "Movement">, MPC_MovementPolicy<["Pad"]> {
-  let summary = "a tensor within a larger one of one value";
+  let summary = "pads a tensor with one value";
   let description = [{
     The input's first element lies at `offsets` in a result of `shape`;
     neighbours along axis d lie `strides[d]` apart. All other elements are

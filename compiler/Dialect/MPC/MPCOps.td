@@ -148,7 +148,7 @@ def MPC_RegionOp : MPC_Op<"region", [Pure, IsolatedFromAbove,
 
 def MPC_YieldOp : MPC_Op<"yield", [Pure, Terminator, ReturnLike,
     ParentOneOf<["RegionOp", "ScanOp", "IfOp"]>]> {
-  let summary = "what a region, an iteration or a branch results in";
+  let summary = "returns the results of a region, an iteration or a branch";
   let description = [{
     Ends the body of an `mpc.region`, `mpc.scan` or `mpc.if`, whose results have
     the types of the values.

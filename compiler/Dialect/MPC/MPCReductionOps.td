@@ -62,7 +62,7 @@ def MPC_ReduceProdOp : MPC_NumberReduceOp<"reduce_prod", "product">,
                "range grows with the number of factors", fp32Results = [0], unbounded = true>;
 
 def MPC_CumSumOp : MPC_TensorOp<"cumsum", "Cumulative">, MPC_SumPolicy<["CumSum"]> {
-  let summary = "sums of the elements up to each one along an axis";
+  let summary = "cumulative sums along an axis";
   let description = [{
     ONNX CumSum: y[i] is the sum of x[0] to x[i]. `exclusive` leaves out x[i],
     and `reverse` sums from the end. Floats are summed in that order in f64 and

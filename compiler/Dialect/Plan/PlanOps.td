@@ -180,7 +180,7 @@ def Plan_OutputOp : Plan_Op<"output", [HasParent<"ProgramOp">]> {
 
 def Plan_ProductOp : Plan_Op<"product", [Pure, AttrSizedOperandSegments,
     AttrSizedResultSegments]> {
-  let summary = "a matrix product with the tail a GPU's library does, on tensors";
+  let summary = "a matrix product with the ops that a GPU's library fuses, on tensors";
   let description = [{
     `plan-place-contractions` makes the op from a product and the ops fused by a
     library. `plan-build-programs` turns the op into a `plan.matmul`, which
@@ -231,7 +231,7 @@ def Plan_ProductOp : Plan_Op<"product", [Pure, AttrSizedOperandSegments,
 }
 
 def Plan_YieldOp : Plan_Op<"yield", [Pure, Terminator, HasParent<"ProductOp">]> {
-  let summary = "what kernels make of a product alone";
+  let summary = "returns the result of the `unfused` kernels";
   let description = [{
     Ends the `unfused` kernels of a `plan.product`.
 
@@ -445,7 +445,7 @@ def Plan_CopyOp : Plan_StepOp<"copy"> {
 }
 
 def Plan_CheckIndicesOp : Plan_StepOp<"check_indices"> {
-  let summary = "stops the run where an index names no element";
+  let summary = "stops the run if an index is out of range";
   let description = [{
     Checks that the integers in [begin, end) of each box are in [-size, size),
     as for `indices` of `plan.input`. Writes nothing.

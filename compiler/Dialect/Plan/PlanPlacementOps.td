@@ -8,7 +8,7 @@
 include "compiler/Dialect/Plan/Plan.td"
 
 def Plan_AccessOp : Plan_Op<"access", [Pure]> {
-  let summary = "elements of a tensor where a product finds them";
+  let summary = "a strided view of a tensor that only a product reads";
   let description = [{
     Element (i, j, ...) of the result lies in the source's memory at element
     offset + i * strides[0] + j * strides[1] + ...; nothing is moved. Only
@@ -33,7 +33,7 @@ def Plan_AccessOp : Plan_Op<"access", [Pure]> {
 }
 
 def Plan_ArrangeOp : Plan_Op<"arrange", [Pure]> {
-  let summary = "a product's result as the product writes it";
+  let summary = "the result of a product that writes permuted axes";
   let description = [{
     Axis i of the result is axis `perm[i]` of the product. The op is the only
     user of the product, which writes directly in this order. The last axis
