@@ -34,69 +34,6 @@ func.func private @rounds(%x: tensor<64xf32>) -> tensor<64xf32>
   return %1 : tensor<64xf32>
 }
 
-// Four accumulators are summed in parallel, then across the lanes.
-// CHECK-LABEL: func.func @sum(
-// CHECK: %[[SUMS:.*]]:4 = scf.for {{.*}} iter_args({{.*}}) -> (vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>)
-// CHECK-COUNT-4: vector.load
-// CHECK: arith.addf %[[SUMS]]#0, %[[SUMS]]#1 : vector<8xf32>
-// CHECK: vector.extract_strided_slice
-func.func private @sum(%x: tensor<4x256xf32>) -> tensor<4x1xf32>
-    attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
-  %0 = mpc.reduce_sum %x {axes = array<i64: 1>, keepdims = true}
-      : (tensor<4x256xf32>) -> tensor<4x1xf32>
-  return %0 : tensor<4x1xf32>
-}
-
-// Wide rows are summed in bands of eight rows, which are added to totals in
-// scratch memory, one per column.
-// CHECK-LABEL: func.func @bands(
-// CHECK-SAME: %[[X:.*]]: memref<32768xf32>, %[[Y:.*]]: memref<1024xf32>, %[[BEGIN:.*]]: index, %[[END:.*]]: index, %[[SCRATCH:.*]]: memref<1024xi8>)
-// CHECK: %[[TOTALS:.*]] = memref.view %[[SCRATCH]][%c0{{.*}}][] : memref<1024xi8> to memref<128xf64>
-// CHECK: vector.store %{{.*}}, %[[TOTALS]]
-// CHECK: scf.for %[[BAND:.*]] = %c0{{.*}} to %c32{{.*}} step %c8
-// CHECK: %[[STOP:.*]] = arith.minui
-// CHECK: scf.for %{{.*}} step %c32
-// CHECK: %[[SUMS:.*]]:4 = scf.for %{{.*}} = %[[BAND]] to %[[STOP]] {{.*}} -> (vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>)
-// CHECK-COUNT-4: vector.load %[[X]]
-// CHECK: vector.load %[[TOTALS]]{{.*}} : memref<128xf64>, vector<8xf64>
-// CHECK: arith.extf %[[SUMS]]#0 : vector<8xf32> to vector<8xf64>
-// CHECK: arith.addf
-// CHECK: vector.store %{{.*}}, %[[TOTALS]]
-// CHECK: arith.truncf %{{.*}} : vector<8xf64> to vector<8xf32>
-// CHECK: vector.store %{{.*}}, %[[Y]]
-func.func private @bands(%x: tensor<32x1024xf32>) -> tensor<1x1024xf32>
-    attributes {mpc.kernel = #mpc.kernel<column_reduce>} {
-  %0 = mpc.reduce_sum %x {axes = array<i64: 0>, keepdims = true}
-      : (tensor<32x1024xf32>) -> tensor<1x1024xf32>
-  return %0 : tensor<1x1024xf32>
-}
-
-// The exponentials of a row are computed once, with their sum: four vectors of
-// 8 at a time, and one of 4. Results read them from scratch memory.
-// CHECK-LABEL: func.func @softmax(
-// CHECK-SAME: %[[SCRATCH:arg4]]: memref<448xi8>
-// CHECK: %[[ROW:.*]] = memref.view %[[SCRATCH]]
-// CHECK: arith.max
-// CHECK-COUNT-4: math.exp %{{.*}} : vector<8xf32>
-// CHECK: vector.store %{{.*}}, %[[ROW]]
-// CHECK: math.exp %{{.*}} : vector<4xf32>
-// CHECK: vector.store %{{.*}}, %[[ROW]]
-// CHECK-NOT: math.exp
-// CHECK: vector.load %[[ROW]]{{.*}} vector<8xf32>
-// CHECK: arith.divf
-// CHECK: vector.load %[[ROW]]{{.*}} vector<4xf32>
-// CHECK: arith.divf
-// CHECK: return
-func.func private @softmax(%x: tensor<4x100xf32>) -> tensor<4x100xf32>
-    attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
-  %m = mpc.reduce_max %x {axes = array<i64: 1>, keepdims = true} : (tensor<4x100xf32>) -> tensor<4x1xf32>
-  %d = mpc.sub %x, %m : (tensor<4x100xf32>, tensor<4x1xf32>) -> tensor<4x100xf32>
-  %e = mpc.exp %d : (tensor<4x100xf32>) -> tensor<4x100xf32>
-  %s = mpc.reduce_sum %e {axes = array<i64: 1>, keepdims = true} : (tensor<4x100xf32>) -> tensor<4x1xf32>
-  %y = mpc.div %e, %s : (tensor<4x100xf32>, tensor<4x1xf32>) -> tensor<4x100xf32>
-  return %y : tensor<4x100xf32>
-}
-
 // The tile of an epilogue has its own distance between rows.
 // CHECK-LABEL: func.func @bias(
 // CHECK-SAME: %[[ROW:arg[0-9]+]]: index, %[[ROWEND:.*]]: index, %[[COL:.*]]: index, %[[COLEND:.*]]: index, %[[LD:.*]]: index)

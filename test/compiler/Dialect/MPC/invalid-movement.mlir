@@ -86,11 +86,3 @@ func.func @reshape_that_loses_elements(%x: tensor<4x8xf32>) {
   %0 = mpc.reshape %x : (tensor<4x8xf32>) -> tensor<31xf32>
   return
 }
-
-// -----
-
-func.func @checked_indices_beyond_the_input(%ids: tensor<4xi64>) {
-  // expected-error @+1 {{expected boxes of integers of the input}}
-  mpc.check_indices %ids [{begin = array<i64: 0>, end = array<i64: 5>, size = 9 : i64}] : tensor<4xi64>
-  return
-}

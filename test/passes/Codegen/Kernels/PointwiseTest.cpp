@@ -1,9 +1,6 @@
 // Tests pointwise kernels and epilogues against plain loops.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Dialect/AMP/AMP.h"
-#include "compiler/Dialect/MPC/MPC.h"
-#include "passes/Codegen/Kernels/Elementwise/ElementwiseTable.h"
 #include "runtime/FloatBits.h"
 #include "test/passes/Codegen/KernelHarness.h"
 
@@ -17,30 +14,6 @@ namespace {
 class Pointwise : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Targets, Pointwise,
                          testing::ValuesIn(runnableTargets()));
-
-// True for gathers and rotary embeddings, which no formula of their operands'
-// elements describes.
-static bool readsElsewhere(llvm::StringRef name) {
-  return name == GatherOp::getOperationName() ||
-         name == GatherElementsOp::getOperationName() ||
-         name == RotaryEmbeddingOp::getOperationName();
-}
-
-TEST(ElementwiseTable, HasEveryElementwiseOp) {
-  mlir::MLIRContext context;
-  context.loadDialect<MPCDialect, amp::AMPDialect>();
-  int count = 0;
-  for (mlir::RegisteredOperationName name : context.getRegisteredOperations()) {
-    auto *role = name.getInterface<RegionOpInterface>();
-    if (!role || role->getRegionRole() != RegionRole::Elementwise ||
-        readsElsewhere(name.getStringRef()))
-      continue;
-    ++count;
-    EXPECT_TRUE(codegen::ElementwiseTable::get().find(name.getStringRef()))
-        << name.getStringRef().str();
-  }
-  EXPECT_GT(count, 30);
-}
 
 TEST_P(Pointwise, ComparesAndTakesNaNForNeither) {
   CompiledKernel kernel(R"(

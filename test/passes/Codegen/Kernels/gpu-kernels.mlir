@@ -30,53 +30,6 @@ func.func private @bias(%x: tensor<1000x64xbf16>, %b: tensor<64xf32>)
   return %y : tensor<1000x64xbf16>
 }
 
-// A short row takes a part of a warp: no shared memory, no barrier.
-// CHECK-LABEL: func.func @short_rows(
-// CHECK-NOT: nvvm.barrier
-// CHECK: nvvm.shfl.sync bfly
-// CHECK: nvvm.shfl.sync bfly
-// CHECK: nvvm.shfl.sync bfly
-// CHECK-NOT: nvvm.shfl.sync
-// CHECK: scf.if
-func.func private @short_rows(%x: tensor<4096x32xf32>) -> tensor<4096x1xf32>
-    attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
-  %0 = mpc.reduce_sum %x {axes = array<i64: 1>, keepdims = true}
-      : (tensor<4096x32xf32>) -> tensor<4096x1xf32>
-  return %0 : tensor<4096x1xf32>
-}
-
-// A long row takes a whole block.
-// CHECK: memref.global "private" @long_rows_shared : memref<8xf32, 3> = uninitialized {alignment = 16 : i64}
-// CHECK-LABEL: func.func @long_rows(
-// CHECK-COUNT-5: nvvm.shfl.sync bfly
-// CHECK: memref.get_global @long_rows_shared
-// CHECK: nvvm.barrier0
-// CHECK-COUNT-8: memref.load {{.*}} : memref<8xf32, 3>
-// CHECK: nvvm.barrier0
-func.func private @long_rows(%x: tensor<64x4096xf32>) -> tensor<64x1xf32>
-    attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
-  %0 = mpc.reduce_max %x {axes = array<i64: 1>, keepdims = true}
-      : (tensor<64x4096xf32>) -> tensor<64x1xf32>
-  return %0 : tensor<64x1xf32>
-}
-
-// Teams share the reduction and combine their sums by halving. 12 columns are 3
-// vectors: one thread of each team in the second block stores nothing.
-// CHECK: memref.global "private" @columns_shared : memref<1024xf32, 3>
-// CHECK-LABEL: func.func @columns(
-// CHECK: scf.for
-// CHECK: vector.load {{.*}} {alignment = 16 : i64} : memref<12000xf32, 1>, vector<4xf32>
-// CHECK: vector.store {{.*}} {alignment = 16 : i64} : memref<1024xf32, 3>, vector<4xf32>
-// CHECK-COUNT-7: scf.if
-// CHECK: scf.if
-// CHECK-NEXT: vector.store {{.*}} : memref<12xf32, 1>, vector<4xf32>
-func.func private @columns(%x: tensor<1000x12xf32>) -> tensor<12xf32>
-    attributes {mpc.kernel = #mpc.kernel<column_reduce>} {
-  %0 = mpc.reduce_sum %x {axes = array<i64: 0>, keepdims = false}
-      : (tensor<1000x12xf32>) -> tensor<12xf32>
-  return %0 : tensor<12xf32>
-}
-
 // A transpose goes through a tile whose rows are padded by one element.
 // CHECK: memref.global "private" @turn_shared : memref<1056xbf16, 3>
 // CHECK-LABEL: func.func @turn(

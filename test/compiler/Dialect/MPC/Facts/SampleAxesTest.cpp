@@ -26,18 +26,6 @@ std::optional<std::pair<int64_t, int64_t>> follow(const std::string &arguments,
 using Place = std::pair<int64_t, int64_t>;
 } // namespace
 
-TEST(SampleAxesTest, BroadcastOperandsAgree) {
-  std::string arguments = "%x: tensor<3x4x8xf32>, %y: tensor<4x8xf32>";
-  std::string add = "%r = mpc.add %x, %y : (tensor<3x4x8xf32>, "
-                    "tensor<4x8xf32>) -> tensor<3x4x8xf32>";
-  EXPECT_EQ(follow(arguments, add, {SampleAxis{1}, Samples()}), Place(1, 1));
-  EXPECT_EQ(follow(arguments, add, {SampleAxis{1}, SampleAxis{0}}),
-            Place(1, 1));
-  EXPECT_EQ(follow(arguments, add, {SampleAxis{0}, SampleAxis{0}}),
-            std::nullopt);
-  EXPECT_EQ(follow(arguments, add, {Samples(), Samples()}), std::nullopt);
-}
-
 TEST(SampleAxesTest, ViewsAndMovesAreFollowed) {
   std::string x = "%x: tensor<3x4x8xf32>";
   EXPECT_EQ(follow(x,

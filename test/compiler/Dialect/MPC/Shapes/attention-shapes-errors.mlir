@@ -1,5 +1,13 @@
 // RUN: mpc-opt %s -split-input-file -verify-diagnostics
 
+// Heads of keys may be shared. The values give the width of the result.
+func.func @attention_that_fits(%q: tensor<2x4x8x6xf32>, %k: tensor<2x1x5x6xf32>, %v: tensor<2x1x5x3xf32>, %b: tensor<8x5xf32>) {
+  %0 = mpc.attention %q, %k, %v bias %b : (tensor<2x4x8x6xf32>, tensor<2x1x5x6xf32>, tensor<2x1x5x3xf32>, tensor<8x5xf32>) -> tensor<2x4x8x3xf32>
+  return
+}
+
+// -----
+
 func.func @attention_of_other_keys(%q: tensor<2x8x4xf32>, %k: tensor<2x7x4xf32>, %v: tensor<2x8x4xf32>) {
   // expected-error @+2 {{query [2, 8, 4], key [2, 7, 4] and value [2, 8, 4] do not fit each other}}
   // expected-error @+1 {{failed to infer returned types}}

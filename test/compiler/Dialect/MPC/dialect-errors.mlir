@@ -52,25 +52,6 @@ func.func @ignored_index_that_is_no_label(%ids: tensor<4xi64> {mpc.indices = [{b
 
 // -----
 
-// expected-error @+1 {{unknown target 'pdp11', expected one of native, x86-64}}
-module attributes {mpc.target = #mpc.target<"pdp11">} {
-}
-
-// -----
-
-// expected-error @+1 {{expected the target of a module, such as #mpc.target<"native">, found "zen5"}}
-module attributes {mpc.target = "zen5"} {
-}
-
-// -----
-
-// expected-error @+1 {{expected the target of a module}}
-func.func @target_of_a_function() attributes {mpc.target = #mpc.target<"zen5">} {
-  return
-}
-
-// -----
-
 func.func @phase_that_does_not_exist(%x: tensor<8xf32>) {
   // expected-error@+2 {{expected ::mpc::Phase to be one of: forward, loss, backward, optimizer}}
   // expected-error@+1 {{failed to parse MPC_PhaseAttr}}
@@ -127,5 +108,14 @@ func.func @threads_of_another_type() attributes {mpc.threads = 32 : i64} {
 func.func @variance_of_no_normalization(%x: tensor<8xf32>) {
   // expected-error@+1 {{expected mpc.unbiased_running_var to be a unit attribute of mpc.batch_norm, found unit}}
   %0 = mpc.relu %x {mpc.unbiased_running_var} : (tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @unknown_decay_mode(%p: tensor<8xf32>, %lr: tensor<f32>, %t: tensor<i64>) {
+  // expected-error@+2 {{expected ::mpc::DecayMode to be one of: l2, decoupled, decoupled_after, post}}
+  // expected-error@+1 {{failed to parse MPC_DecayModeAttr}}
+  %0, %1, %2 = mpc.adam %p, %p, %p, %p, %lr, %t {beta1 = 0.9 : f64, beta2 = 0.99 : f64, epsilon = 1.0e-8 : f64, decay_mode = #mpc.decay<cosine>} : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i64>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
   return
 }

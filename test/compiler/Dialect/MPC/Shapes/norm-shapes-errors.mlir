@@ -1,5 +1,14 @@
 // RUN: mpc-opt %s -split-input-file -verify-diagnostics
 
+// Statistics keep the reduced axes, with one element.
+func.func @norms_that_fit(%x: tensor<2x3x4x5xf32>, %s: tensor<3x1x1xf32>, %c: tensor<3xf32>) {
+  %0, %1, %2 = mpc.layer_norm %x, %s {axes = array<i64: 2, 3>, epsilon = 1.0e-5 : f64} : (tensor<2x3x4x5xf32>, tensor<3x1x1xf32>) -> (tensor<2x3x4x5xf32>, tensor<2x3x1x1xf32>, tensor<2x3x1x1xf32>)
+  %3 = mpc.batch_norm_inference %x, %c, %c, %c, %c {epsilon = 1.0e-5 : f64} : (tensor<2x3x4x5xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<2x3x4x5xf32>
+  return
+}
+
+// -----
+
 func.func @channel_vectors_of_the_wrong_size(%x: tensor<2x3x4x4xf32>, %c: tensor<4xf32>) {
   // expected-error@+2 {{failed to infer returned types}}
   // expected-error@+1 {{expected a vector of 3 elements, one per channel, found [4]}}
