@@ -25,7 +25,7 @@ TEST(EarlyStopping, TextIsReadBack) {
 TEST(EarlyStopping, OtherTextsAreUsageErrors) {
   for (const char *text : {"", "3", "loss", "loss:", "loss:0", "loss:-1",
                            "loss:1.5", "loss:3x", "nothing:3"})
-    EXPECT_EQ(parseEarlyStopping(text).status().code(), StatusCode::Usage)
+    EXPECT_EQ(parseEarlyStopping(text).status().getCode(), StatusCode::Usage)
         << text;
 }
 

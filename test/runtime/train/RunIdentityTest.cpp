@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/RunIdentity.h"
 
+#include <cstdint>
 #include <gtest/gtest.h>
 
 namespace mpc::runtime::train {
@@ -15,9 +16,9 @@ TEST(RunIdentity, PositionsAreThoseOfTheRun) {
   progress.stepInEpoch = 3;
   EXPECT_TRUE(checkPosition(progress, 10, 1).ok());
   // Another number of steps per epoch.
-  EXPECT_EQ(checkPosition(progress, 11, 1).code(), StatusCode::Checkpoint);
+  EXPECT_EQ(checkPosition(progress, 11, 1).getCode(), StatusCode::Checkpoint);
   progress.batchInStep = 1;
-  EXPECT_EQ(checkPosition(progress, 10, 1).code(), StatusCode::Checkpoint);
+  EXPECT_EQ(checkPosition(progress, 10, 1).getCode(), StatusCode::Checkpoint);
   EXPECT_TRUE(checkPosition(progress, 10, 2).ok());
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/train/RunStatistics.h"
 
 #include <gtest/gtest.h>
+#include <vector>
 
 namespace mpc::runtime::train {
 namespace {

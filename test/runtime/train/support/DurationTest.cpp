@@ -13,7 +13,7 @@ int64_t secondsOf(std::string_view text) {
   const StatusOr<std::chrono::seconds> duration = parseDuration(text);
   if (duration.ok())
     return duration->count();
-  EXPECT_EQ(duration.status().code(), StatusCode::Usage);
+  EXPECT_EQ(duration.status().getCode(), StatusCode::Usage);
   return -1;
 }
 

@@ -7,11 +7,14 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace mpc::runtime::train {
 namespace {
 
-std::string pathOf(const char *name) { return testing::TempDir() + name; }
+std::string pathOf(const char *name) {
+  return testing::TempDir() + name + std::to_string(getpid());
+}
 
 TEST(MappedFile, HoldsTheBytesOfTheFile) {
   const std::string path = pathOf("mapped-bytes");
@@ -28,7 +31,7 @@ TEST(MappedFile, HoldsTheBytesOfTheFile) {
 
 TEST(MappedFile, MayBeEmpty) {
   const std::string path = pathOf("mapped-empty");
-  std::ofstream{path};
+  std::ofstream(path) << "";
   const auto file = MappedFile::open(path);
   ASSERT_TRUE(file.ok());
   EXPECT_EQ((*file)->text(), "");
@@ -36,14 +39,14 @@ TEST(MappedFile, MayBeEmpty) {
 }
 
 TEST(MappedFile, IsARegularFile) {
-  EXPECT_EQ(MappedFile::open(pathOf("mapped-none")).status().code(),
+  EXPECT_EQ(MappedFile::open(pathOf("mapped-none")).status().getCode(),
             StatusCode::IO);
-  EXPECT_EQ(MappedFile::open(testing::TempDir()).status().code(),
+  EXPECT_EQ(MappedFile::open(testing::TempDir()).status().getCode(),
             StatusCode::IO);
   // Nobody writes to the pipe, and opening does not wait for a writer.
   const std::string pipe = pathOf("mapped-pipe");
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_EQ(MappedFile::open(pipe).status().code(), StatusCode::IO);
+  EXPECT_EQ(MappedFile::open(pipe).status().getCode(), StatusCode::IO);
   std::filesystem::remove(pipe);
 }
 
