@@ -13,6 +13,7 @@
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/ContractionTable.h"
+#include "passes/Fusion/Decompose.h"
 #include "passes/Fusion/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -36,17 +37,16 @@ public:
     // Separate statements fix the order of creation; call arguments would not.
     Value met = metPixels(op.getInput(), op.getType());
     Value filter = asMatrix(op.getWeight(), 1);
-    finish(multiply(met, filter, op.getType(), /*transA=*/false,
-                    /*transB=*/true));
+    finish(multiply(met, filter, op.getType(), TransposedFactor::Rhs));
   }
   void replace(ConvInputGradOp op) {
     ArrayRef<int64_t> shape = op.getType().getShape();
     auto met = shapeOf(op.getDOutput()).drop_back();
     SmallVector<int64_t> pixels(met);
     pixels.push_back(shape.back());
-    Value gradient = multiply(op.getDOutput(), asMatrix(op.getWeight(), 1),
-                              op.getType().clone(pixels), /*transA=*/false,
-                              /*transB=*/false);
+    Value gradient =
+        multiply(op.getDOutput(), asMatrix(op.getWeight(), 1),
+                 op.getType().clone(pixels), TransposedFactor::None);
     if (isStrided())
       gradient = mark(PadOp::create(builder, op.getType(), gradient,
                                     zeros(shape.size()), shape,
@@ -60,8 +60,7 @@ public:
     Value inputs = asMatrix(met, rankOf(met) - 1);
     auto type =
         op.getType().clone({shapeOf(outputs).back(), shapeOf(inputs).back()});
-    finish(reshape(multiply(outputs, inputs, type, /*transA=*/true,
-                            /*transB=*/false),
+    finish(reshape(multiply(outputs, inputs, type, TransposedFactor::Lhs),
                    op.getType().getShape()));
   }
 
@@ -100,9 +99,10 @@ private:
     auto type = cast<RankedTensorType>(value.getType()).clone(shape);
     return mark(ReshapeOp::create(builder, type, value));
   }
-  Value multiply(Value lhs, Value rhs, Type type, bool transA, bool transB) {
-    return mark(MatMulOp::create(builder, type, lhs, rhs, transA, transB,
-                                 llvm::APFloat(1.0)));
+  Value multiply(Value lhs, Value rhs, Type type, TransposedFactor factor) {
+    return mark(MatMulOp::create(
+        builder, type, lhs, rhs, /*transA=*/factor == TransposedFactor::Lhs,
+        /*transB=*/factor == TransposedFactor::Rhs, llvm::APFloat(1.0)));
   }
   Value mark(Operation *op) {
     copyPhase(conv, op);

@@ -10,6 +10,9 @@
 
 namespace mpc {
 
+/// The factor of a product of matrices that is transposed.
+enum class TransposedFactor { None, Lhs, Rhs };
+
 /// Emits primitive ops in place of `op`, at the location and in the phase of
 /// `op`. Computes in f64 if an operand or result of `op` is f64, otherwise in
 /// f32.

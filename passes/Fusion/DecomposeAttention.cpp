@@ -34,7 +34,8 @@ public:
   AttentionWeights computeWeights();
   /// Applies the dropout to the softmax or its gradient.
   Value drop(Value value);
-  Value multiply(Value lhs, Value rhs, bool transA, bool transB, double alpha,
+  /// Emits a product of matrices, one of which may be transposed.
+  Value multiply(Value lhs, Value rhs, TransposedFactor factor, double alpha,
                  Type element);
   /// Each returns the gradient before the cap or the mask, given the gradient
   /// after it.
@@ -65,8 +66,11 @@ struct DecomposeAttentionPass
 //===----------------------------------------------------------------------===//
 
 template <typename Op>
-Value AttentionEmitter<Op>::multiply(Value lhs, Value rhs, bool transA,
-                                     bool transB, double alpha, Type element) {
+Value AttentionEmitter<Op>::multiply(Value lhs, Value rhs,
+                                     TransposedFactor factor, double alpha,
+                                     Type element) {
+  const bool transA = factor == TransposedFactor::Lhs;
+  const bool transB = factor == TransposedFactor::Rhs;
   auto rows = [](Value value, bool isTransposed) {
     return shapeOf(value).end()[isTransposed ? -1 : -2];
   };
@@ -120,7 +124,7 @@ AttentionWeights AttentionEmitter<Op>::computeWeights() {
   // With a softcap, scores are cap * tanh(q k^T * scale / cap).
   double cap = op.getSoftcap().convertToDouble();
   double scale = op.getScale().convertToDouble();
-  Value value = multiply(op.getQuery(), op.getKey(), false, true,
+  Value value = multiply(op.getQuery(), op.getKey(), TransposedFactor::Rhs,
                          cap == 0 ? scale : scale / cap, e.compute);
   if (cap != 0) {
     weights.capped = e.emit<TanhOp>(value);
@@ -192,9 +196,9 @@ Value AttentionEmitter<Op>::sumTo(Value gradient, ArrayRef<int64_t> shape) {
 static AttentionWeights decomposeForward(AttentionOp op) {
   AttentionEmitter<AttentionOp> attention(op);
   AttentionWeights weights = attention.computeWeights();
-  Value output =
-      attention.multiply(attention.drop(weights.softmax), op.getValue(), false,
-                         false, 1.0, elementOf(op.getOutput()));
+  Value output = attention.multiply(attention.drop(weights.softmax),
+                                    op.getValue(), TransposedFactor::None, 1.0,
+                                    elementOf(op.getOutput()));
   op.replaceAllUsesWith(output);
   return weights;
 }
@@ -216,21 +220,19 @@ static void decomposeGradient(AttentionGradOp op,
   };
   // Skip gradients without readers: their products would read all scores, which
   // could then not be computed in parts.
-  auto replaceByProduct = [&](Value result, Value lhs, Value rhs, bool transA,
-                              double alpha) {
+  auto replaceByProduct = [&](Value result, Value lhs, Value rhs,
+                              TransposedFactor factor, double alpha) {
     if (!result.use_empty())
-      replace(result, attention.multiply(lhs, rhs, transA, /*transB=*/false,
-                                         alpha, e.compute));
+      replace(result, attention.multiply(lhs, rhs, factor, alpha, e.compute));
   };
   double scale = op.getScale().convertToDouble();
 
   // Backpropagate through the last product and the dropout.
   Value dy = op.getDOutput();
   replaceByProduct(op.getDValue(), attention.drop(weights.softmax), dy,
-                   /*transA=*/true, 1.0);
-  Value gradient =
-      attention.drop(attention.multiply(dy, op.getValue(), /*transA=*/false,
-                                        /*transB=*/true, 1.0, e.compute));
+                   TransposedFactor::Lhs, 1.0);
+  Value gradient = attention.drop(attention.multiply(
+      dy, op.getValue(), TransposedFactor::Rhs, 1.0, e.compute));
 
   // Backpropagate through softmax, mask and soft cap.
   auto type = typeOf(gradient);
@@ -244,9 +246,9 @@ static void decomposeGradient(AttentionGradOp op,
 
   // Backpropagate through the first product, to query and key.
   gradient = roundTo(elementOf(op.getQuery()), gradient, e);
-  replaceByProduct(op.getDQuery(), gradient, op.getKey(), /*transA=*/false,
-                   scale);
-  replaceByProduct(op.getDKey(), gradient, op.getQuery(), /*transA=*/true,
+  replaceByProduct(op.getDQuery(), gradient, op.getKey(),
+                   TransposedFactor::None, scale);
+  replaceByProduct(op.getDKey(), gradient, op.getQuery(), TransposedFactor::Lhs,
                    scale);
 }
 

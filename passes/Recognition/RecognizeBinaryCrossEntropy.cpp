@@ -90,20 +90,29 @@ static Value findTarget(const Polynomial &polynomial,
   return {};
 }
 
+namespace {
+/// A loss of x and the target t, which the root spells out. x is a probability
+/// or a logit. `isNegated` is true if the root is the negated loss.
+struct SpelledLoss {
+  Value x, t;
+  bool isOfProbability = false, isNegated = false;
+};
+} // namespace
+
 // Replaces the root by the loss. If the root is the negated loss, also replaces
 // a negation that reads it, or else creates one.
-static void replaceByLoss(Value x, Value t, bool isOfProbability,
-                          bool isNegated, Match &match,
+static void replaceByLoss(const SpelledLoss &found, Match &match,
                           PatternRewriter &rewriter) {
-  if (isNegated && match.extend<NegOp>())
-    isNegated = false;
+  assert(found.x && found.t && "a loss has a prediction and a target");
+  const bool isNegated = found.isNegated && !match.extend<NegOp>();
   rewriter.setInsertionPoint(match.getRoot());
   Location location = match.getLocation();
   Type type = match.getRoot()->getResult(0).getType();
   Operation *loss =
-      isOfProbability
-          ? BCEOp::create(rewriter, location, type, x, t).getOperation()
-          : BCEWithLogitsOp::create(rewriter, location, type, x, t);
+      found.isOfProbability
+          ? BCEOp::create(rewriter, location, type, found.x, found.t)
+                .getOperation()
+          : BCEWithLogitsOp::create(rewriter, location, type, found.x, found.t);
   copyPhase(match.getRoot(), loss);
   if (isNegated)
     loss = NegOp::create(rewriter, location, type, loss->getResult(0));
@@ -123,16 +132,19 @@ RecognizeBinaryCrossEntropy::matchAndRewrite(Operation *op,
     Polynomial polynomial = expander.expand(op->getResult(0));
     for (bool isNegated : {false, true}) {
       // t is linear in the polynomial. Try both signs.
-      bool isOfProbability = false;
-      Value t = findTarget(isNegated ? add({}, polynomial, -1) : polynomial,
-                           expander, isOfProbability);
-      if (!t || match.contains(t) || !fits(x, t, op->getResult(0).getType()))
+      SpelledLoss found;
+      found.x = x;
+      found.isNegated = isNegated;
+      found.t = findTarget(isNegated ? add({}, polynomial, -1) : polynomial,
+                           expander, found.isOfProbability);
+      if (!found.t || match.contains(found.t) ||
+          !fits(x, found.t, op->getResult(0).getType()))
         continue;
       // Terms with other users would stay, and be computed twice.
       expander.takeClosedTerms();
       if (match.contains(x) || !match.isClosed())
         return rewriter.notifyMatchFailure(op, "other ops read parts of it");
-      replaceByLoss(x, t, isOfProbability, isNegated, match, rewriter);
+      replaceByLoss(found, match, rewriter);
       return success();
     }
   }

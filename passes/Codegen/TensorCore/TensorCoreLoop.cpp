@@ -42,6 +42,7 @@ struct TensorCoreLoop::State {
     fillStage = all[1];
     lhsPointer = all[2];
     rhsPointer = all[3];
+    assert(all.size() == 4 && "unpack takes what pack gave");
   }
 };
 
@@ -56,6 +57,8 @@ TensorCoreLoop::TensorCoreLoop(ImplicitLocOpBuilder &builder,
       rhsFragments(rhsFragments), shared(shared) {}
 
 size_t TensorCoreLoop::getSum(int64_t row, int64_t column, int64_t element) {
+  assert(column >= 0 && column < kColumns && element >= 0 && element < 4 &&
+         "an element of an mma tile");
   return (row * kColumns + column) * 4 + element;
 }
 
@@ -101,11 +104,14 @@ void TensorCoreLoop::fillStages(State &state) {
 //===----------------------------------------------------------------------===//
 
 void TensorCoreLoop::loadFragments(State &state, int64_t step, State &into) {
+  assert(step >= 0 && step < kSteps && "an mma step of the tile");
   into.lhs = lhsFragments.load(state.readStage, step);
   into.rhs = rhsFragments.load(state.readStage, step);
 }
 
 void TensorCoreLoop::multiply(State &state) {
+  assert(state.lhs.size() % 4 == 0 && state.rhs.size() == 2 * kColumns &&
+         "whole fragments are loaded");
   int64_t rows = state.lhs.size() / 4;
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t column = 0; column < kColumns; ++column)
@@ -115,10 +121,12 @@ void TensorCoreLoop::multiply(State &state) {
           MutableArrayRef(state.sums).slice(getSum(row, column, 0), 4));
 }
 
-/// Emits one tile of the depth, whose first fragments are loaded. Copies tile
-/// `tile` (i32) if `copies` is set.
-void TensorCoreLoop::emitTile(State &state, Value tile, bool copies,
-                              bool isLast) {
+/// Emits one tile of the depth, whose first fragments are loaded. A copying
+/// tile copies tile `tile` (i32).
+void TensorCoreLoop::emitTile(State &state, Stretch stretch, Value tile) {
+  const bool copies = stretch == Stretch::Copying;
+  const bool isLast = stretch == Stretch::Last;
+  assert((tile || !copies) && "a copying tile names the tile to copy");
   for (int64_t step = 0; step < kSteps; ++step) {
     State next = state;
     bool endsTile = step + 1 == kSteps;
@@ -145,8 +153,8 @@ void TensorCoreLoop::emitTile(State &state, Value tile, bool copies,
 }
 
 /// Emits tiles [begin, end) of the depth.
-void TensorCoreLoop::emitTiles(State &state, int64_t begin, int64_t end,
-                               bool copies) {
+void TensorCoreLoop::emitTiles(State &state, Stretch stretch, int64_t begin,
+                               int64_t end) {
   if (begin >= end)
     return;
   Carried carried = emitLoop(
@@ -155,8 +163,7 @@ void TensorCoreLoop::emitTiles(State &state, int64_t begin, int64_t end,
         State inner = state;
         inner.unpack(values);
         Index32 i32(b);
-        emitTile(inner, i32.add(i32.from(index), tiling.stages - 1), copies,
-                 /*isLast=*/false);
+        emitTile(inner, stretch, i32.add(i32.from(index), tiling.stages - 1));
         return inner.pack();
       });
   state.unpack(carried);
@@ -171,9 +178,10 @@ SmallVector<Value> TensorCoreLoop::emit() {
   Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
   state.sums.assign(getSum(lhsFragments.getRegisterCount() / 4, 0, 0), zero);
   int64_t tiles = tiling.getDepthTiles();
+  assert(tiles > 0 && tiling.stages >= 2 && "the ring holds a tile to read");
   int64_t copying = std::max<int64_t>(0, tiles - (tiling.stages - 1));
-  emitTiles(state, 0, copying, /*copies=*/true);
-  emitTiles(state, copying, tiles - 1, /*copies=*/false);
-  emitTile(state, nullptr, /*copies=*/false, /*isLast=*/true);
+  emitTiles(state, Stretch::Copying, 0, copying);
+  emitTiles(state, Stretch::Draining, copying, tiles - 1);
+  emitTile(state, Stretch::Last);
   return state.sums;
 }

@@ -48,6 +48,10 @@ public:
 
 private:
   struct State;
+  /// The stretches of the depth, in order. `Copying` tiles copy the tile S-1
+  /// further on. `Draining` tiles copy nothing. The `Last` tile has no next
+  /// tile to load fragments of.
+  enum class Stretch { Copying, Draining, Last };
   static constexpr int64_t kSteps =
       TensorCoreTiling::kBlockK / TensorCoreTiling::kMmaK;
   static constexpr int64_t kColumns =
@@ -55,8 +59,8 @@ private:
 
   void fillStages(State &state);
   void loadFragments(State &state, int64_t step, State &into);
-  void emitTile(State &state, mlir::Value tile, bool copies, bool isLast);
-  void emitTiles(State &state, int64_t begin, int64_t end, bool copies);
+  void emitTile(State &state, Stretch stretch, mlir::Value tile = {});
+  void emitTiles(State &state, Stretch stretch, int64_t begin, int64_t end);
   void copyAhead(State &state, mlir::Value tile);
   void multiply(State &state);
   mlir::Value nextStage(mlir::Value stage);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cstring>
 #include <new>
 #include <xxhash.h>
@@ -29,6 +30,7 @@ static std::string brackets(const Shape &shape, int64_t batchAxis,
 }
 
 static int64_t rowSize(const Shape &shape) {
+  assert(!shape.empty() && "rows lie along an axis");
   return numElements(Shape(shape.begin() + 1, shape.end()));
 }
 
@@ -147,6 +149,7 @@ static void shapeColumns(const Port &port, Array &array) {
 //===----------------------------------------------------------------------===//
 
 Shape Column::sampleShape() const {
+  assert(input.batchAxis == 0 && "samples lie along the first axis");
   return Shape(input.shape.begin() + 1, input.shape.end());
 }
 
@@ -237,6 +240,7 @@ Status Column::decodeImages() {
     return Status();
   }
   for (Array &part : parts) {
+    assert(part.images && layout && "images are decoded once, to a known size");
     const int64_t count = part.images->size();
     std::shared_ptr<std::byte[]> pixels(
         new (std::nothrow) std::byte[size_t(count * rowElements)]);
@@ -324,10 +328,9 @@ Status Column::setPreparation() {
 }
 
 /// Adds notes about properties of the column that might surprise.
-static void addNotes(const Column &column, bool turned, bool normalized,
-                     std::vector<std::string> &notes) {
-  const Array &array = column.array();
-  const Port &port = column.port();
+void Column::addNotes(std::vector<std::string> &notes) const {
+  assert(!parts.empty() && "a column has a part");
+  const Array &array = parts[0];
   // Users need to know which folder has which label.
   if (!array.classes.empty())
     notes.push_back(array.source + ": " + std::to_string(array.shape[0]) +
@@ -335,16 +338,16 @@ static void addNotes(const Column &column, bool turned, bool normalized,
   if (turned)
     notes.push_back(locate(array) + ": converted from channels last " +
                     brackets(array.shape, 0, "") + " to the model's " +
-                    brackets(port.shape, 0, ""));
+                    brackets(input.shape, 0, ""));
   // Bytes that are not divided are a hundred times larger than most models
   // expect.
-  if (array.type == ElementType::U8 && port.role == Role::Data &&
-      !isInteger(port.type) && !normalized)
+  if (array.type == ElementType::U8 && input.role == Role::Data &&
+      !isInteger(input.type) && !prepared.normalization)
     notes.push_back(locate(array) +
                     ": u8 is taken as it is, 0..255; --normalize 0:1 divides "
                     "it by 255, as torchvision's ToTensor does");
   // Values of 16 bits are larger still, and are not divided.
-  if (array.type == ElementType::U16 && normalized)
+  if (array.type == ElementType::U16 && prepared.normalization)
     notes.push_back(locate(array) +
                     ": u16 is not divided first, unlike u8; --normalize "
                     "0:65535 makes it 0..1");
@@ -353,6 +356,7 @@ static void addNotes(const Column &column, bool turned, bool normalized,
 StatusOr<Column> Column::create(const Port &port, std::vector<Array> parts,
                                 const ColumnPreparation &preparation,
                                 std::vector<std::string> &notes) {
+  assert(!parts.empty() && "an input takes at least one array");
   Column column;
   column.input = port;
   column.prepared = preparation;
@@ -381,7 +385,7 @@ StatusOr<Column> Column::create(const Port &port, std::vector<Array> parts,
     notes.push_back(column.array().source + ": " +
                     std::to_string(column.samples()) +
                     " masks with the class numbers " + column.countMasks());
-  addNotes(column, column.turned, preparation.normalization.has_value(), notes);
+  column.addNotes(notes);
   return column;
 }
 

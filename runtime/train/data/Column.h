@@ -100,6 +100,7 @@ private:
   Status setPreparation();
   Status decodeImages();
   std::string countMasks();
+  void addNotes(std::vector<std::string> &notes) const;
   /// True if files of images would be labels of pixels.
   bool isMasks() const {
     return input.role == Role::Label && !prepared.isInput;

@@ -408,8 +408,10 @@ void TrainRun::announce() {
   const Plan &plan = artifact->plan();
   PrintableStream os(llvm::errs());
   const RecipeOptions &recipe = command.compile.pipeline.recipe;
-  printTrainables(os, plan, recipe.train.empty() && recipe.freeze.empty(),
-                  command.isVerbose);
+  TrainablesList list;
+  list.notesOthers = recipe.train.empty() && recipe.freeze.empty();
+  list.isWhole = command.isVerbose;
+  printTrainables(os, plan, list);
   printNormalizations(os, plan);
   llvm::errs() << (decisions.empty() ? plan.precision + ", as compiled"
                                      : decisions)

@@ -13,6 +13,7 @@
 #include "llvm/Support/Format.h"
 
 #include <algorithm>
+#include <cassert>
 
 using namespace mpc;
 using namespace mpc::tools;
@@ -32,6 +33,7 @@ std::string mpc::tools::formatCount(int64_t value) {
 }
 
 std::string mpc::tools::formatBytes(double bytes) {
+  assert(bytes >= 0 && "a size");
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   size_t unit = 0;
   for (; bytes >= 1024 && unit + 1 < std::size(units); ++unit)
@@ -76,7 +78,7 @@ static std::string describeOthers(std::vector<std::string> names) {
 }
 
 void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan,
-                                 bool isDefault, bool isWhole) {
+                                 const TrainablesList &list) {
   constexpr size_t longest = 24, ends = 10;
   // Collect all names before printing: the longest sets the column's width.
   std::vector<const StateVariable *> trainables;
@@ -101,7 +103,7 @@ void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan,
     os << " (frozen: " << formatCount(frozen) << " element"
        << (frozen == 1 ? "" : "s") << ")";
   os << "\n";
-  const bool abbreviated = !isWhole && trainables.size() > longest;
+  const bool abbreviated = !list.isWhole && trainables.size() > longest;
   for (size_t i = 0; i < trainables.size(); ++i) {
     if (abbreviated && i == ends) {
       i = trainables.size() - ends;
@@ -109,7 +111,7 @@ void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan,
     }
     printVariable(os, *trainables[i], width);
   }
-  if (isDefault && !others.empty())
+  if (list.notesOthers && !others.empty())
     note("not trained, because no layer uses them as weights: " +
          describeOthers(others) +
          "; --train REGEX chooses the trained parameters, --train . trains "

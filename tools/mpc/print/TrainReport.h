@@ -13,10 +13,18 @@
 
 namespace mpc::tools {
 
-/// Prints the trained parameters. With `isDefault`, if the user chose none,
-/// also prints the others. A long list shows only its ends unless `isWhole`.
+/// The contents of a list of trained parameters.
+struct TrainablesList {
+  /// True to add a note about tensors that are not trained, for a user who has
+  /// chosen none.
+  bool notesOthers = false;
+  /// True to print a long list whole; false to print its ends.
+  bool isWhole = false;
+};
+
+/// Prints the trained parameters.
 void printTrainables(llvm::raw_ostream &os, const runtime::Plan &plan,
-                     bool isDefault, bool isWhole);
+                     const TrainablesList &list);
 /// Prints how running statistics are updated, if there are any.
 void printNormalizations(llvm::raw_ostream &os, const runtime::Plan &plan);
 /// Prints the memory that training takes and the device it runs on.

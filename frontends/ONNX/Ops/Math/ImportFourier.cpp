@@ -218,10 +218,25 @@ static Value fitAxis(NodeImporter &node, Value x, int64_t axis,
                            node.attribute("shape", ArrayRef<int64_t>(shape))});
 }
 
+namespace {
+enum class FourierDirection { Forward, Inverse };
+/// The results that a transform keeps: all n, or the first n / 2 + 1, which
+/// determine the others for a real signal.
+enum class FourierResults { All, OneSided };
+} // namespace
+
+static FourierResults resultsOf(bool isOneSided) {
+  return isOneSided ? FourierResults::OneSided : FourierResults::All;
+}
+
 // Transforms `x`, (outer..., n, inner..., parts), along `axis`.
 static Value transformAxis(NodeImporter &node, Value x, int64_t axis,
-                           bool isInverse, bool isOneSided) {
+                           FourierDirection direction, FourierResults results) {
+  const bool isInverse = direction == FourierDirection::Inverse;
+  const bool isOneSided = results == FourierResults::OneSided;
   SmallVector<int64_t> shape(NodeImporter::shapeOf(x));
+  assert(axis >= 0 && size_t(axis) + 1 < shape.size() &&
+         "an axis before that of real and imaginary parts");
   int64_t rank = shape.size(), n = shape[axis], parts = shape.back();
   int64_t kept = isOneSided ? n / 2 + 1 : n;
   Type element = elementTypeOf(x);
@@ -277,8 +292,8 @@ static LogicalResult invertOneSided(NodeImporter &node, int64_t axis) {
   }
   if (!whole)
     return failure();
-  Value signal = transformAxis(node, whole, axis, /*isInverse=*/true,
-                               /*isOneSided=*/false);
+  Value signal = transformAxis(node, whole, axis, FourierDirection::Inverse,
+                               FourierResults::All);
   if (!signal)
     return failure();
   // The signal is real: its imaginary parts are 0.
@@ -321,7 +336,10 @@ static LogicalResult assembleDFT(NodeImporter &node, int64_t givenAxis) {
   Value x = fitAxis(node, node.operand(0), *axis, *length);
   if (!x)
     return failure();
-  return node.define(0, transformAxis(node, x, *axis, isInverse, isOneSided));
+  auto direction =
+      isInverse ? FourierDirection::Inverse : FourierDirection::Forward;
+  return node.define(
+      0, transformAxis(node, x, *axis, direction, resultsOf(isOneSided)));
 }
 
 static LogicalResult importDFT(NodeImporter &node) {
@@ -399,8 +417,8 @@ static LogicalResult importSTFT(NodeImporter &node) {
         {x, node.reshape(node.operand(2), {1, 1, *length, 1})});
   if (!x)
     return failure();
-  return node.define(
-      0, transformAxis(node, x, 2, /*isInverse=*/false, isOneSided));
+  return node.define(0, transformAxis(node, x, 2, FourierDirection::Forward,
+                                      resultsOf(isOneSided)));
 }
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getFourierOps() {

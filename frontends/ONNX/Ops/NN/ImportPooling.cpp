@@ -154,9 +154,7 @@ static LogicalResult importAveragePool(NodeImporter &node) {
   auto window = readWindow(node, node.operandShape(0), {});
   if (failed(window))
     return failure();
-  auto attributes =
-      window->meanAttributes(node, node.integer("ceil_mode", 0) != 0,
-                             node.integer("count_include_pad", 0) != 0);
+  auto attributes = window->meanAttributes(node, readPoolEdges(node));
   auto op = node.create<AveragePoolOp>({node.operand(0)}, attributes);
   return op ? node.define(0, op.getOutput()) : failure();
 }
@@ -205,8 +203,10 @@ static LogicalResult importLpPool(NodeImporter &node) {
   return defineInF32(node, [&](Value x) -> Value {
     Value powers = padForWindows(node, powerOf(node, x, *p), *window, ceilMode);
     window->pads.assign(window->pads.size(), 0);
-    auto attributes = window->meanAttributes(node, /*ceilMode=*/false,
-                                             /*countsPadding=*/true);
+    // The mean is multiplied by the number of all positions below.
+    PoolEdges edges;
+    edges.countsPadding = true;
+    auto attributes = window->meanAttributes(node, edges);
     Value mean = node.emit<AveragePoolOp>({powers}, attributes);
     if (!mean)
       return {};

@@ -41,6 +41,8 @@ static FailureOr<SmallVector<int64_t>> readList(NodeImporter &node,
 
 // Pads as ONNX's SAME: as many positions as strides fit into the input.
 static void padSame(Window &window, ArrayRef<int64_t> spatial, bool upper) {
+  assert(window.kernel.size() == spatial.size() &&
+         window.pads.size() == 2 * spatial.size() && "values per spatial axis");
   size_t rank = spatial.size();
   for (size_t d = 0; d < rank; ++d) {
     int64_t stride = window.strides[d];
@@ -105,12 +107,19 @@ SmallVector<NamedAttribute> Window::poolAttributes(NodeImporter &node,
           node.attribute("pads", pads), node.attribute("ceil_mode", ceilMode)};
 }
 
+PoolEdges mpc::onnx_frontend::readPoolEdges(NodeImporter &node) {
+  PoolEdges edges;
+  edges.ceilMode = node.integer("ceil_mode", 0) != 0;
+  edges.countsPadding = node.integer("count_include_pad", 0) != 0;
+  return edges;
+}
+
 SmallVector<NamedAttribute> Window::meanAttributes(NodeImporter &node,
-                                                   bool ceilMode,
-                                                   bool countsPadding) const {
-  auto attributes = poolAttributes(node, ceilMode);
+                                                   PoolEdges edges) const {
+  auto attributes = poolAttributes(node, edges.ceilMode);
   if (llvm::any_of(dilations, [](int64_t d) { return d != 1; }))
     attributes.push_back(node.attribute("dilations", dilations));
-  attributes.push_back(node.attribute("count_include_pad", countsPadding));
+  attributes.push_back(
+      node.attribute("count_include_pad", edges.countsPadding));
   return attributes;
 }

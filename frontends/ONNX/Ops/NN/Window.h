@@ -9,6 +9,16 @@
 
 namespace mpc::onnx_frontend {
 
+/// The rules of an average pool at the edges of the input. `ceilMode` adds a
+/// last window that begins inside. `countsPadding` divides by all positions of
+/// a window, those in the padding too.
+struct PoolEdges {
+  bool ceilMode = false, countsPadding = false;
+};
+
+/// Reads ceil_mode and count_include_pad.
+PoolEdges readPoolEdges(NodeImporter &node);
+
 /// A window with all defaults and pads resolved.
 struct Window {
   llvm::SmallVector<int64_t> kernel, strides, pads, dilations;
@@ -19,8 +29,8 @@ struct Window {
                                                          bool ceilMode) const;
   /// Like poolAttributes, for average pools, which also get dilations unless
   /// all are 1.
-  llvm::SmallVector<mlir::NamedAttribute>
-  meanAttributes(NodeImporter &node, bool ceilMode, bool countsPadding) const;
+  llvm::SmallVector<mlir::NamedAttribute> meanAttributes(NodeImporter &node,
+                                                         PoolEdges edges) const;
 };
 
 /// Reads kernel_shape, strides, pads, dilations and auto_pad of a node over an

@@ -427,9 +427,7 @@ static LogicalResult importAveragePoolGrad(NodeImporter &node) {
   auto window = readWindow(node, type.getShape(), {});
   if (failed(window))
     return failure();
-  auto attributes =
-      window->meanAttributes(node, node.integer("ceil_mode", 0) != 0,
-                             node.integer("count_include_pad", 0) != 0);
+  auto attributes = window->meanAttributes(node, readPoolEdges(node));
   node.ignore("storage_order");
   auto op = node.create<AveragePoolGradOp>({node.operand(0)}, attributes, type);
   return op ? node.define(0, op.getDInput()) : failure();

@@ -39,10 +39,12 @@ public:
   Value add(Value a, Value b) { return node.emit<AddOp>({a, b}); }
   Value sub(Value a, Value b) { return node.emit<SubOp>({a, b}); }
   Value mul(Value a, Value b) { return node.emit<MulOp>({a, b}); }
-  Value times(Value a, Value b, bool transposesA = false,
-              bool transposesB = false) {
-    return node.emit<GemmOp>({a, b}, {node.attribute("transA", transposesA),
-                                      node.attribute("transB", transposesB)});
+  /// The factor of a product that is transposed.
+  enum class Transposed { None, A, B };
+  Value times(Value a, Value b, Transposed factor = Transposed::None) {
+    return node.emit<GemmOp>(
+        {a, b}, {node.attribute("transA", factor == Transposed::A),
+                 node.attribute("transB", factor == Transposed::B)});
   }
   Value sigmoidGrad(Value dy, Value y) {
     return node.emit<SigmoidGradOp>({dy, y});
@@ -229,7 +231,7 @@ LogicalResult RecurrentGrad::defineProducts(Value input, Value recurrence) {
   int64_t width = gates * hidden;
   if (failed(define(0, times(input, w), {length, batch, inputSize})))
     return failure();
-  Value dw = times(input, rows(x), /*transposesA=*/true);
+  Value dw = times(input, rows(x), Transposed::A);
   if (failed(define(1, dw, {1, width, inputSize})))
     return failure();
   return define(2, recurrence, {1, width, hidden});
@@ -320,7 +322,8 @@ static LogicalResult importLSTMGrad(NodeImporter &node) {
                        step)))
     return failure();
   Value sums = grad.rows(grad.perStep);
-  Value dr = grad.times(sums, grad.rows(grad.hBefore), /*transposesA=*/true);
+  Value dr =
+      grad.times(sums, grad.rows(grad.hBefore), RecurrentGrad::Transposed::A);
   if (failed(grad.defineProducts(sums, dr)))
     return failure();
   // Both biases are added to the same sums.
@@ -396,7 +399,7 @@ static LogicalResult importGRUGrad(NodeImporter &node) {
   // The multiplicand of the reset gate, for all steps: h R^T + b, or h.
   Value reset = h;
   if (resetsProduct) {
-    reset = grad.times(grad.rows(h), rHidden, false, /*transposesB=*/true);
+    reset = grad.times(grad.rows(h), rHidden, RecurrentGrad::Transposed::B);
     if (node.hasInput(3))
       reset =
           grad.add(reset, slice(node, grad.matrix(3), {5 * hidden}, {hidden}));
@@ -419,8 +422,8 @@ static LogicalResult importGRUGrad(NodeImporter &node) {
     dHidden = grad.mul(dHidden, resets), from = before;
   Value dr = concatenate(
       node,
-      {grad.times(grad.gate(sums, 0, 2), before, /*transposesA=*/true),
-       grad.times(dHidden, from, /*transposesA=*/true)},
+      {grad.times(grad.gate(sums, 0, 2), before, RecurrentGrad::Transposed::A),
+       grad.times(dHidden, from, RecurrentGrad::Transposed::A)},
       0);
   if (failed(grad.defineProducts(sums, dr)))
     return failure();
