@@ -10,6 +10,7 @@ Access::Access(ArrayRef<int64_t> dense)
     : shape(dense), strides(plan::getDenseStrides(dense)) {}
 
 void Access::transpose(ArrayRef<int64_t> perm) {
+  assert(perm.size() == shape.size() && "a permutation of all axes");
   SmallVector<int64_t> oldShape = shape, oldStrides = strides;
   for (auto [axis, from] : llvm::enumerate(perm)) {
     shape[axis] = oldShape[from];
@@ -25,6 +26,7 @@ void Access::slice(ArrayRef<int64_t> offsets, ArrayRef<int64_t> sizes) {
 
 // An expanded axis repeats one element, so its stride is 0.
 void Access::expand(ArrayRef<int64_t> to) {
+  assert(to.size() >= shape.size() && "an expand drops no axis");
   SmallVector<int64_t> result(to.size(), 0);
   size_t missing = to.size() - shape.size();
   for (auto [axis, extent] : llvm::enumerate(shape))
@@ -37,6 +39,8 @@ void Access::expand(ArrayRef<int64_t> to) {
 // axes of a dense matrix are one run. (6, 4) with strides (8, 1) is two runs,
 // and can become (2, 3, 4) with strides (24, 8, 1), but not 24.
 bool Access::reshape(ArrayRef<int64_t> to) {
+  assert(ShapedType::getNumElements(to) == ShapedType::getNumElements(shape) &&
+         "a reshape keeps all elements");
   // Any strides describe a tensor without elements.
   if (llvm::is_contained(to, 0)) {
     *this = Access(to);
@@ -80,6 +84,7 @@ bool Access::canFollow(Operation *op) {
 }
 
 bool Access::follow(Operation *op) {
+  assert(canFollow(op) && "the op moves elements by strides");
   if (isa<ReshapeOp>(op))
     return reshape(shapeOf(op->getResult(0)));
   if (auto transposed = dyn_cast<TransposeOp>(op))

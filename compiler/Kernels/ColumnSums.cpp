@@ -35,6 +35,7 @@ int64_t mpc::getColumnSumBytes(int64_t columns, int64_t sums) {
 }
 
 bool mpc::canAddBesideRows(ArrayRef<ReductionOpInterface> sums) {
+  assert(!sums.empty() && "a kernel adds sums");
   ReductionOpInterface first = sums.front();
   std::optional<ReductionSpace> space = getReductionSpace(first);
   if (!space)

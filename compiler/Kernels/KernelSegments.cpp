@@ -17,6 +17,7 @@ bool mpc::isSegmented(func::FuncOp kernel) {
 }
 
 static int64_t elementsOf(RegionOp region) {
+  assert(region.getNumResults() > 0 && "a segment stores results");
   return typeOf(region.getResult(0)).getNumElements();
 }
 
@@ -31,6 +32,7 @@ static int64_t sizeOf(RegionOp region) {
 
 SmallVector<KernelSegment> mpc::getKernelSegments(func::FuncOp kernel,
                                                   int64_t grain) {
+  assert(isSegmented(kernel) && grain > 0 && "a kernel of segments");
   SmallVector<KernelSegment> segments;
   int64_t begin = 0;
   for (auto region : kernel.getBody().front().getOps<RegionOp>()) {
@@ -47,6 +49,7 @@ int64_t mpc::getSegmentedExtent(func::FuncOp kernel, int64_t grain) {
 }
 
 void mpc::cloneBody(RegionOp region, func::FuncOp kernel) {
+  assert(kernel.getBody().empty() && "the body becomes the kernel's own");
   IRMapping mapping;
   region.getBody().cloneInto(&kernel.getBody(), mapping);
   Operation *yield = kernel.getBody().front().getTerminator();

@@ -35,6 +35,7 @@ ArrayRef<int64_t> mpc::getElementShape(func::FuncOp kernel) {
 // the axes of `space` from `axis` on.
 static bool isUniformFrom(ArrayRef<int64_t> shape, ArrayRef<int64_t> space,
                           size_t axis) {
+  assert(shape.size() == space.size() && "a shape with all axes of the space");
   bool dense = true, single = true;
   for (auto [extent, whole] :
        llvm::zip_equal(shape.drop_front(axis), space.drop_front(axis))) {
@@ -50,6 +51,8 @@ static bool isUniformFrom(ArrayRef<int64_t> shape, ArrayRef<int64_t> space,
 // such columns get size 0, which matches no space.
 static SmallVector<int64_t>
 getShapeOfPart(ArrayRef<int64_t> sizes, ArrayRef<int64_t> whole, size_t rank) {
+  assert(sizes.size() == whole.size() && sizes.size() <= rank &&
+         "a part has the rank of its tensor, and fits the space");
   SmallVector<int64_t> shape(rank - sizes.size(), 1);
   llvm::append_range(shape, sizes);
   bool isPart = false;
@@ -116,6 +119,11 @@ size_t mpc::findUniformAxis(func::FuncOp kernel, ArrayRef<int64_t> space) {
 
 std::optional<ReductionSpace> mpc::getReductionSpace(ArrayRef<int64_t> shape,
                                                      ArrayRef<int64_t> axes) {
+  assert(llvm::all_of(axes,
+                      [&](int64_t axis) {
+                        return axis >= 0 && size_t(axis) < shape.size();
+                      }) &&
+         "axes of the shape");
   ReductionSpace space;
   bool sawReduced = false, sawInner = false;
   // Multiply the extents before, within and after the reduced axes, which must
@@ -150,6 +158,7 @@ std::optional<ReductionSpace> mpc::getReductionSpace(Operation *op) {
       getReductionSpace(shapeOf(op->getOperand(0)), reduction.getReducedAxes());
   if (space) {
     int64_t parts = reduction.getReductionParts();
+    assert(parts > 0 && space->reduced % parts == 0 && "parts are equal");
     space->outer *= parts;
     space->reduced /= parts;
   }
@@ -175,7 +184,9 @@ Operation *mpc::findReduction(Block &body) {
 }
 
 ReductionSpace mpc::getReductionSpace(func::FuncOp kernel) {
-  return getReductionSpace(findReduction(kernel.getBody().front())).value();
+  Operation *reduction = findReduction(kernel.getBody().front());
+  assert(reduction && "a kernel that reduces");
+  return getReductionSpace(reduction).value();
 }
 
 //===----------------------------------------------------------------------===//
@@ -192,6 +203,8 @@ ProductExtents mpc::getProductExtents(MatMulOp matmul) {
   ArrayRef<int64_t> left = shapeOf(matmul.getLhs());
   ArrayRef<int64_t> right = shapeOf(matmul.getRhs());
   ArrayRef<int64_t> result = shapeOf(matmul);
+  assert(left.size() >= 2 && right.size() >= 2 && result.size() >= 2 &&
+         "operands and results of products are matrices");
   ProductExtents extents;
   extents.m = result[result.size() - 2];
   extents.n = result.back();
@@ -214,6 +227,7 @@ ProductExtents mpc::getProductExtents(MatMulOp matmul) {
 ScatterSpace mpc::getScatterSpace(ScatterOpInterface scatter) {
   ArrayRef<int64_t> shape = shapeOf(scatter->getResult(0));
   int64_t axis = scatter.getScatteredAxis();
+  assert(axis >= 0 && size_t(axis) < shape.size() && "an axis of the result");
   ScatterSpace space;
   space.outer = ShapedType::getNumElements(shape.take_front(axis));
   space.size = shape[axis];
@@ -233,7 +247,9 @@ ScatterOpInterface mpc::findScatter(Block &body) {
 }
 
 ScatterSpace mpc::getScatterSpace(func::FuncOp kernel) {
-  return getScatterSpace(findScatter(kernel.getBody().front()));
+  ScatterOpInterface scatter = findScatter(kernel.getBody().front());
+  assert(scatter && "a kernel that scatters");
+  return getScatterSpace(scatter);
 }
 
 //===----------------------------------------------------------------------===//
@@ -243,6 +259,7 @@ ScatterSpace mpc::getScatterSpace(func::FuncOp kernel) {
 CumulativeSpace mpc::getCumulativeSpace(CumSumOp sum) {
   ArrayRef<int64_t> shape = shapeOf(sum.getInput());
   int64_t axis = sum.getAxis();
+  assert(axis >= 0 && size_t(axis) < shape.size() && "an axis of the input");
   return {ShapedType::getNumElements(shape.take_front(axis)), shape[axis],
           ShapedType::getNumElements(shape.drop_front(axis + 1))};
 }
@@ -285,6 +302,8 @@ TransposeSpace mpc::getTransposeSpace(TransposeOp transpose) {
 }
 
 TransposeTile mpc::getTransposeTile(const TransposeSpace &space) {
+  assert(!space.rows.empty() && space.columns.size > 0 &&
+         "a transpose with rows and columns");
   constexpr int64_t side = 32, elements = 2048;
   int64_t rows = space.rows.back().size, columns = space.columns.size;
   if (columns < side)
@@ -312,6 +331,7 @@ bool mpc::isArrangement(Operation *op) {
 }
 
 bool mpc::isContiguousPart(ArrayRef<int64_t> sizes, ArrayRef<int64_t> whole) {
+  assert(sizes.size() == whole.size() && "a part has its tensor's rank");
   for (auto [size, extent] :
        llvm::zip_equal(llvm::reverse(sizes), llvm::reverse(whole)))
     if (size != 1 || extent != 1)

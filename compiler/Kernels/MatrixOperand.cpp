@@ -49,6 +49,9 @@ static std::optional<OperandOrigin> findOrigin(Value operand) {
 
 static MatrixOperand toMatrices(const OperandOrigin &origin, size_t batchRank) {
   const auto &[offset, shape, strides] = origin.access;
+  assert(shape.size() >= 2 && shape.size() - 2 <= batchRank &&
+         "a matrix, with no more batch axes than the result");
+  assert(strides.size() == shape.size() && "a stride per axis");
   size_t axes = shape.size() - 2, missing = batchRank - axes;
   MatrixOperand operand{origin.source, offset,
                         SmallVector<int64_t>(batchRank, 0), strides[axes],
@@ -86,6 +89,8 @@ mpc::getMatrixOperands(MatMulOp matmul, const ProductExtents &extents) {
   // The lhs has as many matrices as the result, or is one matrix of all rows.
   ArrayRef<int64_t> batch = shapeOf(matmul).drop_back(2);
   bool isJoined = ShapedType::getNumElements(batch) != extents.batch;
+  assert((!isJoined || extents.batch == 1) &&
+         "only a whole batch becomes rows of one product");
   std::optional<MatrixOperand> lhs =
       isJoined ? joinRows(matmul.getLhs())
                : getMatrixOperand(matmul.getLhs(), batch.size());

@@ -61,6 +61,7 @@ RowPasses::RowPasses(Block &block) {
 void RowPasses::visit(size_t pass, const DenseSet<Operation *> &kept,
                       llvm::SetVector<Operation *> &computed,
                       DenseSet<Operation *> &read) const {
+  assert(pass < roots.size() && "a pass of the kernel");
   SmallVector<Value> worklist(roots[pass]);
   while (!worklist.empty()) {
     Operation *op = worklist.pop_back_val().getDefiningOp();
@@ -89,6 +90,7 @@ SmallVector<RowScratch> mpc::findRowScratch(func::FuncOp kernel) {
   Block &block = kernel.getBody().front();
   if (!findColumnSums(block).empty())
     return {};
+  assert(findReduction(block) && "a row kernel reduces");
   ArrayRef<int64_t> shape = shapeOf(findReduction(block)->getOperand(0));
   RowPasses passes(block);
 
@@ -123,6 +125,7 @@ SmallVector<RowScratch> mpc::findRowScratch(func::FuncOp kernel) {
     result.push_back({&op, offset, bytes});
     offset += bytes;
   }
+  assert(result.size() == read.size() && "every op read back has a place");
   return offset <= kMostBytes ? result : SmallVector<RowScratch>();
 }
 

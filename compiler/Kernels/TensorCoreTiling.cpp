@@ -118,6 +118,7 @@ static std::optional<TensorCoreOperand> getOperand(const MatrixOperand &matrix,
 }
 
 static void setTile(TensorCoreOperand &operand, int64_t extent) {
+  assert(extent % 8 == 0 && "chunks have eight elements");
   constexpr int64_t depth = TensorCoreTiling::kBlockK;
   operand.tile = operand.alongDepth ? SwizzledTile::get(extent, depth / 8)
                                     : SwizzledTile::get(depth, extent / 8);
@@ -160,5 +161,7 @@ mpc::getTensorCoreTiling(Operation *op, const TargetInfo &target) {
   chooseTiles(tiling);
   setTile(tiling.lhs, tiling.blockM);
   setTile(tiling.rhs, tiling.blockN);
+  assert(tiling.stages >= 2 && "one stage computes while another is copied");
+  assert(tiling.blockM % tiling.warpM == 0 && "warps divide a tile evenly");
   return tiling;
 }

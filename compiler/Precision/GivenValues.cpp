@@ -111,6 +111,7 @@ void GivenValues::findGiven(Block &block) {
 // Collects the given operands of candidates and all values that determine
 // sizes.
 void GivenValues::findNeeded() {
+  assert(needed.empty() && sizes.empty() && "sizes are measured later");
   SmallVector<Value> worklist;
   auto visit = [&](Value value) {
     if (isGiven(value) && needed.insert(value).second)
@@ -317,6 +318,9 @@ bool GivenValues::isHarmless(Operation *op, Size size) const {
 }
 
 GivenValues::Meeting GivenValues::judge(Operation *op) const {
+  assert(llvm::any_of(op->getOperands(),
+                      [&](Value value) { return isGiven(value); }) &&
+         "a candidate reads a given value");
   // Products and quotients round relative to their result, and bfloat16 has the
   // range of float32. No factor makes the rounding worse.
   if (low.isBF16() && isa<MulOp, DivOp>(op))

@@ -59,9 +59,12 @@ void PlacementPath::add(unsigned node) {
     return;
   nodes.erase(nodes.begin() + kEnd);
   ++omitted;
+  assert(nodes.size() == 2 * kEnd && "a gap has kEnd nodes on either side");
 }
 
 void PlacementPath::addReversed(const PlacementPath &path) {
+  assert((path.omitted == 0 || path.nodes.size() == 2 * kEnd) &&
+         "a gap has kEnd nodes on either side");
   ArrayRef<unsigned> rest(path.nodes);
   if (path.omitted > 0) {
     // The other path comes reversed, so add the part behind its gap first. Then
@@ -78,6 +81,9 @@ void PlacementPath::addReversed(const PlacementPath &path) {
 
 void GreedyPlacement::paint(unsigned node, Color color, Reason reason,
                             PlacementPath path) {
+  assert(node < nodes.size() && "a node of the problem");
+  assert(color != Color::None && colors[node] == Color::None &&
+         "a node gets one colour, once");
   colors[node] = color;
   placements[node].low = color == Color::Low;
   placements[node].reason = reason;
@@ -248,8 +254,11 @@ void GreedyPlacement::spreadLowUpstream() {
   SmallVector<size_t> lowConsumers(nodes.size(), 0);
   auto visitLater = [&](unsigned node) {
     worklist.push_back(node);
-    for (unsigned producer : nodes[node].producers)
+    for (unsigned producer : nodes[node].producers) {
       ++lowConsumers[producer];
+      assert(lowConsumers[producer] <= nodes[producer].consumers.size() &&
+             "edges are listed at both ends, without duplicates");
+    }
   };
   for (unsigned i = 0; i < nodes.size(); ++i)
     if (colors[i] == Color::Low)
@@ -277,6 +286,17 @@ std::vector<Placement> GreedyPlacement::place(const PlacementProblem &problem) {
   for (unsigned i = 0; i < nodes.size(); ++i)
     placements[i].path.add(i);
 
+  assert(llvm::all_of(nodes,
+                      [&](const PlacementNode &node) {
+                        auto isNode = [&](unsigned other) {
+                          return other < nodes.size();
+                        };
+                        return llvm::all_of(node.consumers, isNode) &&
+                               llvm::all_of(node.producers, isNode) &&
+                               llvm::all_of(node.wideConsumers, isNode) &&
+                               llvm::all_of(node.wideProducers, isNode);
+                      }) &&
+         "neighbours are nodes of the problem");
   paintPinnedAndAllowed();
   spreadDeny();
   bridgeLow();

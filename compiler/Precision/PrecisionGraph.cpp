@@ -70,6 +70,10 @@ void PrecisionGraph::collect(ModuleOp module) {
     });
   }
   problem.nodes.resize(nodes.size());
+  assert(llvm::none_of(
+             nodes,
+             [](const PrecisionGraphNode &node) { return node.ops.empty(); }) &&
+         "a node stands for ops");
 }
 
 // Returns the policy row of an op. A sum in a backward pass is the gradient of
@@ -84,6 +88,7 @@ StringRef mpc::getPolicyRow(PrecisionOpInterface op) {
 }
 
 void PrecisionGraph::consult(PrecisionPolicy &policy) {
+  assert(nodes.size() == problem.nodes.size() && "collect comes first");
   for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
     PrecisionOpInterface op = node.ops.front();
     StringRef key = getPolicyRow(op);
@@ -297,6 +302,7 @@ static bool matchesNode(Operation *op, const NamePattern &pattern) {
 LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
                                     StringRef flag, Pin pin, Reason reason,
                                     ModuleOp module) {
+  assert(pin != Pin::None && "an expression pins nodes");
   for (const std::string &expression : expressions) {
     // The shell may have mangled the expression, so check its syntax before
     // pinning anything.
@@ -339,6 +345,8 @@ void PrecisionGraph::connect() {
     unsigned self = index;
     PlacementNode &placed = problem.nodes[self];
     StringRef key = node.ops.front().getPolicyKey();
+    assert(placed.consumers.empty() && placed.wideConsumers.empty() &&
+           "nodes are connected once");
     llvm::SmallDenseSet<unsigned> open = {self}, wide = {self};
     // Adds an edge to a user. There is no edge to a user outside the graph, or
     // to an operand that policy keeps in fp32.
@@ -386,6 +394,8 @@ void PrecisionGraph::estimate(const TargetInfo &target, FloatType low) {
     placed.costLow = cost.low;
     placed.costHigh = cost.high;
     placed.costCast = cost.cast;
+    assert(cost.low >= 0 && cost.high >= 0 && cost.cast >= 0 &&
+           "costs are times");
   }
 }
 

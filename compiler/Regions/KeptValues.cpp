@@ -203,6 +203,8 @@ void KeptValues::addValue(Value value, MinCut &cut) {
   Nodes added = {cut.addNode(), cut.addNode()};
   nodes[value] = added;
   int64_t work = 0;
+  assert(charged.contains(op) && getElementWork(op) &&
+         "a recomputable op has kernels to charge and a known work");
   for (const KernelRegion *kernel : charged.find(op)->second)
     work += ShapedType::getNumElements(kernel->space) * *getElementWork(op);
   // Keeping costs a store, and a load per reading kernel.
@@ -221,6 +223,7 @@ void KeptValues::addValue(Value value, MinCut &cut) {
 // Adds the price of recomputing `op`: the operands that a kernel would load for
 // `op` alone.
 void KeptValues::addLoads(Operation *op, MinCut &cut) {
+  assert(nodes.contains(op->getResult(0)) && "addValue comes first");
   // Recomputing `op` requires each operand, either kept or recomputed.
   unsigned computed = nodes.lookup(op->getResult(0)).computed;
   llvm::SmallSetVector<Value, 4> operands;
@@ -313,6 +316,7 @@ int64_t KeptValues::getCost(Block &block,
       llvm::for_each(op.getResults(), addKept);
       continue;
     }
+    assert(kernels.contains(&op) && "a solution holds recomputable ops alone");
     for (const KernelRegion *kernel : kernels[&op])
       cost += ShapedType::getNumElements(kernel->space) * *getElementWork(&op);
   }
@@ -330,6 +334,9 @@ KeptValues::KeptValues(Block &block, const RegionAnalysis &analysis)
   int64_t least = getCost(block, recomputed);
   for (unsigned cut = 0; cut < kMaxCuts && !needs.empty(); ++cut) {
     DenseSet<Operation *> solution = solve(block);
+    assert(llvm::none_of(solution,
+                         [&](Operation *op) { return refused.contains(op); }) &&
+           "refused ops are kept");
     if (int64_t cost = getCost(block, solution); cost < least) {
       least = cost;
       recomputed = std::move(solution);

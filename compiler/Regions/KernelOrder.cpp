@@ -15,8 +15,11 @@ void KernelOrder::findEdges(Block &block) {
   SmallVector<unsigned> counts(ops.size(), 0);
   for (Operation *op : ops) {
     size_t begin = users.ends.size();
-    for (Operation *user : op->getUsers())
-      users.ends.push_back(indexOf.lookup(block.findAncestorOpInBlock(*user)));
+    for (Operation *user : op->getUsers()) {
+      Operation *inBlock = block.findAncestorOpInBlock(*user);
+      assert(indexOf.contains(inBlock) && "users lie in the block");
+      users.ends.push_back(indexOf.lookup(inBlock));
+    }
     llvm::sort(users.ends.begin() + begin, users.ends.end());
     users.ends.erase(std::unique(users.ends.begin() + begin, users.ends.end()),
                      users.ends.end());
@@ -42,8 +45,10 @@ void KernelOrder::buildTree() {
   SmallVector<unsigned> height(ops.size(), 0), roots;
   // Go from the end: the heights of users must be known.
   for (unsigned op = ops.size(); op-- > 0;) {
-    for (unsigned user : users.of(op))
+    for (unsigned user : users.of(op)) {
+      assert(user > op && "the block is in topological order");
       height[op] = std::max(height[op], height[user] + 1);
+    }
     auto list = MutableArrayRef(users.ends)
                     .slice(users.begins[op], users.of(op).size());
     llvm::stable_sort(
@@ -79,6 +84,7 @@ void KernelOrder::buildTree() {
       path.pop_back();
     }
   }
+  assert(time == ops.size() && "every op is below a root");
 }
 
 KernelOrder::KernelOrder(Block &block) : order(block.getOperations().size()) {
@@ -93,6 +99,7 @@ KernelOrder::KernelOrder(Block &block) : order(block.getOperations().size()) {
   seenBy.assign(ops.size(), 0);
   findEdges(block);
   buildTree();
+  assert(isTopological() && "every op is before its users");
 }
 
 //===----------------------------------------------------------------------===//
@@ -153,6 +160,9 @@ bool KernelOrder::step(Search &search, const Search &other) {
 // Searches from both ends in turn, until the searches meet or one has visited
 // all. The cost is that of the cheaper search.
 bool KernelOrder::findPath(Search &below, Search &above) {
+  assert(below.number != above.number && "searches mark groups by number");
+  assert(below.from == above.to && below.to == above.from &&
+         "the searches go towards each other");
   while (!below.isThrough() && !above.isThrough())
     if (step(below, above) || step(above, below))
       return true;
@@ -163,6 +173,7 @@ bool KernelOrder::findPath(Search &below, Search &above) {
 // group. Looks at a few edges of the smaller group only; a search finds the
 // rest.
 bool KernelOrder::isPathInTree(unsigned a, unsigned b) const {
+  assert(order.isBefore(a, b) && "a path leads from the earlier group");
   constexpr unsigned kMostTries = 32;
   // Try users of `a` if `a` is smaller, otherwise producers of `b`.
   bool fromAbove = members[a].size() < members[b].size();
@@ -195,6 +206,7 @@ bool KernelOrder::isPathInTree(unsigned a, unsigned b) const {
 // Joins two groups at the place of `place`. The joint group keeps the number of
 // the larger group, so ops seldom change numbers.
 void KernelOrder::merge(unsigned place, unsigned other) {
+  assert(place != other && "two groups");
   unsigned kept = place, gone = other;
   if (members[kept].size() < members[gone].size()) {
     std::swap(kept, gone);

@@ -31,12 +31,14 @@ void OrderedList::remove(unsigned item) {
 }
 
 void OrderedList::moveAfter(unsigned item, unsigned place) {
+  assert(place < end && "a number of the list");
   assert(item != place && "a number has no place beside itself");
   remove(item);
   insertAfter(item, place);
 }
 
 void OrderedList::moveBefore(unsigned item, unsigned place) {
+  assert(place < end && "a number of the list");
   assert(item != place && "a number has no place beside itself");
   remove(item);
   insertAfter(item, previous[place]);

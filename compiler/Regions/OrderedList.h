@@ -20,7 +20,10 @@ public:
   /// Creates the list 0, 1, ..., `size` - 1.
   explicit OrderedList(unsigned size);
 
-  bool isBefore(unsigned a, unsigned b) const { return labels[a] < labels[b]; }
+  bool isBefore(unsigned a, unsigned b) const {
+    assert(a < end && b < end && "the sentinel is neither first nor last");
+    return labels[a] < labels[b];
+  }
   void moveBefore(unsigned item, unsigned place);
   void moveAfter(unsigned item, unsigned place);
   void remove(unsigned item);

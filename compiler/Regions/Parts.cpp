@@ -8,6 +8,7 @@ using namespace mpc;
 
 std::optional<SmallVector<int64_t>> mpc::findPartedAxes(Operation *op,
                                                         int64_t axis) {
+  assert(axis >= 0 && "an axis of the result");
   // Only ops with a single result, longer than 1 along the axis, can be
   // divided.
   if (op->getNumResults() != 1 || op->getNumRegions() != 0 ||
@@ -23,6 +24,8 @@ std::optional<SmallVector<int64_t>> mpc::findPartedAxes(Operation *op,
 }
 
 bool mpc::canSplit(Operation *op, int64_t axis, int64_t count) {
+  assert(count > 0 && "a number of parts");
+  assert(findPartedAxes(op, axis) && "an axis along which the op has parts");
   auto divides = [&](Value value, int64_t own) {
     return own == kWhole || shapeOf(value)[own] % count == 0;
   };

@@ -73,6 +73,7 @@ static bool isOnlyReduced(Operation *op) {
 }
 
 bool mpc::fitsTail(Operation *op, const KernelRegion &region) {
+  assert(region.getGrowth() == Growth::Tail && "a contraction's kernel");
   std::optional<size_t> axis =
       cast<ContractionOpInterface>(region.hero).getColumnAxis();
   return axis && !readsMemory(op) && !isOnlyReduced(op) &&
@@ -87,8 +88,11 @@ bool mpc::fitsReduction(Operation *op, const KernelRegion &region) {
     return true;
   // Values between row reductions have one element per row.
   SmallVector<int64_t> reduced = region.space;
-  for (int64_t axis : region.axes)
+  for (int64_t axis : region.axes) {
+    assert(axis >= 0 && size_t(axis) < reduced.size() &&
+           "an axis of the space");
     reduced[axis] = 1;
+  }
   return region.passesAgain() && region.parts == 1 &&
          resultsHaveShape(op, reduced);
 }
@@ -125,6 +129,8 @@ bool RegionFormer::isAlonePointwise(Operation *op) const {
 // one_hot, or the data of a gather. Such values must be complete before the
 // kernel starts.
 bool RegionFormer::feedsMemory(unsigned producer, unsigned consumer) const {
+  assert(producer < regions.size() && consumer < memoryReaders.size() &&
+         "numbers of kernels");
   return llvm::any_of(memoryReaders[consumer], [&](Operation *op) {
     return llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) {
       return readsMemory(operand) &&
@@ -135,12 +141,16 @@ bool RegionFormer::feedsMemory(unsigned producer, unsigned consumer) const {
 
 // Joins two kernels unless that closes a cycle. `into` keeps its hero and kind.
 bool RegionFormer::tryMerge(unsigned into, unsigned from) {
+  assert(into < regions.size() && from < regions.size() &&
+         "numbers of kernels");
   KernelRegion &target = regions[into], &source = regions[from];
   assert(!target.ops.empty() && !source.ops.empty() &&
          "a kernel that was taken in joins no other");
   if (into == from || feedsMemory(into, from) || feedsMemory(from, into) ||
       !order.tryJoin(order.getGroup(target.hero), order.getGroup(source.hero)))
     return false;
+  assert(order.getGroup(target.hero) == order.getGroup(source.hero) &&
+         "joined kernels are one group");
   regionOfGroup[order.getGroup(target.hero)] = into;
   if (target.ops.size() < source.ops.size())
     std::swap(target.ops, source.ops);
@@ -159,6 +169,7 @@ bool RegionFormer::tryMerge(unsigned into, unsigned from) {
 // The contraction's operands stay in memory. An op may be blocked by a
 // neighbour; the neighbour leads to the op again after joining.
 void RegionFormer::growTail(unsigned region) {
+  assert(!hasGrown.contains(region) && "tails grow before pointwise kernels");
   Operation *hero = regions[region].hero;
   Operations users(hero->getUsers()), producers;
   // The first user of each producer outside the tail.
@@ -231,6 +242,8 @@ void RegionFormer::growScatter(unsigned region) {
 // a user blocked by an op of another kind stays blocked. Absorbing a grown
 // kernel brings no new candidates, since the same ops still block the users.
 void RegionFormer::growPointwise(unsigned region) {
+  assert(regions[region].isElementwise() && !hasGrown.contains(region) &&
+         "a pointwise kernel that has not grown");
   Operations candidates(regions[region].hero->getUsers());
   while (!candidates.empty()) {
     unsigned other = find(candidates.pop_back_val());
@@ -282,6 +295,7 @@ void RegionFormer::mergeSmall() {
 }
 
 void RegionFormer::run() {
+  assert(hasGrown.empty() && "the kernels form once");
   auto grow = [&](Growth growth, void (RegionFormer::*body)(unsigned)) {
     for (unsigned i = 0; i < regions.size(); ++i)
       if (!regions[i].ops.empty() && regions[i].getGrowth() == growth)

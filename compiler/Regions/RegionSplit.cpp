@@ -37,6 +37,7 @@ public:
         appendWithProducers(op);
       }
     llvm::for_each(region.ops, [&](Operation *op) { append(op); });
+    assert(ordered.size() == region.ops.size() && "every op has one place");
   }
 
   Ops ordered;
@@ -98,6 +99,7 @@ Cutter::Cutter(ArrayRef<Operation *> ops)
   DenseMap<Operation *, size_t> number;
   for (auto [i, op] : llvm::enumerate(ops))
     number[op] = i;
+  assert(number.size() == ops.size() && "an op is listed once");
   for (auto [i, op] : llvm::enumerate(ops)) {
     SmallVector<size_t, 1> &last = lastUses.emplace_back();
     // Elements start to pass where an op makes them, and stop after the last
@@ -119,6 +121,7 @@ Cutter::Cutter(ArrayRef<Operation *> ops)
   }
   for (size_t i = 1; i < passing.size(); ++i)
     passing[i] += passing[i - 1];
+  assert(passing.back() == 0 && "no element passes the end");
 }
 
 // Returns the largest end of a kernel that begins at `begin`.
@@ -145,6 +148,7 @@ size_t Cutter::findLimit(size_t begin) const {
 // Returns the cut in (from, to] that the fewest elements pass; of equals, the
 // last.
 size_t Cutter::findNarrowest(size_t from, size_t to) const {
+  assert(from < to && to < passing.size() && "a place between ops");
   size_t narrowest = to;
   for (size_t cut = to; cut > from; --cut)
     if (passing[cut] < passing[narrowest])
@@ -159,6 +163,7 @@ SmallVector<size_t> Cutter::cut() {
     size_t end = limit == ops.size()
                      ? limit
                      : findNarrowest(begin + (limit - begin) / 2, limit);
+    assert(end > begin && "every piece has an op");
     ends.push_back(end);
     begin = end;
   }
@@ -202,6 +207,11 @@ static void addPointwise(const KernelRegion &whole, ArrayRef<Operation *> ops,
 }
 
 SmallVector<KernelRegion> mpc::splitRegion(KernelRegion region) {
+  assert(llvm::is_sorted(region.ops,
+                         [](Operation *a, Operation *b) {
+                           return a->isBeforeInBlock(b);
+                         }) &&
+         "ops in program order");
   bool isTail = region.getGrowth() == Growth::Tail;
   Ops ops =
       isTail && region.ops.size() > 1 ? TailOrder(region).ordered : region.ops;

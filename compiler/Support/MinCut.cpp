@@ -20,6 +20,7 @@ unsigned MinCut::addNode() {
 
 void MinCut::addEdge(unsigned from, unsigned to, int64_t capacity) {
   assert(capacity >= 0 && capacity <= kInfinite && "a capacity");
+  assert(from < edgesOf.size() && to < edgesOf.size() && "nodes of the graph");
   edgesOf[from].push_back(edges.size());
   edges.push_back({to, capacity});
   edgesOf[to].push_back(edges.size());
@@ -75,6 +76,7 @@ int64_t MinCut::push() {
   int64_t amount = kInfinite;
   for (unsigned number : path)
     amount = std::min(amount, edges[number].left);
+  assert(amount > 0 && "a path has capacity left on every edge");
   // Later paths may send flow back along the reverse edge.
   for (unsigned number : path) {
     edges[number].left -= amount;

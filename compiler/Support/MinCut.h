@@ -40,7 +40,10 @@ public:
 
   /// True if `node` is on the sink's side. Call after `solve`. Among the
   /// cheapest cuts, the one with the fewest nodes on the sink's side counts.
-  bool isWithSink(unsigned node) const { return withSink.test(node); }
+  bool isWithSink(unsigned node) const {
+    assert(node < withSink.size() && "solve has run after the last addNode");
+    return withSink.test(node);
+  }
 
 private:
   struct Edge {

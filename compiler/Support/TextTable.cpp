@@ -55,6 +55,7 @@ static llvm::StringRef takeBack(llvm::StringRef text, unsigned width) {
 static std::string shorten(llvm::StringRef text, unsigned width) {
   if (widthOf(text) <= width)
     return text.str();
+  assert(width >= kEllipsis.size() && "kLeastWidth leaves room to shorten");
   unsigned kept = width - kEllipsis.size();
   return (takeFront(text, kept / 3) + kEllipsis +
           takeBack(text, kept - kept / 3))
@@ -62,12 +63,14 @@ static std::string shorten(llvm::StringRef text, unsigned width) {
 }
 
 void TextTable::addRow(std::vector<std::string> cells) {
+  assert(cells.size() == columns.size() && "one cell per column");
   for (std::string &cell : cells)
     cell = toPrintable(cell);
   rows.push_back(std::move(cells));
 }
 
 bool TextTable::print(llvm::raw_ostream &os, unsigned width) const {
+  assert(!columns.empty() && "the first column is the one to shorten");
   // Each column is as wide as its widest cell.
   std::vector<unsigned> widths(columns.size(), 0);
   for (const std::vector<std::string> &row : rows)

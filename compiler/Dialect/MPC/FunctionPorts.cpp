@@ -165,6 +165,7 @@ Value FunctionEditor::update(VariableOp variable) const {
 }
 
 void FunctionEditor::addResult(Value value, ArrayRef<NamedAttribute> entries) {
+  assert(value && "a result has a value");
   terminator->insertOperands(terminator->getNumOperands(), value);
   results.push_back(DictionaryAttr::get(function.getContext(), entries));
 }
@@ -176,6 +177,7 @@ void FunctionEditor::addOutput(StringRef name, Role role, Value value) {
 }
 
 void FunctionEditor::addUpdate(VariableOp variable, Value value) {
+  assert(!update(variable) && "a variable has one new value");
   addResult(value, entry(kUpdatesAttr, FlatSymbolRefAttr::get(variable)));
 }
 

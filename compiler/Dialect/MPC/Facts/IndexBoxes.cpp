@@ -29,6 +29,7 @@ bool mpc::isEmpty(const IndexBox &box) {
 /// tensor's whole extent in the inner axes. nullopt otherwise.
 static std::optional<std::pair<int64_t, int64_t>>
 flatten(const IndexBox &box, ArrayRef<int64_t> shape) {
+  assert(box.begin.size() == shape.size() && "a box of the tensor");
   int64_t begin = 0, end = 0;
   bool isPartial = false;
   for (auto [low, high, extent] : llvm::zip_equal(box.begin, box.end, shape)) {
@@ -45,6 +46,7 @@ flatten(const IndexBox &box, ArrayRef<int64_t> shape) {
 /// elements form no box.
 static std::optional<IndexBox>
 unflatten(int64_t begin, int64_t end, ArrayRef<int64_t> shape, int64_t size) {
+  assert(begin < end && "a box has elements");
   IndexBox box = IndexBox::whole(shape, size);
   int64_t inner = 1;
   for (int64_t extent : shape)
@@ -220,6 +222,7 @@ static Attribute toAttribute(const IndexBox &box, Builder &builder) {
 /// [0, 8) become [0, 5) x [0, 8). Equal boxes merge too. Returns true if `box`
 /// now covers `next`.
 static bool absorb(IndexBox &box, const IndexBox &next) {
+  assert(box.begin.size() == next.begin.size() && "boxes of one tensor");
   if (box.size != next.size || box.isLabel != next.isLabel ||
       box.ignored != next.ignored)
     return false;
@@ -237,6 +240,8 @@ static bool absorb(IndexBox &box, const IndexBox &next) {
 }
 
 ArrayAttr mpc::addBox(ArrayAttr list, const IndexBox &box, Builder &builder) {
+  assert(box.begin.size() == box.end.size() && "a begin and an end per axis");
+  assert((!box.ignored || box.isLabel) && "only labels are ignored");
   SmallVector<Attribute> boxes;
   if (list)
     llvm::append_range(boxes, list);

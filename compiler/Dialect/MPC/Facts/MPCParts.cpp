@@ -142,6 +142,8 @@ struct ConcatParts : PartsBase<ConcatParts, ConcatOp> {
 
 // Returns the distance in elements between the starts of two adjacent parts.
 static int64_t getElementsPerPart(DropoutOp op, int64_t axis, int64_t count) {
+  assert(count > 0 && shapeOf(op.getOutput())[axis] % count == 0 &&
+         "parts are equal");
   ArrayRef<int64_t> shape = shapeOf(op.getOutput());
   ArrayRef<int64_t> whole = op.getWhole().value_or(shape);
   return shape[axis] / count *
@@ -164,6 +166,7 @@ struct DropoutParts : PartsBase<DropoutParts, DropoutOp> {
   // number of its first group, and the shape of the whole.
   Operation *createPart(Operation *op, OpBuilder &builder, ValueRange operands,
                         int64_t axis, int64_t count, Value group) const {
+    assert(group && "a part of a mask starts at a group");
     auto dropout = cast<DropoutOp>(op);
     SmallVector<Value> all(operands);
     // If the dropout is a part already, its own first group adds to that of the
