@@ -11,6 +11,8 @@ using namespace mpc;
 SmallVector<Operation *> mpc::findActiveOps(Block &block, Operation *end,
                                             const DenseSet<Value> &sources,
                                             DenseSet<Value> &active) {
+  assert((!end || end->getBlock() == &block) &&
+         "the end is an op of the block");
   SmallVector<Operation *> ops;
   for (Operation &op : block) {
     if (&op == end)
@@ -60,6 +62,10 @@ static LogicalResult checkRules(ArrayRef<Operation *> ops) {
 // differentiate; the gradient would be lost.
 static LogicalResult checkResults(Operation *op, const GradientRule &rule,
                                   GradientBuilder &gradients) {
+  assert(llvm::all_of(
+             rule.opaqueResults,
+             [&](unsigned index) { return index < op->getNumResults(); }) &&
+         "a rule names results of its op");
   for (unsigned index : rule.opaqueResults)
     if (gradients.gradientOf(op->getResult(index)))
       return withExitCode(op->emitError(), ExitCode::Unsupported)
@@ -74,6 +80,11 @@ static LogicalResult checkResults(Operation *op, const GradientRule &rule,
 
 LogicalResult mpc::runBackwards(ArrayRef<Operation *> ops,
                                 GradientBuilder &gradients) {
+  assert(llvm::is_sorted(ops,
+                         [](Operation *a, Operation *b) {
+                           return a->isBeforeInBlock(b);
+                         }) &&
+         "ops of one block, in order");
   // Report missing rules before any op is created.
   if (failed(checkRules(ops)))
     return failure();
@@ -85,6 +96,7 @@ LogicalResult mpc::runBackwards(ArrayRef<Operation *> ops,
     if (!hasGradient)
       continue;
     const GradientRule *rule = GradientRules::get().lookup(op);
+    assert(rule && "checkRules has found a rule for every op");
     if (failed(checkResults(op, *rule, gradients)))
       return failure();
     gradients.setOp(op);

@@ -34,11 +34,13 @@ void GradientBuilder::notifyOperationInserted(Operation *inserted,
 }
 
 bool GradientBuilder::needs(unsigned operand) const {
+  assert(op && operand < op->getNumOperands() && "setOp comes first");
   return active.contains(op->getOperand(operand)) &&
          GradientRules::get().flowsInto(op->getOpOperand(operand));
 }
 
 Location GradientBuilder::at(StringRef suffix) const {
+  assert(op && "setOp comes first");
   return addSuffix(op->getLoc(), suffix);
 }
 
@@ -55,6 +57,10 @@ void GradientBuilder::add(unsigned operand, StringRef suffix, Value gradient) {
 
 void GradientBuilder::addBox(unsigned operand, StringRef suffix, Value gradient,
                              ArrayRef<int64_t> offsets) {
+  assert(gradient && operand < op->getNumOperands() && "an operand of the op");
+  assert(offsets.size() ==
+             cast<RankedTensorType>(gradient.getType()).getShape().size() &&
+         "an offset per axis of the box");
   boxes[op->getOperand(operand)].push_back(
       {gradient, SmallVector<int64_t>(offsets), at(suffix)});
 }
@@ -73,6 +79,8 @@ Value GradientBuilder::gradientOf(Value value) {
 
 void GradientBuilder::accumulate(Value value, Location location,
                                  Value gradient) {
+  assert(gradient && gradient.getType() == getGradientType(value.getType()) &&
+         "gradients have the value's shape, and are f32 or f64");
   Value &sum = gradients[value];
   sum = sum ? AddOp::create(builder, addSuffix(location, "sum"),
                             gradient.getType(), sum, gradient)
@@ -98,7 +106,9 @@ Value GradientBuilder::zeros(Location location, RankedTensorType type) {
 static RankedTensorType broadcastType(Value lhs, Value rhs) {
   auto left = getGradientType(lhs.getType());
   auto right = cast<RankedTensorType>(rhs.getType());
-  return left.clone(*broadcastShapes(left.getShape(), right.getShape()));
+  auto shape = broadcastShapes(left.getShape(), right.getShape());
+  assert(succeeded(shape) && "operands of an elementwise op broadcast");
+  return left.clone(*shape);
 }
 
 Value GradientBuilder::mul(Location location, Value lhs, Value rhs) {
@@ -122,6 +132,9 @@ Value GradientBuilder::scale(Location location, Value value, double factor) {
 Value GradientBuilder::reshape(Location location, Value value,
                                ArrayRef<int64_t> shape) {
   auto type = cast<RankedTensorType>(value.getType()).clone(shape);
+  assert(type.getNumElements() ==
+             cast<RankedTensorType>(value.getType()).getNumElements() &&
+         "a reshape keeps all elements");
   if (type == value.getType())
     return value;
   return ReshapeOp::create(builder, location, type, value);

@@ -138,6 +138,7 @@ static Value cloneOn(OpBuilder &builder, Operation *op, ValueRange operands,
 // Applies an op that multiplies rows to `stack` instead of operand 0.
 static Value multiplyStack(OpBuilder &builder, Operation *op, Value stack,
                            ValueRange others) {
+  assert(multipliesRows(op) && "the op multiplies rows of operand 0");
   SmallVector<Value> operands = {mergeRows(builder, op->getLoc(), stack)};
   llvm::append_range(operands, others);
   ArrayRef<int64_t> part = shapeOf(op->getResult(0));
@@ -153,6 +154,7 @@ static Value multiplyStack(OpBuilder &builder, Operation *op, Value stack,
 //===----------------------------------------------------------------------===//
 
 void Hoister::noteArguments() {
+  assert(lifted.empty() && "arguments come before the ops of the body");
   for (auto [index, argument] : llvm::enumerate(scan.getScannedArguments()))
     lifted[argument] = {scan.getScanned()[index], true,
                         scan.getReversedInputs()[index]};
@@ -181,6 +183,7 @@ bool Hoister::isLiftable(Operation *op) const {
 
 // A cast alone stays next to its users.
 bool Hoister::isWorthwhile(Operation *op) const {
+  assert(lifted.contains(op->getResult(0)) && "lift comes first");
   auto stack = lifted.find(op->getResult(0));
   if (!stack->second.isStack || multipliesRows(op))
     return true;
@@ -224,6 +227,7 @@ void Hoister::replaceInBody(Operation *op) {
   for (Value result : op->getResults()) {
     if (result.use_empty())
       continue;
+    assert(lifted.contains(result) && "lift comes first");
     const Lifted &outside = lifted.find(result)->second;
     Value argument = outside.isStack
                          ? scan.addScanned(outside.value, outside.reversed)
@@ -299,6 +303,7 @@ bool Sinker::isLastProduct(Operation *op) {
 // iterations. The op must sum rows, and nothing else may read its result or the
 // running sum. Returns null otherwise.
 Operation *Sinker::findSum(unsigned carried) {
+  assert(carried < scan.getNumCarried() && "a carried value");
   Value argument = scan.getBody().front().getArgument(carried);
   auto add = scan.getYield()->getOperand(carried).getDefiningOp<AddOp>();
   if (!add || !add->hasOneUse() || !argument.hasOneUse())

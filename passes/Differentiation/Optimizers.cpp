@@ -22,6 +22,7 @@ static Values buildSGD(OpBuilder &b, Location loc, const UpdateInputs &in,
 static Values buildMomentumOp(OpBuilder &b, Location loc,
                               const UpdateInputs &in,
                               const OptimizerSettings &s, bool nesterov) {
+  assert(in.state.size() == 1 && "momentum keeps a velocity");
   Value velocity = in.state[0];
   auto op = MomentumOp::create(
       b, loc, TypeRange{in.param.getType(), velocity.getType()}, in.param,
@@ -44,6 +45,7 @@ static Values buildNesterov(OpBuilder &b, Location loc, const UpdateInputs &in,
 static Values buildAdamOp(OpBuilder &b, Location loc, const UpdateInputs &in,
                           const OptimizerSettings &s, Value learningRate,
                           DecayMode decayMode) {
+  assert(in.state.size() == 2 && "Adam keeps two moments");
   Value m = in.state[0], v = in.state[1];
   auto op = AdamOp::create(
       b, loc, TypeRange{in.param.getType(), m.getType(), v.getType()}, in.param,
@@ -67,6 +69,7 @@ static Values buildAdamW(OpBuilder &b, Location loc, const UpdateInputs &in,
 
 static Values buildAdagrad(OpBuilder &b, Location loc, const UpdateInputs &in,
                            const OptimizerSettings &s) {
+  assert(in.state.size() == 1 && "Adagrad keeps a sum of squares");
   Value h = in.state[0];
   auto op = AdagradOp::create(
       b, loc, TypeRange{in.param.getType(), h.getType()}, in.param, in.grad, h,
@@ -77,6 +80,8 @@ static Values buildAdagrad(OpBuilder &b, Location loc, const UpdateInputs &in,
 
 static Values buildRMSprop(OpBuilder &b, Location loc, const UpdateInputs &in,
                            const OptimizerSettings &s) {
+  assert(in.state.size() == 1u + s.centered + (s.momentum != 0) &&
+         "RMSprop keeps the state that keepsRMSprop names");
   SmallVector<Type> types(1 + in.state.size(), in.grad.getType());
   types[0] = in.param.getType();
   auto op = RMSpropOp::create(

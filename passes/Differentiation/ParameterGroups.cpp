@@ -70,6 +70,7 @@ static LogicalResult spareFromDecay(FunctionEditor &step,
                                     ArrayRef<VariableOp> trainables,
                                     ArrayRef<std::string> words,
                                     MutableArrayRef<ParameterGroup> groups) {
+  assert(groups.size() == trainables.size() && "a group per parameter");
   Location location = step.get()->getParentOp()->getLoc();
   bool takesBias = llvm::is_contained(words, "bias");
   bool takesNorm = llvm::is_contained(words, "norm");

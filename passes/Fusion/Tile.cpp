@@ -71,6 +71,8 @@ bool Tile::isInPhase(Operation *op) const { return getPhaseOf(op) == phase; }
 int64_t Tile::getAxis(OpOperand &operand) const {
   Operation *op = operand.getOwner();
   int64_t axis = getAxis(op);
+  assert((axis == kSum || findPartedAxes(op, axis)) &&
+         "add takes ops with parts along the axis alone");
   return axis == kSum ? getSummedAxes(op)[operand.getOperandNumber()]
                       : (*findPartedAxes(op, axis))[operand.getOperandNumber()];
 }
@@ -139,6 +141,7 @@ bool Tile::addMakers(Operation *op) {
 // its reciprocal is not part of the tile yet, but a product with the reciprocal
 // is wide.
 bool Tile::addBetween() {
+  assert(!axes.empty() && "the product comes first");
   SmallVector<Operation *> sorted = getOps();
   // Collect the dependents of the tile, up to the tile's last op.
   llvm::SetVector<Operation *> behind;
@@ -204,6 +207,7 @@ bool Tile::chooseCount(int64_t elements) {
 // Sets the smallest possible number of parts of at most `elements` elements.
 // Returns false if there is no suitable number.
 bool Tile::setCount(int64_t possible, int64_t elements) {
+  assert(elements > 0 && "a part has elements");
   count = std::min<int64_t>(possible, llvm::divideCeil(wide, elements));
   int64_t wanted = count;
   while (possible > 0 && possible % count != 0)
@@ -315,8 +319,10 @@ void Tile::recomputeEscaping() {
   for (Operation *op : sorted)
     if (needed.contains(op))
       builder.clone(*op, again)->setAttr(kPhaseAttr, getPhaseOf(first));
-  for (OpOperand *use : readers)
+  for (OpOperand *use : readers) {
+    assert(again.contains(use->get()) && "escaping values are computed again");
     use->set(again.lookup(use->get()));
+  }
   escaping.clear();
 }
 
@@ -357,6 +363,7 @@ static bool isFreeBehind(Operation *op) {
 
 // Adds the op before the tile that makes `operand`, if it can join the tile.
 bool Tile::absorbMaker(OpOperand &operand) {
+  assert(count > 1 && "find has chosen the number of parts");
   Operation *maker = operand.get().getDefiningOp();
   int64_t axis = getAxis(operand);
   if (!maker || contains(maker) || axis == kWhole ||

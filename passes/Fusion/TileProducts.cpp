@@ -128,6 +128,8 @@ void LoopBuilder::findValues() {
 // [8, 64, 16] in 4 parts along axis 1 is [8, 4, 16, 16], and becomes the stack
 // [4, 8, 16, 16].
 static SmallVector<int64_t> splitShape(PartedValue value, int64_t count) {
+  assert(value.second >= 0 && shapeOf(value.first)[value.second] % count == 0 &&
+         "parts are equal");
   SmallVector<int64_t> shape(shapeOf(value.first));
   shape[value.second] /= count;
   shape.insert(shape.begin() + value.second, count);
@@ -148,6 +150,8 @@ static bool liesInParts(PartedValue value) {
 // Returns the permutation that moves axis `from` to place `to`, and keeps the
 // order of the others.
 static SmallVector<int64_t> moveAxis(int64_t rank, int64_t from, int64_t to) {
+  assert(from >= 0 && from < rank && to >= 0 && to < rank &&
+         "axes of the value");
   SmallVector<int64_t> order;
   for (int64_t i = 0; i < rank; ++i)
     if (i != from)
@@ -269,6 +273,8 @@ ScanOp LoopBuilder::build() {
   // Create the operands of the loop: zeros for sums, stacks of parts, and
   // numbers of first groups.
   findValues();
+  assert(!ops.empty() && (!sums.empty() || !made.empty()) &&
+         "a loop has ops, and results that are read outside");
   Operation *before = ops.back()->getPrevNode();
   SmallVector<Value> zeros =
       llvm::map_to_vector(sums, [&](Value sum) { return createZeros(sum); });

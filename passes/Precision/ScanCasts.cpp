@@ -8,6 +8,7 @@ using namespace mpc;
 using namespace mpc::amp;
 
 static bool narrows(amp::CastOp op) {
+  assert(getFloatType(op) && getFloatType(op.getInput()) && "casts of floats");
   return getFloatType(op).getWidth() < getFloatType(op.getInput()).getWidth();
 }
 

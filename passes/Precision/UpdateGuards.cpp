@@ -39,6 +39,7 @@ static bool keepsState(Value next, Value old, ArrayRef<Value> gradients) {
   auto result = dyn_cast<OpResult>(next);
   if (!result || getReplacedOperand(result) != old)
     return false;
+  assert(getCondition(result.getOwner()) && "an op that replaces state");
   MutableOperandRange condition = *getCondition(result.getOwner());
   return condition.size() == 1 &&
          (isa<OptimizerOpInterface>(result.getOwner()) ||

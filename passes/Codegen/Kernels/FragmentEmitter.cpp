@@ -40,6 +40,8 @@ void FragmentEmitter::enterGroup(Scope &scope, unsigned group, Value index) {
 
 bool FragmentEmitter::isVector(const Scope &scope,
                                ArrayRef<int64_t> strides) const {
+  assert(strides.size() == body.getDimensions().size() &&
+         "a stride per dimension");
   unsigned last = body.getDimensions().size() - 1;
   return scope.width > 1 && (scope.known >> last & 1) && strides[last] != 0;
 }
@@ -50,6 +52,7 @@ Value FragmentEmitter::getOffset(const Scope &scope,
   for (auto [index, stride] : llvm::zip_equal(scope.indices, strides)) {
     if (stride == 0)
       continue;
+    assert(index && "the value depends on known dimensions alone");
     Value term = mulIndex(b, index, stride);
     offset = offset ? addIndex(b, offset, term) : term;
   }
@@ -131,12 +134,16 @@ Value FragmentEmitter::loadArgument(const Scope &scope, const Node &node) {
 
 Value FragmentEmitter::loadElements(const Node &argument, Value offset,
                                     int64_t width, int64_t multiple) {
+  assert(!argument.op && "only arguments are loaded");
   Value value = context.kernel.getArgument(argument.argument);
   return load(context.buffers[argument.argument], elementOf(value), offset,
               width, multiple);
 }
 
 void FragmentEmitter::store(const Scope &scope, const Output &output) {
+  assert(output.value.result < scope.values[output.value.node].size() &&
+         "the output is computed before its store");
+  assert(output.argument < context.buffers.size() && "a buffer of the kernel");
   Value value = scope.values[output.value.node][output.value.result];
   bool vector = isVector(scope, output.strides);
   assert((!vector || output.strides.back() == 1) &&
@@ -173,6 +180,7 @@ Value FragmentEmitter::loadTableAt(const Node &node, Value index, Value offset,
 /// Loads table elements; each lane is loaded separately if lanes name separate
 /// parts or are not adjacent.
 Value FragmentEmitter::loadTable(const Scope &scope, const Node &node) {
+  assert(node.table && node.strides && "the op reads a table");
   NodeResult operand = node.operands.front();
   Value index = scope.values[operand.node][operand.result];
   Value offset = getOffset(scope, *node.strides);
@@ -201,6 +209,8 @@ Value FragmentEmitter::loadTable(const Scope &scope, const Node &node) {
 
 Value FragmentEmitter::getOperand(const Scope &scope, NodeResult operand,
                                   FloatType compute) {
+  assert(operand.result < scope.values[operand.node].size() &&
+         "operands are computed before their users");
   Value value = scope.values[operand.node][operand.result];
   if (!isa<FloatType>(getElementTypeOrSelf(value.getType())))
     return value;

@@ -28,6 +28,7 @@ struct Scope {
   llvm::SmallVector<llvm::SmallVector<mlir::Value, 1>> values;
 
   void enter(unsigned dimension, mlir::Value index) {
+    assert(dimension < indices.size() && index && "a dimension of the loops");
     indices[dimension] = index;
     known |= uint64_t(1) << dimension;
   }
@@ -85,6 +86,7 @@ public:
   /// Returns the node of operand `number`. loadElements loads `width` adjacent
   /// elements of such a node, an argument, from `offset` on.
   const Node &getOperandNode(const Node &node, unsigned number) const {
+    assert(number < node.operands.size() && "an operand of the node");
     return body.getNodes()[node.operands[number].node];
   }
   mlir::Value loadElements(const Node &argument, mlir::Value offset,

@@ -86,8 +86,10 @@ TileCopier::TileCopier(ImplicitLocOpBuilder &builder,
   const SwizzledTile &tile = operand.tile;
   int64_t pieceElements = operand.copyBytes / kElementBytes;
   int64_t rowPieces = tile.getRowBytes() / operand.copyBytes;
+  assert(threads % rowPieces == 0 && "a pass copies whole rows");
   passRows = threads / rowPieces;
   passes = tile.rows / passRows;
+  assert(passes * passRows == tile.rows && "passes cover the tile once");
   int64_t extent = operand.alongDepth ? tile.rows : tile.chunks * 8;
   hasEdge = matrix.extent % extent != 0;
   hasDepthEdge = matrix.depth % TensorCoreTiling::kBlockK != 0;
@@ -136,6 +138,7 @@ Value TileCopier::advance(Value pointer) {
 /// Returns the bytes that a pass reads: those of a copy, or 0 beyond an edge.
 /// Null if there are no edges.
 Value TileCopier::getSize(int64_t pass, Value depth) {
+  assert(pass >= 0 && pass < passes && "a pass over the tile");
   Value valid;
   if (hasEdge)
     valid = inside[operand.alongDepth ? pass : 0];
@@ -153,6 +156,7 @@ Value TileCopier::getSize(int64_t pass, Value depth) {
 }
 
 void TileCopier::emit(Value pointer, Value depth, Value address) {
+  assert(!offsets.empty() && "a thread copies a piece in every pass");
   SmallVector<Value> bases;
   for (Value offset : offsets)
     bases.push_back(i32.add(address, offset));
@@ -184,6 +188,7 @@ FragmentLoader::FragmentLoader(ImplicitLocOpBuilder &builder,
                                int64_t base, int64_t extent, Value first,
                                Value lane)
     : b(builder), operand(operand), groups(extent / 16) {
+  assert(extent % 16 == 0 && "a load fills four 8 x 8 matrices");
   Index32 i32(b);
   // Select the matrix, of the four, to which the lane gives a row's address.
   Value inMatrix = i32.rem(lane, 8);
@@ -210,6 +215,8 @@ FragmentLoader::FragmentLoader(ImplicitLocOpBuilder &builder,
 }
 
 SmallVector<Value> FragmentLoader::load(Value stage, int64_t step) const {
+  assert(step >= 0 && step < TensorCoreTiling::kBlockK / 16 &&
+         "an mma step of the tile");
   Index32 i32(b);
   int64_t rowBytes = operand.tile.getRowBytes();
   Value address = operand.alongDepth ? i32.add(stage, offsets[step]) : nullptr;

@@ -79,6 +79,7 @@ static void collectUses(Slice &slice, const Positions &positions) {
         continue;
       }
       Operation *step = list->findAncestorOpInBlock(*user);
+      assert(step && "a slice is used in its own list of steps");
       slice.first = std::min(slice.first, positions.begin(step));
       // Outputs are read after the program has run.
       slice.last = isa<plan::OutputOp>(user)
@@ -107,6 +108,7 @@ struct AddressRange {
 class Extents {
 public:
   void add(AddressRange added) {
+    assert(added.begin >= 0 && added.begin <= added.end && "an extent");
     // Merge overlapping and touching extents: [0, 4) and [4, 8) become [0, 8).
     auto *from = llvm::partition_point(list, [&](const AddressRange &known) {
       return known.end < added.begin;
@@ -139,6 +141,8 @@ public:
   }
 
   void add(const Slice &slice) {
+    assert(slice.bytes % kAlignment == 0 && slice.offset % kAlignment == 0 &&
+           "slices fill cache lines");
     add(0, {0, starts.size()}, timeOf(slice), {slice.offset, slice.end()});
   }
 
@@ -209,6 +213,11 @@ private:
 // Returns the offset of the tightest gap in `taken`, or the end of `taken` if
 // no gap fits.
 static int64_t findGap(int64_t bytes, ArrayRef<AddressRange> taken) {
+  assert(llvm::is_sorted(taken,
+                         [](const AddressRange &a, const AddressRange &b) {
+                           return a.begin < b.begin;
+                         }) &&
+         "taken memory comes in order");
   int64_t best = -1, bestRoom = 0, cursor = 0;
   for (const AddressRange &extent : taken) {
     int64_t room = extent.begin - cursor;
@@ -261,6 +270,9 @@ static bool addPrivate(plan::ForOp loop, const Positions &positions,
   int64_t bytes = assignOffsets(own);
   if (bytes > kMostPrivateBytes)
     return false;
+  assert(llvm::all_of(
+             own, [&](const Slice &slice) { return slice.end() <= bytes; }) &&
+         "private slices lie in the loop's memory");
   for (Slice &slice : own)
     slice.op.setOffset(slice.offset);
   loop.getBody().walk([](plan::ForOp inside) { inside.setParallel(false); });
@@ -293,6 +305,7 @@ static void collectSlices(Block &block, const Positions &positions,
 
 // Stores the offset of a slice; for a loop, shifts the offsets inside.
 static void place(Slice &slice) {
+  assert(bool(slice.op) != bool(slice.loop) && "a slice is a buffer or a loop");
   if (!slice.loop) {
     slice.op.setOffset(slice.offset);
     return;
@@ -300,6 +313,7 @@ static void place(Slice &slice) {
   slice.loop.setPrivateOffset(slice.offset);
   slice.loop.setPrivateBytes(slice.bytes);
   slice.loop.getBody().walk([&](plan::ArenaOp inside) {
+    assert(inside.getOffset() && "addPrivate placed the slices of the loop");
     inside.setOffset(*inside.getOffset() + slice.offset);
   });
 }
@@ -310,8 +324,10 @@ void AssignOffsetsPass::runOnOperation() {
     SmallVector<Slice> slices;
     collectSlices(program.getBody().front(), positions, slices);
     int64_t total = assignOffsets(slices);
-    for (Slice &slice : slices)
+    for (Slice &slice : slices) {
+      assert(slice.end() <= total && "a slice lies in the arena");
       place(slice);
+    }
     program.setArenaBytes(total);
   }
 }

@@ -13,8 +13,11 @@ EpilogueCalls mpc::findEpilogues(Block &block, const SymbolTable &symbols) {
     auto kernel = symbols.lookup<func::FuncOp>(call.getCallee());
     std::optional<KernelKind> kind =
         kernel ? getKernelKind(kernel) : std::nullopt;
-    if (kind && KernelHero::get(*kind).isCalledPerTile())
+    if (kind && KernelHero::get(*kind).isCalledPerTile()) {
+      assert(call.getOperand(0).getDefiningOp() &&
+             "an epilogue's first operand is a contraction's result");
       calls[call.getOperand(0).getDefiningOp()] = call;
+    }
   }
   return calls;
 }
@@ -35,10 +38,15 @@ Liveness::Liveness(Block &block, const EpilogueCalls &epilogueOf) {
     if (plan::isView(&op))
       continue;
     // The product writes the arranged or placed value.
-    if (isa<plan::ArrangeOp, plan::PlaceOp>(op))
+    if (isa<plan::ArrangeOp, plan::PlaceOp>(op)) {
+      assert(positions.contains(op.getOperand(0).getDefiningOp()) &&
+             "an arranged or placed value is the result of an op of the block");
       positions[&op] = positions.lookup(op.getOperand(0).getDefiningOp());
+    }
     // A contraction with an epilogue runs at the call of the epilogue.
     func::CallOp epilogue = epilogueOf.lookup(&op);
+    assert((!epilogue || op.isBeforeInBlock(epilogue)) &&
+           "an epilogue follows its contraction");
     unsigned position = positions.lookup(epilogue ? epilogue : &op);
     for (Value operand : op.getOperands()) {
       unsigned &use = last[root(operand)];

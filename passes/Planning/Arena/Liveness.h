@@ -20,7 +20,10 @@ class Liveness {
 public:
   Liveness(mlir::Block &block, const EpilogueCalls &epilogueOf);
   unsigned lastUse(mlir::Value value) const { return last.lookup(root(value)); }
-  unsigned position(mlir::Operation *op) const { return positions.lookup(op); }
+  unsigned position(mlir::Operation *op) const {
+    assert(positions.contains(op) && "an op of the block");
+    return positions.lookup(op);
+  }
   /// Returns the value whose memory a view shows.
   static mlir::Value root(mlir::Value value);
 

@@ -32,7 +32,10 @@ public:
   /// Makes `before` run first, unless `before` depends on `after`.
   void addUnlessCyclic(Operation *before, Operation *after);
   /// Makes `op` run as early as possible.
-  void hasten(Operation *op) { isHasty.set(indexOf.lookup(op)); }
+  void hasten(Operation *op) {
+    assert(indexOf.contains(op) && "an op of the block");
+    isHasty.set(indexOf.lookup(op));
+  }
   /// Returns a valid order, as close to the present order as possible, except
   /// for hasty ops.
   SmallVector<Operation *> sort() const;
@@ -77,6 +80,8 @@ bool OrderGraph::reaches(unsigned from, unsigned to) const {
 }
 
 void OrderGraph::addUnlessCyclic(Operation *before, Operation *after) {
+  assert(indexOf.contains(before) && indexOf.contains(after) &&
+         "ops of the block");
   unsigned first = indexOf.lookup(before), second = indexOf.lookup(after);
   if (first != second && !reaches(second, first))
     successors[first].insert(second);
@@ -105,6 +110,7 @@ SmallVector<Operation *> OrderGraph::sort() const {
       if (--pending[user] == 0)
         push(user);
   }
+  assert(result.size() == ops.size() && "the order has no cycle");
   return result;
 }
 

@@ -38,12 +38,14 @@ struct Tiles {
 
 // Returns half of `extent`, rounded up to a multiple of `unit`.
 static int64_t halve(int64_t extent, int64_t unit) {
+  assert(extent > unit && unit > 0 && "halving makes progress");
   return llvm::divideCeilSigned(extent, 2 * unit) * unit;
 }
 
 // Halves the longer side until tiles fit the cache and are numerous enough, but
 // not below the work that pays for a tile.
 static Tiles chooseTiles(int64_t batch, int64_t m, int64_t n, int64_t k) {
+  assert(batch >= 0 && m >= 0 && n >= 0 && k >= 0 && "extents of a product");
   constexpr int64_t kUnit = 32;
   Tiles tile = {m, n};
   auto count = [&] {
@@ -121,6 +123,7 @@ plan::MatMulOp ContractionEmitter::emitMatMul(Operation *op,
                                               bool transA, bool transB,
                                               APFloat alpha,
                                               plan::FusedKindAttr fused) {
+  assert(buffers.lhs && buffers.rhs && "a product reads two buffers");
   ProductLayout layout = layOutProduct(op, transA, target);
   const int64_t m = layout.m, n = layout.n, k = layout.k;
   // The library takes the last batch axis; the step loops over the outer axes.
@@ -185,6 +188,8 @@ LogicalResult ContractionEmitter::emitConv(OpTy op, const ConvParts &parts,
     return type.getShape().drop_front().drop_back();
   };
   size_t rank = spatial(parts.x).size();
+  assert(op.getPads().size() == 2 * rank && op.getStrides().size() == rank &&
+         op.getDilations().size() == rank && "spatial attributes per axis");
   bool isLast = hasInputChannelsLast(op);
   ArrayRef<int64_t> pads = op.getPads();
   // `compute` follows from the type of an activation that is read. The gradient

@@ -96,6 +96,7 @@ static bool isF32(Value value) { return elementOf(value).isF32(); }
 // supports a single type: the wider type, so that nothing is rounded. If the
 // result of a convolution has another type, the type is f32.
 static Type operandType(Operation *hero) {
+  assert(hero->getNumOperands() >= 2 && "a contraction has two factors");
   Builder builder(hero->getContext());
   Type first = elementOf(hero->getOperand(0));
   Type second = elementOf(hero->getOperand(1));
@@ -130,6 +131,7 @@ static bool hasLibraryTypes(Operation *hero) {
 // which libraries do not guarantee for a sum of products anyway. If the add
 // rounds, a cast replaces it.
 static void dropZeroBias(RegionOp region) {
+  assert(region.getContraction() && "a region of a contraction");
   // Find a sum of the result and zeros.
   Value result = region.getContraction()->getResult(0);
   if (!result.hasOneUse())
@@ -233,6 +235,7 @@ void Placer::decide(Placement &placement) {
     dropZeroBias(placement.region);
     foldCast(placement.region);
   }
+  assert(placement.region.getContraction() && "a region of a contraction");
   placement.tail = getLibraryTail(placement.region);
   const bool isEmpty = placement.tail.kind == LibraryTail::Kind::None;
   const bool isAbsorbable = !target.callsEpilogues() && !isBare && !isEmpty;
@@ -278,6 +281,7 @@ Value Placer::castTo(RegionOp region, Value value, Type element,
 // Creates the body for the kernels that run if the library computes the product
 // alone. The body's argument is the product.
 Block *Placer::addUnfused(plan::ProductOp product) {
+  assert(product.getUnfused().empty() && "a product has one fallback");
   return builder.createBlock(&product.getUnfused(), {},
                              product.getOutput().getType(), product.getLoc());
 }

@@ -16,6 +16,7 @@ ProductPlace ProductPlace::getDense(ArrayRef<int64_t> shape) {
 
 ProductPlace ProductPlace::getArranged(ArrayRef<int64_t> shape,
                                        ArrayRef<int64_t> perm) {
+  assert(perm.size() == shape.size() && "a permutation of all axes");
   SmallVector<int64_t> written = plan::getDenseStrides(shape);
   ProductPlace place;
   place.strides.resize(shape.size());
@@ -25,6 +26,7 @@ ProductPlace ProductPlace::getArranged(ArrayRef<int64_t> shape,
 }
 
 ProductPlace ProductPlace::getPadded(ArrayRef<int64_t> shape, int64_t row) {
+  assert(!shape.empty() && row >= shape.back() && "padded rows are longer");
   SmallVector<int64_t> padded(shape);
   padded.back() = row;
   return getDense(padded);
@@ -90,6 +92,7 @@ bool mpc::isAligned(const ProductLayout &layout, Operation *op) {
 //===----------------------------------------------------------------------===//
 
 int64_t ProductLayout::countCalls() const {
+  assert(!axes.empty() && "a step has at least one axis");
   int64_t calls = 1;
   for (const BatchAxis &axis : ArrayRef(axes).drop_back())
     calls *= axis.extent;
@@ -105,6 +108,9 @@ static bool isRepeated(Value operand) {
 // batch, which has `rank` axes.
 static int64_t batchStride(ArrayRef<int64_t> shape, const ProductPlace &place,
                            size_t axis, size_t rank) {
+  assert(shape.size() >= 2 && shape.size() - 2 <= rank &&
+         place.strides.size() == shape.size() &&
+         "a matrix with a stride per axis, and no more axes than the batch");
   size_t own = shape.size() - 2, missing = rank - own;
   if (axis < missing || shape[axis - missing] == 1)
     return 0;
@@ -113,6 +119,8 @@ static int64_t batchStride(ArrayRef<int64_t> shape, const ProductPlace &place,
 
 // Returns the leading dimension of the stored matrix.
 static int64_t leadingOf(ArrayRef<int64_t> shape, const ProductPlace &place) {
+  assert(shape.size() >= 2 && place.strides.size() == shape.size() &&
+         "a matrix with a stride per axis");
   size_t rank = shape.size();
   return shape[rank - 2] == 1 ? shape[rank - 1] : place.strides[rank - 2];
 }
@@ -146,6 +154,7 @@ static SmallVector<BatchAxis> batchAxes(Operation *op,
 // rows form one product, all second rows the next. Rows of a and c must not
 // overlap.
 static void gatherRows(ProductLayout &layout) {
+  assert(!layout.axes.empty() && "rows are gathered over a batch axis");
   BatchAxis &axis = layout.axes.back();
   if (axis.b != 0 || layout.m >= kFewRows || layout.m >= axis.extent ||
       axis.a < layout.k || axis.c < layout.n)

@@ -99,6 +99,7 @@ static void eraseMakers(Value sum) {
 // Adds the sum to the region as another result, and erases its kernels.
 static void addSum(SummedOperand summed) {
   RegionOp region = summed.product;
+  assert(summed.sum.getDefiningOp() && "another kernel computes the sum");
   OpBuilder builder(region);
   Location location = builder.getFusedLoc(
       {region.getLoc(), summed.sum.getDefiningOp()->getLoc()});

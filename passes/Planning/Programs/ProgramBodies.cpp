@@ -16,6 +16,8 @@ using namespace mpc;
 Value ProgramBuilder::newPart(Value whole, Type part, bool reversed,
                               Location location) {
   MemRefType type = getBufferType(part);
+  assert(cast<MemRefType>(whole.getType()).getRank() == type.getRank() + 1 &&
+         "a stack has one axis more than its parts");
   int64_t bytes = plan::getBufferBytes(type);
   int64_t count = cast<MemRefType>(whole.getType()).getDimSize(0);
   return plan::PartOp::create(builder, location, type, whole,
@@ -33,6 +35,7 @@ bool ProgramBuilder::isAligned(Value part) const {
 // Makes the yielded `value` be written to `place`, the memory of a result. For
 // a view, places the viewed value.
 void ProgramBuilder::placeYielded(Value value, Value place) {
+  assert(place && "results have memory before bodies are added");
   yielded.emplace_back(value, place);
   Value made = Liveness::root(value);
   if (isa<BlockArgument>(made) || !isAligned(place))
@@ -44,6 +47,8 @@ void ProgramBuilder::placeYielded(Value value, Value place) {
 }
 
 void ProgramBuilder::placeStacked(ScanCallOp scan, ArrayRef<Value> results) {
+  assert(results.size() == block.getTerminator()->getNumOperands() &&
+         "the body yields a value per result");
   unsigned carried = scan.getCarried().size();
   ValueRange values = block.getTerminator()->getOperands();
   for (auto [index, value] : llvm::enumerate(values.drop_front(carried)))
@@ -109,6 +114,9 @@ LogicalResult ProgramBuilder::addScan(ScanCallOp scan) {
 // condition.
 LogicalResult ProgramBuilder::addBranch(ArrayRef<Value> operands,
                                         ArrayRef<Value> results) {
+  assert(block.getNumArguments() == operands.size() &&
+         block.getTerminator()->getNumOperands() == results.size() &&
+         "a branch takes the captured values, and yields the results");
   for (auto [argument, operand] : llvm::zip(block.getArguments(), operands))
     buffers[argument] = operand;
   for (auto [value, result] :

@@ -28,6 +28,7 @@ Value ProgramBuilder::newArena(Type type, Location location) {
 // an element of `old` only to write the element at the same index.
 bool ProgramBuilder::mayOverwrite(Operation *op, Value old,
                                   const Reads &reads) const {
+  assert(liveness && "liveness is computed before the first step");
   unsigned last = liveness->lastUse(old), now = liveness->position(op);
   if (last != now)
     return last < now;
@@ -79,8 +80,12 @@ SmallVector<Value> ProgramBuilder::placeResults(Operation *op, Reads reads) {
       entry->second = Type();
   }
   llvm::SmallPtrSet<Operation *, 4> taken;
-  for (Value result : op->getResults())
+  for (Value result : op->getResults()) {
     buffers[result] = chooseBuffer(op, result, reads, taken);
+    assert(cast<MemRefType>(buffers[result].getType()).getElementType() ==
+               elementOf(result) &&
+           "a result's memory has elements of its type");
+  }
   return buffersOf(op->getResults());
 }
 
@@ -89,6 +94,7 @@ SmallVector<Value> ProgramBuilder::placeResults(Operation *op, Reads reads) {
 //===----------------------------------------------------------------------===//
 
 Value ProgramBuilder::stateBuffer(FlatSymbolRefAttr state, Type type) {
+  assert(state && "a variable has a name");
   Value &buffer = states[state];
   if (!buffer)
     buffer = plan::StateOp::create(builder, function.getLoc(),
@@ -97,6 +103,7 @@ Value ProgramBuilder::stateBuffer(FlatSymbolRefAttr state, Type type) {
 }
 
 void ProgramBuilder::addArguments() {
+  assert(buffers.empty() && "arguments come first");
   for (BlockArgument argument : block.getArguments()) {
     // State variables have memory of their own, outside the arena.
     const PortAttrs port = getArgumentPort(argument);
@@ -121,6 +128,8 @@ void ProgramBuilder::addArguments() {
 // Records that `result` is the new value of `variable`. If a value updates
 // several variables, it is written to the first and copied to the others.
 void ProgramBuilder::noteUpdate(OpOperand &result, Attribute variable) {
+  assert(states.contains(variable) &&
+         "a variable has memory before its update");
   updates.emplace_back(result.get(), variable);
   replaces.try_emplace(result.get(), variable);
 }
@@ -157,6 +166,7 @@ Value ProgramBuilder::save(Value source) {
 void ProgramBuilder::addUpdates() {
   for (auto [value, variable] : updates) {
     Value source = buffers.lookup(value), destination = states.lookup(variable);
+    assert(source && destination && "new values and variables have memory");
     // In a loop inside a loop, the destination may be a view of a part.
     if (plan::getStorage(source) == plan::getStorage(destination))
       continue;
@@ -175,6 +185,7 @@ void ProgramBuilder::addOutputs() {
     const PortAttrs port = getResultPort(function, result.getOperandNumber());
     if (!port.getOutput())
       continue;
+    assert(buffers.lookup(result.get()) && "outputs are computed by now");
     Role role = port.getRole().value_or(Role::Output);
     outputs.push_back(
         plan::OutputOp::create(builder, location, port.getOutput(),
@@ -205,6 +216,7 @@ ProgramBuilder::ProgramBuilder(func::FuncOp function,
       contractions(builder, target, allowTF32) {}
 
 LogicalResult ProgramBuilder::addOps() {
+  assert(!liveness && "a builder builds one program");
   liveness.emplace(block, epilogueOf);
   findAssembled();
   findJoins();

@@ -47,6 +47,7 @@ static SmallVector<Value> findReadElsewhere(func::CallOp call,
 
 // Returns the properties of the kernel's kind.
 static const KernelHero &getHero(func::FuncOp kernel) {
+  assert(kernel && getKernelKind(kernel) && "a kernel with a kind");
   return KernelHero::get(*getKernelKind(kernel));
 }
 
@@ -90,6 +91,7 @@ void ProgramBuilder::addLaunch(func::CallOp call, func::FuncOp kernel) {
   if (Value data = overwritten ? buffers.lookup(overwritten) : Value();
       data && plan::getStorage(data) != plan::getStorage(outputs.front()))
     plan::CopyOp::create(builder, call.getLoc(), data, outputs.front());
+  assert(partition.extent > 0 && partition.grain > 0 && "a kernel has work");
   // Leave out default attributes: one thread, no scratch memory.
   auto ifAbove = [&](int64_t least, int64_t value) {
     return value > least ? builder.getI64IntegerAttr(value) : IntegerAttr();
@@ -103,6 +105,7 @@ void ProgramBuilder::addLaunch(func::CallOp call, func::FuncOp kernel) {
 }
 
 void ProgramBuilder::addCopies(func::CallOp call, ArrayRef<RowCopy> copies) {
+  assert(call.getNumResults() == 1 && "row copies fill one result");
   Value destination = placeResults(call, Reads()).front();
   auto bytes = [&](int64_t count) { return builder.getI64IntegerAttr(count); };
   for (const RowCopy &copy : copies)
@@ -139,6 +142,7 @@ LogicalResult ProgramBuilder::addContraction(Operation *op,
   }
   Value lhs = buffers.lookup(op->getOperand(0));
   Value rhs = buffers.lookup(op->getOperand(1));
+  assert(lhs && rhs && "operands have memory before they are used");
   auto product = dyn_cast<plan::ProductOp>(op);
   if (!product)
     return contractions.emit(op, lhs, rhs, result);
@@ -157,6 +161,7 @@ LogicalResult ProgramBuilder::addContraction(Operation *op,
 LogicalResult
 ProgramBuilder::addUnfused(plan::ProductOp op,
                            SmallVectorImpl<plan::LaunchOp> &launches) {
+  assert(buffers.lookup(op.getOutput()) && "placeResults comes first");
   Block &body = op.getUnfused().front();
   buffers[body.getArgument(0)] = buffers.lookup(op.getOutput());
   places[body.getTerminator()->getOperand(0)] =
@@ -201,6 +206,8 @@ LogicalResult ProgramBuilder::addProduct(plan::ProductOp op) {
 // Returns a view of the elements of `buffer` from index `first` on.
 Value ProgramBuilder::newTail(Value buffer, int64_t first) {
   auto whole = cast<MemRefType>(buffer.getType());
+  assert(first >= 0 && first <= whole.getNumElements() &&
+         "a view lies in its buffer");
   auto type =
       MemRefType::get({whole.getNumElements() - first}, whole.getElementType());
   int64_t bytes = first * plan::getElementBytes(whole.getElementType());
@@ -210,6 +217,7 @@ Value ProgramBuilder::newTail(Value buffer, int64_t first) {
 
 // Returns the view of `source` that a dense access stands for.
 Value ProgramBuilder::newSection(Value source, plan::AccessOp access) {
+  assert(source && access.isDense() && "only a dense access is a view");
   MemRefType type = getBufferType(access.getOutput().getType());
   int64_t bytes = static_cast<int64_t>(access.getOffset()) *
                   plan::getElementBytes(type.getElementType());

@@ -125,6 +125,7 @@ Value BlockSearch::list(Value first, Test test) {
 }
 
 void BlockSearch::emit(Test test, Use use) {
+  assert(threads % kWarpSize == 0 && share > 0 && "whole warps search");
   emitLoop(b, size, share * threads, {}, [&](Value first, ValueRange) {
     Value count = list(first, test);
     emitBarrier(b);

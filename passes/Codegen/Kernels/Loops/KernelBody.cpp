@@ -8,6 +8,8 @@
 
 #include "llvm/ADT/MapVector.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
@@ -105,6 +107,7 @@ static LogicalResult demandOperands(Block &block, ArrayRef<int64_t> space,
 
 /// Creates the node of a slice of an argument, read at `place`.
 static Node createPart(SliceOp slice, const Place &place) {
+  assert(isLoadedPart(slice) && "a part that a kernel loads");
   Node node;
   node.argument = cast<BlockArgument>(slice.getInput()).getArgNumber();
   node.place = place;
@@ -169,6 +172,7 @@ static std::pair<unsigned, int64_t> findDestination(OpOperand &stored) {
     return {place.getOutput().use_begin()->getOperandNumber(),
             place.getFirstElement()};
   auto join = cast<ConcatOp>(placed);
+  assert(join.getOutput().hasOneUse() && "a stored join is returned once");
   int64_t partElements = ShapedType::getNumElements(
       shapeOf(stored.get()).drop_front(join.getAxis()));
   return {join.getOutput().use_begin()->getOperandNumber(),
@@ -249,6 +253,7 @@ static LogicalResult addTable(Node &node, size_t rank) {
   ArrayRef<int64_t> shape = shapeOf(operand->get());
   SmallVector<int64_t> axes = getOperandAxes(*operand);
   size_t own = llvm::find(axes, kOwnAxis) - axes.begin();
+  assert(own < shape.size() && "a table has an axis that indices name");
   node.table = {argument.getArgNumber(), shape[own],
                 ShapedType::getNumElements(shape.drop_front(own + 1))};
   node.strides =
@@ -257,6 +262,9 @@ static LogicalResult addTable(Node &node, size_t rank) {
 }
 
 void KernelBody::splitAxis(SplitAxis split) {
+  assert(split.axis >= 0 && size_t(split.axis) < space.size() &&
+         split.parts > 0 && space[split.axis] % split.parts == 0 &&
+         "an axis of the space, in equal parts");
   // (8, 6) in 2 parts of axis 0 is (2, 4, 6): a part is `length` indices long.
   int64_t length = space[split.axis] / split.parts;
   space[split.axis] = length;
@@ -280,6 +288,10 @@ void KernelBody::splitAxis(SplitAxis split) {
 }
 
 void KernelBody::collapse(ArrayRef<int64_t> groupSizes) {
+  assert(dimensions.empty() && "the axes merge once");
+  assert(std::accumulate(groupSizes.begin(), groupSizes.end(), int64_t(0)) ==
+             int64_t(space.size()) &&
+         "every axis is in one group");
   // Two axes merge only if all these strides agree.
   SmallVector<Strides *> all;
   for (Node &node : nodes)
@@ -330,6 +342,7 @@ void KernelBody::collapse(ArrayRef<int64_t> groupSizes) {
 }
 
 static uint64_t nonZero(ArrayRef<int64_t> strides) {
+  assert(strides.size() < 64 && "a bit per dimension");
   uint64_t mask = 0;
   for (auto [dimension, stride] : llvm::enumerate(strides))
     if (stride != 0)
@@ -338,12 +351,14 @@ static uint64_t nonZero(ArrayRef<int64_t> strides) {
 }
 
 void KernelBody::findDependencies(bool hasTile) {
+  assert(dimensions.size() < 64 && "a bit per dimension");
   for (Node &node : nodes) {
     if (node.strides)
       node.dimensions = nonZero(*node.strides);
     if (node.isContraction() || (hasTile && !node.op && node.argument == 0))
       node.dimensions = (uint64_t(1) << dimensions.size()) - 1;
     for (NodeResult operand : node.operands) {
+      assert(&nodes[operand.node] < &node && "nodes are in topological order");
       node.dimensions |= nodes[operand.node].dimensions;
       node.level = std::max(node.level, nodes[operand.node].level);
     }

@@ -18,8 +18,11 @@ Type codegen::getStorageType(Type elementType) {
 }
 
 Value KernelContext::getBuffer(Value value) const {
-  if (auto argument = dyn_cast<BlockArgument>(value))
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    assert(argument.getArgNumber() < buffers.size() &&
+           "an argument of the kernel");
     return buffers[argument.getArgNumber()];
+  }
   for (OpOperand &use : value.getUses())
     if (use.getOwner()->hasTrait<OpTrait::IsTerminator>())
       return buffers[value.getParentBlock()->getNumArguments() +
@@ -65,6 +68,7 @@ llvm::MaybeAlign KernelContext::getAlignment(VectorType type,
 
 Value KernelContext::load(Value buffer, Value offset, int64_t width,
                           int64_t multiple) {
+  assert(buffer && width > 0 && "a load reads elements of a buffer");
   if (width == 1)
     return memref::LoadOp::create(b, buffer, offset);
   auto type = VectorType::get(
@@ -75,6 +79,7 @@ Value KernelContext::load(Value buffer, Value offset, int64_t width,
 
 void KernelContext::store(Value value, Value buffer, Value offset,
                           int64_t multiple) {
+  assert(value && buffer && "a store writes a value to a buffer");
   auto type = dyn_cast<VectorType>(value.getType());
   if (!type)
     memref::StoreOp::create(b, value, buffer, offset);
@@ -84,6 +89,7 @@ void KernelContext::store(Value value, Value buffer, Value offset,
 }
 
 Value KernelContext::createShared(int64_t elements, Type type) {
+  assert(target.isGPU() && elements > 0 && "thread blocks share memory");
   auto module = kernel->getParentOfType<ModuleOp>();
   auto buffer = MemRefType::get({elements}, type, MemRefLayoutAttrInterface(),
                                 b.getI64IntegerAttr(kSharedMemory));
@@ -102,8 +108,10 @@ Value KernelContext::createShared(int64_t elements, Type type) {
 
 Value KernelContext::createScratch(int64_t offset, int64_t elements,
                                    Type type) {
-  assert(scratch && offset + elements * type.getIntOrFloatBitWidth() / 8 <=
-                        partition.scratch);
+  assert(scratch &&
+         offset + elements * type.getIntOrFloatBitWidth() / 8 <=
+             partition.scratch &&
+         "a view inside the worker's scratch memory");
   return memref::ViewOp::create(b, MemRefType::get({elements}, type), scratch,
                                 createIndex(b, offset), ValueRange());
 }

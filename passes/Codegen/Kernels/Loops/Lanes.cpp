@@ -29,6 +29,9 @@ Value Lanes::integer(Type type, int64_t value) {
 
 template <typename OpTy>
 Value Lanes::binary(Value x, Value y) {
+  assert(getElementTypeOrSelf(x.getType()) ==
+             getElementTypeOrSelf(y.getType()) &&
+         "operands have one element type");
   return OpTy::create(b, broadcast(x, y), broadcast(y, x));
 }
 
@@ -95,6 +98,7 @@ Value Lanes::select(Value condition, Value onTrue, Value onFalse) {
 // less, equals one rounding of the original. An inexact result gets its last
 // bit set.
 Value Lanes::roundToOdd(Value wide) {
+  assert(getElementTypeOrSelf(wide.getType()).isF64() && "rounds f64 to f32");
   Type narrowType = typeLike(b.getF32Type(), wide);
   Type bitsType = typeLike(b.getI32Type(), wide);
   Value nearest = arith::TruncFOp::create(b, narrowType, wide);

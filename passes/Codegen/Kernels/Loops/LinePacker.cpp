@@ -24,6 +24,7 @@ void LinePacker::store(const Lines &lines, Value value, Value offset) {
 /// on a separate page.
 void LinePacker::pack(const Lines &lines, Value source, Value count,
                       Value depth) {
+  assert(lines.packed && lines.panel > 0 && "memory for panels of lines");
   if (lines.lineStride != 1)
     return packPanels(lines, source, createIndex(b, 0), count, depth);
   constexpr int64_t kRows = 16;
@@ -65,6 +66,7 @@ void LinePacker::packPanels(const Lines &lines, Value source, Value target,
 
 /// Returns the largest power of two that is at most `most` and at most `rest`.
 static int64_t pieceOf(int64_t rest, int64_t most) {
+  assert(rest > 0 && most > 0 && "a piece has elements");
   return std::min<int64_t>(most, llvm::bit_floor<uint64_t>(rest));
 }
 
@@ -135,6 +137,8 @@ static std::pair<Value, Value> interleave(ImplicitLocOpBuilder &b, Value x,
 /// interleaves vectors that are half of all vectors apart.
 static SmallVector<Value> transposeVectors(ImplicitLocOpBuilder &b,
                                            SmallVector<Value> vectors) {
+  assert(llvm::has_single_bit(vectors.size()) &&
+         "interleaving transposes a power of two of vectors");
   size_t half = vectors.size() / 2;
   for (size_t round = 1; round < vectors.size(); round *= 2) {
     SmallVector<Value> next;
@@ -151,6 +155,7 @@ static SmallVector<Value> transposeVectors(ImplicitLocOpBuilder &b,
 /// depth, as far as the panel has such lines.
 void LinePacker::transposeBlock(const Lines &lines, Value source, Value target,
                                 int64_t first) {
+  assert(first >= 0 && first < lines.panel && "a line of the panel");
   int64_t count = std::min(width, lines.panel - first);
   // Missing lines repeat the first line and are not stored.
   SmallVector<Value> vectors;

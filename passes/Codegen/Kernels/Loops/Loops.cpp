@@ -3,6 +3,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -25,12 +26,14 @@ Value codegen::mulIndex(ImplicitLocOpBuilder &b, Value x, int64_t y) {
 }
 
 Value Team::shift(ImplicitLocOpBuilder &b, Value index, int64_t step) const {
+  assert((isAlone() || rank) && "threads of a team have ranks");
   return isAlone() ? index : addIndex(b, index, mulIndex(b, rank, step));
 }
 
 Carried codegen::emitLoop(ImplicitLocOpBuilder &b, Value lower, Value upper,
                           int64_t step, ValueRange init, LoopBody body,
                           const Team &team) {
+  assert(step > 0 && team.size > 0 && "a loop makes progress");
   auto loop = scf::ForOp::create(
       b, team.shift(b, lower, step), upper, createIndex(b, step * team.size),
       init,
@@ -47,6 +50,8 @@ Carried codegen::emitLoop(ImplicitLocOpBuilder &b, Value lower, Value upper,
 static Carried emitBlocks(ImplicitLocOpBuilder &b, int64_t size, int64_t step,
                           int64_t block, ValueRange init, LoopBody body,
                           const Team &team, BlockedChain &chain) {
+  assert(block > 0 && size > step * team.size * block &&
+         "more iterations than a block has");
   int64_t stride = step * team.size;
   Value end = createIndex(b, size);
   auto emitBlock = [&](Value first, ValueRange totals) {
@@ -64,10 +69,12 @@ static Carried emitBlocks(ImplicitLocOpBuilder &b, int64_t size, int64_t step,
 Carried codegen::emitLoop(ImplicitLocOpBuilder &b, int64_t size, int64_t step,
                           ValueRange init, LoopBody body, const Team &team,
                           ChainStep part) {
+  assert(size >= 0 && step > 0 && "a loop over [0, size) makes progress");
   if (size == 0)
     return Carried(init);
   if (size <= step && team.isAlone())
     return body(createIndex(b, 0), init);
+  assert(part.additions > 0 && "an iteration of a chain adds");
   int64_t block = std::max<int64_t>(1, BlockedChain::kLength / part.additions);
   if (part.chain && size > step * team.size * block)
     return emitBlocks(b, size, step, block, init, body, team, *part.chain);
@@ -78,6 +85,8 @@ Carried codegen::emitLoop(ImplicitLocOpBuilder &b, int64_t size, int64_t step,
 Carried codegen::emitChunks(ImplicitLocOpBuilder &b, int64_t size,
                             int64_t width, int64_t count, ValueRange init,
                             ChunkBody body, const Team &team, ChainStep part) {
+  assert(llvm::isPowerOf2_64(width) && count > 0 &&
+         "vectors halve down to one element");
   Carried carried(init);
   int64_t done = 0;
   // Covers as many whole blocks of `vectors` vectors per thread as remain.
@@ -124,6 +133,7 @@ Carried codegen::emitChunks(ImplicitLocOpBuilder &b, int64_t size,
   // A single thread covers 13 elements in vectors of 8 by chunks of 8, 4 and 1.
   for (int64_t lanes = width; lanes >= 1; lanes /= 2)
     cover(lanes, 1);
+  assert(done == size && "chunks cover every element once");
   return carried;
 }
 
@@ -134,6 +144,7 @@ void codegen::emitDynamicChunks(ImplicitLocOpBuilder &b, Value lower,
                                 const Team &team) {
   for (ChunkShape shape : shapes) {
     int64_t step = shape.width * shape.count;
+    assert(step > 0 && "a chunk has elements");
     if (step > size)
       continue;
     // Take as many whole steps as fit. The rest is for the next, smaller shape.
@@ -157,6 +168,7 @@ void codegen::emitDynamicChunks(ImplicitLocOpBuilder &b, Value lower,
 void codegen::emitPieces(ImplicitLocOpBuilder &b, Value begin, Value end,
                          int64_t size,
                          llvm::function_ref<void(Value, Value, Value)> body) {
+  assert(size > 0 && "a piece has elements");
   Value whole = createIndex(b, size);
   Value first = arith::DivUIOp::create(b, begin, whole);
   Value last = arith::CeilDivUIOp::create(b, end, whole);

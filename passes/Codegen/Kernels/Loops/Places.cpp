@@ -10,6 +10,8 @@ using namespace mpc::codegen;
 /// Returns the place of a value of `shape` that is aligned to the last axes of
 /// `place`, by NumPy's rules.
 static Place alignRight(ArrayRef<int64_t> shape, ArrayRef<int64_t> place) {
+  assert(shape.size() <= place.size() &&
+         "a value has no more axes than its place");
   Place result;
   size_t missing = place.size() - shape.size();
   for (auto [axis, extent] : llvm::enumerate(shape))
@@ -22,6 +24,7 @@ static Place alignRight(ArrayRef<int64_t> shape, ArrayRef<int64_t> place) {
 static std::optional<Place> throughReshape(ArrayRef<int64_t> from,
                                            ArrayRef<int64_t> to,
                                            ArrayRef<int64_t> place) {
+  assert(to.size() == place.size() && "the place of the result");
   Place result;
   size_t next = 0;
   for (int64_t extent : from) {
@@ -132,10 +135,13 @@ FailureOr<Place> codegen::outputPlace(OpOperand &returned,
 
 Strides codegen::stridesAlongAxes(ArrayRef<int64_t> shape,
                                   ArrayRef<int64_t> place, size_t rank) {
+  assert(shape.size() == place.size() && "an axis of the space per axis");
   Strides strides(rank, 0);
   int64_t stride = 1;
   for (size_t axis = shape.size(); axis-- > 0; stride *= shape[axis])
-    if (place[axis] != kUnit)
+    if (place[axis] != kUnit) {
+      assert(size_t(place[axis]) < rank && "an axis of the space");
       strides[place[axis]] += stride;
+    }
   return strides;
 }

@@ -5,6 +5,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -39,6 +40,8 @@ Value codegen::isFirst(ImplicitLocOpBuilder &b, const Team &team) {
 /// Returns the bits of the threads of this thread's group. Groups of a warp may
 /// be at different rows, so each group names only its own members.
 static Value getMembers(ImplicitLocOpBuilder &b, int64_t lanes) {
+  assert(lanes > 0 && lanes <= kWarpSize && llvm::isPowerOf2_64(lanes) &&
+         "groups divide a warp");
   if (lanes == kWarpSize)
     return createWord(b, ~0u);
   Value thread = createThreadId(b);
@@ -49,6 +52,7 @@ static Value getMembers(ImplicitLocOpBuilder &b, int64_t lanes) {
 
 Value codegen::shuffle(ImplicitLocOpBuilder &b, Value value, int64_t distance,
                        int64_t lanes) {
+  assert(distance > 0 && distance < lanes && "a thread of the group");
   Value members = getMembers(b, lanes);
   if (value.getType().isF32() || value.getType().isInteger(32))
     return shuffleWord(b, members, value, distance);
@@ -85,6 +89,8 @@ Value codegen::combineColumns(KernelContext &context, Accumulator &accumulator,
                               Value value) {
   ImplicitLocOpBuilder &b = context.b;
   int64_t lanes = context.columns.size;
+  assert((lanes <= kWarpSize || lanes % kWarpSize == 0) &&
+         "a team is a part of a warp, or whole warps");
   value =
       combineWarp(b, accumulator, value, std::min<int64_t>(lanes, kWarpSize));
   int64_t warps = lanes / kWarpSize;
@@ -113,6 +119,7 @@ Value codegen::combineRows(KernelContext &context, Accumulator &accumulator,
   const Team &teams = context.rows;
   if (teams.isAlone())
     return value;
+  assert(llvm::isPowerOf2_64(teams.size) && "halving reaches every team");
   // Shared memory holds a value per thread: a row per team.
   auto vector = dyn_cast<VectorType>(value.getType());
   int64_t width = vector ? vector.getNumElements() : 1;

@@ -11,6 +11,7 @@ using namespace mpc::codegen;
 /// Returns max(0, ceil(value / divisor)); negative values round to 0.
 static Value ceilDivAtLeastZero(ImplicitLocOpBuilder &b, Value value,
                                 int64_t divisor) {
+  assert(divisor > 0 && "strides and dilations are positive");
   Value positive = arith::MaxSIOp::create(b, addIndex(b, value, divisor - 1),
                                           createIndex(b, 0));
   if (divisor == 1)
@@ -82,6 +83,7 @@ Neighbour codegen::getWriter(ImplicitLocOpBuilder &b, const WindowAxis &axis,
 }
 
 Activations::Activations(ArrayRef<int64_t> shape, bool channelsLast) {
+  assert(shape.size() >= 2 && "a batch and channels");
   SmallVector<int64_t> strides(shape.size(), 1);
   for (size_t axis = shape.size(); axis-- > 1;)
     strides[axis - 1] = strides[axis] * shape[axis];

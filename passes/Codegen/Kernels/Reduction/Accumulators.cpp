@@ -8,6 +8,7 @@
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <limits>
 
@@ -60,6 +61,7 @@ Type Accumulator::getTotalType(Operation *op) {
 }
 
 Value Accumulator::getInit(int64_t width) {
+  assert(width > 0 && "an accumulator has lanes");
   Type type = getType(op);
   Lanes lanes(b, KernelContext::getComputeType(op));
   Value scalar = isa<IntegerType>(type)
@@ -78,6 +80,7 @@ Value Accumulator::combine(Value x, Value y) {
 }
 
 Value Accumulator::combine(ValueRange accumulators) {
+  assert(!accumulators.empty() && "a result has accumulators");
   SmallVector<Value> values(accumulators);
   while (values.size() > 1) {
     SmallVector<Value> halved;
@@ -99,6 +102,8 @@ Value codegen::foldLanes(ImplicitLocOpBuilder &b, Value vector,
   auto type = dyn_cast<VectorType>(vector.getType());
   if (!type)
     return vector;
+  assert(llvm::isPowerOf2_64(type.getNumElements()) &&
+         "halving folds all lanes");
   for (int64_t width = type.getNumElements(); width > 1; width /= 2) {
     Value low = vector::ExtractStridedSliceOp::create(
         b, vector, ArrayRef<int64_t>{0}, ArrayRef<int64_t>{width / 2},
