@@ -57,6 +57,7 @@ Value mpc::onnx_frontend::iota(NodeImporter &node, int64_t rank, int64_t axis,
                                int64_t size) {
   if (!canList(node, size))
     return {};
+  assert(axis >= 0 && axis < rank && "an axis of the tensor");
   Integers shape(rank, 1);
   shape[axis] = size;
   return integerConstant(node, shape,
@@ -136,6 +137,7 @@ Value mpc::onnx_frontend::slice(NodeImporter &node, Value value,
                                 ArrayRef<int64_t> offsets,
                                 ArrayRef<int64_t> sizes,
                                 ArrayRef<int64_t> strides) {
+  assert(offsets.size() == sizes.size() && "an offset and a size per axis");
   if (!value || (NodeImporter::shapeOf(value) == sizes && isDense(strides)))
     return value;
   SmallVector<NamedAttribute> attributes = {node.attribute("offsets", offsets),
@@ -147,6 +149,7 @@ Value mpc::onnx_frontend::slice(NodeImporter &node, Value value,
 
 Value mpc::onnx_frontend::concatenate(NodeImporter &node, ArrayRef<Value> parts,
                                       int64_t axis) {
+  assert(!parts.empty() && "a concat has parts");
   if (parts.size() == 1)
     return parts.front();
   return node.emit<ConcatOp>(parts, {node.attribute("axis", axis)});
@@ -154,6 +157,9 @@ Value mpc::onnx_frontend::concatenate(NodeImporter &node, ArrayRef<Value> parts,
 
 Value mpc::onnx_frontend::replaceBox(NodeImporter &node, Value data,
                                      Value box) {
+  assert((!box || NodeImporter::shapeOf(box).size() ==
+                      NodeImporter::shapeOf(data).size()) &&
+         "a box has the rank of the data");
   for (int64_t axis = NodeImporter::shapeOf(data).size(); box && axis-- > 0;) {
     SmallVector<int64_t> sizes(NodeImporter::shapeOf(box));
     int64_t own = sizes[axis];
@@ -204,6 +210,7 @@ Value mpc::onnx_frontend::take(NodeImporter &node, Value value, int64_t axis,
   if (!value)
     return {};
   Integers shape(NodeImporter::shapeOf(value)), result(shape);
+  assert(axis >= 0 && size_t(axis) < shape.size() && "an axis of the value");
   int64_t extent = shape[axis], count = indices.size();
   result[axis] = count;
   if (std::optional<int64_t> stride = findStride(indices)) {

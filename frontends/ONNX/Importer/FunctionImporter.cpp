@@ -42,6 +42,7 @@ FunctionImporter::FunctionImporter(FunctionImporter &parent, const Graph &graph,
 
 Value FunctionImporter::addInput(StringRef name, RankedTensorType type,
                                  Role role) {
+  assert(ports && "a body has no inputs of its own");
   Value value = ports->addInput(name, role, type);
   if (int64_t axis = module.getBatchAxis(name, type);
       role == Role::Data && axis != 0)
@@ -77,10 +78,12 @@ Value FunctionImporter::getState(VariableOp variable) {
 }
 
 void FunctionImporter::addOutput(StringRef name, Value value, Role role) {
+  assert(ports && value && "a function gives values as outputs");
   ports->addOutput(name, role, value);
 }
 
 Value FunctionImporter::getOutput(Role role) const {
+  assert(ports && "a body has no outputs of its own");
   return ports->outputOfRole(role);
 }
 
@@ -100,6 +103,7 @@ std::optional<int64_t> FunctionImporter::getBatchSize() const {
 }
 
 Value FunctionImporter::getUpdate(VariableOp variable) const {
+  assert(ports && "a body has no updates of its own");
   return ports->update(variable);
 }
 
@@ -158,6 +162,8 @@ void FunctionImporter::addCheck(Location location, Value value,
 
 void FunctionImporter::markIndices(Location location, Value value,
                                    const IndexBox &box) {
+  assert(box.begin.size() == shapeOf(value).size() && box.size >= 0 &&
+         "a box of the value");
   // Trace the integers back through the ops that only move them.
   IndexOrigins worklist = {{value, box}};
   while (!worklist.empty()) {
@@ -186,6 +192,9 @@ void FunctionImporter::markArgument(Location location, Value value,
     return addCheck(location, value, box);
   if (parent) {
     IndexBox outer = box;
+    assert((argument.getOwner() != body || inlined ||
+            argument.getArgNumber() < outerValues.size()) &&
+           "an argument of a body has an entry among the outer values");
     if (argument.getOwner() == body && !inlined)
       value = outerValues[argument.getArgNumber()];
     // Null if each iteration of the loop makes the value: the caller does not
@@ -207,10 +216,12 @@ void FunctionImporter::markArgument(Location location, Value value,
 }
 
 void FunctionImporter::bind(StringRef name, Value value) {
+  assert(value && "a name is bound to a value");
   values[name].value = value;
 }
 
 void FunctionImporter::bindState(StringRef name, VariableOp variable) {
+  assert(variable && "a name is bound to a variable");
   ImportedValue &entry = values[name];
   entry.variable = variable;
   entry.constant.reset();
@@ -221,6 +232,7 @@ void FunctionImporter::bindConstant(StringRef name, HostTensor constant) {
 }
 
 func::FuncOp FunctionImporter::finish() {
+  assert(ports && "a body is finished by the node around it");
   ports->putOutputsFirst();
   // No op reads a constant that folded or that only gave a shape.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*body)))
@@ -286,6 +298,7 @@ ImportedValue &FunctionImporter::lookup(StringRef name) {
 // Captures a value of the parent. A constant stays a constant, so that shapes
 // remain known; any other value becomes an argument of the body's block.
 void FunctionImporter::capture(StringRef name, ImportedValue &entry) {
+  assert(parent && "only bodies capture values");
   const ImportedValue &outer = parent->lookup(name);
   entry.failed = outer.failed;
   entry.reservedFor = outer.reservedFor;
@@ -346,6 +359,8 @@ Value FunctionImporter::getOuterValue(Value value) const {
 Value FunctionImporter::captureValue(Value value) {
   if (inlined)
     return value;
+  assert(value && outerValues.size() == body->getNumArguments() &&
+         "every argument of a body has an entry among the outer values");
   outerValues.push_back(value);
   return body->addArgument(value.getType(), value.getLoc());
 }
@@ -356,6 +371,7 @@ Value FunctionImporter::captureValue(Value value) {
 static Value createState(FunctionImporter &function, StringRef name,
                          const ImportedValue &entry) {
   ModuleImporter &module = function.getModule();
+  assert(entry.constant && entry.stateRole && "state has an initial value");
   RankedTensorType type = entry.constant->type;
   auto element = dyn_cast<FloatType>(type.getElementType());
   bool isNarrow = element && element.getWidth() < 32;
@@ -617,6 +633,7 @@ void FunctionImporter::importNode(const proto::NodeProto &node) {
                                        " nodes"));
     return fail();
   }
+  assert(findEntry(node, getModel()) && "nodes without an entry were refused");
   // `onnx.Gelu`, for example, is an op of com.microsoft: import it as that, and
   // warn once.
   const OpEntry *entry = findEntry(node, getModel());

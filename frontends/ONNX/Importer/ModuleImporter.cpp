@@ -51,6 +51,7 @@ ModuleImporter::ModuleImporter(const ImportOptions &options,
 // Inserts variables before functions, in the order of their first use.
 VariableOp ModuleImporter::declare(StringRef symbol, Role role,
                                    RankedTensorType type, ElementsAttr init) {
+  assert(!module->lookupSymbol(symbol) && "a variable is declared once");
   auto builder = OpBuilder::atBlockBegin(module->getBody());
   if (lastVariable)
     builder.setInsertionPointAfter(lastVariable);
@@ -84,6 +85,7 @@ VariableOp ModuleImporter::getVariable(StringRef name, Role role,
   VariableOp &variable = variables[name];
   if (variable)
     return variable;
+  assert((!init || init->type == type) && "an initial value has the type");
   std::string found;
   if (init && readsValues())
     found = findNonFinite(*init);
@@ -131,6 +133,7 @@ ModuleImporter::getParameterRole(StringRef name, RankedTensorType type) const {
 }
 
 VariableOp ModuleImporter::getCounter(StringRef name) {
+  assert(isReservedSymbol(name) && "counters have names of mpc's own");
   // The reserved name is not escaped: a counter is no ONNX value.
   VariableOp &variable = counters[name];
   if (!variable)

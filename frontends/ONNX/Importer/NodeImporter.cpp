@@ -71,6 +71,7 @@ SmallVector<Value> NodeImporter::operands() {
 }
 
 RankedTensorType NodeImporter::operandType(unsigned index) {
+  assert(hasInput(index) && "checkArity has found the required inputs");
   ImportedValue &entry = function.lookup(node.input(index));
   if (!entry.value && entry.constant)
     return entry.constant->type;
@@ -78,6 +79,7 @@ RankedTensorType NodeImporter::operandType(unsigned index) {
 }
 
 ImportedValue NodeImporter::element(unsigned index) {
+  assert(hasInput(index) && "checkArity has found the required inputs");
   const ImportedValue &entry = function.lookup(node.input(index));
   ImportedValue element;
   if (entry.constant && !entry.stateRole)
@@ -88,6 +90,7 @@ ImportedValue NodeImporter::element(unsigned index) {
 }
 
 FailureOr<std::vector<ImportedValue>> NodeImporter::sequence(unsigned index) {
+  assert(hasInput(index) && "checkArity has found the required inputs");
   const ImportedValue &entry = function.lookup(node.input(index));
   if (entry.sequence)
     return *entry.sequence;
@@ -189,6 +192,7 @@ LogicalResult NodeImporter::defineState(unsigned index, HostTensor constant,
 }
 
 LogicalResult NodeImporter::defineAlias() {
+  assert(isState(0) && hasOutput(0) && "only state has other names");
   const ImportedValue &source = function.lookup(node.input(0));
   std::string name =
       source.aliasOf.empty() ? node.input(0) : std::string(source.aliasOf);
@@ -207,10 +211,12 @@ LogicalResult NodeImporter::defineAlias() {
 }
 
 StringRef NodeImporter::getReader(unsigned index) {
+  assert(hasInput(index) && "an input of the node");
   return function.lookup(node.input(index)).reservedFor;
 }
 
 void NodeImporter::setSaved(unsigned index, Value value) {
+  assert(value && hasOutput(index) && "a value beside an output");
   function.values[node.output(index)].saved = value;
 }
 
@@ -316,6 +322,7 @@ LogicalResult NodeImporter::unsupported(const Twine &message) {
 }
 
 LogicalResult NodeImporter::refuseTypes(Type first, Type other) {
+  assert(first != other && "only different types are refused");
   std::string types;
   llvm::raw_string_ostream(types)
       << "tensor(" << first << ") and tensor(" << other << ")";
@@ -359,6 +366,10 @@ ScanOp NodeImporter::createScan(int64_t length, ArrayRef<Value> carried,
                                 ArrayRef<Value> yielded,
                                 ArrayRef<bool> reversedInputs,
                                 ArrayRef<bool> reversedOutputs) {
+  assert(yielded.size() >= carried.size() && "every carried value is yielded");
+  assert(reversedInputs.size() == scanned.size() &&
+         reversedOutputs.size() == yielded.size() - carried.size() &&
+         "a direction per scanned and per stacked value");
   SmallVector<Type> stacked;
   for (Value part : yielded.drop_front(carried.size()))
     stacked.push_back(ScanOp::getStackType(part.getType(), length));
@@ -377,6 +388,11 @@ IfOp NodeImporter::createIf(Value condition, ArrayRef<Value> captured,
                             Region &otherwise, ArrayRef<Value> elseYielded) {
   if (!condition)
     return {};
+  assert(thenYielded.size() == elseYielded.size() &&
+         "both branches yield the results");
+  assert(then.getNumArguments() == captured.size() &&
+         otherwise.getNumArguments() == captured.size() &&
+         "both branches take the captured values");
   OpBuilder &builder = function.getBuilder();
   OperationState state(getLocation(), IfOp::getOperationName());
   IfOp::build(builder, state, TypeRange(ValueRange(thenYielded)), condition,
@@ -482,6 +498,7 @@ Operation *NodeImporter::finishOp(OperationState &state) {
 }
 
 FailureOr<int64_t> NodeImporter::normalizeAxis(int64_t axis, int64_t rank) {
+  assert(rank >= 0 && "a number of axes");
   if (axis < -rank || axis >= rank)
     return invalid("axis " + Twine(axis) + " is not in [" + Twine(-rank) +
                    ", " + Twine(rank) + ")");

@@ -75,6 +75,9 @@ SelectionPtr mpc::onnx_frontend::findSelection(NodeImporter &node, Value mask,
                                                const SelectedRows *outer) {
   if (!mask)
     return nullptr;
+  assert(NodeImporter::typeOf(mask).getNumElements() ==
+             ShapedType::getNumElements(shape) &&
+         "the mask has the elements of its shape");
   FunctionImporter &function = node.getFunction();
   auto selection = std::make_shared<Selection>();
   selection->source = source.str();
@@ -117,6 +120,7 @@ SelectionPtr mpc::onnx_frontend::findSelection(NodeImporter &node, Value mask,
 }
 
 bool mpc::onnx_frontend::hasRowNumbers(const SelectedRows &rows) {
+  assert(rows.selection && "selected rows have a selection");
   const Selection &selection = *rows.selection;
   return rows.places && llvm::any_of(*rows.places, [&](int64_t place) {
            return place == kRowNumber ||
@@ -129,6 +133,7 @@ void mpc::onnx_frontend::selectOutput(
     std::optional<SmallVector<int64_t>> places) {
   if (!node.hasOutput(output))
     return;
+  assert(selection && axis >= 0 && "rows lie along an axis");
   FunctionImporter &function = node.getFunction();
   StringRef name = node.getOutputName(output);
   ImportedValue &value = function.lookup(name);
@@ -152,6 +157,7 @@ std::string mpc::onnx_frontend::getSourceName(const SelectedRows &rows) {
 Value mpc::onnx_frontend::maskAlong(NodeImporter &node,
                                     const Selection &selection, int64_t rank,
                                     int64_t axis) {
+  assert(axis >= 0 && axis < rank && "an axis of the tensor");
   SmallVector<int64_t> shape(rank, 1);
   shape[axis] = selection.getNumRows();
   return node.reshape(selection.mask, shape);

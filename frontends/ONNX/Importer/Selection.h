@@ -29,7 +29,11 @@ struct Selection {
   SelectionPtr outer;
   int64_t outerAxis = 0;
 
-  int64_t getNumRows() const { return NodeImporter::shapeOf(mask).front(); }
+  int64_t getNumRows() const {
+    assert(mask && NodeImporter::shapeOf(mask).size() == 1 &&
+           "a mask has an element per row");
+    return NodeImporter::shapeOf(mask).front();
+  }
 };
 
 /// Special entries of SelectedRows::places. kRowNumber: the column holds row

@@ -34,6 +34,8 @@ mpc::onnx_frontend::getCheckedBytes(ArrayRef<int64_t> shape, Type elementType) {
 }
 
 std::pair<HostTensor, char *> HostTensor::allocate(RankedTensorType type) {
+  assert(getCheckedBytes(type.getShape(), type.getElementType()) &&
+         "shapes from outside are checked");
   int64_t bytes =
       type.getNumElements() * getElementBytes(type.getElementType());
   // int64_t aligns every element type. The buffer has at least one element, so
@@ -48,7 +50,8 @@ HostTensor HostTensor::fromIntegers(MLIRContext *context,
                                     ArrayRef<int64_t> values) {
   auto [tensor, data] =
       allocate(RankedTensorType::get(shape, IntegerType::get(context, 64)));
-  assert(tensor.getNumElements() == static_cast<int64_t>(values.size()));
+  assert(tensor.getNumElements() == static_cast<int64_t>(values.size()) &&
+         "a value per element");
   llvm::copy(values, reinterpret_cast<int64_t *>(data));
   return tensor;
 }
@@ -74,6 +77,8 @@ bool HostTensor::isFloat() const {
 // Returns the bits of element `index`, zero-extended.
 static uint64_t getBits(const HostTensor &tensor, int64_t index) {
   int64_t width = getElementBytes(tensor.type.getElementType());
+  assert(index >= 0 && (index + 1) * width <= int64_t(tensor.data.size()) &&
+         "an element of the tensor");
   uint64_t bits = 0;
   std::memcpy(&bits, tensor.data.data() + index * width, width);
   return bits;
@@ -197,6 +202,9 @@ HostTensor HostTensor::transpose() const {
 }
 
 ElementsAttr HostTensor::toAttribute(StringRef name) const {
+  assert(int64_t(data.size()) ==
+             getNumElements() * getElementBytes(type.getElementType()) &&
+         "a tensor holds the bytes of its elements");
   if (type.getElementType().isInteger(1)) {
     SmallVector<bool> values;
     for (char byte : data)
@@ -248,6 +256,7 @@ static uint64_t convertBits(llvm::APFloat value, FloatType target) {
 static void convertByTable(const HostTensor &tensor, FloatType target,
                            char *to) {
   auto source = cast<FloatType>(tensor.type.getElementType());
+  assert(source.getWidth() == 16 && "a table has 65536 entries");
   std::vector<uint64_t> table;
   for (uint64_t bits = 0; bits < (1 << 16); ++bits)
     table.push_back(convertBits(
