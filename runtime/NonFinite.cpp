@@ -4,6 +4,7 @@
 #include "runtime/NonFinite.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstring>
 
@@ -49,6 +50,7 @@ std::optional<int64_t> findNonFinite(DType type, const std::byte *elements,
 
 std::string describeElement(DType type, const Shape &shape,
                             const std::byte *elements, int64_t index) {
+  assert(index >= 0 && index < numElements(shape) && "an element");
   Tensor element = Tensor::zeros(type, {});
   const int64_t size = sizeOf(type);
   std::memcpy(element.bytes.data(), elements + index * size, size_t(size));
@@ -140,6 +142,9 @@ StatusOr<NonFiniteTrace>
 NonFiniteTrace::start(const Plan &plan, const Function &function,
                       const std::vector<void *> &buffers,
                       const std::vector<void *> &state, Device &device) {
+  assert(buffers.size() == function.buffers.size() &&
+         state.size() == plan.state.size() &&
+         "an address per buffer and per variable");
   NonFiniteTrace trace(function, buffers, device);
   // Record inputs that are not finite before the run.
   for (const FunctionValue &input : function.inputs)

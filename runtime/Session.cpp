@@ -37,6 +37,7 @@ struct InputPlace {
   size_t index; ///< in Function::inputs
 
   const FunctionValue &declared() const {
+    assert(index < instance->function->inputs.size() && "an input");
     return instance->function->inputs[index];
   }
   const Buffer &buffer() const {
@@ -105,6 +106,7 @@ struct Session::Impl {
 //===----------------------------------------------------------------------===//
 
 StatusOr<void *> Session::Impl::allocate(size_t bytes) {
+  assert(device && "the device is opened first");
   // Reserve the entry first, since growing the list may throw.
   allocations.push_back(nullptr);
   StatusOr<void *> memory = device->allocate(bytes);
@@ -116,6 +118,7 @@ StatusOr<void *> Session::Impl::allocate(size_t bytes) {
 }
 
 Status Session::Impl::allocateState() {
+  assert(state.empty() && "state is allocated once");
   for (const StateVariable &variable : artifact->plan().state) {
     StatusOr<void *> memory = allocate(static_cast<size_t>(variable.bytes));
     if (!memory.ok())
@@ -128,6 +131,8 @@ Status Session::Impl::allocateState() {
 /// Gives every variable its initial value. `isZero` is true for freshly
 /// allocated memory, which is zero.
 Status Session::Impl::initializeState(bool isZero) {
+  assert(state.size() == artifact->plan().state.size() &&
+         "allocateState comes first");
   for (size_t i = 0; i < state.size(); ++i) {
     const StateVariable &variable = artifact->plan().state[i];
     // The seed belongs to the session. The artifact has other values, as data
@@ -163,6 +168,7 @@ Status Session::Impl::initializeState(bool isZero) {
 }
 
 Status Session::Impl::prepare(const Function &function) {
+  assert(!functions.count(function.name) && "a function is prepared once");
   FunctionInstance instance;
   instance.function = &function;
   // Each input has its own memory, which keeps the value between runs.
@@ -185,6 +191,9 @@ Status Session::Impl::prepare(const Function &function) {
     void *base = nullptr;
     switch (buffer.space) {
     case Space::Arena:
+      assert(buffer.offset >= 0 && buffer.bytes >= 0 &&
+             size_t(buffer.offset + buffer.bytes) <= arenaBytes &&
+             "a buffer lies inside the arena");
       base = arena;
       break;
     case Space::State:
@@ -208,6 +217,8 @@ Status Session::Impl::prepare(const Function &function) {
   if (!executable.ok())
     return executable.status();
   instance.executable = std::move(*executable);
+  assert(instance.buffers.size() == function.buffers.size() &&
+         instance.executable && "a function has all it needs to run");
   functions.emplace(function.name, std::move(instance));
   return Status();
 }
@@ -296,6 +307,7 @@ StatusOr<const StateVariable *> Session::Impl::findState(std::string_view name,
   const StateVariable *variable = artifact->plan().findState(name);
   if (!variable)
     return unknownName("state variable", name, listNames(variables));
+  assert(state.size() == variables.size() && "every variable has memory");
   *memory = state[static_cast<size_t>(variable - variables.data())];
   return variable;
 }
@@ -403,6 +415,7 @@ Status Session::stage(std::string_view function, std::string_view name) {
                                          "asked for");
   if (Status status = checkInputIndices(*input, staged.memory); !status.ok())
     return status;
+  assert(staged.stage && "staging memory belongs to a stage");
   staged.memory = nullptr;
   Status status = staged.stage->send();
   if (status.ok())
@@ -530,9 +543,11 @@ Session::outputs(std::string_view function,
     if (!index.ok())
       return index.status();
     const Buffer &buffer = instance.function->buffers[*index];
+    assert(instance.hasRun && "findOutput refuses outputs before a run");
     values.push_back(Tensor::zeros(buffer.type, buffer.shape));
     places.push_back(instance.buffers[*index]);
   }
+  assert(values.size() == places.size() && "a place per output");
   std::vector<Device::Download> pieces;
   for (size_t i = 0; i < values.size(); ++i)
     pieces.push_back(

@@ -5,6 +5,7 @@
 #include "runtime/FloatBits.h"
 
 #include <array>
+#include <cassert>
 #include <cmath>
 #include <cstring>
 
@@ -56,6 +57,7 @@ static constexpr bool isInOrder() {
 static_assert(isInOrder());
 
 static const DTypeInfo &infoOf(DType type) {
+  assert(size_t(type) < kTypes.size() && "an element type");
   return kTypes[static_cast<size_t>(type)];
 }
 
@@ -97,6 +99,7 @@ std::string toString(const Shape &shape) {
 }
 
 Tensor Tensor::zeros(DType type, Shape shape) {
+  assert(checkedBytes(type, shape) && "shapes from outside are checked");
   Tensor tensor;
   tensor.type = type;
   tensor.bytes.resize(numElements(shape) * sizeOf(type));
@@ -125,6 +128,7 @@ static double loadFloat(const Tensor &source, int64_t i) {
 }
 
 static Whole loadInteger(const Tensor &source, int64_t i) {
+  assert(!isFloat(source.type) && "an integer type");
   const DTypeInfo &info = infoOf(source.type);
   uint64_t bits = 0;
   std::memcpy(&bits, source.bytes.data() + i * info.bytes,
@@ -156,6 +160,7 @@ static void storeFloat(Tensor &result, int64_t i, double value) {
 
 /// Stores `value`. False if the result's type cannot hold it.
 static bool storeInteger(Tensor &result, int64_t i, Whole value) {
+  assert(!isFloat(result.type) && "an integer type");
   const DTypeInfo &info = infoOf(result.type);
   const int magnitudeBits = info.bits - (info.kind == Kind::Signed);
   const uint64_t largest = ~uint64_t(0) >> (64 - magnitudeBits);
@@ -195,6 +200,8 @@ static Status conversionError(const Tensor &source, DType type, int64_t i) {
 StatusOr<Tensor> convert(const Tensor &source, DType type) {
   if (source.type == type)
     return source;
+  assert(int64_t(source.bytes.size()) == source.size() * sizeOf(source.type) &&
+         "a tensor owns the bytes of its shape");
   Tensor result = Tensor::zeros(type, source.shape);
   for (int64_t i = 0, e = source.size(); i < e; ++i) {
     if (!isFloat(source.type)) {

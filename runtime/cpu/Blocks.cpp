@@ -255,7 +255,7 @@ static bool splitPortably(BlockOrder order, const float *source,
 bool splitBlock(BlockOrder order, const float *source, int64_t leading,
                 int64_t parts, uint16_t *result) {
   constexpr int64_t kMaxParts = 3;
-  assert(parts > 1 && parts <= kMaxParts);
+  assert(parts > 1 && parts <= kMaxParts && "a block has two or three parts");
   if (!hostHasAVX512())
     return splitPortably(order, source, leading, parts, result);
   // Rows and paired rows are written directly.

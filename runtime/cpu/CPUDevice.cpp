@@ -7,6 +7,7 @@
 #include "runtime/cpu/Cores.h"
 #include "runtime/cpu/onednn/OneDNNProvider.h"
 
+#include <cassert>
 #include <cstdlib>
 #include <cstring>
 #include <sys/mman.h>
@@ -128,6 +129,7 @@ size_t CPUDevice::scratchBytes() const {
 /// Allocates private memory for all workers but the first, which uses the
 /// arena's. Workers get separate pages.
 Status CPUDevice::allocatePrivate(int64_t bytes) {
+  assert(!privateMemory && bytes >= 0 && "private memory is allocated once");
   const auto others = static_cast<size_t>(pool.size() - 1);
   if (bytes == 0 || others == 0)
     return Status();
@@ -167,6 +169,7 @@ Status CPUDevice::reserveScratch(size_t forAll, size_t forEach,
 }
 
 SliceContext CPUDevice::scratchOf(int worker) const {
+  assert(worker >= 0 && worker < pool.size() && "a worker of the pool");
   return {worker, shared,
           perWorker + static_cast<size_t>(worker) * perWorkerSize};
 }

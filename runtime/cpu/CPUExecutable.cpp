@@ -2,6 +2,7 @@
 #include "runtime/cpu/CPUExecutable.h"
 #include "runtime/cpu/DeferredSignals.h"
 
+#include <cassert>
 #include <chrono>
 #include <cstring>
 #include <mutex>
@@ -53,6 +54,7 @@ Status CPUExecutable::runTimed(std::vector<double> &seconds) {
 Status CPUExecutable::runSteps(std::vector<PreparedStep> &list,
                                const std::vector<Step> &declared,
                                StepObserver &observer) {
+  assert(list.size() == declared.size() && "a prepared step per step");
   for (size_t i = 0; i < list.size(); ++i) {
     // Errors inside a condition or a loop already name the inner step.
     if (auto *conditional = std::get_if<PreparedIf>(&list[i].op)) {
@@ -85,6 +87,7 @@ Status CPUExecutable::runSteps(std::vector<PreparedStep> &list,
 }
 
 Status CPUExecutable::runStep(PreparedLaunch &launch, const Crew &crew) {
+  assert(launch.kernel && launch.grain > 0 && "a resolved kernel");
   int64_t slices = (launch.extent + launch.grain - 1) / launch.grain;
   crew.forEachSlice(slices, [&](int64_t slice, int worker) {
     int64_t begin = slice * launch.grain;
@@ -96,6 +99,7 @@ Status CPUExecutable::runStep(PreparedLaunch &launch, const Crew &crew) {
 }
 
 Status CPUExecutable::runStep(PreparedCopy &copy, const Crew &crew) {
+  assert((copy.rowBytes > 0 || copy.bytes == 0) && "rows have bytes");
   int64_t slices = (copy.bytes + kCopyGrain - 1) / kCopyGrain;
   crew.forEachSlice(slices, [&](int64_t slice, int) {
     int64_t at = slice * kCopyGrain;
@@ -127,6 +131,8 @@ Status CPUExecutable::runStep(PreparedIf &conditional, const Crew &crew) {
 }
 
 Status CPUExecutable::runStep(PreparedFor &loop, const Crew &crew) {
+  assert(!loop.bodies.empty() && loop.bodies.front().iteration == 0 &&
+         "addresses begin and end at iteration 0");
   if (loop.bodies.size() > 1)
     return runApart(loop);
   PreparedBody &body = loop.bodies.front();
@@ -164,6 +170,8 @@ private:
 
 /// Runs each iteration on one worker, in that worker's private memory.
 Status CPUExecutable::runApart(PreparedFor &loop) {
+  assert(int(loop.bodies.size()) == device.workers().size() &&
+         "a body per worker");
   DeferredSignals deferred;
   FirstFailure failure;
   device.workers().parallelFor(loop.count, [&](int64_t i, int worker) {

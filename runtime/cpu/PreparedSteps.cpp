@@ -2,6 +2,7 @@
 #include "runtime/cpu/PreparedSteps.h"
 #include "runtime/cpu/CPUDevice.h"
 
+#include <cassert>
 #include <map>
 
 namespace mpc::runtime {
@@ -69,8 +70,10 @@ Status StepPreparer::prepare(const std::vector<Step> &steps,
 std::vector<void *>
 StepPreparer::addresses(const std::vector<size_t> &indices) const {
   std::vector<void *> result;
-  for (size_t index : indices)
+  for (size_t index : indices) {
+    assert(index < buffers.size() && "a buffer of the function");
     result.push_back(buffers[index]);
+  }
   return result;
 }
 
@@ -224,6 +227,7 @@ static void findAddresses(const ForStep &step, PreparedStep &prepared,
 static void findAddresses(const std::vector<Step> &steps,
                           std::vector<PreparedStep> &prepared,
                           AddressList &found) {
+  assert(steps.size() == prepared.size() && "a prepared step per step");
   for (size_t i = 0; i < steps.size(); ++i)
     std::visit(
         [&](const auto &step) { findAddresses(step, prepared[i], found); },
@@ -231,6 +235,7 @@ static void findAddresses(const std::vector<Step> &steps,
 }
 
 Status StepPreparer::prepareBody(const ForStep &step, PreparedBody &body) {
+  assert(body.steps.empty() && body.moving.empty() && "a new body");
   Status status = prepare(step.steps, body.steps);
   if (!status.ok())
     return status;
@@ -286,6 +291,8 @@ static std::vector<void *> moveBuffers(const Function &function,
                                        const std::vector<void *> &buffers,
                                        const PrivateMemory &memory,
                                        std::byte *own) {
+  assert(own && buffers.size() == function.buffers.size() &&
+         "a worker has private memory, and an address per buffer");
   std::vector<void *> moved = buffers;
   for (size_t i = 0; i < moved.size(); ++i)
     if (const Buffer &buffer = function.buffers[i]; contains(memory, buffer))
@@ -305,6 +312,7 @@ Status StepPreparer::prepareStep(const ForStep &step, PreparedStep &prepared) {
     // belongs to one worker.
     const std::vector<void *> shared = buffers;
     if (worker > 0) {
+      assert(step.privateMemory && "only loops with private memory run apart");
       buffers = moveBuffers(function, shared, *step.privateMemory,
                             device.privateMemoryOf(worker));
       workers = 1;
@@ -345,6 +353,7 @@ Status StepPreparer::prepareStep(const ConvStep &step, PreparedStep &prepared) {
 StatusOr<std::vector<PreparedStep>>
 prepareSteps(CPUDevice &device, const Artifact &artifact,
              const Function &function, const std::vector<void *> &buffers) {
+  assert(buffers.size() == function.buffers.size() && "an address per buffer");
   std::vector<PreparedStep> steps;
   StepPreparer preparer(device, artifact, function, buffers);
   if (Status status = preparer.prepare(function.steps, steps); !status.ok())

@@ -6,6 +6,7 @@
 #include "runtime/cpu/Cores.h"
 #include "runtime/cpu/DeferredSignals.h"
 
+#include <cassert>
 #include <chrono>
 #include <immintrin.h>
 #include <pthread.h>
@@ -50,6 +51,7 @@ static uint64_t currentGeneration() {
 
 WorkerPool::WorkerPool(int threads)
     : shared(std::make_unique<Shared>()), generation(currentGeneration()) {
+  assert(threads >= 0 && "checkThreads refuses negative numbers");
   const int count = threads > 0 ? threads : countUsableCores();
   shared->workers.reserve(static_cast<size_t>(count - 1));
   // Signals belong to the threads that the process started itself.
@@ -76,6 +78,7 @@ bool WorkerPool::hasWorkers() const {
 }
 
 void WorkerPool::run(int64_t slices, Task task) {
+  assert(slices >= 0 && task.call && "a loop has a body");
   DefaultFloatingPoint mode;
   if (slices > 1 && hasWorkers())
     return shared->run(slices, task);
@@ -88,6 +91,7 @@ void WorkerPool::run(int64_t slices, Task task) {
 //===----------------------------------------------------------------------===//
 
 void WorkerPool::Shared::stop() {
+  assert(!open && "no loop is running");
   stopping = true;
   ++loopCount;
   {
@@ -99,6 +103,7 @@ void WorkerPool::Shared::stop() {
 }
 
 void WorkerPool::Shared::claimSlices(int worker) {
+  assert(worker >= 0 && "the caller is worker 0");
   for (;;) {
     int64_t slice = nextSlice.fetch_add(1, std::memory_order_relaxed);
     if (slice >= sliceCount)
@@ -108,6 +113,7 @@ void WorkerPool::Shared::claimSlices(int worker) {
 }
 
 void WorkerPool::Shared::run(int64_t slices, Task newTask) {
+  assert(!open && "one thread runs one loop at a time");
   task = newTask;
   sliceCount = slices;
   nextSlice.store(0, std::memory_order_relaxed);

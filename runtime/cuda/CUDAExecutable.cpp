@@ -4,6 +4,7 @@
 #include "runtime/cuda/CUDAExecutable.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace mpc::runtime::cuda {
 
@@ -15,7 +16,14 @@ CUDAExecutable::CUDAExecutable(const CUDADriver &driver, Context context,
       useGraph(!driver.stepwise() && !environmentHas("MPC_CUDA_GRAPH", "0")),
       hasOutcome(std::any_of(
           this->steps.begin(), this->steps.end(),
-          [](const NamedStep &step) { return step.step->hasOutcome(); })) {}
+          [](const NamedStep &step) { return step.step->hasOutcome(); })) {
+  assert(std::all_of(this->steps.begin(), this->steps.end(),
+                     [&](const NamedStep &step) {
+                       return step.step &&
+                              step.owner < this->function.steps.size();
+                     }) &&
+         "every prepared step belongs to a step of the function");
+}
 
 CUDAExecutable::~CUDAExecutable() {
   ContextScope scope(driver, context);
@@ -61,6 +69,8 @@ Status CUDAExecutable::runTimed(std::vector<double> &seconds) {
 /// Launches `graph`, and captures it first if there is none. The very first run
 /// only enqueues the steps.
 Status CUDAExecutable::launch(GraphExec &graph, StepEvents *events) {
+  assert((&graph == &timedGraph) == (events != nullptr) &&
+         "only the timed graph records events");
   if (!useGraph || !warm) {
     Status status = enqueueAll(events, /*intoGraph=*/false);
     warm = status.ok();
@@ -105,6 +115,7 @@ Status CUDAExecutable::findOutcome() {
 }
 
 Status CUDAExecutable::capture(GraphExec &graph, StepEvents *events) {
+  assert(!graph && warm && "a graph is captured once, after a first run");
   Status status = driver.check(
       driver.call.streamBeginCapture(stream, CaptureMode::ThreadLocal),
       "record a graph");

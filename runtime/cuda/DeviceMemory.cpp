@@ -5,6 +5,7 @@
 #include "runtime/cuda/SharedLibrary.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace mpc::runtime::cuda {
 namespace {
@@ -173,6 +174,7 @@ Status Workspace::reserve(size_t bytes) {
     retired.push_back(block);
   } else {
     memory.release(block);
+    assert(size <= total && "the block counts in the total");
     total -= size;
   }
   block = 0;
@@ -189,6 +191,7 @@ Status Workspace::reserve(size_t bytes) {
 }
 
 Status Workspace::allocate(size_t bytes) {
+  assert(block == 0 && size == 0 && "the old block was given up");
   StatusOr<DevicePointer> allocated = memory.allocate(bytes);
   if (!allocated.ok())
     return allocated.status();

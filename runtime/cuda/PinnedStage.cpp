@@ -4,6 +4,7 @@
 #include "runtime/cuda/PinnedStage.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace mpc::runtime::cuda {
 
@@ -97,6 +98,7 @@ Status PinnedStage::send() {
   if (wasTaken)
     status = check(call.streamWaitEvent(resources.copies, taken, /*flags=*/0));
   Slot &slot = slots[current];
+  assert(!slot.busy && "memory was asked for before the send");
   if (status.ok())
     status = check(
         call.memcpyHtoDAsync(beside, slot.memory, bytes, resources.copies));

@@ -5,6 +5,7 @@
 #include "runtime/cuda/DeviceMemory.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 namespace mpc::runtime::cuda {
@@ -51,6 +52,7 @@ Status Staging::upload(DevicePointer to, const void *from, size_t bytes) {
     StatusOr<Slot *> slot = acquire();
     if (!slot.ok())
       return slot.status();
+    assert(!(*slot)->busy && "the GPU has read an acquired slot");
     size_t part = std::min(bytes, kSlotBytes);
     std::memcpy((*slot)->memory, rest, part);
     Status status = driver.check(

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/StepEvents.h"
 
+#include <cassert>
+
 namespace mpc::runtime::cuda {
 
 StatusOr<std::unique_ptr<StepEvents>>
@@ -23,6 +25,7 @@ StepEvents::~StepEvents() {
 }
 
 Status StepEvents::record(size_t index, Stream stream, bool intoGraph) {
+  assert(index < events.size() && "an event before each step, and one after");
   return driver.check(
       driver.call.eventRecordWithFlags(events[index], stream,
                                        intoGraph ? kEventRecordExternal : 0),
@@ -30,6 +33,7 @@ Status StepEvents::record(size_t index, Stream stream, bool intoGraph) {
 }
 
 StatusOr<double> StepEvents::secondsOf(size_t index) const {
+  assert(index + 1 < events.size() && "a step");
   float milliseconds = 0;
   if (Status status =
           driver.check(driver.call.eventElapsedTime(

@@ -5,6 +5,8 @@
 
 #include "runtime/cuda/IndexCheck.h"
 
+#include <cassert>
+
 namespace mpc::runtime::cuda {
 namespace {
 
@@ -23,6 +25,8 @@ public:
         threads(static_cast<unsigned>(step.threads)),
         sharedBytes(static_cast<unsigned>(step.sharedBytes)),
         buffers(std::move(buffers)) {
+    assert(blocks > 0 && blocks <= kMaxBlocks && step.threads > 0 &&
+           "a launch has blocks and threads");
     for (void *&buffer : this->buffers)
       parameters.push_back(&buffer);
   }
@@ -198,6 +202,8 @@ Prepared CUDAStepPreparer::prepare(const MatMulStep &step) {
 /// Prepares the product alone, then the launches that replace the fused
 /// operation.
 Prepared CUDAStepPreparer::prepareUnfused(const MatMulStep &step) {
+  assert(step.fused && !step.fused->unfused.empty() &&
+         "kernels can replace the fused operation");
   MatMulStep product = step;
   product.fused.reset();
   std::vector<std::unique_ptr<CUDAStep>> steps;
@@ -293,6 +299,7 @@ Prepared CUDAStepPreparer::prepare(const Step &step) {
 StatusOr<std::vector<NamedStep>>
 prepareSteps(StepResources resources, const Function &function,
              const std::vector<void *> &buffers) {
+  assert(buffers.size() == function.buffers.size() && "an address per buffer");
   CUDAStepPreparer preparer(resources, function, buffers);
   std::vector<NamedStep> steps;
   if (Status status = preparer.prepareAll(steps); !status.ok())

@@ -4,6 +4,7 @@
 #include "runtime/train/Schedule.h"
 
 #include <algorithm>
+#include <cassert>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -142,6 +143,7 @@ bool Plateau::count(MonitorState &state, double value, int64_t step) const {
 /// The rate after `reductions` of a plateau. Reductions of less than PyTorch's
 /// eps do not happen.
 static double plateauAt(const Schedule &schedule, int64_t reductions) {
+  assert(schedule.plateau.factor > 0 && "a factor that parsePlateau takes");
   constexpr double eps = 1e-8;
   double rate = schedule.learningRate;
   for (int64_t i = 0; i < reductions; ++i) {
@@ -156,6 +158,7 @@ static double plateauAt(const Schedule &schedule, int64_t reductions) {
 
 double Schedule::at(int64_t step, int64_t totalSteps,
                     int64_t reductions) const {
+  assert(step >= 0 && reductions >= 0 && "steps count from 0");
   // The schedule of one cycle includes a warm-up.
   if (kind == ScheduleKind::OneCycle)
     return oneCycleAt(learningRate, step, totalSteps);
@@ -168,6 +171,8 @@ double Schedule::at(int64_t step, int64_t totalSteps,
     return rate * double(step + 1) / double(warmupSteps);
   const double length = double(std::max<int64_t>(1, totalSteps - warmupSteps));
   const double done = std::min(1.0, double(step - warmupSteps) / length);
+  assert(done >= 0 && done <= 1 && "a fraction of the steps");
+  assert((kind != ScheduleKind::Step || stepSize > 0) && "steps have a size");
   switch (kind) {
   case ScheduleKind::Linear:
     return minLearningRate + (learningRate - minLearningRate) * (1 - done);

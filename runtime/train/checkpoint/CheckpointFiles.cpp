@@ -8,6 +8,7 @@
 #include "runtime/train/support/MappedFile.h"
 
 #include <array>
+#include <cassert>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -94,6 +95,7 @@ static json toJSON(const Progress &progress) {
 /// Adds the digest to train.json. The digest is over the document without
 /// "digest", in compact form with sorted keys.
 static std::string sealed(json document) {
+  assert(!document.contains("digest") && "a document is sealed once");
   const std::string content = textOf(document);
   document["digest"] = digestOf(content.data(), content.size());
   return textOf(document, 2) + "\n";
@@ -110,7 +112,10 @@ makeCheckpointImage(const CheckpointContents &contents) {
   image->chunks.push_back(image->header);
   // Digests of single tensors let errors name the damaged tensor.
   json tensors = json::object();
+  assert(layout->order.size() == contents.arrays.size() &&
+         "every array has a place in the file");
   for (const Array *array : layout->order) {
+    assert(!array->packed && "the values are in memory");
     const auto size = size_t(array->bytes());
     image->chunks.emplace_back(reinterpret_cast<const char *>(array->data),
                                size);
@@ -129,6 +134,9 @@ makeCheckpointImage(const CheckpointContents &contents) {
 
 Status writeCheckpointFiles(const std::string &directory,
                             const CheckpointImage &image) {
+  assert(!image.chunks.empty() && image.chunks.front() == image.header &&
+         "the header comes first");
+  assert(!image.train.empty() && "both files are made before one is written");
   Status status = createFile(directory + kStateFile, image.chunks);
   if (status.ok())
     status = createFile(directory + kTrainFile, {image.train});

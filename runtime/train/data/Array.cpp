@@ -27,6 +27,7 @@ struct TypeInfo {
 } // namespace
 
 static const TypeInfo &infoOf(ElementType type) {
+  assert(type <= ElementType::F64 && "an element type");
   static const TypeInfo table[] = {
       {"bool", 1, false}, {"u8", 1, false},  {"i8", 1, false},
       {"u16", 2, false},  {"i16", 2, false}, {"u32", 4, false},
@@ -282,6 +283,8 @@ std::optional<BadElement> convertElements(const Array &array, int64_t begin,
                                           int64_t count, DType type,
                                           NonFinite nonFinite, void *out) {
   assert(!array.packed && "nobody has unpacked it");
+  assert(begin >= 0 && count >= 0 && begin + count <= array.size() &&
+         "elements of the array");
   // Every value is valid as it is, so copy without looking.
   if (array.type == toElementType(type) && array.type != ElementType::Bool &&
       (!isFloat(array.type) || nonFinite == NonFinite::Allow)) {
@@ -373,6 +376,8 @@ Status unpack(Array &array) {
     StatusOr<Array> whole = array.packed->unpack();
     if (!whole.ok())
       return whole.status();
+    assert(whole->type == array.type && whole->shape == array.shape &&
+           "a packed array knows its type and shape");
     array.data = whole->data;
     array.owner = std::move(whole->owner);
     array.packed = nullptr;

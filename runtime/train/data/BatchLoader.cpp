@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/data/BatchLoader.h"
 
+#include <cassert>
 #include <system_error>
 
 namespace mpc::runtime::train {
@@ -9,6 +10,7 @@ namespace mpc::runtime::train {
 template <typename Visitor>
 static Status forEachInput(const Trainee &model, const std::string &function,
                            Visitor &&visit) {
+  assert(model.info().function(function) && "a function of the model");
   for (const Port &port : model.info().function(function)->inputs)
     if (isSampled(port))
       if (Status status = visit(port.name); !status.ok())
@@ -17,6 +19,7 @@ static Status forEachInput(const Trainee &model, const std::string &function,
 }
 
 void BatchLoader::open(Trainee &model, const std::string &function) {
+  assert(!isStaging && !isStaged && "a loader is opened once");
   isStaging = true;
   Status status = forEachInput(model, function, [&](const std::string &name) {
     StatusOr<std::byte *> memory = model.stagingMemory(function, name);
@@ -33,6 +36,7 @@ void BatchLoader::open(Trainee &model, const std::string &function) {
 Status BatchLoader::bind(const Dataset &data, Trainee &model,
                          const std::string &function, const int64_t *positions,
                          AugmentedEpoch epoch) {
+  assert(positions && "a batch has samples");
   const bool isForeseen = next.is(positions, epoch);
   const bool isThere = isStaged && isForeseen;
   isStaged = false;
@@ -52,6 +56,7 @@ void BatchLoader::prepare(const Dataset &data, const Trainee &model,
                           const NextBatch &nextBatch) {
   if (isStaging || !data.isDecodedLater())
     return;
+  assert(!gathering.valid() && "bind has taken the batch before");
   next = nextBatch();
   if (next.positions.empty())
     return;
@@ -70,6 +75,7 @@ void BatchLoader::stage(const Dataset &data, Trainee &model,
                         const NextBatch &nextBatch) {
   if (!isStaging)
     return;
+  assert(!isStaged && "bind has taken the batch before");
   next = nextBatch();
   if (next.positions.empty())
     return;

@@ -9,6 +9,7 @@
 #include "runtime/train/support/Text.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -255,6 +256,8 @@ Status Dataset::addColumn(const Port &port, const Port *input,
     return status;
   if (port.role == Role::Label)
     (counts ? hasTargets : ignoresTargets) = true;
+  assert((!column->isBatched() || column->samples() == size()) &&
+         "all columns have equally many samples");
   digest = column->digest(digest);
   columns.push_back(std::move(*column));
   return Status();
@@ -362,6 +365,7 @@ StatusOr<std::pair<Dataset, Dataset>> Dataset::split(double fraction,
     classes.clear();
   const std::vector<bool> isHeld = chooseHeld(size(), held, seed, classes);
   std::pair<Dataset, Dataset> parts(*this, *this);
+  assert(int64_t(isHeld.size()) == size() && "a choice per sample");
   parts.first.order.clear();
   parts.second.order.clear();
   for (int64_t position : all)
@@ -371,6 +375,7 @@ StatusOr<std::pair<Dataset, Dataset>> Dataset::split(double fraction,
 }
 
 std::string Dataset::source() const {
+  assert(!columns.empty() && "a data set has a column");
   const std::string &file = columns[0].array().source;
   return file.empty() ? "the data" : file;
 }
@@ -390,8 +395,10 @@ std::string Dataset::fingerprint() const {
 std::vector<int64_t> Dataset::rowsOf(const int64_t *positions,
                                      int64_t count) const {
   std::vector<int64_t> rows(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i)
+  for (int64_t i = 0; i < count; ++i) {
+    assert(positions[i] >= 0 && positions[i] < size() && "a sample");
     rows[size_t(i)] = order[size_t(positions[i])];
+  }
   return rows;
 }
 

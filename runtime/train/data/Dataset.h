@@ -13,6 +13,7 @@
 #include "runtime/train/trainee/Trainee.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -105,7 +106,10 @@ public:
   /// The number of samples in a batch, as the model was compiled.
   int64_t batchSize() const { return batch; }
   /// The row of the sample at `position` in the file.
-  int64_t rowOf(int64_t position) const { return order[size_t(position)]; }
+  int64_t rowOf(int64_t position) const {
+    assert(position >= 0 && position < size() && "a sample");
+    return order[size_t(position)];
+  }
   /// Remarks for the user: moved axes, arrays that no input takes.
   const std::vector<std::string> &notes() const { return noted; }
   /// The file of the first input's array, for messages.

@@ -4,6 +4,7 @@
 #include "runtime/train/support/Permutation.h"
 
 #include <algorithm>
+#include <cassert>
 #include <map>
 
 namespace mpc::runtime::train {
@@ -45,6 +46,8 @@ shareOut(int64_t held, const std::vector<int64_t> &shuffled,
   std::stable_sort(
       shares.begin(), shares.end(),
       [](const Share &a, const Share &b) { return a.remainder > b.remainder; });
+  assert(left >= 0 && left <= int64_t(shares.size()) &&
+         "each class gives at most one more than its share");
   std::map<int64_t, int64_t> result;
   for (const Share &share : shares)
     result[share.label] = share.held + (left-- > 0);
@@ -53,6 +56,9 @@ shareOut(int64_t held, const std::vector<int64_t> &shuffled,
 
 std::vector<bool> chooseHeld(int64_t count, int64_t held, uint64_t seed,
                              const std::vector<int64_t> &classes) {
+  assert(held >= 0 && held <= count && "a part of the samples");
+  assert((classes.empty() || int64_t(classes.size()) == count) &&
+         "a class per sample, or none");
   const std::vector<int64_t> shuffled =
       permutation(count, seed, Stream::Split, 0);
   std::vector<bool> isHeld(static_cast<size_t>(count));

@@ -4,6 +4,7 @@
 #include "runtime/train/evaluate/AreaUnderCurve.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <limits>
 
@@ -66,6 +67,7 @@ void BinaryAreas::add(const EvalBatch &batch) {
 /// log p[c] for one of the R * d labels of scores (R, C, d...).
 static std::vector<double> logProbabilities(const EvalBatch &batch,
                                             int64_t label) {
+  assert(batch.prediction.shape.size() >= 2 && "scores of classes");
   const Shape &shape = batch.prediction.shape;
   const int64_t inner = innerOf(shape);
   const int64_t first = label / inner * shape[1] * inner + label % inner;
@@ -82,6 +84,7 @@ static std::vector<double> logProbabilities(const EvalBatch &batch,
 }
 
 void ClassAreas::add(const EvalBatch &batch) {
+  assert(batch.prediction.shape.size() >= 2 && "scores of classes");
   classes.resize(size_t(batch.prediction.shape[1]));
   for (size_t i = 0; i < batch.labels.size(); ++i) {
     if (batch.labels[i] == batch.ignoredLabel)

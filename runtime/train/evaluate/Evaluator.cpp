@@ -9,6 +9,7 @@
 #include "runtime/train/support/Text.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 namespace mpc::runtime::train {
@@ -131,6 +132,7 @@ static Status addMean(Trainee &model, const Port &mean, int64_t count,
   StatusOr<Tensor> loss = readOutput(model, mean);
   if (!loss.ok())
     return loss.status();
+  assert(loss->size() == 1 && "a mean is a scalar");
   const int64_t samples = model.info().sumsLoss ? 1 : count;
   term.sum += *loss->as<double>() * double(samples);
   term.count += double(count);
@@ -179,6 +181,7 @@ readTerms(Trainee &model, const std::vector<LossTerm> &terms, int64_t count,
 static StatusOr<bool> runFilled(Trainee &model, const Dataset &data,
                                 const std::vector<LossTerm> &terms,
                                 int64_t begin, int64_t count) {
+  assert(count > 0 && count < data.batchSize() && "an incomplete batch");
   const int64_t batch = data.batchSize();
   std::vector<int64_t> positions(static_cast<size_t>(batch));
   std::vector<double> values[2];
@@ -193,6 +196,8 @@ static StatusOr<bool> runFilled(Trainee &model, const Dataset &data,
       return read.status();
     values[ofLast] = std::move(*read);
   }
+  assert(values[0].size() == values[1].size() &&
+         "the same outputs are read twice");
   // Compare bit by bit: a normalization over the batch shows in the last
   // digits.
   return std::memcmp(values[0].data(), values[1].data(),
@@ -292,6 +297,7 @@ Evaluation::create(Trainee &model, const Dataset &data,
 
 /// Runs the whole batch at `begin` and prepares the next batch meanwhile.
 Status Evaluation::runWhole(int64_t begin) {
+  assert(begin >= 0 && begin + batch <= data->size() && "a whole batch");
   const auto next = [&] {
     BatchSamples samples;
     if (begin + 2 * batch <= data->size())
@@ -313,6 +319,8 @@ Status Evaluation::runWhole(int64_t begin) {
 /// Runs the batch of `count` samples at `begin`. Copies of the last sample fill
 /// up an incomplete batch. False if the copies would count in the loss.
 StatusOr<bool> Evaluation::run(int64_t begin, int64_t count) {
+  assert(count > 0 && count <= batch && begin + count <= data->size() &&
+         "samples of the data");
   for (int64_t i = 0; i < batch; ++i)
     positions[size_t(i)] = begin + std::min(i, count - 1);
   if (count < batch)
@@ -322,6 +330,8 @@ StatusOr<bool> Evaluation::run(int64_t begin, int64_t count) {
 }
 
 Status Evaluation::addLoss(int64_t count, const std::vector<int64_t> &labels) {
+  assert(!terms.empty() && (!mean || terms.size() == 1) &&
+         "a term per loss, or one for the mean");
   if (mean)
     return addMean(*model, *mean, count, terms.front());
   for (LossTerm &term : terms)
@@ -336,6 +346,7 @@ Status Evaluation::addMetrics(int64_t count,
                               const std::vector<int64_t> &labels) {
   if (metrics.empty())
     return Status();
+  assert(ports->output(Role::Prediction) && "metrics need a prediction");
   StatusOr<Tensor> prediction =
       model->output(kEvalFunction, ports->output(Role::Prediction)->name);
   if (prediction.ok() && prediction->type != DType::F64 &&
@@ -361,6 +372,8 @@ Status Evaluation::addCorrect(const std::vector<int64_t> &labels) {
 }
 
 StatusOr<bool> Evaluation::addBatch(int64_t begin) {
+  assert(begin >= 0 && begin < data->size() && result.leftOut == 0 &&
+         "only the last batch can be left out");
   const int64_t count = std::min(batch, data->size() - begin);
   // A mean over the batch cannot exclude padding, so leave incomplete batches
   // out.

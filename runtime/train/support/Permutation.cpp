@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/support/Permutation.h"
 
+#include <cassert>
 #include <cstddef>
 #include <numeric>
 #include <utility>
@@ -11,6 +12,7 @@ namespace mpc::runtime::train {
 
 std::vector<int64_t> permutation(int64_t count, uint64_t seed, Stream stream,
                                  uint64_t number) {
+  assert(count >= 0 && "a number of samples");
   std::vector<int64_t> order(static_cast<std::size_t>(count));
   std::iota(order.begin(), order.end(), int64_t(0));
   Generator generator(seed, stream, number);
