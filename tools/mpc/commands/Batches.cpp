@@ -4,6 +4,7 @@
 #include "runtime/BoundedJSON.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 using namespace mpc;
@@ -202,6 +203,7 @@ mpc::tools::planBatches(const Plan &plan, const Function &function,
 // blocks: [time, batch, feature] with samples on axis 1 has `time` blocks of
 // `batch` rows.
 static size_t rowBytes(const Shape &shape, size_t axis, int64_t elementBytes) {
+  assert(axis < shape.size() && "an axis of the shape");
   return size_t(numElements(Shape(shape.begin() + std::ptrdiff_t(axis) + 1,
                                   shape.end())) *
                 elementBytes);
@@ -215,7 +217,10 @@ static int64_t countBlocks(const Shape &shape, size_t axis) {
 Array mpc::tools::takeSamples(const Array &array, int64_t axis, int64_t begin,
                               int64_t batch, Filling filling) {
   const size_t at = size_t(axis);
+  assert(at < array.shape.size() && "an axis of the array");
   const int64_t samples = array.shape[at];
+  assert(begin >= 0 && begin < samples && batch > 0 &&
+         "a batch of the samples");
   const size_t row = rowBytes(array.shape, at, train::sizeOf(array.type));
   // Samples along axis 0 are contiguous: return a view.
   Array part = array;

@@ -7,6 +7,7 @@
 #include "llvm/Support/Format.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstdlib>
 #include <sys/ioctl.h>
@@ -116,6 +117,7 @@ void ProgressPrinter::Steps::add(const StepReport &report) {
 
 /// True if the whole run is too short for lines by the clock.
 bool ProgressPrinter::isShort() const {
+  assert(stepsDone > 0 && "a step has ended");
   const double perStep = secondsSince(begin) / double(stepsDone);
   const double whole = perStep * double(start.totalSteps - start.firstStep);
   return whole < 10 * std::min(secondsBetween, kMostBetween);
@@ -140,6 +142,7 @@ bool ProgressPrinter::isEpochDue(int64_t step) const {
 }
 
 std::string ProgressPrinter::timeLeft(int64_t step) const {
+  assert(stepsDone > 0 && step <= start.totalSteps && "a step has ended");
   if (start.totalSteps == kUnlimited || step == start.totalSteps)
     return "";
   const double perStep = secondsSince(begin) / double(stepsDone);
@@ -150,6 +153,7 @@ std::string ProgressPrinter::timeLeft(int64_t step) const {
 
 void ProgressPrinter::printFigures(llvm::raw_ostream &os, const Steps &steps,
                                    const StepReport &report) const {
+  assert(steps.count > 0 && "figures are means over steps");
   const double count = double(steps.count);
   os << "  loss " << formatFigure(steps.loss / count);
   if (steps.measured > 0)
@@ -217,6 +221,7 @@ void ProgressPrinter::show(llvm::StringRef line, bool stays) {
 }
 
 void ProgressPrinter::stepped(const StepReport &report) {
+  assert(start.stepsPerEpoch > 0 && "started comes first");
   ++stepsDone;
   sinceLine.add(report);
   sinceEpoch.add(report);

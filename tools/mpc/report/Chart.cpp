@@ -10,6 +10,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -73,6 +74,7 @@ using Points = std::vector<Point>;
 static Point join(const Series &series, size_t begin, size_t end,
                   std::optional<double> limit) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  assert(begin < end && end <= series.steps.size() && "a run of steps");
   Point point = {series.steps[end - 1], nan, nan, nan};
   double sum = 0, count = 0;
   for (size_t i = begin; i < end; ++i) {
@@ -223,6 +225,9 @@ Drawing::Drawing(const Chart &chart) : chart(chart) {
   const std::optional<double> most = findCut(chart);
   const std::optional<double> all = std::numeric_limits<double>::infinity();
   for (const ChartLine &line : chart.lines) {
+    assert(line.series &&
+           line.series->steps.size() == line.series->values.size() &&
+           "a value per step");
     const bool isMean = chart.style == ChartStyle::Smooth;
     points.push_back(reduce(*line.series, !isMean ? std::nullopt
                                           : most  ? most
@@ -250,6 +255,7 @@ Drawing::Drawing(const Chart &chart) : chart(chart) {
 }
 
 double Drawing::y(double value) const {
+  assert(up && "a chart with values has axes");
   // Values far outside the chart need no exact place; clamping keeps numbers
   // short.
   const double place = std::clamp(up->place(value), -0.5, 1.5);
@@ -321,6 +327,8 @@ void Drawing::drawBand(const Points &points) {
 }
 
 void Drawing::drawLine(size_t index) {
+  assert(index < lines.size() && lines.size() == points.size() &&
+         "a line of the chart");
   const ChartLine &line = chart.lines[index];
   const Points &all = points[index];
   os << "<g class=\"c" << line.colour % kColours << "\" data-label=\""
@@ -345,6 +353,7 @@ void Drawing::drawLine(size_t index) {
 
 /// Draws marks as ticks, one per place even if several steps share the place.
 void Drawing::drawMarks(const ChartMarks &marks, size_t row) {
+  assert(marks.steps && across && "marks lie on the axis of steps");
   os << "<path class=\"mark c" << marks.colour % kColours << "\" d=\"";
   const double foot = kHeight - kBottom - 8 * double(row);
   double last = -1;
