@@ -157,8 +157,9 @@ void OrderPass::runOnOperation() {
         getResultPort(function, result.getOperandNumber()).getUpdated();
     Operation *update = result.get().getDefiningOp();
     if (Value old = oldValues.lookup(state); state && old && update)
+      // The body of a library product may read the value, too.
       for (Operation *reader : readersOf(old))
-        graph.addUnlessCyclic(reader, update);
+        graph.addUnlessCyclic(block.findAncestorOpInBlock(*reader), update);
   }
   // State updates then run as early as possible.
   for (Operation &op : block.without_terminator())

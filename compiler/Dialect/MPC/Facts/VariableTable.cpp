@@ -13,7 +13,6 @@ VariableTable::VariableTable(ModuleOp module) : symbols(module) {
 
 VariableOp VariableTable::declare(StringRef name, Type type, Role role,
                                   std::optional<double> fill) {
-  assert(!symbols.lookup(name) && "a name is declared once");
   Operation *module = symbols.getOp();
   auto builder = OpBuilder::atBlockBegin(&module->getRegion(0).front());
   if (last)
