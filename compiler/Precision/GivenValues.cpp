@@ -28,7 +28,7 @@ static constexpr double kLargestSummand = 16.0;
 /// the range in which float16 has full precision.
 static constexpr double kLeastFactor = 0x1p-10, kLargestFactor = 0x1p6;
 
-static bool isFloat(Value value) {
+static bool holdsFloats(Value value) {
   return isa<FloatType>(getElementTypeOrSelf(value.getType()));
 }
 
@@ -55,7 +55,7 @@ GivenValues::GivenValues(ModuleOp module, FloatType low)
       bodies.push_back(&function.getFunctionBody().front());
   for (Block *body : bodies) {
     for (BlockArgument argument : body->getArguments())
-      if (isFloat(argument))
+      if (holdsFloats(argument))
         given.insert(argument);
     findGiven(*body);
   }
@@ -93,14 +93,14 @@ void GivenValues::findGiven(Block &block) {
         isa<GradientSeedOp>(op))
       continue;
     auto isComputed = [&](Value value) {
-      return isFloat(value) && !isGiven(value);
+      return holdsFloats(value) && !isGiven(value);
     };
     bool anyGiven = llvm::any_of(op.getOperands(),
                                  [&](Value value) { return isGiven(value); });
     bool allGiven = llvm::none_of(op.getOperands(), isComputed);
     if (allGiven)
       for (Value result : op.getResults())
-        if (isFloat(result))
+        if (holdsFloats(result))
           given.insert(result);
     // PyTorch, too, gives a gradient the type of the forward value.
     if (anyGiven && !allGiven && promotes(&op) && isForward(getPhase(&op)))
@@ -217,7 +217,7 @@ GivenValues::Size GivenValues::measureResult(Operation *op) const {
   SmallVector<Magnitude> in;
   bool isKnown = true;
   for (Value operand : op->getOperands())
-    if (isFloat(operand)) {
+    if (holdsFloats(operand)) {
       Size size = getSize(operand);
       isKnown &= size.has_value();
       in.push_back(size.value_or(Magnitude{1.0, 1.0}));
@@ -327,7 +327,7 @@ GivenValues::Meeting GivenValues::judge(Operation *op) const {
     return Meeting::None;
   Meeting meeting = Meeting::None;
   for (Value operand : op->getOperands())
-    if (isFloat(operand) && isGiven(operand)) {
+    if (holdsFloats(operand) && isGiven(operand)) {
       if (!isHarmless(op, getSize(operand)))
         return Meeting::Wide;
       meeting = Meeting::Harmless;
@@ -351,8 +351,8 @@ SmallVector<std::string> GivenValues::listMetInputs(ModuleOp module,
 
 bool GivenValues::restsOnData(Operation *op) const {
   return llvm::any_of(op->getOperands(), [&](Value operand) {
-    return isFloat(operand) && isGiven(operand) && ofInputs.contains(operand) &&
-           getSize(operand).has_value();
+    return holdsFloats(operand) && isGiven(operand) &&
+           ofInputs.contains(operand) && getSize(operand).has_value();
   });
 }
 
@@ -377,7 +377,7 @@ static std::string nameSource(Value value) {
 std::string GivenValues::describe(Operation *op) const {
   std::string text;
   for (Value operand : op->getOperands()) {
-    if (!isFloat(operand) || !isGiven(operand))
+    if (!holdsFloats(operand) || !isGiven(operand))
       continue;
     llvm::raw_string_ostream os(text);
     os << (text.empty() ? "meets " : ", and ") << nameSource(operand);

@@ -8,7 +8,7 @@
 namespace mpc::runtime::train {
 
 /// True for the state of a trained model that training changes.
-static bool isTrained(const Port &state) {
+static bool isTrainedState(const Port &state) {
   return state.role == Role::Parameter || state.role == Role::Average ||
          state.role == Role::Statistic;
 }
@@ -16,7 +16,7 @@ static bool isTrained(const Port &state) {
 Status BestModel::copy() {
   std::vector<std::pair<std::string, Tensor>> values;
   for (const Port &port : model.info().state) {
-    if (!isTrained(port))
+    if (!isTrainedState(port))
       continue;
     StatusOr<Tensor> value = model.state(port.name);
     if (!value.ok())
@@ -37,7 +37,7 @@ Status BestModel::read(const std::string &path, const RunIdentity &identity) {
   std::vector<std::pair<std::string, Tensor>> values;
   // Every trained tensor must be there before any is taken.
   for (const Port &port : model.info().state) {
-    if (!isTrained(port))
+    if (!isTrainedState(port))
       continue;
     const auto found =
         std::find_if(arrays->begin(), arrays->end(), [&](const Array &array) {

@@ -45,9 +45,9 @@ using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
 // Limits the elements of one added bias: the file is untrusted.
-static constexpr int64_t kMostElements = int64_t(1) << 24;
+static constexpr int64_t kMostZeros = int64_t(1) << 24;
 // Limits the bytes of all added biases together.
-static constexpr size_t kMostBytes = size_t(64) << 20;
+static constexpr size_t kMostZeroBytes = size_t(64) << 20;
 
 // Counts the elements of the bias of `node` from its weights; nullopt if the
 // shapes are invalid or too large.
@@ -63,11 +63,10 @@ static std::optional<int64_t> countElements(const proto::NodeProto &node,
       isTransposed = attribute.i() != 0;
   }
   // Check every size: the file is untrusted.
-  if (weights.dims_size() < 2 || group < 1 || group > kMostElements)
+  if (weights.dims_size() < 2 || group < 1 || group > kMostZeros)
     return std::nullopt;
   const int64_t first = weights.dims(0), second = weights.dims(1);
-  if (first < 1 || first > kMostElements || second < 1 ||
-      second > kMostElements)
+  if (first < 1 || first > kMostZeros || second < 1 || second > kMostZeros)
     return std::nullopt;
   // Conv has weights [out, in / group, ...], Gemm [in, out] or, with transB,
   // [out, in], ConvTranspose [in, out / group, ...].
@@ -76,7 +75,7 @@ static std::optional<int64_t> countElements(const proto::NodeProto &node,
     count = isTransposed ? first : second;
   if (node.op_type() == "ConvTranspose")
     count = second * group;
-  return count <= kMostElements ? std::optional(count) : std::nullopt;
+  return count <= kMostZeros ? std::optional(count) : std::nullopt;
 }
 
 // Finds the program's bias parameter of a node without a bias operand; empty if
@@ -160,7 +159,7 @@ std::string BiasRestorer::addZeros(StringRef source,
   const std::string name = signature.lookup(source).str();
   const size_t size = size_t(count) * getElementBytes(weights);
   if (name.empty() || tensors.contains(name) || taken.contains(name) ||
-      bytes + size > kMostBytes)
+      bytes + size > kMostZeroBytes)
     return {};
   // The exporter drops only biases that are zero, so zeros are exact.
   bytes += size;

@@ -110,7 +110,7 @@ static dnnl::memory::desc denseRows(int64_t rows, int64_t k, DType type) {
   return {{rows, k}, dnnlType(type), dnnl::memory::dims{k, 1}};
 }
 
-static bool isBlocked(const dnnl::memory::desc &desc) {
+static bool isBlockedLayout(const dnnl::memory::desc &desc) {
   return desc.get_inner_nblks() > 0;
 }
 
@@ -156,7 +156,7 @@ bool OneDNNMatMul::mustDensifyA(const OneDNNConfig &config) const {
   if (config.packsAlways)
     return a.transposed;
   const bool isDense = !a.transposed && a.leading() == step.k;
-  if (isDense || isBlocked(chooseLayoutOfB(false, tileColumns(), config)))
+  if (isDense || isBlockedLayout(chooseLayoutOfB(false, tileColumns(), config)))
     return false;
   return a.transposed ||
          findPairedLayout(b.desc(step.k, tileColumns()),
@@ -178,7 +178,7 @@ void OneDNNMatMul::choosePacking(const OneDNNConfig &config) {
   // Choose the layout for the last, narrower panel too.
   dnnl::memory::desc to[2] = {
       chooseLayoutOfB(densifiesA, tileColumns(), config)};
-  if (!isBlocked(to[0]))
+  if (!isBlockedLayout(to[0]))
     return;
   if (hasLastColumns)
     to[1] = chooseLayoutOfB(densifiesA, lastColumns, config);

@@ -10,7 +10,7 @@
 namespace mpc::runtime::train {
 
 /// Lists "'a', 'b'", at most 20 names.
-static std::string listNames(const std::vector<std::string> &names) {
+static std::string listArrayNames(const std::vector<std::string> &names) {
   constexpr size_t most = 20;
   std::string text;
   for (size_t i = 0; i < std::min(names.size(), most); ++i)
@@ -84,13 +84,13 @@ ArrayPool::takeColumns(const std::string &name, int64_t count,
                          " columns are left for "
                          "the input '" +
                          name + "', which takes " + std::to_string(count) +
-                         ": " + listNames(names) +
+                         ": " + listArrayNames(names) +
                          "; choose with --csv-columns " + name + "=..." + help);
     // A second table must have the columns of the first, in the same order.
     if (names != namesOf(tables[0]))
       return invalid(table[0].source, "has other columns than " +
                                           tables[0][0].source + ": " +
-                                          listNames(names));
+                                          listArrayNames(names));
     StatusOr<Array> array = stackColumns(table, name);
     if (!array.ok())
       return array.status();
@@ -120,7 +120,8 @@ Status ArrayPool::missing(const Port &port,
   if (target && *target != port.name)
     text += " or '" + *target + "'";
   text += ", which the model takes as " + std::string(stringify(port.role)) +
-          "; the data has " + (names.empty() ? "no arrays" : listNames(names));
+          "; the data has " +
+          (names.empty() ? "no arrays" : listArrayNames(names));
   // The remedy depends on the data: labels, columns, or arrays with other
   // names.
   if (target && !names.empty())
@@ -148,7 +149,7 @@ std::vector<std::string> ArrayPool::describeUnused() const {
   for (const auto &[names, sources] : files)
     notes.push_back(
         (sources[0].empty() ? "" : sources[0] + ": ") + "no input takes " +
-        listNames(names) +
+        listArrayNames(names) +
         (sources.size() > 1
              ? ", nor those of " + std::to_string(sources.size() - 1) +
                    (sources.size() > 2 ? " more files" : " more file")

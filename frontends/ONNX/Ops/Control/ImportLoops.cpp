@@ -20,7 +20,7 @@ static constexpr int64_t kMostUnrolled = 4096;
 static constexpr int64_t kMostUnrolledNodes = 100000;
 /// More inputs than any Loop has. Not kAnyNumber, because inputs 0 and 1 may be
 /// absent.
-static constexpr unsigned kMostInputs = 1 << 16;
+static constexpr unsigned kMostLoopInputs = 1 << 16;
 
 //===----------------------------------------------------------------------===//
 // Loop
@@ -338,7 +338,7 @@ static LogicalResult importLoop(NodeImporter &node) {
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getLoopOps() {
   static const OpEntry entries[] = {
-      {"", "Loop", 1, kNoEnd, 0, kMostInputs, kAnyNumber, importLoop},
+      {"", "Loop", 1, kNoEnd, 0, kMostLoopInputs, kAnyNumber, importLoop},
   };
   return entries;
 }

@@ -165,8 +165,8 @@ Value RecurrentImporter::activate(unsigned index, Value x) {
 //===----------------------------------------------------------------------===//
 
 // Takes elements [offset, offset + size) along `axis`.
-static Value sliceAxis(NodeImporter &node, Value value, int64_t axis,
-                       int64_t offset, int64_t size) {
+static Value sliceGates(NodeImporter &node, Value value, int64_t axis,
+                        int64_t offset, int64_t size) {
   if (!value)
     return {};
   SmallVector<int64_t> sizes(shapeOf(value)), offsets(sizes.size(), 0);
@@ -181,7 +181,7 @@ static Value sliceAxis(NodeImporter &node, Value value, int64_t axis,
 
 Value RecurrentImporter::gates(Value value, unsigned first, unsigned count,
                                int64_t axis) {
-  return sliceAxis(node, value, axis, first * hidden, count * hidden);
+  return sliceGates(node, value, axis, first * hidden, count * hidden);
 }
 
 // Takes direction `index` of input `input` and drops the axis of directions.
@@ -189,7 +189,7 @@ Value RecurrentImporter::gates(Value value, unsigned first, unsigned count,
 Value RecurrentImporter::part(unsigned input, unsigned index) {
   if (!node.hasInput(input))
     return {};
-  Value value = sliceAxis(node, node.operand(input), 0, index, 1);
+  Value value = sliceGates(node, node.operand(input), 0, index, 1);
   return value ? node.reshape(value, shapeOf(value).drop_front()) : Value();
 }
 
@@ -281,7 +281,7 @@ bool RecurrentImporter::isZeroOfExportedBatch(unsigned index) {
 Value RecurrentImporter::initialState(unsigned input, unsigned index) {
   if (node.hasInput(input) && !isZeroOfExportedBatch(input)) {
     Value value =
-        sliceAxis(node, node.operand(input), batchFirst ? 1 : 0, index, 1);
+        sliceGates(node, node.operand(input), batchFirst ? 1 : 0, index, 1);
     return node.reshape(value, {batch, hidden});
   }
   auto type = RankedTensorType::get({batch, hidden}, element);
@@ -297,14 +297,14 @@ Value RecurrentImporter::projectInput(unsigned index) {
   Value product = node.emit<GemmOp>({rows, part(1, index)},
                                     {node.attribute("transB", true)});
   if (Value bias = part(3, index)) {
-    Value sum = sliceAxis(node, bias, 0, 0, gates);
+    Value sum = sliceGates(node, bias, 0, 0, gates);
     // Add the recurrence bias too, except for the gate whose product a reset
     // gate scales.
     unsigned shared = linearBeforeReset ? cell.gates - 1 : cell.gates;
-    Value more = sliceAxis(node, bias, 0, gates, shared * hidden);
+    Value more = sliceGates(node, bias, 0, gates, shared * hidden);
     if (linearBeforeReset) {
-      Value rest = sliceAxis(node, sum, 0, shared * hidden, hidden);
-      Value first = add(sliceAxis(node, sum, 0, 0, shared * hidden), more);
+      Value rest = sliceGates(node, sum, 0, shared * hidden, hidden);
+      Value first = add(sliceGates(node, sum, 0, 0, shared * hidden), more);
       sum = first && rest
                 ? node.emit<ConcatOp>({first, rest},
                                       {node.attribute("axis", int64_t(0))})
@@ -409,7 +409,7 @@ LogicalResult RecurrentImporter::importDirection(unsigned index) {
     scanned.push_back(createMask());
   SmallVector<Value> prepared = cell.prepare(
       *this, part(2, index),
-      bias ? sliceAxis(node, bias, 0, rows, rows) : Value(), part(7, index));
+      bias ? sliceGates(node, bias, 0, rows, rows) : Value(), part(7, index));
   for (ArrayRef<Value> values : {ArrayRef(carried), ArrayRef(scanned)})
     if (node.hasFailed() || llvm::is_contained(values, Value()))
       return failure();

@@ -27,21 +27,21 @@ static Value toWord(ImplicitLocOpBuilder &b, Value index) {
   return arith::IndexCastUIOp::create(b, b.getI32Type(), index);
 }
 
-static Value toIndex(ImplicitLocOpBuilder &b, Value word) {
+static Value wordToIndex(ImplicitLocOpBuilder &b, Value word) {
   return arith::IndexCastUIOp::create(b, b.getIndexType(), word);
 }
 
-static Value createWord(ImplicitLocOpBuilder &b, uint32_t value) {
+static Value createSearchWord(ImplicitLocOpBuilder &b, uint32_t value) {
   return arith::ConstantOp::create(
       b, b.getI32IntegerAttr(static_cast<int32_t>(value)));
 }
 
 Value BlockSearch::getNumber(Value first, Value place) {
-  return addIndex(b, first, toIndex(b, context.load(numbers, place, 1, 1)));
+  return addIndex(b, first, wordToIndex(b, context.load(numbers, place, 1, 1)));
 }
 
 Value BlockSearch::getMark(Value place) {
-  return toIndex(b, context.load(marks, place, 1, 1));
+  return wordToIndex(b, context.load(marks, place, 1, 1));
 }
 
 // Tests this thread's numbers in the round from `first` on. A warp tests 32
@@ -51,8 +51,8 @@ SmallVector<BlockSearch::Tested> BlockSearch::runTests(Value first, Value start,
   SmallVector<Tested> tested;
   for (int64_t turn = 0; turn < share; ++turn) {
     Value offset =
-        arith::AddIOp::create(b, start, createWord(b, turn * kWarpSize));
-    Value number = addIndex(b, first, toIndex(b, offset));
+        arith::AddIOp::create(b, start, createSearchWord(b, turn * kWarpSize));
+    Value number = addIndex(b, first, wordToIndex(b, offset));
     // Past the end, test the last number again and ignore the result.
     Value exists;
     if (size % (share * threads) != 0) {
@@ -77,17 +77,17 @@ SmallVector<BlockSearch::Tested> BlockSearch::runTests(Value first, Value start,
 std::pair<Value, Value> BlockSearch::addTotals(Value warp, Value lane,
                                                Value own) {
   Value isFirstLane = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane,
-                                            createWord(b, 0));
+                                            createSearchWord(b, 0));
   emitWhere(b, isFirstLane,
-            [&] { context.store(own, totals, toIndex(b, warp), 1); });
+            [&] { context.store(own, totals, wordToIndex(b, warp), 1); });
   emitBarrier(b);
-  Value all = createWord(b, 0), before = createWord(b, 0);
+  Value all = createSearchWord(b, 0), before = createSearchWord(b, 0);
   for (int64_t other = 0; other < threads / kWarpSize; ++other) {
     Value total = context.load(totals, createIndex(b, other), 1, 1);
     Value isBefore = arith::CmpIOp::create(b, arith::CmpIPredicate::ult,
-                                           createWord(b, other), warp);
+                                           createSearchWord(b, other), warp);
     Value counted =
-        arith::SelectOp::create(b, isBefore, total, createWord(b, 0));
+        arith::SelectOp::create(b, isBefore, total, createSearchWord(b, 0));
     before = arith::AddIOp::create(b, before, counted);
     all = arith::AddIOp::create(b, all, total);
   }
@@ -98,30 +98,32 @@ std::pair<Value, Value> BlockSearch::addTotals(Value warp, Value lane,
 // place follows from the counts of earlier warps and of lower lanes.
 Value BlockSearch::list(Value first, Test test) {
   Value thread = createThreadId(b, threads);
-  Value lane = arith::AndIOp::create(b, thread, createWord(b, kWarpSize - 1));
-  Value warp = arith::ShRUIOp::create(b, thread,
-                                      createWord(b, llvm::Log2_64(kWarpSize)));
+  Value lane =
+      arith::AndIOp::create(b, thread, createSearchWord(b, kWarpSize - 1));
+  Value warp = arith::ShRUIOp::create(
+      b, thread, createSearchWord(b, llvm::Log2_64(kWarpSize)));
   Value start = arith::AddIOp::create(
       b, lane,
-      arith::MulIOp::create(b, warp, createWord(b, share * kWarpSize)));
+      arith::MulIOp::create(b, warp, createSearchWord(b, share * kWarpSize)));
   SmallVector<Tested> tested = runTests(first, start, test);
-  Value own = createWord(b, 0);
+  Value own = createSearchWord(b, 0);
   for (const Tested &one : tested)
     own = arith::AddIOp::create(b, own, countBits(b, one.lanes));
   auto [all, place] = addTotals(warp, lane, own);
   // Each thread lists its own passing numbers.
   Value below = arith::SubIOp::create(
-      b, arith::ShLIOp::create(b, createWord(b, 1), lane), createWord(b, 1));
+      b, arith::ShLIOp::create(b, createSearchWord(b, 1), lane),
+      createSearchWord(b, 1));
   for (const Tested &one : tested) {
     emitWhere(b, one.passes, [&, place = place] {
       Value lower = countBits(b, arith::AndIOp::create(b, one.lanes, below));
-      Value at = toIndex(b, arith::AddIOp::create(b, place, lower));
+      Value at = wordToIndex(b, arith::AddIOp::create(b, place, lower));
       context.store(one.offset, numbers, at, 1);
       context.store(toWord(b, one.mark), marks, at, 1);
     });
     place = arith::AddIOp::create(b, place, countBits(b, one.lanes));
   }
-  return toIndex(b, all);
+  return wordToIndex(b, all);
 }
 
 void BlockSearch::emit(Test test, Use use) {
