@@ -3,10 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/Support.h"
 
-#include "runtime/train/EarlyStopping.h"
 #include "runtime/train/evaluate/Evaluator.h"
 #include "runtime/train/evaluate/Monitor.h"
-#include "runtime/train/support/Duration.h"
 
 #include <cmath>
 
@@ -106,72 +104,6 @@ TEST(Monitor, SharesArePercent) {
   EXPECT_EQ(describeFigure("accuracy", 0.98123), "accuracy 98.12%");
   EXPECT_EQ(describeFigure("top5", 1), "top5 100.00%");
   EXPECT_EQ(describeFigure("loss", 0.0431), "loss 0.0431");
-}
-
-TEST(EarlyStopping, IsAFigureAndAPatience) {
-  EXPECT_EQ(parseEarlyStopping("loss:3")->name(), "min:loss:3");
-  EXPECT_EQ(parseEarlyStopping("max:f1:10")->name(), "max:f1:10");
-  for (const char *text : {"loss", "loss:", "loss:0", "loss:-1", "loss:1.5",
-                           ":", "3", "loss:3:", "loss: 3"})
-    expectFailure(parseEarlyStopping(text).status(), StatusCode::Usage,
-                  "METRIC:PATIENCE");
-  expectFailure(parseEarlyStopping("losss:3").status(), StatusCode::Usage,
-                "unknown metric 'losss'");
-}
-
-TEST(EarlyStopping, SaysWhatTheBestWas) {
-  const EarlyStopping stopping = *parseEarlyStopping("accuracy:2");
-  MonitorState state;
-  state.waited = 2;
-  EXPECT_EQ(stopping.describe(state),
-            "early stopping: accuracy did not improve in 2 evaluations");
-  state.best = 0.75;
-  state.bestStep = 40;
-  EXPECT_EQ(
-      stopping.describe(state),
-      "early stopping: accuracy did not improve in 2 evaluations; the best "
-      "was accuracy 75.00% at step 40");
-}
-
-TEST(Duration, HasUnitsOrFields) {
-  const std::pair<const char *, int64_t> cases[] = {{"90s", 90},
-                                                    {"30m", 1800},
-                                                    {"2h", 7200},
-                                                    {"1d", 86400},
-                                                    {"1h30m", 5400},
-                                                    {"1d1s", 86401},
-                                                    {"00:12:00:00", 43200},
-                                                    {"01:02:03:04", 93784},
-                                                    {"0:0:0:1", 1},
-                                                    {"007s", 7}};
-  for (const auto &[text, seconds] : cases)
-    EXPECT_EQ(parseDuration(text)->count(), seconds) << text;
-}
-
-TEST(Duration, RefusesEverythingElse) {
-  for (const char *text : {"",
-                           "90",
-                           "s",
-                           "0s",
-                           "1.5h",
-                           "-1s",
-                           "1m1h",
-                           "1h1h",
-                           "5x",
-                           "1h ",
-                           " 1h",
-                           "12:00:00",
-                           "00:00:00:00",
-                           "1:2:3:4:5",
-                           "1:2:3:",
-                           ":::",
-                           "1:-2:3:4",
-                           "99999999999999999999s",
-                           "9999999999d",
-                           "36525d1s",
-                           "1h30"})
-    expectFailure(parseDuration(text).status(), StatusCode::Usage,
-                  "found '" + std::string(text) + "'");
 }
 
 } // namespace
