@@ -26,12 +26,13 @@ TEST(EarlyStopping, SaysWhatTheBestWas) {
   MonitorState state;
   state.waited = 2;
   EXPECT_EQ(stopping.describe(state),
-            "early stopping: accuracy got no better in 2 evaluations");
+            "early stopping: accuracy did not improve in 2 evaluations");
   state.best = 0.75;
   state.bestStep = 40;
-  EXPECT_EQ(stopping.describe(state),
-            "early stopping: accuracy got no better in 2 evaluations; the best "
-            "was accuracy 75.00% at step 40");
+  EXPECT_EQ(
+      stopping.describe(state),
+      "early stopping: accuracy did not improve in 2 evaluations; the best "
+      "was accuracy 75.00% at step 40");
 }
 
 TEST(EarlyStopping, EndsAfterItsPatience) {
