@@ -149,7 +149,7 @@ private:
                  std::vector<LaunchStep> &launches) const {
     in.each(key, [&](PlanReader &step) {
       if (step.word<StepKind>("op") != StepKind::Launch)
-        step.fail("only launches stand for what is fused");
+        step.fail("only launches can replace a fused product");
       launches.push_back(readStep<LaunchStep>(step));
     });
   }

@@ -8,12 +8,12 @@
 
 // AXIS: error: classes cannot be on axis 3 of scores of shape [4,7,5], whose axis 0 is the batch
 // MSE: error: 'y:1': only softmax_cross_entropy and nll have classes on an axis
-// OUTPUT: error: expected a loss of one element for --loss output:NAME, found [4,7,5]; reduce it in the model with ReduceMean, or name what to compute of it, such as --loss mse@NAME
+// OUTPUT: error: expected a loss of one element for --loss output:NAME, found [4,7,5]; reduce it in the model with ReduceMean, or choose a loss that reads it, such as --loss mse@NAME
 // BCE: error: expected logits for bce_with_logits, which applies sigmoid itself, found the output of Sigmoid; train on the logits before it: --loss bce_with_logits@NODE, here @scores
 func.func @forward(%x: tensor<4x7x5xf32> {mpc.input = "x", mpc.role = #mpc.role<data>})
     -> (tensor<4x7x5xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
   %s = mpc.relu %x : (tensor<4x7x5xf32>) -> tensor<4x7x5xf32> loc("scores")
-  // expected-error@+1 {{scores of shape [4,7,5] may have their classes on axis 1 or on axis 2, and no shape of labels tells which; say which with --loss softmax_cross_entropy@y:1 or --loss softmax_cross_entropy@y:2}}
+  // expected-error@+1 {{scores of shape [4,7,5] may have their classes on axis 1 or on axis 2, and the shape of the labels is unknown; say which with --loss softmax_cross_entropy@y:1 or --loss softmax_cross_entropy@y:2}}
   %y = mpc.sigmoid %s : (tensor<4x7x5xf32>) -> tensor<4x7x5xf32>
   return %y : tensor<4x7x5xf32>
 }

@@ -18,7 +18,7 @@ TEST(EarlyStopping, IsAFigureAndAPatience) {
     expectFailure(parseEarlyStopping(text).status(), StatusCode::Usage,
                   "METRIC:PATIENCE");
   expectFailure(parseEarlyStopping("losss:3").status(), StatusCode::Usage,
-                "unknown figure 'losss'");
+                "unknown metric 'losss'");
 }
 
 TEST(EarlyStopping, SaysWhatTheBestWas) {

@@ -408,7 +408,7 @@ static void checkFigures(const CLI::App &command) {
       const bool isNumber = llvm::all_of(word, llvm::isDigit);
       if (!isNumber && word != "loss" &&
           !runtime::train::checkEvalMetric(word.str()).ok())
-        refuse(flag, "figure", word, findMeantFigure(word));
+        refuse(flag, "metric", word, findMeantFigure(word));
     }
 }
 

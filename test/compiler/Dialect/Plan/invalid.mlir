@@ -210,7 +210,7 @@ plan.program @f {
 
 plan.program @f {
   %a = plan.arena : memref<8xf32>
-  // expected-error @below {{threads and shared memory are for GPUs alone}}
+  // expected-error @below {{threads and shared memory are only for GPUs}}
   plan.launch @k outs(%a : memref<8xf32>) extent 4 grain 1 {shared_bytes = 64 : i64}
 }
 
