@@ -1,19 +1,20 @@
-// Convolutions, and gradients of images, of any groups, strides and dilations,
-// where the library has nothing better than loops over single elements or
-// copies of the image for each tap, or leaves most of a vector empty.
+// Computes convolutions and image gradients of any groups, strides and
+// dilations, for the shapes that oneDNN computes slowly: element by element,
+// with a copy of the image for each tap, or with mostly empty vectors.
 //
-// A step has a source image and a result. The lanes of a vector are channels of
-// the result within a group, or a channel of 16 groups. If the result has few
-// channels and the source many, lanes are channels of the source instead.
+// A step computes a result from a source: the output from the image, or the
+// image gradient from the output gradient. The lanes of a vector are channels
+// of the result within a group, or one channel of 16 groups. If the result has
+// few channels and the source many, lanes are channels of the source instead.
 //
-// Phase 0 puts the filters into the order of the lanes. A slice of phase 1
-// makes some pixels of some rows of the result. First, the part of the source
-// goes to scratch, with its padding, unless the slice can read the image
-// itself. Then all taps of a few neighbouring pixels are summed in registers.
+// Phase 0 packs the filters in the order of the lanes. A slice of phase 1
+// computes some pixels of some rows of the result. First, the slice copies its
+// part of the source, with padding, to scratch, unless it can read the source
+// in place. Then it sums all taps of a few adjacent pixels in registers.
 //
-// A gradient meets the taps the other way round. Along an axis with strides
-// there are as many kinds of pixels, and each kind meets other taps. Pixels of
-// one kind are done together.
+// In a gradient with stride s along an axis, pixels i and i + s meet the same
+// taps, and pixels in between meet other taps. So there are s kinds of pixels.
+// A slice computes all its pixels of one kind together.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/FloatBits.h"
@@ -31,14 +32,15 @@ namespace {
 
 /// Bytes of a slice's source and result that stay in a worker's cache.
 constexpr int64_t kSourceBytes = 512 << 10, kResultBytes = 256 << 10;
-/// Elements of a row of the source, kinds of pixels, and taps of a row at most.
+/// The most elements of a source row, kinds of pixels, and taps of a row.
 constexpr int64_t kMostElements = int64_t(1) << 20, kMostKinds = 64,
                   kMostTaps = 4096;
-/// This routine is surely faster if it takes this much of the library's
-/// vectors, for pixels enough to outweigh the packed filters.
+/// This routine is faster if it processes at most kGain times the vectors of
+/// oneDNN's. With fewer pixels than kFewestPixels, packing the filters takes
+/// too long.
 constexpr double kGain = 0.6;
 constexpr int64_t kFewestPixels = 256;
-/// Slices that a step is cut into, where it has as many rows.
+/// The slices of a step, if the result has enough rows.
 constexpr int64_t kWantedSlices = 16;
 
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -56,19 +58,21 @@ public:
   }
 
 private:
-  /// Channels of the result, groups, or terms of its sums.
+  /// The lanes of a vector: channels of the result, groups, or channels of the
+  /// source (the terms of a sum).
   enum class Lanes { Channels, Groups, Terms };
-  /// Channels of the result within a group, or groups and a channel.
+  /// The channels of the result in the lanes: `lanes` channels of a group from
+  /// `channel` on, or channel `channel` of `lanes` groups from `group` on.
   struct Block {
     int64_t group, channel, lanes;
   };
-  /// The place of a tap's weights in a row of taps: the start of its run, and
-  /// how many terms of the run lie before.
+  /// The position of a tap's weights in a packed row of taps: the start of the
+  /// run, and the number of earlier terms in the run.
   struct TapPlace {
     int64_t weights = 0, firstTerm = 0;
     bool isMet = false;
   };
-  /// Pixels of a row that start at the same place between strides.
+  /// The runs of source elements that the pixels of a kind meet in a row.
   using Kind = std::vector<SumRun>;
 
   const Operand &source() const { return isGradient ? y : x; }
@@ -101,21 +105,22 @@ private:
   void finish(const float *pixelSums, int64_t pixel, int64_t pixels) const;
 
   int64_t rowElements(int64_t pixels) const {
-    // Pixels of the source that so many of each kind meet, and gaps.
+    // The source pixels that `pixels` pixels of each kind meet, with gaps.
     return metPixels(pixels) * sourceLanes;
   }
   int64_t metPixels(int64_t pixels) const {
     return (pixels - 1) * width.sourceStep() + span + 1;
   }
   int64_t rowsOfTaps() const { return depth.kernel * height.kernel; }
-  /// Elements of the weights of a block that belong to a row of taps.
+  /// The packed elements of a row of taps for a block.
   int64_t packedRow() const {
     return outputStep * (lanes == Lanes::Terms ? kMostOutputs : 1);
   }
   int64_t bytesOf(int64_t elements) const {
     return elements * (hasPairs ? sizeof(uint16_t) : sizeof(float));
   }
-  /// True if the sums of each block go to the result without other blocks.
+  /// True if the sums of a block can go to the result before other blocks are
+  /// computed.
   bool isDirect() const {
     return !epilogue && (hasFloats() || !lanesAreGroups() || perGroup == 1);
   }
@@ -132,24 +137,24 @@ private:
   EpilogueCall epilogue;
   SumAxis depth, height, width;
   int64_t batch, groups;
-  int64_t perGroup;    ///< channels of the result
-  int64_t sumChannels; ///< of the source in a group
+  int64_t perGroup;    ///< channels of the result in a group
+  int64_t sumChannels; ///< channels of the source in a group
   int64_t outPerGroup, inPerGroup;
-  int64_t metTaps; ///< by a pixel of the result
+  int64_t metTaps; ///< the taps that a pixel of the result meets
   Lanes lanes = Lanes::Channels;
   bool hasPairs = false;          ///< source and weights are bf16
-  int64_t laneBlocks, blocks;     ///< of the result's channels
-  int64_t sourceLanes;            ///< elements of a pixel of the source
-  SumFunction sums[kMostOutputs]; ///< by outputs
+  int64_t laneBlocks, blocks;     ///< of the lanes of a group, and of all
+  int64_t sourceLanes;            ///< elements of a source pixel in scratch
+  SumFunction sums[kMostOutputs]; ///< by number of outputs, from 1
 
   bool hasRoom = true;
   std::vector<Kind> kinds;
   std::vector<TapPlace> tapPlaces;
-  int64_t outputStep = 0;                 ///< elements of a row of taps
-  int64_t firstPlace = 0, span = 0;       ///< of the taps of all kinds
-  int64_t bandPlanes = 1, planeBands = 1; ///< of the result
+  int64_t outputStep = 0;                 ///< packed elements of a row of taps
+  int64_t firstPlace = 0, span = 0;       ///< source pixels that kinds meet
+  int64_t bandPlanes = 1, planeBands = 1; ///< planes of a band, and bands
   int64_t bandRows = 1, rowBands = 1;
-  int64_t partPixels = 1, parts = 1; ///< of each kind in a row
+  int64_t partPixels = 1, parts = 1; ///< pixels of each kind in a part of a row
   size_t resultOffset = 0, laneOffset = 0, runOffset = 0, rowsOffset = 0;
 };
 
@@ -187,15 +192,16 @@ DirectConv::DirectConv(const ConvStep &step, const ConvOperands &operands,
   chooseSlices(config);
 }
 
-/// Vectors that sums of terms take for each pixel and tap. At the end, a sum
-/// across a vector takes as long as three more.
+/// Returns the vectors per pixel and tap if lanes are terms. The final sum
+/// across a vector counts as three vectors.
 double DirectConv::termVectors(int64_t lanesOfTerms) const {
   constexpr double kAcross = 3;
   return double(channels()) * (double(ceilDiv(sumChannels, lanesOfTerms)) +
                                kAcross / double(metTaps));
 }
 
-/// Chooses the lanes with the fewest vectors.
+/// Chooses channels, groups or terms as lanes: the choice that needs the fewest
+/// vectors per pixel and tap.
 void DirectConv::chooseLanes(int64_t taps) {
   metTaps = taps;
   for (const SumAxis *axis : {&depth, &height, &width})
@@ -211,14 +217,14 @@ void DirectConv::chooseLanes(int64_t taps) {
   blocks = laneBlocks * (lanesAreGroups() ? perGroup : groups);
 }
 
-/// True for kinds that were measured. The library fills vectors with channels
-/// of one group's result, and pairs with channels of the source.
+/// True for the shapes that were measured to be faster. oneDNN fills vectors
+/// with result channels of one group, and bf16 pairs with source channels.
 bool DirectConv::beatsLibrary(const OneDNNConfig &config) const {
   const int64_t pixels = batch * depth.result * height.result * width.result;
   if (pixels < kFewestPixels)
     return false;
   if (lanes == Lanes::Terms && groups == 1) {
-    // A tile makes sixteen results in the time of one.
+    // An AMX tile computes sixteen results in the time of one.
     if (config.hasAMX && hasPairs && perGroup > 1)
       return false;
     const int64_t floats = floatLanes(), each = hasPairs ? 2 : 1;
@@ -236,7 +242,7 @@ bool DirectConv::beatsLibrary(const OneDNNConfig &config) const {
 void DirectConv::chooseSums(const OneDNNConfig &config) {
   const bool mayPair = config.nativeBF16 && !lanesAreGroups() &&
                        source().type == DType::BF16 && w.type == DType::BF16;
-  // Not all runs of terms are long enough for pairs.
+  // Find the runs with pairs first; give pairs up if runs are too short.
   hasPairs = mayPair;
   findTaps();
   if (hasPairs && !gainsByPairs()) {
@@ -252,8 +258,8 @@ void DirectConv::chooseSums(const OneDNNConfig &config) {
     sums[outputs - 1] = runtime::chooseSums(kind, outputs);
 }
 
-/// False if many pairs have a single term: some CPUs multiply pairs at half the
-/// rate.
+/// False if many pairs contain only one term. Some CPUs multiply pairs at half
+/// the rate of floats.
 bool DirectConv::gainsByPairs() const {
   int64_t terms = 0, pairs = 0;
   for (const Kind &kind : kinds)
@@ -264,7 +270,8 @@ bool DirectConv::gainsByPairs() const {
   return 4 * pairs <= 3 * terms;
 }
 
-/// Finds the taps of each kind, as runs of neighbours in the source.
+/// Finds the taps that each kind of pixel meets, as runs of adjacent source
+/// pixels.
 void DirectConv::findTaps() {
   const int64_t whole =
       wholeTerms(hasPairs ? SumKind::DotPairs : SumKind::Dots);
@@ -299,7 +306,7 @@ void DirectConv::findTaps() {
     }
   }
   if (last < firstPlace)
-    firstPlace = last = 0; // no pixel of a row meets any
+    firstPlace = last = 0; // no pixel of a row meets a tap
   span = last - firstPlace;
   for (Kind &kind : kinds)
     for (SumRun &run : kind)
@@ -318,7 +325,7 @@ void DirectConv::chooseSlices(const OneDNNConfig &config) {
     return depth.countMet(bandPlanes) * height.countMet(bandRows) *
            rowElements(partPixels);
   };
-  // Some pixels of each kind, few enough for sums and source of one row.
+  // Halve the pixels until the sums and the source of one row fit the cache.
   partPixels = all;
   auto isLarge = [&] {
     return resultElements() * int64_t(sizeof(float)) > kResultBytes ||
@@ -332,7 +339,7 @@ void DirectConv::chooseSlices(const OneDNNConfig &config) {
   if (!hasRoom)
     return;
 
-  // As many rows as the cache holds, then planes, but not too few slices.
+  // Take as many rows as fit the cache, then planes, but leave enough slices.
   const int64_t wanted = std::min(kWantedSlices, 4 * int64_t(config.workers));
   auto fits = [&] {
     return bytesOf(sourceElements()) <= kSourceBytes &&
@@ -362,8 +369,8 @@ void DirectConv::chooseSlices(const OneDNNConfig &config) {
   auto floats = [](int64_t count) {
     return alignScratch(size_t(count) * sizeof(float));
   };
-  // Rows of the source, sums of all channels, sums of some lanes, a pixel, a
-  // list of rows. In phase 0, the taps of a filter.
+  // Scratch holds source rows, sums of all channels, sums of a block, a pixel
+  // and a list of rows. In phase 0, scratch holds the taps of a filter.
   resultOffset = alignScratch(size_t(bytesOf(sourceElements())));
   laneOffset = resultOffset + floats(resultElements());
   runOffset = laneOffset + floats(partPixels * kSumLanes);
@@ -392,7 +399,7 @@ Status DirectConv::runSlice(size_t phase, int64_t slice,
   return Status();
 }
 
-/// The place of a weight in a row of taps, in elements.
+/// Returns the index of a weight in a packed row of taps.
 int64_t DirectConv::weightOf(const TapPlace &tap, int64_t channel,
                              int64_t lane) const {
   const int64_t term = tap.firstTerm + channel;
@@ -403,7 +410,7 @@ int64_t DirectConv::weightOf(const TapPlace &tap, int64_t channel,
   return tap.weights + term * kSumLanes + lane;
 }
 
-/// Puts the filters of a block into rows of taps.
+/// Packs the filters of a block, in rows of taps.
 void DirectConv::packWeights(int64_t slice, const SliceContext &context) const {
   const Block block = blockOf(slice);
   const int64_t taps = rowsOfTaps() * width.kernel;
@@ -437,9 +444,9 @@ void DirectConv::packWeights(int64_t slice, const SliceContext &context) const {
     }
 }
 
-/// Copies `count` pixels of the block's source from `first` on, as
-/// [pixel][channel] or [pixel][channel][lane]. Pixels outside of the row are
-/// zeros. `run` has room for a pixel.
+/// Copies pixels [first, first + count) of a source row to scratch, in the
+/// layout [pixel][channel], or [pixel][channel][lane] if lanes are groups.
+/// Pixels outside the row become zeros. `run` is scratch for one pixel.
 void DirectConv::copyRow(const Block &block, int64_t row, int64_t first,
                          int64_t count, float *run, std::byte *to) const {
   const Operand &from = source();
@@ -453,7 +460,7 @@ void DirectConv::copyRow(const Block &block, int64_t row, int64_t first,
   if (begin == end)
     return;
   to += bytesOfPixels(begin);
-  // Groups lie side by side, each with its channels.
+  // The channels of a source pixel are laid out as [group][channel].
   const int64_t step = groups * sumChannels;
   const std::byte *at = from.at((row * width.source + first + begin) * step +
                                 block.group * sumChannels);
@@ -480,7 +487,7 @@ void DirectConv::runBand(int64_t slice, const SliceContext &context) const {
                      std::min(bandRows, height.result - firstRow));
   const SumBand planes(depth, firstPlane,
                        std::min(bandPlanes, depth.result - firstPlane));
-  // Pixels of each kind, and of the result's rows.
+  // `firstOfKind` counts the pixels of one kind, `first` all pixels of a row.
   const int64_t kindCount = int64_t(kinds.size()), step = width.resultStep();
   const int64_t firstOfKind = part * partPixels, first = firstOfKind * step;
   const int64_t pixels = std::min(partPixels * step, width.result - first);
@@ -505,7 +512,7 @@ void DirectConv::runBand(int64_t slice, const SliceContext &context) const {
                width.result +
            first;
   };
-  // The sums of a row of the result.
+  // Sums go to the result itself if no other block changes them.
   auto sumsAt = [&](int64_t plane, int64_t row) {
     return isDirect()
                ? reinterpret_cast<float *>(
@@ -523,7 +530,7 @@ void DirectConv::runBand(int64_t slice, const SliceContext &context) const {
           copyRow(block, sourceRow(planes.low + i, rows.low + j), start,
                   metPixels(ceilDiv(pixels, step)), run,
                   copyAt(planes.low + i, rows.low + j));
-    // Whole vectors of neighbouring channels go to the result, others by way of
+    // Store whole vectors of adjacent channels directly, others by way of
     // scratch.
     const int64_t vector = lanes == Lanes::Terms ? block.lanes : kSumLanes;
     const bool isNarrowed = isDirect() && !hasFloats();
@@ -578,14 +585,15 @@ void DirectConv::runBand(int64_t slice, const SliceContext &context) const {
     }
   }
 
-  // Rows follow each other, unless a row is in parts.
+  // Finish all rows at once if they are adjacent: a slice has whole rows.
   const int64_t together = parts == 1 ? rows.count : 1;
   for (int64_t plane = 0; plane < planes.count && !isDirect(); ++plane)
     for (int64_t row = 0; row < rows.count; row += together)
       finish(sumsAt(plane, row), pixelAt(plane, row), together * pixels);
 }
 
-/// Copies the lanes of each pixel to their channels, the first to `to`.
+/// Copies the lanes of each pixel to the channels of the lanes. `to` is the
+/// channel of the first lane.
 void DirectConv::spreadLanes(const float *vectors, int64_t pixels,
                              const Block &block, float *to,
                              int64_t step) const {
@@ -595,7 +603,8 @@ void DirectConv::spreadLanes(const float *vectors, int64_t pixels,
       to[pixel * step + lane * next] = vectors[pixel * kSumLanes + lane];
 }
 
-/// Hands sums of whole pixels to the epilogue, or rounds them.
+/// Passes the sums of all channels of some pixels to the epilogue, or rounds
+/// the sums to the result.
 void DirectConv::finish(const float *pixelSums, int64_t pixel,
                         int64_t pixels) const {
   if (epilogue)

@@ -23,7 +23,8 @@ struct FloatVector {
   typedef float type __attribute__((vector_size(kLength * sizeof(float))));
 };
 
-/// The elements of a run: of the source's first pixel, and of the weights.
+/// The first elements of a run: in the source of the first pixel, and in the
+/// weights.
 template <typename T>
 struct RunElements {
   const T *source, *weights;
@@ -42,14 +43,14 @@ MPC_INLINE RunElements<T> elementsOf(const PixelSums &sums, int64_t row,
 // A sum in each lane
 //===----------------------------------------------------------------------===//
 
-/// How a term of a lane's sum meets the source.
+/// The source elements that the weights of a term multiply.
 enum class Meets {
-  Shared, ///< one number for all lanes
-  Own,    ///< a vector
-  Sliding ///< a vector, the next term of the pixel before
+  Shared, ///< one element for all lanes
+  Own,    ///< an element per lane
+  Sliding ///< Own; term t + 1 of a pixel is term t of the next pixel
 };
 
-/// Adds `kTerms` terms from `term` on to the sums of `kPixels` pixels.
+/// Adds terms [term, term + kTerms) to the sums of `kPixels` pixels.
 template <int kPixels, int kTerms, Meets kMeets>
 MPC_INLINE void addTerms(const RunElements<float> &run, int64_t step,
                          int64_t term, FloatVector<kSumLanes>::type *total) {
@@ -57,7 +58,7 @@ MPC_INLINE void addTerms(const RunElements<float> &run, int64_t step,
   V weights[kTerms];
   std::memcpy(weights, run.weights + term * kSumLanes, sizeof(weights));
   if constexpr (kMeets == Meets::Sliding) {
-    // Each vector is loaded once for all of its terms.
+    // Adjacent pixels share vectors, so load each vector only once.
     for (int place = 0; place < kPixels + kTerms - 1; ++place) {
       V value;
       std::memcpy(&value, run.source + (place + term) * kSumLanes, sizeof(V));
@@ -112,7 +113,7 @@ MPC_INLINE void sumAllLanes(const PixelSums &sums, int64_t pixels) {
     sumLanes<1, kMeets>(sums, pixel);
 }
 
-/// Two bf16 numbers that lie side by side, in every lane.
+/// Broadcasts two adjacent bf16 numbers to all lanes.
 MPC_INLINE_PAIRS __m512bh broadcastPair(const uint16_t *from) {
   int32_t pair;
   std::memcpy(&pair, from, sizeof(pair));
@@ -143,7 +144,8 @@ MPC_INLINE_PAIRS void sumLanePairs(const PixelSums &sums, int64_t pixel) {
       }
       if (term == end)
         continue;
-      // The neighbour of the last term may be infinite.
+      // Do not read the element behind the last term: infinity times a zero
+      // weight is NaN.
       const __m512bh weight = loadPairs(weights + term * kSumLanes);
       for (int i = 0; i < kPixels; ++i)
         total[i] =
@@ -171,9 +173,11 @@ MPC_SUMS_PAIRS void sumSharedPairs(const PixelSums &sums, int64_t pixels) {
 // Dot products
 //===----------------------------------------------------------------------===//
 
-/// The element of two vectors of `length` that becomes element `i` of a
-/// shuffle: groups of `group` of either in turn, the even groups or the odd.
-/// Single elements go by halves of four, for which there are instructions.
+/// Returns the index, in the concatenation of two vectors of `length`, of
+/// element `i` of a shuffle. The shuffle takes the even (or odd) groups of
+/// `group` elements, from both vectors in turn. Single elements are taken in
+/// another order, by halves of four, because CPUs have instructions for this
+/// order.
 constexpr int shuffleIndex(int i, int length, int group, bool isOdd) {
   if (group == 1)
     return i / 4 * 4 + (isOdd ? 2 : 0) + i % 4 / 2 + (i % 2 ? length : 0);
@@ -191,7 +195,7 @@ MPC_INLINE void shuffle(const typename FloatVector<kLength>::type &a,
       a, b, shuffleIndex(kIndices, kLength, kGroup, kIsOdd)...);
 }
 
-/// Leaves in element i of the first vector the sum of all elements of vector i.
+/// Sets element i of the first vector to the sum of all elements of vector i.
 template <int kLength, int kGroup = 1>
 MPC_INLINE void addAcross(typename FloatVector<kLength>::type *vectors) {
   if constexpr (kGroup < kLength) {
@@ -208,7 +212,7 @@ MPC_INLINE void addAcross(typename FloatVector<kLength>::type *vectors) {
   }
 }
 
-/// Adds up the vectors of `kPixels` pixels, each of `kOutputs` sums.
+/// Sums across the vectors `total` of [kPixels][kOutputs], and writes the sums.
 template <int kLength, int kPixels, int kOutputs>
 MPC_INLINE void writeDots(const PixelSums &sums, int64_t pixel,
                           typename FloatVector<kLength>::type *total) {
@@ -285,8 +289,8 @@ struct LaneSums {
   SumFunction shared, own, dots[kMostOutputs];
 };
 
-/// If `sumSome` takes more than the pixels left, it sums some pixels anew, in
-/// an equal order.
+/// Defines a function that sums all pixels. The last call of `sumSome` may
+/// compute some pixels again, in the same order of additions.
 #define MPC_DEFINE_DOTS(name, attribute, length, sumSome, sumOne)              \
   template <int kOutputs>                                                      \
   attribute void name(const PixelSums &sums, int64_t pixels) {                 \

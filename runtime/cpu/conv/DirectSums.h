@@ -1,5 +1,5 @@
-// Sums of products for neighbouring pixels of a convolution's result, in
-// registers, by the instructions of the CPU at hand.
+// Sums products for adjacent pixels of a convolution's result in registers,
+// with the instructions of the host CPU.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_CONV_DIRECTSUMS_H
@@ -9,23 +9,24 @@
 
 namespace mpc::runtime {
 
-/// Floats of a vector; each has its own sum.
+/// The lanes of a vector. Each lane holds its own sum.
 constexpr int64_t kSumLanes = 16;
-/// Outputs of one call for dot products, at most.
+/// The most outputs of a call for dot products.
 constexpr int64_t kMostOutputs = 4;
 
-/// Rows of the source and of the weights that meet in a row of the result:
-/// floats, or bf16 numbers of pairs.
+/// A source row and the weights of a row of taps, which are multiplied for a
+/// row of the result. Elements are f32, or bf16 for pairs.
 struct SumRow {
   const void *source, *weights;
 };
 
-/// Neighbouring terms of a row, and how many elements lie before.
+/// `terms` adjacent terms of a row. `source` and `weights` are the offsets of
+/// the first term.
 struct SumRun {
   int64_t source, weights, terms;
 };
 
-/// The terms of some pixels of the result, and the place of the sums.
+/// The operands of the sums of adjacent pixels, and the address of the sums.
 struct PixelSums {
   const SumRow *rows;
   int64_t rowCount;
@@ -38,36 +39,35 @@ struct PixelSums {
 };
 
 enum class SumKind {
-  /// A term is a number of the source and 16 weights, for as many sums.
+  /// A term is one source element times 16 weights, for 16 sums.
   Shared,
-  /// Shared numbers of bf16, two terms at a time: the weights are pairs. In a
-  /// run
-  /// with an odd number of terms, the last pair has a zero.
+  /// Like Shared, with two bf16 terms at a time; weights lie in pairs. If a run
+  /// has an odd number of terms, the last pair of weights has a zero.
   SharedPairs,
-  /// A term is 16 numbers of the source and 16 weights, for as many sums.
+  /// A term is 16 source elements times 16 weights, for 16 sums.
   Own,
-  /// A term is a number of the source and a weight for each output. Runs are
-  /// whole vectors long.
+  /// A term is one source element times one weight per output. Runs are whole
+  /// vectors long.
   Dots,
-  /// Dot products of bf16.
+  /// Like Dots, for bf16.
   DotPairs
 };
 
-/// Terms that a run of `kind` has a multiple of.
+/// The number that divides the terms of each run of `kind`.
 constexpr int64_t wholeTerms(SumKind kind) {
   return kind == SumKind::Dots       ? kSumLanes
          : kind == SumKind::DotPairs ? 2 * kSumLanes
                                      : 1;
 }
 
-/// Floats of a vector of the CPU at hand.
+/// Returns the number of floats in a vector of the host CPU.
 int64_t floatLanes();
 
-/// Writes the sums of `pixels` pixels.
+/// Computes and writes the sums of `pixels` adjacent pixels.
 using SumFunction = void (*)(const PixelSums &sums, int64_t pixels);
 
-/// The fastest on this CPU; `outputs` are those of dot products. Pairs want
-/// avx512bf16.
+/// Returns the fastest function for the host CPU. `outputs` matters only for
+/// dot products. Kinds with pairs need avx512bf16.
 SumFunction chooseSums(SumKind kind, int64_t outputs);
 
 } // namespace mpc::runtime

@@ -1,13 +1,14 @@
-// Gradients of wide filters and of those of small groups, where the library has
-// nothing better than loops over single elements or copies of the image for
-// each tap.
+// Computes the weight gradients of convolutions with wide filters or small
+// groups. oneDNN computes these gradients element by element, or copies the
+// image for each tap.
 //
-// A slice makes some filters' gradients along one row of taps. For each row of
-// the result's gradient, that row and the row of the image go to scratch in
-// f32, with padding. The taps of a row then lie side by side, and so do the
-// sums. The sums of a row stay in registers until its end. The lanes of a
-// vector are taps with their channels. For small groups, such as depthwise
-// filters, lanes are 16 groups.
+// A slice computes the gradients of some filters along one row of taps. For
+// each row of the output gradient, the slice copies the row and the image row
+// that the taps meet to scratch, in f32 and with padding. In scratch, the taps
+// of a row are adjacent, and so are the sums. The sums of a row stay in
+// registers until the row ends. The lanes of a vector are the channels of
+// adjacent taps. For small groups, such as depthwise filters, the lanes are 16
+// groups.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/CPUFeatures.h"
@@ -22,11 +23,12 @@
 namespace mpc::runtime {
 namespace {
 
-/// Neighbouring groups of a vector, and the filters and channels of a small
-/// group at most.
+/// The groups in the lanes of a vector, and the most filters or channels of a
+/// small group.
 constexpr int64_t kGroupLanes = GroupLanes::kLanes;
 constexpr int64_t kMostPerGroup = 4;
-/// Sums of one filter that a slice makes, about, and floats of a row at most.
+/// The approximate number of sums per filter in a slice, and the most floats of
+/// an image row in scratch.
 constexpr int64_t kMaxSums = 1024, kMaxRow = int64_t(1) << 20;
 
 /// One spatial axis.
@@ -34,13 +36,13 @@ struct Axis {
   int64_t in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, pad = 0;
 };
 
-/// A row of the image and one of the gradient, as a slice has them in scratch.
+/// A row of the image and a row of the output gradient, both in scratch.
 struct Rows {
   const float *image, *gradient;
-  int64_t pixels;   ///< of the gradient's row
-  int64_t stride;   ///< from one of them to the next, in pixels of the image
-  int64_t dilation; ///< from one tap to the next
-  int64_t channels; ///< of the image
+  int64_t pixels;   ///< pixels of the gradient row
+  int64_t stride;   ///< image pixels from one gradient pixel to the next
+  int64_t dilation; ///< image pixels from one tap to the next
+  int64_t channels; ///< floats of an image pixel
 };
 
 //===----------------------------------------------------------------------===//
@@ -54,8 +56,9 @@ struct Vector {
   typedef float type __attribute__((vector_size(kLength * sizeof(float))));
 };
 
-/// Adds products to `kFilters` rows of `leading` sums: of a gradient with so
-/// many channels, and of `count` floats of the image from each pixel on.
+/// Adds the products of a row to `sums`, which is [kFilters][leading]. Sum i of
+/// filter f gets gradient[p][f] * image[p * step + i] for each pixel p of the
+/// gradient row, and i in [0, count).
 template <int kLength, int kFilters>
 MPC_INLINE void addRunBody(const float *image, const Rows &rows, int64_t count,
                            float *sums, int64_t leading) {
@@ -83,7 +86,8 @@ MPC_INLINE void addRunBody(const float *image, const Rows &rows, int64_t count,
   }
 }
 
-/// Adds to the sums of `kTaps` taps from `first` on, each of all lanes.
+/// Adds the products of a row to the sums of taps [first, first + kTaps). Each
+/// tap has a sum per group.
 template <int kTaps>
 MPC_INLINE void addTaps(const Rows &rows, int64_t first, float *sums) {
   using V = typename Vector<kGroupLanes>::type;
@@ -118,9 +122,9 @@ MPC_INLINE void addGroupsBody(const Rows &rows, int64_t taps, float *sums) {
     addTaps<1>(rows, tap, sums);
 }
 
-/// The size of a CPU's registers.
+/// The loops for an instruction set, and their sizes.
 struct Loops {
-  int64_t filters, length; ///< a run's filters, and floats it takes at a time
+  int64_t filters, length; ///< filters and floats per step of addRun
   void (*addRun)(const float *image, const Rows &rows, int64_t count,
                  float *sums, int64_t leading);
   void (*addGroups)(const Rows &rows, int64_t taps, float *sums);
@@ -164,20 +168,20 @@ public:
   }
 
 private:
-  /// The part of one slice: filters of a group, or all of some groups, along a
-  /// row of taps.
+  /// The work of a slice: some taps of a row of taps, for some filters of a
+  /// group, or for all filters of several groups.
   struct Part {
     int64_t group, groups;
-    int64_t filter, filters; ///< of a group; the first counts from its first
+    int64_t filter, filters; ///< within the group
     int64_t depthTap, rowTap;
     int64_t tap, taps;
   };
-  /// Channels of each group that a slice has in scratch, from one on: [pixel]
-  /// [channel], or of 16 groups [channel][pixel][group].
+  /// The channels of each group that a slice copies to scratch. The layout is
+  /// [pixel][channel], or [channel][pixel][group] if lanes are groups.
   struct Channels {
-    int64_t perGroup;     ///< in memory
-    int64_t first, count; ///< of a group's
-    int64_t width;        ///< of a pixel in scratch
+    int64_t perGroup;     ///< all channels of a group
+    int64_t first, count; ///< the copied channels
+    int64_t width;        ///< floats of a pixel in scratch
   };
   Part partOf(int64_t slice) const;
   bool prefersGroups() const;
@@ -194,11 +198,12 @@ private:
   int64_t inPerGroup, outPerGroup;
   bool lanesAreGroups;
   int64_t groupsPerSlice, groupSlices;
-  int64_t filtersPerSlice, filterSlices; ///< of a group
-  int64_t tapsPerSlice, tapSlices;       ///< of a row of taps
-  /// Sums of a tap, which with dilations is a run by itself, and of a filter.
+  int64_t filtersPerSlice, filterSlices; ///< within a group
+  int64_t tapsPerSlice, tapSlices;       ///< within a row of taps
+  /// The sums of a tap and of a filter, with padding. With dilations, each tap
+  /// is padded to whole vectors.
   int64_t tapSums, leading;
-  int64_t imagePixels = 0; ///< of a row
+  int64_t imagePixels = 0; ///< pixels of an image row in scratch
   int64_t rowFloats = 0, gradientFloats = 0, sumFloats = 0, runFloats = 0;
 };
 
@@ -231,7 +236,8 @@ DirectWeightGrad::DirectWeightGrad(const ConvStep &step,
   phaseSlices = {groupSlices * filterSlices * depth.kernel * height.kernel *
                  tapSlices};
 
-  // The vectors of a run may end behind the row and the sums.
+  // Vectors may read past the end of a row and write past the sums, so pad
+  // both.
   auto wholeRuns = [&](int64_t floats) {
     return slicesOf(floats, loops.length) * loops.length;
   };
@@ -281,8 +287,8 @@ DirectWeightGrad::Part DirectWeightGrad::partOf(int64_t slice) const {
   return part;
 }
 
-/// Copies `count` pixels from `first` on, which may lie outside of a row of
-/// `pixels`. `run` has room for a pixel.
+/// Copies pixels [first, first + count) of a row of `pixels` pixels to scratch.
+/// Pixels outside the row become zeros. `run` is scratch for one pixel.
 void DirectWeightGrad::copyRow(const Part &part, const Operand &operand,
                                int64_t row, int64_t pixels, int64_t first,
                                int64_t count, const Channels &channels,
@@ -372,8 +378,8 @@ Status DirectWeightGrad::runSlice(size_t phase, int64_t slice,
   return Status();
 }
 
-/// Writes a part's gradients as OIHW, each filter's and channel's taps in `run`
-/// first.
+/// Writes the gradients of a part in OIHW. Gathers the taps of each filter and
+/// channel in `run` first.
 void DirectWeightGrad::write(const Part &part, const float *sums,
                              float *run) const {
   const int64_t rowTaps = depth.kernel * height.kernel;

@@ -10,22 +10,24 @@
 
 namespace mpc::runtime {
 
-/// Between filters as OIHW or GOIHW, of any rank, and an order with outputs or
-/// inputs side by side, 8 or more, of bf16 in pairs of the other axis.
+/// Reorders filters between a plain layout (OIHW or GOIHW, of any rank) and a
+/// blocked layout. In the blocked layout, 8 or 16 outputs (or inputs) are
+/// adjacent; bf16 may be interleaved in pairs of inputs (or outputs).
 class FilterBlocks {
 public:
-  /// Nothing if `blocked` is of another kind, or of another type than `plain`.
+  /// Returns nullopt for other layouts, or if the element types differ.
   static std::optional<FilterBlocks> find(const dnnl::memory::desc &plain,
                                           const dnnl::memory::desc &blocked);
 
   size_t scratchBytes() const;
-  /// Calls begin at a multiple of as many indices of the first axis.
+  /// Each call of pack or unpack must begin at a multiple of this many indices
+  /// of the first axis.
   int64_t firstAxisStep() const {
     return hasGroups ? 1 : lanesAreFirst ? width : hasPairs ? 2 : 1;
   }
-  /// Writes indices [first, first + count) of the first axis of `blocked`, and
-  /// behind the last one the zeros of its padding. Both are where the whole
-  /// tensors start.
+  /// Writes indices [first, first + count) of the first axis of `blocked`.
+  /// After the last index, also writes the zeros of the padding. `plain` and
+  /// `blocked` are the addresses of the whole tensors.
   void pack(int64_t first, int64_t count, const std::byte *plain,
             std::byte *blocked, void *scratch) const;
   /// Reads indices [first, first + count) of the first axis of `blocked`, which
@@ -36,20 +38,21 @@ public:
 private:
   /// One of the two axes with blocks.
   struct Axis {
-    int64_t extent = 0, stride = 0; ///< of the plain order
-    std::vector<int64_t> offsets;   ///< in the blocked order, with padding
+    int64_t extent = 0, stride = 0; ///< in the plain layout
+    std::vector<int64_t> offsets;   ///< in the blocked layout, with padding
     bool hasSteps(int64_t length, int64_t step) const;
   };
   struct Range {
     int64_t first, last;
   };
-  /// The part of a call: some groups, lanes and indices of the other axis.
+  /// The indices that one call of pack or unpack processes.
   struct Part {
     Range groups, lanes, others;
   };
   Part partOf(int64_t first, int64_t count, bool withPadding) const;
   int64_t othersAtOnce() const;
-  /// Some lanes and some indices of the other axis.
+  /// The part of a group that passes through scratch at once: `lanes` lanes and
+  /// `others` indices of the other axis.
   struct Tile {
     int64_t group, lane, lanes, other, others;
   };
@@ -70,7 +73,7 @@ private:
   int64_t width = 16; ///< lanes of a vector
   int64_t groups = 1, plainGroup = 0, blockedGroup = 0;
   Axis lanes, others;
-  std::vector<int64_t> taps; ///< where each is in the blocked order
+  std::vector<int64_t> taps; ///< offsets in the blocked layout
 };
 
 } // namespace mpc::runtime

@@ -1,6 +1,6 @@
-// Products with few columns. Rows of the left operand are pixels, and columns
-// of the right operand are filters of a single tap. DirectConv.cpp makes their
-// sums.
+// Computes matrix products with few columns as convolutions (DirectConv.cpp).
+// Rows of the left operand are pixels, and columns of the right operand are
+// filters of one tap.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/onednn/OneDNNProvider.h"
@@ -8,12 +8,12 @@
 namespace mpc::runtime {
 namespace {
 
-/// Columns at most; with more, the library is faster.
+/// The most columns. With more, oneDNN is faster.
 constexpr int64_t kMostColumns = 8;
 
 class NarrowMatMul : public Contraction {
 public:
-  /// `isGradient`: `conv` writes its images.
+  /// `isGradient` is true if `conv` computes an image gradient.
   NarrowMatMul(std::unique_ptr<Contraction> conv, bool isGradient)
       : conv(std::move(conv)), isGradient(isGradient) {
     phaseSlices = this->conv->phases();
@@ -39,7 +39,7 @@ private:
 
 } // namespace
 
-/// True for a single product of dense operands, the left in rows.
+/// True for a single product of dense operands, with a row-major left operand.
 static bool isDenseProduct(const MatMulStep &step) {
   return countMatrices(step) == 1 && step.alpha == 1 && !step.transA &&
          step.lda == step.k && step.ldb == (step.transB ? step.k : step.n) &&
@@ -51,7 +51,8 @@ std::unique_ptr<Contraction> prepareNarrowMatMul(const MatMulStep &step,
                                                  const OneDNNConfig &config) {
   if (step.n > kMostColumns || !isDenseProduct(step))
     return nullptr;
-  // A convolution has filters in rows, its gradient has filters in columns.
+  // Filters are the rows of a convolution's weights, and the columns of an
+  // image gradient's.
   const bool isGradient = !step.transB;
   ConvStep conv;
   conv.kind = isGradient ? ConvKind::InputGrad : ConvKind::Forward;

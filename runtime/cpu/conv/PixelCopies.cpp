@@ -11,7 +11,7 @@ namespace mpc::runtime {
 
 #define MPC_PIXELS_AVX512 __attribute__((target("avx512f,avx512bw")))
 
-/// Bits for those of `lanes` that lie before `end`.
+/// Returns a mask with the first `end` bits set.
 template <typename Mask>
 static Mask maskOf(int64_t end) {
   constexpr int64_t kLanes = 8 * sizeof(Mask);
@@ -19,7 +19,8 @@ static Mask maskOf(int64_t end) {
                        : Mask((Mask(1) << std::max<int64_t>(end, 0)) - 1);
 }
 
-/// Sixteen channels of `type` at most, then zeros.
+/// Loads the channels of `mask` and widens them to floats. Other lanes are
+/// zeros.
 template <DType type>
 MPC_PIXELS_AVX512 static inline __attribute__((always_inline)) __m512
 loadFloats(const std::byte *from, __mmask16 mask) {
@@ -70,7 +71,7 @@ MPC_PIXELS_AVX512 static void copyPixelsAVX512(const uint16_t *source,
   }
 }
 
-/// Rounds the first channels of vectors of sixteen floats.
+/// Rounds the first `to.channels` of each 16 floats to bf16.
 MPC_PIXELS_AVX512 static void
 narrowSixteens(const float *source, const PixelChannels &to, uint16_t *result) {
   const auto written = maskOf<__mmask16>(to.channels);
@@ -86,7 +87,7 @@ narrowSixteens(const float *source, const PixelChannels &to, uint16_t *result) {
   }
 }
 
-/// Widens pixels of as many channels as `kWidth`.
+/// Widens pixels that have exactly `kWidth` channels.
 template <DType type, int kWidth>
 __attribute__((target("avx2,f16c"))) static void
 widenWholePixels(const void *source, const PixelChannels &from, float *result) {
@@ -124,7 +125,7 @@ static bool widensWholePixels() {
   return has;
 }
 
-/// Without masks: pixels one by one.
+/// Widens pixels one by one, for CPUs without masks.
 static void widenPixelsOneByOne(DType type, const void *source,
                                 const PixelChannels &from, float *result,
                                 int64_t width) {

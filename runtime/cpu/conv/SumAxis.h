@@ -1,5 +1,5 @@
-// A spatial axis of a convolution or of its gradient: which places of the
-// source the taps of a place of the result meet.
+// A spatial axis of a convolution or of an image gradient. Finds the source
+// index that a tap multiplies for an index of the result.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_CONV_SUMAXIS_H
@@ -12,17 +12,21 @@
 
 namespace mpc::runtime {
 
-/// A spatial axis of source and result.
+/// A spatial axis of source and result. The source is the image, or the output
+/// gradient if `isGradient`.
 struct SumAxis {
   int64_t source = 1, result = 1, kernel = 1, stride = 1, dilation = 1, pad = 0;
   bool isGradient = false;
 
-  /// From one pixel of a kind to the next: in the result, in the source.
+  /// The distance between pixels of equal kind, in result and source. In a
+  /// gradient with stride s, pixels i and i + s are of equal kind: they meet
+  /// the same taps.
   int64_t resultStep() const { return isGradient ? stride : 1; }
   int64_t sourceStep() const { return isGradient ? 1 : stride; }
 
-  /// The place in the source that tap `tap` of result `at` meets, which may lie
-  /// outside; false if there is none between the strides.
+  /// Sets `place` to the source index that `tap` multiplies for result index
+  /// `at`. `place` may lie outside the source. Returns false if the gradient
+  /// has no such index because of the stride.
   bool meets(int64_t at, int64_t tap, int64_t &place) const {
     if (!isGradient) {
       place = at * stride + tap * dilation - pad;
@@ -36,7 +40,8 @@ struct SumAxis {
   }
   bool holds(int64_t place) const { return place >= 0 && place < source; }
 
-  /// The length of the range of places with which neighbours meet, at most.
+  /// Returns the most source indices in the range that `results` adjacent
+  /// result indices meet.
   int64_t countMet(int64_t results) const {
     const int64_t window = (kernel - 1) * dilation + 1;
     return std::min(source, isGradient ? (results - 1 + window - 1) / stride + 1
@@ -44,12 +49,12 @@ struct SumAxis {
   }
 };
 
-/// Neighbours of the result along an axis, and the range of places in the
-/// source with which they meet.
+/// Result indices [first, first + count) along an axis, and the range of source
+/// indices [low, low + places) that their taps meet.
 struct SumBand {
   int64_t first, count;
   int64_t low = std::numeric_limits<int64_t>::max(), places = 0;
-  std::vector<bool> isMet; ///< of the places
+  std::vector<bool> isMet; ///< per source index: a tap meets it
 
   SumBand(const SumAxis &axis, int64_t first, int64_t count)
       : first(first), count(count) {
