@@ -19,8 +19,8 @@ using namespace mpc::amp;
 // Collecting
 //===----------------------------------------------------------------------===//
 
-// Returns the functions that train the model, or the next best set if there are
-// none.
+// Returns the functions that a report shows: @step, or else @accumulate and
+// @update, @forward, @eval, or all functions, in this order of preference.
 static std::vector<FunctionOpInterface> getShownFunctions(ModuleOp module) {
   static constexpr llvm::StringLiteral choices[][2] = {
       {kStepFunction, ""},

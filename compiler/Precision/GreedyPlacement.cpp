@@ -196,8 +196,8 @@ struct Reached {
 };
 } // namespace
 
-// Walks breadth first from `seeds` through open nodes; `next` lists the
-// neighbours of a node.
+// Walks breadth first from `seeds` through nodes for which `isOpen` is true.
+// `next` returns the neighbours of a node.
 template <typename NextFn, typename OpenFn>
 static Reached reach(unsigned size, ArrayRef<unsigned> seeds, bool findsWays,
                      NextFn next, OpenFn isOpen) {

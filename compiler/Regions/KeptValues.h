@@ -72,8 +72,8 @@ private:
   /// The kernels that read a value, except the value's own kernel.
   llvm::DenseMap<mlir::Value, Kernels> readers;
   llvm::DenseSet<mlir::Value> inMemory;
-  /// For each recomputable op: the kernels that would recompute the op, to read
-  /// the result or to compute from the result.
+  /// For each recomputable op: the kernels that read the result, or that would
+  /// recompute another op from the result.
   llvm::DenseMap<mlir::Operation *, Kernels> needs;
   /// The kernels of `needs` that a cut charges with recomputing the op.
   llvm::DenseMap<mlir::Operation *, Kernels> charged;

@@ -51,12 +51,12 @@ public:
   void run();
 
 private:
-  /// Reductions of a full tensor which the kernel reads too.
+  /// The reductions that read all of a tensor which the kernel reads too.
   struct Readers {
     /// The first op of the kernel that reads the tensor, and the operand's
     /// number.
     std::pair<unsigned, unsigned> place;
-    ArrayRef<Operation *> open;
+    ArrayRef<Operation *> open; ///< reductions not tried yet
   };
   const KernelRegion &kernel() const { return former.regions[region]; }
   void include(Operation *op);

@@ -1,4 +1,5 @@
-// Names the attribute that selects the variance for running statistics.
+// Names the attribute that selects biased or unbiased variance for running
+// statistics.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_RUNNINGVARIANCE_H

@@ -229,7 +229,7 @@ static LogicalResult verifyRange(std::optional<Location> loc, int64_t extent,
   auto isInside = [&](int64_t position) {
     return position >= 0 && position < extent;
   };
-  // With stride 1, `offset` and `count` decide. No sum can overflow here.
+  // With stride 1, compare `offset` and `count` to the extent without overflow.
   if (stride == 1) {
     if (offset >= 0 && count >= 0 && count <= extent &&
         offset <= extent - count)
@@ -239,8 +239,8 @@ static LogicalResult verifyRange(std::optional<Location> loc, int64_t extent,
   }
   if (stride == 0)
     return emitOptionalError(loc, "expected strides other than 0");
-  // Otherwise the first and the last element decide. Their positions may
-  // overflow.
+  // With other strides, the first and the last element must lie inside. The
+  // position of the last may overflow.
   int64_t distance, last;
   if (count == 0 ||
       (count > 0 && isInside(offset) &&
