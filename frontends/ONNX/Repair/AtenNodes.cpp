@@ -220,8 +220,8 @@ bool AtenReplacer::replaceMean(proto::NodeProto &node) {
   return true;
 }
 
-// _adaptive_avg_pool2d_backward(gradient, x). The import refuses gradients of
-// more than one pixel.
+// Replaces _adaptive_avg_pool2d_backward(gradient, x), assuming an output of
+// 1 x 1. The import reports an error for a gradient of more than one pixel.
 bool AtenReplacer::replaceMeanGrad(proto::NodeProto &node) {
   if (node.input_size() != 2)
     return false;

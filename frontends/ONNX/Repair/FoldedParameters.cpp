@@ -132,7 +132,8 @@ static void warnComputed(const LossContext &context, ArrayRef<Folded> all) {
         "not there to train; torch.onnx.export(..., optimize=False) keeps it");
 }
 
-// Finds the names of parameters that the file has, also folded.
+// Returns the names of all initializers, of their originals, and of the
+// parameters that were folded into initializers.
 static llvm::StringSet<> findPresent(const proto::GraphProto &file,
                                      ArrayRef<Folded> all) {
   llvm::StringSet<> tensors;

@@ -88,8 +88,8 @@ static void warnLostByPyTorch(const Model &model,
       foldedBefore.push_back("after node '" + node->name() +
                              "' is folded into it");
   }
-  // Give one warning for the newer exporter, with the first layer as example,
-  // or a note if no layer is known to be lost.
+  // Layers that PyTorch's newer exporter folded: give one warning with the
+  // first layer as example, or a note if no layer is known to be lost.
   StringRef dropout =
       isEvaluation
           ? "; it was exported after model.eval(), so that any Dropout "
@@ -106,7 +106,7 @@ static void warnLostByPyTorch(const Model &model,
                "any more if it had some; PyTorch's exporter keeps it by "
                "torch.onnx.export(model.train(), ..., dynamo=True, "
                "optimize=False)");
-  // Give one warning for the older exporter.
+  // Layers that PyTorch's older exporter folded: give one warning.
   if (!foldedBefore.empty())
     model.warn("the BatchNormalization " + foldedBefore[0] +
                countOthers(foldedBefore.size()) +

@@ -218,9 +218,10 @@ Error StepRecogniser::take(const Open &open) {
                    "output '" + open.output->name() + "'");
 }
 
-// Assigns the other outputs to states. Certain outputs come first; a state that
-// is taken is no candidate for others. An output whose candidates are all taken
-// is an ordinary output.
+// Finds the state that each remaining output updates. Outputs with a single
+// candidate come first. An assigned state is no candidate for other outputs, so
+// these may then have a single candidate. An output whose candidates are all
+// assigned is an ordinary output.
 Error StepRecogniser::readSpeltOut() {
   std::vector<Open> open = findOpen();
   if (byNode == 0 &&

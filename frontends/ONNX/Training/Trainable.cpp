@@ -304,8 +304,8 @@ void TrainableSearch::use(StringRef value, Use how) {
       worklist.push_back({producer->input(0), within});
       continue;
     }
-    // Views pass on whole weights; other ops only results computed from
-    // weights.
+    // The operand of a view may be a whole weight. The operands of other ops
+    // may also be scales and masks, which are not trained.
     bool isComputed = within || !isView(producer->op_type());
     for (const std::string &input : producer->input())
       worklist.push_back({input, isComputed});

@@ -11,11 +11,11 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-/// Limits the iterations of a scan: beyond, the iteration numbers alone would
+/// The most iterations of a scan. With more, the iteration numbers alone would
 /// fill memory.
 static constexpr int64_t kMostIterations = 1 << 24;
-/// Limit the iterations of an unrolled loop, and the nodes of all its
-/// iterations.
+/// The most iterations of an unrolled loop, and the most nodes of all
+/// iterations together.
 static constexpr int64_t kMostUnrolled = 4096;
 static constexpr int64_t kMostUnrolledNodes = 100000;
 /// More inputs than any Loop has. Not kAnyNumber, because inputs 0 and 1 may be

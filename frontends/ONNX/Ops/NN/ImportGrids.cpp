@@ -212,8 +212,9 @@ static SmallVector<Tap> cubicTaps(NodeImporter &node, Value x) {
     }
     return sum;
   };
-  // Up to a distance t of 1: ((a + 2) t - (a + 3)) t^2 + 1. Beyond, a t^3 - 5a
-  // t^2 + 8a t - 4a; at t + 1 this is (a t - 2a) t^2 + a t.
+  // The weight of a tap at distance t in [0, 1]: ((a + 2) t - (a + 3)) t^2 + 1.
+  // At distance d in [1, 2]: a d^3 - 5a d^2 + 8a d - 4a. With d = t + 1, this
+  // is (a t - 2a) t^2 + a t.
   double near[] = {kA + 2, -(kA + 3), 0, 1};
   double far[] = {kA, -2 * kA, kA, 0};
   auto element = [&, below = below](int64_t offset) {

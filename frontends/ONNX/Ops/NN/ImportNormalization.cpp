@@ -165,7 +165,8 @@ static SmallVector<Value> readTrainingOperands(NodeImporter &node) {
 
 static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
                                      Value oldValue, Value newValue) {
-  // A body that runs many times, or never, leaves the next value unclear.
+  // A body of a loop or branch may run several times or never, so the statistic
+  // would have several updates or none.
   if (!node.getFunction().runsOnce())
     return node.unsupported("running statistics are not updated within a loop "
                             "or a branch; --as-exported keeps them as they "

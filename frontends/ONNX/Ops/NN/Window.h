@@ -9,9 +9,9 @@
 
 namespace mpc::onnx_frontend {
 
-/// The rules of an average pool at the edges of the input. `ceilMode` adds a
-/// last window that begins inside. `countsPadding` divides by all positions of
-/// a window, those in the padding too.
+/// The rules of an average pool at the edges of the input. `ceilMode` keeps the
+/// last window if it starts inside the input but ends outside. `countsPadding`
+/// includes positions in the padding in the divisor.
 struct PoolEdges {
   bool ceilMode = false, countsPadding = false;
 };
