@@ -251,8 +251,8 @@ std::optional<Tile> Tile::find(MatMulOp product, int64_t axis, int64_t elements,
     if (!tile.addReaders(op) || !tile.addMakers(op))
       return std::nullopt;
   }
-  // Add the ops between ops of the tile. Every op must have one axis, and the
-  // number of parts must divide all extents.
+  // Add the ops between ops of the tile. Each op must run in parts along a
+  // single axis, and the number of parts must divide the extent of each axis.
   if (!tile.addBetween() || !tile.isConsistent() || !tile.chooseCount(elements))
     return std::nullopt;
   // A product alone gains nothing, and no op may be in two loops.

@@ -188,7 +188,8 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::scatter(Operation *op) {
   return join(op, values);
 }
 
-// A contraction is a product plus C, so C must be the same multiple.
+// Returns the multiple of a product plus C. C must carry the loss scale exactly
+// if the product does.
 LossScaleAnalysis::Multiple LossScaleAnalysis::contract(Operation *op) {
   Multiple result = multiply(op);
   if (op->getNumOperands() > 2 &&
@@ -255,7 +256,7 @@ LossScaleAnalysis::Rule LossScaleAnalysis::findRule(Operation *op) {
   return &LossScaleAnalysis::refuse;
 }
 
-// Returns the multiple of the results of `op`.
+// Returns the multiple of the loss scale that the results of `op` carry.
 LossScaleAnalysis::Multiple LossScaleAnalysis::compute(Operation *op) {
   return (this->*findRule(op))(op);
 }

@@ -270,8 +270,9 @@ void VerifyPrecisionPass::verifyResults(FunctionOpInterface function) {
   }
 }
 
-// Records the low copies that @derive makes. A copy that no function makes has
-// no value when state is loaded.
+// Records the low copies of parameters that @derive computes, and reports
+// copies that it does not compute: they would have no value after state is
+// loaded.
 void VerifyPrecisionPass::findCopies() {
   copies.clear();
   // Each copy in @derive is the cast of a parameter.

@@ -165,7 +165,7 @@ static bool leadsToProduct(Value value, unsigned biases = 0) {
                return operand.getType() == value.getType() &&
                       leadsToProduct(operand, biases + 1);
              });
-    // A mask chooses between scores and a number.
+    // A mask selects scores or a constant, so continue at the scores.
     if (auto select = dyn_cast<SelectOp>(op))
       value = getConstantNumber(select.getOnTrue()) ? select.getOnFalse()
                                                     : select.getOnTrue();
@@ -197,7 +197,8 @@ static void takeApart(Value bias, SmallVectorImpl<Value> &parts) {
   takeApart(sum.getRhs(), parts);
 }
 
-// Passes biases: s + bias -> s, repeatedly.
+// Returns the scores before all biases: s of (s + bias0) + bias1. Records the
+// biases.
 Value AttentionMatcher::passBiases(Value scores) {
   while (auto sum = scores.getDefiningOp<AddOp>()) {
     auto isScore = [&](Value operand) {

@@ -437,7 +437,8 @@ static std::optional<Rotation> readSums(const std::pair<Term, Term> &first,
   return found;
 }
 
-// Adds the ops of a sum of two products of parts to the match.
+// Adds the ops of x * cosine + y * sine to the match. x and y are parts of
+// rows, such as halves.
 static void takeSum(Value value, Match &match) {
   (void)match.take<AddOp>(value);
   (void)match.take<SubOp>(value);

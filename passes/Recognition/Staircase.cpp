@@ -350,7 +350,7 @@ Structure StaircaseFinder::followSlice(SliceOp op) {
   int64_t rows = op.getOffsets()[rank - 2], columns = op.getOffsets()[rank - 1];
   if (pattern.stairs && pattern.stairs->offset)
     *pattern.stairs->offset += rows - columns;
-  // A single row or column does not count.
+  // The index of a single row or column is constant, so its factor is 0.
   if (Places *places = pattern.places ? &*pattern.places : nullptr) {
     places->first += places->row * rows + places->column * columns;
     const MatrixShape left(op.getSizes());

@@ -68,7 +68,8 @@ private:
   /// apart in the input. `from` and `to` are multiples of `multiple`.
   void copyRun(Value input, Value from, Value to, int64_t size, int64_t stride,
                int64_t multiple);
-  /// Stores `value` to `size` elements output[to...].
+  /// Stores `value` to `size` elements output[to...]. `to` is a multiple of
+  /// `multiple`.
   void fillRun(Value value, Value to, int64_t size, int64_t multiple);
   void padRow(Value input, Value from, Value to, const PaddedAxis &columns,
               Value padding);

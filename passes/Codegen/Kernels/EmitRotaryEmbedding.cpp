@@ -121,8 +121,9 @@ Value RotaryEmitter::turn(Value own, Value partner, Value cosine, Value sine,
   return isTurned ? l.select(isTurned, turned, own) : turned;
 }
 
-// Computes element `lane` after the position of `scope`, or a vector within one
-// half.
+// Computes `width` elements from `lane` elements after the position of `scope`.
+// The elements lie within one half of the row, so that their partners are
+// adjacent too.
 Value RotaryEmitter::emitElements(Value index, Value own, int64_t width,
                                   int64_t lane) {
   const Node &input = fragments.getOperandNode(node, 0);

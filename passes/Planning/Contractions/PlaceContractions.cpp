@@ -278,8 +278,9 @@ Value Placer::castTo(RegionOp region, Value value, Type element,
   return known;
 }
 
-// Creates the body for the kernels that run if the library computes the product
-// alone. The body's argument is the product.
+// Creates the fallback body of a product: the kernels that run if the library
+// computes only the product, without the fused ops. The body's argument is the
+// product.
 Block *Placer::addUnfused(plan::ProductOp product) {
   assert(product.getUnfused().empty() && "a product has one fallback");
   return builder.createBlock(&product.getUnfused(), {},

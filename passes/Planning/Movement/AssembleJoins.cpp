@@ -27,7 +27,8 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// The maker of a part of a join, and the box of the whole that the part fills.
+/// A part of a concatenation, and the box of the whole result that the part
+/// fills.
 struct JoinedPart {
   OpResult made;
   RankedTensorType whole; ///< with the axes of `made`
@@ -39,8 +40,9 @@ struct JoinedPart {
 // Joins
 //===----------------------------------------------------------------------===//
 
-/// Returns the join of parts of rows if `region` does nothing else; null for
-/// any other kernel. Consecutive parts of the result never need a kernel
+/// Returns the concatenation of a kernel that does nothing else, if each input
+/// fills a part of every row; null for any other kernel. If inputs fill
+/// consecutive parts of the whole result, no kernel is needed
 /// (ProgramJoins.cpp).
 static ConcatOp findJoinOfRows(RegionOp region) {
   auto join = dyn_cast<ConcatOp>(region.getBody().front().front());
@@ -176,8 +178,8 @@ static SmallVector<JoinedPart> findParts(RegionOp region, ConcatOp join,
 // Assembling
 //===----------------------------------------------------------------------===//
 
-/// Makes the maker of `part` write to the box. Returns the value whose memory
-/// is the whole.
+/// Adds a plan.place, so that the op that computes `part` writes to the part's
+/// box. Returns the value whose buffer is the whole result.
 static Value place(const JoinedPart &part) {
   auto region = dyn_cast<RegionOp>(part.made.getOwner());
   OpBuilder builder(part.made.getContext());

@@ -166,7 +166,8 @@ void ActivationHero::emitRows(Value row, int64_t count, Sink sink) {
     emitLine(row, sink);
 }
 
-// Emits rows as pixels of one line, and columns as channels.
+// Emits `count` rows of the result, which are adjacent pixels of one image
+// line. Columns are channels.
 void ActivationHero::emitPixels(Value row, int64_t count, Sink sink) {
   // Find the positions of `count` pixels of a line from the first pixel's.
   SmallVector<int64_t> sizes = {batch};

@@ -68,8 +68,8 @@ Carried emitLoop(mlir::ImplicitLocOpBuilder &b, mlir::Value lower,
                  LoopBody body, const Team &team = {});
 
 /// Emits: for index in [0, size) by step. A single iteration is emitted without
-/// a loop; no iteration emits nothing. If the chain gets too long, emits two
-/// loops: over blocks, and within a block.
+/// a loop; no iteration emits nothing. If the chain of dependent additions gets
+/// too long, emits two loops: over blocks, and within a block.
 Carried emitLoop(mlir::ImplicitLocOpBuilder &b, int64_t size, int64_t step,
                  mlir::ValueRange init, LoopBody body, const Team &team = {},
                  ChainStep part = {});

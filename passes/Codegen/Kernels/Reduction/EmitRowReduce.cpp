@@ -55,8 +55,8 @@ private:
   void keep(const Scope &scope);
   void emitRow(Scope &scope);
   int64_t countVectors(size_t reductionCount) const;
-  /// Returns the elements that a thread processes together if rows have no
-  /// vectors. Their loads overlap.
+  /// Returns the elements per iteration of a thread if rows are not vectorized.
+  /// On a GPU, the loads of several elements overlap.
   int64_t countScalars() const {
     return width == 1 && context.target.isGPU() ? 4 : 1;
   }
