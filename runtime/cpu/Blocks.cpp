@@ -175,8 +175,9 @@ MPC_BLOCK_INLINE bool canBeSplit(const Magnitudes &magnitudes) {
                                  _mm512_set1_epi16(int16_t(least - 1))) == 0;
 }
 
-/// Splits two vectors of 16 elements. The upper halves form one vector of a
-/// part's block: one after the other, or interleaved.
+/// Splits two vectors of 16 floats into `Parts` bf16 parts each. Part i of both
+/// vectors is stored as one vector of 32 to block i of `result`: concatenated,
+/// or interleaved if `InPairs`.
 template <int Parts, bool InPairs>
 MPC_BLOCK_INLINE void splitVector(__m512 first, __m512 second,
                                   Magnitudes &magnitudes, uint16_t *result) {

@@ -300,7 +300,8 @@ DNNConvStep::candidates(const DNNObject &graph, DNNHeuristicMode mode) {
   return configs;
 }
 
-/// Returns the number and the numerical notes of a configuration's engine.
+/// Returns the index of a configuration's cuDNN engine, and cuDNN's numerical
+/// notes about it.
 StatusOr<DNNConvStep::EngineFacts>
 DNNConvStep::factsOf(const DNNObject &config) {
   DNNObject engine(library, DNNDescriptorType::Engine, "describe an engine");

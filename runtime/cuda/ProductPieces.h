@@ -16,7 +16,7 @@
 
 namespace mpc::runtime::cuda {
 
-/// A product of some rows, columns or depth of another product.
+/// A part of a larger product: a range of rows, of columns or of the depth.
 struct ProductPiece {
   MatMulStep step;
   MatMulAddresses operands;

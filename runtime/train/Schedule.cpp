@@ -140,8 +140,8 @@ bool Plateau::count(MonitorState &state, double value, int64_t step) const {
   return true;
 }
 
-/// The rate after `reductions` of a plateau. Reductions of less than PyTorch's
-/// eps do not happen.
+/// Returns the rate after a plateau schedule has reduced the rate `reductions`
+/// times. Like PyTorch, skips reductions by eps or less.
 static double plateauAt(const Schedule &schedule, int64_t reductions) {
   assert(schedule.plateau.factor > 0 && "a factor that parsePlateau takes");
   constexpr double eps = 1e-8;

@@ -163,9 +163,9 @@ bool OneDNNMatMul::mustDensifyA(const OneDNNConfig &config) const {
                           chooseLayoutOfB(true, tileColumns(), config));
 }
 
-/// Decides to pack b if several tiles read its panels and oneDNN prefers its
-/// own layout, or if a single tile gains. Also decides to copy a to dense rows
-/// if that layout requires it.
+/// Decides to pack b if oneDNN prefers its own layout, and if several tiles
+/// read the panels of b or packing speeds up a single tile. Also decides to
+/// copy a to dense rows if oneDNN's layout requires dense rows.
 void OneDNNMatMul::choosePacking(const OneDNNConfig &config) {
   // Packing pays if a panel is read more than once.
   const int64_t readers = tilesM * (b.matrices == 1 ? countMatrices(step) : 1);

@@ -229,7 +229,8 @@ Status Column::addImages(Array part) {
   return Status();
 }
 
-/// Decodes images for good if they take little memory.
+/// Decodes all images into memory if they fit the limit; else only checks their
+/// headers.
 Status Column::decodeImages() {
   // Many images stay in files, and only headers are checked. Masks are decoded
   // always, since all their values are checked.
@@ -339,8 +340,8 @@ void Column::addNotes(std::vector<std::string> &notes) const {
     notes.push_back(locate(array) + ": converted from channels last " +
                     brackets(array.shape, 0, "") + " to the model's " +
                     brackets(input.shape, 0, ""));
-  // Bytes that are not divided are a hundred times larger than most models
-  // expect.
+  // Most models expect u8 images divided by 255. Undivided values are a hundred
+  // times too large.
   if (array.type == ElementType::U8 && input.role == Role::Data &&
       !isInteger(input.type) && !prepared.normalization)
     notes.push_back(locate(array) +

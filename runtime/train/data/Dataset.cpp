@@ -249,7 +249,7 @@ Status Dataset::addColumn(const Port &port, const Port *input,
                      counted(samples, "sample") + ", " + first + " has " +
                      std::to_string(size()));
   }
-  // The labels must be valid; all values count in the fingerprint.
+  // Check the labels now. The fingerprint below depends on all values.
   bool counts = false;
   if (Status status = column->check(options.rangeOf(port.name), counts);
       !status.ok())

@@ -230,10 +230,10 @@ bool looksLikeNpy(const std::byte *data, size_t size) {
 }
 
 namespace {
-/// A header, and the place of the values behind it.
+/// A header, and the position of the values in the file.
 struct Beginning {
   Header header;
-  size_t values = 0;
+  size_t values = 0; ///< the offset of the first value
   int64_t bytes = 0; ///< the size of the values
 };
 } // namespace

@@ -96,7 +96,8 @@ static StatusOr<Array> readTensor(FlatBufferReader &reader, size_t table,
                                   const std::string &where) {
   Array array;
   const Elements name = reader.findVector(table, kName, 1);
-  // Vectors may overlap, so limit the bytes that each tensor copies.
+  // Many tensors may share one name in an untrusted file. The limit bounds the
+  // memory of all copies.
   if (name.count > kMaxNameBytes)
     return invalid(where, "a parameter's name of " +
                               std::to_string(name.count) + " bytes");

@@ -51,7 +51,7 @@ public:
 /// as top5".
 std::string listEvalMetrics();
 
-/// Usage if there is no metric called `name`.
+/// Returns a usage error if there is no metric called `name`.
 Status checkEvalMetric(const std::string &name);
 
 /// Usage, with the reason, if an evaluation of the model cannot measure one of

@@ -16,8 +16,9 @@ int64_t countCores() {
 }
 
 namespace {
-/// The first failure of a worker. Without memory, a thread cannot even make a
-/// message, and no exception may leave it.
+/// The first failure of a worker. Lack of memory is a flag: without memory, the
+/// thread cannot build a message, and an exception that left the thread would
+/// end the process.
 struct Failure {
   int64_t number;
   Status status;
