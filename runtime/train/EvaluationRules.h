@@ -26,8 +26,8 @@ public:
     return options.best || options.earlyStopping || plateau();
   }
 
-  /// Usage if evaluations of the model lack a watched metric, or if nothing is
-  /// evaluated.
+  /// Returns a usage error if evaluations of the model lack a watched metric,
+  /// or if nothing is evaluated.
   Status check(const TraineeInfo &info, bool evaluates) const;
 
   /// Prepares the state of a resumed run: forgets values of metrics that are no

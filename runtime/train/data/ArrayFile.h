@@ -33,9 +33,9 @@ StatusOr<std::vector<Array>> readArrays(const std::string &path,
 StatusOr<std::vector<Array>> readPackedArrays(const std::string &path,
                                               const ReadLimits &limits = {});
 
-/// Usage if writeArrays does not know the extension, or if the format cannot
-/// hold an array of one of the names: .npz no control characters, .safetensors
-/// no reserved names.
+/// Returns a usage error if writeArrays does not know the extension, or if the
+/// format cannot hold an array of one of the names: .npz no control characters,
+/// .safetensors no reserved names.
 Status checkArrayNames(const std::string &path,
                        const std::vector<std::string> &names);
 

@@ -118,7 +118,8 @@ static std::optional<T> valueFor(const std::vector<T> &values,
   return std::nullopt;
 }
 
-/// Usage if a value of the flag fits no input, or could mean several.
+/// Returns a usage error if a value of the flag fits no input, or could mean
+/// several.
 template <typename T>
 static Status checkInputs(const char *flag, const std::vector<T> &values,
                           const FunctionPorts &ports) {
@@ -142,8 +143,8 @@ static Status checkInputs(const char *flag, const std::vector<T> &values,
   return Status();
 }
 
-/// Usage if --augment has no image to change, or would move an image but not
-/// the labels of its pixels.
+/// Returns a usage error if --augment has no image to change, or would move an
+/// image but not the labels of its pixels.
 static Status checkAugmentation(const FunctionPorts &ports) {
   const auto image =
       std::find_if(ports.inputs.begin(), ports.inputs.end(), isImage);

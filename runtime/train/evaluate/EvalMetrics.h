@@ -54,8 +54,8 @@ std::string listEvalMetrics();
 /// Returns a usage error if there is no metric called `name`.
 Status checkEvalMetric(const std::string &name);
 
-/// Usage, with the reason, if an evaluation of the model cannot measure one of
-/// `names` with its loss.
+/// Returns a usage error, with the reason, if an evaluation of the model cannot
+/// measure one of `names` with its loss.
 Status checkEvalMetrics(const TraineeInfo &info,
                         const std::vector<std::string> &names);
 

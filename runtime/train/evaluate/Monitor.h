@@ -46,13 +46,13 @@ struct EvaluationState {
 /// for another direction than the usual one. Usage for other texts.
 StatusOr<Monitor> parseMonitor(std::string_view text);
 
-/// Usage if evaluations do not measure the metric: neither always nor among the
-/// requested `metrics`.
+/// Returns a usage error if evaluations do not measure the metric: neither
+/// always nor among the requested `metrics`.
 Status checkMeasured(const Monitor &monitor,
                      const std::vector<std::string> &metrics);
 
-/// Usage if the monitor watches the accuracy and the evaluation of the model
-/// has none. `checkEvalMetrics` checks other metrics.
+/// Returns a usage error if the monitor watches the accuracy and the evaluation
+/// of the model has none. `checkEvalMetrics` checks other metrics.
 Status checkAccuracy(const Monitor &monitor, const TraineeInfo &info);
 
 /// The monitored value; NaN if the evaluation lacks it.

@@ -83,7 +83,8 @@ enum class MetricsStart {
 class MetricsFile : public MetricsSink {
 public:
   /// Opens a file. Append first removes a line that a crash left unfinished.
-  /// Usage if a new file has lines, or if a table has other columns; IO if
+  /// Returns a usage error if a new file has lines, or if a table has other
+  /// columns; an I/O error if
   /// another run is writing the file. `evalMetrics` are the evaluation columns
   /// of a table besides loss and accuracy. `hasAccuracy` adds a column for the
   /// accuracy of steps.

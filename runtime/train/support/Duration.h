@@ -12,7 +12,8 @@
 namespace mpc::runtime::train {
 
 /// Parses "90s", "30m", "2h", "1d", "1h30m", or Lightning's "DD:HH:MM:SS".
-/// Usage for other texts, for zero, and for more than a hundred years.
+/// Returns a usage error for other texts, for zero, and for more than a hundred
+/// years.
 StatusOr<std::chrono::seconds> parseDuration(std::string_view text);
 
 } // namespace mpc::runtime::train

@@ -146,7 +146,7 @@ private:
   ExitCode compileToKernels(const CompileOptions &options,
                             const TargetInfo &target, std::string &kernels);
   llvm::Error import(const CompileOptions &options);
-  /// Usage if --batch-axis names labels that a loss adds.
+  /// Returns a usage error if --batch-axis names labels that a loss adds.
   llvm::Error checkLabelAxes(const onnx_frontend::ImportOptions &importOptions,
                              const CompileOptions &options) const;
   void findSamples(const onnx_frontend::ImportOptions &options);

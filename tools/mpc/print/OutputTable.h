@@ -17,7 +17,8 @@ namespace mpc::tools {
 /// True if outputs to a file of that name are written as a table.
 bool isTable(const std::string &file);
 
-/// Usage if an output of `function` is neither a column [N] nor rows [N, K].
+/// Returns a usage error if an output of `function` is neither a column [N] nor
+/// rows [N, K].
 runtime::Status checkTable(const std::string &file,
                            const runtime::train::FunctionPorts &function);
 
