@@ -52,7 +52,8 @@ static FailureOr<json::Object> kernelToJSON(func::FuncOp kernel,
     arguments = arguments.drop_front();
   } else {
     const KernelPartition partition = getKernelPartition(kernel, target);
-    // A single thread is a worker of a CPU.
+    // The partition of a CPU kernel has one thread; a plan says 0 threads for
+    // CPUs.
     addFields(object,
               runtime::KernelWork{partition.extent, partition.grain,
                                   partition.threads > 1 ? partition.threads : 0,

@@ -80,8 +80,8 @@ static constexpr Recomputing kRecomputing[] = {
     {Growth::Tail, fitsTail},
 };
 
-// Returns the row of `kernel`; null if the kernel reads all operands from
-// memory.
+// Returns the row of kRecomputing for `kernel`; null if the kernel cannot
+// recompute values.
 static const Recomputing *findRecomputing(const KernelRegion &kernel) {
   const auto *row = llvm::find_if(kRecomputing, [&](const Recomputing &row) {
     return row.growth == kernel.getGrowth();

@@ -71,7 +71,7 @@ private:
   /// Indexed by op and by group.
   llvm::SmallVector<unsigned> groupOf;
   llvm::SmallVector<llvm::SmallVector<unsigned, 2>> members;
-  /// The op of each group that reaches the most ops in the tree.
+  /// For each group, the op that reaches the most ops in the depth-first tree.
   llvm::SmallVector<unsigned> top;
   OrderedList order;
   /// The last search that visited each group.

@@ -241,7 +241,8 @@ void InsertLossScalingPass::setConditions(FunctionOpInterface function,
   }
 }
 
-// Returns the record of a guard. Selection is exact, in the type of the state.
+// Returns the decision record of a guard, the select that keeps the old state
+// in a skipped step. A select is exact, so it runs in the type of the state.
 static DecisionAttr getGuardDecision(RankedTensorType type, StringRef why) {
   MLIRContext *context = type.getContext();
   auto element = cast<FloatType>(type.getElementType());

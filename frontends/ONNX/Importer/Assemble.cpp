@@ -182,7 +182,8 @@ Value mpc::onnx_frontend::gather(NodeImporter &node, Value data, Value indices,
       {node.attribute("axis", axis), node.attribute("batch_dims", batchDims)});
 }
 
-// The distance between neighbours; nullopt if it varies or is 0.
+// Returns the difference of adjacent indices; nullopt if the difference varies
+// or is 0.
 static std::optional<int64_t> findStride(ArrayRef<int64_t> indices) {
   if (indices.size() < 2)
     return 1;

@@ -392,8 +392,9 @@ void ScatterEmitter::combineListed(const Scope &outer, const Listed &listed) {
   });
 }
 
-/// Visits the elements of parts from an axis after the scattered one on. Each
-/// element always belongs to the same thread of the block.
+/// Calls `emit` on all elements along the axes from `dimension` on, which
+/// follow the scattered axis. The same thread of the block always visits an
+/// element.
 void ScatterEmitter::emitColumns(const Scope &outer, unsigned dimension,
                                  llvm::function_ref<void(const Scope &)> emit) {
   unsigned last = body.getDimensions().size() - 1;

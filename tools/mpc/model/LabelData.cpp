@@ -199,8 +199,8 @@ void mpc::tools::chooseIgnoreIndex(CompileOptions &options,
        " are ignored, as in PyTorch; --ignore-index sets another");
 }
 
-// The inputs whose floats cross_entropy takes as probabilities. An artifact
-// tells only its first loss.
+// Returns the label inputs whose floats cross_entropy takes as probabilities.
+// For an artifact, only its first loss is known.
 static std::set<std::string> findProbabilities(const TraineeInfo &info,
                                                const RecipeOptions &recipe) {
   std::set<std::string> names;

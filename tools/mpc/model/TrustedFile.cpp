@@ -16,8 +16,8 @@ using namespace mpc::tools;
 using onnx_frontend::ErrorKind;
 
 // Returns why somebody else may have written the file, and the remedy; empty if
-// nobody else can have. The folder does not matter: whoever puts another file
-// in its place owns the new file.
+// nobody else can have. The permissions of the folder do not matter: somebody
+// who replaces the file owns the new file, which is then not trusted.
 static std::string findDoubt(const std::string &path,
                              const struct stat &status) {
   if (llvm::sys::path::extension(path) != ".mpc")
