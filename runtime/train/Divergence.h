@@ -34,9 +34,9 @@ public:
   /// of, or after the first warning.
   std::string findWarning(const StepReport &report);
 
-  /// Numeric if a run that ends at `progress` has failed: its weights are not
-  /// finite; or, unless it was `stopped`, the last loss is not finite or every
-  /// update was skipped.
+  /// Returns a numeric error if a run that ends at `progress` has failed: its
+  /// weights are not finite; or, unless it was `stopped`, the last loss is not
+  /// finite or every update was skipped.
   Status checkEnd(Trainee &model, const Progress &progress, bool stopped);
 
   /// Returns "parameter 'w' is inf at [1, 2]": the first weight that the run

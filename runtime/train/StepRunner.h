@@ -36,7 +36,8 @@ bool takesLearningRate(const TraineeInfo &info);
 
 class StepRunner {
 public:
-  /// Unsupported if the artifact lacks the functions or reports no loss.
+  /// Returns status Unsupported if the artifact lacks the functions or
+  /// reports no loss.
   static StatusOr<StepRunner> create(Trainee &model);
 
   /// The number of batches in an attempt.

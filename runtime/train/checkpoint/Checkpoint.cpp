@@ -31,8 +31,8 @@ static bool isSaved(const Port &state) { return state.role != Role::Derived; }
 // Saving
 //===----------------------------------------------------------------------===//
 
-/// Numeric if a parameter or a running statistic is not finite, unless
-/// `allowed` names it.
+/// Returns a numeric error if a parameter or a running statistic is not finite,
+/// unless `allowed` names it.
 static Status checkFinite(const std::vector<Array> &arrays,
                           const TraineeInfo &info,
                           const std::set<std::string> &allowed) {

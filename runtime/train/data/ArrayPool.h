@@ -17,8 +17,8 @@ namespace mpc::runtime::train {
 
 class ArrayPool {
 public:
-  /// InvalidInput if one file has two arrays with the same name, or occurs
-  /// twice.
+  /// Returns an invalid-input error if one file has two arrays with the same
+  /// name, or occurs twice.
   static StatusOr<ArrayPool> create(std::vector<Array> arrays);
 
   bool has(const std::string &name) const;

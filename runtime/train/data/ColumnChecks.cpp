@@ -122,7 +122,8 @@ Status checkIndices(const Port &port, const Array &array) {
 }
 
 Status Column::check(const LabelRange &range, bool &counts) const {
-  // Only class numbers can be ignored; all other values count.
+  // Class numbers may all be the ignored label, which counts for no loss. Other
+  // values always count.
   const bool hasClasses = input.role == Role::Label &&
                           !runtime::isFloat(input.type) && range.classes;
   counts |= !hasClasses;

@@ -37,8 +37,8 @@ readDataFiles(const std::vector<std::string> &files,
 int64_t countSamples(const std::vector<Array> &arrays, const std::string &name,
                      size_t axis = 0);
 
-/// InvalidInput if both have folders of images with different labels: label 1
-/// of the first would not be label 1 of the second.
+/// Returns an invalid-input error if both have folders of images with different
+/// labels: label 1 of the first would not be label 1 of the second.
 Status checkSameLabels(const std::vector<Array> &first,
                        const std::vector<Array> &second);
 

@@ -55,7 +55,7 @@ public:
   /// Describes the number of images, their labels, and the files left out.
   std::string description() const;
 
-  /// InvalidInput if a file does not begin like an image.
+  /// Returns an invalid-input error if a file does not begin like an image.
   Status checkHeaders() const;
   /// Hashes the names, labels, sizes and beginnings of the files.
   uint64_t digest(uint64_t seed) const;

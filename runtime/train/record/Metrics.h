@@ -84,10 +84,9 @@ class MetricsFile : public MetricsSink {
 public:
   /// Opens a file. Append first removes a line that a crash left unfinished.
   /// Returns a usage error if a new file has lines, or if a table has other
-  /// columns; an I/O error if
-  /// another run is writing the file. `evalMetrics` are the evaluation columns
-  /// of a table besides loss and accuracy. `hasAccuracy` adds a column for the
-  /// accuracy of steps.
+  /// columns; an I/O error if another run is writing the file. `evalMetrics`
+  /// are the evaluation columns of a table besides loss and accuracy.
+  /// `hasAccuracy` adds a column for the accuracy of steps.
   static StatusOr<std::unique_ptr<MetricsFile>>
   open(const std::string &path, MetricsStart start,
        const std::vector<std::string> &evalMetrics = {},

@@ -72,14 +72,14 @@ Status syncDirectory(const std::string &path);
 Status renamePath(const std::string &from, const std::string &to);
 /// Creates the directory and missing parents.
 Status makeDirectories(const std::string &path);
-/// IO unless files can be created in the directory or, if it does not exist, in
-/// its nearest existing parent.
+/// Returns an I/O error unless files can be created in the directory or, if it
+/// does not exist, in its nearest existing parent.
 Status requireWritable(const std::string &path);
 /// Removes the files in a directory, and the directory if it is empty then.
 /// Keeps subdirectories, which mpc did not make. Removes only the link if
 /// `path` is a symbolic link.
 Status removeDirectory(const std::string &path);
-/// IO unless the file system of `directory` has `bytes` free.
+/// Returns an I/O error unless the file system of `directory` has `bytes` free.
 Status requireSpace(const std::string &directory, uint64_t bytes);
 /// True if `status` of a function of this file says that the disk or quota is
 /// full.

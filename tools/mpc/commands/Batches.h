@@ -49,8 +49,9 @@ public:
   /// Copies a batch that begins at sample `begin`. Drops samples beyond the
   /// last.
   void add(const runtime::Tensor &part, int64_t begin);
-  /// Unsupported unless `part` repeats the results that were added from `begin`
-  /// on. A difference means that results depend on other samples in a batch.
+  /// Returns status Unsupported unless `part` repeats the results that were
+  /// added from `begin` on. A difference means that results depend on other
+  /// samples in a batch.
   runtime::Status check(const runtime::Tensor &part, int64_t begin) const;
 
   const std::string name;
