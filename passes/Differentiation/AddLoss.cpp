@@ -95,7 +95,7 @@ static Value findLabels(FunctionEditor &function) {
   for (Operation &op : function.getBody()) {
     if (!isa<SoftmaxCrossEntropyLossOp, NLLLossOp>(op))
       continue;
-    // Models of sequences flatten the labels first.
+    // Models of sequences reshape labels [B, T] to [B * T] before the loss.
     auto labels = dyn_cast<BlockArgument>(skipReshapes(op.getOperand(1)));
     if (labels && function.variableOf(labels).empty()) {
       function.setInputRole(labels, Role::Label);

@@ -76,7 +76,8 @@ static std::optional<int64_t> findFeatureAxis(Value scores) {
   Operation *last = scores.getDefiningOp();
   if (!last)
     return std::nullopt;
-  // Trace the outputs of a layer like samples, by their number.
+  // Trace the axis of features with the rules for sample axes: an axis of as
+  // many elements as the layer has outputs.
   DenseMap<Value, std::pair<SampleAxis, int64_t>> axes;
   for (Operation &op : *last->getBlock()) {
     if (op.getNumResults() == 0)

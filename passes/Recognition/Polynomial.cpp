@@ -86,7 +86,7 @@ Polynomial PolynomialExpander::expand(Value value) {
   return polynomial.empty() ? getOpaque(value) : polynomial;
 }
 
-// Expands one op; empty if the op stays whole.
+// Returns the result of `op` as a polynomial; empty if `op` has no such form.
 Polynomial PolynomialExpander::expandOp(Operation *op) {
   Value value = op->getResult(0);
   // Sums, products and negations of polynomials are polynomials.

@@ -252,8 +252,8 @@ ElementIndex FragmentEmitter::getElementIndex(const Scope &scope,
       b, type, DenseElementsAttr::get(type, ArrayRef(steps)));
   index = arith::AddIOp::create(b, vector::BroadcastOp::create(b, type, index),
                                 lanes);
-  // Random generators draw whole groups if they know a divisor of the first
-  // index.
+  // A random generator makes several numbers per call, and can use all
+  // numbers if the first index is known to be a multiple of their count.
   bool isAdjacent = node.strides->back() == 1;
   return {index, isAdjacent ? getMultiple(scope, *node.strides) : 0};
 }

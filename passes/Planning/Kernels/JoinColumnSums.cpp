@@ -164,7 +164,7 @@ static SmallVector<RegionOp> findHosts(RegionOp sums) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A row kernel and the joining kernels of sums.
+/// Merges a row kernel with kernels of column sums.
 class RowsAndSums {
 public:
   explicit RowsAndSums(RegionOp rows) : rows(rows) {}

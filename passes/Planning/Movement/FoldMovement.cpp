@@ -83,7 +83,8 @@ static void multiplyThere(OpOperand &input, const Source &source) {
 }
 
 // Folds movements into the operands of a product. CPU libraries and generated
-// kernels read any distances, so the farthest source saves most.
+// kernels read operands of any strides, so the source before most movements
+// saves most.
 static void foldOperands(RegionOp region, const TargetInfo &target) {
   auto product = cast<MatMulOp>(region.getContraction());
   for (OpOperand &input : region->getOpOperands()) {

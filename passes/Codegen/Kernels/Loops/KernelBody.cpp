@@ -200,7 +200,8 @@ LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
   if (failed(demandOperands(block, space, demand)))
     return failure();
 
-  // Forwards: create a node for each value and place, arguments first.
+  // Create nodes in forward order, because a node needs the indices of its
+  // operands' nodes.
   NodeIndex index;
   for (BlockArgument argument : block.getArguments())
     for (const Place &place : demand.get(argument)) {
