@@ -176,7 +176,7 @@ static void addDifferentiation(OpPassManager &pm,
 
 static void addPrecision(OpPassManager &pm, const PipelineOptions &options) {
   const PrecisionOptions &precision = options.precision;
-  // First, because the scaled values get precision decisions too.
+  // Run this pass first, because scaled values get precision decisions too.
   pm.addPass(createFindLossGradientPass({precision.mode, precision.lossScale}));
   AssignPrecisionPassOptions assign;
   assign.mode = precision.mode;

@@ -1,8 +1,9 @@
 // Forms the kernels of a block, for RegionAnalysis alone.
 //
 // Kernels may hold any number of ops, and values may have any number of users.
-// No step therefore revisits a whole kernel when the kernel has grown. An edge
-// leads to an op once, and again after joining the op that was in the way.
+// To stay fast, no step revisits a whole kernel after the kernel has grown.
+// Each edge is tried once. If another op blocked the join, the edge is tried
+// again after that op has joined.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_REGIONS_REGIONFORMER_H

@@ -41,7 +41,7 @@ struct SplitGemm : OpRewritePattern<GemmOp> {
 
   LogicalResult matchAndRewrite(GemmOp op,
                                 PatternRewriter &rewriter) const override {
-    // If a sum follows, the product stays exact, and the sum rounds.
+    // If C is added, keep the product in the compute type: only the sum rounds.
     Type compute = computeType(op);
     auto exact = RankedTensorType::get(op.getType().getShape(), compute);
     bool addsC = op.getC() && !op.getBeta().isZero();

@@ -19,14 +19,14 @@ public:
   /// Watches a run of the model that `info` describes.
   DivergenceGuard(const TrainOptions &options, const TraineeInfo &info);
 
-  /// Records which weights are not finite before the first step, like a trained
-  /// mask of infinities: the run did not break these.
+  /// Records the weights that are not finite before the first step, such as a
+  /// trained mask of infinities. These weights do not end the run.
   Status begin(Trainee &model);
 
   /// The names of the weights that `begin` recorded.
   const std::set<std::string> &brokenAtFirst() const { return brokenBefore; }
 
-  /// Counts an attempt. Numeric if the run must end.
+  /// Counts an attempted update. Returns a numeric error if the run must end.
   Status check(const StepReport &report);
 
   /// Warns if a loss shows a mistake that types cannot show: nll below 0 means

@@ -126,7 +126,8 @@ plan::MatMulOp ContractionEmitter::emitMatMul(Operation *op,
   assert(buffers.lhs && buffers.rhs && "a product reads two buffers");
   ProductLayout layout = layOutProduct(op, transA, target);
   const int64_t m = layout.m, n = layout.n, k = layout.k;
-  // The library takes the last batch axis; the step loops over the outer axes.
+  // A call of the library computes the last batch axis; the step calls the
+  // library for each index of the outer axes.
   const BatchAxis last = layout.axes.back();
   runtime::BatchAxes axes{last.extent, last.a, last.b, last.c, {}};
   for (const BatchAxis &axis : ArrayRef(layout.axes).drop_back()) {

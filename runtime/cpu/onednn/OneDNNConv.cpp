@@ -293,8 +293,9 @@ Geometry::Geometry(const ConvStep &step)
 // Preparation
 //===----------------------------------------------------------------------===//
 
-/// bf16 operands stay where the target multiplies them and both are; all else
-/// is widened to f32.
+/// Keeps the operands in bf16 if both are bf16 and the CPU multiplies bf16;
+/// else widens both to f32. With `direct`, oneDNN writes the result without
+/// scratch.
 void OneDNNConv::chooseTypes() {
   const Operand &first = isWeightGrad() ? x : input();
   const Operand &second = isWeightGrad() ? y : w;
