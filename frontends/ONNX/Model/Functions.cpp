@@ -177,6 +177,16 @@ findAttribute(const RepeatedPtrField<proto::AttributeProto> &attributes,
   return nullptr;
 }
 
+static void bindAttributes(proto::NodeProto &node, const proto::NodeProto &call,
+                           const proto::FunctionProto &function);
+
+static void bindAttributes(proto::GraphProto &graph,
+                           const proto::NodeProto &call,
+                           const proto::FunctionProto &function) {
+  for (proto::NodeProto &inner : *graph.mutable_node())
+    bindAttributes(inner, call, function);
+}
+
 // Replaces each attribute that refers to a parameter of the function by the
 // call's value, or else by the function's default. Drops the attribute if there
 // is neither.
@@ -186,6 +196,12 @@ static void bindAttributes(proto::NodeProto &node, const proto::NodeProto &call,
   RepeatedPtrField<proto::AttributeProto> bound;
   for (proto::AttributeProto &attribute : *node.mutable_attribute()) {
     if (attribute.ref_attr_name().empty()) {
+      // Nodes of the function's own subgraphs may refer to parameters too. A
+      // graph that the call passes may not: it could refer to itself forever.
+      if (attribute.has_g())
+        bindAttributes(*attribute.mutable_g(), call, function);
+      for (proto::GraphProto &graph : *attribute.mutable_graphs())
+        bindAttributes(graph, call, function);
       bound.Add()->Swap(&attribute);
       continue;
     }
@@ -201,15 +217,6 @@ static void bindAttributes(proto::NodeProto &node, const proto::NodeProto &call,
     copy->set_name(attribute.name());
   }
   node.mutable_attribute()->Swap(&bound);
-  // Nodes of subgraphs may refer to the function's attributes too.
-  for (proto::AttributeProto &attribute : *node.mutable_attribute()) {
-    if (attribute.has_g())
-      for (proto::NodeProto &inner : *attribute.mutable_g()->mutable_node())
-        bindAttributes(inner, call, function);
-    for (proto::GraphProto &graph : *attribute.mutable_graphs())
-      for (proto::NodeProto &inner : *graph.mutable_node())
-        bindAttributes(inner, call, function);
-  }
 }
 
 //===----------------------------------------------------------------------===//

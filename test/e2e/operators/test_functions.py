@@ -325,3 +325,26 @@ def test_what_cannot_be_inlined_is_said(
     process = mpctest.mpc("compile", tmp_path / "model.onnx", "--emit=import")
     assert process.returncode == code, process.stderr
     assert message in process.stderr
+
+
+def test_a_passed_graph_cannot_refer_to_itself(tmp_path):
+    """A graph that the call passes has no parameters of the function."""
+
+    def branch(name, nodes):
+        value = helper.make_tensor_value_info("t", TensorProto.FLOAT, None)
+        return helper.make_graph(nodes, name, [], [value])
+
+    negated = branch("negated", [node("Neg", ["x"], ["t"])])
+    inner = refer(node("If", ["low"], ["t"], else_branch=negated), then_branch=("body", 5))
+    chosen = refer(node("If", ["c"], ["r"], else_branch=negated), then_branch=("body", 5))
+    nodes = [
+        node("ReduceSum", ["x"], ["s"], keepdims=0),
+        constant("zero", 0),
+        node("Less", ["s", "zero"], ["low"]),
+        call("Chosen", ["low"], ["y"], body=branch("itself", [inner])),
+    ]
+    made = model(nodes, [function("Chosen", ["c"], ["r"], [chosen], attributes=["body"])])
+    onnx.save(made, tmp_path / "model.onnx")
+    process = mpctest.mpc("check", tmp_path / "model.onnx")
+    assert process.returncode in (3, 4), process.stderr
+    assert "then_branch" in process.stderr
