@@ -67,7 +67,7 @@ def trained(path):
     """Returns the names of the weights that are trained by default, and of all
     others."""
     lines = mpctest.mpc_ok("inspect", path, "--parameters").stdout.splitlines()
-    rows = [line.split() for line in lines if line.strip()]
+    rows = [line.split() for line in lines if line.startswith("  ")]
     return (
         {row[0] for row in rows if row[-1] == "trained"},
         {row[0] for row in rows if row[-1] != "trained"},
