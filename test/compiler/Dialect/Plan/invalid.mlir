@@ -218,7 +218,7 @@ plan.program @f {
 
 plan.program @f {
   %a = plan.arena : memref<8xf32>
-  // expected-error @below {{scratch memory is for CPUs alone}}
+  // expected-error @below {{scratch memory is only for CPUs}}
   plan.launch @k outs(%a : memref<8xf32>) extent 4 grain 1 threads 32 {scratch_bytes = 64 : i64}
 }
 
