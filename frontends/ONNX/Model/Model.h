@@ -28,7 +28,7 @@ int64_t getOldestOpset(llvm::StringRef domain);
 /// True if the elements have a float type that a file may store.
 bool holdsFloats(const proto::TensorProto &tensor);
 
-/// What was wrong in a file, and what became of it.
+/// A defect of a file, and the repair or warning that followed.
 struct LogEntry {
   /// The repair's name in Repair/Repairs.def; empty for the reader.
   llvm::StringRef repair;

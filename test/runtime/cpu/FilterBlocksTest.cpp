@@ -114,7 +114,7 @@ TEST(FilterBlocks, OfGroups) {
     expectSameAsLibrary({groups, 1, 1, 3, 3}, Type::f32, Tag::Goihw16g);
 }
 
-// Of channels last, in whole vectors.
+// Filters with channels last fill whole vectors.
 TEST(FilterBlocks, WithoutBlocks) {
   expectSameAsLibrary({208, 5, 3, 3}, Type::f32, Tag::hwio);
   expectSameAsLibrary({208, 3, 9}, Type::f32, Tag::wio);
