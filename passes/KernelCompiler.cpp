@@ -56,9 +56,8 @@ private:
 // Kernels as text
 //===----------------------------------------------------------------------===//
 
-/// Prints the kernel without its name, and without notes on its ops such as
-/// precision records and node names. Kernels with the same text have the same
-/// code.
+/// Prints the kernel without name, precision records and node names. Kernels
+/// with equal text have equal code.
 static std::string printKernel(func::FuncOp kernel) {
   OwningOpRef<func::FuncOp> copy = kernel.clone();
   Attribute kind = kernel->getAttr(kKernelAttr);

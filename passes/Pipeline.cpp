@@ -84,45 +84,6 @@ static void addRecognition(OpPassManager &pm, const PipelineOptions &options) {
       createRecognizeRotaryEmbeddingPass(std::move(rotary)));
 }
 
-// Fills the options of mpc-add-optimizer. Without a loss to differentiate, the
-// model must provide gradients.
-static AddOptimizerPassOptions
-getOptimizerOptions(const RecipeOptions &recipe) {
-  AddOptimizerPassOptions options;
-  options.givenGradients = recipe.losses.empty();
-  // Numbers below 0 select the default of the update rule.
-  options.optimizer = recipe.optimizer;
-  options.momentum = recipe.momentum;
-  options.beta1 = recipe.beta1;
-  options.beta2 = recipe.beta2;
-  options.alpha = recipe.alpha;
-  options.centered = recipe.centered;
-  options.epsilon = recipe.epsilon.value_or(-1.0);
-  options.weightDecay = recipe.weightDecay.value_or(-1.0);
-  // Changes of gradients before the update, and averages of weights after it.
-  options.accumulate = recipe.accumulateGradBatches;
-  if (!recipe.accumulateReduction.empty())
-    options.accumulateReduction = recipe.accumulateReduction;
-  options.clipNorm = recipe.gradientClipVal.value_or(0.0);
-  options.ema = recipe.ema.value_or(0.0);
-  // Regular expressions that select parameters by name.
-  options.train.assign(recipe.train.begin(), recipe.train.end());
-  options.freeze.assign(recipe.freeze.begin(), recipe.freeze.end());
-  options.noDecay.assign(recipe.noDecay.begin(), recipe.noDecay.end());
-  options.lrScale.assign(recipe.lrScale.begin(), recipe.lrScale.end());
-  return options;
-}
-
-// Prints a shape: "7x5", or "scalar".
-static std::string printShape(llvm::ArrayRef<int64_t> shape) {
-  if (shape.empty())
-    return "scalar";
-  return llvm::join(
-      llvm::map_range(shape,
-                      [](int64_t extent) { return std::to_string(extent); }),
-      "x");
-}
-
 static bool isFloat64(llvm::StringRef mode) {
   return amp::symbolizePrecisionMode(mode) == amp::PrecisionMode::FP64True;
 }
@@ -136,7 +97,7 @@ static bool hasOneType(llvm::StringRef mode) {
 
 static void addDifferentiation(OpPassManager &pm,
                                const PipelineOptions &options) {
-  const RecipeOptions &recipe = options.recipe;
+  const Recipe &recipe = options.recipe;
   // For 64-true convert the model first: otherwise constants of loss, gradients
   // and updates, such as a label smoothing of 0.1, would be rounded to float32.
   if (isFloat64(options.precision.mode))
@@ -144,27 +105,16 @@ static void addDifferentiation(OpPassManager &pm,
   // The loss replaces the outputs of the forward model.
   if (!recipe.losses.empty()) {
     AddLossPassOptions loss;
-    loss.loss.assign(recipe.losses.begin(), recipe.losses.end());
-    loss.targetArrays.assign(recipe.targetArrays.begin(),
-                             recipe.targetArrays.end());
-    loss.reduction = recipe.reduction.value_or("mean");
-    loss.ignoreIndex = recipe.ignoreIndex.value_or(kNoIgnoreIndex);
-    loss.labelSmoothing = recipe.labelSmoothing.value_or(0.0);
-    loss.classWeights.assign(recipe.classWeights.begin(),
-                             recipe.classWeights.end());
-    loss.posWeight.assign(recipe.posWeight.begin(), recipe.posWeight.end());
     loss.float64 = isFloat64(options.precision.mode);
-    loss.trainAccuracy = recipe.trainAccuracy;
-    for (const auto &[name, shape] : recipe.labelShapes)
-      loss.labelShapes.push_back(name + "=" + printShape(shape));
     pm.addPass(createAddLossPass(loss));
   }
   // Without a training step keep only the evaluation; otherwise add gradients
-  // and updates.
+  // and updates. Without a loss to differentiate, the model must provide
+  // gradients.
   if (options.evaluationAlone && hasOneType(options.precision.mode))
     pm.addPass(createKeepEvaluationPass());
   else
-    pm.addPass(createAddOptimizerPass(getOptimizerOptions(recipe)));
+    pm.addPass(createAddOptimizerPass({recipe.losses.empty()}));
   // Move products and sums out of loop bodies, as one op over all iterations.
   // Run again after gradients, which have loops of their own.
   pm.addNestedPass<func::FuncOp>(createMoveOutOfScansPass());
@@ -318,6 +268,9 @@ void mpc::buildPipeline(OpPassManager &pm, const PipelineOptions &options,
 
 LogicalResult mpc::runStage(ModuleOp module, const PipelineOptions &options,
                             Stage stage) {
+  if (stage == Stage::Differentiate &&
+      failed(setRecipe(module, options.recipe)))
+    return failure();
   PassManager pm(module.getContext());
   buildPipeline(pm, options, stage, static_cast<Stage>(int(stage) - 1));
 #ifdef NDEBUG

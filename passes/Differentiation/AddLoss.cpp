@@ -13,7 +13,9 @@
 #include "compiler/Support/ExitCode.h"
 #include "passes/Differentiation/InferenceMode.h"
 #include "passes/Differentiation/LossBuilder.h"
+#include "passes/Differentiation/LossSpec.h"
 #include "passes/Differentiation/PhaseListener.h"
+#include "passes/Differentiation/RecipeOptions.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -29,14 +31,6 @@ using namespace mpc;
 // The user's request
 //===----------------------------------------------------------------------===//
 
-static FailureOr<LossSpec> readLoss(StringRef text, Location location) {
-  llvm::Expected<LossSpec> spec = parseLoss(text);
-  if (spec)
-    return *spec;
-  return withExitCode(mlir::emitError(location), ExitCode::Usage)
-         << llvm::toString(spec.takeError());
-}
-
 // Returns the value called `name`: an output, or the result of a node. Null if
 // there is none.
 static Value findByName(const FunctionEditor &function, StringRef name) {
@@ -50,18 +44,20 @@ static Value findByName(const FunctionEditor &function, StringRef name) {
 
 // Moves the AXIS of OUTPUT:AXIS from `output` to `classAxis`. A name may itself
 // end in a colon and a number, so an existing name stays whole.
-static LogicalResult splitAxis(const FunctionEditor &function, LossSpec &spec) {
+static LogicalResult splitAxis(const FunctionEditor &function,
+                               PlacedLoss &loss) {
+  LossSpec &spec = loss.spec;
   auto [name, text] = StringRef(spec.output).rsplit(':');
   int64_t axis;
   if (findByName(function, spec.output) || text.getAsInteger(10, axis))
     return success();
-  if (!spec.hasClasses())
+  if (!hasClasses(spec.kind))
     return withExitCode(
                mlir::emitError(function.get()->getParentOp()->getLoc()),
                ExitCode::Usage)
            << "'" << spec.output
            << "': only softmax_cross_entropy and nll have classes on an axis";
-  spec.classAxis = axis;
+  loss.classAxis = axis;
   spec.output = name.str();
   return success();
 }
@@ -110,117 +106,85 @@ static Value findLabels(FunctionEditor &function) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A loss, with the output and the labels in one function.
-struct PlacedLoss {
-  LossSpec spec;
-  Value output;
-  std::string target; ///< the name of the label input
-};
-
 class AddLossPass : public mpc::impl::AddLossPassBase<AddLossPass> {
 public:
   using AddLossPassBase::AddLossPassBase;
+  AddLossPass(const AddLossPass &other) : AddLossPassBase(other) {}
 
 private:
   void runOnOperation() override;
-  LogicalResult verifyOptions(ArrayRef<LossSpec> specs);
-  LogicalResult addTo(func::FuncOp function, ArrayRef<LossSpec> specs,
-                      bool forEvaluation);
-  FailureOr<SmallVector<PlacedLoss>> place(const FunctionEditor &function,
-                                           ArrayRef<LossSpec> specs);
+  LogicalResult verifyRecipe();
+  LogicalResult addTo(func::FuncOp function, bool forEvaluation);
+  FailureOr<SmallVector<PlacedLoss>> place(const FunctionEditor &function);
   FailureOr<SmallVector<Loss>> buildLosses(FunctionEditor &function,
                                            OpBuilder &builder,
                                            ArrayRef<PlacedLoss> placed,
                                            bool forEvaluation);
-  FailureOr<std::optional<Shape>> parseLabelShape(StringRef target);
-  LossSettings settings() const;
+  std::optional<Shape> findLabelShape(StringRef target) const;
+
+  RecipeOptions options{*this, RecipeOptions::Part::Loss};
+  Recipe recipe;
 };
 } // namespace
 
-// Parses the label shape, "7x5" or "scalar", of `target` or of all targets;
-// nullopt if not given.
-FailureOr<std::optional<Shape>> AddLossPass::parseLabelShape(StringRef target) {
-  // Later shapes override; a shape without a name is for all targets.
-  StringRef found;
-  for (StringRef text : labelShapes) {
-    auto [name, shape] = text.rsplit('=');
-    if (!text.contains('=') || name == target)
-      found = text.contains('=') ? shape : text;
-  }
-  if (found.empty())
-    return std::optional<Shape>();
-  Shape shape;
-  SmallVector<StringRef> parts;
-  if (found != "scalar")
-    found.split(parts, 'x');
-  for (StringRef part : parts)
-    if (part.getAsInteger(10, shape.emplace_back()) || shape.back() < 0)
-      return mlir::emitError(getOperation().getLoc())
-             << "expected label-shape such as 7x5, or scalar, found '" << found
-             << "'";
-  return std::optional(shape);
+// Returns the shape of one sample's labels in the array `target`; nullopt if
+// unknown.
+std::optional<Shape> AddLossPass::findLabelShape(StringRef target) const {
+  auto shape = recipe.labelShapes.find(target.str());
+  if (shape == recipe.labelShapes.end())
+    shape = recipe.labelShapes.find("");
+  if (shape == recipe.labelShapes.end())
+    return std::nullopt;
+  return Shape(shape->second.begin(), shape->second.end());
 }
 
-LossSettings AddLossPass::settings() const {
-  LossSettings all;
-  all.isSum = reduction == "sum";
-  all.isDouble = float64;
-  if (ignoreIndex != kNoIgnoreIndex)
-    all.ignoreIndex = ignoreIndex;
-  all.labelSmoothing = labelSmoothing;
-  all.classWeights.assign(classWeights.begin(), classWeights.end());
-  all.posWeight.assign(posWeight.begin(), posWeight.end());
-  return all;
-}
-
-LogicalResult AddLossPass::verifyOptions(ArrayRef<LossSpec> specs) {
+LogicalResult AddLossPass::verifyRecipe() {
   auto usage = [&] {
     return withExitCode(mlir::emitError(getOperation().getLoc()),
                         ExitCode::Usage);
   };
-  if (specs.empty())
+  if (recipe.losses.empty())
     return usage() << "expected a loss";
-  if (reduction != "mean" && reduction != "sum")
-    return usage() << "expected reduction mean or sum, found '"
-                   << reduction.getValue() << "'";
-  // A --target-array is for all losses, or for the loss of one output:
-  // OUTPUT=NAME.
-  std::string common = findCommonTarget(targetArrays);
-  for (StringRef text : targetArrays) {
-    bool isOne = !text.contains('=');
-    if (isOne && text != common)
+  std::string common = findCommonTarget(recipe.targets);
+  for (const TargetSpec &target : recipe.targets) {
+    std::string text = printTarget(target);
+    if (!target.output && target.array != common)
       return usage() << "expected one --target-array for all losses, found '"
                      << common << "' and '" << text << "'";
     // A name that no loss uses, or two names for one loss, is a mistake.
-    bool isUsed = isOne || llvm::any_of(specs, [&](const LossSpec &spec) {
-                    return isTargetOf(text, spec.output);
+    bool isUsed = !target.output ||
+                  llvm::any_of(recipe.losses, [&](const LossSpec &loss) {
+                    return isTargetOf(target, loss.output);
                   });
     if (!isUsed)
       return usage() << "--target-array " << text << ": no --loss is of @"
-                     << text.rsplit('=').first;
-    bool isTwice = llvm::any_of(targetArrays, [&](StringRef other) {
-      return other != text && !isOne && other.contains('=') &&
-             other.rsplit('=').first == text.rsplit('=').first;
+                     << *target.output;
+    bool isTwice = llvm::any_of(recipe.targets, [&](const TargetSpec &other) {
+      return target.output && other.output == target.output &&
+             other.array != target.array;
     });
     if (isTwice)
-      return usage() << "--target-array " << text << ": '"
-                     << text.rsplit('=').first << "' has two";
+      return usage() << "--target-array " << text << ": '" << *target.output
+                     << "' has two";
   }
   return success();
 }
 
 // Finds the output of each loss before any loss is built.
 FailureOr<SmallVector<PlacedLoss>>
-AddLossPass::place(const FunctionEditor &function, ArrayRef<LossSpec> specs) {
+AddLossPass::place(const FunctionEditor &function) {
   SmallVector<PlacedLoss> placed;
-  for (LossSpec spec : specs) {
-    std::string target = findTarget(targetArrays, spec.output);
-    if (failed(splitAxis(function, spec)))
+  for (const LossSpec &spec : recipe.losses) {
+    PlacedLoss loss;
+    loss.spec = spec;
+    loss.target = findTarget(recipe.targets, spec.output);
+    if (failed(splitAxis(function, loss)))
       return failure();
-    FailureOr<Value> output = pickOutput(function, spec);
+    FailureOr<Value> output = pickOutput(function, loss.spec);
     if (failed(output))
       return failure();
-    placed.push_back({spec, *output, target});
+    loss.output = *output;
+    placed.push_back(std::move(loss));
   }
   return placed;
 }
@@ -307,11 +271,9 @@ AddLossPass::buildLosses(FunctionEditor &function, OpBuilder &builder,
   Operation *ownLoss = findLabelLoss(function.getBody());
   SmallVector<Loss> losses;
   for (const PlacedLoss &one : placed) {
-    FailureOr<std::optional<Shape>> labels = parseLabelShape(one.target);
-    if (failed(labels))
-      return failure();
-    LossBuilder build(function, builder, forEvaluation, *labels, settings());
-    FailureOr<Loss> loss = build.build(one.spec, one.output, one.target);
+    LossBuilder build(function, builder, forEvaluation,
+                      findLabelShape(one.target), recipe, float64);
+    FailureOr<Loss> loss = build.build(one);
     if (failed(loss))
       return failure();
     bool isOwn = one.spec.kind == LossKind::Output;
@@ -330,14 +292,13 @@ AddLossPass::buildLosses(FunctionEditor &function, OpBuilder &builder,
   return losses;
 }
 
-LogicalResult AddLossPass::addTo(func::FuncOp func, ArrayRef<LossSpec> specs,
-                                 bool forEvaluation) {
+LogicalResult AddLossPass::addTo(func::FuncOp func, bool forEvaluation) {
   FunctionEditor function(func);
   PhaseListener phase(Phase::Loss);
   OpBuilder builder = function.builder();
   builder.setListener(&phase);
   // Find all outputs before new ops change the function.
-  FailureOr<SmallVector<PlacedLoss>> placed = place(function, specs);
+  FailureOr<SmallVector<PlacedLoss>> placed = place(function);
   if (failed(placed))
     return failure();
   FailureOr<SmallVector<Loss>> built =
@@ -362,11 +323,11 @@ LogicalResult AddLossPass::addTo(func::FuncOp func, ArrayRef<LossSpec> specs,
   }
   // Accuracy needs class labels; a loss between tensors has none.
   Value correct;
-  if (first.labelLoss && (forEvaluation || trainAccuracy))
+  if (first.labelLoss && (forEvaluation || recipe.trainAccuracy))
     correct = buildAccuracy(builder, first.labelLoss);
   if (correct)
     function.addOutput("correct", Role::Correct, correct);
-  else if (trainAccuracy)
+  else if (recipe.trainAccuracy)
     return withExitCode(mlir::emitError(func.getLoc()), ExitCode::Usage)
            << "--train-accuracy needs a loss of class labels, and the first "
               "loss is not one";
@@ -384,22 +345,18 @@ void AddLossPass::runOnOperation() {
     return signalPassFailure();
   }
   // Check all losses before the module changes, so that errors leave it intact.
-  SmallVector<LossSpec> specs;
-  for (StringRef text : loss) {
-    FailureOr<LossSpec> spec = readLoss(text, module.getLoc());
-    if (failed(spec))
-      return signalPassFailure();
-    specs.push_back(*spec);
-  }
-  if (failed(verifyOptions(specs)))
+  if (failed(options.applyTo(module)))
+    return signalPassFailure();
+  recipe = getRecipe(module);
+  if (failed(verifyRecipe()))
     return signalPassFailure();
   // @step trains the model; @eval evaluates a copy.
   func::FuncOp eval = forward.clone();
   eval.setName(kEvalFunction);
   module.push_back(eval);
   forward.setName(kStepFunction);
-  if (failed(addTo(forward, specs, /*forEvaluation=*/false)) ||
-      failed(addTo(eval, specs, /*forEvaluation=*/true)))
+  if (failed(addTo(forward, /*forEvaluation=*/false)) ||
+      failed(addTo(eval, /*forEvaluation=*/true)))
     return signalPassFailure();
   convertToInference(eval);
 }

@@ -12,6 +12,7 @@
 #include "passes/Differentiation/Optimizers.h"
 #include "passes/Differentiation/ParameterGroups.h"
 #include "passes/Differentiation/PhaseListener.h"
+#include "passes/Differentiation/RecipeOptions.h"
 #include "passes/Differentiation/Trainables.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -36,10 +37,12 @@ class AddOptimizerPass
     : public mpc::impl::AddOptimizerPassBase<AddOptimizerPass> {
 public:
   using AddOptimizerPassBase::AddOptimizerPassBase;
+  AddOptimizerPass(const AddOptimizerPass &other)
+      : AddOptimizerPassBase(other) {}
 
 private:
   void runOnOperation() override;
-  LogicalResult verifyOptions();
+  LogicalResult readRecipe();
   LogicalResult chooseTrained(FunctionEditor &step, Value loss);
   SmallVector<Value> takeGradients(FunctionEditor &step);
   SmallVector<Value> addGradients(FunctionEditor &step, Value loss);
@@ -67,8 +70,10 @@ private:
   }
   Location at(const Twine &name) { return namedLocation(&getContext(), name); }
 
+  RecipeOptions options{*this, RecipeOptions::Part::Optimizer};
+  Recipe recipe;
   const Optimizer *algorithm = nullptr;
-  OptimizerSettings settings = {};
+  OptimizerSettings settings;
   SmallVector<StringRef> state; ///< suffixes of the state per parameter
   SmallVector<VariableOp> trainables;
   SmallVector<ParameterGroup> groups; ///< one per trainable
@@ -76,43 +81,21 @@ private:
 };
 } // namespace
 
-LogicalResult AddOptimizerPass::verifyOptions() {
-  Location location = getOperation().getLoc();
-  algorithm = findOptimizer(optimizer);
-  if (!algorithm) {
-    auto names = llvm::map_to_vector(
-        getOptimizers(),
-        [](const Optimizer &o) -> StringRef { return o.name; });
-    return withExitCode(mlir::emitError(location), ExitCode::Usage)
-           << "unknown optimizer '" << optimizer.getValue()
-           << "'; expected one of " << llvm::join(names, ", ");
-  }
+LogicalResult AddOptimizerPass::readRecipe() {
+  if (failed(options.applyTo(getOperation())))
+    return failure();
+  recipe = getRecipe(getOperation());
+  algorithm = &getOptimizer(recipe.optimizer.kind);
   // Unset options use the optimizer's defaults, such as Adam's epsilon of 1e-8.
-  settings = {momentum,
-              beta1,
-              beta2,
-              alpha,
-              epsilon < 0 ? algorithm->epsilon : epsilon,
-              weightDecay < 0 ? algorithm->weightDecay : weightDecay,
-              centered};
+  settings = withDefaults(recipe.optimizer);
   state = algorithm->getState(settings);
-  if (accumulateReduction != "mean" && accumulateReduction != "sum")
-    return withExitCode(mlir::emitError(location), ExitCode::Usage)
-           << "expected --accumulate-reduction mean or sum, found '"
-           << accumulateReduction.getValue() << "'";
   // A flag without any effect is a mistake of the user.
-  if (!noDecay.empty() && settings.weightDecay == 0.0)
-    return withExitCode(mlir::emitError(location), ExitCode::Usage)
+  if (!recipe.noDecay.empty() && *settings.weightDecay == 0.0)
+    return withExitCode(mlir::emitError(getOperation().getLoc()),
+                        ExitCode::Usage)
            << "--no-decay has no effect: the weight decay of "
-           << algorithm->name << " is 0; give another with --weight-decay";
-  if (ema < 0.0 || ema >= 1.0)
-    return withExitCode(mlir::emitError(location), ExitCode::Usage)
-           << "expected --ema of at least 0 and below 1, found "
-           << ema.getValue();
-  if (accumulate < 1)
-    return withExitCode(mlir::emitError(location), ExitCode::Usage)
-           << "expected --accumulate-grad-batches of at least 1, found "
-           << accumulate.getValue();
+           << stringify(algorithm->kind)
+           << " is 0; give another with --weight-decay";
   return success();
 }
 
@@ -121,9 +104,9 @@ LogicalResult AddOptimizerPass::verifyOptions() {
 LogicalResult AddOptimizerPass::createState() {
   // List the suffixes of each parameter's variables.
   SmallVector<StringRef> suffixes = state;
-  if (accumulate > 1)
+  if (recipe.accumulateGradBatches > 1)
     suffixes.push_back(kGradientSuffix);
-  if (ema > 0.0)
+  if (recipe.ema > 0.0)
     suffixes.push_back(kAverageSuffix);
   for (VariableOp param : trainables)
     for (StringRef suffix : suffixes) {
@@ -204,13 +187,14 @@ SmallVector<Value> AddOptimizerPass::readAccumulators(FunctionEditor &update) {
     Type element = type.getElementType();
     Value gradient = update.state(sum);
     // A mean divides the sum by the number of micro-batches.
-    if (accumulateReduction == "mean") {
+    if (recipe.accumulateReduction != Reduction::Sum) {
       Location location = at(sum.getSymName() + "#mean");
       Value count = ConstantOp::create(
           builder, location,
           DenseElementsAttr::get(
               type.clone(ArrayRef<int64_t>()),
-              builder.getFloatAttr(element, static_cast<double>(accumulate))));
+              builder.getFloatAttr(
+                  element, static_cast<double>(recipe.accumulateGradBatches))));
       gradient = DivOp::create(builder, location, type, gradient, count);
     }
     gradients.push_back(gradient);
@@ -226,6 +210,7 @@ SmallVector<Value> AddOptimizerPass::readAccumulators(FunctionEditor &update) {
 void AddOptimizerPass::clipGradients(FunctionEditor &function,
                                      OpBuilder &builder,
                                      SmallVector<Value> &gradients) {
+  double clipNorm = recipe.gradientClipVal.value_or(0.0);
   if (clipNorm <= 0.0)
     return;
   auto normType = RankedTensorType::get(
@@ -269,7 +254,7 @@ void AddOptimizerPass::averageParameter(FunctionEditor &function,
       builder, location,
       DenseElementsAttr::get(
           type.clone(ArrayRef<int64_t>()),
-          builder.getFloatAttr(type.getElementType(), 1.0 - ema)));
+          builder.getFloatAttr(type.getElementType(), 1.0 - *recipe.ema)));
   Value change = SubOp::create(builder, location, type, next, old);
   Value part = MulOp::create(builder, location, type, change, way);
   function.addUpdate(average,
@@ -317,7 +302,7 @@ void AddOptimizerPass::addUpdates(FunctionEditor &function,
     function.addUpdate(param, next.front());
     for (auto [suffix, value] : llvm::zip_equal(state, llvm::drop_begin(next)))
       function.addUpdate(companion(param, suffix, Role::OptimizerState), value);
-    if (ema > 0.0)
+    if (recipe.ema > 0.0)
       averageParameter(function, builder, param, next.front());
   }
   function.addUpdate(stepCounter, in.nextStep);
@@ -351,12 +336,14 @@ LogicalResult AddOptimizerPass::chooseTrained(FunctionEditor &step,
                                               Value loss) {
   DenseSet<Value> sources =
       givenGradients ? findGivenSources(step) : findDifferentiableSources(loss);
-  auto found = selectTrainables(getOperation(), step, sources, {train, freeze});
+  auto found = selectTrainables(getOperation(), step, sources,
+                                {recipe.train, recipe.freeze});
   if (failed(found))
     return failure();
   trainables = *found;
   // Groups have separate learning rates and weight decays.
-  auto grouped = findParameterGroups(step, trainables, {noDecay, lrScale});
+  auto grouped =
+      findParameterGroups(step, trainables, {recipe.noDecay, recipe.lrScale});
   if (failed(grouped))
     return failure();
   groups = std::move(*grouped);
@@ -366,7 +353,7 @@ LogicalResult AddOptimizerPass::chooseTrained(FunctionEditor &step,
 
 void AddOptimizerPass::runOnOperation() {
   ModuleOp module = getOperation();
-  if (failed(verifyOptions()))
+  if (failed(readRecipe()))
     return signalPassFailure();
   // With `givenGradients`, the pass uses only gradients that the model
   // computes. Other passes handle models without gradients.
@@ -400,7 +387,7 @@ void AddOptimizerPass::runOnOperation() {
   // update is a function of its own.
   SmallVector<Value> gradients =
       givenGradients ? takeGradients(step) : addGradients(step, loss);
-  if (accumulate > 1) {
+  if (recipe.accumulateGradBatches > 1) {
     func.setName(kAccumulateFunction);
     accumulateGradients(step, gradients);
     FunctionEditor update =

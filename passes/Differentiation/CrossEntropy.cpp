@@ -3,6 +3,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/LossBuilder.h"
+#include "passes/Differentiation/LossSpec.h"
 
 #include "compiler/Support/ExitCode.h"
 
@@ -127,7 +128,7 @@ static std::optional<int64_t> findFeatureAxis(Value scores) {
 // Finds the axis of the classes. PyTorch puts classes on axis 1, models of
 // sequences on the last axis.
 FailureOr<int64_t>
-LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
+LossBuilder::findClassAxis(const PlacedLoss &loss, Value scores,
                            const std::optional<Shape> &labels) {
   ArrayRef<int64_t> shape = typeOf(scores).getShape();
   int64_t last = shape.size() - 1;
@@ -135,10 +136,10 @@ LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
     return withExitCode(mlir::emitError(scores.getLoc()), ExitCode::Usage);
   };
   // Use the axis that the user named, if any.
-  if (spec.classAxis) {
-    int64_t axis = *spec.classAxis + (*spec.classAxis < 0 ? last + 1 : 0);
+  if (loss.classAxis) {
+    int64_t axis = *loss.classAxis + (*loss.classAxis < 0 ? last + 1 : 0);
     if (axis < 1 || axis > last)
-      return usage() << "classes cannot be on axis " << *spec.classAxis
+      return usage() << "classes cannot be on axis " << *loss.classAxis
                      << " of scores of shape " << printShape(shape)
                      << ", whose axis 0 is the batch";
     return axis;
@@ -176,10 +177,11 @@ LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
     return *features;
   }
   // Otherwise the user must name the axis.
-  std::string name =
-      spec.output.empty() ? function.outputNames().front().str() : spec.output;
-  std::string choice =
-      "--loss " + getLossInfo(spec.kind).name.str() + "@" + name + ":";
+  LossSpec named = loss.spec;
+  if (named.output.empty())
+    named.output = function.outputNames().front().str();
+  named.factor = 1;
+  std::string choice = "--loss " + printLoss(named) + ":";
   return usage() << "scores of shape " << printShape(shape)
                  << " may have their classes on axis 1 or on axis " << last
                  << ", and "
@@ -239,7 +241,7 @@ Value mpc::moveAxis(OpBuilder &builder, Location loc, Value value, int64_t from,
 //===----------------------------------------------------------------------===//
 
 FailureOr<Value> LossBuilder::buildClassWeights(Value scores, int64_t classes) {
-  ArrayRef<double> weights = settings.classWeights;
+  ArrayRef<double> weights = recipe.classWeights;
   if (weights.empty())
     return Value();
   if (static_cast<int64_t>(weights.size()) != classes)
@@ -259,11 +261,11 @@ Operation *LossBuilder::createLabelLoss(LossKind kind, Value rows, Value labels,
                   : RankedTensorType::get({}, element);
   auto how = LossReductionAttr::get(builder.getContext(), reduction);
   IntegerAttr ignored;
-  if (settings.ignoreIndex)
-    ignored = builder.getI64IntegerAttr(*settings.ignoreIndex);
+  if (recipe.ignoreIndex)
+    ignored = builder.getI64IntegerAttr(*recipe.ignoreIndex);
   // A batch with only ignored labels has no gradient.
   UnitAttr zeroIfEmpty;
-  if (reduction == LossReduction::Mean && settings.weighsLabels())
+  if (reduction == LossReduction::Mean && recipe.weighsLabels())
     zeroIfEmpty = builder.getUnitAttr();
   if (kind == LossKind::NLL)
     return NLLLossOp::create(builder, at("loss"), type, rows, labels,
@@ -271,7 +273,7 @@ Operation *LossBuilder::createLabelLoss(LossKind kind, Value rows, Value labels,
   return SoftmaxCrossEntropyLossOp::create(
       builder, at("loss"), TypeRange{type, typeOf(rows).clone(element)}, rows,
       labels, classWeights, how, ignored, zeroIfEmpty,
-      builder.getF64FloatAttr(settings.labelSmoothing));
+      builder.getF64FloatAttr(recipe.labelSmoothing.value_or(0)));
 }
 
 // Returns the weight of each label: its loss if all log-probabilities are -1.
@@ -291,7 +293,7 @@ Loss LossBuilder::reduceLabels(Operation *op, Value weights,
   Value each = reshape(op->getResult(0), labelShape, "loss.sample");
   // Without weights, the mean of all labels equals the mean of the samples'
   // means.
-  if (!settings.isSum && !weights) {
+  if (!recipe.sumsLoss() && !weights) {
     loss.perSample = mean(each, 1, "loss.sample");
     loss.total = mean(loss.perSample, 0, "loss.mean");
     return loss;
@@ -299,7 +301,7 @@ Loss LossBuilder::reduceLabels(Operation *op, Value weights,
   // Otherwise compute sums per sample and in total.
   loss.perSample = sum(each, 1, "loss.sample");
   loss.total = sum(loss.perSample, 0, "loss.sum");
-  if (settings.isSum)
+  if (recipe.sumsLoss())
     return loss;
   // A weighted mean divides by the sum of the weights. The mean is 0 if the sum
   // is 0, as in a batch with only ignored labels.
@@ -321,7 +323,7 @@ Value LossBuilder::weighTargets(Value targets, int64_t axis, Value weights) {
   RankedTensorType type = typeOf(targets);
   Type element = type.getElementType();
   const int64_t classes = type.getDimSize(axis);
-  if (double smoothing = settings.labelSmoothing; smoothing != 0) {
+  if (double smoothing = recipe.labelSmoothing.value_or(0); smoothing != 0) {
     targets = MulOp::create(builder, at("loss.smooth"), type, targets,
                             scalar(1 - smoothing, element));
     targets = AddOp::create(builder, at("loss.smooth"), type, targets,
@@ -338,15 +340,14 @@ Value LossBuilder::weighTargets(Value targets, int64_t axis, Value weights) {
 // Builds PyTorch's cross_entropy with probabilities as targets: the mean over
 // all positions of -sum(t * log_softmax(x)) over the classes. The mean does not
 // divide by class weights. One-hot labels are such targets.
-FailureOr<Loss> LossBuilder::buildOfProbabilities(const LossSpec &spec,
+FailureOr<Loss> LossBuilder::buildOfProbabilities(const PlacedLoss &asked,
                                                   Value scores,
-                                                  StringRef target,
                                                   ArrayRef<int64_t> given) {
-  FailureOr<int64_t> axis = findClassAxis(spec, scores, std::nullopt);
+  FailureOr<int64_t> axis = findClassAxis(asked, scores, std::nullopt);
   if (failed(axis))
     return failure();
   // Probabilities have no counterpart of an ignored label.
-  if (settings.ignoreIndex)
+  if (recipe.ignoreIndex)
     return withExitCode(mlir::emitError(scores.getLoc()), ExitCode::Usage)
            << "--ignore-index is for class labels, and has no effect on "
               "probabilities (targets of the scores' shape)";
@@ -357,7 +358,7 @@ FailureOr<Loss> LossBuilder::buildOfProbabilities(const LossSpec &spec,
   if (failed(weights))
     return failure();
   FailureOr<Value> labels =
-      addLabels(target, RankedTensorType::get(given, element));
+      addLabels(asked.target, RankedTensorType::get(given, element));
   if (failed(labels))
     return failure();
   Value part = weighTargets(reshape(*labels, type.getShape(), "loss.labels"),
@@ -371,8 +372,8 @@ FailureOr<Loss> LossBuilder::buildOfProbabilities(const LossSpec &spec,
                                    ArrayRef<int64_t>{*axis}, false);
   loss = NegOp::create(builder, at("loss"), each, loss);
   auto reduce = [&](Value value, unsigned firstAxis, StringRef name) {
-    return settings.isSum ? sum(value, firstAxis, name)
-                          : mean(value, firstAxis, name);
+    return recipe.sumsLoss() ? sum(value, firstAxis, name)
+                             : mean(value, firstAxis, name);
   };
   // Scores are the prediction if they match the targets, classes on axis 1.
   Value prediction;
@@ -412,8 +413,7 @@ LogicalResult LossBuilder::verifyScores(LossKind kind, Value scores) {
     return withExitCode(mlir::emitError(scores.getLoc()),
                         ExitCode::InvalidInput)
            << "expected scores of shape [batch, classes, ...] for "
-           << getLossInfo(kind).name << ", found "
-           << printShape(type.getShape())
+           << stringify(kind) << ", found " << printShape(type.getShape())
            << "; help: " << helpWithoutClasses(type.getRank());
   if (type.getNumElements() == 0)
     return withExitCode(mlir::emitError(scores.getLoc()),
@@ -425,21 +425,20 @@ LogicalResult LossBuilder::verifyScores(LossKind kind, Value scores) {
                                : verifyNoSoftmax(scores, /*warn=*/!perSample);
 }
 
-FailureOr<Loss> LossBuilder::buildOfClasses(const LossSpec &asked, Value output,
-                                            StringRef target) {
-  if (failed(verifyScores(asked.kind, output)))
+FailureOr<Loss> LossBuilder::buildOfClasses(PlacedLoss asked) {
+  LossKind kind = asked.spec.kind;
+  if (failed(verifyScores(kind, asked.output)))
     return failure();
-  LossSpec spec = asked;
-  Value scores = moveSamplesFirst(output, target, spec.classAxis);
+  Value scores = moveSamplesFirst(asked.output, asked.target, asked.classAxis);
   auto type = typeOf(scores);
   int64_t last = type.getRank() - 1;
-  std::optional<Shape> known = findLabelShape(target);
+  std::optional<Shape> known = findLabelShape(asked.target);
   // Targets of the scores' shape are probabilities, unless they fit as labels.
-  if (spec.kind == LossKind::SoftmaxCrossEntropy && known &&
+  if (kind == LossKind::SoftmaxCrossEntropy && known &&
       fits(*known, type.getShape()) &&
       !fits(*known, without(type.getShape(), 1)))
-    return buildOfProbabilities(spec, scores, target, *known);
-  FailureOr<int64_t> axis = findClassAxis(spec, scores, known);
+    return buildOfProbabilities(asked, scores, *known);
+  FailureOr<int64_t> axis = findClassAxis(asked, scores, known);
   if (failed(axis))
     return failure();
   Shape positions = without(type.getShape(), *axis);
@@ -452,7 +451,7 @@ FailureOr<Loss> LossBuilder::buildOfClasses(const LossSpec &asked, Value output,
     return failure();
   classWeights = *weights;
   FailureOr<Value> labels = addLabels(
-      target, RankedTensorType::get(*labelShape, builder.getI64Type()));
+      asked.target, RankedTensorType::get(*labelShape, builder.getI64Type()));
   if (failed(labels))
     return failure();
   // Classes on the last axis form rows of a matrix; otherwise move classes to
@@ -468,10 +467,10 @@ FailureOr<Loss> LossBuilder::buildOfClasses(const LossSpec &asked, Value output,
   // batch.
   bool split = perSample && isPerSample(*labels);
   LossReduction whole =
-      settings.isSum ? LossReduction::Sum : LossReduction::Mean;
+      recipe.sumsLoss() ? LossReduction::Sum : LossReduction::Mean;
   Value flat = reshape(*labels, positions, "loss.labels");
-  Operation *op = createLabelLoss(spec.kind, rows, flat,
-                                  split ? LossReduction::None : whole);
+  Operation *op =
+      createLabelLoss(kind, rows, flat, split ? LossReduction::None : whole);
   // Evaluation expects the scores of each label along axis 1.
   Value prediction = rows;
   if (perSample && *labelShape != positions)
@@ -482,7 +481,7 @@ FailureOr<Loss> LossBuilder::buildOfClasses(const LossSpec &asked, Value output,
   // With weighted samples, a mean of the samples' means would be wrong, so
   // divide the sum of losses by the sum of weights at the end.
   Value counts;
-  if (!settings.isSum && settings.weighsLabels())
+  if (!recipe.sumsLoss() && recipe.weighsLabels())
     counts = buildLabelWeights(rows, flat);
   Loss loss = reduceLabels(op, counts, *labelShape);
   loss.prediction = prediction;

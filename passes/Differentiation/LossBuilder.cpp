@@ -24,7 +24,7 @@ std::string mpc::printShape(ArrayRef<int64_t> shape) {
 }
 
 Type LossBuilder::lossElementType(Value output) {
-  if (settings.isDouble || elementOf(output).isF64())
+  if (isDouble || elementOf(output).isF64())
     return builder.getF64Type();
   return builder.getF32Type();
 }
@@ -185,18 +185,17 @@ Value LossBuilder::reshape(Value value, ArrayRef<int64_t> shape,
              : ReshapeOp::create(builder, at(name), type, value).getOutput();
 }
 
-FailureOr<Loss> LossBuilder::build(const LossSpec &spec, Value output,
-                                   StringRef target) {
-  if (!isa<FloatType>(elementOf(output)))
-    return withExitCode(mlir::emitError(output.getLoc()),
+FailureOr<Loss> LossBuilder::build(const PlacedLoss &loss) {
+  if (!isa<FloatType>(elementOf(loss.output)))
+    return withExitCode(mlir::emitError(loss.output.getLoc()),
                         ExitCode::InvalidInput)
            << "expected a float output for the loss, found "
-           << printType(typeOf(output));
-  if (spec.hasClasses())
-    return buildOfClasses(spec, output, target);
-  if (spec.kind == LossKind::Output)
-    return buildOutput(output);
-  return buildElementwise(spec.kind, output, target);
+           << printType(typeOf(loss.output));
+  if (hasClasses(loss.spec.kind))
+    return buildOfClasses(loss);
+  if (loss.spec.kind == LossKind::Output)
+    return buildOutput(loss.output);
+  return buildElementwise(loss.spec.kind, loss.output, loss.target);
 }
 
 //===----------------------------------------------------------------------===//
@@ -235,7 +234,7 @@ Value LossBuilder::buildKLDiv(Value output, Value target) {
 FailureOr<Value> LossBuilder::buildBCEWithLogits(Value output, Value target) {
   auto type = typeOf(target);
   Type element = type.getElementType();
-  ArrayRef<double> weights = settings.posWeight;
+  ArrayRef<double> weights = recipe.posWeight;
   if (weights.empty())
     return BCEWithLogitsOp::create(builder, at("loss"), type, output, target)
         .getOutput();
@@ -314,7 +313,7 @@ LogicalResult LossBuilder::verifyLogProbabilities(LossKind kind, Value output) {
   // Warn only in the training function, not again for evaluation.
   if (Operation *scores = perSample ? nullptr : findAnyNumbers(output))
     mlir::emitWarning(scores->getLoc())
-        << getLossInfo(kind).name
+        << stringify(kind)
         << " needs log-probabilities, but this node's result may be any "
            "number; "
         << (kind == LossKind::NLL ? "for scores, use --loss cross_entropy"
@@ -327,7 +326,7 @@ LogicalResult LossBuilder::verifyLogProbabilities(LossKind kind, Value output) {
     advice += ", or train on the scores before it: --loss cross_entropy@" +
               getNodeName(scores).str();
   return withExitCode(mlir::emitError(op->getLoc()), ExitCode::InvalidInput)
-         << "expected log-probabilities for " << getLossInfo(kind).name
+         << "expected log-probabilities for " << stringify(kind)
          << ", found the output of Softmax; " << advice;
 }
 
@@ -378,12 +377,12 @@ FailureOr<Loss> LossBuilder::buildElementwise(LossKind kind, Value output,
   // The mean of kl_div is PyTorch's batchmean, because a divergence is a sum.
   bool isDivergence = kind == LossKind::KLDiv && type.getRank() > 0;
   auto total = [&](Value value) {
-    return settings.isSum ? sum(value, 0, "loss.sum")
-                          : mean(value, 0, "loss.mean");
+    return recipe.sumsLoss() ? sum(value, 0, "loss.sum")
+                             : mean(value, 0, "loss.mean");
   };
   auto samples = [&] {
-    return settings.isSum || isDivergence ? sum(*error, 1, "loss.sample")
-                                          : mean(*error, 1, "loss.sample");
+    return recipe.sumsLoss() || isDivergence ? sum(*error, 1, "loss.sample")
+                                             : mean(*error, 1, "loss.sample");
   };
   if (perSample && isPerSample(*error)) {
     Value each = samples();

@@ -6,8 +6,8 @@
 
 #include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
+#include "compiler/Dialect/MPC/Recipe/Recipe.h"
 #include "compiler/Interfaces/SampleAxisOpInterface.h"
-#include "passes/Differentiation/LossSpec.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -18,22 +18,12 @@ namespace mpc {
 
 using Shape = llvm::SmallVector<int64_t>;
 
-/// Settings that all losses share, named like the options of `mpc-add-loss`.
-struct LossSettings {
-  /// Sums over all elements or labels instead of taking the mean.
-  bool isSum = false;
-  /// Computes the loss and targets in f64, also for 16-bit outputs, like
-  /// everything that mode 64-true adds to a model.
-  bool isDouble = false;
-  std::optional<int64_t> ignoreIndex;
-  double labelSmoothing = 0;
-  /// One weight per class, or empty.
-  std::vector<double> classWeights;
-  /// One weight for all classes, one per class, or empty.
-  std::vector<double> posWeight;
-
-  /// True if labels have different weights in a mean.
-  bool weighsLabels() const { return ignoreIndex || !classWeights.empty(); }
+/// A loss, with the output and the labels in one function.
+struct PlacedLoss {
+  LossSpec spec; ///< with the output's name alone, without :AXIS
+  std::optional<int64_t> classAxis;
+  mlir::Value output;
+  std::string target; ///< the name of the label input
 };
 
 /// A built loss. `total` is the value to minimise. `perSample` is the loss of
@@ -53,15 +43,17 @@ struct Loss {
 class LossBuilder {
 public:
   /// With `perSample`, builds the loss of each sample too. `sampleLabels` is
-  /// the shape of one sample's labels; nullopt if unknown.
+  /// the shape of one sample's labels; nullopt if unknown. With `isDouble`,
+  /// computes the loss and targets in f64, also for 16-bit outputs, like
+  /// everything that mode 64-true adds to a model.
   LossBuilder(FunctionEditor &function, mlir::OpBuilder &builder,
               bool perSample, std::optional<Shape> sampleLabels,
-              LossSettings settings)
+              const Recipe &recipe, bool isDouble)
       : function(function), builder(builder), perSample(perSample),
-        sampleLabels(std::move(sampleLabels)), settings(std::move(settings)) {}
+        sampleLabels(std::move(sampleLabels)), recipe(recipe),
+        isDouble(isDouble) {}
 
-  llvm::FailureOr<Loss> build(const LossSpec &spec, mlir::Value output,
-                              llvm::StringRef target);
+  llvm::FailureOr<Loss> build(const PlacedLoss &loss);
 
 private:
   llvm::FailureOr<mlir::Value> addLabels(llvm::StringRef name,
@@ -73,7 +65,7 @@ private:
   /// Returns the labels' shape given by an input of the model or by the data;
   /// nullopt if unknown.
   std::optional<Shape> findLabelShape(llvm::StringRef target);
-  llvm::FailureOr<int64_t> findClassAxis(const LossSpec &spec,
+  llvm::FailureOr<int64_t> findClassAxis(const PlacedLoss &loss,
                                          mlir::Value scores,
                                          const std::optional<Shape> &labels);
   /// Returns the axis of the samples in `output`; nullopt if unknown.
@@ -96,18 +88,15 @@ private:
   /// before softmax_cross_entropy.
   mlir::LogicalResult verifyScores(LossKind kind, mlir::Value scores);
   /// Builds the loss of class labels, from scores or from log-probabilities.
-  llvm::FailureOr<Loss> buildOfClasses(const LossSpec &asked,
-                                       mlir::Value output,
-                                       llvm::StringRef target);
+  llvm::FailureOr<Loss> buildOfClasses(PlacedLoss loss);
   /// Applies label smoothing to targets with classes along `axis`, and
   /// multiplies by the class weights. `weights` may be null.
   mlir::Value weighTargets(mlir::Value targets, int64_t axis,
                            mlir::Value weights);
   /// Builds the loss for probabilities of classes as targets. `given` is the
   /// shape of the targets.
-  llvm::FailureOr<Loss> buildOfProbabilities(const LossSpec &spec,
+  llvm::FailureOr<Loss> buildOfProbabilities(const PlacedLoss &loss,
                                              mlir::Value scores,
-                                             llvm::StringRef target,
                                              llvm::ArrayRef<int64_t> given);
   /// Creates the loss op that compares `labels` with `rows`, whose classes are
   /// on axis 1.
@@ -161,7 +150,8 @@ private:
   mlir::OpBuilder &builder;
   bool perSample;
   std::optional<Shape> sampleLabels;
-  LossSettings settings;
+  const Recipe &recipe;
+  bool isDouble;
   /// Class weights of the current loss; null if none are given.
   mlir::Value classWeights;
 };

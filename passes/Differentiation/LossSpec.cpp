@@ -4,35 +4,36 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <charconv>
 #include <cmath>
 
 using namespace mpc;
 
-static constexpr LossInfo kLosses[] = {
-    {LossKind::SoftmaxCrossEntropy, "softmax_cross_entropy", true},
-    // PyTorch calls the loss cross_entropy, so both names work.
-    {LossKind::SoftmaxCrossEntropy, "cross_entropy", true},
-    {LossKind::NLL, "nll", true},
-    {LossKind::MSE, "mse", false},
-    {LossKind::L1, "l1", false},
-    {LossKind::Huber, "huber", false},
-    {LossKind::SmoothL1, "smooth_l1", false},
-    {LossKind::BCE, "bce", false},
-    {LossKind::BCEWithLogits, "bce_with_logits", false},
-    {LossKind::KLDiv, "kl_div", false},
-};
+//===----------------------------------------------------------------------===//
+// Losses
+//===----------------------------------------------------------------------===//
 
-llvm::ArrayRef<LossInfo> mpc::getLosses() { return kLosses; }
+/// PyTorch's name of softmax_cross_entropy.
+static constexpr llvm::StringLiteral kCrossEntropy = "cross_entropy";
 
-const LossInfo &mpc::getLossInfo(LossKind kind) {
-  return *llvm::find_if(
-      kLosses, [&](const LossInfo &info) { return info.kind == kind; });
+std::vector<std::string> mpc::getLossNames() {
+  std::vector<std::string> names;
+  for (std::string_view word : Words<LossKind>::list)
+    if (symbolize<LossKind>(word) != LossKind::Output)
+      names.emplace_back(word);
+  names.insert(names.begin() + 1, kCrossEntropy.str());
+  return names;
 }
 
-std::string mpc::listLosses() {
-  return llvm::join(
-      llvm::map_range(kLosses, [](const LossInfo &info) { return info.name; }),
-      ", ");
+std::string mpc::listLosses() { return llvm::join(getLossNames(), ", "); }
+
+// Returns the kind called `name`; nullopt for unknown names and `output`, which
+// needs the name of an output.
+static std::optional<LossKind> findLossKind(llvm::StringRef name) {
+  if (name == kCrossEntropy)
+    return LossKind::SoftmaxCrossEntropy;
+  std::optional<LossKind> kind = symbolize<LossKind>(name);
+  return kind == LossKind::Output ? std::nullopt : kind;
 }
 
 llvm::Expected<LossSpec> mpc::parseLoss(llvm::StringRef text) {
@@ -56,11 +57,10 @@ llvm::Expected<LossSpec> mpc::parseLoss(llvm::StringRef text) {
     spec.output = rest.str();
     return spec;
   }
-  for (const LossInfo &info : kLosses)
-    if (name == info.name) {
-      spec.kind = info.kind;
-      return spec;
-    }
+  if (std::optional<LossKind> kind = findLossKind(name)) {
+    spec.kind = *kind;
+    return spec;
+  }
   return llvm::createStringError("unknown loss '" + text + "'; expected " +
                                  listLosses() +
                                  ", each with an optional @OUTPUT, or "
@@ -68,23 +68,62 @@ llvm::Expected<LossSpec> mpc::parseLoss(llvm::StringRef text) {
                                  "computes itself");
 }
 
-bool mpc::isTargetOf(llvm::StringRef target, llvm::StringRef output) {
-  llvm::StringRef name = target.rsplit('=').first;
-  return target.contains('=') &&
-         (name == output || name == output.rsplit(':').first);
+// Prints the shortest text that reads back as `value`.
+static std::string printFactor(double value) {
+  char text[32];
+  auto [end, error] = std::to_chars(std::begin(text), std::end(text), value);
+  return std::string(text, end);
 }
 
-std::string mpc::findTarget(llvm::ArrayRef<std::string> targets,
+std::string mpc::printLoss(const LossSpec &loss) {
+  std::string text = loss.factor == 1 ? "" : printFactor(loss.factor) + "*";
+  text += stringify(loss.kind);
+  if (loss.kind == LossKind::Output)
+    return text + ":" + loss.output;
+  return loss.output.empty() ? text : text + "@" + loss.output;
+}
+
+//===----------------------------------------------------------------------===//
+// Targets
+//===----------------------------------------------------------------------===//
+
+TargetSpec mpc::parseTarget(llvm::StringRef text) {
+  if (!text.contains('='))
+    return {std::nullopt, text.str()};
+  auto [output, array] = text.rsplit('=');
+  return {output.str(), array.str()};
+}
+
+std::string mpc::printTarget(const TargetSpec &target) {
+  return target.output ? *target.output + "=" + target.array : target.array;
+}
+
+std::optional<std::vector<int64_t>> mpc::parseLabelShape(llvm::StringRef text) {
+  std::vector<int64_t> shape;
+  if (text == "scalar")
+    return shape;
+  for (llvm::StringRef part : llvm::split(text, 'x'))
+    if (part.getAsInteger(10, shape.emplace_back()) || shape.back() < 0)
+      return std::nullopt;
+  return shape;
+}
+
+bool mpc::isTargetOf(const TargetSpec &target, llvm::StringRef output) {
+  return target.output && (*target.output == output ||
+                           *target.output == output.rsplit(':').first);
+}
+
+std::string mpc::findTarget(llvm::ArrayRef<TargetSpec> targets,
                             llvm::StringRef output) {
-  for (llvm::StringRef text : targets)
-    if (isTargetOf(text, output))
-      return text.rsplit('=').second.str();
+  for (const TargetSpec &target : targets)
+    if (isTargetOf(target, output))
+      return target.array;
   return findCommonTarget(targets);
 }
 
-std::string mpc::findCommonTarget(llvm::ArrayRef<std::string> targets) {
-  for (llvm::StringRef text : targets)
-    if (!text.contains('='))
-      return text.str();
+std::string mpc::findCommonTarget(llvm::ArrayRef<TargetSpec> targets) {
+  for (const TargetSpec &target : targets)
+    if (!target.output)
+      return target.array;
   return "target";
 }

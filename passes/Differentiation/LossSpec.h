@@ -1,79 +1,46 @@
-// The losses of `--loss`, and the grammar of its argument.
+// The grammar of losses and their targets on the command line.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_DIFFERENTIATION_LOSSSPEC_H
 #define MPC_PASSES_DIFFERENTIATION_LOSSSPEC_H
 
-#include "llvm/ADT/ArrayRef.h"
-#include "llvm/ADT/StringRef.h"
-#include "llvm/Support/Error.h"
+#include "compiler/Dialect/MPC/Recipe/Recipe.h"
 
-#include <cstdint>
-#include <optional>
-#include <string>
+#include "llvm/Support/Error.h"
 
 namespace mpc {
 
-enum class LossKind {
-  SoftmaxCrossEntropy,
-  NLL,
-  MSE,
-  L1,
-  Huber,
-  SmoothL1,
-  BCE,
-  BCEWithLogits,
-  KLDiv,
-  Output,
-};
+/// Returns the names that `--loss` accepts, with PyTorch's cross_entropy.
+std::vector<std::string> getLossNames();
 
-/// A row of the table of losses.
-struct LossInfo {
-  LossKind kind;
-  llvm::StringLiteral name;
-  /// True if labels are class numbers and an axis of the output holds the
-  /// classes. False if targets have the output's shape.
-  bool hasClasses;
-};
-
-/// Returns all named losses; `Output` has no name.
-llvm::ArrayRef<LossInfo> getLosses();
-
-/// Returns the first row of a kind other than `Output`.
-const LossInfo &getLossInfo(LossKind kind);
-
-/// Returns "softmax_cross_entropy, nll, ..." for help and messages.
+/// Returns "softmax_cross_entropy, cross_entropy, nll, ..." for help and
+/// messages.
 std::string listLosses();
 
-/// A loss as specified by the user.
-struct LossSpec {
-  LossKind kind = LossKind::Output;
-  std::string output; ///< empty: the model's only output
-  std::optional<int64_t> classAxis = {};
-  double factor = 1; ///< of this loss in the sum of losses
-
-  bool hasClasses() const {
-    return kind != LossKind::Output && getLossInfo(kind).hasClasses;
-  }
-};
-
 /// Parses NAME, NAME@OUTPUT or output:NAME, each with an optional prefix
-/// FACTOR*. OUTPUT may still end in :AXIS, because only the model tells if
-/// :AXIS belongs to the name.
+/// FACTOR*.
 llvm::Expected<LossSpec> parseLoss(llvm::StringRef text);
 
-/// True if `target` is OUTPUT=ARRAY for the loss of `output`, which may end in
-/// :AXIS.
-bool isTargetOf(llvm::StringRef target, llvm::StringRef output);
+/// Prints a loss as `parseLoss` reads it, with the main name.
+std::string printLoss(const LossSpec &loss);
+
+/// Parses ARRAY or OUTPUT=ARRAY.
+TargetSpec parseTarget(llvm::StringRef text);
+std::string printTarget(const TargetSpec &target);
+
+/// Parses "7x5" or "scalar"; nullopt for other text.
+std::optional<std::vector<int64_t>> parseLabelShape(llvm::StringRef text);
+
+/// True if `target` is for the loss of `output`, which may end in :AXIS.
+bool isTargetOf(const TargetSpec &target, llvm::StringRef output);
 
 /// Returns the array with the targets for the loss of `output`, which may end
-/// in :AXIS. Each of `targets` is OUTPUT=ARRAY, or ARRAY for all other outputs;
-/// the default is "target".
-std::string findTarget(llvm::ArrayRef<std::string> targets,
+/// in :AXIS. The default is "target".
+std::string findTarget(llvm::ArrayRef<TargetSpec> targets,
                        llvm::StringRef output);
 
-/// Returns the ARRAY for all other outputs.
-std::string findCommonTarget(llvm::ArrayRef<std::string> targets);
+/// Returns the array for all losses without an array of their own.
+std::string findCommonTarget(llvm::ArrayRef<TargetSpec> targets);
 
 } // namespace mpc
 

@@ -16,7 +16,7 @@ static constexpr llvm::StringLiteral kVelocitySuffix = ".velocity";
 static Values buildSGD(OpBuilder &b, Location loc, const UpdateInputs &in,
                        const OptimizerSettings &s) {
   return {SGDOp::create(b, loc, in.param.getType(), in.param, in.grad,
-                        in.learningRate, Value(), APFloat(s.weightDecay))};
+                        in.learningRate, Value(), APFloat(*s.weightDecay))};
 }
 
 static Values buildMomentumOp(OpBuilder &b, Location loc,
@@ -28,7 +28,7 @@ static Values buildMomentumOp(OpBuilder &b, Location loc,
       b, loc, TypeRange{in.param.getType(), velocity.getType()}, in.param,
       in.grad, velocity, in.learningRate, in.step, Value(),
       b.getF64FloatAttr(s.momentum), b.getF64FloatAttr(1.0),
-      b.getF64FloatAttr(s.weightDecay), b.getBoolAttr(nesterov));
+      b.getF64FloatAttr(*s.weightDecay), b.getBoolAttr(nesterov));
   return llvm::to_vector_of<Value>(op.getResults());
 }
 
@@ -51,7 +51,7 @@ static Values buildAdamOp(OpBuilder &b, Location loc, const UpdateInputs &in,
       b, loc, TypeRange{in.param.getType(), m.getType(), v.getType()}, in.param,
       in.grad, m, v, learningRate, in.nextStep, Value(),
       b.getF64FloatAttr(s.beta1), b.getF64FloatAttr(s.beta2),
-      b.getF64FloatAttr(s.epsilon), b.getF64FloatAttr(s.weightDecay),
+      b.getF64FloatAttr(*s.epsilon), b.getF64FloatAttr(*s.weightDecay),
       DecayModeAttr::get(b.getContext(), decayMode),
       BiasCorrectionAttr::get(b.getContext(), BiasCorrection::Torch));
   return llvm::to_vector_of<Value>(op.getResults());
@@ -73,8 +73,8 @@ static Values buildAdagrad(OpBuilder &b, Location loc, const UpdateInputs &in,
   Value h = in.state[0];
   auto op = AdagradOp::create(
       b, loc, TypeRange{in.param.getType(), h.getType()}, in.param, in.grad, h,
-      in.learningRate, in.step, Value(), b.getF64FloatAttr(s.epsilon),
-      b.getF64FloatAttr(0.0), b.getF64FloatAttr(s.weightDecay));
+      in.learningRate, in.step, Value(), b.getF64FloatAttr(*s.epsilon),
+      b.getF64FloatAttr(0.0), b.getF64FloatAttr(*s.weightDecay));
   return llvm::to_vector_of<Value>(op.getResults());
 }
 
@@ -86,8 +86,8 @@ static Values buildRMSprop(OpBuilder &b, Location loc, const UpdateInputs &in,
   types[0] = in.param.getType();
   auto op = RMSpropOp::create(
       b, loc, types, in.param, in.grad, in.state, in.learningRate, Value(),
-      b.getF64FloatAttr(s.alpha), b.getF64FloatAttr(s.epsilon),
-      b.getF64FloatAttr(s.momentum), b.getF64FloatAttr(s.weightDecay),
+      b.getF64FloatAttr(s.alpha), b.getF64FloatAttr(*s.epsilon),
+      b.getF64FloatAttr(s.momentum), b.getF64FloatAttr(*s.weightDecay),
       b.getBoolAttr(s.centered));
   return llvm::to_vector_of<Value>(op.getResults());
 }
@@ -160,23 +160,27 @@ static constexpr llvm::StringLiteral kRMSprop[] = {
     kSecondMomentSuffix, kFirstMomentSuffix, kVelocitySuffix};
 
 static const Optimizer kOptimizers[] = {
-    {"sgd", {}, 0.0, 0.0, buildSGD},
-    {"momentum", kVelocity, 0.0, 0.0, buildMomentum},
-    {"nesterov", kVelocity, 0.0, 0.0, buildNesterov},
-    {"adam", kMoments, 1e-8, 0.0, buildAdam},
-    {"adamw", kMoments, 1e-8, 0.01, buildAdamW},
-    {"adagrad", kSquares, 1e-10, 0.0, buildAdagrad},
-    {"rmsprop", kRMSprop, 1e-8, 0.0, buildRMSprop, keepsRMSprop},
-    {"lamb", kMoments, 1e-6, 0.01, buildLAMB},
+    {OptimizerKind::SGD, {}, 0.0, 0.0, buildSGD},
+    {OptimizerKind::Momentum, kVelocity, 0.0, 0.0, buildMomentum},
+    {OptimizerKind::Nesterov, kVelocity, 0.0, 0.0, buildNesterov},
+    {OptimizerKind::Adam, kMoments, 1e-8, 0.0, buildAdam},
+    {OptimizerKind::AdamW, kMoments, 1e-8, 0.01, buildAdamW},
+    {OptimizerKind::Adagrad, kSquares, 1e-10, 0.0, buildAdagrad},
+    {OptimizerKind::RMSprop, kRMSprop, 1e-8, 0.0, buildRMSprop, keepsRMSprop},
+    {OptimizerKind::LAMB, kMoments, 1e-6, 0.01, buildLAMB},
 };
 
-ArrayRef<Optimizer> mpc::getOptimizers() { return kOptimizers; }
+const Optimizer &mpc::getOptimizer(OptimizerKind kind) {
+  return *llvm::find_if(kOptimizers, [&](const Optimizer &optimizer) {
+    return optimizer.kind == kind;
+  });
+}
 
-const Optimizer *mpc::findOptimizer(StringRef name) {
-  for (const Optimizer &optimizer : kOptimizers)
-    if (optimizer.name == name)
-      return &optimizer;
-  return nullptr;
+OptimizerSettings mpc::withDefaults(OptimizerSettings settings) {
+  const Optimizer &optimizer = getOptimizer(settings.kind);
+  settings.epsilon = settings.epsilon.value_or(optimizer.epsilon);
+  settings.weightDecay = settings.weightDecay.value_or(optimizer.weightDecay);
+  return settings;
 }
 
 SmallVector<StringRef>

@@ -4,18 +4,13 @@
 #ifndef MPC_PASSES_DIFFERENTIATION_OPTIMIZERS_H
 #define MPC_PASSES_DIFFERENTIATION_OPTIMIZERS_H
 
+#include "compiler/Dialect/MPC/Recipe/Recipe.h"
+
 #include "mlir/IR/Builders.h"
 
 #include <optional>
 
 namespace mpc {
-
-/// The hyperparameters of a recipe. Defaults of epsilon and weight decay depend
-/// on the optimizer.
-struct OptimizerSettings {
-  double momentum, beta1, beta2, alpha, epsilon, weightDecay;
-  bool centered;
-};
 
 /// The operands of an update. `step` counts the updates before this update,
 /// `nextStep` includes this update.
@@ -24,14 +19,15 @@ struct UpdateInputs {
   llvm::SmallVector<mlir::Value> state;
 };
 
-/// One optimizer, with the name known to users.
+/// One optimizer.
 struct Optimizer {
-  llvm::StringLiteral name;
+  OptimizerKind kind;
   /// Suffixes of the state variables per parameter.
   llvm::ArrayRef<llvm::StringLiteral> state;
   /// PyTorch's defaults.
   double epsilon, weightDecay;
-  /// Builds the update; returns the new parameter, then the new state.
+  /// Builds the update; returns the new parameter, then the new state. All
+  /// settings have a value.
   llvm::SmallVector<mlir::Value> (*build)(mlir::OpBuilder &, mlir::Location,
                                           const UpdateInputs &,
                                           const OptimizerSettings &);
@@ -45,11 +41,11 @@ struct Optimizer {
   getState(const OptimizerSettings &settings) const;
 };
 
-/// Returns all optimizers, in the order of the help text.
-llvm::ArrayRef<Optimizer> getOptimizers();
+const Optimizer &getOptimizer(OptimizerKind kind);
 
-/// Returns the optimizer called `name`; null if there is none.
-const Optimizer *findOptimizer(llvm::StringRef name);
+/// Returns `settings` with the defaults of its optimizer for settings without a
+/// value.
+OptimizerSettings withDefaults(OptimizerSettings settings);
 
 } // namespace mpc
 

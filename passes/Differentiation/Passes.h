@@ -6,12 +6,7 @@
 
 #include "mlir/Pass/Pass.h"
 
-#include <limits>
-
 namespace mpc {
-
-/// The value of `ignore-index` that means none.
-constexpr int64_t kNoIgnoreIndex = std::numeric_limits<int64_t>::min();
 
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION

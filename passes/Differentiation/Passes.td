@@ -38,7 +38,9 @@ def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
     weights become separate outputs, `sample_loss_1` with `sample_weight_1` and
     so on, next to the sum of the others.
 
-    The module must have a `@forward`.
+    The module must have a `@forward`. The losses and their settings are those
+    of the module's `mpc.recipe`. Options change the recipe, and are called like
+    the flags of `mpc`, without dashes (RecipeOptions.h).
 
     Before:
 
@@ -85,33 +87,9 @@ def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
     Afterwards `@step` has exactly one result of role `loss`, a scalar.
   }];
   let options = [
-    ListOption<"loss", "loss", "std::string",
-           "losses to add up, each with an optional FACTOR*: softmax_cross_entropy, nll, mse, l1, huber, smooth_l1, bce, "
-           "bce_with_logits, kl_div (each with an optional @OUTPUT) or "
-           "output:NAME">,
-    Option<"reduction", "reduction", "std::string", "\"mean\"",
-           "mean or sum over all elements or labels; the mean of kl_div is "
-           "that of the samples' sums">,
-    Option<"ignoreIndex", "ignore-index", "int64_t", "kNoIgnoreIndex",
-           "the label to ignore; the smallest i64: none">,
-    Option<"labelSmoothing", "label-smoothing", "double", "0.0",
-           "the share of each label to spread over all classes, in [0, 1)">,
-    ListOption<"classWeights", "class-weights", "double",
-               "the weight of each class's labels">,
-    ListOption<"posWeight", "pos-weight", "double",
-               "factor of positive targets of bce_with_logits: one number, or "
-               "one per class">,
-    ListOption<"labelShapes", "label-shape", "std::string",
-           "shape of one sample's labels, such as 7x5 or scalar, of all label "
-           "inputs, or NAME=SHAPE of one; none: not known">,
     Option<"float64", "float64", "bool", "false",
            "the loss and targets of float16 and bfloat16 outputs are f64, not "
            "f32">,
-    Option<"trainAccuracy", "train-accuracy", "bool", "false",
-           "also return which labels the scores got right">,
-    ListOption<"targetArrays", "target-array", "std::string",
-           "the name of the label input, target by default; OUTPUT=NAME: that "
-           "of the loss of an output">,
   ];
   let dependentDialects = ["::mpc::MPCDialect", "::mlir::func::FuncDialect"];
 }
@@ -134,6 +112,10 @@ def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
     multiplies their learning rate by a factor; the last match holds. With `ema`
     above 0, every trained parameter @p has an average @p.ema. The average
     starts as @p and moves by 1 - ema of the distance towards each new value.
+
+    The optimizer and its settings are those of the module's `mpc.recipe`.
+    Options change the recipe, and are called like the flags of `mpc`, but for
+    `epsilon`, `accumulate` and `clip-norm` (RecipeOptions.h).
 
     Expects `@step` from `mpc-add-loss`. With `given-gradients`, results of role
     `gradient`, each named like its variable, replace `mpc.gradient`; a module
@@ -179,36 +161,8 @@ def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
     Afterwards every trainable parameter has a result that updates it.
   }];
   let options = [
-    Option<"optimizer", "optimizer", "std::string", "\"sgd\"",
-           "sgd, momentum, nesterov, adam, adamw, adagrad, rmsprop or lamb">,
-    Option<"momentum", "momentum", "double", "0.9", "momentum of momentum, nesterov "
-                                                    "and rmsprop">,
-    Option<"beta1", "beta1", "double", "0.9", "for adam, adamw, lamb">,
-    Option<"beta2", "beta2", "double", "0.999", "for adam, adamw, lamb">,
-    Option<"alpha", "alpha", "double", "0.99", "for rmsprop">,
-    Option<"centered", "centered", "bool", "false", "for rmsprop">,
-    Option<"epsilon", "epsilon", "double", "-1.0",
-           "negative: the optimizer's default in PyTorch">,
-    Option<"weightDecay", "weight-decay", "double", "-1.0",
-           "negative: the optimizer's default in PyTorch">,
-    Option<"accumulate", "accumulate", "int64_t", "1",
-           "micro-batches per update">,
-    Option<"accumulateReduction", "accumulate-reduction", "std::string",
-           "\"mean\"", "mean or sum of the micro-batches' gradients">,
     Option<"givenGradients", "given-gradients", "bool", "false",
            "use the gradients that @step returns, if any">,
-    Option<"clipNorm", "clip-norm", "double", "0.0",
-           "bound of the gradients' common L2 norm; 0: none">,
-    Option<"ema", "ema", "double", "0.0",
-           "decay of the average of each parameter; 0: no averages">,
-    ListOption<"train", "train", "std::string",
-               "patterns of the parameters to train">,
-    ListOption<"freeze", "freeze", "std::string",
-               "patterns of the parameters to keep as they are">,
-    ListOption<"noDecay", "no-decay", "std::string",
-               "bias, norm or patterns of the parameters without weight decay">,
-    ListOption<"lrScale", "lr-scale", "std::string",
-               "PATTERN=FACTOR: parameters with another learning rate">,
   ];
   let dependentDialects = ["::mpc::MPCDialect", "::mlir::func::FuncDialect"];
 }

@@ -17,8 +17,8 @@ static constexpr int64_t kMostAtFloor = 10;
 DivergenceGuard::DivergenceGuard(const TrainOptions &options,
                                  const TraineeInfo &info)
     : options(options), dynamicScale(info.dynamicLossScale),
-      isBCE(info.loss == "bce"),
-      isNLL(info.loss == "nll" && info.lossTarget.empty()) {}
+      isBCE(info.loss == LossKind::BCE),
+      isNLL(info.loss == LossKind::NLL && info.lossTarget.empty()) {}
 
 Status DivergenceGuard::begin(Trainee &model) {
   auto broken = findNonFiniteWeights(model);

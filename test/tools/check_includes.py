@@ -69,6 +69,7 @@ STAGES = ("Target", "Recognition", "Differentiation", "Precision", "Fusion", "Pl
 SHARED = {
     *("runtime/ABI.h", "runtime/ArtifactFormat.h", "runtime/Names.h"),
     *("runtime/PlanSchema.def", "runtime/PlanSchema.h"),
+    "runtime/RecipeNames.h",
     "runtime/TemporaryFile.h",
 }
 PRODUCT = ("compiler", "passes", "frontends", "runtime", "tools")

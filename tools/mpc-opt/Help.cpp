@@ -58,7 +58,7 @@ static std::vector<StagePasses> listStages() {
     for (StringRef target : {"native", "sm_80"})
       for (StringRef mode : {"64-true", "bf16-mixed"}) {
         PipelineOptions options;
-        options.recipe.losses = {"mse"};
+        options.recipe.losses.emplace_back();
         options.precision.mode = mode.str();
         options.target = target.str();
         options.evaluationAlone = mode == "64-true";

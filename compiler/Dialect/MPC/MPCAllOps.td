@@ -1,4 +1,5 @@
-// Every op of the mpc dialect, for one run of TableGen.
+// Every op and attribute of the mpc dialect, for one run of TableGen each: a
+// dialect has one parser of attributes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_MPCALLOPS_TD
@@ -18,5 +19,6 @@ include "compiler/Dialect/MPC/MPCNormOps.td"
 include "compiler/Dialect/MPC/MPCAttentionOps.td"
 include "compiler/Dialect/MPC/MPCControlOps.td"
 include "compiler/Dialect/MPC/MPCOptimizerOps.td"
+include "compiler/Dialect/MPC/Recipe/Recipe.td"
 
 #endif // MPC_COMPILER_DIALECT_MPC_MPCALLOPS_TD

@@ -9,6 +9,7 @@
 #include "compiler/Dialect/MPC/FileNames.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Dialect/MPC/OpModels.h"
+#include "compiler/Dialect/MPC/Recipe/Recipe.h"
 #include "compiler/Dialect/MPC/RunningVariance.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -120,6 +121,8 @@ static const OpAttribute kOpAttributes[] = {
      "the sizes of inputs, such as {x = array<f64: 1.0, 4.0>}, of a module"},
     {kTargetAttr, isOf<TargetAttr, ModuleOp>,
      "the target of a module, such as #mpc.target<\"native\">"},
+    {kRecipeAttr, isOf<RecipeAttr, ModuleOp>,
+     "the recipe of a module, such as #mpc.recipe<loss = [mse]>"},
     {kPhaseAttr, isOf<PhaseAttr>,
      "a phase of training such as #mpc.phase<backward>"},
 };

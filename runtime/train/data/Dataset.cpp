@@ -67,8 +67,7 @@ DatasetOptions datasetOptionsFor(const TraineeInfo &info) {
       }
   // Without a record, a loss of classes has as many classes as the prediction
   // has scores.
-  if (options.classes || !options.ranges.empty() ||
-      (info.loss != "softmax_cross_entropy" && info.loss != "nll"))
+  if (options.classes || !options.ranges.empty() || !hasClasses(info.loss))
     return options;
   for (const char *name : {kEvalFunction, kStepFunction, kAccumulateFunction}) {
     const FunctionPorts *ports = info.function(name);

@@ -399,17 +399,23 @@ static bool areProbabilities(const TraineeInfo &info) {
 }
 
 static Family familyOf(const TraineeInfo &info) {
-  if (info.loss == "softmax_cross_entropy" && areProbabilities(info))
-    return Family::Probabilities;
-  for (const char *name : {"softmax_cross_entropy", "nll"})
-    if (info.loss == name)
-      return Family::Classes;
-  if (info.loss == "bce" || info.loss == "bce_with_logits")
+  switch (info.loss) {
+  case LossKind::SoftmaxCrossEntropy:
+    return areProbabilities(info) ? Family::Probabilities : Family::Classes;
+  case LossKind::NLL:
+    return Family::Classes;
+  case LossKind::BCE:
+  case LossKind::BCEWithLogits:
     return Family::Binary;
-  for (const char *name : {"mse", "l1", "huber", "smooth_l1"})
-    if (info.loss == name)
-      return Family::Values;
-  // Losses of the model and of training graphs have no name here.
+  case LossKind::MSE:
+  case LossKind::L1:
+  case LossKind::Huber:
+  case LossKind::SmoothL1:
+    return Family::Values;
+  case LossKind::KLDiv:
+  case LossKind::Output:
+    break;
+  }
   return classesOf(info) ? Family::Classes : Family::Other;
 }
 
@@ -508,15 +514,14 @@ Status checkEvalMetrics(const TraineeInfo &info,
     const std::vector<Family> families = familiesOf(name);
     if (std::find(families.begin(), families.end(), familyOf(info)) ==
         families.end())
-      return Status(
-          StatusCode::Usage,
-          familyOf(info) == Family::Probabilities
-              ? "--metric " + name +
-                    " needs class labels, and targets of the "
-                    "scores' shape are probabilities"
-              : "--metric " + name + " is for losses of " + describe(families) +
-                    ", and the loss is " +
-                    (info.loss.empty() ? "the model's own" : info.loss));
+      return Status(StatusCode::Usage,
+                    familyOf(info) == Family::Probabilities
+                        ? "--metric " + name +
+                              " needs class labels, and targets of the "
+                              "scores' shape are probabilities"
+                        : "--metric " + name + " is for losses of " +
+                              describe(families) + ", and the loss is " +
+                              describeLoss(info));
     if (!canMeasure(info))
       return Status(StatusCode::Usage,
                     "--metric " + name +
@@ -539,7 +544,7 @@ makeEvalMetrics(const TraineeInfo &info,
   // If the loss does not take probabilities, predictions are logits, whose
   // middle is 0.
   const Family family = familyOf(info);
-  const double threshold = info.loss == "bce" ? 0.5 : 0.0;
+  const double threshold = info.loss == LossKind::BCE ? 0.5 : 0.0;
   std::vector<std::unique_ptr<EvalMetric>> metrics;
   if (!canMeasure(info))
     return metrics;
@@ -561,7 +566,8 @@ makeEvalMetrics(const TraineeInfo &info,
     else if (name == "auc")
       metrics.push_back(std::make_unique<ClassAreas>(name));
     else if (name == "perplexity")
-      metrics.push_back(std::make_unique<Perplexity>(name, info.loss == "nll"));
+      metrics.push_back(
+          std::make_unique<Perplexity>(name, info.loss == LossKind::NLL));
     else if (name == "mae" || name == "rmse")
       metrics.push_back(std::make_unique<MeanError>(name, name == "rmse"));
     else if (name == "r2")

@@ -64,7 +64,7 @@ Status checkAccuracy(const Monitor &monitor, const TraineeInfo &info) {
     return Status();
   return Status(StatusCode::Usage,
                 "the evaluation of this model has no accuracy; the loss is " +
-                    (info.loss.empty() ? "the model's own" : info.loss));
+                    describeLoss(info));
 }
 
 double valueOf(const EvalResult &evaluation, const Monitor &monitor) {

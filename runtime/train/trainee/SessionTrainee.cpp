@@ -82,6 +82,27 @@ static std::vector<Port> portsOf(const Function &function,
   return ports;
 }
 
+// Reads the name of a loss. The names of outputs may follow an '@'.
+static Status readLoss(std::string_view text, TraineeInfo &info) {
+  const std::string_view prefix = "output:";
+  info.loss = LossKind::Output;
+  info.lossOutput.clear();
+  const std::string_view name = text.substr(0, text.find('@'));
+  if (name.empty())
+    return Status();
+  if (name.substr(0, prefix.size()) == prefix) {
+    info.lossOutput = text.substr(prefix.size());
+    return Status();
+  }
+  const std::optional<LossKind> kind = symbolize<LossKind>(name);
+  if (!kind)
+    return Status(StatusCode::InvalidInput,
+                  "the artifact's recipe has an unknown loss '" +
+                      std::string(name) + "'");
+  info.loss = *kind;
+  return Status();
+}
+
 Status readRecipe(TraineeInfo &info) {
   const Status malformed(StatusCode::InvalidInput,
                          "the artifact's recipe is malformed");
@@ -90,12 +111,13 @@ Status readRecipe(TraineeInfo &info) {
   if (!recipe.is_object())
     return malformed;
   if (recipe.contains("loss") && recipe["loss"].is_string())
-    info.loss = recipe["loss"].get<std::string>();
-  // "softmax_cross_entropy@logits" names the output too.
-  info.loss.erase(std::min(info.loss.find('@'), info.loss.size()));
+    if (Status status = readLoss(recipe["loss"].get<std::string>(), info);
+        !status.ok())
+      return status;
   if (recipe.contains("target") && recipe["target"].is_string())
     info.lossTarget = recipe["target"].get<std::string>();
-  info.sumsLoss = recipe.value("reduction", nlohmann::json()) == "sum";
+  info.sumsLoss =
+      recipe.value("reduction", nlohmann::json()) == stringify(Reduction::Sum);
   info.dynamicLossScale =
       recipe.value("loss_scale", nlohmann::json()) == "dynamic";
   if (!recipe.contains("accumulate"))

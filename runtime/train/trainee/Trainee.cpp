@@ -29,6 +29,13 @@ const Port *FunctionPorts::inputCalled(std::string_view name) const {
   return found == inputs.end() ? nullptr : &*found;
 }
 
+std::string describeLoss(const TraineeInfo &info) {
+  if (info.loss != LossKind::Output)
+    return std::string(stringify(info.loss));
+  return info.lossOutput.empty() ? "the model's own"
+                                 : "output:" + info.lossOutput;
+}
+
 Status Trainee::stage(std::string_view, std::string_view) {
   return Status(StatusCode::Unsupported,
                 "the model takes no input while it runs");

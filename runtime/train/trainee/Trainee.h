@@ -8,6 +8,7 @@
 #ifndef MPC_RUNTIME_TRAIN_TRAINEE_TRAINEE_H
 #define MPC_RUNTIME_TRAIN_TRAINEE_TRAINEE_H
 
+#include "runtime/RecipeNames.h"
 #include "runtime/Session.h"
 #include "runtime/Status.h"
 #include "runtime/Tensor.h"
@@ -51,7 +52,12 @@ struct TraineeInfo {
   std::string precision;
   std::string target; ///< the CPU that the code is for
   std::string recipe; ///< the plan's "recipe" object, JSON text
-  std::string loss;   ///< recipe's "loss"
+  /// The first loss, by the recipe's "loss". Output if the model computes its
+  /// own, as training graphs do.
+  LossKind loss = LossKind::Output;
+  /// The output that is the loss; empty if the loss has another kind, or the
+  /// recipe does not tell.
+  std::string lossOutput;
   /// The labels of the first loss, if there are several; recipe's "target".
   std::string lossTarget;
   /// True if the loss is a sum, by the recipe's "reduction".
@@ -64,6 +70,9 @@ struct TraineeInfo {
 
   const FunctionPorts *function(std::string_view name) const;
 };
+
+/// Returns the loss for messages: "mse", "output:total" or "the model's own".
+std::string describeLoss(const TraineeInfo &info);
 
 /// Reads the artifact's model, recipe, precision and target. InvalidInput if
 /// the recipe is malformed.

@@ -66,7 +66,7 @@ ToyModel::ToyModel(int64_t accumulate) {
   description.planHash = "00000000000000bb";
   description.precision = "32-true";
   description.recipe = "{\"loss\":\"softmax_cross_entropy\"}";
-  description.loss = "softmax_cross_entropy";
+  description.loss = LossKind::SoftmaxCrossEntropy;
   description.accumulate = accumulate;
   description.stateBytes = 100;
   description.activationBytes = 200;

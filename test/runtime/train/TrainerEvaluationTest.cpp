@@ -363,7 +363,7 @@ TEST_F(TrainerEvaluation, NeedsDataAndFigures) {
                 "--best: evaluations do not measure f1");
   options.best.reset();
   options.earlyStopping = EarlyStopping{*parseMonitor("accuracy"), 1};
-  model.description.loss = "mse";
+  model.description.loss = LossKind::MSE;
   model.description.functions["eval"].outputs.pop_back();
   expectFailure(judge(model).status(), StatusCode::Usage,
                 "--early-stopping: the evaluation of this model has no "

@@ -131,9 +131,9 @@ ExitCode EvalRun::readFiles() {
     if (!isCompiled)
       command.compile.model.weights = {checkpointPath + "/state.safetensors"};
   }
-  StatusOr<std::vector<Array>> read = readSamples(
-      command.data.data, command.data,
-      findCommonTarget(command.compile.pipeline.recipe.targetArrays));
+  StatusOr<std::vector<Array>> read =
+      readSamples(command.data.data, command.data,
+                  findCommonTarget(command.compile.pipeline.recipe.targets));
   if (!read.ok())
     return reportError(read.status());
   arrays = std::move(*read);
@@ -193,7 +193,7 @@ ExitCode EvalRun::checkFit(const TraineeInfo &info) {
     return reportError(status);
   StatusOr<DatasetOptions> options = datasetOptionsOf(
       command.data, info,
-      findCommonTarget(command.compile.pipeline.recipe.targetArrays),
+      findCommonTarget(command.compile.pipeline.recipe.targets),
       /*seed=*/0);
   if (!options.ok())
     return reportError(options.status());

@@ -196,7 +196,7 @@ static ExitCode writeOutputs(const StatusOr<std::vector<NamedTensor>> &outputs,
 
 // Drops the labels that tables and folders of images have beside the samples.
 static void dropTargets(const CompileOptions &options, RunInputs &inputs) {
-  std::string target = findCommonTarget(options.pipeline.recipe.targetArrays);
+  std::string target = findCommonTarget(options.pipeline.recipe.targets);
   llvm::erase_if(inputs.arrays, [&](const train::Array &array) {
     return array.name == target;
   });
@@ -215,15 +215,15 @@ static ExitCode readInputs(RunCommand &command, RunInputs &inputs) {
   if (Status status = checkDataFlags(flags); !status.ok())
     return reportError(status);
   // Images, and names that occur twice, are prepared as a data set too.
-  StatusOr<std::vector<train::Array>> data = readSamples(
-      flags.data, flags,
-      findCommonTarget(command.compile.pipeline.recipe.targetArrays));
+  StatusOr<std::vector<train::Array>> data =
+      readSamples(flags.data, flags,
+                  findCommonTarget(command.compile.pipeline.recipe.targets));
   if (!data.ok())
     return reportError(data.status());
   inputs.arrays = std::move(*data);
   command.compile.leavesOutLabels =
-      inputs.find(findCommonTarget(
-          command.compile.pipeline.recipe.targetArrays)) != nullptr;
+      inputs.find(findCommonTarget(command.compile.pipeline.recipe.targets)) !=
+      nullptr;
   for (const train::Array &array : inputs.arrays)
     inputs.arePrepared |= array.images != nullptr || array.isOfSamples ||
                           !inputs.ofData.insert(array.name).second;

@@ -76,7 +76,7 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
                        TrainingData &data) {
   StatusOr<DatasetOptions> options = datasetOptionsOf(
       command.data, info,
-      findCommonTarget(command.compile.pipeline.recipe.targetArrays),
+      findCommonTarget(command.compile.pipeline.recipe.targets),
       command.train.seed);
   if (!options.ok())
     return options.status();
@@ -253,7 +253,7 @@ ExitCode TrainRun::check() {
 ExitCode TrainRun::readData() {
   // Data are read before the model is compiled: label shapes become constants.
   const std::string target =
-      findCommonTarget(command.compile.pipeline.recipe.targetArrays);
+      findCommonTarget(command.compile.pipeline.recipe.targets);
   StatusOr<std::vector<Array>> read =
       readSamples(command.data.data, command.data, target);
   if (!read.ok())
@@ -407,7 +407,7 @@ void TrainRun::announce() {
     return;
   const Plan &plan = artifact->plan();
   PrintableStream os(llvm::errs());
-  const RecipeOptions &recipe = command.compile.pipeline.recipe;
+  const Recipe &recipe = command.compile.pipeline.recipe;
   TrainablesList list;
   list.notesOthers = recipe.train.empty() && recipe.freeze.empty();
   list.isWhole = command.isVerbose;

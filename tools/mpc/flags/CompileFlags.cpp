@@ -2,6 +2,7 @@
 #include "tools/mpc/flags/CompileFlags.h"
 
 #include "passes/Differentiation/Optimizers.h"
+#include "tools/mpc/flags/Effects.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -41,37 +42,77 @@ static json::Value describeLossScale(const PrecisionOptions &options) {
   return scale;
 }
 
-// Adds the defaults of PyTorch's optimizers for flags that were not given.
-static void addOptimizerDefaults(json::Object &recipe,
-                                 const RecipeOptions &options) {
-  const Optimizer *optimizer = findOptimizer(options.optimizer);
-  if (!optimizer)
-    return;
-  recipe["eps"] = options.epsilon.value_or(optimizer->epsilon);
-  recipe["weight_decay"] = options.weightDecay.value_or(optimizer->weightDecay);
-  recipe["gradient_clip_val"] = options.gradientClipVal.value_or(0);
+namespace {
+/// Records the fields of a recipe that decide the update of a parameter.
+class OptimizerRecorder {
+public:
+  explicit OptimizerRecorder(OptimizerKind kind, json::Object &object)
+      : optimizer(stringify(kind)), object(object) {}
+
+  template <typename Enum>
+  std::enable_if_t<std::is_enum_v<Enum>> operator()(const RecipeField &field,
+                                                    Enum value) {
+    object[field.word()] = llvm::StringRef(stringify(value));
+  }
+  template <typename Number>
+  std::enable_if_t<std::is_arithmetic_v<Number>>
+  operator()(const RecipeField &field, Number value) {
+    // Of all optimizers, since older checkpoints have these.
+    bool isAlways = llvm::is_contained({"momentum", "beta1", "beta2", "eps"},
+                                       llvm::StringRef(field.flag));
+    if (isAlways || hasSetting(optimizer, field.flag))
+      object[field.word()] = value;
+  }
+  template <typename Number>
+  void operator()(const RecipeField &field, std::optional<Number> value) {
+    if (value)
+      (*this)(field, *value);
+  }
+  void operator()(const RecipeField &field,
+                  const std::vector<std::string> &words) {
+    if (!words.empty())
+      object[field.word()] = listOf(words);
+  }
+
+private:
+  llvm::StringRef optimizer;
+  json::Object &object;
+};
+} // namespace
+
+void mpc::tools::addOptimizerFlags(json::Object &object, Recipe recipe) {
+  recipe.optimizer = withDefaults(recipe.optimizer);
+  recipe.gradientClipVal = recipe.gradientClipVal.value_or(0);
+  OptimizerRecorder record(recipe.optimizer.kind, object);
+  visitOptimizerFields(
+      [&](const RecipeField &field, const auto &value) {
+        // Trained parameters show in the roles of the state, and `accumulate`
+        // is recorded of training graphs too.
+        constexpr llvm::StringLiteral elsewhere[] = {"accumulate-grad-batches",
+                                                     "accumulate-reduction",
+                                                     "train", "freeze"};
+        if (!llvm::is_contained(elsewhere, field.flag))
+          record(field, value);
+      },
+      recipe);
 }
 
 void mpc::tools::addCompileFlags(json::Object &recipe,
                                  const CompileOptions &options,
                                  llvm::StringRef decisions,
                                  bool addsOptimizer) {
-  const RecipeOptions &training = options.pipeline.recipe;
+  const Recipe &training = options.pipeline.recipe;
   const PrecisionOptions &precision = options.pipeline.precision;
-  if (addsOptimizer)
-    addOptimizerDefaults(recipe, training);
-  if (training.accumulateReduction.empty())
-    recipe["accumulate_reduction"] = addsOptimizer ? "mean" : "sum";
+  recipe["accumulate_reduction"] =
+      llvm::StringRef(stringify(training.accumulateReduction.value_or(
+          addsOptimizer ? Reduction::Mean : Reduction::Sum)));
+  // As typed: "bias,norm" is one text.
   if (!training.noDecay.empty())
     recipe["no_decay"] = listOf(training.noDecay);
-  if (!training.lrScale.empty())
-    recipe["lr_scale"] = listOf(training.lrScale);
-  if (training.ema)
-    recipe["ema"] = *training.ema;
   if (training.trainAccuracy)
     recipe["train_accuracy"] = true;
   // These flags decide values or types. Files count by contents, not by name.
-  recipe["as_exported"] = training.asExported;
+  recipe["as_exported"] = options.asExported;
   recipe["loss_scale"] = describeLossScale(precision);
   recipe["policy"] = digestOf(precision.policyFile);
   recipe["keep_fp32"] = listOf(precision.keepFp32);

@@ -21,6 +21,9 @@ namespace mpc::tools {
 void addCompileFlags(llvm::json::Object &recipe, const CompileOptions &options,
                      llvm::StringRef decisions, bool addsOptimizer);
 
+/// Adds the optimizer and its settings, with defaults spelled out.
+void addOptimizerFlags(llvm::json::Object &object, Recipe recipe);
+
 } // namespace mpc::tools
 
 #endif // MPC_TOOLS_MPC_FLAGS_COMPILEFLAGS_H

@@ -381,7 +381,7 @@ static std::string findGiven(const CompileOptions &options,
 
 // Refuses settings that the optimizer does not have.
 static llvm::Error checkOptimizerFlags(const CompileOptions &options) {
-  StringRef optimizer = options.pipeline.recipe.optimizer;
+  StringRef optimizer = stringify(options.pipeline.recipe.optimizer.kind);
   for (const Rule &rule : getRules())
     if (rule.other == "--optimizer" &&
         !hasSetting(optimizer, rule.flag.drop_front(2)) &&
@@ -396,7 +396,7 @@ llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
                                            bool addsOptimizer) {
   const bool isForward = module.lookupSymbol(kForwardFunction) != nullptr;
   if (!isForward && options.pipeline.recipe.losses.empty() &&
-      !options.pipeline.recipe.targetArrays.empty())
+      !options.pipeline.recipe.targets.empty())
     return makeUsage("--target-array: the labels of a training graph are "
                      "inputs, and the data has them under the names of these "
                      "inputs; leave the flag out");
@@ -408,7 +408,7 @@ llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
     if (given.empty())
       given = findGiven(options, kTrainingFlags);
     if (given.empty() && !options.leavesOutLabels &&
-        !options.pipeline.recipe.targetArrays.empty())
+        !options.pipeline.recipe.targets.empty())
       given = "--target-array";
     return given.empty()
                ? llvm::Error::success()
@@ -424,7 +424,7 @@ llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
   const bool isArtifacts = module.lookupSymbol(kAccumulateFunction) != nullptr;
   if (given.empty() && !isArtifacts)
     given = findGiven(options, {"--accumulate-grad-batches"});
-  if (isArtifacts && options.pipeline.recipe.asExported)
+  if (isArtifacts && options.asExported)
     return makeUsage("--as-exported has no effect on ONNX Runtime's training "
                      "artifacts, whose graphs fix the mode; leave the flag "
                      "out");
@@ -448,12 +448,13 @@ llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
 }
 
 void mpc::tools::chooseOptimizer(const CompileOptions &options,
-                                 RecipeOptions &recipe) {
+                                 Recipe &recipe) {
   const bool isGiven = !findGiven(options, {"--momentum"}).empty();
-  if (recipe.optimizer == "sgd" && recipe.momentum != 0 && isGiven)
-    recipe.optimizer = "momentum";
-  if (recipe.optimizer == "rmsprop" && !isGiven)
-    recipe.momentum = 0;
+  OptimizerSettings &settings = recipe.optimizer;
+  if (settings.kind == OptimizerKind::SGD && settings.momentum != 0 && isGiven)
+    settings.kind = OptimizerKind::Momentum;
+  if (settings.kind == OptimizerKind::RMSprop && !isGiven)
+    settings.momentum = 0;
 }
 
 llvm::Error mpc::tools::checkTargetFlags(const CompileOptions &options) {

@@ -26,7 +26,7 @@ llvm::Error checkTrainingFlags(const CompileOptions &options,
 
 /// Matches PyTorch's defaults: a given --momentum turns sgd into momentum, and
 /// rmsprop has no momentum unless --momentum is given.
-void chooseOptimizer(const CompileOptions &options, RecipeOptions &recipe);
+void chooseOptimizer(const CompileOptions &options, Recipe &recipe);
 
 /// True if an optimizer has the setting `key`, like "beta1". True also for
 /// settings that every optimizer has.

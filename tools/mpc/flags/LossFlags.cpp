@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/flags/LossFlags.h"
 
-#include "passes/Differentiation/LossSpec.h"
 #include "runtime/train/data/ArrayFile.h"
 #include "runtime/train/support/FileSystem.h"
 #include "tools/mpc/model/Driver.h"
@@ -41,55 +40,48 @@ namespace {
 struct LossFlag {
   llvm::StringLiteral name;
   bool isGiven;
-  bool (*concerns)(const LossSpec &loss);
+  bool (*concerns)(LossKind kind);
   llvm::StringLiteral losses;
 };
 } // namespace
 
 static std::vector<LossFlag> lossFlagsOf(const CompileOptions &options) {
-  const RecipeOptions &recipe = options.pipeline.recipe;
-  auto ofClasses = [](const LossSpec &loss) { return loss.hasClasses(); };
+  const Recipe &recipe = options.pipeline.recipe;
+  auto ofClasses = [](LossKind kind) { return hasClasses(kind); };
   static constexpr llvm::StringLiteral classes =
       "losses of class labels (softmax_cross_entropy, nll)";
   return {
       {"--reduction", recipe.reduction.has_value(),
-       [](const LossSpec &loss) { return loss.kind != LossKind::Output; },
+       [](LossKind kind) { return kind != LossKind::Output; },
        "losses that mpc computes"},
       {"--ignore-index", recipe.ignoreIndex.has_value(), ofClasses, classes},
       {"--label-smoothing", recipe.labelSmoothing.has_value(),
-       [](const LossSpec &loss) {
-         return loss.kind == LossKind::SoftmaxCrossEntropy;
-       },
+       [](LossKind kind) { return kind == LossKind::SoftmaxCrossEntropy; },
        "softmax_cross_entropy"},
       {"--class-weights", !options.lossFiles.classWeights.empty(), ofClasses,
        classes},
       {"--pos-weight", !options.lossFiles.posWeight.empty(),
-       [](const LossSpec &loss) {
-         return loss.kind == LossKind::BCEWithLogits;
-       },
+       [](LossKind kind) { return kind == LossKind::BCEWithLogits; },
        "bce_with_logits"},
       {"--train-accuracy", recipe.trainAccuracy,
-       [](const LossSpec &loss) {
-         return loss.hasClasses() || loss.kind == LossKind::Output;
+       [](LossKind kind) {
+         return hasClasses(kind) || kind == LossKind::Output;
        },
        classes},
   };
 }
 
 ExitCode mpc::tools::checkLossFlags(const CompileOptions &options) {
-  std::vector<LossSpec> losses;
+  const std::vector<LossSpec> &losses = options.pipeline.recipe.losses;
   std::vector<std::string> names;
-  for (const std::string &text : options.pipeline.recipe.losses) {
-    llvm::Expected<LossSpec> parsed = parseLoss(text);
-    if (!parsed)
-      return reportError(ExitCode::Usage, llvm::toString(parsed.takeError()));
-    losses.push_back(*parsed);
-    names.push_back(parsed->kind == LossKind::Output
-                        ? "a loss of the model's own"
-                        : getLossInfo(parsed->kind).name.str());
-  }
+  for (const LossSpec &loss : losses)
+    names.emplace_back(loss.kind == LossKind::Output
+                           ? "a loss of the model's own"
+                           : stringify(loss.kind));
   for (const LossFlag &flag : lossFlagsOf(options))
-    if (flag.isGiven && !llvm::any_of(losses, flag.concerns))
+    if (flag.isGiven && llvm::none_of(losses, [&](const LossSpec &loss) {
+          return flag.concerns(loss.kind);
+        }))
       return reportError(
           ExitCode::Usage,
           flag.name + " is for " + flag.losses + ", and has no effect " +
@@ -223,7 +215,7 @@ static ExitCode readInto(llvm::StringRef flag, const std::string &text,
 }
 
 ExitCode mpc::tools::readLossFiles(const CompileOptions &options,
-                                   RecipeOptions &recipe) {
+                                   Recipe &recipe) {
   const LossFiles &files = options.lossFiles;
   if (!files.classWeights.empty())
     if (ExitCode code = readInto("--class-weights", files.classWeights,
@@ -263,9 +255,9 @@ static llvm::json::Value describeWeights(const std::vector<double> &values) {
 }
 
 void mpc::tools::addLossFlags(llvm::json::Object &object,
-                              const RecipeOptions &recipe) {
-  if (recipe.reduction.value_or("mean") != "mean")
-    object["reduction"] = *recipe.reduction;
+                              const Recipe &recipe) {
+  if (recipe.sumsLoss())
+    object["reduction"] = llvm::StringRef(stringify(Reduction::Sum));
   if (recipe.labelSmoothing.value_or(0) != 0)
     object["label_smoothing"] = *recipe.labelSmoothing;
   if (!recipe.classWeights.empty())

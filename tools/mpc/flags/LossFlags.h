@@ -14,8 +14,7 @@ namespace mpc::tools {
 /// PyTorch's default of ignore_index.
 inline constexpr int64_t kPyTorchIgnoreIndex = -100;
 
-/// Reports a Usage error if a loss is unknown, or if a flag has no effect on
-/// the named losses.
+/// Reports a Usage error if a flag has no effect on the named losses.
 ExitCode checkLossFlags(const CompileOptions &options);
 
 /// Suggests a loss for a model with the forward function `forward`: "--loss
@@ -25,13 +24,13 @@ std::string suggestLoss(const runtime::train::FunctionPorts &forward);
 
 /// Reads the files of `options.lossFiles` into `recipe`. Done, or a reported
 /// error: InvalidInput with the file and the wrong element.
-ExitCode readLossFiles(const CompileOptions &options, RecipeOptions &recipe);
+ExitCode readLossFiles(const CompileOptions &options, Recipe &recipe);
 
 /// Lists the files in `options.lossFiles`; other values are numbers.
 std::vector<std::string> lossFilesOf(const CompileOptions &options);
 
 /// Adds the given loss flags to the recipe of an artifact.
-void addLossFlags(llvm::json::Object &object, const RecipeOptions &recipe);
+void addLossFlags(llvm::json::Object &object, const Recipe &recipe);
 
 } // namespace mpc::tools
 

@@ -4,6 +4,7 @@
 #include "compiler/Target/TargetInfo.h"
 #include "frontends/ONNX/Repair/Repair.h"
 #include "passes/Differentiation/LossSpec.h"
+#include "tools/mpc/flags/OtherNames.h"
 #include "tools/mpc/flags/Validators.h"
 #include "tools/mpc/model/Driver.h"
 #include "tools/mpc/print/Notes.h"
@@ -14,6 +15,42 @@
 
 using namespace mpc;
 using namespace mpc::tools;
+
+//===----------------------------------------------------------------------===//
+// Words
+//===----------------------------------------------------------------------===//
+
+template <typename Enum>
+using Choices = std::vector<std::pair<std::string, Enum>>;
+
+template <typename Enum>
+static Choices<Enum> wordsOf() {
+  Choices<Enum> choices;
+  for (std::string_view word : Words<Enum>::list)
+    choices.emplace_back(word, *symbolize<Enum>(word));
+  return choices;
+}
+
+// Adds a flag that takes one of `choices`.
+template <typename Enum, typename Value>
+static CLI::Option *addChoice(CLI::App &command, const std::string &flag,
+                              Value &value, const std::string &help,
+                              const Choices<Enum> &choices) {
+  std::vector<std::string> words;
+  for (const auto &[word, choice] : choices)
+    words.push_back(word);
+  return command
+      .add_option_function<std::string>(
+          flag,
+          [&value, choices](const std::string &given) {
+            // The check below has refused other words.
+            for (const auto &[word, choice] : choices)
+              if (word == given)
+                value = choice;
+          },
+          help)
+      ->check(CLI::IsMember(words));
+}
 
 //===----------------------------------------------------------------------===//
 // Flags
@@ -71,48 +108,48 @@ void mpc::tools::addRepairOption(CLI::App &command,
 }
 
 // Adds --optimizer and the settings of the update rules.
-static void addRuleOptions(CLI::App &command, RecipeOptions &recipe) {
-  command.add_option("--optimizer", recipe.optimizer, "update rule")
-      ->check(CLI::IsMember({"sgd", "momentum", "nesterov", "adam", "adamw",
-                             "adagrad", "rmsprop", "lamb"}))
-      ->capture_default_str();
+static void addRuleOptions(CLI::App &command, Recipe &recipe) {
+  OptimizerSettings &settings = recipe.optimizer;
+  addChoice(command, "--optimizer", settings.kind, "update rule",
+            wordsOf<OptimizerKind>())
+      ->default_str(std::string(stringify(settings.kind)));
   // Effects.cpp refuses settings that the chosen rule does not have.
   command
-      .add_option("--momentum", recipe.momentum,
+      .add_option("--momentum", settings.momentum,
                   "momentum of the optimizers momentum and nesterov; if "
                   "given, also of sgd and rmsprop, as in PyTorch")
       ->check(nonNegativeNumber())
       ->capture_default_str();
   command
-      .add_option("--beta1", recipe.beta1,
+      .add_option("--beta1", settings.beta1,
                   "decay of the mean of gradients in adam, adamw and lamb")
       ->check(fraction())
       ->capture_default_str();
   command
-      .add_option("--beta2", recipe.beta2,
+      .add_option("--beta2", settings.beta2,
                   "decay of the mean of squared gradients in adam, adamw and "
                   "lamb")
       ->check(fraction())
       ->capture_default_str();
   command
-      .add_option("--alpha", recipe.alpha,
+      .add_option("--alpha", settings.alpha,
                   "decay of the mean of squared gradients in rmsprop")
       ->check(fraction())
       ->capture_default_str();
-  command.add_flag("--centered", recipe.centered,
+  command.add_flag("--centered", settings.centered,
                    "rmsprop: divide by the standard deviation of gradients, "
                    "not by their root mean square");
   command
-      .add_option("--eps", recipe.epsilon,
+      .add_option("--eps", settings.epsilon,
                   "default: the optimizer's in PyTorch")
       ->check(nonNegativeNumber());
 }
 
-static void addOptimizerOptions(CLI::App &command, RecipeOptions &recipe) {
+static void addOptimizerOptions(CLI::App &command, Recipe &recipe) {
   addRuleOptions(command, recipe);
   // Weight decay and learning rate may differ between parameters.
   command
-      .add_option("--weight-decay", recipe.weightDecay,
+      .add_option("--weight-decay", recipe.optimizer.weightDecay,
                   "default: the optimizer's in PyTorch")
       ->check(nonNegativeNumber());
   command
@@ -144,22 +181,40 @@ static void addOptimizerOptions(CLI::App &command, RecipeOptions &recipe) {
       ->type_name("DECAY");
 }
 
-static void addLossOptions(CLI::App &command, RecipeOptions &recipe,
+// Throws CLI::ValidationError if a text is no loss.
+static std::vector<LossSpec>
+parseLosses(const std::vector<std::string> &texts) {
+  std::vector<LossSpec> losses;
+  for (const std::string &text : texts)
+    checkLossName(text);
+  for (const std::string &text : texts) {
+    llvm::Expected<LossSpec> loss = parseLoss(text);
+    if (!loss)
+      throw CLI::ValidationError(llvm::toString(loss.takeError()));
+    losses.push_back(std::move(*loss));
+  }
+  return losses;
+}
+
+static void addLossOptions(CLI::App &command, Recipe &recipe,
                            LossFiles &files) {
   command
-      .add_option("--loss", recipe.losses,
-                  listLosses() +
-                      " or output:NAME; @OUTPUT picks the model output (or "
-                      "the node) it reads, @OUTPUT:AXIS also the class axis; "
-                      "FACTOR* in front is its weight in the sum of all "
-                      "losses (repeatable)")
+      .add_option_function<std::vector<std::string>>(
+          "--loss",
+          [&recipe](const std::vector<std::string> &texts) {
+            recipe.losses = parseLosses(texts);
+          },
+          listLosses() +
+              " or output:NAME; @OUTPUT picks the model output (or "
+              "the node) it reads, @OUTPUT:AXIS also the class axis; "
+              "FACTOR* in front is its weight in the sum of all "
+              "losses (repeatable)")
       ->allow_extra_args(false)
       ->type_name("LOSS");
-  command
-      .add_option("--reduction", recipe.reduction,
-                  "reduction of the loss over elements or labels; for kl_div, "
-                  "mean is PyTorch's batchmean; default: mean")
-      ->check(CLI::IsMember({"mean", "sum"}));
+  addChoice(command, "--reduction", recipe.reduction,
+            "reduction of the loss over elements or labels; for kl_div, mean "
+            "is PyTorch's batchmean; default: mean",
+            wordsOf<Reduction>());
   command
       .add_option("--ignore-index", recipe.ignoreIndex,
                   "class label that losses and metrics ignore; default in mpc "
@@ -185,18 +240,16 @@ static void addLossOptions(CLI::App &command, RecipeOptions &recipe,
                    "its update; for losses of class labels");
 }
 
-static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {
+static void addRecipeOptions(CLI::App &command, Recipe &recipe) {
   addOptimizerOptions(command, recipe);
   command
       .add_option("--accumulate-grad-batches", recipe.accumulateGradBatches,
                   "batches per optimizer step")
       ->transform(wholeNumber(int64_t(1), int64_t(1) << 30))
       ->capture_default_str();
-  command
-      .add_option("--accumulate-reduction", recipe.accumulateReduction,
-                  "default: mean for forward models, sum for ONNX Runtime "
-                  "artifacts")
-      ->check(CLI::IsMember({"mean", "sum"}));
+  addChoice(command, "--accumulate-reduction", recipe.accumulateReduction,
+            "default: mean for forward models, sum for ONNX Runtime artifacts",
+            wordsOf<Reduction>());
   command
       .add_option("--train", recipe.train,
                   "train only parameters whose name matches (repeatable)")
@@ -207,17 +260,24 @@ static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {
                   "do not train parameters whose name matches (repeatable)")
       ->allow_extra_args(false)
       ->type_name("REGEX");
-  command.add_flag("--as-exported", recipe.asExported,
+}
+
+static void addModeOptions(CLI::App &command, CompileOptions &options) {
+  command.add_flag("--as-exported", options.asExported,
                    "keep BatchNormalization and Dropout in the mode they were "
                    "exported in; default: training mode with a loss, else "
                    "evaluation mode");
-  command
-      .add_option("--running-variance", recipe.runningVariance,
-                  "batch variance that updates BatchNormalization's running "
-                  "variance; auto: unbiased (n/(n-1)) for models of PyTorch "
-                  "and Keras, else population, as in ONNX")
-      ->check(CLI::IsMember({"auto", "unbiased", "population"}))
-      ->capture_default_str();
+  using onnx_frontend::RunningVariance;
+  addChoice<RunningVariance>(
+      command, "--running-variance", options.runningVariance,
+      "batch variance that updates BatchNormalization's running variance; "
+      "auto: "
+      "unbiased (n/(n-1)) for models of PyTorch and Keras, else population, as "
+      "in ONNX",
+      {{"auto", RunningVariance::Auto},
+       {"unbiased", RunningVariance::Unbiased},
+       {"population", RunningVariance::Population}})
+      ->default_str("auto");
 }
 
 static void addPrecisionOptions(CLI::App &command, PrecisionOptions &options) {
@@ -280,9 +340,16 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
                   "run an artifact whatever its name, owner and permissions")
         ->configurable(false);
   command
-      .add_option("--target-array", options.pipeline.recipe.targetArrays,
-                  "name of the label array in the data; OUTPUT=NAME: for the "
-                  "loss of one output (repeatable); default: target")
+      .add_option_function<std::vector<std::string>>(
+          "--target-array",
+          [&targets = options.pipeline.recipe.targets](
+              const std::vector<std::string> &texts) {
+            targets.clear();
+            for (const std::string &text : texts)
+              targets.push_back(parseTarget(text));
+          },
+          "name of the label array in the data; OUTPUT=NAME: for the loss of "
+          "one output (repeatable); default: target")
       ->allow_extra_args(false)
       ->type_name("NAME");
   // Help lists the flags that all commands share under one heading.
@@ -291,6 +358,7 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
   addModelOptions(command, options.model);
   addLossOptions(command, options.pipeline.recipe, options.lossFiles);
   addRecipeOptions(command, options.pipeline.recipe);
+  addModeOptions(command, options);
   addPrecisionOptions(command, options.pipeline.precision);
   std::vector<std::string> targets;
   for (llvm::StringRef name : TargetInfo::getNames())

@@ -5,6 +5,7 @@
 #define MPC_TOOLS_MPC_FLAGS_OPTIONS_H
 
 #include "compiler/Support/ExitCode.h"
+#include "frontends/ONNX/Model/ImportOptions.h"
 #include "passes/Pipeline.h"
 #include "runtime/Session.h"
 
@@ -41,6 +42,11 @@ struct CompileOptions {
   ModelOptions model;
   LossFiles lossFiles;
   PipelineOptions pipeline;
+  /// True if BatchNormalization and Dropout keep the mode they were exported
+  /// in.
+  bool asExported = false;
+  onnx_frontend::RunningVariance runningVariance =
+      onnx_frontend::RunningVariance::Auto;
   /// The folder of --kernel-cache, `auto` or `none`. Changes only how long
   /// compiling takes.
   std::string kernelCache = "auto";

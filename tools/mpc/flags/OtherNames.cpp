@@ -330,13 +330,6 @@ std::string mpc::tools::findMeantValue(StringRef flag, StringRef word,
   return near;
 }
 
-static std::vector<std::string> lossNames() {
-  std::vector<std::string> names;
-  for (const LossInfo &info : getLosses())
-    names.push_back(info.name.str());
-  return names;
-}
-
 // The name of the loss in 0.5*NAME@OUTPUT; empty for output:NAME, a loss that
 // the model computes.
 static StringRef lossName(StringRef text) {
@@ -412,11 +405,14 @@ static void checkFigures(const CLI::App &command) {
     }
 }
 
+void mpc::tools::checkLossName(StringRef text) {
+  const std::vector<std::string> names = getLossNames();
+  const StringRef name = lossName(text);
+  if (!name.empty() && !llvm::is_contained(names, name))
+    refuse("loss", "loss", name, findMeantValue("loss", name, names));
+}
+
 void mpc::tools::checkOtherNames(const CLI::App &command) {
-  for (const std::string &value : valuesOf(command, "loss"))
-    if (StringRef name = lossName(value);
-        !name.empty() && !llvm::is_contained(lossNames(), name))
-      refuse("loss", "loss", name, findMeantValue("loss", name, lossNames()));
   for (const std::string &value : valuesOf(command, "lr-scheduler")) {
     const std::vector<std::string> names = {"constant",  "linear",  "cosine",
                                             "one-cycle", "plateau", "step"};

@@ -35,8 +35,11 @@ std::string findMeantValue(llvm::StringRef flag, llvm::StringRef word,
                            llvm::ArrayRef<std::string> values);
 
 /// Throws CLI::ValidationError if a value outside any list has the name of
-/// another tool, like `--loss CrossEntropyLoss`.
+/// another tool, like `--best val_acc`.
 void checkOtherNames(const CLI::App &command);
+
+/// Like checkOtherNames, for a value of --loss, like CrossEntropyLoss.
+void checkLossName(llvm::StringRef text);
 
 } // namespace mpc::tools
 

@@ -30,13 +30,6 @@ namespace json = llvm::json;
 // The recipe in an artifact
 //===----------------------------------------------------------------------===//
 
-// The loss text without a leading FACTOR*.
-static llvm::StringRef withoutFactor(llvm::StringRef loss) {
-  auto [number, rest] = loss.split('*');
-  double factor;
-  return rest.empty() || number.getAsDouble(factor) ? loss : rest;
-}
-
 // Adds the valid range of labels: once for all inputs if all losses agree, else
 // for each input that only one loss reads.
 static void addLabels(json::Object &object, llvm::ArrayRef<LabelFacts> labels) {
@@ -66,39 +59,34 @@ static void addLabels(json::Object &object, llvm::ArrayRef<LabelFacts> labels) {
 }
 
 // Lists the inputs that hold targets of binary losses: numbers in [0, 1].
-static void addProbabilities(json::Object &object,
-                             const RecipeOptions &recipe) {
+static void addProbabilities(json::Object &object, const Recipe &recipe) {
   json::Object inputs;
-  for (const std::string &text : recipe.losses) {
-    llvm::Expected<LossSpec> loss = parseLoss(text);
-    if (!loss)
-      llvm::consumeError(loss.takeError()); // validated earlier
-    else if (loss->kind == LossKind::BCE ||
-             loss->kind == LossKind::BCEWithLogits)
-      inputs[json::fixUTF8(findTarget(recipe.targetArrays, loss->output))] =
-          getLossInfo(loss->kind).name;
-  }
+  for (const LossSpec &loss : recipe.losses)
+    if (loss.kind == LossKind::BCE || loss.kind == LossKind::BCEWithLogits)
+      inputs[json::fixUTF8(findTarget(recipe.targets, loss.output))] =
+          llvm::StringRef(stringify(loss.kind));
   if (!inputs.empty())
     object["probabilities"] = std::move(inputs);
 }
 
 json::Object Driver::describeRecipe() const {
-  // Predictions and labels belong to the first loss.
-  llvm::StringRef whole;
-  if (!recipe.losses.empty())
-    whole = recipe.losses.front();
-  auto [name, output] = withoutFactor(whole).split('@');
-  // A loss may have two names; record the main name.
-  for (const LossInfo &info : getLosses())
-    if (info.name == name)
-      name = getLossInfo(info.kind).name;
-  json::Object object{{"loss", name},
+  json::Object object{{"loss", ""},
                       {"accumulate", recipe.accumulateGradBatches}};
+  // Predictions and labels belong to the first loss.
+  std::string output;
+  if (!recipe.losses.empty()) {
+    LossSpec first = recipe.losses.front();
+    first.factor = 1;
+    // A loss of the model's own is recorded as output:NAME.
+    if (first.kind != LossKind::Output)
+      std::swap(output, first.output);
+    object["loss"] = json::fixUTF8(printLoss(first));
+  }
   // Leave out the name of the model's only output, the default.
   const auto &graph = model->getProto().graph();
   bool isOnly = graph.output_size() == 1 && graph.output(0).name() == output;
   if (!output.empty() && !isOnly)
-    object["loss_output"] = output;
+    object["loss_output"] = json::fixUTF8(output);
   addLabels(object, labels);
   addProbabilities(object, recipe);
   if (normalizations.updated > 0)
@@ -106,28 +94,21 @@ json::Object Driver::describeRecipe() const {
         normalizations.isUnbiased ? "unbiased" : "population";
   if (normalizations.kept > 0)
     object["kept_normalizations"] = normalizations.kept;
-  if (!recipe.accumulateReduction.empty())
-    object["accumulate_reduction"] = recipe.accumulateReduction;
   // Optimizer flags do not apply to a training graph: the graph has an
   // optimizer.
   if (!addsOptimizer)
     return object;
-  if (recipe.losses.size() > 1 || whole != withoutFactor(whole))
-    object["losses"] = json::Array(recipe.losses);
-  if (recipe.losses.size() > 1)
-    object["target"] = findTarget(recipe.targetArrays, output);
-  addLossFlags(object, recipe);
-  object["optimizer"] = recipe.optimizer;
-  object["momentum"] = recipe.momentum;
-  object["beta1"] = recipe.beta1;
-  object["beta2"] = recipe.beta2;
-  if (recipe.optimizer == "rmsprop") {
-    object["alpha"] = recipe.alpha;
-    object["centered"] = recipe.centered;
+  bool isScaled = !recipe.losses.empty() && recipe.losses.front().factor != 1;
+  if (recipe.losses.size() > 1 || isScaled) {
+    json::Array losses;
+    for (const LossSpec &loss : recipe.losses)
+      losses.push_back(json::fixUTF8(printLoss(loss)));
+    object["losses"] = std::move(losses);
   }
-  object["eps"] = recipe.epsilon;
-  object["weight_decay"] = recipe.weightDecay;
-  object["gradient_clip_val"] = recipe.gradientClipVal;
+  if (recipe.losses.size() > 1)
+    object["target"] = findTarget(recipe.targets, output);
+  addLossFlags(object, recipe);
+  addOptimizerFlags(object, recipe);
   return object;
 }
 

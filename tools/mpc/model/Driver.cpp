@@ -27,7 +27,6 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/Format.h"
 
 #include <chrono>
@@ -171,13 +170,10 @@ static llvm::Error parseBatchAxis(StringRef text,
 llvm::Error
 Driver::checkLabelAxes(const onnx_frontend::ImportOptions &importOptions,
                        const CompileOptions &options) const {
-  const RecipeOptions &recipe = options.pipeline.recipe;
+  const Recipe &recipe = options.pipeline.recipe;
   const auto inputs = readDeclaredInputs(*model);
-  for (const std::string &text : recipe.losses) {
-    llvm::Expected<LossSpec> loss = parseLoss(text);
-    if (!loss)
-      return loss.takeError();
-    const std::string target = findTarget(recipe.targetArrays, loss->output);
+  for (const LossSpec &loss : recipe.losses) {
+    const std::string target = findTarget(recipe.targets, loss.output);
     bool isInput = llvm::any_of(inputs, [&](const DeclaredShape &input) {
       return input.name == target;
     });
@@ -293,19 +289,14 @@ llvm::Error Driver::import(const CompileOptions &options) {
   for (const std::string &axis : options.model.batchAxes)
     if (llvm::Error error = parseBatchAxis(axis, importOptions))
       return error;
-  const RecipeOptions &recipe = options.pipeline.recipe;
+  const Recipe &recipe = options.pipeline.recipe;
   using onnx_frontend::ImportMode;
-  importOptions.mode = recipe.asExported       ? ImportMode::AsExported
+  importOptions.mode = options.asExported      ? ImportMode::AsExported
                        : recipe.losses.empty() ? ImportMode::Evaluation
                                                : ImportMode::Training;
-  importOptions.findsSteps = !recipe.asExported && recipe.losses.empty();
+  importOptions.findsSteps = !options.asExported && recipe.losses.empty();
   importOptions.findsSpeltOutSteps = !options.wantsOutputs;
-  using onnx_frontend::RunningVariance;
-  importOptions.runningVariance =
-      llvm::StringSwitch<RunningVariance>(recipe.runningVariance)
-          .Case("unbiased", RunningVariance::Unbiased)
-          .Case("population", RunningVariance::Population)
-          .Default(RunningVariance::Auto);
+  importOptions.runningVariance = options.runningVariance;
   importOptions.trainableScalars = recipe.train;
   importOptions.optimizerModel = options.model.optimizerModel;
   importOptions.offered = offered;
@@ -409,9 +400,10 @@ static NormalizationFacts findNormalizations(ModuleOp module) {
   return facts;
 }
 
-static llvm::Error checkRunningVariance(const RecipeOptions &recipe,
+static llvm::Error checkRunningVariance(const CompileOptions &options,
                                         const NormalizationFacts &facts) {
-  if (recipe.runningVariance == "auto" || facts.updated > 0)
+  if (options.runningVariance == onnx_frontend::RunningVariance::Auto ||
+      facts.updated > 0)
     return llvm::Error::success();
   return onnx_frontend::makeError(
       onnx_frontend::ErrorKind::Usage,
@@ -484,7 +476,8 @@ static Stage findPortStage(const PipelineOptions &pipeline) {
              : Stage::Differentiate;
 }
 
-static void setRecipe(runtime::train::TraineeInfo &info, json::Object recipe) {
+static void recordRecipe(runtime::train::TraineeInfo &info,
+                         json::Object recipe) {
   info.recipe.clear();
   llvm::raw_string_ostream(info.recipe) << json::Value(std::move(recipe));
 }
@@ -514,7 +507,7 @@ ExitCode Driver::runEarlyCheck(const CompileOptions &options) {
   json::Object recipe = describeRecipe();
   addCompileFlags(recipe, options, /*decisions=*/"", addsOptimizer);
   recipe.erase("decisions");
-  setRecipe(*earlyInfo, std::move(recipe));
+  recordRecipe(*earlyInfo, std::move(recipe));
   if (runtime::Status status = readRecipe(*earlyInfo); !status.ok())
     return reportError(ExitCode::Internal, status.message());
   return earlyCheck(*earlyInfo);
@@ -523,7 +516,7 @@ ExitCode Driver::runEarlyCheck(const CompileOptions &options) {
 ExitCode Driver::runDecidedCheck(const CompileOptions &options) {
   json::Object recipe = describeRecipe();
   addCompileFlags(recipe, options, decisionDigest, addsOptimizer);
-  setRecipe(*earlyInfo, std::move(recipe));
+  recordRecipe(*earlyInfo, std::move(recipe));
   return decidedCheck(*earlyInfo);
 }
 
@@ -559,8 +552,7 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
     // Decisions are complete here; later stages merge and decompose ops.
     if (passed && done == Stage::Precision) {
       readDecisions();
-      if (llvm::Error error =
-              checkRunningVariance(pipeline.recipe, normalizations))
+      if (llvm::Error error = checkRunningVariance(options, normalizations))
         return reportError(std::move(error));
     }
     stopwatch.lap(info.name);

@@ -173,7 +173,7 @@ private:
   bool addsOptimizer = false;
   llvm::SmallVector<LabelFacts> labels;
   /// The recipe, with the contents of the files that flags name.
-  RecipeOptions recipe;
+  Recipe recipe;
   NormalizationFacts normalizations;
   CompileTimes times;
 };

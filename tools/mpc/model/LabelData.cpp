@@ -21,7 +21,7 @@ using namespace mpc::runtime;
 using namespace mpc::runtime::train;
 
 void mpc::tools::findLabelShapes(const std::vector<Array> &arrays,
-                                 RecipeOptions &recipe) {
+                                 Recipe &recipe) {
   for (const Array &array : arrays)
     if (!array.shape.empty() && !array.images)
       recipe.labelShapes[array.name] = {array.shape.begin() + 1,
@@ -115,32 +115,28 @@ void mpc::tools::bindNamelessShapes(const std::vector<DeclaredShape> &inputs,
 
 void mpc::tools::chooseTargets(CompileOptions &options,
                                const std::vector<Array> &arrays) {
-  RecipeOptions &recipe = options.pipeline.recipe;
+  Recipe &recipe = options.pipeline.recipe;
   const auto isThere = [&](llvm::StringRef name) {
     return llvm::any_of(arrays,
                         [&](const Array &array) { return array.name == name; });
   };
-  if (!recipe.targetArrays.empty() || isThere("target"))
+  if (!recipe.targets.empty() || isThere("target"))
     return;
   // Choose labels for all losses, or for none.
-  std::vector<std::string> targets, names;
-  for (const std::string &text : recipe.losses) {
-    llvm::Expected<LossSpec> loss = parseLoss(text);
-    if (!loss) {
-      llvm::consumeError(loss.takeError()); // validated earlier
-      return;
-    }
-    if (loss->kind == LossKind::Output)
+  std::vector<TargetSpec> targets;
+  std::vector<std::string> names;
+  for (const LossSpec &loss : recipe.losses) {
+    if (loss.kind == LossKind::Output)
       continue;
     // An axis of classes may follow the output's name.
-    llvm::StringRef output = loss->output;
+    llvm::StringRef output = loss.output;
     if (!isThere(output))
       output = output.rsplit(':').first;
     // --target-array could not express a name with '=' either.
     if (output.empty() || output.contains('=') || !isThere(output))
       return;
     // Two losses of one output share their labels.
-    const std::string target = (output + "=" + output).str();
+    const TargetSpec target = {output.str(), output.str()};
     if (llvm::is_contained(targets, target))
       continue;
     targets.push_back(target);
@@ -148,7 +144,7 @@ void mpc::tools::chooseTargets(CompileOptions &options,
   }
   if (names.empty())
     return;
-  recipe.targetArrays = std::move(targets);
+  recipe.targets = std::move(targets);
   note("the labels of " + llvm::join(names, ", ") + " are the arrays of " +
        (names.size() > 1 ? "those names" : "that name") +
        "; --target-array chooses others");
@@ -179,18 +175,12 @@ static bool hasIgnoredLabels(const std::vector<Array> &arrays,
 
 void mpc::tools::chooseIgnoreIndex(CompileOptions &options,
                                    const std::vector<Array> &arrays) {
-  RecipeOptions &recipe = options.pipeline.recipe;
+  Recipe &recipe = options.pipeline.recipe;
   if (recipe.ignoreIndex || isArtifact(options.model.model))
     return;
-  const bool isAny = llvm::any_of(recipe.losses, [&](const std::string &text) {
-    llvm::Expected<LossSpec> loss = parseLoss(text);
-    if (!loss) {
-      llvm::consumeError(loss.takeError()); // validated earlier
-      return false;
-    }
-    return loss->hasClasses() &&
-           hasIgnoredLabels(arrays,
-                            findTarget(recipe.targetArrays, loss->output));
+  const bool isAny = llvm::any_of(recipe.losses, [&](const LossSpec &loss) {
+    return hasClasses(loss.kind) &&
+           hasIgnoredLabels(arrays, findTarget(recipe.targets, loss.output));
   });
   if (!isAny)
     return;
@@ -202,17 +192,13 @@ void mpc::tools::chooseIgnoreIndex(CompileOptions &options,
 // Returns the label inputs whose floats cross_entropy takes as probabilities.
 // For an artifact, only its first loss is known.
 static std::set<std::string> findProbabilities(const TraineeInfo &info,
-                                               const RecipeOptions &recipe) {
+                                               const Recipe &recipe) {
   std::set<std::string> names;
-  if (recipe.losses.empty() && info.loss == "softmax_cross_entropy")
+  if (recipe.losses.empty() && info.loss == LossKind::SoftmaxCrossEntropy)
     names.insert(targetOf(info));
-  for (const std::string &text : recipe.losses) {
-    llvm::Expected<LossSpec> loss = parseLoss(text);
-    if (!loss)
-      llvm::consumeError(loss.takeError()); // validated earlier
-    else if (loss->kind == LossKind::SoftmaxCrossEntropy)
-      names.insert(findTarget(recipe.targetArrays, loss->output));
-  }
+  for (const LossSpec &loss : recipe.losses)
+    if (loss.kind == LossKind::SoftmaxCrossEntropy)
+      names.insert(findTarget(recipe.targets, loss.output));
   return names;
 }
 
@@ -257,7 +243,7 @@ static std::optional<ProbabilitySum> findOtherSum(llvm::ArrayRef<double> values,
 
 void mpc::tools::warnOfProbabilities(const TraineeInfo &info,
                                      const Dataset &data,
-                                     const RecipeOptions &recipe) {
+                                     const Recipe &recipe) {
   constexpr int64_t mostSamples = 4096, mostElements = int64_t(1) << 20;
   const FunctionPorts *ports = info.function(kEvalFunction);
   for (const std::string &name : findProbabilities(info, recipe)) {

@@ -19,7 +19,7 @@ namespace mpc::tools {
 /// tells on which axis a loss has classes. Only later is it known which arrays
 /// are labels.
 void findLabelShapes(const std::vector<runtime::train::Array> &arrays,
-                     RecipeOptions &recipe);
+                     Recipe &recipe);
 
 /// Adds a --shape to `options` for each named, open dimension without a flag,
 /// except batches: the extent in the data, like the length of sequences. Prints
@@ -51,7 +51,7 @@ void chooseIgnoreIndex(CompileOptions &options,
 /// in all.
 void warnOfProbabilities(const runtime::train::TraineeInfo &info,
                          const runtime::train::Dataset &data,
-                         const RecipeOptions &recipe);
+                         const Recipe &recipe);
 
 /// Splits lists of --metric into names. Reports a Usage error for unknown
 /// metrics and for metrics that are given twice.

@@ -583,7 +583,7 @@ TEST(Dataset, KnowsTheClassesFromThePrediction) {
             "bce");
   EXPECT_EQ(datasetOptionsFor(model.info()).rangeOf("x").probabilitiesOf, "");
   model.description.recipe = "{}";
-  model.description.loss = "mse";
+  model.description.loss = LossKind::MSE;
   EXPECT_FALSE(datasetOptionsFor(model.info()).classes.has_value());
 }
 

@@ -42,7 +42,7 @@ TEST(Monitor, AModelMayHaveNoAccuracy) {
   ToyModel model;
   const Monitor accuracy = *parseMonitor("accuracy");
   EXPECT_TRUE(checkAccuracy(accuracy, model.info()).ok());
-  model.description.loss = "mse";
+  model.description.loss = LossKind::MSE;
   model.description.functions["eval"].outputs.pop_back();
   expectFailure(checkAccuracy(accuracy, model.info()), StatusCode::Usage,
                 "no accuracy; the loss is mse");

@@ -73,13 +73,30 @@ protected:
 
 TEST_F(SessionTrainee, SaysWhatThePlanSays) {
   const TraineeInfo &info = trainee->info();
-  EXPECT_EQ(info.loss, "mse");
+  EXPECT_EQ(info.loss, LossKind::MSE);
+  EXPECT_EQ(describeLoss(info), "mse");
   EXPECT_EQ(info.accumulate, 1);
   ASSERT_NE(info.function("step"), nullptr);
   EXPECT_EQ(info.function("step")->input(Role::Scalar)->name, "learning_rate");
   EXPECT_EQ(info.function("step")->output(Role::Finite)->type, DType::I1);
   ASSERT_EQ(info.state.size(), 1u);
   EXPECT_EQ(info.state[0].shape, Shape{kBatch});
+}
+
+TEST(Recipe, NamesTheLoss) {
+  TraineeInfo info;
+  const auto describe = [&](const char *loss) {
+    info.recipe = std::string("{\"loss\":\"") + loss + "\"}";
+    const Status status = readRecipe(info);
+    return status.ok() ? describeLoss(info) : status.message();
+  };
+  EXPECT_EQ(describe("bce_with_logits"), "bce_with_logits");
+  EXPECT_EQ(info.loss, LossKind::BCEWithLogits);
+  EXPECT_EQ(describe("output:a@b"), "output:a@b");
+  EXPECT_EQ(info.loss, LossKind::Output);
+  EXPECT_EQ(describe(""), "the model's own");
+  EXPECT_EQ(describe("hinge"),
+            "the artifact's recipe has an unknown loss 'hinge'");
 }
 
 TEST_F(SessionTrainee, Trains) {

@@ -1,0 +1,214 @@
+// The recipe that a module is trained by: losses, optimizer and parameters.
+//
+// A flag of the recipe is a member with a line in `visitLossFields` or
+// `visitOptimizerFields`. The attribute `mpc.recipe`, the options of passes and
+// the record in artifacts follow from the line.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_DIALECT_MPC_RECIPE_RECIPE_H
+#define MPC_COMPILER_DIALECT_MPC_RECIPE_RECIPE_H
+
+#include "runtime/RecipeNames.h"
+
+#include "mlir/IR/Attributes.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mpc {
+
+/// On a module: the recipe that passes read; see getRecipe.
+inline constexpr llvm::StringLiteral kRecipeAttr = "mpc.recipe";
+
+/// A loss as specified by the user.
+struct LossSpec {
+  LossKind kind = LossKind::Output;
+  /// Empty means the model's only output. May end in :AXIS, because only the
+  /// model tells if :AXIS belongs to the name.
+  std::string output;
+  double factor = 1; ///< of this loss in the sum of losses
+
+  bool operator==(const LossSpec &other) const {
+    return kind == other.kind && output == other.output &&
+           factor == other.factor;
+  }
+};
+
+/// The array with the targets of a loss.
+struct TargetSpec {
+  /// The output that the loss is of, which may lack the :AXIS of the loss;
+  /// nullopt for all losses without an array of their own.
+  std::optional<std::string> output;
+  std::string array;
+
+  bool operator==(const TargetSpec &other) const {
+    return output == other.output && array == other.array;
+  }
+};
+
+/// An update rule and its hyperparameters.
+struct OptimizerSettings {
+  OptimizerKind kind = OptimizerKind::SGD;
+  double momentum = 0.9, beta1 = 0.9, beta2 = 0.999, alpha = 0.99;
+  bool centered = false;
+  /// nullopt means the rule's default in PyTorch.
+  std::optional<double> epsilon, weightDecay;
+};
+
+/// Losses, optimizer and parameters of training. Without losses, a forward
+/// model is compiled for inference only.
+struct Recipe {
+  /// The losses to add up.
+  std::vector<LossSpec> losses;
+  /// nullopt means mean.
+  std::optional<Reduction> reduction;
+  /// The label that does not count; nullopt if all labels count.
+  std::optional<int64_t> ignoreIndex;
+  std::optional<double> labelSmoothing;
+  /// The weight of each class; empty for none.
+  std::vector<double> classWeights;
+  /// Factors of positive targets: one for all classes, or one per class; empty
+  /// for none.
+  std::vector<double> posWeight;
+  /// True if steps return which labels they predicted correctly.
+  bool trainAccuracy = false;
+  std::vector<TargetSpec> targets;
+  /// Shapes of a sample's labels by array, if the data define them. The empty
+  /// name is that of all other arrays.
+  std::map<std::string, std::vector<int64_t>> labelShapes;
+
+  OptimizerSettings optimizer;
+  int64_t accumulateGradBatches = 1;
+  /// nullopt means mean for forward models, sum for ORT artifacts.
+  std::optional<Reduction> accumulateReduction;
+  std::optional<double> gradientClipVal;
+  /// Decay of the averages of the parameters; nullopt for no averages.
+  std::optional<double> ema;
+  /// Patterns of parameters to train and to freeze.
+  std::vector<std::string> train, freeze;
+  /// Parameters without weight decay: `bias`, `norm` or a pattern.
+  std::vector<std::string> noDecay;
+  /// PATTERN=FACTOR of parameters with another learning rate.
+  std::vector<std::string> lrScale;
+
+  bool sumsLoss() const { return reduction == Reduction::Sum; }
+  /// True if labels have different weights in a mean.
+  bool weighsLabels() const { return ignoreIndex || !classWeights.empty(); }
+};
+
+/// The names of a member of a recipe.
+struct RecipeField {
+  llvm::StringLiteral flag; ///< of `mpc`, without dashes
+  llvm::StringLiteral help; ///< for the options of passes
+  /// The option of passes, if it has another name than the flag.
+  llvm::StringLiteral passOption = "";
+
+  llvm::StringRef option() const {
+    return passOption.empty() ? flag : passOption;
+  }
+  /// The name in the IR and in artifacts: gradient_clip_val.
+  std::string word() const;
+};
+
+/// Calls `visit` with the names and the member for each field that
+/// `mpc-add-loss` reads. Visits the members of several recipes side by side.
+template <typename Visitor, typename... Recipes>
+void visitLossFields(Visitor &&visit, Recipes &...of) {
+  using Field = RecipeField;
+  visit(Field{"loss", "losses to add up, each with an optional FACTOR*: the "
+                      "name of a loss with an optional @OUTPUT, or "
+                      "output:NAME"},
+        of.losses...);
+  visit(Field{"reduction", "mean or sum over all elements or labels; the mean "
+                           "of kl_div is that of the samples' sums; default: "
+                           "mean"},
+        of.reduction...);
+  visit(Field{"ignore-index", "the label that counts nowhere"},
+        of.ignoreIndex...);
+  visit(Field{"label-smoothing",
+              "the part of each label that all classes share, in [0, 1)"},
+        of.labelSmoothing...);
+  visit(Field{"class-weights", "how much labels count, one weight of each "
+                               "class"},
+        of.classWeights...);
+  visit(Field{"pos-weight", "factor of positive targets of bce_with_logits: "
+                            "one, or one of each class"},
+        of.posWeight...);
+  visit(Field{"train-accuracy",
+              "the step says, too, which labels the scores got right"},
+        of.trainAccuracy...);
+  visit(Field{"target-array", "the name of the label input, target by default; "
+                              "OUTPUT=NAME: that of the loss of an output"},
+        of.targets...);
+  visit(Field{"label-shape", "shape of one sample's labels, such as 7x5 or "
+                             "scalar, of all label inputs, or NAME=SHAPE of "
+                             "one; none: not known"},
+        of.labelShapes...);
+}
+
+/// Like visitLossFields, for the fields that `mpc-add-optimizer` reads.
+template <typename Visitor, typename... Recipes>
+void visitOptimizerFields(Visitor &&visit, Recipes &...of) {
+  using Field = RecipeField;
+  visit(Field{"optimizer", "sgd, momentum, nesterov, adam, adamw, adagrad, "
+                           "rmsprop or lamb"},
+        of.optimizer.kind...);
+  visit(Field{"momentum", "for momentum, nesterov, rmsprop"},
+        of.optimizer.momentum...);
+  visit(Field{"beta1", "for adam, adamw, lamb"}, of.optimizer.beta1...);
+  visit(Field{"beta2", "for adam, adamw, lamb"}, of.optimizer.beta2...);
+  visit(Field{"alpha", "for rmsprop"}, of.optimizer.alpha...);
+  visit(Field{"centered", "for rmsprop"}, of.optimizer.centered...);
+  visit(Field{"eps", "default: the optimizer's in PyTorch", "epsilon"},
+        of.optimizer.epsilon...);
+  visit(Field{"weight-decay", "default: the optimizer's in PyTorch"},
+        of.optimizer.weightDecay...);
+  visit(Field{"accumulate-grad-batches", "micro-batches per update",
+              "accumulate"},
+        of.accumulateGradBatches...);
+  visit(Field{"accumulate-reduction",
+              "mean or sum of the micro-batches' gradients"},
+        of.accumulateReduction...);
+  visit(Field{"gradient-clip-val",
+              "bound of the gradients' common L2 norm; 0: none", "clip-norm"},
+        of.gradientClipVal...);
+  visit(Field{"ema", "decay of the average of each parameter; 0: no averages"},
+        of.ema...);
+  visit(Field{"train", "patterns of the parameters to train"}, of.train...);
+  visit(Field{"freeze", "patterns of the parameters to keep as they are"},
+        of.freeze...);
+  visit(Field{"no-decay", "bias, norm or patterns of the parameters without "
+                          "weight decay"},
+        of.noDecay...);
+  visit(Field{"lr-scale", "PATTERN=FACTOR: parameters with another learning "
+                          "rate"},
+        of.lrScale...);
+}
+
+template <typename Visitor, typename... Recipes>
+void visitFields(Visitor &&visit, Recipes &...of) {
+  visitLossFields(visit, of...);
+  visitOptimizerFields(visit, of...);
+}
+
+/// True if all fields are equal.
+bool operator==(const Recipe &lhs, const Recipe &rhs);
+llvm::hash_code hash_value(const Recipe &recipe);
+
+/// Returns the recipe of `module`; the defaults if the module has none.
+Recipe getRecipe(mlir::ModuleOp module);
+
+/// Sets the recipe of `module`. Reports a Usage error if a number is out of its
+/// range. A recipe of defaults needs no attribute.
+mlir::LogicalResult setRecipe(mlir::ModuleOp module, const Recipe &recipe);
+
+} // namespace mpc
+
+#define GET_ATTRDEF_CLASSES
+#include "compiler/Dialect/MPC/RecipeAttr.h.inc"
+
+#endif // MPC_COMPILER_DIALECT_MPC_RECIPE_RECIPE_H

@@ -1,0 +1,89 @@
+// Words of a training recipe that flags, the IR and artifacts share, in the
+// manner of Names.h. Depends on Names.h alone.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_RECIPENAMES_H
+#define MPC_RUNTIME_RECIPENAMES_H
+
+#include "runtime/Names.h"
+
+namespace mpc {
+
+/// The losses of `--loss`. `Output` is an output that the model computes as a
+/// loss.
+enum class LossKind {
+  SoftmaxCrossEntropy,
+  NLL,
+  MSE,
+  L1,
+  Huber,
+  SmoothL1,
+  BCE,
+  BCEWithLogits,
+  KLDiv,
+  Output,
+};
+
+/// True if labels are class numbers and an axis of the output holds the
+/// classes. False if targets have the output's shape.
+constexpr bool hasClasses(LossKind kind) {
+  return kind == LossKind::SoftmaxCrossEntropy || kind == LossKind::NLL;
+}
+
+/// The result of a loss over several elements or labels, and of gradients over
+/// several micro-batches.
+enum class Reduction { Mean, Sum };
+
+/// The update rules of `--optimizer`.
+enum class OptimizerKind {
+  SGD,
+  Momentum,
+  Nesterov,
+  Adam,
+  AdamW,
+  Adagrad,
+  RMSprop,
+  LAMB,
+};
+
+template <>
+struct Words<LossKind> {
+  static constexpr std::string_view kind = "loss";
+  static constexpr std::string_view list[] = {"softmax_cross_entropy",
+                                              "nll",
+                                              "mse",
+                                              "l1",
+                                              "huber",
+                                              "smooth_l1",
+                                              "bce",
+                                              "bce_with_logits",
+                                              "kl_div",
+                                              "output"};
+};
+
+template <>
+struct Words<Reduction> {
+  static constexpr std::string_view kind = "reduction";
+  static constexpr std::string_view list[] = {"mean", "sum"};
+};
+
+template <>
+struct Words<OptimizerKind> {
+  static constexpr std::string_view kind = "optimizer";
+  static constexpr std::string_view list[] = {"sgd",     "momentum", "nesterov",
+                                              "adam",    "adamw",    "adagrad",
+                                              "rmsprop", "lamb"};
+};
+
+static_assert(std::size(Words<LossKind>::list) == size_t(LossKind::Output) + 1);
+static_assert(std::size(Words<Reduction>::list) == size_t(Reduction::Sum) + 1);
+static_assert(std::size(Words<OptimizerKind>::list) ==
+              size_t(OptimizerKind::LAMB) + 1);
+
+} // namespace mpc
+
+namespace mpc::runtime {
+using mpc::LossKind;
+} // namespace mpc::runtime
+
+#endif // MPC_RUNTIME_RECIPENAMES_H
