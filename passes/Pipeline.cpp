@@ -10,6 +10,7 @@
 #include "passes/Fusion/Passes.h"
 #include "passes/Planning/Passes.h"
 #include "passes/Precision/Passes.h"
+#include "passes/Precision/RequestOptions.h"
 #include "passes/Recognition/Passes.h"
 #include "passes/Target/Passes.h"
 
@@ -84,15 +85,16 @@ static void addRecognition(OpPassManager &pm, const PipelineOptions &options) {
       createRecognizeRotaryEmbeddingPass(std::move(rotary)));
 }
 
-static bool isFloat64(llvm::StringRef mode) {
-  return amp::symbolizePrecisionMode(mode) == amp::PrecisionMode::FP64True;
+static bool isFloat64(amp::PrecisionMode mode) {
+  return mode == amp::PrecisionMode::FP64True;
 }
 
 // True if the precision mode has a single float type. Then decisions about
 // gradients cannot change the evaluation, so gradients are not needed.
-static bool hasOneType(llvm::StringRef mode) {
-  return isFloat64(mode) ||
-         amp::symbolizePrecisionMode(mode) == amp::PrecisionMode::FP32True;
+static bool hasOneType(const PipelineOptions &options) {
+  amp::PrecisionMode mode = options.precision.mode;
+  return options.unsupportedMode.empty() &&
+         (isFloat64(mode) || mode == amp::PrecisionMode::FP32True);
 }
 
 static void addDifferentiation(OpPassManager &pm,
@@ -111,7 +113,7 @@ static void addDifferentiation(OpPassManager &pm,
   // Without a training step keep only the evaluation; otherwise add gradients
   // and updates. Without a loss to differentiate, the model must provide
   // gradients.
-  if (options.evaluationAlone && hasOneType(options.precision.mode))
+  if (options.evaluationAlone && hasOneType(options))
     pm.addPass(createKeepEvaluationPass());
   else
     pm.addPass(createAddOptimizerPass({recipe.losses.empty()}));
@@ -125,27 +127,19 @@ static void addDifferentiation(OpPassManager &pm,
 }
 
 static void addPrecision(OpPassManager &pm, const PipelineOptions &options) {
-  const PrecisionOptions &precision = options.precision;
   // Run this pass first, because scaled values get precision decisions too.
-  pm.addPass(createFindLossGradientPass({precision.mode, precision.lossScale}));
-  AssignPrecisionPassOptions assign;
-  assign.mode = precision.mode;
-  assign.policy = precision.policyFile;
-  assign.keepFP32 = llvm::to_vector(precision.keepFp32);
-  assign.forceLow = llvm::to_vector(precision.forceLow);
-  pm.addPass(createAssignPrecisionPass(std::move(assign)));
+  pm.addPass(createFindLossGradientPass());
+  pm.addPass(createAssignPrecisionPass());
   // A training graph in 64-true has f32 values so far.
-  if (isFloat64(precision.mode))
+  if (isFloat64(options.precision.mode))
     pm.addPass(createConvertFloatTypePass());
   pm.addPass(createInsertCastsPass());
   pm.addPass(createOptimizeCastsPass());
   // Loss scaling needs the gradients after the casts are final. Master weights
   // come last, because low copies replace casts.
-  InsertLossScalingPassOptions scaling;
-  scaling.lossScale = precision.lossScale;
-  pm.addPass(createInsertLossScalingPass(std::move(scaling)));
+  pm.addPass(createInsertLossScalingPass());
   pm.addPass(createInsertMasterWeightsPass());
-  pm.addPass(createVerifyPrecisionPass({precision.policyFile}));
+  pm.addPass(createVerifyPrecisionPass());
   if (options.evaluationAlone)
     pm.addPass(createKeepEvaluationPass());
 }
@@ -271,6 +265,11 @@ LogicalResult mpc::runStage(ModuleOp module, const PipelineOptions &options,
   if (stage == Stage::Differentiate &&
       failed(setRecipe(module, options.recipe)))
     return failure();
+  if (stage == Stage::Precision) {
+    amp::setRequest(module, options.precision);
+    if (failed(applyOptions(module, {options.unsupportedMode})))
+      return failure();
+  }
   PassManager pm(module.getContext());
   buildPipeline(pm, options, stage, static_cast<Stage>(int(stage) - 1));
 #ifdef NDEBUG

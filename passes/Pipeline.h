@@ -4,6 +4,7 @@
 #ifndef MPC_PASSES_PIPELINE_H
 #define MPC_PASSES_PIPELINE_H
 
+#include "compiler/Dialect/AMP/Request.h"
 #include "compiler/Dialect/MPC/Recipe/Recipe.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -38,21 +39,14 @@ llvm::ArrayRef<StageInfo> getStages();
 /// Returns the names of the recognised ops, one per pass.
 llvm::ArrayRef<llvm::StringLiteral> getRecognizedOps();
 
-/// The options of the Precision stage.
-struct PrecisionOptions {
-  /// 32-true, 16-mixed, bf16-mixed or 64-true.
-  std::string mode = "32-true";
-  std::string policyFile;
-  std::vector<std::string> keepFp32, forceLow;
-  /// dynamic, none or a number; empty: dynamic for 16-mixed, none otherwise.
-  std::string lossScale;
-};
-
 struct PipelineOptions {
   /// Ops to leave unrecognised: names of getRecognizedOps, or all.
   std::vector<std::string> unrecognized;
   Recipe recipe;
-  PrecisionOptions precision;
+  amp::Request precision;
+  /// A mode that mpc lacks, such as 16-true; empty for none. The Precision
+  /// stage reports the mode.
+  std::string unsupportedMode;
   /// A name that TargetInfo knows.
   std::string target = "native";
   /// The choice for contractions that both a library and mpc can do. table: by
@@ -76,12 +70,12 @@ void buildPipeline(mlir::OpPassManager &pm, const PipelineOptions &options,
                    Stage last = Stage::Codegen, Stage done = Stage::Import);
 
 /// Runs the passes of `stage` on `module`, the result of the previous stage,
-/// and verifies the result. Differentiate starts by giving the module its
-/// recipe. Up to Differentiate, the module is verified after
-/// every pass, because a user's request may not fit, such as a loss for labels
-/// of another shape. In builds with assertions (`tools/build --sanitize`,
-/// Debug) all stages are. Verifying took 40 to 50 % of compiling a deep model
-/// (docs/measured/cpu.md).
+/// and verifies the result. Differentiate starts by setting the module's
+/// recipe, Precision by setting the module's request. Up to Differentiate, the
+/// module is verified after every pass, because a user's request may not fit,
+/// such as a loss for labels of another shape. In builds with assertions
+/// (`tools/build --sanitize`, Debug) all stages are. Verifying took 40 to 50 %
+/// of compiling a deep model (docs/measured/cpu.md).
 mlir::LogicalResult runStage(mlir::ModuleOp module,
                              const PipelineOptions &options, Stage stage);
 

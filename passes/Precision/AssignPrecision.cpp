@@ -14,6 +14,7 @@
 #include "compiler/Support/ExitCode.h"
 #include "passes/Precision/OperandTypes.h"
 #include "passes/Precision/Passes.h"
+#include "passes/Precision/RequestOptions.h"
 
 #include "mlir/IR/Remarks.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -37,7 +38,7 @@ struct AssignPrecisionPass
   void runOnOperation() override;
 
 private:
-  FailureOr<FloatType> getLowType();
+  FloatType getLowType();
   LogicalResult checkExpanded();
   DecisionAttr decide(const PrecisionGraph &graph, unsigned index,
                       ArrayRef<Placement> placements, StringRef flip,
@@ -46,6 +47,7 @@ private:
   void countCasts(Block &block);
   void emitRemarks();
 
+  Request request;
   /// The low type of a mixed mode; null in 32-true and 64-true.
   FloatType low;
 };
@@ -56,22 +58,12 @@ private:
 //===----------------------------------------------------------------------===//
 
 // Returns the low type of the mode; null if the mode is not mixed.
-FailureOr<FloatType> AssignPrecisionPass::getLowType() {
-  if (auto known = symbolizePrecisionMode(mode)) {
-    if (*known == PrecisionMode::FP16Mixed)
-      return FloatType(Float16Type::get(&getContext()));
-    if (*known == PrecisionMode::BF16Mixed)
-      return FloatType(BFloat16Type::get(&getContext()));
-    return FloatType();
-  }
-  if (llvm::is_contained({"16-true", "bf16-true", "auto"}, mode))
-    return withExitCode(getOperation().emitError(), ExitCode::Unsupported)
-           << "precision '" << mode
-           << "' is not supported, expected 32-true, 16-mixed, bf16-mixed or "
-              "64-true";
-  return withExitCode(getOperation().emitError(), ExitCode::Usage)
-         << "unknown precision '" << mode
-         << "', expected 32-true, 16-mixed, bf16-mixed or 64-true";
+FloatType AssignPrecisionPass::getLowType() {
+  if (request.mode == PrecisionMode::FP16Mixed)
+    return Float16Type::get(&getContext());
+  if (request.mode == PrecisionMode::BF16Mixed)
+    return BFloat16Type::get(&getContext());
+  return {};
 }
 
 LogicalResult AssignPrecisionPass::checkExpanded() {
@@ -193,7 +185,7 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
   const Placement &placement = placements[index];
   PrecisionOpInterface op = node.ops.front();
   FloatType wide = getModelType(op);
-  if (symbolizePrecisionMode(mode) == PrecisionMode::FP64True && wide.isF32())
+  if (request.mode == PrecisionMode::FP64True && wide.isF32())
     wide = Float64Type::get(context);
 
   bool contraction = op.getNumContractedOperands() > 0;
@@ -412,24 +404,26 @@ void AssignPrecisionPass::emitRemarks() {
 
 void AssignPrecisionPass::runOnOperation() {
   ModuleOp module = getOperation();
-  auto lowType = getLowType();
-  TargetInfo target = getTarget(module);
-  if (failed(lowType) || failed(checkExpanded()))
+  if (failed(applyOptions(
+          module, {mode, /*lossScale=*/"", policy, keepFP32, forceLow})) ||
+      failed(checkExpanded()))
     return signalPassFailure();
-  low = *lowType;
+  request = getRequest(module);
+  low = getLowType();
+  TargetInfo target = getTarget(module);
 
   // Modes with one type consult a bf16 policy, so that reports show classes and
   // invalid rules are reported.
   PrecisionPolicy precisionPolicy(
       low ? low : FloatType(BFloat16Type::get(&getContext())));
-  if (!policy.empty())
-    if (llvm::Error error = precisionPolicy.load(policy)) {
+  if (!request.policy.empty())
+    if (llvm::Error error = precisionPolicy.load(request.policy)) {
       withExitCode(module.emitError(), ExitCode::Usage)
           << llvm::toString(std::move(error));
       return signalPassFailure();
     }
-  auto graph = PrecisionGraph::build(module, precisionPolicy,
-                                     {keepFP32, forceLow}, target);
+  auto graph = PrecisionGraph::build(
+      module, precisionPolicy, {request.keepFP32, request.forceLow}, target);
   if (failed(graph))
     return signalPassFailure();
 
@@ -439,13 +433,13 @@ void AssignPrecisionPass::runOnOperation() {
       llvm::none_of(graph->getProblem().nodes, [](const PlacementNode &node) {
         return node.precisionClass == PrecisionClass::Allow;
       }))
-    module.emitWarning() << mode
+    module.emitWarning() << stringifyPrecisionMode(request.mode)
                          << " changes nothing: the model has no op that gains "
                             "from a low type";
   if (low)
     for (auto function : module.getOps<FunctionOpInterface>())
       countCasts(function.getFunctionBody().front());
-  module->setAttr(kModeAttr, PrecisionModeAttr::get(
-                                 &getContext(), *symbolizePrecisionMode(mode)));
+  module->setAttr(kModeAttr,
+                  PrecisionModeAttr::get(&getContext(), request.mode));
   emitRemarks();
 }

@@ -14,6 +14,7 @@
 #include "compiler/Support/ExitCode.h"
 #include "passes/Precision/LossScaleAnalysis.h"
 #include "passes/Precision/Passes.h"
+#include "passes/Precision/RequestOptions.h"
 #include "passes/Precision/ScaledValues.h"
 
 #include "mlir/IR/TypeUtilities.h"
@@ -78,9 +79,6 @@ struct FindLossGradientPass
     : mpc::impl::FindLossGradientPassBase<FindLossGradientPass> {
   using FindLossGradientPassBase::FindLossGradientPassBase;
   void runOnOperation() override;
-
-private:
-  bool scalesLoss() const;
 };
 } // namespace
 
@@ -320,12 +318,6 @@ bool OwnBackward::tryStart(Value start) {
 // The pass
 //===----------------------------------------------------------------------===//
 
-bool FindLossGradientPass::scalesLoss() const {
-  if (lossScale.empty())
-    return symbolizePrecisionMode(mode) == PrecisionMode::FP16Mixed;
-  return symbolizeLossScale(lossScale) != LossScale::None;
-}
-
 // Returns the first op of the model's own backward pass; null if there is none.
 // Names of gradient ops that mpc made have a suffix: "relu1#dx".
 static Operation *findOwnBackward(FunctionOpInterface function) {
@@ -341,7 +333,9 @@ static Operation *findOwnBackward(FunctionOpInterface function) {
 }
 
 void FindLossGradientPass::runOnOperation() {
-  if (!scalesLoss())
+  if (failed(applyOptions(getOperation(), {mode, lossScale})))
+    return signalPassFailure();
+  if (getRequest(getOperation()).getLossScaling().kind == LossScale::None)
     return;
   constexpr unsigned kMostStarts = 64;
   bool hasSeeds =

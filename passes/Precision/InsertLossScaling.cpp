@@ -12,6 +12,7 @@
 #include "passes/Precision/GuardedState.h"
 #include "passes/Precision/LossScaleAnalysis.h"
 #include "passes/Precision/Passes.h"
+#include "passes/Precision/RequestOptions.h"
 #include "passes/Precision/ScaledValues.h"
 
 #include "mlir/Analysis/TopologicalSortUtils.h"
@@ -60,26 +61,15 @@ private:
 //===----------------------------------------------------------------------===//
 
 LogicalResult InsertLossScalingPass::readOptions() {
-  StringRef wanted = lossScale;
-  auto mode = getOperation()->getAttrOfType<PrecisionModeAttr>(kModeAttr);
-  std::optional<LossScale> named = symbolizeLossScale(wanted);
-  if (wanted.empty()) {
-    kind = mode && mode.getValue() == PrecisionMode::FP16Mixed
-               ? LossScale::Dynamic
-               : LossScale::None;
-  } else if (named && *named != LossScale::Static) {
-    kind = *named;
-  } else {
-    kind = LossScale::Static;
-    // The scale is float32 state, so check the rounded value.
-    bool isNumber = !wanted.getAsDouble(staticScale);
-    auto stored = static_cast<float>(staticScale);
-    if (!isNumber || !std::isfinite(stored) || stored <= 0.0f)
-      return withExitCode(getOperation().emitError(), ExitCode::Usage)
-             << "expected a loss scale of dynamic, none or a number above 0, "
-                "found '"
-             << wanted << "'";
-  }
+  if (failed(applyOptions(getOperation(), {/*mode=*/"", lossScale})))
+    return failure();
+  Request request = getRequest(getOperation());
+  // The decided mode has the last word.
+  if (auto mode = getOperation()->getAttrOfType<PrecisionModeAttr>(kModeAttr))
+    request.mode = mode.getValue();
+  LossScaling scaling = request.getLossScaling();
+  kind = scaling.kind;
+  staticScale = scaling.scale;
   getOperation()->setAttr(kLossScaleAttr,
                           LossScaleAttr::get(&getContext(), kind));
   return success();

@@ -51,11 +51,12 @@ def FindLossGradientPass : Pass<"amp-find-loss-gradient", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"mode", "mode", "std::string", "\"32-true\"", "the precision mode">,
+    Option<"mode", "mode", "std::string", "\"\"",
+           "the precision mode; empty: that of amp.request">,
     Option<"lossScale", "loss-scale", "std::string", "\"\"",
-           "dynamic, none or a number; empty: what the mode needs">,
+           "dynamic, none or a number; empty: that of amp.request">,
   ];
-  let dependentDialects = ["::mpc::MPCDialect"];
+  let dependentDialects = ["::mpc::MPCDialect", "::mpc::amp::AMPDialect"];
 }
 
 def AssignPrecisionPass : Pass<"amp-assign-precision", "::mlir::ModuleOp"> {
@@ -96,10 +97,12 @@ def AssignPrecisionPass : Pass<"amp-assign-precision", "::mlir::ModuleOp"> {
     Afterwards every op with floats has a record, and the module names the mode.
   }];
   let options = [
-    Option<"mode", "mode", "std::string", "\"32-true\"",
-           "32-true, 16-mixed, bf16-mixed or 64-true">,
+    Option<"mode", "mode", "std::string", "\"\"",
+           "32-true, 16-mixed, bf16-mixed or 64-true; empty: that of "
+           "amp.request">,
     Option<"policy", "policy", "std::string", "\"\"",
-           "a policy file or preset laid over the default table">,
+           "a policy file or preset laid over the default table; empty: that "
+           "of amp.request">,
     ListOption<"keepFP32", "keep-fp32", "std::string",
                "expressions for names of nodes to keep in fp32">,
     ListOption<"forceLow", "force-low", "std::string",
@@ -237,7 +240,7 @@ def InsertLossScalingPass : Pass<"amp-insert-loss-scaling", "::mlir::ModuleOp"> 
   }];
   let options = [
     Option<"lossScale", "loss-scale", "std::string", "\"\"",
-           "dynamic, none or a number; empty: what the mode needs">,
+           "dynamic, none or a number; empty: that of amp.request">,
     Option<"initScale", "init-scale", "double", "65536.0",
            "the first dynamic scale">,
     Option<"growthFactor", "growth-factor", "double", "2.0",
@@ -380,7 +383,8 @@ def VerifyPrecisionPass : Pass<"amp-verify-precision", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"policy", "policy", "std::string", "\"\"",
-           "the policy file or preset the module was decided by">,
+           "the policy file or preset the module was decided by; empty: that "
+           "of amp.request">,
   ];
 }
 

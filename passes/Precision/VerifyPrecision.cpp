@@ -10,6 +10,7 @@
 #include "passes/Precision/LossScaleAnalysis.h"
 #include "passes/Precision/OperandTypes.h"
 #include "passes/Precision/Passes.h"
+#include "passes/Precision/RequestOptions.h"
 #include "passes/Precision/RoundedValues.h"
 #include "passes/Precision/ScaledValues.h"
 #include "passes/Precision/UpdateGuards.h"
@@ -89,8 +90,11 @@ void VerifyPrecisionPass::loadPolicy() {
   asked = std::make_shared<PrecisionPolicy>(
       isHalf ? FloatType(Float16Type::get(context))
              : FloatType(BFloat16Type::get(context)));
+  Request request = getRequest(getOperation());
   if (!policy.empty())
-    if (llvm::Error error = asked->load(policy))
+    request.policy = policy;
+  if (!request.policy.empty())
+    if (llvm::Error error = asked->load(request.policy))
       report(getOperation()) << llvm::toString(std::move(error));
 }
 

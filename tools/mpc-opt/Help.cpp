@@ -59,7 +59,7 @@ static std::vector<StagePasses> listStages() {
       for (StringRef mode : {"64-true", "bf16-mixed"}) {
         PipelineOptions options;
         options.recipe.losses.emplace_back();
-        options.precision.mode = mode.str();
+        options.precision.mode = *amp::symbolizePrecisionMode(mode);
         options.target = target.str();
         options.evaluationAlone = mode == "64-true";
         mlir::OpPassManager pipeline(mlir::ModuleOp::getOperationName());

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/AMP/AMP.h"
 
+#include "compiler/Dialect/AMP/Request.h"
+
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -65,9 +67,9 @@ void AMPDialect::initialize() {
 LogicalResult AMPDialect::verifyOperationAttribute(Operation *op,
                                                    NamedAttribute attr) {
   // A misspelt name would otherwise be kept and ignored.
-  const bool isKnown = attr.getName() == DecisionAttr::attrName ||
-                       attr.getName() == kModeAttr ||
-                       attr.getName() == kLossScaleAttr;
+  const bool isKnown =
+      attr.getName() == DecisionAttr::attrName || attr.getName() == kModeAttr ||
+      attr.getName() == kLossScaleAttr || attr.getName() == kRequestAttr;
   if (!isKnown)
     return op->emitOpError("no op has an attribute '")
            << attr.getName().getValue() << "'";
@@ -83,6 +85,10 @@ LogicalResult AMPDialect::verifyOperationAttribute(Operation *op,
   if (attr.getName() == kLossScaleAttr && !isa<LossScaleAttr>(attr.getValue()))
     return op->emitOpError("expected a kind of loss scale such as "
                            "#amp.loss_scale<dynamic>, found ")
+           << attr.getValue();
+  if (attr.getName() == kRequestAttr && !isa<RequestAttr>(attr.getValue()))
+    return op->emitOpError("expected a request such as "
+                           "#amp.request<\"16-mixed\">, found ")
            << attr.getValue();
   return success();
 }

@@ -96,7 +96,7 @@ static ExitCode runPrintPolicy(const ExplainCommand &command) {
   context.loadDialect<amp::AMPDialect>();
   PrecisionPolicy fp16(mlir::Float16Type::get(&context));
   PrecisionPolicy bf16(mlir::BFloat16Type::get(&context));
-  const std::string &file = command.compile.pipeline.precision.policyFile;
+  const std::string &file = command.compile.pipeline.precision.policy;
   for (PrecisionPolicy *policy : {&fp16, &bf16})
     if (llvm::Error error =
             file.empty() ? llvm::Error::success() : policy->load(file))

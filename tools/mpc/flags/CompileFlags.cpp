@@ -33,13 +33,11 @@ static json::Array listOf(const std::vector<std::string> &words) {
 }
 
 // Describes the loss scale as a number, so that "1024" and "1024.0" are equal.
-static json::Value describeLossScale(const PrecisionOptions &options) {
-  double scale;
-  if (options.lossScale.empty())
-    return options.mode == "16-mixed" ? "dynamic" : "none";
-  if (llvm::StringRef(options.lossScale).getAsDouble(scale))
-    return json::fixUTF8(options.lossScale);
-  return scale;
+static json::Value describeLossScale(const amp::Request &request) {
+  const amp::LossScaling scaling = request.getLossScaling();
+  if (scaling.kind == amp::LossScale::Static)
+    return scaling.scale;
+  return amp::stringifyLossScale(scaling.kind);
 }
 
 namespace {
@@ -102,7 +100,7 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
                                  llvm::StringRef decisions,
                                  bool addsOptimizer) {
   const Recipe &training = options.pipeline.recipe;
-  const PrecisionOptions &precision = options.pipeline.precision;
+  const amp::Request &precision = options.pipeline.precision;
   recipe["accumulate_reduction"] =
       llvm::StringRef(stringify(training.accumulateReduction.value_or(
           addsOptimizer ? Reduction::Mean : Reduction::Sum)));
@@ -114,8 +112,8 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
   // These flags decide values or types. Files count by contents, not by name.
   recipe["as_exported"] = options.asExported;
   recipe["loss_scale"] = describeLossScale(precision);
-  recipe["policy"] = digestOf(precision.policyFile);
-  recipe["keep_fp32"] = listOf(precision.keepFp32);
+  recipe["policy"] = digestOf(precision.policy);
+  recipe["keep_fp32"] = listOf(precision.keepFP32);
   recipe["force_low"] = listOf(precision.forceLow);
   recipe["decisions"] = decisions;
   recipe["tf32"] = options.pipeline.tf32;

@@ -280,16 +280,25 @@ static void addModeOptions(CLI::App &command, CompileOptions &options) {
       ->default_str("auto");
 }
 
-static void addPrecisionOptions(CLI::App &command, PrecisionOptions &options) {
-  command.add_option("--precision", options.mode, "precision mode")
+static void addPrecisionOptions(CLI::App &command, PipelineOptions &pipeline) {
+  amp::Request &options = pipeline.precision;
+  command
+      .add_option_function<std::string>(
+          "--precision",
+          [&pipeline](const std::string &word) {
+            auto mode = amp::symbolizePrecisionMode(word);
+            pipeline.precision.mode = mode.value_or(amp::PrecisionMode());
+            pipeline.unsupportedMode = mode ? "" : word;
+          },
+          "precision mode")
       ->check(oneOf({"32-true", "16-mixed", "bf16-mixed", "64-true"},
                     // Later checks have special messages for these modes.
                     {"16-true", "bf16-true", "auto"}))
-      ->capture_default_str();
-  command.add_option("--policy", options.policyFile, "precision rules, JSON")
+      ->default_str(amp::stringifyPrecisionMode(options.mode).str());
+  command.add_option("--policy", options.policy, "precision rules, JSON")
       ->type_name("FILE");
   command
-      .add_option("--keep-fp32", options.keepFp32,
+      .add_option("--keep-fp32", options.keepFP32,
                   "keep these nodes in fp32 (repeatable)")
       ->allow_extra_args(false)
       ->type_name("REGEX");
@@ -300,9 +309,16 @@ static void addPrecisionOptions(CLI::App &command, PrecisionOptions &options) {
       ->allow_extra_args(false)
       ->type_name("REGEX");
   command
-      .add_option("--loss-scale", options.lossScale,
-                  "dynamic, none or a number; default: dynamic for 16-mixed, "
-                  "none otherwise")
+      .add_option_function<std::string>(
+          "--loss-scale",
+          [&options](const std::string &text) {
+            auto scaling = amp::parseLossScaling(text);
+            if (!scaling)
+              throw CLI::ValidationError(llvm::toString(scaling.takeError()));
+            options.lossScale = *scaling;
+          },
+          "dynamic, none or a number; default: dynamic for 16-mixed, none "
+          "otherwise")
       ->type_name("SCALE");
 }
 
@@ -359,7 +375,7 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
   addLossOptions(command, options.pipeline.recipe, options.lossFiles);
   addRecipeOptions(command, options.pipeline.recipe);
   addModeOptions(command, options);
-  addPrecisionOptions(command, options.pipeline.precision);
+  addPrecisionOptions(command, options.pipeline);
   std::vector<std::string> targets;
   for (llvm::StringRef name : TargetInfo::getNames())
     targets.push_back(name.str());

@@ -261,17 +261,18 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
     recipe["samples"] =
         json::Object{{"inputs", describeAxes(samples->inputs)},
                      {"outputs", describeAxes(samples->outputs)}};
-  llvm::raw_string_ostream(artifact.plan) << json::Value(
-      json::Object{{"format", format::kVersion},
-                   {"producer", "mpc " MPC_VERSION},
-                   {"model", describeModel(options.model.model, *model)},
-                   {"precision", options.pipeline.precision.mode},
-                   {"recipe", std::move(recipe)},
-                   {"target", describeTarget(*target)},
-                   {"constant_bytes", members->constantBytes},
-                   {"state", std::move(members->state)},
-                   {"functions", std::move(members->functions)},
-                   {"kernels", std::move(members->kernels)}});
+  llvm::raw_string_ostream(artifact.plan) << json::Value(json::Object{
+      {"format", format::kVersion},
+      {"producer", "mpc " MPC_VERSION},
+      {"model", describeModel(options.model.model, *model)},
+      {"precision",
+       amp::stringifyPrecisionMode(options.pipeline.precision.mode)},
+      {"recipe", std::move(recipe)},
+      {"target", describeTarget(*target)},
+      {"constant_bytes", members->constantBytes},
+      {"state", std::move(members->state)},
+      {"functions", std::move(members->functions)},
+      {"kernels", std::move(members->kernels)}});
   artifact.target = std::move(*target);
   return ExitCode::Done;
 }

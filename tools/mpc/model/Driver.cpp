@@ -471,7 +471,8 @@ void Driver::readDecisions() {
 // 64-true, the Precision stage changes the types of a step that the model
 // brought.
 static Stage findPortStage(const PipelineOptions &pipeline) {
-  return pipeline.precision.mode == "64-true" && pipeline.recipe.losses.empty()
+  return pipeline.precision.mode == amp::PrecisionMode::FP64True &&
+                 pipeline.recipe.losses.empty()
              ? Stage::Precision
              : Stage::Differentiate;
 }
@@ -485,8 +486,7 @@ static void recordRecipe(runtime::train::TraineeInfo &info,
 std::vector<std::string> Driver::listMetInputs(const CompileOptions &options) {
   using amp::PrecisionMode;
   FloatType low;
-  const auto mode =
-      amp::symbolizePrecisionMode(options.pipeline.precision.mode);
+  const PrecisionMode mode = options.pipeline.precision.mode;
   if (mode == PrecisionMode::FP16Mixed)
     low = Float16Type::get(&context);
   if (mode == PrecisionMode::BF16Mixed)
@@ -501,7 +501,8 @@ ExitCode Driver::runEarlyCheck(const CompileOptions &options) {
   labels = findLabels(*module);
   normalizations = findNormalizations(*module);
   earlyInfo = describeModule(*module);
-  earlyInfo->precision = options.pipeline.precision.mode;
+  earlyInfo->precision =
+      amp::stringifyPrecisionMode(options.pipeline.precision.mode);
   earlyInfo->modelHash = onnx_frontend::identifyModel(*model).hash;
   // The early recipe lacks the decisions of the Precision stage.
   json::Object recipe = describeRecipe();

@@ -35,17 +35,11 @@ struct SampleCounts {
 } // namespace
 
 // Returns the names of the labels that losses read.
-static std::set<std::string> listLabels(const RecipeOptions &recipe) {
+static std::set<std::string> listLabels(const Recipe &recipe) {
   std::set<std::string> names;
-  for (const std::string &text : recipe.losses) {
-    llvm::Expected<LossSpec> loss = parseLoss(text);
-    if (!loss) {
-      llvm::consumeError(loss.takeError()); // validated earlier
-      continue;
-    }
-    if (loss->kind != LossKind::Output)
-      names.insert(findTarget(recipe.targetArrays, loss->output));
-  }
+  for (const LossSpec &loss : recipe.losses)
+    if (loss.kind != LossKind::Output)
+      names.insert(findTarget(recipe.targets, loss.output));
   return names;
 }
 
@@ -56,7 +50,7 @@ static bool isInputCalled(const std::vector<DeclaredShape> &inputs,
 }
 
 LabelAxes mpc::tools::takeLabelAxes(const std::vector<DeclaredShape> &inputs,
-                                    const RecipeOptions &recipe,
+                                    const Recipe &recipe,
                                     ModelOptions &options) {
   LabelAxes axes;
   const std::set<std::string> labels = listLabels(recipe);

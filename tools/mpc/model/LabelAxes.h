@@ -22,7 +22,7 @@ using LabelAxes = std::map<std::string, int64_t>;
 /// Takes the axes that --batch-axis gives for labels of losses out of
 /// `options`. Axes of the model's `inputs` stay.
 LabelAxes takeLabelAxes(const std::vector<DeclaredShape> &inputs,
-                        const RecipeOptions &recipe, ModelOptions &options);
+                        const Recipe &recipe, ModelOptions &options);
 
 /// Moves the samples of labels to axis 0: labels of shape [time, samples]
 /// become [samples, time]. Inputs with samples on axis 1 tell the axis by their

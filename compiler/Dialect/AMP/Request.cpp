@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/AMP/Request.h"
+
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/Hashing.h"
+#include "llvm/ADT/STLExtras.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mpc::amp;
+
+bool Request::operator==(const Request &other) const {
+  return mode == other.mode && lossScale == other.lossScale &&
+         policy == other.policy && keepFP32 == other.keepFP32 &&
+         forceLow == other.forceLow;
+}
+
+// A module has one request, so two fields tell requests apart well enough.
+llvm::hash_code mpc::amp::hash_value(const Request &request) {
+  return llvm::hash_combine(request.mode, request.policy);
+}
+
+LossScaling Request::getLossScaling() const {
+  bool isDynamic = mode == PrecisionMode::FP16Mixed;
+  LossScaling usual{isDynamic ? LossScale::Dynamic : LossScale::None};
+  return lossScale.value_or(usual);
+}
+
+//===----------------------------------------------------------------------===//
+// Text of flags
+//===----------------------------------------------------------------------===//
+
+llvm::Expected<PrecisionMode>
+mpc::amp::parsePrecisionMode(StringRef text, bool &isUnsupported) {
+  isUnsupported = llvm::is_contained({"16-true", "bf16-true", "auto"}, text);
+  if (std::optional<PrecisionMode> mode = symbolizePrecisionMode(text))
+    return *mode;
+  constexpr llvm::StringLiteral expected =
+      "expected 32-true, 16-mixed, bf16-mixed or 64-true";
+  if (isUnsupported)
+    return llvm::createStringError("precision '" + text +
+                                   "' is not supported, " + expected);
+  return llvm::createStringError("unknown precision '" + text + "', " +
+                                 expected);
+}
+
+llvm::Expected<LossScaling> mpc::amp::parseLossScaling(StringRef text) {
+  std::optional<LossScale> named = symbolizeLossScale(text);
+  if (named && *named != LossScale::Static)
+    return LossScaling{*named};
+  LossScaling scaling{LossScale::Static};
+  // The scale is float32 state, so check the rounded value.
+  bool isNumber = !text.getAsDouble(scaling.scale);
+  auto stored = static_cast<float>(scaling.scale);
+  if (isNumber && std::isfinite(stored) && stored > 0.0f)
+    return scaling;
+  return llvm::createStringError("expected a loss scale of dynamic, none or a "
+                                 "number above 0, found '" +
+                                 text + "'");
+}
+
+//===----------------------------------------------------------------------===//
+// The attribute
+//===----------------------------------------------------------------------===//
+
+static void printTexts(AsmPrinter &printer, StringRef field,
+                       const std::vector<std::string> &texts) {
+  if (texts.empty())
+    return;
+  printer << ", " << field << " = [";
+  llvm::interleaveComma(
+      texts, printer.getStream(),
+      [&](const std::string &text) { printer.printString(text); });
+  printer << "]";
+}
+
+void RequestAttr::print(AsmPrinter &printer) const {
+  const Request &request = getValue();
+  printer << "<";
+  printer.printString(stringifyPrecisionMode(request.mode));
+  if (request.lossScale) {
+    printer << ", loss_scale = ";
+    if (request.lossScale->kind == LossScale::Static)
+      printer.printFloat(llvm::APFloat(request.lossScale->scale));
+    else
+      printer << stringifyLossScale(request.lossScale->kind);
+  }
+  if (!request.policy.empty()) {
+    printer << ", policy = ";
+    printer.printString(request.policy);
+  }
+  printTexts(printer, "keep_fp32", request.keepFP32);
+  printTexts(printer, "force_low", request.forceLow);
+  printer << ">";
+}
+
+static ParseResult parseScaling(AsmParser &parser,
+                                std::optional<LossScaling> &scaling) {
+  LossScaling parsed;
+  StringRef word;
+  SMLoc location = parser.getCurrentLocation();
+  if (succeeded(parser.parseOptionalKeyword(&word, {"dynamic", "none"}))) {
+    parsed.kind = *symbolizeLossScale(word);
+  } else {
+    parsed.kind = LossScale::Static;
+    if (parser.parseFloat(parsed.scale))
+      return failure();
+    if (!std::isfinite(parsed.scale) || parsed.scale <= 0)
+      return parser.emitError(location, "expected a loss scale above 0");
+  }
+  scaling = parsed;
+  return success();
+}
+
+static ParseResult parseTexts(AsmParser &parser,
+                              std::vector<std::string> &texts) {
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
+    return parser.parseString(&texts.emplace_back());
+  });
+}
+
+Attribute RequestAttr::parse(AsmParser &parser, Type) {
+  Request request;
+  std::string mode;
+  SMLoc location = parser.getCurrentLocation();
+  if (parser.parseLess() || parser.parseString(&mode))
+    return {};
+  bool isUnsupported = false;
+  llvm::Expected<PrecisionMode> known = parsePrecisionMode(mode, isUnsupported);
+  if (!known) {
+    parser.emitError(location, llvm::toString(known.takeError()));
+    return {};
+  }
+  request.mode = *known;
+  while (succeeded(parser.parseOptionalComma())) {
+    StringRef field;
+    location = parser.getCurrentLocation();
+    if (parser.parseKeyword(&field) || parser.parseEqual())
+      return {};
+    ParseResult parsed =
+        field == "loss_scale"  ? parseScaling(parser, request.lossScale)
+        : field == "policy"    ? parser.parseString(&request.policy)
+        : field == "keep_fp32" ? parseTexts(parser, request.keepFP32)
+        : field == "force_low"
+            ? parseTexts(parser, request.forceLow)
+            : parser.emitError(location, "a request has no field '")
+                  << field << "'";
+    if (parsed)
+      return {};
+  }
+  if (parser.parseGreater())
+    return {};
+  return get(parser.getContext(), std::move(request));
+}
+
+//===----------------------------------------------------------------------===//
+// The request of a module
+//===----------------------------------------------------------------------===//
+
+Request mpc::amp::getRequest(ModuleOp module) {
+  auto request = module->getAttrOfType<RequestAttr>(kRequestAttr);
+  return request ? request.getValue() : Request();
+}
+
+void mpc::amp::setRequest(ModuleOp module, const Request &request) {
+  if (request == getRequest(module))
+    return;
+  MLIRContext *context = module.getContext();
+  context->getOrLoadDialect<AMPDialect>();
+  module->setAttr(kRequestAttr, RequestAttr::get(context, request));
+}
