@@ -86,7 +86,7 @@ def AssignPrecisionPass : Pass<"amp-assign-precision", "::mlir::ModuleOp"> {
         why = "products of low operands are exact in fp32 sums", reason = allow_list,
         path = ["gemm"], evidence = assumed, native = true, casts_in = 2, casts_out = 0,
         casts_fused = 0, cost_low = 6, cost_high = 11>
-    module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
+    module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.request<"bf16-mixed">} {
     func.func @step(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>) -> tensor<4x2xf32> {
       %0 = mpc.gemm %x, %w {amp.decision = #decision}
           : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>

@@ -11,7 +11,7 @@
 // RUN: not mpc-opt %s -mpc-add-loss="loss=mse reduction=none" 2>&1 | FileCheck %s --check-prefix=NONE
 
 // TWO: error: expected 3 --class-weights, one of each class, for scores of shape [4,3], found 2
-// NONE: error: expected reduction mean or sum, found 'none'
+// NONE: error: unknown reduction 'none'; expected one of mean, sum
 mpc.variable @w : tensor<8x3xf32> role parameter
 
 // A mean over no label is 0. Evaluation sums samples and their weights.
