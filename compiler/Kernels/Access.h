@@ -1,5 +1,5 @@
-// Strided access to a value whose elements lie in the memory of the value that
-// they were moved from.
+// Describes a tensor that results from reshapes, transposes and slices of
+// another tensor by an offset and strides in the other tensor's memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_KERNELS_ACCESS_H
@@ -9,15 +9,18 @@
 
 namespace mpc {
 
-/// Describes the elements of a value in the memory of another: the first
-/// element is at `offset`, and neighbours along axis i are strides[i] apart.
+/// An offset and strides that read a moved tensor in the memory of its source:
+/// the first element is at `offset`, and neighbours along axis i are strides[i]
+/// elements apart. Columns 2 and 3 of a 4 x 8 tensor: offset 2, shape (4, 2),
+/// strides (8, 1).
 struct Access {
   int64_t offset = 0;
   llvm::SmallVector<int64_t> shape, strides;
 
-  /// Describes all elements of a dense value of shape `dense`.
+  /// Describes all elements of a row-major tensor of shape `dense`.
   explicit Access(llvm::ArrayRef<int64_t> dense);
-  /// Each turns the access to a value into the access to the moved value.
+  /// Each of these functions turns the description of an op's operand into the
+  /// description of the op's result.
   void transpose(llvm::ArrayRef<int64_t> perm);
   void slice(llvm::ArrayRef<int64_t> offsets, llvm::ArrayRef<int64_t> sizes);
   void expand(llvm::ArrayRef<int64_t> to);

@@ -7,9 +7,11 @@
 using namespace mlir;
 using namespace mpc;
 
-/// Narrower rows are as fast in blocks of columns.
+/// Rows of fewer elements are not read in bands: reading 64 adjacent columns at
+/// a time is as fast for short rows.
 static constexpr int64_t kWideRow = 768;
-/// Limits the totals of a slice.
+/// Limits the bytes of the totals that a slice keeps in scratch memory, one
+/// total per column and reduction.
 static constexpr int64_t kMaxTotalBytes = 16 << 10;
 
 int64_t mpc::getColumnsOfSlice(const ReductionSpace &space, int64_t sums) {
@@ -19,8 +21,9 @@ int64_t mpc::getColumnsOfSlice(const ReductionSpace &space, int64_t sums) {
   return divideEvenly(space.inner, most, kColumnBlock);
 }
 
-// True if one pass over the rows gives all results: neither a reduction nor a
-// value with more elements than the `results` depends on a reduction.
+// True if one pass over the rows gives all results of a kernel whose result has
+// `results` elements. No reduction may depend on another reduction, and no
+// value computed from a reduction may have more than `results` elements.
 static bool takesOnePass(Block &body, int64_t results) {
   llvm::SmallPtrSet<Operation *, 8> after;
   for (Operation &op : body.without_terminator()) {

@@ -28,9 +28,10 @@ inline constexpr int64_t kEnoughSlices = 8;
 /// Bytes of a total: an f64, or a value that integers and maxima fit in.
 inline constexpr int64_t kTotalBytes = 8;
 
-/// Returns the columns of a slice of a reduction over `space` that makes `sums`
-/// results at once. Narrow or few rows: a block of columns. Wide rows: equal
-/// parts whose totals fit in half of a first-level cache.
+/// Returns the number of columns per slice for a reduction over `space` that
+/// computes `sums` reductions at once. Narrow or few rows: a block of at most
+/// 64 columns. Wide rows: an equal share of the columns, few enough that the
+/// totals of a slice fit in half of a first-level cache.
 int64_t getColumnsOfSlice(const ReductionSpace &space, int64_t sums = 1);
 
 /// Counts the reductions of `kernel`.

@@ -6,9 +6,10 @@
 using namespace mlir;
 using namespace mpc;
 
-/// Limits the sums of a slice, counted in f32.
+/// Limits the bytes of the sums of a slice, at 4 bytes per sum.
 static constexpr int64_t kMostSumBytes = 16 << 10;
-/// If a slice has at most this many elements, even a single slice is enough.
+/// If each slice adds at most this many elements, the work is small, and fewer
+/// than kEnoughSlices slices are enough.
 static constexpr int64_t kFewElements = 1 << 14;
 
 SmallVector<Operation *> mpc::findColumnSums(Block &body) {
@@ -29,7 +30,7 @@ bool mpc::fitColumnSums(int64_t columns, int64_t sums) {
   return columns * sums * static_cast<int64_t>(sizeof(float)) <= kMostSumBytes;
 }
 
-// Sums of a band of rows, and their totals.
+// Each column has a sum of the current band and a total of all bands.
 int64_t mpc::getColumnSumBytes(int64_t columns, int64_t sums) {
   return 2 * kTotalBytes * columns * sums;
 }
@@ -40,11 +41,12 @@ bool mpc::canAddBesideRows(ArrayRef<ReductionOpInterface> sums) {
   std::optional<ReductionSpace> space = getReductionSpace(first);
   if (!space)
     return false;
-  // Use the division of a separate column kernel, so that sums have the same
-  // bits.
+  // A separate column kernel would divide the columns in the same way, so both
+  // kernels add in the same order and give the same bits.
   auto count = static_cast<int64_t>(sums.size());
   bool goesInBands = getColumnsOfSlice(*space, count) > kColumnBlock;
-  // Bands over several axes could end in the middle of an axis.
+  // If several axes were reduced, a band of 8 rows could end in the middle of
+  // an axis.
   ArrayRef<int64_t> shape = shapeOf(first->getOperand(0));
   bool isOneAxis = llvm::count_if(first.getReducedAxes(), [&](int64_t axis) {
                      return shape[axis] > 1;

@@ -32,8 +32,9 @@
 
 namespace mpc {
 
-/// Finds the column reductions in a kernel that also reduces rows; all have the
-/// same space. Empty for any other kernel.
+/// Finds the column reductions in a kernel that also reduces rows. All column
+/// reductions of such a kernel have the same ReductionSpace. Empty for any
+/// other kernel.
 llvm::SmallVector<mlir::Operation *> findColumnSums(mlir::Block &body);
 
 /// True if a slice of a row kernel has room in half of a first-level cache for
@@ -43,10 +44,10 @@ bool fitColumnSums(int64_t columns, int64_t sums);
 /// Bytes of scratch memory for `sums` sums of each of `columns` columns.
 int64_t getColumnSumBytes(int64_t columns, int64_t sums);
 
-/// True if `sums`, the column reductions of a column kernel, may move into a
-/// row kernel. The column kernel must run in bands over a single axis, and
-/// there must be enough slices. Each slice then makes an element of the result
-/// per column.
+/// True if `sums`, all reductions of a column kernel, may move into a row
+/// kernel. The column kernel must run in bands over a single axis, and `sums`
+/// must leave enough slices: a slice owns all rows that are added to the same
+/// results.
 bool canAddBesideRows(llvm::ArrayRef<ReductionOpInterface> sums);
 
 } // namespace mpc

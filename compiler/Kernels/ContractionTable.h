@@ -29,10 +29,11 @@ bool isMatrixProduct(mlir::Operation *convolution);
 /// strides: a matrix product over every n-th pixel.
 bool hasOneTap(mlir::Operation *convolution);
 
-/// True if a conv_weight_grad of 16-bit operands may have an f32 result. cuDNN
-/// has no such engine on a GPU: sums are f32, but results have the operands'
-/// type. A wide result would need wide operands, at four times the cost: twice
-/// the traffic and half the rate.
+/// True if a conv_weight_grad of 16-bit operands may have an f32 result on
+/// `target`. On a GPU, only gradients that are matrix products can: cuDNN sums
+/// in f32, but rounds the result to the operands' type. An f32 result would
+/// need f32 operands, at four times the cost: twice the traffic and half the
+/// rate.
 bool hasWideWeightGradient(mlir::Operation *gradient, const TargetInfo &target);
 
 /// True if the convolution library of `target` takes filters with input

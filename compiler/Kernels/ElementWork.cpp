@@ -10,12 +10,14 @@
 using namespace mlir;
 using namespace mpc;
 
-/// Division and square root have a tenth of the throughput of addition, or
-/// less.
+/// The work of a division or a square root. A low estimate: their throughput is
+/// a tenth of an addition's, or less.
 static constexpr int64_t kDivision = 4;
-/// A polynomial of about ten terms, plus range reduction and special cases.
+/// The work of exp, tanh and similar functions: a polynomial of about ten
+/// terms, plus range reduction and special cases.
 static constexpr int64_t kFunction = 12;
-/// A libm call per element, or its replacement if there is no libm.
+/// The work of a function computed by a libm call per element, such as sin, or
+/// by a replacement if there is no libm.
 static constexpr int64_t kCall = 64;
 
 //===----------------------------------------------------------------------===//
@@ -57,7 +59,8 @@ Counted exp(Counted x) { return x.add(kFunction); }
 Counted log1p(Counted x) { return x.add(kFunction); }
 Counted tanh(Counted x) { return x.add(kFunction); }
 Counted erf(Counted x) { return x.add(kFunction); }
-/// A polynomial and an exponential.
+/// The normal distribution's cumulative function takes a polynomial and an
+/// exponential.
 Counted normalCDF(Counted x) { return x.add(2 * kFunction); }
 Counted sqrt(Counted x) { return x.add(kDivision); }
 Counted sin(Counted x) { return x.add(kCall); }
@@ -78,7 +81,8 @@ Counted abs(Counted x) { return x.add(1); }
 Counted max(Counted x, double) { return x.add(1); }
 Counted min(Counted x, double) { return x.add(1); }
 
-/// The work of each formula and of its derivative, by the op's mnemonic.
+/// The work of each formula in Formulas.def (`values`) and of the formula's
+/// derivative (`slopes`), by the op's mnemonic.
 struct FormulaWork {
   llvm::StringMap<int64_t> values, slopes;
 

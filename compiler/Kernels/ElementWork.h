@@ -13,8 +13,9 @@
 
 namespace mpc {
 
-/// Work of storing or loading an element. In half the time that memory takes
-/// for one element, a core adds 8 floats or more.
+/// The work of storing or loading an element. Memory bandwidth limits both: in
+/// half the time that memory takes for one element, a core adds 8 floats or
+/// more.
 inline constexpr int64_t kAccessWork = 16;
 
 /// Returns the work per element of the result of elementwise `op`. Returns

@@ -1,8 +1,9 @@
-// The properties of each kind of kernel: the op that makes a kernel be of the
-// kind (the hero), the ops that may join the hero, and how the work is divided.
-//
-// Each kind has a file in Heroes/ and a line in Dialect/MPC/KernelKinds.def.
-// Codegen writes the loops of a kind: emit<Kind> in Codegen/Kernels.
+// The properties of each kind of kernel. The hero is the op that decides a
+// kernel's kind and loops, such as the matmul of a contraction kernel. A kind
+// defines which ops can be its hero, which ops may join the hero, and how the
+// work is divided. Each kind has a file in Heroes/ and a line in
+// Dialect/MPC/KernelKinds.def. Codegen writes the loops of a kind: emit<Kind>
+// in Codegen/Kernels.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_KERNELS_KERNELHERO_H
@@ -22,18 +23,19 @@ enum class Company {
   Heroes,
 };
 
-/// The ops around its hero that a kernel absorbs. Kernels grow in the order of
-/// this enum: a reduction cannot absorb ops that a tail has taken.
+/// The ops around its hero that a kernel absorbs. Kernels absorb ops in the
+/// order of this enum: an op that is already in the tail of a contraction
+/// cannot join a reduction.
 enum class Growth {
   /// Nothing.
   None,
-  /// A tail: the elementwise ops that follow, and the producers of their other
-  /// operands.
+  /// A tail: the elementwise ops that follow the hero, and the elementwise
+  /// producers of the tail's further operands.
   Tail,
   /// Elementwise ops around reductions, and further reductions of the same
   /// elements.
   Reductions,
-  /// Elementwise ops that compute updates.
+  /// Elementwise ops that compute the values a scatter writes.
   Updates,
   /// Elementwise ops of the same shape. Each op would also be a kernel by
   /// itself, and any other kernel can absorb it.
@@ -55,8 +57,9 @@ public:
   /// The role of the hero.
   virtual RegionRole getRole() const = 0;
 
-  /// True if `op`, which has getRole(), makes a kernel of this kind.
-  /// Reductions, for example, make two kinds: of rows and of columns.
+  /// True if `op`, whose role is getRole(), can be the hero of this kind. Two
+  /// kinds may have one role: reductions make kernels that reduce rows or
+  /// kernels that reduce columns.
   virtual bool isHero(mlir::Operation *op) const { return true; }
 
   /// The kind of op that isHero accepts, for messages: "a reduction over
@@ -73,8 +76,9 @@ public:
   /// their results.
   bool isElementwise() const { return getGrowth() == Growth::Elementwise; }
 
-  /// True if the loops pass over the elements again for ops that need the
-  /// results of the reductions. Row kernels do, column kernels do not.
+  /// True if the kernel reads the elements a second time for ops that need a
+  /// result of the reductions, as softmax needs the sum of its row. Row kernels
+  /// do, column kernels do not.
   virtual bool passesAgain() const { return false; }
 
   /// True if several regions of this kind can be segments of one kernel.
@@ -84,20 +88,23 @@ public:
   /// kernels have neither launch nor partition.
   virtual bool isCalledPerTile() const { return false; }
 
-  /// True if the hero reads all operands from memory, even constants.
+  /// True if the hero reads each operand from a buffer in memory, even a
+  /// constant.
   virtual bool readsMemory() const { return false; }
 
-  /// True if the loops load each element once, wherever the row begins.
-  /// Examples: parts of a tensor's rows, padded rows, and a gradient that is
-  /// divided by the loss scale on the way.
+  /// True if the loops load each element once, and need no particular alignment
+  /// of rows. Such a kernel can read a box of a tensor, padded rows, or a
+  /// gradient that the kernel divides by the loss scale while loading.
   virtual bool loadsByElement() const { return false; }
 
-  /// True if the loops also load and store whole rows in any order, as a
-  /// transpose that keeps rows whole requires.
+  /// True if the loops can load and store whole rows in any order. A transpose
+  /// that keeps the last axis in place needs nothing else, and can join the
+  /// kernel.
   virtual bool loadsInAnyOrder() const { return false; }
 
-  /// True if the loops can store a result in the order of its transpose
-  /// (storesArranged), or the parts of a concat side by side (storesJoined).
+  /// storesArranged: true if the loops can store a result in the order of its
+  /// transpose. storesJoined: true if the loops can store several values side
+  /// by side, as the parts of a concat.
   virtual bool storesArranged() const { return false; }
   virtual bool storesJoined() const { return false; }
 
@@ -105,10 +112,10 @@ public:
   /// loops that store by strides can.
   bool storesPlaced() const { return loadsInAnyOrder() || storesArranged(); }
 
-  /// True if `kernel` reads every operand, except those of a product, at the
-  /// element that it writes, and in the thread that writes it. The kernel may
-  /// then write over such an operand. Never true for values stored or read in
-  /// another order, since their elements lie elsewhere.
+  /// True if `kernel` may write a result over an operand that no product
+  /// multiplies. The thread that writes an element must be the only thread that
+  /// reads the operand's element at the same position. False if values are
+  /// loaded or stored in another order.
   virtual bool writesWhereItReads(mlir::func::FuncOp kernel,
                                   const TargetInfo &target) const {
     return false;
@@ -125,10 +132,10 @@ public:
                                     const TargetInfo &gpu) const = 0;
 };
 
-/// True if a result of the argument's kernel may use the memory of `argument`.
-/// The kernel must write where it reads, and have a result of the argument's
-/// type. An op other than the product must read the argument: the update after
-/// a weight's gradient writes over the weight.
+/// True if a result of the kernel may use the memory of the kernel's argument
+/// `argument`. The kernel must write where it reads, and have a result of the
+/// argument's type. An op other than the product must read the argument: for
+/// example, the weight update behind a weight gradient overwrites the weight.
 bool mayBeWrittenOver(mlir::BlockArgument argument, const TargetInfo &target);
 
 /// True if `op` may be part of a kernel of `kind`.

@@ -8,7 +8,8 @@
 // The partition of each kind is in a file of compiler/Kernels/Heroes.
 // Heroes/Partitions.h explains how the threads of a GPU share a slice.
 //
-// A kernel is a `func.func private` with the attribute `mpc.kernel`, its kind:
+// A kernel is a `func.func private` with the attribute `mpc.kernel`, its kind.
+// In the table, `inner` is KernelPartition::inner:
 //
 // clang-format off
 //

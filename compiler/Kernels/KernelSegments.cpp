@@ -67,7 +67,8 @@ bool mpc::canBeSegment(RegionOp region) {
   if (!llvm::all_of(region.getResults(), isDense))
     return false;
   return llvm::all_of(region.getBody().front(), [&](Operation &op) {
-    // An op that depends on an element's position depends on the shape.
+    // An op that depends on the position of an element, such as a random op,
+    // depends on the shape of its own kernel.
     return !dependsOnPlace(&op) &&
            llvm::all_of(op.getOperands(), [&](Value operand) {
              return isDense(operand) || typeOf(operand).getNumElements() == 1;
@@ -111,8 +112,9 @@ static bool areLike(Operation &a, Operation &b,
 
 bool mpc::computeAlike(RegionOp a, RegionOp b) {
   Block &first = a.getBody().front(), &second = b.getBody().front();
-  // Both must be elementwise with equally many ops. A segment of a single
-  // element has no vectors, and so differs from longer segments.
+  // Both segments must be elementwise and have the same number of ops. A
+  // segment of a single element is compiled without vectors, and so needs
+  // different code.
   if (first.getNumArguments() != second.getNumArguments() ||
       first.getOperations().size() != second.getOperations().size() ||
       a.getKind() != b.getKind() ||

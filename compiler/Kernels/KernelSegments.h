@@ -3,7 +3,7 @@
 // An optimizer does the same little work for every parameter: a launch per
 // parameter would cost more than the work. A kernel of kind pointwise or
 // row_reduce may therefore hold regions of its kind instead of ops. Each region
-// is a segment with its own shape, and runs over its elements or rows as a
+// is a segment with its own shape, and processes its elements or rows as a
 // separate kernel would. The kernel's parallel axis joins the axes of all
 // segments, and each segment starts at a multiple of the grain. No slice is
 // part of two segments.
@@ -38,8 +38,9 @@ int64_t getSegmentedExtent(mlir::func::FuncOp kernel, int64_t grain);
 /// signature.
 void cloneBody(RegionOp region, mlir::func::FuncOp kernel);
 
-/// True if a pointwise region can be a segment: every tensor in it has either
-/// all its elements or a single element.
+/// True if a pointwise region can be a segment: every tensor in the region has
+/// the shape of the results or a single element, and no op depends on the
+/// position of an element.
 bool canBeSegment(RegionOp region);
 
 /// True if two pointwise segments differ in tensor sizes alone. The same code

@@ -31,8 +31,9 @@ ArrayRef<int64_t> mpc::getElementShape(func::FuncOp kernel) {
   return shapeOf(first);
 }
 
-// True if a value of `shape`, broadcast to `space`, is dense or one value over
-// the axes of `space` from `axis` on.
+// Compares the axes from `axis` on: true if all extents of `shape` are those of
+// `space` (dense), or all are 1 (one repeated value). [1, 64] in [32, 64] is
+// uniform from axis 1, but not from axis 0.
 static bool isUniformFrom(ArrayRef<int64_t> shape, ArrayRef<int64_t> space,
                           size_t axis) {
   assert(shape.size() == space.size() && "a shape with all axes of the space");
@@ -45,10 +46,11 @@ static bool isUniformFrom(ArrayRef<int64_t> shape, ArrayRef<int64_t> space,
   return dense || single;
 }
 
-// Returns the shape, in a space of `rank` axes, at which a kernel loads or
-// stores a part of `sizes` elements of a tensor of shape `whole`. If the part
-// has some of the columns alone, its rows are not contiguous. The axes before
-// such columns get size 0, which matches no space.
+// A kernel over a space of `rank` axes loads or stores a box of `sizes`
+// elements of a tensor of shape `whole`. Returns the box's shape, with leading
+// 1s. If the box has only some of the columns, its rows are not contiguous:
+// axes before the columns get extent 0, which isUniformFrom never accepts. Box
+// [8, 16] of [8, 64] gives [0, 16].
 static SmallVector<int64_t>
 getShapeOfPart(ArrayRef<int64_t> sizes, ArrayRef<int64_t> whole, size_t rank) {
   assert(sizes.size() == whole.size() && sizes.size() <= rank &&
@@ -64,14 +66,15 @@ getShapeOfPart(ArrayRef<int64_t> sizes, ArrayRef<int64_t> whole, size_t rank) {
   return shape;
 }
 
-// Returns the shapes at which a pointwise kernel of `rank` axes reads operands
-// and stores parts. Axes that an operand lacks have size 1.
+// Returns the shapes of all operands that a pointwise kernel over `rank` axes
+// reads, and of all boxes of larger tensors that it loads or stores. Missing
+// axes have extent 1.
 static SmallVector<SmallVector<int64_t>> getAccessedShapes(func::FuncOp kernel,
                                                            size_t rank) {
   SmallVector<SmallVector<int64_t>> shapes;
   for (Operation &op : kernel.getBody().front().without_terminator()) {
-    // Slices read from, and joins and boxes store to, a part of a larger
-    // buffer. The steps between elements are those of the larger buffer.
+    // A slice reads a box of a larger tensor; a concat or plan.place writes
+    // one. Strides within the box are those of the larger tensor.
     if (isLoadedPart(&op) || isStoredJoin(&op) || isStoredPlaced(&op)) {
       Value operand = op.getOperand(0), result = op.getResult(0);
       if (!isa<SliceOp>(op))
@@ -79,8 +82,8 @@ static SmallVector<SmallVector<int64_t>> getAccessedShapes(func::FuncOp kernel,
       shapes.push_back(getShapeOfPart(shapeOf(result), shapeOf(operand), rank));
       continue;
     }
-    // A transpose computes nothing. Its neighbour in the kernel reads or stores
-    // with other steps.
+    // A transpose computes nothing. The ops beside it load or store with
+    // permuted strides.
     if (isa<TransposeOp>(op))
       continue;
     // Other ops read each operand at the index of the result: a bias [10] that
@@ -102,7 +105,7 @@ size_t mpc::findUniformAxis(func::FuncOp kernel, ArrayRef<int64_t> space) {
   SmallVector<SmallVector<int64_t>> shapes =
       getAccessedShapes(kernel, space.size());
   size_t axis = space.size();
-  // Reordered rows may lie anywhere, so only the last axis can be uniform.
+  // With a transpose that permutes rows, the last axis alone may be dense.
   bool hasRows = llvm::any_of(kernel.getBody().front(),
                               [](Operation &op) { return keepsRows(&op); });
   size_t least = hasRows ? space.size() - 1 : 0;
@@ -375,15 +378,16 @@ bool mpc::isStoredWhereLoaded(SliceOp slice) {
         op.getResult(0).getType() != slice.getInput().getType() ||
         shapeOf(op.getOperand(0)) != slice.getSizes())
       return false;
-    // The box must start at the first element that the slice loads, with rows
-    // in the order that they are loaded.
+    // plan.place writes a box of a tensor: it must begin at the first element
+    // that the slice loads, with rows in the loaded order.
     if (auto place = dyn_cast<plan::PlaceOp>(op))
       return !place.getInput().getDefiningOp<TransposeOp>() &&
              place.getFirstElement() ==
                  linearize(slice.getOffsets(),
                            plan::getDenseStrides(shapeOf(slice.getInput())));
-    // In a concat of equal parts, the slice must start at a whole number of
-    // parts along the axis.
+    // A concat writes equal inputs side by side, and the slice must load
+    // exactly the elements of one input. Offsets along the concat's axis are
+    // therefore multiples of the input's size.
     size_t axis = cast<ConcatOp>(op).getAxis();
     for (auto [number, offset] : llvm::enumerate(slice.getOffsets()))
       if (number == axis ? offset % slice.getSizes()[axis] != 0 : offset != 0)

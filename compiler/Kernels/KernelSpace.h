@@ -20,14 +20,15 @@ namespace mpc {
 /// Returns the shape of a kernel's first result.
 llvm::ArrayRef<int64_t> getResultShape(mlir::func::FuncOp kernel);
 
-/// Returns the iteration shape of a pointwise kernel: the shape of its first
-/// result. A final transpose, join or pad only decides where values are stored.
-/// The result is then the shape before that op.
+/// Returns the iteration shape of a pointwise kernel: the shape of the first
+/// computed result. A final transpose, concat or plan.place only decides where
+/// values are stored, so the function looks through these ops.
 llvm::ArrayRef<int64_t> getElementShape(mlir::func::FuncOp kernel);
 
-/// Returns the first axis of `space` from which on every operand of a pointwise
-/// kernel is dense or one value. Returns 0 if only scalars are broadcast. If
-/// rows are read or stored in another order, returns at least the last axis.
+/// Returns the first axis of `space` such that each operand of a pointwise
+/// kernel, over all axes from there on, is either dense or one repeated value.
+/// Returns 0 if all broadcast operands are scalars. If a transpose permutes the
+/// rows, returns the last axis or the rank.
 size_t findUniformAxis(mlir::func::FuncOp kernel,
                        llvm::ArrayRef<int64_t> space);
 
@@ -49,8 +50,8 @@ std::optional<ReductionSpace> getReductionSpace(llvm::ArrayRef<int64_t> shape,
 /// Returns the axes that a reduction reduces; nullopt for any other op.
 std::optional<llvm::SmallVector<int64_t>> getReducedAxes(mlir::Operation *op);
 
-/// Returns the space of reduction `op`. The parts that a reduction divides its
-/// axis into count as outer.
+/// Returns the space of reduction `op`. If the reduction sums its axis in equal
+/// parts (getReductionParts), one result per part, the parts count as outer.
 std::optional<ReductionSpace> getReductionSpace(mlir::Operation *op);
 
 /// True if reduction `op` reduces the trailing axes.
@@ -84,9 +85,9 @@ ProductExtents getProductExtents(MatMulOp matmul);
 // Scatters
 //===----------------------------------------------------------------------===//
 
-/// A scatter's result, seen as `outer` x `size` rows of `inner` elements. Each
-/// index names a row. Every position of `outer` has `updates` consecutive
-/// rows of updates.
+/// The result of a scatter, seen as `outer` x `size` rows of `inner` elements.
+/// Each index names one of `size` rows. For each of the `outer` indices there
+/// are `updates` consecutive rows of updates.
 struct ScatterSpace {
   int64_t outer = 1, size = 1, inner = 1, updates = 1;
 };
@@ -126,8 +127,9 @@ struct TransposeSpace {
   llvm::SmallVector<MovedAxis> rows;
   MovedAxis columns;
 
-  /// True if columns become rows: reading along the last row axis and writing
-  /// along the columns are both contiguous.
+  /// True if the transpose exchanges rows and columns, so that reads are
+  /// contiguous along the last row axis and writes along the columns. GPU
+  /// kernels then go through tiles.
   bool turnsMatrices() const {
     return columns.size > 1 && columns.stride > 1 && !rows.empty() &&
            rows.back().stride == 1;
@@ -140,9 +142,9 @@ TransposeSpace getTransposeSpace(TransposeOp transpose);
 /// plan.place that stores the result in a larger tensor.
 bool isArrangement(mlir::Operation *op);
 
-/// True if neighbours along the innermost axis are adjacent in memory, in a
-/// part of `sizes` elements of a tensor of shape `whole`. Vectors need adjacent
-/// neighbours. False for the real parts of complex numbers: (8, 1) of (8, 2).
+/// True if a part of `sizes` elements of a tensor of shape `whole` is
+/// contiguous along its innermost axis of more than one element, as vectors
+/// require. False for the real parts of complex numbers: (8, 1) of (8, 2).
 bool isContiguousPart(llvm::ArrayRef<int64_t> sizes,
                       llvm::ArrayRef<int64_t> whole);
 
@@ -159,9 +161,10 @@ bool isStoredJoin(mlir::Operation *op);
 /// plan.place into a box of a larger tensor, read by the terminator alone.
 bool isStoredPlaced(mlir::Operation *op);
 
-/// True if the kernel stores a part exactly where `slice` loads one, in a
-/// result of the argument's type. The result may then use the argument's
-/// memory: nothing else reads the overwritten elements.
+/// True if the kernel computes new values for exactly the box that `slice`
+/// loads, and stores the box back to the same place in a result of the
+/// argument's type. The result may then use the argument's memory: nothing else
+/// reads the overwritten elements.
 bool isStoredWhereLoaded(SliceOp slice);
 
 /// True if `op` is a transpose that keeps rows whole. Kernels that loop along
@@ -176,9 +179,10 @@ struct TransposeTile {
   int64_t rows, columns;
 };
 
-/// Chooses a tile of 32 x 32. With fewer rows or columns, the tile has all of
-/// those and enough of the other axis for several elements per thread. Images
-/// with channels last, (50176, 3), get 672 rows of 3.
+/// Chooses a tile of 32 x 32. If the result has fewer than 32 rows, the tile
+/// has all rows and many columns, up to 2048 elements; likewise for fewer than
+/// 32 columns. The tile of a result of (50176, 3), an image with channels last,
+/// has 672 rows of 3.
 TransposeTile getTransposeTile(const TransposeSpace &space);
 
 } // namespace mpc

@@ -18,16 +18,17 @@ bool mpc::movesOperand(Operation *op) {
 }
 
 namespace {
-/// A value before all movement, and the access to another value's elements in
-/// it.
+/// A value `source` that was moved to become an operand, and the operand's
+/// offset and strides in the memory of `source`.
 struct OperandOrigin {
   Value source;
   Access access;
 };
 } // namespace
 
-/// Follows the ops that move elements back to their source; nullopt if no
-/// strides describe the access.
+/// Follows the reshapes, transposes, slices and expands that lead to `operand`
+/// back to the first value. nullopt if no strides describe the operand in the
+/// memory of the first value.
 static std::optional<OperandOrigin> findOrigin(Value operand) {
   SmallVector<Operation *> path;
   Value source = operand;
@@ -56,7 +57,8 @@ static MatrixOperand toMatrices(const OperandOrigin &origin, size_t batchRank) {
   MatrixOperand operand{origin.source, offset,
                         SmallVector<int64_t>(batchRank, 0), strides[axes],
                         strides[axes + 1]};
-  // Axes of size 1 are repeated, like the axes that the operand lacks.
+  // Batch axes of size 1, like batch axes that the operand lacks, keep stride
+  // 0: the same matrix is multiplied at every position.
   for (size_t axis = 0; axis < axes; ++axis)
     if (shape[axis] != 1)
       operand.batchStrides[missing + axis] = strides[axis];
@@ -86,7 +88,8 @@ bool mpc::hasJoinedRows(Value operand) { return joinRows(operand).has_value(); }
 
 std::optional<MatrixOperands>
 mpc::getMatrixOperands(MatMulOp matmul, const ProductExtents &extents) {
-  // The lhs has as many matrices as the result, or is one matrix of all rows.
+  // The batch of the lhs may have become rows of a single matrix
+  // (ProductExtents).
   ArrayRef<int64_t> batch = shapeOf(matmul).drop_back(2);
   bool isJoined = ShapedType::getNumElements(batch) != extents.batch;
   assert((!isJoined || extents.batch == 1) &&

@@ -1,4 +1,4 @@
-// Strided access of generated kernels to the operands of products.
+// Describes how a generated kernel reads the operands of a product by strides.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_KERNELS_MATRIXOPERAND_H
@@ -39,9 +39,10 @@ struct MatrixOperands {
 std::optional<MatrixOperand> getMatrixOperand(mlir::Value operand,
                                               size_t batchRank);
 
-/// Returns the operands of `matmul` in the form of `extents`, the extents of
-/// `matmul`. If the batch has become rows of a single product, the left operand
-/// is one matrix of all rows, without batch strides.
+/// Returns the operands of `matmul`. `extents` must be
+/// getProductExtents(matmul). If those extents turned the batch into rows of a
+/// single product, the left operand is one matrix of all rows, without batch
+/// strides.
 std::optional<MatrixOperands> getMatrixOperands(MatMulOp matmul,
                                                 const ProductExtents &extents);
 

@@ -19,8 +19,8 @@ static constexpr int64_t kMaxDepth = 256;
 /// at the end.
 static constexpr int64_t kEnoughProductTiles = 16;
 
-/// Sizes of tiles, largest first. The left operand's block fits a second-level
-/// cache. Fewer tiles pack less data twice.
+/// Sizes of tiles, largest first. Larger tiles pack the same data less often.
+/// The left operand's block must fit a second-level cache.
 static constexpr struct {
   int64_t rows, columns;
 } kTiles[] = {{192, 512}, {192, 256}, {96, 256}, {96, 128}};

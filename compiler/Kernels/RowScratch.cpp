@@ -12,29 +12,33 @@
 using namespace mlir;
 using namespace mpc;
 
-/// Values of at least this work, a division, are cheaper to read back.
+/// If a value takes at least this much work per element (a division), later
+/// passes read the value from scratch memory instead of computing it again.
 static constexpr int64_t kLeastWork = 4;
-/// Limits the kept elements of a row, so that they stay in a second-level
-/// cache.
+/// Limits the bytes that a kernel keeps of one row, so that they stay in a
+/// second-level cache.
 static constexpr int64_t kMostBytes = 256 << 10;
 static constexpr int64_t kLineBytes = 64;
 
 namespace {
-/// The passes of a row kernel, in order: the reductions, level by level, then
-/// the pass that stores.
+/// The passes of a row kernel over each row: one pass for each group of
+/// reductions that can be computed together, in order of dependence, then one
+/// pass that stores the results.
 class RowPasses {
 public:
   explicit RowPasses(Block &block);
 
   size_t size() const { return roots.size(); }
-  /// Collects the ops that `pass` computes per element if the values of `kept`
-  /// are in memory, and the kept ops that the pass reads.
+  /// Adds to `computed` the ops that `pass` evaluates per element, and to
+  /// `read` the ops whose elements the pass reads from scratch memory instead.
+  /// `kept` are the ops whose elements earlier passes have stored there.
   void visit(size_t pass, const DenseSet<Operation *> &kept,
              llvm::SetVector<Operation *> &computed,
              DenseSet<Operation *> &read) const;
 
 private:
-  /// The values that each pass needs, in the order of passes.
+  /// For each pass, the operands of its reductions; for the last pass, the
+  /// kernel's results.
   SmallVector<SmallVector<Value>> roots;
 };
 } // namespace
@@ -77,8 +81,9 @@ void RowPasses::visit(size_t pass, const DenseSet<Operation *> &kept,
   }
 }
 
-/// True if reading an element of `op` back is cheaper than computing it. `row`
-/// is the shape of the reduced values.
+/// True if reading an element of `op` from scratch memory is cheaper than
+/// computing the element again. `row` is the shape of the reduced operand; `op`
+/// must have the same shape.
 static bool isWorthKeeping(Operation *op, ArrayRef<int64_t> row) {
   std::optional<int64_t> work = getElementWork(op);
   return work && *work >= kLeastWork && op->getNumResults() == 1 &&

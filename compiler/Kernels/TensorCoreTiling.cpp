@@ -18,7 +18,8 @@ using llvm::divideCeilSigned;
 
 SwizzledTile SwizzledTile::get(int64_t rows, int64_t chunks) {
   assert(chunks >= 4 && llvm::isPowerOf2_64(chunks) && "no rows of banks");
-  // 128 bytes span all banks once: one row of 8 chunks, or two rows of 4.
+  // Shared memory has 32 banks of 4 bytes. One row of 8 chunks, or two rows of
+  // 4 chunks, span all banks once.
   if (chunks == 4)
     return {rows, chunks, 1, 3};
   return {rows, chunks, 0, 7};
@@ -54,18 +55,18 @@ struct TileShape {
 };
 } // namespace
 
-/// From the most products per copied byte to the fewest.
+/// Sorted by the ratio of products to copied bytes, best first.
 static constexpr TileShape kTileShapes[] = {
     {128, 128, 64}, {128, 64, 32}, {64, 128, 32}, {64, 64, 32}, {32, 64, 16}};
 
 /// About the number of multiprocessors of a large GPU. With fewer tiles, some
-/// multiprocessors idle, and smaller tiles finish earlier. A deep product with
-/// few tiles of the smallest shape still leaves some idle; dividing the depth
-/// among blocks would not.
+/// multiprocessors idle, so chooseTiles takes smaller tiles. If even the
+/// smallest tiles are too few, multiprocessors idle; mpc does not divide the
+/// depth among blocks.
 static constexpr int64_t kEnoughTiles = 108;
 
-/// Each stage hides the latency of one tile's work. More than four stages cost
-/// occupancy.
+/// Limits the tiles in flight: each further stage hides more of the latency of
+/// copies, but takes shared memory, so fewer blocks fit a multiprocessor.
 static constexpr int64_t kMaxStages = 4;
 
 static void chooseTiles(TensorCoreTiling &tiling) {
@@ -85,14 +86,14 @@ static void chooseTiles(TensorCoreTiling &tiling) {
 // Operands
 //===----------------------------------------------------------------------===//
 
-/// The unit of shared memory in 16-bit elements, and the smallest copy in
-/// bytes.
+/// The 16-bit elements of a 16-byte chunk, the unit of shared memory; and the
+/// bytes of the smallest asynchronous copy.
 static constexpr int64_t kChunkElements = 8, kLeastCopyBytes = 4;
 
-/// Returns the access to the operand in `matrix`, with `extent` lines of
-/// `depth` elements along the contraction axis. nullopt if memory is contiguous
-/// neither along the depth nor across it, or if runs are too short to be
-/// copied.
+/// Describes one operand of the product for copies to shared memory. `matrix`
+/// has `extent` rows (lhs) or columns (rhs), each of `depth` elements along the
+/// contraction axis. nullopt if memory is contiguous in neither direction, or
+/// if no aligned copy of four bytes or more is possible.
 static std::optional<TensorCoreOperand> getOperand(const MatrixOperand &matrix,
                                                    bool isTransposed,
                                                    int64_t extent,
@@ -106,8 +107,7 @@ static std::optional<TensorCoreOperand> getOperand(const MatrixOperand &matrix,
   if (inner != 1 && outer != 1)
     return std::nullopt;
   operand.leading = operand.alongDepth ? outer : inner;
-  // Find the largest piece of a line that starts at a multiple of its size in
-  // every matrix.
+  // A copy must start at a multiple of its size in every line of every matrix.
   int64_t unit = std::gcd(operand.alongDepth ? depth : extent, kChunkElements);
   for (int64_t stride : matrix.batchStrides)
     unit = std::gcd(unit, stride);

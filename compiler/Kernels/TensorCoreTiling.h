@@ -55,7 +55,9 @@ struct StagingTile {
   /// Elements of a row that a thread reads.
   int64_t width = 4;
 
-  /// Returns the position of a unit in its row before the swizzle by row.
+  /// Returns where a row stores `unit`, before the XOR with bits of the row
+  /// number. For `width` 8, units 0, 2, 4, ... come first, since a thread reads
+  /// units in pairs.
   int64_t getPosition(int64_t unit) const {
     return width < 8 ? unit : (unit & 1) * 8 + ((unit >> 1) ^ (unit & 1));
   }
@@ -71,7 +73,8 @@ struct TensorCoreOperand {
   /// True if neighbours in memory are neighbours along the depth. Otherwise
   /// they are neighbours along the rows (lhs) or columns (rhs) of the result.
   bool alongDepth = false;
-  /// Elements between neighbouring lines, where a line is contiguous in memory.
+  /// Elements from the start of a line to the start of the next. Lines run
+  /// along the contiguous direction in memory.
   int64_t leading = 0;
   /// Bytes of one copy: 16, or the largest power of two that all row starts are
   /// multiples of.

@@ -24,8 +24,8 @@ public:
 };
 } // namespace
 
-// Slices a kernel that runs in bands: narrows the slices until there are
-// enough.
+// Divides the columns of a kernel that reads rows in bands. Starts at `columns`
+// columns per slice and halves until there are kEnoughSlices slices.
 static KernelPartition sliceBands(func::FuncOp kernel, int64_t columns) {
   ReductionSpace space = getReductionSpace(kernel);
   auto isEnough = [&] {
@@ -41,8 +41,8 @@ static KernelPartition sliceBands(func::FuncOp kernel, int64_t columns) {
   return result;
 }
 
-// A slice owns whole blocks of columns. If columns are few, a slice owns whole
-// groups of all columns.
+// A slice owns whole blocks of 64 columns. If the space has fewer than 64
+// columns, a slice owns all columns of one or more outer indices.
 KernelPartition ColumnReduce::partition(func::FuncOp kernel) const {
   if (std::optional<int64_t> columns = getBandColumns(kernel))
     return sliceBands(kernel, *columns);
@@ -52,12 +52,14 @@ KernelPartition ColumnReduce::partition(func::FuncOp kernel) const {
                kSliceElements / std::max<int64_t>(1, space.reduced));
 }
 
-// An index is a block of columns, as wide as a warp reads at once. The teams
-// share the reduced elements.
+// On a GPU, one index of the parallel axis is a block of columns, as many as a
+// team reads at once. The teams of a thread block share the rows of these
+// columns.
 KernelPartition ColumnReduce::partition(func::FuncOp kernel,
                                         const TargetInfo &gpu) const {
   ReductionSpace space = getReductionSpace(kernel);
-  // A vector must not reach beyond the last axis, whichever axes are merged.
+  // The merged columns may span several axes of the operand, but a vector must
+  // not cross the end of the last axis.
   ArrayRef<int64_t> shape =
       shapeOf(findReduction(kernel.getBody().front())->getOperand(0));
   while (!shape.empty() && shape.back() == 1)
@@ -65,8 +67,9 @@ KernelPartition ColumnReduce::partition(func::FuncOp kernel,
   int64_t run = space.inner == 1 ? 1 : shape.back();
   int64_t vector = vectorOf(kernel, run, gpu);
   int64_t vectors = space.inner / vector;
-  // Half a warp already reads whole cache lines. Even two threads use the full
-  // memory bandwidth, and narrow blocks help if there are few blocks.
+  // Half a warp reads whole cache lines, and even two threads side by side use
+  // the full memory bandwidth. If there are few blocks, narrower blocks give
+  // more of them.
   int64_t lanes = std::min<int64_t>(llvm::PowerOf2Ceil(vectors), kWarp / 2);
   while (lanes > 2 &&
          space.outer * llvm::divideCeilSigned(vectors, lanes) < kFewBlocks / 4)

@@ -60,13 +60,14 @@ bool ContractionHero::writesWhereItReads(func::FuncOp kernel,
          llvm::none_of(body, [](Operation &op) { return isArrangement(&op); });
 }
 
-/// Multiply-adds of a slice.
+/// The multiply-adds that a slice of the CPU kernel performs, about.
 static constexpr int64_t kSliceProducts = 1 << 20;
-/// Rows that are summed at once. Rows of a convolution's weight gradient lie in
-/// the lanes of a vector.
+/// The unit of the slices: so many rows of the result are summed at once. For a
+/// convolution's weight gradient, these rows lie in the lanes of a vector.
 static constexpr int64_t kRowBlock = 4, kWeightRowBlock = 8;
 
-// An index is a tile of a large product, or a row of any other contraction.
+// One index of the parallel axis is a tile of a large product, or a row of any
+// other contraction.
 KernelPartition ContractionHero::partition(func::FuncOp kernel) const {
   Operation *hero = findContraction(kernel.getBody().front());
   if (std::optional<ProductBlocks> blocks = getProductBlocks(hero)) {
@@ -84,7 +85,8 @@ KernelPartition ContractionHero::partition(func::FuncOp kernel) const {
   return result;
 }
 
-// On Tensor Cores one index is a tile of the result, otherwise a row.
+// On Tensor Cores, one index of the parallel axis is a tile of the result;
+// otherwise one index is a row.
 KernelPartition ContractionHero::partition(func::FuncOp kernel,
                                            const TargetInfo &gpu) const {
   Operation *hero = findContraction(kernel.getBody().front());

@@ -1,5 +1,6 @@
-// Cumulative kernels sum along an axis. A slice owns lines; a GPU thread
-// processes a line at a time.
+// Cumulative sums along an axis. A line is all elements along the summed axis
+// at a fixed position of the other axes. A CPU slice owns adjacent lines; a GPU
+// thread sums one line at a time.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/Heroes/Heroes.h"
@@ -23,12 +24,13 @@ public:
 };
 } // namespace
 
-// Counts the lines; 0 if lines are empty.
+// Counts the lines; 0 if the summed axis has length 0.
 static int64_t countLines(const CumulativeSpace &space) {
   return space.size == 0 ? 0 : space.outer * space.inner;
 }
 
-// Slices own adjacent lines in multiples of a cache line.
+// A slice owns adjacent lines: at each position of the axis, the elements of
+// the lines fill whole cache lines.
 KernelPartition CumulativeHero::partition(func::FuncOp kernel) const {
   CumulativeSpace space = getCumulativeSpace(kernel);
   return slice(countLines(space), space.size,
@@ -39,7 +41,8 @@ KernelPartition CumulativeHero::partition(func::FuncOp kernel,
                                           const TargetInfo &gpu) const {
   CumulativeSpace space = getCumulativeSpace(kernel);
   int64_t lines = countLines(space);
-  // Spread few lines over blocks of few threads.
+  // If there are few lines, use blocks of fewer threads, so that the lines
+  // spread over more multiprocessors.
   int64_t threads = std::clamp<int64_t>(
       llvm::PowerOf2Ceil(llvm::divideCeilSigned(lines, kFewBlocks)), kWarp,
       kBlockThreads);

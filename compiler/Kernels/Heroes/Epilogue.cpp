@@ -15,7 +15,8 @@ namespace {
 class EpilogueHero : public KernelHero {
 public:
   RegionRole getRole() const override { return RegionRole::Elementwise; }
-  // Planning makes epilogues of the ops that follow a contraction.
+  // No op begins an epilogue: Planning moves the ops that follow a library's
+  // product into one.
   bool isHero(Operation *) const override { return false; }
   Company getCompany() const override { return Company::Heroes; }
   bool isCalledPerTile() const override { return true; }

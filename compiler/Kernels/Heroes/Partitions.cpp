@@ -21,7 +21,8 @@ static constexpr int64_t kMaxSlices = 64;
 
 KernelPartition heroes::slice(int64_t extent, int64_t inner, int64_t unit,
                               int64_t work) {
-  // `unit` is 0 for a tensor without elements.
+  // Callers may compute `unit` from the shape, and pass 0 for a tensor without
+  // elements.
   unit = std::max<int64_t>(1, unit);
   int64_t grain = std::max<int64_t>(1, work / std::max<int64_t>(1, inner));
   grain = std::max(grain, llvm::divideCeilSigned(extent, kMaxSlices));
@@ -63,8 +64,9 @@ int64_t heroes::vectorOf(func::FuncOp kernel, int64_t run,
   return vector;
 }
 
-// Returns a common divisor of the positions at which the rows of all loaded and
-// stored floats begin; 0 if no tensor has several rows of several elements.
+// Returns a common divisor of all element offsets at which a row of a loaded or
+// stored float tensor begins; 0 if no tensor has several rows of several
+// elements.
 static int64_t findRowUnit(func::FuncOp kernel) {
   int64_t unit = 0;
   auto visit = [&](Type type) {
@@ -76,7 +78,8 @@ static int64_t findRowUnit(func::FuncOp kernel) {
   };
   llvm::for_each(kernel.getArgumentTypes(), visit);
   llvm::for_each(kernel.getResultTypes(), visit);
-  // Parts of rows may begin in the middle of a row.
+  // If a kernel loads or stores only a box of a tensor, its rows may begin in
+  // the middle of the tensor's rows.
   for (Operation &op : kernel.getBody().front()) {
     if (isLoadedPart(&op))
       unit = std::gcd(unit, cast<SliceOp>(op).getOffsets().back());

@@ -1,8 +1,9 @@
 // Sizes the slices of a CPU and the blocks of a GPU for all kernel kinds.
 //
-// On a GPU a slice is a block of threads. A block consists of teams of `lanes`
-// adjacent threads. A team takes a row, and its threads share the columns. The
-// parallel axis is the same as on a CPU, with two exceptions:
+// On a GPU, a slice is a block of threads. A block consists of teams of `lanes`
+// adjacent threads. A team processes one row at a time, and its threads share
+// the columns. The indices of the parallel axis are the same as on a CPU
+// (KernelPartition.h), with two exceptions:
 // - Column reductions: an index is a block of columns, and the teams share the
 //   reduced elements.
 // - Transposes of wide matrices and products on Tensor Cores: an index is a
@@ -40,24 +41,27 @@ KernelPartition sliceRows(mlir::func::FuncOp kernel);
 /// multiprocessor.
 inline constexpr int64_t kBlockThreads = 256;
 inline constexpr int64_t kWarp = 32;
-/// More blocks than this give no better balance; each block does more instead.
+/// More blocks than this do not balance the load better; a block processes more
+/// indices instead.
 inline constexpr int64_t kEnoughBlocks = 4096;
-/// Enough blocks to fill every multiprocessor a few times.
+/// This many blocks fill every multiprocessor a few times.
 inline constexpr int64_t kFewBlocks = 1024;
 
-/// Returns how many times a block processes `work` indices so that at most
-/// `enoughBlocks` blocks cover `extent`.
+/// A block that processes `work` indices at once repeats for further indices.
+/// Returns the number of repetitions with which at most `enoughBlocks` blocks
+/// cover `extent` indices.
 int64_t countRounds(int64_t extent, int64_t work,
                     int64_t enoughBlocks = kEnoughBlocks);
 
-/// Returns the elements of a vector: the narrowest floats fill 16 bytes, and
-/// runs of `run` elements are whole vectors.
+/// Returns the number of elements per vector: the largest power of two that
+/// divides `run`, with at most 16 bytes for the kernel's narrowest floats.
 int64_t vectorOf(mlir::func::FuncOp kernel, int64_t run,
                  const TargetInfo &target);
 
-/// Like vectorOf, for loops along rows of `run` elements that may end with
-/// single elements. Rows must begin at whole vectors: rows of 257 elements do
-/// if they lie 264 apart.
+/// Like vectorOf, for loops that process the last elements of a row singly.
+/// `run` need not be a multiple of the vector, but every row must start at a
+/// multiple of the vector in memory. Rows of 257 elements qualify if they lie
+/// 264 elements apart.
 int64_t vectorOfRows(mlir::func::FuncOp kernel, int64_t run,
                      const TargetInfo &target);
 

@@ -1,4 +1,5 @@
-// Elementwise ops over one shape, or segments: like ops over many tensors.
+// Elementwise ops over one shape, or over several shapes as segments
+// (KernelSegments.h): the same kind of work for many small tensors.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/Heroes/Heroes.h"
@@ -45,16 +46,17 @@ KernelPartition PointwiseHero::partition(func::FuncOp kernel) const {
                ShapedType::getNumElements(space.drop_front(axis)));
 }
 
-// True if every thread first computes step-dependent scalars in f64. Each
-// thread should then process several elements.
+// True if every thread first computes scalars of the step in f64, such as a
+// bias correction. A thread should then process several elements, to compute
+// the scalars less often.
 static bool hasCostlyScalars(func::FuncOp kernel) {
   return llvm::any_of(kernel.getBody().front(), [](Operation &op) {
     return isa<OptimizerOpInterface>(op);
   });
 }
 
-// An index is an element. Optimizer state is wide, so vectors have at most
-// four elements.
+// One index of the parallel axis is an element. Vectors have at most four
+// elements: the state of optimizers is f32, and four f32 are 16 bytes.
 static KernelPartition shareSegments(func::FuncOp kernel,
                                      const TargetInfo &target) {
   int64_t vector = std::min<int64_t>(4, vectorOf(kernel, 0, target));
@@ -70,8 +72,8 @@ static KernelPartition shareSegments(func::FuncOp kernel,
           vector};
 }
 
-// An index is an element. Elements past the last whole vector are processed
-// one by one.
+// One index of the parallel axis is an element. Elements past the last whole
+// vector are processed one by one.
 static KernelPartition shareElements(func::FuncOp kernel, int64_t elements,
                                      const TargetInfo &target) {
   int64_t vector = vectorOf(kernel, 0, target);
@@ -81,9 +83,10 @@ static KernelPartition shareElements(func::FuncOp kernel, int64_t elements,
   return {elements, grain, 1, kBlockThreads, kBlockThreads, vector};
 }
 
-// Shares rows of several warps' vectors, with as many threads as leave few idle
-// in the last round. 288 vectors get 288 threads: 256 threads would need a
-// second round for 32 vectors.
+// Shares rows among threads. For rows of more than a warp's vectors, chooses a
+// number of threads that leaves few threads idle in the last round. 288 vectors
+// get 288 threads: 256 threads would need a second round for the last 32
+// vectors.
 static KernelPartition shareWholeRows(int64_t rows, int64_t columns,
                                       int64_t vector) {
   constexpr int64_t mostThreads = 384;
@@ -112,12 +115,14 @@ KernelPartition PointwiseHero::partition(func::FuncOp kernel,
   size_t uniform = findUniformAxis(kernel, space);
   if (uniform == 0)
     return shareElements(kernel, elements, gpu);
-  // Join as few trailing axes as keep a block busy, so that rows are many.
+  // Treat the trailing axes as one row, just as many axes as keep a block busy.
+  // Fewer joined axes leave more rows to share among blocks.
   size_t axis = space.size() - 1;
   while (axis > uniform && ShapedType::getNumElements(space.drop_front(axis)) <
                                kBlockThreads * kWarp)
     --axis;
-  // Rows of a tensor without elements are empty.
+  // If a tensor has no elements, `inner` would be 0 and the division below
+  // would fail.
   int64_t inner =
       std::max<int64_t>(1, ShapedType::getNumElements(space.drop_front(axis)));
   return shareWholeRows(

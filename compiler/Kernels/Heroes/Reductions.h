@@ -17,8 +17,8 @@ public:
   Company getCompany() const override { return Company::Heroes; }
   Growth getGrowth() const override { return Growth::Reductions; }
   bool loadsByElement() const override { return true; }
-  /// Checks that the reduced axes are adjacent and that the reduction keeps its
-  /// axes.
+  /// Checks that the reduced axes are adjacent and that the result has the rank
+  /// of the operand: reduced axes have extent 1.
   llvm::LogicalResult verify(mlir::Operation *hero) const override;
 };
 

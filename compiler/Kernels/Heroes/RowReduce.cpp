@@ -39,7 +39,9 @@ KernelPartition RowReduce::partition(func::FuncOp kernel) const {
     result.scratch = getRowScratchBytes(kernel);
     return result;
   }
-  // Column sums need slices of whole parts of the rows.
+  // A column sum of the kernel adds the rows of one group of adjacent rows. A
+  // slice must own whole groups, so the number of rows of a group is the unit
+  // of slices.
   KernelPartition result =
       slice(space.outer, space.reduced,
             getReductionSpace(sums.front()).value().reduced);
@@ -50,19 +52,22 @@ KernelPartition RowReduce::partition(func::FuncOp kernel) const {
 /// Threads of a block that reduces one long row. More would have too few
 /// registers.
 static constexpr int64_t kWideBlockThreads = 512;
-/// With fewer rows than this, a block shares a row, rather than a warp.
+/// With fewer rows than this, a whole block of threads reduces each row;
+/// otherwise a warp does.
 static constexpr int64_t kManyRows = 1024;
 
 KernelPartition RowReduce::partition(func::FuncOp kernel,
                                      const TargetInfo &gpu) const {
-  // An index is a row of a segment, and each row has a block.
+  // One index of the parallel axis is a row of a segment, and a block of
+  // threads reduces each row.
   if (isSegmented(kernel))
     return {
         getSegmentedExtent(kernel, 1), 1, 1, kBlockThreads, kBlockThreads, 1};
   ReductionSpace space = getReductionSpace(kernel);
   int64_t vector = vectorOfRows(kernel, space.reduced, gpu);
   int64_t vectors = llvm::divideCeilSigned(space.reduced, vector);
-  // A team is a part of a warp, or a whole block, which needs shared memory.
+  // The threads that reduce a row are part of a warp, or a whole block. Only a
+  // block needs shared memory to exchange sums.
   bool byBlock =
       vectors > 8 * kWarp || (vectors >= 2 * kWarp && space.outer < kManyRows);
   if (byBlock) {

@@ -1,8 +1,9 @@
-// Writes updates at the rows that indices name. A slice owns rows of the result
-// (parts along the scattered axis), and applies all updates of its rows. Each
-// element thus receives its updates in order and without atomics. If indices
-// are unique, a slice owns updates instead, and the result already holds the
-// data.
+// Scatters: write each row of updates into the result, at the row that an index
+// names. A CPU slice owns rows of the result along the scattered axis, and
+// applies all updates of its rows. Each element thus receives its updates in
+// order and without atomics. If indices are unique, a slice owns rows of
+// updates instead, and the result's buffer already holds the updated tensor's
+// elements.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/Heroes/Heroes.h"
@@ -52,9 +53,9 @@ KernelPartition ScatterHero::partition(func::FuncOp kernel) const {
   return slice(countRows(kernel, space), space.inner);
 }
 
-// Gives each block enough rows that blocks are few: every block reads all
-// indices, with all its threads, whatever the length of a row. With unique
-// indices, a block reads the indices of its own updates alone.
+// Gives each block many rows, so that there are few blocks: all threads of
+// every block read all indices, even if rows are short. With unique indices, a
+// block reads only the indices of its own updates.
 KernelPartition ScatterHero::partition(func::FuncOp kernel,
                                        const TargetInfo &gpu) const {
   ScatterSpace space = getScatterSpace(kernel);
@@ -67,7 +68,8 @@ KernelPartition ScatterHero::partition(func::FuncOp kernel,
         kBlockThreads);
     return {rows, grain, space.inner, lanes, lanes, 1};
   }
-  // A vector must not reach beyond the last axis, whichever axes are merged.
+  // A row of the result may span several axes, but a vector must not cross the
+  // end of the last axis.
   ArrayRef<int64_t> row =
       shapeOf(scatter->getResult(0)).drop_front(scatter.getScatteredAxis() + 1);
   while (!row.empty() && row.back() == 1)
