@@ -1,5 +1,7 @@
-// Assigns every slice of the arena an offset, so that slices live at the same
-// time do not overlap. The largest slice comes first, each in the tightest gap.
+// Assigns an offset in the arena to every slice, so that slices that hold data
+// at the same time do not overlap. A slice is the memory of one buffer, a
+// plan.arena op, or of all buffers inside a parallel loop. The pass places the
+// largest slice first, each in the tightest gap that fits.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -18,8 +20,9 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// A slice of the arena: the size, and the steps between which it holds data.
-/// For a parallel loop, a slice stands for all slices of the body.
+/// A slice of the arena: the number of bytes, and the first and last step that
+/// use the slice. For a parallel loop, one slice stands for all buffers of the
+/// body.
 struct Slice {
   plan::ArenaOp op;
   plan::ForOp loop;
@@ -40,8 +43,9 @@ struct AssignOffsetsPass
 static constexpr int64_t kAlignment = 64;
 
 namespace {
-/// Numbers the ops of a program in order. Ops of a body come after the loop or
-/// branch. The end of a loop is the number of the last op in the body.
+/// Numbers the ops of a program in order. Ops in the body of a loop or branch
+/// get the numbers after the loop or branch. end() of a loop is the number of
+/// the last op in the body.
 class Positions {
 public:
   explicit Positions(plan::ProgramOp program) {
@@ -104,7 +108,7 @@ struct AddressRange {
   int64_t begin, end;
 };
 
-/// Disjoint extents in order. Touching extents merge into one.
+/// A sorted list of address ranges, none of which overlap or touch.
 class Extents {
 public:
   void add(AddressRange added) {
@@ -124,15 +128,16 @@ private:
   SmallVector<AddressRange, 1> list;
 };
 
-/// The memory taken by placed slices over time, as a binary tree of time spans.
-/// Each span records the memory taken throughout, and the memory taken in any
-/// part. Neighbours in time mostly lie side by side, so an extent stands for
-/// many slices.
+/// The addresses that placed slices occupy at each point in time, as a segment
+/// tree over time. A node of the tree covers a time span. The node stores the
+/// addresses occupied during the whole span (`throughout`) and those occupied
+/// at some time of the span (`anywhere`). Slices used at similar times mostly
+/// have adjacent addresses, so one range stands for many slices.
 class TakenMemory {
 public:
   explicit TakenMemory(ArrayRef<Slice> slices) {
-    // Slices are live together only if both are live when the later starts. So
-    // starts are the only times that matter.
+    // If two slices are ever in use together, both are in use when the later
+    // begins. So only the points in time at which a slice begins matter.
     for (const Slice &slice : slices)
       starts.push_back(slice.first);
     llvm::sort(starts);
@@ -255,15 +260,18 @@ static int64_t assignOffsets(MutableArrayRef<Slice> slices) {
 // Programs and parallel loops
 //===----------------------------------------------------------------------===//
 
-/// Largest private memory per worker that pays, about a core's cache. A larger
-/// loop is sequential, and all workers share each step.
+/// Limits the private memory of one worker in a parallel loop to about a core's
+/// cache. A loop that needs more runs its iterations in sequence, and all
+/// workers share each step.
 static constexpr int64_t kMostPrivateBytes = 4 << 20;
 
-// Makes the private memory of `loop` one slice of `slices`, and assigns offsets
-// inside. Returns false, and does nothing, if the memory is too large.
+// Assigns offsets to the buffers inside the parallel loop `loop`, from 0, and
+// adds one slice with room for all of them to `slices`. Returns false, and does
+// nothing, if the memory exceeds kMostPrivateBytes.
 static bool addPrivate(plan::ForOp loop, const Positions &positions,
                        SmallVector<Slice> &slices) {
-  // Loops inside the body belong to an iteration.
+  // The walk includes the buffers of nested loops, which run inside an
+  // iteration.
   SmallVector<Slice> own;
   loop.getBody().walk(
       [&](plan::ArenaOp arena) { own.push_back(makeSlice(arena, positions)); });
@@ -303,7 +311,8 @@ static void collectSlices(Block &block, const Positions &positions,
   }
 }
 
-// Stores the offset of a slice; for a loop, shifts the offsets inside.
+// Stores the assigned offset in the op of the slice. For a loop, also adds the
+// offset to the offsets of all buffers inside the loop.
 static void place(Slice &slice) {
   assert(bool(slice.op) != bool(slice.loop) && "a slice is a buffer or a loop");
   if (!slice.loop) {

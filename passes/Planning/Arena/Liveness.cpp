@@ -37,13 +37,16 @@ Liveness::Liveness(Block &block, const EpilogueCalls &epilogueOf) {
   for (Operation &op : block) {
     if (plan::isView(&op))
       continue;
-    // The product writes the arranged or placed value.
+    // plan.arrange and plan.place are no steps: the product before them writes
+    // the result, so they have the position of the product.
     if (isa<plan::ArrangeOp, plan::PlaceOp>(op)) {
       assert(positions.contains(op.getOperand(0).getDefiningOp()) &&
              "an arranged or placed value is the result of an op of the block");
       positions[&op] = positions.lookup(op.getOperand(0).getDefiningOp());
     }
-    // A contraction with an epilogue runs at the call of the epilogue.
+    // A library calls the epilogue kernel for each tile of the contraction, so
+    // the contraction reads its operands at the position of the epilogue's
+    // call.
     func::CallOp epilogue = epilogueOf.lookup(&op);
     assert((!epilogue || op.isBeforeInBlock(epilogue)) &&
            "an epilogue follows its contraction");

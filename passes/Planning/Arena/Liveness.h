@@ -10,12 +10,14 @@
 
 namespace mpc {
 
-/// Maps a contraction to the call that consumes its result tile by tile.
+/// Maps each contraction whose library calls an epilogue kernel to the call op
+/// of the epilogue.
 using EpilogueCalls = llvm::DenseMap<mlir::Operation *, mlir::func::CallOp>;
 EpilogueCalls findEpilogues(mlir::Block &block,
                             const mlir::SymbolTable &symbols);
 
-/// Positions of last uses, including uses through views and by the caller.
+/// The position of each op in a block, and the position of the last use of each
+/// value. A use of a view counts as a use of the viewed value.
 class Liveness {
 public:
   Liveness(mlir::Block &block, const EpilogueCalls &epilogueOf);
@@ -24,7 +26,8 @@ public:
     assert(positions.contains(op) && "an op of the block");
     return positions.lookup(op);
   }
-  /// Returns the value whose memory a view shows.
+  /// Follows views such as reshapes and returns the value whose memory `value`
+  /// shares.
   static mlir::Value root(mlir::Value value);
 
 private:

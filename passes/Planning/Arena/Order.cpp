@@ -36,8 +36,8 @@ public:
     assert(indexOf.contains(op) && "an op of the block");
     isHasty.set(indexOf.lookup(op));
   }
-  /// Returns a valid order, as close to the present order as possible, except
-  /// for hasty ops.
+  /// Returns a valid order: ops marked by hasten() come as early as possible,
+  /// all others keep their present order if they can.
   SmallVector<Operation *> sort() const;
 
 private:
@@ -88,9 +88,10 @@ void OrderGraph::addUnlessCyclic(Operation *before, Operation *after) {
 }
 
 SmallVector<Operation *> OrderGraph::sort() const {
-  // Kahn's algorithm: count the ops that each op waits for, and start with ops
-  // without any. Among ready ops, hasty ops go first, then the first in the
-  // block, so that the order changes only if required.
+  // Kahn's algorithm: count for each op the predecessors that have not run, and
+  // start with ops that have no predecessor. Among the ready ops, take those
+  // marked by hasten() first, then the first in the block, so that the order
+  // changes only if required.
   SmallVector<unsigned> pending(ops.size(), 0);
   for (const auto &list : successors)
     for (unsigned next : list)
@@ -157,7 +158,8 @@ void OrderPass::runOnOperation() {
         getResultPort(function, result.getOperandNumber()).getUpdated();
     Operation *update = result.get().getDefiningOp();
     if (Value old = oldValues.lookup(state); state && old && update)
-      // The body of a library product may read the value, too.
+      // The reader may be nested in the body of a library product, so use the
+      // product.
       for (Operation *reader : readersOf(old))
         graph.addUnlessCyclic(block.findAncestorOpInBlock(*reader), update);
   }

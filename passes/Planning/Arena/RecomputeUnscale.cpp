@@ -40,9 +40,9 @@ static amp::UnscaleOp findUnscale(RegionOp region) {
   return isAlone && region.getNumResults() == 1 ? unscale : amp::UnscaleOp();
 }
 
-// True if a kernel can divide a gradient by the loss scale on loading: its
-// loops read each element of the gradient once. False for kernels that only
-// unscale, because the pass may move them into users.
+// True if the kernel `user` can divide a gradient by the loss scale while
+// loading: its loops read each element of the gradient once. False for a kernel
+// that does nothing but unscale, since the pass may erase this kernel.
 static bool canUnscale(Operation *user) {
   auto region = dyn_cast<RegionOp>(user);
   if (!region || findUnscale(region))
@@ -76,7 +76,7 @@ static void unscaleIn(RegionOp user, RegionOp region, amp::UnscaleOp unscale) {
             amp::UnscaleOp::create(builder, unscale.getLoc(), unscale.getType(),
                                    known.lookup(read[0]), known.lookup(read[1]))
                 .getOutput());
-  // After the unscale, the body continues as before.
+  // Clone the original ops behind the unscale.
   IRMapping mapping;
   for (auto [argument, input] :
        llvm::zip(user.getBody().getArguments(), user.getInputs()))
@@ -92,10 +92,11 @@ void RecomputeUnscalePass::runOnOperation() {
   if (function.isExternal() || getKernelKind(function))
     return;
   TargetInfo target = getTarget(function);
-  // On CPUs, the unscale is part of the product's epilogue.
+  // On a CPU the product calls an epilogue kernel, which already unscales.
   if (target.callsEpilogues())
     return;
-  // A region stays unless all users can unscale.
+  // A kernel that unscales can go only if all its users can unscale for
+  // themselves.
   SmallVector<RegionOp> candidates;
   for (auto region : function.getBody().front().getOps<RegionOp>())
     if (findUnscale(region) && llvm::all_of(region->getUsers(), canUnscale))

@@ -1,8 +1,9 @@
-// Checks the division of work in launches against the kernels.
+// Checks that each launch divides the work as its kernel expects.
 //
-// A kernel's loops follow from its tensors, and the verifier of plan.launch
-// checks the buffers. The pass checks the division of the work: with an index
-// too many, a kernel would run past the buffers.
+// The shapes of a kernel determine its loops, and the verifier of plan.launch
+// checks the buffers. The pass compares extent, grain, threads and memory of
+// each launch with the kernel's partition: a launch with a larger extent would
+// make the kernel write past the end of its buffers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"

@@ -24,8 +24,9 @@ static constexpr int64_t kMinTileProducts = 1 << 21;
 /// Number of tiles that keep a few threads busy until the end.
 static constexpr int64_t kEnoughTiles = 16;
 
-/// Bytes moved by an epilogue per element of the result from which memory takes
-/// longer than the product: an optimizer's parameter and state.
+/// An epilogue that moves at least this many bytes per element of the result
+/// takes longer than the product. Example: an optimizer's update, which reads
+/// and writes the parameter and its state.
 static constexpr int64_t kManyBytes = 16;
 /// Most columns of a tile whose epilogue moves many bytes.
 static constexpr int64_t kLongRow = 4096;
@@ -42,8 +43,8 @@ static int64_t halve(int64_t extent, int64_t unit) {
   return llvm::divideCeilSigned(extent, 2 * unit) * unit;
 }
 
-// Halves the longer side until tiles fit the cache and are numerous enough, but
-// not below the work that pays for a tile.
+// Halves the longer side of the tile until the tile fits the cache and there
+// are enough tiles. Stops at tiles that are only just worth scheduling.
 static Tiles chooseTiles(int64_t batch, int64_t m, int64_t n, int64_t k) {
   assert(batch >= 0 && m >= 0 && n >= 0 && k >= 0 && "extents of a product");
   constexpr int64_t kUnit = 32;
@@ -101,8 +102,8 @@ static int64_t bytesAnElement(const ContractionResult &result,
 // Matrix products
 //===----------------------------------------------------------------------===//
 
-// Returns the compute type of a GPU's library if it differs from f32; null on a
-// CPU.
+// Returns the type in which a GPU's library computes, if not f32: f64 or tf32.
+// Null on a CPU.
 plan::ComputeAttr ContractionEmitter::getCompute(Operation *op,
                                                  Value operand) const {
   if (auto compute = op->getAttrOfType<plan::ComputeAttr>(plan::kComputeAttr))
@@ -126,8 +127,8 @@ plan::MatMulOp ContractionEmitter::emitMatMul(Operation *op,
   assert(buffers.lhs && buffers.rhs && "a product reads two buffers");
   ProductLayout layout = layOutProduct(op, transA, target);
   const int64_t m = layout.m, n = layout.n, k = layout.k;
-  // A call of the library computes the last batch axis; the step calls the
-  // library for each index of the outer axes.
+  // The library computes all matrices along the last batch axis in one call.
+  // The step makes such a call for each index of the outer axes.
   const BatchAxis last = layout.axes.back();
   runtime::BatchAxes axes{last.extent, last.a, last.b, last.c, {}};
   for (const BatchAxis &axis : ArrayRef(layout.axes).drop_back()) {
@@ -136,9 +137,10 @@ plan::MatMulOp ContractionEmitter::emitMatMul(Operation *op,
     axes.outer.b.push_back(axis.b);
     axes.outer.c.push_back(axis.c);
   }
-  // The number of products decides the tiles in which a CPU's library delivers
-  // results. Tiles matter if an epilogue is called per tile. They are long if
-  // the epilogue moves many bytes per element.
+  // Only a CPU's library delivers results in tiles, for epilogues. The size of
+  // the tiles depends on the number of products: many products need smaller
+  // tiles. A single product whose epilogue moves many bytes gets tiles with
+  // long rows.
   const int64_t count = layout.countMatrices();
   Tiles tile = {0, 0};
   if (target.callsEpilogues())
@@ -170,8 +172,8 @@ plan::MatMulOp ContractionEmitter::emit(plan::ProductOp op,
 // Convolutions
 //===----------------------------------------------------------------------===//
 
-/// The image x, the filters w and the result y of a convolution. `kind` tells
-/// which is computed.
+/// The tensors of a convolution: image `x`, filters `w` and result `y`. `kind`
+/// tells which tensor the step computes from the other two.
 struct ContractionEmitter::ConvParts {
   ConvKind kind;
   RankedTensorType x, w, y;
@@ -193,8 +195,8 @@ LogicalResult ContractionEmitter::emitConv(OpTy op, const ConvParts &parts,
          op.getDilations().size() == rank && "spatial attributes per axis");
   bool isLast = hasInputChannelsLast(op);
   ArrayRef<int64_t> pads = op.getPads();
-  // `compute` follows from the type of an activation that is read. The gradient
-  // of the input reads y alone.
+  // The type of an operand determines the compute type. The gradient of the
+  // input does not read x, so take y.
   Value read = parts.xBuffer ? parts.xBuffer : parts.yBuffer;
   plan::ConvOp::create(
       builder, op.getLoc(),
@@ -264,7 +266,7 @@ ContractionEmitter::StepEntry ContractionEmitter::entryOf() {
 
 LogicalResult ContractionEmitter::emit(Operation *op, Value first, Value second,
                                        const ContractionResult &result) {
-  // A row per contraction that the libraries offer.
+  // One entry for each contraction that a library can compute.
   static const llvm::StringMap<EmitStep> steps = {
       entryOf<MatMulOp>(),
       entryOf<ConvOp>(),

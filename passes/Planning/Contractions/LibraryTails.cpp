@@ -29,7 +29,8 @@ static Value addedTo(Value value, Operation *op) {
   return add.getRhs() == value ? add.getLhs() : Value();
 }
 
-// True if `bias` has one value per column of `result`, and its type.
+// True if `bias` has the element type of `result` and one element per column of
+// `result`.
 static bool isColumnBias(Value bias, RankedTensorType result) {
   RankedTensorType type = typeOf(bias);
   int64_t columns = result.getShape().back();
@@ -38,8 +39,8 @@ static bool isColumnBias(Value bias, RankedTensorType result) {
          type.getNumElements() == columns;
 }
 
-// True if `value` is unrounded f32. The library rounds once, at the end. So
-// only then does the library agree with a tail op with a rounded result.
+// True if `value` is f32 and thus not rounded yet. The library rounds only at
+// the end, so the product before the tail must be unrounded.
 static bool isExact(Value value) {
   return typeOf(value).getElementType().isF32();
 }
@@ -119,7 +120,9 @@ Value mpc::findSumOfRows(Value matrix, int64_t columns) {
         worklist.push_back(view.getOutput());
         continue;
       }
-      // A value that another product keeps in reserve does not use the matrix.
+      // A plan.product holds fallback kernels, which run only if the library
+      // cannot fuse the tail. A sum inside such a fallback is no user of the
+      // matrix.
       if (isa<plan::ProductOp>(user->getParentOp()))
         continue;
       Value sum = sumOfRows(user, columns);
@@ -127,7 +130,8 @@ Value mpc::findSumOfRows(Value matrix, int64_t columns) {
         continue;
       if (typeOf(sum).getNumElements() == columns)
         return sum;
-      // Large sums are formed in steps, through partial sums.
+      // Sums over many rows take two kernels: the first computes partial sums,
+      // the second adds the partial sums. Continue with the partial sums.
       worklist.push_back(sum);
     }
   return Value();

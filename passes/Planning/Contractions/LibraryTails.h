@@ -33,8 +33,9 @@ struct LibraryTail {
 /// Returns the tail of `region` that a library could fuse.
 LibraryTail getLibraryTail(RegionOp region);
 
-/// Returns the sum over all rows of `matrix`, which has `columns` columns, if
-/// kernels compute nothing but the sum; null otherwise.
+/// Returns the column sums of `matrix` (the sum over all rows), if a kernel
+/// computes nothing but this sum; null otherwise. `matrix` is seen as rows of
+/// `columns` elements.
 mlir::Value findSumOfRows(mlir::Value matrix, int64_t columns);
 
 } // namespace mpc

@@ -24,8 +24,8 @@ using namespace mpc;
 using Perm = SmallVector<int64_t>;
 
 namespace {
-/// The filters of a convolution, and the packing permutation, which puts the
-/// written channels last.
+/// The filter operand of a convolution, and the permutation that moves the
+/// channels that the convolution writes to the innermost axis.
 struct Filters {
   OpOperand *operand = nullptr;
   Perm perm;
@@ -37,9 +37,9 @@ struct PackFiltersPass : mpc::impl::PackFiltersPassBase<PackFiltersPass> {
 };
 } // namespace
 
-// Returns the packed order of (out, in, taps). The forward pass writes `out`,
-// so packs (taps, in, out); the input gradient writes `in`, so packs (out,
-// taps, in).
+// Returns the permutation that packs filters of axes (out, in, taps). The
+// forward pass writes output channels, so the packed order is (taps, in, out).
+// The input gradient writes input channels, so the order is (out, taps, in).
 static Perm packedOrder(int64_t rank, bool isForward) {
   Perm perm;
   if (!isForward)

@@ -2,9 +2,10 @@
 // multiples of 16 bytes: rows of 50257 classes, for example. The library has
 // fast kernels only for rows of whole 16-byte vectors.
 //
-// A value can be padded if its maker and all users accept rows at any distance.
-// Products decide which values are padded: a product is faster only if all its
-// matrices are aligned.
+// A value can be padded if the op that makes the value, and all its users,
+// accept a distance between rows that exceeds the length of a row. The pass
+// pads the operands and results of products for which padding pays. A product
+// is faster only if all its matrices are aligned.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -35,7 +36,8 @@ static constexpr int64_t kLineBytes = 128;
 /// Elements of a kernel's longest vector: 16 bytes of 16-bit elements. Rows of
 /// whole such vectors also consist of whole vectors of f32.
 static constexpr int64_t kVectorElements = 8;
-/// Padding to longer units may lengthen rows by at most 1/64.
+/// padRow tries to align rows to more than a vector, up to a memory line, if
+/// the padding adds at most 1/64 of a row.
 static constexpr int64_t kFewParts = 64;
 
 /// Returns the padded length of a row of `row` elements of `type`, in elements.
@@ -76,7 +78,7 @@ static bool keepsRowsWhole(ReshapeOp view) {
   return from.size() >= 2 && to.size() >= 2 && from.back() == to.back();
 }
 
-/// True if the kernel that reads `use` accepts rows at any distance.
+/// True if the kernel that reads `use` accepts any distance between rows.
 static bool readsAnyRows(OpOperand &use) {
   auto region = dyn_cast<RegionOp>(use.getOwner());
   if (!region || isa<RegionOp>(region.getBody().front().front()))
@@ -85,8 +87,8 @@ static bool readsAnyRows(OpOperand &use) {
          isReadByElement(use);
 }
 
-/// True if all users of `value`, also through views, accept rows at any
-/// distance.
+/// True if all users of `value`, also through views, accept any distance
+/// between rows.
 static bool isReadInAnyRows(Value value) {
   return llvm::all_of(value.getUses(), [](OpOperand &use) {
     if (auto view = dyn_cast<ReshapeOp>(use.getOwner()))
@@ -101,8 +103,9 @@ static bool storesAnyRows(RegionOp region, OpResult result) {
          isStoredByElement(region, result.getResultNumber());
 }
 
-/// True if the kernels that replace the fused tail of `product` read the
-/// product, and store the result, with padded rows.
+/// True if the fallback kernels of `product`, which compute the tail if the
+/// library cannot, are able to read the product and store the result with
+/// padded rows.
 static bool isUnfusedInAnyRows(plan::ProductOp product) {
   if (product.getUnfused().empty())
     return true;
@@ -130,7 +133,8 @@ static bool isMadeInAnyRows(Value value) {
 /// True if the rows of `value` are not whole vectors and can be padded.
 static bool canPad(Value value) {
   RankedTensorType type = typeOf(value);
-  // Rows of one element are columns; kernels cannot load a part of them.
+  // Padded rows are read through a slice. A kernel cannot load a slice of one
+  // column, so rows must have several elements.
   if (type.getRank() < 2 || type.getNumElements() == 0 ||
       type.getShape().back() < kVectorElements ||
       !isa<FloatType>(type.getElementType()) || type.getElementType().isF64() ||
@@ -186,10 +190,11 @@ bool Candidates::usesTensorCores(Operation *product) const {
                          : element.getIntOrFloatBitWidth() == 16;
 }
 
-/// Returns the nanoseconds that `product` saves with all its candidates padded.
-/// Returns 0 if `product` is aligned already, or not even then.
+/// Returns the nanoseconds that `product` saves if all its candidate matrices
+/// are padded. Returns 0 if the matrices are aligned without padding, or still
+/// unaligned with padding.
 double Candidates::getSaving(Operation *product) const {
-  // Lay out the product without and with padding.
+  // Compare the layout of the product without padding and with padding.
   ProductPlaces places = getProductPlaces(product);
   auto matmul = dyn_cast<MatMulOp>(product);
   bool transA =
@@ -216,7 +221,7 @@ double Candidates::getSaving(Operation *product) const {
   double operations = 2.0 *
                       static_cast<double>(typeOf(result).getNumElements()) *
                       static_cast<double>(before.k);
-  // Operands of 32 bits are multiplied at half the rate.
+  // Tensor Cores multiply 32-bit operands (tf32) at half the rate.
   operations *= plan::getElementBytes(elementOf(lhs)) / 2.0;
   auto getTime = [&](bool aligned) {
     return std::max(target.getMemoryTime(bytes),
@@ -239,7 +244,8 @@ double Candidates::getCost(Value value) const {
 }
 
 void Candidates::choose() {
-  // Leaving out a value may leave a product unaligned, so repeat.
+  // A product whose matrix is no longer padded may become unaligned and save
+  // nothing, so repeat until no candidate is removed.
   for (bool changed = true; changed;) {
     changed = false;
     llvm::DenseMap<Value, double> savings;
@@ -292,7 +298,7 @@ static void readPadded(ArrayRef<OpOperand *> uses, RankedTensorType type,
   for (OpOperand *use : uses) {
     Operation *reader = use->getOwner();
     OpBuilder builder(reader);
-    // Views must have the longer rows too.
+    // A view of a padded value must have padded rows too.
     if (auto view = dyn_cast<ReshapeOp>(reader)) {
       RankedTensorType old = view.getType();
       auto longer =
@@ -321,8 +327,8 @@ static void storePadded(RegionOp region, OpResult result, int64_t row) {
   result.setType(type);
 }
 
-/// Makes the kernels that replace the fused tail of `product` read and store
-/// rows of `row` elements.
+/// Makes the fallback kernels of `product`, which compute the tail if the
+/// library cannot, read and store rows of `row` elements.
 static void padUnfused(plan::ProductOp product, int64_t row) {
   if (product.getUnfused().empty())
     return;

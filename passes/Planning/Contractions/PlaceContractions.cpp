@@ -28,7 +28,7 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// The region of a contraction, and the decisions about the region.
+/// A region with a contraction, and how the contraction is computed.
 struct Placement {
   RegionOp region;
   LibraryTail tail;
@@ -38,8 +38,8 @@ struct Placement {
   Operation *lastAbsorbed = nullptr;
   /// The forward product whose relu mask this product reads, or null.
   Placement *maskedBy = nullptr;
-  /// True if a backward product reads the mask of this product's relu. `mask`
-  /// is the mask, once created.
+  /// True if a backward product will read the bit mask of this product's relu.
+  /// `mask` is the mask, null until the product is created.
   bool makesMask = false;
   Value mask;
 };
@@ -77,7 +77,7 @@ private:
   func::FuncOp function;
   const TargetInfo &target;
   std::optional<ContractionProvider> override;
-  bool isBare; ///< true if libraries get contractions without a tail
+  bool isBare; ///< true if libraries get contractions without their tails
   OpBuilder builder;
   std::deque<Placement> placements;
   DenseMap<Operation *, Placement *> placementOf;
@@ -92,9 +92,9 @@ static bool isF32(Value value) { return elementOf(value).isF32(); }
 // Types
 //===----------------------------------------------------------------------===//
 
-// Returns the type of both operands of `hero` in a GPU's library, which
-// supports a single type: the wider type, so that nothing is rounded. If the
-// result of a convolution has another type, the type is f32.
+// A GPU's library multiplies operands of one type only. Returns this type for
+// `hero`: the wider operand type, so that no operand is rounded. If the result
+// of a convolution has another type, returns f32.
 static Type operandType(Operation *hero) {
   assert(hero->getNumOperands() >= 2 && "a contraction has two factors");
   Builder builder(hero->getContext());
@@ -155,7 +155,8 @@ static void dropZeroBias(RegionOp region) {
     zeros->erase();
 }
 
-// Gives a result that is only cast the type of the cast.
+// If a cast is the only user of the contraction's result, makes the contraction
+// produce the type of the cast, and erases the cast.
 static void foldCast(RegionOp region) {
   Operation *hero = region.getContraction();
   Value result = hero->getResult(0);
@@ -192,9 +193,9 @@ Placement *Placer::findMask(Placement &placement) {
   return own.batch == 1 && own.m == its.m && own.n == its.n ? forward : nullptr;
 }
 
-// True if the library may compute more than the product. The release notes of
-// cuBLASLt 11.3 to 12.8 list wrong results and out-of-bounds accesses for
-// products with an extent of 1.
+// True if the library may fuse a tail with `matmul`. False for products with an
+// extent of 1: the release notes of cuBLASLt 11.3 to 12.8 list wrong results
+// and out-of-bounds accesses for fused tails on such products.
 static bool mayHaveEpilogue(MatMulOp matmul) {
   ProductExtents extents = getProductExtents(matmul);
   return hasLibraryTypes(matmul) && extents.batch == 1 && extents.m != 1 &&
@@ -206,7 +207,8 @@ bool Placer::isAbsorbed(Placement &placement) {
   auto matmul = dyn_cast<MatMulOp>(placement.region.getContraction());
   if (!matmul || !mayHaveEpilogue(matmul) || elementOf(matmul).isF64())
     return false;
-  // The library writes the region's result; a relu keeps the type.
+  // The library must be able to write the type of the region's result. A fused
+  // relu does not change the type.
   Type written = elementOf(placement.region.getResult(0));
   if (written != operandType(matmul) && !written.isF32())
     return false;
@@ -327,7 +329,8 @@ void Placer::addUnfusedTail(plan::ProductOp product, Placement &placement) {
   YieldOp::create(builder, region.getLoc(), last);
 }
 
-// Adds the kernels that compute `sum` from an operand of the product.
+// Adds clones of the kernels that compute `sum` from an operand of the product,
+// as the fallback if the library cannot compute the sum.
 void Placer::addUnfusedSum(plan::ProductOp product, Value sum) {
   OpBuilder::InsertionGuard guard(builder);
   addUnfused(product);
@@ -346,7 +349,7 @@ void Placer::addUnfusedSum(plan::ProductOp product, Value sum) {
 // output.
 Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
   RegionOp region = placement.region;
-  // Use the type of the last fused op.
+  // The product writes the result of the last op that the library fuses.
   auto type =
       typeOf(placement.lastAbsorbed ? placement.lastAbsorbed->getResult(0)
                                     : region.getResult(0));
@@ -358,8 +361,9 @@ Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
   FusedKind fused;
   Value bias, mask, sum;
   Type newMask;
-  // A product with a known mask computes the gradient of a relu, perhaps with
-  // the gradient of a bias. Other tails are a bias, with or without a relu.
+  // With the bit mask of a relu, the product computes the gradient of the relu,
+  // and possibly the gradient of a bias. Without a mask, the fused tail is a
+  // bias, with or without a relu.
   if (placement.maskedBy) {
     mask = placement.maskedBy->mask;
     sum = findSumOfRows(region.getResult(0), extents.n);
@@ -379,8 +383,8 @@ Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
       region.getTiedInput(matmul.getRhs()), bias, mask, matmul.getTransA(),
       matmul.getTransB(), matmul.getAlpha());
   placement.mask = product.getNewAux();
-  // Kernels cannot recreate cuBLASLt's masks, so products with masks get no
-  // replacement kernels.
+  // The fallback kernels would need the bit mask in cuBLASLt's private layout.
+  // So a product that reads or writes a mask has no fallback.
   if (!mask && !newMask)
     addUnfusedTail(product, placement);
   if (sum)
@@ -388,17 +392,17 @@ Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
   return product.getOutput();
 }
 
-// Creates the product with the sum of the rows of an operand (the gradient of a
-// bias), if kernels compute this sum. Returns null if there is no such sum, or
-// if an op needs the sum before the product can run.
+// Creates the product together with the sum of an operand's rows (the gradient
+// of a bias), if other kernels compute this sum now. Returns null if no kernel
+// does, or if a user of the sum comes before the operands of the product.
 Value Placer::emitWithBiasGrad(RegionOp region, MatMulOp matmul) {
   Value lhs = region.getTiedInput(matmul.getLhs());
   Value rhs = region.getTiedInput(matmul.getRhs());
   if (!mayHaveEpilogue(matmul) || typeOf(lhs).getRank() != 2 ||
       typeOf(rhs).getRank() != 2 || !elementOf(matmul).isF32())
     return Value();
-  // Sum along k the operand that is a gradient: the rows of a transposed lhs,
-  // or of an rhs that is not transposed.
+  // The sum must run along the contraction axis k. The rows of an operand lie
+  // along k in a transposed lhs, and in an rhs that is not transposed.
   Value sum;
   FusedKind fused = FusedKind::BGradA;
   if (matmul.getTransA() &&
@@ -430,8 +434,8 @@ Value Placer::emitWithBiasGrad(RegionOp region, MatMulOp matmul) {
   return product.getOutput();
 }
 
-// Creates the contraction alone, with operands and result in the library's
-// types.
+// Creates the contraction without its tail, with operands and result in the
+// types that the library supports.
 Value Placer::emitHero(Placement &placement, Operation *hero) {
   RegionOp region = placement.region;
   auto matmul = dyn_cast<MatMulOp>(hero);
@@ -447,8 +451,8 @@ Value Placer::emitHero(Placement &placement, Operation *hero) {
                                   suffix));
   Operation *alone = builder.clone(*hero, mapping);
   alone->setLoc(region.getLoc());
-  // Every f16 and every bf16 number is a tf32 number, so Tensor Cores multiply
-  // exactly.
+  // All operands were f16 or bf16, and are now f32. tf32 represents every such
+  // value exactly, so Tensor Cores may multiply in tf32 without loss.
   if (element.isF32() && !llvm::any_of(hero->getOperands(), isF32))
     alone->setAttr(plan::kComputeAttr,
                    plan::ComputeAttr::get(alone->getContext(), Compute::TF32));
@@ -482,7 +486,7 @@ void Placer::emitSplit(RegionOp region, Operation *hero, Value product) {
   for (Value input : inputs)
     block->addArgument(input.getType(), region.getLoc());
   mapping.map(arguments, block->getArguments().drop_front());
-  // Cast the product to the type of the contraction in the IR.
+  // The library may return a wider type than the contraction has in the IR.
   Value exact = block->getArgument(0);
   Type type = hero->getResult(0).getType();
   mapping.map(hero->getResult(0),
@@ -500,13 +504,14 @@ void Placer::emitForLibrary(Placement &placement) {
   RegionOp region = placement.region;
   Operation *hero = region.getContraction();
   builder.setInsertionPoint(region);
-  // Tails that the library does not fuse become kernels.
+  // If the library does not fuse the tail, a separate kernel computes the tail.
   bool absorbed = placement.tail.kind == LibraryTail::Kind::Bias ||
                   placement.tail.kind == LibraryTail::Kind::ReluBias ||
                   placement.tail.kind == LibraryTail::Kind::ReluGrad;
   Value product = absorbed ? emitProduct(placement, cast<MatMulOp>(hero))
                            : emitHero(placement, hero);
-  // The product may replace the whole region, or leave a tail.
+  // isAll: the product computes everything the region did. Otherwise, a kernel
+  // computes the rest of the tail.
   const bool isAll =
       absorbed ? !placement.lastAbsorbed
                : placement.tail.kind == LibraryTail::Kind::None &&
@@ -519,7 +524,8 @@ void Placer::emitForLibrary(Placement &placement) {
   region.erase();
 }
 
-// Verifies the layout of filters. The Fusion stage inserts the transposes.
+// Verifies that the filters of a convolution have the layout that the target's
+// library takes. mpc-convert-layout of the Fusion stage inserts the transposes.
 static LogicalResult verifyFilterLayout(Operation *contraction,
                                         const TargetInfo &target) {
   if (isa<MatMulOp>(contraction) ||

@@ -44,8 +44,8 @@ plan::PlaceOp mpc::findPlace(Value result) {
                             : plan::PlaceOp();
 }
 
-// Returns the place of an operand. A dense access is a view, whose buffer
-// already starts at the offset.
+// Returns the offset and strides at which a product reads `operand`. A dense
+// plan.access becomes a view, whose buffer already starts at the offset.
 static ProductPlace placeOfOperand(Value operand) {
   if (auto access = operand.getDefiningOp<plan::AccessOp>();
       access && !access.isDense())
@@ -54,8 +54,9 @@ static ProductPlace placeOfOperand(Value operand) {
   return ProductPlace::getDense(shapeOf(operand));
 }
 
-// Returns the place that a product writes. A box of a larger tensor is written
-// through a view that starts at the box.
+// Returns the strides at which a product writes `result`, following a
+// plan.arrange and plan.place. If the product writes a box of a larger tensor,
+// the buffer is a view that starts at the box, so the offset is 0.
 static ProductPlace placeOfResult(Value result) {
   plan::ArrangeOp arrange = findArrange(result);
   plan::PlaceOp place = findPlace(result);
@@ -131,7 +132,8 @@ static SmallVector<BatchAxis> batchAxes(Operation *op,
   ArrayRef<int64_t> batch = shapeOf(op->getResult(0)).drop_back(2);
   SmallVector<BatchAxis> axes;
   for (auto [axis, extent] : llvm::enumerate(batch)) {
-    // An axis with one matrix needs no stride.
+    // An axis of extent 1 has a single matrix, and so no distance between
+    // matrices.
     if (extent == 1)
       continue;
     BatchAxis next{
@@ -150,9 +152,10 @@ static SmallVector<BatchAxis> batchAxes(Operation *op,
   return axes;
 }
 
-// Regroups many matrices of few rows with a common right operand: all first
-// rows form one product, all second rows the next. Rows of a and c must not
-// overlap.
+// Regroups a batch of many matrices of few rows that share the right operand:
+// the first rows of all matrices become one matrix, the second rows the next.
+// 100 products of 2 rows become 2 products of 100 rows. Rows of a and c must
+// not overlap.
 static void gatherRows(ProductLayout &layout) {
   assert(!layout.axes.empty() && "rows are gathered over a batch axis");
   BatchAxis &axis = layout.axes.back();
@@ -190,7 +193,8 @@ ProductLayout mpc::layOutProduct(Operation *op, bool transA,
   if (target.callsEpilogues() && !transA && !axes.empty())
     gatherRows(layout);
 
-  // A step needs at least one axis, to state the distance to the next matrix.
+  // plan.matmul stores the distance between matrices, even for a single matrix,
+  // so it needs at least one batch axis.
   if (axes.empty())
     axes.push_back({1, 0, 0, layout.m * layout.ldc});
   if (axes.size() == 1 && axes.front().extent == 1) {

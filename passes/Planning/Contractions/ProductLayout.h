@@ -10,8 +10,8 @@
 
 namespace mpc {
 
-/// Products with fewer rows take longer to read the right operand than to
-/// multiply.
+/// A product with fewer rows spends more time on reading the right operand than
+/// on multiplying.
 inline constexpr int64_t kFewRows = 64;
 
 /// The place of a product's operand or result in a buffer: the index of the
@@ -22,8 +22,9 @@ struct ProductPlace {
 
   /// Returns the place of a dense buffer of `shape`.
   static ProductPlace getDense(llvm::ArrayRef<int64_t> shape);
-  /// Returns the place of a product's result written with permuted axes: axis
-  /// perm[i] of the product is axis i of a dense buffer of `shape`.
+  /// Returns the place of a product's result that is written with permuted axes
+  /// into a dense buffer of `shape`. Axis i of the buffer is axis perm[i] of
+  /// the product.
   static ProductPlace getArranged(llvm::ArrayRef<int64_t> shape,
                                   llvm::ArrayRef<int64_t> perm);
   /// Returns the place of a value of `shape` whose rows start `row` elements
@@ -41,8 +42,9 @@ struct ProductPlaces {
 struct BatchAxis {
   int64_t extent = 1, a = 0, b = 0, c = 0;
 
-  /// True if this axis and the next inner axis form a single axis with the
-  /// strides of `inner`, in all three matrices.
+  /// True if this axis and the next inner axis `inner` can merge into a single
+  /// axis in all three matrices: a step along this axis is as long as
+  /// inner.extent steps along `inner`.
   bool continues(const BatchAxis &inner) const {
     return a == inner.a * inner.extent && b == inner.b * inner.extent &&
            c == inner.c * inner.extent;

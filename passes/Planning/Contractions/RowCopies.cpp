@@ -7,16 +7,17 @@
 using namespace mlir;
 using namespace mpc;
 
-/// Shorter rows take longer to start a copy than to copy.
+/// For shorter rows, starting a copy takes longer than the copy itself.
 static constexpr int64_t kMinRowBytes = 256;
-/// So few bytes take no time either way, but a loop takes time to compile.
+/// Up to this many bytes in total, copies are used even for short rows: a copy
+/// is fast enough, and a kernel would have to be compiled.
 static constexpr int64_t kFewBytes = 1 << 16;
 
-/// With this many tensors, code for all takes long to compile, and longer to
-/// start than the copies.
+/// A concat of at least this many tensors uses copies. A kernel for so many
+/// tensors takes long to compile, and longer to start than the copies.
 static constexpr size_t kManyInputs = 32;
 
-// Returns the bytes of one index along `axis`.
+// Returns the bytes that one index along `axis` spans.
 static int64_t bytesBehind(Value tensor, size_t axis) {
   return ShapedType::getNumElements(shapeOf(tensor).drop_front(axis + 1)) *
          plan::getElementBytes(elementOf(tensor));
@@ -55,7 +56,8 @@ static SmallVector<RowCopy> findJoin(ConcatOp join) {
   int64_t start = 0;
   for (Value input : join.getInputs()) {
     auto argument = dyn_cast<BlockArgument>(input);
-    // Only unchanged arguments can be copied, not computed or converted values.
+    // A copy cannot compute or convert, so each input must be an argument of
+    // the kernel with the result's element type.
     if (!argument || elementOf(input) != elementOf(join.getOutput()))
       return {};
     // Row r of the input goes to row r of the result, after previous inputs.
@@ -76,8 +78,8 @@ static SmallVector<RowCopy> findJoin(ConcatOp join) {
 
 SmallVector<RowCopy> mpc::findRowCopies(func::FuncOp kernel,
                                         const TargetInfo &target) {
-  // The kernel may hold only one op: kernels also load parts and store joins of
-  // computed values.
+  // Kernels of other kinds may load a slice or store a concat too, but they
+  // also compute. Take only kinds that hold a single op.
   if (target.isGPU() || kernel.isExternal() ||
       KernelHero::get(*getKernelKind(kernel)).getCompany() != Company::None)
     return {};

@@ -1,4 +1,5 @@
-// Slices and joins that row copies implement, without a kernel.
+// Finds kernels that only slice or concatenate, and the copies of rows that can
+// replace such kernels.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PLANNING_CONTRACTIONS_ROWCOPIES_H
@@ -17,8 +18,8 @@ struct Rows {
   int64_t offset = 0, stride = 0;
 };
 
-/// Rows of a kernel's argument, copied to the result: adjacent, or to the
-/// places in `to`.
+/// Copies `rows` rows of `rowBytes` bytes from a kernel's argument to the
+/// result. The copied rows are adjacent in the result, or lie as `to` says.
 struct RowCopy {
   unsigned argument = 0;
   int64_t rows = 1, rowBytes = 0;
@@ -26,9 +27,9 @@ struct RowCopy {
   std::optional<Rows> to;
 };
 
-/// Returns the copies that implement `kernel`: a slice along one axis, or a
-/// join of many tensors. Empty for other kernels, if a loop is faster, and on a
-/// GPU, where copies move whole buffers.
+/// Returns the copies that do the work of `kernel`: a slice along one axis, or
+/// a concat of many tensors. Empty for other kernels, and if a kernel is
+/// faster. Empty on a GPU, where a copy step copies whole buffers only.
 llvm::SmallVector<RowCopy> findRowCopies(mlir::func::FuncOp kernel,
                                          const TargetInfo &target);
 

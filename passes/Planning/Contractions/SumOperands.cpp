@@ -1,8 +1,8 @@
-// Lets products sum an operand.
+// Lets products sum the rows of an operand.
 //
 // The gradient of a weight is the product of the layer's input and the gradient
-// of the layer's output. The gradient of the layer's bias is the sum of the
-// output gradient's rows, which the product contracts too. A library that packs
+// of the layer's output, contracted along the rows. The gradient of the layer's
+// bias is the sum of the same rows of the output gradient. A library that packs
 // its operands can add up the rows while packing.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -38,8 +38,8 @@ struct SummedOperand {
 };
 } // namespace
 
-// Returns the library product of a region whose result is neither arranged nor
-// placed; null for other regions.
+// Returns the library product of a region; null for other regions, and if a
+// plan.arrange or plan.place decides where the product is stored.
 static MatMulOp findProduct(RegionOp region) {
   if (region.getProvider() != ContractionProvider::Library)
     return MatMulOp();
@@ -50,9 +50,9 @@ static MatMulOp findProduct(RegionOp region) {
   return isPlaced ? MatMulOp() : matmul;
 }
 
-/// The sum of the rows of a value with so many columns; null if no kernel
-/// computes the sum. A cache, because products may share an operand with many
-/// users.
+/// Caches the results of findSumOfRows, by value and number of columns, because
+/// products may share an operand with many users. A value is null if no kernel
+/// computes the sum.
 using KnownSums = DenseMap<std::pair<Value, int64_t>, Value>;
 
 static Value findSum(Value operand, KnownSums &known) {
@@ -64,8 +64,8 @@ static Value findSum(Value operand, KnownSums &known) {
   return entry->second;
 }
 
-// Returns an operand of `region` whose row sum another kernel computes in f32,
-// unless the region reads the sum; nullopt if there is none.
+// Finds an operand of `region` whose row sum another kernel computes in f32.
+// nullopt if there is no such operand, or if `region` itself reads the sum.
 static std::optional<SummedOperand> findSummed(RegionOp region,
                                                KnownSums &known) {
   MatMulOp matmul = findProduct(region);
@@ -86,7 +86,8 @@ static std::optional<SummedOperand> findSummed(RegionOp region,
   return std::nullopt;
 }
 
-// Erases the kernel of `sum`, and kernels that only made operands of `sum`.
+// Erases the kernel of `sum`, and then the kernels and views before it that
+// have no other users.
 static void eraseMakers(Value sum) {
   while (Operation *maker = sum.getDefiningOp()) {
     if (!maker->use_empty() || !isa<RegionOp, ReshapeOp>(maker))
@@ -96,14 +97,16 @@ static void eraseMakers(Value sum) {
   }
 }
 
-// Adds the sum to the region as another result, and erases its kernels.
+// Adds the sum to the region as another result, and erases the kernels that
+// computed the sum before.
 static void addSum(SummedOperand summed) {
   RegionOp region = summed.product;
   assert(summed.sum.getDefiningOp() && "another kernel computes the sum");
   OpBuilder builder(region);
   Location location = builder.getFusedLoc(
       {region.getLoc(), summed.sum.getDefiningOp()->getLoc()});
-  // The sum is a row; a view restores the shape for its users.
+  // The region returns the sum as one row. A reshape gives users of the old sum
+  // the old shape.
   Value operand = region.getContraction()->getOperand(summed.number);
   auto type =
       RankedTensorType::get({1, shapeOf(operand).back()}, builder.getF32Type());
@@ -139,7 +142,8 @@ void SumOperandsPass::runOnOperation() {
       !getTarget(function).sumsOperands())
     return;
   Block &block = function.getBody().front();
-  // Sums can join only if no op depends on the sum and feeds the product.
+  // Moving a sum into the product would create a cycle if the product depends
+  // on the sum. KernelOrder rejects such sums.
   KernelOrder order(block);
   SmallVector<SummedOperand> found;
   DenseSet<Value> taken;

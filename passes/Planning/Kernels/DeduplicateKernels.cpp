@@ -16,7 +16,8 @@ namespace mpc {
 using namespace mlir;
 using namespace mpc;
 
-// The origin of an op and the reasons for its types do not matter here.
+// Ops may differ in location and in discardable attributes, such as the reasons
+// for types: neither changes the generated code.
 static constexpr auto kFlags = OperationEquivalence::IgnoreLocations |
                                OperationEquivalence::IgnoreDiscardableAttrs;
 
@@ -50,7 +51,8 @@ void DeduplicateKernelsPass::runOnOperation() {
   llvm::DenseMap<StringAttr, FlatSymbolRefAttr> replacement;
   for (auto kernel :
        llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
-    // Replace a kernel by an equal kernel seen before; candidates share a hash.
+    // Kernels with the same hash are candidates; replace a kernel by an equal
+    // candidate.
     if (!kernel->hasAttr(kKernelAttr) || kernel.isExternal())
       continue;
     auto &candidates = kept[hashKernel(kernel)];

@@ -1,8 +1,9 @@
-// Lets kernels write constants with one value for all elements.
+// Replaces large constants whose elements are all equal by kernels that fill a
+// buffer.
 //
-// Steps read constants from the artifact. Zeros as large as a weight take as
-// much space as the weight. Examples: gradients that a branch lacks, and
-// initial sums of a loop.
+// The artifact stores constants in full, so zeros of a weight's shape take as
+// much space as the weight. Such zeros arise as gradients of values that a
+// branch does not use, and as the initial sums of a loop.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -24,7 +25,8 @@ struct FillConstantsPass
 };
 } // namespace
 
-/// For smaller constants, an extra step costs more than the bytes.
+/// A smaller constant stays in the artifact: an extra step costs more than the
+/// bytes.
 static constexpr int64_t kFewestBytes = 16384;
 
 static bool isLargeSplat(ConstantOp constant) {
@@ -39,7 +41,7 @@ static bool isLargeSplat(ConstantOp constant) {
 void FillConstantsPass::runOnOperation() {
   SmallVector<ConstantOp> constants;
   getOperation().walk([&](ConstantOp constant) {
-    // A constant inside a kernel takes no memory.
+    // A constant inside a kernel is generated as code, not stored.
     if (constant->getParentOp() == getOperation() && isLargeSplat(constant))
       constants.push_back(constant);
   });

@@ -1,9 +1,10 @@
-// Lets row kernels on a CPU sum columns of the values at hand.
+// Moves sums of columns into row kernels on a CPU, where the row kernel has the
+// summed values in registers.
 //
 // Gradients of biases, and of a norm's scale and shift, are sums over rows. A
-// separate kernel would read again the values that a row kernel over these rows
-// reads or has just made. On a CPU the row kernel adds the columns up as it
-// goes (compiler/Kernels/ColumnSums.h).
+// separate kernel would read again the values that a row kernel over the rows
+// reads or has just made. Instead, the row kernel adds up the columns while
+// processing row by row (compiler/Kernels/ColumnSums.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -34,7 +35,7 @@ struct JoinColumnSumsPass
 };
 } // namespace
 
-/// Most row kernels considered for a kernel of sums.
+/// Limits the users that findHosts examines for each kernel of sums.
 static constexpr size_t kTries = 8;
 
 //===----------------------------------------------------------------------===//
@@ -54,8 +55,8 @@ static SmallVector<ReductionOpInterface> getReductions(RegionOp region) {
       region.getBody().front().getOps<ReductionOpInterface>());
 }
 
-// True if a kernel only sums columns of elementwise results, in the parts and
-// the order of a row kernel's slices.
+// True if a kernel computes nothing but column sums of elementwise results, and
+// a row kernel can compute the sums in equal order.
 static bool addsColumns(RegionOp region) {
   if (region.getKind() != KernelKind::ColumnReduce ||
       !canAddBesideRows(getReductions(region)))
@@ -72,7 +73,7 @@ static bool addsColumns(RegionOp region) {
   });
 }
 
-// True if a kernel only reduces whole rows.
+// True if every reduction of a row kernel reduces whole rows of one shape.
 static bool reducesWholeRows(RegionOp region) {
   if (region.getKind() != KernelKind::RowReduce ||
       isa<RegionOp>(region.getBody().front().front()))
@@ -84,9 +85,10 @@ static bool reducesWholeRows(RegionOp region) {
   });
 }
 
-// True if `rows` has its `result` in registers at every element of the space,
-// or as a value that broadcasts to the space. False if `rows` stores the result
-// in another order.
+// True if `rows` computes the result `result` for each element of the rows, or
+// as a value that broadcasts to the rows. Other ops of `rows` can then use the
+// result without loading. False if a transpose stores the result in another
+// order.
 static bool hasAtHand(RegionOp rows, OpResult result) {
   Value yielded = rows.getBody().front().getTerminator()->getOperand(
       result.getResultNumber());
@@ -102,8 +104,9 @@ static bool hasAtHand(RegionOp rows, OpResult result) {
          });
 }
 
-// Returns the number of elements that `sums` needs and `rows` reads or makes
-// too. Returns 0 if `rows` makes a value but cannot provide the value.
+// Counts the elements that `sums` reads and that `rows` also reads or computes.
+// Returns 0 if `sums` needs a result of `rows` that `rows` cannot provide
+// without memory.
 static int64_t countShared(RegionOp rows, RegionOp sums) {
   int64_t shared = 0;
   for (Value input : sums.getInputs()) {
@@ -123,11 +126,11 @@ static bool readsFrom(RegionOp reader, RegionOp maker) {
   });
 }
 
-// Returns kernels over the rows that `sums` adds up, most shared elements
-// first. Leaves out kernels that read the sums, which are complete only after
+// Returns the row kernels that could compute `sums`, most shared elements
+// first. Leaves out kernels that read the sums: a sum is complete only after
 // all rows.
 static SmallVector<RegionOp> findHosts(RegionOp sums) {
-  // Find kernels that make or read a summed operand with the whole space.
+  // Collect the kernels that make or read an operand of the summed shape.
   llvm::SetVector<Operation *> touching;
   for (Value input : sums.getInputs()) {
     if (shapeOf(input) != getSpaceShape(sums))
@@ -138,7 +141,7 @@ static SmallVector<RegionOp> findHosts(RegionOp sums) {
       if (touching.size() < kTries)
         touching.insert(user);
   }
-  // Keep the row kernels that could compute the sums.
+  // Keep row kernels of the same phase over the same rows.
   SmallVector<std::pair<int64_t, RegionOp>> hosts;
   ReductionSpace space = getSpace(sums);
   for (Operation *op : touching) {
@@ -169,8 +172,9 @@ class RowsAndSums {
 public:
   explicit RowsAndSums(RegionOp rows) : rows(rows) {}
 
-  /// True if `sums` can join the group, as far as sums and slices matter.
-  /// `sums` must come after all kernels that joined.
+  /// True if the row kernel has memory for `sums` beside the sums that joined
+  /// already, and if all sums divide the rows alike. Must be called for kernels
+  /// in block order.
   bool canTake(RegionOp sums) const;
   void add(RegionOp sums) { joined.push_back(sums); }
   bool isEmpty() const { return joined.empty(); }
@@ -201,7 +205,7 @@ bool RowsAndSums::canTake(RegionOp sums) const {
     return false;
   if (joined.empty())
     return true;
-  // A kernel that reads a joined sum cannot join.
+  // All sums of the kernel become complete at the same time, after all rows.
   if (llvm::any_of(joined,
                    [&](RegionOp other) { return readsFrom(sums, other); }))
     return false;
@@ -228,8 +232,8 @@ RegionOp RowsAndSums::create() {
       if (input.getDefiningOp() != rows)
         inputs.insert(input);
   }
-  // The ops of `rows` come first, then those of each sum. Values that `rows`
-  // makes replace inputs of the sums.
+  // The ops of `rows` come first, then the ops of each kernel of sums, which
+  // use the values of `rows` instead of loading results of `rows`.
   OpBuilder builder(rows);
   Location location = builder.getFusedLoc(locations);
   auto block = std::make_unique<Block>();
@@ -252,7 +256,7 @@ RegionOp RowsAndSums::create() {
     for (auto [result, value] :
          llvm::zip(region.getResults(), terminator->getOperands())) {
       known.map(result, mapping.lookup(value));
-      // Results that only the joined sums read need no memory.
+      // A result that only the sums of this kernel read is not stored.
       if (llvm::all_of(result.getUsers(), isJoined))
         continue;
       yielded.push_back(mapping.lookup(value));
@@ -279,7 +283,8 @@ void RowsAndSums::merge() {
   for (RegionOp sums : joined)
     sums.erase();
   rows.erase();
-  // The sums may repeat computations of the rows.
+  // A kernel of sums may have recomputed values that `rows` computes too;
+  // eliminate the duplicates.
   IRRewriter rewriter(merged.getContext());
   DominanceInfo dominance(merged);
   eliminateCommonSubExpressions(rewriter, dominance, merged);

@@ -3,8 +3,8 @@
 // A model has one update kernel per parameter. Clipping gradients, or testing
 // for infinities, takes one sum per gradient. Most of these kernels are small:
 // biases, scales, filters. If launches on the target are costly, small kernels
-// become segments of one kernel, each for separate elements. Kernels are merged
-// only if no path leads from one to the other.
+// become segments of one kernel (compiler/Kernels/KernelSegments.h). Kernels
+// are merged only if none depends on another.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -64,8 +64,8 @@ static bool isConstant(Value value) {
 }
 
 // True if all ops that read `value` must stay in one region. False for
-// constants and for numbers that all updates read (the learning rate), unless
-// an update may overwrite the number.
+// constants, and for numbers that all updates read, such as the learning rate,
+// unless an update may overwrite the number.
 static bool holdsTogether(Value value, RegionOp region) {
   if (isa<BlockArgument>(value))
     return typeOf(value).getNumElements() > 1 ||
@@ -75,10 +75,11 @@ static bool holdsTogether(Value value, RegionOp region) {
 
 using Ops = SmallVector<Operation *>;
 
-// Divides the ops of `region` into independent parts, each in the order of the
-// region. Constants belong to no part.
+// Divides the ops of `region` into independent groups: ops of different groups
+// share no value that holdsTogether. Each group keeps the order of the region.
+// Constants belong to no group.
 static SmallVector<Ops> findParts(RegionOp region) {
-  // An op belongs to the part of its operands.
+  // An op joins the groups of all its operands.
   llvm::EquivalenceClasses<void *> related;
   auto ops = llvm::make_filter_range(
       region.getBody().front().without_terminator(),
@@ -99,8 +100,8 @@ static SmallVector<Ops> findParts(RegionOp region) {
                              [](auto &part) { return std::move(part.second); });
 }
 
-// Moves `ops`, a part of `region`, to a new region before `region`, and
-// replaces the results of `region` that the part computes.
+// Moves `ops`, one of the groups from findParts, to a new region before
+// `region`, and replaces the results of `region` that the group computes.
 static void detach(RegionOp region, ArrayRef<Operation *> ops) {
   // List inputs in the order of the ops, so that regions with equal
   // computations look alike.
@@ -148,8 +149,8 @@ static void detach(RegionOp region, ArrayRef<Operation *> ops) {
 // Splits a region of updates that share only scalars.
 static void takeApart(RegionOp region) {
   SmallVector<Ops> parts = findParts(region);
-  // An argument or constant as a result belongs to no part, so the region stays
-  // whole.
+  // If the region yields an argument or a constant, the result belongs to no
+  // group, so leave the region whole.
   Operation *yield = region.getBody().front().getTerminator();
   if (parts.size() == 1 || llvm::any_of(yield->getOperands(), [](Value value) {
         return isa<BlockArgument>(value) || isConstant(value);
@@ -172,7 +173,8 @@ public:
     add(first);
   }
 
-  /// True if `region` may join, as far as memory matters.
+  /// True if `region` may join the group: the kernel would not have too many
+  /// buffers, and no result would overwrite an operand of another segment.
   bool canTake(RegionOp region) const;
   void add(RegionOp region);
 
@@ -248,14 +250,15 @@ static SmallVector<RegionOp> sortAlike(ArrayRef<RegionOp> regions) {
   return sorted;
 }
 
-// Merges the regions of `group` into one, at the place of the first. Operands
-// of the others may be defined later until the block is sorted.
+// Merges the regions of `group` into one region at the position of the first.
+// Some operands may then be defined after the merged region, so the caller must
+// sort the block.
 static void merge(ArrayRef<RegionOp> group) {
   RegionOp first = group.front();
   llvm::SetVector<Value> inputs;
   SmallVector<Type> types;
   SmallVector<Location> locations;
-  // Adjacent regions of equal shapes share code.
+  // Codegen emits one loop for adjacent segments with equal code.
   SmallVector<RegionOp> sorted = sortAlike(group);
   for (RegionOp region : sorted) {
     inputs.insert(region.getInputs().begin(), region.getInputs().end());

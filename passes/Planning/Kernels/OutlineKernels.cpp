@@ -94,7 +94,8 @@ static Operation *hoist(RegionOp region, Operation *hero, OpBuilder &builder) {
   return hoisted;
 }
 
-// Returns the sum of an operand in a product's region; null if there is none.
+// If a library computes the product of `region` together with the sum of an
+// operand (SumOperands.cpp), returns the sum; null otherwise.
 static ReduceSumOp findOperandSum(RegionOp region) {
   auto sums = region.getBody().front().getOps<ReduceSumOp>();
   return sums.empty() ? ReduceSumOp() : *sums.begin();
@@ -113,7 +114,7 @@ static Operation *hoistWithSum(RegionOp &region, ReduceSumOp sum,
       region.getTiedInput(matmul.getLhs()),
       region.getTiedInput(matmul.getRhs()), Value(), Value(),
       matmul.getTransA(), matmul.getTransB(), matmul.getAlpha());
-  // Result types change, so replace the region by one without the sum.
+  // Result types change, so replace the region by a region without the sum.
   OpOperand &yielded = *sum->use_begin();
   unsigned number = yielded.getOperandNumber();
   yielded.getOwner()->eraseOperand(number);
@@ -135,7 +136,8 @@ static Operation *hoistWithSum(RegionOp &region, ReduceSumOp sum,
 }
 
 void Outliner::outlineTail(RegionOp region, Operation *hero) {
-  // The library computes the sum of an operand.
+  // A library product also computes the sum of an operand, if the region has
+  // one.
   ReduceSumOp sum = findOperandSum(region);
   Operation *hoisted =
       sum ? hoistWithSum(region, sum, builder) : hoist(region, hero, builder);
@@ -148,13 +150,14 @@ void Outliner::outlineTail(RegionOp region, Operation *hero) {
     region.erase();
     return;
   }
-  // The library returns f32. If the product was to be rounded, the tail starts
-  // with the rounding.
+  // The library returns f32. If the contraction has a 16-bit type in the IR,
+  // the epilogue first rounds the tile.
   auto type = cast<RankedTensorType>(hero->getResult(0).getType());
   auto exact = type.clone(builder.getF32Type());
   hoisted->getResult(0).setType(exact);
 
-  // The kernel's arguments are the tile, then the other inputs of the tail.
+  // Argument 0 of the epilogue is the tile; the other inputs of the tail
+  // follow.
   SmallVector<Value> inputs, operands = {hoisted->getResult(0)};
   for (auto [argument, input] :
        llvm::zip(body.getArguments(), region.getInputs()))

@@ -1,11 +1,12 @@
-// Lets kernels and products write parts of a join in place. The join then needs
-// no step.
+// Lets kernels and products write the inputs of a concat (a join) directly into
+// the concat's result. The join then needs no step.
 //
-// Example: queries, keys and values are columns of one product. Three products
-// compute the gradients per head. A join puts the gradients side by side along
-// the last axis of [samples, tokens, 3 * heads * 64]. A product can write rows
-// of 64 elements at any distance. So each product writes a box of [samples,
-// tokens, 3 * heads, 64], a view of the joined memory.
+// Example: queries, keys and values are columns of one product. In the backward
+// pass, three products compute their gradients per head. A join puts the
+// gradients side by side along the last axis of [samples, tokens, 3 * heads *
+// 64]. A product can write rows of 64 elements at any distance. So each product
+// writes a box of [samples, tokens, 3 * heads, 64], a view of the joined
+// memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Movement/FoldIntoKernels.h"
@@ -27,11 +28,11 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// A part of a concatenation, and the box of the whole result that the part
-/// fills.
+/// An input of a concat: the value `made` that becomes this input, and the box
+/// of the concat's result that the value fills.
 struct JoinedPart {
   OpResult made;
-  RankedTensorType whole; ///< with the axes of `made`
+  RankedTensorType whole; ///< the concat's result, with the axes of `made`
   SmallVector<int64_t> offsets;
 };
 } // namespace
@@ -40,10 +41,9 @@ struct JoinedPart {
 // Joins
 //===----------------------------------------------------------------------===//
 
-/// Returns the concatenation of a kernel that does nothing else, if each input
-/// fills a part of every row; null for any other kernel. If inputs fill
-/// consecutive parts of the whole result, no kernel is needed
-/// (ProgramJoins.cpp).
+/// Returns the concat if the kernel of `region` contains nothing else and each
+/// input fills a part of every row of the result; null otherwise. A concat
+/// along the outermost axis needs no kernel (ProgramJoins.cpp).
 static ConcatOp findJoinOfRows(RegionOp region) {
   auto join = dyn_cast<ConcatOp>(region.getBody().front().front());
   if (!join || region.getBody().front().getOperations().size() != 2)
@@ -65,8 +65,8 @@ static ConcatOp findJoinOfRows(RegionOp region) {
 // Parts
 //===----------------------------------------------------------------------===//
 
-/// Returns the op whose result is stored, looking through a final transpose
-/// that only decides where.
+/// Returns the op that computes `yielded`, looking through a final transpose
+/// that only decides where the value is stored.
 static Operation *findStored(Value yielded) {
   Operation *stored = yielded.getDefiningOp();
   return stored && isArrangement(stored) ? stored->getOperand(0).getDefiningOp()
@@ -85,7 +85,8 @@ static bool canPlace(OpResult made) {
   Operation *contraction = region.getContraction();
   if (contraction && isBareLibraryContraction(region))
     return isa<MatMulOp>(contraction);
-  // A kernel stores values computed element by element through strides.
+  // A kernel can store a value with strides if the value is computed element by
+  // element.
   Block &body = region.getBody().front();
   Operation *stored =
       findStored(body.getTerminator()->getOperand(made.getResultNumber()));
@@ -102,8 +103,9 @@ static int64_t countFrom(ArrayRef<int64_t> shape, size_t axis) {
   return ShapedType::getNumElements(shape.drop_front(axis));
 }
 
-/// Returns the innermost axis with more than one index from which `shape` has
-/// `elements` elements; nullopt if there is none.
+/// Returns the innermost axis with more than one index from which on `shape`
+/// has `elements` elements: axis 2 of (8, 128, 12, 64) for 768. nullopt if
+/// there is none.
 static std::optional<size_t> findAxisOfRun(ArrayRef<int64_t> shape,
                                            int64_t elements) {
   for (size_t axis = shape.size(); axis-- > 0;)
@@ -113,9 +115,10 @@ static std::optional<size_t> findAxisOfRun(ArrayRef<int64_t> shape,
   return std::nullopt;
 }
 
-/// Returns the part that `operand` fills in `join`, from index `start` of the
-/// join's axis, and the maker of the part. Looks through views without other
-/// users. Returns nullopt if the maker cannot write there.
+/// Looks for the op that computes `operand`, an input of `join` that starts at
+/// index `start` of the joined axis. Returns the value and the box that the
+/// value fills; looks through views without other users. Returns nullopt if the
+/// op cannot write into a box.
 static std::optional<JoinedPart> findPart(Value operand, ConcatOp join,
                                           int64_t start) {
   Value made = operand;
@@ -133,7 +136,8 @@ static std::optional<JoinedPart> findPart(Value operand, ConcatOp join,
       findAxisOfRun(shape, countFrom(shapeOf(operand), joined));
   if (!axis)
     return std::nullopt;
-  // The start and the extent of the join must be whole heads.
+  // The box must begin and end between two heads, and so must the join's
+  // result.
   int64_t head = countFrom(shape, *axis + 1);
   int64_t first = start * countFrom(shapeOf(operand), joined + 1);
   int64_t extent = countFrom(shapeOf(join.getOutput()), joined);
@@ -145,7 +149,7 @@ static std::optional<JoinedPart> findPart(Value operand, ConcatOp join,
   return JoinedPart{result, typeOf(made).clone(whole), std::move(offsets)};
 }
 
-/// True if the box starts at, and repeats at, multiples of the vector size of a
+/// True if each row of the box starts at a multiple of the vector size of a
 /// GPU's kernels and libraries.
 static bool isAligned(const JoinedPart &part) {
   int64_t unit = TargetInfo::kGPUAlignment /
@@ -192,8 +196,8 @@ static Value place(const JoinedPart &part) {
                                  offsets)
         .getOutput();
   };
-  // Place the product of a library after the op, other values inside the
-  // kernel.
+  // A bare library product writes through a plan.place behind the product; a
+  // kernel has the plan.place inside.
   bool isBare =
       region && region.getContraction() && isBareLibraryContraction(region);
   if (!region || isBare) {
@@ -209,14 +213,15 @@ static Value place(const JoinedPart &part) {
   return made;
 }
 
-/// Replaces `region`, a kernel that joins, by an op without a step.
+/// Replaces `region`, the kernel of a concat, by plan.assemble, which takes no
+/// step.
 static void assemble(RegionOp region, ArrayRef<JoinedPart> parts) {
   SmallVector<Value> placed = llvm::map_to_vector(parts, place);
   OpBuilder builder(region);
   auto assembled = plan::AssembleOp::create(
       builder, region.getLoc(), region.getResult(0).getType(), placed);
   region.getResult(0).replaceAllUsesWith(assembled.getOutput());
-  // Erase the views between makers and join, which nothing reads now.
+  // The parts no longer pass through the views between the ops and the concat.
   SmallVector<Value> operands(region.getInputs());
   region.erase();
   for (Value operand : operands)

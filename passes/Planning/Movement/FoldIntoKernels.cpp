@@ -1,8 +1,8 @@
 // Lets elementwise kernels and row reductions load and store through
-// transposes. Their loops run along the last axis element by element, and along
-// all other axes with any strides. So such a kernel can process rows in any
-// order. For example, the kernel of a bias can store queries head by head, and
-// a layer norm can read tokens stored before samples.
+// transposes. The loops of such a kernel run along the last axis element by
+// element, and along all other axes with any strides. The kernel can therefore
+// process rows in any order. For example, the kernel of a bias can store
+// queries head by head, and a layer norm can read tokens stored before samples.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Movement/FoldIntoKernels.h"
@@ -16,8 +16,8 @@
 using namespace mlir;
 using namespace mpc;
 
-/// Bytes of a row from which rows may lie anywhere: one memory transaction of a
-/// GPU. Shorter rows are moved faster by tiles.
+/// Shortest rows, in bytes, that kernels load or store in any order: one memory
+/// transaction of a GPU. For shorter rows, a transpose by tiles is faster.
 static constexpr int64_t kLeastRowBytes = 32;
 
 bool mpc::movesRows(TransposeOp transpose) {
@@ -44,7 +44,7 @@ namespace {
 /// and (8, 128, 12, 64), the last axis splits into (12, 64).
 struct AxisParts {
   SmallVector<int64_t> whole;
-  SmallVector<SmallVector<int64_t>> parts; ///< per axis of `whole`
+  SmallVector<SmallVector<int64_t>> parts; ///< new axes, by axis of `whole`
 
   /// Returns nullopt if an axis of `to` spans several axes of `from`.
   static std::optional<AxisParts> get(ArrayRef<int64_t> from,
@@ -62,8 +62,8 @@ std::optional<AxisParts> AxisParts::get(ArrayRef<int64_t> from,
     return std::nullopt;
   for (int64_t extent : from) {
     SmallVector<int64_t> &own = result.parts.emplace_back();
-    // Take parts until the axis is complete. Axes of size 1 join the axis
-    // before.
+    // Take axes of `to` until their product is `extent`. Axes of size 1 join
+    // the axis before.
     for (int64_t product = 1; !to.empty(); to = to.drop_front()) {
       if (product == extent && to.front() != 1)
         break;
@@ -142,7 +142,7 @@ static bool divideAxes(RegionOp region, ArrayRef<int64_t> to) {
     return withShape(value, *parts->divide(shapeOf(value)));
   };
 
-  // The kernel reads its operands through views.
+  // The operands keep their shapes; the kernel reads them through reshapes.
   OpBuilder builder(region);
   for (auto [input, argument] :
        llvm::zip_equal(region->getOpOperands(), body.getArguments())) {
@@ -159,7 +159,8 @@ static bool divideAxes(RegionOp region, ArrayRef<int64_t> to) {
           cast<DenseElementsAttr>(constant.getValue())
               .resizeSplat(cast<ShapedType>(constant.getType())));
   }
-  // Other users read the results in the old shape.
+  // Users outside the kernel read the results through reshapes to the old
+  // shape.
   builder.setInsertionPointAfter(region);
   for (OpResult result : region->getResults()) {
     Type old = result.getType();
@@ -221,8 +222,8 @@ static void foldResult(RegionOp region, OpResult result) {
   if (!transpose || !movesRows(transpose) ||
       !isStoredByElement(region, result.getResultNumber()))
     return;
-  // With views between, the kernel must compute in the shape that is
-  // transposed.
+  // A view between the kernel and the transpose changes the shape. The kernel
+  // must compute in the shape that the transpose reads.
   if (!views.empty()) {
     if (!KernelHero::get(region.getKind()).isElementwise() ||
         !divideAxes(region, shapeOf(moved)))
@@ -242,8 +243,8 @@ static void foldResult(RegionOp region, OpResult result) {
 // Operands
 //===----------------------------------------------------------------------===//
 
-/// True if a kernel whose loops take rows in any order reads `operand` element
-/// by element.
+/// True if the kernel that reads `operand` can take rows in any order, and
+/// reads `operand` element by element.
 static bool isReadInAnyOrder(OpOperand &operand) {
   auto region = dyn_cast<RegionOp>(operand.getOwner());
   return region && takesAnyOrder(region) && isReadByElement(operand);
@@ -261,8 +262,8 @@ static void foldOperand(RegionOp movement, TransposeOp transpose) {
 }
 
 void mpc::foldTransposesIntoKernels(Block &block) {
-  // Fold into makers first: then they store whole rows, and users find the rows
-  // side by side.
+  // First fold transposes into the kernels that produce the operand. These
+  // kernels then store in transposed order, and all users read adjacent rows.
   SmallVector<RegionOp> makers;
   llvm::copy_if(block.getOps<RegionOp>(), std::back_inserter(makers),
                 takesAnyOrder);

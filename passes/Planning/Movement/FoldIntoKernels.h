@@ -27,8 +27,8 @@ bool movesRows(TransposeOp transpose);
 /// kernel: segments number elements consecutively.
 bool takesAnyOrder(RegionOp region);
 
-/// True if the loops of the region's kernel visit every element of yielded
-/// value `number`. False for the sums of a reduction.
+/// True if the loops of the region's kernel store yielded value `number`
+/// element by element. False for the result of a reduction.
 bool isStoredByElement(RegionOp region, unsigned number);
 
 } // namespace mpc

@@ -1,14 +1,18 @@
-// Folds movement kernels: transposes and slices into the kernels and products
-// of their users, transposes into the maker of the operand. Slices of adjacent
-// elements become views for all users.
+// Removes movement kernels, which only copy elements: transposes and slices.
+//
+// - A kernel or product that reads a transposed or sliced value reads the
+//   source by strides instead.
+// - A kernel or product whose result is transposed stores the result in the
+//   transposed order.
+// - A slice of adjacent elements becomes a view: rows 16 to 31 of an LSTM's
+//   weights (one gate) are a matrix like any other.
 //
 // A movement kernel reads and writes every element once and computes nothing.
 // Libraries on a CPU and generated kernels take any distance between rows and
-// between matrices, so nothing needs to move. For example, the heads of an
-// attention are columns of one large matrix. A GPU's library takes one distance
-// between the matrices of a batch: heads of several samples take several calls,
-// which may cost more than the movement. Rows 16 to 31 of the weights of an
-// LSTM (one gate) are a matrix like any other.
+// between matrices: the heads of an attention are columns of one large matrix,
+// and can be multiplied in place. A GPU's library takes only one distance
+// between the matrices of a batch. Heads of several samples then take several
+// calls, which may cost more than the movement.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -33,7 +37,8 @@ using namespace mpc;
 // Operands
 //===----------------------------------------------------------------------===//
 
-/// Makes `operand` of a product, or of a product's region, read from `source`.
+/// Makes `operand`, of a product or of a region with a product, read the
+/// elements of `source` by strides, through plan.access.
 static void readThere(OpOperand &operand, const Source &source) {
   OpBuilder builder(operand.getOwner());
   operand.set(plan::AccessOp::create(
@@ -58,13 +63,15 @@ static bool isAsAligned(const Access &access) {
   return common == unit;
 }
 
-/// True if `product`, a generated kernel, is as fast if it reads `argument`
-/// through `access`: there are no more matrices, and copies are as wide.
+/// True if the generated kernel of `product` stays as fast if it reads
+/// `argument` by the strides of `access`: copies are as wide as before, and the
+/// batch can still be multiplied as rows of one matrix.
 static bool canMultiplyThere(MatMulOp product, BlockArgument argument,
                              Access access, const TargetInfo &target) {
   if (target.isGPU() && !isAsAligned(access))
     return false;
-  // Samples with shared weights are multiplied as rows of one matrix.
+  // If samples share the right operand, their rows form one matrix. The strides
+  // must still allow one matrix.
   int64_t matrices = ShapedType::getNumElements(shapeOf(product).drop_back(2));
   bool isJoined = getProductExtents(product).batch != matrices;
   int64_t columns = access.shape.back();
@@ -82,15 +89,15 @@ static void multiplyThere(OpOperand &input, const Source &source) {
   }
 }
 
-// Folds movements into the operands of a product. CPU libraries and generated
-// kernels read operands of any strides, so the source before most movements
-// saves most.
+// Makes the operands of a product skip transposes and slices. CPU libraries and
+// generated kernels read operands of any strides, so read the source that skips
+// the most movements.
 static void foldOperands(RegionOp region, const TargetInfo &target) {
   auto product = cast<MatMulOp>(region.getContraction());
   for (OpOperand &input : region->getOpOperands()) {
     BlockArgument argument =
         region.getBody().getArgument(input.getOperandNumber());
-    // Only operands that nothing but the product reads can change.
+    // An operand that another op of the kernel reads too must stay as it is.
     bool isOperand = !argument.use_empty() &&
                      llvm::all_of(argument.getUsers(), [&](Operation *user) {
                        return user == product;
@@ -143,7 +150,8 @@ static void foldSection(RegionOp region, const TargetInfo &target) {
   if (typeOf(result).getNumElements() == 0 || isReturned(result) ||
       !isWorthKeeping(source, result))
     return;
-  // Kernels on a GPU load aligned vectors.
+  // A view on a GPU must start at an aligned address, since kernels load
+  // vectors.
   int64_t bytes = *offset * plan::getElementBytes(elementOf(source));
   if (target.isGPU() && bytes % TargetInfo::kGPUAlignment != 0)
     return;
@@ -188,9 +196,9 @@ findMergedAxes(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
   return merged;
 }
 
-/// Lets a kernel transpose the result of a product instead of a view that
-/// merges axes of the result (two axes of heads into one). A view follows the
-/// transpose. Only then can the product write in transposed order.
+/// A product's result passes through a view that merges axes, then through a
+/// transpose. Swaps the view and the transpose: the transpose then follows the
+/// product, and the product can write in transposed order.
 static void transposeInFrontOfView(RegionOp movement) {
   auto transpose = dyn_cast_or_null<TransposeOp>(findMovement(movement));
   auto view = transpose && isArrangement(transpose)
@@ -205,13 +213,14 @@ static void transposeInFrontOfView(RegionOp movement) {
       findMergedAxes(shapeOf(view.getInput()), shapeOf(view.getOutput()));
   if (!isProduct || !merged || merged->back().size() != 1)
     return;
-  // Axes that the view merges must move together.
+  // The axes that the view merges into one axis move together in the transpose.
   SmallVector<int64_t> perm, shape;
   for (int64_t axis : transpose.getPerm())
     llvm::append_range(perm, (*merged)[axis]);
   for (int64_t axis : perm)
     shape.push_back(shapeOf(view.getInput())[axis]);
-  // The kernel reads the result; all other users read a view after the kernel.
+  // The transpose now reads the product, and its users read a view of the
+  // transpose.
   OpResult moved = movement->getResult(0);
   RankedTensorType type = typeOf(moved);
   OpBuilder builder(movement->getBlock(), ++Block::iterator(movement));
@@ -226,8 +235,8 @@ static void transposeInFrontOfView(RegionOp movement) {
   view.erase();
 }
 
-/// Lets the library write the result of `product`, an op or its region, in the
-/// order of `transpose`.
+/// Lets the library write the result of `product`, a matmul or the region of a
+/// matmul, in the order of `transpose`.
 static void arrange(Operation *product, TransposeOp transpose) {
   auto movement = transpose->getParentOfType<RegionOp>();
   OpBuilder builder(product->getContext());
@@ -239,9 +248,10 @@ static void arrange(Operation *product, TransposeOp transpose) {
   movement.erase();
 }
 
-/// Removes a transpose that is the only user of a result: the contraction, or
-/// the kernel after the contraction, writes the transposed result. On a GPU,
-/// only if rows are long enough.
+/// If a transpose is the only user of a result of `region`, makes the
+/// contraction, or the ops after the contraction, store the result in
+/// transposed order, and erases the transpose. On a GPU, only if rows are long
+/// enough.
 static void foldResults(RegionOp region, const TargetInfo &target) {
   for (OpResult result : region->getResults()) {
     TransposeOp transpose = findArrangement(result);
@@ -261,8 +271,8 @@ static void eraseUnread(Block &block) {
       op.erase();
 }
 
-// Folds movements into products of CPU libraries and of generated kernels,
-// operands first.
+// Folds movements into products of CPU libraries and of generated kernels.
+// Operands come before results.
 static void foldProducts(Block &block, const TargetInfo &target) {
   SmallVector<RegionOp> products;
   for (auto region : block.getOps<RegionOp>())
@@ -303,8 +313,8 @@ private:
 
   MatMulOp product;
   const TargetInfo &target;
-  SmallVector<Source> lhs, rhs; ///< where the operands can be read instead
-  TransposeOp transpose;        ///< of the result; null if none
+  SmallVector<Source> lhs, rhs; ///< values from which operands can be read
+  TransposeOp transpose;        ///< the only user of the result, or null
 };
 } // namespace
 
@@ -332,7 +342,7 @@ double GPUProduct::getTime(Value moved, Value source) {
 }
 
 /// Returns the nanoseconds saved by `folding`; nullopt if the product would
-/// need more and smaller matrices.
+/// consist of more and smaller matrices, or lose alignment.
 std::optional<double> GPUProduct::getSaving(const Folding &folding) {
   ProductPlaces places = getProductPlaces(product);
   bool transA = product.getTransA();
@@ -353,9 +363,9 @@ std::optional<double> GPUProduct::getSaving(const Folding &folding) {
                                          transpose.getPerm());
     saving += getMoveTime(transpose.getOutput(), target);
   }
-  // The library must not take more and smaller matrices, nor lose alignment,
-  // which would be slower. There are fewer and larger matrices if query heads
-  // share a key head, without copies of the key head.
+  // More and smaller matrices, or unaligned matrices, would be slower. Folding
+  // a repeated key head, in contrast, gives fewer and larger matrices: all
+  // query heads that share the key head form one matrix.
   ProductLayout after = layOutProduct(product, transA, target, places);
   if (after.countMatrices() > before.countMatrices() ||
       (isAligned(before, product) && !isAligned(after, product)))
@@ -366,7 +376,7 @@ std::optional<double> GPUProduct::getSaving(const Folding &folding) {
 }
 
 void GPUProduct::fold() {
-  // The choices are all sources of an operand, and the operand itself.
+  // Null stands for the operand as it is.
   auto listChoices = [](ArrayRef<Source> sources) {
     SmallVector<const Source *> choices = {nullptr};
     for (const Source &source : sources)
@@ -440,13 +450,13 @@ void FoldMovementPass::runOnOperation() {
     return;
   TargetInfo target = getTarget(function);
   Block &block = function.getBody().front();
-  // Fold into products first, since products take strides; then into row
-  // kernels.
+  // Fold movements into products before row kernels, since products save most.
   for (auto region : llvm::make_early_inc_range(block.getOps<RegionOp>()))
     transposeInFrontOfView(region);
   foldProducts(block, target);
   foldTransposesIntoKernels(block);
-  // On a GPU, folding may take several library calls, so costs decide.
+  // On a GPU, a product with folded operands may take several library calls, so
+  // GPUProduct compares times.
   if (target.isGPU()) {
     for (auto product : llvm::make_early_inc_range(block.getOps<MatMulOp>()))
       GPUProduct(product, target).fold();

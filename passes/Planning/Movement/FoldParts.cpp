@@ -1,9 +1,11 @@
-// Lets kernels load slices of tensors, and store results joined side by side.
+// Lets kernels load slices of tensors, and store results side by side, as the
+// parts of a concat (a join).
 //
 // A kernel for such a slice or join reads and writes every element once and
-// computes nothing. Kernels load and store with strides anyway. So the gates of
-// an LSTM, columns of one product, are read in place. The gradients of a gated
-// unit's halves are written at their place in the gradient of the whole.
+// computes nothing, while other kernels can load and store with strides at no
+// cost. So the kernels of an LSTM read the four gates, columns of one product,
+// in place. The backward kernel of a gated unit writes the gradients of both
+// halves directly into the gradient of the whole.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Movement/Movement.h"
@@ -42,11 +44,12 @@ static bool isReadInOtherPhase(Value value, Phase phase) {
                       [&](Operation *user) { return getPhase(user) != phase; });
 }
 
-/// True if kernels can load all slices of `source`, made in `phase`, without
-/// using more memory. In a gated unit u * sigmoid(v), with u and v slices of
-/// `source`, the backward pass reads u and the sigmoid. Loading u in place
-/// would keep all of `source` for half of it, so both slices are copied. In u *
-/// v, the backward pass reads both slices.
+/// True if kernels can load all slices of `source`, made in phase `phase`, in
+/// place without keeping more memory until another phase. Example: in a gated
+/// unit u * sigmoid(v), u and v are slices of `source`, and the backward pass
+/// reads u and sigmoid(v). Loading u in place would keep all of `source` for
+/// the sake of half of it, so u and v are copied. In u * v, the backward pass
+/// reads both slices, so `source` is kept.
 static bool canLoadParts(Value source, Phase phase) {
   int64_t kept = 0;
   bool isKept = false;
@@ -85,9 +88,9 @@ static void loadParts(RegionOp movement) {
 // Joins
 //===----------------------------------------------------------------------===//
 
-/// Returns the join of equally shaped parts of rows if `region` does nothing
-/// else; null for any other kernel. Consecutive parts of the result need no
-/// kernel, because each is made in place.
+/// Returns the concat if the kernel of `region` contains nothing else and puts
+/// equally shaped inputs side by side in every row; null otherwise. A concat
+/// along the outermost axis needs no kernel (ProgramJoins.cpp).
 static ConcatOp findJoin(RegionOp region) {
   auto join = dyn_cast<ConcatOp>(region.getBody().front().front());
   if (!join || region.getBody().front().getOperations().size() != 2)
@@ -126,8 +129,8 @@ static RegionOp findMaker(RegionOp region) {
   return makesAll ? maker : RegionOp();
 }
 
-/// True if `reader` is the last user of a computed value of type `type`, so a
-/// result of the type can overwrite the value.
+/// True if `reader` reads a computed value of type `type` that no later op
+/// reads. A result of the same type can then use the value's memory.
 static bool endsValueOf(RegionOp reader, Type type) {
   auto isNotBehind = [&](Operation *user) {
     Operation *place = reader->getBlock()->findAncestorOpInBlock(*user);
@@ -139,10 +142,10 @@ static bool endsValueOf(RegionOp reader, Type type) {
   });
 }
 
-/// Makes the kernel of all operands of the join in `movement` store the
-/// operands side by side: the gradients of an LSTM's gates, say. Does nothing
-/// if the kernel could write the parts over an operand, but the whole would
-/// need new memory.
+/// Makes the kernel that computes all operands of the concat in `movement`
+/// store them side by side, such as the gradients of an LSTM's gates. Does
+/// nothing if single parts could overwrite an operand of the kernel, but the
+/// larger concat could not.
 static void storeParts(RegionOp movement) {
   ConcatOp join = findJoin(movement);
   RegionOp maker = join ? findMaker(movement) : RegionOp();
@@ -192,7 +195,8 @@ void FoldPartsPass::runOnOperation() {
   func::FuncOp function = getOperation();
   if (function.isExternal() || getKernelKind(function))
     return;
-  // Fold slices first: the loads decide if a join can happen in place.
+  // First make kernels load slices in place: a kernel that then reads the whole
+  // tensor may be able to overwrite the tensor with a concat.
   Block &block = function.getBody().front();
   for (auto region : llvm::make_early_inc_range(block.getOps<RegionOp>()))
     loadParts(region);

@@ -32,14 +32,14 @@ static bool moves(Operation *op) {
   return op && (isa<ReshapeOp>(op) || findMovement(op));
 }
 
-// Changes `access` from the operand of `op` to the result. Returns false if no
-// strides can express the result.
+// Turns `access`, the description of the operand of `op`, into the description
+// of the result. Returns false if no strides describe the result.
 static bool follow(Operation *op, Access &access) {
   return access.follow(isa<ReshapeOp>(op) ? op : findMovement(op));
 }
 
-// True if a library can read the matrices: elements of a row are adjacent, and
-// rows do not overlap.
+// True if a library can read the last two axes as a matrix: elements of a row
+// are adjacent, and rows do not overlap.
 static bool isMatrices(const Access &access) {
   size_t rank = access.shape.size();
   int64_t columns = access.shape[rank - 1], rows = access.shape[rank - 2];
@@ -103,7 +103,7 @@ bool mpc::isReadByElement(OpOperand &use) {
 }
 
 void mpc::readThrough(OpOperand &use, Operation *movement) {
-  // The kernel takes the source as its argument.
+  // The operand of the kernel becomes the source of the movement.
   Operation *maker = isa<ReshapeOp>(movement)
                          ? movement
                          : movement->getParentOfType<RegionOp>();
@@ -112,7 +112,8 @@ void mpc::readThrough(OpOperand &use, Operation *movement) {
   BlockArgument argument = body.getArgument(use.getOperandNumber());
   use.set(source);
   argument.setType(source.getType());
-  // All ops of the kernel read the argument through the movement.
+  // A clone of the movement inside the kernel feeds all ops that read the
+  // operand.
   auto builder = OpBuilder::atBlockBegin(&body);
   Operation *inside = builder.clone(*movement);
   argument.replaceAllUsesWith(inside->getResult(0));

@@ -14,21 +14,21 @@ namespace mpc {
 /// elements, without a change of type; null for any other op.
 mlir::Operation *findMovement(mlir::Operation *op);
 
-/// A value whose memory holds the elements of another value, and the access
-/// that reads them.
+/// A value whose memory holds all elements of another value, and the offset and
+/// strides that read them.
 struct Source {
   mlir::Value value;
   Access access;
 };
 
-/// Returns all sources of `value` through movement kernels and views, the
-/// farthest last; empty if `value` has no movement. For heads that are
-/// transposed, then repeated: the transposed heads, then the heads before the
-/// transpose.
+/// Returns all values from which `value` could be read by strides, through
+/// movement kernels and views, the farthest last; empty if `value` has no
+/// movement. If heads are transposed, then repeated: the transposed heads, then
+/// the heads before the transpose.
 llvm::SmallVector<Source> findSources(mlir::Value value);
 
-/// True if the function returns `value` or a view of it. The caller then
-/// decides the place in memory.
+/// True if the function returns `value` or a view of `value`. The caller of the
+/// function then decides where the value lies in memory.
 bool isReturned(mlir::Value value);
 
 /// True if a library computes everything that the region yields: the region is
@@ -36,13 +36,15 @@ bool isReturned(mlir::Value value);
 /// in the order of `plan.arrange` or the box of `plan.place`.
 bool isBareLibraryContraction(RegionOp region);
 
-/// True if keeping `source` in memory while `part` is needed costs less than a
-/// copy of `part`: `source` stays in memory anyway, or is at most four times as
-/// large.
+/// True if it is cheaper to keep `source` in memory as long as `part`, a slice
+/// of `source`, is needed than to copy `part`. True for function arguments and
+/// constants, which stay in memory anyway, and for sources of at most four
+/// times the size of `part`.
 bool isWorthKeeping(mlir::Value source, mlir::Value part);
 
 /// True if the kernel that reads `use`, an operand of a region, reads each
-/// element only at its own index. The element may then lie anywhere.
+/// element only to compute the element at the same index. The kernel then
+/// accepts any strides.
 bool isReadByElement(mlir::OpOperand &use);
 
 /// Makes the kernel that reads `use` read the operand of `movement` instead.

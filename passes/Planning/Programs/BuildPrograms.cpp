@@ -1,13 +1,18 @@
 // Turns functions on tensors into programs on buffers.
 //
-// Every value gets memory: states and inputs have memory of their own, a
-// reshape shares the source's memory, and all other values get a slice of the
-// arena. A later pass assigns offsets. The new value of a state variable
-// overwrites the old value if all readers of the old value are done; otherwise
-// a copy at the end does. An elementwise kernel may overwrite an operand that
-// is not read later. The carried values of a scan share memory with the results
-// of the scan; in the body, carried values are treated like state in a
-// function. Both branches of a condition write the condition's results.
+// Every value gets memory:
+// - State variables and inputs have memory of their own.
+// - A reshape shares the source's memory.
+// - All other values get a slice of the arena; a later pass assigns the offset.
+//
+// Some results share memory with other values:
+// - The new value of a state variable is written over the old value, if all
+//   readers of the old value are done. Otherwise, a copy at the end of the
+//   program overwrites the old value.
+// - An elementwise kernel may overwrite an operand that is not read later.
+// - The carried values of a scan use the memory of the scan's results. Inside
+//   the body, carried values are treated like state variables of a function.
+// - Both branches of a condition write the results of the condition.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -51,7 +56,7 @@ struct BuildProgramsPass
         return signalPassFailure();
       function.erase();
     }
-    // Each caller holds a copy of the bodies, so erase them.
+    // All programs hold copies of the bodies now.
     for (StringRef body : bodies)
       symbols.lookup(body)->erase();
     // Copies of rows need no code, because plan.copy performs them.

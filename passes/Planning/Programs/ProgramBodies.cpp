@@ -1,5 +1,5 @@
-// Adds loops and conditions to a program as steps around the steps of the
-// bodies.
+// Adds loops (plan.for) and conditions (plan.if) to a program, with the steps
+// of their bodies inside.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Programs/ProgramBuilder.h"
@@ -11,8 +11,9 @@ using namespace mpc;
 // Loops
 //===----------------------------------------------------------------------===//
 
-// Returns the part of `whole` that belongs to the current iteration. With
-// `reversed`, iterations run from the last part to the first.
+// Returns the part of the stacked tensor `whole` that the current iteration
+// reads or writes: iteration i takes index i of axis 0. With `reversed`, the
+// first iteration takes the last index.
 Value ProgramBuilder::newPart(Value whole, Type part, bool reversed,
                               Location location) {
   MemRefType type = getBufferType(part);
@@ -25,15 +26,16 @@ Value ProgramBuilder::newPart(Value whole, Type part, bool reversed,
                               reversed ? -bytes : bytes);
 }
 
-// True if kernels can read a part of a stacked tensor in place. On GPUs, each
-// part must start at a multiple of kGPUAlignment.
+// True if kernels can use one index of a stacked tensor in place. On GPUs, the
+// size must be a multiple of kGPUAlignment, so that each part is aligned.
 bool ProgramBuilder::isAligned(Value part) const {
   int64_t bytes = plan::getBufferBytes(cast<MemRefType>(part.getType()));
   return !target.isGPU() || bytes % TargetInfo::kGPUAlignment == 0;
 }
 
-// Makes the yielded `value` be written to `place`, the memory of a result. For
-// a view, places the viewed value.
+// Makes the op that computes the yielded `value` write to `place`, the memory
+// of a result of the loop or branch. If `value` is a view, places the viewed
+// value.
 void ProgramBuilder::placeYielded(Value value, Value place) {
   assert(place && "results have memory before bodies are added");
   yielded.emplace_back(value, place);
@@ -58,22 +60,24 @@ void ProgramBuilder::placeStacked(ScanCallOp scan, ArrayRef<Value> results) {
 }
 
 // Adds the steps of one iteration. `operands` and `results` are the buffers of
-// the loop's operands and results, in order.
+// the scan's operands and results, in order.
 LogicalResult ProgramBuilder::addBody(ScanCallOp scan, ArrayRef<Value> operands,
                                       ArrayRef<Value> results) {
   unsigned carried = scan.getCarried().size();
   unsigned scanned = scan.getScanned().size();
-  // Arguments are carried, then scanned, then invariant.
+  // The body's arguments are the carried values, then the scanned values, then
+  // the invariants.
   for (auto [index, argument] : llvm::enumerate(block.getArguments())) {
     if (index < carried) {
-      // A carried value is state of the loop, in the memory of the result.
+      // A carried value lies in the memory of the scan's result, and the body
+      // updates the value there.
       Attribute number = builder.getI64IntegerAttr(index);
       buffers[argument] = states[number] = results[index];
       oldValues[number] = argument;
       noteUpdate(block.getTerminator()->getOpOperand(index), number);
     } else if (index < carried + scanned) {
-      // Kernels expect aligned addresses, so an unaligned part of a scanned
-      // operand is copied.
+      // Kernels expect aligned addresses. If the elements of this iteration are
+      // not aligned, copy them to a buffer first.
       bool reversed = scan.getReversedInputs()[index - carried];
       Value part =
           newPart(operands[index], argument.getType(), reversed, scan.getLoc());
@@ -95,8 +99,8 @@ LogicalResult ProgramBuilder::addScan(ScanCallOp scan) {
   SmallVector<Value> results = placeResults(scan, Reads());
   for (unsigned i = 0; i < scan.getCarried().size(); ++i)
     plan::CopyOp::create(builder, scan.getLoc(), operands[i], results[i]);
-  // Without carried values, iterations are independent. A GPU runs them in
-  // sequence, in one captured graph.
+  // Without carried values, iterations are independent and can run in parallel.
+  // A GPU runs them in sequence, in one captured graph.
   bool isParallel = scan.getCarried().empty() && !target.isGPU();
   auto loop =
       plan::ForOp::create(builder, scan.getLoc(), scan.getLength(), isParallel);
@@ -111,7 +115,7 @@ LogicalResult ProgramBuilder::addScan(ScanCallOp scan) {
 //===----------------------------------------------------------------------===//
 
 // Adds the steps of one branch. `operands` and `results` are the buffers of the
-// condition.
+// captured values and of the condition's results.
 LogicalResult ProgramBuilder::addBranch(ArrayRef<Value> operands,
                                         ArrayRef<Value> results) {
   assert(block.getNumArguments() == operands.size() &&

@@ -1,5 +1,5 @@
-// Adds the arguments of a program, places results, and adds the copies at the
-// end.
+// Adds the arguments of a program, chooses the memory of results, and adds the
+// outputs and the copies at the end of the program.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Programs/ProgramBuilder.h"
@@ -54,13 +54,14 @@ Value ProgramBuilder::chooseBuffer(Operation *op, Value result,
     if (!old || mayOverwrite(op, old, reads))
       return states.lookup(state);
   }
-  // Liveness covers only ops of the function's own block.
+  // Liveness knows only the ops of the function's block, not those of nested
+  // bodies.
   bool mayReuse = reads.elementwise || reads.overwritten;
   if (!mayReuse || reads.segmented || op->getBlock() != &block)
     return newArena(result.getType(), op->getLoc());
   for (Value operand : op->getOperands()) {
     Value candidate = buffers.lookup(operand);
-    // An argument of a body may be read in the next iteration.
+    // The next iteration may read an argument of a loop's body.
     if (!candidate || isa<BlockArgument>(operand) ||
         operand.getType() != result.getType() ||
         !candidate.getDefiningOp<plan::ArenaOp>() ||
@@ -112,7 +113,8 @@ void ProgramBuilder::addArguments() {
       oldValues[state] = argument;
       continue;
     }
-    // All other arguments are inputs, with defaults for missing attributes.
+    // All other arguments are inputs. An input without a name is named after
+    // its position.
     StringAttr name = port.getInput();
     if (!name)
       name = builder.getStringAttr("arg" + Twine(argument.getArgNumber()));
@@ -161,13 +163,15 @@ Value ProgramBuilder::save(Value source) {
   return saved;
 }
 
-// Adds copies for new values that are not in place. Saves old values that ops
-// need after the variable is written.
+// If a new value does not lie in the memory of its state variable, adds a copy
+// at the end of the program. Saves sources that an earlier copy would
+// overwrite: to swap two variables, both new values are saved.
 void ProgramBuilder::addUpdates() {
   for (auto [value, variable] : updates) {
     Value source = buffers.lookup(value), destination = states.lookup(variable);
     assert(source && destination && "new values and variables have memory");
-    // In a loop inside a loop, the destination may be a view of a part.
+    // Compare storage, not values: in nested loops, the destination may be a
+    // view.
     if (plan::getStorage(source) == plan::getStorage(destination))
       continue;
     copies.emplace_back(source, destination);
@@ -192,7 +196,7 @@ void ProgramBuilder::addOutputs() {
                                RoleAttr::get(builder.getContext(), role),
                                save(buffers.lookup(result.get()))));
   }
-  // Copy yielded values before the copies to state may overwrite them.
+  // Copy yielded values first: the copies to state may overwrite them.
   for (auto [value, place] : yielded)
     if (Value source = buffers.lookup(value);
         plan::getStorage(source) != plan::getStorage(place))

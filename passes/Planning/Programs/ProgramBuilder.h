@@ -14,22 +14,25 @@
 
 namespace mpc {
 
-/// The reads of an op, as needed to decide if the op may overwrite an operand.
+/// How an op reads its operands. Decides if a result of the op may overwrite an
+/// operand.
 struct Reads {
-  /// True if the op reads every operand of a result's type at the index it
-  /// writes.
+  /// True if the op reads an element of an operand only to compute the element
+  /// at the same index of a result. Holds for operands of a result's type,
+  /// except for those in `contracted`.
   bool elementwise = false;
-  /// Operands that the op reads at other indices in spite of `elementwise`:
-  /// factors of a contraction, and tables.
+  /// Operands that the op also reads at other indices: factors of a
+  /// contraction, and lookup tables.
   llvm::SmallVector<mlir::Value> contracted;
-  /// True if each segment reads operands of its own. No result of another
-  /// segment may overwrite them.
+  /// True for a kernel of segments. A segment's result must not overwrite an
+  /// operand, since another segment may read the operand later.
   bool segmented = false;
-  /// The operand that equals the result except for some elements; null if there
-  /// is none.
+  /// The operand that the op updates in place, such as the data of a scatter;
+  /// null if there is none. The result is equal to the operand, except for some
+  /// elements.
   mlir::Value overwritten = {};
-  /// The memory of every operand, with the operand's type. The type is null if
-  /// operands of several types are views of the memory.
+  /// The type of each operand, by the viewed value (Liveness::root). Null if
+  /// the op reads views of different types of one value.
   llvm::DenseMap<mlir::Value, mlir::Type> typeOf =
       llvm::DenseMap<mlir::Value, mlir::Type>();
 };
@@ -116,25 +119,29 @@ private:
   mlir::OpBuilder builder;
   ContractionEmitter contractions;
   llvm::DenseMap<mlir::Value, mlir::Value> buffers;
-  /// Memory of values whose place is fixed before their op is visited.
+  /// The memory of values that must lie in a certain place, such as the
+  /// operands of a join. Filled before the ops that compute the values are
+  /// visited.
   llvm::DenseMap<mlir::Value, mlir::Value> places;
-  /// Calls that only join tensors, and plan.assemble ops, with the memory of
-  /// their results. The parts are placed there.
+  /// Calls that only concatenate, and plan.assemble ops, with the memory of the
+  /// whole result. The parts are placed in this memory.
   llvm::DenseMap<mlir::Operation *, mlir::Value> joins;
-  /// Memory of state variables, by name, and of carried values, by number; and
-  /// the argument that holds the old value, if any.
+  /// The memory of state variables, by name; in a loop's body, of carried
+  /// values, by number. `oldValues` holds the argument with the old value, if
+  /// any.
   llvm::MapVector<mlir::Attribute, mlir::Value> states;
   llvm::DenseMap<mlir::Attribute, mlir::Value> oldValues;
-  /// The variable that a value updates.
+  /// Maps each new value to the state variable, or carried value, that it
+  /// updates.
   llvm::DenseMap<mlir::Value, mlir::Attribute> replaces;
-  /// The new values of all variables, as operands of the terminator.
+  /// The new value of each state variable or carried value: (value, variable).
   llvm::SmallVector<std::pair<mlir::Value, mlir::Attribute>> updates;
   /// Copies at the end of the program (source, destination), and the memory
   /// that the copies overwrite.
   llvm::SmallVector<std::pair<mlir::Value, mlir::Value>> copies;
   llvm::SmallPtrSet<mlir::Operation *, 8> overwritten;
-  /// Values yielded by the terminator, and the receiving memory: results or
-  /// parts of results.
+  /// The values that a body yields, and the memory that receives each: a result
+  /// of the loop or branch, or one index of a stacked result.
   llvm::SmallVector<std::pair<mlir::Value, mlir::Value>> yielded;
 };
 

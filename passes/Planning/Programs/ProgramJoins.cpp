@@ -1,7 +1,7 @@
-// Lets several steps write the parts of a tensor, so that no step copies the
-// parts. In a join along the outermost axis (a concat with axis 0), the kernel
-// of each operand writes directly into the joined tensor's memory. For
-// plan.assemble, each part has the memory of the whole.
+// Lets several steps write the parts of a joined tensor, so that no step copies
+// the parts. In a concat along the outermost axis, the kernel of each operand
+// writes directly into the result's memory. The parts of a plan.assemble all
+// have the memory of the whole result: each op writes a box there.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Programs/ProgramBuilder.h"
@@ -38,13 +38,13 @@ bool ProgramBuilder::canPlace(Value value) const {
   auto call = value.getDefiningOp<func::CallOp>();
   if (!call || call->getBlock() != &block || !value.hasOneUse())
     return false;
-  // Parts that are joins have parts with places already.
+  // An operand that is a join itself has memory, in which its own operands lie.
   return !joins.contains(call) && !places.contains(value) &&
          !replaces.contains(value);
 }
 
-// Turns calls that only join into views. Places each suitable operand in a part
-// of the result's memory.
+// Finds the concats whose operands can be written in place. Gives such a concat
+// memory, and gives each suitable operand a view of this memory.
 void ProgramBuilder::findJoins() {
   for (auto call : block.getOps<func::CallOp>()) {
     ConcatOp join = findJoin(call, symbols);
@@ -62,7 +62,8 @@ void ProgramBuilder::findJoins() {
       isAligned &= !target.isGPU() || offset % TargetInfo::kGPUAlignment == 0;
       offset += plan::getBufferBytes(getBufferType(operand.getType()));
     }
-    // A tensor joined with itself has two places, so copy it to both.
+    // If a tensor occurs twice in a join, it cannot lie in both places, so both
+    // are copies.
     auto hasPlace = [&](const std::pair<Value, int64_t> &part) {
       return canPlace(part.first) &&
              llvm::count(llvm::make_first_range(parts), part.first) == 1;
@@ -80,7 +81,8 @@ void ProgramBuilder::findJoins() {
   }
 }
 
-// Places all parts of each assembled tensor in its memory.
+// Gives each plan.assemble memory, and gives all parts a view of the whole
+// memory.
 void ProgramBuilder::findAssembled() {
   for (auto assembled : block.getOps<plan::AssembleOp>()) {
     Value whole = newArena(assembled.getOutput().getType(), assembled.getLoc());
@@ -95,7 +97,7 @@ void ProgramBuilder::findAssembled() {
   }
 }
 
-// Copies the operands that are not in the result's memory yet.
+// Copies those operands of a concat that were not written in place.
 void ProgramBuilder::addJoin(func::CallOp call, Value joined) {
   buffers[call.getResult(0)] = joined;
   ConcatOp join = findJoin(call, symbols);

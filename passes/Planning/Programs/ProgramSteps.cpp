@@ -18,12 +18,12 @@ using namespace mpc;
 //===----------------------------------------------------------------------===//
 
 // Returns the operands that a call's kernel reads at other indices than it
-// writes: tables, pairs, partly loaded tensors, and factors of a contraction.
-// Packed filters and heads count too; the contraction reads them through
-// movement ops.
+// writes: lookup tables, pairs, sliced operands, and factors of a contraction.
+// Includes factors that the kernel reads through movement ops, such as packed
+// filters and transposed heads.
 static SmallVector<Value> findReadElsewhere(func::CallOp call,
                                             func::FuncOp kernel) {
-  // Movement ops in the kernel read from the argument.
+  // Movement ops inside a kernel read an argument by strides.
   SmallVector<Value> found;
   auto add = [&](Value read) {
     while (Access::canFollow(read.getDefiningOp()))
@@ -86,8 +86,8 @@ void ProgramBuilder::addLaunch(func::CallOp call, func::FuncOp kernel) {
   SmallVector<Value> outputs =
       placeResults(call, {elementwise, findReadElsewhere(call, kernel),
                           elementwise && isSegmented(kernel), overwritten});
-  // A scatter starts with a copy of the data, unless it overwrites the data in
-  // place.
+  // A scatter updates some elements of its data. If the result has other memory
+  // than the data, copy the data there first.
   if (Value data = overwritten ? buffers.lookup(overwritten) : Value();
       data && plan::getStorage(data) != plan::getStorage(outputs.front()))
     plan::CopyOp::create(builder, call.getLoc(), data, outputs.front());
@@ -129,7 +129,8 @@ LogicalResult ProgramBuilder::addContraction(Operation *op,
     bool elementwise = getHero(kernel).writesWhereItReads(kernel, target);
     result.outputs = placeResults(epilogue, {elementwise, readElsewhere});
   } else {
-    // A plan.arrange or plan.place, then the only user, determines the memory.
+    // A plan.arrange or plan.place behind the contraction determines the
+    // memory.
     Operation *writer = op;
     if (plan::ArrangeOp arrange = findArrange(op->getResult(0)))
       writer = arrange;
@@ -146,7 +147,7 @@ LogicalResult ProgramBuilder::addContraction(Operation *op,
   auto product = dyn_cast<plan::ProductOp>(op);
   if (!product)
     return contractions.emit(op, lhs, rhs, result);
-  // The library also computes the sum of an operand.
+  // The second result of the product is the sum of an operand's rows.
   llvm::SmallPtrSet<Operation *, 4> taken;
   Value sum = product.getBiasGrad();
   buffers[sum] = chooseBuffer(op, sum, Reads(), taken);
@@ -155,9 +156,9 @@ LogicalResult ProgramBuilder::addContraction(Operation *op,
   return success();
 }
 
-// Adds launches for a library that cannot compute `op` with the tail, and
-// places the values between the launches. The bare product is placed in the
-// result's memory.
+// Adds launches that compute the tail of `op` if the library cannot fuse the
+// tail. The launches read the product without its tail, which the library
+// writes to the result's memory.
 LogicalResult
 ProgramBuilder::addUnfused(plan::ProductOp op,
                            SmallVectorImpl<plan::LaunchOp> &launches) {
@@ -177,7 +178,7 @@ ProgramBuilder::addUnfused(plan::ProductOp op,
 }
 
 LogicalResult ProgramBuilder::addProduct(plan::ProductOp op) {
-  // With plan.place, the memory holds the longer rows.
+  // If a plan.place pads the rows, the memory has the padded shape.
   if (plan::PlaceOp place = findPlace(op.getOutput())) {
     assert(place.getFirstElement() == 0 && "plan-pad-rows makes no other");
     places[op.getOutput()] = placeResults(place, Reads()).front();
@@ -215,7 +216,7 @@ Value ProgramBuilder::newTail(Value buffer, int64_t first) {
                               builder.getI64IntegerAttr(bytes));
 }
 
-// Returns the view of `source` that a dense access stands for.
+// Returns the view of `source` that begins at the offset of the dense `access`.
 Value ProgramBuilder::newSection(Value source, plan::AccessOp access) {
   assert(source && access.isDense() && "only a dense access is a view");
   MemRefType type = getBufferType(access.getOutput().getType());
