@@ -1,6 +1,7 @@
-// A block row is a vector of 512 bits. Two adjacent 16-bit elements form one
-// 32-bit element: pairs of columns are adjacent in memory, pairs of rows are
-// interleaved first. Then squares of 16 x 16 pairs are transposed in registers.
+// Implements Blocks.h with AVX-512. A row of a block is 32 elements of 16 bits
+// and fills one vector. Two adjacent 16-bit elements form one 32-bit element:
+// pairs of columns are adjacent in memory, and pairs of rows are interleaved
+// first. Then squares of 16 x 16 pairs are transposed in registers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/Blocks.h"
@@ -50,11 +51,13 @@ MPC_BLOCK_INLINE void turnSquare(__m512i (&rows)[kSquare]) {
   }
 }
 
-/// Interleaves two rows: columns 0 to 15, and columns 16 to 31.
+/// Interleaves two rows of 32 elements: a0, b0, a1, b1, ... `left` gets columns
+/// 0 to 15, `right` gets columns 16 to 31.
 MPC_BLOCK_INLINE void pairRow(const uint16_t *source, int64_t leading,
                               __m512i &left, __m512i &right) {
-  // unpack reads four elements of each 128-bit lane. So permute the quarters of
-  // a row first, to the order 0, 2, 1, 3 in half lanes.
+  // unpack interleaves within lanes of 128 bits. So first put columns 4 i to 4
+  // i + 3 into the lower half of lane i, and columns 16 + 4 i to 19 + 4 i into
+  // the upper half.
   const __m512i order = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0);
   const __m512i even = _mm512_permutexvar_epi64(
       order, _mm512_loadu_si512(static_cast<const void *>(source)));
@@ -80,7 +83,8 @@ MPC_BLOCK static void pairRowsOfBlock(const uint16_t *source, int64_t leading,
 
 MPC_BLOCK static void pairColumnsOfBlock(const uint16_t *source,
                                          int64_t leading, uint16_t *result) {
-  // Sixteen rows at a time; a row of the result has 64 elements.
+  // Transpose 16 rows at a time. They fill half of each row of the result,
+  // which has 32 pairs.
   for (int64_t first = 0; first < kSide; first += kSquare) {
     __m512i rows[kSquare];
     for (int64_t i = 0; i < kSquare; ++i)
@@ -130,9 +134,10 @@ void packBlock(BlockOrder order, const uint16_t *source, int64_t leading,
 // Sums of bf16 numbers
 //===----------------------------------------------------------------------===//
 
-/// Returns the next part of 16 elements in the upper halves: the nearest bf16
-/// numbers, or the truncated remainder for the last part. Rounding adds half a
-/// unit to the bits and clears the lower half. `values` keeps the remainders.
+/// Returns the next bf16 part of 16 floats, in the upper 16 bits of each lane,
+/// and subtracts the part from `values`. A part is the nearest bf16 number; the
+/// last part is the truncated remainder. To round, add half a unit of the last
+/// place and clear the lower 16 bits.
 MPC_BLOCK_INLINE __m512i takePart(__m512 &values, bool isLast) {
   if (isLast)
     return _mm512_castps_si512(values);
@@ -144,8 +149,8 @@ MPC_BLOCK_INLINE __m512i takePart(__m512 &values, bool isLast) {
   return part;
 }
 
-/// The largest magnitude of first parts, as bits, and the smallest nonzero
-/// magnitude less 1.
+/// The range of the first parts' magnitudes, as bits: the largest, and the
+/// smallest nonzero magnitude less 1.
 struct Magnitudes {
   __m512i largest, smallest;
 };
@@ -197,7 +202,8 @@ MPC_BLOCK_INLINE void splitVector(__m512 first, __m512 second,
   }
 }
 
-/// Splits a block, in rows or in pairs of rows.
+/// Splits a block of f32 into parts, which are stored in rows, or in pairs of
+/// rows if `InPairs`. Returns false if a first part is out of range.
 template <int Parts, bool InPairs>
 MPC_BLOCK static bool splitRows(const float *source, int64_t leading,
                                 uint16_t *result) {
@@ -209,7 +215,7 @@ MPC_BLOCK static bool splitRows(const float *source, int64_t leading,
     const __m512 c = _mm512_loadu_ps(lower);
     const __m512 d = _mm512_loadu_ps(lower + kSquare);
     uint16_t *to = result + row * kSide;
-    // The adjacent block is usually the next.
+    // Prefetch the block to the right, which the caller usually splits next.
     prefetch(upper + kSide);
     prefetch(lower + kSide);
     splitVector<Parts, InPairs>(a, InPairs ? c : b, magnitudes, to);
@@ -233,7 +239,7 @@ static int64_t placeOf(BlockOrder order, int64_t row, int64_t column) {
   return 0;
 }
 
-/// Computes the same bits without AVX-512.
+/// Splits a block without AVX-512. Gives the same bits as splitRows.
 static bool splitPortably(BlockOrder order, const float *source,
                           int64_t leading, int64_t parts, uint16_t *result) {
   for (int64_t row = 0; row < kSide; ++row)

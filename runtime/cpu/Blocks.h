@@ -26,8 +26,8 @@ inline constexpr int64_t kBlockElements = kBlockSide * kBlockSide;
 void packBlock(BlockOrder order, const uint16_t *source, int64_t leading,
                uint16_t *result);
 
-/// The range of magnitudes for first parts. Within the range, none of the three
-/// parts of an f32 number is subnormal, which AMX would read as zero, and
+/// Limits for the magnitude of an f32 number's first part. Within the limits,
+/// none of the three parts is subnormal, which AMX would read as zero, and
 /// products of two numbers are finite.
 inline constexpr float kLeastSplit = 0x1p-102f, kGreatestSplit = 0x1p62f;
 

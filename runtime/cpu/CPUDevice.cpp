@@ -145,7 +145,7 @@ Status CPUDevice::reserveScratch(size_t forAll, size_t forEach,
                                  size_t forEachAlone) {
   auto grow = [&](std::byte *&memory, size_t &size, size_t needed,
                   size_t copies) {
-    // Scratch memory has the size of the largest need, in whole pages.
+    // The memory is as large as the largest request so far, in whole pages.
     if (needed <= size)
       return Status();
     needed = (needed + 4095) & ~size_t(4095);
@@ -161,7 +161,7 @@ Status CPUDevice::reserveScratch(size_t forAll, size_t forEach,
   const auto workers = static_cast<size_t>(pool.size());
   if (Status status = grow(shared, sharedSize, forAll, 1); !status.ok())
     return status;
-  // Each worker has its own copy, so none waits for another.
+  // Each worker has memory of its own, so no worker waits for another.
   if (Status status = grow(perWorker, perWorkerSize, forEach, workers);
       !status.ok())
     return status;

@@ -39,8 +39,9 @@ public:
   /// place of the common memory. All addresses are valid until the next call.
   Status reserveScratch(size_t forAll, size_t forEach, size_t forEachAlone = 0);
   SliceContext scratchOf(int worker) const;
-  /// Returns the scratch memory of a worker that runs a step alone. Such a step
-  /// was prepared for a single worker, so the context's worker is 0.
+  /// Returns the scratch memory for a step that `worker` runs alone, in a loop
+  /// with parallel iterations. The step was prepared for a single worker, so
+  /// the returned context's worker is 0.
   SliceContext scratchAlone(int worker) const;
   /// Returns the memory that worker 1, 2, ... uses as a loop's private memory.
   std::byte *privateMemoryOf(int worker) const {

@@ -50,7 +50,8 @@ Status CPUExecutable::runTimed(std::vector<double> &seconds) {
   return Status();
 }
 
-/// `list[i]` was prepared from `declared[i]`.
+/// Runs the steps `list`, and calls `observer` before and after each. `list[i]`
+/// was prepared from `declared[i]`.
 Status CPUExecutable::runSteps(std::vector<PreparedStep> &list,
                                const std::vector<Step> &declared,
                                StepObserver &observer) {

@@ -22,7 +22,7 @@
 
 namespace mpc::runtime {
 
-/// A buffer with its address.
+/// The element type and the address of a buffer.
 struct Operand {
   DType type = DType::F32;
   void *data = nullptr;
@@ -52,8 +52,8 @@ struct EpilogueCall {
   }
 };
 
-/// Returns pointers to the addresses of operands and of the epilogue's
-/// arguments.
+/// Returns pointers to the stored addresses of `operands` and of the epilogue's
+/// arguments, so that a loop of the plan can change the addresses.
 inline std::vector<void **>
 addressesOf(std::initializer_list<Operand *> operands, EpilogueCall &epilogue) {
   std::vector<void **> result;
@@ -117,7 +117,8 @@ class ContractionProvider {
 public:
   virtual ~ContractionProvider() = default;
 
-  /// Prepare a step. Slices will run with contexts of workers below `workers`.
+  /// Prepares a step. Slices will run with SliceContext::worker in [0,
+  /// workers).
   virtual StatusOr<std::unique_ptr<Contraction>>
   prepare(const MatMulStep &step, MatMulOperands operands, int workers) = 0;
   virtual StatusOr<std::unique_ptr<Contraction>>

@@ -1,5 +1,6 @@
-// The compiler vectorizes each function twice: for AVX2 and for the baseline.
-// f16 uses F16C instructions if the CPU has them.
+// The compiler vectorizes each loop for the baseline, for AVX2, and the
+// rounding to bf16 also for AVX-512. f16 uses F16C instructions if the CPU has
+// them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/Convert.h"
@@ -10,7 +11,7 @@
 
 namespace mpc::runtime {
 
-// Bodies to be inlined into each build of a function.
+// Each loop body is inlined into one function per instruction set.
 #define MPC_INLINE static inline __attribute__((always_inline))
 #define MPC_AVX2 __attribute__((target("avx2,f16c")))
 #define MPC_WIDE __attribute__((target("avx512f,avx512bw")))

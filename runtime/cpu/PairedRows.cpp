@@ -39,7 +39,7 @@ static void pairElements(const StoredMatrix &source, const RowPairBlock &block,
   }
 }
 
-/// Packs rows, eight elements of two rows at a time.
+/// Packs a block of a row-major matrix, eight elements of two rows at a time.
 static void pairStoredRows(const StoredMatrix &source,
                            const RowPairBlock &block) {
   for (int64_t pair = 0; pair < PairedLayout::kBlockRows / 2; ++pair) {
@@ -60,9 +60,9 @@ static void pairStoredRows(const StoredMatrix &source,
   }
 }
 
-/// Packs columns, in squares of four columns and four pairs. A pair is 32
-/// adjacent bits of a column already. The loop takes all pairs of a cache line
-/// together.
+/// Packs a block of a column-major matrix, in squares of four columns and four
+/// pairs of rows. In a column, a pair of rows is already 32 adjacent bits. The
+/// inner loop takes all pairs of a cache line.
 static void pairStoredColumns(const StoredMatrix &source,
                               const RowPairBlock &block) {
   const int64_t wholePairs = block.rows / 8 * 4;

@@ -8,7 +8,8 @@
 namespace mpc::runtime {
 namespace {
 
-/// Pairs of a buffer's index and the location of an address in that buffer.
+/// The addresses stored in prepared steps: the index of the buffer, and a
+/// pointer to the stored address.
 using AddressList = std::vector<std::pair<size_t, void **>>;
 
 /// Converts the steps of a function to prepared steps.
@@ -41,7 +42,8 @@ private:
   CPUDevice &device;
   const Artifact &artifact;
   const Function &function;
-  /// Addresses of the function's buffers, for the worker that is prepared for.
+  /// Addresses of the function's buffers, for the worker whose steps are being
+  /// prepared. In a parallel loop, each worker has private buffers.
   std::vector<void *> buffers;
   /// True if a worker may run the prepared steps alone.
   bool runsAlone = false;
@@ -159,8 +161,8 @@ Status StepPreparer::prepareStep(const IfStep &step, PreparedStep &prepared) {
   return status;
 }
 
-// The overloads find all addresses in `prepared`, which was prepared from
-// `step`, with their buffers.
+// Each findAddresses adds the addresses stored in `prepared`, which was
+// prepared from `step`, to `found`.
 static void findAddresses(const LaunchStep &step, PreparedStep &prepared,
                           AddressList &found) {
   auto &args = std::get<PreparedLaunch>(prepared.op).args;
@@ -251,9 +253,10 @@ Status StepPreparer::prepareBody(const ForStep &step, PreparedBody &body) {
   return status;
 }
 
-// True if iterations run in parallel. They must keep all workers busy, except
-// for the last few. For 8 iterations on 3 workers, for example, the workers
-// share the steps of each iteration instead.
+// True if iterations run in parallel. There must be at least four per worker,
+// or the same number for each worker. With 8 iterations on 3 workers, for
+// example, a worker would idle, so the workers share the steps of each
+// iteration instead.
 static bool runsApart(const ForStep &loop, int workers) {
   return loop.privateMemory && workers > 1 &&
          (loop.count % workers == 0 || loop.count >= 4 * int64_t(workers));
@@ -285,8 +288,8 @@ int64_t findPrivateBytes(const Plan &plan, int workers) {
   return bytes;
 }
 
-// Returns `buffers` with the buffers in private memory moved to the memory
-// `own`.
+// Returns the addresses `buffers` for one worker: buffers in the loop's private
+// memory move to the worker's memory `own`.
 static std::vector<void *> moveBuffers(const Function &function,
                                        const std::vector<void *> &buffers,
                                        const PrivateMemory &memory,

@@ -27,7 +27,7 @@ struct PreparedCopy {
   int64_t bytes, rowBytes, fromStride, toStride;
 };
 
-/// `buffer` and `indices` point into the plan.
+/// A check of indices. `buffer` and `indices` point into the plan.
 struct PreparedCheck {
   void *address;
   const Buffer *buffer;

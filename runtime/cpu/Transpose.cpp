@@ -1,6 +1,7 @@
 // Transposes squares that fit registers, with the 128-bit vectors that every
-// x86-64 has. Cache lines take more time than instructions here. The squares of
-// a block touch one line of each row, in the source and in the result.
+// x86-64 has. Loading cache lines takes more time than the instructions. So the
+// loops finish one block of 32 x 32 elements before the next: all squares of a
+// block share the same few cache lines of source and result.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/Transpose.h"
@@ -10,7 +11,8 @@
 
 namespace mpc::runtime {
 
-/// Side of a block in elements: at most a cache line of either type.
+/// Rows and columns of a block. A row of a block is one cache line of 16-bit
+/// elements, or two of 32-bit elements.
 static constexpr int64_t kBlock = 32;
 
 /// Transposes a square of 8 x 8.

@@ -17,7 +17,8 @@ namespace mpc::runtime {
 /// processes on the core to notice.
 static constexpr std::chrono::microseconds kSpinTime{15};
 
-/// Round to nearest, no traps, subnormals kept.
+/// IEEE's default mode in the MXCSR register: round to nearest, no traps,
+/// subnormals kept.
 static constexpr unsigned kDefaultMXCSR = 0x1f80;
 
 namespace {
@@ -34,7 +35,7 @@ private:
 
 } // namespace
 
-/// Number of forks between the process that made the first pool and this
+/// Counts the forks that led from the process that made the first pool to this
 /// process.
 static std::atomic<uint64_t> forks{0};
 
@@ -54,7 +55,8 @@ WorkerPool::WorkerPool(int threads)
   assert(threads >= 0 && "checkThreads refuses negative numbers");
   const int count = threads > 0 ? threads : countUsableCores();
   shared->workers.reserve(static_cast<size_t>(count - 1));
-  // Signals belong to the threads that the process started itself.
+  // New threads inherit the blocked signals, so all signals of the process go
+  // to other threads than the workers.
   DeferredSignals deferred;
   // If a thread cannot start, the constructor throws. Then the destructor of
   // `shared` stops the threads that have started.
@@ -120,7 +122,8 @@ void WorkerPool::Shared::run(int64_t slices, Task newTask) {
   open = true;
   ++loopCount;
   if (sleepers > 0) {
-    // A worker holds the lock between checking the count and going to sleep.
+    // A worker holds this lock between checking `loopCount` and going to sleep.
+    // Without the lock, the worker could miss the wakeup.
     std::lock_guard<std::mutex> lock(sleepMutex);
     wake.notify_all();
   }

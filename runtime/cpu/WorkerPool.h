@@ -60,8 +60,8 @@ private:
     void (*call)(void *context, int64_t slice, int worker) = nullptr;
   };
 
-  /// State that the caller and the workers share. Workers wait inside, so it
-  /// must outlive the workers.
+  /// State that the caller and the workers share. Workers wait on the members,
+  /// so Shared must outlive the workers.
   struct Shared {
     ~Shared() { stop(); }
 

@@ -5,7 +5,8 @@
 // An image with its zero padding is a list of pixels, row after row. Each tap
 // of the filter is a matrix product: the pixels from the tap's offset on, as
 // they lie, times the tap's matrix of channels x filters. At the end of each
-// image row, kernel - 1 surplus pixels are multiplied too.
+// image row, kernel - 1 surplus pixels are multiplied too. A step is 32
+// channels, and a band is adjacent rows of one image.
 //
 // Phases:
 //
@@ -26,10 +27,11 @@
 namespace mpc::runtime {
 namespace {
 
-/// Limits on a slice's sums and on the parts of its images. Both stay in the
-/// worker's cache.
+/// Limits the bytes of a slice's sums, and of a slice's pixels after the split
+/// into bf16 parts (AMXPanels.h). Both stay in the worker's cache.
 constexpr int64_t kMaxSumsBytes = 512 << 10, kMaxPartsBytes = 768 << 10;
-/// The least number of slices, if the batch has that many images.
+/// With at least this many images in the batch, there are at least this many
+/// slices.
 constexpr int64_t kFewestSlices = 8;
 
 /// A convolution of images of height x width x channels with filters of
@@ -39,7 +41,7 @@ struct BlockedConv {
   int64_t height, width, outHeight, outWidth;
   int64_t kernelHeight, kernelWidth, dilationHeight, dilationWidth;
   int64_t padTop, padLeft;
-  bool isGradient; ///< with respect to the images; filters are reversed
+  bool isGradient; ///< input gradient: the taps are read in reverse
 
   int64_t taps() const { return kernelHeight * kernelWidth; }
   int64_t steps() const { return channels / kPanelWidth; }
@@ -72,17 +74,19 @@ public:
     return addressesOf({&x, &w, &y}, epilogue);
   }
 
-  /// Estimates the cycles of one thread: for all phases, and for oneDNN.
+  /// Estimates the cycles that one thread takes for the whole step, with this
+  /// routine and with oneDNN.
   double estimateCycles() const;
   double estimateLibraryCycles() const;
 
 private:
-  /// Rows [row, row + rows) of the result of one image, with their memory.
+  /// A band of one image: rows [row, row + rows) of the result, and the memory
+  /// for their sums and for the pixels they read.
   struct Band {
     int64_t image, row, rows;
     float *sums;
     std::byte *parts; ///< [step][part][pixel][32 channels]
-    bool *isLeftOut;  ///< [step][pixel]: no sum of parts; stored as zeros
+    bool *isLeftOut;  ///< [step][pixel]: true if no bf16 parts represent it
     bool *leavesOut;  ///< true if any pixel is left out
   };
 
@@ -107,11 +111,13 @@ private:
 
   int64_t groups() const { return (g.steps() + groupSteps - 1) / groupSteps; }
   int64_t columns() const { return wholePanels(g.filters); }
-  /// Rows of sums for `rows` result rows, including the surplus at row ends.
+  /// Pixels whose sums are computed for `rows` rows of the result, including
+  /// the surplus pixels at row ends.
   int64_t sumRows(int64_t rows) const {
     return (rows - 1) * g.rowPixels() + g.outWidth;
   }
-  /// Pixels that the panels of the sums of `rows` rows read.
+  /// Padded pixels that `rows` rows of the result read, if the sums are rounded
+  /// up to whole panels.
   int64_t pixels(int64_t rows) const {
     return wholePanels(sumRows(rows)) + g.offsetOf(g.taps() - 1);
   }
@@ -126,8 +132,8 @@ private:
            int64_t(alignScratch(size_t(g.steps() * pixels(bandRows) + 1)));
   }
   int64_t bands() const { return (g.outHeight + bandRows - 1) / bandRows; }
-  /// Offset of the matrix of `tap` at channel 32 * `step`, in the gathered
-  /// filters.
+  /// Offset in elements of the matrix of `tap`, from channel 32 * `step` on, in
+  /// the gathered filters.
   int64_t matrixAt(int64_t tap, int64_t step) const {
     return (tap * g.channels + step * kPanelWidth) * columns();
   }
@@ -139,10 +145,10 @@ private:
   Operand x, w, y;
   EpilogueCall epilogue;
   const int64_t parts;      ///< per element
-  const int64_t groupSteps; ///< channel steps multiplied at once
+  const int64_t groupSteps; ///< steps of 32 channels multiplied at once
   int64_t bandRows = 1, bandsPerSlice = 1;
-  size_t panelsOffset = 0, groupBytes = 0; ///< packed filters, shared
-  size_t widenedOffset = 0;                ///< a worker's row in f32
+  size_t panelsOffset = 0, groupBytes = 0; ///< of packed filters, in shared
+  size_t widenedOffset = 0; ///< of an image row in f32, in scratch
 };
 
 } // namespace
@@ -151,7 +157,8 @@ private:
 // Preparation
 //===----------------------------------------------------------------------===//
 
-/// Chooses as many image rows as fit, or as many whole images.
+/// Chooses the work of a slice: as many rows of an image as fit the cache, or
+/// as many whole images.
 void AMXConv::chooseSlices() {
   auto fits = [&](int64_t rows, int64_t images) {
     return images * sumsBytes(rows) <= kMaxSumsBytes &&
@@ -187,8 +194,9 @@ void AMXConv::layOutMemory() {
 // Filters
 //===----------------------------------------------------------------------===//
 
-/// Gathers 32 channels of all filters. The taps of a filter's channel are
-/// contiguous in memory.
+/// Copies channels [32 * step, 32 * step + 32) of all filters to f32 matrices
+/// of channels x filters, one matrix per tap. In the source, the taps of a
+/// filter's channel are contiguous.
 void AMXConv::gatherFilters(int64_t step, float *matrices) const {
   const int64_t taps = g.taps();
   for (int64_t filter = 0; filter < columns(); ++filter)
@@ -226,8 +234,8 @@ void AMXConv::packFilters(int64_t slice, const SliceContext &context) const {
 // Images
 //===----------------------------------------------------------------------===//
 
-/// Splits `count` pixels of an image, at most 32, and stores their parts from
-/// pixel `pixel` of the band on.
+/// Splits `count` pixels of an image, at most 32, into bf16 parts, and stores
+/// the parts from pixel `pixel` of the band on.
 void AMXConv::splitRun(const Band &band, const float *from, int64_t pixel,
                        int64_t count) const {
   alignas(64) float padded[kBlockElements];
@@ -252,7 +260,8 @@ void AMXConv::splitRun(const Band &band, const float *from, int64_t pixel,
         splitBlock(BlockOrder::InRows, rows, leading, parts, block);
     std::fill_n(band.isLeftOut + step * all + pixel, count, !could);
     *band.leavesOut |= !could;
-    // Each part has its own plane, with zeros for pixels that are left out.
+    // The first parts of all pixels lie together, then the second parts. Pixels
+    // that no parts represent are stored as zeros.
     for (int64_t part = 0; part < parts; ++part) {
       std::byte *to =
           band.parts + ((step * parts + part) * all + pixel) * kPixelBytes;
@@ -272,7 +281,7 @@ void AMXConv::splitBand(const Band &band, float *widened) const {
   std::memset(band.parts, 0, size_t(partsBytes(bandRows)));
   std::fill_n(band.isLeftOut, g.steps() * all, false);
   *band.leavesOut = false;
-  // The image columns within the padded rows.
+  // The columns of the image that lie within the padded rows.
   const int64_t firstColumn = std::max<int64_t>(0, -g.padLeft);
   const int64_t lastColumn = std::min(g.width, rowPixels - g.padLeft);
   for (int64_t i = 0; i < band.rows + g.extraRows(); ++i) {
@@ -294,7 +303,8 @@ void AMXConv::splitBand(const Band &band, float *widened) const {
   }
 }
 
-/// Adds the products of one tap and step that the parts leave out, in f32.
+/// Adds the products of one tap and one step in f32, for those pixels and
+/// filters that no bf16 parts represent.
 void AMXConv::addLeftOut(const Band &band, int64_t tap, int64_t step,
                          const Panels &right, int64_t stepInGroup,
                          int64_t steps, const float *matrix) const {
@@ -312,8 +322,8 @@ void AMXConv::addLeftOut(const Band &band, int64_t tap, int64_t step,
                           g.channels +
                       step * kPanelWidth),
           wide, kPanelWidth);
-    // The pixel or the filter block may be left out; either way the product is
-    // added once.
+    // The pixel, the filter block or both may be left out of the AMX product.
+    // In each case, add the product once.
     const bool isOut = band.isLeftOut[step * all + pixel];
     for (int64_t panel = 0; panel < panelsOf(g.filters); ++panel) {
       if (!isOut && !right.isLeftOut[panel * steps + stepInGroup])
@@ -341,7 +351,8 @@ void AMXConv::multiplyTap(const Band &band, int64_t tap, int64_t group,
   (isPortable ? multiplyPanelsPortably : multiplyPanels)(
       left, right, steps, sums, tap == 0 && group == 0);
 
-  // Add the products of pixels and filter blocks that were left out.
+  // Add, in f32, the products that AMX left out because no bf16 parts represent
+  // the pixel or the filter.
   const bool *marks = right.isLeftOut;
   const bool leavesOut =
       *band.leavesOut || std::any_of(marks, marks + panelsOf(g.filters) * steps,
@@ -354,7 +365,8 @@ void AMXConv::multiplyTap(const Band &band, int64_t tap, int64_t group,
                matrices + matrixAt(tap, step + i));
 }
 
-/// Passes on the result rows, without the surplus at row ends.
+/// Passes the result rows to the epilogue, or rounds the rows to the result's
+/// type. Drops the surplus pixels at row ends.
 void AMXConv::finish(const Band &band) const {
   for (int64_t i = 0; i < band.rows; ++i) {
     float *sums = band.sums + i * g.rowPixels() * columns();
@@ -446,7 +458,8 @@ static double countMet(int64_t out, int64_t in, int64_t kernel,
   return met;
 }
 
-/// Assumes 20 products a cycle, and none for the zero padding.
+/// Estimates oneDNN's cycles: 20 multiply-adds a cycle, and none for the zero
+/// padding.
 double AMXConv::estimateLibraryCycles() const {
   constexpr double kProducts = 20;
   const double met =
@@ -494,7 +507,7 @@ static BlockedConv geometryOf(const ConvStep &step) {
 std::unique_ptr<Contraction> prepareAMXConv(const ConvStep &step,
                                             ConvOperands &operands,
                                             const OneDNNConfig &config) {
-  // Images and filters must have one type, and parts must represent it.
+  // Images and filters must have the same type, which bf16 parts can represent.
   const DType type = operands.w.type;
   const bool isGradient = step.kind == ConvKind::InputGrad;
   const DType other = isGradient ? operands.y.type : operands.x.type;
@@ -508,7 +521,8 @@ std::unique_ptr<Contraction> prepareAMXConv(const ConvStep &step,
       !hasUnitStrides || step.kernel.size() > 2 ||
       step.filterLayout != FilterLayout::OIHW)
     return nullptr;
-  // Requires whole steps of channels, a panel of filters, and a row that fits.
+  // The channels must be a multiple of 32, there must be at least 32 filters,
+  // and the sums of one row must fit the cache.
   const BlockedConv geometry = geometryOf(step);
   const int64_t row = wholePanels(geometry.rowPixels()) *
                       std::max(geometry.channels, geometry.filters);

@@ -17,7 +17,8 @@
 namespace mpc::runtime {
 namespace {
 
-/// The most parts of the depth, which threads share.
+/// Limits the number of parts into which the depth is divided. Threads share
+/// the parts.
 constexpr int64_t kMaxParts = 16;
 /// The depth of each part is a multiple of this.
 constexpr int64_t kPartDepth = 512;
@@ -72,7 +73,7 @@ private:
 
   const MatMulStep step;
   const bool isPortable;
-  const int64_t parts; ///< per operand element
+  const int64_t parts; ///< bf16 parts of an operand's element
   MatMulOperand a, b;
   ProductResult c;
 };

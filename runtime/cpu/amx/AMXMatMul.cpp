@@ -67,14 +67,15 @@ private:
   MatMulOperand a, b;
   int64_t tileM = 0, tileN = 0;
   ChunkScratch chunks;
-  size_t chunkOffset = 0; ///< in a worker's scratch, after the sums
+  size_t chunkOffset = 0; ///< of packed operands in a worker's scratch
 };
 
 } // namespace
 
-/// Halves the tile until its sums fit and there are enough tiles. Tiles may
-/// have many rows. For a weight gradient, whose left operand is transposed,
-/// tiles are wide, which suits the optimizer that follows.
+/// Halves the tile until the tile's sums fit the cache and there are enough
+/// tiles for all workers. Tiles become about square. For a weight gradient,
+/// whose left operand is transposed, tiles are up to twice as wide as high: an
+/// optimizer often follows, and reads long rows faster.
 void AMXMatMul::chooseTiles(int workers) {
   tileM = wholePanels(step.m);
   tileN = wholePanels(step.n);
@@ -83,7 +84,7 @@ void AMXMatMul::chooseTiles(int workers) {
                            tileM * tileN * step.k >= 2 * kMinTileProducts;
     if (tileM * tileN <= kMaxSums && !wantsMore)
       break;
-    // A single panel of rows cannot be cut, so of 32 x 64 the columns are.
+    // A tile that is a single panel high can be cut only between columns.
     const bool cutsColumns = tileM <= kPanelWidth ||
                              (step.transA ? tileN > 2 * tileM : tileN >= tileM);
     int64_t &side = cutsColumns ? tileN : tileM;

@@ -1,5 +1,7 @@
-// Every reader packs its operands itself. Memory bandwidth is the bottleneck,
-// and a shared packed copy would be written to memory and read back.
+// Multiplies two operands chunk by chunk along the depth. Each tile of the
+// result packs the operands that it reads, although several tiles read the same
+// operand. Memory bandwidth is the bottleneck, and a shared packed copy would
+// be written to memory and read back.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/amx/AMXOperands.h"
@@ -16,10 +18,10 @@ bool canMultiplyByAMX(const MatMulStep &step, const MatMulOperands &operands,
          step.m >= kFewest && step.n >= kFewest && step.k >= kFewest;
 }
 
-/// True if a left operand can be read in place: bf16, with whole panels and
-/// steps. Not if the same elements of all rows map to one or two sets of the L1
-/// cache, whose sets repeat every 4 KiB. Rows of 3072 or 8192 elements would
-/// evict each other and the right operand.
+/// True if AMX can read a left operand in place: bf16, with whole panels and
+/// steps. False if equal columns of all rows map to one or two sets of the L1
+/// cache, because the sets repeat every 4 KiB. Rows of 3072 or 8192 elements
+/// would evict each other and the right operand.
 static bool isReadInPlace(const PanelSource &source, int64_t rows,
                           int64_t depth) {
   constexpr int64_t kHalfOfSets = 2048 / sizeof(uint16_t);
@@ -29,7 +31,8 @@ static bool isReadInPlace(const PanelSource &source, int64_t rows,
 }
 
 /// Returns a chunk of the left operand, in place or packed into panels. Sets
-/// `leavesOut` if a step was left out.
+/// `leavesOut` if bf16 parts cannot represent some step, which the AMX product
+/// then leaves out.
 static LeftOperand packLeft(const PanelSource &source, int64_t rows,
                             int64_t depth, const Panels &panels,
                             bool &leavesOut) {

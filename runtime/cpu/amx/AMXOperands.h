@@ -64,7 +64,8 @@ private:
   size_t rightOffset = 0, size = 0;
 };
 
-/// Two operands, from the first element of the depth on.
+/// The two operands of a product, from the first element along the contraction
+/// axis on.
 struct OperandSources {
   PanelSource left, right;
 };

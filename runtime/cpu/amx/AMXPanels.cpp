@@ -43,7 +43,8 @@ struct StepExtent {
 
 } // namespace
 
-/// Block orders for packing, depending on how the matrix is stored.
+/// The order in which packBlock stores the blocks of a left (or right) operand,
+/// so that tile registers can load the blocks.
 static BlockOrder leftOrderOf(const PanelSource &source) {
   return source.inColumns ? BlockOrder::Turned : BlockOrder::InRows;
 }
@@ -93,8 +94,8 @@ static void widenStep(const PanelSource &source, const StepExtent &extent,
           length);
 }
 
-/// Packs a step in parts. Returns false, and writes zeros, if no parts
-/// represent an element.
+/// Splits a step into bf16 parts, and packs the parts. Returns false, and
+/// writes zeros, if no parts represent an element.
 static bool packPartsOfStep(const PanelSource &source, const StepExtent &extent,
                             BlockOrder order, int64_t parts, uint16_t *to) {
   alignas(64) float widened[kBlockElements];
@@ -136,8 +137,9 @@ static bool packSteps(const PanelSource &source, int64_t panels, int64_t steps,
     result.isLeftOut[index] = !could;
     leftOut |= !could;
   };
-  // Follow the order of memory, so that cache lines are read once: a matrix row
-  // holds elements of all panels, or of one panel.
+  // Follow the order of memory, so that each cache line is read once. If the
+  // matrix is stored by depth, a stored row holds one step of all panels;
+  // otherwise, a stored row holds all steps of one panel.
   if (isStoredByDepth) {
     for (int64_t step = 0; step < steps; ++step)
       for (int64_t panel = 0; panel < panels; ++panel)
@@ -188,13 +190,13 @@ static_assert(sizeof(TileConfig) == 64);
 
 /// A block of sums, and the steps of two panels whose product is added to it.
 struct SumsBlock {
-  LeftOperand left; ///< from the rows of the block on
+  LeftOperand left; ///< from the first row of the block on
   const std::byte *right;
   int64_t steps;
   float *sums;
   int64_t leading;
   bool isFirst;      ///< the sums start at zero
-  const float *next; ///< sums of the next block
+  const float *next; ///< sums of the next block, to prefetch
 };
 
 /// A product of one part of the left and one part of the right operand. Part 0
@@ -265,8 +267,9 @@ MPC_AMX_INLINE void multiplyStep(const std::byte *left, int64_t leftRow,
   }
 }
 
-/// Prefetches some rows of the next block's sums, and all of them over the
-/// steps of a chunk. Otherwise the next block would wait for its sums.
+/// In each step, prefetches a few rows of the next block's sums; after all
+/// steps of a chunk, all rows are in the cache. Otherwise the next block would
+/// wait for memory.
 template <int Parts>
 MPC_AMX_INLINE void prefetchSums(const SumsBlock &block, int64_t step) {
   constexpr int64_t rows = kPanelWidth / chunkStepsOf(Parts);
@@ -323,8 +326,8 @@ MPC_AMX static void multiplyParts(const LeftOperand &left,
                                   const std::byte *right, int64_t steps,
                                   const ProductSums &sums, bool isFirst) {
   for (int64_t column = 0; column < sums.columns; column += kPanelWidth) {
-    // The last row and column of blocks may be 16 wide and then use half the
-    // tiles.
+    // At the edges, a block may have only 16 rows or columns, and then uses
+    // half of the tiles.
     const bool bothColumns = sums.columns - column > kTileWidth;
     SumsBlock block{left,         right,   steps,  sums.data + column,
                     sums.leading, isFirst, nullptr};
@@ -383,7 +386,7 @@ static float sumOfParts(const std::byte *block, int64_t distance, int64_t place,
 void multiplyPanelsPortably(const LeftOperand &left, const Panels &right,
                             int64_t steps, const ProductSums &sums,
                             bool isFirst) {
-  // Reads the same packed numbers as the AMX code, one at a time.
+  // Reads the packed operands of the AMX code, one element at a time.
   const int64_t stepBytes = right.parts * kPartBytes;
   for (int64_t i = 0; i < sums.rows; ++i)
     for (int64_t j = 0; j < sums.columns; ++j) {
@@ -418,8 +421,8 @@ static void widenInRows(const PanelSource &source, const StepExtent &extent,
             kPanelWidth);
 }
 
-/// The loops are written for the compiler's vectorizer: a row of sums stays in
-/// registers.
+/// Adds the f32 product of `rows` x 32 and 32 x 32 elements to `sums`. Written
+/// for the compiler's vectorizer: a row of sums stays in registers.
 static inline __attribute__((always_inline)) void
 addProduct(const float *left, const float *right, int64_t rightLeading,
            float *sums, int64_t leading, int64_t rows) {
@@ -460,7 +463,8 @@ void multiplyLeftOut(const PanelSource &left, const PanelSource &right,
   for (int64_t row = 0; row < sums.rows; row += kPanelWidth)
     for (int64_t column = 0; column < sums.columns; column += kPanelWidth)
       for (int64_t step = 0; step < steps; ++step) {
-        // Blocks represented by parts in both operands were multiplied before.
+        // If parts represent both blocks, multiplyPanels has already added the
+        // product.
         if (!leftOutOfLeft[row / kPanelWidth * steps + step] &&
             !leftOutOfRight[column / kPanelWidth * steps + step])
           continue;

@@ -5,7 +5,8 @@
 // precision are sums of bf16 numbers, called parts: two for f16, three for f32.
 // A product of two f32 numbers takes six products of parts; the other three are
 // less than half a unit of the last place. If no parts represent an element,
-// for example an infinity, its block is multiplied in f32.
+// for example an infinity, the AMX product leaves out the element's block of 32
+// x 32, and the block is multiplied in f32.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_AMX_AMXPANELS_H
@@ -40,8 +41,8 @@ inline constexpr int64_t partsOf(DType type) {
   return type == DType::BF16 ? 1 : type == DType::F16 ? 2 : 3;
 }
 
-/// Returns the steps of a panel that are multiplied at once: 16 to 24 KiB of
-/// L1.
+/// Returns the number of steps of a panel that are multiplied at once. They
+/// take 16 to 24 KiB of the L1 cache.
 inline constexpr int64_t chunkStepsOf(int64_t parts) {
   return parts == 1 ? 8 : 4;
 }

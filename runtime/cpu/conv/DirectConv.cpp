@@ -12,9 +12,14 @@
 // part of the source, with padding, to scratch, unless it can read the source
 // in place. Then it sums all taps of a few adjacent pixels in registers.
 //
-// In a gradient with stride s along an axis, pixels i and i + s meet the same
-// taps, and pixels in between meet other taps. So there are s kinds of pixels.
-// A slice computes all its pixels of one kind together.
+// A pixel of the result meets a tap if the tap multiplies a source pixel for
+// this pixel. In a gradient with stride s along an axis, pixels i and i + s
+// meet the same taps, and pixels in between meet other taps. So there are s
+// kinds of pixels. A slice computes all its pixels of one kind together.
+//
+// A row of taps is the taps of a filter along the innermost axis. A run is a
+// sequence of adjacent source pixels that a row of taps multiplies. A term is
+// one product in the sum of a result element.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/FloatBits.h"
@@ -30,17 +35,19 @@
 namespace mpc::runtime {
 namespace {
 
-/// Bytes of a slice's source and result that stay in a worker's cache.
+/// Limits the bytes of a slice's source rows and of a slice's sums, so that
+/// both stay in a worker's cache.
 constexpr int64_t kSourceBytes = 512 << 10, kResultBytes = 256 << 10;
-/// The most elements of a source row, kinds of pixels, and taps of a row.
+/// Limits the elements of a source row, the kinds of pixels, and the taps of a
+/// row. Convolutions beyond the limits are left to oneDNN.
 constexpr int64_t kMostElements = int64_t(1) << 20, kMostKinds = 64,
                   kMostTaps = 4096;
-/// This routine is faster if it processes at most kGain times the vectors of
-/// oneDNN's. With fewer pixels than kFewestPixels, packing the filters takes
+/// This routine is faster if it processes at most kGain times as many vectors
+/// as oneDNN. With fewer pixels than kFewestPixels, packing the filters takes
 /// too long.
 constexpr double kGain = 0.6;
 constexpr int64_t kFewestPixels = 256;
-/// The slices of a step, if the result has enough rows.
+/// The number of slices to aim for, if the result has enough rows.
 constexpr int64_t kWantedSlices = 16;
 
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -66,13 +73,15 @@ private:
   struct Block {
     int64_t group, channel, lanes;
   };
-  /// The position of a tap's weights in a packed row of taps: the start of the
-  /// run, and the number of earlier terms in the run.
+  /// The position of a tap's weights in a packed row of taps. `weights` is the
+  /// start of the run that contains the tap; `firstTerm` counts the terms of
+  /// the run before the tap.
   struct TapPlace {
     int64_t weights = 0, firstTerm = 0;
     bool isMet = false;
   };
-  /// The runs of source elements that the pixels of a kind meet in a row.
+  /// The runs of source pixels that the pixels of one kind meet in a row of
+  /// taps.
   using Kind = std::vector<SumRun>;
 
   const Operand &source() const { return isGradient ? y : x; }
@@ -105,14 +114,15 @@ private:
   void finish(const float *pixelSums, int64_t pixel, int64_t pixels) const;
 
   int64_t rowElements(int64_t pixels) const {
-    // The source pixels that `pixels` pixels of each kind meet, with gaps.
+    // Elements from the first to the last source pixel that `pixels` pixels of
+    // one kind meet, including pixels in between that no tap meets.
     return metPixels(pixels) * sourceLanes;
   }
   int64_t metPixels(int64_t pixels) const {
     return (pixels - 1) * width.sourceStep() + span + 1;
   }
   int64_t rowsOfTaps() const { return depth.kernel * height.kernel; }
-  /// The packed elements of a row of taps for a block.
+  /// The packed elements of one row of taps for the channels of one Block.
   int64_t packedRow() const {
     return outputStep * (lanes == Lanes::Terms ? kMostOutputs : 1);
   }
@@ -140,21 +150,21 @@ private:
   int64_t perGroup;    ///< channels of the result in a group
   int64_t sumChannels; ///< channels of the source in a group
   int64_t outPerGroup, inPerGroup;
-  int64_t metTaps; ///< the taps that a pixel of the result meets
+  int64_t metTaps; ///< number of taps that a pixel of the result meets
   Lanes lanes = Lanes::Channels;
-  bool hasPairs = false;          ///< source and weights are bf16
-  int64_t laneBlocks, blocks;     ///< of the lanes of a group, and of all
-  int64_t sourceLanes;            ///< elements of a source pixel in scratch
-  SumFunction sums[kMostOutputs]; ///< by number of outputs, from 1
+  bool hasPairs = false;      ///< source and weights are bf16
+  int64_t laneBlocks, blocks; ///< Blocks of a group's lanes, and of all lanes
+  int64_t sourceLanes;        ///< elements of a source pixel in scratch
+  SumFunction sums[kMostOutputs]; ///< sums[i] computes i + 1 outputs at once
 
   bool hasRoom = true;
   std::vector<Kind> kinds;
   std::vector<TapPlace> tapPlaces;
   int64_t outputStep = 0;                 ///< packed elements of a row of taps
-  int64_t firstPlace = 0, span = 0;       ///< source pixels that kinds meet
-  int64_t bandPlanes = 1, planeBands = 1; ///< planes of a band, and bands
+  int64_t firstPlace = 0, span = 0;       ///< range of source pixels of a pixel
+  int64_t bandPlanes = 1, planeBands = 1; ///< planes of a slice; such bands
   int64_t bandRows = 1, rowBands = 1;
-  int64_t partPixels = 1, parts = 1; ///< pixels of each kind in a part of a row
+  int64_t partPixels = 1, parts = 1; ///< a slice has partPixels of each kind
   size_t resultOffset = 0, laneOffset = 0, runOffset = 0, rowsOffset = 0;
 };
 
@@ -270,8 +280,8 @@ bool DirectConv::gainsByPairs() const {
   return 4 * pairs <= 3 * terms;
 }
 
-/// Finds the taps that each kind of pixel meets, as runs of adjacent source
-/// pixels.
+/// Finds, for each kind of pixel, the taps that the pixels meet. Taps on
+/// adjacent source pixels form a run.
 void DirectConv::findTaps() {
   const int64_t whole =
       wholeTerms(hasPairs ? SumKind::DotPairs : SumKind::Dots);
@@ -410,7 +420,7 @@ int64_t DirectConv::weightOf(const TapPlace &tap, int64_t channel,
   return tap.weights + term * kSumLanes + lane;
 }
 
-/// Packs the filters of a block, in rows of taps.
+/// Packs the weights of one Block, one row of taps after the other.
 void DirectConv::packWeights(int64_t slice, const SliceContext &context) const {
   const Block block = blockOf(slice);
   const int64_t taps = rowsOfTaps() * width.kernel;
@@ -585,15 +595,17 @@ void DirectConv::runBand(int64_t slice, const SliceContext &context) const {
     }
   }
 
-  // Finish all rows at once if they are adjacent: a slice has whole rows.
+  // If slices have whole rows, the rows of a plane are adjacent and finished at
+  // once.
   const int64_t together = parts == 1 ? rows.count : 1;
   for (int64_t plane = 0; plane < planes.count && !isDirect(); ++plane)
     for (int64_t row = 0; row < rows.count; row += together)
       finish(sumsAt(plane, row), pixelAt(plane, row), together * pixels);
 }
 
-/// Copies the lanes of each pixel to the channels of the lanes. `to` is the
-/// channel of the first lane.
+/// Copies sums from vectors of kSumLanes lanes to the channels that the lanes
+/// stand for. `to` is the channel of the first lane; `step` is the distance
+/// between pixels.
 void DirectConv::spreadLanes(const float *vectors, int64_t pixels,
                              const Block &block, float *to,
                              int64_t step) const {

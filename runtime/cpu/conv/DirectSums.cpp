@@ -23,8 +23,8 @@ struct FloatVector {
   typedef float type __attribute__((vector_size(kLength * sizeof(float))));
 };
 
-/// The first elements of a run: in the source of the first pixel, and in the
-/// weights.
+/// Addresses of the first elements of a run: in the source, for the first
+/// pixel, and in the weights.
 template <typename T>
 struct RunElements {
   const T *source, *weights;
@@ -47,7 +47,7 @@ MPC_INLINE RunElements<T> elementsOf(const PixelSums &sums, int64_t row,
 enum class Meets {
   Shared, ///< one element for all lanes
   Own,    ///< an element per lane
-  Sliding ///< Own; term t + 1 of a pixel is term t of the next pixel
+  Sliding ///< like Own; term t + 1 of a pixel is term t of the next
 };
 
 /// Adds terms [term, term + kTerms) to the sums of `kPixels` pixels.
@@ -144,8 +144,8 @@ MPC_INLINE_PAIRS void sumLanePairs(const PixelSums &sums, int64_t pixel) {
       }
       if (term == end)
         continue;
-      // Do not read the element behind the last term: infinity times a zero
-      // weight is NaN.
+      // Multiply the last term alone. The source element behind the term may be
+      // infinity, and infinity times a zero weight is NaN.
       const __m512bh weight = loadPairs(weights + term * kSumLanes);
       for (int i = 0; i < kPixels; ++i)
         total[i] =
@@ -173,11 +173,11 @@ MPC_SUMS_PAIRS void sumSharedPairs(const PixelSums &sums, int64_t pixels) {
 // Dot products
 //===----------------------------------------------------------------------===//
 
-/// Returns the index, in the concatenation of two vectors of `length`, of
-/// element `i` of a shuffle. The shuffle takes the even (or odd) groups of
-/// `group` elements, from both vectors in turn. Single elements are taken in
-/// another order, by halves of four, because CPUs have instructions for this
-/// order.
+/// Returns an index for a shuffle of the vectors a and b of `length` elements:
+/// element i of the result is element shuffleIndex(i) of [a, b]. The shuffle
+/// takes the even (or odd) groups of `group` elements, alternately from a and
+/// b: of groups of 2, a0 a1 b0 b1 a4 a5 b4 b5. Single elements come in the
+/// order of an instruction that CPUs have: a0 b0 a1 b1 a4 b4 a5 b5.
 constexpr int shuffleIndex(int i, int length, int group, bool isOdd) {
   if (group == 1)
     return i / 4 * 4 + (isOdd ? 2 : 0) + i % 4 / 2 + (i % 2 ? length : 0);
@@ -212,7 +212,8 @@ MPC_INLINE void addAcross(typename FloatVector<kLength>::type *vectors) {
   }
 }
 
-/// Sums across the vectors `total` of [kPixels][kOutputs], and writes the sums.
+/// Sums the elements of each vector in `total`, [kPixels][kOutputs], and writes
+/// the sums to the result.
 template <int kLength, int kPixels, int kOutputs>
 MPC_INLINE void writeDots(const PixelSums &sums, int64_t pixel,
                           typename FloatVector<kLength>::type *total) {
@@ -289,8 +290,9 @@ struct LaneSums {
   SumFunction shared, own, dots[kMostOutputs];
 };
 
-/// Defines a function that sums all pixels. The last call of `sumSome` may
-/// compute some pixels again, in the same order of additions.
+/// Defines a function that sums `kPixels` pixels at a time. If pixels remain,
+/// the last call of `sumSome` ends at the last pixel and computes some pixels
+/// again; additions have the same order, so the bits are the same.
 #define MPC_DEFINE_DOTS(name, attribute, length, sumSome, sumOne)              \
   template <int kOutputs>                                                      \
   attribute void name(const PixelSums &sums, int64_t pixels) {                 \

@@ -11,17 +11,18 @@ namespace mpc::runtime {
 
 /// The lanes of a vector. Each lane holds its own sum.
 constexpr int64_t kSumLanes = 16;
-/// The most outputs of a call for dot products.
+/// Limits the channels of the result that a dot-product function computes in
+/// one call.
 constexpr int64_t kMostOutputs = 4;
 
-/// A source row and the weights of a row of taps, which are multiplied for a
-/// row of the result. Elements are f32, or bf16 for pairs.
+/// One source row, and the weights of the row of taps that multiplies the
+/// source row. Elements are f32, or bf16 for kinds with pairs.
 struct SumRow {
   const void *source, *weights;
 };
 
-/// `terms` adjacent terms of a row. `source` and `weights` are the offsets of
-/// the first term.
+/// A run: `terms` adjacent source elements and the weights that multiply them.
+/// `source` and `weights` are the offsets of the first in a SumRow.
 struct SumRun {
   int64_t source, weights, terms;
 };
@@ -53,7 +54,8 @@ enum class SumKind {
   DotPairs
 };
 
-/// The number that divides the terms of each run of `kind`.
+/// Returns the unit of runs: for sums of `kind`, the number of terms of each
+/// run must be a multiple.
 constexpr int64_t wholeTerms(SumKind kind) {
   return kind == SumKind::Dots       ? kSumLanes
          : kind == SumKind::DotPairs ? 2 * kSumLanes

@@ -23,12 +23,12 @@
 namespace mpc::runtime {
 namespace {
 
-/// The groups in the lanes of a vector, and the most filters or channels of a
-/// small group.
+/// If the lanes of a vector are groups, a vector has kGroupLanes groups, and a
+/// group has at most kMostPerGroup filters and kMostPerGroup channels.
 constexpr int64_t kGroupLanes = GroupLanes::kLanes;
 constexpr int64_t kMostPerGroup = 4;
-/// The approximate number of sums per filter in a slice, and the most floats of
-/// an image row in scratch.
+/// The approximate number of sums per filter in a slice, and the limit for the
+/// floats of an image row in scratch.
 constexpr int64_t kMaxSums = 1024, kMaxRow = int64_t(1) << 20;
 
 /// One spatial axis.
@@ -86,8 +86,8 @@ MPC_INLINE void addRunBody(const float *image, const Rows &rows, int64_t count,
   }
 }
 
-/// Adds the products of a row to the sums of taps [first, first + kTaps). Each
-/// tap has a sum per group.
+/// Adds the products of a gradient row and an image row to the sums of taps
+/// [first, first + kTaps). Lanes are groups: each tap has a sum per group.
 template <int kTaps>
 MPC_INLINE void addTaps(const Rows &rows, int64_t first, float *sums) {
   using V = typename Vector<kGroupLanes>::type;
@@ -124,7 +124,7 @@ MPC_INLINE void addGroupsBody(const Rows &rows, int64_t taps, float *sums) {
 
 /// The loops for an instruction set, and their sizes.
 struct Loops {
-  int64_t filters, length; ///< filters and floats per step of addRun
+  int64_t filters, length; ///< filters and floats in one iteration of addRun
   void (*addRun)(const float *image, const Rows &rows, int64_t count,
                  float *sums, int64_t leading);
   void (*addGroups)(const Rows &rows, int64_t taps, float *sums);
@@ -168,8 +168,8 @@ public:
   }
 
 private:
-  /// The work of a slice: some taps of a row of taps, for some filters of a
-  /// group, or for all filters of several groups.
+  /// The work of a slice: some taps of a row of taps, either for some filters
+  /// of one group, or for all filters of several groups.
   struct Part {
     int64_t group, groups;
     int64_t filter, filters; ///< within the group
@@ -200,8 +200,8 @@ private:
   int64_t groupsPerSlice, groupSlices;
   int64_t filtersPerSlice, filterSlices; ///< within a group
   int64_t tapsPerSlice, tapSlices;       ///< within a row of taps
-  /// The sums of a tap and of a filter, with padding. With dilations, each tap
-  /// is padded to whole vectors.
+  /// Floats between the sums of two taps, and between the sums of two filters.
+  /// With dilations, each tap is padded to whole vectors.
   int64_t tapSums, leading;
   int64_t imagePixels = 0; ///< pixels of an image row in scratch
   int64_t rowFloats = 0, gradientFloats = 0, sumFloats = 0, runFloats = 0;
@@ -256,7 +256,8 @@ DirectWeightGrad::DirectWeightGrad(const ConvStep &step,
                    sizeof(float));
 }
 
-/// True if groups are small and leave fewer lanes empty than runs of taps do.
+/// True if groups are small, and vectors of groups leave fewer lanes empty than
+/// vectors of adjacent taps.
 bool DirectWeightGrad::prefersGroups() const {
   auto ceilDiv = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   const int64_t taps = width.kernel;

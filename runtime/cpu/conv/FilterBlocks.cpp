@@ -18,14 +18,14 @@
 
 namespace mpc::runtime {
 
-/// The approximate number of elements per lane in a tile, and the most lanes of
-/// a tile. In both layouts, a tile consists of runs of a few cache lines.
+/// A tile has about kLaneElements elements per lane and at most kLanesAtOnce
+/// lanes. In both layouts, a tile consists of runs of a few cache lines.
 static constexpr int64_t kLaneElements = 128, kLanesAtOnce = 64;
-/// The most taps of a filter that scratch has room for.
+/// Limits the taps of a filter, because scratch holds all taps.
 static constexpr int64_t kMostTapsOfFilter = 2048;
 
-/// Returns, for each index of the padded `axis`, the number that the index adds
-/// to the offset of an element.
+/// In a blocked layout, the offset of an element is a sum of one number per
+/// axis. Returns the numbers of `axis`, for all indices including the padding.
 static std::vector<int64_t> offsetsAlong(const dnnl::memory::desc &desc,
                                          int64_t axis) {
   const dnnl::memory::dims axes = desc.get_inner_idxs();
@@ -71,7 +71,7 @@ FilterBlocks::find(const dnnl::memory::desc &plain,
   const dnnl::memory::dims dims = plain.get_dims();
   const dnnl::memory::dims inner = blocked.get_inner_idxs();
   const size_t bytes = dnnl::memory::data_type_size(plain.get_data_type());
-  // Other routines reorder matrices, which have only two axes.
+  // Matrices, with only two axes, have other routines.
   if (plain.get_data_type() != blocked.get_data_type() || dims.size() < 3 ||
       blocked.get_submemory_offset() != 0 || !isDense(plain) ||
       (bytes != sizeof(uint16_t) && bytes != sizeof(uint32_t)))
@@ -126,8 +126,8 @@ FilterBlocks::find(const dnnl::memory::desc &plain,
   return std::nullopt;
 }
 
-/// Returns the most indices of the other axis in a tile. The number is even,
-/// because tiles hold whole pairs.
+/// Returns how many indices of the axis that is not in the lanes a tile has.
+/// The number is even, because bf16 tiles hold whole pairs.
 int64_t FilterBlocks::othersAtOnce() const {
   return std::max<int64_t>(kLaneElements / int64_t(taps.size()) / 2 * 2, 2);
 }

@@ -1,4 +1,4 @@
-// Filters in the library's blocked orders, packed and unpacked.
+// Reorders convolution filters to and from oneDNN's blocked layouts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_CONV_FILTERBLOCKS_H
@@ -15,7 +15,8 @@ namespace mpc::runtime {
 /// adjacent; bf16 may be interleaved in pairs of inputs (or outputs).
 class FilterBlocks {
 public:
-  /// Returns nullopt for other layouts, or if the element types differ.
+  /// Returns nullopt if the layouts are not of this form, or if the element
+  /// types differ.
   static std::optional<FilterBlocks> find(const dnnl::memory::desc &plain,
                                           const dnnl::memory::desc &blocked);
 
@@ -36,7 +37,7 @@ public:
               std::byte *plain, void *scratch) const;
 
 private:
-  /// One of the two axes with blocks.
+  /// An axis that the blocked layout divides into blocks: outputs or inputs.
   struct Axis {
     int64_t extent = 0, stride = 0; ///< in the plain layout
     std::vector<int64_t> offsets;   ///< in the blocked layout, with padding

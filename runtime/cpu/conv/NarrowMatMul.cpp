@@ -8,7 +8,7 @@
 namespace mpc::runtime {
 namespace {
 
-/// The most columns. With more, oneDNN is faster.
+/// Limits the columns of the product. With more columns, oneDNN is faster.
 constexpr int64_t kMostColumns = 8;
 
 class NarrowMatMul : public Contraction {
@@ -51,8 +51,10 @@ std::unique_ptr<Contraction> prepareNarrowMatMul(const MatMulStep &step,
                                                  const OneDNNConfig &config) {
   if (step.n > kMostColumns || !isDenseProduct(step))
     return nullptr;
-  // Filters are the rows of a convolution's weights, and the columns of an
-  // image gradient's.
+  // The columns of the right operand are the filters. A convolution stores
+  // filters as rows of the weights, an image gradient as columns. So a
+  // transposed right operand becomes a convolution, any other an image
+  // gradient.
   const bool isGradient = !step.transB;
   ConvStep conv;
   conv.kind = isGradient ? ConvKind::InputGrad : ConvKind::Forward;

@@ -19,8 +19,8 @@ static Mask maskOf(int64_t end) {
                        : Mask((Mask(1) << std::max<int64_t>(end, 0)) - 1);
 }
 
-/// Loads the channels of `mask` and widens them to floats. Other lanes are
-/// zeros.
+/// Loads the channels whose bits in `mask` are set, and widens them to floats.
+/// All other lanes are zero.
 template <DType type>
 MPC_PIXELS_AVX512 static inline __attribute__((always_inline)) __m512
 loadFloats(const std::byte *from, __mmask16 mask) {
@@ -71,7 +71,8 @@ MPC_PIXELS_AVX512 static void copyPixelsAVX512(const uint16_t *source,
   }
 }
 
-/// Rounds the first `to.channels` of each 16 floats to bf16.
+/// Rounds 16 floats per pixel to bf16, and stores the first `to.channels` of
+/// each pixel.
 MPC_PIXELS_AVX512 static void
 narrowSixteens(const float *source, const PixelChannels &to, uint16_t *result) {
   const auto written = maskOf<__mmask16>(to.channels);

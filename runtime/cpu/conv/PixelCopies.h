@@ -1,5 +1,5 @@
-// Copies some channels of pixels between images and scratch, where pixels have
-// another width.
+// Copies some channels of pixels between an image and scratch memory. In
+// scratch, pixels have only these channels, padded to a given width.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_CONV_PIXELCOPIES_H
@@ -15,17 +15,18 @@ struct PixelChannels {
   int64_t pixels, channels, step;
 };
 
-/// Writes pixels of `width` floats: the channels (f32, bf16 or f16), widened,
-/// then zeros.
+/// Copies pixels to scratch: widens the channels of each pixel (f32, bf16 or
+/// f16) to floats, and fills up with zeros to `width` floats.
 void widenPixels(DType type, const void *source, const PixelChannels &from,
                  float *result, int64_t width);
 
-/// Writes pixels of `width` 16-bit elements: the channels, then zeros.
+/// Copies pixels to scratch: the 16-bit channels of each pixel, filled up with
+/// zeros to `width` elements.
 void copyPixels(const uint16_t *source, const PixelChannels &from,
                 uint16_t *result, int64_t width);
 
-/// Rounds the first `to.channels` channels of pixels of `width` floats to f32,
-/// bf16 or f16.
+/// Copies pixels from scratch: rounds the first `to.channels` of the `width`
+/// floats of each pixel to f32, bf16 or f16.
 void narrowPixels(DType type, const float *source, int64_t width,
                   const PixelChannels &to, void *result);
 

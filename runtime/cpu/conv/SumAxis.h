@@ -40,8 +40,8 @@ struct SumAxis {
   }
   bool holds(int64_t place) const { return place >= 0 && place < source; }
 
-  /// Returns the most source indices in the range that `results` adjacent
-  /// result indices meet.
+  /// Returns the length of the largest range of source indices that `results`
+  /// adjacent result indices meet.
   int64_t countMet(int64_t results) const {
     const int64_t window = (kernel - 1) * dilation + 1;
     return std::min(source, isGradient ? (results - 1 + window - 1) / stride + 1
@@ -54,7 +54,7 @@ struct SumAxis {
 struct SumBand {
   int64_t first, count;
   int64_t low = std::numeric_limits<int64_t>::max(), places = 0;
-  std::vector<bool> isMet; ///< per source index: a tap meets it
+  std::vector<bool> isMet; ///< by source index: true if a tap multiplies it
 
   SumBand(const SumAxis &axis, int64_t first, int64_t count)
       : first(first), count(count) {

@@ -18,7 +18,8 @@ namespace mpc::runtime {
 /// Approximate number of elements per slice of the widening phase.
 inline constexpr int64_t kWidenBlock = 1 << 16;
 
-/// An operand as the primitive reads it: stored matrices of rows x columns.
+/// An operand of a matrix product: `matrices` stored matrices of rows x
+/// columns. `widened` if the step first copies the operand to f32.
 struct MatMulOperand {
   Operand source;
   int64_t matrices = 1, rows = 0, columns = 0, ld = 0;
@@ -106,14 +107,15 @@ private:
   std::vector<int64_t> outerStrides;
 };
 
-/// An operand packed in panels, one per tile along m or n, in a layout chosen
-/// for the primitive. An absent operand has no panels.
+/// An operand packed in panels, in a layout chosen for oneDNN's primitive. A
+/// panel is all that one tile reads: some rows of the left operand, or some
+/// columns of the right. An absent operand has no panels.
 class PackedPanels {
 public:
   PackedPanels() = default;
 
-  /// `from` and `to` have the layouts of a full panel, and of the last panel if
-  /// it is smaller.
+  /// `from` and `to` are the stored and the packed layout: [0] of a full panel,
+  /// and [1] of the last panel if the last panel is smaller.
   PackedPanels(int64_t matrices, int64_t panels,
                const dnnl::memory::desc (&from)[2],
                const dnnl::memory::desc (&to)[2], int workers)
@@ -133,7 +135,8 @@ public:
     return std::max(reorders[0].scratchBytes(), reorders[1].scratchBytes());
   }
 
-  /// Reserves room for all panels, after the `bytes` that are taken already.
+  /// Reserves memory for all panels, behind the first `bytes` bytes, and adds
+  /// the size to `bytes`.
   void reserve(size_t &bytes) {
     offset = bytes;
     bytes += panelBytes * size_t(matrices * panels);
@@ -155,8 +158,8 @@ public:
         std::min(inMatrix / reorders[0].slices(), panels - hasSmaller);
     return {matrix, panel, inMatrix - panel * reorders[0].slices()};
   }
-  /// Packs one part. `memory` is the memory of `reserve`; `scratch` has
-  /// scratchBytes() bytes.
+  /// Packs one part. `memory` is the start of the memory in which reserve()
+  /// reserved room; `scratch` has scratchBytes() bytes.
   Status run(const Part &part, int worker, const std::byte *from,
              std::byte *memory, std::byte *scratch) {
     const bool isSmaller = hasSmaller && part.panel + 1 == panels;
@@ -190,7 +193,8 @@ public:
 
   explicit operator bool() const { return matrices > 0; }
 
-  /// Reserves room for all matrices, after the `bytes` that are taken already.
+  /// Reserves memory for all matrices, behind the first `bytes` bytes, and adds
+  /// the size to `bytes`.
   void reserve(size_t &bytes) {
     offset = bytes;
     bytes += alignScratch(size_t(matrices * rows * depth * sizeOf(type)));
@@ -200,7 +204,8 @@ public:
     return memory + offset + (matrix * rows + row) * depth * sizeOf(type);
   }
 
-  // Each slice copies a block; blocks of the same rows are consecutive.
+  // Each slice copies a block of rows and depth. Blocks of the same rows follow
+  // each other.
   int64_t slices() const { return matrices * rowBlocks() * depthBlocks(); }
   struct Part {
     int64_t matrix, row, depth;
@@ -211,7 +216,8 @@ public:
             slice % depthBlocks() * kBlockDepth};
   }
   /// Copies one part. `from` is the first element of the part; `leading` is the
-  /// leading dimension of the source. `memory` is the memory of `reserve`.
+  /// leading dimension of the source. `memory` is the start of the memory in
+  /// which reserve() reserved room.
   void run(const Part &part, const std::byte *from, int64_t leading,
            std::byte *memory) const {
     std::byte *to =
@@ -225,8 +231,8 @@ public:
   }
 
 private:
-  /// The block that one slice transposes: it has long runs of the result's
-  /// rows, and whole cache lines of the source.
+  /// The block that one slice transposes. The block has long runs of the
+  /// result's rows, and whole cache lines of the source.
   static constexpr int64_t kBlockRows = 128, kBlockDepth = 512;
 
   int64_t rowBlocks() const { return (rows + kBlockRows - 1) / kBlockRows; }
@@ -279,7 +285,7 @@ struct ProductResult {
   /// dimension `leading`.
   void finish(float *accumulators, int64_t leading, int64_t index, int64_t row,
               int64_t rows, int64_t column, int64_t columns) const {
-    // Gaps between rows are scaled too, in a single run.
+    // One call scales all rows, including the gaps between rows.
     if (alpha != 1)
       scale(accumulators, rows * leading, alpha);
     // An epilogue gets all rows at once if they are adjacent, else one row at a

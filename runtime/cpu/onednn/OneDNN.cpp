@@ -33,8 +33,8 @@ SingleThreadedOpenMP::~SingleThreadedOpenMP() {
     omp_set_num_threads(previous);
 }
 
-// Untouched pages cost no memory, and two system calls are cheap compared with
-// compiling a step's kernels.
+// Maps and unmaps memory without touching it. Untouched pages cost no memory,
+// and two system calls are cheap compared with compiling a step's kernels.
 void expectLibraryMemory() {
   void *pages = mmap(nullptr, kLibraryBytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -142,7 +142,8 @@ Status WorkerPrimitive::run(int worker,
   for (const void *address : addresses)
     setAddress(const_cast<void *>(address));
   setAddress(scratch);
-  // Out of memory is an exception here as elsewhere; the session catches it.
+  // If memory is short, throws std::bad_alloc like the rest of the runtime. The
+  // session catches the exception.
   if (status == dnnl_success)
     status = dnnl_primitive_execute(primitive.get(), call.stream.get(),
                                     static_cast<int>(call.args.size()),

@@ -19,8 +19,9 @@
 
 namespace mpc::runtime {
 
-/// While alive, limits OpenMP to one thread on this thread. Restores the
-/// previous number for processes that use OpenMP themselves.
+/// While alive, oneDNN uses one OpenMP thread when called from this thread. The
+/// destructor restores the previous number, because the process may use OpenMP
+/// itself.
 class SingleThreadedOpenMP {
 public:
   SingleThreadedOpenMP();
@@ -36,7 +37,8 @@ dnnl::engine &dnnlEngine();
 /// fp32 stays fp32, regardless of the environment.
 dnnl::primitive_attr dnnlAttributes();
 
-/// A primitive, and per worker the memory objects for its calls.
+/// A oneDNN primitive that several workers may run at the same time: each
+/// worker has memory objects of its own.
 class WorkerPrimitive {
 public:
   WorkerPrimitive() = default;
@@ -56,7 +58,8 @@ public:
              void *scratch);
 
 private:
-  /// The arguments of one worker's calls. Addresses are set when they change.
+  /// The arguments of one worker's calls. run() changes an address only if the
+  /// address differs from the last call.
   struct Call {
     bool hasRun = false;
     dnnl::stream stream;
@@ -80,8 +83,8 @@ void expectLibraryMemory();
 /// oneDNN generates code.
 Status checkExecutableMemory();
 
-/// Like checkExecutableMemory, but asks the system again after a failure of
-/// oneDNN. Throws std::bad_alloc if memory is short.
+/// Like checkExecutableMemory, but does not use a cached answer. Called after a
+/// failure of oneDNN. Throws std::bad_alloc if memory is short.
 Status probeExecutableMemory();
 
 /// Runs `body`, and converts dnnl::error to a status. Throws std::bad_alloc if
@@ -96,7 +99,8 @@ Status catchDNNL(const char *what, Body body) {
     body();
     return Status();
   } catch (const dnnl::error &error) {
-    // A kernel without memory for its code fails without a specific error.
+    // If oneDNN gets no memory for a kernel's code, the error does not say so.
+    // So test for memory, then for the right to execute memory.
     if (error.status == dnnl_out_of_memory)
       throw std::bad_alloc();
     expectLibraryMemory();

@@ -1,14 +1,16 @@
-// Convolutions and their gradients by oneDNN: NHWC images, sliced over the
-// batch.
+// Convolutions and their gradients by oneDNN, with NHWC images. A slice takes
+// some images of the batch. If images are large and have groups, a slice takes
+// only a part of the groups at once (groupsAtOnce).
 //
-// forward, input_grad: the weights are put into the library's order once per
-// run, a few filters per slice (phase 0), then every slice takes a few images
-// (phase 1). With an epilogue, or where the result's type is not one the
-// library writes, a slice goes through fp32 scratch.
+// Phases of forward and input_grad:
+//   0  Reorders the weights into oneDNN's layout, a few filters per slice.
+//   1  Convolves a few images per slice. Results go through f32 scratch memory
+//      if there is an epilogue or if oneDNN cannot write the result's type.
 //
-// weight_grad: every slice makes its own partial sum (phase 0), these are added
-// in the order of the images (phase 1) and written out as OIHW, a few filters
-// per slice (phase 2).
+// Phases of weight_grad:
+//   0  Computes a partial sum of the weight gradient per slice of images.
+//   1  Adds the partial sums in the order of the images.
+//   2  Writes the sums as OIHW, a few filters per slice.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/Convert.h"
@@ -31,53 +33,57 @@ bool hasName(std::string_view name, std::string_view kind) {
   return name.substr(0, kind.size()) == kind;
 }
 
-/// Slices a batch is cut into at most, where it has as many images.
+/// Limits the slices into which a batch is divided.
 constexpr int64_t kMaxSlices = 16;
-/// fp32 results of one slice that still stay in a worker's cache, in bytes.
+/// Limits the bytes of a slice's f32 results, so that they stay in a worker's
+/// cache.
 constexpr int64_t kSliceBytes = 512 << 10;
-/// All partial weight gradients together, in bytes: each is written, read and
-/// added, which for large weights costs more than it gains.
+/// Limits the bytes of all partial weight gradients together. Each partial
+/// gradient is written, read and added, which costs more than it gains if
+/// weights are large.
 constexpr int64_t kPartialBytes = 12 << 20;
-/// Bytes of an image that stay in a worker's cache, of a large image, and of a
-/// line of the cache.
+/// Sizes in bytes: the part of an image that stays in a worker's cache, a large
+/// image, and a cache line.
 constexpr int64_t kCachedImageBytes = 512 << 10, kLargeImageBytes = 1 << 20,
                   kLineBytes = 64;
-/// Channels of an image that is read often enough to be worth a copy.
+/// An image with at least this many channels is read often enough to be worth a
+/// copy.
 constexpr int64_t kManyChannels = 128;
-/// Multiply-adds below which a slice is not worth handing to another thread.
+/// A slice with fewer multiply-adds is not worth handing to another thread.
 constexpr int64_t kMinSliceProducts = 1 << 20;
 /// Elements of the partial sums that one slice adds up.
 constexpr int64_t kSumBlock = 1 << 14;
 
-/// The step in the library's terms.
+/// The shapes and layouts of a step as oneDNN's types.
 struct Geometry {
   Dims weights, strides, dilations, padsBegin, padsEnd;
   Tag imageTag, weightsTag, channelsLastTag;
-  Tag blockedTags[2];                   ///< of eight channels, and of sixteen
-  int64_t xElements = 1, yElements = 1; ///< of one image
-  int64_t xPixels = 1, yPixels = 1;     ///< of one image
+  Tag blockedTags[2];                   ///< blocks of 8, and of 16 channels
+  int64_t xElements = 1, yElements = 1; ///< elements of one image
+  int64_t xPixels = 1, yPixels = 1;     ///< pixels of one image
   int64_t wElements = 1;
 
   explicit Geometry(const ConvStep &step);
 };
 
-/// One element type per operand of the primitive.
+/// The element type of each operand of oneDNN's primitive.
 struct Types {
   DType x, w, y;
 };
 
-/// True if, along every axis, some window lies within the image: of padding
-/// that reaches into each window, as of 3 taps at stride 2 over 3 pixels and 1
-/// of padding on either side, there is none.
+/// True if, along every axis, at least one window lies within the image,
+/// without padding. False, for example, for 3 taps at stride 2 over 3 pixels
+/// with 1 pixel of padding on either side.
 ///
-/// Without, the library's convolution kernels leave gradients of some taps to
-/// chance (oneDNN 2.6: bf16 of any rank, f32 of three axes), or write behind
-/// the end. For weights with the output channels last the library multiplies
-/// matrices in f32 instead, and the result is right.
+/// If no window does, oneDNN's convolution kernels compute wrong gradients for
+/// some taps (oneDNN 2.6: bf16 of any rank, f32 of three axes), or write past
+/// the end of the result. If the weights have the output channels last, oneDNN
+/// multiplies matrices in f32 instead, and the result is right.
 bool hasWholeWindows(const ConvStep &step) {
   for (size_t axis = 0; axis < step.kernel.size(); ++axis) {
     const int64_t window = step.dilations[axis] * (step.kernel[axis] - 1) + 1;
-    // The first window that starts within the image.
+    // `first` is the start of the first window that does not begin in the
+    // padding.
     const int64_t stride = step.strides[axis];
     const int64_t before = (step.padsBegin[axis] + stride - 1) / stride;
     const int64_t first = before * stride - step.padsBegin[axis];
@@ -87,10 +93,11 @@ bool hasWholeWindows(const ConvStep &step) {
   return true;
 }
 
-/// True if windows, their padding or the way from one to the next are longer
-/// than images are. In bf16 the library then takes minutes for gradients of
-/// filters, for nothing: most of it is padding. With tiles it cannot make
-/// gradients of images, or writes behind their end (oneDNN 3.2).
+/// True if a stride, a padding or the distance between the first and last tap
+/// exceeds a million pixels. In bf16, oneDNN then takes minutes for a weight
+/// gradient, although most of the work is padding. With AMX tiles, oneDNN fails
+/// to prepare the input gradient, or writes past the end of the result (oneDNN
+/// 3.2).
 bool isFarApart(const ConvStep &step) {
   constexpr int64_t kFar = int64_t(1) << 20;
   for (size_t axis = 0; axis < step.kernel.size(); ++axis)
@@ -100,10 +107,11 @@ bool isFarApart(const ConvStep &step) {
   return false;
 }
 
-/// Groups of `step` to convolve at once. The groups of a pixel lie side by
-/// side, and the library reads a whole image again for each group. If the image
-/// is large, a slice first copies channels of some groups, a part that fits the
-/// cache. Results without strides take as long to copy as the part saves.
+/// Returns the number of groups to convolve at once. In NHWC, the groups of a
+/// pixel are adjacent, and oneDNN reads the whole image again for each group.
+/// If the image is large, a slice first copies the channels of some groups, few
+/// enough to fit the cache. Forward convolutions are divided only if they have
+/// strides: otherwise copying the results takes as long as the division saves.
 int64_t groupsAtOnce(const ConvStep &step, DType type) {
   const int64_t in = step.inChannels / step.groups;
   const int64_t out = step.outChannels / step.groups;
@@ -130,7 +138,7 @@ int64_t groupsAtOnce(const ConvStep &step, DType type) {
   return atOnce;
 }
 
-/// A step of some of the groups.
+/// Returns `step` with only `groups` of its groups.
 ConvStep cutGroups(ConvStep step, int64_t groups) {
   step.inChannels = step.inChannels / step.groups * groups;
   step.outChannels = step.outChannels / step.groups * groups;
@@ -138,7 +146,8 @@ ConvStep cutGroups(ConvStep step, int64_t groups) {
   return step;
 }
 
-/// Some channels of images, `first` to `first + channels` of `step`.
+/// A part of the channels of images: channels [first, first + channels) of
+/// pixels that have `step` channels.
 struct ImagePart {
   const Operand *operand;
   int64_t pixels, channels, first, step;
@@ -178,7 +187,8 @@ private:
     return step.groups > 1 && step.groups == step.inChannels &&
            step.groups == step.outChannels;
   }
-  // The images that forward and input_grad read, and those written.
+  // The images that forward and input_grad read, and the images that they
+  // write.
   const Operand &input() const { return isForward() ? x : y; }
   const Operand &output() const { return isForward() ? y : x; }
   DType inputType() const { return isForward() ? types.x : types.y; }
@@ -192,13 +202,15 @@ private:
     return isForward() ? step.outChannels : step.inChannels;
   }
   int64_t outputElements() const { return outputPixels() * outputChannels(); }
-  /// Slices of one part follow each other.
+  /// Returns the part of the groups that `slice` computes. Slices of one part
+  /// follow each other.
   int64_t partOf(int64_t slice) const { return slice / slices; }
   Images imagesOf(int64_t slice) const {
     int64_t first = slice % slices * imagesPerSlice;
     return {first, std::min(imagesPerSlice, step.batch - first)};
   }
-  /// The channels of a part, of an image of `pixels` pixels.
+  /// Describes channels [part * channels, (part + 1) * channels) of images with
+  /// `pixels` pixels.
   ImagePart partIn(const Operand &operand, int64_t part, int64_t pixels,
                    int64_t channels) const {
     return {&operand, pixels, channels, part * channels, parts * channels};
@@ -237,23 +249,24 @@ private:
   void sumPartials(int64_t block, std::byte *partials) const;
   Status writeWeights(int64_t slice, const SliceContext &context);
 
-  const ConvStep step; ///< of one part
-  const int64_t parts; ///< of the groups
+  const ConvStep step; ///< the step, with the groups of one part only
+  const int64_t parts; ///< number of parts into which groups are divided
   Operand x, w, y;
   EpilogueCall epilogue;
   const OneDNNConfig config;
   const Geometry geometry;
 
   Types types = {DType::F32, DType::F32, DType::F32};
-  bool direct = false;    ///< the primitive writes the images itself
-  int64_t imageBlock = 0; ///< channels of a block of copied images, if any
+  bool direct = false;    ///< the primitive writes the result, without scratch
+  int64_t imageBlock = 0; ///< channels per block of copied images; 0: no blocks
   int64_t imagesPerSlice = 1, slices = 1;
-  std::string implementation;    ///< the library's name of what it does
-  WorkerPrimitive primitives[2]; ///< full slices; the last if it has fewer
-  dnnl::memory::desc weights;    ///< in the library's order, once known
-  SlicedReorder reorder;         ///< between OIHW and the library's order
-  size_t weightsBytes = 0;       ///< in the library's order, aligned
-  // A worker's scratch: widened images, fp32 result, the primitive's own.
+  std::string implementation;    ///< oneDNN's name of the chosen routine
+  WorkerPrimitive primitives[2]; ///< [1]: for a last slice with fewer images
+  dnnl::memory::desc weights;    ///< oneDNN's layout, after makePrimitives
+  SlicedReorder reorder;         ///< between OIHW and oneDNN's layout
+  size_t weightsBytes = 0;       ///< in oneDNN's layout, aligned
+  // Offsets in a worker's scratch memory. The scratch holds copied images, f32
+  // results and oneDNN's scratch memory.
   size_t secondOffset = 0, resultOffset = 0, padOffset = 0;
 };
 
@@ -293,9 +306,9 @@ Geometry::Geometry(const ConvStep &step)
 // Preparation
 //===----------------------------------------------------------------------===//
 
-/// Keeps the operands in bf16 if both are bf16 and the CPU multiplies bf16;
-/// else widens both to f32. With `direct`, oneDNN writes the result without
-/// scratch.
+/// Keeps the operands in bf16 if both are bf16 and oneDNN can multiply bf16
+/// safely; otherwise widens both to f32. Sets `direct` if oneDNN can write the
+/// result's type.
 void OneDNNConv::chooseTypes() {
   const Operand &first = isWeightGrad() ? x : input();
   const Operand &second = isWeightGrad() ? y : w;
@@ -377,8 +390,8 @@ static bool isBlocked(const dnnl::memory::desc &desc) {
   return desc.get_inner_nblks() != 0;
 }
 
-/// The forward convolution a gradient belongs to, which the library wants to
-/// know. It has one type throughout, that of the gradient read.
+/// Returns the forward convolution of a gradient, because oneDNN requires a
+/// description of it. All its types are the type of the output gradient.
 static dnnl::convolution_forward::primitive_desc
 forwardHint(const dnnl::memory::desc &x, const Geometry &geometry,
             const dnnl::memory::desc &y) {
@@ -399,15 +412,16 @@ forwardHint(const dnnl::memory::desc &x, const Geometry &geometry,
 }
 
 void OneDNNConv::makeInputGrad(int64_t count) {
-  // The description refers to it when it goes on to the next routine.
+  // next_impl() reads the hint, so the hint must stay alive.
   const dnnl::convolution_forward::primitive_desc hint =
       forwardHint(xDesc(count), geometry, yDesc(count));
   dnnl::convolution_backward_data::primitive_desc desc(
       dnnlEngine(), dnnl::algorithm::convolution_direct, xDesc(count), weights,
       yDesc(count), geometry.strides, geometry.dilations, geometry.padsBegin,
       geometry.padsEnd, hint, dnnlAttributes());
-  // By many small products of one channel each, where the library has a routine
-  // for depthwise images behind it, it takes 90 times as long.
+  // For depthwise convolutions, brgconv_strided computes many small products of
+  // one channel each. This takes 90 times as long as oneDNN's depthwise
+  // routine, so skip to the next implementation.
   while (isDepthwise() && hasName(desc.impl_info_str(), "brgconv_strided") &&
          desc.next_impl())
     ;
@@ -444,16 +458,15 @@ void OneDNNConv::layOutMemory() {
   auto floats = [](int64_t count) {
     return alignScratch(static_cast<size_t>(count) * sizeof(float));
   };
-  // Memory that all workers share: the weights in the library's order, and as
-  // floats where they have another type.
+  // All workers share the weights in oneDNN's layout. If the stored weights
+  // have another type, there is also a copy in f32.
   weightsBytes = alignScratch(weights.get_size());
   size_t plainBytes =
       w.type == types.w ? 0 : floats(parts * geometry.wElements);
   sharedSize =
       (isWeightGrad() ? slices : 1) * parts * weightsBytes + plainBytes;
 
-  // Memory of each worker: its inputs as floats, its sums, and the library's
-  // scratch memory.
+  // Each worker has memory for copied images, for f32 results, and for oneDNN.
   if (isWeightGrad()) {
     auto roomOf = [&](const Operand &operand, DType type,
                       const dnnl::memory::desc &images) {
@@ -471,7 +484,8 @@ void OneDNNConv::layOutMemory() {
     padOffset =
         resultOffset + (direct ? 0 : floats(imagesPerSlice * outputElements()));
   }
-  // Reorder and primitives share scratch memory, behind inputs and sums.
+  // Reorders and primitives use the same scratch memory, behind images and
+  // results.
   size_t padBytes = reorder.scratchBytes();
   for (const WorkerPrimitive &primitive : primitives)
     padBytes = std::max(padBytes, primitive.scratchBytes());
@@ -481,7 +495,8 @@ void OneDNNConv::layOutMemory() {
 void OneDNNConv::makePrimitives() {
   weights = {geometry.weights, dnnlType(types.w),
              isSafe() ? Tag::any : geometry.channelsLastTag};
-  // The last, shorter slice takes the weights in the order of the others.
+  // The last, shorter slice must use the layout of the weights that the first
+  // primitive has chosen.
   for (int64_t count : {imagesPerSlice, step.batch % imagesPerSlice}) {
     if (count == 0)
       continue;
@@ -494,9 +509,10 @@ void OneDNNConv::makePrimitives() {
   }
 }
 
-/// Gives f32 routines for gradients of filters large images in blocks of
-/// channels. In NHWC, vectors of channels lie far apart, and a routine reads
-/// the image again for each block of filters.
+/// For f32 weight gradients of large images, makes slices copy the images into
+/// blocks of 8 or 16 channels if oneDNN keeps its routine. In NHWC, vectors of
+/// channels lie far apart, and the routine reads the image again for each block
+/// of filters.
 void OneDNNConv::blockImages() {
   const int64_t block = hasName(implementation, "jit:avx2")          ? 8
                         : hasName(implementation, "jit:avx512_core") ? 16
@@ -519,7 +535,7 @@ void OneDNNConv::blockImages() {
 }
 
 Status OneDNNConv::prepare() {
-  // Types and slices first: the library's descriptions depend on both.
+  // Choose types and slices first: oneDNN's descriptions depend on both.
   chooseTypes();
   chooseSlices();
   Status status = catchDNNL("prepare a convolution", [&] {
@@ -529,8 +545,8 @@ Status OneDNNConv::prepare() {
     makeReorder();
     layOutMemory();
   });
-  // Slices of a weight gradient each have sums of their own, which a second
-  // phase adds in a fixed order.
+  // Each slice of a weight gradient computes partial sums. The second phase
+  // adds the partial sums in a fixed order.
   int64_t blocks = (parts * weightsBytes / 4 + kSumBlock - 1) / kSumBlock;
   if (isWeightGrad())
     phaseSlices = {parts * slices, slices > 1 ? blocks : 0,
@@ -540,11 +556,11 @@ Status OneDNNConv::prepare() {
   return status;
 }
 
-/// True where the library has nothing better than loops over single elements or
-/// products of copies of the image for each tap. Wide filters, gradients
-/// between strides and dilations, and some depthwise filters are of this kind.
-/// The library makes gradients of small groups' filters group by group, or in
-/// bf16 by pairs that are mostly zeros.
+/// True if oneDNN would compute the step element by element, or with a copy of
+/// the image for each tap. Examples: wide filters, gradients with strides and
+/// dilations, and some depthwise filters. Also true for weight gradients of
+/// small groups, which oneDNN computes group by group, or in bf16 by pairs that
+/// are mostly zeros.
 bool OneDNNConv::isSlow() const {
   auto is = [this](const char *kind) { return hasName(implementation, kind); };
   if (!isWeightGrad())
@@ -578,7 +594,9 @@ Status OneDNNConv::runSlice(size_t phase, int64_t slice,
   return Status();
 }
 
-/// Images of `part` as `type`: in place, or copied or widened into `room`.
+/// Returns `count` images of `part` from image `first` on, with elements of
+/// `type`. If the channels are not adjacent or have another type, copies or
+/// widens the images to `room`.
 static const void *load(const ImagePart &part, DType type, int64_t first,
                         int64_t count, std::byte *room) {
   const DType from = part.operand->type;
@@ -617,7 +635,7 @@ Status OneDNNConv::reorderWeights(int64_t slice, const SliceContext &context) {
 }
 
 Status OneDNNConv::runImages(int64_t slice, const SliceContext &context) {
-  // A slice is some images; the last one may have fewer.
+  // The last slice may have fewer images.
   const int64_t part = partOf(slice);
   const Images images = imagesOf(slice);
   const void *in = load(inputPart(part), inputType(), images.first,
@@ -630,7 +648,7 @@ Status OneDNNConv::runImages(int64_t slice, const SliceContext &context) {
   if (!status.ok() || direct)
     return status;
 
-  // Sums in f32 are finished here: by the epilogue, or by rounding.
+  // Finish f32 results here: call the epilogue, or round to the result's type.
   auto *accumulators = reinterpret_cast<float *>(out);
   const int64_t channels = outputChannels();
   const int64_t pixels = images.count * outputPixels();
@@ -644,7 +662,8 @@ Status OneDNNConv::runImages(int64_t slice, const SliceContext &context) {
   return Status();
 }
 
-/// Images of `part` as f32, in blocks of `width` channels.
+/// Copies `count` images of `part` from image `first` on to `room`, as f32 in
+/// blocks of `width` channels: [image][block][pixel][channel].
 static const void *loadBlocked(const ImagePart &part, int64_t first,
                                int64_t count, int64_t width, std::byte *room) {
   constexpr int64_t kPixels = 64; // as the first cache holds
@@ -680,14 +699,16 @@ Status OneDNNConv::runPartial(int64_t slice, const SliceContext &context) {
     in = load(xPart, types.x, images.first, images.count, context.scratch);
     gradient = load(yPart, types.y, images.first, images.count, second);
   }
-  // Sums of all parts follow each other, then those of the next images.
+  // The partial sums lie in the order [slice][part], so that one pass can add
+  // them.
   std::byte *sums =
       context.shared + (slice % slices * parts + part) * weightsBytes;
   return primitives[images.count != imagesPerSlice].run(
       context.worker, {in, gradient, sums}, context.scratch + padOffset);
 }
 
-/// Adds the partial sums, slice by slice, into the first.
+/// Adds the partial sums of all slices, in the order of the slices, to the
+/// partial sums of the first slice.
 void OneDNNConv::sumPartials(int64_t block, std::byte *partials) const {
   int64_t count = parts * static_cast<int64_t>(weightsBytes / sizeof(float));
   int64_t begin = block * kSumBlock;

@@ -81,7 +81,7 @@ private:
   DenseRows denseA;
   PackedPanels packedB;
   bool packsForTile = false; ///< packs one matrix, into a worker's scratch
-  size_t padOffset = 0;      ///< of oneDNN's scratch memory within a worker's
+  size_t padOffset = 0;      ///< of oneDNN's memory, in a worker's scratch
   std::vector<Phase> phases;
   int64_t tilesM = 0, tilesN = 0;
   WorkerPrimitive primitives[2][2]; ///< [fewer last rows][fewer last columns]
@@ -93,8 +93,8 @@ private:
 // Preparation
 //===----------------------------------------------------------------------===//
 
-/// Describes the product of two panels, written into the result or into
-/// scratch.
+/// Describes the product of a panel of a and a panel of b for oneDNN. oneDNN
+/// writes into c if `direct`, else into scratch memory.
 dnnl::matmul::primitive_desc
 OneDNNMatMul::describe(const dnnl::memory::desc &left,
                        const dnnl::memory::desc &right) const {
@@ -105,7 +105,7 @@ OneDNNMatMul::describe(const dnnl::memory::desc &left,
   return {dnnlEngine(), left, right, result, dnnlAttributes()};
 }
 
-/// Returns the layout of dense rows of a.
+/// Returns the layout of a panel of a whose rows are adjacent, without gaps.
 static dnnl::memory::desc denseRows(int64_t rows, int64_t k, DType type) {
   return {{rows, k}, dnnlType(type), dnnl::memory::dims{k, 1}};
 }
@@ -310,8 +310,8 @@ Status OneDNNMatMul::runPack(int64_t slice, const SliceContext &context) {
       context.shared, context.scratch);
 }
 
-/// Packs the operands of matrix `index`, a single tile, into the worker's
-/// scratch.
+/// Packs the operands of product `index`, whose result is a single tile, into
+/// the worker's scratch.
 Status OneDNNMatMul::packForTile(int64_t index, const SliceContext &context) {
   for (int64_t slice = 0; slice < denseA.slices(); ++slice) {
     const DenseRows::Part part = denseA.partOf(slice);

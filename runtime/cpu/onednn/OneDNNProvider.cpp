@@ -11,7 +11,7 @@
 
 namespace mpc::runtime {
 
-/// Returns the largest of oneDNN's instruction sets within `features`.
+/// Returns oneDNN's largest instruction set that needs only `features`.
 static dnnl::cpu_isa selectISA(const std::vector<std::string> &features) {
   auto has = [&](std::initializer_list<const char *> names) {
     return std::all_of(names.begin(), names.end(), [&](const char *name) {
@@ -30,7 +30,8 @@ static dnnl::cpu_isa selectISA(const std::vector<std::string> &features) {
   return dnnl::cpu_isa::avx512_core_amx;
 }
 
-/// Sets oneDNN's limit, once per process.
+/// Limits oneDNN to the instruction set `isa`. A process can set only one
+/// limit.
 static Status restrictISA(dnnl::cpu_isa isa) {
   static std::mutex mutex;
   static std::optional<dnnl::cpu_isa> decision;
@@ -59,10 +60,11 @@ OneDNNProvider::create(const std::vector<std::string> &features) {
   return std::unique_ptr<ContractionProvider>(new OneDNNProvider(config));
 }
 
-/// True if AMX gains more time than splitting f32 operands costs. A split
-/// element should be multiplied by at least `fewestUses` elements of the other
-/// operand. Below that number oneDNN was as fast in measurements: 1024 x 64 x
-/// 1024, or with depth parts 64 x 64 x 50176.
+/// True if AMX saves more time than splitting f32 operands into bf16 parts
+/// costs. A split element should be multiplied by at least `fewestUses`
+/// elements of the other operand. Below this number, oneDNN was as fast in
+/// measurements of m x n x k: AMXMatMul with 1024 x 64 x 1024, AMXDepthParts
+/// with 64 x 64 x 50176.
 static bool gainsByAMX(const MatMulStep &step, const MatMulOperands &operands,
                        int64_t fewestUses) {
   return operands.a.type != DType::F32 ||
@@ -73,8 +75,8 @@ StatusOr<std::unique_ptr<Contraction>>
 OneDNNProvider::prepare(const MatMulStep &step, MatMulOperands operands,
                         int workers) {
   constexpr int64_t kFewestUses = 80, kFewestUsesInDepth = 48;
-  // Only AMXMatMul sums operands in its tiles; the other routines get a phase
-  // for sums.
+  // AMXMatMul sums an operand in its tiles. All other routines get an
+  // additional phase for the sums.
   const OperandSums sums(step, operands);
   if (gainsByAMX(step, operands, kFewestUsesInDepth))
     if (auto parts = prepareAMXDepthParts(step, operands, configOf(workers)))

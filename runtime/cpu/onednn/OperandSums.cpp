@@ -8,7 +8,8 @@
 
 namespace mpc::runtime {
 
-/// Rows per band, which are summed in f32, and columns per pass.
+/// kBand rows are summed in f32 before the sum is added in f64. A pass sums
+/// kColumns columns.
 static constexpr int64_t kBand = 32, kColumns = 512;
 /// Elements per vector.
 static constexpr int64_t kLanes = 16;
@@ -19,7 +20,7 @@ static constexpr int64_t kSliceColumns = 256;
 // Bands
 //===----------------------------------------------------------------------===//
 
-/// Adds up to `kColumns` columns of `rows` rows to `sums`.
+/// Adds `rows` rows to `sums`, one sum per column. At most kColumns columns.
 static void addRows(DType type, const std::byte *matrix, int64_t leading,
                     int64_t rows, int64_t columns, float *sums) {
   alignas(64) float row[kColumns];
@@ -31,7 +32,8 @@ static void addRows(DType type, const std::byte *matrix, int64_t leading,
   }
 }
 
-/// Like addRows, for bf16 and whole vectors, with AVX-512.
+/// Like addRows, for bf16 with AVX-512. The columns must be a multiple of
+/// kLanes.
 __attribute__((target("avx512f"))) static void
 addWideRows(const std::byte *matrix, int64_t leading, int64_t rows,
             int64_t columns, float *sums) {

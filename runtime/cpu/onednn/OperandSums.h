@@ -14,7 +14,8 @@ namespace mpc::runtime {
 /// Sets result[column] to the sum of a matrix's column. The matrix has `rows`
 /// rows of `columns` elements of `type` (f32, bf16 or f16), with leading
 /// dimension `leading`. Bands of 32 rows are summed in f32, and the bands in
-/// f64, so a sum depends on its column alone.
+/// f64, so the sum of a column does not depend on the number of columns or
+/// workers.
 void sumRows(DType type, const std::byte *matrix, int64_t leading, int64_t rows,
              int64_t columns, float *result);
 
@@ -41,7 +42,7 @@ struct OperandSums {
   }
 };
 
-/// Adds a phase that sums to `contraction`, which only multiplies. Returns
+/// Adds a phase to `contraction` that computes the sums of an operand. Returns
 /// `contraction` itself if there are no sums.
 std::unique_ptr<Contraction>
 addOperandSums(std::unique_ptr<Contraction> contraction, OperandSums sums);

@@ -9,8 +9,8 @@ namespace mpc::runtime {
 /// Approximate number of elements per slice.
 static constexpr int64_t kSliceElements = 1 << 16;
 
-/// Returns the number of neighbours along the first axis in a block of the
-/// layout: 16 for OIhw16i16o.
+/// Returns how many adjacent indices of the first axis a block of the layout
+/// holds: 16 for OIhw16i16o.
 static int64_t firstAxisBlock(const dnnl::memory::desc &desc) {
   const dnnl::memory::dims axes = desc.get_inner_idxs();
   const dnnl::memory::dims blocks = desc.get_inner_blks();
@@ -21,8 +21,8 @@ static int64_t firstAxisBlock(const dnnl::memory::desc &desc) {
   return block;
 }
 
-/// Returns the layout of rows [first, first + count). Empty if the layout
-/// cannot be cut there.
+/// Returns the layout of indices [first, first + count) of the first axis.
+/// Empty if a block of the layout would be cut.
 static dnnl::memory::desc rowsOfDesc(const dnnl::memory::desc &desc,
                                      int64_t first, int64_t count) {
   dnnl::memory::dims dims = desc.get_dims(), offsets(dims.size(), 0);
@@ -31,7 +31,7 @@ static dnnl::memory::desc rowsOfDesc(const dnnl::memory::desc &desc,
   return desc.submemory_desc(dims, offsets, /*allow_empty=*/true);
 }
 
-/// Returns the offset of row `first`, in bytes.
+/// Returns the offset in bytes of index `first` of the first axis.
 static int64_t offsetOfRow(const dnnl::memory::desc &desc, int64_t first) {
   const dnnl::memory::desc rows =
       rowsOfDesc(desc, first, desc.get_dims()[0] - first);
@@ -103,7 +103,7 @@ SlicedReorder::SlicedReorder(const dnnl::memory::desc &from,
     return;
   }
 
-  // Cut the tensor only if both layouts allow it.
+  // Use several slices only if both layouts can be cut between blocks.
   if (rows < extent && !rowsOfDesc(from, rows, extent - rows).is_zero() &&
       !rowsOfDesc(to, rows, extent - rows).is_zero()) {
     rowsPerSlice = rows;
@@ -166,7 +166,8 @@ Status SlicedReorder::run(int64_t slice, int worker, const std::byte *from,
       unpacked->unpack(rows.first, rows.count, from, to, scratch);
     return Status();
   }
-  // The primitive of the last, smaller slice has the offset in its layouts.
+  // The last, smaller slice has a primitive of its own, whose layouts include
+  // the offset.
   if (rowsOf(slice).count != rowsPerSlice)
     return primitives[1].run(worker, {from, to}, scratch);
   return primitives[0].run(

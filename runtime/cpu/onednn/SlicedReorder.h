@@ -47,7 +47,7 @@ private:
                                 dnnl::memory::desc to, int workers) const;
 
   int64_t extent = 0, rowsPerSlice = 1;
-  /// Distance in bytes between slices.
+  /// Distance in bytes between the starts of two slices, in source and result.
   int64_t fromStep = 0, toStep = 0;
   /// [0] for full slices, [1] for the last slice if it has fewer rows.
   WorkerPrimitive primitives[2];
