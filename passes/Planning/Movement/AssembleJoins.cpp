@@ -136,8 +136,8 @@ static std::optional<JoinedPart> findPart(Value operand, ConcatOp join,
       findAxisOfRun(shape, countFrom(shapeOf(operand), joined));
   if (!axis)
     return std::nullopt;
-  // The box must begin and end between two heads, and so must the join's
-  // result.
+  // The box must begin and end at whole indices of this axis, in the example
+  // between two heads. The concat's result must have whole heads too.
   int64_t head = countFrom(shape, *axis + 1);
   int64_t first = start * countFrom(shapeOf(operand), joined + 1);
   int64_t extent = countFrom(shapeOf(join.getOutput()), joined);

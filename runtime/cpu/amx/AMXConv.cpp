@@ -531,9 +531,9 @@ std::unique_ptr<Contraction> prepareAMXConv(const ConvStep &step,
     return nullptr;
   ConvOperands copy = operands;
   auto conv = std::make_unique<AMXConv>(geometry, std::move(copy), config);
-  // Dilations, small images and small batches make this slower than oneDNN:
-  // rows between dilated taps are split in vain, and filters are packed for few
-  // pixels.
+  // Dilations, small images and small batches make this routine slower than
+  // oneDNN: rows between dilated taps are split in vain, and filters are packed
+  // for few pixels.
   constexpr double kLeastGain = 0.7;
   const bool gains =
       conv->estimateCycles() < kLeastGain * conv->estimateLibraryCycles();

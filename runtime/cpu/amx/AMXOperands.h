@@ -36,8 +36,9 @@ inline PanelSource sourceAt(const MatMulOperand &operand, int64_t index,
           operand.ld, operand.transposed};
 }
 
-/// A worker's memory for chunks of both operands: at most `rows` and `columns`,
-/// and up to `depth` elements of the depth.
+/// Divides a worker's memory between one chunk of the left operand and one
+/// chunk of the right: at most `rows` rows and `columns` columns. A chunk takes
+/// as many steps of the depth as fit the L1 cache.
 class ChunkScratch {
 public:
   ChunkScratch() = default;

@@ -114,9 +114,10 @@ static bool packPartsOfStep(const PanelSource &source, const StepExtent &extent,
 }
 
 /// Packs all steps of all panels, in the order in which the matrix is stored:
-/// along the depth, or along the panels. `extentOf(panel, step)` returns the
-/// block of a step, `packStep` packs a step in bf16, and `order` is the order
-/// of its blocks. Returns true if a step was left out.
+/// step by step if `isStoredByDepth`, otherwise panel by panel.
+/// `extentOf(panel, step)` returns the block of a step. `packStep` packs a step
+/// in bf16; a step with several parts is packed in `order`. Returns true if a
+/// step was left out.
 template <typename ExtentOf>
 static bool packSteps(const PanelSource &source, int64_t panels, int64_t steps,
                       bool isStoredByDepth, BlockOrder order,

@@ -12,9 +12,9 @@
 // part of the source, with padding, to scratch, unless it can read the source
 // in place. Then it sums all taps of a few adjacent pixels in registers.
 //
-// A pixel of the result meets a tap if the tap multiplies a source pixel for
-// this pixel. In a gradient with stride s along an axis, pixels i and i + s
-// meet the same taps, and pixels in between meet other taps. So there are s
+// A pixel of the result meets a tap if the tap multiplies a source pixel in
+// the pixel's sum. In a gradient with stride s along an axis, pixels i and i +
+// s meet the same taps, and pixels in between meet other taps. So there are s
 // kinds of pixels. A slice computes all its pixels of one kind together.
 //
 // A row of taps is the taps of a filter along the innermost axis. A run is a
@@ -152,19 +152,27 @@ private:
   int64_t outPerGroup, inPerGroup;
   int64_t metTaps; ///< number of taps that a pixel of the result meets
   Lanes lanes = Lanes::Channels;
-  bool hasPairs = false;      ///< source and weights are bf16
-  int64_t laneBlocks, blocks; ///< Blocks of a group's lanes, and of all lanes
-  int64_t sourceLanes;        ///< elements of a source pixel in scratch
+  bool hasPairs = false; ///< source and weights are bf16
+  /// Number of Blocks for all lanes of one group, and of all Blocks. If lanes
+  /// are groups, `laneBlocks` counts the Blocks for one channel of all groups.
+  int64_t laneBlocks, blocks;
+  int64_t sourceLanes;            ///< elements of a source pixel in scratch
   SumFunction sums[kMostOutputs]; ///< sums[i] computes i + 1 outputs at once
 
   bool hasRoom = true;
   std::vector<Kind> kinds;
   std::vector<TapPlace> tapPlaces;
-  int64_t outputStep = 0;                 ///< packed elements of a row of taps
-  int64_t firstPlace = 0, span = 0;       ///< range of source pixels of a pixel
-  int64_t bandPlanes = 1, planeBands = 1; ///< planes of a slice; such bands
+  int64_t outputStep = 0; ///< packed elements of a row of taps
+  /// The first source pixel that the first pixels of all kinds meet, and the
+  /// distance from there to the last.
+  int64_t firstPlace = 0, span = 0;
+  /// The planes along the depth axis that a slice computes, and the number of
+  /// bands into which the planes of an image are divided.
+  int64_t bandPlanes = 1, planeBands = 1;
   int64_t bandRows = 1, rowBands = 1;
-  int64_t partPixels = 1, parts = 1; ///< a slice has partPixels of each kind
+  /// A row of the result is divided into `parts` parts. A slice computes one
+  /// part, `partPixels` pixels of each kind.
+  int64_t partPixels = 1, parts = 1;
   size_t resultOffset = 0, laneOffset = 0, runOffset = 0, rowsOffset = 0;
 };
 
@@ -227,8 +235,9 @@ void DirectConv::chooseLanes(int64_t taps) {
   blocks = laneBlocks * (lanesAreGroups() ? perGroup : groups);
 }
 
-/// True for the shapes that were measured to be faster. oneDNN fills vectors
-/// with result channels of one group, and bf16 pairs with source channels.
+/// True for the shapes for which this routine was faster than oneDNN in
+/// measurements. oneDNN fills vectors with result channels of one group, and
+/// bf16 pairs with source channels.
 bool DirectConv::beatsLibrary(const OneDNNConfig &config) const {
   const int64_t pixels = batch * depth.result * height.result * width.result;
   if (pixels < kFewestPixels)
@@ -252,7 +261,8 @@ bool DirectConv::beatsLibrary(const OneDNNConfig &config) const {
 void DirectConv::chooseSums(const OneDNNConfig &config) {
   const bool mayPair = config.nativeBF16 && !lanesAreGroups() &&
                        source().type == DType::BF16 && w.type == DType::BF16;
-  // Find the runs with pairs first; give pairs up if runs are too short.
+  // Try pairs of bf16 terms first. Use single terms if runs are too short for
+  // pairs to pay.
   hasPairs = mayPair;
   findTaps();
   if (hasPairs && !gainsByPairs()) {

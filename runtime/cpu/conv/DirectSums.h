@@ -54,8 +54,7 @@ enum class SumKind {
   DotPairs
 };
 
-/// Returns the unit of runs: for sums of `kind`, the number of terms of each
-/// run must be a multiple.
+/// Returns n: each run of sums of `kind` must have a multiple of n terms.
 constexpr int64_t wholeTerms(SumKind kind) {
   return kind == SumKind::Dots       ? kSumLanes
          : kind == SumKind::DotPairs ? 2 * kSumLanes

@@ -4,8 +4,8 @@
 //
 // A slice computes the gradients of some filters along one row of taps. For
 // each row of the output gradient, the slice copies the row and the image row
-// that the taps meet to scratch, in f32 and with padding. In scratch, the taps
-// of a row are adjacent, and so are the sums. The sums of a row stay in
+// that the taps multiply to scratch, in f32 and with padding. In scratch, the
+// taps of a row are adjacent, and so are the sums. The sums of a row stay in
 // registers until the row ends. The lanes of a vector are the channels of
 // adjacent taps. For small groups, such as depthwise filters, the lanes are 16
 // groups.
@@ -56,9 +56,10 @@ struct Vector {
   typedef float type __attribute__((vector_size(kLength * sizeof(float))));
 };
 
-/// Adds the products of a row to `sums`, which is [kFilters][leading]. Sum i of
-/// filter f gets gradient[p][f] * image[p * step + i] for each pixel p of the
-/// gradient row, and i in [0, count).
+/// Adds the products of a gradient row and an image row to `sums`, which is
+/// [kFilters][leading]. Sum i of filter f gets gradient[p][f] * image[p * step
+/// + i] for each pixel p of the gradient row and each i in [0, count). `step`
+/// is the floats between two image pixels.
 template <int kLength, int kFilters>
 MPC_INLINE void addRunBody(const float *image, const Rows &rows, int64_t count,
                            float *sums, int64_t leading) {

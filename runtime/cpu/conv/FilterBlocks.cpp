@@ -126,8 +126,8 @@ FilterBlocks::find(const dnnl::memory::desc &plain,
   return std::nullopt;
 }
 
-/// Returns how many indices of the axis that is not in the lanes a tile has.
-/// The number is even, because bf16 tiles hold whole pairs.
+/// Returns the size of a tile along the other axis, whose indices are not
+/// lanes. The size is even, because bf16 tiles hold whole pairs.
 int64_t FilterBlocks::othersAtOnce() const {
   return std::max<int64_t>(kLaneElements / int64_t(taps.size()) / 2 * 2, 2);
 }

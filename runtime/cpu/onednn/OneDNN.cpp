@@ -74,7 +74,8 @@ Status probeExecutableMemory() {
 }
 
 Status checkExecutableMemory() {
-  // Policies do not usually change while a program runs, so success is cached.
+  // The system's policy on executable memory rarely changes while a program
+  // runs, so success is cached.
   static std::atomic<bool> isAllowed{false};
   if (isAllowed)
     return Status();

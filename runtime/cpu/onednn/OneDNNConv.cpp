@@ -110,8 +110,9 @@ bool isFarApart(const ConvStep &step) {
 /// Returns the number of groups to convolve at once. In NHWC, the groups of a
 /// pixel are adjacent, and oneDNN reads the whole image again for each group.
 /// If the image is large, a slice first copies the channels of some groups, few
-/// enough to fit the cache. Forward convolutions are divided only if they have
-/// strides: otherwise copying the results takes as long as the division saves.
+/// enough to fit the cache. Forward convolutions are divided only if strides
+/// leave at most half as many pixels: otherwise copying the results takes as
+/// long as the division saves.
 int64_t groupsAtOnce(const ConvStep &step, DType type) {
   const int64_t in = step.inChannels / step.groups;
   const int64_t out = step.outChannels / step.groups;

@@ -149,9 +149,9 @@ bool OneDNNMatMul::gainsByPackingForOneTile(const OneDNNConfig &config) const {
          findPairedLayout(stored, chooseLayoutOfB(true, step.n, config));
 }
 
-/// True if oneDNN prefers its own layout of b only for an a in dense rows, and
-/// copying a pays. Transposing columns pays for any layout; copying rows pays
-/// only for the layout that is packed fast.
+/// True if oneDNN uses its own layout of b only if the rows of a are dense, and
+/// a copy of a with dense rows pays. Transposing a column-major a pays for any
+/// layout. Copying rows pays only for the layout that pairRows packs fast.
 bool OneDNNMatMul::mustDensifyA(const OneDNNConfig &config) const {
   if (config.packsAlways)
     return a.transposed;
