@@ -117,8 +117,6 @@ def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
 
     Expects providers on contractions, from `plan-place-contractions`.
 
-    Expects providers on contractions, of `plan-place-contractions`.
-
     Before:
 
     ```mlir
@@ -172,9 +170,10 @@ def FoldPartsPass : Pass<"plan-fold-parts", "::mlir::func::FuncOp"> {
     pointwise kernel or tail makes all values and nothing else reads them. The
     join becomes the last op there, and the values are stored side by side.
 
-    Neither happens at the cost of memory: if a single part would keep the whole
-    for the backward pass, or if separate results could overwrite operands of
-    the kernel.
+    The pass omits a fold that would need more memory. A slice is not folded if
+    the backward pass would then keep the whole for a single part. A join is not
+    folded if separate results could overwrite operands of the kernel, but the
+    join could not.
 
     Expects updates merged by `plan-merge-updates`, which compares kernels.
 
