@@ -62,8 +62,9 @@ bool ContractionHero::writesWhereItReads(func::FuncOp kernel,
 
 /// The multiply-adds that a slice of the CPU kernel performs, about.
 static constexpr int64_t kSliceProducts = 1 << 20;
-/// The unit of the slices: so many rows of the result are summed at once. For a
-/// convolution's weight gradient, these rows lie in the lanes of a vector.
+/// Slices have a multiple of this many rows of the result, because the loops
+/// sum this many rows at once. For a convolution's weight gradient, the rows
+/// lie in the lanes of a vector.
 static constexpr int64_t kRowBlock = 4, kWeightRowBlock = 8;
 
 // One index of the parallel axis is a tile of a large product, or a row of any

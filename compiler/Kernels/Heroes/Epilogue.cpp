@@ -15,8 +15,8 @@ namespace {
 class EpilogueHero : public KernelHero {
 public:
   RegionRole getRole() const override { return RegionRole::Elementwise; }
-  // No op begins an epilogue: Planning moves the ops that follow a library's
-  // product into one.
+  // No op is the hero of an epilogue: Planning makes epilogues from the ops
+  // that follow a library's product.
   bool isHero(Operation *) const override { return false; }
   Company getCompany() const override { return Company::Heroes; }
   bool isCalledPerTile() const override { return true; }

@@ -121,8 +121,8 @@ KernelPartition PointwiseHero::partition(func::FuncOp kernel,
   while (axis > uniform && ShapedType::getNumElements(space.drop_front(axis)) <
                                kBlockThreads * kWarp)
     --axis;
-  // If a tensor has no elements, `inner` would be 0 and the division below
-  // would fail.
+  // Use at least 1: the product is 0 for a tensor without elements, and would
+  // be a divisor below.
   int64_t inner =
       std::max<int64_t>(1, ShapedType::getNumElements(space.drop_front(axis)));
   return shareWholeRows(

@@ -52,8 +52,8 @@ KernelPartition RowReduce::partition(func::FuncOp kernel) const {
 /// Threads of a block that reduces one long row. More would have too few
 /// registers.
 static constexpr int64_t kWideBlockThreads = 512;
-/// With fewer rows than this, a whole block of threads reduces each row;
-/// otherwise a warp does.
+/// Rows of medium length: with fewer rows than this, a whole block of threads
+/// reduces each row; otherwise a warp does.
 static constexpr int64_t kManyRows = 1024;
 
 KernelPartition RowReduce::partition(func::FuncOp kernel,
