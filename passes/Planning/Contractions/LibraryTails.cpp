@@ -19,7 +19,7 @@ static SmallVector<Operation *> tailOf(RegionOp region, Operation *hero) {
   return tail;
 }
 
-// Returns the other operand if `op` adds to `value`; null otherwise.
+// If `op` adds an operand to `value`, returns this operand; null otherwise.
 static Value addedTo(Value value, Operation *op) {
   auto add = dyn_cast<AddOp>(op);
   if (!add)

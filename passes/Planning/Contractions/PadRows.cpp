@@ -120,7 +120,7 @@ static bool isUnfusedInAnyRows(plan::ProductOp product) {
          storesAnyRows(region, cast<OpResult>(yielded));
 }
 
-/// True if the maker of `value` can write padded rows.
+/// True if the op that computes `value` can write padded rows.
 static bool isMadeInAnyRows(Value value) {
   Operation *maker = value.getDefiningOp();
   if (auto product = dyn_cast_or_null<plan::ProductOp>(maker))
@@ -344,7 +344,7 @@ static void padUnfused(plan::ProductOp product, int64_t row) {
   storePadded(cast<RegionOp>(yielded.getOwner()), yielded, row);
 }
 
-/// Pads `value` in its maker and in all users.
+/// Pads `value` in the op that computes `value` and in all users.
 static void pad(Value value) {
   RankedTensorType type = typeOf(value);
   int64_t row = padRow(type.getShape().back(), type.getElementType());

@@ -81,7 +81,8 @@ private:
   OpBuilder builder;
   std::deque<Placement> placements;
   DenseMap<Operation *, Placement *> placementOf;
-  /// Casts made for the library, by value and type.
+  /// Values cast to a type that the library supports, by original value and
+  /// type.
   DenseMap<std::pair<Value, Type>, Value> casts;
 };
 } // namespace

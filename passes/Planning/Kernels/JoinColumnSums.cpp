@@ -205,11 +205,12 @@ bool RowsAndSums::canTake(RegionOp sums) const {
     return false;
   if (joined.empty())
     return true;
-  // All sums of the kernel become complete at the same time, after all rows.
+  // A kernel that reads a joined sum cannot join: all sums become complete
+  // together, after all rows.
   if (llvm::any_of(joined,
                    [&](RegionOp other) { return readsFrom(sums, other); }))
     return false;
-  // All sums must use the same axes and parts.
+  // All sums must reduce the same axes, in the same number of parts.
   ReductionOpInterface own = getReductions(joined.front()).front();
   ReductionOpInterface other = getReductions(sums).front();
   return own.getReducedAxes() == other.getReducedAxes() &&

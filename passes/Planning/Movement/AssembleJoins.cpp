@@ -73,8 +73,9 @@ static Operation *findStored(Value yielded) {
                                          : stored;
 }
 
-/// True if the maker of `made` can write to a box of a larger tensor: a library
-/// product, the kernel of a tail, or a kernel that stores rows anywhere.
+/// True if the op that computes `made` can write to a box of a larger tensor: a
+/// library product, the kernel of a tail, or a kernel that stores rows
+/// anywhere.
 static bool canPlace(OpResult made) {
   Operation *maker = made.getOwner();
   if (isa<MatMulOp, plan::ArrangeOp>(maker))

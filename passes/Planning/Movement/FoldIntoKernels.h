@@ -9,8 +9,8 @@
 namespace mpc {
 
 /// Folds kernels that only transpose whole rows into elementwise kernels and
-/// row reductions: into the maker of the operand, or into all users of the
-/// result.
+/// row reductions: into the kernel that computes the operand, or into all users
+/// of the result.
 void foldTransposesIntoKernels(mlir::Block &block);
 
 /// Lets the kernel of `region` store `result` in the order of `transpose`, the

@@ -80,8 +80,9 @@ static bool canMultiplyThere(MatMulOp product, BlockArgument argument,
          access.reshape({rows, columns});
 }
 
-/// Makes the kernel that reads `input` multiply elements in place. The ops on
-/// the way are cloned into the kernel, where they generate no code.
+/// Makes the kernel that reads `input` multiply elements of `source` in place.
+/// The movement ops between `source` and `input` are cloned into the kernel,
+/// where they generate no code.
 static void multiplyThere(OpOperand &input, const Source &source) {
   while (input.get() != source.value) {
     Operation *op = input.get().getDefiningOp();

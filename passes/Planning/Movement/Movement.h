@@ -1,5 +1,5 @@
-// Finds kernels that only move elements, and the places of the elements in the
-// source.
+// Finds kernels that only move elements, and describes how users can read the
+// source by strides instead.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PLANNING_MOVEMENT_MOVEMENT_H

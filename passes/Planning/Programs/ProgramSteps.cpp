@@ -262,8 +262,9 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
     return success();
   }
   // plan.access, plan.arrange, plan.place and plan.assemble take no step. A
-  // dense access is a view; for other accesses, the neighbouring product uses
-  // the strides. The parts of plan.assemble are already in its memory.
+  // dense access is a view; for other accesses, the product that reads the
+  // access uses the strides. The parts of plan.assemble are already in its
+  // memory.
   if (auto access = dyn_cast<plan::AccessOp>(op)) {
     Value source = buffers.lookup(access.getSource());
     buffers[access.getOutput()] =
