@@ -31,8 +31,9 @@ struct Access {
   /// slice without steps or an expand. `op` may be null.
   static bool canFollow(mlir::Operation *op);
 
-  /// Turns the access of the operand of `op` into the access of the result.
-  /// Returns false if no strides describe the result. Expects canFollow(op).
+  /// Turns this description of the operand of `op` into the description of the
+  /// result. Returns false if no strides describe the result. Expects
+  /// canFollow(op).
   bool follow(mlir::Operation *op);
 };
 

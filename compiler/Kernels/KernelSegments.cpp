@@ -67,8 +67,8 @@ bool mpc::canBeSegment(RegionOp region) {
   if (!llvm::all_of(region.getResults(), isDense))
     return false;
   return llvm::all_of(region.getBody().front(), [&](Operation &op) {
-    // An op that depends on the position of an element, such as a random op,
-    // depends on the shape of its own kernel.
+    // A random op, for example, depends on the position of an element in the
+    // tensor, and so on the tensor's shape. A segment must not.
     return !dependsOnPlace(&op) &&
            llvm::all_of(op.getOperands(), [&](Value operand) {
              return isDense(operand) || typeOf(operand).getNumElements() == 1;

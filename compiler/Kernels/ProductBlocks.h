@@ -55,8 +55,9 @@ struct ProductBlocks {
   }
 };
 
-/// Rows and columns of every tile are multiples of these units, and so of every
-/// panel.
+/// The rows of every tile are a multiple of kTileRowUnit, the columns of
+/// kTileColumnUnit. Both units are multiples of all panel sizes, so tiles
+/// consist of whole panels.
 inline constexpr int64_t kTileRowUnit = 12, kTileColumnUnit = 32;
 
 /// Returns the blocks of `contraction`; nullopt for other ops than matrix
