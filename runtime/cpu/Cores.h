@@ -17,7 +17,8 @@ namespace mpc::runtime {
 /// limits the result. Files are read below `root`, which tests replace.
 int countUsableCores(const std::vector<int> &cpus, const std::string &root);
 
-/// Like above, for the CPUs that the calling thread may run on.
+/// Returns the number of threads that can compute in parallel on the CPUs that
+/// the calling thread may use.
 int countUsableCores();
 
 /// Checks that `threads` is at most four per processor. More would be a

@@ -254,8 +254,9 @@ void AMXConv::splitRun(const Band &band, const float *from, int64_t pixel,
       rows = padded;
       leading = kPanelWidth;
     }
-    // Split into 2 or 3 bf16 numbers. A value that no bf16 sum represents, such
-    // as an infinity, is marked and added in f32 later.
+    // Split into 2 or 3 bf16 numbers. If no bf16 sum represents some value,
+    // such as an infinity, all pixels of this run are left out here and
+    // multiplied in f32 later.
     const bool could =
         splitBlock(BlockOrder::InRows, rows, leading, parts, block);
     std::fill_n(band.isLeftOut + step * all + pixel, count, !could);
@@ -335,7 +336,8 @@ void AMXConv::addLeftOut(const Band &band, int64_t tap, int64_t step,
   }
 }
 
-/// Adds the product of one tap and one group of channel steps.
+/// Multiplies the band's pixels by one tap, over one group of steps, and adds
+/// the product to the band's sums.
 void AMXConv::multiplyTap(const Band &band, int64_t tap, int64_t group,
                           const std::byte *shared) const {
   const int64_t all = pixels(bandRows), step = group * groupSteps;

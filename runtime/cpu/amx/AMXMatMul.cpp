@@ -100,8 +100,8 @@ Status AMXMatMul::runSlice(size_t, int64_t tile, const SliceContext &context) {
   const int64_t rows = std::min(tileM, step.m - row);
   const int64_t columns = std::min(tileN, step.n - column);
 
-  // Exactly one of the tiles that pack the same part of an operand also sums
-  // it.
+  // Several tiles pack the same rows or columns of the summed operand. Exactly
+  // one of these tiles also computes their sums.
   if (sums && (sums.ofLeft ? column == 0 : row == 0))
     sums.sum(sums.ofLeft ? row : column, sums.ofLeft ? rows : columns);
 

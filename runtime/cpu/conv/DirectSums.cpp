@@ -45,8 +45,8 @@ MPC_INLINE RunElements<T> elementsOf(const PixelSums &sums, int64_t row,
 
 /// The source elements that the weights of a term multiply.
 enum class Meets {
-  Shared, ///< one element for all lanes
-  Own,    ///< an element per lane
+  Shared, ///< one source element, broadcast to all lanes
+  Own,    ///< one source element per lane
   Sliding ///< like Own; term t + 1 of a pixel is term t of the next
 };
 

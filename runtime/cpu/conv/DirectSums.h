@@ -50,7 +50,8 @@ enum class SumKind {
   /// A term is one source element times one weight per output. Runs are whole
   /// vectors long.
   Dots,
-  /// Like Dots, for bf16.
+  /// A term is one source element times one weight per output, all bf16; two
+  /// terms are multiplied at once. Runs are whole vectors long.
   DotPairs
 };
 

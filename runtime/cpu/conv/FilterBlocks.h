@@ -52,8 +52,8 @@ private:
   };
   Part partOf(int64_t first, int64_t count, bool withPadding) const;
   int64_t othersAtOnce() const;
-  /// The part of a group that passes through scratch at once: `lanes` lanes and
-  /// `others` indices of the other axis.
+  /// The part of a group that passes through scratch at once: `lanes` indices
+  /// of the axis in the lanes, and `others` indices of the other axis.
   struct Tile {
     int64_t group, lane, lanes, other, others;
   };

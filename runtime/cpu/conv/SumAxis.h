@@ -1,5 +1,7 @@
 // A spatial axis of a convolution or of an image gradient. Finds the source
-// index that a tap multiplies for an index of the result.
+// index that a tap multiplies for an index of the result. A result index meets
+// a tap, and the tap's source index, if the product of both is a term of the
+// result's sum.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_CONV_SUMAXIS_H
@@ -41,7 +43,7 @@ struct SumAxis {
   bool holds(int64_t place) const { return place >= 0 && place < source; }
 
   /// Returns the length of the largest range of source indices that `results`
-  /// adjacent result indices meet.
+  /// adjacent result indices meet through all taps.
   int64_t countMet(int64_t results) const {
     const int64_t window = (kernel - 1) * dilation + 1;
     return std::min(source, isGradient ? (results - 1 + window - 1) / stride + 1

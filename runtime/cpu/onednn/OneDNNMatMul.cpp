@@ -347,7 +347,8 @@ Status OneDNNMatMul::runTile(int64_t tile, const SliceContext &context) {
   auto *accumulators = reinterpret_cast<float *>(context.scratch);
   std::byte *result = direct ? c.at(index, row, column) : context.scratch;
 
-  // Operands may be packed before or here, or are read in place.
+  // Each operand is packed now, was packed in an earlier phase, or is read in
+  // place.
   if (packsForTile)
     if (Status status = packForTile(index, context); !status.ok())
       return status;

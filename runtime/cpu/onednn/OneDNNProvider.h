@@ -51,9 +51,10 @@ private:
   OneDNNConfig config;
 };
 
-// Each routine is in a file of its name: OneDNNMatMul.cpp, AMXDepthParts.cpp,
-// AMXMatMul.cpp, AMXConv.cpp, OneDNNConv.cpp and, in runtime/cpu/conv,
-// DirectConv.cpp, DirectWeightGrad.cpp and NarrowMatMul.cpp.
+// Each function is in a file of its name: prepareAMXConv is in AMXConv.cpp of
+// runtime/cpu/amx. OneDNNMatMul.cpp and OneDNNConv.cpp are in this folder.
+// DirectConv.cpp, DirectWeightGrad.cpp and NarrowMatMul.cpp are in
+// runtime/cpu/conv.
 StatusOr<std::unique_ptr<Contraction>>
 prepareOneDNNMatMul(const MatMulStep &step, MatMulOperands operands,
                     const OneDNNConfig &config);
@@ -83,8 +84,8 @@ prepareDirectWeightGrad(const ConvStep &step, const ConvOperands &operands);
 std::unique_ptr<Contraction> prepareDirectConv(const ConvStep &step,
                                                const ConvOperands &operands,
                                                const OneDNNConfig &config);
-/// Prepares a direct routine for steps where it is faster than any routine of
-/// oneDNN; null for other steps.
+/// Prepares prepareDirectConv's routine if this routine is faster than any
+/// routine of oneDNN; null for other steps.
 std::unique_ptr<Contraction>
 prepareFasterDirectConv(const ConvStep &step, const ConvOperands &operands,
                         const OneDNNConfig &config);

@@ -115,8 +115,10 @@ SlicedReorder::SlicedReorder(const dnnl::memory::desc &from,
     primitives[1] = makePrimitive(rest, from, to, workers);
 }
 
-/// Makes the reorder of `count` rows: the last rows if their number is `count`,
-/// since only they have the padding of the axis; else the first rows.
+/// Makes the reorder primitive for slices of `count` rows. If the last slice
+/// has `count` rows, the primitive describes the last rows, because only the
+/// last rows have the padding of the axis. Otherwise, the primitive describes
+/// the first rows.
 WorkerPrimitive SlicedReorder::makePrimitive(int64_t count,
                                              dnnl::memory::desc from,
                                              dnnl::memory::desc to,
