@@ -12,14 +12,16 @@
 using namespace mlir;
 using namespace mpc;
 
-/// Bounds assumed for a value that only the data determines.
+/// Assumed range of a value that depends only on run-time data, such as an
+/// input.
 static constexpr Bounds kUnknown = {-1.0, 1.0};
 
-/// The least number of distinct steps that a meaningful value has within its
-/// range. 16 + x in bfloat16, with x of order 1, has only 17.
+/// An op stays fp32 if the range of its result spans fewer steps of the low
+/// type than this. 16 + x in bfloat16, with x in [-1, 1], spans about 16.
 static constexpr double kFewSteps = 32.0;
 
-/// Smaller constants are far from values of order 1, so nothing cancels.
+/// A difference c - v with |c| below this cannot cancel, because v is assumed
+/// to be of order 1.
 static constexpr double kLeastConstant = 0.25;
 
 static double getLargest(Bounds bounds) {
@@ -43,9 +45,9 @@ Cancellations::Cancellations(ModuleOp module, const ConstantRanges &ranges,
   });
 }
 
-// Inserts `op` if the result is a sum with a large constant, and float32
-// resolves the other summand but `low` does not: width of the range > largest ×
-// eps(f32), but < 32 × largest × eps(low).
+// Inserts `op` if its result is a sum with a large constant, such as 10000 + x,
+// in which float32 resolves x but `low` does not. In terms of the result's
+// range: width > largest × eps(f32), but width < 32 × largest × eps(low).
 void Cancellations::addOffset(Operation *op) {
   if (op->hasTrait<OpTrait::ConstantLike>() || op->getNumResults() != 1 ||
       !getElementTypeOrSelf(op->getResult(0)).isF32())
@@ -59,9 +61,9 @@ void Cancellations::addOffset(Operation *op) {
     ops.insert(op);
 }
 
-// Returns the range of `value` if it comes from a constant or from unchanging
-// state; nullopt otherwise. Looks through ops of one operand (an expand) and
-// through values that enter a loop.
+// Returns the range of `value` if it is computed from a constant, or from a
+// function argument with a known range (frozen state), by ops of one operand
+// such as expand; nullopt otherwise. Also follows values that enter a loop.
 static std::optional<Bounds> lookupGiven(Value value,
                                          const ConstantRanges &ranges) {
   const std::optional<Bounds> range = ranges.lookup(value);
@@ -80,9 +82,10 @@ static std::optional<Bounds> lookupGiven(Value value,
   return isGiven ? range : std::nullopt;
 }
 
-// Returns the lower of the two bounds at which `value` saturates: -1 for a
-// tanh. Returns 0 if `value` does not saturate. For a carried value, any source
-// counts.
+// Returns the lower end of the range in which `value` saturates: -1 for the
+// result of a tanh. Returns 0 if `value` does not saturate below 0. For a value
+// that a loop carries, returns the least end of the initial and the yielded
+// value.
 static double getLowerEnd(Value value) {
   double end = 0.0;
   for (Value origin : listOrigins(value))
@@ -91,8 +94,8 @@ static double getLowerEnd(Value value) {
   return end;
 }
 
-// Handles c - v and v - c, also written as sums: 1 + (-v), v + (-1), 1 +
-// tanh(v).
+// Inserts the producers of v if v can come close to the constant c in c - v or
+// v - c. Differences may be written as sums: 1 + (-v), v + (-1), 1 + tanh(v).
 void Cancellations::addDifference(Operation *op) {
   if (!isa<SubOp, AddOp>(op))
     return;
@@ -102,7 +105,7 @@ void Cancellations::addDifference(Operation *op) {
     if (!constant || lookupGiven(value, ranges) ||
         getLargest(*constant) < kLeastConstant)
       continue;
-    // The result cancels if `value` comes close to `at`.
+    // `at`: the values of `value` at which the result of `op` is 0.
     Bounds at = *constant;
     Value origin = findOrigin(value);
     auto negated = origin ? origin.getDefiningOp<NegOp>() : NegOp();
@@ -123,8 +126,9 @@ void Cancellations::addDifference(Operation *op) {
   }
 }
 
-// Inserts the op that computes `value` into `ops`. If that op only passes an
-// operand on, inserts the producers of the operand too.
+// Inserts the op that computes `value` into `ops`. If the op returns elements
+// of an operand unchanged, as a reshape does, inserts the producers of the
+// operand too.
 void Cancellations::addSource(Value value) {
   SmallVector<Value> values = {value};
   while (!values.empty())

@@ -1,5 +1,5 @@
-// Finds values that lose all information in a low type because a constant lies
-// close.
+// Finds values that must not be rounded to a low type, because they lie close
+// to a constant and would lose all information.
 //
 // Rounded to bfloat16, 10000 + x has no digit of x left. A sigmoid of 0.999
 // becomes 1, and 1 - s becomes 0. Near a constant, only the distance from the
@@ -25,8 +25,9 @@ public:
   Cancellations(mlir::ModuleOp module, const ConstantRanges &ranges,
                 mlir::FloatType low);
 
-  /// True if the results of `op` must not be rounded to the low type, because a
-  /// user subtracts a nearly equal value: the 1 in 1 - p.
+  /// True if the results of `op` must not be rounded to the low type. Then `op`
+  /// is a sum such as 10000 + x, or the producer of p in 1 - p, where p may
+  /// come close to 1.
   bool contains(mlir::Operation *op) const { return ops.contains(op); }
 
 private:
@@ -37,7 +38,7 @@ private:
   const ConstantRanges &ranges;
   mlir::FloatType low;
   llvm::DenseSet<mlir::Operation *> ops;
-  llvm::DenseSet<mlir::Operation *> visited; ///< ops whose sources are in `ops`
+  llvm::DenseSet<mlir::Operation *> visited; ///< ops inserted by addSource
 };
 
 } // namespace mpc

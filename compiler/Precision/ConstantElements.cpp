@@ -26,7 +26,8 @@ static double readNumber(const char *bytes, FloatType type) {
 
 bool mpc::forEachFiniteElement(ElementsAttr elements,
                                llvm::function_ref<void(double)> visit) {
-  // APFloat iterators cannot read resources, so read the raw bytes.
+  // The APFloat iterators of ElementsAttr cannot read a dense_resource
+  // attribute, so decode its raw bytes.
   if (auto resource = dyn_cast<DenseResourceElementsAttr>(elements)) {
     auto type = dyn_cast<FloatType>(resource.getElementType());
     AsmResourceBlob *blob = resource.getRawHandle().getBlob();

@@ -1,5 +1,5 @@
-// Finds value ranges that follow from constants. The ops do the arithmetic,
-// through RangeOpInterface.
+// Computes ranges of values from the ranges of constants. Each op computes the
+// range of its result, through RangeOpInterface.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/ConstantRanges.h"
@@ -17,14 +17,16 @@
 using namespace mlir;
 using namespace mpc;
 
-/// Bounds assumed for a value that only the data determines.
+/// Assumed range of a value that depends only on run-time data, such as an
+/// input.
 static constexpr Bounds kData = {-1.0, 1.0};
 
 //===----------------------------------------------------------------------===//
 // Constants
 //===----------------------------------------------------------------------===//
 
-// Infinite elements are left out: they stay infinite in any type.
+// Returns the smallest and the largest finite element. Infinite elements do not
+// count: they stay infinite in any type.
 static std::optional<Bounds> boundsOf(ElementsAttr elements) {
   std::optional<Bounds> range;
   forEachFiniteElement(elements, [&](double number) {
@@ -92,8 +94,8 @@ void ConstantRanges::visit(Operation *op) {
       ranges[constant.getResult()] = *range;
     return;
   }
-  // Integers have no range here. A float without a known range counts as data,
-  // within `kData`.
+  // Collect the ranges of the float operands. An operand without a known range
+  // is data, and assumed to lie within `kData`.
   SmallVector<Bounds> in;
   bool known = holdsConstant(op);
   for (Value operand : op->getOperands()) {
@@ -105,8 +107,9 @@ void ConstantRanges::visit(Operation *op) {
   }
   if (op->getNumResults() != 1)
     return;
-  // The range of an op between data alone would be a guess, so the class of the
-  // op decides. An infinite bound, as of x / [0, 1], carries no information.
+  // If no operand depends on a constant, a range would be a guess. Without a
+  // range, the op's policy class decides. An infinite bound, as of x / [0, 1],
+  // carries no information.
   std::optional<Bounds> range = known ? inferRange(op, in) : std::nullopt;
   if (range && std::isfinite(range->low) && std::isfinite(range->high))
     ranges[op->getResult(0)] = *range;
@@ -114,7 +117,8 @@ void ConstantRanges::visit(Operation *op) {
     ranges.erase(op->getResult(0));
 }
 
-// Returns the joint range of all sources tied to `value`; nullopt if any source
+// Returns the union of the ranges of all values that `value`, an argument or
+// result of a loop or branch, can be equal to; nullopt if any of these values
 // has no range.
 std::optional<Bounds> ConstantRanges::uniteSources(Value value) const {
   std::optional<Bounds> range;
@@ -128,7 +132,8 @@ std::optional<Bounds> ConstantRanges::uniteSources(Value value) const {
 }
 
 void ConstantRanges::visitBodies(BodyOpInterface op) {
-  // A carried value starts as its operand and widens with the yielded values.
+  // A value that a loop carries starts with the range of the operand and widens
+  // with the yielded values.
   SmallVector<Value> growing;
   for (Region &body : op->getRegions())
     for (BlockArgument argument : body.getArguments()) {
@@ -138,8 +143,8 @@ void ConstantRanges::visitBodies(BodyOpInterface op) {
       if (argument.getArgNumber() < op.getNumCarried())
         growing.push_back(argument);
     }
-  // Drop a range that still grows after a few iterations, as for a sum over all
-  // steps. Any bound for it would be a guess.
+  // Drop a range that still grows after a few rounds, as for a sum over all
+  // iterations. Any bound would be a guess.
   constexpr int kRounds = 3;
   for (int round = 0;; ++round) {
     for (Region &body : op->getRegions())
@@ -176,8 +181,8 @@ bool ConstantRanges::overflows(Value value, FloatType type) const {
   std::optional<Bounds> range = lookup(value);
   if (!range)
     return false;
-  // A value above this share of the largest number may overflow in a rounded
-  // sum.
+  // Keep a margin: a sum that ends just below the largest number may be rounded
+  // to infinity.
   constexpr double kMargin = 1.0 - 1.0 / 512.0;
   double limit =
       kMargin * APFloat::getLargest(type.getFloatSemantics()).convertToDouble();

@@ -1,9 +1,10 @@
 // Computes ranges of values that follow from constants.
 //
-// A mask of the smallest float, added to scores, leaves the range of a low type
-// before any data is seen. Rounded, it is -inf, and a row of -inf alone gives
-// NaN. An epsilon that rounds to 0 no longer keeps a logarithm finite. Values
-// that only data determines are assumed to be of order 1.
+// The ranges show, before any data is seen, which constants a low type cannot
+// hold. An attention mask of -3.4e38, added to scores, becomes -inf in float16,
+// and a row of only -inf gives NaN. An epsilon that rounds to 0 no longer keeps
+// a logarithm finite. Values that only data determines are assumed to be of
+// order 1.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_CONSTANTRANGES_H

@@ -35,7 +35,7 @@ static StringRef getFill(DecisionAttr record) {
   if (!isLowered(record))
     return record.getPrecisionClass() == PrecisionClass::Fixed ? "white"
                                                                : "#dbe4f0";
-  // An op that computes low but stores wide has a colour in between.
+  // Green: low. Yellow: computed low, but stored as fp32.
   return record.getStorage().getWidth() < 32 ? "#bfe3c6" : "#fdeeb5";
 }
 
@@ -68,7 +68,8 @@ private:
 };
 } // namespace
 
-// Returns the loop as the source of an argument of its body.
+// Finds the op behind `value`, looking through casts. An argument of a loop's
+// body comes from the loop.
 CodeSource DotPrinter::findSource(Value value) {
   while (auto cast = value.getDefiningOp<amp::CastOp>())
     value = cast.getInput();
@@ -78,15 +79,14 @@ CodeSource DotPrinter::findSource(Value value) {
   return {value, isa<FunctionOpInterface>(op) ? nullptr : op};
 }
 
-// Draws ops faintly if they have no record or were not selected.
+// Prints the node of `op` on the first call and returns its number. An op that
+// was not selected, or has no decision, is grey and dashed.
 unsigned DotPrinter::declare(Operation *op) {
-  // An op gets a number with the first edge.
   auto [it, isNew] = numbers.try_emplace(op, numbers.size());
   unsigned number = it->second;
   if (!isNew)
     return number;
   StringRef kind = op->getName().stripDialect();
-  // A neighbour of a shown op is drawn in grey, without its decision.
   auto found = shown.find(op);
   if (found == shown.end()) {
     std::string label = getNodeName(op).str();
@@ -95,7 +95,8 @@ unsigned DotPrinter::declare(Operation *op) {
        << ", style=dashed, color=gray, fontcolor=gray];\n";
     return number;
   }
-  // The label shows the decision, the tooltip the reason.
+  // The label holds the types and the reason code, the tooltip the whole
+  // decision.
   const Decision &decision = *found->second;
   DecisionAttr record = decision.record;
   std::string label =
@@ -125,9 +126,11 @@ unsigned DotPrinter::declare(BlockArgument argument) {
   return it->second;
 }
 
-// Prints the edge of `operand` if the producer or the user is shown.
+// Prints an edge from the producer of `operand` to its user if either op was
+// selected.
 void DotPrinter::printEdge(OpOperand &operand) {
-  // A value that a loop's body yields goes to the loop.
+  // Terminators are not drawn: a value that a loop's body yields goes to the
+  // loop.
   Operation *reader = operand.getOwner();
   if (reader->hasTrait<OpTrait::IsTerminator>())
     reader = reader->getParentOp();
@@ -135,7 +138,7 @@ void DotPrinter::printEdge(OpOperand &operand) {
   if (isa<FunctionOpInterface>(reader) ||
       (!shown.count(reader) && !shown.count(source.op)))
     return;
-  // A cast lies between different types; the edge shows it in red.
+  // The edge is red if a cast changes the type on the way.
   Type from = getElementTypeOrSelf(source.value.getType());
   Type to = getElementTypeOrSelf(operand.get().getType());
   unsigned begin = source.op ? declare(source.op)

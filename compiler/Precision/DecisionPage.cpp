@@ -55,7 +55,8 @@ static std::string escapeHTML(StringRef text) {
   return escaped;
 }
 
-// Returns the Content-Security-Policy source that admits a text with this hash.
+// Returns the Content-Security-Policy source that admits exactly the style or
+// script `text`: 'sha256-...'.
 static std::string hashSource(StringRef text) {
   auto hash = llvm::SHA256::hash(llvm::arrayRefFromStringRef(text));
   return "'sha256-" + llvm::encodeBase64(hash) + "'";
@@ -88,7 +89,7 @@ private:
 
   llvm::raw_ostream &os;
   ArrayRef<Decision> decisions;
-  /// The index of the first row with each node name.
+  /// Maps each node name to the first row of an op with this name.
   llvm::StringMap<unsigned> rows;
 };
 } // namespace
@@ -146,7 +147,8 @@ void PagePrinter::printFilters() {
      << "<output id=\"shown\"></output>\n</form>\n";
 }
 
-// Links each name of the path to its row.
+// Prints the path of a decision, a → b → c, with a link from each node to the
+// node's row.
 void PagePrinter::printPath(DecisionAttr record) {
   llvm::ListSeparator separator(" \xe2\x86\x92 ");
   for (auto name : record.getPath().getAsRange<StringAttr>()) {
@@ -164,11 +166,11 @@ void PagePrinter::printFacts(unsigned index) {
   os << "<tr class=\"facts\" id=\"facts" << index
      << "\"><td colspan=\"9\"><dl>";
   SmallVector<StringRef> names = getNodeNames(decision.op);
-  // A fused op stands for several nodes; the row names only the first.
+  // A fused op stands for several nodes, but the row above names only the
+  // first.
   if (names.size() > 1)
     os << "<dt>stands for</dt><dd>" << escapeHTML(llvm::join(names, ", "))
        << "</dd>";
-  // Print the facts of the record, with links to the nodes of its path.
   for (const DecisionFact &fact : explainDecision(decision.record)) {
     os << "<dt>" << fact.about << "</dt><dd>";
     if (fact.about == "path")
@@ -192,8 +194,9 @@ void PagePrinter::printFacts(unsigned index) {
   os << "</dl></td></tr>";
 }
 
-// Prints an op as a table body of two rows, so that op and facts are hidden and
-// moved together.
+// Prints a table body of two rows for one op: the decision, and its facts,
+// which the script unfolds. The script hides and sorts whole bodies, so the
+// rows stay together.
 void PagePrinter::printRow(unsigned index) {
   const Decision &decision = decisions[index];
   DecisionAttr record = decision.record;
@@ -202,7 +205,7 @@ void PagePrinter::printRow(unsigned index) {
         "aria-expanded=\"false\" "
         "aria-controls=\"facts"
      << index << "\">" << escapeHTML(decision.id) << "</button></th>";
-  // Cells of low types get a mark.
+  // The style sheet colours cells of the class `low`.
   auto printCell = [&](StringRef column, StringRef text, bool isLow = false) {
     os << "<td data-column=\"" << column
        << (isLow ? "\" class=\"low\">" : "\">") << escapeHTML(text) << "</td>";
@@ -222,7 +225,6 @@ void PagePrinter::printRow(unsigned index) {
             std::to_string(record.getCastsIn() + record.getCastsOut()));
   printCell("cost", std::to_string(record.isLow() ? record.getCostLow()
                                                   : record.getCostHigh()));
-  // The facts are a second row of the same body, shown on demand.
   os << "</tr>";
   printFacts(index);
   os << "</tbody>\n";

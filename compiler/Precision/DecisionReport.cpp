@@ -1,4 +1,5 @@
-// Collects and names decision records, and summarises all of them.
+// Collects the decision records of a module, gives each a unique id, and
+// summarises the records in one line.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/DecisionReport.h"
@@ -67,8 +68,9 @@ DecisionReport::DecisionReport(ModuleOp module)
 // Names
 //===----------------------------------------------------------------------===//
 
-// Returns conv1 for conv1#dx, and w for w#update. Forward names may contain a #
-// themselves, so they stay whole.
+// Returns the model's node behind a backward or update op: conv1 for conv1#dx,
+// w for w#update. Names of forward ops stay whole, because the model itself may
+// use a #.
 static StringRef getForwardName(StringRef name, Phase phase) {
   return isForward(phase) ? name : name.split('#').first;
 }
@@ -77,7 +79,8 @@ StringRef Decision::getNode() const {
   return getForwardName(getNodeName(op), getPhase(op));
 }
 
-// True if `node` is the op's id or a node of the op.
+// True if the name `node` selects `decision`: it is the op's id (conv1~2) or
+// one of the op's nodes. conv1 also selects the backward op conv1#dx.
 static bool isAddressed(const Decision &decision, StringRef node) {
   return decision.id == node ||
          llvm::any_of(getNodeNames(decision.op), [&](StringRef name) {
@@ -135,8 +138,8 @@ std::string DecisionReport::summarize() const {
     lowContractions += isContraction && isLowered(decision.record);
     missing += !decision.record.getNative();
   }
-  // Report the mode and the loss scale in use, which may differ from the
-  // request.
+  // Report the mode and the loss scale in use, which may differ from those that
+  // the flags ask for.
   auto mode = module->getAttrOfType<PrecisionModeAttr>(kModeAttr);
   auto scale = module->getAttrOfType<LossScaleAttr>(kLossScaleAttr);
   std::string text;
@@ -146,8 +149,8 @@ std::string DecisionReport::summarize() const {
      << contractions << " contractions), " << numCasts
      << (numCasts == 1 ? " cast" : " casts") << ", loss scale "
      << stringifyLossScale(scale ? scale.getValue() : LossScale::None);
-  // Warn only if the target lacks kernels: a low op without a fast kernel is
-  // slower than the float32 op.
+  // Warn if low ops have no fast kernel on the target, because such ops are
+  // slower than in float32.
   if (missing != 0)
     os << "; " << missing << (missing == 1 ? " op has" : " ops have")
        << " no fast kernel in the low type on this target, and may be slower "

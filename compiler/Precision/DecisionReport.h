@@ -62,7 +62,8 @@ public:
   /// if any name was shortened.
   bool printTable(llvm::raw_ostream &os, unsigned width = 0) const;
 
-  /// Prints the chain of reasons of every op.
+  /// Prints the chain of reasons of every op (see explainDecision), a fact per
+  /// line.
   void printReasons(llvm::raw_ostream &os) const;
 
   /// Prints one JSON object per op, each on a line.

@@ -28,7 +28,7 @@ struct OpCounts {
 };
 } // namespace
 
-// Lists the types that occur, widest first.
+// Returns the distinct types that `get` finds in the decisions, widest first.
 static std::vector<FloatType>
 listOccurring(ArrayRef<Decision> decisions,
               llvm::function_ref<FloatType(DecisionAttr)> get) {

@@ -94,10 +94,11 @@ std::string mpc::describeDecision(DecisionAttr decision) {
   return text;
 }
 
-// Appends the facts that determined the op's types.
+// Appends the class, the reason, the path and the evidence of `decision` to
+// `facts`.
 static void explainReason(DecisionAttr decision,
                           std::vector<DecisionFact> &facts) {
-  // Name the list, and the table row, rule or flag behind the choice.
+  // The class and its origin, a table row, rule or flag: "deny by default:exp".
   std::string rule = (stringifyPrecisionClass(decision.getPrecisionClass()) +
                       " by " + decision.getRule().getValue())
                          .str();
@@ -110,10 +111,10 @@ static void explainReason(DecisionAttr decision,
                                  .str()});
   if (isStoredWide(decision))
     facts.push_back({"", "stored wide since no low op reads it"});
-  // A path of one node would name only the op.
+  // A path of one node would only repeat the op's own name.
   if (decision.getPath().size() > 1)
     facts.push_back({"path", joinPath(decision)});
-  // The evidence tells if the class was measured, cited or assumed.
+  // The evidence tells if the decision was proved, profiled or assumed.
   std::string evidence = stringifyEvidence(decision.getEvidence()).str();
   if (!decision.getNative())
     evidence += "; the target has no fast kernel for " +
@@ -123,8 +124,6 @@ static void explainReason(DecisionAttr decision,
 
 std::vector<DecisionFact> mpc::explainDecision(DecisionAttr decision) {
   std::vector<DecisionFact> facts;
-  // The order runs from types to reasons, then to cost and to the flag that
-  // changes the decision.
   facts.push_back({"types", "storage " + toString(decision.getStorage()) +
                                 ", compute " + toString(decision.getCompute()) +
                                 ", accumulate " +

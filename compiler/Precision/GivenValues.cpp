@@ -18,9 +18,9 @@
 using namespace mlir;
 using namespace mpc;
 
-/// Largest root mean square of a harmless summand: it costs a value of order 1
-/// about a digit. Biases, normally distributed embeddings, and sums of two of
-/// these stay below.
+/// Largest root mean square of a harmless summand. Adding such a summand costs
+/// a low value of order 1 about one binary digit. Biases, normally distributed
+/// embeddings, and sums of two of these stay below.
 static constexpr double kSummand = 2.0;
 /// Largest absolute element of a harmless summand.
 static constexpr double kLargestSummand = 16.0;
@@ -67,7 +67,7 @@ GivenValues::GivenValues(ModuleOp module, FloatType low)
 }
 
 //===----------------------------------------------------------------------===//
-// Given values, and where they meet others
+// Given values, and the ops that combine given with computed values
 //===----------------------------------------------------------------------===//
 
 // Visits ops in order, so operands are classified before their users.
@@ -75,7 +75,8 @@ void GivenValues::findGiven(Block &block) {
   for (Operation &op : block) {
     if (auto list = dyn_cast<BodyOpInterface>(op)) {
       for (Region &body : op.getRegions()) {
-        // Carried values count as computed, because the body replaces them.
+        // A value that a loop carries counts as computed, because the body
+        // replaces the initial value.
         for (BlockArgument argument :
              body.getArguments().drop_front(list.getNumCarried()))
           if (isGiven(list.getTiedOperand(argument).get()))
@@ -102,14 +103,15 @@ void GivenValues::findGiven(Block &block) {
       for (Value result : op.getResults())
         if (holdsFloats(result))
           given.insert(result);
-    // PyTorch, too, gives a gradient the type of the forward value.
+    // Only forward ops are candidates. A gradient gets the type of its forward
+    // value, as in PyTorch.
     if (anyGiven && !allGiven && promotes(&op) && isForward(getPhase(&op)))
       candidates.push_back(&op);
   }
 }
 
-// Collects the given operands of candidates and all values that determine
-// sizes.
+// Collects into `needed` the given operands of all candidates, and all values
+// from which the sizes of these operands follow.
 void GivenValues::findNeeded() {
   assert(needed.empty() && sizes.empty() && "sizes are measured later");
   SmallVector<Value> worklist;
@@ -133,8 +135,9 @@ void GivenValues::findNeeded() {
 // Sizes
 //===----------------------------------------------------------------------===//
 
-// Returns the root mean square and the largest absolute element. Ignores
-// infinite elements, which are infinite in any type.
+// Returns the root mean square and the largest absolute value of the elements;
+// nullopt if the elements are not available. Ignores infinite elements, which
+// are infinite in any type.
 static std::optional<std::pair<double, double>>
 measureElements(ElementsAttr elements) {
   double sum = 0.0, largest = 0.0;
@@ -150,8 +153,8 @@ measureElements(ElementsAttr elements) {
   return std::pair(rms, largest);
 }
 
-// Returns the name of the input that the argument of a function holds; empty if
-// the argument is no input.
+// Returns the name of the model's input if `value` is a function argument that
+// holds an input; empty otherwise.
 static StringRef findInputName(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   auto function =
@@ -222,7 +225,8 @@ GivenValues::Size GivenValues::measureResult(Operation *op) const {
       isKnown &= size.has_value();
       in.push_back(size.value_or(Magnitude{1.0, 1.0}));
     }
-  // A normalisation scales values of order 1 and shifts them.
+  // The result is x * scale + bias, where x is the normalised input, of order
+  // 1.
   if (op->hasTrait<NormalizationTrait>() && in.size() > 1) {
     if (!getSize(op->getOperand(1)))
       return std::nullopt;
@@ -304,10 +308,11 @@ void GivenValues::measure(Block &block) {
 //===----------------------------------------------------------------------===//
 
 // True if rounding the result of `op` costs the low operand no more digits than
-// the rounding of the operand did. `op` also reads a given float32 value of
-// `size`.
+// rounding the operand itself did. The other operand is a given float32 value
+// of size `size`.
 bool GivenValues::isHarmless(Operation *op, Size size) const {
-  // Maximum, select and concat round each element on its own.
+  // Maximum, select and concat copy each element from one operand, so the size
+  // of the other operand does not matter.
   if (isa<MaximumOp, MinimumOp, SelectOp, ConcatOp>(op))
     return size.has_value();
   if (isa<MulOp, DivOp>(op)) {
@@ -321,8 +326,9 @@ GivenValues::Meeting GivenValues::judge(Operation *op) const {
   assert(llvm::any_of(op->getOperands(),
                       [&](Value value) { return isGiven(value); }) &&
          "a candidate reads a given value");
-  // Products and quotients round relative to their result, and bfloat16 has the
-  // range of float32. No factor makes the rounding worse.
+  // The rounding error of a product or quotient is relative to the result,
+  // however large the factors are. bfloat16 has the range of float32, so the
+  // result does not overflow either.
   if (low.isBF16() && isa<MulOp, DivOp>(op))
     return Meeting::None;
   Meeting meeting = Meeting::None;

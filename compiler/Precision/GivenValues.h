@@ -1,11 +1,14 @@
 // Finds ops that combine given float32 values with results of products.
 //
-// Inputs, parameters and constants are float32 in any mode. In h + t, say, a
-// low value h may meet a given value t. A low sum keeps only the digits that
-// the larger operand leaves. With h near 0.5 and t near 1000, nothing of h
-// remains. Then the sum stays float32, as in PyTorch's type promotion, unless
-// the rounding is harmless. The sizes of parameters and constants are in the
-// module; the sizes of inputs are there once data have been read.
+// A given value is an input, a parameter or a constant, or is computed from
+// given values without a product. Given values are float32 in any mode. All
+// other float values are called computed. In the sum h + t, a computed low
+// value h meets a given value t. A low sum keeps only the digits that the
+// larger operand leaves: with h near 0.5 and t near 1000, nothing of h remains.
+// The sum then stays float32, as in PyTorch's type promotion, unless the
+// rounding is harmless. This depends on the size (root mean square and largest
+// element) of the given value. The module holds the sizes of parameters and
+// constants, and of inputs once data has been read.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_GIVENVALUES_H
@@ -26,11 +29,12 @@ namespace mpc {
 
 class GivenValues {
 public:
-  /// The harm done by rounding an op's result.
+  /// The verdict on rounding the result of an op to the low type.
   enum class Meeting {
-    None,     ///< no given value, or its size makes no difference
-    Harmless, ///< harmless for the known parameters and constants
-    Wide,     ///< not known to be harmless
+    None,     ///< combines no given with a computed value, or the size makes no
+              ///< difference
+    Harmless, ///< harmless for the known size of the given value
+    Wide,     ///< the given value is large, or of unknown size
   };
 
   /// Analyses all functions of `module` for rounding to `low`.
@@ -38,10 +42,11 @@ public:
 
   Meeting lookup(mlir::Operation *op) const { return meetings.lookup(op); }
 
-  /// Describes the given values that `op` combines with computed values: their
-  /// sources and sizes.
+  /// Describes the given operands of `op` for the record, with sources and
+  /// sizes: "meets parameter 'b' of root mean square 0.1 and largest 0.4".
   std::string describe(mlir::Operation *op) const;
-  /// True if the size of an input in the data determined the verdict on `op`.
+  /// True if the verdict on `op` rests on the size of an input, which was
+  /// measured in the data.
   bool restsOnData(mlir::Operation *op) const;
 
   /// Names the float32 inputs whose size determines the verdict on an op.
@@ -53,7 +58,8 @@ public:
   static bool isBounded(mlir::Operation *op);
 
 private:
-  /// The size of the elements of a value: root mean square and largest.
+  /// The size of a value: root mean square and largest absolute value of its
+  /// elements.
   struct Magnitude {
     double rms, largest;
   };
@@ -72,11 +78,12 @@ private:
 
   mlir::SymbolTable symbols;
   mlir::FloatType low;
-  /// Values computed without any product.
+  /// Given values: computed from inputs, parameters and constants without any
+  /// product.
   llvm::DenseSet<mlir::Value> given;
-  /// Ops that combine a given value with the result of a product.
+  /// Forward ops that combine a given value with a computed value.
   llvm::SmallVector<mlir::Operation *> candidates;
-  /// Given values whose size determines the verdict on a candidate.
+  /// Given values whose size must be known for the verdict on a candidate.
   llvm::DenseSet<mlir::Value> needed;
   llvm::DenseMap<mlir::Value, Size> sizes;
   /// Given values computed from an input.

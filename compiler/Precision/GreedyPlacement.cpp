@@ -1,15 +1,17 @@
 // Decides precisions by painting nodes low or high, in these steps:
 // 1. Allowed ops are low.
 // 2. Denied ops are high, and so are their users up to the next allowed op.
-// 3. Ops that combine low with wide values, and their users, are high likewise.
-// 4. Infer and clear ops between low ops are low.
+// 3. An op is high if it combines a low value with a float32 value that is
+//    large or of unknown size. Its users are high as in step 2, up to an op
+//    whose result is of order 1.
+// 4. Infer and clear ops on a path between two low ops are low.
 // 5. Clear ops with only low users are low.
 // 6. All other ops are high.
 //
-// Two points differ from the graph rewriters of other frameworks. Nothing is
-// painted low at the tail of a low region, because a rounding there would speed
-// up no product. The graph contains the backward pass, so a saved value counts
-// as read there.
+// Two points differ from the graph rewriters of other frameworks. Ops behind
+// the last allowed op of a path stay high, because a rounding there would speed
+// up no product. A value that is saved for the backward pass has its backward
+// ops as users, because forward and backward are one graph.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/Placement.h"
@@ -67,8 +69,8 @@ void PlacementPath::addReversed(const PlacementPath &path) {
          "a gap has kEnd nodes on either side");
   ArrayRef<unsigned> rest(path.nodes);
   if (path.omitted > 0) {
-    // The other path comes reversed, so add the part behind its gap first. Then
-    // widen the gap of this path to cover both.
+    // `path` is appended in reverse, so add the part behind its gap first. Then
+    // widen the gap of this path to cover both gaps.
     for (unsigned node : llvm::reverse(rest.drop_front(kEnd)))
       add(node);
     omitted += path.omitted + nodes.size() - kEnd;
@@ -111,9 +113,10 @@ void GreedyPlacement::paintPinnedAndAllowed() {
   }
 }
 
-// Returns the open nodes that pass a denial on to their users: infer ops, and
-// clear ops from which clear ops lead to an infer or denied op. Clear ops
-// before an allowed op do not: a cast before or after costs equally much.
+// Returns the open nodes through which a denial spreads to users: infer ops,
+// and clear ops from which a path of clear ops leads to an infer or denied op.
+// Clear ops before an allowed op are left out: a cast before or after such an
+// op costs equally much.
 llvm::BitVector GreedyPlacement::findDenyCarriers() const {
   llvm::BitVector carriers(nodes.size());
   SmallVector<unsigned> worklist;
@@ -125,7 +128,7 @@ llvm::BitVector GreedyPlacement::findDenyCarriers() const {
     if (infers || denies)
       worklist.push_back(i);
   }
-  // Add open producers until no more are found.
+  // Walk upstream from these nodes through open nodes.
   while (!worklist.empty()) {
     const PlacementNode &reader = nodes[worklist.pop_back_val()];
     for (unsigned producer :
@@ -138,8 +141,8 @@ llvm::BitVector GreedyPlacement::findDenyCarriers() const {
   return carriers;
 }
 
-// Paints high all open nodes downstream of `worklist`, as far as `hands` is
-// true of each node on the path.
+// Paints high the open nodes downstream of `worklist`. A path ends before the
+// first node for which `hands` is false.
 void GreedyPlacement::spreadHigh(SmallVector<unsigned> worklist, Reason reason,
                                  llvm::function_ref<bool(unsigned)> hands) {
   // Breadth first, so that the recorded paths are shortest paths.
@@ -170,8 +173,9 @@ void GreedyPlacement::spreadDeny() {
   spreadWide(carriers);
 }
 
-// Paints high the ops that combine low with wide values, and their users as
-// behind a denied op. Stops at ops whose result is always of order 1.
+// Paints high the ops that combine a low value with a large float32 value. Also
+// paints their users high, as behind a denied op, up to an op whose result is
+// always of order 1.
 void GreedyPlacement::spreadWide(const llvm::BitVector &carriers) {
   SmallVector<unsigned> worklist;
   for (unsigned i = 0; i < nodes.size(); ++i) {
@@ -188,8 +192,8 @@ void GreedyPlacement::spreadWide(const llvm::BitVector &carriers) {
 }
 
 namespace {
-/// The nodes that a walk reached. `ways` holds each node's path from a seed,
-/// without the node itself.
+/// The nodes that a walk reached. `ways[n]` is the path from the start of the
+/// walk to node n, without n.
 struct Reached {
   llvm::BitVector isReached;
   std::vector<PlacementPath> ways;
@@ -235,7 +239,8 @@ void GreedyPlacement::bridgeLow() {
       [&](unsigned node) {
         return isOpen(node) && before.isReached.test(node);
       });
-  // The path of a bridging node runs from one low node to the other.
+  // The path that explains node `i` runs from one low node through `i` to the
+  // other.
   for (unsigned i : after.isReached.set_bits()) {
     PlacementPath path = std::move(before.ways[i]);
     path.add(i);
@@ -249,7 +254,8 @@ void GreedyPlacement::bridgeLow() {
 // Paints low the clear ops that only low ops read. Rounding commutes with clear
 // ops, so rounding before the op costs nothing.
 void GreedyPlacement::spreadLowUpstream() {
-  // Count the low users of each node; a node follows once all are low.
+  // Count the low users of each node. A clear op becomes low once all users are
+  // low.
   SmallVector<unsigned> worklist;
   SmallVector<size_t> lowConsumers(nodes.size(), 0);
   auto visitLater = [&](unsigned node) {

@@ -14,8 +14,8 @@
 using namespace mlir;
 using namespace mpc;
 
-// True if a walk from the loss ends at `op`. Contractions, attentions and
-// normalisations belong to the model, and hand the loss wide values.
+// True if a walk from the loss ends before `op`. Contractions, attentions and
+// normalisations belong to the model. The loss reads their results as fp32.
 static bool endsLossRegion(Operation *op) {
   if (op->hasTrait<NormalizationTrait>() ||
       op->hasTrait<NormalizationGradTrait>())
@@ -27,8 +27,7 @@ static bool endsLossRegion(Operation *op) {
 
 // Adds the forward ops that compute a loss of `function`, back to the first
 // contraction or normalisation on each path. A path also ends at an op of the
-// loss phase: the op is a whole loss already in the region, and the operands
-// belong to the model.
+// loss phase, which computes a whole loss: its operands belong to the model.
 static void collectLoss(FunctionOpInterface function,
                         llvm::DenseSet<Operation *> &region) {
   llvm::SetVector<Value> values;
@@ -37,8 +36,8 @@ static void collectLoss(FunctionOpInterface function,
       values.insert(value);
   };
   Operation *terminator = function.getFunctionBody().front().getTerminator();
-  // Start from the losses. Evaluation returns the loss and the weight of each
-  // sample instead.
+  // Start from the loss that a training function returns, or from the loss and
+  // weight of each sample that evaluation returns.
   for (OpOperand &result : terminator->getOpOperands()) {
     std::optional<Role> role =
         getResultPort(function, result.getOperandNumber()).getRole();
@@ -56,9 +55,10 @@ static void collectLoss(FunctionOpInterface function,
   }
 }
 
-// Adds loss gradients that the model computes in its own ops: from the seeds to
-// the first contraction or normalisation. Gradients made by differentiation
-// have a # in their names and are found by name.
+// Adds the backward ops of a loss in a model that brings its own gradients:
+// from the gradient seed to the first contraction or normalisation on each
+// path. Gradients that mpc derives have a # in their names, and findLossRegion
+// finds them by name.
 static void collectLossGradient(FunctionOpInterface function,
                                 llvm::DenseSet<Operation *> &region) {
   SmallVector<Operation *> worklist;
@@ -76,14 +76,16 @@ static void collectLossGradient(FunctionOpInterface function,
 
 llvm::DenseSet<Operation *> mpc::findLossRegion(ModuleOp module) {
   llvm::DenseSet<Operation *> region;
-  // Start with ops of the loss phase and the forward ops of losses.
+  // Start with ops of the loss phase, then add losses that the model writes as
+  // forward ops.
   module.walk([&](PrecisionOpInterface op) {
     if (getPhase(op) == Phase::Loss)
       region.insert(op);
   });
   for (auto function : module.getOps<FunctionOpInterface>())
     collectLoss(function, region);
-  // Add gradients by node name: "loss#dx" belongs to "loss".
+  // Add the derived gradients of these ops by name: "loss#dx" belongs to
+  // "loss".
   llvm::StringSet<> names;
   for (Operation *op : region)
     if (!getNodeName(op).empty())
@@ -93,13 +95,13 @@ llvm::DenseSet<Operation *> mpc::findLossRegion(ModuleOp module) {
         names.contains(getNodeName(op).split('#').first))
       region.insert(op);
   });
-  // Add the ops between these gradients and the model.
+  // Add loss gradients that the model itself computes. Their names say nothing.
   for (auto function : module.getOps<FunctionOpInterface>())
     collectLossGradient(function, region);
   return region;
 }
 
-// True if `value` originates in a constant.
+// True if `value` is a constant, possibly from outside a loop.
 static bool isConstant(Value value) {
   Value origin = findOrigin(value);
   return origin && origin.getDefiningOp<ConstantOp>();
@@ -107,8 +109,8 @@ static bool isConstant(Value value) {
 
 llvm::DenseSet<Operation *> mpc::findMultiplesOfSeed(ModuleOp module) {
   llvm::DenseSet<Operation *> multiples;
-  // The initial value decides for a carried value, because all iterations share
-  // a type.
+  // A value that a loop carries counts as its initial value, because all
+  // iterations share a type.
   auto isMultiple = [&](Value value) {
     SmallVector<Value, 2> sources;
     for (; !(sources = listTiedSources(value)).empty();)

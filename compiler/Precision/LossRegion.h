@@ -14,8 +14,9 @@ namespace mpc {
 /// and branches.
 llvm::DenseSet<mlir::Operation *> findLossRegion(mlir::ModuleOp module);
 
-/// Returns ops that read only the seed of a backward pass and constants. Their
-/// results are multiples of the loss scale, which a low type may not hold.
+/// Returns ops that compute only with constants and the seed of a backward pass
+/// (the loss's gradient by itself, equal to the loss scale). Their results are
+/// multiples of the loss scale, which a low type may not hold.
 llvm::DenseSet<mlir::Operation *> findMultiplesOfSeed(mlir::ModuleOp module);
 
 } // namespace mpc

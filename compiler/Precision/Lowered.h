@@ -1,4 +1,4 @@
-// Tells lowered decisions from the model's own types.
+// Tells ops that mpc lowers from ops that are low in the model itself.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_LOWERED_H
@@ -9,7 +9,7 @@
 namespace mpc {
 
 /// True if the decision puts a float32 value of the model into a lower type.
-/// Values with 16 bits in the model do not count.
+/// Values that have 16 bits in the model do not count.
 inline bool isLowered(amp::DecisionAttr decision) {
   switch (decision.getReason()) {
   case amp::Reason::Mode:

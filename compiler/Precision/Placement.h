@@ -27,33 +27,36 @@ struct PlacementNode {
   Pin pin = Pin::None;
   /// The reason for the pin; meaningless without a pin.
   amp::Reason pinReason = amp::Reason::Mode;
-  /// True if users of this pinned-high node are denied, as behind a denied op.
+  /// True if this node is high and makes its users high too, up to the next
+  /// allowed op. Holds for denied ops and for ops of the loss.
   bool deniesReaders = false;
-  /// True if a result is read in fp32 outside the problem: as a function
-  /// result, or as an operand that stays fp32.
+  /// True if a result is read in fp32 by anything but a node of the problem: a
+  /// function result, an operand that stays fp32, or the body of a loop.
   bool readInFP32 = false;
 
   /// True if the result stays fp32 even if the op computes low, because a low
   /// type would lose digits that the users need.
   bool keepsResult = false;
 
-  /// `meetsWide`: the op combines a low value with a float32 value that may
-  /// leave the low value no digits. `meetsKnown`: the op combines a low value
-  /// with a float32 value known to be harmless.
+  /// `meetsWide`: the op combines a low value with a float32 value that is
+  /// large or of unknown size, so a low result may keep no digit of the low
+  /// value. `meetsKnown`: the float32 value is known to be harmless.
   bool meetsWide = false, meetsKnown = false;
-  /// True if the result is of order 1 for any operands.
+  /// True if the result is of order 1 whatever the operands are.
   bool isBounded = false;
 
-  /// True if the result has no bound that a low type could rely on.
+  /// True if the range of the result grows with the shape, as for a sum, so
+  /// that a low type may overflow.
   bool unbounded = false;
 
-  /// Neighbours through values of open type, without duplicates.
+  /// Neighbours through values whose type the placement decides, each once.
   llvm::SmallVector<unsigned, 4> producers, consumers;
-  /// Neighbours through values that always stay fp32 (sums). A denial crosses
-  /// these edges; a low type does not.
+  /// Neighbours through values that always stay fp32, such as sums. A denial
+  /// spreads along these edges; low types do not.
   llvm::SmallVector<unsigned, 2> wideProducers, wideConsumers;
 
-  /// Time in nanoseconds of the op in either type, and of a cast of the result.
+  /// Nanoseconds of the op in the low type and in fp32, and of a cast of the
+  /// results.
   int64_t costLow = 0, costHigh = 0, costCast = 0;
 };
 
@@ -62,8 +65,8 @@ struct PlacementProblem {
 };
 
 /// A path of nodes in the order of data flow. A long path keeps only its first
-/// and last nodes: a chain of 8,000 ops has 8,000 paths, with 32 million nodes
-/// in total.
+/// and last nodes. Whole paths would need quadratic memory: a chain of 8,000
+/// ops has 8,000 paths with 32 million nodes in total.
 struct PlacementPath {
   /// The number of nodes kept at either end of a long path.
   static constexpr size_t kEnd = 8;
@@ -81,7 +84,8 @@ struct PlacementPath {
 struct Placement {
   bool low = false;
   amp::Reason reason = amp::Reason::NotBetweenLow;
-  /// The nodes that the reason refers to.
+  /// The nodes that explain the reason, such as the path from a denied op to
+  /// this op.
   PlacementPath path;
 };
 
@@ -89,7 +93,7 @@ class PlacementAlgorithm {
 public:
   virtual ~PlacementAlgorithm() = default;
 
-  /// Returns one placement per node.
+  /// Returns one placement per node, in the order of the nodes.
   virtual std::vector<Placement> place(const PlacementProblem &problem) = 0;
 };
 

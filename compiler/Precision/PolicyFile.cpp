@@ -56,7 +56,7 @@ readClass(const llvm::json::Object &object, StringRef where, StringRef key) {
                            word + "\"");
 }
 
-// Reads `unbounded` into `value`; leaves `value` alone if absent.
+// Reads the boolean `unbounded` into `value`; leaves `value` alone if absent.
 static llvm::Error readUnbounded(const llvm::json::Object &object,
                                  StringRef where, std::optional<bool> &value) {
   const llvm::json::Value *member = object.get("unbounded");
@@ -67,7 +67,8 @@ static llvm::Error readUnbounded(const llvm::json::Object &object,
                : reject(where, "unbounded: expected true or false");
 }
 
-// Returns the policy key of the op that mpc or ONNX calls `name`.
+// Returns the key, in the policy table, of the op that mpc or ONNX calls
+// `name`.
 static llvm::Expected<std::string> readOp(StringRef name, StringRef where) {
   if (StringRef key = resolvePolicyKey(name); !key.empty())
     return key.str();
@@ -79,7 +80,8 @@ static llvm::Expected<std::string> readOp(StringRef name, StringRef where) {
                                    : "; did you mean \"" + meant + "\"?"));
 }
 
-// Returns the default row that holds for an op.
+// Returns the default row of the op `key`. For a gradient without a row of its
+// own, returns the row of the op whose classes the gradient shares.
 static const PolicyRow &getDefaultRow(StringRef key) {
   StringRef leader = getPolicyLeader(key);
   return *llvm::find_if(getPolicyRows(),
@@ -100,7 +102,6 @@ static llvm::Expected<PolicyRule> parseRule(const llvm::json::Value &value,
                     {"op", "node", "type", "class", "unbounded", "reason"}))
     return error;
 
-  // Read all keys first, then check their values.
   PolicyRule rule;
   std::string op;
   struct {
@@ -161,7 +162,8 @@ llvm::Error PrecisionPolicy::parseRules(const llvm::json::Array &list,
 // The table
 //===----------------------------------------------------------------------===//
 
-// Reports an error if `row` changes a field that only describes the op.
+// Reports an error if `row` changes a field that only describes the op, such as
+// `onnx`. A user cannot choose these fields.
 static llvm::Error checkGiven(const llvm::json::Object &row, StringRef where,
                               StringRef op) {
   const llvm::json::Object given = describePolicyRow(op);
@@ -173,7 +175,6 @@ static llvm::Error checkGiven(const llvm::json::Object &row, StringRef where,
     const llvm::json::Value *expected = given.get(key);
     if (!found || (expected && *found == *expected))
       continue;
-    // Print both values; the user knows which is meant.
     std::string text;
     llvm::raw_string_ostream os(text);
     if (expected)
@@ -186,7 +187,8 @@ static llvm::Error checkGiven(const llvm::json::Object &row, StringRef where,
   return llvm::Error::success();
 }
 
-// Reports an error if a row makes a fixed op open, or an open op fixed.
+// Reports an error if a row of the file gives the class Fixed to an op, or
+// takes the class Fixed from an op.
 static llvm::Error checkFixed(StringRef where, StringRef key,
                               PrecisionClass found, PrecisionClass byDefault) {
   if ((found == PrecisionClass::Fixed) == (byDefault == PrecisionClass::Fixed))
@@ -200,7 +202,8 @@ static llvm::Error checkFixed(StringRef where, StringRef key,
                            stringifyPrecisionClass(found));
 }
 
-// Reads the classes, `unbounded` and `reason` of a row.
+// Reads the classes, `unbounded` and `reason` of a row, and replaces the row of
+// `op` in the table.
 llvm::Error PrecisionPolicy::parseRow(const llvm::json::Object &object,
                                       StringRef where, StringRef op) {
   // A fixed row must repeat the default classes.
@@ -215,7 +218,7 @@ llvm::Error PrecisionPolicy::parseRow(const llvm::json::Object &object,
     return error;
   if (llvm::Error error = checkFixed(where, "bf16", *bf16, row.bf16))
     return error;
-  // Keep only the values for the low type of this mode.
+  // `unbounded` is used in float16 only: bfloat16 has the range of float32.
   std::optional<bool> unbounded;
   if (llvm::Error error = readUnbounded(object, where, unbounded))
     return error;
@@ -253,7 +256,8 @@ llvm::Error PrecisionPolicy::parseTable(const llvm::json::Array &list,
       return reject(where, "op: \"" + name + "\" has a row already");
     if (llvm::Error error = checkGiven(*object, where, *op))
       return error;
-    // A gradient op without own classes takes the leader's classes.
+    // A gradient op without own classes takes the classes of its leader
+    // (PolicyTable.h).
     bool follows =
         object->get("follows") && !object->get("fp16") && !object->get("bf16");
     if (follows)

@@ -7,8 +7,8 @@ using namespace mlir;
 using namespace mpc;
 namespace json = llvm::json;
 
-// Lists the operands or results for which `keeps` is true; "all" if every one
-// is kept.
+// Returns the numbers of the operands or results of `op` that stay fp32
+// according to `keeps`; "all" if every number does.
 static json::Value
 listPositions(StringRef op,
               llvm::function_ref<bool(StringRef, unsigned)> keeps) {
@@ -39,7 +39,7 @@ json::Object mpc::describePolicyRow(StringRef op) {
   return row;
 }
 
-// True if two rows agree for one low type.
+// True if two rows have the same class, `unbounded` and reason.
 static bool isSame(const PolicyEntry &a, const PolicyEntry &b) {
   return a.precisionClass == b.precisionClass && a.unbounded == b.unbounded &&
          a.why == b.why;
@@ -52,13 +52,13 @@ static void printRow(json::OStream &os, StringRef op,
     if (const json::Value *value = given.get(key))
       os.attribute(key, *value);
   };
-  // A gradient whose classes equal its leader's is printed as following.
+  // A gradient with the classes of its leader (PolicyTable.h) is printed
+  // without classes. With own classes, the row would no longer change with the
+  // leader when the file is edited.
   const PolicyEntry &entry = *fp16.findRow(op), &other = *bf16.findRow(op);
   StringRef leader = getPolicyLeader(op);
   bool follows = leader != op && isSame(entry, *fp16.findRow(leader)) &&
                  isSame(other, *bf16.findRow(leader));
-  // A following row prints no classes: with own classes, the row would no
-  // longer change with the leader.
   os.objectBegin();
   os.attribute("op", op);
   addGiven("onnx");

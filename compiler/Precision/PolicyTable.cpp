@@ -23,8 +23,8 @@ static void add(PolicyTable &table, StringRef op, FollowedPolicy policy) {
   table.followers.push_back({policy, op});
 }
 
-// Adds the policy in the definition of `Op`. Ops outside graphs, like
-// mpc.variable, have none.
+// Adds the policy that the definition of `Op` declares. Ops outside graphs,
+// such as mpc.variable, declare none.
 template <typename Op>
 static void addOp(PolicyTable &table) {
   if constexpr (Op::template hasTrait<PolicyTrait>())
@@ -61,8 +61,8 @@ ArrayRef<PolicyFollower> mpc::getPolicyFollowers() {
   return getTable().followers;
 }
 
-// Returns the row of the op `key`, in a table of rows or of followers; null if
-// absent.
+// Returns the element of `rows` (PolicyRow or PolicyFollower) for the op `key`;
+// null if absent.
 template <typename Row>
 static const Row *find(ArrayRef<Row> rows, StringRef key) {
   const Row *row =
@@ -99,8 +99,8 @@ ArrayRef<StringRef> mpc::getONNXNames(StringRef key) {
   return row ? ArrayRef<StringRef>(row->onnx) : ArrayRef<StringRef>();
 }
 
-// Returns the masks of operands and of results of `key` that stay fp32; bit i
-// stands for operand i.
+// Returns the masks of operands and of results of the op `key` that stay fp32.
+// Bit i stands for operand or result i.
 static std::pair<unsigned, unsigned> getMasks(StringRef key) {
   if (const PolicyRow *row = find(getPolicyRows(), key))
     return {row->fp32Operands, row->fp32Results};

@@ -18,7 +18,8 @@ struct PolicyRow : OpPolicy {
   llvm::StringRef op;
 };
 
-/// A gradient op, which shares the classes of a leader.
+/// A gradient op without classes of its own. It shares the classes of its
+/// leader, mostly the forward op.
 struct PolicyFollower : FollowedPolicy {
   llvm::StringRef op;
 };
@@ -27,14 +28,15 @@ struct PolicyFollower : FollowedPolicy {
 llvm::ArrayRef<PolicyRow> getPolicyRows();
 llvm::ArrayRef<PolicyFollower> getPolicyFollowers();
 
-/// Returns the op whose classes and rules `key` shares; `key` if the op leads.
+/// Returns the leader of `key`: the op whose classes and rules `key` shares.
+/// Returns `key` itself if the op has its own classes.
 llvm::StringRef getPolicyLeader(llvm::StringRef key);
 
 /// Returns all ONNX names of an op.
 llvm::ArrayRef<llvm::StringRef> getONNXNames(llvm::StringRef key);
 
-/// Returns the mpc key of an ONNX or mpc op name; empty if no row has the name.
-/// Rows never share a name.
+/// Returns the key of the op with the ONNX or mpc name `name`: "gemm" for
+/// "Gemm". Empty if no row has the name. Rows never share a name.
 llvm::StringRef resolvePolicyKey(llvm::StringRef name);
 
 /// Returns all ONNX and mpc names of ops.

@@ -13,13 +13,14 @@ namespace {
 constexpr double kBytesPerNs = 20.0;
 constexpr double kFlopsPerNs = 100.0;
 // Speed of low products relative to float32: with bf16 dot-product
-// instructions, in bf16 with AMX tiles, and if each operand is converted first.
+// instructions; in bf16 with AMX tiles; and without either, when each operand
+// is converted first.
 constexpr double kNativeSpeedup = 2.0;
 constexpr double kTileSpeedup = 14.0;
 constexpr double kConversionSlowdown = 0.5;
-// Tiles multiply bf16 numbers. An f16 number is a sum of two bf16 numbers, an
-// f32 number a sum of three. A product of f16 or f32 matrices then takes
-// several bf16 products.
+// Number of bf16 products per product of f16 or f32 matrices on AMX tiles,
+// which multiply only bf16. An f16 number is the sum of two bf16 numbers, an
+// f32 number of three.
 constexpr double kTileProductsF16 = 4.0;
 constexpr double kTileProductsF32 = 6.0;
 } // namespace
@@ -38,8 +39,8 @@ static double getContractionRate(Operation *op, FloatType type,
                             : kConversionSlowdown);
 }
 
-// Returns the bytes of a tensor; counts float32 elements in type `low`, if
-// given.
+// Returns the bytes of a tensor. If `low` is given, counts float32 elements as
+// elements of type `low`.
 static double countBytes(Value value, FloatType low) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   if (!type)
@@ -53,7 +54,7 @@ static double countBytes(Value value, FloatType low) {
 
 PrecisionCost mpc::estimateCost(PrecisionOpInterface op, FloatType low,
                                 const TargetInfo &target) {
-  // Count the bytes read and written, in low types and in the actual types.
+  // Bytes read and written, with float32 tensors in `low` and as they are.
   double bytesLow = 0, bytesHigh = 0, resultBytes = 0;
   for (Value value : op->getOperands()) {
     bytesLow += countBytes(value, low);

@@ -14,8 +14,8 @@ struct PrecisionCost {
   int64_t low = 0, high = 0, cast = 0;
 };
 
-/// Estimates the times of `op` with float32 tensors in `low`, of `op` as it is,
-/// and of a cast of the results.
+/// Estimates three times: of `op` with its float32 tensors in `low`, of `op` as
+/// it is, and of a cast of the results.
 PrecisionCost estimateCost(PrecisionOpInterface op, mlir::FloatType low,
                            const TargetInfo &target);
 

@@ -1,5 +1,6 @@
-// Builds the precision problem: groups ops, consults the policy, pins and
-// connects nodes.
+// Builds the placement problem (Placement.h) from a module: groups ops into
+// nodes, looks up their policy, pins nodes whose type is settled, and connects
+// users.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/PrecisionGraph.h"
@@ -38,8 +39,9 @@ static bool isF32(Value value) { return getElementType(value).isF32(); }
 // Nodes
 //===----------------------------------------------------------------------===//
 
-// Merges ops across functions into nodes: equal kind and name, and equal
-// position in the function. Ops without a name get a node each.
+// Groups ops of different functions into nodes. The n-th op of a kind and name
+// in one function shares a node with the n-th of this kind and name in the
+// others. An op without a name gets a node of its own.
 void PrecisionGraph::collect(ModuleOp module) {
   std::map<std::pair<std::string, unsigned>, unsigned> groups;
   // The training step, evaluation and prediction share forward ops, which must
@@ -50,8 +52,6 @@ void PrecisionGraph::collect(ModuleOp module) {
       if (llvm::none_of(op->getOperands(), isFloat) &&
           llvm::none_of(op->getResults(), isFloat))
         return;
-      // The n-th op of this kind and name joins the n-th of the other
-      // functions.
       StringRef name = getNodeName(op);
       unsigned index = nodes.size();
       if (!name.empty()) {
@@ -76,9 +76,10 @@ void PrecisionGraph::collect(ModuleOp module) {
          "a node stands for ops");
 }
 
-// Returns the policy row of an op. A sum in a backward pass is the gradient of
-// a broadcast, in whichever op it is written. The sum must neither deny the
-// gradients around nor make gradients unbounded.
+// Returns the key of the policy row that applies to `op`. A reduction in a
+// backward pass is the gradient of a broadcast, and takes the row of
+// mpc.sum_to_size. The row of a forward sum would deny the gradients around it,
+// or mark them as unbounded.
 StringRef mpc::getPolicyRow(PrecisionOpInterface op) {
   auto region = cast<RegionOpInterface>(op.getOperation());
   if (getPhase(op) == Phase::Backward &&
@@ -121,7 +122,8 @@ static Reason getFixedReason(Operation *op) {
   return isa<mpc::CastOp>(op) ? Reason::ModelCast : Reason::Update;
 }
 
-// True if the bound overflows in `low`, or becomes denormal or zero.
+// True if `bound`, a limit of a clip, overflows in `low`, or becomes denormal
+// or zero.
 static bool leavesRange(std::optional<APFloat> bound, FloatType low) {
   if (!bound || bound->isZero())
     return false;
@@ -131,17 +133,17 @@ static bool leavesRange(std::optional<APFloat> bound, FloatType low) {
   return bound->isInfinity() || bound->isZero() || bound->isDenormal();
 }
 
-// True if the value comes from arguments or constants, and is rounded only
-// where an op reads it.
+// True if `value` is an argument or a constant, directly or through loops. Such
+// a value stays fp32, and each low user rounds it.
 static bool isGiven(Value value) {
   return llvm::all_of(listOrigins(value), [](Value origin) {
     return isa<BlockArgument>(origin) || origin.getDefiningOp<ConstantOp>();
   });
 }
 
-// True if a constant leads to values beyond `low`: 1e6 in f16, say. The
-// constant may be an operand, a bound of a clip, or determine the range of an
-// operand or result.
+// True if a constant moves a value of `op` out of the range of `low`, such as
+// 1e6 in f16. The constant may be an operand, a bound of a clip, or determine
+// the range of an operand or result.
 static bool leavesRange(PrecisionOpInterface op, const ConstantRanges &ranges,
                         FloatType low) {
   StringRef key = op.getPolicyKey();
@@ -152,11 +154,12 @@ static bool leavesRange(PrecisionOpInterface op, const ConstantRanges &ranges,
     return ranges.overflows(value, low) ||
            (!isScaled && ranges.vanishes(value, low));
   };
-  // A clip bound that the low type cannot hold would not bound.
+  // A bound that rounds to infinity or zero would no longer clip.
   if (auto clip = dyn_cast<ClipOp>(op.getOperation()))
     if (leavesRange(clip.getMin(), low) || leavesRange(clip.getMax(), low))
       return true;
-  // Check the operands that would be rounded.
+  // Check the operands that a low op would round: contracted operands, and
+  // arguments and constants.
   for (OpOperand &operand : op->getOpOperands()) {
     unsigned index = operand.getOperandNumber();
     bool rounded =
@@ -185,7 +188,8 @@ static bool hasOpenType(PrecisionOpInterface op) {
          });
 }
 
-// True if the op has a float that is not fp32 in the model, or no float result.
+// True if no precision can be chosen: a float of the op is not fp32 in the
+// model, or no result is a float.
 static bool hasOtherType(Operation *op) {
   auto isOther = [](Value value) { return isFloat(value) && !isF32(value); };
   return llvm::any_of(op->getResults(), isOther) ||
@@ -193,7 +197,8 @@ static bool hasOtherType(Operation *op) {
          llvm::none_of(op->getResults(), isFloat);
 }
 
-// Pins the nodes that the graph settles. Later pins override earlier ones.
+// Pins the nodes that the graph settles without flags. Later pins override
+// earlier pins.
 void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
   llvm::DenseSet<Operation *> lossRegion = findLossRegion(module);
   llvm::DenseSet<Operation *> multiplesOfSeed = findMultiplesOfSeed(module);
@@ -201,7 +206,6 @@ void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
   Cancellations cancellations(module, ranges, policy.getLowType());
   GivenValues givenValues(module, policy.getLowType());
 
-  // Rules run in order of rank: each may override those above.
   for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
     auto pinHigh = [&, node = &node, placed = &placed](Reason reason) {
       placed->pin = Pin::High;
@@ -214,8 +218,9 @@ void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
           return leavesRange(member, ranges, policy.getLowType());
         }))
       pinHigh(Reason::ConstantRange);
-    // Values close to a constant lose all digits in the low type. A contraction
-    // may still compute low, but keeps its result in fp32.
+    // Values close to a constant lose all digits in the low type
+    // (Cancellations). A contraction may still compute low, but keeps its
+    // result in fp32.
     if (llvm::any_of(node.ops, [&](Operation *member) {
           return cancellations.contains(member);
         })) {
@@ -229,18 +234,19 @@ void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
       placed.meetsKnown |= meeting == GivenValues::Meeting::Harmless;
       if (meeting != GivenValues::Meeting::None && node.met.empty())
         node.met = givenValues.describe(member);
-      // The data of a later run may be larger.
+      // The size was measured in the present data. Data of a later run may be
+      // larger.
       if (givenValues.restsOnData(member))
         node.evidence = amp::Evidence::Assumed;
     }
     placed.isBounded = GivenValues::isBounded(op);
     node.isOpen = !isFixed && hasOpenType(op);
-    // The loss scale times constants may exceed the range of a low type.
+    // Multiples of the loss scale may exceed the range of a low type.
     if (llvm::any_of(node.ops, [&](Operation *member) {
           return multiplesOfSeed.contains(member);
         }))
       pinHigh(Reason::LossRegion);
-    // Users of the loss stay high too.
+    // Ops of a loss are high, and so are their users, as behind a denied op.
     if (llvm::any_of(node.ops, [&](Operation *member) {
           return lossRegion.contains(member);
         })) {
@@ -251,7 +257,8 @@ void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
           return getPhase(member) == Phase::Optimizer;
         }))
       pinHigh(Reason::Update);
-    // Fixed ops come last, with ops that the model has in other types.
+    // Nothing overrides these two: ops of class Fixed, and ops that have
+    // another type than fp32 in the model.
     if (isFixed)
       pinHigh(getFixedReason(op));
     else if (hasOtherType(op))
@@ -259,15 +266,16 @@ void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
   }
 }
 
-// True if no flag lifts the pin: the model's own types, the update and the
-// loss.
+// True if no flag can lift the pin, because the op has its type from the model,
+// or belongs to the update or the loss.
 static bool isHard(const PlacementNode &placed) {
   return placed.pin == Pin::High && (placed.pinReason == Reason::ModelType ||
                                      placed.pinReason == Reason::Update ||
                                      placed.pinReason == Reason::LossRegion);
 }
 
-// Lists names of open nodes, the nearest to `expression` first.
+// Lists the names of nodes that a flag can change, most similar to `expression`
+// first.
 std::string PrecisionGraph::listOpenNodes(StringRef expression) const {
   std::vector<std::string> names;
   for (auto [node, placed] : llvm::zip(nodes, problem.nodes))
@@ -276,7 +284,8 @@ std::string PrecisionGraph::listOpenNodes(StringRef expression) const {
   return listNearestNames(expression, names);
 }
 
-// Lists the open ops of the model, the nearest to `op` first.
+// Lists the kinds of ops in the model that a rule can change, most similar to
+// `op` first.
 std::string PrecisionGraph::listOps(StringRef op) const {
   std::vector<std::string> names;
   for (const PrecisionGraphNode &node : nodes) {
@@ -348,8 +357,8 @@ void PrecisionGraph::connect() {
     assert(placed.consumers.empty() && placed.wideConsumers.empty() &&
            "nodes are connected once");
     llvm::SmallDenseSet<unsigned> open = {self}, wide = {self};
-    // Adds an edge to a user. There is no edge to a user outside the graph, or
-    // to an operand that policy keeps in fp32.
+    // Adds an edge to the op that reads `use`. There is no edge to an op
+    // outside the graph, or to an operand that policy keeps in fp32.
     auto connectTo = [&](OpOperand &use, bool isWide) {
       auto reader = indexOf.find(use.getOwner());
       if (reader == indexOf.end() ||
@@ -363,7 +372,7 @@ void PrecisionGraph::connect() {
       PlacementNode &read = problem.nodes[reader->second];
       if (!(isWide ? wide : open).insert(reader->second).second)
         return;
-      // A denial crosses a wide edge; a low type does not.
+      // Denials spread along wide edges; low types do not.
       if (isWide) {
         placed.wideConsumers.push_back(reader->second);
         read.wideProducers.push_back(self);
@@ -372,8 +381,9 @@ void PrecisionGraph::connect() {
         read.producers.push_back(self);
       }
     };
-    // Edges are wide for results that policy keeps in fp32 and for values that
-    // enter or leave a body, which stay fp32.
+    // Wide edges are those through values that stay fp32: results that policy
+    // keeps in fp32, and values that enter or leave the body of a loop or
+    // branch.
     for (Operation *op : node.ops)
       for (OpResult result : op->getResults()) {
         if (!isF32(result))

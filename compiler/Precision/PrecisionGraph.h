@@ -1,8 +1,8 @@
-// Turns the ops of a module into one precision problem.
+// Turns the ops of a module into one placement problem (Placement.h).
 //
-// Forward, backward and update are decided together. An op of several functions
-// (the forward pass of @step and of @eval) is a single node, so all functions
-// of a module agree.
+// Forward, backward and update are decided together. An op that occurs in
+// several functions (the forward pass of @step and of @eval) is a single node,
+// so all functions of a module agree.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_PRECISIONGRAPH_H
@@ -24,15 +24,16 @@ struct PrecisionGraphNode {
   /// The op's row of the policy; a denying row if no table has the op.
   PolicyEntry entry;
   amp::Evidence evidence = amp::Evidence::Assumed;
-  /// The float32 values that the op combines with low ones, with their sizes;
-  /// empty if none.
+  /// Describes the float32 values that the op combines with low values, and
+  /// their sizes; empty if there are none.
   std::string met;
-  /// True if a decision can change a type of the op: of contracted operands, or
-  /// of a result not kept in fp32 by policy.
+  /// True if a decision can change a type: the type of contracted operands, or
+  /// of an fp32 result that policy does not keep in fp32.
   bool isOpen = false;
 };
 
-/// Returns the key of the policy row that decides `op`.
+/// Returns the key of the policy row that decides `op`, usually the op's own
+/// key.
 llvm::StringRef getPolicyRow(PrecisionOpInterface op);
 
 class PrecisionGraph {
@@ -43,7 +44,7 @@ public:
   };
 
   /// Builds the problem. Fails with an error if a rule or expression matches
-  /// nothing; warns of ops in no table.
+  /// nothing. Warns of ops without a policy.
   static mlir::FailureOr<PrecisionGraph> build(mlir::ModuleOp module,
                                                PrecisionPolicy &policy,
                                                const Overrides &overrides,

@@ -69,7 +69,8 @@ public:
   /// Returns the user's rules in the order of the file.
   std::vector<const PolicyRule *> getRules() const;
 
-  /// Returns rules without a match so far, with places in the file.
+  /// Returns the rules that have matched no op so far, with their places:
+  /// "policy.json:rules[2]".
   std::vector<std::pair<std::string, const PolicyRule *>>
   getUnmatchedRules() const;
 
