@@ -1,5 +1,5 @@
-// Writes artifacts: lld links the kernels to an ELF shared object, and all
-// other sections are appended.
+// Writes artifacts: links the kernels with lld to an ELF shared object, and
+// appends plan, data and GPU code as further sections.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Artifact/ArtifactWriter.h"
@@ -29,12 +29,13 @@ using namespace mpc;
 //===----------------------------------------------------------------------===//
 
 /// True for functions that kernels may call: functions of libm, libc and
-/// libgcc, which every process that runs a kernel has. Codegen emits fewer, but
-/// LLVM rewrites calls, such as powf(2, x) to exp2f(x).
+/// libgcc, which every process that runs a kernel has. The list holds more than
+/// Codegen emits, because LLVM replaces calls, such as powf(2, x) by exp2f(x).
 static bool isProvided(llvm::StringRef symbol) {
   static constexpr llvm::StringLiteral names[] = {
       "memcpy", "memset", "memmove", "__truncsfhf2", "__extendhfsf2"};
-  // The names for double; with a trailing f, for float.
+  // The names of the double versions. A trailing f gives the float version:
+  // expf.
   static constexpr llvm::StringLiteral functions[] = {
       "exp",       "exp2", "exp10", "expm1",  "log",  "log1p", "log2",  "tanh",
       "erf",       "pow",  "fma",   "sqrt",   "cbrt", "ldexp", "floor", "ceil",
@@ -63,7 +64,8 @@ static llvm::Error checkSymbols(const llvm::object::ObjectFile &object) {
   return llvm::Error::success();
 }
 
-/// Checks the symbols of an object file, or of every member of an archive.
+/// Fails if an object file, or a member of an archive of object files, calls a
+/// function that the runtime does not provide.
 static llvm::Error checkSymbols(llvm::StringRef bytes) {
   auto file = llvm::object::createBinary({bytes, "kernels"});
   if (!file)
@@ -87,8 +89,8 @@ static llvm::Error checkSymbols(llvm::StringRef bytes) {
 // Linking
 //===----------------------------------------------------------------------===//
 
-/// Finds the system error behind the linker's messages, which are only text;
-/// inconvertible if there is none.
+/// Returns the system error, such as ENOSPC, that the linker's text output
+/// names; inconvertible if the text names none.
 static std::error_code findSystemError(llvm::StringRef messages) {
   for (int number :
        {ENOMEM, ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE, EROFS, EACCES, EIO}) {
@@ -116,7 +118,6 @@ static llvm::Error runLinker(llvm::ArrayRef<const char *> inputs,
                                           "-o",
                                           output.c_str()};
   args.append(inputs.begin(), inputs.end());
-  // The linker's messages become the error message.
   std::string messages;
   llvm::raw_string_ostream out(messages);
   lld::Result result =
@@ -128,8 +129,9 @@ static llvm::Error runLinker(llvm::ArrayRef<const char *> inputs,
   return llvm::Error::success();
 }
 
-/// Creates an object file without kernels, for GPUs, whose code is not linked.
-/// The machine type does not matter.
+/// Creates an object file without kernels. An artifact for a GPU is linked from
+/// this file, and its machine type does not matter: the GPU's code is a
+/// section.
 static llvm::Expected<std::string> createEmptyObject() {
   auto host = TargetInfo::get("x86-64");
   if (!host)
@@ -139,8 +141,8 @@ static llvm::Expected<std::string> createEmptyObject() {
   return emitObject(module, *host);
 }
 
-/// Fails if the folder of `file` has no room for the linker's output. On a full
-/// disk the linker would end the process.
+/// Fails if the folder of `file` has less than `bytes` bytes free for the
+/// linker's output. On a full disk the linker would end the process.
 static llvm::Error checkSpace(llvm::StringRef file, uint64_t bytes) {
   auto space = llvm::sys::fs::disk_space(llvm::sys::path::parent_path(file));
   if (!space || space->available >= bytes)
@@ -157,8 +159,8 @@ static llvm::Expected<std::string> linkKernels(llvm::StringRef object) {
     return error;
   if (llvm::Error error = output.create("mpc", ""))
     return error;
-  // The linked file needs as much space as the object and a few tables. On a
-  // full disk the linker would end by a signal, not by an error.
+  // The linked file needs as much space as the object, and some for tables.
+  // Check with a margin of twice the object's size.
   constexpr uint64_t kHeaderBytes = 64 << 10;
   if (llvm::Error error =
           checkSpace(output.getPath(), 2 * object.size() + kHeaderBytes))
@@ -171,7 +173,8 @@ static llvm::Expected<std::string> linkKernels(llvm::StringRef object) {
 llvm::Error mpc::writeArtifact(const ArtifactParts &parts,
                                const TargetInfo &target,
                                llvm::raw_ostream &out) {
-  // Only a CPU's code is linked; a GPU's is a section.
+  // Only code for a CPU is linked. Code for a GPU becomes a section, beside a
+  // linked file without kernels.
   std::string object = parts.kernels.str();
   if (target.isGPU()) {
     auto empty = createEmptyObject();
@@ -202,8 +205,8 @@ llvm::Error mpc::writeArtifact(const ArtifactParts &parts,
 // Files
 //===----------------------------------------------------------------------===//
 
-// Writes and closes `fd`. Always asks the stream for its error: an unread error
-// would end the process.
+// Writes and closes the file `fd`. Reads and clears the stream's error: the
+// destructor of the stream ends the process on an error that nobody has read.
 static llvm::Error writeAndClose(int fd, ByteWriter write) {
   llvm::raw_fd_ostream out(fd, /*shouldClose=*/true);
   llvm::Error failure = write(out);
@@ -215,7 +218,7 @@ static llvm::Error writeAndClose(int fd, ByteWriter write) {
   return llvm::errorCodeToError(error);
 }
 
-// True for a pipe or a device, which cannot be replaced.
+// True for a pipe or a device, which a renamed file cannot replace.
 static bool isSpecial(llvm::StringRef path) {
   llvm::sys::fs::file_status status;
   return !llvm::sys::fs::status(path, status) &&
@@ -227,14 +230,12 @@ static bool isSpecial(llvm::StringRef path) {
 llvm::Error mpc::writeFileAtomically(llvm::StringRef path, ByteWriter write,
                                      llvm::sys::fs::perms rights) {
   int fd = -1;
-  // Write a pipe or a device in place.
   if (isSpecial(path)) {
     if (std::error_code error = llvm::sys::fs::openFileForWrite(
             path, fd, llvm::sys::fs::CD_OpenExisting))
       return llvm::errorCodeToError(error);
     return writeAndClose(fd, write);
   }
-  // Otherwise write a temporary file, and rename it once it is whole.
   llvm::SmallString<128> temporary;
   if (std::error_code error =
           llvm::sys::fs::createUniqueFile(path + ".tmp-%%%%%%%%", fd, temporary,

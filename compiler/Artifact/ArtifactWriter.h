@@ -20,34 +20,37 @@ struct ArtifactParts {
   llvm::StringRef kernels;
   /// The plan as JSON.
   llvm::StringRef plan;
-  /// The pieces of `DataSection`.
+  /// The contents of the data section (DataSection::getPieces).
   llvm::ArrayRef<SectionPiece> data;
-  /// The kernels assembled for exactly the target; empty if not assembled.
+  /// A GPU's kernels as machine code for exactly the target; empty if ptxas has
+  /// not assembled the PTX.
   llvm::StringRef cubin = "";
 };
 
-/// Writes the .mpc file to `out`; the same parts give the same bytes. Fails if
-/// a kernel calls a function that processes lack. The owner of `out` must check
-/// for write errors.
+/// Writes the .mpc file to `out`. Equal parts give equal bytes. Fails if a
+/// kernel calls a function that the runtime does not provide. The owner of
+/// `out` must check for write errors.
 llvm::Error writeArtifact(const ArtifactParts &parts, const TargetInfo &target,
                           llvm::raw_ostream &out);
 
 /// Writes the bytes of a file to a stream.
 using ByteWriter = llvm::function_ref<llvm::Error(llvm::raw_ostream &)>;
 
-/// The rights of an artifact. An artifact is a program: others may read the
-/// file if the umask allows, but never write.
+/// The access rights of an artifact. An artifact is a program: others may read
+/// the file if the umask allows, but never write it.
 inline constexpr auto kProgramRights = static_cast<llvm::sys::fs::perms>(0644);
 
-/// Creates a file with `write` beside `path` and renames it, so a reader sees
-/// the old file or the whole new file. The umask may reduce `rights`.
+/// Writes the file `path`: fills a temporary file beside it with `write`, then
+/// renames the temporary file. A reader sees the old file or the whole new
+/// file. A pipe or a device is written in place. The umask may reduce `rights`.
 llvm::Error
 writeFileAtomically(llvm::StringRef path, ByteWriter write,
                     llvm::sys::fs::perms rights = llvm::sys::fs::all_read |
                                                   llvm::sys::fs::all_write);
 
-/// Creates a temporary file without a name, filled by `write`. Returns the
-/// descriptor; closing the descriptor deletes the file.
+/// Creates a temporary file that has no name, so nothing is left behind, and
+/// fills it with `write`. Returns the descriptor; closing the descriptor
+/// deletes the file.
 llvm::Expected<int> writeUnnamedFile(ByteWriter write);
 
 } // namespace mpc

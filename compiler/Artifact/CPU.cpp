@@ -8,8 +8,8 @@
 
 using namespace mpc;
 
-// Registers LLVM's CPU target, once: registering again while another thread
-// looks up a target would make LLVM's list of targets circular.
+// Registers LLVM's CPU target exactly once. A second registration, while
+// another thread looks up a target, would make LLVM's list of targets circular.
 void mpc::initializeCPU() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -18,9 +18,9 @@ void mpc::initializeCPU() {
   });
 }
 
-/// Sets the target attributes of all functions. 512-bit vectors pay. Without
-/// the attributes LLVM would split wide vectors on CPUs that once had to slow
-/// down for them.
+/// Sets the target attributes of all functions. Without the attribute for
+/// vector width, LLVM would split 512-bit vectors on CPUs whose older models
+/// lowered their clock for such vectors. On today's CPUs, 512-bit vectors pay.
 void mpc::setCPUAttributes(llvm::Module &module, const TargetInfo &info) {
   std::string bits = std::to_string(info.getVectorBits());
   for (llvm::Function &function : module) {

@@ -33,7 +33,8 @@ createTargetMachine(const TargetInfo &info) {
       llvm::TargetRegistry::lookupTarget(triple, message);
   if (!target)
     return llvm::createStringError(message);
-  // The feature list says what a CPU has, so code requires nothing else.
+  // For CPUs, name the baseline CPU: the feature list adds exactly what an
+  // artifact requires.
   llvm::StringRef processor = info.isGPU() ? info.getName() : "x86-64";
   return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
       triple, processor, info.getFeatureString(), llvm::TargetOptions(),
@@ -46,7 +47,8 @@ bool mpc::hasFormat(const TargetInfo &target, CodeFormat format) {
   return target.isGPU() == (format == CodeFormat::PTX);
 }
 
-/// Copies the functions and variables of the LLVM dialect into a module.
+/// Copies the functions and global variables of the LLVM dialect in `module`
+/// into a new module.
 static OwningOpRef<ModuleOp> extractCode(ModuleOp module) {
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
   OpBuilder builder = OpBuilder::atBlockEnd(kernels->getBody());
@@ -72,9 +74,9 @@ translate(ModuleOp module, llvm::LLVMContext &context) {
   return translated;
 }
 
-/// The LLVM passes that still improve a CPU's kernels. Kernels are already
-/// vectorised, with loops in order and without repeated work. So one round of
-/// O2's passes gives equally fast code, and compiles faster
+/// The LLVM passes that still improve kernels for a CPU. Kernels arrive
+/// vectorised, with loops in their final order and without repeated work. So
+/// one run of each O2 pass gives code as fast as full O2, and compiles faster
 /// (docs/measured/cpu.md).
 static constexpr llvm::StringLiteral kCPUPipeline =
     "cgscc(inline),"
@@ -83,8 +85,8 @@ static constexpr llvm::StringLiteral kCPUPipeline =
     "instcombine<no-verify-fixpoint>,loop-unroll<O2>,simplifycfg,"
     "instcombine<no-verify-fixpoint>)";
 
-/// Builds O2 without vectorisers, which would only widen scalar remainders of a
-/// GPU's kernels.
+/// Builds LLVM's O2. The vectorisers are off (see `optimize`): on a GPU they
+/// would only widen scalar remainders of loops.
 static llvm::ModulePassManager buildGPUPipeline(llvm::PassBuilder &builder) {
   return builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2);
 }
@@ -123,11 +125,11 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   passes.run(module, modules);
 }
 
-/// Switches loop strength reduction, for which LLVM has a flag but no
-/// interface. The pass takes half of LLVM's time on a CPU's code, without gain:
-/// an x86 instruction adds the offsets of inner loops to an address by itself
-/// (docs/measured/cpu.md). Threads that compile at the same time want the same
-/// setting, so only the first writes.
+/// Switches LLVM's loop strength reduction on or off, through the command-line
+/// flag, since there is no API. On a CPU the pass takes half of LLVM's time
+/// without gain: an x86 instruction adds the offsets of inner loops to an
+/// address by itself (docs/measured/cpu.md). All compiling threads want the
+/// same setting, so only the first writes the flag.
 static void setLoopStrengthReduction(bool isOn) {
   static std::mutex mutex;
   std::lock_guard lock(mutex);
@@ -158,7 +160,7 @@ static llvm::Expected<std::string> emitCode(llvm::Module &module,
   return out.str().str();
 }
 
-/// Fails if a kernel calls a function: a GPU has no libraries.
+/// Fails if a kernel calls an external function: a GPU has no libraries.
 static llvm::Error checkCalls(const llvm::Module &module) {
   for (const llvm::Function &function : module)
     if (function.isDeclaration() && !function.isIntrinsic() &&
@@ -191,8 +193,8 @@ llvm::Expected<std::string> mpc::compileKernels(ModuleOp module,
   auto machine = createTargetMachine(target);
   if (!machine)
     return machine.takeError();
-  // `context` owns the translated module and must live until the code is
-  // written.
+  // `context` owns the translated module, so it must live until emitCode
+  // returns.
   llvm::LLVMContext context;
   auto translated = translate(module, context);
   if (!translated)

@@ -72,14 +72,15 @@ llvm::Expected<CodeCache> CodeCache::open(llvm::StringRef folder) {
   struct stat status, parent;
   if (::fstat(opened, &status) != 0)
     return cannotUse(errno);
-  // A file with this name would make a cache that keeps nothing.
+  // If a file has this name, fail: nothing could be stored below it.
   if (!S_ISDIR(status.st_mode))
     return llvm::createStringError(
         std::make_error_code(std::errc::not_a_directory),
         "expected a folder, found the file '%s'", folder.str().c_str());
   if (::fstatat(opened, "..", &parent, 0) != 0)
     return cannotUse(errno);
-  // In a sticky folder, such as /tmp, nobody can move the files of others.
+  // Others may write to a sticky parent folder, such as /tmp, because nobody
+  // can rename the files of others there.
   const bool isOurs =
       status.st_uid == geteuid() && !(status.st_mode & (S_IWGRP | S_IWOTH));
   const bool staysOurs =
@@ -89,7 +90,8 @@ llvm::Expected<CodeCache> CodeCache::open(llvm::StringRef folder) {
         "others may write to %s '%s', and so to the code that runs",
         isOurs ? "the parent of the folder" : "the folder",
         folder.str().c_str());
-  // Without an identity of the compiler, old code could be taken for new.
+  // Entries of another build of mpc are told apart by the identity. Without
+  // one, old code could be run.
   if (identifyCompiler().empty())
     return llvm::createStringError("this build of mpc has no build ID");
   CodeCache cache(std::move(descriptor));
@@ -103,7 +105,8 @@ CodeCache::CodeCache(std::shared_ptr<int> descriptor)
     : descriptor(std::move(descriptor)),
       folder("/proc/self/fd/" + std::to_string(*this->descriptor)) {}
 
-// Pruning must not remove files with other names.
+// All entries begin with this prefix, so that pruning does not remove other
+// files.
 static constexpr llvm::StringLiteral kEntryPrefix = "llvmcache-";
 
 std::string CodeCache::getPath(llvm::StringRef key) const {
@@ -120,8 +123,9 @@ std::string CodeCache::getPath(llvm::StringRef key) const {
 // Entries
 //===----------------------------------------------------------------------===//
 
-// Returns the seal of an entry: a digest of key and code, in eight bytes after
-// the code. A file that was copied to another entry's name fails the check.
+// Returns the seal of an entry: a digest of key and code, stored in eight bytes
+// behind the code. `lookup` rejects an entry with a wrong seal: a damaged file,
+// or a file copied from another entry's name.
 static std::string getSeal(llvm::StringRef key, llvm::StringRef code) {
   std::string sealed = llvm::utostr(key.size()) + "\n";
   sealed += key;
@@ -156,14 +160,16 @@ void CodeCache::store(llvm::StringRef key, llvm::StringRef code) const {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A file of the folder: an entry, or the remains of one whose writer died.
+/// A file in the cache folder: an entry, or the partial entry of a process that
+/// ended while writing.
 struct StoredFile {
   std::string path;
   timespec used;
   uint64_t bytes;
 
-  /// Orders by last use. Clocks tick more slowly than files are written, and
-  /// two processes that prune at once must agree, so the name breaks ties.
+  /// Orders by time of last use. Files may have equal times, since clocks tick
+  /// slowly. Then the name decides, so that two processes that prune at once
+  /// agree.
   bool operator<(const StoredFile &other) const {
     return std::tie(used.tv_sec, used.tv_nsec, path) <
            std::tie(other.used.tv_sec, other.used.tv_nsec, other.path);
@@ -171,9 +177,8 @@ struct StoredFile {
 };
 } // namespace
 
-// Lists all entries with the bytes of disk that each occupies in whole blocks:
-// a kernel of 2 KiB may take 4 KiB. Skips entries that another process has just
-// removed.
+// Lists all entries, each with its use of disk in whole blocks: a kernel of 2
+// KiB may take 4 KiB. Skips entries that another process has just removed.
 static std::vector<StoredFile> listFiles(llvm::StringRef folder) {
   std::vector<StoredFile> files;
   std::error_code error;
@@ -199,7 +204,8 @@ static bool isTimeToPrune(llvm::StringRef folder, int64_t interval) {
   bool isKnown = ::lstat(path.c_str(), &status) == 0 && status.st_mtime <= now;
   if (isKnown && now - status.st_mtime < interval)
     return false;
-  // Create a new file: writing through a link would empty another file.
+  // Remove the old file first: opening a symbolic link for writing would empty
+  // the file behind the link.
   ::unlink(path.c_str());
   std::error_code error;
   llvm::raw_fd_ostream(path, error);
@@ -213,13 +219,12 @@ void CodeCache::prune(uint64_t maxBytes, int64_t interval) const {
   uint64_t bytes = 0;
   for (const StoredFile &file : files)
     bytes += file.bytes;
-  // Never use more than three quarters of the space that is free or taken by
+  // Limit the cache to three quarters of the space that is free or taken by
   // entries.
   if (llvm::ErrorOr<fs::space_info> space = fs::disk_space(folder))
     maxBytes = std::min<uint64_t>(maxBytes, (space->available + bytes) / 4 * 3);
-  // Remove the entries that were read longest ago. A process that still reads
-  // an entry has the file open. A failing unlink is no problem: another process
-  // was faster.
+  // Remove the least recently used entries. A process that still reads an entry
+  // keeps the file open. Ignore failures of unlink: another process was faster.
   llvm::sort(files);
   for (const StoredFile &file : files) {
     if (bytes <= maxBytes)

@@ -1,6 +1,7 @@
-// Keeps machine code in a folder of the user that processes share, by the text
-// from which the code was compiled. A model that is compiled again, or a layer
-// that models share, is not compiled twice.
+// Keeps compiled machine code in a folder that all processes of a user share.
+// The key of an entry is the text from which the code was compiled. So a model
+// that is compiled again, or a layer that two models share, is compiled only
+// once.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_ARTIFACT_CODECACHE_H
@@ -16,10 +17,10 @@
 
 namespace mpc {
 
-/// A folder with one file per entry. Processes may look up, store and prune at
-/// the same time: an entry appears whole, under the digest of its key. A
-/// damaged entry, or one with another key, counts as absent. Copies of the
-/// object share the folder.
+/// A folder with one file per entry, named by a digest of the entry's key.
+/// Processes may look up, store and prune at the same time, because an entry
+/// appears whole or not at all. A damaged entry, or an entry with another key,
+/// counts as absent. Copies of this object share the folder.
 class CodeCache {
 public:
   /// Returns the folder for `name`: empty for `none` and "",
@@ -39,8 +40,8 @@ public:
   void store(llvm::StringRef key, llvm::StringRef code) const;
 
   /// Removes the least recently used entries until the rest occupies at most
-  /// `maxBytes` of disk. Counts whole blocks, which small kernels do not fill.
-  /// Runs at most once in `interval` seconds, over all processes.
+  /// `maxBytes` of disk. Counts whole disk blocks, so a small kernel counts as
+  /// 4 KiB or so. Runs at most once in `interval` seconds, over all processes.
   void prune(uint64_t maxBytes = uint64_t(512) << 20,
              int64_t interval = 20 * 60) const;
 
@@ -48,10 +49,11 @@ private:
   explicit CodeCache(std::shared_ptr<int> descriptor);
   std::string getPath(llvm::StringRef key) const;
 
-  /// The checked folder; the last copy closes the descriptor.
+  /// The open folder, whose owner and rights `open` has checked. The last copy
+  /// of the cache closes the descriptor.
   std::shared_ptr<int> descriptor;
-  /// The path of the open folder. The path stays valid if another folder takes
-  /// the name.
+  /// The path of the open folder, /proc/self/fd/N. It leads to the checked
+  /// folder even if the folder is renamed and another folder takes its name.
   std::string folder;
 };
 

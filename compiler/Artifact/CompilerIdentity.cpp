@@ -14,8 +14,8 @@
 
 using namespace mpc;
 
-// Returns the build ID among the notes of a loaded file; empty if there is
-// none.
+// Returns the build ID among `notes`, the ELF notes of a loaded file; empty if
+// there is none.
 static llvm::StringRef findBuildID(llvm::StringRef notes) {
   while (notes.size() >= sizeof(ElfW(Nhdr))) {
     ElfW(Nhdr) header;
@@ -33,8 +33,9 @@ static llvm::StringRef findBuildID(llvm::StringRef notes) {
   return "";
 }
 
-// Adds the build ID of a loaded file to `data`, a std::string. Clears `data`
-// and stops if the file has none.
+// Callback of dl_iterate_phdr. If `file` is mpc, LLVM or MLIR, adds its build
+// ID to `data`, a std::string. Clears `data` and ends the iteration if the file
+// has no build ID.
 static int addBuildID(dl_phdr_info *file, size_t, void *data) {
   auto &identity = *static_cast<std::string *>(data);
   llvm::StringRef name = llvm::sys::path::filename(file->dlpi_name);
@@ -57,8 +58,8 @@ static int addBuildID(dl_phdr_info *file, size_t, void *data) {
     identity += llvm::toHex(id) + " ";
     return 0;
   }
-  // A file without an ID may change unnoticed. Without an identity no code is
-  // kept from run to run.
+  // A file without a build ID may change unnoticed. The empty identity then
+  // switches the code cache off.
   identity.clear();
   return 1;
 }

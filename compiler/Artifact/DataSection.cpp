@@ -17,7 +17,8 @@ void DataSection::append(llvm::StringRef bytes, uint64_t repeat) {
   size += static_cast<int64_t>(bytes.size() * repeat);
 }
 
-/// Attributes store booleans as bits, artifacts as bytes.
+/// Converts booleans, which attributes store as bits, to the bytes of
+/// artifacts.
 static std::string toBytes(DenseElementsAttr booleans) {
   std::string bytes;
   for (bool element : booleans.getValues<bool>())
@@ -42,7 +43,7 @@ FailureOr<DataEntry> DataSection::add(ElementsAttr value) {
          llvm::offsetToAlignment(size, llvm::Align(format::kDataAlignment)));
   DataEntry entry;
   entry.offset = size;
-  // Refer to the bytes where the IR holds them, without a copy.
+  // `pieces` refer to the bytes in the attribute, without a copy.
   if (auto dense = dyn_cast<DenseElementsAttr>(value)) {
     appendDense(dense);
   } else if (auto resource = dyn_cast<DenseResourceElementsAttr>(value)) {

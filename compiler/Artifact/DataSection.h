@@ -1,5 +1,5 @@
-// The .mpc.data section of an artifact: the offset of each entry, and the bytes
-// to write.
+// Builds the .mpc.data section of an artifact: the offset of each entry
+// (weights, constants), and the bytes to write.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_ARTIFACT_DATASECTION_H
@@ -29,7 +29,7 @@ public:
   /// if `value` has no data.
   mlir::FailureOr<DataEntry> add(mlir::ElementsAttr value);
 
-  /// The contents of the section, in order.
+  /// Returns the contents of the section, in order.
   llvm::ArrayRef<SectionPiece> getPieces() const { return pieces; }
   int64_t getSize() const { return size; }
 
@@ -39,8 +39,8 @@ private:
 
   std::vector<SectionPiece> pieces;
   int64_t size = 0;
-  /// Bytes of converted constants, such as booleans as bytes; `pieces` refer to
-  /// them.
+  /// Owns bytes that differ from the attribute's, such as booleans as bytes.
+  /// `pieces` refer to these bytes.
   std::forward_list<std::string> converted;
   llvm::DenseMap<mlir::Attribute, DataEntry> entries;
 };

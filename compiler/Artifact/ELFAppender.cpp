@@ -14,7 +14,7 @@ using llvm::ELF::Elf64_Ehdr;
 using llvm::ELF::Elf64_Shdr;
 
 namespace {
-/// Writes bytes to a stream, and hashes them.
+/// Writes bytes to a stream and computes their hash.
 class HashingStream {
 public:
   explicit HashingStream(llvm::raw_ostream &out)
@@ -57,7 +57,8 @@ static uint64_t sizeOf(llvm::ArrayRef<SectionPiece> pieces) {
   return bytes;
 }
 
-/// Writes many copies of a piece at a time.
+/// Writes a piece with all repetitions, in blocks of about 64 KiB instead of
+/// one repetition at a time.
 static void writePiece(const SectionPiece &piece, HashingStream &out) {
   constexpr uint64_t kBlockBytes = 1 << 16;
   if (piece.repeat == 1)
@@ -81,7 +82,8 @@ static llvm::StringRef bytesOf(const T &value) {
 }
 
 namespace {
-/// The headers of the file to write.
+/// The headers of the file to write: those of the linked file, plus those of
+/// the new sections.
 class FileLayout {
 public:
   llvm::Error read(llvm::StringRef elf);
@@ -101,7 +103,7 @@ llvm::Error FileLayout::read(llvm::StringRef elf) {
   auto file = llvm::object::ELFFile<llvm::object::ELF64LE>::create(elf);
   if (!file)
     return file.takeError();
-  // This checks that the table lies within the file.
+  // This call checks that the section table lies within the file.
   auto sections = file->sections();
   if (!sections)
     return sections.takeError();
@@ -138,7 +140,8 @@ llvm::Error FileLayout::add(llvm::StringRef name, uint64_t bytes,
   return llvm::Error::success();
 }
 
-/// Places the names, then the section table, then the digest.
+/// Assigns offsets behind the new sections: first the section names, then the
+/// section table, then the digest.
 void FileLayout::finish() {
   Elf64_Shdr &nameTable = table[header.e_shstrndx];
   nameTable.sh_offset = table.back().sh_offset;
@@ -165,11 +168,12 @@ llvm::Error mpc::appendSections(llvm::StringRef elf,
     return error;
   layout.finish();
 
-  // Write the original file under its new header.
+  // Write the linked file with the new ELF header in place of the old one.
   HashingStream stream(out);
   stream.write(bytesOf(layout.header));
   stream.write(elf.drop_front(sizeof(layout.header)));
-  // The last headers are those of `sections`, followed by the digest's.
+  // The table ends with the headers of `sections`, followed by the digest's
+  // header.
   llvm::ArrayRef<Elf64_Shdr> headers = layout.table;
   headers = headers.drop_back().take_back(sections.size());
   for (auto [section, header] : llvm::zip_equal(sections, headers)) {

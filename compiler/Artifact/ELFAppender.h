@@ -1,8 +1,8 @@
-// Appends sections to a linked ELF file that are not loaded: weights, a GPU's
-// code, descriptions.
+// Appends sections to a linked ELF file that the loader does not load: weights,
+// a GPU's code, descriptions.
 //
-// A linker places loaded sections within 2 GiB of the code that reads them, and
-// holds several copies in memory. Sections without SHF_ALLOC come after all
+// A linker would place these bytes within 2 GiB of the code that reads them,
+// and hold several copies in memory. Sections without SHF_ALLOC come after all
 // loaded sections, may have any size, and are written without a copy. readelf,
 // objdump and objcopy --dump-section find them.
 //
@@ -17,17 +17,19 @@
 
 namespace mpc {
 
-/// Bytes of a section, repeated `repeat` times: {"\0", 52} pads.
+/// A piece of a section: `bytes`, written `repeat` times. {"\0", 52} is 52
+/// bytes of padding.
 struct SectionPiece {
   llvm::StringRef bytes;
   uint64_t repeat = 1;
 };
 
-/// A section that consists of several pieces.
+/// A section to append, as pieces that are written one after the other.
 struct AppendedSection {
   llvm::StringRef name;
   llvm::ArrayRef<SectionPiece> pieces;
-  /// The alignment of the offset in the file, a power of two.
+  /// The alignment in bytes of the section's offset in the file, a power of
+  /// two.
   uint64_t alignment = 1;
 };
 

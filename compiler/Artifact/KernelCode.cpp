@@ -14,7 +14,8 @@ using namespace mpc;
 // Object files
 //===----------------------------------------------------------------------===//
 
-/// Writes the kernel's name into the symbol table of its object file.
+/// Renames the function `kAnonymousKernel` in the symbol table of the kernel's
+/// object file to the kernel's own name.
 static llvm::Expected<std::string> nameKernel(const KernelCode &kernel) {
   auto object = llvm::object::ObjectFile::createObjectFile(
       llvm::MemoryBufferRef(kernel.code, kernel.name));
@@ -54,7 +55,8 @@ mpc::joinObjects(llvm::ArrayRef<KernelCode> kernels) {
 // PTX
 //===----------------------------------------------------------------------===//
 
-/// Parts PTX behind its last line of preamble:
+/// Splits PTX into the preamble and the rest. The preamble ends with the line
+/// .address_size:
 ///   .version 8.0
 ///   .target sm_80
 ///   .address_size 64
@@ -67,8 +69,9 @@ splitPreamble(llvm::StringRef ptx) {
   return {ptx.take_front(end + 1), ptx.drop_front(end + 1)};
 }
 
-/// Appends `body` with the kernel's own name. Declarations (`.extern`, for
-/// shared memory of a launch) occur once for all kernels.
+/// Appends `body`, a kernel's PTX without preamble, to `ptx`, under the
+/// kernel's own name. Keeps a declaration (`.extern`, for a launch's shared
+/// memory) only once for all kernels.
 static void appendBody(llvm::StringRef body, llvm::StringRef name,
                        llvm::StringSet<> &declared, std::string &ptx) {
   while (!body.empty()) {
@@ -76,7 +79,8 @@ static void appendBody(llvm::StringRef body, llvm::StringRef name,
     body = rest;
     if (line.starts_with(".extern") && !declared.insert(line).second)
       continue;
-    // Names of parts of the kernel start with the kernel's name.
+    // The PTX names the kernel in several places, also as a prefix of its
+    // variables. Replace every occurrence.
     for (size_t at; (at = line.find(kAnonymousKernel)) != llvm::StringRef::npos;
          line = line.drop_front(at + kAnonymousKernel.size()))
       ptx += (line.take_front(at) + name).str();

@@ -1,4 +1,5 @@
-// Joins the code of kernels that were compiled separately.
+// Joins the code of kernels that were compiled separately to one archive or PTX
+// file.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_ARTIFACT_KERNELCODE_H
@@ -13,8 +14,9 @@
 
 namespace mpc {
 
-/// The name of every kernel during compilation. With different names, equal
-/// kernels of two models would have different code.
+/// The name of every kernel while it is compiled. With their own names, equal
+/// kernels of two models would have different code, and the cache would not
+/// find them.
 constexpr llvm::StringLiteral kAnonymousKernel = "mpc_kernel";
 
 /// A compiled kernel: its name in the plan, and object code or PTX with the
@@ -23,11 +25,12 @@ struct KernelCode {
   std::string name, code;
 };
 
-/// Joins the object files of kernels to an archive; the same kernels give the
-/// same bytes.
+/// Joins the object files of kernels to an archive, each kernel under its own
+/// name. Equal kernels give equal bytes.
 llvm::Expected<std::string> joinObjects(llvm::ArrayRef<KernelCode> kernels);
 
-/// Joins the kernels to one PTX file. Fails if versions or targets differ.
+/// Joins the PTX of kernels to one PTX file, each kernel under its own name.
+/// Fails if their PTX versions or targets differ.
 llvm::Expected<std::string> joinPTX(llvm::ArrayRef<KernelCode> kernels);
 
 } // namespace mpc

@@ -24,7 +24,8 @@ LogicalResult mpc::addType(json::Object &object, Operation *op,
   return success();
 }
 
-// Returns types and shapes in the form of buffers.
+// Returns element type and shape of each tensor type, in the JSON form of a
+// plan's buffers.
 static FailureOr<json::Array> tensorsOf(func::FuncOp kernel, TypeRange types) {
   json::Array tensors;
   for (Type type : types) {
@@ -36,8 +37,9 @@ static FailureOr<json::Array> tensorsOf(func::FuncOp kernel, TypeRange types) {
   return tensors;
 }
 
-// Describes what the code of `kernel` expects: its buffers; for an epilogue the
-// result that is tiled; for other kernels the division of the work.
+// Describes what the code of `kernel` expects of a step: types and shapes of
+// the buffers, and the division of the work. For an epilogue, describes rows
+// and columns of the tiled result instead of the division.
 static FailureOr<json::Object> kernelToJSON(func::FuncOp kernel,
                                             const TargetInfo &target) {
   const bool isPerTile =
@@ -52,8 +54,7 @@ static FailureOr<json::Object> kernelToJSON(func::FuncOp kernel,
     arguments = arguments.drop_front();
   } else {
     const KernelPartition partition = getKernelPartition(kernel, target);
-    // The partition of a CPU kernel has one thread; a plan says 0 threads for
-    // CPUs.
+    // For CPU kernels the plan has 0 threads, although the partition has one.
     addFields(object,
               runtime::KernelWork{partition.extent, partition.grain,
                                   partition.threads > 1 ? partition.threads : 0,

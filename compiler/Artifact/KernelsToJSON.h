@@ -1,6 +1,6 @@
-// Describes what the code of kernels expects, as JSON of
-// runtime/ArtifactFormat.h. The runtime compares the steps that call the
-// kernels.
+// Describes, in the JSON of runtime/ArtifactFormat.h, what the code of each
+// kernel expects: buffers and division of work. When the runtime loads an
+// artifact, it compares each step with the kernel that the step calls.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_ARTIFACT_KERNELSTOJSON_H
@@ -17,8 +17,8 @@ namespace mpc {
 mlir::LogicalResult addType(llvm::json::Object &object, mlir::Operation *op,
                             mlir::ShapedType type);
 
-/// Returns an entry for each kernel that a step of `module` calls. Kernels on
-/// empty tensors have no step.
+/// Returns an entry, by kernel name, for each kernel that a step of `module`
+/// calls. A kernel on empty tensors has no step, and thus no entry.
 mlir::FailureOr<llvm::json::Object> kernelsToJSON(mlir::ModuleOp module);
 
 } // namespace mpc

@@ -58,9 +58,9 @@ static json::Value text(StringRef name) {
 // State
 //===----------------------------------------------------------------------===//
 
-/// Returns the single value of a float tensor, if JSON can represent it;
-/// nullopt otherwise. Weights that start as zeros or ones then need no bytes in
-/// the artifact.
+/// Returns the value of a float tensor whose elements are all equal, if JSON
+/// can represent the value; nullopt otherwise. Weights that start as zeros or
+/// ones need no bytes in the artifact.
 static std::optional<double> getSingleValue(ElementsAttr init) {
   auto type = dyn_cast<FloatType>(init.getElementType());
   unsigned width = type ? type.getWidth() / 8 : 0;
@@ -71,7 +71,7 @@ static std::optional<double> getSingleValue(ElementsAttr init) {
     if (AsmResourceBlob *blob = resource.getRawHandle().getBlob())
       raw = blob->getData();
   }
-  // Each byte must equal the byte one element before.
+  // All elements are equal if each byte equals the byte one element before.
   if (width == 0 || raw.size() < width ||
       !std::equal(raw.begin() + width, raw.end(), raw.begin()))
     return std::nullopt;
@@ -89,13 +89,14 @@ static FailureOr<json::Object> variableToJSON(VariableOp variable,
                       {"role", word(variable.getRole())}};
   if (failed(addType(object, variable, variable.getTensorType())))
     return failure();
-  // Without data the fill initialises all elements, such as 0 for moments.
+  // A variable without data starts with all elements equal to `fill`, such as 0
+  // for an optimizer's moments.
   if (!variable.getInit()) {
     APFloat fill = variable.getFill().value_or(APFloat(0.0));
     object["init"] = json::Object{{"fill", fill.convertToDouble()}};
     return object;
   }
-  // Equal elements, such as a norm's weights of 1, become a fill too.
+  // Equal initial elements, such as the ones of a norm's weight, become a fill.
   if (std::optional<double> value = getSingleValue(*variable.getInit())) {
     object["init"] = json::Object{{"fill", *value}};
     return object;
@@ -114,7 +115,7 @@ static FailureOr<json::Object> variableToJSON(VariableOp variable,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Writes one program as JSON.
+/// Writes one plan.program as JSON.
 class ProgramWriter {
 public:
   ProgramWriter(plan::ProgramOp program, DataSection &data,
@@ -128,7 +129,8 @@ private:
   FailureOr<json::Object> memoryOf(Operation *op);
   json::Array stepsOf(Block &block);
   json::Object stepOf(Operation *op);
-  // Set the fields of a step that are not attributes of its op.
+  // Set the fields of a step that are operands of its op, not attributes: the
+  // numbers of buffers.
   void setFields(runtime::LaunchStep &step, plan::LaunchOp op) const;
   void setFields(runtime::MatMulStep &step, plan::MatMulOp op) const;
   void setFields(runtime::ConvStep &step, plan::ConvOp op) const;
@@ -157,10 +159,11 @@ private:
 };
 } // namespace
 
-// Returns the memory of a buffer: "space" with "offset" or "index".
+// Returns a buffer's place in memory: "space", with "offset" (arena, constant)
+// or "index" (state, input).
 FailureOr<json::Object> ProgramWriter::memoryOf(Operation *op) {
   using Memory = FailureOr<json::Object>;
-  // A slice of the arena has an offset from plan-assign-offsets.
+  // A buffer in the arena has an offset, which plan-assign-offsets has set.
   return llvm::TypeSwitch<Operation *, Memory>(op)
       .Case([&](plan::ArenaOp arena) -> Memory {
         if (!arena.getOffset())
@@ -169,9 +172,9 @@ FailureOr<json::Object> ProgramWriter::memoryOf(Operation *op) {
             {"space", word(Space::Arena)},
             {"offset", static_cast<int64_t>(*arena.getOffset())}};
       })
-      // A variable or an input has a number in the lists of the plan. An input
-      // joins the list after the buffer, so the present size of the list is the
-      // number of the input.
+      // A variable or an input is named by its number in the plan's list of
+      // variables or inputs. An input is appended to the list after its buffer.
+      // So the present length of the list is the number of this input.
       .Case([&](plan::StateOp state) -> Memory {
         return json::Object{{"space", word(Space::State)},
                             {"index", stateIndex.lookup(state.getVariable())}};
@@ -188,8 +191,8 @@ FailureOr<json::Object> ProgramWriter::memoryOf(Operation *op) {
         return json::Object{{"space", word(Space::Constant)},
                             {"offset", entry->offset}};
       })
-      // A view or part shares the memory of its source, at an offset. The
-      // source comes earlier, so it has an entry.
+      // A view or part shares the memory of its source buffer, at an offset.
+      // The source precedes it, so `buffers` has the source's entry.
       .Case([&](plan::ViewOp view) -> Memory {
         json::Object memory = *buffers[index(view.getSource())].getAsObject();
         if (std::optional<uint64_t> offset = view.getOffset())
@@ -225,7 +228,8 @@ LogicalResult ProgramWriter::addBuffer(Operation *op) {
     return failure();
   // Steps name buffers by their number in this list.
   indexOf[buffer] = buffers.size();
-  // An input is a port too, with the allowed ranges of its integers.
+  // An input is also a port, which callers bind by name. Integer ports have
+  // allowed ranges.
   if (auto input = dyn_cast<plan::InputOp>(op)) {
     json::Object port{{"name", text(input.getName())},
                       {"role", word(input.getRole())},
@@ -292,7 +296,7 @@ void ProgramWriter::setFields(runtime::CopyStep &step, plan::CopyOp op) const {
   step.dst = index(op.getDestination());
 }
 
-// The runtime checks integers that a caller binds before a kernel uses them as
+// The runtime executes this step before kernels use integers from a caller as
 // indices.
 void ProgramWriter::setFields(runtime::CheckIndicesStep &step,
                               plan::CheckIndicesOp op) const {
@@ -304,7 +308,8 @@ void ProgramWriter::setFields(runtime::IfStep &step, plan::IfOp op) const {
   step.predicate = index(op.getPredicate());
 }
 
-// Returns the bytes that `buffer` moves per iteration of `loop`.
+// Returns the bytes by which the address of `buffer`, part of a larger buffer,
+// grows per iteration of `loop`; 0 if the address stays.
 static int64_t getMovement(Value buffer, plan::ForOp loop) {
   while (Operation *op = buffer.getDefiningOp()) {
     if (auto part = dyn_cast<plan::PartOp>(op)) {
@@ -333,7 +338,8 @@ void ProgramWriter::setFields(runtime::ForStep &step, plan::ForOp op) const {
         toSigned(*op.getPrivateOffset()), toSigned(*op.getPrivateBytes())};
 }
 
-// Writes a step. Its lists of steps are the regions of the op, in order.
+// Writes a step as JSON. The fields of a step that are lists of steps
+// correspond to the regions of the op, in order.
 template <typename StepTy, typename OpTy>
 json::Object ProgramWriter::write(StepKind kind, OpTy op) {
   StepTy step;
@@ -376,8 +382,8 @@ json::Object ProgramWriter::stepOf(Operation *op) {
       .DefaultUnreachable("not a step");
 }
 
-// Returns the names of the first few nodes that a kernel computes, except the
-// node that names the kernel, for messages.
+// Returns at most eight names of nodes that a kernel computes besides its first
+// node, which names the step. Messages of the runtime print them.
 static json::Array othersOf(Operation *op) {
   constexpr size_t most = 8;
   SmallVector<StringRef> names = getNodeNames(op);
@@ -403,7 +409,7 @@ json::Array ProgramWriter::stepsOf(Block &block) {
   return steps;
 }
 
-// Adds the buffers and outputs of a list, including loops and branches in it.
+// Adds the buffers and outputs of `block`, and of the loops and branches in it.
 LogicalResult ProgramWriter::addBuffers(Block &block) {
   for (Operation &op : block) {
     if (auto output = dyn_cast<plan::OutputOp>(op)) {
@@ -437,12 +443,13 @@ FailureOr<json::Object> ProgramWriter::write() {
 
 FailureOr<PlanMembers> mpc::planToJSON(ModuleOp module, DataSection &data) {
   PlanMembers members;
-  // Constants come first, because steps read them in place in the file; initial
-  // values are copied. ProgramWriter reports a constant without data.
+  // Add constants before initial values: steps read constants in place in the
+  // file, while initial values are copied. ProgramWriter reports a constant
+  // without data.
   module.walk(
       [&](plan::ConstantOp constant) { (void)data.add(constant.getValue()); });
   members.constantBytes = data.getSize();
-  // A program names variables by number, so all variables come first.
+  // Programs refer to variables by number, so number all variables first.
   llvm::StringMap<int64_t> stateIndex;
   for (auto variable : module.getOps<VariableOp>()) {
     FailureOr<json::Object> object = variableToJSON(variable, data);

@@ -14,18 +14,19 @@
 
 namespace mpc {
 
-/// Returns the artifact's element type, such as DType::F32 for f32; nullopt if
-/// buffers do not support the type.
+/// Returns the artifact's element type for an MLIR type, such as DType::F32 for
+/// f32; nullopt if buffers do not support the type.
 std::optional<DType> toDType(mlir::Type type);
 
-/// The members of a plan that come from the IR. The caller of ArtifactWriter
-/// adds model, precision, recipe and target.
+/// The members of a plan's JSON object that come from the IR. Callers of
+/// writeArtifact add model, precision, recipe and target.
 struct PlanMembers {
-  /// The bytes of constants at the start of the data.
+  /// The size in bytes of the constants, which come first in the data section.
   int64_t constantBytes = 0;
   llvm::json::Array state;
   llvm::json::Object functions;
-  /// The expectations of the code of each called kernel.
+  /// Expectations of the code of each called kernel (KernelsToJSON.h), by
+  /// kernel name.
   llvm::json::Object kernels;
 };
 

@@ -1,4 +1,5 @@
-// Writes the records of runtime/PlanSchema.h as JSON, by their fields.
+// Writes the structs (records) of runtime/PlanSchema.h as JSON, driven by their
+// lists of fields.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_ARTIFACT_RECORDTOJSON_H
@@ -11,18 +12,20 @@
 
 namespace mpc {
 
-/// Returns the next list of steps inside a step; nullopt for an empty optional
-/// list. Fields that are lists ask in their order.
+/// Returns the JSON of the next list of steps inside a step, such as a loop's
+/// body; nullopt for an optional list that is empty. addFields calls this once
+/// for each field that is a list of steps, in the order of the fields.
 using NextSteps = llvm::function_ref<std::optional<llvm::json::Array>()>;
 
-/// For records without lists of steps.
+/// The NextSteps of records without lists of steps.
 inline std::optional<llvm::json::Array> noSteps() { return std::nullopt; }
 
 template <typename Record>
 void addFields(llvm::json::Object &object, const Record &record,
                NextSteps nextSteps);
 
-/// Returns the JSON of the value of a field.
+/// Returns the JSON of a field's value: an enumeration as its word, a list as
+/// an array, a record as an object.
 template <typename T>
 llvm::json::Value valueToJSON(const T &value, NextSteps nextSteps) {
   if constexpr (std::is_enum_v<T>) {
@@ -45,8 +48,8 @@ llvm::json::Value valueToJSON(const T &value, NextSteps nextSteps) {
   }
 }
 
-/// Adds the fields of `record` to `object`, without optional fields of the
-/// default value: they would make plans longer.
+/// Adds the fields of `record` to `object`. Leaves out optional fields that
+/// have their default value, to keep plans short.
 template <typename Record>
 void addFields(llvm::json::Object &object, const Record &record,
                NextSteps nextSteps) {

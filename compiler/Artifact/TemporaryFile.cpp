@@ -15,8 +15,8 @@ using namespace mpc;
 
 namespace fs = llvm::sys::fs;
 
-/// Returns `mpc-XXXXXX` in the folder for temporary files, for mkdtemp and
-/// mkostemp. Both create files that only the user can access.
+/// Returns the pattern for mkdtemp and mkostemp: `mpc-XXXXXX` in the folder for
+/// temporary files. Both functions create files that only the user can access.
 static std::string getPattern() {
   llvm::SmallString<128> path;
   llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/true, path);

@@ -1,6 +1,6 @@
-// A temporary file for tools; the destructor deletes the file. It may
-// hold code, or private data of a model, so no other user may read or write it,
-// whatever the umask.
+// A temporary file for tools such as lld and ptxas; the destructor deletes the
+// file. The file may hold code, or private data of a model, so no other user
+// may read or write it, whatever the umask.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_ARTIFACT_TEMPORARYFILE_H
