@@ -9,15 +9,19 @@
 using namespace mlir;
 using namespace mpc;
 
-/// Smaller tensors stay in cache, so storing them costs nothing.
+/// Values with fewer elements are always kept: small tensors stay in cache, so
+/// a store costs nothing.
 static constexpr int64_t kMinElements = 1024;
-/// The most kernels that recompute a value.
+/// The most kernels that may recompute one value.
 static constexpr size_t kMaxKernels = 16;
-/// The most ops to recompute one value: enough for a few consecutive
-/// activations. Kernels then stay well below the limit of RegionSplit.h.
+/// The most ops that a kernel may compute to recompute one value: enough for a
+/// few consecutive activations. Kernels then stay well below the limit of
+/// RegionSplit.h.
 static constexpr size_t kMaxChain = 24;
-/// The first cut charges every possible kernel. Two even and two odd cuts
-/// follow around the best solution so far.
+/// The number of cuts. Cut 0 assumes that every kernel that could recompute a
+/// value does. The other cuts start from the best solution so far. For values
+/// that no kernel recomputes in this solution, cuts 1 and 3 assume that
+/// recomputing is free, cuts 2 and 4 that all possible kernels do so.
 static constexpr unsigned kMaxCuts = 5;
 
 static int64_t countElements(Value value) {
@@ -28,8 +32,10 @@ static int64_t countElements(Value value) {
 // Kernels that can compute an op
 //===----------------------------------------------------------------------===//
 
-// True if a tensor of `shape`, broadcast to `space`, is read along every axis
-// of [begin, end) longer than 1, or along no such axis.
+// True if a tensor of `shape`, broadcast to `space`, has the full extent along
+// all axes of [begin, end), or extent 1 along all of them. Over both axes of a
+// space of 8 x 4, tensors of 8 x 4 and 1 x 1 are uniform, a tensor of 8 x 1 is
+// not.
 static bool isUniform(ArrayRef<int64_t> shape, ArrayRef<int64_t> space,
                       size_t begin, size_t end) {
   size_t missing = space.size() - shape.size();
@@ -42,9 +48,10 @@ static bool isUniform(ArrayRef<int64_t> shape, ArrayRef<int64_t> space,
   return isFull || isSingle;
 }
 
-// True if computing `op` inside reduction `kernel` keeps the order of its sums.
-// The loops merge axes along which every tensor is either full or a single
-// value, so an operand of another shape would change the loops.
+// True if computing `op` inside the reduction `kernel` keeps the order in which
+// the kernel sums. The loops merge adjacent axes along which every tensor is
+// full or a single value. An operand of another shape would change the loops,
+// and so the rounding of the sums.
 static bool keepsOrder(const KernelRegion &kernel, Operation *op) {
   size_t begin = *llvm::min_element(kernel.axes);
   size_t end = *llvm::max_element(kernel.axes) + 1;
@@ -65,15 +72,15 @@ static bool fitsOrderedReduction(Operation *op, const KernelRegion &kernel) {
 }
 
 namespace {
-/// A way of growing, with a test: can a kernel growing this way compute an op
-/// whose result the kernel reads?
+/// One way in which kernels grow. `canTake` tells if such a kernel can compute
+/// `op` itself, whose result the kernel reads.
 struct Recomputing {
   Growth growth;
   bool (*canTake)(Operation *op, const KernelRegion &kernel);
 };
 } // namespace
 
-// The kernels that can recompute values, by their way of growing.
+// The kinds of kernels that can recompute values.
 static constexpr Recomputing kRecomputing[] = {
     {Growth::Elementwise, fitsPointwise},
     {Growth::Reductions, fitsOrderedReduction},
@@ -93,9 +100,9 @@ static const Recomputing *findRecomputing(const KernelRegion &kernel) {
 // Readers of values
 //===----------------------------------------------------------------------===//
 
-// True if `operand` must be in memory, even if others could recompute the
-// value. Readers such as movements, windows, contractions and ops without a
-// kernel read from memory.
+// True if the owner of `operand` needs the value in memory. `kernel` is the
+// kernel of this op, or null. Movements, windows and contractions read from
+// memory, and so do ops without a kernel.
 static bool isReadFromMemory(OpOperand &operand, const KernelRegion *kernel) {
   if (!kernel || !kernel->kind || mpc::readsMemory(operand))
     return true;
@@ -143,7 +150,8 @@ bool KeptValues::canRecompute(Operation *op, const Kernels &kernels) const {
          });
 }
 
-// Users come first: recomputing a value also takes the operands.
+// Fills `needs`, from the last op to the first: a kernel that recomputes an op
+// also needs the op's operands.
 void KeptValues::findNeeds(Block &block) {
   needs.clear();
   for (Operation &op : llvm::reverse(block)) {
@@ -158,8 +166,8 @@ void KeptValues::findNeeds(Block &block) {
   }
 }
 
-// Refuses ops with too many other ops to recompute, starting from values kept
-// or in memory for certain.
+// Refuses to recompute an op if more than kMaxChain ops would have to be
+// computed, starting from values that are in memory or kept for certain.
 void KeptValues::limitChains(Block &block) {
   for (Operation &op : block) {
     if (!needs.contains(&op))
@@ -180,15 +188,17 @@ void KeptValues::limitChains(Block &block) {
 // The cut
 //===----------------------------------------------------------------------===//
 
-// Adds the nodes of `value` and the value's own cost: either a store and loads,
-// or recomputation in each kernel in need of the value.
+// Adds the nodes of `value` to the cut, and the cost of `value` itself: a store
+// and loads if the value is kept, otherwise the work of each recomputing
+// kernel.
 void KeptValues::addValue(Value value, MinCut &cut) {
   Operation *op = value.getDefiningOp();
   auto need = op ? needs.find(op) : needs.end();
   const Kernels &kernels = getReaders(value);
   if (need == needs.end()) {
-    // Keeping the value is free if the value is in memory anyway, or if another
-    // kernel reads the value and no kernel can recompute the value.
+    // This value is never recomputed. A store costs nothing extra if the value
+    // is in memory anyway, or if a kernel reads the value in any case.
+    // Otherwise the cut pays for the store if a kernel comes to need the value.
     bool isPaid = inMemory.contains(value) || !kernels.empty();
     Nodes added = {MinCut::kSource, MinCut::kSink};
     if (!isPaid) {
@@ -199,7 +209,8 @@ void KeptValues::addValue(Value value, MinCut &cut) {
     nodes[value] = added;
     return;
   }
-  // Recomputing costs the work of the op once per charged kernel.
+  // Recomputing costs the work of the op once per charged kernel: each kernel
+  // that this cut assumes to recompute the op.
   Nodes added = {cut.addNode(), cut.addNode()};
   nodes[value] = added;
   int64_t work = 0;
@@ -212,19 +223,17 @@ void KeptValues::addValue(Value value, MinCut &cut) {
   int64_t accesses = 1 + kernels.size();
   cut.addEdge(added.computed, added.needed,
               countElements(value) * kAccessWork * accesses);
-  // A value needed in memory must be computed first, so the cut must not
-  // separate the nodes the other way. Values with readers are needed for
-  // certain.
+  // Forbid recomputing a value that no other kernel needs. Other kernels need a
+  // value for certain if they read it.
   cut.addEdge(added.needed, added.computed, MinCut::kInfinite);
   if (!kernels.empty())
     cut.addEdge(added.needed, MinCut::kSink, MinCut::kInfinite);
 }
 
-// Adds the price of recomputing `op`: the operands that a kernel would load for
-// `op` alone.
+// Adds the cost of the loads that kernels need only to recompute `op`.
 void KeptValues::addLoads(Operation *op, MinCut &cut) {
   assert(nodes.contains(op->getResult(0)) && "addValue comes first");
-  // Recomputing `op` requires each operand, either kept or recomputed.
+  // If `op` is recomputed, other kernels need each operand, kept or recomputed.
   unsigned computed = nodes.lookup(op->getResult(0)).computed;
   llvm::SmallSetVector<Value, 4> operands;
   for (Value operand : op->getOperands())
@@ -236,7 +245,7 @@ void KeptValues::addLoads(Operation *op, MinCut &cut) {
     Nodes read = nodes.lookup(operand);
     if (read.needed != MinCut::kSink)
       cut.addEdge(read.needed, computed, MinCut::kInfinite);
-    // Each kernel that recomputes `op` must load the operand, unless the kernel
+    // Each kernel that recomputes `op` loads a kept operand, unless the kernel
     // reads the operand anyway.
     for (const KernelRegion *kernel : charged.find(op)->second) {
       if (getReaders(operand).contains(kernel))
@@ -293,12 +302,14 @@ KeptValues::findKernels(Block &block, const DenseSet<Operation *> &solution) {
   return found;
 }
 
-// Returns the total cost of stores, loads and recomputed ops.
+// Returns the total cost if the ops of `solution` are recomputed and all other
+// values kept: stores, loads, and the work of recomputing.
 int64_t KeptValues::getCost(Block &block,
                             const DenseSet<Operation *> &solution) {
   DenseMap<Operation *, Kernels> kernels = findKernels(block, solution);
   int64_t cost = 0;
-  // A value in memory costs a store and a load in each kernel.
+  // A kept value costs a load in each reading kernel, and a store, unless the
+  // value is in memory anyway.
   auto addKept = [&](Value value) {
     if (isSplatConstant(value))
       return;
@@ -342,9 +353,10 @@ KeptValues::KeptValues(Block &block, const RegionAnalysis &analysis)
       recomputed = std::move(solution);
     }
     charged = findKernels(block, recomputed);
-    // Some values would now be recomputed by no kernel. After an even cut, the
-    // next cut charges nothing for such values; after an odd cut, the work of
-    // all kernels that might need the value.
+    // In the best solution, some values would be recomputed by no kernel, since
+    // no kernel needs the values. The next cut assumes in turn that recomputing
+    // such a value is free, or that all kernels recompute the value that might
+    // need it.
     if (cut % 2 == 1)
       for (auto &[op, kernels] : charged)
         if (kernels.empty())
@@ -364,7 +376,7 @@ int64_t mpc::countTraffic(Block &block, const RegionAnalysis &analysis) {
       for (Value operand : op->getOperands()) {
         Operation *producer = operand.getDefiningOp();
         bool isInside = producer && analysis.getRegion(producer) == &kernel;
-        // A kept value counts where a kernel loads it.
+        // A value from another kernel counts once in each loading kernel.
         if (!isInside && !isSplatConstant(operand) &&
             loaded.insert(operand).second)
           elements += countElements(operand);

@@ -37,11 +37,12 @@ void KernelOrder::findEdges(Block &block) {
       producers.ends[filled[user]++] = op;
 }
 
-// Builds a tree of paths, longest path first. The longest path of a training
-// step leads through the whole forward and backward pass, and thus makes most
-// paths part of the tree.
+// Builds a depth-first tree of the ops along users, longest path first. The
+// longest path of a training step leads through the whole forward and backward
+// pass, and thus makes most paths part of the tree.
 void KernelOrder::buildTree() {
-  // Longest path from each op to an end; users are sorted by height.
+  // `height` is the length of the longest path from an op to an op without
+  // users. The users of each op are sorted by height, tallest first.
   SmallVector<unsigned> height(ops.size(), 0), roots;
   // Go from the end: the heights of users must be known.
   for (unsigned op = ops.size(); op-- > 0;) {
@@ -59,7 +60,8 @@ void KernelOrder::buildTree() {
   llvm::stable_sort(
       roots, [&](unsigned a, unsigned b) { return height[a] > height[b]; });
 
-  // An explicit stack: graphs are as deep as a training step is long.
+  // Use an explicit stack: recursion would be as deep as a training step is
+  // long.
   entered.assign(ops.size(), ~0u);
   left.assign(ops.size(), 0);
   unsigned time = 0;
@@ -70,8 +72,9 @@ void KernelOrder::buildTree() {
     entered[op] = time++;
     path.push_back({op, 0});
   };
-  // Every op is entered once, from the first root above. `left` is the time
-  // after all ops below: the ops below are entered in [entered, left).
+  // Each op is entered once, from the first root whose search reaches it. All
+  // ops below an op in the tree are entered in the time from entered[op] to
+  // left[op] - 1.
   for (unsigned root : roots) {
     enter(root);
     while (!path.empty()) {
@@ -112,8 +115,8 @@ struct KernelOrder::Search {
   const Edges &edges;
   unsigned from, to, number;
   bool isDown;
-  /// The visited groups, in order. The next edge is edge `edge` of op `member`
-  /// of reached[group].
+  /// The groups reached so far, in order of visit. The search next follows edge
+  /// number `edge` of op number `member` in the group reached[group].
   SmallVector<unsigned> reached = {from};
   unsigned group = 0, member = 0, edge = 0;
 
@@ -138,8 +141,8 @@ bool KernelOrder::advance(Search &search, unsigned &source,
   return false;
 }
 
-// Follows one edge of a search. Returns true if the edge shows a path between
-// the two groups through a third group.
+// Follows the next edge of `search`. Returns true if the edge proves a path
+// between the two end groups through a third group.
 bool KernelOrder::step(Search &search, const Search &other) {
   unsigned source, target;
   if (!advance(search, source, target) || target == source)
@@ -157,8 +160,9 @@ bool KernelOrder::step(Search &search, const Search &other) {
   return false;
 }
 
-// Searches from both ends in turn, until the searches meet or one has visited
-// all. The cost is that of the cheaper search.
+// Returns true if a path leads from one group to the other through a third
+// group. Steps both searches in turn until the searches meet, or one has
+// visited all groups in reach. So the time is that of the shorter search.
 bool KernelOrder::findPath(Search &below, Search &above) {
   assert(below.number != above.number && "searches mark groups by number");
   assert(below.from == above.to && below.to == above.from &&
@@ -177,9 +181,10 @@ bool KernelOrder::isPathInTree(unsigned a, unsigned b) const {
   constexpr unsigned kMostTries = 32;
   // Try users of `a` if `a` is smaller, otherwise producers of `b`.
   bool fromAbove = members[a].size() < members[b].size();
-  // A user of `a` lies between if the tree has it above an op of `b`; the top,
-  // front and back of `b` are tried. A producer of `b` lies between if the top
-  // of `a` is above it.
+  // A user of `a` lies on a path to `b` if the tree has an op of `b` below the
+  // user. Only three ops of `b` are tried: the top, the first and the last. A
+  // producer of `b` lies on a path from `a` if the tree has the producer below
+  // the top of `a`.
   auto isBetween = [&](unsigned op) {
     if (groupOf[op] == a || groupOf[op] == b)
       return false;
@@ -203,8 +208,9 @@ bool KernelOrder::isPathInTree(unsigned a, unsigned b) const {
 // Joining
 //===----------------------------------------------------------------------===//
 
-// Joins two groups at the place of `place`. The joint group keeps the number of
-// the larger group, so ops seldom change numbers.
+// Joins the groups `place` and `other`, at the position of `place` in the
+// order. The joint group has the number of the group with more ops, so few ops
+// change their group number.
 void KernelOrder::merge(unsigned place, unsigned other) {
   assert(place != other && "two groups");
   unsigned kept = place, gone = other;
@@ -243,8 +249,8 @@ bool KernelOrder::tryJoin(unsigned a, unsigned b) {
   if (findPath(below, above))
     return false;
 
-  // Move the dependents of `a` behind `b`, or else the dependencies of `b`
-  // before `a`.
+  // Clear the order between `a` and `b`: move the groups there that depend on
+  // `a` behind `b`, or else the groups there on which `b` depends before `a`.
   auto isEarlier = [&](unsigned x, unsigned y) { return order.isBefore(x, y); };
   bool movesDown = below.isThrough();
   Search &through = movesDown ? below : above;

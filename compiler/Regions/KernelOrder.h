@@ -1,9 +1,11 @@
-// Keeps groups of joined ops, and an order in which the groups can run.
+// Keeps groups of joined ops (future kernels), and an order in which the groups
+// can run.
 //
 // Two kernels may only join if no path from one to the other leads through a
 // third kernel, which would have to run in between. The order makes the test
-// cheap: a path can only pass kernels that lie between the two in the order. A
-// tree of paths also helps, since a path stays a path whatever is joined.
+// cheap: a path can only pass kernels that lie between the two in the order.
+// The test also asks a depth-first tree of the ops, which stays valid when
+// kernels join.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_REGIONS_KERNELORDER_H
@@ -28,11 +30,11 @@ public:
     return groupOf[indexOf.lookup(op)];
   }
 
-  /// Joins two groups under the number of either group and returns true.
-  /// Returns false if a path between the groups leads through a third group.
-  /// Let `a` be the earlier group. The time is proportional to the smaller of
-  /// two sets: users of `a` before `b`, and producers of `b` after `a`, direct
-  /// or not.
+  /// Joins two groups and returns true; the joint group has the number of one
+  /// of the two. Returns false if a path between the groups leads through a
+  /// third group. Let `a` be the earlier group. The time is proportional to the
+  /// smaller of two sets: direct and indirect users of `a` before `b` in the
+  /// order, and direct and indirect producers of `b` after `a`.
   bool tryJoin(unsigned a, unsigned b);
 
   /// The invariant, for assertions: true if every group is before all dependent
@@ -40,7 +42,8 @@ public:
   bool isTopological() const;
 
 private:
-  /// The users of each op, or the producers of each op.
+  /// The edges of all ops in one direction: the users of each op, or the
+  /// producers. Op i has the edges ends[begins[i]] to ends[begins[i + 1] - 1].
   class Edges {
   public:
     llvm::ArrayRef<unsigned> of(unsigned op) const {
@@ -65,16 +68,16 @@ private:
   llvm::DenseMap<mlir::Operation *, unsigned> indexOf;
   llvm::SmallVector<mlir::Operation *> ops;
   Edges users, producers;
-  /// Times of a depth-first search of the users. An op reaches every op that
-  /// the search entered between entering and leaving the op.
+  /// Times at which a depth-first search along users enters and leaves each op.
+  /// An op reaches every op that is entered between these two times.
   llvm::SmallVector<unsigned> entered, left;
-  /// Indexed by op and by group.
+  /// The group of each op, and the ops of each group.
   llvm::SmallVector<unsigned> groupOf;
   llvm::SmallVector<llvm::SmallVector<unsigned, 2>> members;
   /// For each group, the op that reaches the most ops in the depth-first tree.
   llvm::SmallVector<unsigned> top;
   OrderedList order;
-  /// The last search that visited each group.
+  /// For each group, the number of the last search that visited the group.
   llvm::SmallVector<unsigned> seenBy;
   unsigned numSearches = 0;
 };

@@ -7,8 +7,8 @@
 
 using namespace mpc;
 
-/// All labels are below this bound. The sentinel's label is 0 as the first and
-/// kLabels as the last element.
+/// Labels lie between 0 and this bound. The sentinel counts as label 0 before
+/// the first number, and as kLabels behind the last number.
 static constexpr uint64_t kLabels = uint64_t(1) << 62;
 
 OrderedList::OrderedList(unsigned size) : end(size) {
@@ -62,8 +62,9 @@ void OrderedList::insertAfter(unsigned item, unsigned place) {
          "labels grow along the list");
 }
 
-// Spreads the labels of the smallest sparse range around `place`. The larger
-// the range, the sparser it has to be.
+// Makes labels around `place` free: spreads evenly the labels of the smallest
+// range around `place` that is sparse enough. The larger the range, the smaller
+// the share of used labels must be.
 void OrderedList::makeRoomAround(unsigned place) {
   unsigned first = place == end ? next[end] : place, last = place;
   uint64_t count = place == end ? 0 : 1;

@@ -1,9 +1,10 @@
 // A list of numbers whose order is cheap to test and to change.
 //
-// Every number has a label, and labels grow along the list. If no label is free
-// between two neighbours, the smallest sparse range around both gets evenly
-// spread labels. A move takes logarithmic time on average (Bender et al., "Two
-// Simplified Algorithms for Maintaining Order in a List").
+// Every number has a label, and labels grow along the list, so a comparison of
+// labels compares two positions. If no label is free between two neighbours,
+// the labels of the smallest sparse range around both are spread evenly. A move
+// takes logarithmic time on average (Bender et al., "Two Simplified Algorithms
+// for Maintaining Order in a List").
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_REGIONS_ORDEREDLIST_H

@@ -17,7 +17,8 @@ std::optional<SmallVector<int64_t>> mpc::findPartedAxes(Operation *op,
     return std::nullopt;
   if (auto parts = dyn_cast<PartsOpInterface>(op))
     return parts.findPartedAxes(axis);
-  // Elementwise ops can be divided along any axis shared by the operands.
+  // An elementwise op can be divided along any axis. An operand that is
+  // broadcast along the axis stays whole.
   if (hasRole(op, RegionRole::Elementwise) && !dependsOnPlace(op))
     return findAlignedAxes(op, axis);
   return std::nullopt;

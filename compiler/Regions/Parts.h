@@ -22,8 +22,8 @@ namespace mpc {
 std::optional<llvm::SmallVector<int64_t>> findPartedAxes(mlir::Operation *op,
                                                          int64_t axis);
 
-/// Returns the result axis along which `operand`'s owner makes parts if the
-/// operand comes in parts along `axis`; nullopt if there is none.
+/// Returns the axis of the result along which the owner of `operand` makes one
+/// part from each part of `operand` along `axis`; nullopt if there is none.
 std::optional<int64_t> findResultAxis(mlir::OpOperand &operand, int64_t axis);
 
 /// True if `op` can run on `count` parts along `axis` of its result. Expects
@@ -37,15 +37,17 @@ bool isSummed(mlir::OpOperand &operand, int64_t axis);
 /// Returns the axes, one per operand, along which a matrix product sums.
 llvm::SmallVector<int64_t, 2> getSummedAxes(mlir::Operation *product);
 
-/// Returns, for a dropout, the groups of four elements between the starts of
-/// consecutive parts, with `count` parts along `axis`. The mask depends on an
-/// element's position in the whole tensor. nullopt for any other op.
+/// Returns, for a dropout divided into `count` parts along `axis`, the distance
+/// between the starts of consecutive parts, in groups of four elements. The
+/// mask depends on an element's position in the whole tensor. nullopt for any
+/// other op.
 std::optional<int64_t> getGroupsPerPart(mlir::Operation *op, int64_t axis,
                                         int64_t count);
 
-/// Creates a copy of `op` for one of `count` parts along `axis` of its result.
-/// The part must be possible. `operands` must already be parts where the op
-/// needs parts. A dropout's mask starts `group` groups (an i64 scalar) later.
+/// Creates the op for one of `count` parts along `axis` of the result of `op`.
+/// Expects canSplit. `operands` must already be parts where the op needs parts.
+/// The mask of a dropout starts `group` groups of four elements (an i64 scalar)
+/// later than in `op`.
 mlir::Operation *createPart(mlir::OpBuilder &builder, mlir::Operation *op,
                             mlir::ValueRange operands, int64_t axis,
                             int64_t count, mlir::Value group);

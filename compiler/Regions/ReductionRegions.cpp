@@ -5,7 +5,8 @@
 // operands, users of the kernel's results, then other reductions of the
 // kernel's operands. An op between a candidate and the kernel may block the
 // candidate: in x -> relu -> kernel, x must wait for relu. A blocked candidate
-// is tried again later, since each op brings new neighbours when joining.
+// is tried again when the blocking op joins, because the neighbours of each
+// joining op become candidates.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Regions/RegionFormer.h"
@@ -51,7 +52,8 @@ public:
   void run();
 
 private:
-  /// The reductions that read all of a tensor which the kernel reads too.
+  /// The reductions that may join because they read the same tensor as the
+  /// kernel.
   struct Readers {
     /// The first op of the kernel that reads the tensor, and the operand's
     /// number.
@@ -66,17 +68,17 @@ private:
 
   RegionFormer &former;
   unsigned region;
-  /// Candidates to join, in the order of trial: producers of operands (0), then
-  /// readers of results (1). Each group is sorted by position and operand
-  /// number.
+  /// Candidates to join, in the order of trial. The key is 0 for the producer
+  /// of an operand or 1 for the reader of a result, then the position in the
+  /// block, then the operand's number.
   std::map<std::tuple<unsigned, unsigned, unsigned>, Operation *> neighbours;
   DenseMap<Value, Readers> readersOf;
-  /// Tensors that have untried readers, by place.
+  /// Tensors with reductions that have not been tried, by Readers::place.
   std::map<std::pair<unsigned, unsigned>, Value> tensors;
 };
 } // namespace mpc
 
-// True if `op`, still a separate kernel, can join the kernel.
+// True if `op` is still a kernel of its own and can join this kernel.
 bool ReductionGrowth::fits(Operation *op) const {
   unsigned own = former.find(op);
   if (own == RegionFormer::kNone || own == region ||
@@ -85,12 +87,15 @@ bool ReductionGrowth::fits(Operation *op) const {
   const KernelRegion &other = former.regions[own];
   if (other.kind == kernel().kind)
     return other.reducesLike(kernel());
-  // Column kernels have no second pass for ops that need the sums.
+  // A column kernel does not pass over the elements again for ops that need the
+  // sums.
   return other.isElementwise() && fitsReduction(op, kernel()) &&
          (kernel().passesAgain() || !former.followsReduction(op, region));
 }
 
-// Records the readers of a tensor at the first place where the kernel reads it.
+// Records the reductions that read `tensor`, which this kernel reads at
+// `place`. If the kernel reads the tensor several times, the first place
+// counts.
 void ReductionGrowth::addReaders(Value tensor,
                                  std::pair<unsigned, unsigned> place) {
   auto [entry, isNew] = readersOf.try_emplace(tensor);
@@ -107,7 +112,8 @@ void ReductionGrowth::addReaders(Value tensor,
     tensors[place] = tensor;
 }
 
-// Adds the neighbours of `op`, which has joined.
+// Adds the producers and users of `op`, which has just joined, to the
+// candidates.
 void ReductionGrowth::include(Operation *op) {
   unsigned position = former.position.lookup(op);
   for (OpOperand &operand : op->getOpOperands()) {
@@ -153,8 +159,8 @@ void RegionFormer::growReduction(unsigned region) {
 // Merging several
 //===----------------------------------------------------------------------===//
 
-/// Lists the reduction kernels that read or compute a value, by index among the
-/// reductions.
+/// Maps each value to the reduction kernels that read or compute it, as indices
+/// into the list of reduction kernels.
 using Touching = DenseMap<Value, SmallVector<unsigned>>;
 
 static Touching findTouching(ArrayRef<KernelRegion> regions,
@@ -174,8 +180,9 @@ static Touching findTouching(ArrayRef<KernelRegion> regions,
   return touching;
 }
 
-// Adds to `places` the kernels after `after` which share a tensor of shape
-// `shape` with `ops`.
+// Adds to `places` the reduction kernels (indices as in Touching) that come
+// after `after` and read or compute a tensor of `shape` that `ops` read or
+// compute too.
 static void addTouching(ArrayRef<Operation *> ops, ArrayRef<int64_t> shape,
                         unsigned after, Touching &touching,
                         std::set<unsigned> &places) {
@@ -192,8 +199,8 @@ static void addTouching(ArrayRef<Operation *> ops, ArrayRef<int64_t> shape,
   }
 }
 
-// Joins reduction kernels that pass over a common tensor in the same way,
-// including all absorbed ops.
+// Joins reduction kernels that reduce a common tensor along the same axes. All
+// ops that the kernels have absorbed join too.
 void RegionFormer::mergeReductions() {
   SmallVector<unsigned> reductions;
   for (unsigned i = 0; i < regions.size(); ++i)
@@ -211,7 +218,8 @@ void RegionFormer::mergeReductions() {
           !region.reducesLike(regions[j]))
         continue;
       Operations others = regions[j].ops;
-      // A column kernel has no second pass for ops that need the sums.
+      // A column kernel does not pass over the elements again for ops that need
+      // the sums.
       bool needsSums = false;
       for (Operation *op : others)
         needsSums |= followsReduction(op, i);
@@ -221,8 +229,8 @@ void RegionFormer::mergeReductions() {
   }
 }
 
-// True if the kernel only reduces columns of the results of other kernels'
-// reductions: the second step of sums in parts.
+// True if `region` only does the second step of sums in parts: it reduces
+// columns of other kernels' sums.
 bool RegionFormer::addsSums(unsigned region) const {
   return regions[region].getGrowth() == Growth::Reductions &&
          !regions[region].passesAgain() &&
@@ -233,12 +241,13 @@ bool RegionFormer::addsSums(unsigned region) const {
          });
 }
 
-// Merges second steps of sums. Each would cost a launch and little else.
-// Kernels of equal shape merge, up to four sums each, even without a common
-// input.
+// Merges kernels that do the second step of sums in parts. Each kernel alone
+// would cost a launch and little else. Kernels of equal shape merge, up to four
+// sums each, even without a common input.
 void RegionFormer::mergeSums() {
   constexpr size_t kMostSums = 4, kTries = 8;
-  // The kernels of each shape that have room, the newest last.
+  // For each space and reduced axes: the kernels that others may join, the
+  // newest last.
   std::map<std::pair<SmallVector<int64_t>, SmallVector<int64_t>>,
            SmallVector<unsigned>>
       open;
@@ -246,7 +255,7 @@ void RegionFormer::mergeSums() {
     if (regions[i].ops.empty() || !addsSums(i))
       continue;
     SmallVector<unsigned> &others = open[{regions[i].space, regions[i].axes}];
-    // Skip kernels whose sums depend on each other, in either direction.
+    // Joins kernel i to `other`, unless a sum of one reads a sum of the other.
     auto takes = [&](unsigned other) {
       size_t sums = regions[other].ops.size() + regions[i].ops.size();
       return sums <= kMostSums && regions[other].reducesLike(regions[i]) &&

@@ -28,13 +28,15 @@ namespace mpc {
 struct KernelRegion {
   /// nullopt for a composite op, which the Fusion stage decomposes first.
   std::optional<KernelKind> kind;
-  /// The contraction, the first reduction, or the first op.
+  /// The op that decides the loops: the contraction, the first reduction, or
+  /// the first op.
   mlir::Operation *hero = nullptr;
   llvm::SmallVector<mlir::Operation *> ops;
   /// The iteration shape, and the reduced axes of a reduction.
   llvm::SmallVector<int64_t> space;
   llvm::SmallVector<int64_t> axes;
-  /// The number of parts in which the first of `axes` is reduced.
+  /// The number of parts in which a reduction sums the first of `axes`. Each
+  /// part gives a sum of its own.
   int64_t parts = 1;
 
   /// The ops that the kernel absorbs; Growth::None for a composite op.
@@ -42,14 +44,14 @@ struct KernelRegion {
     return kind ? KernelHero::get(*kind).getGrowth() : Growth::None;
   }
   bool isElementwise() const { return getGrowth() == Growth::Elementwise; }
-  /// True if the kernel can hold ops that read the results of the kernel's
-  /// reductions.
+  /// True if the kernel's loops pass over the elements again after a reduction.
+  /// Such a kernel can hold ops that read the results of the reduction.
   bool passesAgain() const {
     return kind && KernelHero::get(*kind).passesAgain();
   }
 
-  /// True if `other` reduces equal elements to equal results: space, axes and
-  /// parts are equal.
+  /// True if `other` reduces tensors of the same shape along the same axes, in
+  /// as many parts.
   bool reducesLike(const KernelRegion &other) const {
     return space == other.space && axes == other.axes && parts == other.parts;
   }
@@ -59,7 +61,7 @@ struct KernelRegion {
 /// part of a kernel's code, except in kernels that copy memory.
 bool isSplatConstant(mlir::Value value);
 
-/// Valid as long as the block does not change.
+/// The kernels of one block. Valid as long as the block does not change.
 class RegionAnalysis {
 public:
   explicit RegionAnalysis(mlir::Block &block);

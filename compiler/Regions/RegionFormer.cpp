@@ -65,7 +65,8 @@ static bool isTailOperand(ArrayRef<int64_t> shape, ArrayRef<int64_t> space,
 }
 
 // True if only reductions read the result of `op`. Recomputing the result in
-// the reductions' kernels costs less than a store: mean(relu(x)) reads x.
+// the reductions' kernels costs less than a store: the kernel of mean(relu(x))
+// reads x and stores no relu.
 static bool isOnlyReduced(Operation *op) {
   return !op->use_empty() && llvm::all_of(op->getUsers(), [](Operation *user) {
     return isa<ReductionOpInterface>(user);
@@ -139,7 +140,9 @@ bool RegionFormer::feedsMemory(unsigned producer, unsigned consumer) const {
   });
 }
 
-// Joins two kernels unless that closes a cycle. `into` keeps its hero and kind.
+// Joins kernel `from` to kernel `into`, which keeps its hero and kind. Returns
+// false if the join would close a cycle, or if a kernel reads results of the
+// other from memory.
 bool RegionFormer::tryMerge(unsigned into, unsigned from) {
   assert(into < regions.size() && from < regions.size() &&
          "numbers of kernels");
@@ -166,13 +169,15 @@ bool RegionFormer::tryMerge(unsigned into, unsigned from) {
 
 // Absorbs the ops that follow the contraction. Also absorbs producers (such as
 // a cast) of the tail's other operands if only the tail needs the producers.
-// The contraction's operands stay in memory. An op may be blocked by a
-// neighbour; the neighbour leads to the op again after joining.
+// The contraction's operands stay in memory. An op that cannot join yet,
+// because a path to it leads through a neighbour, is tried again when the
+// neighbour has joined.
 void RegionFormer::growTail(unsigned region) {
   assert(!hasGrown.contains(region) && "tails grow before pointwise kernels");
   Operation *hero = regions[region].hero;
   Operations users(hero->getUsers()), producers;
-  // The first user of each producer outside the tail.
+  // For each producer, its first user outside the tail. The tail only grows, so
+  // the search for this user goes on where it stopped.
   DenseMap<Operation *, Operation::user_iterator> outside;
   auto isNeededOutside = [&](Operation *op) {
     auto &user = outside.try_emplace(op, op->user_begin()).first->second;
@@ -203,18 +208,20 @@ void RegionFormer::growTail(unsigned region) {
 // Scatters
 //===----------------------------------------------------------------------===//
 
-// Absorbs producers needed by the updates alone: a slice computes only the
-// updates of the slice's part of the result. The scattered data stays outside
-// even if updates are computed from it, since the kernel reads the data from
-// memory. Ops that gather from the data stay outside too, since the result may
-// be written over the data.
+// Absorbs the elementwise ops that compute the updates of a scatter, if no
+// other op needs them. A slice of the kernel then computes only the updates of
+// its own part of the result. The scattered data stays outside even if updates
+// are computed from it, since the kernel reads the data from memory. Ops that
+// gather from the data stay outside too, since the result may be written over
+// the data.
 void RegionFormer::growScatter(unsigned region) {
   auto scatter = cast<ScatterOpInterface>(regions[region].hero);
   Operation *data = scatter.getDataOperand().get().getDefiningOp();
   Operations producers = {scatter.getUpdatesOperand().get().getDefiningOp()};
   while (!producers.empty()) {
     Operation *op = producers.pop_back_val();
-    // Gathers from the scattered tensor must see its old elements.
+    // A gather from the scattered tensor must see the elements from before the
+    // scatter.
     bool looksUp =
         op && llvm::any_of(op->getOpOperands(), [&](OpOperand &read) {
           return readsMemory(read) &&
@@ -228,7 +235,8 @@ void RegionFormer::growScatter(unsigned region) {
                      [&](Operation *user) { return find(user) != region; }) ||
         !tryMerge(region, find(op)))
       continue;
-    // The producers of the absorbed op may now be needed by this region alone.
+    // The producers of the absorbed op may have lost their last user outside
+    // this kernel, so try the producers too.
     for (Value operand : op->getOperands())
       producers.push_back(operand.getDefiningOp());
   }
@@ -238,9 +246,10 @@ void RegionFormer::growScatter(unsigned region) {
 // Pointwise
 //===----------------------------------------------------------------------===//
 
-// Absorbs elementwise users until none is left. The order makes no difference:
-// a user blocked by an op of another kind stays blocked. Absorbing a grown
-// kernel brings no new candidates, since the same ops still block the users.
+// Absorbs elementwise users of equal shape until none is left. The order makes
+// no difference: a user that an op of another kind blocks stays blocked. A
+// kernel that has grown already is absorbed as a whole. The users of such a
+// kernel need no second try, since the same ops still block the users.
 void RegionFormer::growPointwise(unsigned region) {
   assert(regions[region].isElementwise() && !hasGrown.contains(region) &&
          "a pointwise kernel that has not grown");
@@ -262,23 +271,25 @@ void RegionFormer::growPointwise(unsigned region) {
 void RegionFormer::mergeSmall() {
   constexpr unsigned kTries = 32;
   constexpr int64_t kSmall = 4096;
-  /// The small regions of one space, and the number of regions already tried.
+  /// The small kernels of one space. `turn` counts the kernels whose turn to
+  /// absorb others has come.
   struct Bucket {
     SmallVector<unsigned> regions;
     size_t turn = 0;
   };
   std::map<SmallVector<int64_t>, Bucket> buckets;
   SmallVector<unsigned> small;
-  // Reductions and contractions are large whatever the size of their results.
-  // Scatters and movements have their own rules.
+  // Only elementwise kernels count. Reductions and contractions are large
+  // whatever the size of their results. Scatters and movements have their own
+  // rules.
   for (unsigned i = 0; i < regions.size(); ++i)
     if (!regions[i].ops.empty() && regions[i].isElementwise() &&
         ShapedType::getNumElements(regions[i].space) <= kSmall) {
       small.push_back(i);
       buckets[regions[i].space].regions.push_back(i);
     }
-  // Try each region with at most 32 later regions. Earlier regions have already
-  // tried this region.
+  // Try to join each kernel with at most 32 later kernels of the same space.
+  // Earlier kernels have already tried to join this kernel.
   for (unsigned region : small) {
     Bucket &bucket = buckets[regions[region].space];
     auto others = ArrayRef<unsigned>(bucket.regions).drop_front(++bucket.turn);

@@ -22,8 +22,8 @@ std::optional<KernelRegion> seedRegion(mlir::Operation *op);
 /// True if elementwise `op` can join the tail of the contraction `region`.
 bool fitsTail(mlir::Operation *op, const KernelRegion &region);
 
-/// True if the results of elementwise `op` have a shape of the reduction
-/// kernel: the space, or, for rows, a value per row.
+/// True if the results of elementwise `op` have a shape that the reduction
+/// kernel computes: the space, or, in a row kernel, one value per row.
 bool fitsReduction(mlir::Operation *op, const KernelRegion &region);
 
 class RegionFormer {

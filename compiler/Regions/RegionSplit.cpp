@@ -19,9 +19,10 @@ using Ops = SmallVector<Operation *>;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Orders the ops of a contraction's kernel after the contraction. Each
-/// producer comes right before the first user, so the tail computes its own
-/// values.
+/// Orders the ops of a contraction's kernel: first the contraction, then the
+/// tail. Each producer that does not depend on the contraction comes right
+/// before its first user. So a cut seldom separates the two, and the tail
+/// computes the producer itself.
 class TailOrder {
 public:
   explicit TailOrder(const KernelRegion &region) {
@@ -72,11 +73,12 @@ private:
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Finds the cuts in a list of ops that is sorted topologically.
+/// Cuts a topologically sorted list of ops into pieces within the limits of
+/// RegionSplit.h.
 class Cutter {
 public:
   explicit Cutter(ArrayRef<Operation *> ops);
-  /// Returns the ends of all pieces, in order.
+  /// Returns, for each piece, the index behind the piece's last op.
   SmallVector<size_t> cut();
 
 private:
@@ -84,11 +86,11 @@ private:
   size_t findNarrowest(size_t from, size_t to) const;
 
   ArrayRef<Operation *> ops;
-  /// lastUses[op][result] is the last op of the region that reads the result;
-  /// kNever if an op outside reads it.
+  /// lastUses[op][result] is the index of the last op of the region that reads
+  /// the result; kNever if an op outside reads the result.
   SmallVector<SmallVector<size_t, 1>> lastUses;
-  /// The elements that pass each place between ops: made before and read after
-  /// the place.
+  /// passing[i] is the number of elements that pass a cut before op i: computed
+  /// before the cut and read after the cut.
   SmallVector<int64_t> passing;
   static constexpr size_t kNever = std::numeric_limits<size_t>::max();
 };
@@ -102,8 +104,8 @@ Cutter::Cutter(ArrayRef<Operation *> ops)
   assert(number.size() == ops.size() && "an op is listed once");
   for (auto [i, op] : llvm::enumerate(ops)) {
     SmallVector<size_t, 1> &last = lastUses.emplace_back();
-    // Elements start to pass where an op makes them, and stop after the last
-    // use.
+    // First note the changes: elements start to pass behind their op, and stop
+    // behind the last use. The sums follow below.
     for (Value result : op->getResults()) {
       size_t lastInside = i;
       bool isUsedElsewhere = false;
@@ -124,7 +126,8 @@ Cutter::Cutter(ArrayRef<Operation *> ops)
   assert(passing.back() == 0 && "no element passes the end");
 }
 
-// Returns the largest end of a kernel that begins at `begin`.
+// Returns the end of the longest kernel within the limits that begins at op
+// `begin`.
 size_t Cutter::findLimit(size_t begin) const {
   llvm::SmallDenseSet<Value> inputs;
   llvm::SmallPtrSet<Operation *, 16> inside;
@@ -145,8 +148,8 @@ size_t Cutter::findLimit(size_t begin) const {
   return end;
 }
 
-// Returns the cut in (from, to] that the fewest elements pass; of equals, the
-// last.
+// Returns the cut in (from, to] that the fewest elements pass; the last of
+// several such cuts.
 size_t Cutter::findNarrowest(size_t from, size_t to) const {
   assert(from < to && to < passing.size() && "a place between ops");
   size_t narrowest = to;
@@ -185,8 +188,8 @@ static KernelRegion makeKernel(const KernelRegion &whole, Ops ops,
   return region;
 }
 
-// Makes pointwise kernels of ops without a hero: first for values per row (of a
-// row kernel), then for values per element.
+// Makes pointwise kernels of ops without a hero: first a kernel for values per
+// row (in a row kernel), then a kernel for values per element.
 static void addPointwise(const KernelRegion &whole, ArrayRef<Operation *> ops,
                          SmallVectorImpl<KernelRegion> &kernels) {
   Ops ofRows, ofElements;
@@ -223,7 +226,6 @@ SmallVector<KernelRegion> mpc::splitRegion(KernelRegion region) {
   for (size_t end : ends) {
     Ops piece = llvm::to_vector(ArrayRef(ops).slice(begin, end - begin));
     begin = end;
-    // A piece without a hero becomes pointwise kernels.
     auto hero = llvm::find_if(piece, [&](Operation *op) {
       return op == region.hero || isa<ReductionOpInterface>(op);
     });

@@ -3,8 +3,8 @@
 // A model may have thousands of elementwise ops in a row. A single kernel would
 // take longer to compile than to run. The kernel would keep more values than
 // there are registers, and read more buffers than a kernel can receive. Large
-// kernels are therefore split where the fewest elements pass from one piece to
-// the next.
+// kernels are therefore split where the fewest elements have to be stored by
+// one piece and loaded by the next.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_REGIONS_REGIONSPLIT_H
