@@ -27,7 +27,8 @@ void MinCut::addEdge(unsigned from, unsigned to, int64_t capacity) {
   edges.push_back({from, 0});
 }
 
-// Computes the levels of all nodes; false if the sink is out of reach.
+// Computes the level of each node: its distance from the source along edges
+// with capacity left. Returns false if no path leads to the sink.
 bool MinCut::findLevels() {
   level.assign(edgesOf.size(), kFar);
   next.assign(edgesOf.size(), 0);
@@ -44,16 +45,15 @@ bool MinCut::findLevels() {
   return level[kSink] != kFar;
 }
 
-// Sends as much as fits along one path to the sink, one level per edge. Returns
-// the amount, 0 if there is no path. Edges that led to dead ends are not tried
-// again at the same levels.
+// Sends as much flow as fits along one path to the sink, on which each edge
+// leads one level further. Returns the amount; 0 if there is no path. Edges
+// that led to dead ends are not tried again before the levels change.
 int64_t MinCut::push() {
   // Search depth first, along edges with capacity to the next level; backtrack
   // at dead ends.
   llvm::SmallVector<unsigned> path;
   unsigned node = kSource;
   while (node != kSink) {
-    // Find the next edge of this node with capacity to the next level.
     if (next[node] < edgesOf[node].size()) {
       unsigned number = edgesOf[node][next[node]];
       const Edge &edge = edges[number];
@@ -65,8 +65,8 @@ int64_t MinCut::push() {
       }
       continue;
     }
-    // At a dead end go back over the last edge, and do not try it again. The
-    // reverse edge, `^ 1`, leads back.
+    // At a dead end, go back over the last edge and do not try the edge again.
+    // Edges `n` and `n ^ 1` are each other's reverse.
     if (path.empty())
       return 0;
     node = edges[path.pop_back_val() ^ 1].to;
@@ -77,7 +77,7 @@ int64_t MinCut::push() {
   for (unsigned number : path)
     amount = std::min(amount, edges[number].left);
   assert(amount > 0 && "a path has capacity left on every edge");
-  // Later paths may send flow back along the reverse edge.
+  // Sending flow back later is possible along the reverse edge.
   for (unsigned number : path) {
     edges[number].left -= amount;
     edges[number ^ 1].left += amount;
@@ -85,7 +85,7 @@ int64_t MinCut::push() {
   return amount;
 }
 
-// Marks all nodes from which the sink can still be reached.
+// Marks all nodes from which a path with capacity left leads to the sink.
 void MinCut::findSinkSide() {
   withSink.clear();
   withSink.resize(edgesOf.size());

@@ -1,11 +1,12 @@
 // Finds the cheapest set of edges that separates a source from a sink.
 //
-// A minimum cut solves a choice between two options for each of many things, if
-// options or pairs of different options have costs. For example, y = exp(x) is
-// stored for 5, or recomputed for 2, which needs x, stored for 4. Let y on the
-// sink's side mean that y is recomputed, and x there that x is stored. The
-// edges are: source -> y of 2, y -> sink of 5, source -> x of 4, and an edge
-// x -> y that cannot be cut, which forbids recomputing y without x.
+// A minimum cut chooses one of two options for each of many things. Both
+// options, and pairs of options of different things, may have a cost. For
+// example, a kernel computes x and y = exp(x), and y is needed later. Storing y
+// costs 5. Recomputing y costs 2 and needs x, and storing x costs 4. Let node y
+// be on the sink's side if y is recomputed, and node x on the sink's side if x
+// is stored. The edges are: source -> y of 2, y -> sink of 5, source -> x of 4,
+// and an edge x -> y that cannot be cut, which forbids recomputing y without x.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_SUPPORT_MINCUT_H
@@ -38,8 +39,8 @@ public:
   /// infinite edge.
   std::optional<int64_t> solve();
 
-  /// True if `node` is on the sink's side. Call after `solve`. Among the
-  /// cheapest cuts, the one with the fewest nodes on the sink's side counts.
+  /// True if `node` is on the sink's side. Call after `solve`. If several cuts
+  /// are cheapest, the cut with the fewest nodes on the sink's side counts.
   bool isWithSink(unsigned node) const {
     assert(node < withSink.size() && "solve has run after the last addNode");
     return withSink.test(node);
@@ -48,7 +49,8 @@ public:
 private:
   struct Edge {
     unsigned to;
-    /// The remaining capacity. Edges 2 i and 2 i + 1 are each other's reverse.
+    /// The capacity not yet used by flow. Edges 2 i and 2 i + 1 are each
+    /// other's reverse.
     int64_t left;
   };
 

@@ -7,13 +7,14 @@
 
 using llvm::StringRef;
 
-// A list of all nodes of a large model must fit.
+// Limits on an expression: its bytes (it may list all nodes of a large model),
+// its opening parentheses, and its bytes with all repetitions written out.
 static constexpr size_t kLongest = 65536;
 static constexpr size_t kMostGroups = 1000;
 static constexpr uint64_t kLongestWrittenOut = 100000;
 
-// Returns the larger number of `2}`, `2,}` or `2,5}` at the start of `text`; 1
-// if it is not a count.
+// Returns how often the count at the start of `text`, behind a {, repeats at
+// most: 2 for `2}` and `2,}`, 5 for `2,5}`. Returns 1 if there is no count.
 static uint64_t getCount(StringRef text) {
   uint64_t least = 1, most = 1;
   if (text.consumeInteger(10, least))
@@ -23,9 +24,10 @@ static uint64_t getCount(StringRef text) {
   return std::max({least, most, uint64_t(1)});
 }
 
-// Describes the part that is too much for llvm::Regex; empty if there is none.
-// Counts brackets as well, and treats all repetitions as nested: an exact scan
-// would have to parse every oddity as LLVM does.
+// Describes a part of the expression `text` that llvm::Regex could not handle
+// in reasonable time or stack; empty if there is none. The limits are strict:
+// parentheses in brackets count too, and all repetitions count as nested. An
+// exact scan would have to parse every oddity as LLVM does.
 static std::string findExcess(StringRef text) {
   const auto tell = [](const llvm::Twine &found, const llvm::Twine &expected) {
     return ("found " + found + ", expected " + expected).str();
@@ -36,7 +38,8 @@ static std::string findExcess(StringRef text) {
   if (size_t groups = text.count('('); groups > kMostGroups)
     return tell(llvm::Twine(groups) + " opening parentheses",
                 "at most " + llvm::Twine(kMostGroups));
-  // POSIX has no back-references in extended expressions.
+  // Extended expressions of POSIX have no back-references, but llvm::Regex
+  // does.
   for (size_t i = 0; i + 1 < text.size(); ++i) {
     if (text[i] != '\\')
       continue;
@@ -57,7 +60,8 @@ static std::string findExcess(StringRef text) {
   return "";
 }
 
-// Cuts the middle out of a text longer than a line.
+// Shortens a long text for messages: its first and last 40 bytes, with ...
+// between.
 static std::string shorten(StringRef text) {
   constexpr size_t kWhole = 100, kPart = 40;
   if (text.size() <= kWhole)

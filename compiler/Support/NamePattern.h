@@ -14,9 +14,10 @@
 namespace mpc {
 
 /// A POSIX extended regular expression that may match anywhere in a name.
-/// Untrusted policies contain expressions too, so their size is limited:
-/// llvm::Regex recurses for each parenthesis and for each letter that a
-/// back-reference may skip, and writes out repetitions.
+/// Untrusted policy files contain expressions too, so size and features are
+/// limited. llvm::Regex recurses for each parenthesis and for each letter that
+/// a back-reference may skip, and writes out repetitions: a{1000} becomes 1000
+/// letters.
 class NamePattern {
 public:
   explicit NamePattern(llvm::StringRef text);
@@ -25,7 +26,8 @@ public:
   /// balanced"; empty if the expression is valid.
   llvm::StringRef getError() const { return error; }
 
-  /// Also false if the expression is invalid.
+  /// True if the expression matches anywhere in `name`. False if the expression
+  /// is invalid.
   bool match(llvm::StringRef name) const {
     return expression && expression->match(name);
   }
@@ -35,7 +37,7 @@ private:
   std::string error;
 };
 
-/// Compiles the expressions of a repeated flag.
+/// Compiles the expressions of a flag that may be repeated.
 std::vector<NamePattern>
 makeNamePatterns(llvm::ArrayRef<std::string> expressions);
 

@@ -11,7 +11,8 @@
 using namespace mpc;
 using llvm::StringRef;
 
-/// Limits the typing errors in a word, and the names in a list.
+/// The most letters by which a suggestion may differ from the word, and the
+/// most names in a list.
 static constexpr unsigned kMostSlips = 2;
 static constexpr size_t kMostNames = 8;
 
@@ -21,7 +22,7 @@ std::string mpc::findNearestName(StringRef word,
   unsigned bestDistance = kMostSlips + 1;
   for (const std::string &name : names) {
     unsigned distance = word.edit_distance(name, true, bestDistance);
-    // A word without a common letter is no typing error.
+    // Differences in all letters mean another word, not a typing error.
     if (distance < std::min<size_t>(bestDistance, word.size())) {
       bestDistance = distance;
       best = name;
@@ -51,7 +52,8 @@ std::string mpc::listNearestNames(StringRef word,
           literal.empty() ? 0 : name.edit_distance_insensitive(literal), name);
   if (ranked.empty())
     return "none";
-  // Names of the same rank keep the model's order.
+  // Names that contain the word come first, then names by edit distance.
+  // Equally near names keep the order of `names`.
   llvm::stable_sort(ranked, [](const auto &a, const auto &b) {
     return std::tie(std::get<0>(a), std::get<1>(a)) <
            std::tie(std::get<0>(b), std::get<1>(b));

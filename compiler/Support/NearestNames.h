@@ -13,13 +13,13 @@
 namespace mpc {
 
 /// Returns the name that differs least from `word`, by at most two letters;
-/// empty if there is none.
+/// empty if no name is so near.
 std::string findNearestName(llvm::StringRef word,
                             llvm::ArrayRef<std::string> names);
 
-/// Lists names: "'a', 'b' and 9 others", at most eight, each once. Names most
-/// similar to `word`, which may be a regular expression, come first. "none"
-/// without names.
+/// Lists at most eight names, each once: "'a', 'b' and 9 others". Names most
+/// similar to `word`, which may be a regular expression, come first. Returns
+/// "none" if `names` is empty.
 std::string listNearestNames(llvm::StringRef word,
                              llvm::ArrayRef<std::string> names);
 

@@ -9,14 +9,16 @@ static size_t countBlanked(llvm::StringRef text, bool keepsLines) {
   const auto at = [&](size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
   };
-  // One byte: C0 and DEL.
+  // One byte: the control characters below U+0020, and U+007F.
   if (at(0) < 0x80)
     return (at(0) < 0x20 && !(at(0) == '\n' && keepsLines)) || at(0) == 0x7f;
-  // Two bytes: C1 and the Arabic letter mark.
+  // Two bytes: the control characters U+0080 to U+009F, and the Arabic letter
+  // mark U+061C.
   if ((at(0) == 0xc2 && at(1) >= 0x80 && at(1) < 0xa0) ||
       (at(0) == 0xd8 && at(1) == 0x9c))
     return 2;
-  // Three bytes: marks, separators, embeddings and overrides, isolates.
+  // Three bytes: marks of direction, separators of lines, and starts and ends
+  // of text in another direction.
   const bool isMark = at(1) == 0x80 && (at(2) == 0x8e || at(2) == 0x8f);
   const bool isEmbedding = at(1) == 0x80 && at(2) >= 0xa8 && at(2) <= 0xae;
   const bool isIsolate = at(1) == 0x81 && at(2) >= 0xa6 && at(2) <= 0xa9;
@@ -35,7 +37,7 @@ void mpc::blankControls(std::string &text, bool keepsLines) {
 }
 
 std::string mpc::abbreviate(llvm::StringRef text) {
-  // A path of at most 4096 bytes must stay whole.
+  // A file's path, at most 4096 bytes, must stay whole in a message.
   constexpr size_t kLongest = 5000, kEnd = 1000;
   if (text.size() <= kLongest)
     return text.str();

@@ -21,8 +21,8 @@ void blankControls(std::string &text, bool keepsLines);
 /// including newlines, become spaces.
 std::string toPrintable(llvm::StringRef name);
 
-/// Cuts the middle out of a text of thousands of bytes. The start of a message
-/// says what failed, the end says what to do.
+/// Cuts the middle out of a message of more than 5000 bytes. The start says
+/// what failed, the end says what to do.
 std::string abbreviate(llvm::StringRef text);
 
 } // namespace mpc

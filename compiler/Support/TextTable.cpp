@@ -16,13 +16,13 @@ static constexpr unsigned kGap = 2;
 static constexpr unsigned kLeastWidth = 16;
 static constexpr llvm::StringLiteral kEllipsis = "...";
 
-// Returns the columns that `text` takes on a terminal.
+// Returns the width of `text` on a terminal, in character cells.
 static unsigned widthOf(llvm::StringRef text) {
   int width = llvm::sys::unicode::columnWidthUTF8(text);
   return width < 0 ? text.size() : width;
 }
 
-// Returns the start of the next UTF-8 character.
+// Returns the index at which the UTF-8 character behind the one at `at` starts.
 static size_t nextCharacter(llvm::StringRef text, size_t at) {
   do
     ++at;
@@ -30,7 +30,7 @@ static size_t nextCharacter(llvm::StringRef text, size_t at) {
   return at;
 }
 
-// Returns the longest start of `text` that fits `width`.
+// Returns the longest start of `text` that is at most `width` wide.
 static llvm::StringRef takeFront(llvm::StringRef text, unsigned width) {
   size_t end = 0;
   while (end < text.size()) {
@@ -42,7 +42,7 @@ static llvm::StringRef takeFront(llvm::StringRef text, unsigned width) {
   return text.take_front(end);
 }
 
-// Returns the longest end of `text` that fits `width`.
+// Returns the longest end of `text` that is at most `width` wide.
 static llvm::StringRef takeBack(llvm::StringRef text, unsigned width) {
   size_t begin = 0;
   while (begin < text.size() && widthOf(text.drop_front(begin)) > width)
@@ -50,8 +50,8 @@ static llvm::StringRef takeBack(llvm::StringRef text, unsigned width) {
   return text.drop_front(begin);
 }
 
-// Cuts the middle out of `text`. Names of a model have equal starts, so the end
-// gets twice the space.
+// Cuts the middle out of `text` if it is wider than `width`. Node names of a
+// model often start alike, so the end gets twice the space of the start.
 static std::string shorten(llvm::StringRef text, unsigned width) {
   if (widthOf(text) <= width)
     return text.str();
@@ -77,7 +77,8 @@ bool TextTable::print(llvm::raw_ostream &os, unsigned width) const {
     for (size_t i = 0; i < columns.size(); ++i)
       widths[i] = std::max(widths[i], widthOf(row[i]));
 
-  // The first column gets the width that the others leave.
+  // The first column gets the width that the other columns leave, but at least
+  // kLeastWidth.
   unsigned total = kGap * (columns.size() - 1);
   for (unsigned each : widths)
     total += each;
@@ -86,7 +87,7 @@ bool TextTable::print(llvm::raw_ostream &os, unsigned width) const {
     widths[0] = std::min(
         whole, std::max(kLeastWidth, whole - std::min(whole, total - width)));
 
-  // Editors mark spaces at the end of a line, so trim them.
+  // Trim spaces at the end of a line, which editors mark as errors.
   for (const std::vector<std::string> &row : rows) {
     std::string line;
     for (size_t i = 0; i < columns.size(); ++i) {
