@@ -1,4 +1,4 @@
-// The table of targets, and the detection of the host.
+// Defines the known targets and detects the features of the host's CPU.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Target/TargetInfo.h"
@@ -12,8 +12,9 @@
 using namespace mlir;
 using namespace mpc;
 
-// Each level adds features to the previous level. Only features that generated
-// code uses are listed, so that an artifact requires no others.
+// The CPU levels. Each level adds features to the level before. Lists only
+// features that generated code uses, so that an artifact requires no other
+// features.
 static constexpr llvm::StringLiteral baseline[] = {"cmov", "cx8", "fxsr",
                                                    "mmx",  "sse", "sse2"};
 static constexpr llvm::StringLiteral levelV3[] = {
@@ -25,8 +26,8 @@ static constexpr llvm::StringLiteral levelV4[] = {
 static constexpr llvm::StringLiteral bf16Servers[] = {
     "avx512bf16",  "avx512bitalg", "avx512ifma",      "avx512vbmi",
     "avx512vbmi2", "avx512vnni",   "avx512vpopcntdq", "gfni"};
-// Generated code does not use tiles. Contraction libraries do, if the
-// artifact's features allow them.
+// Generated code does not use AMX tiles. Contraction libraries do, if the
+// artifact's features include them.
 static constexpr llvm::StringLiteral sapphireRapids[] = {"amx-bf16", "amx-tile",
                                                          "avx512fp16"};
 
@@ -62,9 +63,9 @@ llvm::ArrayRef<llvm::StringLiteral> TargetInfo::getNames() {
 }
 
 llvm::Expected<TargetInfo> TargetInfo::get(llvm::StringRef name) {
-  // "native" has those of the listed features that the host's CPU has. Detect
-  // only once: passes ask often, and in a virtual machine each `cpuid` goes
-  // through the hypervisor and takes about 7 microseconds.
+  // "native" has the features of `levels` that the host's CPU has. Detect the
+  // features only once: passes ask often, and in a virtual machine each `cpuid`
+  // instruction goes through the hypervisor and takes about 7 microseconds.
   if (name == "native") {
     static const TargetInfo native = [] {
       TargetInfo target;
@@ -83,7 +84,8 @@ llvm::Expected<TargetInfo> TargetInfo::get(llvm::StringRef name) {
   TargetInfo target;
   target.name = name.str();
   if (llvm::is_contained(knownGPUs, name)) {
-    // A GPU is named by its architecture, a CPU by its level.
+    // The name of a GPU is its architecture, such as sm_90. The name of a CPU
+    // is its level.
     target.gpu = true;
     target.tuneCPU = name.str();
     target.features.assign(std::begin(ptx), std::end(ptx));
@@ -94,8 +96,7 @@ llvm::Expected<TargetInfo> TargetInfo::get(llvm::StringRef name) {
       return llvm::createStringError("unknown target '%s', expected one of %s",
                                      name.str().c_str(),
                                      llvm::join(getNames(), ", ").c_str());
-    // A level includes all lower levels: x86-64-v3 is v2 plus AVX2, FMA and so
-    // on.
+    // A level includes all lower levels: x86-64-v4 is v3 plus AVX-512.
     target.tuneCPU = known->tuneCPU.str();
     for (llvm::ArrayRef<llvm::StringLiteral> level :
          llvm::ArrayRef(levels).take_front(known->levelCount))
@@ -134,9 +135,10 @@ double TargetInfo::getMemoryTime(int64_t bytes) const {
 double TargetInfo::getTensorCoreTime(double operations, bool aligned) const {
   if (!gpu)
     return 0;
-  // Operations per nanosecond. An A100 reaches 250 of the 312 thousand in its
-  // data sheet. The unaligned rate was not measured: the H100's rate is used,
-  // because an H100 falls back to the A100's kernels and is no slower.
+  // Operations per nanosecond. An A100 reaches 250 thousand of the 312 thousand
+  // in its data sheet. The A100's rate for unaligned rows was not measured, so
+  // the H100's rate is used. For such rows an H100 falls back to the A100's
+  // kernels, and is no slower than an A100.
   constexpr double kA100 = 250e3, kH100 = 600e3, kUnaligned = 95e3;
   double best = name == "sm_80" ? kA100 : kH100;
   return operations / (aligned ? best : kUnaligned);
