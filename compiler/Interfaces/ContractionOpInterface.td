@@ -1,4 +1,5 @@
-// The interface of matrix products and convolutions, seen as one matrix.
+// The interface of matrix products and convolutions, which presents both as one
+// matrix product.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_CONTRACTIONOPINTERFACE_TD

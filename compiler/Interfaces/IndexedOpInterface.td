@@ -1,4 +1,5 @@
-// The interface of index-dependent elementwise ops.
+// The interface of elementwise ops that use the index of an element or read
+// other elements, such as dropout and gather.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_INDEXEDOPINTERFACE_TD

@@ -1,4 +1,4 @@
-// The interface of ops whose activations have a layout.
+// The interface of ops whose activations have a layout, NCHW or NHWC.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_LAYOUTOPINTERFACE_TD

@@ -1,4 +1,5 @@
-// The interface of optimizer ops: the operands that they have in common.
+// The interface of optimizer ops: their common operands, parameter, gradient
+// and predicate.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_OPTIMIZEROPINTERFACE_TD

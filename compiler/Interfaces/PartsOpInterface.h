@@ -1,4 +1,5 @@
-// Declares the interface of ops that can run in parts, and helpers for parts.
+// Declares the interface of ops that can run part by part, and helpers for
+// parts. A part is one of n equal runs of a tensor along an axis.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_PARTSOPINTERFACE_H
@@ -12,7 +13,7 @@
 
 namespace mpc {
 
-/// Replaces the axis of an operand that every part needs whole, such as
+/// Stands in place of an axis if every part needs the whole operand, such as
 /// weights, or a mask for all batches.
 inline constexpr int64_t kWhole = -1;
 
@@ -20,10 +21,12 @@ inline constexpr int64_t kWhole = -1;
 /// of the result by NumPy's rules; kWhole if the operand is broadcast.
 llvm::SmallVector<int64_t> findAlignedAxes(mlir::Operation *op, int64_t axis);
 
-/// Returns the type of one of `count` parts of a tensor of `type` along `axis`.
+/// Returns the type of one part if a tensor of `type` is divided into `count`
+/// parts along `axis`.
 mlir::RankedTensorType getPart(mlir::Type type, int64_t axis, int64_t count);
 
-/// Clones `op` on `operands`; the result is one of `count` parts along `axis`.
+/// Clones `op` for `operands`, which are parts already. The result is a part,
+/// one of `count` along `axis`, of the result of `op`.
 mlir::Operation *clonePart(mlir::OpBuilder &builder, mlir::Operation *op,
                            mlir::ValueRange operands, int64_t axis,
                            int64_t count);

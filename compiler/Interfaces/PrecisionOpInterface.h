@@ -1,4 +1,5 @@
-// Declares the questions that the Precision stage asks an op.
+// Declares the interface with the questions that the Precision stage asks an
+// op.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_PRECISIONOPINTERFACE_H
@@ -12,30 +13,32 @@
 
 namespace mpc {
 
-/// The default policy of an op, from the op's definition.
+/// The default precision policy of an op, as the op's definition states it.
 struct OpPolicy {
-  /// ONNX's names of the op; users may use them too.
+  /// The ONNX names of the op. Users may write these names in policy files too.
   llvm::SmallVector<llvm::StringRef, 2> onnx;
   /// The class of the op for each low type.
   PrecisionClass fp16, bf16;
-  /// The reason, as one clause for explanations.
+  /// The reason for the classes, as one clause for explanations to users.
   llvm::StringRef why;
   /// Bit i: operand or result i stays fp32 in any class.
   unsigned fp32Operands = 0, fp32Results = 0;
-  /// True if the range of the result grows with its shape.
+  /// True if the range of the result grows with the shape, as for a sum.
   bool unbounded = false;
 };
 
-/// The policy of an op with the class of another op, such as of a gradient.
+/// The policy of an op that shares the classes of another op, the leader. Most
+/// such ops are gradients.
 struct FollowedPolicy {
   llvm::StringRef leader;
   unsigned fp32Operands, fp32Results;
 };
 
-/// Marks ops whose getDefaultPolicy() is a row of the policy.
+/// Marks ops that define a row of the policy table, by getDefaultPolicy().
 template <typename ConcreteOp>
 class PolicyTrait : public mlir::OpTrait::TraitBase<ConcreteOp, PolicyTrait> {};
-/// Marks ops that share the row of another op, named by an attribute.
+/// Marks ops that share the policy row of another op, which an attribute of the
+/// definition names.
 template <typename ConcreteOp>
 class SharedPolicyTrait
     : public mlir::OpTrait::TraitBase<ConcreteOp, SharedPolicyTrait> {};

@@ -1,4 +1,4 @@
-// The questions of the Precision stage about an op.
+// The interface with the questions that the Precision stage asks an op.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_PRECISIONOPINTERFACE_TD

@@ -16,7 +16,7 @@ struct Bounds {
   double low, high;
 };
 
-/// Returns the smallest interval that holds both.
+/// Returns the smallest interval that holds both intervals.
 Bounds unite(Bounds a, Bounds b);
 
 /// All integers from `low` to `high`.
@@ -47,8 +47,8 @@ llvm::SmallVector<mlir::Value> listMoved(mlir::Operation *op);
 
 namespace mpc {
 
-/// Call the methods of RangeOpInterface on any op; other ops get a safe
-/// default.
+/// Call the methods of RangeOpInterface. For ops without the interface, return
+/// a safe default: mostly, that nothing is known.
 std::optional<Bounds> inferRange(mlir::Operation *op,
                                  llvm::ArrayRef<Bounds> operands);
 bool holdsConstant(mlir::Operation *op);
@@ -57,8 +57,8 @@ std::optional<IntegerRange> inferIntegerRange(mlir::Operation *op,
 llvm::SmallVector<mlir::Value> listHandedOn(mlir::Operation *op);
 
 /// Returns the two numbers near which `value` saturates: -1 and 1 for the
-/// result of a tanh; -1 and infinity (which means none) for an ELU. nullopt for
-/// arguments.
+/// result of a tanh. An ELU gives -1 and infinity, because an ELU saturates
+/// only below. nullopt if `value` does not saturate, or is a block argument.
 std::optional<Bounds> getSaturation(mlir::Value value);
 
 } // namespace mpc

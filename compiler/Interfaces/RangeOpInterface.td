@@ -9,9 +9,8 @@ include "mlir/IR/OpBase.td"
 def RangeOpInterface : OpInterface<"RangeOpInterface"> {
   let cppNamespace = "::mpc";
   let description = [{
-    The range of an op's result, as far as the formula determines the range.
-    Nothing is known about ops without the interface, unless an op only moves
-    elements. The functions of RangeOpInterface.h answer for every op.
+    An op whose formula limits the range of the result. Nothing is known about
+    ops without the interface, unless an op only moves elements. The functions of RangeOpInterface.h answer for every op.
   }];
   let methods = [
     InterfaceMethod<[{

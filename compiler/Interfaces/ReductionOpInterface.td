@@ -1,4 +1,5 @@
-// The interface of reductions over axes to one element or a few.
+// The interface of reductions: along each reduced axis, one element or a few
+// (sums in parts) remain.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_REDUCTIONOPINTERFACE_TD

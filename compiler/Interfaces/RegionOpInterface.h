@@ -1,4 +1,4 @@
-// Declares the interface by which an op joins kernels.
+// Declares the interface by which an op tells its role in kernels.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_REGIONOPINTERFACE_H
@@ -7,7 +7,7 @@
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
 
-// RegionRole, and stringifyRegionRole, the name of a role in messages
+// Defines RegionRole and stringifyRegionRole, which names a role in messages
 // ("reduction").
 #include "compiler/Interfaces/RegionRole.h.inc"
 
@@ -18,8 +18,8 @@ namespace mpc {
 /// True if `op` has the role `role` in kernels.
 bool hasRole(mlir::Operation *op, RegionRole role);
 
-/// Returns the matrix product or convolution in the body of a region or kernel;
-/// null if there is none.
+/// Returns the matrix product or convolution in `body`, the body of a region or
+/// kernel; null if there is none.
 mlir::Operation *findContraction(mlir::Block &body);
 
 } // namespace mpc

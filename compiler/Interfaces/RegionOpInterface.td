@@ -1,4 +1,4 @@
-// The interface by which an op joins kernels.
+// The interface by which an op tells its role in kernels.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_REGIONOPINTERFACE_TD
@@ -9,8 +9,8 @@ include "mlir/IR/OpBase.td"
 def RegionOpInterface : OpInterface<"RegionOpInterface"> {
   let cppNamespace = "::mpc";
   let description = [{
-    RegionAnalysis asks an op nothing else, so a new op joins fusion by
-    implementing this interface.
+    An op with a role in kernels. A new op joins fusion by implementing this
+    interface; an op without the interface joins no kernel.
   }];
   let methods = [
     StaticInterfaceMethod<"Returns the role of the op in a region.",

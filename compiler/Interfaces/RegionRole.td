@@ -7,26 +7,28 @@
 include "mlir/IR/EnumAttr.td"
 
 def RegionRole : I32EnumAttr<"RegionRole", "what part an op can take in a kernel", [
-  // Known at compile time. A splat costs nothing.
+  // Known at compile time. A splat constant costs nothing: the number becomes
+  // part of the code.
   I32EnumAttrCase<"Constant", 0, "constant">,
-  // The result at an index depends only on the index, and on the operands at
-  // that index, broadcast by NumPy's rules.
+  // Computes each element of the result from the element's index, and from the
+  // operands at this index, broadcast by NumPy's rules.
   I32EnumAttrCase<"Elementwise", 1, "elementwise op">,
   // Sums, means or maxima over axes: the hero of a row or column kernel.
   I32EnumAttrCase<"Reduction", 2, "reduction">,
-  // Matrix products and convolutions; an epilogue can follow.
+  // Matrix products and convolutions. Elementwise ops can follow in the same
+  // kernel.
   I32EnumAttrCase<"Contraction", 3, "contraction">,
-  // The same bytes under another shape; needs no kernel.
+  // Shows the same bytes under another shape (reshape); needs no kernel.
   I32EnumAttrCase<"View", 4, "view">,
   // Moves elements (transpose, concat, slice) without computing.
   I32EnumAttrCase<"Movement", 5, "movement">,
   // Sliding windows.
   I32EnumAttrCase<"Window", 6, "window">,
-  // Writes elements at indices from an operand.
+  // Writes elements at indices that an operand holds.
   I32EnumAttrCase<"Scatter", 7, "scatter">,
-  // Each element depends on the elements before it along an axis.
+  // Computes each element from the elements before it along an axis.
   I32EnumAttrCase<"Cumulative", 8, "cumulative sum">,
-  // The Fusion stage decomposes the op into ops of other roles.
+  // Has no kernel: the Fusion stage decomposes the op into ops of other roles.
   I32EnumAttrCase<"Composite", 9, "composite op">,
 ]> {
   let cppNamespace = "::mpc";

@@ -19,7 +19,8 @@ std::optional<SampleAxis> mpc::followBroadcastSamples(Operation *op,
   for (auto [operand, place] : llvm::zip_equal(op->getOperands(), operands)) {
     if (!place)
       continue;
-    // Axes align from the last axis, by NumPy's rules.
+    // Operands of lower rank align with the last axes of the result, by NumPy's
+    // rules.
     SampleAxis own = *place;
     auto type = cast<RankedTensorType>(operand.getType());
     int64_t extent = type.getShape()[own.axis];

@@ -1,4 +1,4 @@
-// The interface of ops with writes at given indices (scatters).
+// The interface of scatters: ops that write elements at given indices.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_INTERFACES_SCATTEROPINTERFACE_TD

@@ -19,7 +19,8 @@ SmallVector<Value, 2> mpc::listTiedSources(Value value) {
           body->getTerminator()->getOperand(argument.getArgNumber()));
     return sources;
   }
-  // The body of a loop runs at least once, so each result was yielded.
+  // The body of a loop runs at least once, so each result is a yielded value,
+  // never an operand of the loop.
   if (auto op = dyn_cast<BodyOpInterface>(value.getDefiningOp()))
     for (Region &body : op->getRegions())
       sources.push_back(body.front().getTerminator()->getOperand(
