@@ -123,7 +123,7 @@ function sort(column) {
   table.append(...(ascending ? sorted : sorted.reverse()));
 }
 
-// What a link leads to is shown whatever the filter says.
+// Shows the op that a link leads to, even if the filter hides the op.
 function follow() {
   const op = document.getElementById(location.hash.slice(1));
   if (!ops.includes(op)) return;
