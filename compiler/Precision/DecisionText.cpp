@@ -45,8 +45,8 @@ StringRef mpc::describeReason(Reason reason) {
   case Reason::Constant:
     return "a constant, cast where it is read";
   case Reason::ConstantRange:
-    return "a constant moves its values out of the low type's range or "
-           "precision";
+    return "a constant makes the op's values too large, too small or too close "
+           "together for the low type";
   case Reason::KeepFP32:
     return "named by --keep-fp32";
   case Reason::ForceLow:
@@ -54,12 +54,12 @@ StringRef mpc::describeReason(Reason reason) {
   case Reason::UnknownOp:
     return "in no list";
   case Reason::WideOperand:
-    return "combines a value with a float32 input, parameter or constant that "
-           "may be so large that a low type loses the value, or reads such a "
-           "result";
+    return "combines a low value with a float32 input, parameter or constant "
+           "of large or unknown size, so that a low result could lose the low "
+           "value; or reads the result of such an op";
   case Reason::KnownOperand:
-    return "between low ops, and its float32 input, parameter or constant is "
-           "of similar size as the other operand";
+    return "between low ops, and reads a float32 input, parameter or constant "
+           "whose known values make rounding harmless";
   }
   llvm_unreachable("unknown reason");
 }

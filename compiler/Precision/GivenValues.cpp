@@ -386,9 +386,9 @@ std::string GivenValues::describe(Operation *op) const {
     if (!holdsFloats(operand) || !isGiven(operand))
       continue;
     llvm::raw_string_ostream os(text);
-    os << (text.empty() ? "meets " : ", and ") << nameSource(operand);
+    os << (text.empty() ? "reads " : ", and ") << nameSource(operand);
     if (Size size = getSize(operand))
-      os << llvm::format(" of root mean square %.3g and largest %.3g",
+      os << llvm::format(" of root mean square %.3g and largest element %.3g",
                          size->rms, size->largest)
          << (ofInputs.contains(operand) ? " in the data" : "");
     else

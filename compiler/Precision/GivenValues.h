@@ -43,7 +43,8 @@ public:
   Meeting lookup(mlir::Operation *op) const { return meetings.lookup(op); }
 
   /// Describes the given operands of `op` for the record, with sources and
-  /// sizes: "meets parameter 'b' of root mean square 0.1 and largest 0.4".
+  /// sizes: "reads parameter 'b' of root mean square 0.1 and largest element
+  /// 0.4".
   std::string describe(mlir::Operation *op) const;
   /// True if the verdict on `op` rests on the size of an input, which was
   /// measured in the data.
