@@ -469,8 +469,8 @@ RecognizeAttention::matchAndRewrite(MatMulOp op,
                                     PatternRewriter &rewriter) const {
   AttentionMatcher matcher(op);
   if (!matcher.run())
-    return rewriter.notifyMatchFailure(op, "not the last product of an "
-                                           "attention");
+    return rewriter.notifyMatchFailure(
+        op, "expected the product of an attention's softmax and values");
   Attention &found = matcher.found;
   Location loc = matcher.match.getLocation();
   // Adapt operands to the conventions of mpc.attention.

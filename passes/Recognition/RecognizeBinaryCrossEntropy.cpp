@@ -123,7 +123,8 @@ LogicalResult
 RecognizeBinaryCrossEntropy::matchAndRewrite(Operation *op,
                                              PatternRewriter &rewriter) const {
   if (!isa<AddOp, SubOp>(op))
-    return rewriter.notifyMatchFailure(op, "no sum and no difference");
+    return rewriter.notifyMatchFailure(op,
+                                       "a cross entropy ends with add or sub");
   // x may be any value that a function of the formula reads. The loss, or the
   // negated loss, is a polynomial of x, t and logarithms of the sigmoid.
   for (Value x : findLogits(op)) {
@@ -143,12 +144,14 @@ RecognizeBinaryCrossEntropy::matchAndRewrite(Operation *op,
       // Terms with other users would stay, and be computed twice.
       expander.takeClosedTerms();
       if (match.contains(x) || !match.isClosed())
-        return rewriter.notifyMatchFailure(op, "other ops read parts of it");
+        return rewriter.notifyMatchFailure(
+            op, "other ops read inner values of the formula");
       replaceByLoss(found, match, rewriter);
       return success();
     }
   }
-  return rewriter.notifyMatchFailure(op, "not spelled like a cross entropy");
+  return rewriter.notifyMatchFailure(
+      op, "expected a formula of binary cross entropy");
 }
 
 //===----------------------------------------------------------------------===//
@@ -187,7 +190,8 @@ LogicalResult
 RecognizeSoftplus::matchAndRewrite(Operation *op,
                                    PatternRewriter &rewriter) const {
   if (!isa<AddOp, SubOp, LogOp>(op))
-    return rewriter.notifyMatchFailure(op, "no softplus ends with it");
+    return rewriter.notifyMatchFailure(op,
+                                       "a softplus ends with add, sub or log");
   // Use softplus(x) = relu(x) + log(1 + exp(-|x|)), and softplus(-x) =
   // softplus(x) - x.
   Polynomial softplus = {{{Atom::kRelu}, 1}, {{Atom::kLogTerm}, 1}};
@@ -208,7 +212,8 @@ RecognizeSoftplus::matchAndRewrite(Operation *op,
       PolynomialExpander(x, match).expand(op->getResult(0));
     }
     if (!match.isClosed())
-      return rewriter.notifyMatchFailure(op, "other ops read parts of it");
+      return rewriter.notifyMatchFailure(
+          op, "other ops read inner values of the formula");
     // Build softplus of x or -x, negated if needed.
     rewriter.setInsertionPoint(op);
     auto create = [&](auto kind, Value operand) -> Operation * {
@@ -225,7 +230,7 @@ RecognizeSoftplus::matchAndRewrite(Operation *op,
     match.replace(result, rewriter);
     return success();
   }
-  return rewriter.notifyMatchFailure(op, "not spelled like a softplus");
+  return rewriter.notifyMatchFailure(op, "expected a formula of softplus");
 }
 
 // Returns x if `value` is 1 * x; otherwise `value`.
@@ -250,14 +255,16 @@ RecognizeBoundedSoftplus::matchAndRewrite(SelectOp op,
   auto softplus = match.take<SoftplusOp>(inner);
   if (!bound || *bound < kLeast || !softplus ||
       softplus.getType() != op.getType())
-    return rewriter.notifyMatchFailure(op, "no bounded softplus");
+    return rewriter.notifyMatchFailure(
+        op, "expected where(bound < x, x, softplus(x)), with a bound of 20 or "
+            "more");
   // All parts must read the same x.
   Value x = op.getOnTrue();
   bool isOfX = passOne(softplus.getInput(), match) == x &&
                passOne(isAbove.getRhs(), match) == x;
   if (!isOfX || !match.isClosed())
-    return rewriter.notifyMatchFailure(op, "of several values, or of one that "
-                                           "other ops read parts of");
+    return rewriter.notifyMatchFailure(
+        op, "the parts read different values, or other ops read inner values");
   auto whole =
       SoftplusOp::create(rewriter, match.getLocation(), op.getType(), x);
   match.replace(whole, rewriter);

@@ -65,8 +65,8 @@ RecognizeLogSoftmax::matchAndRewrite(LogOp op,
   }
   auto softmax = match.take<SoftmaxOp>(moved);
   if (!softmax || !match.isClosed())
-    return rewriter.notifyMatchFailure(op, "of no softmax, or of one with "
-                                           "other readers");
+    return rewriter.notifyMatchFailure(
+        op, "expected the log of a softmax that no other op reads");
   // The logarithm moves before the reshapes and transposes.
   Operation *result =
       LogSoftmaxOp::create(rewriter, match.getLocation(), softmax.getType(),
@@ -89,12 +89,14 @@ RecognizeMovedLogSoftmax::matchAndRewrite(TransposeOp op,
   auto before =
       rates ? match.take<TransposeOp>(rates.getInput()) : TransposeOp();
   if (!before || !match.isClosed())
-    return rewriter.notifyMatchFailure(op, "of no transposed log_softmax, or "
-                                           "of one with other readers");
+    return rewriter.notifyMatchFailure(
+        op, "expected a transpose around a log_softmax of a transpose, without "
+            "other readers");
   ArrayRef<int64_t> perm = before.getPerm();
   for (auto [axis, from] : llvm::enumerate(op.getPerm()))
     if (perm[from] != static_cast<int64_t>(axis))
-      return rewriter.notifyMatchFailure(op, "axes are in another order");
+      return rewriter.notifyMatchFailure(
+          op, "the two transposes do not cancel out");
   auto both = LogSoftmaxOp::create(
       rewriter, match.getLocation(), op.getType(), before.getInput(),
       rewriter.getI64IntegerAttr(perm[rates.getAxis()]));
@@ -108,8 +110,8 @@ RecognizeCrossEntropy::matchAndRewrite(NLLLossOp op,
   Match match(op);
   auto rates = match.take<LogSoftmaxOp>(op.getLogProb());
   if (!rates || rates.getAxis() != 1 || !match.isClosed())
-    return rewriter.notifyMatchFailure(op, "of no log_softmax over axis 1, or "
-                                           "of one with other readers");
+    return rewriter.notifyMatchFailure(
+        op, "expected a log_softmax over axis 1 that no other op reads");
   SmallVector<Value> operands(op->getOperands());
   operands[0] = rates.getInput();
   auto loss = SoftmaxCrossEntropyLossOp::create(

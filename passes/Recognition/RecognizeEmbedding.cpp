@@ -171,10 +171,13 @@ RecognizeEmbeddingInMatMul::matchAndRewrite(MatMulOp op,
   Value table = op.getRhs();
   if (op.getTransA() || op.getAlpha().convertToDouble() != 1 ||
       shapeOf(table).size() != 2 || elementOf(table) != elementOf(op))
-    return rewriter.notifyMatchFailure(op, "no plain product with a table");
+    return rewriter.notifyMatchFailure(
+        op, "expected one-hot rows times a matrix, with factors of 1 and one "
+            "element type");
   Value ids = matchIds(op.getLhs());
   if (!ids)
-    return rewriter.notifyMatchFailure(op, "no ones at the places of ids");
+    return rewriter.notifyMatchFailure(
+        op, "the left operand is no one-hot encoding of ids");
   if (op.getTransB())
     table = createTransposed(op, table, rewriter);
   rewriter.replaceOp(op, createRows(op, ids, table, rewriter));
@@ -189,10 +192,13 @@ RecognizeEmbeddingInGemm::matchAndRewrite(GemmOp op,
       elementOf(table) != elementOf(op) ||
       (bias && (op.getBeta().convertToDouble() != 1 ||
                 elementOf(bias) != elementOf(op))))
-    return rewriter.notifyMatchFailure(op, "no plain product with a table");
+    return rewriter.notifyMatchFailure(
+        op, "expected one-hot rows times a matrix, with factors of 1 and one "
+            "element type");
   Value ids = matchIds(op.getA());
   if (!ids)
-    return rewriter.notifyMatchFailure(op, "no ones at the places of ids");
+    return rewriter.notifyMatchFailure(
+        op, "the left operand is no one-hot encoding of ids");
   if (op.getTransB())
     table = createTransposed(op, table, rewriter);
   Value rows = createRows(op, ids, table, rewriter);

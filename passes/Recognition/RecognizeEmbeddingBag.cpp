@@ -177,15 +177,16 @@ RecognizeEmbeddingBag::matchAndRewrite(ConcatOp op,
   Match match(op);
   std::optional<Bag> bag = matchBags(op, match);
   if (!bag || !match.isClosed())
-    return rewriter.notifyMatchFailure(op, "no bags of one length, or other "
-                                           "ops read parts of them");
+    return rewriter.notifyMatchFailure(
+        op, "expected consecutive bags of one length, without other readers");
   // The concat must be along an axis of its own, so its result is [bags, ...].
   int64_t bags = op.getInputs().size();
   Value reduced = bag->table ? bag->table : bag->source;
   SmallVector<int64_t> joined = {bags};
   llvm::append_range(joined, shapeOf(reduced).drop_front());
   if (shapeOf(op) != ArrayRef<int64_t>(joined))
-    return rewriter.notifyMatchFailure(op, "joined along an axis of the rows");
+    return rewriter.notifyMatchFailure(op,
+                                       "expected bags joined along a new axis");
   // Put all bags in one matrix: of indices, or of rows.
   Location location = match.getLocation();
   auto withPhase = [&](Value value) {

@@ -118,7 +118,8 @@ static LogicalResult recognizeGelu(Operation *op, PatternRewriter &rewriter) {
   Match match(op);
   Product product = matchProduct(op->getResult(0), match);
   if (product.factors.size() != 2 || !isClose(product.number, 0.5))
-    return rewriter.notifyMatchFailure(op, "no product of 1/2 and two others");
+    return rewriter.notifyMatchFailure(
+        op, "expected a product of 1/2 and two factors");
   // In x / 2 * (1 + f(x)) either factor may be the sum.
   for (unsigned i : {0, 1}) {
     Match attempt = match;
@@ -137,7 +138,8 @@ static LogicalResult recognizeGelu(Operation *op, PatternRewriter &rewriter) {
       continue;
     // Values with other users must stay, so nothing would be saved.
     if (!attempt.isClosed())
-      return rewriter.notifyMatchFailure(op, "other ops read parts of it");
+      return rewriter.notifyMatchFailure(
+          op, "other ops read inner values of the formula");
     Location location = attempt.getLocation();
     Operation *gelu =
         isExact
@@ -146,7 +148,8 @@ static LogicalResult recognizeGelu(Operation *op, PatternRewriter &rewriter) {
     attempt.replace(gelu, rewriter);
     return success();
   }
-  return rewriter.notifyMatchFailure(op, "not spelled like a GELU");
+  return rewriter.notifyMatchFailure(
+      op, "expected x / 2 * (1 + f(x)), where f is an erf or a tanh");
 }
 
 LogicalResult RecognizeGelu::matchAndRewrite(MulOp op,

@@ -183,14 +183,17 @@ LogicalResult
 RecognizeLayerNorm::matchAndRewrite(Operation *op,
                                     PatternRewriter &rewriter) const {
   if (!isa<DivOp, MulOp, AddOp>(op))
-    return rewriter.notifyMatchFailure(op, "no layer norm ends with it");
+    return rewriter.notifyMatchFailure(
+        op, "a layer norm ends with div, mul or add");
   Match match(op);
   auto sum = dyn_cast<AddOp>(op);
   auto norm = sum ? matchScaledFirst(sum, match) : matchSpelledOut(op, match);
   if (!norm)
-    return rewriter.notifyMatchFailure(op, "not spelled like a layer norm");
+    return rewriter.notifyMatchFailure(op, "expected a formula of layer norm");
   if (!match.isClosed() || !hasPlainOperands(*norm, match))
-    return rewriter.notifyMatchFailure(op, "other ops read parts of it");
+    return rewriter.notifyMatchFailure(
+        op, "other ops read inner values of the formula, or scale or bias do "
+            "not fit the input");
   rewriter.setInsertionPoint(match.getRoot());
   // mpc.layer_norm needs a scale: 1 if the model has none.
   auto type = typeOf(norm->input);

@@ -36,10 +36,12 @@ RecognizeRMSNorm::matchAndRewrite(Operation *op,
   Match match(op);
   auto quotient = matchOverRoot(op, match);
   if (!quotient)
-    return rewriter.notifyMatchFailure(op, "not over a root of a sum");
+    return rewriter.notifyMatchFailure(
+        op, "expected a quotient by the root of a sum");
   ReduceMeanOp mean = matchMean(quotient->square, match);
   if (!mean || matchSquare(mean.getInput(), match) != quotient->numerator)
-    return rewriter.notifyMatchFailure(op, "not over its own mean square");
+    return rewriter.notifyMatchFailure(
+        op, "expected x over the root of the mean of x * x");
   // The scale is the factor of the next product, if any.
   Value x = quotient->numerator;
   Match whole = match;
@@ -49,7 +51,8 @@ RecognizeRMSNorm::matchAndRewrite(Operation *op,
   if (scale)
     match = whole;
   if (!match.isClosed())
-    return rewriter.notifyMatchFailure(op, "other ops read parts of it");
+    return rewriter.notifyMatchFailure(
+        op, "other ops read inner values of the formula");
   // mpc.rms_norm needs a scale: 1 if the model has none.
   rewriter.setInsertionPoint(match.getRoot());
   auto type = typeOf(x);

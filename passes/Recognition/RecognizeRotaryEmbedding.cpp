@@ -361,11 +361,13 @@ RecognizeRotated::matchAndRewrite(Operation *op,
     if (!found)
       continue;
     if (!match.isClosed())
-      return rewriter.notifyMatchFailure(op, "other ops read parts of it");
+      return rewriter.notifyMatchFailure(
+          op, "other ops read inner values of the formula");
     replace(*found, match, rewriter);
     return success();
   }
-  return rewriter.notifyMatchFailure(op, "no rows beside the same turned");
+  return rewriter.notifyMatchFailure(op,
+                                     "expected x * cosine + rotate(x) * sine");
 }
 
 //===----------------------------------------------------------------------===//
@@ -456,7 +458,8 @@ LogicalResult RecognizePairs::matchAndRewrite(Operation *op,
   Match match(op);
   std::optional<Join> join = matchJoin(op->getResult(0), match);
   if (!join)
-    return rewriter.notifyMatchFailure(op, "joins no two parts of rows");
+    return rewriter.notifyMatchFailure(
+        op, "expected a join of two parts of rows, such as halves");
   for (const auto &first : findSums(join->first))
     for (const auto &second : findSums(join->second)) {
       std::optional<Rotation> found = readSums(first, second);
@@ -472,11 +475,13 @@ LogicalResult RecognizePairs::matchAndRewrite(Operation *op,
       takeSum(join->first, match);
       takeSum(join->second, match);
       if (!match.isClosed())
-        return rewriter.notifyMatchFailure(op, "other ops read parts of it");
+        return rewriter.notifyMatchFailure(
+            op, "other ops read inner values of the formula");
       replace(*found, match, rewriter);
       return success();
     }
-  return rewriter.notifyMatchFailure(op, "no two sums of a rotation");
+  return rewriter.notifyMatchFailure(
+      op, "expected parts x * cosine - y * sine and y * cosine + x * sine");
 }
 
 //===----------------------------------------------------------------------===//
@@ -487,7 +492,8 @@ LogicalResult TakeRest::matchAndRewrite(ConcatOp op,
                                         PatternRewriter &rewriter) const {
   int64_t last = typeOf(op.getOutput()).getRank() - 1;
   if (op.getInputs().size() != 2 || static_cast<int64_t>(op.getAxis()) != last)
-    return rewriter.notifyMatchFailure(op, "joins no two parts of rows");
+    return rewriter.notifyMatchFailure(
+        op, "expected two inputs joined along the last axis");
   // The first input is rotated; both inputs are slices of one value.
   Match match(op);
   auto turned = match.take<RotaryEmbeddingOp>(op.getInputs()[0]);
@@ -495,7 +501,8 @@ LogicalResult TakeRest::matchAndRewrite(ConcatOp op,
   auto rest = op.getInputs()[1].getDefiningOp<SliceOp>();
   if (!front || !rest || front.getInput() != rest.getInput() ||
       front.getInput().getType() != op.getType())
-    return rewriter.notifyMatchFailure(op, "not of the same rows");
+    return rewriter.notifyMatchFailure(
+        op, "expected a rotated slice and another slice of the same rows");
   // The first slice is the front of the rows, the second the rest.
   auto isUnstrided = [](SliceOp slice) {
     return llvm::all_of(slice.getStrides(),
@@ -507,7 +514,9 @@ LogicalResult TakeRest::matchAndRewrite(ConcatOp op,
                 rest.getOffsets().back() == front.getSizes().back() &&
                 findPartAxis(front) == last && findPartAxis(rest) == last;
   if (!isRest || !match.isClosed())
-    return rewriter.notifyMatchFailure(op, "not what is behind what is turned");
+    return rewriter.notifyMatchFailure(
+        op,
+        "expected the front and the rest of the rows, without other readers");
   // mpc.rotary_embedding leaves elements behind its tables unchanged.
   auto whole = RotaryEmbeddingOp::create(
       rewriter, match.getLocation(), op.getType(), front.getInput(),

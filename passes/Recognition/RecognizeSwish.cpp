@@ -46,11 +46,12 @@ LogicalResult RecognizeSwish::matchAndRewrite(MulOp op,
       alpha = argument.number;
     }
     if (!match.isClosed())
-      return rewriter.notifyMatchFailure(op, "other ops read parts of it");
+      return rewriter.notifyMatchFailure(
+          op, "other ops read inner values of the formula");
     auto swish = SwishOp::create(rewriter, match.getLocation(), op.getType(), x,
                                  rewriter.getF64FloatAttr(alpha));
     match.replace(swish, rewriter);
     return success();
   }
-  return rewriter.notifyMatchFailure(op, "no product of x and its sigmoid");
+  return rewriter.notifyMatchFailure(op, "expected x * sigmoid(alpha * x)");
 }

@@ -72,7 +72,8 @@ SinkExpandThroughElementwise::matchAndRewrite(Operation *op,
                                               PatternRewriter &rewriter) const {
   if (!hasRole(op, RegionRole::Elementwise) || isa<ExpandOp>(op) ||
       op->getNumResults() != 1 || dependsOnPlace(op))
-    return rewriter.notifyMatchFailure(op, "is no formula of elements");
+    return rewriter.notifyMatchFailure(
+        op, "expected an elementwise op with one result that uses no index");
   // Replace each operand by its value before the expand.
   SmallVector<Value> operands;
   for (Value operand : op->getOperands()) {
@@ -80,11 +81,13 @@ SinkExpandThroughElementwise::matchAndRewrite(Operation *op,
     operands.push_back(expand ? expand.getInput() : operand);
   }
   if (llvm::equal(operands, op->getOperands()))
-    return rewriter.notifyMatchFailure(op, "reads no mpc.expand");
+    return rewriter.notifyMatchFailure(op, "no operand is an mpc.expand");
   RankedTensorType type = typeOf(op->getResult(0));
   std::optional<SmallVector<int64_t>> shape = inferShape(op, operands);
   if (!shape)
-    return rewriter.notifyMatchFailure(op, "needs the operands' shapes");
+    return rewriter.notifyMatchFailure(
+        op, "the shape of the result does not follow from the operands of the "
+            "expands");
   // Another operand is as large, so the op itself broadcasts.
   if (ArrayRef<int64_t>(*shape) == type.getShape()) {
     rewriter.modifyOpInPlace(op, [&] { op->setOperands(operands); });
@@ -110,7 +113,8 @@ DropInFrontOfAttention::matchAndRewrite(AttentionOp op,
   SmallVector<Value> biases = llvm::map_to_vector(op.getBiases(), passExpand);
   Value mask = passExpand(op.getMask());
   if (mask == op.getMask() && llvm::equal(biases, op.getBiases()))
-    return rewriter.notifyMatchFailure(op, "reads no mpc.expand");
+    return rewriter.notifyMatchFailure(op,
+                                       "no bias and no mask is an mpc.expand");
   rewriter.modifyOpInPlace(op, [&] {
     op.getBiasesMutable().assign(biases);
     if (mask)
