@@ -25,8 +25,8 @@
 // After:
 //
 // ```
-// warning: parameter 'exp' was computed by PyTorch's exporter, and what it
-//     was computed from is not there to train; ...
+// warning: parameter 'exp' is a result that PyTorch's exporter computed from
+//     other parameters, which are not in the file to train; ...
 // ```
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -121,15 +121,18 @@ static void warnComputed(const LossContext &context, ArrayRef<Folded> all) {
   // Give one message per kind, with the first value as example.
   if (!renamed.empty())
     graph.getModel().note(
-        "PyTorch's exporter has made '" + renamed[0]->name + "' of '" +
-        renamed[0]->sources[0] + "'" + countOthers(renamed.size()) +
-        ", and --train, --freeze, --weights and the trained weights have it by "
-        "that name; torch.onnx.export(..., optimize=False) keeps names");
+        "PyTorch's exporter has stored '" + renamed[0]->sources[0] +
+        "' under the name '" + renamed[0]->name + "'" +
+        countOthers(renamed.size()) +
+        ": --train, --freeze, --weights and the trained weights use the new "
+        "name; to keep names, export with torch.onnx.export(..., "
+        "optimize=False)");
   if (!computed.empty())
     graph.getModel().warn(
         "parameter '" + computed[0]->name + "'" + countOthers(computed.size()) +
-        " was computed by PyTorch's exporter, and what it was computed from is "
-        "not there to train; torch.onnx.export(..., optimize=False) keeps it");
+        " is a result that PyTorch's exporter computed from other parameters, "
+        "which are not in the file to train; to keep them, export with "
+        "torch.onnx.export(..., optimize=False)");
 }
 
 // Returns the names of all initializers, of their originals, and of the
@@ -238,10 +241,11 @@ static void warnDropped(const Graph &graph, ArrayRef<Folded> all,
   if (!dropped.empty())
     graph.getModel().warn(
         "parameter '" + dropped[0] + "'" + countOthers(dropped.size()) +
-        " of the program is not in the file, and not there to train: PyTorch's "
-        "exporter leaves out what starts as zeros or ones, makes one of what "
-        "starts equal, and has nothing that the program does not use; "
-        "torch.onnx.export(..., optimize=False) keeps all that it uses");
+        " of the program is not in the file, so mpc cannot train it: PyTorch's "
+        "exporter drops parameters that start as zeros or ones, merges "
+        "parameters that start equal, and leaves out parameters that the "
+        "program does not use; to keep all that are used, export with "
+        "torch.onnx.export(..., optimize=False)");
 }
 
 void mpc::onnx_frontend::warnFolded(const LossContext &context) {

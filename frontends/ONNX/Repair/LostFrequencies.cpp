@@ -20,8 +20,8 @@
 // After:
 //
 // ```
-// warning: node 'n': the program divides gradients of this embedding by how
-//     often a batch has each row (scale_grad_by_freq), ...
+// warning: node 'n': the program divides the gradient of each row of this
+//     embedding by the uses of the row in the batch (scale_grad_by_freq), ...
 // ```
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -44,8 +44,9 @@ void mpc::onnx_frontend::warnLostFrequencies(const LossContext &context) {
         call.arguments.size() > frequencyArgument &&
         call.arguments[frequencyArgument] == "True")
       model.warn("node '" + node->name() +
-                 "': the program divides gradients of this embedding by how "
-                 "often a batch has each row (scale_grad_by_freq), which ONNX "
-                 "has no word for: they are not divided");
+                 "': the program divides the gradient of each row of this "
+                 "embedding by the uses of the row in the batch "
+                 "(scale_grad_by_freq), which ONNX cannot express; mpc does "
+                 "not divide the gradients");
   }
 }

@@ -21,8 +21,8 @@
 // After:
 //
 // ```
-// warning: the BatchNormalization 'bn' is folded into the Conv before it,
-//     and not there to train; ...
+// warning: the BatchNormalization 'bn' is folded into the Conv before it, so
+//     mpc cannot train it; ...
 // ```
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -86,33 +86,34 @@ static void warnLostByPyTorch(const Model &model,
                        node->op_type() + " before it");
     else if (isFoldedByOlderExporter(*node))
       foldedBefore.push_back("after node '" + node->name() +
-                             "' is folded into it");
+                             "' is folded into this node");
   }
   // Layers that PyTorch's newer exporter folded: give one warning with the
   // first layer as example, or a note if no layer is known to be lost.
   StringRef dropout =
       isEvaluation
-          ? "; it was exported after model.eval(), so that any Dropout "
+          ? "; the model was exported after model.eval(), so any Dropout "
             "is lost as well"
           : "";
   if (!folded.empty())
     model.warn("the BatchNormalization " + folded[0] +
-               countOthers(folded.size()) + ", and not there to train" +
+               countOthers(folded.size()) + ", so mpc cannot train it" +
                dropout +
-               "; PyTorch's exporter keeps it by torch.onnx.export("
+               "; to keep such layers, export with torch.onnx.export("
                "model.train(), ..., dynamo=True, optimize=False)");
   else if (isEvaluation)
-    model.note("the model was exported after model.eval(), and has no Dropout "
-               "any more if it had some; PyTorch's exporter keeps it by "
+    model.note("the model was exported after model.eval(), so any Dropout is "
+               "lost; to keep Dropout, export with "
                "torch.onnx.export(model.train(), ..., dynamo=True, "
                "optimize=False)");
   // Layers that PyTorch's older exporter folded: give one warning.
   if (!foldedBefore.empty())
     model.warn("the BatchNormalization " + foldedBefore[0] +
                countOthers(foldedBefore.size()) +
-               ", and not there to train, and any Dropout is lost; PyTorch's "
-               "older exporter keeps them by torch.onnx.export(model.train(), "
-               "..., training=torch.onnx.TrainingMode.TRAINING, "
+               ", so mpc cannot train it, and any Dropout is lost; to keep "
+               "such layers with PyTorch's older exporter, export with "
+               "torch.onnx.export(model.train(), ..., "
+               "training=torch.onnx.TrainingMode.TRAINING, "
                "do_constant_folding=False)");
 }
 
@@ -130,8 +131,8 @@ static void warnLostByTF2ONNX(const Model &model,
   if (!folded.empty())
     model.warn("the BatchNormalization " + folded[0] +
                countOthers(folded.size()) +
-               ", and not there to train; tf2onnx exports for inference and "
-               "has no way to keep it");
+               ", so mpc cannot train it; tf2onnx exports for inference only "
+               "and has no option to keep it");
 }
 
 void mpc::onnx_frontend::warnLostLayers(const LossContext &context) {

@@ -18,8 +18,8 @@
 // After:
 //
 // ```
-// warning: parameter 'scale' is read by 2 normalizations, and they are
-//     trained as one; ...
+// warning: parameter 'scale' is read by 2 normalizations, so their parameters
+//     are trained as one; ...
 // ```
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -58,10 +58,11 @@ static void warnAliases(const LossContext &context) {
     if (aliases.empty() || (aliases.size() == 1 && !read.contains(parameter)))
       continue;
     context.getModel().warn(
-        "parameter '" + parameter + "' also stands for '" +
+        "parameter '" + parameter + "' is also read as '" +
         llvm::join(aliases, "', '") +
-        "' (Identity), and they are trained as one; exporters merge parameters "
-        "that are equal unless they export in training mode");
+        "' (through Identity), so all are trained as one parameter; exporters "
+        "merge parameters that are equal; to keep them apart, export in "
+        "training mode");
   }
 }
 
@@ -74,8 +75,9 @@ static bool isContraction(StringRef op) {
 }
 
 static constexpr llvm::StringLiteral kMerged =
-    ", and they are trained as one; PyTorch's exporter merges parameters that "
-    "are equal: torch.onnx.export(..., optimize=False) keeps them apart";
+    ", so their parameters are trained as one; PyTorch's exporter merges "
+    "parameters that are equal; to keep them apart, export with "
+    "torch.onnx.export(..., optimize=False)";
 
 // Returns the weight that a contraction reads, through a Transpose; empty if
 // `node` is no contraction.
