@@ -26,7 +26,7 @@
 //
 // ```
 // warning: parameter 'exp' is a result that PyTorch's exporter computed from
-//     other parameters, which are not in the file to train; ...
+//     other tensors of the program, which are not in the file to train; ...
 // ```
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -130,9 +130,9 @@ static void warnComputed(const LossContext &context, ArrayRef<Folded> all) {
   if (!computed.empty())
     graph.getModel().warn(
         "parameter '" + computed[0]->name + "'" + countOthers(computed.size()) +
-        " is a result that PyTorch's exporter computed from other parameters, "
-        "which are not in the file to train; to keep them, export with "
-        "torch.onnx.export(..., optimize=False)");
+        " is a result that PyTorch's exporter computed from other tensors of "
+        "the program, which are not in the file to train; to keep them, export "
+        "with torch.onnx.export(..., optimize=False)");
 }
 
 // Returns the names of all initializers, of their originals, and of the

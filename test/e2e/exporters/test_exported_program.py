@@ -556,7 +556,7 @@ def test_what_was_computed_from_a_parameter_is_named(tmp_path):
     model = make_model(nodes, weights, ["f", "t", "r"], folded)
     model.graph.output[0].type.tensor_type.ClearField("shape")
     (line,) = warn(model, tmp_path)
-    assert "parameter 'exp' (and 1 more like it) was computed" in line
+    assert "parameter 'exp' (and 1 more like it) is a result that" in line
 
 
 def test_biases_of_a_weight_without_data_are_not_all_added(tmp_path):
@@ -631,4 +631,4 @@ def test_keys_that_the_exporter_scaled_are_computed(tmp_path):
     weights = {"val_2": matrix(WIDTH, 3), "v": matrix(3, 1)}
     model = make_model(nodes, weights, ["k", "v"], {"val_2": ["k", "val_1"]})
     (line,) = warn(model, tmp_path)
-    assert "parameter 'val_2' was computed" in line
+    assert "parameter 'val_2' is a result that" in line
