@@ -76,7 +76,7 @@ translate(ModuleOp module, llvm::LLVMContext &context) {
 
 /// The LLVM passes that still improve kernels for a CPU. Kernels arrive
 /// vectorised, with loops in their final order and without repeated work. So
-/// one run of each O2 pass gives code as fast as full O2, and compiles faster
+/// one round of O2's passes gives code as fast as full O2, and compiles faster
 /// (docs/measured/cpu.md).
 static constexpr llvm::StringLiteral kCPUPipeline =
     "cgscc(inline),"
