@@ -57,7 +57,8 @@ struct Artifact::Impl {
     return {reinterpret_cast<const char *>(start), section->bytes};
   }
 
-  /// Offset of the first section that the loader does not load.
+  /// File offset of the first of mpc's own sections, such as the plan. dlopen
+  /// needs only the bytes before.
   size_t loadedBytes = 0;
   std::string_view planText, ptx, cubin;
   const std::byte *data = nullptr;
@@ -93,7 +94,8 @@ void Artifact::Impl::releasePages(size_t begin, size_t end) const {
     madvise(static_cast<std::byte *>(file) + begin, end - begin, MADV_DONTNEED);
 }
 
-/// Reads in parts of 64 MiB, so that a huge file never is in memory as a whole.
+/// Adds the bytes [begin, end) of the file to the digest. Reads 64 MiB at a
+/// time, so that a huge file is never in memory as a whole.
 void Artifact::Impl::addToDigest(XXH3_state_t *state, size_t begin,
                                  size_t end) const {
   constexpr size_t kPart = size_t(64) << 20;
@@ -112,7 +114,8 @@ Status Artifact::Impl::checkDigest(const ELFSection &digest) const {
   uint64_t stored;
   std::memcpy(&stored, bytes() + digest.offset, sizeof(stored));
 
-  // The digest covers the file with its own bytes set to zero.
+  // The digest is over the whole file, with zeros in place of the digest
+  // itself.
   const uint64_t zero = 0;
   size_t end = digest.offset + sizeof(zero);
   XXH3_state_t *state = XXH3_createState();
@@ -131,8 +134,8 @@ Status Artifact::Impl::checkDigest(const ELFSection &digest) const {
 }
 
 Status Artifact::Impl::readSections() {
-  // The system's loader would run code of the file, so read the sections
-  // without it.
+  // Read the sections without dlopen, which would run code of a file that is
+  // not checked yet.
   StatusOr<std::vector<ELFSection>> sections =
       readELFSections(bytes(), fileBytes);
   if (!sections.ok())
@@ -165,7 +168,6 @@ Status Artifact::Impl::readSections() {
   if (Status status = checkDigest(*digestSection); !status.ok())
     return status;
 
-  // Check the sections as far as possible without the plan.
   planText = textOf(planSection);
   cubin = textOf(cubinSection);
   ptx = textOf(ptxSection);
@@ -177,7 +179,8 @@ Status Artifact::Impl::readSections() {
     data = bytes() + dataSection->offset;
     dataBytes = dataSection->bytes;
   }
-  // The parser checks that constants and initial values lie within the data.
+  // parsePlan checks that constants and initial values lie within the data
+  // section.
   StatusOr<Plan> parsed = parsePlan(planText, static_cast<int64_t>(dataBytes));
   if (!parsed.ok())
     return invalid(parsed.status().message());
@@ -185,14 +188,15 @@ Status Artifact::Impl::readSections() {
   return Status();
 }
 
-/// Returns a name for the open descriptor that this process never loaded a
-/// library by, nor will. The loader remembers every name of a library for as
-/// long as the library is in use. The number of a descriptor alone may by then
-/// belong to another file.
+/// Returns a path of the open descriptor that differs in every call, such as
+/// "/proc/12/fd/./3". dlopen recognizes a library in use by its path. Under a
+/// path used before, dlopen could return the old library, although the
+/// descriptor now belongs to another file.
 static std::string uniqueNameOf(int descriptor) {
   static std::atomic<uint64_t> count{0};
   std::string name = "/proc/" + std::to_string(getpid()) + "/fd";
-  // Encode the bits of the count as path steps that stay in place.
+  // Write the call's number in binary, "/." for 1 and "/" for 0. Neither
+  // changes the file that the path names.
   for (uint64_t rest = ++count; rest != 0; rest >>= 1)
     name += rest & 1 ? "/." : "/";
   return name + "/" + std::to_string(descriptor);

@@ -28,12 +28,12 @@
 //     "recipe": {"loss": "softmax_cross_entropy", "optimizer": "adamw",
 //                "accumulate": 1, "accumulate_reduction": "mean", ...},
 //     "target": {"triple", "cpu", "features": ["avx512bf16", ...]},
-//               (Features are all that the code needs, by LLVM's names. A
-//               feature that runtime/cpu/CPUFeatures.cpp cannot detect counts
-//               as missing. A triple of nvptx64 means a plan for a GPU. Only
-//               its steps have the fields for GPUs.)
+//               ("features" lists every CPU feature that the code needs, by
+//               LLVM's name. A feature that runtime/cpu/CPUFeatures.cpp cannot
+//               detect counts as missing. A triple of nvptx64 means a plan for
+//               a GPU. Only the steps of such a plan have the fields for GPUs.)
 //     "constant_bytes": optional. The size of the constants, which come first
-//               in .mpc.data and stay where steps read them. Default: all.
+//               in .mpc.data; steps read them in place. Default: all of it.
 //     "state": [STATE...], "functions": {"step": FUNCTION, ...},
 //     "kernels": {"relu": KERNEL, ...} }
 //
@@ -56,20 +56,22 @@
 //             "batch_axis" is the axis along which samples lie, by default 0.
 //             It is -1 if the input has no such axis.
 //   BUFFER    { "space": "arena|state|input|constant", "type", "shape",
-//               "offset": byte offset into the arena or .mpc.data; for state
-//               and inputs "index" selects which, "offset" is optional }
+//               "offset": byte offset into the arena or .mpc.data. For state
+//               and inputs, "index" is the number of the variable or input,
+//               and "offset" is optional }
 //             Buffers may overlap (views, reuse); the order of steps makes
 //             overlap safe.
 //   KERNEL    { "reads": [TENSOR...], "writes": [TENSOR...], fields of
 //               KernelWork } or, for an epilogue,
 //             { "reads", "writes", "rows", "columns" }
 //             The arguments and sizes that the code of the kernel is made for.
-//             A step that calls the kernel must match exactly. Its arguments
-//             have these types and shapes: first those read, then those
-//             written. A launch has equal numbers. A contraction with an
-//             epilogue has a result of "rows" x "columns". Written arguments
-//             are in the arena or the state. They overlap no other argument,
-//             unless they are equal to one that is read.
+//             A step that calls the kernel must match exactly. The step lists
+//             the arguments that the kernel reads, then the arguments that it
+//             writes, with these types and shapes. A launch repeats the fields
+//             of KernelWork. A contraction with an epilogue has a result of
+//             "rows" x "columns". Written arguments are in the arena or the
+//             state. A written argument may be the same buffer as a read
+//             argument; any other overlap is an error.
 //   TENSOR    { "type", "shape" }
 //   STEP      {"op", "name", optional: "others", fields of the op}
 //             PlanSchema.def states the fields of each op. Steps refer to
@@ -98,8 +100,8 @@ inline constexpr size_t kDataAlignment = 64;
 /// libraries.
 inline constexpr int64_t kMaxExtent = (int64_t(1) << 31) - 1;
 
-/// True if libraries can step through an axis of a convolution's input, and one
-/// step beyond, in 32 bits.
+/// True if a library can count the positions of a padded axis of a
+/// convolution's input, and one stride beyond the end, with 32-bit integers.
 constexpr bool canStepThrough(int64_t extent, int64_t padsBegin,
                               int64_t padsEnd, int64_t stride) {
   int64_t room = kMaxExtent;

@@ -14,13 +14,14 @@ static constexpr size_t kDeepest = 256;
 
 namespace {
 
-/// Builds `root` from the parser's events.
+/// Builds the document `root` from the events of nlohmann's SAX parser.
 class Builder {
 public:
   explicit Builder(json &root, size_t deepest = kDeepest, bool isStrict = false)
       : root(root), deepest(deepest), isStrict(isStrict) {}
 
-  /// The reason for an early end of a strict document.
+  /// The reason for refusing the document, such as a repeated key; empty if
+  /// none.
   std::string problem;
 
   bool null() { return add(nullptr); }
@@ -54,7 +55,8 @@ public:
   }
 
 private:
-  /// Returns the place of the next value.
+  /// Returns the value to fill next: the root, a new element of an array, or
+  /// the member that an object's last key names.
   json &next() {
     if (parents.empty())
       return root;
@@ -88,7 +90,7 @@ private:
   json &root;
   const size_t deepest;
   const bool isStrict;
-  std::vector<json *> parents; ///< the open arrays and objects
+  std::vector<json *> parents; ///< open arrays and objects, outermost first
   json *member = nullptr; ///< the value of the innermost object's current key
 };
 

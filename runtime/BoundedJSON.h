@@ -32,7 +32,7 @@ StrictDocument parseStrictJSON(std::string_view text, size_t deepest);
 /// memory is short.
 void clear(nlohmann::json &document) noexcept;
 
-/// A document that its destructor empties safely.
+/// A parsed document. The destructor calls clear(), which needs no memory.
 struct BoundedDocument {
   explicit BoundedDocument(std::string_view text)
       : json(parseBoundedJSON(text)) {}

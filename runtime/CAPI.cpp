@@ -31,15 +31,16 @@ static_assert(MPC_U64 == static_cast<int>(DType::U64) &&
                   MPC_F32 == static_cast<int>(DType::F32),
               "mpc_type lists the types in DType's order");
 
-/// The status for when no status can be allocated; never freed. The message is
-/// short enough for a string without allocation.
+/// Returns a shared status for failures that leave no memory for a status of
+/// their own. mpc_status_free does not free this status. The message is short
+/// enough for a string without allocation.
 static mpc_status *outOfMemoryStatus() noexcept {
   static mpc_status status{Status(StatusCode::IO, "out of memory")};
   return &status;
 }
 
-/// Moves `status` into an object; outOfMemoryStatus if there is no memory for
-/// it.
+/// Moves `status` to the heap for the C caller. Null if `status` is success;
+/// outOfMemoryStatus() if there is no memory.
 static mpc_status *release(Status status) noexcept {
   if (status.ok())
     return nullptr;
@@ -78,7 +79,8 @@ static Status sizeNotSet(const char *type) {
                                        "macro");
 }
 
-/// Copies as many bytes of `full` as the caller's struct has.
+/// Copies `full` to `info`, at most `info->struct_size` bytes: a caller
+/// compiled with an older header has a smaller struct.
 static Status fillInfo(mpc_tensor_info full, mpc_tensor_info *info) {
   size_t size = std::min(info->struct_size, sizeof(full));
   if (size < sizeof(size_t))
@@ -130,7 +132,7 @@ static mpc_status *valueInfo(const mpc_session *session, const char *function,
   });
 }
 
-/// Copies `tensor` to `bytes`, which must have exactly its size.
+/// Copies `tensor` to `bytes`. An error unless `size` is the tensor's size.
 static Status copyOut(const char *name, const StatusOr<Tensor> &tensor,
                       void *bytes, size_t size) {
   if (!tensor.ok())
@@ -262,8 +264,8 @@ mpc_status *mpc_session_set_state(mpc_session *session, const char *name,
     if (!session || !name || !bytes)
       return nullArgument("session, name or bytes");
     const StateVariable *variable = session->artifact->plan().findState(name);
-    // Only check the size of a known variable; the session reports an unknown
-    // name.
+    // setState reports an unknown name, so check the size only of a known
+    // variable.
     Tensor value;
     if (variable) {
       if (size != static_cast<size_t>(variable->bytes))

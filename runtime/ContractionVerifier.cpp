@@ -8,11 +8,12 @@
 
 namespace mpc::runtime {
 
-/// Limit on the outer axes of a batch, more than any model has.
+/// Limit on the number of OuterAxes of a product, more than any model has.
 static constexpr size_t kMaxOuterAxes = 64;
 
-/// A batch of matrices of rows x columns with leading dimension `ld`. Each
-/// batch axis in `axes` has an extent and a stride in elements.
+/// An operand or the result of a batched product: row-major matrices of rows x
+/// columns with leading dimension `ld`. `axes` has the extent of each batch
+/// axis, and its stride in elements.
 struct PlanVerifier::Matrix {
   int64_t offset, rows, columns, ld;
   std::vector<std::pair<int64_t, int64_t>> axes;
@@ -75,7 +76,8 @@ bool PlanVerifier::verifyWritten(const Buffer &written,
                 "its result overlaps an operand");
 }
 
-/// Checks that every outer axis has a stride for each operand.
+/// Checks that every outer axis of the batch has a stride for each of a, b and
+/// c.
 bool PlanVerifier::verifyOuter(const MatMulStep &step) {
   const OuterAxes &outer = step.outer;
   size_t count = outer.extents.size();
@@ -85,7 +87,7 @@ bool PlanVerifier::verifyOuter(const MatMulStep &step) {
          expect(count <= kMaxOuterAxes, "it has too many outer axes");
 }
 
-/// Checks that all elements of all matrices lie within the buffer.
+/// Checks that all elements of all matrices of the batch lie within `buffer`.
 void PlanVerifier::verifyMatrix(const Buffer &buffer, const char *name,
                                 const Matrix &matrix) {
   bool isPossible = matrix.offset >= 0 && matrix.ld >= matrix.columns &&
@@ -104,7 +106,8 @@ void PlanVerifier::verifyMatrix(const Buffer &buffer, const char *name,
 }
 
 /// Checks that no two elements of the result share memory. Visits axes by
-/// ascending stride: each stride must exceed the reach of all axes before.
+/// ascending stride: each stride must be at least the number of elements that
+/// all axes before span.
 void PlanVerifier::verifyApart(const Matrix &matrix) {
   std::vector<std::pair<int64_t, int64_t>> axes; // stride, extent
   for (auto [extent, stride] : matrix.axes)
@@ -121,8 +124,8 @@ void PlanVerifier::verifyApart(const Matrix &matrix) {
   }
 }
 
-/// Checks that the rows passed to an epilogue are rows of a dense result of
-/// `elements` elements.
+/// Checks the rows that a product passes to its epilogue. `matrix` must map
+/// each of them to a different row of a dense result of `elements` elements.
 void PlanVerifier::verifyRows(const Matrix &matrix, int64_t elements) {
   bool isPossible = matrix.ld >= matrix.columns && matrix.ld <= kMaxExtent &&
                     matrix.ld % matrix.columns == 0;
@@ -136,7 +139,7 @@ void PlanVerifier::verifyRows(const Matrix &matrix, int64_t elements) {
     verifyApart(matrix);
 }
 
-/// Checks for types that a GPU's libraries can multiply.
+/// Checks that a GPU's libraries support the types of operands and result.
 bool PlanVerifier::verifyGPUTypes(Compute compute, const Buffer &first,
                                   const Buffer &second, const Buffer &result) {
   return expect(first.type == second.type,
@@ -147,7 +150,8 @@ bool PlanVerifier::verifyGPUTypes(Compute compute, const Buffer &first,
                 "tf32 is for f32 operands");
 }
 
-/// Checks that a CPU fuses only the sums of an operand.
+/// Checks that a product on a CPU fuses no operation but bgrad_a or bgrad_b,
+/// which sum an operand.
 bool PlanVerifier::verifyTarget(const MatMulStep &step) {
   return expect(
       plan.target.isGPU() || !step.fused ||
@@ -155,8 +159,9 @@ bool PlanVerifier::verifyTarget(const MatMulStep &step) {
       "on a CPU, only sums of an operand can be fused");
 }
 
-/// Checks a fused operand: present exactly if the kind requires it (`wanted`),
-/// and with the given type and size.
+/// Checks a buffer of the fused operation, such as the bias. `index` must be
+/// set exactly if the operation takes the buffer (`wanted`). The buffer must
+/// have this type and number of elements.
 void PlanVerifier::verifyFusedOperand(const std::optional<size_t> &index,
                                       bool wanted, const char *name, DType type,
                                       Checked elements) {
@@ -175,13 +180,15 @@ void PlanVerifier::verifyFusedOperand(const std::optional<size_t> &index,
          std::string(nameOf(buffer.type)) + " " + toString(buffer.shape));
 }
 
-/// Checks the fused operation. `c` is null for an epilogue on a CPU.
+/// Checks the operation that is fused with a product. `c` is the buffer of the
+/// result; null if an epilogue gets the result, which happens only on a CPU.
 void PlanVerifier::verifyFused(const MatMulStep &step, const Buffer *c) {
   using Kind = FusedKind;
   const Fused &fused = *step.fused;
   Kind kind = fused.kind;
   expect(countMatrices(step) == 1, "a fused product has no batches");
-  // The library sums an operand while reading it, and supports one order only.
+  // The library sums an operand while it reads the operand, and can do so for
+  // one memory layout only.
   expect(kind != Kind::BGradA || step.transA,
          "'bgrad_a' sums an a that is transposed");
   expect(kind != Kind::BGradB || !step.transB,
@@ -191,7 +198,7 @@ void PlanVerifier::verifyFused(const MatMulStep &step, const Buffer *c) {
   verifyFusedOperand(fused.bias, takes.bias, "bias", type, step.n);
   verifyFusedOperand(fused.biasGrad, takes.biasGrad, "bias_grad", type,
                      kind == Kind::BGradA ? step.m : step.n);
-  // A forward relu writes its mask; the gradient reads the mask.
+  // aux is the mask of a relu: relu_aux_bias writes it, drelu reads it.
   verifyFusedOperand(fused.aux, takes.aux, "aux", DType::U8,
                      Checked(step.m) * (auxRowBits(step.n) / 8));
   if (!failure.ok())
@@ -213,8 +220,8 @@ void PlanVerifier::verifyFused(const MatMulStep &step, const Buffer *c) {
     for (size_t j = 0; j < i; ++j)
       verifyWritten(result, {&function->buffers[written[j]]});
   }
-  // The kernels that replace the fused operation are verified like all
-  // launches.
+  // `unfused` has the kernels that replace the fused operation if the library
+  // has no algorithm. They are verified like all launches.
   for (const LaunchStep &launch : fused.unfused)
     verifyStep(launch);
 }
@@ -224,7 +231,7 @@ void PlanVerifier::verifyStep(const MatMulStep &step) {
   const Buffer *b = contractionOperand(step.b, step.compute);
   if (!a || !b || !verifyEpilogue(step.epilogue, step.c))
     return;
-  // Negative extents could pass the checks of matrices below.
+  // Check the extents first: negative extents could pass verifyMatrix.
   if (!verifyOuter(step) || !expectInRange(step) || !verifyTarget(step))
     return;
   Checked elements = Checked(step.batch) * step.m * step.n;
@@ -250,7 +257,7 @@ void PlanVerifier::verifyStep(const MatMulStep &step) {
       verifyFused(step, nullptr);
     return;
   }
-  // The library writes the result while it reads the operands.
+  // The library writes c while it reads a and b, so c must not overlap them.
   const Buffer *c = contractionOperand(*step.c, step.compute);
   if (!c || !verifyWritten(*c, {a, b}))
     return;
@@ -269,14 +276,15 @@ bool PlanVerifier::verifyGeometry(const ConvStep &step) {
     if (!expect(list->size() == rank && rank >= 1 && rank <= 3,
                 "spatial lists differ in length, or are not 1 to 3 long"))
       return false;
-  // Bounded extents cannot overflow in pairwise products.
+  // expectInRange limits extents to 2^31 - 1, so a product of two extents fits
+  // 64 bits.
   if (!expectInRange(step) ||
       !expect(step.inChannels % step.groups == 0 &&
                   step.outChannels % step.groups == 0,
               "channels are out of range or not a multiple of the groups"))
     return false;
-  // With another number of windows than the output has, the library would read
-  // or write beyond a buffer.
+  // The output must have one element per position of the kernel on the padded
+  // input. Otherwise the library would read or write beyond a buffer.
   for (size_t i = 0; i < rank; ++i) {
     if (!expect(format::canStepThrough(step.inSpatial[i], step.padsBegin[i],
                                        step.padsEnd[i], step.strides[i]),
@@ -294,15 +302,16 @@ bool PlanVerifier::verifyGeometry(const ConvStep &step) {
   return true;
 }
 
-/// Returns the operand that the convolution writes: y, or x or w for the
-/// gradients.
+/// Returns the operand that the convolution writes: y for forward, x for
+/// input_grad, w for weight_grad.
 static const std::optional<size_t> &writtenBy(const ConvStep &step) {
   return step.kind == ConvKind::Forward     ? step.y
          : step.kind == ConvKind::InputGrad ? step.x
                                             : step.w;
 }
 
-// The epilogue gets the whole result as a matrix of (pixel, channel).
+// Checks the epilogue of a convolution, which gets the whole result as one
+// matrix with a row per pixel and a column per channel.
 void PlanVerifier::verifyConvTiles(const ConvStep &step) {
   const bool isForward = step.kind == ConvKind::Forward;
   const Checked pixels = Checked(step.batch) *
@@ -331,8 +340,8 @@ void PlanVerifier::verifyStep(const ConvStep &step) {
     const char *name;
   } operands[] = {
       {step.x, inputs, "x"}, {step.w, weights, "w"}, {step.y, outputs, "y"}};
-  // Only the written operand may be missing; then an epilogue gets the result
-  // in tiles.
+  // Only the written operand may be null: an epilogue then gets the result in
+  // tiles.
   for (const auto &operand : operands) {
     if (!operand.index) {
       if (&operand.index != &written)
@@ -358,8 +367,8 @@ void PlanVerifier::verifyStep(const ConvStep &step) {
   for (const auto &operand : operands)
     if (&operand.index != &written)
       read.push_back(&function->buffers[*operand.index]);
-  // On a GPU, unlike products, convolutions of 16-bit operands have 16-bit
-  // results.
+  // On a GPU, the result of a convolution has the operands' type. A product of
+  // 16-bit operands may also have an f32 result.
   if (verifyWritten(result, {read[0], read[1]}) && plan.target.isGPU() &&
       verifyGPUTypes(step.compute, *read[0], *read[1], result))
     expect(result.type == read[0]->type,

@@ -1,11 +1,12 @@
 // The interface of a backend.
 //
 // Memory addresses are fixed when a function is prepared: state, inputs, arena
-// and constants never move afterwards. A GPU backend orders upload, run and
-// download on its own stream. So it can capture a run of an Executable as a
-// graph, and replay the graph for later runs. No step needs the host:
-// predicates, loss scale and counters are buffers. So `run` may return before
-// the work is done; `download` and `synchronize` wait.
+// and constants never move afterwards. No step needs the host: predicates, loss
+// scale and counters are buffers on the device. So a GPU backend can record a
+// run of an Executable as a graph and launch the graph for later runs. It
+// executes uploads, runs and downloads in the order of the calls, on one
+// stream. `run` may return before the work is done; `download` and
+// `synchronize` wait.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_DEVICE_H
@@ -28,7 +29,7 @@ struct DeviceId {
   Kind kind = Kind::CPU;
   int index = 0; ///< number of the GPU in the driver's order
 
-  /// Parses a device name; Usage if `text` is none of these.
+  /// Parses a device name. A Usage error for any other text.
   static StatusOr<DeviceId> parse(std::string_view text);
 };
 
@@ -48,14 +49,15 @@ struct DeviceOptions {
   int threads = 0;            ///< CPU worker threads; 0 means one per core
 };
 
-/// Inspects memory between the steps of a run. Steps inside a condition or a
-/// loop are shown one by one; the condition or loop itself is not shown.
+/// Inspects memory between the steps of a run. Sees each step inside a
+/// condition or a loop, but not the condition or the loop itself.
 class StepObserver {
 public:
   virtual ~StepObserver() = default;
-  /// A loop moved buffer number `buffer` of the function by `bytes`.
+  /// Called when a loop has changed the address of the function's buffer number
+  /// `buffer` by `bytes` bytes.
   virtual void move(size_t buffer, int64_t bytes) = 0;
-  /// The run ends if either call fails.
+  /// Called before and after each step. The run ends if a call fails.
   virtual Status before(const Step &step) = 0;
   virtual Status after(const Step &step) = 0;
 };
@@ -89,9 +91,9 @@ public:
   /// Returns host memory of the input's size for the next value. Waits until
   /// the device has copied the value sent before.
   virtual StatusOr<std::byte *> memory() = 0;
-  /// Makes the content of the memory the input's value, in order with `run`.
-  /// The copy itself may overlap running functions. Returns at once; do not
-  /// write the memory until `memory` returns it again.
+  /// Makes the content of that memory the input's value for all later calls of
+  /// `run`. The copy may overlap functions that still run. Returns at once; do
+  /// not write the memory until `memory` returns it again.
   virtual Status send() = 0;
 };
 
@@ -114,8 +116,8 @@ public:
   virtual StatusOr<const void *> mapConstants(const void *host,
                                               size_t bytes) = 0;
 
-  /// Copy between host and device, in order with `run`. The host memory may be
-  /// reused on return.
+  /// `upload` and `download` copy between host and device, after all earlier
+  /// calls of `run`. The caller may reuse the host memory on return.
   virtual Status upload(void *device, const void *host, size_t bytes) = 0;
   virtual Status download(void *host, const void *device, size_t bytes) = 0;
 
@@ -133,8 +135,8 @@ public:
     return Status();
   }
 
-  /// Opens a stage for the device memory `input`. Null if functions run while
-  /// the caller waits, so that no copy can overlap a run.
+  /// Opens a stage for the device memory `input`. Null if `run` returns only
+  /// after the function has ended, since no copy can then overlap a run.
   virtual StatusOr<std::unique_ptr<InputStage>> openStage(void *input,
                                                           size_t bytes) {
     return std::unique_ptr<InputStage>();
@@ -150,7 +152,8 @@ public:
   prepare(const Artifact &artifact, const Function &function,
           std::vector<void *> buffers) = 0;
 
-  /// Bytes of device memory in use besides the memory allocated for the caller.
+  /// Returns the bytes of device memory that the device uses itself, besides
+  /// the memory that `allocate` returned.
   virtual size_t scratchBytes() const = 0;
 
   /// Waits for all enqueued work and reports its failures.

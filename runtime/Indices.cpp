@@ -14,7 +14,8 @@ template <typename Visitor>
 static void forEachRun(const Shape &shape, const IndexBox &box,
                        Visitor &&visit) {
   // A run spans the trailing axes that the box covers entirely, and the box's
-  // range of the axis before.
+  // range of the axis before. In a tensor of 4x3x5, the box [0:2, 1:3, 0:5] has
+  // two runs of 10 elements.
   size_t axes = shape.size();
   int64_t inner = 1;
   while (axes > 0 && box.begin[axes - 1] == 0 &&
@@ -43,7 +44,8 @@ static void forEachRun(const Shape &shape, const IndexBox &box,
   }
 }
 
-/// Copies each index before reading, since `bytes` may be unaligned.
+/// Implements findStrayIndex for indices of type T. Copies each index before
+/// reading it, since `bytes` may be unaligned.
 template <typename T>
 static std::optional<StrayIndex>
 findStray(const void *bytes, const Shape &shape, const IndexBox &box) {
@@ -110,7 +112,8 @@ std::vector<IndexRange> sampleRanges(const std::vector<IndexBox> &boxes,
     sample[size_t(batchAxis)] = 1;
   std::vector<IndexRange> ranges(size_t(numElements(sample)));
   for (IndexBox box : boxes) {
-    // A box over part of the batch does not hold for every sample.
+    // Skip a box over part of the batch: its range does not hold for every
+    // sample.
     if (batchAxis >= 0) {
       const size_t axis = size_t(batchAxis);
       if (box.begin[axis] != 0 || box.end[axis] != shape[axis])

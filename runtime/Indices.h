@@ -14,7 +14,7 @@
 
 namespace mpc::runtime {
 
-/// A range of valid indices: [low, high), and the ignored label.
+/// The valid values of an index: [low, high), and the label `ignored`, if any.
 struct IndexRange {
   int64_t low = std::numeric_limits<int64_t>::min();
   int64_t high = std::numeric_limits<int64_t>::max();
@@ -28,7 +28,7 @@ struct IndexRange {
   }
 };
 
-/// Returns the range of all elements of `box`.
+/// Returns the valid values of the indices in `box`.
 inline IndexRange rangeOf(const IndexBox &box) {
   return {box.isLabel ? 0 : -box.size, box.size, box.ignored};
 }
@@ -49,10 +49,11 @@ std::optional<StrayIndex> findStrayIndex(DType type, const void *bytes,
 Status checkIndices(DType type, const void *bytes, const Shape &shape,
                     const std::vector<IndexBox> &boxes);
 
-/// Returns, per element of a sample in row-major order, the range that all
-/// boxes around the element allow; the full range if there is no box. `shape`
-/// is the shape of a batch with samples along `batchAxis`, or -1 without such
-/// an axis. Skips boxes that cover only some samples.
+/// Returns the valid range of each element of one sample, in row-major order.
+/// The range of an element is the intersection of all boxes around it; without
+/// a box, any value is valid. `shape` is the shape of a batch. `batchAxis` is
+/// the axis of the samples; -1 if there is none. Skips boxes that cover only
+/// some samples.
 std::vector<IndexRange> sampleRanges(const std::vector<IndexBox> &boxes,
                                      const Shape &shape, int64_t batchAxis);
 

@@ -6,8 +6,9 @@
 
 namespace mpc::runtime {
 
-/// Checks the rows and columns of an epilogue's result. Other fields need no
-/// check here: steps must match them.
+/// Checks that only a CPU has epilogues, and that an epilogue's result has no
+/// negative extents. verifyCall and verifyStep compare all other fields of a
+/// kernel with each step that calls the kernel.
 void PlanVerifier::verifyKernel(const Kernel &kernel) {
   if (!kernel.tiled)
     return;
@@ -30,8 +31,10 @@ void PlanVerifier::verifyArgument(size_t number, const Buffer &buffer,
        " " + toString(expected.shape));
 }
 
-/// Checks the written arguments. A written argument may equal one that is read,
-/// as a whole: a kernel that works in place lists it as both.
+/// Checks the written arguments, which follow the first `reads` arguments. Each
+/// must be in the arena or the state, and overlap no other argument. A kernel
+/// that works in place lists one buffer among both its read and its written
+/// arguments.
 void PlanVerifier::verifyWrittenArgs(const std::vector<size_t> &args,
                                      size_t reads) {
   auto isSame = [](const Buffer &a, const Buffer &b) {
@@ -49,8 +52,8 @@ void PlanVerifier::verifyWrittenArgs(const std::vector<size_t> &args,
   }
 }
 
-/// Checks that a step's arguments are those that the kernel `name` is made for,
-/// and returns the kernel; null after a failure.
+/// Checks that `args` have the types and shapes that the kernel `name` is made
+/// for. Returns the kernel; null after a failure.
 const Kernel *PlanVerifier::verifyCall(const std::string &name,
                                        const std::vector<size_t> &args) {
   if (!expect(!name.empty(), "the kernel has no name"))
@@ -85,7 +88,7 @@ const Kernel *PlanVerifier::verifyCall(const std::string &name,
 void PlanVerifier::verifyStep(const LaunchStep &step) {
   if (!expectInRange(step))
     return;
-  // The CPU device adds extent and grain to compute slices.
+  // The CPU device adds extent and grain, so their sum must not overflow.
   if (plan.target.isGPU())
     expect(step.extent / step.grain < kMaxExtent, "there are too many blocks");
   else
@@ -105,9 +108,9 @@ void PlanVerifier::verifyStep(const LaunchStep &step) {
          "its kernel is made for more or less memory beside its arguments");
 }
 
-/// Checks an epilogue that gets tiles of a result of `rows` x `columns`. The
-/// library reads the buffers `read` meanwhile, so the epilogue must not write
-/// them.
+/// Checks the epilogue of a contraction whose result has `rows` x `columns`
+/// elements. `read` are the contraction's operands. The epilogue must not write
+/// them, since the library still reads them for other tiles.
 void PlanVerifier::verifyTiles(const Epilogue &epilogue, Checked rows,
                                int64_t columns,
                                std::initializer_list<size_t> read) {

@@ -18,7 +18,8 @@ namespace mpc {
 // Names
 //===----------------------------------------------------------------------===//
 
-/// The functions of a module. Each becomes a program of the artifact.
+/// Names of a module's functions. Each becomes a function of the artifact's
+/// plan.
 inline constexpr char kForwardFunction[] = "forward"; ///< without a loss
 inline constexpr char kInitFunction[] = "init";
 inline constexpr char kStepFunction[] = "step"; ///< one batch and the update
@@ -32,11 +33,11 @@ inline constexpr const char *kFunctions[] = {
     kForwardFunction, kInitFunction, kStepFunction,  kAccumulateFunction,
     kUpdateFunction,  kEvalFunction, kDeriveFunction};
 
-/// Suffix of an input's name for labels that use the array of the input, which
-/// the model reads as well: "x.target" for the input "x" of an autoencoder.
+/// Suffix for a label input whose data are the array of a model input. For the
+/// input "x" of an autoencoder, the label input is called "x.target".
 inline constexpr char kLabelSuffix[] = ".target";
 
-/// Prefix of all state that mpc adds itself. No state of a model has the
+/// Prefix of the names of all state that mpc adds. Models cannot use the
 /// prefix.
 inline constexpr char kOwnPrefix[] = "mpc.";
 inline constexpr char kSeedVariable[] = "mpc.seed";
@@ -86,7 +87,7 @@ enum class Role {
   OptimizerState,
   Average,
   Statistic,
-  LossScale, // the only one that is also an output's
+  LossScale, // of state and of an output
   Counter,
   Accumulator,
   Derived,
@@ -128,7 +129,7 @@ enum class DType {
 /// The memory that a buffer belongs to.
 enum class Space { Arena, State, Input, Constant };
 
-/// The operation of a program's step.
+/// The operation of a step in a plan.
 enum class StepKind { Launch, MatMul, Conv, Copy, CheckIndices, If, For };
 
 /// The position of the input channels in a convolution's filter.
@@ -143,8 +144,8 @@ enum class ConvKind { Forward, InputGrad, WeightGrad };
 /// The type in which a GPU's library computes products.
 enum class Compute { F32, TF32, F64 };
 
-/// The operation that a GPU's library fuses with a product p = alpha * op(a)
-/// op(b).
+/// The operation that a library fuses with a product p = alpha * op(a) op(b). A
+/// CPU supports only BGradA and BGradB.
 enum class FusedKind {
   Bias,        ///< c = p + bias, an element of bias per column
   ReluBias,    ///< c = max(p + bias, 0), or 0 if p + bias is NaN
@@ -225,7 +226,8 @@ struct Words<FusedKind> {
       "drelu_bgrad", "bgrad_a",   "bgrad_b"};
 };
 
-// A list that misses a word, or has one too many, does not compile.
+// Compilation fails if a list lacks the word of an enumerator or has one too
+// many.
 static_assert(std::size(Words<Role>::list) == size_t(Role::Gradient) + 1);
 static_assert(std::size(Words<DType>::list) == size_t(DType::U64) + 1);
 static_assert(std::size(Words<Space>::list) == size_t(Space::Constant) + 1);

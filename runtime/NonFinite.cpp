@@ -14,7 +14,8 @@ namespace mpc::runtime {
 // Elements
 //===----------------------------------------------------------------------===//
 
-/// True if all bits of the exponent are set.
+/// True if element `index` is NaN or infinite: all bits of `exponent`, the mask
+/// of the type's exponent, are set.
 template <typename Bits>
 static bool isNonFinite(const std::byte *elements, int64_t index,
                         Bits exponent) {
@@ -99,7 +100,8 @@ NonFiniteTrace::read(const Buffer &buffer, const void *address) const {
   return bytes;
 }
 
-/// Returns the first region that overlaps these bytes; null if there is none.
+/// Returns the first region that overlaps the `bytes` bytes at `address`; null
+/// if there is none.
 const NonFiniteTrace::Region *NonFiniteTrace::regionAt(const void *address,
                                                        int64_t bytes) const {
   const auto *begin = static_cast<const std::byte *>(address);
@@ -205,7 +207,8 @@ static std::string subjectOf(const Step &step) {
 Status NonFiniteTrace::after(const Step &step) {
   const std::vector<size_t> operands = floatsOf(step);
   for (size_t i = 0; i < operands.size(); ++i) {
-    // A step writes only the buffers whose contents differ from the snapshot.
+    // Skip buffers whose contents equal the snapshot: the step did not change
+    // them.
     const Buffer &buffer = function.buffers[operands[i]];
     const void *address = buffers[operands[i]];
     StatusOr<std::vector<std::byte>> bytes = read(buffer, address);
@@ -222,12 +225,12 @@ Status NonFiniteTrace::after(const Step &step) {
             std::memcmp(bytes->data() + first * size,
                         then.data() + first * size, size_t(size)) == 0))
       ++first;
-    // Drop older regions: the step has overwritten this memory.
+    // Drop the regions recorded for this memory: the step has overwritten it.
     forget(address, buffer.bytes);
     if (first == count)
       continue;
-    // The step is the origin if it read no non-finite value. The row tells the
-    // sample.
+    // If the step read only finite values, it is the origin. Record the
+    // element's index along the first axis, which is often the sample.
     if (!readOrigin) {
       NonFiniteOrigin origin;
       origin.text =
@@ -269,8 +272,8 @@ StatusOr<std::optional<NonFiniteOrigin>> NonFiniteTrace::origin() {
       return std::optional<NonFiniteOrigin>(origins[region->origin]);
     other = other ? other : region;
   }
-  // A non-finite value written last is in the state, unless a guard kept it
-  // out.
+  // The loss is finite. Look for another output, then for state. If a skipped
+  // update kept the state finite, take the last non-finite value written.
   if (other)
     return std::optional<NonFiniteOrigin>(origins[other->origin]);
   for (const Buffer &buffer : function.buffers)

@@ -46,8 +46,9 @@ struct NonFiniteOrigin {
 /// non-finite value, it shares the origin of that value.
 class NonFiniteTrace : public StepObserver {
 public:
-  /// `buffers` are the addresses of the function's buffers on `device`. Records
-  /// inputs and state variables that are not finite before the run.
+  /// Records inputs and state variables that are not finite before the run.
+  /// `buffers` and `state` are the addresses of the function's buffers and of
+  /// the plan's state variables on `device`.
   static StatusOr<NonFiniteTrace> start(const Plan &plan,
                                         const Function &function,
                                         const std::vector<void *> &buffers,
@@ -59,9 +60,9 @@ public:
   Status after(const Step &step) override;
 
   /// Call after the last step. Returns the origin of a non-finite value in the
-  /// loss, in another output, or in the state. If a guard kept such values out
-  /// of the state, returns the origin of the last one written. nullopt if all
-  /// values are finite.
+  /// loss, in another output, or in the state. If the update was skipped and so
+  /// kept the state finite, returns the origin of the last non-finite value
+  /// written. nullopt if all values are finite.
   StatusOr<std::optional<NonFiniteOrigin>> origin();
 
 private:
@@ -84,14 +85,15 @@ private:
   std::vector<size_t> floatsOf(const Step &step) const;
 
   const Function &function;
-  std::vector<void *> buffers; ///< addresses in the loops' current iteration
+  /// current address of each buffer; loops move some
+  std::vector<void *> buffers;
   Device &device;
   std::vector<NonFiniteOrigin> origins;
   std::vector<Region> regions;
-  /// Origin of the last non-finite value written.
+  /// Index in `origins` for the last non-finite value written.
   std::optional<size_t> lastWritten;
-  /// Contents of the step's buffers before the step, and the origin of a
-  /// non-finite value that the step reads.
+  /// Set by `before`: the contents of the step's float buffers, and the origin
+  /// of a non-finite value that the step reads; nullopt if it reads none.
   std::vector<std::vector<std::byte>> snapshots;
   std::optional<size_t> readOrigin;
 };

@@ -54,7 +54,8 @@ struct FunctionValue {
   std::string name;
   Role role = Role::Data;
   size_t buffer = 0;
-  /// For an integer input: the boxes of elements that index an axis.
+  /// For an integer input: the boxes of elements whose values are indices along
+  /// an axis, with their valid ranges.
   std::vector<IndexBox> indices = {};
   /// For an input: the axis along which samples lie. -1 if the input has no
   /// such axis and is equal for all batches.
@@ -69,15 +70,16 @@ struct Kernel : KernelWork {
     Shape shape;
   };
   std::vector<Argument> reads, writes;
-  /// For an epilogue: the result whose tiles the epilogue gets. Other kernels
-  /// have work instead, as in a LaunchStep.
+  /// For an epilogue: the rows and columns of the contraction's result, which
+  /// the epilogue gets in tiles. Kernels of launches use the KernelWork
+  /// instead.
   struct Matrix {
     int64_t rows = 0, columns = 0;
   };
   std::optional<Matrix> tiled = std::nullopt;
 };
 
-/// Counts all matrices of a product's result.
+/// Counts the matrices in the batch of a product.
 inline int64_t countMatrices(const BatchAxes &axes) {
   int64_t count = axes.batch;
   for (int64_t extent : axes.outer.extents)
@@ -85,9 +87,9 @@ inline int64_t countMatrices(const BatchAxes &axes) {
   return count;
 }
 
-/// Returns the elements from matrix 0 to matrix `index` of an operand. The
-/// batch consists of `outer` around an axis of `batch` matrices. `strides` and
-/// `stride` are the operand's strides along them.
+/// Returns the offset in elements of matrix `index` in a batched operand. The
+/// batch has the axes of `outer`, outermost first, then an axis of `batch`
+/// matrices. `strides` and `stride` are the operand's strides along these axes.
 inline int64_t offsetOfMatrix(const OuterAxes &outer,
                               const std::vector<int64_t> &strides,
                               int64_t index, int64_t batch, int64_t stride) {
@@ -103,15 +105,15 @@ inline bool contains(const PrivateMemory &memory, int64_t begin, int64_t end) {
   return memory.offset <= begin && end <= memory.offset + memory.bytes;
 }
 
-/// True if all of the buffer is in the memory.
+/// True if `buffer` lies entirely in the private memory of a loop.
 inline bool contains(const PrivateMemory &memory, const Buffer &buffer) {
   return buffer.space == Space::Arena &&
          contains(memory, buffer.offset, buffer.offset + buffer.bytes);
 }
 
-/// Returns the buffers that a step reads and writes, some more than once. For a
-/// condition only the predicate, for a loop none: their inner steps have
-/// buffers.
+/// Returns the indices of the buffers that a step reads and writes; a buffer
+/// may occur twice. Lists only the predicate of a condition and nothing of a
+/// loop: call this for their inner steps.
 std::vector<size_t> listBuffers(const Step &step);
 
 /// A function: a list of steps over one arena.
@@ -154,8 +156,8 @@ struct Plan {
   const Function *findFunction(std::string_view name) const;
   const StateVariable *findState(std::string_view name) const;
 
-  /// The memory of a session besides its inputs: the bytes of all state, and
-  /// the bytes of the largest arena.
+  /// The bytes of all state, and the bytes of the largest arena. A session
+  /// allocates both, and its inputs.
   int64_t stateBytes() const;
   int64_t activationBytes() const;
 };
@@ -165,8 +167,8 @@ struct Plan {
 /// plan.
 StatusOr<Plan> parsePlan(std::string_view text, int64_t dataBytes);
 
-/// Checks the structs of a plan against each other: the second half of
-/// parsePlan.
+/// Checks indices, bounds, shapes and strides of a plan. parsePlan calls this
+/// after parsing.
 Status verifyPlan(const Plan &plan, int64_t dataBytes);
 
 } // namespace mpc::runtime

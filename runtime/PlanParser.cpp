@@ -19,7 +19,8 @@ static constexpr int kMaxListDepth = 32;
 
 using Keys = std::vector<std::string_view>;
 
-/// Appends the keys of a record, with those of inlined records.
+/// Appends the JSON keys of a record's fields. The fields of an inlined record
+/// are part of the same object.
 template <typename Record>
 static void addKeys(Keys &keys) {
   visitFields<Record>([&](const Field &field, auto member) {
@@ -37,26 +38,28 @@ namespace {
 /// and strides unchecked; the verifier compares them with the buffers.
 class FieldReader {
 public:
-  /// `depth` is the depth of lists of steps inside the records.
+  /// `depth` is the nesting depth of lists of steps inside the records: 0 for a
+  /// function's steps, 1 for the body of a loop among these steps.
   explicit FieldReader(int depth = 0) : depth(depth) {}
 
-  /// Reads an object that has the fields of `Record` only.
+  /// Reads an object. A key that is no field of `Record` is an error.
   template <typename Record>
   Record read(PlanReader &in) const {
     return read<Record>(in, {});
   }
 
-  /// Reads the fields of a step, beside those that all steps have.
+  /// Reads the fields of one kind of step. Accepts the keys that all steps
+  /// have, "op", "name" and "others", and leaves them to the caller.
   template <typename Record>
   Record readStep(PlanReader &in) const {
-    // A step that holds steps computes no nodes of its own.
+    // A condition or a loop computes no nodes itself, so it has no "others".
     constexpr bool holdsSteps =
         std::is_same_v<Record, IfStep> || std::is_same_v<Record, ForStep>;
     return read<Record>(in, holdsSteps ? Keys{"op", "name"}
                                        : Keys{"op", "name", "others"});
   }
 
-  /// Reads a member whose value is a list of objects, or an object.
+  /// Reads the member `key`, a list of objects or one object.
   template <typename T>
   T readMember(PlanReader &in, const char *key) const {
     T value;
@@ -64,7 +67,7 @@ public:
     return value;
   }
 
-  /// Reads the fields of `record`, and none of others in the object.
+  /// Reads the fields of `record`, and ignores all other keys of the object.
   template <typename Record>
   void readFields(PlanReader &in, Record &record) const {
     visitFields<Record>([&](const Field &field, auto member) {
@@ -79,7 +82,7 @@ private:
     in.expectOnly(keys);
     Record record;
     readFields(in, record);
-    // A label alone may be equal to the ignored one.
+    // Only labels have an ignored value; other indices do not.
     if constexpr (std::is_same_v<Record, IndexBox>)
       if (!record.isLabel)
         record.ignored.reset();
@@ -105,7 +108,7 @@ private:
     }
   }
 
-  // A value for each type of a member.
+  // The overloads of readValue read a value by the type of the struct's member.
   template <typename T>
   void readValue(PlanReader &in, const char *key, T &value) const {
     if constexpr (std::is_enum_v<T>) {
@@ -144,7 +147,7 @@ private:
     in.each(key,
             [&](PlanReader &record) { records.push_back(read<T>(record)); });
   }
-  // Only launches may complete a product, so the steps nest no further.
+  // "unfused" lists only launches, which contain no further steps.
   void readValue(PlanReader &in, const char *key,
                  std::vector<LaunchStep> &launches) const {
     in.each(key, [&](PlanReader &step) {
@@ -256,8 +259,8 @@ static Kernel readKernel(PlanReader &in) {
 // Steps
 //===----------------------------------------------------------------------===//
 
-/// Reads one step of a list. `depth` is the depth of lists inside the step, for
-/// example of a loop's body.
+/// Reads one step of a list. `depth` is the nesting depth of lists inside the
+/// step, for example of a loop's body.
 static Step readStep(PlanReader &in, int depth) {
   const StepKind kind = in.word<StepKind>("op");
   Step step{in.string("name"), {}};

@@ -163,7 +163,7 @@ public:
     return DType::F32;
   }
 
-  /// Reads an enumerator (runtime/Names.h) by its word.
+  /// Reads a string that names an enumerator by its word in runtime/Names.h.
   template <typename Enum>
   Enum word(const char *key) {
     const std::string text = string(key);

@@ -1,6 +1,7 @@
-// The records of PlanSchema.def as structs, and the fields of the structs as
-// data: key in JSON, presence, range. The reader of plans, the checks, and the
-// compiler's writer and attributes go over the fields, and need no names.
+// Defines the records of PlanSchema.def as structs, and lists the fields of
+// each struct with JSON key, presence and range. The plan's reader, the checks,
+// the compiler's writer and its attributes loop over these lists, so a new
+// field needs no code there.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_PLANSCHEMA_H
@@ -23,8 +24,8 @@ using format::kMaxExtent;
 // Descriptions of fields
 //===----------------------------------------------------------------------===//
 
-/// The values of a field that one kind of device takes, and the message for all
-/// others.
+/// The values that a field may have on one kind of device, CPU or GPU, and the
+/// message for any other value.
 struct FieldRange {
   int64_t low = INT64_MIN, high = INT64_MAX;
   const char *message = "";
@@ -36,19 +37,21 @@ struct FieldRange {
 
 enum class Presence {
   Required,
-  Nullable, ///< required; null stands for nullopt
-  Optional, ///< absent for the default
-  Inlined,  ///< an optional record whose fields are in the object around it
+  Nullable, ///< required; null means nullopt
+  Optional, ///< may be absent; the member then has its default
+  Inlined,  ///< optional record whose keys are in the enclosing object
 };
 
-/// A field as PlanSchema.def states it. An inlined record is there if `key`,
-/// the first of its own keys, is.
+/// A field as PlanSchema.def states it. For an inlined record, `key` is the
+/// first of the record's keys: the record is present if the object has this
+/// key.
 struct Field {
   const char *key;
   Presence presence;
   FieldRange cpu = {}, gpu = {};
 
-  /// Limits an integer, all integers of a list, or the number of an enumerator.
+  /// Limits a field to [low, high] on CPUs and GPUs. For a list, limits each
+  /// integer; for an enumeration, the enumerator's number.
   constexpr Field within(int64_t low, int64_t high, const char *message) const {
     return onCPU(low, high, message).onGPU(low, high, message);
   }
@@ -115,8 +118,8 @@ struct Step {
 template <typename Record>
 struct Fields;
 
-/// Calls `visit(field, member)` for each field of a record, those of bases
-/// first. `member` is a pointer to the member.
+/// Calls `visit(field, member)` for each field of a record, beginning with the
+/// fields of its bases. `member` is a pointer to the struct's member.
 template <typename Record, typename Visit>
 void visitFields(Visit &&visit) {
   Fields<Record>::visit(visit);
@@ -161,7 +164,7 @@ struct IsList : std::false_type {};
 template <typename T>
 struct IsList<std::vector<T>> : std::true_type {};
 
-/// True for a list of steps, or of launches.
+/// True if T is a list of steps or a list of launches.
 template <typename T>
 inline constexpr bool isSteps = std::is_same_v<T, std::vector<Step>> ||
                                 std::is_same_v<T, std::vector<LaunchStep>>;
@@ -183,8 +186,10 @@ std::enable_if_t<IsRecord<Record>::value, bool> operator==(const Record &a,
 template <typename Record>
 const char *findOutOfRange(const Record &record, bool isGPU);
 
-/// Returns the message of the range that `value` or a part of `value` is
-/// outside of; null if there is none. Buffers and optional records have none.
+/// Returns the message of `range` if `value`, or an integer in the list
+/// `value`, is out of range. Checks a record by the ranges of its own fields.
+/// Null if all is in range. Indices of buffers and optional records have no
+/// range.
 template <typename T>
 const char *findOutOfRange(const T &value, const FieldRange &range,
                            bool isGPU) {
@@ -218,11 +223,11 @@ const char *findOutOfRange(const Record &record, bool isGPU) {
 // Products
 //===----------------------------------------------------------------------===//
 
-/// The buffers that a fused product takes.
+/// The buffers that a fused operation takes besides a, b and c: true for each.
 struct FusedBuffers {
   bool bias = false, aux = false, biasGrad = false;
 
-  /// True if aux is written instead of read.
+  /// True if the operation writes aux; false if it reads aux or takes none.
   constexpr bool writesAux() const { return aux && bias; }
 };
 
@@ -249,7 +254,7 @@ constexpr bool isSumOfOperand(FusedKind kind) {
   return kind == FusedKind::BGradA || kind == FusedKind::BGradB;
 }
 
-/// Returns the bits between the starts of two rows of aux.
+/// Returns the bits in a row of aux: n, rounded up to a multiple of 128.
 constexpr int64_t auxRowBits(int64_t n) { return (n + 127) / 128 * 128; }
 
 } // namespace mpc::runtime

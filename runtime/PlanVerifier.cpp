@@ -30,7 +30,8 @@ void PlanVerifier::verifyState(const StateVariable &state) {
          "its initial value lies outside the data section");
 }
 
-/// Returns the size in bytes of the memory that contains `buffer`.
+/// Returns the size in bytes of the memory that contains `buffer`; nullopt if
+/// the plan has no such memory.
 std::optional<int64_t> PlanVerifier::findLimit(const Buffer &buffer) {
   switch (buffer.space) {
   case Space::Arena:
@@ -42,7 +43,7 @@ std::optional<int64_t> PlanVerifier::findLimit(const Buffer &buffer) {
       return std::nullopt;
     return plan.state[buffer.index].bytes;
   case Space::Input:
-    // The input's own buffer was checked before, and has the full size.
+    // The input's own buffer, which was checked before, spans the whole input.
     if (!expect(buffer.index < function->inputs.size(), "no such input"))
       return std::nullopt;
     return function->buffers[function->inputs[buffer.index].buffer].bytes;
@@ -187,7 +188,7 @@ void PlanVerifier::verifyRows(const StridedRows &strided, const Buffer &src,
   if (!expect(strided.rows >= 1 && (target || dst.bytes % strided.rows == 0),
               "its rows do not fill the destination"))
     return;
-  // Rows must not overlap on either side.
+  // Rows must not overlap, neither in the source nor in the destination.
   int64_t row = target ? target->rowBytes : dst.bytes / strided.rows;
   auto verifySide = [&](const Buffer &buffer, int64_t offset, int64_t stride,
                         const std::string &side) {
@@ -224,12 +225,14 @@ bool PlanVerifier::verifyMoving(const ForStep &step) {
         !expect(seen.insert(moving.buffer).second,
                 "it moves a buffer twice at once"))
       return false;
-    // Start at the offsets to which outer loops move the buffer.
+    // `low` and `high` start as the extreme offsets that outer loops give the
+    // buffer.
     const Buffer &buffer = function->buffers[moving.buffer];
     auto [entry, isNew] =
         reach.try_emplace(moving.buffer, buffer.offset, buffer.offset);
     auto &[low, high] = entry->second;
-    // This loop extends one end: the low end if it moves backwards.
+    // This loop lowers `low` if it moves the buffer backwards, and else raises
+    // `high`.
     Checked way = Checked(step.count - 1) * moving.bytes;
     Checked moved = way + (moving.bytes < 0 ? low : high);
     std::optional<int64_t> limit = findLimit(buffer);
@@ -262,15 +265,15 @@ bool PlanVerifier::verifyPrivate(const ForStep &step) {
                 "its private memory does not lie within the arena");
 }
 
-/// Checks that each buffer lies entirely inside or outside the private memory,
-/// also where inner loops move it. A worker has the private memory at another
-/// address.
+/// Checks that each buffer lies entirely inside or entirely outside the private
+/// memory, also where inner loops move it. Each worker has a copy of the
+/// private memory at another address, so a buffer cannot be in both.
 void PlanVerifier::verifyPrivateBuffers(const std::vector<Step> &steps) {
   const int64_t begin = privateMemory->offset;
   const int64_t end = begin + privateMemory->bytes;
   for (const Step &step : steps)
     for (size_t index : listBuffers(step)) {
-      // verifyStep reports an index without a buffer.
+      // Skip an index without a buffer, which verifyStep reports.
       if (index >= function->buffers.size())
         continue;
       const Buffer &buffer = function->buffers[index];

@@ -131,8 +131,8 @@ private:
   const Plan &plan;
   int64_t dataBytes;
   const Function *function = nullptr;
-  /// The lowest and the highest offset of each buffer that loops around the
-  /// current step move.
+  /// For each buffer that a loop around the current step moves: its lowest and
+  /// its highest offset.
   std::map<size_t, std::pair<int64_t, int64_t>> reach;
   /// The private memory of the loop around the current step, if any.
   std::optional<PrivateMemory> privateMemory;

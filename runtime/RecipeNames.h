@@ -1,5 +1,5 @@
-// Words of a training recipe that flags, the IR and artifacts share, in the
-// manner of Names.h. Depends on Names.h alone.
+// Words of a training recipe that flags, the IR and artifacts share. Like
+// Names.h, but only for training. Depends on Names.h alone.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_RECIPENAMES_H
@@ -9,8 +9,8 @@
 
 namespace mpc {
 
-/// The losses of `--loss`. `Output` is an output that the model computes as a
-/// loss.
+/// The losses of `--loss`. `Output` is a loss that the model itself computes as
+/// one of its outputs.
 enum class LossKind {
   SoftmaxCrossEntropy,
   NLL,
@@ -30,8 +30,8 @@ constexpr bool hasClasses(LossKind kind) {
   return kind == LossKind::SoftmaxCrossEntropy || kind == LossKind::NLL;
 }
 
-/// The result of a loss over several elements or labels, and of gradients over
-/// several micro-batches.
+/// The reduction of losses over elements or labels, and of gradients over
+/// micro-batches.
 enum class Reduction { Mean, Sum };
 
 /// The update rules of `--optimizer`.

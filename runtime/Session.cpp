@@ -14,17 +14,18 @@
 namespace mpc::runtime {
 namespace {
 
-/// The stage of an input that is set ahead of time; null otherwise.
+/// Staging of one input. `stage` is null until stagingMemory opens one, and
+/// remains null if the device supports none.
 struct StagedInput {
   std::unique_ptr<InputStage> stage;
-  std::byte *memory = nullptr; ///< the last memory that was returned
+  std::byte *memory = nullptr; ///< from stagingMemory; null after stage()
 };
 
 /// A function of the artifact, with its memory.
 struct FunctionInstance {
   const Function *function = nullptr;
   std::vector<void *> inputs; ///< in the order of Function::inputs
-  std::vector<bool> bound;    ///< whether each input was set
+  std::vector<bool> bound;    ///< true for each input that was set
   std::vector<StagedInput> staged;
   std::vector<void *> buffers;
   std::unique_ptr<Executable> executable;
@@ -44,8 +45,8 @@ struct InputPlace {
     return instance->function->buffers[declared().buffer];
   }
   StagedInput &staged() const { return instance->staged[index]; }
-  /// True if an output is the input's own memory. Such an output may be read
-  /// after the input has its next value.
+  /// True if an output of the function is the input's own memory. Staging the
+  /// next value would overwrite the output, which the caller may still read.
   bool isReturned() const;
 };
 
@@ -98,7 +99,8 @@ struct Session::Impl {
   void *arena = nullptr;
   size_t arenaBytes = 0;
   std::map<std::string, FunctionInstance, std::less<>> functions;
-  const FunctionInstance *lastRun = nullptr; ///< the arena holds its outputs
+  /// the function whose outputs are in the arena
+  const FunctionInstance *lastRun = nullptr;
 };
 
 //===----------------------------------------------------------------------===//
@@ -107,7 +109,7 @@ struct Session::Impl {
 
 StatusOr<void *> Session::Impl::allocate(size_t bytes) {
   assert(device && "the device is opened first");
-  // Reserve the entry first, since growing the list may throw.
+  // Grow the list first: if that throws, no memory is lost.
   allocations.push_back(nullptr);
   StatusOr<void *> memory = device->allocate(bytes);
   if (memory.ok()) {
@@ -128,15 +130,15 @@ Status Session::Impl::allocateState() {
   return Status();
 }
 
-/// Gives every variable its initial value. `isZero` is true for freshly
-/// allocated memory, which is zero.
+/// Gives every variable its initial value. If `isZero`, the memory of all state
+/// is zero, as after allocation, so a `fill` of 0 needs no upload.
 Status Session::Impl::initializeState(bool isZero) {
   assert(state.size() == artifact->plan().state.size() &&
          "allocateState comes first");
   for (size_t i = 0; i < state.size(); ++i) {
     const StateVariable &variable = artifact->plan().state[i];
-    // The seed belongs to the session. The artifact has other values, as data
-    // or as `fill`.
+    // The session's options set the seed. The artifact has the values of all
+    // other variables, as data or as `fill`.
     if (isSeed(variable)) {
       Status status = device->upload(state[i], &seed, sizeof(seed));
       if (!status.ok())
@@ -149,7 +151,8 @@ Status Session::Impl::initializeState(bool isZero) {
                          static_cast<size_t>(variable.bytes));
       if (!status.ok())
         return status;
-      // The device has a copy, so free the pages of the file.
+      // The device has its own copy now, so free the pages of the artifact's
+      // file.
       artifact->releaseData(variable.data->offset,
                             static_cast<size_t>(variable.bytes));
       continue;
@@ -203,15 +206,15 @@ Status Session::Impl::prepare(const Function &function) {
       base = instance.inputs[buffer.index];
       break;
     case Space::Constant:
-      // No step writes constants. The verifier has checked the written operands
-      // of all steps; a kernel's code must keep to them.
+      // No step writes constants, so the cast is safe: the verifier has checked
+      // the written operands of all steps. It cannot check a kernel's code.
       base = const_cast<void *>(constants);
       break;
     }
     instance.buffers.push_back(static_cast<std::byte *>(base) + buffer.offset);
   }
 
-  // A GPU captures these addresses in a graph.
+  // The addresses must not change from here on: a GPU captures them in a graph.
   StatusOr<std::unique_ptr<Executable>> executable =
       device->prepare(*artifact, function, instance.buffers);
   if (!executable.ok())
@@ -351,7 +354,8 @@ Status Session::setInput(std::string_view function, std::string_view name,
   return setInput(function, name, value.bytes.data(), value.bytes.size());
 }
 
-/// Checks the indices and labels in `bytes`, a value of the input.
+/// Checks that the indices and labels in `bytes`, a value of the input, are in
+/// range.
 static Status checkInputIndices(const InputPlace &input, const void *bytes) {
   const Buffer &buffer = input.buffer();
   Status status =
@@ -367,7 +371,7 @@ Status Session::setInput(std::string_view function, std::string_view name,
   StatusOr<InputPlace> found = impl->findInput(function, name);
   if (!found.ok())
     return found.status();
-  // Raw bytes have no type to check, but size and indices must be valid.
+  // Raw bytes have no type or shape to compare; check their size and indices.
   const InputPlace &input = *found;
   auto expected = static_cast<size_t>(input.buffer().bytes);
   if (size != expected)
@@ -433,7 +437,7 @@ void Session::endStaging(std::string_view function) {
     staged = StagedInput();
 }
 
-/// Finds a function; Usage if an input was not set.
+/// Returns the function's instance. A Usage error if an input was not set.
 StatusOr<FunctionInstance *>
 Session::Impl::findBound(std::string_view function) {
   StatusOr<FunctionInstance *> found = find(function);
@@ -448,14 +452,15 @@ Session::Impl::findBound(std::string_view function) {
   return found;
 }
 
-/// Calls `run` with the function's Executable, and records the run.
+/// Calls `run` with the function's Executable. If it succeeds, the function's
+/// outputs become readable.
 template <typename Run>
 Status Session::Impl::runBy(std::string_view function, Run &&run) {
   StatusOr<FunctionInstance *> found = findBound(function);
   if (!found.ok())
     return found.status();
   FunctionInstance &instance = **found;
-  // A failed run leaves no readable outputs.
+  // The run overwrites the arena even if it fails, so no outputs are readable.
   lastRun = nullptr;
   if (Status status = run(*instance.executable); !status.ok())
     return status;
@@ -502,7 +507,8 @@ Session::trace(std::string_view function) {
   return trace->origin();
 }
 
-/// Returns the index in Function::buffers of an output that is readable now.
+/// Returns the index of the output `name` in Function::buffers. A Usage error
+/// if there is no such output, or if it is not readable now.
 StatusOr<size_t> Session::Impl::findOutput(const FunctionInstance &instance,
                                            std::string_view name) const {
   const Function &declared = *instance.function;
@@ -510,7 +516,8 @@ StatusOr<size_t> Session::Impl::findOutput(const FunctionInstance &instance,
   if (!output)
     return unknownName("output of '" + declared.name + "' called", name,
                        listNames(declared.outputs));
-  // The next function that runs overwrites outputs in the arena.
+  // Functions share the arena, so outputs there belong to the function that ran
+  // last.
   const Buffer &buffer = declared.buffers[output->buffer];
   bool there =
       buffer.space == Space::Arena ? lastRun == &instance : instance.hasRun;

@@ -44,12 +44,13 @@ public:
                   const void *bytes, size_t size);
 
   /// Returns host memory of the input's size, for the input's next value. Write
-  /// the value while a function runs, then call `stage`, which sets the input
-  /// in order with `run` although the copy starts at once. Null if the device
-  /// cannot do so, or if an output of the function is the input itself.
+  /// the value while a function runs, then call `stage`. Null if the device
+  /// does not support staging, or if an output of the function is the input's
+  /// own memory.
   StatusOr<std::byte *> stagingMemory(std::string_view function,
                                       std::string_view name);
-  /// Sets the input to the content of its staging memory. Usage unless
+  /// Sets the input to the content of its staging memory. The copy starts at
+  /// once, but the value counts only for later calls of `run`. Usage unless
   /// `stagingMemory` was called before.
   Status stage(std::string_view function, std::string_view name);
   /// Frees the staging memory of all inputs of `function`. `stagingMemory`

@@ -25,15 +25,16 @@ inline std::string temporaryPathOf(const std::string &path) {
   return path.substr(0, name) + "." + path.substr(name) + ".mpc-tmp";
 }
 
-/// Removes a leftover file. True if the file existed, no process was writing
-/// it, and it is gone now. A locked file is being written. A link, or anything
-/// but a regular file, is not mpc's.
+/// Removes a temporary file that a killed run left. True if the file was
+/// removed. Keeps a locked file, since a process is still writing it. Keeps a
+/// link and anything but a regular file, since mpc did not create it.
 inline bool removeLeftover(const std::string &path) {
   const int file =
       open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (file < 0)
     return false;
-  // The previous holder of the lock may have put another file at this path.
+  // Compare the locked file with the file at `path`: the process that held the
+  // lock before may have renamed its file, and `path` may name a new one.
   struct stat locked, present;
   const bool isLeft =
       flock(file, LOCK_EX | LOCK_NB) == 0 && fstat(file, &locked) == 0 &&
@@ -54,14 +55,14 @@ inline TemporaryFile createTemporaryFile(const std::string &path,
   temporary.path = temporaryPathOf(path);
   temporary.file = open(temporary.path.c_str(), kFlags, mode);
   if (temporary.file < 0 && errno == EEXIST) {
-    // Another process is writing the same file, so choose a name with the
-    // process id.
+    // Another process is writing a replacement of the same file, so choose a
+    // name with the process id.
     if (!removeLeftover(temporary.path))
       temporary.path += "-" + std::to_string(getpid());
     temporary.file = open(temporary.path.c_str(), kFlags, mode);
   }
-  // If the file system cannot lock files, no other process can remove this file
-  // either.
+  // Ignore a failure to lock. On a file system without locks, removeLeftover
+  // cannot lock the file either, and keeps it.
   if (temporary.file >= 0)
     static_cast<void>(flock(temporary.file, LOCK_EX | LOCK_NB));
   return temporary;

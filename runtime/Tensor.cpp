@@ -18,7 +18,7 @@ struct DTypeInfo {
   DType type;
   int64_t bytes;
   Kind kind;
-  /// Bits of the value. An I1 has 1, less than its byte.
+  /// Bits that hold the value: 1 for I1, although I1 takes a byte.
   int bits;
 };
 
@@ -38,7 +38,7 @@ constexpr std::array<DTypeInfo, kDTypes> kTypes = {{
     {DType::U64, 8, Kind::Unsigned, 64},
 }};
 
-/// The value of any integer type.
+/// An integer as sign and magnitude, which holds every int64 and uint64.
 struct Whole {
   bool isNegative;
   uint64_t magnitude;
@@ -46,8 +46,8 @@ struct Whole {
 
 } // namespace
 
-/// True if the table has the types in the order of their enumerators, since
-/// lookup is by index.
+/// True if kTypes lists the types in the order of DType, since infoOf uses the
+/// type as index.
 static constexpr bool isInOrder() {
   for (size_t i = 0; i < kTypes.size(); ++i)
     if (kTypes[i].type != static_cast<DType>(i))
@@ -111,8 +111,8 @@ Tensor Tensor::zeros(DType type, Shape shape) {
 // Conversion
 //===----------------------------------------------------------------------===//
 
-// All float types widen to double, all integer types to Whole, without loss. So
-// narrowing rounds only once.
+// Conversion first widens a float to double and an integer to Whole, without
+// loss, and then narrows to the result's type. So it rounds only once.
 
 static double loadFloat(const Tensor &source, int64_t i) {
   switch (source.type) {
@@ -158,7 +158,7 @@ static void storeFloat(Tensor &result, int64_t i, double value) {
   }
 }
 
-/// Stores `value`. False if the result's type cannot hold it.
+/// Stores `value` as element `i`. False if the type of `result` cannot hold it.
 static bool storeInteger(Tensor &result, int64_t i, Whole value) {
   assert(!isFloat(result.type) && "an integer type");
   const DTypeInfo &info = infoOf(result.type);
@@ -172,9 +172,9 @@ static bool storeInteger(Tensor &result, int64_t i, Whole value) {
   return value.magnitude <= (value.isNegative ? smallest : largest);
 }
 
-/// Converts an integer to a double for storeFloat. If the integer has too many
-/// bits, its lost bits are kept in the last bit, so that the final rounding is
-/// correct.
+/// Converts an integer to a double for storeFloat. For f16, bf16 and f32, an
+/// integer of more than 53 bits is rounded to odd: the last kept bit is 1 if a
+/// dropped bit was 1. Then storeFloat rounds as if from the integer itself.
 static double integerToDouble(Whole value, DType target) {
   uint64_t magnitude = value.magnitude;
   if (target != DType::F64 && magnitude >> 53)

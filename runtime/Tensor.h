@@ -30,7 +30,7 @@ bool isFloat(DType type);
 using Shape = std::vector<int64_t>;
 
 /// Returns the number of elements, 1 for a scalar. Does not check for overflow:
-/// checkedBytes checks shapes from outside.
+/// check untrusted shapes with checkedBytes.
 int64_t numElements(const Shape &shape);
 /// Returns the bytes of a dense tensor. nullopt if an extent is negative or the
 /// product overflows.
