@@ -1,4 +1,5 @@
-// Chooses samples and learning rates, and counts.
+// Chooses the samples and the learning rate of each attempt, and counts
+// progress.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Attempts.h"
@@ -10,10 +11,10 @@
 
 namespace mpc::runtime::train {
 
-/// Returns the samples of an epoch in order, the same for every call. Keeps the
-/// order of the data if one batch holds all samples: shuffling would gain
-/// nothing, and constant inputs may refer to samples by position, like the
-/// edges of a graph to its nodes.
+/// Returns all samples of an epoch, in training order. The order depends only
+/// on the seed and the epoch. Does not shuffle if one batch holds all samples:
+/// shuffling would gain nothing, and inputs that are the same for every batch
+/// may refer to samples by position, like the edges of a graph to its nodes.
 const std::vector<int64_t> &Attempts::orderOf(int64_t epoch) {
   if (orderEpoch == epoch)
     return order;
@@ -28,7 +29,8 @@ const std::vector<int64_t> &Attempts::orderOf(int64_t epoch) {
   return order;
 }
 
-/// Returns the samples of the next attempt.
+/// Returns the samples of the attempt that follows `progress`, batch after
+/// batch. The first samples of the epoch fill up the last attempt of the epoch.
 std::vector<int64_t> Attempts::positionsOf(const Progress &progress) {
   const std::vector<int64_t> &samples = orderOf(progress.epoch);
   const int64_t count = data.batchSize() * runner.batches();
@@ -39,8 +41,8 @@ std::vector<int64_t> Attempts::positionsOf(const Progress &progress) {
   return positions;
 }
 
-/// Returns the samples of the batch after the next; empty if the run ends
-/// before.
+/// Returns the samples of the batch after the current one, which `progress`
+/// does not count yet. Empty if the current batch is the last of the run.
 BatchSamples Attempts::samplesAfter(Progress progress) {
   if (++progress.batchInStep == runner.batches()) {
     progress.batchInStep = 0;
@@ -58,8 +60,8 @@ BatchSamples Attempts::samplesAfter(Progress progress) {
   return {{begin, begin + std::ptrdiff_t(data.batchSize())}, progress.epoch};
 }
 
-/// Counts an attempt whose batches have all run. Micro-batches and samples of
-/// skipped attempts count too, so that a resumed run draws the same masks.
+/// Counts an attempt whose batches have all run. Counts batches and samples of
+/// skipped attempts too, like the artifact's own counter mpc.micro_step.
 void Attempts::count(Progress &progress, bool skipped) const {
   progress.batchInStep = 0;
   progress.lossInStep = 0;
@@ -78,13 +80,14 @@ StatusOr<std::optional<StepReport>>
 Attempts::run(Progress &progress, const std::atomic<int> *stop) {
   const auto start = std::chrono::steady_clock::now();
   StepReport report;
-  // A skipped attempt is no step of the schedule.
+  // The schedule counts only attempts that were not skipped.
   const double rate =
       options.schedule.at(progress.step - progress.skipped, totalSteps,
                           progress.evaluations.reductions);
   const std::vector<int64_t> positions = positionsOf(progress);
   for (int64_t &batch = progress.batchInStep; batch < runner.batches();) {
-    // A resumed run continues with the next batch of this attempt.
+    // A stop may leave an attempt unfinished. A resumed run continues with the
+    // next batch of this attempt.
     if (batch > 0 && stop && stop->load() != 0)
       return std::optional<StepReport>();
     StatusOr<double> loss = runner.runBatch(
@@ -100,7 +103,7 @@ Attempts::run(Progress &progress, const std::atomic<int> *stop) {
   if (!outcome.ok())
     return outcome.status();
 
-  // `count` may begin the next epoch; the report names the old one.
+  // `count` may begin the next epoch, so take the attempt's epoch before.
   report.epoch = progress.epoch;
   count(progress, outcome->skipped);
 

@@ -1,5 +1,7 @@
 // Runs update attempts one after another: chooses the samples and the learning
-// rate of each, and counts progress.
+// rate of each attempt, and counts progress. An attempt is one step of the
+// optimizer over one batch or several. An attempt whose gradients are not
+// finite is skipped: it changes no weights.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_ATTEMPTS_H
@@ -19,13 +21,15 @@ public:
         stepsPerEpoch(stepsPerEpoch), totalSteps(totalSteps) {}
 
   /// Runs the attempt after `progress` and adds it to `progress`. nullopt if
-  /// `stop` is raised between two batches of the attempt; `progress` then
-  /// counts the finished batches.
+  /// Runs the attempt that follows `progress`, and adds it to `progress`.
+  /// nullopt if `stop` becomes nonzero between two batches of the attempt;
+  /// `progress` then counts the finished batches.
   StatusOr<std::optional<StepReport>> run(Progress &progress,
                                           const std::atomic<int> *stop);
 
-  /// Runs an attempt like `run`, and tells where its first non-finite value
-  /// comes from; empty if all values are finite. Unsupported on some devices.
+  /// Runs an attempt like `run`, but step by step. Returns a description of the
+  /// origin of the first non-finite value; empty if all values are finite.
+  /// Unsupported on some devices.
   StatusOr<std::string> trace(Progress &progress);
 
 private:
@@ -38,7 +42,7 @@ private:
   const Dataset &data;
   const TrainOptions &options;
   const int64_t stepsPerEpoch, totalSteps;
-  /// The sample order of epoch `orderEpoch`, kept for the steps of the epoch.
+  /// The order of the samples in epoch `orderEpoch`, kept until the epoch ends.
   std::vector<int64_t> order;
   int64_t orderEpoch = -1;
 };

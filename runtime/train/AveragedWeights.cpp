@@ -14,12 +14,12 @@
 
 namespace mpc::runtime::train {
 
-/// The suffix that turns a parameter's name into its average's.
+/// The suffix that turns the name of a parameter into the name of its average.
 static constexpr std::string_view kSuffix = kAverageSuffix;
 
 using Values = std::vector<std::pair<std::string, Tensor>>;
 
-/// Reads the averages, by the names of their parameters.
+/// Reads all averages. The name in a pair is the parameter's, without ".ema".
 static StatusOr<Values> readAverages(Trainee &model) {
   Values values;
   for (const Port &port : model.info().state) {
@@ -37,7 +37,7 @@ static StatusOr<Values> readAverages(Trainee &model) {
   return values;
 }
 
-/// Reads the current values of the averaged parameters.
+/// Reads the current values of the parameters that have averages.
 static StatusOr<Values> readParameters(Trainee &model, const Values &averages) {
   Values values;
   for (const auto &[name, unused] : averages) {
@@ -81,7 +81,8 @@ evaluateAverages(Trainee &model,
 std::vector<std::string>
 takeAverages(std::vector<Array> &arrays,
              const std::function<bool(const std::string &)> &isOwn) {
-  // Take values from a copy, so that each is used once, whatever the order.
+  // Take values from a copy: if there is a "P.ema.ema" too, the order of the
+  // arrays must not matter.
   const std::vector<Array> given = arrays;
   std::map<std::string_view, const Array *> byName;
   for (const Array &array : given)
@@ -103,7 +104,7 @@ takeAverages(std::vector<Array> &arrays,
 std::vector<Array> evaluatedState(const CheckpointContents &checkpoint) {
   std::vector<Array> state = checkpoint.arrays;
   const auto recipe = checkpoint.identity.find("recipe");
-  // Without --ema, parameters may have such names by chance.
+  // In a run without --ema, a parameter may be called "P.ema" by chance.
   if (recipe == checkpoint.identity.end() ||
       !BoundedDocument(recipe->second).json.contains("ema"))
     return state;

@@ -1,5 +1,5 @@
-// Uses the parameters that are averaged over the steps (`--ema`) for
-// evaluations and for the trained model.
+// With --ema, the state has the average of each parameter over the steps. Uses
+// these averages for evaluations and for the trained model.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_AVERAGEDWEIGHTS_H
@@ -21,15 +21,15 @@ namespace mpc::runtime::train {
 /// nothing without averages.
 Status useAverages(Trainee &model);
 
-/// Returns the result of `evaluate` with averages in place of the parameters,
-/// which are restored afterwards.
+/// Calls `evaluate` while the averages replace their parameters, and returns
+/// the result. Restores the parameters afterwards.
 StatusOr<EvalResult>
 evaluateAverages(Trainee &model,
                  const std::function<StatusOr<EvalResult>()> &evaluate);
 
-/// Gives array "P" the values of its average "P.ema" if their shapes are equal.
-/// Ignores averages for whose name `isOwn` is true: they are ordinary arrays.
-/// Returns the names of the averages that were taken; they stay in `arrays`.
+/// Gives each array "P" the values of the array "P.ema" if both have the same
+/// shape. Ignores "P.ema" if `isOwn("P.ema")`, because it is not the average of
+/// "P". Returns the names of all averages used; the averages stay in `arrays`.
 std::vector<std::string>
 takeAverages(std::vector<Array> &arrays,
              const std::function<bool(const std::string &)> &isOwn);

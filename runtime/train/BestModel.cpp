@@ -7,7 +7,8 @@
 
 namespace mpc::runtime::train {
 
-/// True for the state of a trained model that training changes.
+/// True for state that training changes and the trained model needs:
+/// parameters, their averages, and running statistics.
 static bool isTrainedState(const Port &state) {
   return state.role == Role::Parameter || state.role == Role::Average ||
          state.role == Role::Statistic;
@@ -27,15 +28,16 @@ Status BestModel::copy() {
   return Status();
 }
 
-/// Reads a checkpoint into memory. Another run may remove checkpoints in its
-/// folder at any time.
+/// Reads the weights of a checkpoint into memory: the run that owns the
+/// checkpoint may remove it at any time.
 Status BestModel::read(const std::string &path, const RunIdentity &identity) {
   StatusOr<std::vector<Array>> arrays =
       readCheckpoint(path, model.info(), identity);
   if (!arrays.ok())
     return arrays.status();
   std::vector<std::pair<std::string, Tensor>> values;
-  // Every trained tensor must be there before any is taken.
+  // Collect all tensors before replacing `copied`, since the checkpoint may
+  // lack one.
   for (const Port &port : model.info().state) {
     if (!isTrainedState(port))
       continue;
@@ -63,7 +65,8 @@ Status BestModel::find(MonitorState &state, int64_t step,
   Status found(StatusCode::Checkpoint, "there is no --checkpoint-dir");
   if (checkpoints)
     found = checkCheckpointPath(checkpoints->pathOf(state.bestStep));
-  // The last run may have died between finding the best and marking it.
+  // If the last run ended after saving the best checkpoint and before marking
+  // it, mark it now.
   if (found.ok()) {
     StatusOr<std::optional<int64_t>> marked = checkpoints->best();
     if (!marked.ok())
@@ -74,7 +77,8 @@ Status BestModel::find(MonitorState &state, int64_t step,
   }
   if (found.getCode() == StatusCode::Checkpoint && !resumed.empty())
     found = read(siblingOf(resumed, state.bestStep), identity);
-  // Give up the best only if it is certainly gone.
+  // Forget the best weights only if they are certainly gone. An I/O error may
+  // pass.
   if (found.getCode() != StatusCode::Checkpoint)
     return found;
   note("the best weights so far, those of step " +

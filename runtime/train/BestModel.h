@@ -24,27 +24,30 @@ class BestModel {
 public:
   using Note = std::function<void(const std::string &)>;
 
-  /// `checkpoints` may be null. `kept` counts the checkpoints to keep besides
-  /// the best.
+  /// `checkpoints` is the run's directory of checkpoints; null if there is
+  /// none. `kept` is the number of newest checkpoints to keep besides the best.
   BestModel(Trainee &model, const Monitor &monitor,
             const CheckpointStore *checkpoints, int64_t kept)
       : model(model), monitor(monitor), checkpoints(checkpoints), kept(kept) {}
 
-  /// Finds the weights of `state` when a run resumes at `step`: in the run's
-  /// own folder, or else beside the checkpoint `resumed`. If the weights are
-  /// gone, notes that and forgets the best.
+  /// Call when a run resumes at `step`. Finds the best weights so far, from
+  /// step `state.bestStep`: in the run's own directory, or else in the
+  /// directory of the checkpoint `resumed`. If the weights are gone, notes that
+  /// and resets `state`.
   Status find(MonitorState &state, int64_t step, const std::string &resumed,
               const RunIdentity &identity, const Note &note);
 
-  /// Copies the model's current weights as the best; no checkpoint has them.
+  /// Copies the model's current weights into memory as the best weights, if no
+  /// checkpoint has them.
   Status copy();
 
-  /// Marks the run's checkpoint of `step`, the newest, as the best.
+  /// Marks the run's checkpoint of `step`, the newest checkpoint, as the best.
   Status mark(int64_t step);
 
-  /// Gives the model the weights of `state` and returns which these are.
-  /// nullopt, with a note, if there are none. Checkpoint if they cannot be
-  /// read; the error then names `last`, the checkpoint of the last weights.
+  /// Gives the model the best weights, and returns their evaluation. nullopt,
+  /// with a note, if no evaluation had a finite value. Checkpoint if the
+  /// weights cannot be read; the error names `last`, the checkpoint of the last
+  /// weights.
   StatusOr<std::optional<BestEvaluation>> restore(const MonitorState &state,
                                                   const RunIdentity &identity,
                                                   const std::string &last,

@@ -1,4 +1,4 @@
-// Counts failures of a run.
+// Counts the non-finite losses and the skipped updates of a run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Divergence.h"
@@ -10,8 +10,8 @@
 
 namespace mpc::runtime::train {
 
-/// A dynamic loss scale that stays equal after skipped steps is at the floor.
-/// Some batches may still fit, so several skips at the floor end the run.
+/// The number of steps skipped at the floor of a dynamic loss scale that ends
+/// the run. Not 1, because other batches may have finite gradients there.
 static constexpr int64_t kMostAtFloor = 10;
 
 DivergenceGuard::DivergenceGuard(const TrainOptions &options,
@@ -30,8 +30,9 @@ Status DivergenceGuard::begin(Trainee &model) {
 }
 
 Status DivergenceGuard::check(const StepReport &report) {
-  // Count the skipped steps in a row, and the steps among them with an equal
-  // loss scale: a scale that no longer falls is at its floor.
+  // Count the skipped steps in a row, and how many of them had the loss scale
+  // of the step before. A skipped step lowers a dynamic scale, so a scale that
+  // stays equal is at its floor.
   const bool sameScale = report.skipped && last.skipped && report.lossScale &&
                          report.lossScale == last.lossScale;
   skippedAtOneScale = sameScale ? skippedAtOneScale + 1 : 0;
@@ -40,14 +41,16 @@ Status DivergenceGuard::check(const StepReport &report) {
   last = report;
 
   const std::string at = "step " + std::to_string(report.step) + ": ";
-  // The loss is unscaled, so no loss scale would make it finite.
+  // The reported loss is unscaled, so a lower loss scale would not make it
+  // finite.
   if (options.maxNonfinite > 0 && nonfiniteInARow >= options.maxNonfinite)
     return Status(StatusCode::Numeric,
                   at + "the loss has not been finite for " +
                       counted(nonfiniteInARow, "step") + advice());
   const std::string scale =
       report.lossScale ? " of " + formatScale(*report.lossScale) : "";
-  // A dynamic scale that cannot fall further would skip for ever.
+  // At its floor, a dynamic scale cannot fall, so steps would be skipped for
+  // ever.
   if (options.maxSkipped > 0 && dynamicScale &&
       skippedAtOneScale >= kMostAtFloor)
     return Status(StatusCode::Numeric,
@@ -104,7 +107,8 @@ std::string DivergenceGuard::findBrokenWeights(Trainee &model) const {
 
 Status DivergenceGuard::checkEnd(Trainee &model, const Progress &progress,
                                  bool stopped) {
-  // The last update may have been too large, however good the loss before it.
+  // Check the weights: the last update may have made them infinite, although
+  // the loss before the update was finite.
   const std::string broken = findBrokenWeights(model);
   if (!broken.empty() && (stopped || std::isfinite(last.loss))) {
     brokenAt = progress.step;
@@ -118,7 +122,7 @@ Status DivergenceGuard::checkEnd(Trainee &model, const Progress &progress,
   if (nonfiniteInARow > 0)
     return Status(StatusCode::Numeric, "the run ends with a loss of " +
                                            nameOf(last.loss) + advice());
-  // At least one step must not have been skipped.
+  // The run failed only if every step was skipped.
   const int64_t steps = progress.step, skipped = progress.skipped;
   if (steps == 0 || skipped < steps || skippedInARow == 0)
     return Status();

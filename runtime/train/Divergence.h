@@ -1,4 +1,4 @@
-// Tells if a run still learns.
+// Ends a run whose loss, gradients or weights are not finite.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_DIVERGENCE_H
@@ -13,7 +13,8 @@
 
 namespace mpc::runtime::train {
 
-/// Counts failed attempts, and ends a run without hope of recovery.
+/// Counts attempts with a non-finite loss or a skipped update, and ends a run
+/// that has no hope of recovery.
 class DivergenceGuard {
 public:
   /// Watches a run of the model that `info` describes.
@@ -29,9 +30,9 @@ public:
   /// Counts an attempted update. Returns a numeric error if the run must end.
   Status check(const StepReport &report);
 
-  /// Warns if a loss shows a mistake that types cannot show: nll below 0 means
-  /// that the output is no log-probability. Empty if there is nothing to warn
-  /// of, or after the first warning.
+  /// Returns a warning if the loss shows a mistake of the user: an nll below 0
+  /// means that the outputs are no log-probabilities. Empty if there is nothing
+  /// to warn of, and after the first warning.
   std::string findWarning(const StepReport &report);
 
   /// Returns a numeric error if a run that ends at `progress` has failed: its
@@ -39,16 +40,16 @@ public:
   /// finite or every update was skipped.
   Status checkEnd(Trainee &model, const Progress &progress, bool stopped);
 
-  /// Returns "parameter 'w' is inf at [1, 2]": the first weight that the run
-  /// broke. Empty if there is none, or if weights cannot be read.
+  /// Describes the first weight that the run made non-finite: "parameter 'w' is
+  /// inf at [1, 2]". Empty if there is none, or if weights cannot be read.
   std::string findBrokenWeights(Trainee &model) const;
 
-  /// Describe the last attempt.
+  /// True if the last attempt had a finite loss, or if its update was skipped.
   bool isLossFinite() const { return nonfiniteInARow == 0; }
   bool wasSkipped() const { return last.skipped && brokenAt == 0; }
-  /// The attempt with which the current row of non-finite losses or skipped
-  /// steps began; the last attempt if only the weights are not finite; 0 if all
-  /// is well.
+  /// Returns the attempt that began the current series of non-finite losses or
+  /// skipped updates. The last attempt if only the weights are not finite; 0 if
+  /// all is finite.
   int64_t firstOfRow() const;
 
 private:
@@ -58,12 +59,13 @@ private:
   const TrainOptions &options;
   const bool dynamicScale; ///< true if skipping an update lowers the loss scale
   const bool isBCE;
-  bool isNLL; ///< true if nll is the only loss, until the warning
+  bool isNLL; ///< true if nll is the only loss and no warning was given
   int64_t nonfiniteInARow = 0;
   int64_t skippedInARow = 0;
-  int64_t skippedAtOneScale = 0; ///< after the first at that scale
-  int64_t brokenAt = 0; ///< attempts made when weights were found broken
-  std::set<std::string> brokenBefore; ///< weights not finite at the start
+  int64_t skippedAtOneScale = 0; ///< equal scales in a row, without the first
+  int64_t brokenAt = 0; ///< attempt that left non-finite weights; 0: none
+  /// weights that were not finite at the start
+  std::set<std::string> brokenBefore;
   StepReport last;
 };
 

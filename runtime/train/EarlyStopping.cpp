@@ -22,7 +22,7 @@ std::string EarlyStopping::describe(const MonitorState &state) const {
 }
 
 StatusOr<EarlyStopping> parseEarlyStopping(std::string_view text) {
-  // The metric may contain a colon too.
+  // Search for the last colon, since the metric may contain one: "min:loss:3".
   const size_t colon = text.rfind(':');
   const std::string_view digits =
       colon == std::string_view::npos ? "" : text.substr(colon + 1);

@@ -52,7 +52,8 @@ void EvaluationRules::countPlateau(const EvalResult &evaluation, int64_t step,
   const Plateau &rule = *plateau();
   if (!rule.count(state.plateau, valueOf(evaluation, rule.monitor), step))
     return;
-  // These are the rates before and after, ignoring warmup.
+  // Compute the rates before and after the reduction, for a step after the
+  // warmup.
   const Schedule &schedule = options.schedule;
   const int64_t settled = schedule.warmupSteps;
   const double before = schedule.at(settled, 0, state.reductions);

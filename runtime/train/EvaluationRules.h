@@ -1,5 +1,5 @@
-// Applies evaluations to `--best`, `--early-stopping` and the learning rate of
-// a plateau.
+// Applies the results of evaluations to `--best`, `--early-stopping` and
+// `--lr-scheduler plateau`.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_EVALUATIONRULES_H
@@ -21,23 +21,24 @@ public:
   EvaluationRules(const TrainOptions &options, Note note)
       : options(options), note(std::move(note)) {}
 
-  /// True if evaluations decide anything.
+  /// True if a flag makes decisions by the results of evaluations.
   bool any() const {
     return options.best || options.earlyStopping || plateau();
   }
 
-  /// Returns a usage error if evaluations of the model lack a watched metric,
-  /// or if nothing is evaluated.
+  /// Returns a usage error if a flag watches a metric that evaluations of the
+  /// model do not measure, or if the run does not evaluate.
   Status check(const TraineeInfo &info, bool evaluates) const;
 
-  /// Prepares the state of a resumed run: forgets values of metrics that are no
-  /// longer watched.
+  /// Prepares the state of a resumed run: forgets values of metrics that no
+  /// flag watches any more.
   void adopt(EvaluationState &state) const;
 
-  /// Counts an evaluation; true for the best so far. An evaluation
-  /// `outsideSchedule`, at the end of a run that ends between two, counts only
-  /// for the best. So does a second evaluation at the same step. Thus a run in
-  /// parts decides like an uninterrupted run.
+  /// Counts the evaluation at `step`; true if it is the best so far. Two kinds
+  /// of evaluations can be the best, but count for nothing else: an evaluation
+  /// `outsideSchedule`, which a run adds at its end, and a second evaluation at
+  /// the same step. So a run that was stopped and resumed decides like an
+  /// uninterrupted run.
   bool count(const EvalResult &evaluation, int64_t step, bool outsideSchedule,
              EvaluationState &state) const;
 
@@ -48,7 +49,7 @@ public:
   }
 
 private:
-  /// The plateau rule; null with another schedule.
+  /// The plateau rule; null if the learning rate has another schedule.
   const Plateau *plateau() const {
     return options.schedule.kind == ScheduleKind::Plateau
                ? &options.schedule.plateau

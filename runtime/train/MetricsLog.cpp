@@ -53,7 +53,8 @@ Status MetricsLog::write(const MetricsLine &line) {
     Status status = sink ? sink->write(line) : Status();
     if (status.ok())
       continue;
-    // A full disk may have room again after checkpoints are removed.
+    // Keep a file on a full disk: there may be room again once checkpoints are
+    // removed.
     if (!isForWantOfSpace(status))
       sink.reset();
     if (first.ok())

@@ -1,4 +1,4 @@
-// Writes the metrics of a run to all their destinations.
+// Writes the metrics of a run to all metrics files and to TensorBoard's folder.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_METRICSLOG_H
@@ -14,16 +14,16 @@ namespace mpc::runtime::train {
 
 class MetricsLog {
 public:
-  /// Opens the destinations in `options`. `firstStep` is the step that a
-  /// resumed run continues from. `hasAccuracy` is true if steps have an
-  /// accuracy.
+  /// Opens the files and the folder in `options`. A resumed run continues from
+  /// `firstStep`. `hasAccuracy` is true if steps have an accuracy.
   static StatusOr<MetricsLog> open(const TrainOptions &options,
                                    int64_t firstStep, bool hasAccuracy);
-  /// Checks that `open` would succeed, as far as possible without changes.
+  /// Checks that `open` would succeed, as far as possible without changing
+  /// files.
   static Status check(const TrainOptions &options);
 
-  /// Writes to every destination. A destination that fails gets nothing more,
-  /// unless the disk was full; the others go on. Returns the first failure.
+  /// Writes `line` to every file. After a failure, a file gets no more lines,
+  /// unless its disk was full. Returns the first failure.
   Status write(const MetricsLine &line);
 
 private:

@@ -10,7 +10,8 @@
 
 namespace mpc::runtime::train {
 
-/// The longest time that a user waits after a failed run, in milliseconds.
+/// Limit on the time for repeating attempts, in milliseconds, since the user
+/// waits.
 static constexpr double kLongestReplayMs = 60000;
 
 static constexpr const char *kFirstNonFinite = "first non-finite value: ";
@@ -31,7 +32,8 @@ static std::string inStep(int64_t step, const std::string &where) {
   return "in step " + std::to_string(step) + ", " + where;
 }
 
-/// Repeats the last attempt from the state that skipping the update preserved.
+/// Repeats the last attempt. Its update was skipped, so the model still has the
+/// state from before.
 static std::string searchSkipped(Attempts &attempts, const FailedRun &failed) {
   Progress progress = beginningOf(failed.end, failed.stepsPerEpoch);
   --progress.skipped;
@@ -44,7 +46,8 @@ static std::string searchSkipped(Attempts &attempts, const FailedRun &failed) {
                               inStep(failed.end.step, *where);
 }
 
-/// Repeats attempts from a good state up to the first failed one.
+/// Repeats attempts from the good state at `progress` up to the first failed
+/// one.
 static std::string searchFrom(Progress progress, Attempts &attempts,
                               const FailedRun &failed) {
   const int64_t steps = failed.firstBad - 1 - progress.step;
@@ -54,13 +57,14 @@ static std::string searchFrom(Progress progress, Attempts &attempts,
            counted(steps, "step") +
            " from the last checkpoint; a smaller --checkpoint-every makes the "
            "search shorter";
-  // If weights are not finite between steps, the update broke them.
+  // Describes weights that are not finite between steps: the last update broke
+  // them.
   const auto broken = [&] {
     const std::string weights = failed.findBrokenWeights();
     return weights.empty() ? weights : "after the update " + weights;
   };
-  // The update before the failed attempt may have made a parameter infinite. An
-  // earlier update may have too, if the loss does not show it.
+  // An update may have made a weight infinite without effect on the loss of the
+  // next attempts. So check the weights after each attempt.
   while (progress.step + 2 < failed.firstBad) {
     StatusOr<std::optional<StepReport>> report =
         attempts.run(progress, nullptr);
@@ -69,7 +73,7 @@ static std::string searchFrom(Progress progress, Attempts &attempts,
     if (const std::string where = broken(); !where.empty())
       return kFirstNonFinite + inStep(progress.step, where);
   }
-  // The last steps run one kernel at a time, with a check of each kernel's
+  // Run the last attempts one kernel at a time, with a check of each kernel's
   // results.
   while (progress.step < failed.firstBad) {
     StatusOr<std::string> where = attempts.trace(progress);

@@ -11,24 +11,26 @@
 
 namespace mpc::runtime::train {
 
-/// A failed run, as the search needs it.
+/// The facts about a failed run that the search needs.
 struct FailedRun {
-  Progress end;            ///< the progress at the end
-  int64_t firstBad = 0;    ///< the first of the failed attempts
-  bool wasSkipped = false; ///< true if the last attempt kept the old state
+  Progress end;            ///< the progress when the run failed
+  int64_t firstBad = 0;    ///< number of the first failed attempt, from 1
+  bool wasSkipped = false; ///< true if the last update was skipped
   double medianStepMs = 0;
   int64_t stepsPerEpoch = 1;
-  /// Gives the model a state from before `firstBad`; returns its progress.
+  /// Gives the model a state from before attempt `firstBad`. Returns the
+  /// progress at that state.
   std::function<StatusOr<Progress>()> restore;
-  /// DivergenceGuard::findBrokenWeights for the model's current state.
+  /// Describes a weight that is not finite now; empty if there is none. Calls
+  /// DivergenceGuard::findBrokenWeights.
   std::function<std::string()> findBrokenWeights;
 };
 
-/// Runs the failed attempt again, step by step, and describes where the first
-/// non-finite value comes from. A run with unguarded updates has lost the state
-/// before the failure: the state is restored and run up to the failed attempt,
-/// to the same bits, if that takes at most a minute. If the search fails,
-/// returns the reason. Changes the model's state.
+/// Runs the failed attempt again, step by step, and describes the origin of the
+/// first non-finite value. If the update was skipped, the model still has the
+/// state from before. Otherwise restores an earlier state and repeats all
+/// attempts since then, with the same bits, if that takes at most a minute. If
+/// the search fails, returns the reason. Changes the model's state.
 std::string explainNonFinite(Attempts &attempts, const FailedRun &failed);
 
 } // namespace mpc::runtime::train

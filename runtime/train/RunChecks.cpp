@@ -13,7 +13,7 @@ namespace mpc::runtime::train {
 static StatusOr<std::string> findResumed(const TrainOptions &options) {
   if (options.resume != "auto")
     return options.resume;
-  // A folder that does not exist yet has no checkpoints.
+  // A folder that does not exist yet, or cannot be listed, counts as empty.
   StatusOr<std::vector<int64_t>> steps = listCheckpoints(options.checkpointDir);
   if (!steps.ok() || steps->empty())
     return std::string();

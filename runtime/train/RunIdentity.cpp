@@ -16,7 +16,7 @@
 namespace mpc::runtime::train {
 
 /// Returns "4 parameters, digest 0123456789abcdef". The digest is over the
-/// names in the order of the state.
+/// names of the parameters, in the order of the state.
 static std::string describeTrained(const TraineeInfo &info) {
   int64_t count = 0;
   uint64_t digest = 0;
@@ -24,7 +24,8 @@ static std::string describeTrained(const TraineeInfo &info) {
     if (port.role != Role::Parameter)
       continue;
     ++count;
-    // The end of a name counts, so that "ab", "c" differs from "a", "bc".
+    // Include the zero byte that ends a name, so that "ab", "c" differs from
+    // "a", "bc".
     digest =
         XXH3_64bits_withSeed(port.name.c_str(), port.name.size() + 1, digest);
   }
@@ -107,11 +108,11 @@ StatusOr<int64_t> countStepsOfEpoch(const Dataset &data, int64_t perStep,
 std::string findMovedPlaces(const TraineeInfo &info, const Dataset &data,
                             const TrainOptions &options) {
   const int64_t batch = data.batchSize();
-  // In the order of the file, positions stay valid.
+  // Positions stay valid without shuffling, and if a batch has all samples.
   if (!options.shuffle || data.size() == batch)
     return "";
-  // The input belongs to the whole batch, and its elements are positions in it,
-  // like the edges of a graph.
+  // True if the input is the same for every batch and its values are positions
+  // in the batch, like the edges of a graph.
   const auto saysPlaces = [&](const Port &port) {
     return port.role == Role::Data && port.batchAxis < 0 &&
            std::any_of(port.indices.begin(), port.indices.end(),
@@ -142,7 +143,7 @@ std::map<std::string, std::string> settingsOf(const TraineeInfo &info,
                                               const Dataset &data,
                                               int64_t totalSteps) {
   const bool unlimited = totalSteps == kUnlimited;
-  // The keys are the words of a message about a difference.
+  // Messages about changed settings show these keys.
   return {{"learning rate", formatRate(options.schedule.learningRate)},
           {"schedule", options.schedule.name()},
           {"least learning rate", formatRate(options.schedule.minLearningRate)},

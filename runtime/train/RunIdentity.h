@@ -11,14 +11,16 @@
 
 namespace mpc::runtime::train {
 
-/// Returns the facts that, with the settings, fix the bits of a run: the model,
-/// its compilation (the recipe has the flags and a digest of the precision
-/// decisions), the trained parameters, the data and their order.
+/// Returns the facts that a checkpoint and a run that resumes from it must
+/// share: model, precision, recipe, trained parameters, shapes of a batch,
+/// data, their order and the seed. The recipe has the compile flags and a
+/// digest of the precision decisions. With the settings, these facts determine
+/// every bit of the run.
 RunIdentity identityOf(const TraineeInfo &info, const Dataset &data,
                        const TrainOptions &options);
 
-/// Checkpoint if a run with these steps per epoch and batches per step can
-/// never be at `progress`.
+/// Checks that a run with these steps per epoch and batches per step can be at
+/// `progress`. Checkpoint if it cannot.
 Status checkPosition(const Progress &progress, int64_t stepsPerEpoch,
                      int64_t batchesPerStep);
 
@@ -33,12 +35,12 @@ StatusOr<int64_t> countStepsOfEpoch(const Dataset &data, int64_t perStep,
 std::string findMovedPlaces(const TraineeInfo &info, const Dataset &data,
                             const TrainOptions &options);
 
-/// Counts the steps of a whole run by --epochs and --max-steps; kUnlimited
-/// without an end.
+/// Counts the steps of a whole run by --epochs and --max-steps; kUnlimited if
+/// neither limits the run.
 int64_t countSteps(const TrainOptions &options, int64_t stepsPerEpoch);
 
-/// Describes learning rate, schedule, length, the data's name and the target as
-/// text.
+/// Returns the settings that may change when a run is resumed, as text:
+/// learning rate, schedule, length, name of the data, target and others.
 std::map<std::string, std::string> settingsOf(const TraineeInfo &info,
                                               const TrainOptions &options,
                                               const Dataset &data,

@@ -46,7 +46,7 @@ noteLaterCheckpoints(const TrainOptions &options,
 }
 
 Status checkPaths(const TrainOptions &options) {
-  // Flags that contradict each other are reported before missing files.
+  // Report flags that contradict each other before missing files.
   if (options.resume == "auto" && options.checkpointDir.empty())
     return Status(StatusCode::Usage,
                   "--resume auto needs --checkpoint-dir to look in");
@@ -57,8 +57,8 @@ Status checkPaths(const TrainOptions &options) {
     return status;
   if (options.checkpointDir.empty())
     return Status();
-  // A folder that is not writable would otherwise fail at the first checkpoint,
-  // an hour later.
+  // Check this now: a directory that is not writable would otherwise fail at
+  // the first checkpoint, an hour later.
   if (Status status = requireWritable(options.checkpointDir); !status.ok())
     return status;
   StatusOr<FileKind> kind = kindOf(options.checkpointDir);

@@ -13,13 +13,13 @@
 
 namespace mpc::runtime::train {
 
-/// Refuses a directory with checkpoints of another run, which this run would
-/// prune.
+/// Returns a usage error if the run's directory has checkpoints of another run,
+/// which this run would remove.
 Status checkDirectory(const TrainOptions &options,
                       const CheckpointStore &checkpoints);
 
-/// Notes checkpoints that are later than the resumed one of `step`. They stay
-/// until the run writes checkpoints with their names.
+/// Notes that the directory has checkpoints later than `step`, at which the run
+/// resumes. They stay until the run writes checkpoints of the same steps.
 Status
 noteLaterCheckpoints(const TrainOptions &options,
                      const CheckpointStore &checkpoints, int64_t step,

@@ -1,4 +1,4 @@
-// Measures figures of a whole run.
+// Measures time and memory of a whole run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/RunStatistics.h"
@@ -13,8 +13,8 @@
 namespace mpc::runtime::train {
 
 size_t peakMemory() {
-  // Unlike getrusage, this figure excludes the time before exec and before the
-  // reset.
+  // Prefer VmHWM to getrusage: VmHWM excludes the time before exec, and the
+  // time before a reset.
   std::ifstream status("/proc/self/status");
   constexpr std::string_view key = "VmHWM:";
   for (std::string line; std::getline(status, line);)
@@ -26,7 +26,7 @@ size_t peakMemory() {
 }
 
 void resetPeakMemory() {
-  // proc(5): writing 5 resets the peak.
+  // Writing a 5 to clear_refs resets VmHWM: proc(5).
   std::ofstream("/proc/self/clear_refs") << "5";
 }
 
@@ -53,7 +53,7 @@ void StepTimes::add(double milliseconds) {
   stride *= 2;
 }
 
-/// The word for what ended a run, for the metrics.
+/// Returns the word of the metrics for the reason that ended a run.
 static const char *endOf(const TrainResult &result, const Status &status) {
   if (!status.ok())
     return "failure";

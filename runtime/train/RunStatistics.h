@@ -1,4 +1,4 @@
-// Measures figures of a whole run, and writes the event of its end.
+// Measures time and memory of a whole run, and writes the event of its end.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_RUNSTATISTICS_H
@@ -14,12 +14,12 @@
 
 namespace mpc::runtime::train {
 
-/// The peak memory of the process in bytes, since `resetPeakMemory` if the
-/// system supports that.
+/// Returns the peak memory of the process in bytes, since the last
+/// `resetPeakMemory` if the system supports resetting.
 size_t peakMemory();
 
-/// Makes `peakMemory` ignore the past: a compiler in the same process may have
-/// needed more memory than the run.
+/// Restarts the measurement of `peakMemory`: a compiler in the same process may
+/// have needed more memory than the run.
 void resetPeakMemory();
 
 /// The times of a run's steps in bounded memory: all steps, or in long runs
@@ -36,8 +36,8 @@ private:
   int64_t count = 0, stride = 1;
 };
 
-/// Returns the "end" event of a run that ended with `status`: its totals, and
-/// what ended it.
+/// Returns the "end" event of a run that ended with `status`: totals of the
+/// run, and the reason for its end.
 MetricsLine endLine(const TrainResult &result, const Status &status,
                     int exitCode, Digits digits);
 

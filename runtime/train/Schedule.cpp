@@ -62,7 +62,7 @@ static Status parsePlateau(std::string_view text, Plateau &plateau) {
 
 Status parseSchedule(std::string_view text, Schedule &schedule) {
   constexpr std::string_view steps = "step:", plateau = "plateau:";
-  // The word before a colon is the kind; only `step` and `plateau` have more.
+  // Only `step` and `plateau` may have parameters, after a colon.
   if (text == "constant")
     schedule.kind = ScheduleKind::Constant;
   else if (text == "linear")
@@ -121,8 +121,8 @@ static double anneal(double from, double to, double done) {
   return to + (from - to) * 0.5 * (1 + std::cos(M_PI * done));
 }
 
-/// PyTorch's OneCycleLR with its defaults: rises from 1/25 of the rate for 0.3
-/// of all steps, then falls to 1e-4 of the start.
+/// PyTorch's OneCycleLR with its defaults: for 0.3 of all steps, the rate rises
+/// from `greatest` / 25 to `greatest`. Then it falls to 1e-4 of the first rate.
 static double oneCycleAt(double greatest, int64_t step, int64_t totalSteps) {
   const double first = greatest / 25, last = first / 1e4;
   const double top = 0.3 * double(totalSteps) - 1, end = double(totalSteps) - 1;
@@ -140,8 +140,8 @@ bool Plateau::count(MonitorState &state, double value, int64_t step) const {
   return true;
 }
 
-/// Returns the rate after a plateau schedule has reduced the rate `reductions`
-/// times. Like PyTorch, skips reductions by eps or less.
+/// Returns the rate after a plateau schedule has reduced it `reductions` times.
+/// Like PyTorch, skips a reduction that would change the rate by at most eps.
 static double plateauAt(const Schedule &schedule, int64_t reductions) {
   assert(schedule.plateau.factor > 0 && "a factor that parsePlateau takes");
   constexpr double eps = 1e-8;
@@ -159,14 +159,14 @@ static double plateauAt(const Schedule &schedule, int64_t reductions) {
 double Schedule::at(int64_t step, int64_t totalSteps,
                     int64_t reductions) const {
   assert(step >= 0 && reductions >= 0 && "steps count from 0");
-  // The schedule of one cycle includes a warm-up.
+  // The one-cycle schedule has its own warmup.
   if (kind == ScheduleKind::OneCycle)
     return oneCycleAt(learningRate, step, totalSteps);
   const double rate = kind == ScheduleKind::Plateau
                           ? plateauAt(*this, reductions)
                           : learningRate;
-  // The rate rises in a straight line during warm-up, and then depends on the
-  // fraction that is done.
+  // Other schedules rise in a straight line during the warmup, and then depend
+  // on the fraction of the other steps that is done.
   if (step < warmupSteps)
     return rate * double(step + 1) / double(warmupSteps);
   const double length = double(std::max<int64_t>(1, totalSteps - warmupSteps));

@@ -14,10 +14,12 @@
 
 namespace mpc::runtime::train {
 
-/// The course of the learning rate from `learningRate` to `minLearningRate`
-/// after the warmup: constant, in a straight line, along half a cosine, by a
-/// factor every so many steps, or by a factor whenever evaluations do not
-/// improve. OneCycle has its own warmup and end; `learningRate` is its maximum.
+/// The course of the learning rate after the warmup. Constant keeps
+/// `learningRate`. Linear and Cosine fall to `minLearningRate`, in a straight
+/// line or along half a cosine. Step multiplies the rate by `gamma` every
+/// `stepSize` steps. Plateau multiplies the rate by a factor when evaluations
+/// do not improve. OneCycle rises to `learningRate` and falls, with its own
+/// warmup and end.
 enum class ScheduleKind { Constant, Linear, Cosine, Step, OneCycle, Plateau };
 
 /// PyTorch's ReduceLROnPlateau with its defaults: relative threshold 1e-4, no
@@ -26,10 +28,11 @@ struct Plateau {
   static constexpr double kThreshold = 1e-4;
 
   double factor = 0.1;
-  int64_t patience = 10; ///< evaluations that may be no better
+  int64_t patience = 10; ///< evaluations in a row that may be no better
   Monitor monitor;
 
-  /// Counts the evaluation at `step`; true if the rate falls after it.
+  /// Counts the evaluation at `step` with the metric `value`. True if the rate
+  /// falls after this evaluation.
   bool count(MonitorState &state, double value, int64_t step) const;
 };
 
@@ -38,16 +41,16 @@ struct Schedule {
   double learningRate = 1e-3;
   double minLearningRate = 0; ///< PyTorch's eta_min
   int64_t warmupSteps = 0;    ///< linear rise from learningRate / warmupSteps
-  int64_t stepSize = 0;       ///< of Step: the number of steps with one rate
-  double gamma = 0.1;         ///< of Step: the factor after these steps
-  Plateau plateau = {};       ///< of Plateau
+  int64_t stepSize = 0; ///< for Step: the steps between two changes of the rate
+  double gamma = 0.1;   ///< for Step: the factor of each change
+  Plateau plateau = {}; ///< of Plateau
 
-  /// The rate of optimizer step `step` of `totalSteps`. Steps count from 0,
-  /// without skipped ones. `reductions` counts the reductions of a plateau so
-  /// far.
+  /// Returns the rate of optimizer step `step` of `totalSteps`. Steps count
+  /// from 0, without skipped ones. `reductions` is the number of times that a
+  /// plateau has reduced the rate so far.
   double at(int64_t step, int64_t totalSteps, int64_t reductions = 0) const;
 
-  /// True if the schedule depends on the last step.
+  /// True if the rate depends on the number of steps in the whole run.
   bool hasEnd() const {
     return kind == ScheduleKind::Linear || kind == ScheduleKind::Cosine ||
            kind == ScheduleKind::OneCycle;

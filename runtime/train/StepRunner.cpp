@@ -1,4 +1,5 @@
-// Chooses the functions, sets their inputs, and reads their results.
+// Chooses the functions of an attempt, sets their inputs, and reads their
+// results.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/StepRunner.h"
@@ -27,8 +28,8 @@ StatusOr<StepRunner> StepRunner::create(Trainee &model) {
   if (StatusOr<FunctionPorts> inputs = trainingInputs(info); !inputs.ok())
     return inputs.status();
   StepRunner runner(model);
-  // Either one function does a step, or one adds up gradients and another
-  // updates.
+  // Either `step` does a whole attempt, or `accumulate` adds up the gradients
+  // of each batch and `update` uses them.
   if (info.accumulate == 1 && info.function(kStepFunction)) {
     runner.batchFunction = kStepFunction;
   } else {
@@ -83,7 +84,7 @@ Status StepRunner::bindScalars(const std::string &function, double learningRate,
                     "function '" + function + "' takes the scalar '" +
                         port.name + "', which training does not provide");
     }
-    // The port's type is f32 for most rates.
+    // Convert the value to the input's type: most models take the rate as f32.
     StatusOr<Tensor> scalar = toTensor(value, port.type);
     if (!scalar.ok())
       return scalar.status();
@@ -129,8 +130,9 @@ StepRunner::readScalars(const std::string &function,
   return scalars;
 }
 
-/// Runs a function. `data` and `positions` describe its batch; null without
-/// one.
+/// Runs a function, or traces it if setTrace was called. `data` and `positions`
+/// are the batch, for the number of the sample in the trace; null if the
+/// function has no batch.
 Status StepRunner::run(const std::string &function, const Dataset *data,
                        const int64_t *positions) {
   if (!trace)
@@ -184,14 +186,13 @@ StatusOr<double> StepRunner::runBatch(const Dataset &data,
     status = run(batchFunction, &data, positions);
   if (status.ok() && !trace)
     loader.stage(data, *model, batchFunction, next);
-  // The labels of the batch are still at hand, so count the accuracy here.
+  // Count the correct labels now: the next run overwrites the output.
   if (status.ok() && correct && !trace)
     status = countLabels(data, positions);
   if (!status.ok())
     return status;
-  // The loss of a batch is a mean, or a sum if the loss is a sum. If one
-  // function does everything, read the results of the update together with the
-  // loss.
+  // If one function does the whole attempt, read the results of its update
+  // together with the loss, so that a device is waited for once.
   std::vector<const Port *> ports{loss};
   if (updateFunction.empty())
     ports.insert(ports.end(), {gradNorm, finite, lossScale});
@@ -221,7 +222,7 @@ StatusOr<StepOutcome> StepRunner::finish(double lossSum, double learningRate,
   outcome.gradNorm = updated[0];
   outcome.lossScale = updated[2];
   outcome.skipped = updated[1].value_or(1) == 0;
-  // The accuracy covers the whole step, or is left out.
+  // Report the accuracy only if all batches of the attempt were counted.
   if (countedBatches == batchCount && counted.labels > 0)
     outcome.accuracy = double(counted.correct) / double(counted.labels);
   counted = LabelCount();

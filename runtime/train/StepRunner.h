@@ -1,5 +1,5 @@
-// Runs one update attempt with the artifact's functions: `step`, or
-// `accumulate` for each batch and then `update`.
+// Runs one update attempt, a step of the optimizer, with the artifact's
+// functions: `step`, or `accumulate` for each batch and then `update`.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_STEPRUNNER_H
@@ -31,7 +31,8 @@ struct StepOutcome {
   std::optional<double> accuracy;
 };
 
-/// True if the model is updated with the run's learning rate.
+/// True if the artifact takes the learning rate as an input. False if the rate
+/// is part of the model.
 bool takesLearningRate(const TraineeInfo &info);
 
 class StepRunner {
@@ -45,19 +46,20 @@ public:
   bool measuresAccuracy() const { return correct != nullptr; }
   bool takesLearningRate() const { return takesRate; }
 
-  /// Runs one batch of an attempt, with the samples at `positions` in `epoch`;
-  /// returns its loss. `finish` must follow the last of batches(). `next`
-  /// returns the following batch, which is prepared meanwhile.
+  /// Runs one batch of an attempt with the samples at `positions`, and returns
+  /// the batch's loss. `epoch` seeds random changes of the samples. `next`
+  /// returns the batch that follows, which is prepared meanwhile. Call `finish`
+  /// after the last of batches().
   StatusOr<double> runBatch(const Dataset &data, const int64_t *positions,
                             int64_t epoch, const BatchLoader::NextBatch &next,
                             double learningRate, uint64_t seed);
 
   /// Runs the update, if it is a separate function, and returns the results of
-  /// the attempt. `loss` is the attempt's loss, from the losses of its batches.
+  /// the attempt. `loss` is the mean of the losses of the attempt's batches.
   StatusOr<StepOutcome> finish(double loss, double learningRate, uint64_t seed);
 
-  /// With a `where` that is not null, functions run step by step, and the first
-  /// non-finite value is described there once.
+  /// If `where` is not null, functions run step by step from now on, and
+  /// `*where` gets a description of the first non-finite value.
   void setTrace(std::string *where) { trace = where; }
 
 private:
@@ -69,8 +71,8 @@ private:
              const int64_t *positions);
   Status bindScalars(const std::string &function, double learningRate,
                      uint64_t seed);
-  /// Outputs of one function, in the order of the request; nullopt for null
-  /// ports.
+  /// Values of one function's outputs, in the order of the requested ports;
+  /// nullopt for a null port.
   using Scalars = std::vector<std::optional<double>>;
   StatusOr<Scalars> readScalars(const std::string &function,
                                 const std::vector<const Port *> &ports);
@@ -86,17 +88,17 @@ private:
   const Port *finite = nullptr;
   const Port *lossScale = nullptr;
   std::string *trace = nullptr;
-  /// The outputs gradNorm, finite and lossScale of the last function that
-  /// updated.
+  /// The outputs gradNorm, finite and lossScale after the last update.
   Scalars updated = Scalars(3);
-  /// The current value of each scalar input, by function and name.
+  /// The value last sent to each scalar input, by the names of function and
+  /// input.
   std::map<std::pair<std::string, std::string>, std::vector<std::byte>> bound;
 
   const Port *correct = nullptr; ///< null if the accuracy is not measured
   std::optional<int64_t> ignored;
   BatchLoader loader;
-  LabelCount counted;         ///< of the batches since the last update
-  int64_t countedBatches = 0; ///< the number of these batches
+  LabelCount counted;         ///< labels of the batches since the last update
+  int64_t countedBatches = 0; ///< number of batches in `counted`
 };
 
 } // namespace mpc::runtime::train

@@ -1,5 +1,5 @@
-// Implements the loop. `TrainingRun` holds everything that lives from the first
-// step to the last; `run` shows the order of events.
+// Implements the training loop. `TrainingRun` holds everything that lives from
+// the first step to the last; `run` shows the order of events.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Trainer.h"
@@ -92,17 +92,19 @@ private:
   const EvaluationRules rules;
   std::optional<Attempts> attempts;
   int64_t batchesPerStep = 1;
-  bool measuresAccuracy = false; ///< of training batches
+  bool measuresAccuracy = false; ///< true if steps report an accuracy
   int64_t stepsPerEpoch = 0;
   int64_t totalSteps = 0;
   Progress progress;
   int64_t firstStep = 0;
   int64_t lastSaved = -1;
-  int64_t lastEvaluated = -1; ///< by this process
-  bool interrupted = false;   ///< a stop came before everything was done
+  int64_t lastEvaluated = -1; ///< step of the last evaluation in this process
+  bool interrupted = false;   ///< true if a stop left something undone
   StepTimes stepTimes;
-  Status lastSaveFailure;    ///< the last reported failure, to report it once
-  bool lacksMetrics = false; ///< the last metrics line could not be written
+  /// The last failure to save a checkpoint. A repeated failure is reported
+  /// once.
+  Status lastSaveFailure;
+  bool lacksMetrics = false; ///< true if the last metrics line was not written
   std::optional<CheckpointStore> checkpoints;
   std::optional<BestModel> best;
   MetricsLog metrics;
@@ -139,7 +141,8 @@ Status TrainingRun::planSteps() {
   return Status();
 }
 
-/// Continues from a checkpoint if its epoch and batch exist in this run.
+/// Continues from the progress of a checkpoint if its position exists in this
+/// run.
 Status TrainingRun::accept(Progress restored) {
   progress = std::move(restored);
   if (Status status = checkPosition(progress, stepsPerEpoch, batchesPerStep);
@@ -157,7 +160,7 @@ Status TrainingRun::resume() {
   if (checkpoints)
     if (Status status = checkDirectory(options, *checkpoints); !status.ok())
       return status;
-  // A named checkpoint may belong to this run or another.
+  // The checkpoint that --resume names may belong to this run or another.
   if (!options.resume.empty() && !automatic) {
     StatusOr<Progress> restored =
         restoreCheckpoint(options.resume, model, identity());
@@ -182,7 +185,8 @@ Status TrainingRun::resume() {
     if (Status status = *restored ? accept(**restored) : Status(); !status.ok())
       return status;
   }
-  // Do not write the checkpoint again that the run starts from.
+  // If the run resumes from a checkpoint in its own directory, that step needs
+  // no new checkpoint.
   firstStep = progress.step;
   const std::string own = checkpoints ? checkpoints->pathOf(firstStep) : "";
   StatusOr<bool> isOwn = automatic ? true : isSameFile(options.resume, own);
@@ -205,7 +209,8 @@ Status TrainingRun::openMetrics() {
   if (!log.ok())
     return log.status();
   metrics = std::move(*log);
-  // The first line tells what is trained, on which data and from which step.
+  // The first line has the model, the data and the step at which the run
+  // begins.
   const TraineeInfo &info = model.info();
   MetricsLine line("start", digits);
   line.add("version", options.version)
@@ -273,7 +278,7 @@ Status TrainingRun::prepare() {
     return status;
   if (checkpoints)
     checkpoints->allowNonFinite(guard.brokenAtFirst());
-  // Observers hear of the run only once it is known to start.
+  // Tell observers of the run only once it is certain to start.
   StartReport report;
   report.samples = data.size();
   report.evalSamples = evalData ? evalData->size() : 0;
@@ -291,8 +296,8 @@ Status TrainingRun::prepare() {
 // Steps, evaluation, checkpoints
 //===----------------------------------------------------------------------===//
 
-/// Runs one attempt of a step and reports it. An attempt that a signal
-/// interrupted is not reported.
+/// Runs one attempt and reports it. An attempt that a signal interrupts between
+/// two batches is not reported.
 Status TrainingRun::attempt() {
   StatusOr<std::optional<StepReport>> ran = attempts->run(progress, stop);
   if (!ran.ok())
@@ -308,7 +313,8 @@ Status TrainingRun::attempt() {
       .add("epoch", report.epoch)
       .add("samples", report.samples)
       .add("loss", report.loss);
-  // The columns of a table are fixed: all steps have an accuracy, or none.
+  // A table has fixed columns, so each step has an accuracy, or no step has
+  // one.
   if (measuresAccuracy)
     line.add("accuracy", report.accuracy);
   line.add("lr", report.learningRate)
@@ -324,15 +330,16 @@ Status TrainingRun::attempt() {
   return guard.check(report);
 }
 
-/// True if the current step is a multiple of `every` attempts or, with 0, the
-/// end of an epoch.
+/// True if the number of attempts so far is a multiple of `every`. If `every`
+/// is 0, true at the end of an epoch. False before the first attempt and within
+/// an attempt.
 bool TrainingRun::isDue(int64_t every) const {
   if (progress.step == 0 || progress.batchInStep > 0)
     return false;
   return every > 0 ? progress.step % every == 0 : progress.stepInEpoch == 0;
 }
 
-/// Reports why the run ends before its last step.
+/// Reports the reason if the run ends before its last step.
 void TrainingRun::noteEnd() {
   if (rules.isOver(progress.evaluations)) {
     result.end = RunEnd::EarlyStopping;
@@ -373,8 +380,8 @@ Status TrainingRun::train() {
   save();
   if (Status status = guard.checkEnd(model, progress, stopped()); !status.ok())
     return status;
-  // After a stop the last evaluation is left out. The run then counts as
-  // interrupted, as if the stop had come during the evaluation.
+  // After a stop, skip the last evaluation. The run then counts as interrupted,
+  // as if the stop had come during the evaluation.
   if (stopped())
     interrupted |= evalData && lastEvaluated != progress.step;
   else if (lastEvaluated != progress.step)
@@ -401,7 +408,7 @@ Status TrainingRun::evaluateNow() {
     return Status();
   }
   lastEvaluated = progress.step;
-  // Evaluations are reported with the epoch whose training they follow.
+  // Report the evaluation with the epoch that was trained before.
   const int64_t epoch =
       std::max<int64_t>(0, progress.epoch - (progress.stepInEpoch == 0));
   result.evaluation = *evaluation;
@@ -419,15 +426,17 @@ Status TrainingRun::evaluateNow() {
   return heed(*evaluation);
 }
 
-/// Applies the decisions of an evaluation. The checkpoint of the step must know
-/// them before the run goes on.
+/// Decides by an evaluation about best weights, early stopping and learning
+/// rate. Adds the decisions to the checkpoint of this step, so that a resumed
+/// run knows them.
 Status TrainingRun::heed(const EvalResult &evaluation) {
   if (!rules.any())
     return Status();
   const bool isBest =
       rules.count(evaluation, progress.step, !isDue(options.evalEvery),
                   progress.evaluations);
-  // A checkpoint from before the evaluation lacks the decisions.
+  // The checkpoint was written before the evaluation, so it lacks the
+  // decisions.
   const bool isSaved = checkpoints && lastSaved == progress.step;
   if (isSaved)
     keepOn("the checkpoint lacks its evaluation", checkpoints->amend(progress));
@@ -454,7 +463,7 @@ Status TrainingRun::restoreBest() {
   return restored.status();
 }
 
-/// Reports a failed write without ending the run: a run outlives a full disk.
+/// Reports a failed write as a warning. The run continues, even on a full disk.
 void TrainingRun::keepOn(const std::string &what, const Status &status) {
   if (status.ok())
     return;
@@ -463,14 +472,15 @@ void TrainingRun::keepOn(const std::string &what, const Status &status) {
     result.deferred = status;
 }
 
-/// Saves a checkpoint unless the step has one. After a resume, later batches of
-/// the attempt run again, to the same bits. A run outlives a full disk.
+/// Saves a checkpoint unless this step has one. If a checkpoint was saved
+/// within an attempt, later batches of the attempt are not saved: a resumed run
+/// repeats them, with the same bits. A failure does not end the run.
 void TrainingRun::save() {
   const bool isBeginning = progress.step == 0 && progress.batchInStep == 0;
   if (!checkpoints || lastSaved == progress.step || isBeginning)
     return;
-  // A non-finite update may have reached the weights, which must not replace
-  // good ones.
+  // After a non-finite loss, the weights may be non-finite too. They must not
+  // replace good checkpoints.
   if (!guard.isLossFinite()) {
     observer.warning("checkpoint not saved: the loss is not finite");
     return;
@@ -479,14 +489,16 @@ void TrainingRun::save() {
   Status status = checkpoints->save(model, progress, identity(),
                                     options.keepCheckpoints, note);
   if (!status.ok()) {
-    // Messages differ by the step, so compare full disks by kind.
+    // Messages about a full disk differ in each step, so compare their kind
+    // only.
     const bool isKnown = isForWantOfSpace(status)
                              ? isForWantOfSpace(lastSaveFailure)
                              : status.message() == lastSaveFailure.message();
     if (!isKnown)
       observer.warning("checkpoint not saved: " + status.message());
     lastSaveFailure = status;
-    // Non-finite weights end the run; they are no failure of the disk.
+    // Numeric means non-finite weights, which end the run. Other failures are
+    // reported at its end.
     if (result.deferred.ok() && status.getCode() != StatusCode::Numeric)
       result.deferred = status;
     return;
@@ -523,22 +535,23 @@ void TrainingRun::finish(const Status &status) {
   result.samples = progress.samples;
   result.medianStepMs = stepTimes.median();
   result.peakMemoryBytes = peakMemory();
-  // A flag raised after the last evaluation interrupted nothing.
+  // A stop after the last evaluation interrupted nothing.
   if (interrupted)
     result.stopSignal = stop->load();
   int exitCode =
       int(status.ok() ? result.deferred.getCode() : status.getCode());
-  // A failed write takes precedence over the exit code of the signal.
+  // The exit code of a failed write takes precedence over that of the signal.
   if (exitCode == 0 && result.stopSignal)
     exitCode = 128 + result.stopSignal;
   record(endLine(result, status, exitCode, digits));
 }
 
 //===----------------------------------------------------------------------===//
-// A run that learns no more
+// Failed runs: origin of the failure and weights to keep
 //===----------------------------------------------------------------------===//
 
-/// The checkpoint with the last good weights; empty if there is none.
+/// Returns the path of the checkpoint with the last good weights; empty if
+/// there is none.
 std::string TrainingRun::goodCheckpoint() const {
   if (checkpoints && lastSaved > 0)
     return lastSaved == firstStep && options.resume != "auto"
@@ -547,7 +560,7 @@ std::string TrainingRun::goodCheckpoint() const {
   return options.resume == "auto" ? "" : options.resume;
 }
 
-/// Restores the last good checkpoint, or the beginning of the run.
+/// Restores the last good checkpoint or, if there is none, the initial state.
 StatusOr<Progress> TrainingRun::restoreGood() {
   const std::string path = goodCheckpoint();
   if (!path.empty())
@@ -556,8 +569,8 @@ StatusOr<Progress> TrainingRun::restoreGood() {
   return status.ok() ? StatusOr<Progress>(Progress()) : status;
 }
 
-/// Adds the origin of the non-finite values and the last good checkpoint to a
-/// failure.
+/// Adds to the message of `failure` the origin of the non-finite values and the
+/// last good checkpoint.
 Status TrainingRun::explain(const Status &failure) {
   if (guard.firstOfRow() == 0)
     return failure;
@@ -580,7 +593,8 @@ Status TrainingRun::explain(const Status &failure) {
   return Status(failure.getCode(), message);
 }
 
-/// True if the model of a failed run now has earlier best weights.
+/// Gives the model of a failed run the weights of the best earlier evaluation.
+/// True if there are such weights and they could be read.
 bool TrainingRun::saveBest() {
   return best && progress.evaluations.best.best && restoreBest().ok() &&
          useAverages(model).ok();

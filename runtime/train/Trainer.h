@@ -7,6 +7,10 @@
 // loop never prints, exits or installs signal handlers: progress goes to a
 // TrainObserver, and the caller raises the stop flag.
 //
+// An attempt, or update attempt, is one step of the optimizer over one batch or
+// several. An attempt whose gradients are not finite is skipped: it changes no
+// weights.
+//
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_TRAINER_H
 #define MPC_RUNTIME_TRAIN_TRAINER_H
@@ -37,47 +41,53 @@ enum class LastBatch {
   Keep, ///< fill up the step with the first samples of the same epoch
 };
 
-/// The number of steps of a run that ends for another reason.
+/// The number of steps of a run that no number of steps or epochs limits, for
+/// example with --max-time alone.
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
-/// The flags of `mpc train` for the loop, named like the flags.
+/// The flags of `mpc train` for the loop. Each member has the name of its flag.
 struct TrainOptions {
-  int64_t epochs = 0;   ///< 0: not given; 1 unless `endsOtherwise`
+  /// --epochs. 0 if not given, which means one epoch, or any number of epochs
+  /// if `endsOtherwise`.
+  int64_t epochs = 0;
   int64_t maxSteps = 0; ///< update attempts, skipped ones included; 0: no limit
   Schedule schedule;    ///< --lr, --lr-scheduler, --warmup-steps
-  uint64_t seed = 0;    ///< shuffling, and the artifact's input "seed"
+  uint64_t seed = 0;    ///< for shuffling and for the artifact's input "seed"
   bool shuffle = true;
   LastBatch lastBatch = LastBatch::Drop;
 
   std::vector<std::string> evalMetrics; ///< --metric, for evaluations
-  int64_t evalEvery = 0;                ///< attempts between two; 0: an epoch
-  std::optional<Monitor> best;          ///< the weights to keep
+  int64_t evalEvery = 0; ///< attempts between two evaluations; 0: an epoch
+  std::optional<Monitor> best; ///< metric that decides which weights to keep
   std::optional<EarlyStopping> earlyStopping;
   /// --max-time: no attempt begins after this time.
   std::optional<std::chrono::steady_clock::time_point> deadline;
-  std::vector<std::string> metrics; ///< files of lines or rows, "-"
+  std::vector<std::string> metrics; ///< metrics files; "-" is standard output
   std::string tensorboard;          ///< folder of event files; empty: none
   bool overwriteMetrics = false; ///< true: replace the files of an earlier run
   std::string checkpointDir;     ///< empty: no checkpoints
-  int64_t checkpointEvery = 0;   ///< attempts between two; 0: each epoch's end
-  int64_t keepCheckpoints = 3;   ///< the number of complete ones to keep
-  /// A caller that raises the flag gets a checkpoint after the current attempt.
-  /// Saving lowers the flag.
+  /// Attempts between two checkpoints. 0: one at the end of each epoch.
+  int64_t checkpointEvery = 0;
+  int64_t keepCheckpoints = 3; ///< number of newest checkpoints to keep
+  /// If the caller sets this flag, the run writes a checkpoint after the
+  /// current attempt and clears the flag.
   std::atomic<bool> *saveNow = nullptr;
-  std::string resume; ///< "": start anew; "auto": newest valid one in
-                      ///< checkpointDir, if any; else a checkpoint directory
+  /// "" starts anew. "auto" resumes from the newest valid checkpoint in
+  /// checkpointDir, or starts anew if there is none. Otherwise the directory of
+  /// a checkpoint.
+  std::string resume;
 
   /// Training ends with StatusCode::Numeric after this many consecutive steps
   /// with a non-finite loss, skipped or not. 0: never before the end.
   int64_t maxNonfinite = 10;
-  /// Training ends likewise after this many consecutive skipped steps, or after
-  /// ten skipped steps with a dynamic loss scale at its floor. 0: never before
-  /// the end.
+  /// Training ends with StatusCode::Numeric after this many consecutive skipped
+  /// steps, or after ten skipped steps with a dynamic loss scale at its floor.
+  /// 0: never before the end.
   int64_t maxSkipped = 100;
 
-  std::string version; ///< of mpc, for the metrics' "start" event
+  std::string version; ///< version of mpc, for the metrics' "start" event
 
-  /// True if the run ends without a number of epochs.
+  /// True if a flag other than --epochs can end the run.
   bool endsOtherwise() const {
     return maxSteps > 0 || earlyStopping || deadline;
   }
@@ -89,16 +99,17 @@ struct StepReport {
   int64_t microStep = 0; ///< batches so far
   int64_t epoch = 0;     ///< counted from 0
   int64_t samples = 0;   ///< samples seen so far
-  double loss = 0;       ///< unscaled, before the update; mean over the step
-  /// nullopt if the model's own update contains the rate.
+  double loss = 0;       ///< mean over the step before the update, unscaled
+  /// nullopt if the model fixes the rate itself.
   std::optional<double> learningRate;
   std::optional<double> accuracy;  ///< before the update, if measured
   std::optional<double> gradNorm;  ///< if the artifact reports it
   std::optional<double> lossScale; ///< if the recipe has one
-  bool skipped = false;            ///< found-inf: nothing was updated
+  bool skipped = false; ///< true if non-finite gradients changed nothing
   int64_t skippedTotal = 0;
-  /// Wall time of the attempt, including its input. If a device accepts inputs
-  /// while it runs, the time includes the input of the next batch instead.
+  /// Wall time of the attempt, including the preparation of its input. If the
+  /// device accepts inputs while it runs, includes the preparation of the next
+  /// batch's input instead.
   double stepMs = 0;
 };
 
@@ -109,10 +120,11 @@ struct StartReport {
   int64_t batchSize = 0;
   int64_t accumulate = 1;
   int64_t stepsPerEpoch = 0;
-  int64_t totalSteps = 0; ///< attempts the run is planned to make in the end,
-                          ///< or kUnlimited
-  int64_t firstStep = 0;  ///< attempts already made, on resume
-  size_t memoryBytes = 0; ///< what the session holds
+  /// Planned attempts of the whole run, including those before a resume; or
+  /// kUnlimited.
+  int64_t totalSteps = 0;
+  int64_t firstStep = 0;  ///< attempts made before a resume
+  size_t memoryBytes = 0; ///< bytes of memory that the session holds
 };
 
 /// Receives progress between steps, in the caller's thread.
@@ -131,8 +143,8 @@ public:
   virtual void warning(std::string_view message) { note(message); }
 };
 
-/// The reason for the end of a run: Steps for the last step or a signal, or a
-/// reason before that.
+/// The reason for the end of a run. Steps means that all steps are done, or
+/// that a signal stopped the run.
 enum class RunEnd { Steps, EarlyStopping, TimeLimit };
 
 /// The best of a run's evaluations, by `--best`.
@@ -148,15 +160,15 @@ struct TrainResult {
   int64_t epochs = 0; ///< epochs completed
   int64_t samples = 0;
   std::optional<double> finalLoss; ///< of the last attempt, if one was made
-  std::optional<EvalResult> evaluation; ///< the last one
-  std::optional<BestEvaluation> best;   ///< evaluation of the final weights
+  std::optional<EvalResult> evaluation; ///< of the last evaluation
+  std::optional<BestEvaluation> best;   ///< of the final weights, with --best
   double medianStepMs = 0;
-  size_t peakMemoryBytes = 0; ///< of the process, resident (RunStatistics.h)
+  size_t peakMemoryBytes = 0; ///< peak resident memory of the process
   RunEnd end = RunEnd::Steps;
-  int stopSignal = 0; ///< the flag's value if it stopped the run, after a save
-  /// The first failure to write a checkpoint or a metrics line, which does not
-  /// end a run; or the failure that ended a run with a best evaluation. The
-  /// caller reports the failure in the end.
+  int stopSignal = 0; ///< signal that stopped the run, after a save; else 0
+  /// A failure that did not end the run, for the caller to report at the end:
+  /// the first failure to write a checkpoint or a metrics line. Or the Numeric
+  /// failure that ended a run whose best weights were kept.
   Status deferred;
 };
 
@@ -191,13 +203,14 @@ Status checkResumed(const TraineeInfo &info, const Dataset &data,
 /// Failures: InvalidInput (data), Numeric, Checkpoint (resume), IO (metrics,
 /// checkpoint directory), and failures of the artifact's functions. The
 /// metrics' "end" event records them too. A checkpoint that cannot be written
-/// does not stop the run: the failure is noted and in `TrainResult::deferred`.
-///
-/// Numeric also ends a run whose last loss is not finite, or whose every update
-/// was skipped. The message names the origin of the first such value and the
-/// last good checkpoint; the model's state is then no longer the run's. With a
-/// best evaluation, the model has its weights, and the failure is
+/// does not end the run: the failure is reported to the observer and in
 /// `TrainResult::deferred`.
+///
+/// Numeric also ends a run whose last loss is not finite, or all of whose
+/// updates were skipped. The message names the origin of the first non-finite
+/// value and the last good checkpoint. The search for the origin changes the
+/// model's state. If an evaluation has found best weights, the model gets them,
+/// `train` succeeds, and the failure is in `TrainResult::deferred`.
 StatusOr<TrainResult> train(Trainee &model, const Dataset &data,
                             const Dataset *evalData,
                             const TrainOptions &options,
