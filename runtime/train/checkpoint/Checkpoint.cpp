@@ -1,9 +1,9 @@
 // Manages the directory of checkpoints, and checks that a checkpoint fits a
 // run.
 //
-// Restoring has two parts, and only the second touches the model. First the
-// files must be exactly as written; otherwise an older checkpoint may serve.
-// Then the contents must fit this run; nobody may guess if they do not.
+// Restoring changes the model only after two checks. The files must be exactly
+// as written; if not, an older checkpoint may do. The contents must fit this
+// run; if not, restoring fails.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/checkpoint/Checkpoint.h"
@@ -52,8 +52,9 @@ static Status checkFinite(const std::vector<Array> &arrays,
   return Status();
 }
 
-/// Makes the directory again if somebody removed it: hours of training need a
-/// place. Locks the new directory, since the lock went with the old one.
+/// If somebody moved or removed the directory, creates a new one, since hours
+/// of training need a place. Locks the new directory, since the lock belongs to
+/// the old one.
 Status CheckpointStore::followDirectory() {
   if (Status status = makeDirectories(directory); !status.ok())
     return status;
@@ -63,7 +64,8 @@ Status CheckpointStore::followDirectory() {
   StatusOr<DirectoryLock> acquired = DirectoryLock::acquire(directory);
   if (!acquired.ok())
     return acquired.status();
-  // Checkpoints of another run would be pruned like this run's.
+  // Refuse a new directory with checkpoints of another run: this run would
+  // remove the checkpoints.
   StatusOr<std::vector<int64_t>> steps = list();
   if (!steps.ok())
     return steps.status();
@@ -75,7 +77,7 @@ Status CheckpointStore::followDirectory() {
   return Status();
 }
 
-/// Writes, flushes and renames `step-N.tmp`.
+/// Writes a checkpoint as `step-N.tmp`, flushes it, and renames it to `step-N`.
 Status CheckpointStore::write(Trainee &model, const Progress &progress,
                               const RunIdentity &identity) {
   StatusOr<std::vector<Array>> arrays = readStates(model, isSaved);
@@ -97,7 +99,7 @@ Status CheckpointStore::write(Trainee &model, const Progress &progress,
 
   const std::string path = pathOf(progress.step);
   const std::string unfinished = path + std::string(kUnfinished);
-  // Never write to the target of a link.
+  // Remove a link called `unfinished`: never write to the target of a link.
   StatusOr<FileKind> kind = kindOfLink(unfinished);
   Status status = kind.status();
   if (status.ok() && *kind == FileKind::Link)
@@ -106,7 +108,7 @@ Status CheckpointStore::write(Trainee &model, const Progress &progress,
     status = makeDirectories(unfinished);
   if (status.ok())
     status = writeCheckpointFiles(unfinished, **image);
-  // An old checkpoint with this name was damaged when the run resumed.
+  // If there is a checkpoint of this step, it was damaged when the run resumed.
   if (status.ok()) {
     kind = kindOfLink(path);
     status = !kind.ok()                ? kind.status()
@@ -117,7 +119,7 @@ Status CheckpointStore::write(Trainee &model, const Progress &progress,
     status = renamePath(unfinished, path);
   if (status.ok())
     return syncDirectory(directory);
-  // Opening the directory again removes what remains.
+  // Ignore a failure: in the next run, open() removes the rest.
   static_cast<void>(removeDirectory(unfinished));
   return status;
 }
@@ -135,8 +137,8 @@ Status CheckpointStore::save(Trainee &model, const Progress &progress,
   return Status();
 }
 
-/// Renames a checkpoint before removing it, so that half a checkpoint never
-/// counts as whole.
+/// Renames a checkpoint before removing it, so that a half-removed checkpoint
+/// never looks complete.
 Status CheckpointStore::remove(int64_t step) const {
   const std::string path = pathOf(step);
   const std::string doomed = path + std::string(kUnfinished);
@@ -144,8 +146,9 @@ Status CheckpointStore::remove(int64_t step) const {
   return status.ok() ? removeDirectory(doomed) : status;
 }
 
-/// Removes the oldest checkpoint that the next would replace, provided that a
-/// newer checkpoint is undamaged. False if no checkpoint can be spared.
+/// Makes room for the checkpoint of step `newest`: removes the oldest
+/// checkpoint that `save` would remove after writing, provided that the newest
+/// checkpoint is undamaged. False if no checkpoint can be removed.
 bool CheckpointStore::makeRoom(int64_t newest, int64_t keep) const {
   StatusOr<std::vector<int64_t>> steps = list();
   if (!steps.ok())
@@ -177,7 +180,7 @@ Status CheckpointStore::prune(int64_t newest, int64_t keep) const {
   StatusOr<std::vector<int64_t>> steps = list();
   if (!steps.ok())
     return steps.status();
-  // Later steps are damaged leftovers of an earlier run and do not count.
+  // Ignore later steps: they are damaged leftovers of an earlier run.
   steps->erase(std::upper_bound(steps->begin(), steps->end(), newest),
                steps->end());
   StatusOr<std::vector<int64_t>> spare =
@@ -222,7 +225,7 @@ static std::optional<int64_t> parseStep(std::string_view name) {
   return step;
 }
 
-/// Lists the names of the directories in `directory`.
+/// Lists the names of the directories in `directory`, without links.
 static StatusOr<std::vector<std::string>>
 directoriesIn(const std::string &directory) {
   StatusOr<std::vector<FolderEntry>> entries = listFolder(directory);
@@ -257,7 +260,8 @@ std::string CheckpointStore::pathOf(int64_t step) const {
   return directory + "/" + std::string(kPrefix) + std::to_string(step);
 }
 
-/// Anybody may have written the link, so accept only the name of a checkpoint.
+/// Returns the step that the link `best` names. Anybody may have written the
+/// link, so accepts only the name of a checkpoint.
 StatusOr<std::optional<int64_t>> CheckpointStore::best() const {
   StatusOr<std::optional<std::string>> target = readLink(directory + kBest);
   if (!target.ok())
@@ -330,7 +334,8 @@ static std::string tensorDifferences(const CheckpointContents &contents,
                             ", the model wants " +
                             formOf(port.shape, runtime::nameOf(port.type)));
   }
-  // Search for unknown tensors only if the checkpoint has more than the model.
+  // Search for tensors that the model lacks only if the checkpoint has more
+  // tensors than the model.
   for (const Array &array : contents.arrays)
     if (contents.arrays.size() > expected &&
         std::none_of(info.state.begin(), info.state.end(),
@@ -342,10 +347,10 @@ static std::string tensorDifferences(const CheckpointContents &contents,
 }
 
 /// Lists the entries that differ between two recipes (JSON objects). Leaves out
-/// the digest of the decisions, which would tell users nothing.
+/// "decisions", a digest that would tell users nothing.
 static std::vector<std::string> recipeDifferences(const std::string &then,
                                                   const std::string &now) {
-  // Both recipes come from files, so parsing limits their depth.
+  // Both recipes come from files, so parse them with a limit on their depth.
   const BoundedDocument thenRead(then), nowRead(now);
   const nlohmann::json &before = thenRead.json, &after = nowRead.json;
   if (!before.is_object() || !after.is_object())
@@ -368,16 +373,16 @@ static std::vector<std::string> recipeDifferences(const std::string &then,
   return differences;
 }
 
-/// True if the data differ, and not only their preparation. A fingerprint of
-/// data begins with a digest.
+/// True if `key` is "data" and the data differ, not only their preparation. The
+/// fingerprint of data begins with a digest of 16 digits.
 static bool isOtherData(const std::string &key, const std::string &then,
                         const std::string &now) {
   constexpr size_t digits = 16;
   return key == "data" && then.substr(0, digits) != now.substr(0, digits);
 }
 
-/// Describes the old data by the names of their files: a digest would tell
-/// users nothing.
+/// Describes a difference of the data. Names the old files, since a digest
+/// would tell users nothing.
 static std::string dataDifference(const Progress &then) {
   const auto files = then.settings.find("data");
   return "the data differs, or is split differently" +
@@ -386,13 +391,14 @@ static std::string dataDifference(const Progress &then) {
               : "; it was " + abbreviated(files->second));
 }
 
-/// Describes the facts of the run that differ, each with both values.
+/// Describes each fact of the run that differs, with its old and new value.
 static std::vector<std::string>
 runDifferences(const CheckpointContents &contents,
                const RunIdentity &identity) {
   std::vector<std::string> differences;
   bool differs = false;
-  // Compare only the keys of this run; a later version may record more.
+  // Compare only the keys of this run: a later version of mpc may have recorded
+  // more.
   for (const auto &[key, value] : identity) {
     const auto found = contents.identity.find(key);
     const std::string then =
@@ -409,7 +415,8 @@ runDifferences(const CheckpointContents &contents,
                                 : key + " was " + abbreviated(then) +
                                       ", now it is " + value);
   }
-  // Neither flags nor files explain the difference; mpc's version may.
+  // Only the recipe's digest of decisions differs. Flags and files are equal,
+  // so the version of mpc may be the cause.
   if (differs && differences.empty())
     differences.push_back("the graph or the types of its ops differ");
   return differences;
@@ -434,7 +441,7 @@ static Status checkFit(const CheckpointContents &contents,
   return refuseRun(problem, path);
 }
 
-/// Returns the members of a recipe that `other` has too.
+/// Returns the JSON of `recipe` with only the members that `other` has too.
 static std::string membersOf(const std::string &recipe,
                              const nlohmann::json &other) {
   BoundedDocument part(recipe);
@@ -456,7 +463,8 @@ Status checkCheckpointRun(const std::string &path, RunIdentity identity) {
   StatusOr<CheckpointContents> contents = readCheckpointHeader(path);
   if (!contents.ok())
     return Status();
-  // Compare only members that this early recipe has.
+  // Compiling adds members to the recipe in `identity`, so compare only the
+  // present members.
   const BoundedDocument document(identity["recipe"]);
   const nlohmann::json &known = document.json;
   identity["recipe"] = membersOf(identity["recipe"], known);
@@ -569,8 +577,8 @@ CheckpointStore::restoreNewest(Trainee &model, const RunIdentity &identity,
       return status;
     return std::optional<Progress>(contents->progress);
   }
-  // Without any checkpoint the run starts anew. With only damaged ones it must
-  // not.
+  // Without any checkpoint, the caller starts anew. If all are damaged, fail:
+  // the run must not start anew.
   if (!steps->empty())
     return Status(StatusCode::Checkpoint,
                   directory + ": every checkpoint is damaged; the oldest: " +

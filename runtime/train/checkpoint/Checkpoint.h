@@ -40,17 +40,18 @@ struct Progress {
   int64_t samples = 0;
   int64_t skipped = 0;     ///< attempts that updated nothing
   int64_t epoch = 0;       ///< epochs completed
-  int64_t stepInEpoch = 0; ///< attempts made in the next epoch
+  int64_t stepInEpoch = 0; ///< attempts made since the last completed epoch
   int64_t batchInStep = 0; ///< batches accumulated for the next attempt
-  double lossInStep = 0;   ///< the sum of the losses of these batches
+  /// sum of the losses of these batches, divided by the batches of an attempt
+  double lossInStep = 0;
   EvaluationState evaluations;
-  /// Settings of the run that may change when it is resumed (learning rate,
-  /// schedule, length), as text.
+  /// Settings that may change when the run is resumed, as text: learning rate,
+  /// schedule, length and others.
   std::map<std::string, std::string> settings;
 };
 
-/// The identity of a run, key by key ("model", "data", "seed", ...). A
-/// checkpoint continues only a run with equal values.
+/// The facts that identify a run, by key ("model", "data", "seed", ...). A run
+/// can resume only from a checkpoint whose facts are equal.
 using RunIdentity = std::map<std::string, std::string>;
 
 /// The directory of a run's checkpoints, locked during the lifetime of the
@@ -67,9 +68,10 @@ public:
   /// newest `keep` checkpoints up to that step; notes a checkpoint that cannot
   /// be removed.
   ///
-  /// On failure older checkpoints stay, with one exception. If there is no
-  /// room, the oldest is removed first, provided that `keep` would remove it
-  /// anyway and a newer, fully readable one stays.
+  /// On failure, older checkpoints stay, with one exception. If the disk is
+  /// full, removes the oldest checkpoint first, provided that `keep` would
+  /// remove this checkpoint anyway and a newer, fully readable checkpoint
+  /// stays.
   ///
   /// Numeric if a parameter or running statistic is not finite, unless
   /// `allowNonFinite` names it: such a checkpoint would replace good ones.
@@ -77,17 +79,19 @@ public:
               const RunIdentity &identity, int64_t keep,
               const Note &note = nullptr);
 
-  /// Allows weights that were not finite before the run, like a mask of -inf.
+  /// Makes `save` accept weights that were not finite before the run, like a
+  /// mask of -inf.
   void allowNonFinite(std::set<std::string> names) {
     nonFinite = std::move(names);
   }
 
-  /// Adds decisions of later evaluations to the checkpoint of `progress.step`.
-  /// If the process dies, the file is the old or the new one.
+  /// Adds the decisions of an evaluation after `save` to the checkpoint of
+  /// `progress.step`. If the process dies meanwhile, the file is the old or the
+  /// new one.
   Status amend(const Progress &progress) const;
 
-  /// Makes the checkpoint of `step` the best, and removes what `save` no longer
-  /// keeps.
+  /// Marks the checkpoint of `step` as the best. Then removes the checkpoints
+  /// up to `newest` that are neither the best nor among the newest `keep`.
   Status markBest(int64_t step, int64_t newest, int64_t keep) const;
   /// Returns the step of the best checkpoint; nullopt if none is marked.
   StatusOr<std::optional<int64_t>> best() const;
@@ -121,9 +125,9 @@ private:
   std::set<std::string> nonFinite;
 };
 
-/// Checkpoint unless `path` is a folder with the files of a checkpoint; IO if
-/// that cannot be determined. Does not read the files: finds a wrong path
-/// before anything else is done.
+/// Checks that `path` is a directory with the files of a checkpoint. Checkpoint
+/// error if not; IO if the system cannot tell. Finds a wrong path early,
+/// without reading files.
 Status checkCheckpointPath(const std::string &path);
 
 /// Returns the steps of the complete checkpoints in a run's folder in ascending
@@ -138,9 +142,10 @@ StatusOr<std::string> findCheckpoint(const std::string &path);
 /// `path`.
 std::string siblingOf(const std::string &path, int64_t step);
 
-/// Checkpoint if the run at `path` differs from `identity`, whose recipe may
-/// lack members. Ignores a damaged checkpoint, which restoring reports or
-/// skips.
+/// Checks, before compiling, that the run of the checkpoint at `path` agrees
+/// with `identity`. Checkpoint error if not. Compares only the recipe's members
+/// that `identity` has, since compiling adds members. Accepts a damaged
+/// checkpoint, which restoring reports or skips.
 Status checkCheckpointRun(const std::string &path, RunIdentity identity);
 
 /// Reads all state of a checkpoint. Checkpoint if it is damaged or belongs to

@@ -1,4 +1,4 @@
-// Serialises, seals and verifies the files of checkpoints.
+// Serialises the files of checkpoints with digests, and verifies the digests.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/checkpoint/CheckpointFiles.h"
@@ -19,7 +19,7 @@ namespace mpc::runtime::train {
 using nlohmann::json;
 
 static constexpr int64_t kFormat = 1;
-/// The limit leaves room for millions of tensors.
+/// Limit on the size of train.json, which leaves room for millions of tensors.
 static constexpr size_t kLargestTrainFile = size_t(256) << 20;
 static constexpr char kStateFile[] = "/state.safetensors";
 static constexpr char kTrainFile[] = "/train.json";
@@ -53,7 +53,8 @@ static std::string digestOf(const std::vector<std::string_view> &chunks) {
 // Writing
 //===----------------------------------------------------------------------===//
 
-/// Pairs each member of an EvaluationState that watches a metric with its name.
+/// Returns the members of an EvaluationState that watch a metric, with their
+/// keys in train.json.
 template <typename State>
 static auto watchedIn(State &state) {
   return std::array<std::pair<const char *, decltype(&state.best)>, 3>{
@@ -71,7 +72,7 @@ static json toJSON(const MonitorState &state) {
   return object;
 }
 
-/// Writes only the members that the run uses.
+/// Leaves out the members whose flags the run does not use.
 static json toJSON(const EvaluationState &state) {
   json object = {{"step", state.step}, {"reductions", state.reductions}};
   for (const auto &[name, watched] : watchedIn(state))
@@ -92,8 +93,8 @@ static json toJSON(const Progress &progress) {
           {"evaluations", toJSON(progress.evaluations)}};
 }
 
-/// Adds the digest to train.json. The digest is over the document without
-/// "digest", in compact form with sorted keys.
+/// Returns the text of train.json with "digest" added. The digest is over the
+/// document without "digest", in compact form with sorted keys.
 static std::string sealed(json document) {
   assert(!document.contains("digest") && "a document is sealed once");
   const std::string content = textOf(document);
@@ -110,7 +111,7 @@ makeCheckpointImage(const CheckpointContents &contents) {
   auto image = std::make_unique<CheckpointImage>();
   image->header = std::move(layout->header);
   image->chunks.push_back(image->header);
-  // Digests of single tensors let errors name the damaged tensor.
+  // Store a digest of each tensor, so that errors can name the damaged tensor.
   json tensors = json::object();
   assert(layout->order.size() == contents.arrays.size() &&
          "every array has a place in the file");
@@ -147,8 +148,9 @@ Status writeCheckpointFiles(const std::string &directory,
 // Reading
 //===----------------------------------------------------------------------===//
 
-/// Opens a file. A path that is no file means damage. A file that the system
-/// fails to read does not: it may be intact, and readable in a minute.
+/// Opens a file of a checkpoint. Checkpoint if the file is missing or not a
+/// regular file. IO if the system fails to read the file, which may be intact,
+/// and readable in a minute.
 static StatusOr<std::shared_ptr<const MappedFile>>
 openFile(const std::string &path) {
   StatusOr<FileKind> kind = kindOf(path);
@@ -161,10 +163,9 @@ openFile(const std::string &path) {
   return MappedFile::open(path);
 }
 
-/// Opens the sealed document and checks the presence and kind of every field
-/// for later reads.
+/// Reads train.json. Checks the digest, and the presence and kind of every
+/// field that is read later.
 static StatusOr<json> openTrainFile(const std::string &path) {
-  // No file that mpc wrote is larger.
   StatusOr<std::shared_ptr<const MappedFile>> file = openFile(path);
   if (!file.ok())
     return file.status();
@@ -191,10 +192,11 @@ static StatusOr<json> openTrainFile(const std::string &path) {
                   : damaged(path, "lacks a field");
 }
 
-/// Reads a count; false if the field is none.
+/// Reads the field `name`. False if the field is missing or no count.
 static bool readCount(const json &fields, const char *name, int64_t &value) {
   const auto field = fields.find(name);
-  // The limit is far above any count, and safe for arithmetic.
+  // No count reaches this limit, and arithmetic with counts below cannot
+  // overflow.
   constexpr uint64_t kLimit = uint64_t(1) << 53;
   if (field == fields.end() || !field->is_number_unsigned() ||
       field->get<uint64_t>() > kLimit)
@@ -203,7 +205,8 @@ static bool readCount(const json &fields, const char *name, int64_t &value) {
   return true;
 }
 
-/// Reads the state of a monitor; false if `fields` are none.
+/// Reads the state of a monitor from `fields`. False if a field is missing or
+/// invalid.
 static bool readState(const json &fields, MonitorState &state) {
   if (!fields.is_object() || !readCount(fields, "waited", state.waited) ||
       !fields.value("monitor", json()).is_string())
@@ -218,8 +221,8 @@ static bool readState(const json &fields, MonitorState &state) {
   return true;
 }
 
-/// Reads the evaluation state; false if it is malformed. Older versions wrote
-/// none.
+/// Reads the evaluation state from a run's progress. False if the state is
+/// invalid. True without a state, as in checkpoints of older versions.
 static bool readEvaluations(const json &progress, EvaluationState &state) {
   const auto fields = progress.find("evaluations");
   if (fields == progress.end())
@@ -251,7 +254,7 @@ static StatusOr<Progress> toProgress(const json &fields,
       return damaged(path, std::string("has no valid '") + name + "'");
   if (!readEvaluations(fields, progress.evaluations))
     return damaged(path, "has no valid 'evaluations'");
-  // JSON has null for a sum that is not finite.
+  // A sum that is not finite was written as null.
   const json loss = fields.value("loss_in_step", json());
   progress.lossInStep = loss.is_number() ? loss.get<double>() : NAN;
   return progress;
@@ -317,7 +320,6 @@ readCheckpointHeader(const std::string &directory) {
 StatusOr<CheckpointContents> readCheckpointFiles(const std::string &directory) {
   const std::string trainPath = directory + kTrainFile;
   const std::string statePath = directory + kStateFile;
-  // Progress and identity come first, then the tensors.
   StatusOr<json> document = openTrainFile(trainPath);
   if (!document.ok())
     return document.status();
@@ -330,7 +332,8 @@ StatusOr<CheckpointContents> readCheckpointFiles(const std::string &directory) {
   if (!file.ok())
     return file.status();
   const MappedFile &state = **file;
-  // Check single tensors first: their error tells more than the file's.
+  // Check single tensors before the whole file: the error then names the
+  // tensor.
   StatusOr<std::vector<Array>> arrays =
       parseSafeTensors(state.data(), state.size(), *file, statePath);
   if (!arrays.ok())

@@ -1,4 +1,4 @@
-// Loads and reads weights.
+// Loads weights into a model, and reads them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/checkpoint/Weights.h"
@@ -26,7 +26,7 @@ Status loadWeights(Trainee &model, const std::vector<Array> &arrays,
     return std::find_if(arrays.begin(), arrays.end(),
                         [&](const Array &array) { return array.name == name; });
   };
-  // A single error names all missing weights.
+  // Name all missing weights in a single error.
   std::vector<std::string> missing;
   for (const std::string &name : required)
     if (find(name) == arrays.end())
@@ -51,11 +51,12 @@ Status loadWeights(Trainee &model, const std::vector<Array> &arrays,
   if (values.empty())
     return invalid("no array of the weights has the name of one of the "
                    "model's parameters or running statistics");
-  // Nothing has failed so far, so the model changes as a whole.
+  // All values are valid from here on, so the model changes completely or not
+  // at all.
   for (const auto &[name, value] : values)
     if (Status status = model.setState(name, value); !status.ok())
       return status;
-  // Low-precision copies follow from the loaded weights.
+  // Recompute derived state, such as 16-bit copies of the weights.
   return model.derive();
 }
 
@@ -91,7 +92,8 @@ StatusOr<std::vector<Array>> readWeights(Trainee &model) {
                     [](const Port &port) { return isModelRole(port.role); });
 }
 
-/// True for the state of a written model that training changes.
+/// True for state that training changes and model files store: parameters and
+/// running statistics.
 static bool isTrained(const Port &port) {
   return port.role == Role::Parameter || port.role == Role::Statistic;
 }

@@ -15,10 +15,11 @@
 
 namespace mpc::runtime::train {
 
-/// Sets state variables to the arrays with their names, converted to their
-/// types, and derives dependent state. Ignores arrays that name no state, since
-/// files often hold more than one model takes. InvalidInput if an element of
-/// `required` is missing or a shape differs; the model is then unchanged.
+/// Sets each state variable to the array of the same name, converted to the
+/// variable's type. Then recomputes derived state. Ignores arrays that name no
+/// state, since files often hold more than one model needs. InvalidInput if an
+/// element of `required` is missing or a shape differs; the model is then
+/// unchanged.
 Status loadWeights(Trainee &model, const std::vector<Array> &arrays,
                    const std::vector<std::string> &required = {});
 
