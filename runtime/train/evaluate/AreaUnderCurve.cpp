@@ -21,8 +21,8 @@ std::optional<double> AreaUnderCurve::value() const {
   std::vector<Score> sorted = scores;
   std::sort(sorted.begin(), sorted.end(),
             [](const Score &a, const Score &b) { return a.score < b.score; });
-  // Each positive sample counts the negative samples below, and half of the
-  // negative samples with an equal score.
+  // Each positive sample counts the negative samples with a lower score, and
+  // half of the negative samples with an equal score.
   double pairs = 0, positives = 0, negatives = 0;
   for (size_t begin = 0; begin < sorted.size();) {
     double equalPositives = 0, equalNegatives = 0;
@@ -64,7 +64,8 @@ void BinaryAreas::add(const EvalBatch &batch) {
                                             batch.targets[i] >= 0.5);
 }
 
-/// log p[c] for one of the R * d labels of scores (R, C, d...).
+/// Returns log p[c] of every class c for one label. Scores have the shape (R,
+/// C, d...), with C classes; labels have the shape (R, d...).
 static std::vector<double> logProbabilities(const EvalBatch &batch,
                                             int64_t label) {
   assert(batch.prediction.shape.size() >= 2 && "scores of classes");

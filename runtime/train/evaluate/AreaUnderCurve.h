@@ -29,8 +29,9 @@ private:
   std::vector<Score> scores;
 };
 
-/// `auc`: the mean area over the classes (indices of axis 1 of the predictions)
-/// that have samples of both kinds; NaN if no class has.
+/// The metric `auc`: the mean of the areas of all classes. A class is an index
+/// of axis 1 of the predictions. Leaves out classes without positive or without
+/// negative samples; NaN if no class is left.
 class MeanArea : public EvalMetric {
 public:
   using EvalMetric::EvalMetric;
@@ -40,14 +41,15 @@ protected:
   std::vector<AreaUnderCurve> classes;
 };
 
-/// `auc` of binary targets.
+/// `auc` of binary targets. A target is positive from 1/2 on.
 class BinaryAreas : public MeanArea {
 public:
   using MeanArea::MeanArea;
   void add(const EvalBatch &batch) override;
 };
 
-/// `auc` of class labels: each class against all others, by its probability.
+/// `auc` of class labels. For each class, samples of the class are positive and
+/// all others negative; the score is the probability of the class.
 class ClassAreas : public MeanArea {
 public:
   using MeanArea::MeanArea;

@@ -18,7 +18,8 @@ namespace mpc::runtime::train {
 
 namespace {
 
-/// The scores of one label, of R * d labels, in scores (R, C, d...).
+/// The scores of all classes for one label. Scores of a batch have the shape
+/// (R, C, d...), with C classes; the R * d labels have the shape (R, d...).
 class Scores {
 public:
   Scores(const EvalBatch &batch, int64_t label) : batch(batch) {
@@ -36,7 +37,7 @@ private:
   int64_t stride, count, first;
 };
 
-/// A metric that adds up values of labels, without ignored labels.
+/// A metric that adds up a value for each label, except ignored labels.
 class LabelMetric : public EvalMetric {
 public:
   using EvalMetric::EvalMetric;
@@ -50,8 +51,9 @@ protected:
   virtual void add(const Scores &scores, int64_t label) = 0;
 };
 
-/// The share of labels whose score is among the greatest `places`. Among equal
-/// scores, the first counts as the greatest; a NaN ranks above all numbers.
+/// The share of labels that are among the `places` classes with the greatest
+/// scores. Among equal scores, the first counts as the greatest; a NaN ranks
+/// above all numbers.
 class TopK : public LabelMetric {
 public:
   TopK(std::string name, int64_t places)
@@ -74,9 +76,13 @@ private:
   int64_t right = 0, labels = 0;
 };
 
-/// Measures how far the labels and predictions of a class agree: twice the
-/// matches over the sum of both (F1), or the matches over the union of both
-/// (IoU), over the predictions (precision), or over the labels (recall).
+/// The agreement of labels and predictions of a class. A match is a label that
+/// was predicted.
+///
+///   F1         2 * matches / (labels + predictions)
+///   IoU        matches / (labels + predictions - matches)
+///   Precision  matches / predictions
+///   Recall     matches / labels
 enum class Overlap { F1, IoU, Precision, Recall };
 
 std::optional<Overlap> overlapOf(const std::string &metric) {
@@ -101,7 +107,7 @@ public:
     ++counts[label].labels;
     ++counts[predicted].predictions;
   }
-  /// Adds a label without a prediction, or a prediction without a label.
+  /// Counts a label that was not predicted, or a prediction without a label.
   void addLabel(size_t c) {
     reserve(c + 1);
     ++counts[c].labels;
@@ -125,7 +131,8 @@ public:
 
 private:
   struct Count {
-    /// The overlap; 0 of an empty class, as in scikit-learn.
+    /// Returns the overlap of the class; 0 if the divisor is 0, as in
+    /// scikit-learn.
     double share(Overlap overlap) const {
       const int64_t all = overlap == Overlap::Precision ? predictions
                           : overlap == Overlap::Recall  ? labels
@@ -356,8 +363,8 @@ public:
   }
 
 private:
-  /// Sums for one output. Deviations are from a running mean (Welford 1962),
-  /// because the difference of large sums of squares would lose them.
+  /// The sums for one output. Deviations are from a running mean (Welford
+  /// 1962), because subtracting large sums of squares would lose digits.
   struct Output {
     void add(double target, double prediction) {
       const double before = target - mean;
@@ -391,7 +398,7 @@ static std::optional<int64_t> classesOf(const TraineeInfo &info) {
   return datasetOptionsFor(info).rangeOf(targetOf(info)).classes;
 }
 
-/// True if targets are floats, one per class.
+/// True if the targets are floats: a probability for each class.
 static bool areProbabilities(const TraineeInfo &info) {
   const FunctionPorts *eval = info.function(kEvalFunction);
   const Port *label = eval ? eval->inputCalled(targetOf(info)) : nullptr;
@@ -468,7 +475,7 @@ Status checkEvalMetric(const std::string &name) {
                 "unknown metric '" + name + "'; expected " + listEvalMetrics());
 }
 
-/// The families of losses that have the metric.
+/// Returns the kinds of targets for which the metric is defined.
 static std::vector<Family> familiesOf(const std::string &name) {
   for (const MetricInfo &info : metricTable())
     if (info.name == name)
@@ -488,7 +495,7 @@ static std::string describe(const std::vector<Family> &families) {
   return text;
 }
 
-/// True if the evaluation has a prediction for every label.
+/// True if the eval function returns a prediction for every label.
 static bool canMeasure(const TraineeInfo &info) {
   const FunctionPorts *eval = info.function(kEvalFunction);
   const Port *prediction = eval ? eval->output(Role::Prediction) : nullptr;
@@ -541,8 +548,8 @@ Status checkEvalMetrics(const TraineeInfo &info,
 std::vector<std::unique_ptr<EvalMetric>>
 makeEvalMetrics(const TraineeInfo &info,
                 const std::vector<std::string> &names) {
-  // If the loss does not take probabilities, predictions are logits, whose
-  // middle is 0.
+  // With bce, predictions are probabilities, positive above 0.5. With other
+  // losses, they are logits, positive above 0.
   const Family family = familyOf(info);
   const double threshold = info.loss == LossKind::BCE ? 0.5 : 0.0;
   std::vector<std::unique_ptr<EvalMetric>> metrics;

@@ -16,14 +16,15 @@
 
 namespace mpc::runtime::train {
 
-/// The evaluated part of one batch.
+/// The prediction of one batch, and the labels or targets of its samples that
+/// count. Samples that only fill up the last batch do not count.
 struct EvalBatch {
-  /// The prediction of the whole batch, f32 or f64: scores (R, C, d...) for
-  /// labels (R, d...), or values (also scores of probabilities) of the targets'
-  /// shape.
+  /// The prediction of the whole batch, f32 or f64. For class labels of shape
+  /// (R, d...), scores of shape (R, C, d...), with C classes. For real targets,
+  /// values of the targets' shape.
   const Tensor &prediction;
-  /// Labels or targets of the samples that count, in order. One of the two is
-  /// empty: a model has class labels or real targets.
+  /// Labels or targets of the samples that count, which come first in the
+  /// batch. One of the two is empty: a model has class labels or real targets.
   const std::vector<int64_t> &labels;
   const std::vector<double> &targets;
   std::optional<int64_t> ignoredLabel;
@@ -41,7 +42,7 @@ public:
   explicit EvalMetric(std::string name) : name(std::move(name)) {}
   virtual ~EvalMetric() = default;
   virtual void add(const EvalBatch &batch) = 0;
-  /// The metric; NaN if nothing was added.
+  /// Returns the metric over all batches added; NaN if nothing was added.
   virtual double value() const = 0;
 
   const std::string name;
@@ -55,13 +56,15 @@ std::string listEvalMetrics();
 Status checkEvalMetric(const std::string &name);
 
 /// Returns a usage error, with the reason, if an evaluation of the model cannot
-/// measure one of `names` with its loss.
+/// measure one of the metrics `names`, for example because the metric does not
+/// fit the loss.
 Status checkEvalMetrics(const TraineeInfo &info,
                         const std::vector<std::string> &names);
 
-/// Makes the metrics `names`, which checkEvalMetrics has accepted. Losses of
-/// binary targets and of probabilities always have their accuracy. The accuracy
-/// of class labels is never among the metrics, since the artifact computes it.
+/// Makes the metrics `names`, which checkEvalMetrics has accepted. Adds the
+/// accuracy, named or not, for losses of binary targets and of class
+/// probabilities. Never adds the accuracy of class labels, since the artifact
+/// computes it.
 std::vector<std::unique_ptr<EvalMetric>>
 makeEvalMetrics(const TraineeInfo &info, const std::vector<std::string> &names);
 

@@ -1,4 +1,5 @@
-// Computes loss and accuracy over all samples, without padding.
+// Computes loss, accuracy and metrics over all samples. Samples that only fill
+// up the last batch do not count.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/evaluate/Evaluator.h"
@@ -16,8 +17,8 @@ namespace mpc::runtime::train {
 
 namespace {
 
-/// A loss that evaluation adds up: a sum over samples, divided at the end by
-/// the number of samples or by the sum of their weights.
+/// One loss over the data set: a sum over samples. At the end, a mean divides
+/// the sum by the number of samples or by the sum of their weights.
 struct LossTerm {
   const Port *losses = nullptr;
   const Port *weights = nullptr;
@@ -41,8 +42,8 @@ std::optional<int64_t> findIgnoredLabel(const TraineeInfo &info) {
   return datasetOptionsFor(info).rangeOf(targetOf(info)).ignoreIndex;
 }
 
-/// Adds the losses of the first `count` samples. If there is a loss per label,
-/// losses of ignored labels do not count in the mean.
+/// Adds the losses of the first `count` samples to `term`. If there is a loss
+/// per label, skips ignored labels: the mean must not count them.
 static void addLosses(const Tensor &losses, int64_t count, int64_t batch,
                       const std::vector<int64_t> &labels,
                       const std::optional<int64_t> &ignored, LossTerm &term) {
@@ -56,8 +57,8 @@ static void addLosses(const Tensor &losses, int64_t count, int64_t batch,
   }
 }
 
-/// Adds the losses of the first `count` samples, weighted by `weights` in the
-/// mean.
+/// Adds the losses of the first `count` samples, which are weighted already.
+/// Adds their weights to the divisor of the mean.
 static void addWeighted(const Tensor &losses, const Tensor &weights,
                         int64_t count, LossTerm &term) {
   for (int64_t i = 0; i < count; ++i) {
@@ -66,7 +67,7 @@ static void addWeighted(const Tensor &losses, const Tensor &weights,
   }
 }
 
-/// Reads an output as doubles.
+/// Reads an output of the eval function as doubles.
 static StatusOr<Tensor> readOutput(Trainee &model, const Port &port) {
   StatusOr<Tensor> value = model.output(kEvalFunction, port.name);
   if (!value.ok())
@@ -74,8 +75,8 @@ static StatusOr<Tensor> readOutput(Trainee &model, const Port &port) {
   return convert(*value, DType::F64);
 }
 
-/// Finds the outputs with losses of samples, and their weights by name:
-/// "sample_loss_1" goes with "sample_weight_1".
+/// Finds the outputs with a loss per sample. Finds the outputs with their
+/// weights by name: "sample_weight_1" has the weights of "sample_loss_1".
 static StatusOr<std::vector<LossTerm>> findTerms(const FunctionPorts &ports,
                                                  int64_t batch) {
   constexpr std::string_view prefix = "sample_loss";
@@ -90,7 +91,6 @@ static StatusOr<std::vector<LossTerm>> findTerms(const FunctionPorts &ports,
                         counted(batch, "sample"));
     LossTerm term;
     term.losses = &port;
-    // Weights share the suffix of the loss they belong to.
     for (const Port &other : ports.outputs)
       if (other.role == Role::SampleWeight &&
           port.name.compare(0, prefix.size(), prefix) == 0 &&
@@ -107,7 +107,8 @@ static StatusOr<std::vector<LossTerm>> findTerms(const FunctionPorts &ports,
   return terms;
 }
 
-/// Adds the losses of the first `count` samples of the current batch.
+/// Reads the losses of the current batch, and adds those of the first `count`
+/// samples to `term`.
 static Status addTerm(Trainee &model, LossTerm &term, int64_t count,
                       int64_t batch, const std::vector<int64_t> &labels,
                       const std::optional<int64_t> &ignored) {
@@ -156,7 +157,8 @@ static Status runBatch(Trainee &model, const Dataset &data,
   return status.ok() ? model.run(kEvalFunction) : status;
 }
 
-/// Reads losses and weights of the first `count` samples of the current batch.
+/// Reads the losses and weights of the first `count` samples of the current
+/// batch.
 static StatusOr<std::vector<double>>
 readTerms(Trainee &model, const std::vector<LossTerm> &terms, int64_t count,
           int64_t batch) {
@@ -174,10 +176,10 @@ readTerms(Trainee &model, const std::vector<LossTerm> &terms, int64_t count,
   return values;
 }
 
-/// Runs the last `count` samples, which begin at `begin` and fill no batch,
-/// twice: beside other samples and beside copies of the last one. False if
-/// their losses differ, because then the samples that fill up the batch would
-/// count.
+/// Runs the last `count` samples, from `begin` on, which do not fill a batch.
+/// Runs them twice, filled up with other samples and with copies of the last
+/// sample. False if their losses differ: the samples that fill up the batch
+/// would then influence the result.
 static StatusOr<bool> runFilled(Trainee &model, const Dataset &data,
                                 const std::vector<LossTerm> &terms,
                                 int64_t begin, int64_t count) {
@@ -198,7 +200,7 @@ static StatusOr<bool> runFilled(Trainee &model, const Dataset &data,
   }
   assert(values[0].size() == values[1].size() &&
          "the same outputs are read twice");
-  // Compare bit by bit: a normalization over the batch shows in the last
+  // Compare bit by bit: a normalization over the batch may change only the last
   // digits.
   return std::memcmp(values[0].data(), values[1].data(),
                      values[0].size() * sizeof(double)) == 0;
@@ -216,8 +218,7 @@ public:
                                      const std::vector<std::string> &metrics);
 
   /// Runs the batch at `begin`, complete or not, and adds its losses and
-  /// metrics. False if an incomplete batch cannot be separated from its
-  /// padding.
+  /// metrics. False if an incomplete batch must be left out.
   StatusOr<bool> addBatch(int64_t begin);
   /// Returns the result over all batches that were added.
   StatusOr<EvalResult> finish();
@@ -239,11 +240,11 @@ private:
   const Dataset *data;
   const FunctionPorts *ports;
   int64_t batch;
-  std::vector<int64_t> positions; ///< of the batch's samples
+  std::vector<int64_t> positions; ///< samples of the current batch
   BatchLoader loader;
 
-  /// The losses: one term per output with losses of samples, or a single term
-  /// for `mean`, the output with the mean of a batch.
+  /// One term for each output with a loss per sample. If there is no such
+  /// output, a single term for `mean`, the output with the mean over a batch.
   std::vector<LossTerm> terms;
   const Port *mean = nullptr;
   /// The output with a 1 or 0 for each label; null if there is none.
@@ -266,7 +267,8 @@ Evaluation::create(Trainee &model, const Dataset &data,
     return Status(StatusCode::Unsupported,
                   "the artifact has no function 'eval'");
   Evaluation evaluation(model, data, *ports);
-  // Losses of samples exclude padding; the mean of a batch cannot.
+  // Prefer losses of samples, which can leave out padding. A mean over the
+  // batch cannot.
   StatusOr<std::vector<LossTerm>> terms = findTerms(*ports, evaluation.batch);
   if (!terms.ok())
     return terms.status();
@@ -278,13 +280,13 @@ Evaluation::create(Trainee &model, const Dataset &data,
                     "the artifact's function 'eval' reports no loss");
     evaluation.terms.emplace_back();
   }
-  // In a sum of losses, a label that one loss ignores still counts in the
-  // others.
+  // `lossTarget` is set if the loss is a sum of several losses. A label that
+  // one of them ignores counts in the others.
   evaluation.target = targetOf(info);
   evaluation.ignored = findIgnoredLabel(info);
   if (info.lossTarget.empty())
     evaluation.ignoredLoss = evaluation.ignored;
-  // Correct labels count only if there is one answer per label.
+  // Use the output `correct` only if it has one value per label.
   const Port *correct = ports->output(Role::Correct);
   const Port *label = ports->inputCalled(evaluation.target);
   if (correct && label &&
@@ -317,7 +319,7 @@ Status Evaluation::runWhole(int64_t begin) {
 }
 
 /// Runs the batch of `count` samples at `begin`. Copies of the last sample fill
-/// up an incomplete batch. False if the copies would count in the loss.
+/// up an incomplete batch. False if the copies would influence the loss.
 StatusOr<bool> Evaluation::run(int64_t begin, int64_t count) {
   assert(count > 0 && count <= batch && begin + count <= data->size() &&
          "samples of the data");
@@ -402,7 +404,7 @@ StatusOr<bool> Evaluation::addBatch(int64_t begin) {
 }
 
 StatusOr<EvalResult> Evaluation::finish() {
-  // A model with statistics over the batch needs whole batches.
+  // If the samples of a batch depend on each other, only whole batches count.
   if (result.areDependent && result.samples == 0)
     return Status(StatusCode::Unsupported,
                   "the samples of a batch depend on each other, and " +
@@ -415,7 +417,8 @@ StatusOr<EvalResult> Evaluation::finish() {
     return Status(StatusCode::InvalidInput,
                   "no sample of the evaluation data counts: all labels are "
                   "ignored or have weight 0");
-  // Divide the sums once, so that batches count by their number of samples.
+  // Divide the sums only now, so that a sample has the same weight in any
+  // batch.
   result.loss = lossOf(terms, model->info().sumsLoss);
   if (counted.labels > 0)
     result.accuracy = double(counted.correct) / double(counted.labels);

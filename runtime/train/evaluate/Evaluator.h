@@ -28,26 +28,28 @@ struct EvalResult {
   std::optional<double> accuracy;
   /// The requested metrics, in the order of the request.
   std::vector<std::pair<std::string, double>> metrics;
-  int64_t samples = 0; ///< samples that count
-  int64_t leftOut = 0; ///< samples that do not count, as they fill no batch
-  /// True if samples were left out because their losses depend on the samples
-  /// that fill up the batch; false if there is no loss per sample.
+  int64_t samples = 0; ///< samples in the result
+  int64_t leftOut = 0; ///< samples not in the result, since they fill no batch
+  /// The reason why samples were left out. True if their losses depend on the
+  /// samples that would fill up the batch. False if there is no loss per
+  /// sample.
   bool areDependent = false;
   bool stopped = false; ///< ended early; all other members are invalid
 };
 
-/// The number of correct labels, and of labels that count.
+/// The number of correct labels, and of all labels that are not ignored.
 struct LabelCount {
   int64_t correct = 0;
   int64_t labels = 0;
 };
 
-/// Counts correct labels. `correct` has a double 1 or 0 for each label of the
-/// batch. `labels` are the labels of samples that count, which come first.
+/// Adds the labels of one batch to `totals`. `correct` has a double 1 or 0 for
+/// each label of the batch. `labels` are the labels of the evaluated samples,
+/// which come first in the batch. Skips labels equal to `ignored`.
 void countCorrect(const Tensor &correct, const std::vector<int64_t> &labels,
                   const std::optional<int64_t> &ignored, LabelCount &totals);
 
-/// The label that is ignored everywhere; nullopt if there is none.
+/// Returns the label that losses and metrics ignore; nullopt if there is none.
 std::optional<int64_t> findIgnoredLabel(const TraineeInfo &info);
 
 /// Runs `eval` over all samples of `data` in order. Repeated samples, which do
@@ -67,7 +69,7 @@ evaluate(Trainee &model, const Dataset &data,
 /// Explains why samples were left out.
 std::string whyLeftOut(const EvalResult &result);
 
-/// Adds the fields of an "eval" event: eval_loss, eval_accuracy, ...
+/// Adds the fields of an "eval" event to `line`: eval_loss, eval_accuracy, ...
 void addEvaluation(MetricsLine &line, const EvalResult &result);
 
 } // namespace mpc::runtime::train

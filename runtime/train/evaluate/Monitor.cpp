@@ -20,7 +20,7 @@ std::string Monitor::name() const {
   return std::string(isMaximum ? kMaximum : kMinimum) + metric;
 }
 
-/// True if more is better: for all metrics except errors and the loss.
+/// True if a greater value is better: for all metrics but losses and errors.
 static bool isBetterLarge(const std::string &metric) {
   const char *const errors[] = {"loss", "perplexity", "mae", "rmse"};
   return std::find(std::begin(errors), std::end(errors), metric) ==
@@ -55,7 +55,7 @@ Status checkMeasured(const Monitor &monitor,
 Status checkAccuracy(const Monitor &monitor, const TraineeInfo &info) {
   if (monitor.metric != "accuracy" || checkEvalMetrics(info, {"accuracy"}).ok())
     return Status();
-  // As in `evaluate`, there must be one mark per label.
+  // `evaluate` uses the output `correct` only if it has one value per label.
   const FunctionPorts *eval = info.function(kEvalFunction);
   const Port *correct = eval ? eval->output(Role::Correct) : nullptr;
   const Port *label = eval ? eval->inputCalled(targetOf(info)) : nullptr;

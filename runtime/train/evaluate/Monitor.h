@@ -27,27 +27,30 @@ struct Monitor {
   std::string name() const;
 };
 
-/// The evaluations of a monitor's metric so far.
+/// The history of a monitored metric: its best value, and the evaluations
+/// since.
 struct MonitorState {
-  std::string monitor; ///< the monitor's name; empty before any
+  std::string monitor; ///< Monitor::name(); empty if the state is not in use
   std::optional<double> best;
   int64_t bestStep = 0;
-  int64_t waited = 0; ///< evaluations since then that were no better
+  int64_t waited = 0; ///< evaluations since the best that were no better
 };
 
-/// The decisions of a run's evaluations so far.
+/// The state of all flags that make decisions by evaluations: --best,
+/// --early-stopping and --lr-scheduler plateau.
 struct EvaluationState {
-  int64_t step = 0; ///< the last evaluated step that counted
+  int64_t step = 0; ///< step of the last evaluation that counted
   MonitorState best, earlyStopping, plateau;
-  int64_t reductions = 0; ///< of the learning rate, by a plateau
+  int64_t reductions = 0; ///< times that a plateau reduced the learning rate
 };
 
-/// Parses "loss", "accuracy" or a metric of `--metric`, after "min:" or "max:"
-/// for another direction than the usual one. Usage for other texts.
+/// Parses "METRIC", "min:METRIC" or "max:METRIC". METRIC is "loss", "accuracy"
+/// or a metric of `--metric`. Without "min:" or "max:", the metric improves in
+/// its usual direction. Usage for other texts.
 StatusOr<Monitor> parseMonitor(std::string_view text);
 
-/// Returns a usage error if evaluations do not measure the metric: neither
-/// always nor among the requested `metrics`.
+/// Returns a usage error if evaluations do not measure the monitor's metric.
+/// Evaluations measure the loss, the accuracy and the requested `metrics`.
 Status checkMeasured(const Monitor &monitor,
                      const std::vector<std::string> &metrics);
 
@@ -55,15 +58,15 @@ Status checkMeasured(const Monitor &monitor,
 /// of the model has none. `checkEvalMetrics` checks other metrics.
 Status checkAccuracy(const Monitor &monitor, const TraineeInfo &info);
 
-/// The monitored value; NaN if the evaluation lacks it.
+/// Returns the value of the monitored metric; NaN if the evaluation has none.
 double valueOf(const EvalResult &evaluation, const Monitor &monitor);
 
-/// Resets the state if it belongs to another monitor.
+/// Resets `state` if it belongs to another monitor than `monitor`.
 void adopt(MonitorState &state, const Monitor &monitor);
 
-/// Counts the evaluation at `step`; true if its value is better than all
-/// before. A value that is not finite never is. To be better, a value must
-/// exceed the best by the fraction `threshold` of the best.
+/// Counts the evaluation at `step`. True if `value` is the best so far. A value
+/// that is not finite is never the best. A better value must differ from the
+/// best by more than the fraction `threshold` of the best.
 bool count(MonitorState &state, const Monitor &monitor, double value,
            int64_t step, double threshold = 0);
 
