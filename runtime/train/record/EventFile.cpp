@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 // Records
 //===----------------------------------------------------------------------===//
 
-/// The CRC of Castagnoli, least significant bit first.
+/// Returns the CRC-32C (Castagnoli) of `bytes`, least significant bit first.
 static uint32_t crc32c(std::string_view bytes) {
   static const std::array<uint32_t, 256> table = [] {
     std::array<uint32_t, 256> entries{};
@@ -42,8 +42,8 @@ static void putFixed(std::string &to, uint64_t value, int bytes) {
     to += char(value >> (8 * i));
 }
 
-/// Writes TFRecord's masked CRC, which keeps a CRC over data with CRCs in it
-/// from being weaker.
+/// Appends TFRecord's masked CRC of `of`. A plain CRC would detect fewer errors
+/// in data that themselves contain CRCs.
 static void putMaskedCRC(std::string &to, std::string_view of) {
   const uint32_t crc = crc32c(of);
   putFixed(to, ((crc >> 15) | (crc << 17)) + 0xa282ead8u, 4);
@@ -138,7 +138,8 @@ static StatusOr<std::vector<fs::path>> listEventFiles(const fs::path &folder) {
                 folder.string() + ": cannot list: " + error.message());
 }
 
-/// Refuses to mix or replace the events of other runs without a request.
+/// Returns a usage error if a new run would mix its events with an earlier
+/// run's, or would replace files that mpc did not write.
 static Status checkFolder(const std::string &folder, MetricsStart start) {
   StatusOr<std::vector<fs::path>> files = listEventFiles(folder);
   if (!files.ok())
@@ -164,7 +165,8 @@ Status EventFile::check(const std::string &folder, MetricsStart start) {
   return checkFolder(folder, start);
 }
 
-/// The host name, restricted to characters that are safe in file names.
+/// Returns the host name, with a '-' for each character that is unsafe in file
+/// names.
 static std::string hostName() {
   char name[256] = "";
   if (gethostname(name, sizeof(name) - 1) != 0 || !*name)
@@ -189,7 +191,8 @@ StatusOr<std::unique_ptr<EventFile>> EventFile::open(const std::string &folder,
   for (const fs::path &file : *old)
     if (start == MetricsStart::Replace && unlink(file.c_str()) != 0)
       return failure(file.string(), "cannot remove");
-  // TensorBoard reads the files of a folder in the order of their names.
+  // Begin the file's name with the time: TensorBoard reads the files of a
+  // folder in the order of their names.
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const auto seconds =
       std::chrono::duration_cast<std::chrono::seconds>(now).count();
@@ -223,7 +226,8 @@ StatusOr<std::unique_ptr<EventFile>> EventFile::open(const std::string &folder,
 EventFile::~EventFile() { close(file); }
 
 Status EventFile::append(std::string_view message) {
-  // A truncated record would hide all later records from readers.
+  // If a write fails, cut off the part that was written: a truncated record
+  // would hide all later records from readers.
   const off_t end = lseek(file, 0, SEEK_END);
   if (writeAll(file, recordOf(message)))
     return Status();
@@ -237,7 +241,8 @@ Status EventFile::append(std::string_view message) {
 // Events
 //===----------------------------------------------------------------------===//
 
-/// Names a number for charts; empty for numbers that are not charted.
+/// Returns the name of the chart for a number of an event, such as
+/// "train/loss". Empty for numbers without a chart.
 static std::string tagOf(const std::string &event, std::string_view key) {
   constexpr std::string_view prefix = "eval_";
   for (std::string_view count :

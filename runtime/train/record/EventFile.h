@@ -18,14 +18,15 @@ namespace mpc::runtime::train {
 
 class EventFile : public MetricsSink {
 public:
-  /// Starts a new event file in `folder`, which is created if missing. A run
-  /// that resumes after `firstStep` (MetricsStart::Append) adds a file to its
-  /// earlier ones and makes TensorBoard forget their later steps. A new run
-  /// fails with Usage if `folder` has event files, since TensorBoard would show
-  /// both as one run. Replace removes the files that mpc wrote.
+  /// Starts a new event file in `folder`, which is created if missing. With
+  /// Append, the run resumes after `firstStep`: it adds a file to the earlier
+  /// files, and makes TensorBoard forget their later steps. With New, fails
+  /// with Usage if `folder` has event files, since TensorBoard would show two
+  /// runs as one. With Replace, removes the event files that mpc wrote.
   static StatusOr<std::unique_ptr<EventFile>>
   open(const std::string &folder, MetricsStart start, int64_t firstStep);
-  /// Checks that `open` would succeed, as far as possible without changes.
+  /// Checks that `open` would succeed, as far as possible without changing
+  /// files.
   static Status check(const std::string &folder, MetricsStart start);
   ~EventFile() override;
   EventFile(const EventFile &) = delete;

@@ -158,8 +158,8 @@ static off_t endOfLastLine(int file) {
   return 0;
 }
 
-/// Refuses to overwrite the lines of another run without a request. Pipes,
-/// terminals and devices have no old lines.
+/// Returns a usage error if a new run would overwrite the lines of another run.
+/// Pipes, terminals and devices have no old lines.
 static Status checkStart(const std::string &path, MetricsStart start) {
   StatusOr<FileKind> kind = kindOf(path);
   if (!kind.ok())
@@ -194,8 +194,8 @@ Status MetricsFile::check(const std::string &path, MetricsStart start) {
   return Status();
 }
 
-/// Locks a file, so that one run writes it at a time. Removes a line that a
-/// crash left unfinished, or all lines.
+/// Locks a file, so that only one run at a time writes it. With Append, removes
+/// a line that a crash left unfinished; otherwise removes all lines.
 static Status prepareRegular(const std::string &path, int file,
                              MetricsStart start) {
   if (flock(file, LOCK_EX | LOCK_NB) != 0)
@@ -209,7 +209,8 @@ static Status prepareRegular(const std::string &path, int file,
              : failure(path, "cannot cut off an unfinished line");
 }
 
-/// Writes the column names, or checks the names from the beginning of the run.
+/// Writes the column names to a new table. In a table of a resumed run, checks
+/// that the columns are still the same.
 Status MetricsFile::startTable(const std::vector<std::string> &evalMetrics,
                                bool hasAccuracy) {
   columns = columnsOf(evalMetrics, hasAccuracy);
@@ -237,8 +238,8 @@ MetricsFile::open(const std::string &path, MetricsStart start,
     return std::unique_ptr<MetricsFile>(new MetricsFile(path, STDOUT_FILENO));
   if (Status status = checkStart(path, start); !status.ok())
     return status;
-  // O_NONBLOCK refuses a pipe without a reader. The flag is removed afterwards,
-  // since a slow reader must be waited for.
+  // With O_NONBLOCK, opening a pipe without a reader fails instead of waiting.
+  // Remove the flag afterwards, so that writing waits for a slow reader.
   StatusOr<FileKind> kind = kindOf(path);
   if (!kind.ok())
     return kind.status();

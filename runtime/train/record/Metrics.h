@@ -91,7 +91,8 @@ public:
   open(const std::string &path, MetricsStart start,
        const std::vector<std::string> &evalMetrics = {},
        bool hasAccuracy = false);
-  /// Checks that `open` would succeed, as far as possible without changes.
+  /// Checks that `open` would succeed, as far as possible without changing
+  /// files.
   static Status check(const std::string &path, MetricsStart start);
   ~MetricsFile() override;
   MetricsFile(const MetricsFile &) = delete;
@@ -107,8 +108,9 @@ private:
 
   std::string path;
   int file;
-  bool isRegular = false;           ///< no pipe, terminal or device
-  std::vector<std::string> columns; ///< of a table; else empty
+  bool isRegular = false; ///< no pipe, terminal or device
+  /// column names of a table; empty for JSON lines
+  std::vector<std::string> columns;
 };
 
 } // namespace mpc::runtime::train
