@@ -16,7 +16,8 @@ static constexpr char kLetters[] = "dhms";
 static constexpr int kUnitCount = 4;
 static constexpr int64_t kMost = int64_t(36525) * 86400;
 
-/// Takes the number at the beginning of `text`; nullopt if there is none.
+/// Removes the number at the beginning of `text` and returns the number;
+/// nullopt if there is none.
 static std::optional<int64_t> takeNumber(std::string_view &text) {
   int64_t value = 0;
   const char *end = text.data() + text.size();
@@ -27,7 +28,8 @@ static std::optional<int64_t> takeNumber(std::string_view &text) {
   return value;
 }
 
-/// Adds `count` units. False if the sum exceeds a hundred years.
+/// Adds `count` units of `unit` seconds each to `seconds`. False if the sum
+/// exceeds a hundred years.
 static bool add(int64_t count, int64_t unit, int64_t &seconds) {
   if (count > kMost / unit)
     return false;
@@ -35,7 +37,7 @@ static bool add(int64_t count, int64_t unit, int64_t &seconds) {
   return seconds <= kMost;
 }
 
-/// Reads "1h30m": numbers with units, each smaller than the one before.
+/// Reads numbers with units, each unit smaller than the one before: "1h30m".
 static std::optional<int64_t> readUnits(std::string_view text) {
   int64_t seconds = 0;
   int next = 0;

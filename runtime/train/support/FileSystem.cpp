@@ -28,7 +28,8 @@ static FaultHook &faultHook() {
 
 void setFaultHook(FaultHook hook) { faultHook() = std::move(hook); }
 
-/// True if the change may go ahead; otherwise sets errno.
+/// True if the FaultHook, which only tests set, allows the change. Otherwise
+/// sets errno.
 static bool permitted(std::string_view change, const std::string &path) {
   if (!faultHook())
     return true;
@@ -45,8 +46,8 @@ Status failure(const std::string &path, const char *what) {
 // Looking
 //===----------------------------------------------------------------------===//
 
-/// True if `error` means that there is no such file. No file has a name that is
-/// too long.
+/// True if `error` means that there is no such file. A name that is too long
+/// means the same, since no file can have it.
 static bool isGone(int error) {
   return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG;
 }
@@ -115,7 +116,8 @@ StatusOr<std::vector<FolderEntry>> listFolder(const std::string &path) {
   for (; !error && it != end; it.increment(error)) {
     FolderEntry entry;
     entry.name = it->path().filename().string();
-    // Most file systems report the kind together with the name.
+    // Ask the directory entry first: most file systems report the kind of a
+    // file together with its name.
     std::error_code unknown;
     entry.isLink = it->is_symlink(unknown);
     if (!unknown)
@@ -184,7 +186,7 @@ Status createFile(const std::string &path,
   if (file < 0)
     return failure(path, "cannot create");
   Status status = writeChunks(file, path, chunks);
-  // A network disk may report that it is full only here.
+  // Check this result too: a network disk may report only here that it is full.
   if (close(file) != 0 && status.ok())
     status = failure(path, "cannot close");
   return status;
@@ -269,7 +271,8 @@ Status requireWritable(const std::string &path) {
 }
 
 Status removeDirectory(const std::string &path) {
-  // The target of a link is not ours to remove.
+  // If `path` is a link, remove only the link, since mpc did not create its
+  // target.
   StatusOr<FileKind> kind = kindOfLink(path);
   if (!kind.ok())
     return kind.status();

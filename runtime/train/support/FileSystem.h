@@ -37,7 +37,7 @@ StatusOr<std::optional<std::string>> readLink(const std::string &path);
 /// An entry of a folder.
 struct FolderEntry {
   std::string name;
-  bool isFolder = false; ///< or a link to one
+  bool isFolder = false; ///< true for a folder and for a link to a folder
   bool isLink = false;
 };
 /// Lists the entries of a folder, sorted by name.
@@ -63,8 +63,8 @@ Status replaceFile(const std::string &path,
                    const std::vector<std::string_view> &chunks,
                    mode_t mode = kForAll);
 
-/// Makes a symbolic link to `target`, which replaces `path` like a replaced
-/// file.
+/// Makes `path` a symbolic link to `target`. At all times, `path` is either
+/// what it was before or the new link.
 Status replaceLink(const std::string &path, const std::string &target);
 
 /// Flushes the entries of a directory, so that renames in it are durable.

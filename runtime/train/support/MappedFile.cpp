@@ -22,7 +22,8 @@ MappedFile::open(const std::string &path) {
   struct stat info;
   void *base = nullptr;
   Status status;
-  // Only regular files have a size; mmap refuses an empty file.
+  // Map only regular files with content: other files have no size, and mmap
+  // refuses an empty file.
   if (fstat(file, &info) != 0)
     status = failure(path, "cannot stat");
   else if (!S_ISREG(info.st_mode))

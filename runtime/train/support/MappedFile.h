@@ -13,9 +13,9 @@
 
 namespace mpc::runtime::train {
 
-/// The bytes of a file as they were when it was opened. mpc cannot detect that
-/// another process truncates the file: reading beyond the new end raises
-/// SIGBUS.
+/// The bytes of a file, mapped for reading. Replacing the file by a rename does
+/// not affect the mapping. mpc cannot detect that another process truncates the
+/// file: reading beyond the new end raises SIGBUS.
 class MappedFile {
 public:
   /// Opens and maps a file. IO if it cannot be opened or is no regular file. A

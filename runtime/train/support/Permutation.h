@@ -12,8 +12,9 @@
 
 namespace mpc::runtime::train {
 
-/// Returns a permutation of [0, count) by the shuffle of Fisher and Yates. Over
-/// all seeds, every permutation is equally likely.
+/// Returns a permutation of [0, count) by the shuffle of Fisher and Yates. The
+/// permutation depends only on the arguments. Over all seeds, every permutation
+/// is equally likely.
 std::vector<int64_t> permutation(int64_t count, uint64_t seed, Stream stream,
                                  uint64_t number);
 

@@ -1,5 +1,5 @@
-// Random numbers from a counter: the numbers for an epoch or a sample are equal
-// on every computer and need no state to resume.
+// Random numbers from a counter, without stored state: the numbers for an epoch
+// or a sample are equal on every computer and in a resumed run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_SUPPORT_RANDOM_H
@@ -13,15 +13,16 @@ namespace mpc::runtime::train {
 /// different purposes.
 enum class Stream : uint64_t { Epoch = 1, Split = 2, Augmentation = 3 };
 
-/// The random numbers of (seed, stream, number), by SplitMix64 in counter
-/// order.
+/// Generates the random numbers that belong to (seed, stream, number), by
+/// SplitMix64 in counter order. `number` is, for example, an epoch.
 class Generator {
 public:
   Generator(uint64_t seed, Stream stream, uint64_t number)
       : state(mix(mix(mix(seed + kGoldenGamma) ^ uint64_t(stream)) + number)) {}
 
-  /// Returns a uniform number in [0, bound): the high half of a product. Draws
-  /// again for the few values that would favour some results.
+  /// Returns a uniform number in [0, bound): the high half of a random number
+  /// times `bound`. Draws again for the few numbers that would make some
+  /// results more likely than others.
   uint64_t below(uint64_t bound) {
     const uint64_t threshold = (0 - bound) % bound;
     for (;;) {

@@ -16,9 +16,9 @@ int64_t countCores() {
 }
 
 namespace {
-/// The first failure of a worker. Lack of memory is a flag: without memory, the
-/// thread cannot build a message, and an exception that left the thread would
-/// end the process.
+/// The first failure of a worker. A flag records lack of memory, since building
+/// a message needs memory. An exception that left the thread would end the
+/// process.
 struct Failure {
   int64_t number;
   Status status;
@@ -29,8 +29,8 @@ struct Failure {
 Status onThreads(int64_t count, int64_t threads,
                  const std::function<Status(int64_t)> &work) {
   std::atomic<int64_t> next{0};
-  // Each worker records its first failure; the failure of the smallest number
-  // is returned.
+  // Each worker records its first failure. The result is the failure with the
+  // smallest number.
   const int64_t workers = std::min(threads, count);
   std::vector<Failure> failures(size_t(workers), {count, Status()});
   const auto run = [&](int64_t worker) {
@@ -52,9 +52,9 @@ Status onThreads(int64_t count, int64_t threads,
     for (int64_t i = 1; i < workers; ++i)
       others.emplace_back(run, i);
   } catch (const std::system_error &) {
-    // The threads that did start do all the work.
+    // If a thread cannot be started, the other threads do all the work.
   } catch (const std::bad_alloc &) {
-    // Continue, since the started threads must be joined.
+    // Continue, since the threads that did start must be joined.
   }
   if (workers > 0)
     run(0);
@@ -80,7 +80,7 @@ Status onRows(int64_t rows, int64_t rowBytes,
       std::min({rows * rowBytes / kBytesOfThread, kMostThreads, countCores()});
   if (threads <= 1)
     return work(0, rows);
-  // Threads are not equally fast, so make four pieces for each.
+  // Some threads are faster than others, so give each four pieces on average.
   const int64_t pieces = std::min(rows, 4 * threads);
   return onThreads(pieces, threads, [&](int64_t piece) {
     return work(rows * piece / pieces, rows * (piece + 1) / pieces);

@@ -16,13 +16,15 @@ namespace mpc::runtime::train {
 int64_t countCores();
 
 /// Calls `work` with each number in [0, count), in the calling thread and up to
-/// `threads` - 1 others, and waits for all. Returns the failure of the smallest
-/// number; numbers above may not have been called then. IO if memory runs out.
+/// `threads` - 1 others, and waits for all. Of all failures, returns the one
+/// with the smallest number. After a failure, `work` may not be called for
+/// greater numbers. IO if memory runs out.
 Status onThreads(int64_t count, int64_t threads,
                  const std::function<Status(int64_t)> &work);
 
-/// Calls `work(begin, end)` for ranges of rows of `rowBytes` bytes each, in
-/// several threads unless the rows have few bytes.
+/// Calls `work(begin, end)` for ranges of rows that together are [0, rows).
+/// Uses several threads if the rows, of `rowBytes` bytes each, are large
+/// enough.
 Status onRows(int64_t rows, int64_t rowBytes,
               const std::function<Status(int64_t begin, int64_t end)> &work);
 
