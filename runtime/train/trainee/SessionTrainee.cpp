@@ -1,5 +1,4 @@
-// Adapts a session to a trainee: the plan's names, roles and types become
-// ports.
+// Makes a session a Trainee: names, roles and types in the plan become ports.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/trainee/Trainee.h"
@@ -82,7 +81,8 @@ static std::vector<Port> portsOf(const Function &function,
   return ports;
 }
 
-// Reads the name of a loss. The names of outputs may follow an '@'.
+// Reads the recipe's "loss": "output:NAME" for an output that is the loss, or a
+// kind of loss, which '@' and an output may follow, such as "mse@y".
 static Status readLoss(std::string_view text, TraineeInfo &info) {
   const std::string_view prefix = "output:";
   info.loss = LossKind::Output;
@@ -140,7 +140,7 @@ StatusOr<TraineeInfo> describeArtifact(const Artifact &artifact) {
   info.recipe = plan.recipe;
   info.stateBytes = plan.stateBytes();
   info.activationBytes = plan.activationBytes();
-  // The hash tells plans of one model apart.
+  // The hash of the plan tells artifacts of one model apart.
   const std::string_view text = artifact.planText();
   char hash[17];
   std::snprintf(

@@ -1,4 +1,4 @@
-// Looks up ports and functions of a trainee.
+// Finds ports and functions of a trainee by role or name.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/trainee/Trainee.h"

@@ -1,8 +1,8 @@
-// The interface between the training loop and a model: inputs and outputs of
-// the functions, state, and a way to run them.
+// A trainee is a model as the training loop sees it: inputs and outputs of the
+// functions, state, and a way to run the functions.
 //
-// A Session over an artifact is the one real implementation. Tests of the loop,
-// of evaluation and of checkpoints use models whose every bit is known.
+// In a real run, a trainee is a Session over an artifact. Tests of the loop, of
+// evaluation and of checkpoints use models whose every bit is known.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_TRAINEE_TRAINEE_H
@@ -27,7 +27,8 @@ struct Port {
   Role role;
   DType type = DType::F32;
   Shape shape;
-  /// For an input of integers: the parts that are indices along an axis.
+  /// For an input of integers: the boxes of elements whose values are indices
+  /// along an axis.
   std::vector<IndexBox> indices = {};
   /// For an input: the sample axis; -1 if the input is the same for every
   /// batch.
@@ -38,7 +39,7 @@ struct FunctionPorts {
   std::vector<Port> inputs;
   std::vector<Port> outputs;
 
-  /// The first port with that role; null if there is none.
+  /// Returns the first output or input of that role; null if there is none.
   const Port *output(Role role) const;
   const Port *input(Role role) const;
   /// The input with that name; null if there is none.
@@ -50,17 +51,19 @@ struct TraineeInfo {
   std::string modelHash; ///< the hash of the ONNX model
   std::string planHash;  ///< the hash of the artifact's plan
   std::string precision;
-  std::string target; ///< the CPU that the code is for
+  std::string target; ///< CPU or GPU that the code is for, such as "sm_90"
   std::string recipe; ///< the plan's "recipe" object, JSON text
-  /// The first loss, by the recipe's "loss". Output if the model computes its
-  /// own, as training graphs do.
+  /// The kind of the first loss, by the recipe's "loss". Output if the model
+  /// computes its own loss, as training graphs do.
   LossKind loss = LossKind::Output;
-  /// The output that is the loss; empty if the loss has another kind, or the
-  /// recipe does not tell.
+  /// The name of the output that is the loss, if `loss` is Output. Empty
+  /// otherwise, or if the recipe does not name the output.
   std::string lossOutput;
-  /// The labels of the first loss, if there are several; recipe's "target".
+  /// The name of the first loss's label input, by the recipe's "target". Empty
+  /// unless there are several losses.
   std::string lossTarget;
-  /// True if the loss is a sum, by the recipe's "reduction".
+  /// True if the loss is a sum over samples instead of a mean, by the recipe's
+  /// "reduction".
   bool sumsLoss = false;
   int64_t accumulate = 1;
   bool dynamicLossScale = false; ///< recipe's "loss_scale"
@@ -88,8 +91,10 @@ public:
   virtual const TraineeInfo &info() const = 0;
   virtual Status setInput(std::string_view function, std::string_view name,
                           const void *bytes, size_t size) = 0;
-  /// Like Session::stagingMemory, stage and endStaging. The default supports no
-  /// staging.
+  /// Set an input while the model runs, like the functions of Session:
+  /// `stagingMemory` returns memory for the next value, `stage` makes this
+  /// value the input, and `endStaging` frees the memory. By default,
+  /// `stagingMemory` returns null, which means that staging is not supported.
   virtual StatusOr<std::byte *> stagingMemory(std::string_view function,
                                               std::string_view name) {
     return static_cast<std::byte *>(nullptr);
@@ -105,20 +110,22 @@ public:
   outputs(std::string_view function,
           const std::vector<std::string_view> &names);
   virtual StatusOr<Tensor> state(std::string_view name) = 0;
-  /// The state without a copy, valid until the next run; null if unsupported.
+  /// Returns the bytes of a state variable without a copy, valid until the next
+  /// run; null if unsupported.
   virtual StatusOr<const std::byte *> stateInPlace(std::string_view name) {
     return nullptr;
   }
   virtual Status setState(std::string_view name, const Tensor &value) = 0;
   virtual Status derive() = 0;
-  /// Like Session::trace and Session::reset.
+  /// `trace` runs a function step by step and returns the origin of a
+  /// non-finite result. `reset` gives all state its initial value. See Session.
   virtual StatusOr<std::optional<NonFiniteOrigin>>
   trace(std::string_view function) = 0;
   virtual Status reset() = 0;
   virtual size_t memoryBytes() const = 0;
 };
 
-/// Adapts a session, which must outlive the result.
+/// Returns a trainee that runs `session`, which must outlive the trainee.
 StatusOr<std::unique_ptr<Trainee>> makeTrainee(Session &session);
 
 } // namespace mpc::runtime::train
