@@ -1,7 +1,8 @@
 // Converts between the element types of arrays.
 //
-// A value is first widened to double, int64 or uint64, which is exact for every
-// source, and then narrowed. Each destination thus states its range once.
+// A conversion first widens a value to double, int64 or uint64, which is exact,
+// and then narrows it to the destination. So each destination states its range
+// only once, and not for each source.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/data/Array.h"
@@ -99,8 +100,8 @@ Array toArray(std::string name, const Tensor &tensor) {
 
 namespace {
 
-/// Loads an element as an exact, wider value. Elements in files need not be
-/// aligned.
+/// Loads an element of type T as Wide, which holds every T. Copies the element
+/// first, since elements in files may be unaligned.
 template <typename T, typename Wide>
 struct PlainSource {
   static constexpr size_t size = sizeof(T);
@@ -138,7 +139,7 @@ struct IntegerTarget {
         return ConversionFault::NotFinite;
       if (std::trunc(value) != value)
         return ConversionFault::NotIntegral;
-      // The upper bound is a power of two, exact as a double.
+      // The upper bound is a power of two, so it is exact as a double.
       if (value < double(std::numeric_limits<T>::min()) ||
           value >= std::ldexp(1.0, std::numeric_limits<T>::digits))
         return ConversionFault::OutOfRange;
@@ -169,7 +170,8 @@ struct BoolTarget {
   }
 };
 
-/// The rules of all floating-point targets. `Format` narrows and widens.
+/// Stores values as a floating-point type. `Format` converts from and to
+/// double.
 template <typename Format>
 struct FloatTarget {
   using type = typename Format::type;
@@ -184,8 +186,8 @@ struct FloatTarget {
       if (!std::isfinite(Format::widen(out)))
         return ConversionFault::OutOfRange;
     } else {
-      // Casting 2^63 or 2^64 back to an integer would overflow, so compare as
-      // doubles first.
+      // Compare as doubles first: converting 2^63 or 2^64 back to an integer
+      // would overflow.
       const double back = Format::widen(out);
       if (!std::isfinite(back))
         return ConversionFault::OutOfRange;
@@ -285,7 +287,7 @@ std::optional<BadElement> convertElements(const Array &array, int64_t begin,
   assert(!array.packed && "nobody has unpacked it");
   assert(begin >= 0 && count >= 0 && begin + count <= array.size() &&
          "elements of the array");
-  // Every value is valid as it is, so copy without looking.
+  // The types are equal and every value is valid, so copy without checks.
   if (array.type == toElementType(type) && array.type != ElementType::Bool &&
       (!isFloat(array.type) || nonFinite == NonFinite::Allow)) {
     const int64_t width = sizeOf(array.type);

@@ -1,4 +1,5 @@
-// Arrays from files, read in place from a mapped file if possible.
+// Defines arrays from files, which are read in place from a mapped file if
+// possible.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_DATA_ARRAY_H
@@ -27,14 +28,14 @@ enum class ElementType {
 // clang-format on
 
 int64_t sizeOf(ElementType type);
-/// The type's name, like "u8", "bf16" or "bool"; equal to DType's name for
-/// shared types.
+/// Returns the type's name, like "u8", "bf16" or "bool". Types that DType has
+/// too have the names that DType gives them.
 std::string_view nameOf(ElementType type);
 bool isFloat(ElementType type);
 ElementType toElementType(DType type);
 DType toDType(ElementType type);
 
-/// The largest rank of an array in a file. Files that claim more are hostile.
+/// The largest rank of an array in a file. No honest file has a larger one.
 inline constexpr size_t kMaxRank = 32;
 
 /// A dense, row-major, little-endian array. The bytes belong to `owner` (a
@@ -47,29 +48,32 @@ struct Array {
   const std::byte *data = nullptr;
   std::shared_ptr<const void> owner;
 
-  /// True for a column of a table, or several columns side by side. Inputs with
-  /// as many elements per sample take a column, whatever their shape.
+  /// True for a column of a table, [N], or for several columns side by side,
+  /// [N, columns]. A column fits an input of any shape that has as many
+  /// elements per sample.
   bool isColumn = false;
-  /// True if each sample comes from a file of its own. Axes of extent 1 are
-  /// then not known, so inputs may differ in such axes.
+  /// True if each sample comes from a file of its own. Then axes of extent 1 do
+  /// not matter: samples [N,40,60] fit an input [N,1,40,60].
   bool isOfSamples = false;
-  /// The names of the labels, if labels are folders; else empty.
+  /// For labels that are the names of folders: the names, in the order of the
+  /// labels' numbers. Empty for other arrays.
   std::vector<std::string> classes = {};
-  /// The reason why the array has no values, if only using them is an error.
+  /// The reason why the array has no values; empty if there are values. An
+  /// error only if the array is used.
   std::string fault = "";
-  /// Images in files. An input decides their shape; until then the array has no
-  /// elements.
+  /// Image files that are not decoded yet; null for other arrays. The input
+  /// decides the shape of the images; until then the array has no elements.
   std::shared_ptr<const ImageFolder> images = nullptr;
-  /// Decompresses a member of an archive. The array has no values until
-  /// `unpack`.
+  /// The array's values in an archive, still compressed; null for other arrays.
+  /// The array has no values until `unpack`.
   std::shared_ptr<const PackedArray> packed = nullptr;
 
   int64_t size() const { return numElements(shape); }
   int64_t bytes() const { return size() * sizeOf(type); }
 };
 
-/// An array whose values are not in memory yet. Copies of an Array share the
-/// PackedArray.
+/// A member of an archive, whose values are decompressed only when needed.
+/// Copies of an Array share the PackedArray.
 class PackedArray {
 public:
   virtual ~PackedArray();
@@ -77,7 +81,8 @@ public:
   virtual StatusOr<Array> unpack() const = 0;
 };
 
-/// Reads the values of a packed array into memory. IO if memory is too small.
+/// Reads the values of a packed array into memory; does nothing for other
+/// arrays. IO if memory is too short.
 Status unpack(Array &array);
 
 /// Returns an array that owns a copy of the tensor's bytes.
@@ -86,13 +91,13 @@ Array toArray(std::string name, const Tensor &tensor);
 /// The reason why a value cannot be converted to another type.
 enum class ConversionFault {
   NotFinite,   ///< NaN or infinity where only numbers are allowed
-  OutOfRange,  ///< too large for the type
+  OutOfRange,  ///< outside the range of the type
   NotIntegral, ///< a fraction where an integer is wanted
   Inexact,     ///< an integer that the floating-point type rounds
 };
 
 struct BadElement {
-  int64_t index = 0; ///< flat
+  int64_t index = 0; ///< row-major position in the array
   ConversionFault fault = ConversionFault::NotFinite;
   std::string value; ///< as text
 };
@@ -108,14 +113,14 @@ std::optional<BadElement> convertElements(const Array &array, int64_t begin,
                                           int64_t count, DType type,
                                           NonFinite nonFinite, void *out);
 
-/// Return InvalidInput with `what`, in the second form after `where` and a
-/// colon.
+/// Return InvalidInput with the message `what`. The second form puts `where`
+/// and a colon before the message.
 Status invalid(const std::string &what);
 Status invalid(const std::string &where, const std::string &what);
 
 /// Returns "data.npz: x", or only the name without a source.
 std::string locate(const Array &array);
-/// Names the element at a flat index: "data.npz: x[3,0,2]".
+/// Names the element at row-major position `index`: "data.npz: x[3,0,2]".
 std::string locate(const Array &array, int64_t index);
 
 /// Describes a failed conversion: "data.npz: x[3,0,2]: nan is not a finite

@@ -16,7 +16,7 @@
 
 namespace mpc::runtime::train {
 
-/// True if `line` is text with a separator of columns.
+/// True if `line` is text and has commas, semicolons or tabs between columns.
 static bool isTableLine(std::string_view line) {
   constexpr size_t longest = size_t(1) << 20;
   if (line.size() > longest)
@@ -27,7 +27,7 @@ static bool isTableLine(std::string_view line) {
   return isText && line.find_first_of(",;\t") != line.npos;
 }
 
-/// Describes a file of an unknown format for the error message.
+/// Returns a guess about a file of unknown format, for the error message.
 static std::string guess(std::string_view text) {
   const auto begins = [&](std::string_view prefix) {
     return text.substr(0, prefix.size()) == prefix;
@@ -64,8 +64,8 @@ static StatusOr<std::vector<Array>> readMapped(const std::string &path,
   if (!opened.ok())
     return opened.status();
   const MappedFile &file = **opened;
-  // The first bytes of npy, zip and safetensors are unmistakable. Only other
-  // formats depend on the extension.
+  // The first bytes tell the format. A damaged file called .safetensors is
+  // parsed as safetensors too, for a precise error.
   if (looksLikeNpy(file.data(), file.size())) {
     StatusOr<Array> array = parseNpy(file.data(), file.size(), *opened, path);
     if (!array.ok())
@@ -124,8 +124,8 @@ Status checkArrayNames(const std::string &path,
   const std::string extension = std::filesystem::path(path).extension();
   if (extension != ".npy" && extension != ".npz" && extension != ".safetensors")
     return unknownExtension(path);
-  // safetensors reserves a key for metadata. Names in a zip are printed on
-  // terminals.
+  // safetensors reserves a name for metadata. Names in a zip appear on
+  // terminals, so control characters are refused.
   const auto isRefused = [&](const std::string &name) {
     const auto isControl = [](unsigned char c) {
       return c < 0x20 || c == 0x7f;
@@ -155,14 +155,15 @@ Status writeArrays(const std::string &path, const std::vector<Array> &arrays,
       return header.status();
     return replaceFile(path, {*header, bytesOf(arrays[0])}, mode);
   }
-  // The directory of a zip is at its end, so build the file in one buffer.
+  // The directory of a zip file is at the end, so build the whole file in
+  // memory.
   if (extension == ".npz") {
     StatusOr<std::string> bytes = packNpz(arrays);
     if (!bytes.ok())
       return bytes.status();
     return replaceFile(path, {*bytes}, mode);
   }
-  // The header has all offsets, so arrays are written without a copy.
+  // The header has all offsets, so arrays can be written without a copy.
   if (extension == ".safetensors") {
     StatusOr<SafeTensorsLayout> layout = layOutSafeTensors(arrays);
     if (!layout.ok())

@@ -28,14 +28,14 @@ struct ReadLimits {
 StatusOr<std::vector<Array>> readArrays(const std::string &path,
                                         const ReadLimits &limits = {});
 
-/// Like `readArrays` for callers that use some of the arrays: members of
-/// archives stay packed.
+/// Like `readArrays`, for callers that use only some of the arrays:
+/// decompresses a member of an archive only when `unpack` is called.
 StatusOr<std::vector<Array>> readPackedArrays(const std::string &path,
                                               const ReadLimits &limits = {});
 
-/// Returns a usage error if writeArrays does not know the extension, or if the
-/// format cannot hold an array of one of the names: .npz no control characters,
-/// .safetensors no reserved names.
+/// Returns a usage error if writeArrays does not know the extension of `path`,
+/// or if the format cannot hold an array of one of the names. .npz has no names
+/// with control characters, .safetensors no reserved name.
 Status checkArrayNames(const std::string &path,
                        const std::vector<std::string> &names);
 

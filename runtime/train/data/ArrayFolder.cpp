@@ -13,7 +13,8 @@ namespace mpc::runtime::train {
 
 namespace fs = std::filesystem;
 
-/// Lists the folders or the files in a folder by name, without hidden ones.
+/// Lists the names of the subfolders of `folder` or, if not `folders`, of its
+/// files. Leaves out hidden entries.
 static StatusOr<std::vector<std::string>> list(const fs::path &folder,
                                                bool folders) {
   StatusOr<std::vector<FolderEntry>> entries = listFolder(folder.string());
@@ -84,7 +85,8 @@ Status Samples::add(const std::string &file, int64_t label) {
 static StatusOr<Samples> readSamples(const fs::path &root,
                                      const std::vector<std::string> &classes) {
   Samples samples;
-  // With folders of labels, a sample outside them has no label.
+  // If there are folders of labels, refuse a sample outside, which has no
+  // label.
   if (!classes.empty()) {
     const auto beside = list(root, /*folders=*/false);
     if (!beside.ok())
@@ -102,7 +104,8 @@ static StatusOr<Samples> readSamples(const fs::path &root,
     const auto inner = list(folder, /*folders=*/true);
     if (!files.ok() || !inner.ok())
       return files.ok() ? inner.status() : files.status();
-    // Do not skip samples silently: the user expects them to be used.
+    // Refuse a nested folder instead of skipping samples that the user expects
+    // to be used.
     if (!classes.empty() && !inner->empty())
       return invalid((folder / inner->front()).string(),
                      "is a folder within that of a label; move its samples "
@@ -150,12 +153,12 @@ StatusOr<std::vector<Array>> readArrayFolder(const std::string &path,
     return listed.status();
   const std::vector<std::string> &classes = *listed;
   try {
-    // The arrays share one block of memory and its owner.
     StatusOr<Samples> read = readSamples(path, classes);
     if (!read.ok())
       return read.status();
     auto owner = std::make_shared<Samples>(std::move(*read));
-    // Axis 0 of the new array counts the samples.
+    // Both arrays below refer to the memory of `owner`. Axis 0 counts the
+    // samples.
     Array samples = owner->first;
     samples.name = name;
     samples.source = path;

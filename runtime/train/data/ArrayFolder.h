@@ -21,7 +21,8 @@ StatusOr<bool> isArrayFolder(const std::string &path);
 /// differ: spectrograms [N,40,60] become images [N,1,40,60].
 void addOnes(const Shape &input, Shape &samples);
 
-/// Returns "3 labels: 0 clap, 1 dog, 2 rain", with at most 20 names.
+/// Describes labels by number and name, at most 20: "3 labels: 0 clap, 1 dog, 2
+/// rain".
 std::string describeLabels(const std::vector<std::string> &classes);
 
 /// Reads the samples under `path` into memory, ordered by label and then by

@@ -9,7 +9,7 @@
 
 namespace mpc::runtime::train {
 
-/// Lists "'a', 'b'", at most 20 names.
+/// Lists at most 20 names: "'a', 'b'".
 static std::string listArrayNames(const std::vector<std::string> &names) {
   constexpr size_t most = 20;
   std::string text;
@@ -70,14 +70,14 @@ ArrayPool::takeColumns(const std::string &name, int64_t count,
       tables.emplace_back();
     tables.back().push_back(array);
   }
-  // Each table gives rows of one width; several tables are parts of one input.
+  // Each table becomes one part of the input's data, with a row per sample.
   std::vector<Array> parts;
   for (const std::vector<Array> &table : tables) {
     const std::vector<std::string> names = namesOf(table);
     const char *help = int64_t(table.size()) < count
                            ? "; a row is one sample"
                            : ", and name labels with --target-array";
-    // With another number of columns, the user must choose.
+    // If the number of columns does not fit, mpc cannot know which to take.
     if (int64_t(table.size()) != count)
       return invalid(table[0].source,
                      std::to_string(table.size()) +
@@ -122,8 +122,8 @@ Status ArrayPool::missing(const Port &port,
   text += ", which the model takes as " + std::string(stringify(port.role)) +
           "; the data has " +
           (names.empty() ? "no arrays" : listArrayNames(names));
-  // The remedy depends on the data: labels, columns, or arrays with other
-  // names.
+  // Suggest a remedy that fits the data: naming the labels, choosing columns,
+  // or renaming arrays.
   if (target && !names.empty())
     text += "; help: name the labels with --target-array";
   else if (hasColumns())
@@ -141,7 +141,7 @@ std::vector<std::string> ArrayPool::describeUnused() const {
   for (const Array &array : arrays)
     if (!taken.count(array.name))
       unused[array.source].push_back(array.name);
-  // For many files with equal arrays, naming the first is enough.
+  // If many files have the same arrays, name only the first file.
   std::map<std::vector<std::string>, std::vector<std::string>> files;
   for (const auto &[source, names] : unused)
     files[names].push_back(source);

@@ -1,4 +1,4 @@
-// Hands the arrays of --data to the inputs.
+// Distributes the arrays of --data among the model's inputs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_DATA_ARRAYPOOL_H
@@ -22,23 +22,25 @@ public:
   static StatusOr<ArrayPool> create(std::vector<Array> arrays);
 
   bool has(const std::string &name) const;
-  /// Returns all arrays of that name in the order of the files; empty if none.
+  /// Returns all arrays called `name`, in the order of the files, and marks
+  /// them as used. Empty if there are none.
   std::vector<Array> take(const std::string &name);
 
   bool hasColumns() const;
-  /// Returns one array `name` per table, with all columns side by side except
-  /// `others`. InvalidInput unless a table has `count` such columns.
+  /// Stacks the columns of each table, except those called like one of
+  /// `others`, side by side. Returns one array `name` per table. InvalidInput
+  /// unless each table has `count` such columns.
   StatusOr<std::vector<Array>>
   takeColumns(const std::string &name, int64_t count,
               const std::vector<std::string> &others);
 
-  /// Returns an error: no array is called like `port` or, if given, like
+  /// Returns the error that no array is called like `port` or, if set,
   /// `target`.
   Status missing(const Port &port,
                  const std::optional<std::string> &target) const;
 
-  /// Describes arrays that no input took, in one line per file, or one line for
-  /// all files with equal arrays.
+  /// Describes the arrays that no input took: one line per file, or a single
+  /// line for all files with the same arrays.
   std::vector<std::string> describeUnused() const;
 
 private:

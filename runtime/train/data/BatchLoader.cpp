@@ -6,7 +6,8 @@
 
 namespace mpc::runtime::train {
 
-/// Calls `visit` with the name of each input that has samples, until an error.
+/// Calls `visit` with the name of each input that has samples, until `visit`
+/// fails.
 template <typename Visitor>
 static Status forEachInput(const Trainee &model, const std::string &function,
                            Visitor &&visit) {
@@ -26,8 +27,8 @@ void BatchLoader::open(Trainee &model, const std::string &function) {
     isStaging &= memory.ok() && *memory;
     return memory.status();
   });
-  // A GPU without memory for a second batch trains without one. A part of a
-  // batch is of no use.
+  // If the memory is too short for a second batch, do without. Staging only
+  // some inputs of a batch would be of no use.
   isStaging &= status.ok();
   if (!isStaging)
     model.endStaging(function);
@@ -42,7 +43,8 @@ Status BatchLoader::bind(const Dataset &data, Trainee &model,
   isStaged = false;
   if (isThere)
     return Status();
-  // The batch may differ from the expected one, as after a checkpoint.
+  // The batch may differ from the prepared one, for example after a checkpoint
+  // was restored.
   if (!gathering.valid())
     return data.bind(model, function, positions, epoch);
   StatusOr<GatheredBatch> batch = gathering.get();

@@ -1,5 +1,6 @@
-// Prepares the next batch while a step runs: passes the batch to a device that
-// accepts it early, or else decodes its images in the background.
+// Prepares the next batch while a step runs. A device that accepts inputs early
+// gets the batch at once. Otherwise, images of the batch are decoded in the
+// background.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_DATA_BATCHLOADER_H
@@ -17,34 +18,34 @@ namespace mpc::runtime::train {
 
 class BatchLoader {
 public:
-  /// Asks the model for memory for a second batch of `function`. Without
-  /// memory, batches are bound one after another.
+  /// Asks the model for memory to stage a second batch of `function`. Without
+  /// such memory, each batch is set only after the step before has ended.
   void open(Trainee &model, const std::string &function);
 
-  /// Binds a batch like Dataset::bind, or uses the prepared batch if it is the
-  /// same. `data` must outlive the loader.
+  /// Sets the inputs of `function` to a batch, like Dataset::bind. Uses the
+  /// prepared batch if it is this one. `data` must outlive the loader.
   Status bind(const Dataset &data, Trainee &model, const std::string &function,
               const int64_t *positions, AugmentedEpoch epoch);
 
-  /// Returns the next batch; empty positions if there is none. Called only if
-  /// the batch is going to be prepared.
+  /// Returns the batch that follows; no positions if there is none. Called only
+  /// if the batch will be prepared.
   using NextBatch = std::function<BatchSamples()>;
 
   /// Call before the function runs. Starts to gather the next batch in the
-  /// background, if gathering takes long and the caller would only wait for the
-  /// model. If no thread can be started, `bind` gathers the batch.
+  /// background, if its images must be decoded and the model cannot stage
+  /// inputs. If no thread can be started, `bind` gathers the batch later.
   void prepare(const Dataset &data, const Trainee &model,
                const std::string &function, const NextBatch &nextBatch);
 
-  /// Call after the function has started. Gathers the next batch and passes it
-  /// to the model, if possible. If anything fails, `bind` repeats the work and
-  /// reports the error.
+  /// Call after the function has started. Gathers the next batch in the model's
+  /// staging memory, if there is any. If anything fails, `bind` repeats the
+  /// work and reports the error.
   void stage(const Dataset &data, Trainee &model, const std::string &function,
              const NextBatch &nextBatch);
 
 private:
   bool isStaging = false;
-  bool isStaged = false; ///< the inputs have `next`
+  bool isStaged = false; ///< true if the model already has the batch `next`
   std::future<StatusOr<GatheredBatch>> gathering;
   BatchSamples next;
 };

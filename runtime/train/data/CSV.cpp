@@ -1,4 +1,4 @@
-// Parses tables strictly: a field that is no number is never guessed at.
+// Parses tables strictly: a field that is no number is an error, never a guess.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/data/CSV.h"
@@ -24,7 +24,8 @@ bool isCSV(const std::string &path) {
 
 namespace {
 
-/// Reads records one after another. A quoted field may span several lines.
+/// Reads a table record by record. A record is a line, or several lines if a
+/// quoted field contains line breaks.
 class RecordReader {
 public:
   explicit RecordReader(std::string_view text) : text(text) {
@@ -105,7 +106,7 @@ private:
   bool quoted = false;
 };
 
-/// A column under construction.
+/// A column while the table is being read.
 struct ColumnBuilder {
   std::string name;
   std::vector<double> values;
@@ -121,13 +122,14 @@ static std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
-/// Converts a number that from_chars finds out of range. 1e-400 becomes 0, or
-/// the least denormal; 1e400 becomes infinity.
+/// Converts a number that is out of range for from_chars, as strtod does:
+/// 1e-400 becomes 0, 1e400 becomes infinity.
 static double roundToRange(std::string_view text) {
   const std::string number(text);
   char *end = nullptr;
   const double value = std::strtod(number.c_str(), &end);
-  // In a locale with a decimal comma, strtod stops early.
+  // In a locale with a decimal comma, strtod stops at the point. NaN makes the
+  // caller refuse the number.
   return end == number.c_str() + number.size()
              ? value
              : std::numeric_limits<double>::quiet_NaN();
@@ -151,7 +153,7 @@ static std::optional<double> parseNumber(std::string_view text) {
   return value;
 }
 
-/// Describes what is wrong with a field that is no number.
+/// Returns the message for a field that is no number.
 static std::string describeField(std::string_view field) {
   static const std::set<std::string, std::less<>> missing{
       "", "na", "n/a", "nan", "null", "none", "#n/a", "?"};
@@ -166,7 +168,8 @@ static std::string describeField(std::string_view field) {
   return "'" + shown + "' is not a finite number; encode text as numbers";
 }
 
-/// Names the columns. Returns the reason for a failure; nullopt on success.
+/// Adds a column for each name in the table's first line. Returns the reason
+/// for a failure; nullopt on success.
 static std::optional<std::string>
 nameColumns(const std::vector<std::string> &header,
             std::vector<ColumnBuilder> &columns) {
@@ -189,7 +192,7 @@ nameColumns(const std::vector<std::string> &header,
 }
 
 /// True if `text` is an integer that f64 cannot hold, like 9007199254740993.
-/// `value` is the nearest f64.
+/// `value` is the f64 nearest to `text`.
 static bool isRounded(double value, std::string_view text) {
   if (text.find_first_of(".eE") != std::string_view::npos)
     return false;
@@ -251,8 +254,8 @@ StatusOr<std::vector<Array>> parseCSV(std::string_view text,
     return at(*reason);
   if (auto reason = nameColumns(fields, columns))
     return at(*reason);
-  // Skip empty lines. In a table of one column, an empty line before data is a
-  // missing value, like "".
+  // Skip empty lines. But in a table of one column, an empty line with data
+  // after it is a missing value, like "".
   int64_t blank = 0;
   while (!reader.atEnd()) {
     if (auto reason = reader.read(fields))
@@ -301,11 +304,12 @@ StatusOr<std::vector<Array>> chooseColumns(const std::vector<Array> &columns,
   for (;;) {
     const size_t comma = std::min(names.find(','), names.size());
     const std::string_view part = names.substr(0, comma);
-    // A column whose name contains a colon wins over a range.
+    // If a column's name contains a colon, the text means this column, not a
+    // range.
     const size_t colon = find(part) == columns.end()
                              ? std::min(part.find(':'), part.size())
                              : part.size();
-    // A range includes both ends, in the order of the file.
+    // A range includes both ends. Its columns are in the order of the file.
     const auto first = find(part.substr(0, colon));
     const auto last =
         colon == part.size() ? first : find(part.substr(colon + 1));
@@ -327,7 +331,7 @@ StatusOr<std::vector<Array>> chooseColumns(const std::vector<Array> &columns,
 
 StatusOr<Array> stackColumns(const std::vector<Array> &columns,
                              const std::string &name) {
-  // A fault is an error only now that the column is used.
+  // A column with a fault may be in the file, but may not be used.
   for (const Array &column : columns)
     if (!column.fault.empty())
       return invalid(column.fault);

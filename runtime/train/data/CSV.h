@@ -13,7 +13,8 @@
 
 namespace mpc::runtime::train {
 
-/// True if a file of that name is read as a table.
+/// True if `path` has the extension .csv, in any case, so that it is read as a
+/// table.
 bool isCSV(const std::string &path);
 
 /// Parses a table (RFC 4180). Each column is an array [N] of f64, named after
@@ -23,14 +24,14 @@ bool isCSV(const std::string &path);
 StatusOr<std::vector<Array>> parseCSV(std::string_view text,
                                       const std::string &path);
 
-/// Returns the columns that `names` lists, in its order: names and ranges
-/// "a:c", which include both ends, separated by commas. InvalidInput for an
-/// unknown column.
+/// Returns the columns that `names` lists, in this order. `names` has names and
+/// ranges with commas between them: "x,a:c" means x and all columns from a to
+/// c. InvalidInput for an unknown column.
 StatusOr<std::vector<Array>> chooseColumns(const std::vector<Array> &columns,
                                            std::string_view names);
 
-/// Stacks columns of one file side by side to an array [N, columns] called
-/// `name`.
+/// Joins columns of one file side by side to an array [N, columns] called
+/// `name`. InvalidInput if a column has a fault.
 StatusOr<Array> stackColumns(const std::vector<Array> &columns,
                              const std::string &name);
 

@@ -1,4 +1,4 @@
-// Matches files to an input, and gathers samples.
+// Matches arrays of files to an input, and gathers samples.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/data/Column.h"
@@ -19,7 +19,8 @@ namespace mpc::runtime::train {
 // Shapes
 //===----------------------------------------------------------------------===//
 
-/// Returns "[N,1,28,28] f32" with N for the sample axis; -1 if there is none.
+/// Formats a shape and a type: "[N,1,28,28] f32". N stands for the axis
+/// `batchAxis`; -1 if there is no such axis.
 static std::string brackets(const Shape &shape, int64_t batchAxis,
                             std::string_view type) {
   std::string text = "[";
@@ -50,14 +51,15 @@ static Shape channelsFirst(Shape shape) {
   return shape;
 }
 
-/// True if the array fits the port after moving its last axis to the second.
+/// True if the array fits the port once its last axis is moved to the second
+/// place.
 static bool isChannelsLast(const Port &port, const Array &array) {
   return port.batchAxis == 0 && array.shape.size() >= 3 &&
          fits(port, channelsFirst(array.shape));
 }
 
-/// True if the channels must move: because the user says so, or because an
-/// image fits in no other way.
+/// True if the channels must move from the last axis to the second: because
+/// --input-layout says so, or because an image fits the input in no other way.
 static bool isTurned(const Port &port, const Array &array,
                      const ColumnPreparation &prepared) {
   if (!isChannelsLast(port, array))
@@ -68,7 +70,8 @@ static bool isTurned(const Port &port, const Array &array,
   return isInput && array.shape.size() >= 4 && !fits(port, array.shape);
 }
 
-/// Explains images that fit except for the number of channels.
+/// Returns a hint for images that fit the input except for their number of
+/// channels. Empty for other arrays.
 static std::string channelHelp(const Port &port, const Array &array) {
   if (port.role != Role::Data || port.shape.size() != 4)
     return "";
@@ -80,7 +83,8 @@ static std::string channelHelp(const Port &port, const Array &array) {
   return "";
 }
 
-/// Suggests how to repair an array whose shape does not fit.
+/// Returns a hint to repair an array whose shape does not fit; empty if there
+/// is none.
 static std::string shapeHelp(const Port &port, const Array &array) {
   if (port.batchAxis != 0)
     return "";
@@ -95,13 +99,14 @@ static std::string shapeHelp(const Port &port, const Array &array) {
       array.shape.back() > 1)
     return "; help: labels are class numbers, save " + array.name +
            ".argmax(-1)";
-  // One number per sample, while the loss compares with every output.
+  // The user has one class number per sample, but the loss compares every
+  // output with a target.
   const int64_t rows = array.shape.empty() ? 0 : array.shape[0];
   if (port.role == Role::Label && !isInteger(port.type) &&
       (array.isColumn || !isFloat(array.type)) && array.size() == rows &&
       rows > 0 && rowSize(port.shape) > 1)
     return "; help: labels that are class numbers are for --loss cross_entropy";
-  // One long row of tokens, as a tokenizer returns.
+  // The user has one long row of tokens, as tokenizers return.
   if (array.shape.size() == 1 && port.shape.size() == 2 && !isFloat(array.type))
     return "; help: a row of " + std::to_string(array.size()) +
            " numbers is cut into samples of " + std::to_string(port.shape[1]) +
@@ -111,7 +116,7 @@ static std::string shapeHelp(const Port &port, const Array &array) {
            std::to_string(port.shape[1]) +
            "); docs/data.md shows it for "
            "inputs and labels";
-  // If the ranks are equal, a reshape would mix up the meaning of axes.
+  // With equal ranks, suggest no reshape: it would mix up the meaning of axes.
   if (array.shape.size() == port.shape.size())
     return channelHelp(port, array);
   const int64_t wanted = rowSize(port.shape);
@@ -133,8 +138,8 @@ Status wrongShape(const Port &port, const Array &array) {
       " for its input '" + port.name + "'" + shapeHelp(port, array));
 }
 
-/// Gives columns of a table the shape of the input if the input has as many
-/// elements: columns have no shape of their own.
+/// Gives columns of a table the input's shape if the number of elements per
+/// sample is equal, since columns have no shape of their own.
 static void shapeColumns(const Port &port, Array &array) {
   if (port.batchAxis != 0 || array.shape.empty() ||
       rowSize(array.shape) != rowSize(port.shape))
@@ -153,10 +158,10 @@ Shape Column::sampleShape() const {
   return Shape(input.shape.begin() + 1, input.shape.end());
 }
 
-/// True if files of two types may form one array. Each is converted by itself:
-/// f32 joins f64, and labels of i32 join i64. False if values would change
-/// their meaning: floats and integers, and images of u8 and u16, with values up
-/// to 255 and 65535.
+/// True if files of these two types may be joined to one array. Each file is
+/// converted by itself: f32 joins f64, and labels of i32 join i64. False if a
+/// conversion would change the meaning of values: floats with integers, or
+/// images of u8 (up to 255) with images of u16 (up to 65535).
 static bool isJoined(ElementType first, ElementType second, const Port &port) {
   if (first == second)
     return true;
@@ -174,12 +179,12 @@ Status Column::addPart(Array part) {
     return invalid(part.fault);
   if (part.isColumn)
     shapeColumns(input, part);
-  // Axes of extent 1 are unknown if each file is a sample. Labels of one number
-  // each are as often [N] as [N,1].
+  // Axes of extent 1 do not matter if each file is one sample, or in labels:
+  // labels of one number are as often [N] as [N,1].
   const bool mayLackOnes = part.isOfSamples || input.role == Role::Label;
   if (mayLackOnes && input.batchAxis == 0 && !part.shape.empty())
     addOnes(input.shape, part.shape);
-  // The first file decides if channels are last; all files must agree.
+  // The first file tells if channels are last. All other files must agree.
   if (parts.empty())
     turned = isTurned(input, part, prepared);
   const Shape shape = turned ? channelsFirst(part.shape) : part.shape;
@@ -189,7 +194,7 @@ Status Column::addPart(Array part) {
     return invalid(locate(part), "is " + std::string(nameOf(part.type)) +
                                      ", in " + parts[0].source + " it is " +
                                      std::string(nameOf(parts[0].type)));
-  // starts[i] is the number of the first sample of file i.
+  // Add the position at which the next file's samples begin.
   if (isBatched()) {
     const size_t axis = size_t(input.batchAxis);
     if (shape[axis] == 0)
@@ -203,7 +208,8 @@ Status Column::addPart(Array part) {
 }
 
 Status Column::addImages(Array part) {
-  // Samples must lie along axis 0; the other axes are the image's.
+  // Images need an input with samples along axis 0, and an image in its other
+  // axes.
   if (input.batchAxis == 0)
     layout = isMasks() ? ImageLayout::ofMask(sampleShape())
                        : ImageLayout::of(sampleShape());
@@ -219,21 +225,22 @@ Status Column::addImages(Array part) {
                        input.name + "' is " +
                        brackets(input.shape, input.batchAxis,
                                 runtime::nameOf(input.type)));
-  // Label 3 must be the same folder in every part.
+  // Folders of all parts must have the same names, so that label 3 is the same
+  // folder in each.
   if (!parts.empty() && part.images->classes() != parts[0].images->classes())
     return invalid(part.source, "has other labels than " + parts[0].source);
-  // Images are only counted here, and decoded later.
+  // Only count the images here; decodeImages decodes them.
   rowElements = layout->elements();
   starts.push_back(starts.back() + part.images->size());
   parts.push_back(std::move(part));
   return Status();
 }
 
-/// Decodes all images into memory if they fit the limit; else only checks their
-/// headers.
+/// Decodes all images into memory if they fit within `decodedBytes`. Otherwise
+/// only checks the headers of the files.
 Status Column::decodeImages() {
-  // Many images stay in files, and only headers are checked. Masks are decoded
-  // always, since all their values are checked.
+  // Decode masks in any case: countMasks and the label check need all their
+  // values.
   if (!isMasks() && samples() > prepared.decodedBytes / rowElements) {
     for (const Array &part : parts)
       if (Status status = part.images->checkHeaders(); !status.ok())
@@ -255,7 +262,7 @@ Status Column::decodeImages() {
            isMasks()});
     if (Status status = readImages(requests, *layout); !status.ok())
       return status;
-    // The part is an ordinary array from here on.
+    // From here on, the part is an ordinary array.
     part.shape = input.shape;
     part.shape[0] = count;
     part.data = pixels.get();
@@ -265,8 +272,8 @@ Status Column::decodeImages() {
   return Status();
 }
 
-/// Lists the numbers in masks. Only 0 and 255, which editors show as black and
-/// white, become 0 and 1.
+/// Lists the numbers that occur in the masks: "0, 1, 2". If only 0 and 255
+/// occur, which editors show as black and white, changes them to 0 and 1.
 std::string Column::countMasks() {
   std::array<bool, 256> found{};
   for (const Array &part : parts)
@@ -277,12 +284,14 @@ std::string Column::countMasks() {
     if (found[value])
       text += (text.empty() ? "" : ", ") + std::to_string(value);
   const int64_t values = std::count(found.begin(), found.end(), true);
-  // Only 255 means foreground everywhere, unless 255 is the ignored label.
+  // 255 means foreground if no other number but 0 occurs, and if 255 is not the
+  // label to ignore.
   const bool isBlackAndWhite =
       found[255] && values == (found[0] ? 2 : 1) && prepared.ignored != 255;
   if (!isBlackAndWhite)
     return text;
-  // decodeImages has just filled this memory, which no other array shares.
+  // Writing is safe: decodeImages allocated this memory, and no other array
+  // shares it.
   for (Array &part : parts) {
     auto *numbers = const_cast<std::byte *>(part.data);
     std::transform(
@@ -299,7 +308,8 @@ Status Column::setPreparation() {
                                                   runtime::nameOf(input.type)) +
                                          "; " + text);
   };
-  // A row of features has no axes after the channels.
+  // Only inputs with axes after the channels have a layout; a row of features
+  // has none.
   if (prepared.layout && (input.batchAxis != 0 || input.shape.size() < 3))
     return usage("--input-layout", "it is for inputs [N,C,...] with axes after "
                                    "the channels, and has no effect");
@@ -315,7 +325,7 @@ Status Column::setPreparation() {
                                       " numbers are not one for each channel");
     channelAxis = *axis;
   }
-  // Augmentation moves pixels, so the image's axes must be known.
+  // Augmentation moves pixels, so it must know the axes of the image.
   if (prepared.augmentation.steps.empty())
     return Status();
   const Shape sample = sampleShape();
@@ -328,11 +338,11 @@ Status Column::setPreparation() {
   return Status();
 }
 
-/// Adds notes about properties of the column that might surprise.
+/// Adds remarks about facts that might surprise the user.
 void Column::addNotes(std::vector<std::string> &notes) const {
   assert(!parts.empty() && "a column has a part");
   const Array &array = parts[0];
-  // Users need to know which folder has which label.
+  // Tell the user which folder has which label.
   if (!array.classes.empty())
     notes.push_back(array.source + ": " + std::to_string(array.shape[0]) +
                     " samples of " + describeLabels(array.classes));
@@ -340,14 +350,14 @@ void Column::addNotes(std::vector<std::string> &notes) const {
     notes.push_back(locate(array) + ": converted from channels last " +
                     brackets(array.shape, 0, "") + " to the model's " +
                     brackets(input.shape, 0, ""));
-  // Most models expect u8 images divided by 255. Undivided values are a hundred
-  // times too large.
+  // Warn about u8 values that are not normalized: most models expect them
+  // divided by 255.
   if (array.type == ElementType::U8 && input.role == Role::Data &&
       !isInteger(input.type) && !prepared.normalization)
     notes.push_back(locate(array) +
                     ": u8 is taken as it is, 0..255; --normalize 0:1 divides "
                     "it by 255, as torchvision's ToTensor does");
-  // Values of 16 bits are larger still, and are not divided.
+  // Warn about u16 values: unlike u8, they are not divided before normalizing.
   if (array.type == ElementType::U16 && prepared.normalization)
     notes.push_back(locate(array) +
                     ": u16 is not divided first, unlike u8; --normalize "
@@ -378,7 +388,7 @@ StatusOr<Column> Column::create(const Port &port, std::vector<Array> parts,
   }
   if (Status status = column.setPreparation(); !status.ok())
     return status;
-  // `decodeImages` reads with `layout`, which is final from here on.
+  // `layout` is final from here on, and decodeImages depends on it.
   if (isImages)
     if (Status status = column.decodeImages(); !status.ok())
       return status;
@@ -408,7 +418,7 @@ uint64_t Column::digest(uint64_t seed) const {
       digest = part.images->digest(digest);
     return digest;
   }
-  // If files have several types, their order matters.
+  // If the files have several types, include each type in the digest.
   for (const Array &part : parts)
     if (part.type != array.type) {
       const std::string type(nameOf(part.type));
@@ -481,7 +491,7 @@ Status Column::fillPrepared(const int64_t *rows, int64_t count,
                             AugmentedEpoch epoch, std::byte *to) const {
   Array images;
   std::vector<uint8_t> pixels;
-  // Decode images that are still files, for this batch only.
+  // Decode the images of this batch if images stay in files.
   if (isDecodedLater()) {
     pixels.resize(size_t(count * rowElements));
     std::vector<ImageRequest> requests;
@@ -510,12 +520,13 @@ Status Column::fillPrepared(const int64_t *rows, int64_t count,
   });
 }
 
-/// Writes one sample, whose elements begin at element `begin` of `from`.
+/// Prepares one sample and writes it to `to`. The sample begins at element
+/// `begin` of `from`. `row` is its number in the column.
 Status Column::prepare(const Array &from, int64_t begin, int64_t row,
                        AugmentedEpoch epoch, std::byte *to) const {
   const Shape shape = sampleShape();
   const std::optional<Normalization> &normalization = prepared.normalization;
-  // Arithmetic is in f32, as in torchvision, or in f64.
+  // Normalize in f32, as torchvision does, or in f64 for f64 inputs.
   const DType type = !normalization             ? input.type
                      : input.type == DType::F64 ? DType::F64
                                                 : DType::F32;
@@ -529,13 +540,13 @@ Status Column::prepare(const Array &from, int64_t begin, int64_t row,
     turnChannels(sample.data(), shape, width, ordered.data());
     sample.swap(ordered);
   }
-  // Random changes depend on the sample and the epoch, not on the order.
+  // Seed random changes by sample and epoch, so that the order does not matter.
   if (epoch && !prepared.augmentation.steps.empty())
     augmentImage(
         sample.data(), *layout, width, prepared.augmentation,
         Generator(prepared.augmentation.seed, Stream::Augmentation,
                   uint64_t(*epoch) * uint64_t(samples()) + uint64_t(row)));
-  // --normalize is meant for 0..1, so bytes are divided by 255 first.
+  // --normalize is for values in 0..1, so it divides u8 by 255 first.
   const bool isU8 = from.type == ElementType::U8;
   if (normalization && type == DType::F64)
     normalizeSample(reinterpret_cast<double *>(sample.data()), shape,
@@ -557,7 +568,7 @@ Status Column::prepare(const Array &from, int64_t begin, int64_t row,
 
 void Column::read(const int64_t *rows, int64_t count, DType type,
                   void *to) const {
-  // Prepared labels are compared in their prepared form.
+  // Return prepared labels if there is a preparation, as the loss gets them.
   if (!isPlain() && isBatched()) {
     std::vector<std::byte> bytes(
         size_t(count * rowElements * runtime::sizeOf(input.type)));

@@ -1,5 +1,5 @@
-// The samples of one input: arrays of several files, or images, joined along
-// the sample axis, and their preparation.
+// A column has the samples of one input, from arrays of several files or from
+// images, joined along the sample axis. It also prepares the samples.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_DATA_COLUMN_H
@@ -17,13 +17,13 @@
 
 namespace mpc::runtime::train {
 
-/// Valid labels, if known: class labels are in [0, classes) or equal
-/// ignoreIndex, and targets of a loss of probabilities are in [0, 1].
+/// The valid labels of an input. Class labels are in [0, classes), if known, or
+/// equal to ignoreIndex. Targets of a loss of probabilities are in [0, 1].
 struct LabelRange {
   std::optional<int64_t> classes;
   std::optional<int64_t> ignoreIndex;
-  /// The loss that takes targets as probabilities, like "bce"; empty if there
-  /// is none.
+  /// The loss that takes the targets as probabilities, such as "bce"; empty if
+  /// no loss does.
   std::string probabilitiesOf = {};
 };
 
@@ -34,10 +34,11 @@ struct ColumnPreparation {
   Augmentation augmentation; ///< no steps: no augmentation
   int64_t decodedBytes = 0;  ///< Preparation::decodedBytes
   bool allowsNaN = false;
-  /// True if the labels are the array of an input, and prepared like it.
+  /// True for labels that are the array of an input, as in an autoencoder. They
+  /// are prepared like the input.
   bool isInput = false;
-  /// The label that losses and metrics ignore. Masks, whose values are not
-  /// scaled, may contain it.
+  /// The label that losses and metrics ignore. If it is 255, masks of 0 and 255
+  /// keep their values; other masks of 0 and 255 become 0 and 1.
   std::optional<int64_t> ignored = std::nullopt;
 };
 
@@ -48,47 +49,50 @@ using AugmentedEpoch = std::optional<int64_t>;
 /// found shape, the expected shape and, if known, a remedy.
 Status wrongShape(const Port &port, const Array &array);
 
-/// Checks that indices lie within their axes, in an array of samples for the
-/// port; accepts arrays of other shapes. InvalidInput names the element.
+/// Checks that the indices in `array` lie within the axes that they index.
+/// Accepts an array whose samples do not have the port's shape. InvalidInput
+/// names the element.
 Status checkIndices(const Port &port, const Array &array);
 
 class Column {
 public:
-  /// Matches `parts`, in order, to `port`. InvalidInput with the file if types
-  /// or shapes do not fit. Adds remarks for the user to `notes`.
+  /// Joins `parts`, in this order, to the samples of `port`. InvalidInput names
+  /// the file if a type or shape does not fit. Adds remarks for the user to
+  /// `notes`.
   static StatusOr<Column> create(const Port &port, std::vector<Array> parts,
                                  const ColumnPreparation &preparation,
                                  std::vector<std::string> &notes);
 
   const Port &port() const { return input; }
   bool isBatched() const { return input.batchAxis >= 0; }
-  /// The number of samples of all parts.
+  /// Returns the number of samples of all parts.
   int64_t samples() const { return starts.back(); }
   int64_t elementsOfSample() const { return rowElements; }
-  /// True if images are decoded again at every use.
+  /// True if images stay in files, and are decoded whenever a batch needs them.
   bool isDecodedLater() const { return parts[0].images != nullptr; }
-  /// The first part, for messages.
+  /// Returns the first array of the column, for its name and file in messages.
   const Array &array() const { return parts[0]; }
 
   /// Checks that every value is finite, fits the input's type, and is a valid
-  /// label, index or probability. Sets `counts` if some value is not an ignored
-  /// label.
+  /// label, index or probability. Sets `counts` to true unless all values are
+  /// ignored labels.
   Status check(const LabelRange &range, bool &counts) const;
-  /// XXH3-64 over name, type, shape and bytes. Independent of how the samples
-  /// are distributed over files.
+  /// Returns the XXH3-64 digest over name, type, shape and bytes. Equal samples
+  /// have an equal digest, however they are distributed over files.
   uint64_t digest(uint64_t seed) const;
 
-  /// Writes the input's values for the samples `rows`, or the values for all
-  /// batches if the input has no sample axis.
+  /// Writes the prepared values of the samples `rows` to `to`. If the input has
+  /// no sample axis, writes its value for all batches.
   Status fill(const int64_t *rows, int64_t count, AugmentedEpoch epoch,
               std::byte *to) const;
 
-  /// Writes the labels of `rows` as `type`, one sample after another, as the
-  /// loss sees them.
+  /// Writes the labels of the samples `rows` as `type`, one sample after
+  /// another. Labels are prepared, as the loss sees them.
   void read(const int64_t *rows, int64_t count, DType type, void *to) const;
 
 private:
-  /// The place of a sample: a part and the row in it.
+  /// The position of a sample: an array of the column, and the row in this
+  /// array.
   struct Place {
     const Array *part;
     int64_t row;
@@ -101,7 +105,8 @@ private:
   Status decodeImages();
   std::string countMasks();
   void addNotes(std::vector<std::string> &notes) const;
-  /// True if files of images would be labels of pixels.
+  /// True if images in this column are masks, which have a class number per
+  /// pixel.
   bool isMasks() const {
     return input.role == Role::Label && !prepared.isInput;
   }
@@ -114,16 +119,17 @@ private:
 
   Port input;
   std::vector<Array> parts;
-  /// The first sample of each part, and the number of all samples.
+  /// starts[i] is the number of the first sample of part i. The last element is
+  /// the number of all samples.
   std::vector<int64_t> starts{0};
-  /// A sample consists of `rowElements` elements for each of the `outer`
-  /// indices of the axes before the sample axis.
+  /// The layout of a part: [outer, samples, rowElements]. `outer` is 1 if
+  /// samples lie along axis 0.
   int64_t outer = 1, rowElements = 0;
-  /// True if the channels of a sample are last in the files and first in the
-  /// input.
+  /// True if channels are the last axis in the files and the first axis of a
+  /// sample in the input.
   bool turned = false;
   ColumnPreparation prepared;
-  size_t channelAxis = 0; ///< axis within a sample, for normalisation
+  size_t channelAxis = 0; ///< axis of the channels within a sample
   std::optional<ImageLayout> layout;
 };
 

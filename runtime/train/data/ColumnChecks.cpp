@@ -1,6 +1,6 @@
 // Checks the values of a column against its input: class labels must be below
-// the number of classes, indices within their axis, and targets of binary
-// losses between 0 and 1.
+// the number of classes, indices within their axis, and targets of losses of
+// probabilities between 0 and 1.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/data/Column.h"
@@ -21,11 +21,12 @@ static Status reject(const Array &array, int64_t position, const char *what,
                  "," + std::to_string(high) + ")" + hint);
 }
 
-/// Calls `visit(position, value)` with each element of an array, converted to
-/// `type`, whose C++ type is T.
+/// Calls `visit(position, value)` for each element of an array, converted to
+/// `type`, which T represents in C++. Stops at the first failure.
 template <typename T, typename Visitor>
 static Status forEach(const Array &array, DType type, Visitor &&visit) {
-  // Convert in chunks, since a file may be larger than memory.
+  // Convert in chunks: the array may be a mapped file that is larger than
+  // memory.
   constexpr int64_t kChunk = 65536;
   std::vector<T> values(kChunk);
   for (int64_t begin = 0; begin < array.size(); begin += kChunk) {
@@ -47,7 +48,7 @@ static Status forEachInteger(const Array &array, Visitor &&visit) {
 
 /// Checks that each target of `loss` is in [0, 1].
 static Status checkProbabilities(const Array &array, const std::string &loss) {
-  // Sums of probabilities in float32 may be off by this much.
+  // A sum of probabilities in float32 may exceed 1 by this much.
   constexpr double slack = 1e-6;
   return forEach<double>(
       array, DType::F64, [&](int64_t position, double target) {
@@ -62,8 +63,8 @@ static Status checkProbabilities(const Array &array, const std::string &loss) {
       });
 }
 
-/// Checks that each label is in [0, classes) or is `ignored`. Sets `counts` if
-/// some label is not ignored.
+/// Checks that each label is in [0, classes) or equals `ignored`. Sets `counts`
+/// to true if some label is not ignored.
 static Status checkLabels(const Array &array, int64_t classes,
                           std::optional<int64_t> ignored, bool &counts) {
   return forEachInteger(array, [&](int64_t position, int64_t label) {
@@ -73,8 +74,8 @@ static Status checkLabels(const Array &array, int64_t classes,
     counts = true;
     if (label >= 0 && label < classes)
       return Status();
-    // Hints for the most frequent mistakes: -100 without --ignore-index, and
-    // labels that begin with 1.
+    // Add a hint for the most frequent mistakes: labels of -100 without
+    // --ignore-index, and labels that begin with 1.
     std::string hint;
     if (ignored)
       hint = " and not the ignored " + std::to_string(*ignored);
@@ -104,8 +105,8 @@ Status checkIndices(const Port &port, const Array &array) {
   int64_t outer = 1;
   for (int64_t axis = 0; axis < port.batchAxis; ++axis)
     outer *= array.shape[size_t(axis)];
-  // Ranges are per element of a sample. `inner` elements of each sample are
-  // contiguous, behind the sample axis.
+  // `ranges` has one entry per element of a sample. In memory, `inner` elements
+  // of a sample are contiguous, after the sample axis.
   const int64_t inner = int64_t(ranges.size()) / outer;
   const int64_t row = array.size() / outer;
   return forEachInteger(array, [&](int64_t position, int64_t index) {
@@ -122,8 +123,8 @@ Status checkIndices(const Port &port, const Array &array) {
 }
 
 Status Column::check(const LabelRange &range, bool &counts) const {
-  // Class numbers may all be the ignored label, which counts for no loss. Other
-  // values always count.
+  // Class labels count unless they are ignored. Values of all other inputs
+  // always count.
   const bool hasClasses = input.role == Role::Label &&
                           !runtime::isFloat(input.type) && range.classes;
   counts |= !hasClasses;

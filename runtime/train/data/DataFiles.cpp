@@ -21,14 +21,14 @@
 namespace mpc::runtime::train {
 
 namespace {
-/// "NAME=PATH", or only a path.
+/// An argument "NAME=PATH" or "PATH"; the name is empty without NAME=.
 struct NamedPath {
   std::string name, path;
 };
 } // namespace
 
-/// Splits "NAME=FILE" into name and path, unless the whole text is a file. `mpc
-/// run --input` has an @ before FILE.
+/// Splits "NAME=PATH" into name and path, unless the whole text is the path of
+/// a file. Accepts "NAME=@PATH" too, as `mpc run --input` has it.
 static StatusOr<NamedPath> parseArgument(const std::string &argument) {
   const size_t equals = argument.find('=');
   StatusOr<bool> isWhole =
@@ -102,13 +102,14 @@ Status Dataset::checkFiles(const std::vector<std::string> &files) {
 // Tables
 //===----------------------------------------------------------------------===//
 
-/// Joins the columns that --csv-columns names; other columns stay single.
+/// Joins the columns of each group "NAME=COLUMNS" (--csv-columns) to an array
+/// NAME. A column in no group stays an array of its own.
 static StatusOr<std::vector<Array>>
 groupColumns(const std::vector<Array> &columns, const std::string &path,
              const std::vector<std::string> &groups) {
   std::vector<Array> arrays;
   std::set<std::string> used;
-  // A column may be in several groups.
+  // A column may be in several groups, so do not remove it from the others.
   for (const std::string &group : groups) {
     const size_t equals = group.find('=');
     if (equals == std::string::npos || equals == 0)
@@ -118,7 +119,6 @@ groupColumns(const std::vector<Array> &columns, const std::string &path,
     const auto where = [&](const Status &status) {
       return invalid(path, "--csv-columns " + group + ": " + status.message());
     };
-    // A group becomes one array [rows, columns].
     StatusOr<std::vector<Array>> chosen =
         chooseColumns(columns, std::string_view(group).substr(equals + 1));
     if (!chosen.ok())
@@ -157,8 +157,8 @@ readCSV(const std::string &path, const std::vector<std::string> &groups) {
 // Files
 //===----------------------------------------------------------------------===//
 
-/// True if the folders in `folder` are exactly images/ and masks/. Other pairs
-/// of folders are labels.
+/// True if `folder` has exactly the subfolders images/ and masks/. Subfolders
+/// of any other names are labels.
 static StatusOr<bool> hasMasks(const std::string &folder) {
   StatusOr<std::vector<FolderEntry>> entries = listFolder(folder);
   if (!entries.ok())
@@ -172,7 +172,8 @@ static StatusOr<bool> hasMasks(const std::string &folder) {
 
 static StatusOr<std::vector<Array>> readImageFolder(const NamedPath &argument,
                                                     const std::string &labels) {
-  // Masks are labels, so images beside masks have no others.
+  // Read a folder of images or of masks. Masks are the labels, so images beside
+  // masks have no labels of their own.
   const auto read = [&](const std::string &path, const std::string &name) {
     auto folder = ImageFolder::openUnlabelled(path);
     return folder.ok() ? StatusOr(toArrays(*folder, path, name, labels))
@@ -192,7 +193,7 @@ static StatusOr<std::vector<Array>> readImageFolder(const NamedPath &argument,
     arrays->push_back(std::move(masks->front()));
     return arrays;
   }
-  // Otherwise folders are classes, and their numbers are the labels.
+  // Without masks, each subfolder is a class, and its number is the label.
   StatusOr<std::shared_ptr<const ImageFolder>> folder =
       ImageFolder::open(argument.path);
   if (!folder.ok())
@@ -202,7 +203,6 @@ static StatusOr<std::vector<Array>> readImageFolder(const NamedPath &argument,
 
 static StatusOr<std::vector<Array>> readFile(const NamedPath &argument,
                                              const DataFileOptions &options) {
-  // The path is a folder of samples or images, a table, or a file of arrays.
   StatusOr<FileKind> kind = kindOf(argument.path);
   if (!kind.ok())
     return kind.status();
@@ -232,7 +232,8 @@ static StatusOr<std::vector<Array>> readFile(const NamedPath &argument,
   return arrays;
 }
 
-/// Checks that every image has a mask, if there are folders of both.
+/// If there are folders of images and of masks, checks that every image has a
+/// mask.
 static Status checkMasks(const std::vector<Array> &arrays,
                          const std::string &labels) {
   std::vector<const ImageFolder *> images, masks;
@@ -273,8 +274,8 @@ int64_t countSamples(const std::vector<Array> &arrays, const std::string &name,
                                                         : 0;
     if (array.name == name)
       count += samples;
-    // Only later is it known which columns an input takes, but all columns of a
-    // table have the same length.
+    // If no array has the input's name, the input may take columns of a table.
+    // All columns of a table have the same length, so count one of them.
     if (array.isColumn && array.fault.empty() &&
         tables.insert(array.source).second)
       ofColumns += samples;
@@ -282,7 +283,8 @@ int64_t countSamples(const std::vector<Array> &arrays, const std::string &name,
   return count > 0 ? count : ofColumns;
 }
 
-/// The names of labels that are folders; empty if labels are not folders.
+/// Returns the names of labels that are folders; empty if labels are not
+/// folders.
 static const std::vector<std::string> &labelsOf(const Array &array) {
   return array.images ? array.images->classes() : array.classes;
 }

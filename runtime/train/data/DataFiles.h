@@ -1,4 +1,5 @@
-// Reads what --data names: files of arrays, tables, folders of images.
+// Reads the files and folders of --data: arrays, tables, and folders of images
+// or arrays.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_DATA_DATAFILES_H
@@ -13,9 +14,10 @@
 namespace mpc::runtime::train {
 
 struct DataFileOptions {
-  /// --csv-columns NAME=a,b:d: columns of a table that form one array.
+  /// The flag --csv-columns. "NAME=a,b:d" joins the columns a and b to d of a
+  /// table to one array NAME.
   std::vector<std::string> csvColumns;
-  /// The name of the labels of a folder of images.
+  /// The name to give the labels of a folder of samples.
   std::string targetArray = "target";
 };
 
@@ -24,21 +26,21 @@ struct DataFileOptions {
 StatusOr<std::vector<std::string>>
 expandPatterns(const std::vector<std::string> &arguments);
 
-/// Reads the arrays of arguments "F" and "NAME=F", in order. "NAME=F" is for a
-/// file of one array or a folder of samples. Samples of a folder "F" have no
-/// name. Arrays with equal names are parts of one array. Members of archives
-/// stay packed.
+/// Reads the arrays of the arguments, "PATH" or "NAME=PATH", in this order.
+/// NAME renames the array of a file with one array, and names the samples of a
+/// folder. Samples of a folder without NAME= have an empty name. Several arrays
+/// of one name are parts of one array. Members of archives stay packed.
 StatusOr<std::vector<Array>>
 readDataFiles(const std::vector<std::string> &files,
               const DataFileOptions &options = {});
 
-/// Counts the samples for an input called `name`, along `axis` of the arrays; 0
-/// if that is not known yet.
+/// Counts the samples that `arrays` have for the input `name`, along `axis`. 0
+/// if unknown, for example because the input takes an array of another name.
 int64_t countSamples(const std::vector<Array> &arrays, const std::string &name,
                      size_t axis = 0);
 
-/// Returns an invalid-input error if both have folders of images with different
-/// labels: label 1 of the first would not be label 1 of the second.
+/// Returns an invalid-input error if `first` and `second` have folders of
+/// labels with different names: label 1 would mean another folder in each.
 Status checkSameLabels(const std::vector<Array> &first,
                        const std::vector<Array> &second);
 

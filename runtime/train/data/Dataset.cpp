@@ -47,7 +47,8 @@ std::string targetOf(const TraineeInfo &info) {
 DatasetOptions datasetOptionsFor(const TraineeInfo &info) {
   DatasetOptions options;
   options.target = targetOf(info);
-  // The recipe describes the labels of all inputs, or of each by name.
+  // The recipe describes the labels of all label inputs at once, or of each by
+  // name.
   const BoundedDocument document(info.recipe);
   const nlohmann::json &recipe = document.json;
   options.classes = integerOf(recipe, "classes");
@@ -65,8 +66,8 @@ DatasetOptions datasetOptionsFor(const TraineeInfo &info) {
         range.probabilitiesOf = loss.get<std::string>();
         options.ranges[name] = std::move(range);
       }
-  // Without a record, a loss of classes has as many classes as the prediction
-  // has scores.
+  // If the recipe has no number of classes, a loss of classes has as many as
+  // the prediction has scores.
   if (options.classes || !options.ranges.empty() || !hasClasses(info.loss))
     return options;
   for (const char *name : {kEvalFunction, kStepFunction, kAccumulateFunction}) {
@@ -95,7 +96,8 @@ static bool isImage(const Port &port) {
          port.shape.size() == 4;
 }
 
-/// The input whose array is also these labels; null if labels have their own.
+/// Returns the data input whose array is also the array of the labels `label`,
+/// as in an autoencoder. Null if the labels have an array of their own.
 static const Port *findLabelledInput(const FunctionPorts &ports,
                                      const Port &label) {
   for (const Port &port : ports.inputs)
@@ -105,8 +107,8 @@ static const Port *findLabelledInput(const FunctionPorts &ports,
   return nullptr;
 }
 
-/// The value of a flag like --normalize for an input: the first value that
-/// names the input, or names none. nullopt for ports that are not data.
+/// Returns the value of a flag like --normalize for an input: the first value
+/// with the input's name or without a name. nullopt for labels and scalars.
 template <typename T>
 static std::optional<T> valueFor(const std::vector<T> &values,
                                  const Port &port) {
@@ -117,12 +119,12 @@ static std::optional<T> valueFor(const std::vector<T> &values,
   return std::nullopt;
 }
 
-/// Returns a usage error if a value of the flag fits no input, or could mean
-/// several.
+/// Returns a usage error if a value of the flag names no data input, or names
+/// none although there are several.
 template <typename T>
 static Status checkInputs(const char *flag, const std::vector<T> &values,
                           const FunctionPorts &ports) {
-  // A value without a name means the only input.
+  // A value without a name is for the only data input.
   for (const T &value : values) {
     const Port *port = ports.inputCalled(value.input);
     if (value.input.empty() ? countData(ports) == 1
@@ -142,8 +144,8 @@ static Status checkInputs(const char *flag, const std::vector<T> &values,
   return Status();
 }
 
-/// Returns a usage error if --augment has no image to change, or would move an
-/// image but not the labels of its pixels.
+/// Returns a usage error if --augment has no image to change, or if labels are
+/// per pixel: augmentation would move the image, but not its labels.
 static Status checkAugmentation(const FunctionPorts &ports) {
   const auto image =
       std::find_if(ports.inputs.begin(), ports.inputs.end(), isImage);
@@ -190,8 +192,7 @@ static ColumnPreparation preparationFor(const Port &port,
 // Creation
 //===----------------------------------------------------------------------===//
 
-/// Finds the arrays that feed `port`, as `create` describes. Some may be
-/// packed.
+/// Finds the arrays for `port`, by the rules of `create`. Some may be packed.
 static StatusOr<std::vector<Array>> findArrays(ArrayPool &pool,
                                                const Port &port,
                                                const FunctionPorts &ports,
@@ -208,7 +209,8 @@ static StatusOr<std::vector<Array>> findArrays(ArrayPool &pool,
   const auto isMissing = [&](const Port &other) {
     return other.role == Role::Data && !pool.has(other.name);
   };
-  // With several inputs, only the user knows which columns each takes.
+  // If several data inputs have no array, mpc cannot know which columns each
+  // takes.
   const bool isOnlyMissing =
       port.role == Role::Data &&
       std::count_if(ports.inputs.begin(), ports.inputs.end(), isMissing) == 1;
@@ -227,7 +229,7 @@ static StatusOr<std::vector<Array>> findArrays(ArrayPool &pool,
 Status Dataset::addColumn(const Port &port, const Port *input,
                           std::vector<Array> parts,
                           const DatasetOptions &options) {
-  // Labels that are an input's array are prepared like the input.
+  // Labels that are the array of an input are prepared like the input.
   ColumnPreparation preparation =
       preparationFor(input ? *input : port, options.preparation);
   preparation.isInput = input != nullptr;
@@ -236,7 +238,7 @@ Status Dataset::addColumn(const Port &port, const Port *input,
       Column::create(port, std::move(parts), preparation, noted);
   if (!column.ok())
     return column.status();
-  // The first column sets the number of samples.
+  // The first column sets the number of samples, which all others must have.
   if (column->isBatched()) {
     const int64_t samples = column->samples();
     if (first.empty()) {
@@ -249,7 +251,7 @@ Status Dataset::addColumn(const Port &port, const Port *input,
                      counted(samples, "sample") + ", " + first + " has " +
                      std::to_string(size()));
   }
-  // Check the labels now. The fingerprint below depends on all values.
+  // Check all values now, once; the digest below covers them.
   bool counts = false;
   if (Status status = column->check(options.rangeOf(port.name), counts);
       !status.ok())
@@ -263,7 +265,7 @@ Status Dataset::addColumn(const Port &port, const Port *input,
   return Status();
 }
 
-/// The batch size that the inputs were compiled for.
+/// Returns the batch size that the inputs were compiled for.
 static StatusOr<int64_t> findBatchSize(const FunctionPorts &ports) {
   int64_t batch = 0;
   for (const Port &port : ports.inputs) {
@@ -298,7 +300,7 @@ static StatusOr<int64_t> findBatchSize(const FunctionPorts &ports) {
 StatusOr<Dataset> Dataset::create(std::vector<Array> arrays,
                                   const FunctionPorts &ports,
                                   const DatasetOptions &options) {
-  // First check that the data can feed this model at all.
+  // First check what needs no values: names of arrays, batch size and flags.
   StatusOr<ArrayPool> pool = ArrayPool::create(std::move(arrays));
   if (!pool.ok())
     return pool.status();
@@ -316,7 +318,8 @@ StatusOr<Dataset> Dataset::create(std::vector<Array> arrays,
   for (const Port &port : ports.inputs) {
     if (!isSampled(port))
       continue;
-    // Labels named after an input, as in an autoencoder, are the input's array.
+    // If labels are named after an input ("x.target"), they are the array of
+    // the input.
     const Port *input = findLabelledInput(ports, port);
     StatusOr<std::vector<Array>> parts =
         findArrays(*pool, input ? *input : port, ports, options);
@@ -330,7 +333,7 @@ StatusOr<Dataset> Dataset::create(std::vector<Array> arrays,
         !status.ok())
       return status;
   }
-  // Without any label that counts, there would be no loss.
+  // If all labels were ignored, there would be no loss.
   if (dataset.ignoresTargets && !dataset.hasTargets)
     return invalid(dataset.source() + ": every label is the ignored one, so "
                                       "no sample counts");
@@ -359,7 +362,8 @@ StatusOr<std::pair<Dataset, Dataset>> Dataset::split(double fraction,
                    " leaves nothing to train on or to evaluate");
   std::vector<int64_t> all(static_cast<size_t>(size()));
   std::iota(all.begin(), all.end(), int64_t(0));
-  // The split looks only at classes of samples, not of pixels or tokens.
+  // Keep proportions only if there is one class per sample, not per pixel or
+  // token.
   std::vector<int64_t> classes = labels(all.data(), size(), target);
   if (classes.size() != all.size())
     classes.clear();
@@ -421,7 +425,8 @@ bool Dataset::isDecodedLater() const {
 Status Dataset::gather(const FunctionPorts &ports, const int64_t *positions,
                        AugmentedEpoch epoch, const MemoryFor &memoryFor) const {
   const std::vector<int64_t> rows = rowsOf(positions, batch);
-  // A column was prepared for one type and shape; functions may differ.
+  // Compare type and shape too: the column was prepared for one form of the
+  // input, and another function may have another form.
   for (const Port &port : ports.inputs) {
     if (!isSampled(port))
       continue;
@@ -449,7 +454,8 @@ StatusOr<GatheredBatch> Dataset::gather(const FunctionPorts &ports,
                                         const int64_t *positions,
                                         AugmentedEpoch epoch) const {
   GatheredBatch gathered;
-  // Another batch may be gathered meanwhile, so allocate memory for this one.
+  // Allocate new memory for this batch, since another batch may still be in
+  // use.
   const auto allocate = [&](const Port &port,
                             size_t size) -> StatusOr<std::byte *> {
     GatheredInput input{port.name, nullptr, size};

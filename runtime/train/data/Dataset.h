@@ -28,9 +28,10 @@ namespace mpc::runtime::train {
 
 struct DatasetOptions : LabelRange {
   std::string targetArray = "target"; ///< --target-array
-  /// The ranges of label inputs that differ, by name.
+  /// The valid labels of each label input that differs from the LabelRange
+  /// above, by name.
   std::map<std::string, LabelRange> ranges;
-  /// The label input whose classes a split keeps in proportion; empty if none.
+  /// The label input whose classes `split` keeps in proportion; empty if none.
   std::string target;
   Preparation preparation;
 
@@ -41,16 +42,17 @@ struct DatasetOptions : LabelRange {
   }
 };
 
-/// Returns the label input to compare predictions with: the first loss's, or
-/// the only label input; empty if there is none.
+/// Returns the name of the label input to compare predictions with: that of the
+/// first loss or, if there is one loss, the first label input. Empty if there
+/// is none.
 std::string targetOf(const TraineeInfo &info);
 
-/// Derives facts about the labels from `info`: the class count from the recipe
-/// or the prediction's shape, the ignored index from the recipe, and the
-/// target.
+/// Derives facts about labels from `info`. The number of classes comes from the
+/// recipe or else from the prediction's shape, the ignored label from the
+/// recipe, and the target from targetOf.
 DatasetOptions datasetOptionsFor(const TraineeInfo &info);
 
-/// True for inputs with a value per sample: data and labels.
+/// True for inputs of samples: data and labels. False for scalars.
 bool isSampled(const Port &port);
 
 /// The samples of a batch, and the epoch that seeds their random changes.
@@ -58,15 +60,15 @@ struct BatchSamples {
   std::vector<int64_t> positions;
   AugmentedEpoch epoch;
 
-  /// True if the batch has these positions and this epoch. `other` has as many
-  /// positions as the batch.
+  /// True if the batch has these positions and this epoch. `other` points to as
+  /// many positions as the batch has.
   bool is(const int64_t *other, AugmentedEpoch otherEpoch) const {
     return epoch == otherEpoch &&
            std::equal(positions.begin(), positions.end(), other);
   }
 };
 
-/// The bytes of one input for a batch.
+/// The values of one input for one batch.
 struct GatheredInput {
   std::string name;
   std::unique_ptr<std::byte[]> bytes;
@@ -74,26 +76,27 @@ struct GatheredInput {
 };
 using GatheredBatch = std::vector<GatheredInput>;
 
-/// Sets the inputs of `function` to a batch.
+/// Sets the inputs of `function` to the values in `batch`.
 Status setInputs(Trainee &model, std::string_view function,
                  const GatheredBatch &batch);
 
-/// The samples of one or more files, in the order of a list of indices. Copies
-/// share the arrays.
+/// The samples of one or more files, in file order or, after `split`, some of
+/// them. Copies share the arrays.
 class Dataset {
 public:
   /// Matches `arrays` by name to the inputs of role "data" and "label" in
   /// `ports`. Checks shapes, label ranges, and that every value is finite and
-  /// fits the input's type. A label input takes the array of its name, or else
-  /// the array `targetArray`. Arrays with equal names are joined along the
-  /// sample axis. If a single input finds no array, it takes the remaining
-  /// columns of a table, side by side. Other arrays are noted.
+  /// fits the input's type. A label input takes the array of its name; the only
+  /// label input may also take the array `targetArray`. Arrays with equal names
+  /// are joined along the sample axis. If exactly one data input finds no
+  /// array, it takes the remaining columns of a table, side by side. notes()
+  /// lists arrays that no input takes.
   static StatusOr<Dataset> create(std::vector<Array> arrays,
                                   const FunctionPorts &ports,
                                   const DatasetOptions &options = {});
 
-  /// Calls `create` with the arrays of files (`--data`, repeatable): "F", or
-  /// "NAME=F" for a file of one array.
+  /// Calls `create` with the arrays of files: "PATH", or "NAME=PATH" for a file
+  /// of one array (`--data`, repeatable).
   static StatusOr<Dataset> open(const std::vector<std::string> &files,
                                 const FunctionPorts &ports,
                                 const DatasetOptions &options = {});
@@ -103,71 +106,77 @@ public:
 
   /// The number of samples.
   int64_t size() const { return int64_t(order.size()); }
-  /// The number of samples in a batch, as the model was compiled.
+  /// Returns the number of samples in a batch, which is fixed when the model is
+  /// compiled.
   int64_t batchSize() const { return batch; }
-  /// The row of the sample at `position` in the file.
+  /// Returns the row, in the data's files, of the sample at `position` of this
+  /// data set.
   int64_t rowOf(int64_t position) const {
     assert(position >= 0 && position < size() && "a sample");
     return order[size_t(position)];
   }
-  /// Remarks for the user: moved axes, arrays that no input takes.
+  /// Returns remarks for the user, for example about moved axes, or about
+  /// arrays that no input takes.
   const std::vector<std::string> &notes() const { return noted; }
   /// The file of the first input's array, for messages.
   std::string source() const;
-  /// Identifies the data: XXH3-64 over names, types, shapes and bytes of the
-  /// arrays and the choice of samples, as 16 hexadecimal digits, followed by
-  /// how samples are prepared.
+  /// Identifies the data by 16 hexadecimal digits, followed by the flags that
+  /// prepare samples. The digits are an XXH3-64 digest over names, types,
+  /// shapes and bytes of the arrays and over the choice of samples.
   std::string fingerprint() const;
 
-  /// Holds back `fraction` of the samples, chosen by `seed`. Returns {rest,
-  /// held back}, both in file order and not empty. If the target is one class
-  /// per sample, the split keeps the proportions of the classes.
+  /// Splits the data set: holds back `fraction` of the samples, chosen by
+  /// `seed`. Returns {rest, held back}, both in file order. InvalidInput if one
+  /// would be empty. If the target is one class per sample, both parts have the
+  /// same proportions of classes.
   StatusOr<std::pair<Dataset, Dataset>> split(double fraction,
                                               uint64_t seed) const;
 
-  /// Sets the inputs of `function` to the samples at `positions`, with the
-  /// random changes of `epoch`. `positions` has batchSize() elements below
-  /// size().
+  /// Sets the inputs of `function` to the batch of samples at `positions`.
+  /// `positions` has batchSize() elements below size(). `epoch` seeds random
+  /// changes of the samples.
   Status bind(Trainee &model, std::string_view function,
               const int64_t *positions, AugmentedEpoch epoch = {}) const;
 
-  /// Writes the values that `bind` sets to memory. `memoryFor` returns memory
-  /// of `bytes` bytes for each input.
+  /// Writes the values that `bind` would set to memory from `memoryFor`, which
+  /// returns memory of `bytes` bytes for each input.
   using MemoryFor =
       std::function<StatusOr<std::byte *>(const Port &port, size_t bytes)>;
   Status gather(const FunctionPorts &ports, const int64_t *positions,
                 AugmentedEpoch epoch, const MemoryFor &memoryFor) const;
-  /// Gathers a batch into its own memory, for later use.
+  /// Gathers a batch into memory of its own, for later use.
   StatusOr<GatheredBatch> gather(const FunctionPorts &ports,
                                  const int64_t *positions,
                                  AugmentedEpoch epoch = {}) const;
-  /// True if images are decoded again at every use.
+  /// True if images stay in files, and are decoded whenever a batch needs them.
   bool isDecodedLater() const;
 
-  /// The labels of `count` samples as i64, one sample after another, of the
-  /// label input called `input`. Empty if there is no such input or its labels
-  /// are not integers.
+  /// Returns the labels of `count` samples as i64, one sample after another,
+  /// from the label input `input`. Empty if there is no such input, or if its
+  /// labels are not integers.
   std::vector<int64_t> labels(const int64_t *positions, int64_t count,
                               const std::string &input) const;
-  /// The targets of `count` samples as f64. Empty if there is no such input or
-  /// its targets are integers.
+  /// Returns the targets of `count` samples as f64, like `labels`. Empty if
+  /// there is no such input, or if its targets are integers.
   std::vector<double> targets(const int64_t *positions, int64_t count,
                               const std::string &input) const;
 
 private:
-  /// `input` is the input whose array is also the labels of `port`; null if
-  /// none.
+  /// Adds the arrays `parts` as the data of `port`. If `port` has labels that
+  /// are the array of an input, `input` is this input; null otherwise.
   Status addColumn(const Port &port, const Port *input,
                    std::vector<Array> parts, const DatasetOptions &options);
-  /// The rows of a label input as `type`, whose C++ type is T. Empty unless the
-  /// input's values are integers, or are not, as `integers` says.
+  /// Returns the values of a label input as `type`, which T represents in C++.
+  /// Empty unless the input's type is an integer type (`integers`), or a float
+  /// type (not `integers`).
   template <typename T>
   std::vector<T> labelRows(const std::string &input, bool integers, DType type,
                            const int64_t *positions, int64_t count) const;
   std::vector<int64_t> rowsOf(const int64_t *positions, int64_t count) const;
 
   std::vector<Column> columns;
-  /// True if some label counts in the loss, and if some label is ignored.
+  /// `hasTargets` is true if a label input has a label that is not ignored,
+  /// `ignoresTargets` if all labels of an input are ignored.
   bool hasTargets = false, ignoresTargets = false;
   /// The name of the first array with samples.
   std::string first;

@@ -1,5 +1,5 @@
-// Decodes images with libjpeg and libpng. Both report errors with longjmp, so
-// functions that an error may leave hold nothing that needs a destructor.
+// Decodes images with libjpeg and libpng. Both report errors with longjmp,
+// which skips destructors. So functions that longjmp may leave own nothing.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/data/Image.h"
@@ -20,8 +20,8 @@
 
 namespace mpc::runtime::train {
 
-/// The reason to refuse an image of `width` x `height` pixels; empty if the
-/// image is accepted.
+/// Returns the reason for refusing an image of `width` x `height` pixels; empty
+/// if the size is accepted.
 static std::string refuseSize(uint64_t width, uint64_t height) {
   if (width == 0 || height == 0)
     return "an image without pixels";
@@ -32,10 +32,11 @@ static std::string refuseSize(uint64_t width, uint64_t height) {
 }
 
 namespace {
-/// The decoding of one file: the pixels on success, else the reason.
+/// The input and the result of decoding one file: pixels, or the reason for a
+/// failure.
 struct Decoding {
   std::string_view bytes;
-  /// True to stop after the header; no pixels are decoded.
+  /// True to stop after the header, without decoding pixels.
   bool headerOnly = false;
   /// True to decode numbers of classes instead of colours.
   bool isMask = false;
@@ -46,7 +47,7 @@ struct Decoding {
   void setReason(const std::string &text) {
     std::snprintf(reason, sizeof(reason), "%s", text.c_str());
   }
-  /// Allocates the pixels; false, with the reason, on failure.
+  /// Allocates the pixels. False on failure, with the reason in `reason`.
   bool allocate(uint64_t width, uint64_t height) {
     const std::string refused = refuseSize(width, height);
     setReason(refused);
@@ -80,15 +81,15 @@ struct Decoding {
   longjmp(decoding->fail, 1);
 }
 
-/// libjpeg would invent data that a file lacks, so treat such warnings as
-/// errors.
+/// Treats warnings about missing data as errors, since libjpeg would invent the
+/// data.
 static void warnJPEG(j_common_ptr info, int level) {
   if (level < 0 && (info->err->msg_code == JWRN_JPEG_EOF ||
                     info->err->msg_code == JWRN_HIT_MARKER))
     failJPEG(info);
 }
 
-/// A file with very many scans would take very long.
+/// Refuses a file with too many scans, which would take very long to decode.
 static void limitScans(j_common_ptr info) {
   constexpr int most = 500;
   const auto *decompress = reinterpret_cast<j_decompress_ptr>(info);
@@ -100,9 +101,8 @@ static void limitScans(j_common_ptr info) {
   longjmp(decoding->fail, 1);
 }
 
-/// Reads the file into the image; false, with the reason, on failure.
+/// Decodes a JPEG file. False on failure, with the reason in `decoding`.
 static bool readJPEG(Decoding &decoding) {
-  // The library reports errors by jumping here.
   jpeg_decompress_struct info;
   jpeg_error_mgr errors;
   jpeg_progress_mgr progress;
@@ -114,7 +114,8 @@ static bool readJPEG(Decoding &decoding) {
     jpeg_destroy_decompress(&info);
     return false;
   }
-  // Progressive files can have any number of scans.
+  // Only a limit on scans bounds the time: progressive files can have any
+  // number.
   jpeg_create_decompress(&info);
   std::memset(&progress, 0, sizeof(progress));
   progress.progress_monitor = limitScans;
@@ -122,7 +123,7 @@ static bool readJPEG(Decoding &decoding) {
   jpeg_mem_src(&info,
                reinterpret_cast<const unsigned char *>(decoding.bytes.data()),
                static_cast<unsigned long>(decoding.bytes.size()));
-  // The header tells the size before anything is decoded.
+  // Check the size in the header before anything is allocated.
   jpeg_read_header(&info, TRUE);
   bool isRead = decoding.allocate(info.image_width, info.image_height);
   if (isRead && (info.jpeg_color_space == JCS_CMYK ||
@@ -164,7 +165,7 @@ static void readPNGBytes(png_structp png, png_bytep to, size_t count) {
   decoding->bytes.remove_prefix(count);
 }
 
-/// Makes libpng convert any colours to 8-bit RGB.
+/// Makes libpng convert all colours to 8-bit RGB.
 static void askForRGB(png_structp png) {
   png_set_expand(png);
   png_set_strip_16(png);
@@ -172,8 +173,8 @@ static void askForRGB(png_structp png) {
   png_set_gray_to_rgb(png);
 }
 
-/// Makes libpng return the numbers of a palette or of grey unchanged, one byte
-/// each. False, with the reason, if the file has other colours.
+/// Makes libpng return palette indices or grey values unchanged, one byte per
+/// pixel. False, with the reason in `decoding`, if the file has other colours.
 static bool askForNumbers(png_structp png, png_infop info, Decoding &decoding) {
   const int color = png_get_color_type(png, info);
   if (color != PNG_COLOR_TYPE_PALETTE && color != PNG_COLOR_TYPE_GRAY) {
@@ -189,7 +190,7 @@ static bool askForNumbers(png_structp png, png_infop info, Decoding &decoding) {
   return true;
 }
 
-/// Reads all rows, once per pass of an interlaced file.
+/// Reads all rows. An interlaced file has several passes over the rows.
 static void readRows(png_structp png, Decoding &decoding) {
   const int passes = png_set_interlace_handling(png);
   for (int pass = 0; pass < passes; ++pass)
@@ -198,7 +199,7 @@ static void readRows(png_structp png, Decoding &decoding) {
   png_read_end(png, nullptr);
 }
 
-/// Reads the file into the image; false, with the reason, on failure.
+/// Decodes a PNG file. False on failure, with the reason in `decoding`.
 static bool readPNG(Decoding &decoding) {
   png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoding,
                                            failPNG, ignorePNG);
@@ -212,7 +213,7 @@ static bool readPNG(Decoding &decoding) {
     png_destroy_read_struct(&png, &info, nullptr);
     return false;
   }
-  // Limit the memory for text and profiles, which nothing here reads.
+  // Limit the memory for text and colour profiles, which mpc does not read.
   png_set_chunk_malloc_max(png, 1 << 20);
   png_set_chunk_cache_max(png, 16);
   png_set_read_fn(png, &decoding, readPNGBytes);
@@ -295,27 +296,28 @@ Image toGrey(const Image &image) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The old pixels that make up each new pixel of a line: consecutive ones, with
-/// fixed-point weights of 22 binary places.
+/// For each new pixel of a line: the consecutive old pixels that it is made of,
+/// and their weights as integers in units of 2^-22.
 struct FilterWeights {
   static constexpr int kPlaces = 22;
-  int64_t width = 0; ///< of a row in `weights`
+  int64_t width = 0; ///< elements per row of `weights`
   std::vector<int64_t> first, count;
   std::vector<int32_t> weights;
 };
 } // namespace
 
-/// Makes a triangle filter for each new pixel, as wide as two new pixels or two
-/// old ones, whichever is larger.
+/// Returns the weights for resizing a line of `from` pixels to `to` pixels.
+/// Each new pixel has a triangle filter, as wide as two new or two old pixels,
+/// whichever are larger.
 static FilterWeights makeWeights(int64_t from, int64_t to) {
-  // When shrinking, a new pixel covers `scale` old ones.
+  // If the line shrinks, a new pixel covers `scale` old pixels.
   const double scale = double(from) / double(to);
   const double spread = std::max(scale, 1.0);
   FilterWeights result;
   result.width = int64_t(std::ceil(spread)) * 2 + 1;
   result.weights.resize(size_t(to * result.width));
   std::vector<double> row(static_cast<size_t>(result.width));
-  // The weights of the old pixels under the triangle add up to 1.
+  // Normalize the weights of a new pixel so that they add up to 1.
   for (int64_t i = 0; i < to; ++i) {
     const double center = (double(i) + 0.5) * scale;
     const int64_t first = std::max(int64_t(center - spread + 0.5), int64_t(0));
@@ -327,7 +329,7 @@ static FilterWeights makeWeights(int64_t from, int64_t to) {
       row[size_t(x - first)] = distance < 1 ? 1 - distance : 0;
       sum += row[size_t(x - first)];
     }
-    // Fixed-point weights give the same pixels on every computer.
+    // Integer weights give the same pixels on every computer.
     result.first.push_back(first);
     result.count.push_back(end - first);
     for (int64_t x = 0; x < end - first; ++x)
@@ -338,7 +340,7 @@ static FilterWeights makeWeights(int64_t from, int64_t to) {
   return result;
 }
 
-/// Adds up `count` elements, `stride` apart, times their weights.
+/// Returns the weighted sum of `count` elements that are `stride` apart.
 static uint8_t weigh(const uint8_t *from, int64_t stride,
                      const int32_t *weights, int64_t count) {
   int64_t sum = 1 << (FilterWeights::kPlaces - 1);

@@ -29,23 +29,24 @@ inline constexpr int64_t kMaxPixels = int64_t(1) << 27;
 /// to 8.
 StatusOr<Image> decodeImage(std::string_view bytes);
 
-/// Decodes the numbers of a PNG file's pixels in one channel, like Pillow's
-/// conversion to an array: indices of the palette, or grey of at most 8 bits.
+/// Decodes a PNG mask to one channel with a number per pixel, like Pillow's
+/// conversion to an array: the index of the palette, or grey of at most 8 bits.
 StatusOr<Image> decodeMask(std::string_view bytes);
 
-/// Checks that decodeImage takes a file with this beginning; reads no pixels.
+/// Checks the header of an image file: decodeImage must support the format and
+/// the size. `bytes` may be only the beginning of the file. Decodes no pixels.
 Status checkImage(std::string_view bytes);
 
 /// Converts RGB to brightness by the weights of ITU-R 601, like Pillow's
 /// `convert("L")`.
 Image toGrey(const Image &image);
 
-/// Resizes with a bilinear filter over all pixels that a new pixel covers, with
-/// the same bits as Pillow and torchvision's Resize.
+/// Resizes with a bilinear filter over all old pixels that a new pixel covers.
+/// The result has the same bits as Pillow's and torchvision's Resize.
 Image resize(const Image &image, int64_t width, int64_t height);
 
-/// Resizes by taking the nearest old pixel, which makes no new numbers:
-/// Pillow's NEAREST.
+/// Resizes by taking the nearest old pixel, like Pillow's NEAREST, so that no
+/// new numbers appear in a mask.
 Image resizeNearest(const Image &image, int64_t width, int64_t height);
 
 } // namespace mpc::runtime::train

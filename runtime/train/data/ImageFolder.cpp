@@ -55,7 +55,7 @@ static bool isReadImage(const std::string &extension) {
   return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
 }
 
-/// True for formats that torchvision reads and mpc does not.
+/// True for image formats that torchvision reads, but mpc does not.
 static bool isOtherImage(const std::string &extension) {
   for (const char *other : {".bmp", ".gif", ".pgm", ".ppm", ".tif", ".tiff",
                             ".webp", ".avif", ".heic"})
@@ -68,7 +68,7 @@ static bool isHidden(const fs::path &path) {
   return path.filename().string()[0] == '.';
 }
 
-/// Lists the folders in `root`, which are labels, by name.
+/// Lists the subfolders of `root`, which are the labels, sorted by name.
 static StatusOr<std::vector<std::string>> listClasses(const std::string &root) {
   StatusOr<std::vector<FolderEntry>> entries = listFolder(root);
   if (!entries.ok())
@@ -80,8 +80,8 @@ static StatusOr<std::vector<std::string>> listClasses(const std::string &root) {
   return names;
 }
 
-/// Asks the directory entry first, which mostly knows without a look at the
-/// file.
+/// True if `entry` is a folder. Asks the directory entry first, which mostly
+/// knows the kind of a file without access to the file.
 static StatusOr<bool> isFolder(const fs::directory_entry &entry) {
   std::error_code unknown;
   const bool isFolder = entry.is_directory(unknown);
@@ -96,8 +96,8 @@ Status ImageFolder::addFiles(const std::string &name, int64_t label) {
   const fs::path folder = fs::path(root) / name;
   const size_t before = files.size();
   std::error_code error;
-  // Links to folders are not followed, as they may form circles. Images must
-  // not go missing silently, so such a link is an error.
+  // Links to folders may form circles, so refuse them. Skipping them would
+  // leave out images silently.
   for (fs::recursive_directory_iterator it(folder, error), end;
        !error && it != end; it.increment(error)) {
     if (isHidden(it->path())) {
@@ -116,7 +116,8 @@ Status ImageFolder::addFiles(const std::string &name, int64_t label) {
                           "its images here or leave it out");
       continue;
     }
-    // An image in another format is an error; a README is not.
+    // Refuse an image in another format. Files that are no images, such as a
+    // README, are only counted.
     const std::string extension = extensionOf(it->path());
     if (isOtherImage(extension))
       return Status(StatusCode::Unsupported,
@@ -130,7 +131,7 @@ Status ImageFolder::addFiles(const std::string &name, int64_t label) {
   if (error)
     return Status(StatusCode::IO,
                   folder.string() + ": cannot be listed: " + error.message());
-  // File systems list names in any order.
+  // File systems list names in any order, so sort them.
   std::sort(files.begin() + std::ptrdiff_t(before), files.end(),
             [](const File &a, const File &b) { return a.name < b.name; });
   return Status();
@@ -185,7 +186,7 @@ ImageFolder::openUnlabelled(const std::string &path) {
   if (folder->files.empty())
     return invalid(path, "expected JPEG or PNG images, or a folder of them for "
                          "each label; found neither");
-  // Sort by the name that an image shares with its mask.
+  // Sort by the name that an image has in common with its mask.
   std::vector<std::pair<std::string, File>> byStem;
   for (int64_t row = 0; row < folder->size(); ++row)
     byStem.emplace_back(folder->stemOf(row), folder->files[size_t(row)]);
@@ -249,7 +250,7 @@ uint64_t ImageFolder::digest(uint64_t seed) const {
   for (int64_t row = 0; row < size(); ++row) {
     const File &file = files[size_t(row)];
     std::string head = file.name + '\0' + std::to_string(file.label);
-    // A file that cannot be read is reported when its sample is loaded.
+    // Ignore a file that cannot be read: loading its sample reports the error.
     if (auto mapped = MappedFile::open(pathOf(row)); mapped.ok())
       head += '\0' + std::to_string((*mapped)->size()) + '\0' +
               std::string((*mapped)->text().substr(0, beginning));
@@ -258,7 +259,7 @@ uint64_t ImageFolder::digest(uint64_t seed) const {
   return seed;
 }
 
-/// Stores pixels in the layout of the input.
+/// Copies pixels to `to` in the layout of an input.
 static void store(const Image &image, const ImageLayout &layout, uint8_t *to) {
   if (layout.channelsLast || layout.channels == 1) {
     std::memcpy(to, image.pixels.data(), image.pixels.size());
@@ -322,8 +323,8 @@ Status checkPairs(const std::vector<const ImageFolder *> &images,
     if (i < first.size() && i < second.size() &&
         first[i].first == second[i].first)
       continue;
-    // Both lists are sorted: where they differ, the smaller name is missing
-    // from the other list.
+    // Both lists are sorted. At the first difference, the file with the smaller
+    // name has no counterpart in the other list.
     const bool isImage = i >= second.size() ||
                          (i < first.size() && first[i].first < second[i].first);
     return isImage
@@ -339,7 +340,7 @@ Status checkPairs(const std::vector<const ImageFolder *> &images,
 std::vector<Array> toArrays(std::shared_ptr<const ImageFolder> folder,
                             const std::string &path, const std::string &name,
                             const std::string &labels) {
-  // Labels are in memory; images stay files until they are read.
+  // Labels are in memory. Images remain in files until their samples are read.
   Array images;
   images.name = name;
   images.source = path;

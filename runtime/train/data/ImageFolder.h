@@ -1,5 +1,5 @@
-// A folder of images: in a subfolder per label, as in torchvision's
-// ImageFolder, or without labels, with masks in another folder.
+// A folder of images. Each subfolder is a label, as in torchvision's
+// ImageFolder. A folder without labels may have masks in another folder.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_DATA_IMAGEFOLDER_H
@@ -17,72 +17,80 @@
 
 namespace mpc::runtime::train {
 
-/// The layout of an image in an input: [C,H,W], or [H,W,C] with channels last.
+/// The axes of an image in an input: [C,H,W] or, with channels last, [H,W,C].
 struct ImageLayout {
   int64_t channels = 0, height = 0, width = 0;
   bool channelsLast = false;
 
-  /// The layout of a sample of shape `sample`; nullopt unless it is an image of
-  /// one or three channels.
+  /// Returns the layout of a sample of shape `sample`. nullopt unless `sample`
+  /// is an image of one or three channels.
   static std::optional<ImageLayout> of(const Shape &sample);
-  /// The layout of labels [H,W] or [1,H,W]; nullopt for other shapes.
+  /// Returns the layout of a mask of shape [H,W] or [1,H,W]; nullopt for other
+  /// shapes.
   static std::optional<ImageLayout> ofMask(const Shape &sample);
   int64_t elements() const { return channels * height * width; }
 };
 
 class ImageFolder {
 public:
-  /// Lists the JPEG and PNG files under `path`, ordered by label and then by
-  /// name, without opening them. Images outside any folder have no labels.
+  /// Lists the JPEG and PNG files under `path`, without opening them. If `path`
+  /// has subfolders, they are the labels: images are ordered by label and then
+  /// by name, and images outside are left out. Otherwise images have no labels.
   /// InvalidInput if there are no images, or if a label has none.
   static StatusOr<std::shared_ptr<const ImageFolder>>
   open(const std::string &path);
-  /// Lists all images under `path` by name, in whatever folder they are.
+  /// Lists all images under `path` and in its subfolders, without labels,
+  /// ordered by stemOf.
   static StatusOr<std::shared_ptr<const ImageFolder>>
   openUnlabelled(const std::string &path);
 
   int64_t size() const { return int64_t(files.size()); }
   bool isLabelled() const { return !names.empty(); }
-  /// The names of the labels, whose numbers start at 0.
+  /// Returns the names of the labels, in the order of their numbers.
   const std::vector<std::string> &classes() const { return names; }
   int64_t labelOf(int64_t row) const { return files[size_t(row)].label; }
   std::string pathOf(int64_t row) const;
-  /// The common name of an image and its mask: the path in the folder without
-  /// the extension and without "_mask".
+  /// Returns the name that an image and its mask have in common: the path
+  /// within the folder without extension and "_mask". Both "a/1.jpg" and
+  /// "a/1_mask.png" have "a/1".
   std::string stemOf(int64_t row) const;
-  /// The number of files that are no images.
+  /// Returns the number of files that are no images.
   int64_t leftOut() const { return others; }
-  /// Describes the number of images, their labels, and the files left out.
+  /// Describes the images for the user: their number, their labels, and the
+  /// number of files left out.
   std::string description() const;
 
-  /// Returns an invalid-input error if a file does not begin like an image.
+  /// Returns an invalid-input error if the header of a file is no valid image
+  /// header.
   Status checkHeaders() const;
-  /// Hashes the names, labels, sizes and beginnings of the files.
+  /// Returns a digest of the files' names, labels, sizes and first bytes.
   uint64_t digest(uint64_t seed) const;
 
-  /// Decodes an image to u8 in the size and layout of an input.
+  /// Decodes image number `row` to u8, in the size and layout of an input.
   Status read(int64_t row, const ImageLayout &layout, uint8_t *to) const;
-  /// Decodes the class numbers of a mask in the size of `layout`.
+  /// Decodes the class numbers of mask number `row`, in the size of `layout`.
   Status readMask(int64_t row, const ImageLayout &layout, uint8_t *to) const;
 
 private:
   struct File {
-    std::string name; ///< in the folder
+    std::string name; ///< path within the folder
     int64_t label;
   };
   Status addClass(const std::string &name);
   Status addFiles(const std::string &folder, int64_t label);
-  /// Counts images beside the folders of labels, which torchvision ignores too.
+  /// Counts images outside the folders of labels, which torchvision ignores
+  /// too.
   Status countUnlabelled();
 
   std::string root;
   std::vector<std::string> names;
   std::vector<File> files;
   int64_t others = 0;
-  int64_t unlabelled = 0; ///< images beside the labels' folders
+  int64_t unlabelled = 0; ///< images outside the folders of labels
 };
 
-/// A request to read an image or a mask of one of several folders.
+/// A request to decode image or mask number `row` of a folder to memory at
+/// `to`.
 struct ImageRequest {
   const ImageFolder *folder = nullptr;
   int64_t row = 0;
@@ -90,17 +98,20 @@ struct ImageRequest {
   bool isMask = false;
 };
 
-/// Fulfils all requests on all cores. Returns the first failure in list order.
+/// Decodes all requested images on all cores. If several fail, returns the
+/// failure of the first request.
 Status readImages(const std::vector<ImageRequest> &requests,
                   const ImageLayout &layout);
 
-/// Checks that the images of all folders, one after another, have the same
-/// names as the masks of the others, in order. InvalidInput otherwise.
+/// Checks that every image has a mask, and every mask an image: the stems of
+/// all `images` must equal those of all `masks`, one by one. InvalidInput names
+/// a file that lacks its counterpart.
 Status checkPairs(const std::vector<const ImageFolder *> &images,
                   const std::vector<const ImageFolder *> &masks);
 
-/// Returns the images as the array `name`, whose shape Dataset sets later, and
-/// their labels, if any, as `labels`.
+/// Returns an array `name` for the images, whose shape Column decides later. If
+/// the folder has labels, also returns an array `labels` of their numbers, i64
+/// [N].
 std::vector<Array> toArrays(std::shared_ptr<const ImageFolder> folder,
                             const std::string &path, const std::string &name,
                             const std::string &labels);

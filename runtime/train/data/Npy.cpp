@@ -1,5 +1,5 @@
-// Reads .npy strictly: the header must have the form that NumPy writes, a
-// dictionary of descr, fortran_order and shape, and is never evaluated.
+// Reads .npy strictly: never evaluates the header, which must have the form
+// that NumPy writes, a dictionary of descr, fortran_order and shape.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/data/Npy.h"
@@ -14,7 +14,8 @@ namespace mpc::runtime::train {
 namespace {
 
 constexpr std::string_view kMagic("\x93NUMPY", 6);
-/// NumPy's own limit is 10,000; no sensible header comes near.
+/// Limit on the length of a header. NumPy's own limit is 10,000, and usual
+/// headers are far shorter.
 constexpr size_t kMaxHeader = 65536;
 static_assert(kMaxNpyHeader == kMaxHeader + 12, "magic, version, length");
 
@@ -25,15 +26,16 @@ struct Header {
   Shape shape;
 };
 
-/// Matches the header's literal from left to right.
+/// Parses the dictionary in the header from left to right.
 class HeaderParser {
 public:
   explicit HeaderParser(std::string_view text) : text(text) {}
 
-  /// Returns the reason for a failure; nullopt on success.
+  /// Parses the whole header. Returns the reason for a failure; nullopt on
+  /// success.
   std::optional<std::string> parse(Header &header) {
-    // Accepts only a fraction of Python's dictionaries: {'descr': '<f4',
-    // 'fortran_order': False, 'shape': (3, 4)}.
+    // Accept only the subset of Python's dictionaries that NumPy writes:
+    // {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4)}.
     if (!accept('{'))
       return "expected '{' at the start of the header";
     std::set<std::string> seen;
@@ -51,7 +53,8 @@ public:
         break;
       return "expected ',' or '}' after '" + key + "'";
     }
-    // `value` refuses other keys, so three keys must be these three.
+    // value() refuses all other keys, so if there are three, they are the right
+    // three.
     if (seen.size() != 3)
       return "expected the keys descr, fortran_order and shape";
     skipSpace();
@@ -182,7 +185,8 @@ private:
 
 } // namespace
 
-/// The size in bytes; nullopt if it does not fit in 63 bits.
+/// Returns the size of the array in bytes; nullopt if it does not fit in 63
+/// bits.
 static std::optional<int64_t> byteSize(const Header &header) {
   int64_t bytes = sizeOf(header.type);
   for (int64_t extent : header.shape)
@@ -191,13 +195,14 @@ static std::optional<int64_t> byteSize(const Header &header) {
   return bytes;
 }
 
-/// Converts big-endian or Fortran-ordered elements to little-endian C order.
-/// The result is as large as the input, which is in memory already.
+/// Copies big-endian or Fortran-ordered elements to little-endian C order. The
+/// copy is as large as the input, so a small file cannot make it huge.
 static std::shared_ptr<const std::byte[]>
 reorder(const std::byte *from, const Header &header, int64_t bytes) {
   const int64_t width = sizeOf(header.type);
   std::shared_ptr<std::byte[]> to(new std::byte[size_t(bytes)]);
-  // The distance of neighbours in the file, for each axis.
+  // strides[axis] is the distance in the file, in elements, of neighbours along
+  // an axis.
   const size_t rank = header.shape.size();
   std::vector<int64_t> strides(rank), index(rank);
   int64_t stride = 1;
@@ -206,7 +211,8 @@ reorder(const std::byte *from, const Header &header, int64_t bytes) {
     strides[axis] = stride;
     stride *= header.shape[axis];
   }
-  // Visit elements in C order; `offset` is the place of an element in the file.
+  // Visit elements in C order. `offset` is the position of the element in the
+  // file.
   int64_t offset = 0;
   for (int64_t element = 0; element * width < bytes; ++element) {
     std::byte *out = to.get() + element * width;
@@ -230,7 +236,7 @@ bool looksLikeNpy(const std::byte *data, size_t size) {
 }
 
 namespace {
-/// A header, and the position of the values in the file.
+/// The header of a file, and the position and size of its values.
 struct Beginning {
   Header header;
   size_t values = 0; ///< the offset of the first value
@@ -238,8 +244,8 @@ struct Beginning {
 };
 } // namespace
 
-/// Reads the beginning of a file of `size` bytes, whose first `present` bytes
-/// are in memory.
+/// Parses the header of a file of `size` bytes. Only the first `present` bytes
+/// are in memory, at `data`.
 static StatusOr<Beginning> readBeginning(const std::byte *data, size_t present,
                                          size_t size,
                                          const std::string &where) {
@@ -247,8 +253,8 @@ static StatusOr<Beginning> readBeginning(const std::byte *data, size_t present,
     return invalid(where, "not a .npy file: it does not begin with \\x93NUMPY");
   if (present < kMagic.size() + 2)
     return invalid(where, "truncated .npy header");
-  // Magic and version come first, then a length whose size depends on the
-  // version.
+  // A file begins with magic bytes and version. The length of the header
+  // follows, in 2 or 4 bytes, depending on the version.
   const auto byteAt = [&](size_t i) { return size_t(data[i]); };
   const size_t version = byteAt(6);
   if (version < 1 || version > 3)
@@ -267,7 +273,8 @@ static StatusOr<Beginning> readBeginning(const std::byte *data, size_t present,
   if (length > present - start)
     return invalid(where, "truncated .npy header");
 
-  // The shape must account for every byte behind the header.
+  // Refuse a file whose shape and type do not account for every byte after the
+  // header.
   Beginning beginning;
   Header &header = beginning.header;
   const std::string_view text(reinterpret_cast<const char *>(data + start),
@@ -307,7 +314,7 @@ StatusOr<Array> parseNpy(const std::byte *data, size_t size,
   StatusOr<Beginning> beginning = readBeginning(data, size, size, where);
   if (!beginning.ok())
     return beginning.status();
-  // The array is a view of the file unless its elements must be reordered.
+  // Use the file's bytes in place, unless the elements must be reordered.
   const Header &header = beginning->header;
   Array array = describe(header);
   array.data = data + beginning->values;
@@ -334,7 +341,8 @@ StatusOr<std::string> npyHeader(const Array &array) {
   for (size_t i = 0; i < array.shape.size(); ++i)
     literal += (i ? ", " : "") + std::to_string(array.shape[i]);
   literal += array.shape.size() == 1 ? ",), }" : "), }";
-  // The elements start at a multiple of 64; the header ends with a newline.
+  // Pad the header so that it ends with a newline and the elements start at a
+  // multiple of 64 bytes.
   const size_t fixed = kMagic.size() + 2 + 2;
   literal.append(63 - (fixed + literal.size()) % 64, ' ');
   literal += '\n';

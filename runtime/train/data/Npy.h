@@ -1,5 +1,5 @@
-// Reads and writes NumPy's .npy: one array after a header that is a Python
-// literal.
+// Reads and writes NumPy's .npy format: a header, which is a Python literal,
+// and then one array.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_DATA_NPY_H
@@ -13,14 +13,15 @@
 
 namespace mpc::runtime::train {
 
-/// Parses the array in [data, data + size), which `owner` keeps alive.
-/// Little-endian C order is used in place; big-endian and Fortran order are
-/// converted. `where` (a file, or a member of an archive) begins every message.
+/// Parses the array in [data, data + size), which `owner` keeps alive. Uses
+/// little-endian elements in C order in place; converts big-endian elements and
+/// Fortran order to a copy. `where` begins every message: a file, or a member
+/// of an archive.
 StatusOr<Array> parseNpy(const std::byte *data, size_t size,
                          std::shared_ptr<const void> owner,
                          const std::string &where);
 
-/// The most bytes that parseNpy reads to find type and shape.
+/// The largest number of bytes that parseNpy reads for the header.
 inline constexpr size_t kMaxNpyHeader = 65536 + 12;
 
 /// Parses only the header of a file of `size` bytes. [data, data + present)

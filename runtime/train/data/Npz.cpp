@@ -26,7 +26,7 @@ using MemberPtr = std::unique_ptr<zip_file_t, MemberCloser>;
 } // namespace
 
 static constexpr zip_int64_t kMaxMembers = 65536;
-/// Deflate compresses at most 1032 : 1.
+/// The best compression that deflate can reach, 1032 bytes to 1.
 static constexpr uint64_t kMaxRatio = 1032;
 static constexpr std::string_view kExtension = ".npy";
 
@@ -63,13 +63,13 @@ static StatusOr<ArchivePtr> openArchive(const std::byte *data, size_t size,
 
 namespace {
 
-/// An archive, kept open as long as its members may be read.
+/// An open archive, which its members share and keep open.
 struct OpenArchive {
   std::shared_ptr<const void> bytes; ///< outlives `zip`, which reads them
   ArchivePtr zip;
 };
 
-/// A member that is decompressed when its values are used.
+/// A member of an archive. Its values are decompressed when they are used.
 class Member : public PackedArray {
 public:
   Member(std::shared_ptr<const OpenArchive> archive, zip_uint64_t index,
@@ -77,7 +77,7 @@ public:
       : archive(std::move(archive)), index(index), size(size),
         where(std::move(where)) {}
 
-  /// Reads the array without values. Decompresses only the member's beginning.
+  /// Reads type and shape. Decompresses only the beginning of the member.
   StatusOr<Array> readHeader() const {
     return read(std::min<uint64_t>(size, kMaxNpyHeader));
   }
@@ -90,21 +90,23 @@ private:
   zip_uint64_t index;
   uint64_t size;
   std::string where;
-  /// The decompressed array while somebody uses its values.
+  /// The decompressed array, as long as somebody else owns its values
+  /// (`values`). A second `unpack` then needs no second decompression.
   mutable Array inflated;
   mutable std::weak_ptr<const void> values;
 };
 
 } // namespace
 
-/// Reads an array from the first `count` bytes, with values if these are all.
+/// Decompresses the first `count` bytes of the member. Returns the array with
+/// values if these are all bytes of the member, and else only type and shape.
 StatusOr<Array> Member::read(uint64_t count) const {
   MemberPtr member(zip_fopen_index(archive->zip.get(), index, 0));
   if (!member)
     return invalid(where, std::string("cannot be opened: ") +
                               zip_strerror(archive->zip.get()));
-  // The bytes are not zeroed: bytes that a lying archive does not deliver are
-  // never touched.
+  // Allocate without zeroing: if an archive delivers less than it claims, the
+  // rest of the memory is never touched.
   std::shared_ptr<std::byte[]> bytes(new std::byte[size_t(count)]);
   uint64_t present = 0;
   while (present < count) {
@@ -114,7 +116,7 @@ StatusOr<Array> Member::read(uint64_t count) const {
       break;
     present += uint64_t(some);
   }
-  // libzip compares the checksum at the end.
+  // Reading beyond the last byte makes libzip compare the checksum.
   std::byte extra;
   if (present != count ||
       (count == size && zip_fread(member.get(), &extra, 1) != 0))
@@ -143,7 +145,8 @@ StatusOr<Array> Member::unpack() const {
 
 namespace {
 
-/// The arrays in an archive, as its directory lists them.
+/// The facts in an archive's directory: the members that are arrays, the number
+/// of all entries, and if torch.save wrote the archive.
 struct Directory {
   std::vector<zip_stat_t> members;
   zip_int64_t entries = 0; ///< all entries, also those that are no arrays
@@ -152,9 +155,8 @@ struct Directory {
 
 } // namespace
 
-/// Checks the directory's claims about a member of an archive of `size` bytes.
-/// All members up to this one may take at most `maxBytes`. Adds the member's
-/// size to `total`.
+/// Checks the directory's claims about a member of an archive of `size` bytes,
+/// and adds the member's size to `total`. `total` may be at most `maxBytes`.
 static Status checkMember(const zip_stat_t &info, size_t size,
                           const std::string &where, uint64_t maxBytes,
                           uint64_t &total) {
@@ -171,7 +173,7 @@ static Status checkMember(const zip_stat_t &info, size_t size,
   return Status();
 }
 
-/// Lists the members that are arrays, without reading them.
+/// Lists the members that are arrays, without decompressing them.
 static StatusOr<Directory> readDirectory(zip_t *zip, size_t size,
                                          const std::string &where,
                                          uint64_t maxBytes) {
@@ -180,7 +182,7 @@ static StatusOr<Directory> readDirectory(zip_t *zip, size_t size,
   if (directory.entries > kMaxMembers)
     return invalid(where,
                    "more than " + std::to_string(kMaxMembers) + " members");
-  // data.pkl identifies a file of PyTorch.
+  // A member data.pkl identifies a file of torch.save.
   std::set<std::string> names;
   uint64_t total = 0;
   for (zip_int64_t i = 0; i < directory.entries; ++i) {
@@ -189,7 +191,8 @@ static StatusOr<Directory> readDirectory(zip_t *zip, size_t size,
         (~info.valid & (ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
                         ZIP_STAT_COMP_METHOD)))
       return invalid(where, "corrupt archive directory");
-    // Entries other than .npy are skipped; torch.save writes nothing else.
+    // Skip members that are not .npy; a file of torch.save has only such
+    // members.
     const std::string_view name = info.name;
     directory.isPyTorch |= endsWith(name, "/data.pkl");
     if (!endsWith(name, kExtension))
@@ -208,7 +211,8 @@ StatusOr<std::vector<Array>> parseNpz(const std::byte *data, size_t size,
                                       std::shared_ptr<const void> owner,
                                       const std::string &where,
                                       uint64_t maxBytes) {
-  // libzip takes an empty buffer for an empty archive.
+  // Check the first bytes, since libzip would accept an empty buffer as an
+  // archive.
   if (!looksLikeZip(data, size))
     return invalid(where, "not a zip archive");
   StatusOr<ArchivePtr> zip = openArchive(data, size, where);
@@ -220,7 +224,7 @@ StatusOr<std::vector<Array>> parseNpz(const std::byte *data, size_t size,
       readDirectory(archive->zip.get(), size, where, maxBytes);
   if (!directory.ok())
     return directory.status();
-  // A pickle can run code when it is read, so PyTorch's files are refused.
+  // Refuse PyTorch's files: reading a pickle can execute code.
   if (directory->members.empty() && directory->isPyTorch)
     return invalid(where,
                    "a file of torch.save, a Python pickle, which is "
@@ -279,7 +283,7 @@ StatusOr<std::string> packNpz(const std::vector<Array> &arrays) {
                     "cannot add '" + name +
                         "' to a zip archive: " + zip_strerror(archive.get()));
     }
-    // A fixed date makes equal arrays give equal files.
+    // Use a fixed date, so that equal arrays give equal files.
     if (zip_set_file_compression(archive.get(), zip_uint64_t(index),
                                  ZIP_CM_STORE, 0) != 0 ||
         zip_file_set_dostime(archive.get(), zip_uint64_t(index), 0, 0x21, 0))

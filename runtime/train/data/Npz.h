@@ -16,11 +16,11 @@ namespace mpc::runtime::train {
 /// True if the bytes begin like a zip archive.
 bool looksLikeZip(const std::byte *data, size_t size);
 
-/// Parses the archive in [data, data + size), which `owner` keeps alive.
-/// Members are named without ".npy" and stay packed: only headers are
-/// decompressed now, and values when they are used. Refuses archives whose
-/// members claim more than `maxBytes`, or more than their compressed bytes can
-/// hold.
+/// Parses the archive in [data, data + size), which `owner` keeps alive. Each
+/// .npy member becomes an array, called like the member without ".npy".
+/// Decompresses only headers; values stay packed until they are used. Refuses
+/// an archive whose members claim more than `maxBytes` in all, or more than
+/// their compressed bytes can hold.
 StatusOr<std::vector<Array>> parseNpz(const std::byte *data, size_t size,
                                       std::shared_ptr<const void> owner,
                                       const std::string &where,

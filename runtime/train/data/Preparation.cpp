@@ -41,8 +41,8 @@ static std::vector<std::string_view> split(std::string_view text, char by) {
   }
 }
 
-/// Removes "NAME=" from the front of a flag's value; returns NAME, or an empty
-/// text.
+/// Removes "NAME=" from the front of a flag's value and returns NAME. Empty if
+/// there is no "NAME=".
 static std::string takeName(std::string_view &text) {
   const size_t equals = text.rfind('=');
   if (equals == std::string_view::npos)
@@ -52,7 +52,8 @@ static std::string takeName(std::string_view &text) {
   return name;
 }
 
-/// Parses a list of finite numbers with commas; empty if some element is none.
+/// Parses numbers with commas between them. Empty if one of them is no finite
+/// number.
 static std::vector<double> parseList(std::string_view text) {
   std::vector<double> numbers;
   for (std::string_view part : split(text, ',')) {
@@ -68,7 +69,7 @@ static StatusOr<Normalization> parseNormalization(const std::string &text) {
   std::string_view rest = text;
   Normalization result;
   result.input = takeName(rest);
-  // Each half is one number, or one number per channel.
+  // MEAN and STD each have one number, or one number per channel.
   const std::vector<std::string_view> halves = split(rest, ':');
   if (halves.size() == 2) {
     result.mean = parseList(halves[0]);
@@ -101,7 +102,7 @@ static StatusOr<InputLayout> parseLayout(const std::string &text) {
 static StatusOr<Augmentation> parseAugmentation(const std::string &text) {
   Augmentation result;
   for (std::string_view part : split(text, ',')) {
-    // Each change may be given once; a crop needs a padding.
+    // Each change may be given only once. A crop needs a padding.
     Augmentation::Step step;
     if (part.substr(0, 5) == "crop:") {
       step.kind = Augmentation::Step::Crop;
@@ -120,7 +121,8 @@ static StatusOr<Augmentation> parseAugmentation(const std::string &text) {
   return result;
 }
 
-/// Parses the values of a flag that may be repeated for other inputs.
+/// Parses all values of a flag. The flag may be repeated for several inputs,
+/// but not for the same one.
 template <typename T>
 static Status parseAll(const char *flag, const std::vector<std::string> &values,
                        StatusOr<T> (*parseOne)(const std::string &),
@@ -142,8 +144,8 @@ StatusOr<Preparation>
 parsePreparation(const std::vector<std::string> &normalize,
                  const std::vector<std::string> &layouts,
                  const std::string &augment, uint64_t seed) {
-  // `text` collects all flags. Comparing texts tells if two datasets are
-  // prepared alike.
+  // `text` collects all flags, so comparing texts tells if two data sets are
+  // prepared in the same way.
   Preparation result;
   Status status = parseAll("--normalize", normalize, parseNormalization,
                            result.normalize, result.text);
@@ -177,17 +179,16 @@ void turnChannels(const std::byte *from, const Shape &sample, int64_t width,
       std::memcpy(to, from + (i * channels + c) * width, size_t(width));
 }
 
-/// Replaces each pixel of `image` by the pixel at the row and column that
-/// `sourceOf` returns, or by zero if these are outside the image.
+/// Replaces each pixel of `image` by the pixel whose row and column `sourceOf`
+/// returns, or by zero if this position is outside the image.
 template <typename SourceOf>
 static void movePixels(std::byte *image, const ImageLayout &layout,
                        int64_t width, SourceOf sourceOf) {
-  // With channels last, all channels belong to a pixel; with channels first,
-  // each channel is a plane.
+  // With channels last, a pixel has all its channels side by side. With
+  // channels first, each channel is a plane of its own.
   const int64_t planes = layout.channelsLast ? 1 : layout.channels;
   const int64_t pixel = width * (layout.channelsLast ? layout.channels : 1);
   const int64_t plane = layout.height * layout.width * pixel;
-  // Read from a copy, since pixels are overwritten.
   const std::vector<std::byte> from(image, image + planes * plane);
   for (int64_t p = 0; p < planes; ++p)
     for (int64_t y = 0; y < layout.height; ++y)
@@ -231,7 +232,7 @@ static void normalize(T *sample, const Shape &shape, size_t channelAxis,
   const std::vector<double> &means = normalization.mean;
   const std::vector<double> &deviations = normalization.deviation;
   const size_t channels = std::max(means.size(), deviations.size());
-  // Elements of one channel form contiguous runs.
+  // The elements of one channel are contiguous, in runs of `run` elements.
   int64_t run = 1;
   for (size_t axis = channelAxis + 1; axis < shape.size(); ++axis)
     run *= shape[axis];

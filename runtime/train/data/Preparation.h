@@ -1,5 +1,5 @@
-// Prepares samples between a file and an input: moves axes, changes images
-// randomly, and normalises, in this order.
+// Prepares samples on their way from a file to an input: moves channels,
+// changes images randomly, and normalises, in this order.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_DATA_PREPARATION_H
@@ -18,25 +18,27 @@
 
 namespace mpc::runtime::train {
 
-/// (x - mean) / deviation, each with one number or one number per channel. u8
-/// is divided by 255 before, as in torchvision's ToTensor and Normalize.
+/// The flag --normalize: (x - mean) / deviation, each with one number for all
+/// channels or one per channel. u8 values are divided by 255 before, as by
+/// torchvision's ToTensor and Normalize.
 struct Normalization {
-  std::string input; ///< empty: the only input of data
+  std::string input; ///< its name; empty: the only data input
   std::vector<double> mean, deviation;
 };
 
-/// The place of the channels in the arrays of an input.
+/// The flag --input-layout: the position of the channels in the arrays of an
+/// input.
 struct InputLayout {
-  std::string input; ///< empty: the only input of data
+  std::string input; ///< its name; empty: the only data input
   bool channelsLast = false;
 };
 
-/// Random changes of images in the given order: torchvision's
-/// RandomHorizontalFlip, and RandomCrop with padding.
+/// The flag --augment: random changes of images, in the order of `steps`. Flip
+/// is torchvision's RandomHorizontalFlip, Crop is RandomCrop with padding.
 struct Augmentation {
   struct Step {
     enum Kind { Flip, Crop } kind = Flip;
-    int64_t padding = 0; ///< zeros that a crop adds on every side
+    int64_t padding = 0; ///< for Crop: zeros added on every side
   };
   std::vector<Step> steps;
   uint64_t seed = 0;
@@ -47,12 +49,15 @@ struct Preparation {
   std::vector<Normalization> normalize;
   std::vector<InputLayout> layouts;
   Augmentation augment;
-  /// Images that take at most this many bytes in the model's size are decoded
-  /// once before the first step; others are decoded at each use.
+  /// Limit on the bytes of a column's images, in the size of the input. Images
+  /// within the limit are decoded once, before the first step; others at each
+  /// use.
   int64_t decodedBytes = int64_t(1) << 30;
-  /// True if inputs may have NaN and infinities, which the model handles.
+  /// True if data inputs may have NaN and infinities, because the model handles
+  /// them.
   bool allowsNaN = false;
-  /// The flags as they were given, for the run's identity; empty without flags.
+  /// The flags as the user wrote them, as part of the run's identity; empty
+  /// without flags.
   std::string text;
 };
 
@@ -63,21 +68,22 @@ parsePreparation(const std::vector<std::string> &normalize,
                  const std::vector<std::string> &layouts,
                  const std::string &augment, uint64_t seed);
 
-/// Copies a sample [H,W,C], with any number of axes before the last, to
-/// [C,H,W], the shape `sample`. Elements have `width` bytes.
+/// Copies a sample [...,C] to the shape `sample`, [C,...]: an image [H,W,C]
+/// becomes [C,H,W]. Elements have `width` bytes.
 void turnChannels(const std::byte *from, const Shape &sample, int64_t width,
                   std::byte *to);
 
-/// Changes an image, whose elements have `width` bytes, with numbers from
-/// `random`.
+/// Applies the steps of `augmentation` to an image in place, with numbers from
+/// `random`. Elements have `width` bytes.
 void augmentImage(std::byte *image, const ImageLayout &layout, int64_t width,
                   const Augmentation &augmentation, Generator random);
 
-/// Finds the axis of `channels` numbers: the channels of an image, first or
-/// last, or the features of a row. nullopt if no axis has that extent.
+/// Finds the axis of `channels` numbers in a sample: the first or the last
+/// axis. Returns 0 for one number. nullopt if neither axis has that extent.
 std::optional<size_t> findChannelAxis(const Shape &sample, size_t channels);
 
-/// Normalises a sample in place. `channelAxis` is the axis of the channels.
+/// Normalises a sample in place. `channelAxis` is the axis of its channels. If
+/// `isU8`, divides by 255 first.
 void normalizeSample(float *sample, const Shape &shape, size_t channelAxis,
                      bool isU8, const Normalization &normalization);
 void normalizeSample(double *sample, const Shape &shape, size_t channelAxis,

@@ -1,5 +1,6 @@
-// Reads the flatbuffer of a checkpoint: tables whose fields are found through
-// offsets. Every offset is checked against the file before it is followed.
+// Reads the flatbuffer of a checkpoint. A flatbuffer has tables, whose fields
+// are found through offsets. Every offset is checked against the file's size
+// before use.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/data/RuntimeCheckpoint.h"
@@ -10,12 +11,12 @@
 
 namespace mpc::runtime::train {
 
-// The fields of the tables that are read, in the order of the schema.
+// The numbers of the fields in the tables that mpc reads, as in the schema.
 enum CheckpointField { kVersion, kModuleState };
 enum ModuleStateField { kTrained, kFrozen, kIsNominal, kHasExternalData };
 enum TensorField { kName, kDocString, kDims, kDataType, kRawData };
 
-// The numbers of ONNX's element types.
+// The numbers that ONNX gives to element types.
 static constexpr std::pair<int32_t, ElementType> kElementTypes[] = {
     {1, ElementType::F32},   {2, ElementType::U8},   {3, ElementType::I8},
     {4, ElementType::U16},   {5, ElementType::I16},  {6, ElementType::I32},
@@ -29,12 +30,13 @@ bool looksLikeRuntimeCheckpoint(const std::byte *data, size_t size) {
 }
 
 namespace {
-/// A vector of `count` elements, which begins at byte `begin`.
+/// The position of a vector in the file: `count` elements from byte `begin` on.
 struct Elements {
   size_t begin = 0, count = 0;
 };
 
-/// Reads within the file. A read beyond it sets `isDamaged` and returns 0.
+/// Reads numbers, tables and vectors of a flatbuffer. A read outside the file
+/// sets `isDamaged` and returns 0.
 class FlatBufferReader {
 public:
   FlatBufferReader(const std::byte *data, size_t size)
@@ -52,10 +54,11 @@ public:
     return value;
   }
 
-  /// Returns the target of the offset at byte `at`.
+  /// Returns the position to which the offset at byte `at` points.
   size_t follow(size_t at) { return at + read<uint32_t>(at); }
 
-  /// Returns the place of field `index` of the table at `table`; 0 if absent.
+  /// Returns the position of field number `index` in the table at byte `table`;
+  /// 0 if the table lacks the field.
   size_t findField(size_t table, unsigned index) {
     const int64_t fields = int64_t(table) - read<int32_t>(table);
     if (fields < 0) {
@@ -69,7 +72,8 @@ public:
     return offset == 0 ? 0 : table + offset;
   }
 
-  /// Returns a field that is a vector with elements of `width` bytes.
+  /// Returns the position of a field that is a vector of elements of `width`
+  /// bytes. Empty if the field is absent or does not fit the file.
   Elements findVector(size_t table, unsigned index, size_t width) {
     const size_t field = findField(table, index);
     if (field == 0)
@@ -87,17 +91,18 @@ private:
 };
 } // namespace
 
-/// The longest name of a parameter in bytes.
+/// Limit on the length of a parameter's name, in bytes.
 static constexpr size_t kMaxNameBytes = 4096;
 
-// Reads the tensor whose table is at `table`, in place.
+// Reads the tensor whose table begins at byte `table`. Uses the values in
+// place.
 static StatusOr<Array> readTensor(FlatBufferReader &reader, size_t table,
                                   const std::byte *data,
                                   const std::string &where) {
   Array array;
   const Elements name = reader.findVector(table, kName, 1);
-  // Many tensors may share one name in an untrusted file. The limit bounds the
-  // memory of all copies.
+  // In a hostile file, many tensors can share the bytes of one long name. The
+  // limit bounds the memory for the copies.
   if (name.count > kMaxNameBytes)
     return invalid(where, "a parameter's name of " +
                               std::to_string(name.count) + " bytes");
@@ -144,8 +149,8 @@ StatusOr<std::vector<Array>>
 parseRuntimeCheckpoint(const std::byte *data, size_t size,
                        const std::shared_ptr<const void> &owner,
                        const std::string &where) {
-  // Offsets of a damaged file may lead anywhere. The reader records that, and
-  // nothing of such a file is used.
+  // The offsets of a damaged file may point anywhere. The reader then sets
+  // `isDamaged`, and nothing of the file is used.
   FlatBufferReader reader(data, size);
   const Status damaged = invalid(
       where, "damaged or truncated: an offset of the checkpoint leads out of "
@@ -156,7 +161,7 @@ parseRuntimeCheckpoint(const std::byte *data, size_t size,
     return damaged;
   if (moduleField == 0)
     return invalid(where, "the checkpoint has no parameters");
-  // These kinds of checkpoints have no values in this file.
+  // Refuse checkpoints that have no values in this file.
   const size_t module = reader.follow(moduleField);
   for (unsigned index : {kIsNominal, kHasExternalData}) {
     const size_t field = reader.findField(module, index);
@@ -168,7 +173,7 @@ parseRuntimeCheckpoint(const std::byte *data, size_t size,
                                    "file"));
   }
 
-  // Trained and frozen parameters share one set of names.
+  // Trained and frozen parameters must not share a name.
   std::vector<Array> arrays;
   std::set<std::string> names;
   for (unsigned index : {kTrained, kFrozen}) {

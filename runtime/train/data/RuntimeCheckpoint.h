@@ -1,5 +1,5 @@
-// Reads checkpoints of ONNX Runtime's on-device training: a flatbuffer of
-// parameters beside the training artifacts.
+// Reads checkpoints of ONNX Runtime's on-device training: a file of parameters,
+// in the flatbuffer format, beside the training artifacts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_DATA_RUNTIMECHECKPOINT_H
@@ -14,8 +14,8 @@
 
 namespace mpc::runtime::train {
 
-/// True if the bytes begin like such a checkpoint: an offset of the root, then
-/// "ODTC".
+/// True if the bytes begin like a checkpoint of ONNX Runtime: four bytes of an
+/// offset, then "ODTC".
 bool looksLikeRuntimeCheckpoint(const std::byte *data, size_t size);
 
 /// Parses all parameters, trained and frozen, in [data, data + size) in place.

@@ -1,4 +1,5 @@
-// Reads and lays out safetensors, and enforces every rule of the format.
+// Parses safetensors files, enforces every rule of the format, and lays out new
+// files.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/data/SafeTensors.h"
@@ -87,7 +88,7 @@ static StatusOr<TensorEntry> parseEntry(const std::string &name,
   entry.array.type = type->second;
 
   const json &shape = value["shape"];
-  // An overflow would let a huge shape pass with small offsets.
+  // Check for overflow: a huge shape could otherwise pass with small offsets.
   int64_t bytes = sizeOf(entry.array.type);
   if (!shape.is_array())
     return invalid(where, what + " has a shape that is not a list");
@@ -117,10 +118,10 @@ static StatusOr<TensorEntry> parseEntry(const std::string &name,
   return entry;
 }
 
-/// Checks that the offsets cover [0, size) exactly.
+/// Checks that the tensors cover the bytes [0, size) without holes or overlaps.
 static Status checkCoverage(const std::vector<TensorEntry> &entries,
                             uint64_t size, const std::string &where) {
-  // Sorted by place, each tensor must begin where the previous one ends.
+  // Sort by position, so that each tensor must begin where the one before ends.
   std::vector<const TensorEntry *> sorted;
   for (const TensorEntry &entry : entries)
     sorted.push_back(&entry);
@@ -130,7 +131,7 @@ static Status checkCoverage(const std::vector<TensorEntry> &entries,
             });
   int64_t covered = 0;
   for (const TensorEntry *entry : sorted) {
-    // A hole could hide data, and an overlap would belong to two tensors.
+    // A hole could hide data. Bytes of an overlap would belong to two tensors.
     if (entry->begin != covered)
       return invalid(where, "tensor '" + entry->array.name + "' begins at " +
                                 std::to_string(entry->begin) +
@@ -140,7 +141,7 @@ static Status checkCoverage(const std::vector<TensorEntry> &entries,
                                 std::to_string(covered));
     covered = entry->end;
   }
-  // Bytes behind the last tensor could hide data too.
+  // Bytes after the last tensor could hide data too.
   if (uint64_t(covered) != size)
     return invalid(where, "the tensors take " + std::to_string(covered) +
                               " bytes, the file has " + std::to_string(size));
@@ -193,7 +194,7 @@ StatusOr<std::vector<Array>> parseSafeTensors(const std::byte *data,
           checkCoverage(entries, size - kLengthBytes - length, where);
       !status.ok())
     return status;
-  // Tensors are views of the file, which `owner` keeps alive.
+  // The tensors refer to the file's bytes, which `owner` keeps alive.
   std::vector<Array> arrays;
   for (TensorEntry &entry : entries) {
     entry.array.data = base + entry.begin;
@@ -209,7 +210,8 @@ layOutSafeTensors(const std::vector<Array> &arrays,
   SafeTensorsLayout layout;
   for (const Array &array : arrays)
     layout.order.push_back(&array);
-  // Large elements come first, so that all lie at multiples of their size.
+  // Elements of wide types come first, so that all lie at multiples of their
+  // size.
   std::sort(layout.order.begin(), layout.order.end(),
             [](const Array *a, const Array *b) {
               const int64_t aSize = sizeOf(a->type), bSize = sizeOf(b->type);
@@ -218,9 +220,10 @@ layOutSafeTensors(const std::vector<Array> &arrays,
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty())
     header[kMetadataName] = metadata;
-  // The header counts offsets from its own end.
+  // Offsets in the header count from the header's end.
   int64_t offset = 0;
-  // Two tensors with one name would be one entry.
+  // Refuse equal names: the second tensor would replace the first in the
+  // header.
   for (const Array *array : layout.order) {
     if (array->name == kMetadataName)
       return Status(StatusCode::Usage,
@@ -235,7 +238,8 @@ layOutSafeTensors(const std::vector<Array> &arrays,
                            {"data_offsets", {offset, end}}};
     offset = end;
   }
-  // Padding to 8 bytes keeps the tensors aligned in the file.
+  // Pad the header to a multiple of 8 bytes, so that the tensors are aligned in
+  // the file.
   std::string text = header.dump(
       -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   text.append((8 - text.size() % 8) % 8, ' ');

@@ -15,7 +15,7 @@
 
 namespace mpc::runtime::train {
 
-/// The key of the format's metadata, which no tensor may have.
+/// The key that the format reserves for metadata. No tensor may have this name.
 inline constexpr char kMetadataName[] = "__metadata__";
 
 /// True if the bytes can be a safetensors file: a header length that fits,
@@ -23,17 +23,17 @@ inline constexpr char kMetadataName[] = "__metadata__";
 bool looksLikeSafeTensors(const std::byte *data, size_t size);
 
 /// Parses the tensors in [data, data + size) in place; `owner` keeps the bytes
-/// alive. Enforces all rules of the format: no duplicate names, sizes that are
-/// shape times type, and offsets that cover the rest of the file without holes
-/// or overlaps.
+/// alive. InvalidInput unless the file follows all rules of the format. No two
+/// tensors share a name, the size of a tensor is that of its shape and type,
+/// and the tensors cover the rest of the file without holes or overlaps.
 StatusOr<std::vector<Array>> parseSafeTensors(const std::byte *data,
                                               size_t size,
                                               std::shared_ptr<const void> owner,
                                               const std::string &where);
 
-/// A file of `arrays`, ready to be written: the header, and the arrays in the
-/// order of their bytes. The widest types come first, then names in order, so
-/// that every tensor is aligned.
+/// A file of `arrays`, ready to be written: the header, then the arrays in the
+/// order `order`. Arrays with the widest types come first, so that every tensor
+/// is aligned; equally wide ones are sorted by name.
 struct SafeTensorsLayout {
   std::string header;
   std::vector<const Array *> order;

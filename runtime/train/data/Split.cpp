@@ -10,17 +10,18 @@
 namespace mpc::runtime::train {
 
 namespace {
-/// A class, its number of samples, and the number of samples it gives.
+/// A class (`label`), the number of its samples (`count`), and the number of
+/// samples chosen from it (`held`).
 struct Share {
   int64_t label = 0;
   int64_t count = 0;
   int64_t held = 0;
-  int64_t remainder = 0; ///< of the exact share, times all samples
+  int64_t remainder = 0; ///< count * held % total, which decides the rounding
 };
 } // namespace
 
-/// Returns the number of samples that each class gives. The order in `shuffled`
-/// decides between equal remainders.
+/// Returns the number of samples to choose from each class, by label. Between
+/// classes with equal remainders, the order in `shuffled` decides.
 static std::map<int64_t, int64_t>
 shareOut(int64_t held, const std::vector<int64_t> &shuffled,
          const std::vector<int64_t> &classes) {
@@ -33,7 +34,7 @@ shareOut(int64_t held, const std::vector<int64_t> &shuffled,
       shares.push_back({label, 0, 0, 0});
     ++shares[place->second].count;
   }
-  // Shares are proportional; products of counts need 128 bits.
+  // Round proportional shares down. Products of two counts need 128 bits.
   int64_t left = held;
   const auto total = static_cast<__int128>(classes.size());
   for (Share &share : shares) {
@@ -42,7 +43,8 @@ shareOut(int64_t held, const std::vector<int64_t> &shuffled,
     share.remainder = int64_t(exact % total);
     left -= share.held;
   }
-  // The remaining samples go to the largest remainders.
+  // Classes with the largest remainders give the samples that are still
+  // missing.
   std::stable_sort(
       shares.begin(), shares.end(),
       [](const Share &a, const Share &b) { return a.remainder > b.remainder; });

@@ -9,11 +9,11 @@
 
 namespace mpc::runtime::train {
 
-/// Returns, for each of `count` samples, true if it is one of the `held`
-/// samples, which `seed` chooses. With `classes`, the class of each sample,
-/// every class gives a proportional share. Shares are rounded so that they add
-/// up to `held`: classes with the largest remainders give one more, as with
-/// scikit-learn's `stratify`.
+/// Chooses `held` of `count` samples by `seed`. Returns true for each chosen
+/// sample. If `classes` has the class of each sample, the chosen samples have
+/// the same proportions of classes. The numbers of samples per class are
+/// rounded down; the classes with the largest remainders then give one more, as
+/// with scikit-learn's `stratify`.
 std::vector<bool> chooseHeld(int64_t count, int64_t held, uint64_t seed,
                              const std::vector<int64_t> &classes = {});
 
