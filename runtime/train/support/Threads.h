@@ -16,9 +16,9 @@ namespace mpc::runtime::train {
 int64_t countCores();
 
 /// Calls `work` with each number in [0, count), in the calling thread and up to
-/// `threads` - 1 others, and waits for all. Of all failures, returns the one
-/// with the smallest number. After a failure, `work` may not be called for
-/// greater numbers. IO if memory runs out.
+/// `threads` - 1 others, and waits for all. If several fail, returns the
+/// failure with the smallest number. After a failure, `work` may not be called
+/// for greater numbers. IO if memory runs out.
 Status onThreads(int64_t count, int64_t threads,
                  const std::function<Status(int64_t)> &work);
 
