@@ -20,7 +20,6 @@ public:
       : runner(std::move(runner)), data(data), options(options),
         stepsPerEpoch(stepsPerEpoch), totalSteps(totalSteps) {}
 
-  /// Runs the attempt after `progress` and adds it to `progress`. nullopt if
   /// Runs the attempt that follows `progress`, and adds it to `progress`.
   /// nullopt if `stop` becomes nonzero between two batches of the attempt;
   /// `progress` then counts the finished batches.

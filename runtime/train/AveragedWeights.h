@@ -28,8 +28,9 @@ evaluateAverages(Trainee &model,
                  const std::function<StatusOr<EvalResult>()> &evaluate);
 
 /// Gives each array "P" the values of the array "P.ema" if both have the same
-/// shape. Ignores "P.ema" if `isOwn("P.ema")`, because it is not the average of
-/// "P". Returns the names of all averages used; the averages stay in `arrays`.
+/// shape. Ignores "P.ema" if `isOwn("P.ema")`: it is then an array by itself,
+/// not an average. Returns the names of all averages used; the averages stay in
+/// `arrays`.
 std::vector<std::string>
 takeAverages(std::vector<Array> &arrays,
              const std::function<bool(const std::string &)> &isOwn);

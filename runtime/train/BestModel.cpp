@@ -78,7 +78,7 @@ Status BestModel::find(MonitorState &state, int64_t step,
   if (found.getCode() == StatusCode::Checkpoint && !resumed.empty())
     found = read(siblingOf(resumed, state.bestStep), identity);
   // Forget the best weights only if they are certainly gone. An I/O error may
-  // pass.
+  // be temporary.
   if (found.getCode() != StatusCode::Checkpoint)
     return found;
   note("the best weights so far, those of step " +

@@ -44,7 +44,8 @@ public:
   /// inf at [1, 2]". Empty if there is none, or if weights cannot be read.
   std::string findBrokenWeights(Trainee &model) const;
 
-  /// True if the last attempt had a finite loss, or if its update was skipped.
+  /// True if the loss of the last attempt was finite (isLossFinite), or if its
+  /// update was skipped (wasSkipped).
   bool isLossFinite() const { return nonfiniteInARow == 0; }
   bool wasSkipped() const { return last.skipped && brokenAt == 0; }
   /// Returns the attempt that began the current series of non-finite losses or
@@ -62,7 +63,8 @@ private:
   bool isNLL; ///< true if nll is the only loss and no warning was given
   int64_t nonfiniteInARow = 0;
   int64_t skippedInARow = 0;
-  int64_t skippedAtOneScale = 0; ///< equal scales in a row, without the first
+  /// Steps skipped in a row at the present loss scale, without the first.
+  int64_t skippedAtOneScale = 0;
   int64_t brokenAt = 0; ///< attempt that left non-finite weights; 0: none
   /// weights that were not finite at the start
   std::set<std::string> brokenBefore;

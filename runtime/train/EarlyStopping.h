@@ -28,7 +28,8 @@ struct EarlyStopping {
   std::string name() const;
 };
 
-/// Parses "METRIC:PATIENCE", the metric as in parseMonitor. Usage otherwise.
+/// Parses "METRIC:PATIENCE". METRIC is a text for parseMonitor. Usage for other
+/// texts.
 StatusOr<EarlyStopping> parseEarlyStopping(std::string_view text);
 
 } // namespace mpc::runtime::train

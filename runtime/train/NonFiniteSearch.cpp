@@ -57,8 +57,8 @@ static std::string searchFrom(Progress progress, Attempts &attempts,
            counted(steps, "step") +
            " from the last checkpoint; a smaller --checkpoint-every makes the "
            "search shorter";
-  // Describes weights that are not finite between steps: the last update broke
-  // them.
+  // Describes a weight that is not finite after an attempt, since the attempt's
+  // update made it so. Empty if all weights are finite.
   const auto broken = [&] {
     const std::string weights = failed.findBrokenWeights();
     return weights.empty() ? weights : "after the update " + weights;

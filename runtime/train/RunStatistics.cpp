@@ -53,7 +53,7 @@ void StepTimes::add(double milliseconds) {
   stride *= 2;
 }
 
-/// Returns the word of the metrics for the reason that ended a run.
+/// Returns the word with which metrics name the reason for the end of a run.
 static const char *endOf(const TrainResult &result, const Status &status) {
   if (!status.ok())
     return "failure";

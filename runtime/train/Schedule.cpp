@@ -116,7 +116,8 @@ std::string Schedule::name() const {
   return "";
 }
 
-/// Goes from `from` to `to` along half a cosine; `done` is the fraction passed.
+/// Returns the value on half a cosine from `from` to `to`, at the fraction
+/// `done` of the way.
 static double anneal(double from, double to, double done) {
   return to + (from - to) * 0.5 * (1 + std::cos(M_PI * done));
 }
@@ -165,8 +166,8 @@ double Schedule::at(int64_t step, int64_t totalSteps,
   const double rate = kind == ScheduleKind::Plateau
                           ? plateauAt(*this, reductions)
                           : learningRate;
-  // Other schedules rise in a straight line during the warmup, and then depend
-  // on the fraction of the other steps that is done.
+  // Other schedules rise in a straight line during the warmup. `done` is the
+  // fraction of the steps after the warmup that are done.
   if (step < warmupSteps)
     return rate * double(step + 1) / double(warmupSteps);
   const double length = double(std::max<int64_t>(1, totalSteps - warmupSteps));

@@ -40,7 +40,7 @@ struct Schedule {
   ScheduleKind kind = ScheduleKind::Constant;
   double learningRate = 1e-3;
   double minLearningRate = 0; ///< PyTorch's eta_min
-  int64_t warmupSteps = 0;    ///< linear rise from learningRate / warmupSteps
+  int64_t warmupSteps = 0;    ///< steps of the linear rise to learningRate
   int64_t stepSize = 0; ///< for Step: the steps between two changes of the rate
   double gamma = 0.1;   ///< for Step: the factor of each change
   Plateau plateau = {}; ///< of Plateau

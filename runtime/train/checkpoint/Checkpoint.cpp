@@ -2,8 +2,8 @@
 // run.
 //
 // Restoring changes the model only after two checks. The files must be exactly
-// as written; if not, an older checkpoint may do. The contents must fit this
-// run; if not, restoring fails.
+// as written; if not, the caller may take an older checkpoint. The contents
+// must fit this run; if not, restoring fails.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/checkpoint/Checkpoint.h"

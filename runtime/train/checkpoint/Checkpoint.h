@@ -96,10 +96,11 @@ public:
   /// Returns the step of the best checkpoint; nullopt if none is marked.
   StatusOr<std::optional<int64_t>> best() const;
 
-  /// Restores the newest complete checkpoint and returns its progress; nullopt
-  /// if there is no checkpoint. Notes a damaged checkpoint and takes the one
-  /// before. Never skips one that the system fails to read: IO. Checkpoint if
-  /// all are damaged, or if the newest undamaged one belongs to another run.
+  /// Restores the newest undamaged checkpoint and returns its progress; nullopt
+  /// if there is no checkpoint. Skips a damaged checkpoint with a note. IO if
+  /// the system fails to read a checkpoint, which may be intact. Checkpoint
+  /// error if all are damaged, or if the newest undamaged checkpoint is of
+  /// another run.
   StatusOr<std::optional<Progress>> restoreNewest(Trainee &model,
                                                   const RunIdentity &identity,
                                                   const Note &note) const;

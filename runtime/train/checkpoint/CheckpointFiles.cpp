@@ -72,7 +72,8 @@ static json toJSON(const MonitorState &state) {
   return object;
 }
 
-/// Leaves out the members whose flags the run does not use.
+/// Returns `state` as JSON, without the members whose flags the run does not
+/// use.
 static json toJSON(const EvaluationState &state) {
   json object = {{"step", state.step}, {"reductions", state.reductions}};
   for (const auto &[name, watched] : watchedIn(state))

@@ -22,14 +22,14 @@ namespace mpc::runtime::train {
 /// channels or one per channel. u8 values are divided by 255 before, as by
 /// torchvision's ToTensor and Normalize.
 struct Normalization {
-  std::string input; ///< its name; empty: the only data input
+  std::string input; ///< name of the input; empty: the only data input
   std::vector<double> mean, deviation;
 };
 
 /// The flag --input-layout: the position of the channels in the arrays of an
 /// input.
 struct InputLayout {
-  std::string input; ///< its name; empty: the only data input
+  std::string input; ///< name of the input; empty: the only data input
   bool channelsLast = false;
 };
 
