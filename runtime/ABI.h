@@ -28,8 +28,9 @@ typedef void (*mpc_kernel_fn)(void *const *args, int64_t begin, int64_t end,
 /// to the fp32 accumulator of element (row_begin, col_begin); the next row
 /// starts `ld` elements further. The other args are whole buffers, as in
 /// `mpc_kernel_fn`. Rows and columns index the whole result as one matrix. For
-/// a matrix product, ldc and the batch strides of c tell the row. For an NHWC
-/// convolution, rows are pixels and columns are channels.
+/// a matrix product, an element's offset by ldc and the batch strides of c,
+/// divided by n, is its row. For an NHWC convolution, rows are pixels and
+/// columns are channels.
 typedef void (*mpc_epilogue_fn)(void *const *args, int64_t row_begin,
                                 int64_t row_end, int64_t col_begin,
                                 int64_t col_end, int64_t ld);

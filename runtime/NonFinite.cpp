@@ -71,8 +71,8 @@ std::string describeElement(DType type, const Shape &shape,
 // Steps
 //===----------------------------------------------------------------------===//
 
-/// Returns the step's float buffers, except constants: an infinity in a
-/// constant is the model's own.
+/// Returns the step's float buffers, except constants: the model has infinities
+/// in constants on purpose, such as masks of -inf.
 std::vector<size_t> NonFiniteTrace::floatsOf(const Step &step) const {
   std::vector<size_t> list = listBuffers(step);
   std::sort(list.begin(), list.end());
@@ -100,8 +100,8 @@ NonFiniteTrace::read(const Buffer &buffer, const void *address) const {
   return bytes;
 }
 
-/// Returns the first region that overlaps the `bytes` bytes at `address`; null
-/// if there is none.
+/// Returns the first recorded region of non-finite values that overlaps the
+/// `bytes` bytes at `address`; null if there is none.
 const NonFiniteTrace::Region *NonFiniteTrace::regionAt(const void *address,
                                                        int64_t bytes) const {
   const auto *begin = static_cast<const std::byte *>(address);
