@@ -33,8 +33,8 @@ inline uint16_t floatToBF16(float value) {
   uint32_t bits = bitsOf(value);
   if ((bits & 0x7fffffff) > 0x7f800000)
     return static_cast<uint16_t>((bits >> 16) | 0x40); // quiet the NaN
-  // Adds half an ulp less one, plus the last kept bit, so ties go to even. A
-  // carry out of the mantissa increments the exponent, and at the top gives
+  // Add half an ulp less one, plus the last kept bit, so that ties go to even.
+  // A carry out of the mantissa increments the exponent, and at the top gives
   // infinity.
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }

@@ -94,8 +94,8 @@ void PlanVerifier::verifyStep(const LaunchStep &step) {
   else
     expect(!(Checked(step.extent) + step.grain).overflowed,
            "extent plus grain overflows");
-  // With another extent, or other slices, the kernel would run past its
-  // buffers.
+  // Compare the step with its kernel: with another extent or grain, the kernel
+  // would run past its buffers.
   const Kernel *kernel = verifyCall(step.kernel, step.args);
   if (!kernel || !expect(!kernel->tiled, "its kernel is an epilogue"))
     return;

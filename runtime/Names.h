@@ -268,7 +268,7 @@ constexpr bool isOutputRole(Role role) {
          role == Role::LossScale;
 }
 
-/// True if state of this role is part of the model, as a model file stores it.
+/// True if model files store state of this role.
 constexpr bool isModelRole(Role role) {
   return role == Role::Parameter || role == Role::Frozen ||
          role == Role::Statistic;

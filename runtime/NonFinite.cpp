@@ -272,8 +272,9 @@ StatusOr<std::optional<NonFiniteOrigin>> NonFiniteTrace::origin() {
       return std::optional<NonFiniteOrigin>(origins[region->origin]);
     other = other ? other : region;
   }
-  // The loss is finite. Look for another output, then for state. If a skipped
-  // update kept the state finite, take the last non-finite value written.
+  // The loss is finite. Look for another output that is not finite, then for
+  // state. If a skipped update kept the state finite, take the last non-finite
+  // value written.
   if (other)
     return std::optional<NonFiniteOrigin>(origins[other->origin]);
   for (const Buffer &buffer : function.buffers)

@@ -90,7 +90,7 @@ private:
   Device &device;
   std::vector<NonFiniteOrigin> origins;
   std::vector<Region> regions;
-  /// Index in `origins` for the last non-finite value written.
+  /// Index in `origins` for the last non-finite value that a step wrote.
   std::optional<size_t> lastWritten;
   /// Set by `before`: the contents of the step's float buffers, and the origin
   /// of a non-finite value that the step reads; nullopt if it reads none.

@@ -64,7 +64,7 @@ bool InputPlace::isReturned() const {
 
 struct Session::Impl {
   ~Impl() {
-    // Steps may still use the memory that is freed below.
+    // Wait for steps that may still use the memory that is freed below.
     if (device)
       (void)device->synchronize();
     functions.clear();
@@ -431,7 +431,7 @@ void Session::endStaging(std::string_view function) {
   StatusOr<FunctionInstance *> found = impl->find(function);
   if (!found.ok())
     return;
-  // Copies may still use the memory that is freed below.
+  // Wait for copies that may still use the memory that is freed below.
   (void)impl->device->synchronize();
   for (StagedInput &staged : (*found)->staged)
     staged = StagedInput();

@@ -554,7 +554,8 @@ Status Column::prepare(const Array &from, int64_t begin, int64_t row,
   else if (normalization)
     normalizeSample(reinterpret_cast<float *>(sample.data()), shape,
                     channelAxis, isU8, *normalization);
-  // A normalized number may be too large for the input's type.
+  // Check this conversion too: a normalized number may be too large for the
+  // input's type.
   Array ready;
   ready.name = from.name;
   ready.source = from.source;
