@@ -83,9 +83,10 @@ static FailureOr<Value> pickOutput(const FunctionEditor &function,
          << "); name the output for the loss with --loss KIND@OUTPUT";
 }
 
-// Gives the role label to class labels of the model's own loss, so that the
-// range of labels is checked. Returns the prediction that the labels are
-// compared with; null if there are no such labels.
+// Finds the class labels that a loss op of the model reads, and gives the label
+// input the role `label`, so that the runtime checks the range of labels.
+// Returns the scores that the loss op compares with the labels; null if no
+// input holds class labels.
 static Value findLabels(FunctionEditor &function) {
   Value prediction;
   for (Operation &op : function.getBody()) {
@@ -127,8 +128,8 @@ private:
 };
 } // namespace
 
-// Returns the shape of one sample's labels in the array `target`; nullopt if
-// unknown.
+// Returns the shape that the recipe gives for the labels of one sample in the
+// array `target`; nullopt if the recipe gives none.
 std::optional<Shape> AddLossPass::findLabelShape(StringRef target) const {
   auto shape = recipe.labelShapes.find(target.str());
   if (shape == recipe.labelShapes.end())
@@ -151,7 +152,8 @@ LogicalResult AddLossPass::verifyRecipe() {
     if (!target.output && target.array != common)
       return usage() << "expected one --target-array for all losses, found '"
                      << common << "' and '" << text << "'";
-    // A name that no loss uses, or two names for one loss, is a mistake.
+    // Reject a --target-array OUTPUT=ARRAY if no loss reads OUTPUT, or if two
+    // flags name different arrays for OUTPUT.
     bool isUsed = !target.output ||
                   llvm::any_of(recipe.losses, [&](const LossSpec &loss) {
                     return isTargetOf(target, loss.output);
@@ -170,7 +172,8 @@ LogicalResult AddLossPass::verifyRecipe() {
   return success();
 }
 
-// Finds the output of each loss before any loss is built.
+// Finds the output and the label array of every loss in the recipe. Builds no
+// ops.
 FailureOr<SmallVector<PlacedLoss>>
 AddLossPass::place(const FunctionEditor &function) {
   SmallVector<PlacedLoss> placed;
@@ -227,12 +230,14 @@ static Value addUp(OpBuilder &builder, ArrayRef<Value> values) {
   return sum;
 }
 
-// Adds outputs with the contribution of each sample. Losses that take a plain
-// mean or sum share an output. A loss that divides by weights gets a separate
-// output, and another for the weights.
+// Adds outputs with the loss of each sample, which evaluation adds up. All
+// losses that are plain means or sums share the output `sample_loss`: for each
+// sample, the sum of these losses. A loss with weighted samples gets an output
+// `sample_loss` of its own, and an output `sample_weight` with the weights.
 static void addSampleOutputs(FunctionEditor &function, OpBuilder &builder,
                              ArrayRef<Loss> losses) {
-  // Without a sum over samples, samples have no contributions to report.
+  // Without a value per sample from every loss, the total loss of a sample is
+  // unknown, so add no outputs.
   if (!llvm::all_of(losses,
                     [](const Loss &loss) { return bool(loss.perSample); }))
     return;
@@ -242,7 +247,8 @@ static void addSampleOutputs(FunctionEditor &function, OpBuilder &builder,
       plain.push_back(loss.perSample);
   if (!plain.empty())
     function.addOutput("sample_loss", Role::SampleLoss, addUp(builder, plain));
-  // Weighted losses follow, each with its weights.
+  // Number the outputs of weighted losses: sample_loss, sample_weight, then
+  // sample_loss_1, sample_weight_1.
   int64_t next = plain.empty() ? 0 : 1;
   for (const Loss &loss : losses) {
     if (!loss.sampleWeight)
@@ -263,7 +269,8 @@ static void addSampleOutputs(FunctionEditor &function, OpBuilder &builder,
 FailureOr<SmallVector<Loss>>
 AddLossPass::buildLosses(FunctionEditor &function, OpBuilder &builder,
                          ArrayRef<PlacedLoss> placed, bool forEvaluation) {
-  // Look for the model's own losses before new losses join them.
+  // Look for loss ops of the model now: later, the loss ops that this pass adds
+  // would be found too.
   bool hasOwn = llvm::any_of(placed, [](const PlacedLoss &one) {
     return one.spec.kind == LossKind::Output;
   });
@@ -281,8 +288,9 @@ AddLossPass::buildLosses(FunctionEditor &function, OpBuilder &builder,
       loss->prediction = ownPrediction;
       loss->labelLoss = ownLoss;
     }
-    // The model's own loss may leave out labels, so its samples cannot be added
-    // to those of other losses.
+    // A loss that the model computes may skip ignored labels, and then averages
+    // over fewer samples. Its values per sample cannot be added to values per
+    // sample of other losses.
     loss->perSample = isOwn && placed.size() > 1
                           ? Value()
                           : scaleBy(builder, one.spec.factor, loss->perSample);
@@ -297,7 +305,8 @@ LogicalResult AddLossPass::addTo(func::FuncOp func, bool forEvaluation) {
   PhaseListener phase(Phase::Loss);
   OpBuilder builder = function.builder();
   builder.setListener(&phase);
-  // Find all outputs before new ops change the function.
+  // Find the outputs of all losses first: later, a name could match an op that
+  // another loss has added.
   FailureOr<SmallVector<PlacedLoss>> placed = place(function);
   if (failed(placed))
     return failure();
@@ -306,8 +315,8 @@ LogicalResult AddLossPass::addTo(func::FuncOp func, bool forEvaluation) {
   if (failed(built))
     return failure();
   ArrayRef<Loss> losses = *built;
-  // The losses replace the outputs, which training and evaluation do not
-  // return.
+  // @step and @eval return losses instead of the model's outputs. @eval also
+  // updates no state.
   if (forEvaluation)
     function.dropUpdates();
   function.dropOutputs();
@@ -344,7 +353,8 @@ void AddLossPass::runOnOperation() {
            "graph already";
     return signalPassFailure();
   }
-  // Check all losses before the module changes, so that errors leave it intact.
+  // Check all losses before the module changes, so that an error leaves the
+  // module intact.
   if (failed(options.applyTo(module)))
     return signalPassFailure();
   recipe = getRecipe(module);

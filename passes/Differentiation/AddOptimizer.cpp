@@ -89,7 +89,7 @@ LogicalResult AddOptimizerPass::readRecipe() {
   // Unset options use the optimizer's defaults, such as Adam's epsilon of 1e-8.
   settings = withDefaults(recipe.optimizer);
   state = algorithm->getState(settings);
-  // A flag without any effect is a mistake of the user.
+  // A --no-decay without any weight decay is a mistake of the user.
   if (!recipe.noDecay.empty() && *settings.weightDecay == 0.0)
     return withExitCode(mlir::emitError(getOperation().getLoc()),
                         ExitCode::Usage)
@@ -99,10 +99,10 @@ LogicalResult AddOptimizerPass::readRecipe() {
   return success();
 }
 
-// Declares the state of the optimizer. Reports an error if a variable of the
-// model has one of the names, since it would be mistaken for the state.
+// Declares the state variables of the optimizer, such as `fc1.weight.m`.
+// Reports an error if the model already has a variable with the name of a state
+// variable.
 LogicalResult AddOptimizerPass::createState() {
-  // List the suffixes of each parameter's variables.
   SmallVector<StringRef> suffixes = state;
   if (recipe.accumulateGradBatches > 1)
     suffixes.push_back(kGradientSuffix);
@@ -110,7 +110,7 @@ LogicalResult AddOptimizerPass::createState() {
     suffixes.push_back(kAverageSuffix);
   for (VariableOp param : trainables)
     for (StringRef suffix : suffixes) {
-      // Names join parameter and suffix: `fc1.weight.m`, for example.
+      // A name joins the names of parameter and state: `fc1.weight.m`.
       std::string name = (param.getSymName() + suffix).str();
       if (variables->lookup(name))
         return withExitCode(mlir::emitError(getOperation().getLoc()),
@@ -198,7 +198,7 @@ SmallVector<Value> AddOptimizerPass::readAccumulators(FunctionEditor &update) {
       gradient = DivOp::create(builder, location, type, gradient, count);
     }
     gradients.push_back(gradient);
-    // The accumulator starts again at zero for the next update.
+    // Reset the accumulator to zero for the next update.
     Value zero = ConstantOp::create(
         builder, at(sum.getSymName() + "#reset"),
         DenseElementsAttr::get(type, builder.getZeroAttr(element)));
@@ -222,7 +222,9 @@ void AddOptimizerPass::clipGradients(FunctionEditor &function,
   function.addOutput("grad_norm", Role::GradNorm, clip.getNorm());
 }
 
-// Returns the learning rate of a group. Reuses a rate in `rates`, or adds one.
+// Returns the learning rate of a group of parameters: `rate` times the factor
+// of the group. `rates` maps each factor to the product, so groups with equal
+// factors share an op.
 static Value scaleRate(OpBuilder &builder, Value rate,
                        const ParameterGroup &group,
                        std::map<double, Value> &rates) {
@@ -281,7 +283,7 @@ void AddOptimizerPass::addUpdates(FunctionEditor &function,
   in.learningRate = function.addInput(kLearningRateInput, Role::Scalar,
                                       RankedTensorType::get({}, rateType));
   Value commonRate = in.learningRate;
-  // Parameters with equal factors share a product.
+  // Maps the factor of a group to the scaled learning rate.
   std::map<double, Value> rates = {{1.0, commonRate}};
   // Compute each parameter's next value and state from the gradient and the
   // rate of the group.
@@ -308,7 +310,7 @@ void AddOptimizerPass::addUpdates(FunctionEditor &function,
   function.addUpdate(stepCounter, in.nextStep);
 }
 
-// Counts a batch, even if its gradients are discarded.
+// Adds 1 to the counter of micro-batches. A skipped update counts too.
 static void countMicroStep(FunctionEditor &function, VariableOp counter) {
   PhaseListener phase(Phase::Optimizer);
   OpBuilder builder = function.builder();
@@ -355,8 +357,8 @@ void AddOptimizerPass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(readRecipe()))
     return signalPassFailure();
-  // With `givenGradients`, the pass uses only gradients that the model
-  // computes. Other passes handle models without gradients.
+  // With `givenGradients`, the pass uses only the gradients that @step returns.
+  // It leaves a module without such gradients unchanged, and reports no error.
   auto func = module.lookupSymbol<func::FuncOp>(kStepFunction);
   if (givenGradients &&
       (!func || !FunctionEditor(func).outputOfRole(Role::Gradient)))
@@ -383,8 +385,9 @@ void AddOptimizerPass::runOnOperation() {
     return signalPassFailure();
   }
 
-  // The update follows the gradients in @step. If micro-batches accumulate, the
-  // update is a function of its own.
+  // The update follows the gradients in @step. If gradients accumulate over
+  // micro-batches, @step becomes @accumulate, and the function @update holds
+  // the update.
   SmallVector<Value> gradients =
       givenGradients ? takeGradients(step) : addGradients(step, loss);
   if (recipe.accumulateGradBatches > 1) {
@@ -397,7 +400,7 @@ void AddOptimizerPass::runOnOperation() {
   } else {
     addUpdates(step, gradients);
   }
-  // Count micro-batches in any case: the number seeds dropout.
+  // Count micro-batches even without accumulation: the count seeds dropout.
   countMicroStep(step, counter(kMicroStepVariable));
   step.finish();
 }

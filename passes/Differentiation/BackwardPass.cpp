@@ -58,8 +58,8 @@ static LogicalResult checkRules(ArrayRef<Operation *> ops) {
          << "; freeze the parameters before them with --freeze";
 }
 
-// Reports an error if a gradient reaches a result that the rule cannot
-// differentiate; the gradient would be lost.
+// Reports an error if the loss depends on a result of `op` that the rule cannot
+// differentiate. Ignoring the gradient would train the model wrongly.
 static LogicalResult checkResults(Operation *op, const GradientRule &rule,
                                   GradientBuilder &gradients) {
   assert(llvm::all_of(
@@ -89,7 +89,7 @@ LogicalResult mpc::runBackwards(ArrayRef<Operation *> ops,
   if (failed(checkRules(ops)))
     return failure();
   for (Operation *op : llvm::reverse(ops)) {
-    // An op whose results have no gradient adds none.
+    // Skip an op if the loss depends on none of the op's results.
     bool hasGradient = llvm::any_of(op->getResults(), [&](Value result) {
       return gradients.gradientOf(result) != nullptr;
     });

@@ -19,12 +19,11 @@ static LogicalResult verifyNoSoftmax(Value scores, bool warn) {
   Operation *op = throughViews(scores);
   if (!isa_and_nonnull<SoftmaxOp, LogSoftmaxOp>(op))
     return success();
-  // Advise the user to train on the operand of the softmax.
   std::string advice =
       "train on the scores before it: --loss softmax_cross_entropy@NODE";
   if (Operation *before = op->getOperand(0).getDefiningOp())
     advice += ", here @" + getNodeName(before).str();
-  // A second log_softmax changes nothing, so only warn.
+  // log_softmax(log_softmax(x)) equals log_softmax(x), so only warn.
   if (isa<LogSoftmaxOp>(op)) {
     if (warn)
       mlir::emitWarning(op->getLoc())
@@ -64,21 +63,22 @@ std::optional<Shape> LossBuilder::findLabelShape(StringRef target) {
 bool LossBuilder::fits(ArrayRef<int64_t> labels, ArrayRef<int64_t> positions) {
   if (labels == positions)
     return true;
-  // Accept [B, T] for the positions [B * T] of a model that flattens.
+  // Accept labels [B, T] for scores whose positions are flattened to [B * T].
   ArrayRef<int64_t> inner = positions.drop_front();
   return labels.size() > positions.size() &&
          labels.take_back(inner.size()) == inner &&
          countElements(labels) == countElements(positions);
 }
 
-// Returns the axis of `scores` that holds the outputs of a layer with weights:
-// the classes. Returns nullopt if the outputs cannot be traced to `scores`.
+// Returns the axis of `scores` that holds the features of a MatMul, Gemm or
+// Conv: one class per feature. Returns nullopt if no such layer computes
+// `scores`, or if an op in between loses the axis.
 static std::optional<int64_t> findFeatureAxis(Value scores) {
   Operation *last = scores.getDefiningOp();
   if (!last)
     return std::nullopt;
-  // Trace the axis of features with the rules for sample axes: an axis of as
-  // many elements as the layer has outputs.
+  // `followSamples` traces an axis of samples through ops. The function traces
+  // any axis of known size, so here it traces the axis of features.
   DenseMap<Value, std::pair<SampleAxis, int64_t>> axes;
   for (Operation &op : *last->getBlock()) {
     if (op.getNumResults() == 0)
@@ -105,8 +105,9 @@ static std::optional<int64_t> findFeatureAxis(Value scores) {
       if (isOfOne && features > 1)
         found = followSamples(&op, operands, features);
     }
-    // A slice keeps some outputs, of a table with more rows than words, say.
-    // They stay on the axis of all outputs.
+    // A slice may drop features: a table can have more rows than there are
+    // words. The remaining features stay on the same axis, but their number no
+    // longer identifies the axis.
     if (isa<SliceOp>(op))
       if (auto whole = axes.find(op.getOperand(0)); whole != axes.end()) {
         found = whole->second.first;
@@ -125,8 +126,8 @@ static std::optional<int64_t> findFeatureAxis(Value scores) {
                              : std::optional(found->second.first.axis);
 }
 
-// Finds the axis of the classes. PyTorch puts classes on axis 1, models of
-// sequences on the last axis.
+// Finds the axis of `scores` that holds the classes. PyTorch puts classes on
+// axis 1, models of sequences on the last axis.
 FailureOr<int64_t>
 LossBuilder::findClassAxis(const PlacedLoss &loss, Value scores,
                            const std::optional<Shape> &labels) {
@@ -144,10 +145,11 @@ LossBuilder::findClassAxis(const PlacedLoss &loss, Value scores,
                      << ", whose axis 0 is the batch";
     return axis;
   }
-  // Use the only axis besides the batch.
+  // Scores [batch, classes] have one possible axis.
   if (last == 1)
     return 1;
-  // Use the axis whose removal leaves the shape of the labels.
+  // The labels have the shape of the scores without the axis of classes. For
+  // scores [8, 5, 7], labels [8, 7] mean axis 1, labels [8, 5] the last axis.
   bool first = !labels || fits(*labels, without(shape, 1));
   bool final = !labels || fits(*labels, without(shape, last));
   if (first != final)
@@ -162,8 +164,8 @@ LossBuilder::findClassAxis(const PlacedLoss &loss, Value scores,
            << "; labels have their samples first: turn others in the data, "
               "such as numpy.moveaxis(labels, 1, 0); if an input has them on "
               "another axis, name it with --batch-axis INPUT=AXIS";
-  // Both axes fit, or the labels are unknown: data may not be there yet.
-  // Without labels, use the axis of a layer's outputs.
+  // Here both axes fit: the labels are unknown, or the axes have equal extents.
+  // If the labels are unknown, use the axis of the last layer's features.
   std::optional<int64_t> features;
   if (!labels)
     features = findFeatureAxis(scores);
@@ -176,7 +178,7 @@ LossBuilder::findClassAxis(const PlacedLoss &loss, Value scores,
              "KIND@OUTPUT:AXIS chooses another";
     return *features;
   }
-  // Otherwise the user must name the axis.
+  // The axis is ambiguous, so ask the user to name the axis.
   LossSpec named = loss.spec;
   if (named.output.empty())
     named.output = function.outputNames().front().str();
@@ -191,9 +193,10 @@ LossBuilder::findClassAxis(const PlacedLoss &loss, Value scores,
                  << "; say which with " << choice << "1 or " << choice << last;
 }
 
-// Returns the shape of the labels' input: the known shape, or one label per
-// position. If a model flattens samples and positions into one axis, the labels
-// of each sample are grouped: [B, T] for [B * T].
+// Returns the shape of the label input: `labels`, if that shape is known and
+// fits. Otherwise returns `positions`, one label per position. If the model
+// flattens B samples of T positions to [B * T], groups the labels by sample:
+// [B, T].
 FailureOr<Shape>
 LossBuilder::chooseLabelShape(ArrayRef<int64_t> positions,
                               const std::optional<Shape> &labels,
@@ -201,8 +204,8 @@ LossBuilder::chooseLabelShape(ArrayRef<int64_t> positions,
   if (labels && fits(*labels, positions))
     return *labels;
   if (labels) {
-    // Labels of the scores' shape are probabilities, which only
-    // softmax_cross_entropy takes.
+    // Labels of the same shape as the scores are probabilities of classes,
+    // which only softmax_cross_entropy accepts.
     bool isOfClasses = *labels == Shape(typeOf(scores).getShape());
     return withExitCode(mlir::emitError(scores.getLoc()),
                         ExitCode::InvalidInput)
@@ -276,7 +279,9 @@ Operation *LossBuilder::createLabelLoss(LossKind kind, Value rows, Value labels,
       builder.getF64FloatAttr(recipe.labelSmoothing.value_or(0)));
 }
 
-// Returns the weight of each label: its loss if all log-probabilities are -1.
+// Returns the weight of each label: the class weight, or 0 for an ignored
+// label. An nll loss of log-probabilities that are all -1 computes just this
+// weight.
 Value LossBuilder::buildLabelWeights(Value rows, Value labels) {
   Type element = lossElementType(rows);
   Value ones =
@@ -291,20 +296,21 @@ Loss LossBuilder::reduceLabels(Operation *op, Value weights,
   Loss loss{{}, {}, {}, {}, op};
   // Reshape to one loss per label: [samples, labels per sample].
   Value each = reshape(op->getResult(0), labelShape, "loss.sample");
-  // Without weights, the mean of all labels equals the mean of the samples'
-  // means.
+  // Without weights, every sample has equally many labels, so the mean over all
+  // labels is the mean over the means of the samples.
   if (!recipe.sumsLoss() && !weights) {
     loss.perSample = mean(each, 1, "loss.sample");
     loss.total = mean(loss.perSample, 0, "loss.mean");
     return loss;
   }
-  // Otherwise compute sums per sample and in total.
+  // With weights, or for a sum, add up the losses of each sample, then of all
+  // samples.
   loss.perSample = sum(each, 1, "loss.sample");
   loss.total = sum(loss.perSample, 0, "loss.sum");
   if (recipe.sumsLoss())
     return loss;
-  // A weighted mean divides by the sum of the weights. The mean is 0 if the sum
-  // is 0, as in a batch with only ignored labels.
+  // A weighted mean divides the sum of losses by the sum of weights. If all
+  // weights are 0, as in a batch with only ignored labels, the mean is 0.
   loss.sampleWeight =
       sum(reshape(weights, labelShape, "loss.weights"), 1, "loss.weights");
   Value count = sum(loss.sampleWeight, 0, "loss.count");
@@ -318,7 +324,7 @@ Loss LossBuilder::reduceLabels(Operation *op, Value weights,
 }
 
 // Applies label smoothing to `targets`, with classes along `axis`, and
-// multiplies by the class weights. `weights` may be null.
+// multiplies the targets by the class weights. `weights` may be null.
 Value LossBuilder::weighTargets(Value targets, int64_t axis, Value weights) {
   RankedTensorType type = typeOf(targets);
   Type element = type.getElementType();
@@ -346,7 +352,7 @@ FailureOr<Loss> LossBuilder::buildOfProbabilities(const PlacedLoss &asked,
   FailureOr<int64_t> axis = findClassAxis(asked, scores, std::nullopt);
   if (failed(axis))
     return failure();
-  // Probabilities have no counterpart of an ignored label.
+  // --ignore-index names a class label, and probabilities have no labels.
   if (recipe.ignoreIndex)
     return withExitCode(mlir::emitError(scores.getLoc()), ExitCode::Usage)
            << "--ignore-index is for class labels, and has no effect on "
@@ -363,7 +369,7 @@ FailureOr<Loss> LossBuilder::buildOfProbabilities(const PlacedLoss &asked,
     return failure();
   Value part = weighTargets(reshape(*labels, type.getShape(), "loss.labels"),
                             *axis, *weights);
-  // Compute -sum(t * log_softmax(x)) over the classes, one number per position.
+  // Compute -sum(t * log_softmax(x)) over the classes: one loss per position.
   Value logs =
       LogSoftmaxOp::create(builder, at("loss.log"), type, scores, *axis);
   Value product = MulOp::create(builder, at("loss.part"), type, part, logs);
@@ -375,12 +381,13 @@ FailureOr<Loss> LossBuilder::buildOfProbabilities(const PlacedLoss &asked,
     return recipe.sumsLoss() ? sum(value, firstAxis, name)
                              : mean(value, firstAxis, name);
   };
-  // Scores are the prediction if they match the targets, classes on axis 1.
+  // The scores serve as the prediction only if evaluation can compare scores
+  // with targets: equal shapes, with classes on axis 1.
   Value prediction;
   if (*axis == 1 && given == type.getShape())
     prediction = scores;
-  // Compute a loss per sample. The model may have flattened samples and
-  // positions.
+  // Average the losses of each sample first. `given[0]` is the number of
+  // samples, even if the model flattens samples and positions into one axis.
   if (perSample && isPerSample(*labels)) {
     loss = reshape(loss, {given[0], each.getNumElements() / given[0]},
                    "loss.sample");
@@ -399,7 +406,7 @@ Value LossBuilder::buildPrediction(Value rows, ArrayRef<int64_t> labelShape,
                   reshape(rows, shape, "loss.prediction"), axis, 1);
 }
 
-// Returns advice for an output without an axis of classes.
+// Returns advice for a message about an output that has no axis of classes.
 static StringRef helpWithoutClasses(int64_t rank) {
   return rank == 0 ? "if the model computes its loss itself, use --loss "
                      "output:NAME"
@@ -433,7 +440,8 @@ FailureOr<Loss> LossBuilder::buildOfClasses(PlacedLoss asked) {
   auto type = typeOf(scores);
   int64_t last = type.getRank() - 1;
   std::optional<Shape> known = findLabelShape(asked.target);
-  // Targets of the scores' shape are probabilities, unless they fit as labels.
+  // Targets with the shape of the scores are probabilities. Class labels can
+  // have this shape too, if axis 1 of the scores has size 1; class labels win.
   if (kind == LossKind::SoftmaxCrossEntropy && known &&
       fits(*known, type.getShape()) &&
       !fits(*known, without(type.getShape(), 1)))
@@ -454,8 +462,8 @@ FailureOr<Loss> LossBuilder::buildOfClasses(PlacedLoss asked) {
       asked.target, RankedTensorType::get(*labelShape, builder.getI64Type()));
   if (failed(labels))
     return failure();
-  // Classes on the last axis form rows of a matrix; otherwise move classes to
-  // axis 1.
+  // Bring classes to axis 1. If classes are last, flatten [B, T, C] to rows [B
+  // * T, C]; otherwise transpose.
   Value rows = scores;
   if (*axis == last) {
     positions = {countElements(positions)};
@@ -463,23 +471,23 @@ FailureOr<Loss> LossBuilder::buildOfClasses(PlacedLoss asked) {
   } else {
     rows = moveAxis(builder, at("loss.scores"), scores, *axis, 1);
   }
-  // Compute a loss per label if samples have separate losses, else one per
-  // batch.
+  // To report a loss per sample, compute a loss per label. Otherwise reduce all
+  // labels in the loss op.
   bool split = perSample && isPerSample(*labels);
   LossReduction whole =
       recipe.sumsLoss() ? LossReduction::Sum : LossReduction::Mean;
   Value flat = reshape(*labels, positions, "loss.labels");
   Operation *op =
       createLabelLoss(kind, rows, flat, split ? LossReduction::None : whole);
-  // Evaluation expects the scores of each label along axis 1.
+  // For evaluation, restore the shape of the labels, with classes on axis 1.
   Value prediction = rows;
   if (perSample && *labelShape != positions)
     prediction = buildPrediction(rows, *labelShape,
                                  *axis == last ? 0 : positions.size() - 1);
   if (!split)
     return Loss{op->getResult(0), {}, prediction, {}, op};
-  // With weighted samples, a mean of the samples' means would be wrong, so
-  // divide the sum of losses by the sum of weights at the end.
+  // With class weights or ignored labels, the weights of samples differ. Then
+  // the mean is the sum of losses divided by the sum of weights.
   Value counts;
   if (!recipe.sumsLoss() && recipe.weighsLabels())
     counts = buildLabelWeights(rows, flat);

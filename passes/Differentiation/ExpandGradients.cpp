@@ -33,7 +33,8 @@ static LogicalResult expand(GradientOp gradient) {
       active.insert(x);
   SmallVector<Operation *> ops =
       findActiveOps(*gradient->getBlock(), gradient, sources, active);
-  // Start with dY/dY, unless Y depends on no X.
+  // The walk starts with the gradient of Y with respect to Y. If Y depends on
+  // no X, all gradients are zero.
   GradientBuilder gradients(gradient, active);
   Value y = gradient.getY();
   if (active.contains(y)) {
@@ -68,7 +69,8 @@ class ExpandGradientsPass
     for (GradientOp gradient : gradients)
       if (failed(expand(gradient)))
         return signalPassFailure();
-    // stop_gradient has served its purpose once derivatives are built.
+    // Derivatives are built, so remove stop_gradient: its result equals its
+    // input.
     getOperation()->walk([](StopGradientOp stop) {
       stop.getOutput().replaceAllUsesWith(stop.getInput());
       stop.erase();

@@ -101,8 +101,8 @@ Value GradientBuilder::zeros(Location location, RankedTensorType type) {
       DenseElementsAttr::get(type, builder.getZeroAttr(type.getElementType())));
 }
 
-// Returns the result type of an elementwise op on two tensors, in the precision
-// of gradients.
+// Returns the result type of an elementwise op on two tensors: the broadcast
+// shape, with elements of f64 if `lhs` has f64, otherwise f32.
 static RankedTensorType broadcastType(Value lhs, Value rhs) {
   auto left = getGradientType(lhs.getType());
   auto right = cast<RankedTensorType>(rhs.getType());

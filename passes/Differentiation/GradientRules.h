@@ -28,18 +28,20 @@ bool isFloatTensor(mlir::Value value);
 /// an f64 value, f32 otherwise.
 mlir::RankedTensorType getGradientType(mlir::Type type);
 
-/// The gradient of a box of a value, such as x[2:5].
+/// The gradient of a box of a tensor. A slice x[2:5] is a box of x.
 struct GradientBox {
   mlir::Value gradient;
   llvm::SmallVector<int64_t> offsets;
   mlir::Location location;
 };
 
-/// Holds the gradients known so far, and builds new ones. All created ops
-/// belong to the backward pass and carry the name of the differentiated node.
+/// Holds the gradients computed so far, and creates the ops of gradient rules.
+/// All created ops get the backward phase and the name of the differentiated
+/// node.
 class GradientBuilder : public mlir::OpBuilder::Listener {
 public:
-  /// Builds ops before `anchor`. The values in `active` get gradients.
+  /// Creates ops before `anchor`. Computes gradients only for values in
+  /// `active`.
   GradientBuilder(mlir::Operation *anchor,
                   const llvm::DenseSet<mlir::Value> &active);
 
@@ -52,10 +54,10 @@ public:
   void fail() { failed = true; }
   bool hasFailed() const { return failed; }
 
-  /// True if the gradient of an operand is wanted.
+  /// True if the rule must compute the gradient of operand number `operand`.
   bool needs(unsigned operand) const;
-  /// Returns the gradient of result `index`; null if nothing depends on the
-  /// result.
+  /// Returns the gradient of the loss with respect to result `index` of the
+  /// current op; null if the loss does not depend on the result.
   mlir::Value dy(unsigned index = 0) {
     return gradientOf(op->getResult(index));
   }
@@ -64,15 +66,15 @@ public:
   /// Returns the location `node#dx` for a gradient op with suffix "dx".
   mlir::Location at(llvm::StringRef suffix) const;
 
-  /// Adds `gradient` to the gradient of an operand, after summing over the axes
-  /// that the op broadcast.
+  /// Adds `gradient` to the gradient of an operand. If the op broadcasts the
+  /// operand, first sums `gradient` over the broadcast axes.
   void add(unsigned operand, llvm::StringRef suffix, mlir::Value gradient);
   /// Adds `gradient` to the gradient of a box of an operand. `offsets` is the
-  /// index of the box's first element. Adjacent boxes become one concat.
+  /// index of the first element of the box. Gradients of adjacent boxes, as of
+  /// the slices x[0:5] and x[5:9], are joined by one concat.
   void addBox(unsigned operand, llvm::StringRef suffix, mlir::Value gradient,
               llvm::ArrayRef<int64_t> offsets);
-  /// Adds `gradient`, made for the op at `location`, to the gradient of
-  /// `value`.
+  /// Adds `gradient` to the gradient of `value`. The add op gets `location`.
   void accumulate(mlir::Value value, mlir::Location location,
                   mlir::Value gradient);
 
@@ -81,7 +83,8 @@ public:
   /// Creates zeros of a type.
   mlir::Value zeros(mlir::Location location, mlir::RankedTensorType type);
 
-  /// Create elementwise ops and reshapes, in the type of the first operand.
+  /// Create elementwise ops and reshapes. Results have the element type of a
+  /// gradient of the first operand: f64 for f64, otherwise f32.
   mlir::Value mul(mlir::Location, mlir::Value lhs, mlir::Value rhs);
   mlir::Value sub(mlir::Location, mlir::Value lhs, mlir::Value rhs);
   mlir::Value neg(mlir::Location, mlir::Value value);
@@ -98,21 +101,22 @@ private:
   bool failed = false;
   const llvm::DenseSet<mlir::Value> &active;
   llvm::DenseMap<mlir::Value, mlir::Value> gradients;
-  /// Gradients of slices, by sliced value, not yet added to `gradients`.
+  /// Maps a sliced value to the gradients of its slices, until they are joined
+  /// and added to `gradients`.
   llvm::DenseMap<mlir::Value, llvm::SmallVector<GradientBox>> boxes;
 };
 
 /// The rule that differentiates one kind of op.
 struct GradientRule {
   std::function<void(mlir::Operation *, GradientBuilder &)> apply;
-  /// Float operands that differentiation treats as constants, such as running
-  /// statistics.
+  /// Numbers of float operands that differentiation treats as constants, such
+  /// as running statistics.
   llvm::SmallVector<unsigned> constantOperands;
-  /// Float results that the rule cannot differentiate.
+  /// Numbers of float results that the rule cannot differentiate.
   llvm::SmallVector<unsigned> opaqueResults;
 };
 
-/// The rules by op name.
+/// The gradient rules by name of op.
 class GradientRules {
 public:
   /// Returns all rules, created on first use.
@@ -121,9 +125,10 @@ public:
   /// Returns the rule of an op; null if there is none.
   const GradientRule *lookup(mlir::Operation *op) const;
 
-  /// True if a derivative can flow from the op's results into this operand.
-  /// Also true for an op without a rule, because differentiating the op is an
-  /// error, not zero.
+  /// True if a derivative can flow from the op's results into `operand`: a
+  /// float that the rule does not treat as a constant. Also true for an op
+  /// without a rule, so that the missing rule is reported instead of a zero
+  /// gradient.
   bool flowsInto(mlir::OpOperand &operand) const;
 
   template <typename OpTy>
@@ -145,14 +150,14 @@ private:
   llvm::DenseMap<llvm::StringRef, GradientRule> rules;
 };
 
-/// Joins boxes that are adjacent along one axis of a value of `shape`, and pads
-/// the results with zeros. Returns gradients of the whole value, to be added
-/// up.
+/// Returns gradients of a whole value of `shape`, to be added up. Concatenates
+/// boxes that are adjacent along one axis, and pads incomplete results with
+/// zeros.
 llvm::SmallVector<mlir::Value> joinBoxes(mlir::OpBuilder &builder,
                                          llvm::ArrayRef<int64_t> shape,
                                          llvm::ArrayRef<GradientBox> boxes);
 
-/// Fill in the parts of the table, one per file.
+/// Each function adds the rules of one file to the table.
 void addElementwiseRules(GradientRules &rules);
 void addTensorRules(GradientRules &rules);
 void addLayerRules(GradientRules &rules);

@@ -25,7 +25,7 @@ static void gradAbs(AbsOp op, GradientBuilder &g) {
   g.add(0, "dx", g.mul(loc, g.dy(), sign));
 }
 
-// The sign is constant almost everywhere, so its gradient is zero.
+// The sign is constant almost everywhere, so the gradient of x is zero.
 static void gradSign(SignOp, GradientBuilder &) {}
 
 static void gradRelu(ReluOp op, GradientBuilder &g) {
@@ -78,16 +78,19 @@ static void gradClip(ClipOp op, GradientBuilder &g) {
                            op.getInput(), op.getMinAttr(), op.getMaxAttr()));
 }
 
-// The gradient passes conversions between floats; integers have no gradient.
+// A conversion between floats passes the gradient on unchanged; integers have
+// no gradient.
 static void gradCast(mpc::CastOp op, GradientBuilder &g) {
   if (g.needs(0))
     g.add(0, "dx", g.dy());
 }
 
-// The operand counts as a constant, so no gradient is ever requested.
+// The table declares the operand a constant, so the walk never asks this rule
+// for a gradient.
 static void gradStopGradient(StopGradientOp, GradientBuilder &) {}
 
-// The mask is recomputed from the same counters.
+// Dropout of dy with the seed and counters of the forward op recomputes the
+// same random mask.
 static void gradDropout(DropoutOp op, GradientBuilder &g) {
   g.add(0, "dx",
         DropoutOp::create(g.ops(), g.at("dx"), g.dy().getType(), g.dy(),
@@ -96,7 +99,8 @@ static void gradDropout(DropoutOp op, GradientBuilder &g) {
                           op.getWholeAttr()));
 }
 
-// Builds the gradient of any op of Formulas.def.
+// Builds the gradient of an op in Formulas.def: `formula_grad` derives the
+// slope from the formula of the op.
 template <typename OpTy>
 static void gradFormula(OpTy op, GradientBuilder &g) {
   const formulas::Formula &formula =
@@ -164,8 +168,9 @@ static void gradDiv(DivOp op, GradientBuilder &g) {
   }
 }
 
-// Returns `value` if `condition` is not zero, else 0. The products below are 0
-// times infinity at these zeros; the derivative there is defined as 0.
+// Returns `value` if `condition` is not zero, else 0. In the gradient of a
+// power, a zero base or exponent makes `value` 0 * infinity = NaN, but the
+// derivative is defined as 0.
 static Value whereNonZero(GradientBuilder &g, Location loc, Value condition,
                           Value value) {
   auto type = cast<RankedTensorType>(condition.getType());
@@ -175,7 +180,7 @@ static Value whereNonZero(GradientBuilder &g, Location loc, Value condition,
   return SelectOp::create(g.ops(), loc, value.getType(), flag, value, zero);
 }
 
-// d(a^e)/da = e a^(e-1), computed from a, or from y if that saves a product.
+// d(a^e)/da = e * a^(e-1). Reuses the result y = a^e if that saves an op.
 static void gradConstantPow(PowOp op, double exponent, GradientBuilder &g) {
   Location loc = g.at("da");
   Value a = op.getLhs(), dy = g.dy();
@@ -204,7 +209,8 @@ static void gradPow(PowOp op, GradientBuilder &g) {
     gradConstantPow(op, *exponent, g);
   } else if (g.needs(0)) {
     Location loc = g.at("da");
-    // Zero if b is 0, because a^(b-1) may be infinite.
+    // Zero if b is 0: the gradient b * a^(b-1) is 0, but a^(b-1) may be
+    // infinite.
     Value lower = g.sub(loc, b, g.constant(loc, 1.0, b));
     Value power = PowOp::create(g.ops(), loc, g.dy().getType(), a, lower);
     Value product = g.mul(loc, g.mul(loc, g.dy(), b), power);
@@ -212,7 +218,7 @@ static void gradPow(PowOp op, GradientBuilder &g) {
   }
   if (g.needs(1)) {
     Location loc = g.at("db");
-    // Zero if a is 0, because log(0) is infinite.
+    // Zero if a is 0: a^b * log(a) would be 0 * -infinity.
     Value logarithm =
         LogOp::create(g.ops(), loc, getGradientType(a.getType()), a);
     Value product = g.mul(loc, g.mul(loc, g.dy(), op.getOutput()), logarithm);
@@ -220,9 +226,9 @@ static void gradPow(PowOp op, GradientBuilder &g) {
   }
 }
 
-// The gradient goes to the chosen operand, or half to each if both are equal.
-// Select, because a product would turn an infinite gradient into NaN, as for
-// sqrt(max(x, 0)) at 0.
+// The gradient of a maximum or minimum goes to the chosen operand, or half to
+// each operand if both are equal. The rule selects instead of multiplying by 0:
+// an infinite gradient, as of sqrt(max(x, 0)) at 0, would become NaN.
 template <typename OpTy, int direction>
 static void gradChoice(OpTy op, GradientBuilder &g) {
   for (unsigned operand : {0u, 1u}) {
@@ -248,8 +254,8 @@ static void gradChoice(OpTy op, GradientBuilder &g) {
   }
 }
 
-// Returns the logarithm of a probability as in the cross entropy: at least
-// -100.
+// Returns the logarithm of a probability, but at least -100, the bound of
+// PyTorch's binary cross entropy.
 static Value boundedLog(GradientBuilder &g, Location loc, Value probability) {
   constexpr double kLeast = -100;
   Type type = probability.getType();
@@ -300,8 +306,8 @@ static void gradSelect(SelectOp op, GradientBuilder &g) {
     g.add(2, "db", choose("db", false));
 }
 
-// Rounding passes the gradient straight through. The zero point is a whole
-// number without gradient.
+// The gradient of the input passes straight through the rounding. The zero
+// point is a whole number and has no gradient.
 static void gradFakeQuantize(FakeQuantizeOp op, GradientBuilder &g) {
   auto build = [&](auto tag, StringRef suffix) -> Value {
     return decltype(tag)::create(g.ops(), g.at(suffix), g.dy().getType(),
@@ -315,12 +321,13 @@ static void gradFakeQuantize(FakeQuantizeOp op, GradientBuilder &g) {
 }
 
 void mpc::addElementwiseRules(GradientRules &rules) {
-  // All rows of Formulas.def share a rule, which uses dual numbers.
+  // All ops of Formulas.def share the rule `gradFormula`.
 #define MPC_FORMULA(OP, MNEMONIC, ONNX, SINCE, FP16, BF16, WHY, ANAME, A,      \
                     BNAME, B, FORMULA)                                         \
   rules.add(gradFormula<OP##Op>);
 #include "compiler/Dialect/MPC/Formulas.def"
-  // Ops of one operand. `constantOperands` lists operands without a gradient.
+  // Rules of ops with one operand. `constantOperands` lists operands that get
+  // no gradient.
   rules.add(gradNeg);
   rules.add(gradAbs);
   rules.add(gradSign);
@@ -336,8 +343,8 @@ void mpc::addElementwiseRules(GradientRules &rules) {
   rules.add(gradFakeQuantize, /*constantOperands=*/{2});
   rules.add(gradDropout);
   rules.add(gradStopGradient, /*constantOperands=*/{0});
-  // Ops of two and three operands. 1 means that the larger operand gets the
-  // gradient.
+  // Rules of ops with two or three operands. `gradChoice<Op, 1>` gives the
+  // gradient to the larger operand, `gradChoice<Op, -1>` to the smaller.
   rules.add(gradAdd);
   rules.add(gradMod);
   rules.add(gradSub);

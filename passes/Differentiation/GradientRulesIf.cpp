@@ -1,8 +1,8 @@
-// The gradient of a condition: another condition, whose branches recompute the
-// forward branch and then its gradient.
+// The gradient of a condition is another condition. Each branch recomputes the
+// forward branch, then computes the gradients of the branch.
 //
-// Values of a branch are not kept for the backward pass, because the other
-// branch would have to produce values of equal shape.
+// The forward condition does not return values of its branches for the backward
+// pass: both branches would have to return values of the same shapes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/BackwardPass.h"
@@ -23,8 +23,8 @@ private:
 
   IfOp op;
   GradientBuilder &g;
-  /// Numbers of captured operands whose gradients are wanted, and of results
-  /// with a gradient.
+  /// `wanted` numbers the captured operands whose gradients the rule must
+  /// compute. `given` numbers the results with a known gradient.
   SmallVector<unsigned> wanted, given;
 };
 } // namespace
@@ -38,21 +38,20 @@ IfGradient::IfGradient(IfOp op, GradientBuilder &g) : op(op), g(g) {
       given.push_back(result.getResultNumber());
 }
 
-// Builds one branch. The arguments of `backward` are those of `forward`, then
-// the gradients of the results.
+// Builds a branch of the gradient. `backward` has the arguments of `forward`,
+// followed by the gradients of the results.
 LogicalResult IfGradient::buildBranch(Block &forward, Block &backward) {
   OpBuilder builder = OpBuilder::atBlockEnd(&backward);
   Operation *end = YieldOp::create(builder, op.getLoc(), ValueRange());
   DenseSet<Value> active, sources;
   GradientBuilder inner(end, active);
-  // Recompute the branch, because its values are not kept.
   IRMapping mapping;
   mapping.map(forward.getArguments(),
               backward.getArguments().take_front(forward.getNumArguments()));
   for (Operation &each : forward.without_terminator())
     inner.ops().clone(each, mapping);
-  // Seed the gradients of results, and find the values that the results depend
-  // on.
+  // Enter the known gradients of the results. Collect the values that these
+  // results depend on.
   Operation *yield = forward.getTerminator();
   for (auto [position, index] : llvm::enumerate(given)) {
     Value result = mapping.lookup(yield->getOperand(index));

@@ -1,13 +1,17 @@
 // Gradient rules of ops that read or write elements at given indices. The
 // gradient of reading is writing, and vice versa.
 //
+// A slope is the derivative of a result element with respect to one data
+// element or one update of a scatter.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/GradientRules.h"
 
 using namespace mlir;
 using namespace mpc;
 
-// Creates zeros of the data's shape, to which a scatter adds updates.
+// Creates zeros of the shape of `data`. A scatter then adds gradients at the
+// indices that the forward op has read.
 static Value zerosLike(GradientBuilder &g, Location loc, Value data) {
   return g.zeros(loc, cast<RankedTensorType>(getGradientType(typeOf(data))));
 }
@@ -31,8 +35,9 @@ static void gradGatherElements(GatherElementsOp op, GradientBuilder &g) {
 }
 
 namespace {
-/// The elements that a scatter writes. `gather` reads them from a tensor of the
-/// data's shape into the updates' shape; `scatter` does the reverse.
+/// The elements at the indices of a scatter op. `gather` reads these elements
+/// from a tensor of the data's shape; `scatter` writes updates to these
+/// elements.
 struct ElementPlaces {
   GradientBuilder &g;
   Location loc;
@@ -84,8 +89,8 @@ static Value mark(const ElementPlaces &at, Value condition, Value like) {
                           at.g.constant(at.loc, 0.0, like));
 }
 
-// Returns the slopes of data and updates for a scatter of extrema. The gradient
-// is divided evenly among all elements equal to the extremum.
+// Returns the slopes of data and updates for a scatter with reduction max or
+// min. All elements equal to the result share the gradient evenly.
 static std::pair<Value, Value>
 findSlopesOfExtremum(const ElementPlaces &at, Value x, Value updates, Value y) {
   Value ofData = mark(at, areEqual(at, x, y), x);
@@ -97,10 +102,10 @@ findSlopesOfExtremum(const ElementPlaces &at, Value x, Value updates, Value y) {
   return {divide(ofData, count), divide(ofUpdates, at.gather(count))};
 }
 
-// Returns the slopes of data and updates for a scatter of products: the product
-// of all other factors of an element. Let p be the product with zeros replaced
-// by 1. If one factor is 0, its slope is p and the slope of other factors is 0.
-// With two zeros, all slopes are 0.
+// Returns the slopes of data and updates for a scatter with reduction mul. A
+// slope is the product of all other factors of the result element. Let p be the
+// product with zeros replaced by 1. If one factor is 0, the slope of the zero
+// is p and the slope of other factors is 0. With two zeros, all slopes are 0.
 static std::pair<Value, Value> findSlopesOfProduct(const ElementPlaces &at,
                                                    Value x, Value updates) {
   auto isZero = [&](Value value) {
@@ -115,7 +120,8 @@ static std::pair<Value, Value> findSlopesOfProduct(const ElementPlaces &at,
   Value zeroUpdates = mark(at, isZero(updates), updates);
   Value product = at.scatter(filled, filledUpdates, ScatterReduction::Mul);
   Value count = at.scatter(zeros, zeroUpdates, ScatterReduction::Add);
-  // A slope is not 0 only if no other factor is zero.
+  // The slope is 0 if any other factor is zero, otherwise p / factor. `own` is
+  // 1 if this factor is zero.
   auto slope = [&](Value products, Value counts, Value factors, Value own) {
     Value rest =
         DivOp::create(at.g.ops(), at.loc, factors.getType(), products, factors);
@@ -126,14 +132,14 @@ static std::pair<Value, Value> findSlopesOfProduct(const ElementPlaces &at,
       slope(at.gather(product), at.gather(count), filledUpdates, zeroUpdates)};
 }
 
-// Builds the gradient of a scatter. Replaced elements have no gradient. A sum
-// passes the gradient to both; products and extrema multiply by a slope.
+// Builds the gradients of data and updates of a scatter. An overwritten data
+// element has no gradient. With reduction add, data and updates receive dy;
+// with mul, max and min, dy times a slope.
 template <typename OpTy>
 static void gradScatterLike(OpTy op, GradientBuilder &g) {
   const ElementPlaces at{g, g.at("dx"), op};
   const ScatterReduction reduction = op.getReduction();
-  // dx is the share of dy that reaches an element of the data: none if
-  // replaced, all for a sum, a slope for a product or extremum.
+  // Without a reduction, set dx to zero at the overwritten elements.
   Value dx = g.dy();
   std::pair<Value, Value> slopes;
   if (reduction == ScatterReduction::None)
@@ -143,12 +149,12 @@ static void gradScatterLike(OpTy op, GradientBuilder &g) {
   else if (reduction != ScatterReduction::Add)
     slopes =
         findSlopesOfExtremum(at, op.getData(), op.getUpdates(), op.getOutput());
-  // A slope is null if it would be 1.
+  // A null slope stands for 1, as for a reduction by add.
   auto scale = [&](Value gradient, Value slope) {
     return slope ? g.mul(at.loc, gradient, slope) : gradient;
   };
-  // The data's gradient has the shape of dy; an update's gradient is gathered
-  // at its index.
+  // The gradient of data has the shape of dy. The gradient of an update is the
+  // element of dy at the index of the update.
   if (g.needs(0))
     g.add(0, "dx", scale(dx, slopes.first));
   if (g.needs(2))

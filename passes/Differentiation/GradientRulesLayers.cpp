@@ -11,30 +11,31 @@ using namespace mpc;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A matrix product alpha * op(lhs) op(rhs).
+/// A matrix product alpha * op(lhs) op(rhs), where op may transpose.
 struct ProductOperands {
   Value lhs, rhs;
   bool transA, transB;
 };
 } // namespace
 
-// For Y = op(A) op(B): d op(A) = dY op(B)^T, with both sides transposed if A
-// is.
+// Returns the product that computes the gradient of A, for Y = op(A) op(B): dY
+// op(B)^T, or op(B) dY^T if the forward product transposes A.
 static ProductOperands gradOfLeft(const ProductOperands &forward, Value dy) {
   if (forward.transA)
     return {forward.rhs, dy, forward.transB, true};
   return {dy, forward.rhs, false, !forward.transB};
 }
 
-// d op(B) = op(A)^T dY.
+// Returns the product that computes the gradient of B, for Y = op(A) op(B):
+// op(A)^T dY, or dY^T op(A) if the forward product transposes B.
 static ProductOperands gradOfRight(const ProductOperands &forward, Value dy) {
   if (forward.transB)
     return {dy, forward.lhs, true, forward.transA};
   return {forward.lhs, dy, !forward.transA, false};
 }
 
-// Builds a product. The matrices have the shape of those in `like`; the batch
-// axes are those of both operands, broadcast.
+// Builds the product `p`. The last two axes of the result are those of `like`;
+// the leading batch axes broadcast the batch axes of both factors.
 static Value buildMatMul(GradientBuilder &g, Location loc,
                          const ProductOperands &p, Value like, double alpha) {
   auto type = getGradientType(like.getType());
@@ -45,7 +46,7 @@ static Value buildMatMul(GradientBuilder &g, Location loc,
                           p.transA, p.transB, llvm::APFloat(alpha));
 }
 
-// Reshapes [..., m, k] to one matrix with all rows.
+// Reshapes [..., m, k] to one matrix [... * m, k].
 static Value flattenRows(GradientBuilder &g, Location loc, Value value) {
   auto type = typeOf(value);
   int64_t columns = type.getShape().back();
@@ -67,8 +68,9 @@ static void gradMatMul(MatMulOp op, GradientBuilder &g) {
     return;
   Location loc = g.at("dw");
   Value dy = g.dy();
-  // For one matrix against a batch, a single product over all rows replaces a
-  // batch of products and a sum.
+  // If a batch of matrices is multiplied by a single weight, flatten the batch:
+  // one product computes the weight gradient, instead of a product per matrix
+  // and a sum.
   if (op.getRhs().getType().getRank() == 2 && !op.getTransA()) {
     forward.lhs = flattenRows(g, loc, forward.lhs);
     dy = flattenRows(g, loc, dy);
@@ -104,7 +106,7 @@ static void gradGemm(GemmOp op, GradientBuilder &g) {
 // Convolution
 //===----------------------------------------------------------------------===//
 
-// Returns all axes but one.
+// Returns all axes of a tensor of rank `rank` except `axis`.
 static SmallVector<int64_t> otherAxes(int64_t axis, int64_t rank) {
   SmallVector<int64_t> axes;
   for (int64_t i = 0; i < rank; ++i)
@@ -141,8 +143,8 @@ static void gradConv(ConvOp op, GradientBuilder &g) {
     g.add(2, "db", sumPerChannel(g, g.at("db"), g.dy(), op.getLayout()));
 }
 
-// A transposed convolution computes the input gradient of a convolution. So its
-// gradient with respect to its input is a convolution.
+// ConvInputGrad, the input gradient of a convolution, is also the forward op of
+// ConvTranspose. Its gradient with respect to dOutput is a convolution.
 static void gradConvInputGrad(ConvInputGradOp op, GradientBuilder &g) {
   if (g.needs(0))
     g.add(0, "dx",
@@ -164,8 +166,8 @@ static void gradConvInputGrad(ConvInputGradOp op, GradientBuilder &g) {
 // Normalisation
 //===----------------------------------------------------------------------===//
 
-// Warns if each channel has a single value: minus its mean, any value becomes
-// 0. PyTorch refuses to train such a model.
+// Warns if each channel has a single value: the value equals the mean, so the
+// normalized value is always 0. PyTorch refuses to train such a model.
 static void warnOfSingleValues(BatchNormOp op) {
   RankedTensorType type = op.getInput().getType();
   int64_t axis = getChannelAxis(op.getLayout(), type.getRank());
@@ -190,7 +192,8 @@ static void gradBatchNorm(BatchNormOp op, GradientBuilder &g) {
       g.add(index, suffix, grad->getResult(index));
 }
 
-// Reshapes a vector of channels to broadcast against activations.
+// Reshapes a vector with one element per channel to broadcast against
+// activations.
 static Value alongChannels(GradientBuilder &g, Location loc, Value vector,
                            Layout layout, int64_t rank) {
   SmallVector<int64_t> shape(rank, 1);
@@ -203,8 +206,8 @@ static void gradBatchNormInference(BatchNormInferenceOp op,
                                    GradientBuilder &g) {
   Layout layout = op.getLayout();
   int64_t rank = op.getInput().getType().getRank();
-  // Each gradient recomputes 1 / sqrt(var + epsilon), with ops named after the
-  // gradient.
+  // dx and dscale each recompute 1 / sqrt(var + epsilon), so that the ops carry
+  // the name of the gradient they belong to.
   auto inverseDeviation = [&](Location loc) -> Value {
     Value variance = op.getVar();
     Value epsilon =
@@ -233,8 +236,8 @@ static void gradBatchNormInference(BatchNormInferenceOp op,
     g.add(2, "dbias", sumPerChannel(g, g.at("dbias"), g.dy(), layout));
 }
 
-// Adds the gradients of input and scale that follow from the gradient of the
-// output.
+// Adds the gradients of input and scale that come from output 0. A
+// normalization may also have gradients from its statistics.
 template <typename Grad, typename Op>
 static void gradFromOutput(Op op, GradientBuilder &g, ValueRange statistics) {
   if (!g.dy())
@@ -252,9 +255,9 @@ static void gradFromOutput(Op op, GradientBuilder &g, ValueRange statistics) {
     g.add(1, "dscale", grad.getDScale());
 }
 
-// Adds the gradient of the input that follows from the gradient of inv = 1 /
-// sqrt(mean(c * c) + epsilon), a result that models may read: -inv^3 / n * c,
-// for means over n elements.
+// Adds the input gradient that comes from the result inv = 1 / sqrt(mean(c * c)
+// + epsilon), if the loss depends on inv: -inv^3 / n * c * dInverse. c is the
+// centred input, n the number of elements per mean.
 static void gradFromInverse(GradientBuilder &g, Value inverse, Value dInverse,
                             Value centred, double share) {
   if (!dInverse || !g.needs(0))
@@ -325,7 +328,8 @@ static Value turn(GradientBuilder &g, Location loc, RotaryEmbeddingOp like,
       like.getInterleaved(), transposed);
 }
 
-// Creates a table with `value` for all pairs.
+// Creates a rotary table that has `value` for every pair, with as many elements
+// as a row of `like`.
 static Value constantTable(GradientBuilder &g, Location loc, Value like,
                            double value) {
   auto type = getGradientType(like.getType())
@@ -336,8 +340,8 @@ static Value constantTable(GradientBuilder &g, Location loc, Value like,
           type, g.ops().getFloatAttr(type.getElementType(), value)));
 }
 
-// Adds the gradient of a table: dy * factor, summed over both elements of each
-// pair.
+// Adds the gradient of a rotary table, cosine or sine: dy * factor, summed over
+// the two elements of each pair.
 static void addToTable(GradientBuilder &g, RotaryEmbeddingOp op,
                        unsigned operand, StringRef suffix, Value factor) {
   Location loc = g.at(suffix);
@@ -359,8 +363,8 @@ static void addToTable(GradientBuilder &g, RotaryEmbeddingOp op,
                             ArrayRef<int64_t>(axis), /*keepdims=*/false));
 }
 
-// The input's gradient rotates pairs back. The cosine table multiplies the
-// input; the sine table multiplies the input rotated by a right angle.
+// The gradient of x rotates dy by the opposite angles. The gradient of the
+// cosine table is dy * x; of the sine table, dy * (x rotated by 90 degrees).
 static void gradRotaryEmbedding(RotaryEmbeddingOp op, GradientBuilder &g) {
   Value x = op.getInput();
   if (g.needs(0))
@@ -412,8 +416,8 @@ void mpc::addLayerRules(GradientRules &rules) {
   rules.add(gradGemm);
   rules.add(gradConv);
   rules.add(gradConvInputGrad);
-  // Running statistics are constants. Statistics as results serve the rule and
-  // the next step; a loss of them has no gradient.
+  // {3, 4}: running mean and variance are constants. Statistics that the op
+  // returns (results 1 to 4) cannot be differentiated.
   rules.add(gradBatchNorm, {3, 4}, /*opaqueResults=*/{1, 2, 3, 4});
   rules.add(gradBatchNormInference, {3, 4});
   rules.add(gradLayerNorm);

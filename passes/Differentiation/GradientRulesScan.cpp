@@ -44,25 +44,30 @@ private:
   Block &body;
   ValueRange yielded;
 
-  /// Values of the body that derivatives pass through, and the ops in between.
+  /// Values of the forward body that get a gradient, and the ops between these
+  /// values in program order.
   DenseSet<Value> active;
   SmallVector<Operation *> ops;
-  /// Indices of carried values with a gradient, and of stacked results with a
-  /// gradient.
+  /// Numbers of the carried values that get a gradient, and of the stacked
+  /// results whose gradient is known.
   SmallVector<unsigned> carried, stacked;
-  /// Invariant and scanned arguments with a gradient.
+  /// Arguments of the forward body with a gradient: `summed` are invariant (the
+  /// gradient is a sum over iterations), `parts` are scanned (each iteration
+  /// contributes a slice).
   SmallVector<BlockArgument> summed, parts;
 
-  /// Holds the backward body while it is built.
+  /// Owns the temporary loop in which the backward body is built.
   OwningOpRef<ScanOp> holder;
   Block *backward = nullptr;
-  /// The first op in `backward` that a gradient rule made.
+  /// The first op of `backward`. Recomputed forward ops go before this op.
   Operation *first = nullptr;
-  /// Operands of the backward loop. In `scanned`, a kept value is null until
-  /// the forward loop stacks it.
+  /// Operands of the backward loop: initial values of carried arguments,
+  /// scanned stacks, and invariant values. An entry of `scanned` is null until
+  /// the forward loop stacks the value.
   SmallVector<Value> starts, scanned, invariant;
   SmallVector<bool> reversed;
-  /// Values of the forward body to be stacked by the new forward loop.
+  /// Values of the forward body that gradient rules read. The forward loop will
+  /// stack the values of all iterations.
   SmallVector<Value> kept;
   DenseMap<Value, Value> resolved;
   DenseMap<Value, bool> invariance;
@@ -73,13 +78,14 @@ private:
 // Dependences
 //===----------------------------------------------------------------------===//
 
-// Finds the values with gradients. A carried value has a gradient if it depends
-// on a wanted value (of any earlier iteration), and the loss depends on the
-// carried value (of any later iteration). Both sets grow until nothing is
-// added.
+// Finds the values of the body that get a gradient. A carried value gets a
+// gradient if it depends on a value that needs a gradient (in any earlier
+// iteration), and if the loss depends on the carried value (in any later
+// iteration). Repeats until neither set grows.
 void ScanGradient::findActive() {
   unsigned count = scan.getNumCarried();
-  // Start with the gradients wanted and known outside the loop.
+  // `wanted`: the loop's operand needs a gradient. `used`: the loss depends on
+  // the carried value.
   SmallVector<bool> wanted(count), used(count);
   for (unsigned i = 0; i < count; ++i) {
     wanted[i] = g.needs(i);
@@ -91,14 +97,16 @@ void ScanGradient::findActive() {
       changed |= holds && !flag;
       flag |= holds;
     };
-    // Backwards: find the values that used yielded values depend on.
+    // Backwards: collect the values that the loss depends on through this
+    // iteration.
     DenseSet<Value> sources;
     for (auto [index, value] : llvm::enumerate(yielded))
       if (isFloatTensor(value) &&
           (index < count ? used[index] : g.dy(index) != nullptr))
         for (Value source : findDifferentiableSources(value))
           sources.insert(source);
-    // Forwards: find the values that depend on wanted arguments.
+    // Forwards: collect the values that depend on an argument that needs a
+    // gradient.
     active.clear();
     for (BlockArgument argument : body.getArguments()) {
       unsigned index = argument.getArgNumber();
@@ -112,16 +120,15 @@ void ScanGradient::findActive() {
     for (unsigned i = 0; i < count; ++i)
       grow(wanted[i], active.contains(yielded[i]));
   }
-  // The backward loop carries gradients of values that are wanted and used.
   for (unsigned i = 0; i < count; ++i)
     if (wanted[i] && used[i])
       carried.push_back(i);
-  // Stacked results pass a gradient from outside to each iteration.
+  // The gradient of a stacked result is sliced: each iteration gets its part.
   for (unsigned i = count; i < scan.getNumResults(); ++i)
     if (g.dy(i) && active.contains(yielded[i]))
       stacked.push_back(i);
-  // Gradients of invariant arguments are summed, those of scanned arguments
-  // stacked.
+  // Each iteration adds to the gradient of an invariant argument, but produces
+  // a separate slice of the gradient of a scanned argument.
   llvm::copy_if(scan.getInvariantArguments(), std::back_inserter(summed),
                 [&](BlockArgument argument) { return isActive(argument); });
   llvm::copy_if(scan.getScannedArguments(), std::back_inserter(parts),
@@ -132,9 +139,10 @@ void ScanGradient::findActive() {
 // The backward body
 //===----------------------------------------------------------------------===//
 
-// Adds a scanned argument to the backward body, in front of the invariant ones.
-// `isReversed` refers to the backward loop, which starts with the last forward
-// iteration.
+// Adds a scanned argument to the backward body, before the invariant arguments.
+// With `isReversed`, the backward loop reads `whole` from the last slice to the
+// first. The backward loop itself runs from the last forward iteration to the
+// first.
 Value ScanGradient::addScanned(Type part, Value whole, bool isReversed) {
   Value argument = backward->insertArgument(starts.size() + scanned.size(),
                                             part, g.at("dx"));
@@ -143,8 +151,9 @@ Value ScanGradient::addScanned(Type part, Value whole, bool isReversed) {
   return argument;
 }
 
-// Adds the arguments of the backward body: gradients of carried values, sums
-// for invariant operands, gradients of stacked results.
+// Adds the arguments of the backward body, in this order: gradients of carried
+// values, running sums for invariant operands, slices of the gradients of
+// stacked results.
 void ScanGradient::addArguments() {
   Location loc = g.at("dx");
   auto addCarried = [&](Type type, Value start) {
@@ -180,7 +189,8 @@ void ScanGradient::yieldGradients(GradientBuilder &inner) {
   auto zeros = [&](Value like) {
     return inner.zeros(loc, getGradientType(like.getType()));
   };
-  // Results are carried, then summed, then stacked gradients.
+  // The backward loop returns, in this order: gradients of carried values, sums
+  // for invariant operands, stacks for scanned operands.
   for (unsigned index : carried) {
     Value gradient = inner.gradientOf(body.getArgument(index));
     values.push_back(gradient ? gradient : zeros(yielded[index]));
@@ -199,11 +209,9 @@ void ScanGradient::yieldGradients(GradientBuilder &inner) {
   backward->getTerminator()->setOperands(values);
 }
 
-//===----------------------------------------------------------------------===//
-// Values of the forward body
-//===----------------------------------------------------------------------===//
+// Reading values of the forward body
 
-// True if a value of the forward body is equal in all iterations.
+// True if `value`, of the forward body, is equal in all iterations.
 bool ScanGradient::isInvariant(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value))
     return llvm::is_contained(scan.getInvariantArguments(), argument);
@@ -215,8 +223,8 @@ bool ScanGradient::isInvariant(Value value) {
   return invariance[value] = result;
 }
 
-// Returns the value in the backward body that replaces a value of the forward
-// body.
+// Returns the value that replaces `value`, of the forward body, in the backward
+// body: an argument, a recomputed op, or a slice of a stack.
 Value ScanGradient::resolve(Value value) {
   if (value.getParentBlock() != &body)
     return value;
@@ -234,8 +242,8 @@ Value ScanGradient::resolve(Value value) {
     result = addScanned(value.getType(), scan->getOperand(index), !isReversed);
   } else if (!argument && (hasRole(value.getDefiningOp(), RegionRole::View) ||
                            isInvariant(value))) {
-    // Recompute the value. `resolve` clones the operands first, so they precede
-    // the op.
+    // Recompute the value. `resolve` handles the operands first, so that their
+    // clones precede this clone.
     IRMapping mapping;
     Operation *op = value.getDefiningOp();
     for (Value operand : op->getOperands())
@@ -295,12 +303,15 @@ ScanOp ScanGradient::stackKept() {
 }
 
 void ScanGradient::createBackward(ScanOp forward) {
-  // Kept values were added to `scanned` in the order of the stacks.
+  // Null entries of `scanned` stand for kept values. The forward loop returns
+  // the stacks of kept values last, in the same order.
   unsigned next = scan.getNumResults();
   for (Value &whole : scanned)
     if (!whole)
       whole = forward->getResult(next++);
-  // Stacked gradients run from the last forward iteration to the first.
+  // The backward loop visits iterations in reverse, so it stacks the gradient
+  // of a scanned operand in the opposite direction. Then slice i of the
+  // gradient belongs to slice i of the operand.
   SmallVector<Type> types;
   SmallVector<bool> directions;
   for (BlockArgument argument : parts) {
@@ -309,12 +320,12 @@ void ScanGradient::createBackward(ScanOp forward) {
     directions.push_back(
         !scan.getReversedInputs()[index - scan.getNumCarried()]);
   }
-  // The ops were collected in a temporary region; now they become the loop's
-  // body.
+  // Move the temporary body into the backward loop.
   auto loop = ScanOp::create(g.ops(), g.at("dx"), scan.getLength(), starts,
                              scanned, invariant, types, reversed, directions);
   loop.getBody().takeBody(holder->getBody());
-  // The loop's results are carried gradients, then sums, then stacked parts.
+  // Results are, in this order: gradients of carried values, sums for invariant
+  // operands, stacks for scanned operands.
   unsigned result = 0;
   for (unsigned index : carried) {
     if (g.needs(index))
@@ -345,7 +356,8 @@ LogicalResult ScanGradient::build() {
   if (failed(runBackwards(ops, inner)))
     return failure();
   yieldGradients(inner);
-  // Replace values of the forward body by stacks, or recompute them.
+  // The backward body still reads values of the forward body. Replace each by a
+  // slice of a stack, or recompute the value.
   resolveOperands();
   createBackward(stackKept());
   return success();

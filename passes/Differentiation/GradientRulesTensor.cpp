@@ -25,7 +25,7 @@ static void gradTranspose(TransposeOp op, GradientBuilder &g) {
                             inverse));
 }
 
-// GradientBuilder::add sums over the broadcast axes.
+// GradientBuilder::add sums dy over the axes that the op expands.
 static void gradExpand(ExpandOp op, GradientBuilder &g) {
   g.add(0, "dx", g.dy());
 }
@@ -43,7 +43,7 @@ static void gradSumToSize(SumToSizeOp op, GradientBuilder &g) {
         expandTo(g, g.at("dx"), g.dy(), op.getInput().getType().getShape()));
 }
 
-// Every input gets a slice of dy.
+// The gradient of each input of the concat is a slice of dy.
 static void gradConcat(ConcatOp op, GradientBuilder &g) {
   int64_t axis = op.getAxis();
   SmallVector<int64_t> offsets(typeOf(g.dy()).getRank(), 0);
@@ -78,8 +78,8 @@ static void gradPad(PadOp op, GradientBuilder &g) {
 // Reductions
 //===----------------------------------------------------------------------===//
 
-// Reshapes `value`, of the size of a reduction's result, so that reduced axes
-// have extent 1.
+// Reshapes `value`, the result of a reduction over `axes`, so that the reduced
+// axes have size 1 and `value` broadcasts to the input.
 static Value withReducedAxes(GradientBuilder &g, Location loc, Value value,
                              RankedTensorType input, ArrayRef<int64_t> axes) {
   SmallVector<int64_t> shape(input.getShape());
@@ -107,8 +107,8 @@ static void gradReduceMean(ReduceMeanOp op, GradientBuilder &g) {
   g.add(0, "dx", DivOp::create(g.ops(), loc, dy.getType(), dy, divisor));
 }
 
-// The gradient is divided evenly among the maxima, marked by m = 1 - |sign(x -
-// y)|.
+// All elements of the input equal to the maximum y share dy evenly. m = 1 -
+// |sign(x - y)| is 1 for these elements, else 0.
 static void gradReduceMax(ReduceMaxOp op, GradientBuilder &g) {
   Location loc = g.at("dx");
   auto input = op.getInput().getType();
@@ -127,9 +127,10 @@ static void gradReduceMax(ReduceMaxOp op, GradientBuilder &g) {
   g.add(0, "dx", g.mul(loc, share, mask));
 }
 
-// The slope is the product of all other elements, y / x[i] if no element is 0.
-// Let p be the product with zeros replaced by 1. If one element is 0, its slope
-// is p and the slope of other elements is 0. With two zeros, all slopes are 0.
+// dx[i] = dy * the product of all other elements: y / x[i] if no element is 0.
+// Let p be the product with zeros replaced by 1. If one element is 0, the slope
+// of the zero is p, and the slope of other elements is 0. With two zeros, all
+// slopes are 0.
 static void gradReduceProd(ReduceProdOp op, GradientBuilder &g) {
   Location loc = g.at("dx");
   OpBuilder &b = g.ops();
@@ -144,7 +145,7 @@ static void gradReduceProd(ReduceProdOp op, GradientBuilder &g) {
   Value product =
       ReduceProdOp::create(b, loc, reduced, filled, op.getAxes(), true);
   Value count = ReduceSumOp::create(b, loc, reduced, zeros, op.getAxes(), true);
-  // A slope is not 0 only if no other element is zero.
+  // The slope of an element is 0 if any other element is zero.
   Value others = g.sub(loc, expandTo(g, loc, count, type.getShape()), zeros);
   Value isFree = EqualOp::create(b, loc, others, zero);
   Value rest = DivOp::create(b, loc, type, product, filled);
@@ -152,7 +153,8 @@ static void gradReduceProd(ReduceProdOp op, GradientBuilder &g) {
   g.add(0, "dx", g.mul(loc, dy, slope));
 }
 
-// x[i] is part of y[i] and of all later sums, so sum dy in reverse.
+// x[i] contributes to y[i] and to all later sums. So dx[i] is the sum of dy[i]
+// and all later dy.
 static void gradCumSum(CumSumOp op, GradientBuilder &g) {
   g.add(0, "dx",
         CumSumOp::create(g.ops(), g.at("dx"),
@@ -176,7 +178,8 @@ static void gradLogSoftmax(LogSoftmaxOp op, GradientBuilder &g) {
                                  op.getOutput(), op.getAxisAttr()));
 }
 
-// Both results depend on the scores.
+// Both results, the loss and the log-probabilities, pass a gradient to the
+// scores.
 static void gradSoftmaxCrossEntropyLoss(SoftmaxCrossEntropyLossOp op,
                                         GradientBuilder &g) {
   if (!g.needs(0))
@@ -218,7 +221,7 @@ void mpc::addTensorRules(GradientRules &rules) {
   rules.add(gradCumSum);
   rules.add(gradSoftmax);
   rules.add(gradLogSoftmax);
-  // Class weights, operand 2, count as constants here.
+  // Operand 2, the class weights, is a constant.
   rules.add(gradSoftmaxCrossEntropyLoss, {2});
   rules.add(gradNLLLoss, {2});
 }

@@ -14,8 +14,9 @@ namespace mpc {
 /// saves.
 void convertToInference(BatchNormOp norm);
 
-/// Converts all ops of a function: normalisations use running statistics,
-/// dropouts pass their inputs on, and attentions drop nothing.
+/// Converts all ops of a function to inference mode: BatchNormalization uses
+/// its running statistics, dropout returns its input, and attention drops no
+/// weights.
 void convertToInference(mlir::func::FuncOp function);
 
 } // namespace mpc

@@ -1,8 +1,9 @@
 // Builds the gradient of a sliced value from the gradients of the slices.
 //
-// A split along an axis is a set of slices, whose gradients are adjacent again.
-// A concat joins them. A sum of padded tensors would take as many times the
-// memory as there are slices. A slice without an adjacent slice is padded.
+// A model may slice a value into adjacent boxes, x[0:5] and x[5:9]. A concat of
+// their gradients is the gradient of x. Padding each to the size of x, and
+// adding up, would take the memory of x once per slice. Only a box without an
+// adjacent box is padded.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/GradientRules.h"
@@ -14,16 +15,17 @@
 using namespace mlir;
 using namespace mpc;
 
-/// Most inputs of one concat; more are joined in several steps. A kernel has a
-/// loop per input, and a GPU's kernel can take some hundreds.
+/// The most inputs of one concat; more are joined in several steps. A kernel
+/// needs a loop per input, and a kernel of a GPU can take some hundred
+/// operands.
 static constexpr size_t kMostInputs = 64;
 
 static RankedTensorType typeOfBox(const GradientBox &box) {
   return cast<RankedTensorType>(box.gradient.getType());
 }
 
-// Returns the only axis along which the box is smaller than `shape`; nullopt if
-// there are several or none.
+// Returns the only axis along which `box` is smaller than `shape`; nullopt if
+// several axes are smaller, or none.
 static std::optional<int64_t> findAxis(ArrayRef<int64_t> shape,
                                        const GradientBox &box) {
   std::optional<int64_t> found;
@@ -38,18 +40,20 @@ static std::optional<int64_t> findAxis(ArrayRef<int64_t> shape,
 }
 
 namespace {
-/// Adjacent boxes along `axis`, in order.
+/// A run of boxes along `axis`: each box starts where the previous box ends. A
+/// box that cannot be joined is a run without an axis.
 struct Run {
   std::optional<int64_t> axis;
   SmallVector<GradientBox> boxes;
 };
 } // namespace
 
-// Appends every box to the first run that ends where the box starts.
+// Groups boxes into runs. Appends a box to a run that ends where the box
+// starts, or else begins a run.
 static SmallVector<Run> findRuns(ArrayRef<int64_t> shape,
                                  ArrayRef<GradientBox> boxes) {
-  // Boxes that are smaller along a single axis are joined along that axis;
-  // other boxes stay alone.
+  // Only boxes that are smaller than the value along a single axis can be
+  // joined.
   SmallVector<Run> runs;
   std::map<int64_t, SmallVector<const GradientBox *>> alongAxis;
   for (const GradientBox &box : boxes) {
@@ -64,7 +68,8 @@ static SmallVector<Run> findRuns(ArrayRef<int64_t> shape,
     llvm::stable_sort(sorted, [&](auto *a, auto *b) {
       return a->offsets[axis] < b->offsets[axis];
     });
-    // Maps an end to the runs that end there. Boxes are sorted by start.
+    // Maps an end index to the runs that end there. The loop visits boxes in
+    // order of their start.
     std::multimap<int64_t, size_t> byEnd;
     for (const GradientBox *box : sorted) {
       int64_t begin = box->offsets[axis];
@@ -82,7 +87,7 @@ static SmallVector<Run> findRuns(ArrayRef<int64_t> shape,
   return runs;
 }
 
-// Joins the boxes of a run, adjacent along `axis`, into one box.
+// Joins the boxes of a run into one box.
 static GradientBox concat(OpBuilder &builder, ArrayRef<GradientBox> boxes,
                           int64_t axis) {
   // Concatenate in a tree, with at most kMostInputs inputs per node.

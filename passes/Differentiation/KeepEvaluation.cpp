@@ -40,7 +40,7 @@ static void findVariables(FunctionOpInterface function,
 
 void KeepEvaluationPass::runOnOperation() {
   ModuleOp module = getOperation();
-  // The compiler's driver reports a model without evaluation.
+  // Without @eval, keep everything: `mpc` reports the model after the stage.
   if (!module.lookupSymbol(kEvalFunction))
     return;
   for (StringRef name : {kStepFunction, kAccumulateFunction, kUpdateFunction})

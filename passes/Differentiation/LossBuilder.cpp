@@ -53,8 +53,8 @@ FailureOr<Value> LossBuilder::addLabels(StringRef name, RankedTensorType type) {
            << "input '" << name << "' of the model is "
            << printType(typeOf(found)) << ", but the loss needs labels of "
            << printType(type) << "; name another array with --target-array";
-  // An input that the model reads too, as in an autoencoder, stays an input.
-  // The labels become a second input from the array.
+  // If the model reads the array too, as an autoencoder does, keep that input
+  // and add a second input for the labels.
   if (!isOfOther && !found.use_empty())
     return addLabelsBeside(found, name, type);
   function.setInputRole(found, Role::Label);
@@ -128,8 +128,8 @@ std::optional<SampleAxis> LossBuilder::findSamples(Value output) {
   }
   if (*batch != 1)
     return SampleAxes(function.getBody(), inputs, *batch).find(output);
-  // An axis of one sample cannot be traced, so use the batch axis of the
-  // inputs.
+  // With a batch of 1, an axis of samples is not recognizable by size. Assume
+  // that the samples are on the same axis as in the inputs.
   if (inputs.empty() || !llvm::all_equal(llvm::make_second_range(inputs)))
     return std::nullopt;
   const int64_t axis = inputs.front().second;
@@ -147,7 +147,8 @@ Value LossBuilder::moveSamplesFirst(Value output, StringRef target,
   Value own = function.input(target);
   if (own && outer == 1 && function.port(own).getBatchAxis() == axis)
     return output;
-  // Reshape [time * batch, classes] to [time, batch, classes].
+  // Reshape [time * batch, classes] to [time, batch, classes], so that samples
+  // have an axis.
   Shape shape(shapeOf(output));
   const int64_t rank = shape.size(), batch = *batchSize();
   const int64_t inner = shape[axis] / (outer * batch);
@@ -159,8 +160,9 @@ Value LossBuilder::moveSamplesFirst(Value output, StringRef target,
     parts.push_back(inner);
   shape.erase(shape.begin() + axis);
   shape.insert(shape.begin() + axis, parts.begin(), parts.end());
-  // Express class axes after `axis` from the end; axes before `axis` move back
-  // by one.
+  // `classAxis` counts axes of the old shape, so translate the number. Axes
+  // after `axis` are counted from the end (-1 is the last). Axes before `axis`
+  // move back by one, since samples go first.
   if (!classAxis && rank == 2 && axis == 0)
     classAxis = -1;
   if (classAxis && *classAxis >= 0)
@@ -229,8 +231,8 @@ Value LossBuilder::buildKLDiv(Value output, Value target) {
   return MulOp::create(builder, at("loss"), type, target, error);
 }
 
-// Builds bce_with_logits. With weights w, computes w * t * bce(x, 1) + (1 - t)
-// * bce(x, 0).
+// Builds bce_with_logits. With positive weights w, computes w * t * bce(x, 1) +
+// (1 - t) * bce(x, 0).
 FailureOr<Value> LossBuilder::buildBCEWithLogits(Value output, Value target) {
   auto type = typeOf(target);
   Type element = type.getElementType();
@@ -238,7 +240,7 @@ FailureOr<Value> LossBuilder::buildBCEWithLogits(Value output, Value target) {
   if (weights.empty())
     return BCEWithLogitsOp::create(builder, at("loss"), type, output, target)
         .getOutput();
-  // Weights per class lie along axis 1.
+  // A list of weights has one weight per class, along axis 1.
   int64_t classes = type.getRank() < 2 ? 1 : type.getDimSize(1);
   if (weights.size() != 1 && static_cast<int64_t>(weights.size()) != classes)
     return withExitCode(mlir::emitError(output.getLoc()),
@@ -252,7 +254,8 @@ FailureOr<Value> LossBuilder::buildBCEWithLogits(Value output, Value target) {
     shape[1] = classes;
     weight = buildConstant(weights, shape, element);
   }
-  // With weights, compute the parts for targets 1 and 0 separately.
+  // Weights apply to the part for target 1 only, so compute the parts for
+  // targets 1 and 0 separately.
   Value one = scalar(1.0, element);
   auto multiply = [&](Value a, Value b) -> Value {
     return MulOp::create(builder, at("loss.part"), type, a, b);
@@ -296,8 +299,8 @@ Value LossBuilder::buildConstant(ArrayRef<double> values,
                              attributes));
 }
 
-// Returns the layer that computes `output`, with or without a bias, if its
-// results are unbounded; null otherwise.
+// Returns the matmul, gemm or conv that computes `output`, possibly before a
+// bias: its results may be any numbers. Null if another op computes `output`.
 static Operation *findAnyNumbers(Value output) {
   Operation *op = throughViews(output);
   if (auto sum = dyn_cast_or_null<AddOp>(op))
@@ -310,7 +313,7 @@ static Operation *findAnyNumbers(Value output) {
 
 LogicalResult LossBuilder::verifyLogProbabilities(LossKind kind, Value output) {
   Operation *op = throughViews(output);
-  // Warn only in the training function, not again for evaluation.
+  // The builder runs for @step and @eval. Warn once, in @step.
   if (Operation *scores = perSample ? nullptr : findAnyNumbers(output))
     mlir::emitWarning(scores->getLoc())
         << stringify(kind)
@@ -346,7 +349,8 @@ static LogicalResult verifyNoSigmoid(Value logits) {
          << advice;
 }
 
-// Warns if `output` is no probability: its logarithm is soon not finite.
+// Warns if `output` comes straight from a layer and so is no probability. The
+// logarithm of a negative number is NaN.
 static void warnOfLogits(Value output) {
   if (Operation *op = findAnyNumbers(output))
     mlir::emitWarning(op->getLoc())
@@ -359,7 +363,7 @@ FailureOr<Loss> LossBuilder::buildElementwise(LossKind kind, Value output,
   auto type = typeOf(output);
   if (kind == LossKind::BCEWithLogits && failed(verifyNoSigmoid(output)))
     return failure();
-  // Warn only in the training function, not again for evaluation.
+  // The builder runs for @step and @eval. Warn once, in @step.
   if (kind == LossKind::BCE && !perSample)
     warnOfLogits(output);
   if (kind == LossKind::KLDiv && failed(verifyLogProbabilities(kind, output)))
@@ -374,7 +378,8 @@ FailureOr<Loss> LossBuilder::buildElementwise(LossKind kind, Value output,
   FailureOr<Value> error = errorOf(kind, output, *labels);
   if (failed(error))
     return failure();
-  // The mean of kl_div is PyTorch's batchmean, because a divergence is a sum.
+  // A divergence sums over each sample. Its mean is PyTorch's `batchmean`: the
+  // sum of all elements divided by the number of samples.
   bool isDivergence = kind == LossKind::KLDiv && type.getRank() > 0;
   auto total = [&](Value value) {
     return recipe.sumsLoss() ? sum(value, 0, "loss.sum")

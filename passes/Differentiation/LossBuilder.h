@@ -18,7 +18,8 @@ namespace mpc {
 
 using Shape = llvm::SmallVector<int64_t>;
 
-/// A loss, with the output and the labels in one function.
+/// A loss of the recipe together with the values in a function: the output that
+/// the loss reads, and the name of the labels.
 struct PlacedLoss {
   LossSpec spec; ///< with the output's name alone, without :AXIS
   std::optional<int64_t> classAxis;
@@ -31,21 +32,20 @@ struct PlacedLoss {
 /// value compared with the targets, with classes on axis 1; null if unknown.
 struct Loss {
   mlir::Value total, perSample, prediction;
-  /// The weight of each sample in a mean; null if samples weigh equally. The
-  /// mean over several batches is the sum of `perSample` divided by the sum of
-  /// `sampleWeight`.
+  /// The weight of each sample in the mean; null if all samples weigh the same.
+  /// The mean over several batches is the sum of all `perSample` divided by the
+  /// sum of all `sampleWeight`.
   mlir::Value sampleWeight = {};
   /// The op that compares scores with class labels; null for other losses.
   mlir::Operation *labelLoss = nullptr;
 };
 
-/// Builds the loss of one function.
+/// Builds one loss in one function, @step or @eval.
 class LossBuilder {
 public:
-  /// With `perSample`, builds the loss of each sample too. `sampleLabels` is
-  /// the shape of one sample's labels; nullopt if unknown. With `isDouble`,
-  /// computes the loss and targets in f64, also for 16-bit outputs, like
-  /// everything that mode 64-true adds to a model.
+  /// With `perSample`, also builds the loss of each sample. `sampleLabels` is
+  /// the shape of one sample's labels; nullopt if unknown. With `isDouble`
+  /// (mode 64-true), computes the loss in f64, even for 16-bit outputs.
   LossBuilder(FunctionEditor &function, mlir::OpBuilder &builder,
               bool perSample, std::optional<Shape> sampleLabels,
               const Recipe &recipe, bool isDouble)
@@ -58,30 +58,32 @@ public:
 private:
   llvm::FailureOr<mlir::Value> addLabels(llvm::StringRef name,
                                          mlir::RankedTensorType type);
-  /// Adds an input of labels from the array of an input that the model reads.
+  /// Adds an input of labels that reads the same array as `input`, an input of
+  /// the model.
   llvm::FailureOr<mlir::Value> addLabelsBeside(mlir::Value input,
                                                llvm::StringRef name,
                                                mlir::RankedTensorType type);
-  /// Returns the labels' shape given by an input of the model or by the data;
-  /// nullopt if unknown.
+  /// Returns the shape of the label input: from an input of the model called
+  /// `target`, or else from the data; nullopt if unknown.
   std::optional<Shape> findLabelShape(llvm::StringRef target);
   llvm::FailureOr<int64_t> findClassAxis(const PlacedLoss &loss,
                                          mlir::Value scores,
                                          const std::optional<Shape> &labels);
   /// Returns the axis of the samples in `output`; nullopt if unknown.
   std::optional<SampleAxis> findSamples(mlir::Value output);
-  /// Moves the samples of `output` to axis 0, the axis of samples in labels.
-  /// Returns `output` unchanged if the model's own input `target` has the
-  /// samples on the axis of `output`. Splits an axis of positions and samples
-  /// into two, and updates `classAxis`.
+  /// Moves the samples of `output` to axis 0, where labels have their samples:
+  /// [time, batch, 8] becomes [batch, time, 8]. Splits a flattened axis [time *
+  /// batch] in two, and updates `classAxis`. Returns `output` unchanged if
+  /// `target` is an input of the model with samples on the same axis as
+  /// `output`.
   mlir::Value moveSamplesFirst(mlir::Value output, llvm::StringRef target,
                                std::optional<int64_t> &classAxis);
   llvm::FailureOr<Shape> chooseLabelShape(llvm::ArrayRef<int64_t> positions,
                                           const std::optional<Shape> &labels,
                                           mlir::Value scores);
-  /// True if labels of shape `labels` name one class per position. The first
-  /// axis of `positions` may combine samples and positions: [B, T] fits [B *
-  /// T].
+  /// True if `labels`, a shape, has one label per position of the scores.
+  /// `positions` is the shape of the scores without classes. Its axis 0 may
+  /// combine samples and positions: labels [B, T] fit positions [B * T].
   bool fits(llvm::ArrayRef<int64_t> labels, llvm::ArrayRef<int64_t> positions);
   /// Checks that a loss of `kind` fits `scores`: the rank is at least 2, the
   /// scores are not empty, and no Softmax computes them. Warns of a LogSoftmax
@@ -93,28 +95,30 @@ private:
   /// multiplies by the class weights. `weights` may be null.
   mlir::Value weighTargets(mlir::Value targets, int64_t axis,
                            mlir::Value weights);
-  /// Builds the loss for probabilities of classes as targets. `given` is the
-  /// shape of the targets.
+  /// Builds softmax_cross_entropy for probabilities of classes instead of
+  /// labels. `given` is the shape of the probabilities.
   llvm::FailureOr<Loss> buildOfProbabilities(const PlacedLoss &loss,
                                              mlir::Value scores,
                                              llvm::ArrayRef<int64_t> given);
-  /// Creates the loss op that compares `labels` with `rows`, whose classes are
-  /// on axis 1.
+  /// Creates the loss op that compares `labels` with `rows`. Axis 1 of `rows`
+  /// holds the scores of the classes.
   mlir::Operation *createLabelLoss(LossKind kind, mlir::Value rows,
                                    mlir::Value labels, LossReduction reduction);
-  /// Builds the prediction for evaluation: `rows`, with classes on axis 1, in
-  /// the shape of the labels plus an axis of classes. In `rows`, the last
-  /// `axesBehind` axes of the labels follow the classes.
+  /// Builds the prediction for evaluation: the scores in the shape of the
+  /// labels, with an axis of classes inserted as axis 1. In `rows`, classes are
+  /// followed by the last `axesBehind` axes of the labels.
   mlir::Value buildPrediction(mlir::Value rows,
                               llvm::ArrayRef<int64_t> labelShape,
                               size_t axesBehind);
-  /// Returns the weight of each label in a mean, in the shape of `labels`.
+  /// Returns the weight of each label in the mean, in the shape of `labels`:
+  /// the class weight, or 0 for an ignored label.
   mlir::Value buildLabelWeights(mlir::Value rows, mlir::Value labels);
-  /// Reduces the loss of each label to the loss of each sample and the total
-  /// loss. `weights` are null if labels weigh equally.
+  /// Reduces one loss per label to one loss per sample and a total. `weights`
+  /// has a weight per label; null if all labels weigh the same.
   Loss reduceLabels(mlir::Operation *op, mlir::Value weights,
                     llvm::ArrayRef<int64_t> labelShape);
-  /// Returns class weights as a constant; null if none are given.
+  /// Returns the class weights of the recipe as a constant; null if the recipe
+  /// has none.
   llvm::FailureOr<mlir::Value> buildClassWeights(mlir::Value scores,
                                                  int64_t classes);
   llvm::FailureOr<Loss> buildElementwise(LossKind kind, mlir::Value output,
@@ -123,7 +127,7 @@ private:
   llvm::FailureOr<mlir::Value> errorOf(LossKind kind, mlir::Value output,
                                        mlir::Value target);
   mlir::Value buildHuber(mlir::Value error);
-  /// Returns the type in which losses of `output` are computed.
+  /// Returns the element type in which the loss of `output` is computed.
   mlir::Type lossElementType(mlir::Value output);
   mlir::Value buildKLDiv(mlir::Value output, mlir::Value target);
   llvm::FailureOr<mlir::Value> buildBCEWithLogits(mlir::Value output,
@@ -135,10 +139,11 @@ private:
   mlir::Value scalar(double value, mlir::Type element);
   mlir::Value buildConstant(llvm::ArrayRef<double> values,
                             llvm::ArrayRef<int64_t> shape, mlir::Type element);
-  /// Reports an error if a Softmax computed `output`, and warns of unbounded
-  /// numbers.
+  /// Reports an error if a Softmax computes `output`, since `kind` needs
+  /// logarithms. Warns if a layer without any activation computes `output`.
   mlir::LogicalResult verifyLogProbabilities(LossKind kind, mlir::Value output);
-  /// Returns the number of samples of all inputs; nullopt if inputs differ.
+  /// Returns the common number of samples of all inputs; nullopt if inputs
+  /// differ.
   std::optional<int64_t> batchSize();
   /// True if axis 0 of `value` has one index per sample.
   bool isPerSample(mlir::Value value);
@@ -152,7 +157,7 @@ private:
   std::optional<Shape> sampleLabels;
   const Recipe &recipe;
   bool isDouble;
-  /// Class weights of the current loss; null if none are given.
+  /// Class weights of the current loss; null if the recipe has none.
   mlir::Value classWeights;
 };
 

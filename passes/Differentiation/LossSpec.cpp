@@ -13,7 +13,7 @@ using namespace mpc;
 // Losses
 //===----------------------------------------------------------------------===//
 
-/// PyTorch's name of softmax_cross_entropy.
+/// PyTorch's name for softmax_cross_entropy.
 static constexpr llvm::StringLiteral kCrossEntropy = "cross_entropy";
 
 std::vector<std::string> mpc::getLossNames() {
@@ -39,8 +39,8 @@ static std::optional<LossKind> findLossKind(llvm::StringRef name) {
 llvm::Expected<LossSpec> mpc::parseLoss(llvm::StringRef text) {
   llvm::StringRef rest = text;
   LossSpec spec;
-  // A name of an output may contain a star, so the text before a star counts as
-  // a factor only if it is a number.
+  // A name of an output may contain a star, so text before a star is a factor
+  // only if that text is a number.
   auto [number, behind] = text.split('*');
   if (!behind.empty() && !number.getAsDouble(spec.factor)) {
     if (!std::isfinite(spec.factor) || spec.factor <= 0)
@@ -51,7 +51,7 @@ llvm::Expected<LossSpec> mpc::parseLoss(llvm::StringRef text) {
   // The form is FACTOR*KIND@OUTPUT; only KIND is required.
   auto [name, output] = rest.split('@');
   spec.output = output.str();
-  // The model computes this output as a loss. The name may contain an @.
+  // output:NAME is a loss that the model computes. NAME may contain an @.
   if (rest.consume_front("output:")) {
     spec.kind = LossKind::Output;
     spec.output = rest.str();

@@ -28,10 +28,12 @@ std::string printLoss(const LossSpec &loss);
 TargetSpec parseTarget(llvm::StringRef text);
 std::string printTarget(const TargetSpec &target);
 
-/// Parses "7x5" or "scalar"; nullopt for other text.
+/// Parses the shape of one sample's labels: "7x5", or "scalar" for a single
+/// label. nullopt for other text.
 std::optional<std::vector<int64_t>> parseLabelShape(llvm::StringRef text);
 
-/// True if `target` is for the loss of `output`, which may end in :AXIS.
+/// True if `target` names the array for the loss of `output`. `output` may end
+/// in :AXIS.
 bool isTargetOf(const TargetSpec &target, llvm::StringRef output);
 
 /// Returns the array with the targets for the loss of `output`, which may end
@@ -39,7 +41,8 @@ bool isTargetOf(const TargetSpec &target, llvm::StringRef output);
 std::string findTarget(llvm::ArrayRef<TargetSpec> targets,
                        llvm::StringRef output);
 
-/// Returns the array for all losses without an array of their own.
+/// Returns ARRAY of a --target-array without OUTPUT: the labels of all losses
+/// without a target of their own. The default is "target".
 std::string findCommonTarget(llvm::ArrayRef<TargetSpec> targets);
 
 } // namespace mpc

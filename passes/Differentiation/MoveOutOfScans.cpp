@@ -28,15 +28,16 @@ struct MoveOutOfScansPass
   void runOnOperation() override;
 };
 
-/// The equivalent of a body's value outside the loop: the value, if equal in
-/// all iterations, or the stack of all its values.
+/// The equivalent, outside the loop, of a value in the loop's body: the same
+/// value if equal in all iterations, or a stack of the values of all
+/// iterations.
 struct Lifted {
   Value value;
   bool isStack = false;
   bool reversed = false;
 };
 
-/// Moves ops before a loop.
+/// Moves ops from the body to before the loop.
 class Hoister {
 public:
   Hoister(ScanOp scan, RewriterBase &rewriter)
@@ -55,7 +56,8 @@ private:
   DenseMap<Value, Lifted> lifted;
 };
 
-/// Moves ops that consume stacked values after a loop.
+/// Moves ops from the body to after the loop, if only stacked results need
+/// them.
 class Sinker {
 public:
   Sinker(ScanOp scan, RewriterBase &rewriter)
@@ -63,7 +65,8 @@ public:
   bool run();
 
 private:
-  /// A result of the loop that is computed after the loop.
+  /// A result of the loop, and the op of the body that will compute the result
+  /// after the loop.
   struct Moved {
     unsigned result;
     Operation *op;
@@ -79,7 +82,8 @@ private:
   ScanOp scan;
   RewriterBase &rewriter;
   SmallVector<Moved> products, sums;
-  /// Values to stack, each with its direction (true for reversed).
+  /// Values of the body to stack, each with the direction of the stack: true if
+  /// the last iteration comes first.
   llvm::MapVector<Value, bool> parts;
   DenseMap<Value, Value> stacks;
 };
@@ -162,8 +166,9 @@ void Hoister::noteArguments() {
     lifted[argument] = {scan.getInvariant()[index]};
 }
 
-// True if all operands are known outside and the op can run there: on values of
-// one iteration, or as a product with the rows of all iterations.
+// True if `op` can run before the loop: all operands are available there, and
+// either `op` is equal in all iterations, or one op on a stack can replace all
+// iterations (a product that multiplies rows, or a cast).
 bool Hoister::isLiftable(Operation *op) const {
   if (op->getNumRegions() > 0 || op->getNumOperands() == 0)
     return false;
@@ -181,7 +186,8 @@ bool Hoister::isLiftable(Operation *op) const {
   return !stacks || multipliesRows(op) || isa<mpc::CastOp>(op);
 }
 
-// A cast alone stays next to its users.
+// True if moving `op` before the loop pays. A cast of a stack pays only if a
+// product that also moves reads the cast.
 bool Hoister::isWorthwhile(Operation *op) const {
   assert(lifted.contains(op->getResult(0)) && "lift comes first");
   auto stack = lifted.find(op->getResult(0));
@@ -193,7 +199,7 @@ bool Hoister::isWorthwhile(Operation *op) const {
 }
 
 void Hoister::lift(Operation *op) {
-  // Constants of the body are cloned outside.
+  // Clone constants of the body to before the loop.
   SmallVector<Value> operands;
   for (Value operand : op->getOperands()) {
     auto known = lifted.find(operand);
@@ -202,7 +208,7 @@ void Hoister::lift(Operation *op) {
             ? known->second.value
             : rewriter.clone(*operand.getDefiningOp())->getResult(0));
   }
-  // If all operands are invariant, clone the op unchanged.
+  // If no operand is a stack, clone the op unchanged.
   auto first = lifted.find(op->getOperand(0));
   if (first == lifted.end() || !first->second.isStack) {
     Operation *clone = rewriter.clone(*op);
@@ -212,8 +218,8 @@ void Hoister::lift(Operation *op) {
       lifted[result] = {outside};
     return;
   }
-  // A product of parts becomes one product of the whole stack; a cast applies
-  // to the stack.
+  // Otherwise one product, or one cast, on the stack replaces the ops of all
+  // iterations.
   Lifted result = first->second;
   result.value = multipliesRows(op)
                      ? multiplyStack(rewriter, op, operands[0],
@@ -222,7 +228,8 @@ void Hoister::lift(Operation *op) {
   lifted[op->getResult(0)] = result;
 }
 
-// Makes the body read the values computed outside.
+// Replaces the results of `op` in the body by arguments that receive the values
+// computed before the loop.
 void Hoister::replaceInBody(Operation *op) {
   for (Value result : op->getResults()) {
     if (result.use_empty())
@@ -249,7 +256,7 @@ bool Hoister::run() {
     moved.push_back(&op);
   }
   bool changed = false;
-  // Users come first, so that their operands lose all uses.
+  // Erase users before producers, so that an erased op has no uses.
   for (Operation *op : llvm::reverse(moved)) {
     if (!isWorthwhile(op))
       continue;
@@ -263,8 +270,8 @@ bool Hoister::run() {
 // After the loop
 //===----------------------------------------------------------------------===//
 
-// True if `value` is or can be stacked in `direction`, the common direction of
-// the values checked before. Sets `direction` if `value` determines it.
+// True if the loop can stack `value` in `direction`. nullopt as `direction`
+// means either; if `value` already has a direction, sets `direction`.
 bool Sinker::canStack(Value value, std::optional<bool> &direction) {
   std::optional<bool> found;
   if (auto argument = dyn_cast<BlockArgument>(value)) {
@@ -283,8 +290,8 @@ bool Sinker::canStack(Value value, std::optional<bool> &direction) {
   return true;
 }
 
-// True if `op` multiplies rows by invariant operands, and its result is only
-// stacked.
+// True if `op` multiplies rows by operands that are equal in all iterations,
+// and the loop only stacks the result.
 bool Sinker::isLastProduct(Operation *op) {
   if (!op || !multipliesRows(op))
     return false;
@@ -299,9 +306,9 @@ bool Sinker::isLastProduct(Operation *op) {
   });
 }
 
-// Returns the op whose results carried value `carried` adds up over all
-// iterations. The op must sum rows, and nothing else may read its result or the
-// running sum. Returns null otherwise.
+// Returns the op whose results carried value number `carried` adds up over all
+// iterations: sum = sum + op(...). The op must sum over rows, and nothing else
+// may read the op or the running sum. Null otherwise.
 Operation *Sinker::findSum(unsigned carried) {
   assert(carried < scan.getNumCarried() && "a carried value");
   Value argument = scan.getBody().front().getArgument(carried);
@@ -317,10 +324,11 @@ Operation *Sinker::findSum(unsigned carried) {
              : nullptr;
 }
 
-// Finds the sums and products to move after the loop, and their factors, which
-// the loop must stack.
+// Finds the sums and products to move after the loop. Lists the operands of
+// these ops, which the loop must stack, in `parts`.
 void Sinker::collect() {
-  // Find carried sums whose factors can be stacked.
+  // A carried sum can move if all operands of the summing op can be stacked in
+  // one direction.
   for (unsigned i = 0; i < scan.getNumCarried(); ++i) {
     Operation *term = scan->getResult(i).use_empty() ? nullptr : findSum(i);
     std::optional<bool> direction;
@@ -332,14 +340,15 @@ void Sinker::collect() {
       parts.try_emplace(factor, direction.value_or(false));
     sums.push_back({i, term});
   }
-  // Find stacked products of a factor with invariant operands.
+  // A stacked product can move if its left operand can be stacked in the
+  // direction of the result.
   for (OpResult result : scan.getStacked()) {
     unsigned index = result.getResultNumber();
     Operation *op = scan.getYield()->getOperand(index).getDefiningOp();
     if (result.use_empty() || !isLastProduct(op))
       continue;
-    // If a product is stacked in both directions, one of the two stays in the
-    // loop.
+    // If the loop stacks one product in both directions, the second stays in
+    // the loop.
     bool reversed = scan.getReversedOutputs()[index - scan.getNumCarried()];
     std::optional<bool> direction = reversed;
     if (!canStack(op->getOperand(0), direction))
@@ -357,7 +366,6 @@ Value Sinker::stackOf(Value value) {
 }
 
 void Sinker::replace(const Moved &moved) {
-  // A stacked product becomes one product of the whole stack.
   Operation *op = moved.op;
   Location location = op->getLoc();
   Value result = scan->getResult(moved.result), value;
@@ -367,8 +375,8 @@ void Sinker::replace(const Moved &moved) {
       others.push_back(scan.getTiedOperand(cast<BlockArgument>(other)).get());
     value = multiplyStack(rewriter, op, stackOf(op->getOperand(0)), others);
   } else {
-    // A sum over iterations becomes a contraction over the rows of all
-    // iterations.
+    // A sum over iterations of sums over rows becomes one sum over the rows of
+    // all iterations.
     SmallVector<Value> factors;
     for (Value factor : op->getOperands()) {
       Value stack = stackOf(factor);
@@ -388,7 +396,8 @@ bool Sinker::run() {
   collect();
   if (sums.empty() && products.empty())
     return false;
-  // Stack the factors, except scanned operands, which are stacked already.
+  // Make the loop stack the operands of the moved ops. A scanned operand is a
+  // stack already.
   SmallVector<Value> values;
   SmallVector<bool> directions;
   for (auto [value, reversed] : parts) {
@@ -398,8 +407,6 @@ bool Sinker::run() {
     values.push_back(value);
     directions.push_back(reversed);
   }
-  // One op over all iterations, after the loop, replaces an op in each
-  // iteration.
   unsigned first = scan.getNumResults();
   scan = scan.addStacked(rewriter, values, directions);
   for (auto [index, value] : llvm::enumerate(values))

@@ -127,10 +127,10 @@ static Value orOne(OpBuilder &b, Location loc, Value condition, Value value) {
   return SelectOp::create(b, loc, type, flag, value, one);
 }
 
-// An AdamW step with learning rate 1 moves the parameter by r. LAMB moves the
-// parameter by lr * |p| / |r| * r, with a ratio of 1 if a norm is 0. In a
-// skipped step, the Adam op moves nothing, so r is 0 and LAMB moves nothing
-// either.
+// LAMB scales AdamW's step. Let r be the change of the parameter p by AdamW
+// with learning rate 1. LAMB changes p by lr * |p| / |r| * r; the ratio is 1 if
+// |p| or |r| is 0. In a skipped step, the Adam op changes nothing: r is 0, and
+// so is LAMB's change.
 static Values buildLAMB(OpBuilder &b, Location loc, const UpdateInputs &in,
                         const OptimizerSettings &s) {
   Type element =

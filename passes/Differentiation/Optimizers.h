@@ -12,8 +12,8 @@
 
 namespace mpc {
 
-/// The operands of an update. `step` counts the updates before this update,
-/// `nextStep` includes this update.
+/// The operands of an update. `step` is the number of earlier updates,
+/// `nextStep` is `step` + 1.
 struct UpdateInputs {
   mlir::Value param, grad, learningRate, step, nextStep;
   llvm::SmallVector<mlir::Value> state;
@@ -22,7 +22,7 @@ struct UpdateInputs {
 /// One optimizer.
 struct Optimizer {
   OptimizerKind kind;
-  /// Suffixes of the state variables per parameter.
+  /// Suffixes of the state variables that each parameter has, such as ".m".
   llvm::ArrayRef<llvm::StringLiteral> state;
   /// PyTorch's defaults.
   double epsilon, weightDecay;

@@ -8,18 +8,17 @@
 using namespace mlir;
 using namespace mpc;
 
-//===----------------------------------------------------------------------===//
-// Use of a parameter in the model
-//===----------------------------------------------------------------------===//
+// Uses of a parameter in the model
 
 namespace {
-/// The ways in which the forward pass uses a parameter.
+/// The ways in which the forward pass uses a parameter: as an addend (a bias)
+/// or as a factor (a scale).
 struct ParameterUse {
   bool isAdded = false, isMultiplied = false;
 };
 } // namespace
 
-// True if at most one axis is longer than 1.
+// True if at most one axis is longer than 1, as in [1, 64, 1].
 static bool isVector(Value value) {
   ArrayRef<int64_t> shape = cast<RankedTensorType>(value.getType()).getShape();
   return llvm::count_if(shape, [](int64_t extent) { return extent > 1; }) <= 1;
@@ -27,14 +26,15 @@ static bool isVector(Value value) {
 
 static void addUse(OpOperand &operand, ParameterUse &found) {
   Operation *op = operand.getOwner();
-  // Look through changes of shape and type, and slices: the halves of a
-  // recurrent bias.
+  // Look through ops that keep the elements, and through slices: a recurrent
+  // layer slices its bias into halves.
   if (isa<ReshapeOp, mpc::CastOp, ExpandOp, TransposeOp, SliceOp>(op) &&
       operand.getOperandNumber() == 0)
     for (OpOperand &use : op->getResult(0).getUses())
       addUse(use, found);
   Value value = operand.get();
-  // In normalizations, the position of the operand decides, not its shape.
+  // A normalization takes the scale as operand 1 and the bias as operand 2, so
+  // shapes do not matter.
   if (op->hasTrait<NormalizationTrait>()) {
     found.isMultiplied |= operand.getOperandNumber() == 1;
     found.isAdded |= operand.getOperandNumber() == 2;
@@ -89,8 +89,8 @@ static LogicalResult spareFromDecay(FunctionEditor &step,
     isSpared |= (takesBias && use.isAdded) || (takesNorm && use.isMultiplied);
     group.decays = !isSpared;
   }
-  // Recipes usually give both words, and many models have no biases, so one
-  // match suffices.
+  // Recipes usually say `--no-decay bias,norm`, and many models have no biases.
+  // So with both words one match suffices.
   if (takesBias && !foundBias && !(takesNorm && foundNorm))
     return reportUsage(location, "--no-decay bias: no bias is trained");
   if (takesNorm && !foundNorm && !(takesBias && foundBias))

@@ -11,7 +11,8 @@
 
 namespace mpc {
 
-/// The settings in which a parameter differs from the recipe.
+/// Settings of one parameter that differ from the recipe: a factor of the
+/// learning rate, and false for `decays` if the parameter has no weight decay.
 struct ParameterGroup {
   double learningRateScale = 1;
   bool decays = true;
@@ -25,10 +26,10 @@ struct GroupPatterns {
   llvm::ArrayRef<std::string> learningRateScale;
 };
 
-/// Returns the group of each of `trainables`, whose values `step` reads. `bias`
-/// means added vectors: the biases of layers and normalizations. `norm` means
-/// factors: the scales of normalizations. A pattern without a match is an
-/// error.
+/// Returns the settings of each parameter in `trainables`. In --no-decay,
+/// `bias` means vectors that the model adds (biases of layers and
+/// normalizations), and `norm` means scales of normalizations. `step` reads the
+/// parameters. Reports an error for a pattern without a match.
 llvm::FailureOr<llvm::SmallVector<ParameterGroup>>
 findParameterGroups(FunctionEditor &step, llvm::ArrayRef<VariableOp> trainables,
                     const GroupPatterns &patterns);

@@ -10,9 +10,7 @@
 using namespace mlir;
 using namespace mpc;
 
-//===----------------------------------------------------------------------===//
-// The option of a field
-//===----------------------------------------------------------------------===//
+// From a field's type to the type of its option
 
 namespace {
 template <typename T>
@@ -29,8 +27,8 @@ inline constexpr bool isNumber =
     std::is_same_v<T, bool> || std::is_same_v<T, int64_t> ||
     std::is_same_v<T, double>;
 
-/// The option of a field of type T: a number, a list of numbers, a word, or a
-/// list of texts.
+/// Maps the type T of a recipe's field to the type of the pass option. The
+/// default is a list of texts.
 template <typename T>
 struct OptionOf {
   using Type = Pass::ListOption<std::string>;

@@ -1,5 +1,6 @@
-// The fields of a recipe as options of a pass: the text from which mpc-opt
-// makes `mpc.recipe`.
+// Gives a pass one option for each field of a recipe. From these options,
+// mpc-opt makes the attribute `mpc.recipe`; mpc sets the attribute without
+// options.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_DIFFERENTIATION_RECIPEOPTIONS_H
@@ -15,7 +16,8 @@ namespace mpc {
 
 class RecipeOptions {
 public:
-  /// The pass that has the options: mpc-add-loss or mpc-add-optimizer.
+  /// The pass that has the options: mpc-add-loss (Loss) or mpc-add-optimizer
+  /// (Optimizer).
   enum class Part { Loss, Optimizer };
 
   RecipeOptions(mlir::Pass &pass, Part part);
@@ -26,8 +28,8 @@ public:
 
 private:
   Part part;
-  /// The option of each field of `part`, in order. Each points to an
-  /// mlir::Pass::Option or ListOption, whose type follows from the field's.
+  /// One option per field of `part`, in the order of Recipe.h. Each points to
+  /// an mlir::Pass::Option or ListOption, by the type of the field.
   std::vector<std::shared_ptr<void>> options;
 };
 

@@ -17,7 +17,8 @@ SampleAxes::SampleAxes(Block &block, ArrayRef<std::pair<Value, int64_t>> inputs,
   follow(block, batch);
 }
 
-// Visits ops in order, so operands come before users.
+// Records the axis of samples for all values of a block. Visits ops in order,
+// so the axes of operands are known before their users.
 void SampleAxes::follow(Block &block, int64_t batch) {
   for (Operation &op : block) {
     if (isa<ScanOp>(op)) {
@@ -31,13 +32,14 @@ void SampleAxes::follow(Block &block, int64_t batch) {
   }
 }
 
-// Records the axis; returns true if `value` had none before.
+// Records that `value` has `samples`. Returns true if nothing was recorded for
+// `value` before.
 bool SampleAxes::note(Value value, std::optional<SampleAxis> samples) {
   return samples && axes.try_emplace(value, *samples).second;
 }
 
-// Follows samples through a recurrence over another axis, such as time. The
-// initial state may be zeros, which have no samples.
+// Follows samples through a loop over another axis, such as time. Initial
+// values of carried values may be zeros, which have no samples.
 void SampleAxes::followScan(Operation *op, int64_t batch) {
   auto scan = cast<ScanOp>(op);
   const unsigned carried = scan.getNumCarried();
@@ -52,7 +54,8 @@ void SampleAxes::followScan(Operation *op, int64_t batch) {
     if (std::optional<SampleAxis> samples = find(value);
         samples && samples->axis > 0)
       note(argument, SampleAxis{samples->axis - 1, samples->outer});
-  // Samples in carried values may lead to more samples in the body.
+  // A carried value may get samples only in the body. Then visit the body
+  // again, since more values may have samples now.
   auto yielded = scan.getYield()->getOperands();
   for (bool isNew = true; isNew;) {
     follow(scan.getBody().front(), batch);
@@ -61,7 +64,8 @@ void SampleAxes::followScan(Operation *op, int64_t batch) {
                                                   yielded.take_front(carried)))
       isNew |= note(argument, find(value));
   }
-  // If the axis of a carried value changes from step to step, give up.
+  // Give up if a carried value has its samples on another axis after an
+  // iteration.
   for (auto [argument, value] :
        llvm::zip_equal(scan.getCarriedArguments(), yielded.take_front(carried)))
     if (!(find(argument) == find(value)))

@@ -1,4 +1,4 @@
-// Finds the samples of a batch in the values of a forward function.
+// Finds the axis of the samples of a batch in the values of a forward function.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_DIFFERENTIATION_SAMPLEAXIS_H
@@ -11,17 +11,18 @@
 
 namespace mpc {
 
-/// Traces the samples from the function's inputs to its values.
+/// Traces the axis of samples from the inputs of a function to all values.
 class SampleAxes {
 public:
-  /// Each of `inputs` is paired with the axis of its `batch` samples.
+  /// `inputs` pairs each input with the axis of its samples. `batch` is the
+  /// number of samples.
   SampleAxes(mlir::Block &block,
              llvm::ArrayRef<std::pair<mlir::Value, int64_t>> inputs,
              int64_t batch);
 
-  /// Returns the axis of the samples in `value`; nullopt if `value` has no
-  /// samples or the trace was lost: after ops that do not report samples, or
-  /// with a batch of 1.
+  /// Returns the axis of the samples in `value`. nullopt if `value` has no
+  /// samples, or if the axis is unknown: after an op that does not tell the
+  /// axis of its result, or with a batch of 1.
   std::optional<SampleAxis> find(mlir::Value value) const;
 
 private:

@@ -13,7 +13,7 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// The selection in one module.
+/// Selects the parameters to train in one module.
 class Selection {
 public:
   Selection(FunctionEditor &step, const TrainablePatterns &patterns)
@@ -72,9 +72,9 @@ bool Selection::isFrozenByUser(BatchNormOp norm) const {
   });
 }
 
-// Converts frozen normalizations to inference mode. A frozen layer of a
-// fine-tuned model must compute as before, and statistics of new data would
-// change its results.
+// Converts each BatchNormalization that the user froze to inference mode. A
+// frozen layer of a fine-tuned model must compute as before; statistics of new
+// data would change the layer's results.
 void Selection::freezeNormalizations() {
   SmallVector<BatchNormOp> frozen;
   for (auto norm : step.getBody().getOps<BatchNormOp>())
@@ -92,7 +92,7 @@ Selection::select(ModuleOp module, const DenseSet<Value> &sources) {
   if (failed(train.verify(module.getLoc())) ||
       failed(freeze.verify(module.getLoc())))
     return failure();
-  // Find the variables that the loss depends on.
+  // Collect the names of variables that the loss depends on.
   llvm::StringSet<> reached;
   for (Value argument : step.get().getArguments())
     if (sources.contains(argument))
@@ -102,8 +102,8 @@ Selection::select(ModuleOp module, const DenseSet<Value> &sources) {
     if (variable.getRole() != Role::Parameter &&
         variable.getRole() != Role::Frozen)
       continue;
-    // Train variables that are chosen, not frozen, and read by the loss; all
-    // others are frozen.
+    // Train a variable if the user or its role chooses it, no --freeze matches,
+    // and the loss reads the variable. Freeze all others.
     StringRef name = variable.getSymName();
     bool chosen =
         train.isGiven() ? inTrain.contains(name) : parameters.contains(name);
