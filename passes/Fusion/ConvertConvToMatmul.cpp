@@ -1,13 +1,15 @@
-// Turns convolutions of one tap into matrix products over pixels.
+// Turns convolutions with one filter tap (1 x 1) into matrix products over
+// pixels.
 //
-// In NHWC, a convolution with a 1 x 1 filter multiplies a matrix of pixels x
-// channels by a matrix of channels x channels, and so do its gradients.
-// Libraries multiply matrices faster than they convolve with 1 x 1 filters,
-// above all for gradients. With strides, only the pixels that the filter meets
-// are multiplied: a slice of the image. In the image's gradient, zeros lie
-// between these pixels. Leading axes stay. Batches that share the right operand
-// are rows of one product, and later ops in the region see the shape of the
-// convolution's result.
+// In NHWC, a convolution with a 1 x 1 filter multiplies a matrix [pixels, input
+// channels] by a matrix [input channels, output channels]. Its gradients are
+// matrix products too. Libraries multiply matrices faster than they convolve
+// with 1 x 1 filters, above all for gradients.
+//
+// With strides, the filter visits only some pixels. A slice selects the visited
+// pixels; in the gradient of the image, zeros fill the gaps. The product keeps
+// the leading axes of the image, so later ops of the region see the shape of
+// the convolution's result.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -34,7 +36,8 @@ public:
       : conv(conv), builder(conv->getLoc(), conv) {}
 
   void replace(ConvOp op) {
-    // Separate statements fix the order of creation; call arguments would not.
+    // Create the ops in separate statements: C++ does not define the order in
+    // which call arguments are evaluated.
     Value met = metPixels(op.getInput(), op.getType());
     Value filter = asMatrix(op.getWeight(), 1);
     finish(multiply(met, filter, op.getType(), TransposedFactor::Rhs));
@@ -53,7 +56,8 @@ public:
                                     llvm::APFloat(0.0), strides()));
     finish(gradient);
   }
-  // The sum is over pixels, so both operands become matrices of pixels.
+  // The gradient of the filter sums over pixels, so both operands become
+  // matrices [pixels, channels].
   void replace(ConvWeightGradOp op) {
     Value outputs = asMatrix(op.getDOutput(), rankOf(op.getDOutput()) - 1);
     Value met = metPixels(op.getInput(), op.getDOutput().getType());
@@ -69,7 +73,8 @@ private:
     return SmallVector<int64_t>(rank, 0);
   }
   bool isStrided() const { return !isMatrixProduct(conv); }
-  // Returns the convolution's strides for all axes of an image in NHWC.
+  // Returns the strides of the convolution, extended by 1 for batch and
+  // channels: NHWC has four strides.
   SmallVector<int64_t> strides() const {
     SmallVector<int64_t> result = {1};
     llvm::append_range(
@@ -77,7 +82,8 @@ private:
     result.push_back(1);
     return result;
   }
-  // Returns the pixels of an image that have a pixel in `output`.
+  // Returns the pixels of `image` that a strided 1 x 1 filter visits, one for
+  // each pixel of `output`.
   Value metPixels(Value image, RankedTensorType output) {
     if (!isStrided())
       return image;
@@ -89,7 +95,8 @@ private:
   }
   static int64_t rankOf(Value value) { return shapeOf(value).size(); }
 
-  // Views the first `rows` axes as rows, and the other axes as columns.
+  // Views `value` as a matrix: the first `rows` axes become rows, the other
+  // axes columns.
   Value asMatrix(Value value, int64_t rows) {
     ArrayRef<int64_t> shape = shapeOf(value);
     return reshape(value, {ShapedType::getNumElements(shape.take_front(rows)),
@@ -120,7 +127,8 @@ private:
 struct ConvertConvToMatmulPass
     : public mpc::impl::ConvertConvToMatmulPassBase<ConvertConvToMatmulPass> {
   void runOnOperation() override {
-    // On a GPU, cuDNN handles strides without copies.
+    // On a GPU, leave strided convolutions to cuDNN, which needs no copy of the
+    // visited pixels.
     const bool takesStrides = !getTarget(getOperation()).isGPU();
     SmallVector<Operation *> convolutions;
     getOperation().walk([&](LayoutOpInterface op) {

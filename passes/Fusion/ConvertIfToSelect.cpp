@@ -1,4 +1,5 @@
-// Replaces conditions by both branches, for targets without conditional steps.
+// Computes both branches of a condition and selects between their results, for
+// targets that cannot skip steps.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
@@ -23,8 +24,9 @@ struct ConvertIfToSelectPass
 };
 } // namespace
 
-// Replaces the indices checked by an untaken branch with 0, so the checks pass.
-// Index 0 exists on every axis that has indices.
+// Replaces the indices checked in `branch` by 0 if the condition chooses the
+// other branch. The untaken branch is computed too, and its check must not
+// fail. Index 0 is valid on every axis with elements.
 static void guardChecks(IfOp op, Block &branch, IRRewriter &rewriter) {
   bool isThen = &branch == &op.getThenBlock();
   for (auto check : branch.getOps<CheckIndicesOp>()) {
@@ -47,7 +49,8 @@ static void guardChecks(IfOp op, Block &branch, IRRewriter &rewriter) {
 static SmallVector<Value> inlineBranch(IfOp op, Block &branch,
                                        IRRewriter &rewriter) {
   guardChecks(op, branch, rewriter);
-  // Arguments after those for the captured operands stand for the condition.
+  // After the captured operands, the branch has arguments that `guardChecks`
+  // has added. Pass the condition to each.
   SmallVector<Value> operands(op.getCaptured());
   operands.resize(branch.getNumArguments(), op.getCondition());
   Operation *yield = branch.getTerminator();
@@ -62,7 +65,7 @@ void ConvertIfToSelectPass::runOnOperation() {
   if (!target.isGPU())
     return;
   SmallVector<IfOp> conditions;
-  // The walk visits inner conditions before outer conditions.
+  // The walk visits nested conditions before the conditions around them.
   getOperation()->walk([&](IfOp op) { conditions.push_back(op); });
   IRRewriter rewriter(&getContext());
   for (IfOp op : conditions) {

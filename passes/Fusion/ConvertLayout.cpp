@@ -1,13 +1,14 @@
 // Brings activations into NHWC, and filters into the layout of the target's
-// library. In NHWC, convolutions, pooling and channel statistics find the
-// channels of a pixel side by side.
+// library. In NHWC, all channels of a pixel are adjacent in memory, as
+// convolutions, pooling and channel statistics prefer.
 //
-// Every op with a layout gets NHWC and transposes around it. The transposes
-// after the op then sink through ops that ignore the order of axes, until they
-// cancel against the transposes before another op with a layout. The others end
-// where the order of elements matters: at flattening, inputs and outputs. A
-// transpose that moves only axes of size 1 becomes a reshape. State keeps
-// ONNX's layout, so no transpose moves past an optimizer.
+// Every op with a layout gets NHWC operands by transposes, and transposes its
+// results back. The transposes of results then move down through ops that
+// ignore the order of axes, until they cancel against transposes of operands.
+// The remaining transposes end at ops that depend on the order of elements,
+// such as flattening, and at inputs and outputs. A transpose that moves only
+// axes of size 1 becomes a reshape. State keeps ONNX's layout, so no transpose
+// moves past an optimizer.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Movement.h"
@@ -32,7 +33,8 @@ using namespace mpc;
 
 using Perm = SmallVector<int64_t>;
 
-// Permutations of the channels from axis 1 to the end, and back.
+// `toLast` permutes NCHW to NHWC: axis 1 goes to the end. `toFirst` is the
+// inverse.
 static Perm toLast(int64_t rank) {
   Perm perm = {0};
   llvm::append_range(perm, llvm::seq<int64_t>(2, rank));
@@ -50,7 +52,8 @@ static SmallVector<int64_t> permute(ArrayRef<int64_t> values,
   return llvm::map_to_vector(perm, [&](int64_t axis) { return values[axis]; });
 }
 
-// Permutes the strides of a slice or pad. An empty list means strides of 1.
+// Permutes the strides of a slice or pad. Empty strides, which mean 1 on all
+// axes, stay empty.
 static SmallVector<int64_t> permuteStrides(ArrayRef<int64_t> strides,
                                            ArrayRef<int64_t> perm) {
   return strides.empty() ? SmallVector<int64_t>() : permute(strides, perm);
@@ -61,7 +64,7 @@ static RankedTensorType permute(Type type, ArrayRef<int64_t> perm) {
   return tensor.clone(permute(tensor.getShape(), perm));
 }
 
-// Copies the phase of `of` to `op`, and returns `op`.
+// Gives `op` the phase of `of`, and returns `op`.
 template <typename OpTy>
 static OpTy inPhase(OpTy op, Operation *of) {
   copyPhase(of, op);
@@ -88,7 +91,8 @@ static Value reshape(OpBuilder &builder, Operation *of, Value value,
 // Ops with a layout
 //===----------------------------------------------------------------------===//
 
-// Surrounds `op` with transposes and sets its layout.
+// Sets the layout of `op` to NHWC, transposes its activation operands to NHWC,
+// and its activation results back.
 static void convert(LayoutOpInterface op) {
   int64_t rank = shapeOf(op->getOperand(0)).size();
   OpBuilder builder(op);
@@ -105,22 +109,22 @@ static void convert(LayoutOpInterface op) {
   op->setAttr("layout", LayoutAttr::get(op->getContext(), Layout::NHWC));
 }
 
-// Converts the filter of a convolution, or the gradient of a filter, to input
-// channels last.
+// Brings the filter of a convolution, or the gradient of a filter, into the
+// layout OHWI, with input channels last.
 static void convertFilter(LayoutOpInterface op) {
   OpBuilder builder(op);
   Value filter = op.getFilter();
   int64_t rank = shapeOf(filter).size();
   if (filter.getDefiningOp() == op) {
-    // The op makes the filter: a transpose restores ONNX's order for its
-    // readers.
+    // `op` computes the filter's gradient: transpose the result back to ONNX's
+    // layout for the readers.
     filter.setType(permute(filter.getType(), toLast(rank)));
     builder.setInsertionPointAfter(op);
     Value restored = transpose(builder, op, filter, toFirst(rank));
     filter.replaceAllUsesExcept(restored, restored.getDefiningOp());
   } else {
     Value converted = transpose(builder, op, filter, toLast(rank));
-    // Skip the activations, since an activation may be the same value as the
+    // Skip the activation operands: one value may be both activation and
     // filter.
     for (OpOperand &operand :
          op->getOpOperands().drop_front(op.countActivationOperands()))
@@ -150,8 +154,9 @@ struct TransposeToReshape : OpRewritePattern<TransposeOp> {
   }
 };
 
-/// e(transpose(a), transpose(b)) -> transpose(e(a, b)). A full operand without
-/// a transpose gets the opposite transpose, if that adds no transpose overall.
+/// e(transpose(a), transpose(b)) -> transpose(e(a, b)) for an elementwise op e.
+/// An operand of full size without a transpose gets the inverse transpose,
+/// unless the number of transposes would grow.
 struct SinkTranspose : RewritePattern {
   explicit SinkTranspose(MLIRContext *context)
       : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
@@ -160,7 +165,8 @@ struct SinkTranspose : RewritePattern {
                                 PatternRewriter &rewriter) const override;
 };
 
-/// reduce(transpose(x)) -> transpose(reduce(x)), with the reduced axes kept.
+/// reduce(transpose(x)) -> transpose(reduce(x)). The new reduction keeps the
+/// reduced axes with size 1, so that the transpose still fits.
 struct SinkThroughReduction : OpInterfaceRewritePattern<ReductionOpInterface> {
   using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
 
@@ -193,8 +199,8 @@ struct ConvertLayoutPass
 };
 } // namespace
 
-// Returns the transpose from channels last to channels first that makes
-// `value`; null if there is none.
+// Returns the transpose from NHWC to NCHW that computes `value`; null if
+// another op computes `value`.
 static TransposeOp restoringTranspose(Value value) {
   auto transpose = value.getDefiningOp<TransposeOp>();
   if (!transpose || transpose.getPerm().size() < 3 ||
@@ -204,13 +210,14 @@ static TransposeOp restoringTranspose(Value value) {
   return transpose;
 }
 
-// True if each result element depends on the same element of the operands
-// alone, not on the position.
+// True if `op` is elementwise and ignores positions. Dropout, for example,
+// depends on the position of each element.
 static bool ignoresPlace(Operation *op) {
   return hasRole(op, RegionRole::Elementwise) && !dependsOnPlace(op);
 }
 
-// True if `op` computes with state, which keeps its layout.
+// True if `op` is an optimizer's update, or reads state of the same shape as
+// the result. State keeps ONNX's layout.
 static bool readsState(Operation *op) {
   ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
   auto isState = [&](Value operand) {
@@ -220,8 +227,8 @@ static bool readsState(Operation *op) {
          llvm::any_of(op->getOperands(), isState);
 }
 
-// Permutes the axes of `operand`, which broadcasts to a result of rank `rank`,
-// like the axes of the result.
+// Permutes the axes of `operand`, which may have fewer axes than the result of
+// `op` and broadcast. `perm` permutes the `rank` axes of the result.
 static Value permuteOperand(OpBuilder &builder, Operation *op, Value operand,
                             int64_t rank, ArrayRef<int64_t> perm) {
   if (auto restoring = restoringTranspose(operand))
@@ -241,23 +248,23 @@ LogicalResult SinkTranspose::matchAndRewrite(Operation *op,
     return rewriter.notifyMatchFailure(op, "is not elementwise");
   if (readsState(op))
     return rewriter.notifyMatchFailure(op, "computes with state");
-  // Sinking pays if full-size operands are transposed: their transposes move
-  // behind the op, but the other full-size operands get one.
+  // Count the operands of full size that are transposed, and the others. Moving
+  // the transpose behind the op saves the transposes of the first, but adds one
+  // to each of the others.
   ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
   int64_t rank = shape.size(), transposed = 0, others = 0;
   for (Value operand : op->getOperands()) {
     bool full = shapeOf(operand) == shape;
     (full && restoringTranspose(operand) ? transposed : others) += full;
   }
-  // In rank 3 both directions are the same permutation, so sinking could go
-  // back and forth forever.
+  // For three axes, a transpose to NHWC is its own inverse, so the pattern
+  // could undo itself forever. Require that no other operand gets a transpose.
   if (transposed == 0 || others > (rank == 3 ? 0 : transposed))
     return rewriter.notifyMatchFailure(op, "too few operands are transposed");
   if (!llvm::all_of(op->getResults(),
                     [&](Value result) { return shapeOf(result) == shape; }))
     return rewriter.notifyMatchFailure(op, "results differ in shape");
 
-  // Create the op on permuted operands, and transpose each result back.
   OperationState state(op->getLoc(), op->getName());
   state.addAttributes(op->getAttrs());
   for (Value operand : op->getOperands())
@@ -284,8 +291,8 @@ SinkThroughReduction::matchAndRewrite(ReductionOpInterface op,
         return restoring.getPerm()[axis];
       });
   llvm::sort(moved);
-  // Keep reduced axes with size 1, so that the permutation still fits the
-  // result.
+  // Keep the reduced axes with size 1, so that the transpose of the operand
+  // also fits the result.
   SmallVector<int64_t> shape(shapeOf(restoring.getInput()));
   for (int64_t axis : moved)
     shape[axis] = 1;
@@ -351,9 +358,9 @@ LogicalResult SinkThroughPad::matchAndRewrite(PadOp op,
   return success();
 }
 
-// Merges equal transposes of one value. A filter, for example, is transposed
-// for a convolution and for the gradient of its input. CSE keeps both
-// transposes, since their phases differ.
+// Merges equal transposes of one value. For example, a convolution and its
+// input gradient transpose the same filter. CSE keeps both, since one transpose
+// belongs to the forward phase and one to the backward phase.
 static void mergeTransposes(func::FuncOp function) {
   function.walk([](Block *block) {
     DenseMap<std::pair<Value, Attribute>, TransposeOp> known;
@@ -379,7 +386,8 @@ void ConvertLayoutPass::runOnOperation() {
         shapeOf(op->getOperand(0)).size() > 2)
       convert(op);
   });
-  // Sink the transposes until they meet others and cancel.
+  // Move the transposes of results down until they cancel against transposes of
+  // operands.
   RewritePatternSet patterns(&getContext());
   patterns.add<TransposeToReshape, SinkTranspose, SinkThroughReduction,
                SinkThroughConcat, SinkThroughSlice, SinkThroughPad>(
@@ -388,8 +396,8 @@ void ConvertLayoutPass::runOnOperation() {
   ReshapeOp::getCanonicalizationPatterns(patterns, &getContext());
   if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
     return signalPassFailure();
-  // On a GPU each transpose is a pass over memory. Convolutions of a CPU take
-  // filters in ONNX's layout.
+  // On a GPU, every transpose costs a pass over memory. On a CPU, filters need
+  // no transposes, since convolutions take ONNX's layout.
   if (target.isGPU())
     mergeTransposes(getOperation());
 }

@@ -1,5 +1,5 @@
-// Rewrites composite ops into elementwise ops and reductions. The other files
-// Decompose*.cpp hold the families.
+// Rewrites composite ops, such as softmax, into elementwise ops and reductions.
+// The decompositions are in the other files Decompose*.cpp.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Decompose.h"
@@ -101,7 +101,8 @@ struct DecomposePass : public mpc::impl::DecomposePassBase<DecomposePass> {
 
 using Decomposition = SmallVector<Value> (*)(Operation *, Emitter &);
 
-// Returns the decomposition of `op`; null if the list does not contain `op`.
+// Returns the function that decomposes `op`; null if Decompositions.def does
+// not list `op`.
 static Decomposition findDecomposition(Operation *op) {
   static const llvm::StringMap<Decomposition> table = {
 #define MPC_DECOMPOSITION(OpTy)                                                \
@@ -114,7 +115,8 @@ static Decomposition findDecomposition(Operation *op) {
 }
 
 void DecomposePass::runOnOperation() {
-  // Without a loss scale, a backward pass starts at 1.
+  // A seed is the gradient of the loss with respect to itself. Seeds that
+  // remain here have no loss scale, so they are 1.
   getOperation().walk([](GradientSeedOp seed) {
     OpBuilder builder(seed);
     RankedTensorType type = seed.getType();
@@ -125,7 +127,8 @@ void DecomposePass::runOnOperation() {
             .getOutput());
     seed.erase();
   });
-  // Collect the ops first. Their replacements contain no composite ops.
+  // Collect the ops before rewriting. The replacements contain no composite
+  // ops.
   SmallVector<Operation *> composites;
   getOperation().walk([&](RegionOpInterface op) {
     if (op.getRegionRole() == RegionRole::Composite)

@@ -1,5 +1,5 @@
-// The common parts of the decompositions: an emitter of primitive ops with one
-// computation type, and the decompositions by family.
+// Emits the primitive ops that replace a composite op, and declares the
+// decomposition of each composite op.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_FUSION_DECOMPOSE_H
@@ -10,7 +10,7 @@
 
 namespace mpc {
 
-/// The factor of a product of matrices that is transposed.
+/// Tells which factor of a matrix product is transposed, if any.
 enum class TransposedFactor { None, Lhs, Rhs };
 
 /// Emits primitive ops in place of `op`, at the location and in the phase of
@@ -26,7 +26,7 @@ public:
     return emitAs<OpTy>(compute, operands...);
   }
 
-  /// Like `emit`, with element type `element` instead of the computation type.
+  /// Like `emit`, but the result has element type `element`.
   template <typename OpTy, typename... Values>
   mlir::Value emitAs(mlir::Type element, Values... operands) {
     mlir::Type type =
@@ -59,14 +59,16 @@ public:
   mlir::Value reshape(mlir::Value input, llvm::ArrayRef<int64_t> shape);
   mlir::Value transpose(mlir::Value input, llvm::ArrayRef<int64_t> perm);
   mlir::Value expand(mlir::Value input, mlir::RankedTensorType type);
-  /// Emits 1 where the index along the new axis equals the label, else 0.
+  /// Inserts an axis of `depth` elements into `labels` at `axis`: 1 at the
+  /// index equal to the label, else 0. Label 2 of depth 4 becomes [0, 0, 1, 0].
   mlir::Value oneHot(mlir::Value labels, int64_t axis, int64_t depth);
-  /// Emits an i1 per element: true if the element of `value` is not zero.
+  /// Emits a boolean (i1) per element: true if the element of `value` is not
+  /// zero.
   mlir::Value isNonZero(mlir::Value value);
   /// Converts the elements to another element type, by the rules of `mpc.cast`.
   mlir::Value convert(mlir::Value value, mlir::Type element);
 
-  /// Returns the result of a newly built op, after setting its phase.
+  /// Sets the phase of a new op and returns its result.
   mlir::Value finish(mlir::Operation *op);
 
   mlir::ImplicitLocOpBuilder builder;
@@ -78,8 +80,8 @@ private:
   mlir::Attribute phase;
 };
 
-/// Returns the replacements of a composite op's results. Declared for each op
-/// of the list.
+/// Declares `decompose` for each op of Decompositions.def. Returns the values
+/// that replace the results of the op.
 #define MPC_DECOMPOSITION(OpTy)                                                \
   llvm::SmallVector<mlir::Value> decompose(OpTy op, Emitter &e);
 #include "passes/Fusion/Decompositions.def"

@@ -1,6 +1,7 @@
-// Rewrites attention and its gradient into products and elementwise ops, before
-// large products are split. Scores, softmax and their gradients are f32;
-// products read the types of the attention's operands.
+// Rewrites attention and its gradient into matrix products and elementwise ops.
+// Runs before mpc-tile-products, which computes the scores part by part.
+// Scores, softmax and their gradients are f32; products read the types of the
+// attention's operands.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Decompose.h"
@@ -15,9 +16,9 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// Values of the forward pass that the gradient reads.
+/// Values of the forward pass that the gradient of an attention reads.
 struct AttentionWeights {
-  /// The scores divided by the cap, after tanh; null without a cap.
+  /// tanh(scores / cap); null if the attention has no softcap.
   Value capped;
   /// The softmax before dropout, in the type that the last product reads.
   Value softmax;
@@ -30,18 +31,21 @@ public:
   explicit AttentionEmitter(Op op)
       : op(op), e(op), scores(op.getScoresShape()) {}
 
-  /// Emits the scores, masked and capped, and their softmax.
+  /// Emits the scores, applies softcap and mask, and emits the softmax.
   AttentionWeights computeWeights();
-  /// Applies the dropout to the softmax or its gradient.
+  /// Applies the dropout of the attention to `value`, the softmax or its
+  /// gradient.
   Value drop(Value value);
-  /// Emits a product of matrices, one of which may be transposed.
+  /// Emits a matrix product with factor `alpha` and element type `element`.
+  /// `factor` names the transposed factor.
   Value multiply(Value lhs, Value rhs, TransposedFactor factor, double alpha,
                  Type element);
-  /// Each returns the gradient before the cap or the mask, given the gradient
-  /// after it.
+  /// Backpropagate through the softcap or the mask: take the gradient of the
+  /// result and return the gradient of the operand.
   Value passSoftcap(Value gradient, const AttentionWeights &weights);
   Value passMask(Value gradient);
-  /// Sums over the axes along which a tensor of `shape` was broadcast.
+  /// Sums `gradient` over the axes along which a tensor of `shape` was
+  /// broadcast.
   Value sumTo(Value gradient, ArrayRef<int64_t> shape);
 
   Op op;
@@ -82,7 +86,7 @@ Value AttentionEmitter<Op>::multiply(Value lhs, Value rhs,
                                    rhs, transA, transB, APFloat(alpha)));
 }
 
-// Returns first, first + 1, ... along an axis of the scores.
+// Returns the numbers first, first + 1, ... along `axis` of the scores.
 template <typename Op>
 Value AttentionEmitter<Op>::iota(int64_t axis, int64_t first) {
   SmallVector<int64_t> shape(scores.size(), 1), values;
@@ -93,8 +97,9 @@ Value AttentionEmitter<Op>::iota(int64_t axis, int64_t first) {
   return e.constant(DenseElementsAttr::get(type, ArrayRef<int64_t>(values)));
 }
 
-// Returns an i1 per key: true if the query sees the key, by the mask and the
-// causal order. Null if all keys are seen.
+// Returns a boolean for each pair of query and key: true if the query may see
+// the key, by the mask and by the causal offset. Null if every query sees all
+// keys.
 template <typename Op>
 Value AttentionEmitter<Op>::findSeen() {
   Value seen = op.getMask();
@@ -131,7 +136,7 @@ AttentionWeights AttentionEmitter<Op>::computeWeights() {
     value = e.emit<MulOp>(weights.capped, e.scalar(cap));
   }
   value = maskScores(value);
-  // The last product reads the weights in the type of the values.
+  // The product with the values reads the softmax in the type of the values.
   Type element = elementOf(op.getValue());
   int64_t last = scores.size() - 1;
   weights.softmax = e.finish(SoftmaxOp::create(
@@ -166,8 +171,8 @@ Value AttentionEmitter<Op>::passSoftcap(Value gradient,
   return e.emit<MulOp>(gradient, e.emit<SubOp>(e.scalar(1), square));
 }
 
-// Returns the gradient before the mask: masked scores have none. If masked
-// scores are minus infinity, their softmax and gradient are 0 already.
+// Backpropagates through the mask: hidden scores have gradient 0. If hidden
+// scores are minus infinity, their softmax and so their gradient are 0 already.
 template <typename Op>
 Value AttentionEmitter<Op>::passMask(Value gradient) {
   if (op.getHidden().isInfinity())
@@ -203,7 +208,7 @@ static AttentionWeights decomposeForward(AttentionOp op) {
   return weights;
 }
 
-// Rounds `value` to an element type.
+// Casts `value` to element type `element`, unless `value` has this type.
 static Value roundTo(Type element, Value value, Emitter &e) {
   return elementOf(value) == element ? value
                                      : e.emitAs<amp::CastOp>(element, value);
@@ -218,8 +223,8 @@ static void decomposeGradient(AttentionGradOp op,
     result.replaceAllUsesWith(roundTo(
         elementOf(result), attention.sumTo(gradient, shapeOf(result)), e));
   };
-  // Skip gradients without readers: their products would read all scores, which
-  // could then not be computed in parts.
+  // Skip a gradient that nothing reads. A useless product would read the whole
+  // matrix of scores, which then could not be computed in parts.
   auto replaceByProduct = [&](Value result, Value lhs, Value rhs,
                               TransposedFactor factor, double alpha) {
     if (!result.use_empty())
@@ -227,14 +232,14 @@ static void decomposeGradient(AttentionGradOp op,
   };
   double scale = op.getScale().convertToDouble();
 
-  // Backpropagate through the last product and the dropout.
+  // Backpropagate through softmax(scores) * V and through the dropout.
   Value dy = op.getDOutput();
   replaceByProduct(op.getDValue(), attention.drop(weights.softmax), dy,
                    TransposedFactor::Lhs, 1.0);
   Value gradient = attention.drop(attention.multiply(
       dy, op.getValue(), TransposedFactor::Rhs, 1.0, e.compute));
 
-  // Backpropagate through softmax, mask and soft cap.
+  // Backpropagate through the softmax, the mask and the softcap.
   auto type = typeOf(gradient);
   gradient = e.finish(SoftmaxGradOp::create(
       e.builder, type, gradient, weights.softmax, type.getRank() - 1));
@@ -244,7 +249,7 @@ static void decomposeGradient(AttentionGradOp op,
       replace(dBias, gradient);
   gradient = attention.passSoftcap(gradient, weights);
 
-  // Backpropagate through the first product, to query and key.
+  // Backpropagate through the scores Q K^T.
   gradient = roundTo(elementOf(op.getQuery()), gradient, e);
   replaceByProduct(op.getDQuery(), gradient, op.getKey(),
                    TransposedFactor::None, scale);
@@ -256,10 +261,10 @@ static void decomposeGradient(AttentionGradOp op,
 // The pass
 //===----------------------------------------------------------------------===//
 
-// True if `grad` is the gradient of attention `op`: both read the same tensors
-// and score alike. The tensors alone would not tell, since several attentions
-// may share them. Dropout does not matter, since the gradient reads the softmax
-// before dropout.
+// True if `grad` is the gradient of attention `op`: both have the same
+// operands, and equal attributes that affect the scores. Several attentions may
+// share operands, so equal operands are not enough. Dropout need not be
+// compared, since the gradient reads the softmax before dropout.
 static bool isForwardOf(AttentionOp op, AttentionGradOp grad) {
   auto scoring = [](auto attention) {
     return std::tuple(attention.getScaleAttr(), attention.getSoftcapAttr(),
@@ -282,7 +287,8 @@ void DecomposeAttentionPass::runOnOperation() {
     if (auto gradient = dyn_cast<AttentionGradOp>(op))
       gradients.push_back(gradient);
   });
-  // A gradient reads the weights of its forward op if both are in one block.
+  // In one block, a gradient reuses the softmax of its forward op. Otherwise
+  // the gradient recomputes the softmax.
   llvm::DenseMap<Operation *, AttentionWeights> weights;
   for (AttentionOp op : attentions)
     weights[op] = decomposeForward(op);

@@ -1,8 +1,9 @@
-// Decomposes the losses against class labels, their gradients and accuracy.
+// Decomposes losses of class labels, their gradients, and accuracy.
 //
-// Classes move to the last axis, where a row kernel reduces them. Labels become
-// one-hot rows, multiplied by class weights and by zero for an ignored class. A
-// label outside the classes gives a row of zeros, and so never counts.
+// Scores are viewed as rows: one row per label, with the classes on the last
+// axis, because row kernels reduce the last axis. Labels become one-hot rows,
+// multiplied by the class weights, and by 0 for an ignored class. A label that
+// is no class gives a row of zeros, and so does not count.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Decompose.h"
@@ -14,7 +15,7 @@
 using namespace mlir;
 using namespace mpc;
 
-// Transposes (N, C, d...) to (N, d..., C), so that classes form rows.
+// Transposes (N, C, d...) to (N, d..., C): classes move to the last axis.
 static Value classesLast(Value value, Emitter &e) {
   const auto rank = static_cast<int64_t>(shapeOf(value).size());
   if (rank == 2)
@@ -26,7 +27,7 @@ static Value classesLast(Value value, Emitter &e) {
 }
 
 namespace {
-/// Labels with scores of shape (N, C, d...), viewed as rows (N, d..., C).
+/// Labels as one-hot rows (N, d..., C), for scores of shape (N, C, d...).
 class ClassRows {
 public:
   template <typename OpTy>
@@ -45,7 +46,8 @@ public:
     hotWeights = withoutIgnored(hotWeights);
   }
 
-  /// Transposes (N, C, d...) to rows, and rows back.
+  /// `rows` transposes (N, C, d...) to (N, d..., C); `restored` transposes
+  /// back.
   Value rows(Value value) { return classesLast(value, e); }
   Value restored(Value value) {
     if (rank == 2)
@@ -57,10 +59,11 @@ public:
 
   Value sum(Value value) { return e.reduce<ReduceSumOp>(value, {rank - 1}); }
 
-  /// Returns one weight per row; null if all weights are 1.
+  /// Returns the weight of each label; null if all weights are 1.
   Value rowWeights() { return weighted ? sum(hotWeights) : Value(); }
 
-  /// Returns the divisor of a mean, of rank 0.
+  /// Returns the divisor of the mean, a scalar: the sum of the weights, or the
+  /// number of labels.
   Value denominator() {
     if (weighted)
       return e.reduceAll<ReduceSumOp>(rowWeights());
@@ -68,27 +71,32 @@ public:
     return e.scalar(static_cast<double>(count));
   }
 
-  /// Returns the loss of every row, from log-probabilities in rows.
+  /// Returns the loss of each label. `logProb` has a row of log-probabilities
+  /// per label.
   Value rowLosses(Value logProb);
-  /// Like `rowLosses` of `scores - log`, with one `log` per row. The score of a
-  /// row's label is found in the pass that computes the logarithm.
+  /// Returns the loss of each label from log-probabilities `scores - log`.
+  /// `log` has one number per row. Subtracts `log` only from the score of the
+  /// label, so the kernel that computes `log` can also pick this score.
   Value rowLosses(Value scores, Value log);
 
-  /// Reduces the losses of rows as the op asks. A mean over nothing is 0 or
-  /// NaN.
+  /// Reduces the losses of all labels by the reduction of the op: none, sum or
+  /// mean. If no label counts, the mean is 0 with `zeroIfEmpty`, else NaN.
   Value reduceRows(Value row, RankedTensorType type, bool zeroIfEmpty);
 
-  /// Smooths the labels: all classes share a part `smoothing` of each label.
+  /// Applies label smoothing to the losses `row`: moves the share `smoothing`
+  /// of the target evenly to all classes.
   Value smooth(Value row, Value logProb, double smoothing);
-  /// Returns the gradient of the smoothed part, for probabilities `softmax`.
+  /// Returns the part of the gradient that label smoothing adds. `softmax` has
+  /// the probabilities.
   Value smoothGradient(Value softmax, Value dLoss, double smoothing);
 
-  /// Returns the incoming gradient of every row, divided by the count for a
-  /// mean.
+  /// Returns the gradient of the loss of each label. For a mean, divides
+  /// `dLoss` by the divisor of the mean.
   Value rowGradient(Value dLoss);
 
-  /// Returns `weights` times `gradient`, and 0 where a weight is 0. Ignored
-  /// rows then have no gradient, even if a mean over nothing divides by zero.
+  /// Returns `weights` times `gradient`, and 0 for a weight of 0. Then ignored
+  /// labels have gradient 0 even if all labels are ignored and the mean divides
+  /// by zero.
   Value weigh(Value weights, Value gradient, Type element) {
     Value product = e.emit<MulOp>(weights, gradient);
     Value counts = e.isNonZero(weights), zero = e.scalar(0.0);
@@ -103,19 +111,19 @@ public:
   bool weighted;
 
 private:
-  /// Returns one value per row: the value of the label's class, or 0 if the
-  /// label is no class.
+  /// Returns the element of each row at the label's class; 0 if the label is no
+  /// class.
   Value pickLabel(Value rows);
-  /// Multiplies the losses of rows by the weights of rows.
+  /// Multiplies the loss of each label by the weight of the label.
   Value weighRows(Value row);
   Value withoutIgnored(Value rows);
-  /// Returns an i1 per row: true if the row's label is a class that is not
-  /// ignored.
+  /// Returns a boolean per label: true if the label is a class and not ignored.
   Value countingRows() { return e.isNonZero(sum(withoutIgnored(hot))); }
 };
 } // namespace
 
-// Returns `rows` with zeros for the ignored class, if it is among the classes.
+// Returns `rows` with zeros for the ignored class. The ignored label may also
+// be no class, such as -1; then `rows` needs no change.
 Value ClassRows::withoutIgnored(Value rows) {
   if (!ignored || *ignored < 0 || *ignored >= classes)
     return rows;
@@ -125,7 +133,7 @@ Value ClassRows::withoutIgnored(Value rows) {
   return e.emit<MulOp>(rows, e.constant(DenseElementsAttr::get(type, mask)));
 }
 
-// Selects instead of multiplying, since values of other classes may be -inf.
+// A select, not a product with the one-hot row: 0 times -inf would be NaN.
 Value ClassRows::pickLabel(Value rows) {
   return sum(e.emit<SelectOp>(e.isNonZero(hot), rows, e.scalar(0.0)));
 }
@@ -143,7 +151,7 @@ Value ClassRows::rowLosses(Value logProb) {
 
 Value ClassRows::rowLosses(Value scores, Value log) {
   Value row = e.emit<NegOp>(e.emit<SubOp>(pickLabel(scores), log));
-  // A row whose label is no class still has a logarithm, but no loss.
+  // A label that is no class has no score: make its loss 0.
   return weighted ? weighRows(row)
                   : e.emit<SelectOp>(countingRows(), row, e.scalar(0.0));
 }
@@ -178,7 +186,8 @@ Value ClassRows::rowGradient(Value dLoss) {
   return dLoss;
 }
 
-// (1 - e) * row + e / C * sum over all classes of weight * -log_prob.
+// (1 - s) * row + s / C * sum over all C classes of weight * -log_prob, for
+// smoothing s.
 Value ClassRows::smooth(Value row, Value logProb, double smoothing) {
   Value all = e.emit<NegOp>(
       sum(classWeights ? e.emit<MulOp>(logProb, classWeights) : logProb));
@@ -187,7 +196,8 @@ Value ClassRows::smooth(Value row, Value logProb, double smoothing) {
   return e.emit<AddOp>(e.emit<MulOp>(row, e.scalar(1.0 - smoothing)), share);
 }
 
-// e / C * (softmax * sum(weights) - weights) * row gradient.
+// s / C * (softmax * sum(weights) - weights) * gradient of the row, for
+// smoothing s and C classes.
 Value ClassRows::smoothGradient(Value softmax, Value dLoss, double smoothing) {
   Value dRow = rowGradient(dLoss);
   if (reduction == LossReduction::Mean && weighted)
@@ -217,8 +227,9 @@ SmallVector<Value> mpc::decompose(SoftmaxCrossEntropyLossOp op, Emitter &e) {
   Value exact = e.emit<SubOp>(sub, log);
   Value logProb =
       element == e.compute ? exact : e.emitAs<SubOp>(element, sub, log);
-  // On a GPU, a pass over long rows costs more than one more sum in another
-  // pass. On a CPU, rows stay in cache, and sums keep their order.
+  // On a GPU, the kernel that sums exp also picks the label's score, which
+  // saves a pass over long rows. On a CPU, rows stay in cache, so pick from the
+  // log-probabilities.
   Value row = getTarget(op).isGPU() ? classes.rowLosses(sub, log)
                                     : classes.rowLosses(exact);
   if (double smoothing = op.getLabelSmoothing().convertToDouble())
@@ -227,8 +238,8 @@ SmallVector<Value> mpc::decompose(SoftmaxCrossEntropyLossOp op, Emitter &e) {
           classes.restored(logProb)};
 }
 
-// (exp(log_prob) - hot) * row gradient, times the row's weight. Smoothed labels
-// add the part that all classes share.
+// Gradient of the scores: (exp(log_prob) - hot) * gradient of the row * weight
+// of the label, plus the gradient of smoothed labels.
 SmallVector<Value> mpc::decompose(SoftmaxCrossEntropyLossGradOp op,
                                   Emitter &e) {
   ClassRows classes(op, op.getLogProb().getType().getShape(), e);
@@ -247,7 +258,7 @@ SmallVector<Value> mpc::decompose(SoftmaxCrossEntropyLossGradOp op,
   return {classes.restored(e.emitAs<AddOp>(element, own, shared))};
 }
 
-// -hot * weights * row gradient.
+// Gradient of the log-probabilities: -hot * weights * gradient of the row.
 SmallVector<Value> mpc::decompose(NLLLossGradOp op, Emitter &e) {
   ClassRows classes(op, op.getType().getShape(), e);
   Value dRow = e.emit<NegOp>(classes.rowGradient(op.getDLoss()));
@@ -255,7 +266,7 @@ SmallVector<Value> mpc::decompose(NLLLossGradOp op, Emitter &e) {
   return {classes.restored(classes.weigh(classes.hotWeights, dRow, element))};
 }
 
-// Returns count, count - 1, .. 1.
+// Returns the constant [count, count - 1, ..., 1].
 static DenseElementsAttr countDown(int64_t count, Emitter &e) {
   auto type = RankedTensorType::get({count}, e.compute);
   auto numbers = llvm::reverse(llvm::seq_inclusive<int64_t>(1, count));
@@ -266,9 +277,11 @@ static DenseElementsAttr countDown(int64_t count, Emitter &e) {
       type, ArrayRef(SmallVector<float>(numbers.begin(), numbers.end())));
 }
 
-// Finds the first of the greatest scores as the largest of C - position, so
-// that only a maximum is needed. The label is then C - label. In a row with a
-// NaN nothing equals the maximum, and the result is minus infinity.
+// The prediction is the first class with the greatest score. Among the greatest
+// scores, the first position has the largest C - position, for C classes, so a
+// maximum finds it. Compares this maximum with C - label. In a row with NaN, no
+// score equals the maximum, and the result is minus infinity, which no label
+// equals.
 SmallVector<Value> mpc::decompose(AccuracyOp op, Emitter &e) {
   Value rows = classesLast(op.getScores(), e);
   const int64_t axis = static_cast<int64_t>(shapeOf(rows).size()) - 1;

@@ -1,7 +1,9 @@
-// Decomposes normalisation, global pooling, gradient clipping and the
-// finiteness test. Variance takes two passes, so that no digits cancel: first
-// the mean, then the mean of squared distances. On a GPU, where reading is
-// slower than all else, 16-bit images take one pass, band by band.
+// Decomposes normalizations, global pooling, gradient clipping and the
+// finiteness test.
+//
+// Variance takes two passes, so that digits do not cancel: first the mean, then
+// the mean of squared distances from the mean. On a GPU, where reading memory
+// dominates, 16-bit images take one pass instead, in bands of rows.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Decompose.h"
@@ -13,7 +15,8 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// A tensor of activations, with vectors over its channels.
+/// Helps to compute with a tensor of activations and vectors that have one
+/// element per channel.
 class Channels {
 public:
   Channels(Value input, Layout layout, Emitter &e) : e(e) {
@@ -27,10 +30,12 @@ public:
         axes.push_back(i);
   }
 
-  /// Reshapes a vector of channels so that it broadcasts over the input.
+  /// Reshapes a vector [channels] so that it broadcasts over the activations:
+  /// to [channels, 1, 1] in NCHW.
   Value spread(Value vector) { return e.reshape(vector, vectorShape); }
 
-  /// Reduce all axes except channels, to vectors.
+  /// `sum` and `mean` reduce all axes except the channels. The result is a
+  /// vector [channels].
   Value sum(Value value) {
     return e.reshape(e.reduce<ReduceSumOp>(value, axes), {count});
   }
@@ -45,7 +50,8 @@ private:
 };
 } // namespace
 
-// Returns running * momentum + batch * `share`, in the type of `result`.
+// Updates a running statistic: running * momentum + batch * share, in the
+// element type of `result`.
 static Value updateRunning(Value running, Value batch, double momentum,
                            double share, Value result, Emitter &e) {
   Value kept = e.emit<MulOp>(running, e.scalar(momentum));
@@ -66,7 +72,7 @@ static Value castTo(Value result, Value value, Emitter &e) {
                                      : e.emitAs<amp::CastOp>(element, value);
 }
 
-// (x - mean) * (scale * inv_std) + bias
+// (x - mean) * factor + bias, with factor = scale * inv_std
 static Value normalise(Channels &channels, Value x, Value mean, Value factor,
                        Value bias, Value result, Emitter &e) {
   Value centred = e.emit<SubOp>(x, channels.spread(mean));
@@ -74,9 +80,9 @@ static Value normalise(Channels &channels, Value x, Value mean, Value factor,
   return e.emitAs<AddOp>(elementOf(result), scaled, channels.spread(bias));
 }
 
-// Returns the factor from the batch's population variance to the running
-// variance: n / (n-1) for an unbiased variance of n elements per channel,
-// otherwise 1.
+// Returns the factor that turns the variance of the batch (divided by n) into
+// the variance for the running statistic: n / (n - 1) if the op wants an
+// unbiased variance, otherwise 1. n is the number of elements per channel.
 static double getVarianceCorrection(BatchNormOp op) {
   auto type = cast<RankedTensorType>(op.getInput().getType());
   int64_t count = type.getNumElements() / shapeOf(op.getScale())[0];
@@ -86,29 +92,31 @@ static double getVarianceCorrection(BatchNormOp op) {
 }
 
 namespace {
-/// The mean and the population variance of each channel, as vectors.
+/// Moments of each channel, as vectors: the mean, and the variance divided by
+/// n.
 struct Moments {
   Value mean, variance;
 };
 } // namespace
 
-// Takes the moments in two passes over all elements.
+// Computes mean and variance in two passes over all elements.
 static Moments takeMoments(Channels &channels, Value x, Emitter &e) {
   Value mean = channels.mean(x);
   Value centred = e.emit<SubOp>(x, channels.spread(mean));
   return {mean, channels.mean(e.emit<MulOp>(centred, centred))};
 }
 
-/// Fewest pixels per band for which one pass pays. Per band, 40 bytes a channel
-/// are read and written: f32 moments for three more kernels. A second pass
-/// would read 2 bytes per pixel and channel.
+/// The fewest pixels per band for which one pass pays. A band costs 40 bytes
+/// per channel: three more kernels read and write its f32 moments. A second
+/// pass would read 2 bytes per pixel and channel.
 static constexpr int64_t kFewestPixels = 32;
-/// Most pixels per band. The error of one pass grows with the pixels.
+/// The most pixels per band, because the error of one pass grows with the
+/// number of pixels.
 static constexpr int64_t kMostPixels = 4096;
 
-// Counts the bands of whole rows that each image of `shape`, in NHWC, is
-// divided into: the fewest bands that are small enough. nullopt if bands would
-// not pay.
+// Returns the number of bands per image of `shape`, in NHWC: the fewest bands
+// of equally many rows with at most kMostPixels pixels. nullopt if bands would
+// have fewer than kFewestPixels pixels.
 static std::optional<int64_t> countBands(ArrayRef<int64_t> shape) {
   ArrayRef<int64_t> spatial = shape.drop_front().drop_back();
   int64_t row = ShapedType::getNumElements(spatial.drop_front());
@@ -122,8 +130,8 @@ static std::optional<int64_t> countBands(ArrayRef<int64_t> shape) {
   return std::nullopt;
 }
 
-// True if the moments for `op` are taken band by band in one pass. Never true
-// for f32, which could lose digits.
+// True if mean and variance of `op` are computed in one pass over bands. Only
+// for 16-bit images: f32 could lose digits.
 static bool hasMomentsOfBands(BatchNormOp op) {
   RankedTensorType type = typeOf(op.getInput());
   return op.getLayout() == Layout::NHWC && type.getRank() > 2 &&
@@ -131,11 +139,11 @@ static bool hasMomentsOfBands(BatchNormOp op) {
          countBands(type.getShape());
 }
 
-// Takes the moments of images in NHWC in one pass over bands, then merges the
-// moments of the bands.
+// Computes mean and variance of NHWC images in one pass over bands of rows,
+// then merges the results of all bands.
 //
 // The pass takes distances d from a pixel in the middle of each band; the
-// variance of the band is mean(d * d) - mean(d)^2. Digits cancel if that pixel
+// variance of the band is mean(d * d) - mean(d)^2. Digits cancel if this pixel
 // is far from the others. For n pixels, the relative error of the variance is
 // up to n * 2^-22 if all other pixels are alike: 2^-10, an f16 rounding, for
 // the largest band. For a pixel k standard deviations off, the error is k^2 *
@@ -143,7 +151,7 @@ static bool hasMomentsOfBands(BatchNormOp op) {
 // Merging loses nothing: the total variance is the mean of the bands' variances
 // plus the variance of the bands' means.
 static Moments takeMomentsOfBands(Value x, Emitter &e) {
-  // A band is an image of fewer rows.
+  // Reshape (N, H, ...) to (N * bands, H / bands, ...): each band is an image.
   SmallVector<int64_t> shape(shapeOf(x));
   int64_t bands = *countBands(shape);
   shape[0] *= bands;
@@ -151,7 +159,6 @@ static Moments takeMomentsOfBands(Value x, Emitter &e) {
   x = e.reshape(x, shape);
   RankedTensorType type = typeOf(x);
   auto axes = llvm::to_vector(llvm::seq<int64_t>(1, int64_t(shape.size()) - 1));
-  // Slice the middle pixel of each band.
   SmallVector<int64_t> middle(shape.size(), 0), sizes(shape.size(), 1);
   for (int64_t axis : axes)
     middle[axis] = shape[axis] / 2;
@@ -159,12 +166,12 @@ static Moments takeMomentsOfBands(Value x, Emitter &e) {
   sizes.back() = shape.back();
   Value pixel = e.finish(SliceOp::create(e.builder, type.clone(sizes), x,
                                          middle, sizes, ArrayRef<int64_t>()));
-  // This pass over all elements takes the moments of the distances.
+  // One kernel reads all elements and computes both means of the distances.
   Value distance = e.emit<SubOp>(x, pixel);
   Value first = e.reduce<ReduceMeanOp>(distance, axes);
   Value second =
       e.reduce<ReduceMeanOp>(e.emit<MulOp>(distance, distance), axes);
-  // The moments of the bands follow, and then the moments of all.
+  // Compute mean and variance of each band, then of all bands together.
   Value means = e.emit<AddOp>(first, pixel);
   Value variances = e.emit<MaximumOp>(
       e.emit<SubOp>(second, e.emit<MulOp>(first, first)), e.scalar(0.0));
@@ -201,16 +208,18 @@ SmallVector<Value> mpc::decompose(BatchNormInferenceOp op, Emitter &e) {
                     op.getOutput(), e)};
 }
 
-// d_input = scale * inv_std * (dy - mean(dy) - xhat * mean(dy * xhat))
+// dx = scale * inv_std * (dy - mean(dy) - xhat * mean(dy * xhat)), where xhat
+// is the normalized input
 SmallVector<Value> mpc::decompose(BatchNormGradOp op, Emitter &e) {
   Value x = op.getInput(), dy = op.getDOutput();
   Channels channels(x, op.getLayout(), e);
   Value centred = e.emit<SubOp>(x, channels.spread(op.getMean()));
   Value xhat = e.emit<MulOp>(centred, channels.spread(op.getInvStd()));
-  // The sums, gradients of bias and scale, also give the means below.
+  // The gradients of bias and scale are sums over pixels; the means below are
+  // the same sums divided by n.
   Value dBias = channels.sum(dy);
   Value dScale = channels.sum(e.emit<MulOp>(dy, xhat));
-  // The mean over a channel is sum / n = sum * (channels / elements).
+  // A mean is sum / n, where n = elements / channels.
   auto type = cast<RankedTensorType>(x.getType());
   Value perElement = e.scalar(static_cast<double>(shapeOf(op.getScale())[0]) /
                               static_cast<double>(type.getNumElements()));
@@ -218,7 +227,7 @@ SmallVector<Value> mpc::decompose(BatchNormGradOp op, Emitter &e) {
   Value meanDyXhat = e.emit<MulOp>(dScale, perElement);
   Value factor = e.emit<MulOp>(op.getScale(), op.getInvStd());
   Value parallel = e.emit<MulOp>(xhat, channels.spread(meanDyXhat));
-  // Subtract from dy the parts along the mean and along xhat.
+  // dy - mean(dy) - xhat * mean(dy * xhat)
   Value rest =
       e.emit<SubOp>(e.emit<SubOp>(dy, channels.spread(meanDy)), parallel);
   Value dx =
@@ -231,7 +240,7 @@ SmallVector<Value> mpc::decompose(BatchNormGradOp op, Emitter &e) {
 // Normalization of each sample
 //===----------------------------------------------------------------------===//
 
-// x * factor * scale + bias
+// x * factor * scale + bias; `bias` may be null
 static Value applyScale(Value x, Value factor, Value scale, Value bias,
                         Value result, Emitter &e) {
   Value normal = e.emit<MulOp>(x, factor);
@@ -260,7 +269,8 @@ SmallVector<Value> mpc::decompose(RMSNormOp op, Emitter &e) {
   return {y, castTo(op.getInvRms(), inv, e)};
 }
 
-// Sums terms of the input's shape to the gradient of the scale.
+// Sums `terms`, which have the shape of the input, to the shape of the scale's
+// gradient `dScale`.
 static Value sumToScale(Value terms, Value dScale, Emitter &e) {
   ArrayRef<int64_t> whole = shapeOf(terms), shape = shapeOf(dScale);
   size_t missing = whole.size() - shape.size();
@@ -272,8 +282,9 @@ static Value sumToScale(Value terms, Value dScale, Emitter &e) {
   return castTo(dScale, e.reshape(sum, shape), e);
 }
 
-// inv * (g - xhat * mean(g * xhat) - mean(g)) with g = dy * scale. The last
-// term is absent if the norm does not subtract the mean.
+// Returns the gradient of the input: inv * (g - xhat * mean(g * xhat) -
+// mean(g)) with g = dy * scale. inv is 1 / deviation, xhat the normalized
+// input. RMS normalization does not subtract the mean, and so has no last term.
 static Value pullBack(Value dy, Value xhat, Value scale, Value inv,
                       bool isCentred, ArrayRef<int64_t> axes, Value dInput,
                       Emitter &e) {
@@ -306,7 +317,7 @@ SmallVector<Value> mpc::decompose(RMSNormGradOp op, Emitter &e) {
 // Global pooling
 //===----------------------------------------------------------------------===//
 
-// The spatial axes of activations.
+// Returns the spatial axes of activations: [2, 3] in NCHW, [1, 2] in NHWC.
 static SmallVector<int64_t> spatialAxes(int64_t rank, Layout layout) {
   int64_t first = layout == Layout::NHWC ? 1 : 2;
   return llvm::to_vector(llvm::seq<int64_t>(first, first + rank - 2));
@@ -333,7 +344,8 @@ SmallVector<Value> mpc::decompose(GlobalAveragePoolGradOp op, Emitter &e) {
 //===----------------------------------------------------------------------===//
 
 SmallVector<Value> mpc::decompose(ClipGradNormOp op, Emitter &e) {
-  // The norm is over all gradients together: sqrt of the sum of all squares.
+  // The norm of all gradients together: the square root of the sum of all
+  // squares.
   Value total;
   for (Value grad : op.getGrads()) {
     Value sum = e.reduceAll<ReduceSumOp>(e.emit<MulOp>(grad, grad));

@@ -1,5 +1,5 @@
-// Decomposes the softmax family. Sums run along the last axis, which row
-// kernels reduce. Another axis is first moved to the end, and afterwards back.
+// Decomposes softmax, log-softmax and their gradients. Row kernels reduce the
+// last axis, so another axis is moved to the end first, and back afterwards.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Decompose.h"
@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// Moves an axis of values to the end, and back.
+/// Transposes values so that `axis` becomes the last axis, and back.
 class LastAxis {
 public:
   LastAxis(Emitter &e, int64_t rank, int64_t axis) : e(e), last(rank - 1) {
@@ -41,7 +41,7 @@ private:
 };
 } // namespace
 
-// Subtracts the maximum along `axis` from x, so that no exp overflows.
+// Subtracts the maximum along `axis` from x. Then exp cannot overflow.
 static Value shifted(Value x, int64_t axis, Emitter &e) {
   return e.emit<SubOp>(x, e.reduce<ReduceMaxOp>(x, {axis}));
 }
@@ -62,7 +62,7 @@ SmallVector<Value> mpc::decompose(LogSoftmaxOp op, Emitter &e) {
   return {axis.restored(e.emitAs<SubOp>(element, sub, e.emit<LogOp>(sum)))};
 }
 
-// y * (dy - sum(dy * y))
+// The gradient of y = softmax(x): y * (dy - sum(dy * y))
 SmallVector<Value> mpc::decompose(SoftmaxGradOp op, Emitter &e) {
   LastAxis axis(e, op.getType().getRank(), op.getAxis());
   Value dy = axis.moved(op.getDOutput()), y = axis.moved(op.getOutput());
@@ -71,7 +71,7 @@ SmallVector<Value> mpc::decompose(SoftmaxGradOp op, Emitter &e) {
   return {axis.restored(e.emitAs<MulOp>(element, y, e.emit<SubOp>(dy, sum)))};
 }
 
-// dy - exp(y) * sum(dy)
+// The gradient of y = log_softmax(x): dy - exp(y) * sum(dy)
 SmallVector<Value> mpc::decompose(LogSoftmaxGradOp op, Emitter &e) {
   LastAxis axis(e, op.getType().getRank(), op.getAxis());
   Value dy = axis.moved(op.getDOutput()), y = axis.moved(op.getOutput());

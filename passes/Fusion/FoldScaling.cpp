@@ -1,7 +1,7 @@
-// Folds constant factors of operands and results into the alpha of products. A
-// factor moves if only products read the scaled operand, or if only the scaling
-// reads the product's result. The scaling of queries, keys and their gradients
-// in attention then needs no kernel.
+// Folds constant factors into the alpha of matrix products. The factor of an
+// operand is folded if only products read the scaled operand. The factor of a
+// result is folded if only the scaling reads the product. The scaling of
+// queries and keys in attention, and of their gradients, then needs no kernel.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
@@ -29,8 +29,8 @@ struct Scaled {
 };
 } // namespace
 
-/// Returns the tensor and the factor if `value` is a tensor times or divided by
-/// a constant; nullopt otherwise.
+/// Returns x and c if `value` is x * c, or x and 1 / c if `value` is x / c, for
+/// a constant c; nullopt otherwise.
 static std::optional<Scaled> findScaled(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || !isa<MulOp, DivOp>(op))

@@ -1,9 +1,9 @@
-// Groups ops into mpc.region ops, a region per kernel, as RegionAnalysis
-// decides, and sorts the regions into an executable order.
+// Groups ops into mpc.region ops, one region per kernel. RegionAnalysis decides
+// the groups. Also sorts the regions so that producers come before users.
 //
-// Splat constants are copied into the regions that use them, at no cost.
-// Kernels that copy memory read splat constants from memory, however. Reshapes
-// stay outside, since they do not change memory.
+// A splat constant is copied into each region that uses the constant, at no
+// cost; kernels that copy memory need the constant in memory, however. Reshapes
+// stay outside of regions, since they do not touch memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
@@ -27,7 +27,8 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// A kernel, or an op outside of kernels. Each unit is placed as a whole.
+/// The ops of one kernel, or a single op outside of kernels. All ops of a unit
+/// take one place in the sorted block.
 struct Unit {
   const KernelRegion *region = nullptr;
   SmallVector<Operation *> ops;
@@ -36,7 +37,8 @@ struct Unit {
   unsigned pending = 0;
 };
 
-/// The values that pass into and out of a unit.
+/// The values that a unit reads from outside, the splat constants to copy into
+/// the unit, and the results that other units read.
 struct Boundary {
   llvm::SetVector<Value> inputs, constants, results;
 };
@@ -71,9 +73,9 @@ struct FormRegionsPass
 };
 } // namespace
 
-// Returns a symbol for kernel `index` of `function`, named after the hero's
-// node. The name becomes a symbol of an object file, so only letters, digits
-// and underscores are allowed.
+// Returns the symbol of kernel number `index` of `function`, with the name of
+// the hero's node: "step_0_Relu_y". The symbol goes into an object file, so
+// characters other than letters and digits become underscores.
 static std::string kernelName(StringRef function, unsigned index,
                               Operation *hero) {
   StringRef node = getNodeName(hero);
@@ -91,8 +93,8 @@ static std::string kernelName(StringRef function, unsigned index,
 //===----------------------------------------------------------------------===//
 
 void Former::collectUnits() {
-  // A unit is a region, or an op without a region. The hero determines a
-  // region's place.
+  // All ops of a region form one unit; any other op is a unit by itself. The
+  // position of the hero becomes the priority of a unit.
   DenseMap<const KernelRegion *, unsigned> unitOfRegion;
   DenseMap<Operation *, unsigned> unitOf;
   for (auto [index, op] : llvm::enumerate(block.without_terminator())) {
@@ -122,9 +124,10 @@ void Former::collectUnits() {
   }
 }
 
-// Sorts producers before users, and otherwise by the place of the hero.
+// Sorts units so that producers come before users. Among units that are ready,
+// takes the unit whose hero comes first in the block.
 SmallVector<unsigned> Former::order() {
-  // A heap of the ready units, the first in the block on top.
+  // The ready units. The unit with the lowest priority number is on top.
   auto later = [&](unsigned a, unsigned b) {
     return units[a].priority > units[b].priority;
   };
@@ -133,7 +136,7 @@ SmallVector<unsigned> Former::order() {
   for (unsigned i = 0; i < units.size(); ++i)
     if (units[i].pending == 0)
       ready.push(i);
-  // A unit becomes ready when the last producer is placed.
+  // A unit becomes ready when all its producers are in the result.
   SmallVector<unsigned> result;
   while (!ready.empty()) {
     unsigned next = ready.top();
@@ -150,9 +153,9 @@ SmallVector<unsigned> Former::order() {
 // Regions
 //===----------------------------------------------------------------------===//
 
-// True if the kernel reads an operand from memory, constant or not. Heroes that
-// move or multiply memory do, and so do ops with computed indices. All other
-// ops have splats in registers.
+// True if the kernel needs the operand in memory, even if the operand is a
+// constant: operands of a hero that copies or multiplies memory, and tables
+// read at computed indices. All other splat constants become registers.
 static bool isFromMemory(OpOperand &operand, const KernelRegion &region) {
   if (KernelHero::get(*region.kind).readsMemory() &&
       operand.getOwner() == region.hero)
@@ -160,16 +163,17 @@ static bool isFromMemory(OpOperand &operand, const KernelRegion &region) {
   return readsMemory(operand);
 }
 
-// Finds the values read by a unit, and the results read by others.
+// Finds the values that a unit reads from outside, and the results that other
+// ops read.
 static Boundary findBoundary(const Unit &unit) {
   llvm::SmallPtrSet<Operation *, 16> members(unit.ops.begin(), unit.ops.end());
-  // Operands read from memory cannot be constants within the kernel.
+  // A constant that the kernel reads from memory must be an input.
   llvm::SmallPtrSet<Value, 4> fromMemory;
   for (Operation *op : unit.ops)
     for (OpOperand &operand : op->getOpOperands())
       if (isFromMemory(operand, *unit.region))
         fromMemory.insert(operand.get());
-  // Collect inputs, and splat constants, of which the kernel gets copies.
+  // Other splat constants are copied into the kernel.
   Boundary boundary;
   for (Operation *op : unit.ops) {
     for (Value operand : op->getOperands()) {
@@ -178,7 +182,7 @@ static Boundary findBoundary(const Unit &unit) {
       bool isInside = isSplatConstant(operand) && !fromMemory.contains(operand);
       (isInside ? boundary.constants : boundary.inputs).insert(operand);
     }
-    // Collect the results that an op outside reads.
+    // Results are values that ops outside the unit read.
     for (Value result : op->getResults())
       if (llvm::any_of(result.getUsers(), [&](Operation *user) {
             return !members.contains(user);
@@ -189,7 +193,7 @@ static Boundary findBoundary(const Unit &unit) {
 }
 
 void Former::placeRegion(const Unit &unit) {
-  // The region carries the locations of all nodes, the hero's first.
+  // The region gets the locations of all its ops, the hero's first.
   auto [inputs, constants, results] = findBoundary(unit);
   SmallVector<Location> locations = {unit.region->hero->getLoc()};
   for (Operation *op : unit.ops)
@@ -207,7 +211,7 @@ void Former::placeRegion(const Unit &unit) {
       kernelName(function.getName(), numKernels++, unit.region->hero));
   copyPhase(unit.region->hero, region);
 
-  // The body is a copy of the ops, with arguments in place of inputs.
+  // Clone the ops into the body, where arguments replace the inputs.
   Block *body = builder.createBlock(&region.getBody());
   IRMapping inner;
   for (Value input : inputs)
@@ -227,7 +231,8 @@ void Former::place(const Unit &unit) {
   if (unit.region)
     return placeRegion(unit);
   Operation *op = unit.ops.front();
-  // Regions now separate the readers, so mpc.kept has done its work.
+  // mpc.kept separates kernels. The regions do so now, so replace mpc.kept by
+  // its input.
   if (auto kept = dyn_cast<KeptOp>(op))
     return mapping.map(kept.getOutput(),
                        mapping.lookupOrDefault(kept.getInput()));
@@ -245,7 +250,8 @@ LogicalResult Former::run() {
   for (Operation &op : block.without_terminator())
     old.push_back(&op);
   SmallVector<unsigned> placement = order();
-  // RegionAnalysis prevents cycles, so this cannot happen.
+  // RegionAnalysis forms no regions that depend on each other, so sorting
+  // cannot fail.
   if (placement.size() != units.size())
     return function.emitOpError("kernels need each other's results");
   for (unsigned index : placement)

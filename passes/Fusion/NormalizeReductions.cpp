@@ -1,9 +1,11 @@
 // Brings reductions into the form that kernels take: reduced axes are adjacent
-// and stay with size 1. Large reductions to few values take two steps, since
-// the parallel axis of a kernel is the unreduced one. The first step leaves an
-// axis, or parts of an axis, to the second: 4 million rows become 64 sums of
-// 65536 rows each. Shapes alone decide, so the order of a sum does not depend
-// on the machine.
+// and stay with size 1.
+//
+// A kernel runs in parallel along the axes that it does not reduce. A large
+// reduction to few values would have too few parallel slices, so it takes two
+// steps. The first step keeps an axis, or parts of an axis, for the second
+// step: 4 million rows become 64 sums of 65536 rows each. Shapes alone decide,
+// so the order of a sum does not depend on the machine.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
@@ -33,37 +35,38 @@ struct NormalizeReductionsPass
 };
 } // namespace
 
-/// Smaller reductions are not worth a second kernel.
+/// Input elements below which a reduction is not worth a second kernel.
 static constexpr int64_t kLargeReduction = 1 << 16;
-/// Axes of fewer elements are not reduced in parts.
+/// Input elements below which a reduction is not divided into parts.
 static constexpr int64_t kLongReduction = 1 << 18;
-/// More slices than kMostSlices gain nothing. A part of an axis has at least
-/// kPartElements elements, enough to be worth a task.
+/// The most parallel slices that are useful, and the fewest elements of a part:
+/// enough work for a task.
 static constexpr int64_t kMostSlices = 64;
 static constexpr int64_t kPartElements = 1 << 14;
-/// Fewest rows of a part, so that the input of the second step is comparatively
-/// small.
+/// The fewest rows of a part. The second step then reads at most 1/64 of the
+/// elements that the first step reads.
 static constexpr int64_t kPartRows = 64;
-/// With fewer parts, the second step costs more than it gains.
+/// The fewest parts that pay for a second step.
 static constexpr int64_t kFewestParts = 4;
-/// Elements of a row or column that are worth a separate step.
+/// The first step keeps the whole first axis only if it reduces at least this
+/// many elements of other axes. Otherwise it divides the first axis into parts.
 static constexpr int64_t kShortestRun = 64;
 
-/// On a GPU: blocks of 64 columns that keep memory busy, about four per
-/// multiprocessor of a large GPU (108 to 132).
+/// On a GPU: the blocks of 64 columns that keep memory busy, about four for
+/// each of the 108 to 132 multiprocessors of a large GPU.
 static constexpr int64_t kGPUBlocks = 640;
-/// With kEnoughGPUBlocks blocks, further parts do not pay. With
-/// kEnoughNarrowBlocks blocks, which can be narrower (Heroes/ColumnReduce.cpp),
-/// a second kernel does not pay.
+/// On a GPU: from kEnoughGPUBlocks blocks on, a second step need not be divided
+/// further. From kEnoughNarrowBlocks blocks on, no second step pays, since a
+/// kernel can use narrower blocks (Heroes/ColumnReduce.cpp).
 static constexpr int64_t kEnoughGPUBlocks = 256;
 static constexpr int64_t kEnoughNarrowBlocks = 64;
-/// Elements that a block sums in the time of a second kernel, a few
-/// microseconds.
+/// On a GPU: the elements that a block sums in the time of launching a second
+/// kernel, a few microseconds.
 static constexpr int64_t kBlockElements = 1 << 17;
 
 namespace {
-/// One step of a reduction: the axes to reduce, and the parts of the first
-/// axis.
+/// One step of a reduction: the axes to reduce, and the number of parts that
+/// the first of the axes keeps for the next step (1 for none).
 struct ReductionStep {
   ArrayRef<int64_t> axes;
   int64_t parts = 1;
@@ -71,14 +74,14 @@ struct ReductionStep {
 } // namespace
 
 namespace {
-/// Divides the reductions for a target into steps.
+/// Decides in which steps a target computes a reduction.
 class Steps {
 public:
   explicit Steps(const TargetInfo &target) : target(target) {}
 
-  /// Chooses the axes to reduce first, out of `axes` (none of size 1). Returns
-  /// all axes if a single kernel can reduce all, and has enough slices or
-  /// little to do.
+  /// Chooses the next step of a reduction over `axes`, which have no size 1.
+  /// Returns all axes if one kernel suffices: enough parallel slices, or little
+  /// work.
   ReductionStep choose(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes) const;
 
 private:
@@ -91,14 +94,15 @@ private:
 };
 } // namespace
 
-// On a GPU, the threads of a block share the reduction of a block of columns.
+// Returns the number of parallel slices of a reduction. On a GPU, the threads
+// of a block share a block of columns.
 int64_t Steps::countSlices(const ReductionSpace &space) const {
   int64_t columns = target.isGPU() ? kColumnBlock : getColumnsOfSlice(space);
   return space.outer * llvm::divideCeilSigned(space.inner, columns);
 }
 
-// Returns the number of equal parts to divide an axis of `extent` into; 1 to
-// reduce all at once.
+// Returns the number of equal parts into which to divide the first reduced
+// axis, of `extent`; 1 to reduce the whole axis at once.
 int64_t Steps::countParts(int64_t extent, const ReductionSpace &space) const {
   int64_t slices = countSlices(space);
   int64_t elements = space.outer * space.reduced * space.inner;
@@ -107,7 +111,8 @@ int64_t Steps::countParts(int64_t extent, const ReductionSpace &space) const {
                              space.reduced / kPartRows});
   if (elements < kLongReduction || wanted < kFewestParts)
     return 1;
-  // Take the largest divisor up to `wanted`, or else one not far above.
+  // Parts must divide the extent. Take the largest divisor up to `wanted`, or
+  // else the next divisor, at most 16 times `wanted`.
   for (int64_t parts = wanted; parts >= kFewestParts; --parts)
     if (extent % parts == 0)
       return parts;
@@ -117,8 +122,8 @@ int64_t Steps::countParts(int64_t extent, const ReductionSpace &space) const {
   return 1;
 }
 
-// Returns the divisor of `extent` closest to `wanted` by ratio. Returns a
-// smaller divisor if all larger ones are many times `wanted`.
+// Returns the divisor of `extent` with the smallest ratio to `wanted`, from
+// above or below. Considers divisors above only up to 4 * `wanted`.
 static int64_t findDivisor(int64_t extent, int64_t wanted) {
   int64_t below = std::min(extent, wanted), above = wanted;
   while (extent % below != 0)
@@ -129,12 +134,13 @@ static int64_t findDivisor(int64_t extent, int64_t wanted) {
   return extent % above == 0 && isCloser ? above : below;
 }
 
-// Chooses how a GPU sums the columns over adjacent `axes`. One step suffices
-// with enough blocks of columns, or with little work per block; otherwise the
-// sum is divided into parts. If the first axis is shorter than the wanted
-// number of parts, it is left to the second step, and the next axis is divided.
-// Sums of (64, 28, 28, 512) over all but the channels are first 64 sums of (28,
-// 28, 512). Sums of (16, 512, 768) are first 4 sums of every 512 rows.
+// Chooses how a GPU sums columns over adjacent `axes`. One step suffices if
+// there are enough blocks of columns, or little work per block; otherwise the
+// first axis is divided into parts. If the first axis has fewer elements than
+// wanted parts, the whole axis is left to the second step, and the next axis is
+// divided. Example: sums of (64, 28, 28, 512) over all but the channels are
+// first 64 sums of (28, 28, 512). Sums of (16, 512, 768) are first 4 sums of
+// every 512 rows.
 ReductionStep Steps::chooseColumns(ArrayRef<int64_t> shape,
                                    ArrayRef<int64_t> axes) const {
   for (bool isFirst = true;; isFirst = false, axes = axes.drop_front()) {
@@ -173,10 +179,11 @@ ReductionStep Steps::choose(ArrayRef<int64_t> shape,
   }
 }
 
-// Creates a reduction like `op` of `input`, which keeps its axes.
+// Creates a reduction like `op` for one step. The result keeps the reduced
+// axes.
 static Value reduceLike(ReductionOpInterface op, Value input,
                         ReductionStep step, Type element, OpBuilder &builder) {
-  // Reduced axes keep size 1, or `parts` in the first step of a long axis.
+  // Reduced axes get size 1, the divided axis gets size `parts`.
   SmallVector<int64_t> shape(shapeOf(input));
   for (int64_t axis : step.axes)
     shape[axis] = 1;
@@ -187,7 +194,8 @@ static Value reduceLike(ReductionOpInterface op, Value input,
   return op.reduceLike(builder, type, input, step.axes, parts);
 }
 
-// Returns the integer reduction of no elements, in all elements of `type`.
+// Returns a constant of `type` filled with the integer reduction of zero
+// elements: 0 for a sum, 1 for a product.
 static DenseElementsAttr getFirstInteger(Operation *op, RankedTensorType type) {
   Type element = type.getElementType();
   llvm::APSInt like(element.getIntOrFloatBitWidth(),
@@ -199,7 +207,8 @@ static DenseElementsAttr getFirstInteger(Operation *op, RankedTensorType type) {
   llvm_unreachable("no reduction of integers");
 }
 
-// Returns the float reduction of no elements: 0 for a sum, others as listed.
+// Returns the float reduction of zero elements: 0 for a sum, the value in the
+// table for others.
 static double getFirstFloat(Operation *op) {
   using Limits = std::numeric_limits<double>;
   static const llvm::StringMap<double> others = {
@@ -210,8 +219,8 @@ static double getFirstFloat(Operation *op) {
   return others.lookup(op->getName().getStringRef());
 }
 
-// Replaces a reduction of no elements by a constant, since kernels need at
-// least one element. Null for any other reduction.
+// Returns a constant if `op` reduces zero elements, since a kernel needs at
+// least one. Null for any other reduction.
 static Value reduceNothing(Operation *op) {
   if (!llvm::is_contained(shapeOf(op->getOperand(0)), 0))
     return Value();
@@ -227,8 +236,8 @@ static Value reduceNothing(Operation *op) {
 }
 
 static void normalize(ReductionOpInterface op, const Steps &steps) {
-  // Between steps, floats are f32, or f64 if an operand or result is f64.
-  // Integers keep their type.
+  // Steps before the last compute in f32, or in f64 if operand or result is
+  // f64. Integers keep their type.
   OpBuilder builder(op);
   Value result = op->getResult(0), value = op->getOperand(0);
   SmallVector<int64_t> axes = op.getReducedAxes();
@@ -250,7 +259,8 @@ static void normalize(ReductionOpInterface op, const Steps &steps) {
     llvm::erase_if(axes,
                    [&](int64_t axis) { return shapeOf(value)[axis] == 1; });
   }
-  // Restore the type and drop the axes, if the last step could not.
+  // The last step may leave another type, or axes of size 1: convert to the
+  // type of the original result.
   if (elementOf(value) != type.getElementType()) {
     value = amp::CastOp::create(
         builder, op->getLoc(),
@@ -267,8 +277,8 @@ static void normalize(ReductionOpInterface op, const Steps &steps) {
   op->erase();
 }
 
-// Accumulates a scatter of 16-bit floats in f32, and rounds the result at the
-// end.
+// Makes a scatter that adds 16-bit floats add in f32, and rounds the result
+// once at the end.
 static void widen(ScatterOpInterface scatter) {
   Value result = scatter->getResult(0);
   auto type = dyn_cast<FloatType>(elementOf(result));

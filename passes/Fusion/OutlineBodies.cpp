@@ -1,7 +1,6 @@
-// Turns the bodies of loops and conditions into functions.
-//
-// Later passes on functions then process the ops of a body like all others,
-// without walking into regions.
+// Turns the bodies of loops and conditions into functions, so that later passes
+// on functions process the ops of a body like any other op, without walking
+// into regions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
@@ -62,7 +61,7 @@ static Operation *createCall(IfOp op, SymbolTable &symbols) {
 
 void OutlineBodiesPass::runOnOperation() {
   SmallVector<Operation *> lists;
-  // The walk visits inner ops before outer ops.
+  // The walk visits ops in bodies before the ops around the bodies.
   getOperation().walk([&](BodyOpInterface list) { lists.push_back(list); });
   SymbolTable symbols(getOperation());
   for (Operation *list : lists) {

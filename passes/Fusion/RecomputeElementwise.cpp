@@ -1,11 +1,10 @@
 // Recomputes elementwise values in the kernels that use them, instead of
-// keeping the values in memory, as a minimum cut decides
+// storing the values. A minimum cut decides which values to store
 // (compiler/Regions/KeptValues.h).
 //
-// Results have the same bits in every precision. The same ops run on the same
-// operands, and each op rounds to its given type, in a kernel as in memory. A
-// value keeps its type even if no longer stored, since the type determines the
-// rounding.
+// Results keep their bits in every precision: the copies run the same ops on
+// the same operands, and each op rounds to its type in a register as in memory.
+// So a value keeps its type even if it is no longer stored.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
@@ -25,8 +24,9 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// Recomputes, in each kernel, values of other kernels. The kernels' own ops
-/// change at the end: until then, they are the originals to copy.
+/// Adds to each kernel copies of the ops whose values it recomputes. The
+/// operands of existing ops change only at the end, because existing ops serve
+/// as originals to copy.
 class Recomputer {
 public:
   Recomputer(const KeptValues &kept, const RegionAnalysis &analysis)
@@ -34,7 +34,8 @@ public:
   void run();
 
 private:
-  /// The ops that a kernel recomputes, and the values read by those ops.
+  /// The copies of ops in one kernel, and the stored values that the copies
+  /// read.
   struct Copies {
     const KernelRegion *kernel;
     IRMapping mapping;
@@ -46,7 +47,7 @@ private:
 
   const KeptValues &kept;
   const RegionAnalysis &analysis;
-  /// The operands to change, each with its new value.
+  /// Operands to change at the end, each with its new value.
   SmallVector<std::pair<OpOperand *, Value>> changes;
 };
 
@@ -56,8 +57,9 @@ struct RecomputeElementwisePass
 };
 } // namespace
 
-// Returns `value` as `user` shall read it: `value`, or a copy of the producer
-// just before `user`.
+// Returns the value that `user` will read instead of `value`: a copy of the
+// producer, inserted before `user`, if the producer is recomputed; otherwise
+// `value`.
 Value Recomputer::get(Value value, Operation *user, Copies &copies) {
   Operation *op = value.getDefiningOp();
   if (!op || !kept.isRecomputed(op) || analysis.getRegion(op) == copies.kernel)
@@ -74,7 +76,8 @@ Value Recomputer::get(Value value, Operation *user, Copies &copies) {
   }
   Operation *copy = OpBuilder(user).clone(*op, copies.mapping);
   copies.ops.push_back(copy);
-  // A copy belongs to the phase of its user, such as the backward pass.
+  // A copy gets the phase of its user: a forward op copied for the backward
+  // pass belongs to the backward phase.
   copy->removeAttr(kPhaseAttr);
   copyPhase(user, copy);
   return copy->getResult(0);
@@ -87,8 +90,9 @@ void Recomputer::recomputeIn(const KernelRegion &kernel) {
     for (OpOperand &operand : op->getOpOperands())
       if (Value read = get(operand.get(), op, copies); read != operand.get())
         changes.push_back({&operand, read});
-  // Each kernel gets mpc.kept ops of its own. Shared mpc.kept ops could join
-  // the kernels of several readers.
+  // Read stored values through mpc.kept, which separates kernels. Each kernel
+  // gets mpc.kept ops of its own: a shared op would join the kernels that read
+  // it.
   for (auto &[value, read] : copies.inputs) {
     OpBuilder builder(value.getDefiningOp()->getNextNode());
     read = KeptOp::create(builder, value.getLoc(), value);
@@ -110,7 +114,7 @@ void Recomputer::run() {
     operand->set(value);
 }
 
-// Erases ops whose users all compute the value themselves now.
+// Erases ops without users: all former users have their own copies.
 static void eraseUnused(ArrayRef<Operation *> ops) {
   for (Operation *op : llvm::reverse(ops))
     if (op->use_empty())
@@ -132,8 +136,9 @@ void RecomputeElementwisePass::runOnOperation() {
   func::FuncOp original = function.clone();
   Recomputer(kept, analysis).run();
   eraseUnused(candidates);
-  // Forming kernels anew may join less than expected. Restore the original if
-  // the kernels would then store and load more.
+  // Kernels are formed anew after this pass, and may join fewer ops than the
+  // cut assumed. Restore the original if the kernels would then store and load
+  // more.
   if (countTraffic(block, RegionAnalysis(block)) > before)
     function.getBody().takeBody(original.getBody());
   original.erase();

@@ -28,8 +28,8 @@ Value mpc::scaleInstead(Operation *op, Value input, OpBuilder &builder) {
   state.addAttributes(op->getAttrs());
   for (OpOperand &operand : op->getOpOperands()) {
     Value value = &operand == scaled ? input : operand.get();
-    // A value of one element with more axes than the input would not broadcast
-    // to the input.
+    // Reshape a scalar that has more axes than `input`, such as (1, 1, 1), to
+    // rank 0, so that it broadcasts to `input`.
     if (&operand != scaled && typeOf(value).getRank() > type.getRank())
       value =
           ReshapeOp::create(builder, op->getLoc(),

@@ -1,6 +1,6 @@
-// Ops that compute each element from one element of a tensor and from scalars.
-// Order and shape of the elements do not matter to such ops, so transposes and
-// reshapes can move across.
+// Ops that scale: each result element depends on one element of a tensor and on
+// scalars, as in x * 0.5. Order and shape of the elements do not matter to
+// scaling, so it can change places with transposes and reshapes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_FUSION_SCALING_H
@@ -12,13 +12,12 @@
 
 namespace mpc {
 
-/// Returns the operand that `op` scales: each result element depends on one
-/// element of that operand and on scalars. For x * 0.5, returns x. Null if `op`
-/// depends on more, or on an element's position.
+/// Returns the operand that `op` scales: x for x * 0.5. Null if a result
+/// element depends on several elements, or on the position of the element.
 mlir::OpOperand *findScaledOperand(mlir::Operation *op);
 
-/// Creates `op` with `input` in place of the scaled operand, in the shape of
-/// `input`, and returns the result.
+/// Creates a copy of `op` that scales `input` instead, and returns the result,
+/// in the shape of `input`.
 mlir::Value scaleInstead(mlir::Operation *op, mlir::Value input,
                          mlir::OpBuilder &builder);
 

@@ -1,11 +1,11 @@
-// Simplifies transposes. Transposes move in front of views that merge the moved
-// axes, and concats replace transposes of concats.
+// Simplifies transposes and concats that exporters write around attention.
 //
-// An attention may hold samples and heads in one axis, as PyTorch's
-// multi_head_attention_forward does, then transpose and split that axis. No
-// strides describe a merged axis whose parts are not adjacent. The attention
-// also joins queries, keys and values by a concat and a transpose; a concat
-// along another axis has the same effect.
+// PyTorch's multi_head_attention_forward merges samples and heads into one
+// axis, transposes, and splits the axis again. After the transpose, the parts
+// of the merged axis are not adjacent, so no strides describe the axis. If the
+// transpose moves the split axes instead, strides describe every axis. The
+// exporter also joins queries, keys and values by a concat and a transpose; a
+// concat along another axis has the same effect.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Movement.h"
@@ -26,17 +26,18 @@ using namespace mpc;
 // Shapes
 //===----------------------------------------------------------------------===//
 
-/// Returns the extents into which each axis of `to` splits, in the coarsest
-/// shape that both `from` and `to` are views of. (8, 4, 16) viewed as (8, 8, 8)
-/// gives {8}, {4, 2}, {8}. nullopt if there is no such shape.
+/// Splits the axes of `to` until the result is also a view of `from` with split
+/// axes: the coarsest common refinement. Returns the extents into which each
+/// axis of `to` splits. For `from` (8, 4, 16) and `to` (8, 8, 8): {8}, {4, 2},
+/// {8}. nullopt if there is none.
 static std::optional<SmallVector<SmallVector<int64_t, 2>>>
 findRefinement(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
   SmallVector<SmallVector<int64_t, 2>> refined;
-  // The rest of the current axis of `from`.
+  // The part of the current axis of `from` that is still to be matched.
   int64_t left = 1;
   for (int64_t extent : to) {
     SmallVector<int64_t, 2> &parts = refined.emplace_back();
-    // Collect parts until they make up the extent.
+    // Take parts of `from` until their product is the extent of the axis.
     for (int64_t missing = extent; missing != 1;) {
       while (left == 1 && !from.empty()) {
         left = from.front();
@@ -74,7 +75,7 @@ bool mpc::keepsOrder(ArrayRef<int64_t> shape, ArrayRef<int64_t> perm) {
   return llvm::is_sorted(order);
 }
 
-/// Views `value` in another shape.
+/// Reshapes `value` to `shape`, if necessary.
 static Value view(PatternRewriter &rewriter, Location location, Value value,
                   ArrayRef<int64_t> shape) {
   if (shapeOf(value) == shape)
@@ -88,8 +89,8 @@ static Value view(PatternRewriter &rewriter, Location location, Value value,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// view(transpose(view(x))) -> view(transpose(x)), on the axes that the first
-/// view merges.
+/// view(transpose(view(x))) -> view(transpose(x)): transposes the axes before
+/// the first view merges them.
 struct MoveParts : OpRewritePattern<TransposeOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -105,7 +106,7 @@ struct MoveParts : OpRewritePattern<TransposeOp> {
           return axis.size() == 1;
         }))
       return rewriter.notifyMatchFailure(op, "the view merges no axes");
-    // Number the parts of all axes, then list them in the transposed order.
+    // Transpose the split axes: all parts of a merged axis move together.
     SmallVector<int64_t> first, shape, perm;
     for (const auto &axis : *parts) {
       first.push_back(shape.size());
@@ -126,8 +127,8 @@ struct MoveParts : OpRewritePattern<TransposeOp> {
   }
 };
 
-/// transpose(join(a, b)) -> join(view(a), view(b)), if transposing each part
-/// alone moves no element.
+/// transpose(concat(a, b)) -> concat(view(a), view(b)), if a transpose of each
+/// operand alone would leave its elements in place.
 struct JoinInPlace : OpRewritePattern<TransposeOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -136,8 +137,9 @@ struct JoinInPlace : OpRewritePattern<TransposeOp> {
 };
 } // namespace
 
-/// Returns the axis of `view` that corresponds to `axis` of `shape`; nullopt if
-/// the shapes differ in more than axes of size 1, or if `axis` has size 1.
+/// Returns the axis of `view` that corresponds to `axis` of `shape`. The shapes
+/// may differ in axes of size 1: axis 1 of (8, 4) is axis 2 of (8, 1, 4).
+/// nullopt if the shapes differ otherwise, or if `axis` has size 1.
 static std::optional<int64_t> findAxis(ArrayRef<int64_t> shape,
                                        ArrayRef<int64_t> view, int64_t axis) {
   if (shape[axis] == 1 || dropUnits(shape) != dropUnits(view))
@@ -151,8 +153,8 @@ static std::optional<int64_t> findAxis(ArrayRef<int64_t> shape,
 
 LogicalResult JoinInPlace::matchAndRewrite(TransposeOp op,
                                            PatternRewriter &rewriter) const {
-  // Find a join without other readers, possibly behind a view that only adds or
-  // drops axes of size 1.
+  // Find a concat that only the transpose reads, possibly through a view that
+  // adds or drops axes of size 1.
   Value joined = op.getInput();
   auto between = joined.getDefiningOp<ReshapeOp>();
   if (between && joined.hasOneUse())
@@ -165,7 +167,7 @@ LogicalResult JoinInPlace::matchAndRewrite(TransposeOp op,
       findAxis(shapeOf(joined), whole, join.getAxis());
   if (!axis)
     return rewriter.notifyMatchFailure(op, "the view has other axes");
-  // Compute the shape of each part after the transpose.
+  // Compute the shape of each concat operand after the transpose.
   SmallVector<SmallVector<int64_t>> shapes;
   for (Value part : join.getInputs()) {
     SmallVector<int64_t> shape(whole);

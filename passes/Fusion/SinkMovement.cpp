@@ -1,7 +1,7 @@
-// Computes before moving. An elementwise op between a transpose and a product
-// would be a separate kernel. The op moves in front of the transpose, and joins
-// the kernel of the operand's producer. PyTorch's exporter, for example, scales
-// the queries of an attention between every projection and the product of
+// Moves scaling before transposes and reshapes: the op can then join the kernel
+// that computes the operand. Between a transpose and a matrix product, the op
+// would be a separate kernel. For example, PyTorch's exporter scales the
+// queries of an attention between the projection's transpose and the product of
 // queries and keys.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -19,13 +19,13 @@ namespace mpc {
 using namespace mlir;
 using namespace mpc;
 
-/// True if `op` only changes the order or shape of its operand's elements.
+/// True if `op` only changes order or shape of its operand's elements.
 static bool rearranges(Operation *op) {
   return op && isa<TransposeOp, ReshapeOp>(op);
 }
 
-/// True if `value` has a single use and comes from a kernel that elementwise
-/// ops can join.
+/// True if scaling `value` can join the kernel that computes `value`: an
+/// elementwise op or a contraction, without other users.
 static bool canBeJoined(Value value) {
   Operation *producer = value.getDefiningOp();
   return producer && value.hasOneUse() &&
@@ -33,9 +33,9 @@ static bool canBeJoined(Value value) {
           hasRole(producer, RegionRole::Contraction));
 }
 
-/// True if another op already scales `value` like `op`, and can serve both. For
-/// example, one cast of a gradient serves two products: one makes a weight's
-/// gradient, the other reads the gradient in another shape.
+/// True if an op equal to `op`, but reading `value`, exists already. After the
+/// move, CSE merges both. For example, two products read a cast gradient, one
+/// of them in another shape; one cast serves both.
 static bool isScaledAlready(Value value, Operation *op) {
   OpOperand *scaled = findScaledOperand(op);
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
@@ -55,18 +55,18 @@ static unsigned bitsOf(Value value) {
   return elementOf(value).getIntOrFloatBitWidth();
 }
 
-/// True if `op` scales `input` and its result elements are not wider.
+/// True if `op` scales `input` to elements that are at most as wide.
 static bool isScalingOf(Operation *op, Value input) {
   OpOperand *scaled = findScaledOperand(op);
   return scaled && scaled->get() == input &&
          bitsOf(op->getResult(0)) <= bitsOf(input);
 }
 
-/// True if no later kernel could absorb the op that makes `value`: only
-/// products read it, possibly through moves and through scaling that also moves
-/// to the front.
+/// True if only matrix products read `value`, possibly through transposes,
+/// reshapes and further scaling. Then no later kernel can absorb the op that
+/// computes `value`.
 static bool isOnlyMultiplied(Value value) {
-  // Skip to the result of the last of the consecutive scalings.
+  // Skip further scaling of the value, which moves before the transposes too.
   while (value.hasOneUse() && isScalingOf(*value.user_begin(), value))
     value = value.user_begin()->getResult(0);
   return !value.use_empty() &&
@@ -76,7 +76,8 @@ static bool isOnlyMultiplied(Value value) {
 }
 
 namespace {
-/// e(move(x), scalars) -> move(e(x, scalars))
+/// e(move(x), scalars) -> move(e(x, scalars)), where `move` is a transpose or
+/// reshape
 struct SinkMovement : RewritePattern {
   explicit SinkMovement(MLIRContext *context)
       : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
@@ -101,8 +102,8 @@ LogicalResult SinkMovement::matchAndRewrite(Operation *op,
   OpOperand *scaled = findScaledOperand(op);
   if (!scaled || !isScalingOf(op, scaled->get()))
     return rewriter.notifyMatchFailure(op, "does not scale one operand");
-  // Collect the transposes and reshapes before the scaling, last first, and
-  // find the value before all of them.
+  // Walk back over the transposes and reshapes before the scaling to the value
+  // that they move.
   SmallVector<Operation *> moves;
   Value source = scaled->get();
   while (rearranges(source.getDefiningOp()) && source.hasOneUse()) {
@@ -114,7 +115,8 @@ LogicalResult SinkMovement::matchAndRewrite(Operation *op,
   if (!isOnlyMultiplied(op->getResult(0)))
     return rewriter.notifyMatchFailure(op, "a kernel behind it may take it");
 
-  // The scaling goes first. The moves follow, with its element type.
+  // Scale first, then repeat the transposes and reshapes on the element type of
+  // the scaled value.
   Value moved = scaleInstead(op, source, rewriter);
   for (Operation *move : llvm::reverse(moves)) {
     OperationState again(move->getLoc(), move->getName());

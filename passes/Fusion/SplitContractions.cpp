@@ -1,7 +1,7 @@
-// Takes elementwise parts out of contractions: bias, C and beta become later
-// ops, which can join the kernels' tails. Also brings matrix products into the
-// form of a plan step: transposes of the last two axes become flags, and
-// operands have either all batches of the result or one.
+// Moves bias, C and beta out of contractions into elementwise ops, which can
+// join a kernel's tail. Also brings matrix products into the form of a plan
+// step: transposes of the last two axes become flags, and an operand has either
+// all batches of the result or one batch.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
@@ -28,7 +28,7 @@ static Type computeType(Operation *op) {
               : Type(Float32Type::get(op->getContext()));
 }
 
-// Copies the phase of the replaced op to the ops of a rewrite.
+// Gives the ops that compute `values` the phase of `from`, the op they replace.
 static void copyPhase(Operation *from, ArrayRef<Value> values) {
   for (Value value : values)
     copyPhase(from, value.getDefiningOp());
@@ -41,7 +41,8 @@ struct SplitGemm : OpRewritePattern<GemmOp> {
 
   LogicalResult matchAndRewrite(GemmOp op,
                                 PatternRewriter &rewriter) const override {
-    // If C is added, keep the product in the compute type: only the sum rounds.
+    // Before the addition of C, keep the product in the compute type, so that
+    // only the sum is rounded.
     Type compute = computeType(op);
     auto exact = RankedTensorType::get(op.getType().getShape(), compute);
     bool addsC = op.getC() && !op.getBeta().isZero();
@@ -80,7 +81,8 @@ struct SplitConvBias : OpRewritePattern<ConvOp> {
                                 PatternRewriter &rewriter) const override {
     if (!op.getBias())
       return rewriter.notifyMatchFailure(op, "has no bias");
-    // The convolution stays exact; the sum with the bias rounds.
+    // Keep the convolution in the compute type, so that only the sum with the
+    // bias is rounded.
     auto exact =
         RankedTensorType::get(op.getType().getShape(), computeType(op));
     Value conv = ConvOp::create(
@@ -131,21 +133,23 @@ struct FoldTranspose : OpRewritePattern<MatMulOp> {
   }
 
 private:
-  /// True if the last axis becomes the second to last.
+  /// True if the permutation moves the last axis to the second to last place:
+  /// rows become columns.
   static bool turnsRows(ArrayRef<int64_t> perm) {
     int64_t rank = perm.size();
     return rank >= 2 && perm[rank - 2] == rank - 1;
   }
 
-  /// Returns the result of `transpose` with its last two axes exchanged. Equal
-  /// transposes share one value.
+  /// Returns the operand of `transpose`, permuted like `transpose` but with the
+  /// last two axes in their original order. Reuses an equal transpose.
   static Value keepRows(TransposeOp transpose, PatternRewriter &rewriter) {
     SmallVector<int64_t> perm(transpose.getPerm()), shape;
     std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
     Value input = transpose.getInput();
     if (llvm::equal(perm, llvm::seq<int64_t>(0, perm.size())))
       return input;
-    // Reuse an equal transpose for two operands of one value.
+    // Reuse an equal transpose, in case both operands of the product come from
+    // one value.
     for (Operation *user : input.getUsers())
       if (auto other = dyn_cast<TransposeOp>(user);
           other && other.getPerm() == ArrayRef<int64_t>(perm) &&
@@ -165,9 +169,9 @@ private:
   }
 };
 
-/// transpose(matmul(a, b)) -> matmul(b^T, a^T), if rows become columns: (a b)^T
-/// = b^T a^T, with equal sums. Batches may move too, and scaling of the product
-/// is applied after the new product.
+/// transpose(matmul(a, b)) -> matmul(b^T, a^T), since (a b)^T = b^T a^T. The
+/// sums keep their order. The transpose may also move batches, and the product
+/// may be scaled before the transpose; the new product is scaled instead.
 struct TurnProduct : OpRewritePattern<TransposeOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -184,7 +188,7 @@ struct TurnProduct : OpRewritePattern<TransposeOp> {
     if (!product || !turnsRows(op) || !isOnlyTurned(product.getOutput()))
       return rewriter.notifyMatchFailure(op, "turns no product");
 
-    // (A B)^T = B^T A^T: the operands exchange places and flags.
+    // (A B)^T = B^T A^T: exchange the operands and invert their flags.
     int64_t rank = op.getPerm().size();
     SmallVector<int64_t> shape(product.getType().getShape());
     std::swap(shape[rank - 1], shape[rank - 2]);
@@ -195,8 +199,7 @@ struct TurnProduct : OpRewritePattern<TransposeOp> {
     copyPhase(product, turned);
     for (Operation *scaling : llvm::reverse(scalings))
       turned = scaleInstead(scaling, turned, rewriter);
-    // The remaining permutation (perm after the exchange) moves batches or
-    // nothing.
+    // After the exchange of rows and columns, `perm` may still move batches.
     SmallVector<int64_t> perm(op.getPerm());
     for (int64_t &axis : perm)
       axis = axis == rank - 1 ? rank - 2 : axis == rank - 2 ? rank - 1 : axis;
@@ -211,20 +214,20 @@ struct TurnProduct : OpRewritePattern<TransposeOp> {
   }
 
 private:
-  /// Returns the op that makes `value` by scaling; null if there is none.
+  /// Returns the op that computes `value` by scaling; null if another op does.
   static Operation *findScaling(Value value) {
     Operation *op = value.getDefiningOp();
     return op && findScaledOperand(op) ? op : nullptr;
   }
 
-  /// True if the second to last axis becomes the last.
+  /// True if the transpose moves the second to last axis to the last place.
   static bool turnsRows(TransposeOp op) {
     int64_t rank = op.getPerm().size();
     return rank >= 2 && op.getPerm()[rank - 1] == rank - 2;
   }
 
-  /// True if every reader of `product`, or of `product` times a scalar, is a
-  /// transpose of the last two axes.
+  /// True if every reader of `product` transposes the last two axes, possibly
+  /// after scaling by a scalar.
   static bool isOnlyTurned(Value product) {
     SmallVector<Value> scaled = {product};
     while (!scaled.empty())
@@ -239,7 +242,8 @@ private:
   }
 };
 
-/// Expands an operand that has some but not all batches of the result.
+/// Broadcasts an operand with some but not all batches of the result to all
+/// batches: [1, 4] of batches [8, 4] becomes [8, 4].
 struct ExpandBatches : OpRewritePattern<MatMulOp> {
   using OpRewritePattern::OpRewritePattern;
 

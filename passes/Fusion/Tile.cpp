@@ -13,19 +13,19 @@
 using namespace mlir;
 using namespace mpc;
 
-/// Products with longer sums are not worth recomputing.
+/// The longest sum per element for which recomputing a product pays.
 static constexpr int64_t kMaxRecomputedDepth = 256;
 
-/// Elements of the wide value that fit a core's cache, along with derived
-/// values: 1 MiB of f32 scores and an equally large gradient.
+/// The most elements of a part that fit a core's cache: 1 MiB of f32 scores,
+/// and a gradient of equal size.
 static constexpr int64_t kMostOfWorker = int64_t(1) << 18;
 
-/// Limits the parts to this multiple of the wanted parts.
+/// The number of parts must divide the axes, and may then be at most this many
+/// times the wanted number.
 static constexpr int64_t kMaxExcess = 4;
 
-/// A recomputed mask has at least kLeastMask elements, and at least
-/// kLeastGrowth times the elements of its operands. Smaller masks stay in
-/// cache.
+/// A mask is recomputed in the loop if it has at least kLeastMask elements, and
+/// kLeastGrowth times as many as each operand. Smaller masks stay in cache.
 static constexpr int64_t kLeastMask = int64_t(1) << 20;
 static constexpr int64_t kLeastGrowth = 16;
 
@@ -33,8 +33,8 @@ static int64_t countElements(Value value) {
   return typeOf(value).getNumElements();
 }
 
-// True if `op` computes truth values elementwise, instead of only repeating
-// existing ones.
+// True if `op` computes booleans elementwise. An expand only repeats booleans,
+// and does not count.
 static bool computesTruth(Operation *op) {
   return hasRole(op, RegionRole::Elementwise) && !dependsOnPlace(op) &&
          !isa<ExpandOp>(op) && op->getNumResults() == 1 &&
@@ -52,8 +52,8 @@ bool mpc::makesLargeMask(Operation *op) {
          });
 }
 
-// Returns the phase of an op. A cast has no phase; returns the phase of its
-// input.
+// Returns the phase of `op`. A cast has no phase of its own, so returns the
+// phase of the op that computes the cast's input.
 static Attribute getPhaseOf(Operation *op) {
   while (auto cast = dyn_cast_or_null<amp::CastOp>(op))
     op = cast.getInput().getDefiningOp();
@@ -94,8 +94,9 @@ SmallVector<Operation *> Tile::getOps() const {
 // Finding tiles
 //===----------------------------------------------------------------------===//
 
-// Adds an op whose result is made in parts along `axis`. Returns false if that
-// is impossible.
+// Adds `op` to the tile; the loop makes its result in parts along `axis`.
+// Returns false if `op` cannot run in parts along `axis`, or is in the tile
+// with another axis.
 bool Tile::add(Operation *op, std::optional<int64_t> axis) {
   if (!axis || op->getBlock() != product->getBlock() ||
       (*axis != kSum && !findPartedAxes(op, *axis)))
@@ -103,15 +104,16 @@ bool Tile::add(Operation *op, std::optional<int64_t> axis) {
   return axes.insert({op, *axis}).first->second == *axis;
 }
 
-// Adds the reader of a wide value that is made in parts along `axis`.
+// Adds the op that uses a wide value, if the value comes in parts along `axis`.
+// Returns false if the op cannot read parts.
 bool Tile::addReader(OpOperand &use, int64_t axis) {
   if (isSummed(use, axis))
     return add(use.getOwner(), kSum);
   return add(use.getOwner(), findResultAxis(use, axis));
 }
 
-// Adds the readers of the wide result of `op`. The backward pass will recompute
-// its wide operands from the forward pass.
+// Adds all ops that read the wide result of `op`. In the forward pass, ops of
+// the backward pass are not added: they will recompute the value.
 bool Tile::addReaders(Operation *op) {
   Value result = op->getResult(0);
   if (!isWide(result))
@@ -124,8 +126,8 @@ bool Tile::addReaders(Operation *op) {
   });
 }
 
-// Adds the ops that make the wide operands of `op`. In the backward pass, such
-// an op is the product of the gradient and V.
+// Adds all ops of the phase that make wide operands of `op`. For example,
+// softmax's gradient reads the product of dy and V^T, another wide value.
 bool Tile::addMakers(Operation *op) {
   return llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
     Operation *maker = operand.get().getDefiningOp();
@@ -137,13 +139,13 @@ bool Tile::addMakers(Operation *op) {
   });
 }
 
-// Adds the ops between ops of the tile. For example, a row's sum is narrow, so
-// its reciprocal is not part of the tile yet, but a product with the reciprocal
-// is wide.
+// Adds the ops that lie between ops of the tile. For example, the sum of a
+// softmax row is narrow; its reciprocal is narrow too, but ops of the tile read
+// the reciprocal.
 bool Tile::addBetween() {
   assert(!axes.empty() && "the product comes first");
   SmallVector<Operation *> sorted = getOps();
-  // Collect the dependents of the tile, up to the tile's last op.
+  // Collect all ops that depend on the tile, up to the last op of the tile.
   llvm::SetVector<Operation *> behind;
   for (Operation *op = sorted.front(); op != sorted.back();
        op = op->getNextNode())
@@ -152,8 +154,8 @@ bool Tile::addBetween() {
                  behind.contains(operand.getDefiningOp());
         }))
       behind.insert(op);
-  // Among the dependents, find the ops that the tile needs, and the axis along
-  // which each is read in parts.
+  // Walk back: of these ops, find those whose results the tile reads, and the
+  // axis along which the tile reads each in parts.
   llvm::DenseMap<Operation *, int64_t> needed;
   auto need = [&](Operation *op) {
     for (OpOperand &operand : op->getOpOperands())
@@ -173,8 +175,8 @@ bool Tile::addBetween() {
   return true;
 }
 
-// True if ops that read results of the tile read the parts made by the same
-// iteration.
+// True if each op of the tile reads, of other ops in the tile, the part that
+// the same iteration makes.
 bool Tile::isConsistent() const {
   return llvm::all_of(llvm::make_first_range(axes), [&](Operation *op) {
     return llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
@@ -183,9 +185,10 @@ bool Tile::isConsistent() const {
   });
 }
 
-// Chooses the smallest number of parts with at most `elements` elements, or the
-// largest possible number. Without sums over parts, parts run in parallel, each
-// on one worker, and may be smaller.
+// Chooses the number of parts: the smallest for which a part has at most
+// `elements` elements, or the largest possible. If the loop adds up no sums,
+// iterations run in parallel, one per core, and parts may be small enough for a
+// core's cache.
 bool Tile::chooseCount(int64_t elements) {
   int64_t possible = 0;
   for (auto [op, axis] : axes) {
@@ -204,15 +207,16 @@ bool Tile::chooseCount(int64_t elements) {
          setCount(possible, elements);
 }
 
-// Sets the smallest possible number of parts of at most `elements` elements.
-// Returns false if there is no suitable number.
+// Sets the number of parts so that a part has at most `elements` elements. The
+// number divides `possible`. Returns false if no suitable number exists.
 bool Tile::setCount(int64_t possible, int64_t elements) {
   assert(elements > 0 && "a part has elements");
   count = std::min<int64_t>(possible, llvm::divideCeil(wide, elements));
   int64_t wanted = count;
   while (possible > 0 && possible % count != 0)
     ++count;
-  // If the number of rows is prime, single rows would take too long.
+  // A prime number of rows divides only into single rows, and a loop over
+  // single rows is slow. So limit the number of parts.
   return count > 1 && count <= kMaxExcess * wanted &&
          llvm::all_of(axes, [&](auto pair) {
            return pair.second == kSum ||
@@ -220,8 +224,8 @@ bool Tile::setCount(int64_t possible, int64_t elements) {
          });
 }
 
-// True if recomputing the tile's products is cheaper than keeping their
-// results.
+// True if each product of the tile has short sums, so that recomputing the
+// result is cheaper than storing it.
 bool Tile::canRecompute() const {
   return llvm::all_of(llvm::make_first_range(axes), [&](Operation *op) {
     auto matmul = dyn_cast<MatMulOp>(op);
@@ -237,30 +241,30 @@ std::optional<Tile> Tile::find(MatMulOp product, int64_t axis, int64_t elements,
   Tile tile(product);
   int64_t largest = std::max(countElements(product.getLhs()),
                              countElements(product.getRhs()));
-  // The product of a batch and a weight is only a few times wider than the
-  // batch.
+  // Only products of two batches qualify. A batch times a weight is just a few
+  // times larger than the batch.
   bool isOfBatches = typeOf(product.getLhs()).getRank() > 2 &&
                      typeOf(product.getRhs()).getRank() > 2;
   if (!isOfBatches || tile.wide <= elements || tile.wide < 2 * largest ||
       !tile.add(product, axis))
     return std::nullopt;
-  // Follow readers and producers, op by op, as long as they work in
-  // corresponding parts.
+  // Add ops that read or make wide values, and then their readers and makers.
+  // The list grows during the loop.
   for (unsigned i = 0; i < tile.axes.size(); ++i) {
     Operation *op = tile.axes.begin()[i].first;
     if (!tile.addReaders(op) || !tile.addMakers(op))
       return std::nullopt;
   }
-  // Add the ops between ops of the tile. Each op must run in parts along a
-  // single axis, and the number of parts must divide the extent of each axis.
+  // All ops must run in parts along one axis each, and the number of parts must
+  // divide all these axes.
   if (!tile.addBetween() || !tile.isConsistent() || !tile.chooseCount(elements))
     return std::nullopt;
-  // A product alone gains nothing, and no op may be in two loops.
+  // A loop of a product alone gains nothing, and an op can be in one loop only.
   if (tile.axes.size() < 2 ||
       llvm::any_of(llvm::make_first_range(tile.axes),
                    [&](Operation *op) { return isTiled.contains(op); }))
     return std::nullopt;
-  // Later phases must be able to recompute their operands.
+  // If later phases read wide values, they must be able to recompute them.
   if (!tile.escaping.empty() && !tile.canRecompute())
     return std::nullopt;
   return tile;
@@ -270,10 +274,10 @@ std::optional<Tile> Tile::find(MatMulOp product, int64_t axis, int64_t elements,
 // Values for the backward pass
 //===----------------------------------------------------------------------===//
 
-// Makes the backward pass recompute maxima too. It finds the position of a
-// maximum by comparing all elements with the maximum. Recomputed elements may
-// differ from the forward pass in the last bit, and would then equal no forward
-// maximum.
+// Makes the backward pass recompute the maxima of wide values too. The gradient
+// of a maximum finds its position by comparing all elements with the maximum.
+// Recomputed elements may differ from the forward pass in the last bit, and
+// then would not equal the maximum of the forward pass.
 void Tile::addEscapingMaxima() {
   for (Operation *op : getOps()) {
     auto reduction = dyn_cast<ReductionOpInterface>(op);
@@ -289,8 +293,8 @@ void Tile::addEscapingMaxima() {
 void Tile::recomputeEscaping() {
   if (!escaping.empty())
     addEscapingMaxima();
-  // Find the ops that make escaping values, and the first reader in another
-  // phase.
+  // Find the ops that compute escaping values, and the first op of another
+  // phase that reads one.
   llvm::DenseSet<Operation *> needed;
   SmallVector<OpOperand *> readers;
   Operation *first = nullptr;
@@ -304,7 +308,7 @@ void Tile::recomputeEscaping() {
       first = !first || user->isBeforeInBlock(first) ? user : first;
     }
   }
-  // Walk back to everything that the escaping values are computed from.
+  // Walk back to all ops of the tile that the escaping values depend on.
   if (readers.empty())
     return;
   SmallVector<Operation *> sorted = getOps();
@@ -313,7 +317,7 @@ void Tile::recomputeEscaping() {
       for (Value operand : op->getOperands())
         if (contains(operand.getDefiningOp()))
           needed.insert(operand.getDefiningOp());
-  // The copies go before their first reader, and into its phase.
+  // Insert the copies before the first reader, with the phase of the reader.
   OpBuilder builder(first);
   IRMapping again;
   for (Operation *op : sorted)
@@ -330,14 +334,14 @@ void Tile::recomputeEscaping() {
 // Surrounding ops
 //===----------------------------------------------------------------------===//
 
-/// True if `op` only moves elements of a single operand, without repeating any.
+/// True if `op` only moves elements of one operand, and repeats none.
 static bool moves(Operation *op) {
   auto moved = dyn_cast<PrecisionOpInterface>(op);
   return moved && moved.movesElements() && op->getNumOperands() == 1 &&
          countElements(op->getResult(0)) <= countElements(op->getOperand(0));
 }
 
-/// True if `op` scales one tensor, by constants alone.
+/// True if `op` scales one tensor by constants, as in x * 0.5.
 static bool scalesByConstants(Operation *op) {
   OpOperand *scaled = findScaledOperand(op);
   return scaled && llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
@@ -346,9 +350,9 @@ static bool scalesByConstants(Operation *op) {
          });
 }
 
-/// True if a product can absorb `op` before it: a move by strides, or a factor
-/// by alpha. Casts stay in place, since the op before the cast may store a
-/// narrower result.
+/// True if a product can absorb `op`, which makes an operand of the product: a
+/// move becomes strides, a factor becomes alpha. Casts do not qualify, since a
+/// cast may make a stored value narrower.
 static bool isFreeInFront(Operation *op) {
   bool scales =
       isa<MulOp, DivOp>(op) && scalesByConstants(op) &&
@@ -356,12 +360,13 @@ static bool isFreeInFront(Operation *op) {
   return moves(op) || scales;
 }
 
-/// True if the producer of the operand can absorb `op`.
+/// True if a product can absorb `op`, which reads the result of the product.
 static bool isFreeBehind(Operation *op) {
   return moves(op) || scalesByConstants(op);
 }
 
-// Adds the op before the tile that makes `operand`, if it can join the tile.
+// Adds the op outside the tile that makes `operand`, if absorbing the op costs
+// nothing. Returns true if added.
 bool Tile::absorbMaker(OpOperand &operand) {
   assert(count > 1 && "find has chosen the number of parts");
   Operation *maker = operand.get().getDefiningOp();
@@ -375,8 +380,8 @@ bool Tile::absorbMaker(OpOperand &operand) {
   return true;
 }
 
-// Adds the only op after the tile that reads the result of `op`, if it can join
-// the tile.
+// Adds the op outside the tile that reads the result of `op`, if it is the only
+// one and costs nothing. Returns true if added.
 bool Tile::absorbReader(Operation *op) {
   OpOperand *reader = nullptr;
   for (OpOperand &use : op->getUses()) {
@@ -393,7 +398,8 @@ bool Tile::absorbReader(Operation *op) {
   std::optional<int64_t> axis = findResultAxis(*reader, getAxis(op));
   if (!axis || !canSplit(next, *axis, count))
     return false;
-  // If a single product makes Q, K and V, the three gradients are concatenated.
+  // A concat of three results of the tile also joins: if one product makes Q, K
+  // and V, its backward pass concatenates their gradients.
   SmallVector<int64_t> parted = *findPartedAxes(next, *axis);
   bool joins =
       isa<ConcatOp>(next) &&
@@ -406,7 +412,8 @@ bool Tile::absorbReader(Operation *op) {
 }
 
 void Tile::absorb() {
-  // Absorbed ops bring operands and results of their own.
+  // The lists grow in the loops, because absorbed ops have operands and readers
+  // of their own.
   for (unsigned i = 0; i < axes.size(); ++i)
     for (OpOperand &operand : axes.begin()[i].first->getOpOperands())
       absorbMaker(operand);

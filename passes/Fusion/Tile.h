@@ -1,5 +1,6 @@
-// A product with a wide result, and the ops around it that can run in parts.
-// Only TileProducts.cpp uses this header.
+// A tile: a product with a wide result, and the ops around the product that can
+// run with it in parts, as the body of a loop. A wide value has as many
+// elements as the product's result. Only TileProducts.cpp uses this header.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_FUSION_TILE_H
@@ -14,23 +15,24 @@
 
 namespace mpc {
 
-/// True if `op` makes a large mask by comparing positions or combining other
-/// masks. A loop over parts recomputes its part of the mask. Recomputing costs
-/// less than keeping the mask: for n tokens, n * n elements.
+/// True if `op` makes a large mask from positions or from other masks. A loop
+/// over parts recomputes each part of the mask, which costs less than storing n
+/// * n elements for n tokens.
 bool makesLargeMask(mlir::Operation *op);
 
-/// A batched product whose result is larger than both operands, with the ops of
-/// its phase that read or make equally large values. An attention, for example:
-/// S = Q K^T, softmax(S), and the product of softmax(S) and V. The ops become
-/// the body of a loop.
+/// A batched product whose result is larger than both operands, and the ops of
+/// the same phase that read or make equally large (wide) values. Attention, for
+/// example: S = Q K^T, softmax(S), and softmax(S) V. These ops become the body
+/// of a loop over parts.
 class Tile {
 public:
-  /// Stands for the axis of a result that is the sum over all parts.
+  /// Instead of an axis: the result is not made in parts, but is a sum over all
+  /// parts.
   static constexpr int64_t kSum = -2;
 
-  /// Finds the tile around `product` in parts along `axis` of its result, each
-  /// of about `elements` elements if there can be that many parts. nullopt if
-  /// the ops cannot run in parts, or if `isTiled` contains any of the ops.
+  /// Finds the tile around `product`, divided along `axis` of its result into
+  /// parts of about `elements` elements. nullopt if the ops cannot run in
+  /// parts, or if another tile (`isTiled`) has one of the ops.
   static std::optional<Tile>
   find(MatMulOp product, int64_t axis, int64_t elements,
        const llvm::DenseSet<mlir::Operation *> &isTiled);
@@ -42,21 +44,21 @@ public:
   /// Returns the ops of the tile in program order.
   llvm::SmallVector<mlir::Operation *> getOps() const;
   bool contains(mlir::Operation *op) const { return op && axes.contains(op); }
-  /// Returns the axis along which an op of the tile makes its result in parts,
-  /// or kSum.
+  /// Returns the axis along which `op`, of the tile, makes its result in parts;
+  /// kSum if the result is a sum over all parts.
   int64_t getAxis(mlir::Operation *op) const { return axes.lookup(op); }
-  /// Returns the axis along which an op of the tile reads an operand in parts,
-  /// or kWhole.
+  /// Returns the axis along which the owner of `operand` reads the operand in
+  /// parts; kWhole if every part reads the whole operand.
   int64_t getAxis(mlir::OpOperand &operand) const;
-  /// True if the operand is a part that another op of the tile makes.
+  /// True if another op of the tile makes the part that the owner reads.
   bool isMadeInside(mlir::OpOperand &operand) const;
-  /// True if ops outside the tile read the unsplit result of `op`. The loop
-  /// then has a copy of `op`.
+  /// True if `op` also stays outside the loop, because other ops read its whole
+  /// result. The loop has a copy of `op`.
   bool isCopy(mlir::Operation *op) const { return copies.contains(op); }
 
-  /// Makes ops of other phases recompute the wide values that they read.
+  /// Makes ops of later phases recompute the wide values that they read.
   void recomputeEscaping();
-  /// Absorbs surrounding ops that cost nothing in the loop.
+  /// Adds surrounding ops to the tile if they cost nothing in the loop.
   void absorb();
 
 private:
@@ -78,12 +80,13 @@ private:
   bool absorbReader(mlir::Operation *op);
 
   MatMulOp product;
-  /// Null for the forward pass.
+  /// The phase of all ops in the tile; null for the forward pass.
   mlir::Attribute phase;
   int64_t wide, count = 0;
   llvm::MapVector<mlir::Operation *, int64_t> axes;
   llvm::DenseSet<mlir::Operation *> copies;
   /// Wide values that ops of another phase read, and maxima of wide values.
+  /// Later phases recompute these values.
   llvm::SetVector<mlir::Value> escaping;
 };
 

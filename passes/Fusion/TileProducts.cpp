@@ -1,12 +1,12 @@
-// Runs the ops around a large product in parts, so that the whole product never
-// lies in memory.
+// Runs the ops around a large product in parts, so that the whole product is
+// never in memory.
 //
-// The scores of an attention are the example. Each head has a matrix of tokens
-// x tokens, made of two matrices with 64 columns, and read by a softmax and
-// another product. In parts, memory only holds the scores of a few samples, or
-// of some tokens of one sample, which fit a cache. The backward pass recomputes
-// the scores from queries and keys: 64 multiplications per element, cheaper
-// than a store and a load.
+// Example: the scores of an attention. Each head has a matrix of tokens x
+// tokens, made of two matrices with 64 columns, and read by a softmax and
+// another product. In parts, memory holds only the scores of a few samples, or
+// of some tokens of one sample, and these fit a cache. The backward pass
+// recomputes the scores from queries and keys: 64 multiplications per element,
+// cheaper than a store and a load.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
@@ -30,10 +30,10 @@ using namespace mpc;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A value, and the axis along which it is divided into parts.
+/// A value, and the axis along which the value is divided into parts.
 using PartedValue = std::pair<Value, int64_t>;
 
-/// Builds the loop of a tile.
+/// Builds the loop that replaces the ops of a tile.
 class LoopBuilder {
 public:
   explicit LoopBuilder(const Tile &tile)
@@ -57,14 +57,17 @@ private:
   int64_t count;
   Location location;
   OpBuilder builder;
-  /// Outside values that the ops read, in parts (parted) or as a whole (whole).
-  /// Constants and masks are made inside the loop.
+  /// Values from outside the tile. The loop reads `parted` part by part, and
+  /// `whole` completely in every iteration. `constants` and `masks` are made
+  /// again inside the loop.
   llvm::SetVector<PartedValue> parted;
   llvm::SetVector<Value> whole, constants, masks;
-  /// Results that ops outside read: sums over all parts, and values in parts.
+  /// Results that ops outside the tile read: `sums` over all parts, and values
+  /// `made` part by part.
   SmallVector<Value> sums;
   SmallVector<PartedValue> made;
-  /// The numbers of dropout groups between the starts of consecutive parts.
+  /// For dropouts in the loop: the random groups (of four elements) between the
+  /// starts of consecutive parts.
   llvm::SetVector<int64_t> groupSteps;
 };
 
@@ -78,8 +81,8 @@ private:
 };
 } // namespace
 
-// Lists a value that every part reads as a whole: a constant to copy, a mask to
-// recompute, or an operand of the loop.
+// Lists a value that every iteration reads as a whole: as a constant to copy, a
+// mask to recompute, or an operand of the loop.
 void LoopBuilder::addWhole(Value value) {
   Operation *maker = value.getDefiningOp();
   if (maker && maker->hasTrait<OpTrait::ConstantLike>()) {
@@ -93,11 +96,12 @@ void LoopBuilder::addWhole(Value value) {
   }
 }
 
-// Fills the lists of the loop's operands (parted, constants, masks, whole) and
-// results (sums, made).
+// Fills the lists of operands (parted, whole, constants, masks) and of results
+// (sums, made) of the loop.
 void LoopBuilder::findValues() {
   for (Operation *op : ops) {
-    // Operands from outside are cut into parts, or read whole.
+    // Operands from outside the tile are divided into parts, or read as a
+    // whole.
     for (OpOperand &operand : op->getOpOperands()) {
       int64_t axis = tile.getAxis(operand);
       if (tile.isMadeInside(operand))
@@ -107,7 +111,8 @@ void LoopBuilder::findValues() {
       else
         addWhole(operand.get());
     }
-    // Results with readers outside are sums over parts, or stacked parts.
+    // Ops outside the tile read a sum over all parts, or a value whose parts
+    // are stacked.
     Value result = op->getResult(0);
     if (tile.isCopy(op) || llvm::all_of(op->getUsers(), [&](Operation *user) {
           return tile.contains(user);
@@ -118,7 +123,8 @@ void LoopBuilder::findValues() {
     else
       made.push_back({result, tile.getAxis(op)});
   }
-  // Dropouts need the number of the first group of each part.
+  // Dropout computes random numbers in groups. An iteration must know the
+  // number of its first group.
   for (Operation *op : ops)
     if (auto step = getGroupsPerPart(op, tile.getAxis(op), count))
       groupSteps.insert(*step);
@@ -141,7 +147,8 @@ RankedTensorType LoopBuilder::getStack(PartedValue value) {
       getPart(value.first.getType(), value.second, count), count);
 }
 
-// True if the parts of a value already lie one after the other in memory.
+// True if each part of the value is contiguous in memory: all axes before the
+// parted axis have size 1.
 static bool liesInParts(PartedValue value) {
   return ShapedType::getNumElements(
              shapeOf(value.first).take_front(value.second)) == 1;
@@ -160,7 +167,8 @@ static SmallVector<int64_t> moveAxis(int64_t rank, int64_t from, int64_t to) {
   return order;
 }
 
-// Stacks the parts of a value.
+// Returns the parts of a value as a stack, with the number of the part as axis
+// 0.
 Value LoopBuilder::split(PartedValue value) {
   RankedTensorType stack = getStack(value);
   if (liesInParts(value))
@@ -171,7 +179,7 @@ Value LoopBuilder::split(PartedValue value) {
                              moveAxis(stack.getRank(), value.second, 0));
 }
 
-// Joins a stack of parts to the whole value.
+// Returns the whole value from a stack of its parts.
 Value LoopBuilder::join(Value stack, PartedValue value) {
   RankedTensorType type = typeOf(value.first);
   if (!liesInParts(value)) {
@@ -182,7 +190,7 @@ Value LoopBuilder::join(Value stack, PartedValue value) {
   return ReshapeOp::create(builder, location, type, stack);
 }
 
-// Returns the type of a sum over parts: f32 or wider.
+// Returns the type in which the loop adds up `sum`: f32, or wider if `sum` is.
 static RankedTensorType getSumType(Value sum) {
   RankedTensorType type = typeOf(sum);
   bool isNarrow = type.getElementTypeBitWidth() < 32;
@@ -196,7 +204,8 @@ Value LoopBuilder::createZeros(Value sum) {
       DenseElementsAttr::get(type, builder.getZeroAttr(type.getElementType())));
 }
 
-// Returns the first groups of the parts of a dropout: 0, step, 2 * step, ...
+// Returns the number of the first random group of each part: 0, step, 2 * step,
+// ...
 Value LoopBuilder::createStarts(int64_t step) {
   SmallVector<int64_t> starts;
   for (int64_t part = 0; part < count; ++part)
@@ -205,17 +214,17 @@ Value LoopBuilder::createStarts(int64_t step) {
   return ConstantOp::create(builder, location, value.getType(), value);
 }
 
-// Fills the body with the ops on parts.
+// Fills the body of the loop with copies of the ops that work on parts.
 void LoopBuilder::addBody(ScanOp scan) {
-  // The arguments of the body stand for the operands of the loop.
+  // Map the operands of the loop to the arguments of the body.
   llvm::DenseMap<PartedValue, Value> values;
   OpBuilder body = OpBuilder::atBlockEnd(&scan.getBody().front());
   for (auto [value, argument] : llvm::zip(parted, scan.getScannedArguments()))
     values[value] = argument;
   for (auto [value, argument] : llvm::zip(whole, scan.getInvariantArguments()))
     values[{value, kWhole}] = argument;
-  // Make constants and masks in the body. As operands of the loop, they would
-  // stay in memory.
+  // Make constants and masks in the body: as operands of the loop, they would
+  // have to be in memory.
   for (Value value : constants)
     values[{value, kWhole}] = body.clone(*value.getDefiningOp())->getResult(0);
   for (Value value : masks) {
@@ -224,10 +233,11 @@ void LoopBuilder::addBody(ScanOp scan) {
       operand.set(values.lookup({operand.get(), kWhole}));
     values[{value, kWhole}] = mask->getResult(0);
   }
-  // After the parts, the loop scans the numbers of first groups.
+  // The scanned arguments are the parts, then the numbers of first groups.
   ArrayRef<BlockArgument> starts =
       scan.getScannedArguments().drop_front(parted.size());
-  // Each op reads parts. Products that sum over parts become summands.
+  // Copy each op for one part. A product that sums over parts becomes a
+  // summand.
   for (Operation *op : ops) {
     SmallVector<Value> operands;
     for (OpOperand &operand : op->getOpOperands())
@@ -242,14 +252,14 @@ void LoopBuilder::addBody(ScanOp scan) {
           createPart(body, op, operands, axis, count, group)->getResult(0);
       continue;
     }
-    // Sums are wider than the products, so rounding happens only once, at the
-    // end.
+    // Keep the summand in the type of the sum, so that rounding happens once,
+    // at the end.
     Operation *summand = body.clone(*op);
     summand->setOperands(operands);
     summand->getResult(0).setType(getSumType(result));
     values[{result, axis}] = summand->getResult(0);
   }
-  // The loop carries the sums, and stacks the other results.
+  // The loop carries sums, and stacks the parts of other results.
   SmallVector<Value> yielded;
   for (auto [sum, old] : llvm::zip(sums, scan.getCarriedArguments())) {
     Value summand = values.lookup({sum, Tile::kSum});
@@ -288,8 +298,8 @@ ScanOp LoopBuilder::build() {
                              whole.getArrayRef(), stacks,
                              SmallVector<bool>(scanned.size(), false),
                              SmallVector<bool>(stacks.size(), false));
-  // After the loop, sums in their original type and rejoined parts replace the
-  // original values.
+  // Replace the original values: convert sums to the original type, and join
+  // stacks.
   addBody(scan);
   for (auto [sum, last] : llvm::zip(sums, scan.getLast())) {
     Value narrow = last;
@@ -299,7 +309,7 @@ ScanOp LoopBuilder::build() {
   }
   for (auto [index, stack] : llvm::enumerate(scan.getStacked()))
     replace(made[index].first, join(stack, made[index]));
-  // New ops get the phase of the tile.
+  // Give the new ops the phase of the tile.
   Operation *op =
       before ? before->getNextNode() : &ops.back()->getBlock()->front();
   for (; tile.getPhase() && op != ops.back(); op = op->getNextNode())
@@ -312,17 +322,19 @@ ScanOp LoopBuilder::build() {
 // The pass
 //===----------------------------------------------------------------------===//
 
-// Tiles the products of a block, then the products in the new loops. Returns
-// false if loops would wait for each other.
+// Turns the products of a block into loops, then the products in the bodies of
+// the loops. Returns false if two loops would depend on each other.
 bool TileProductsPass::tileBlock(Block &block) {
   SmallVector<Tile> tiles;
   llvm::DenseSet<Operation *> isTiled;
-  // Go in program order: a recomputed product comes after its original.
+  // Visit products in program order: `recomputeEscaping` adds copies of forward
+  // products later in the block, which are visited too.
   for (Operation &op : block) {
     auto product = dyn_cast<MatMulOp>(op);
     if (!product)
       continue;
-    // Prefer whole samples or heads per part; otherwise take rows of all.
+    // Prefer parts of whole samples or heads (axis 0); otherwise take some rows
+    // of every sample.
     std::optional<Tile> tile;
     int64_t rank = product.getType().getRank();
     for (int64_t axis : {int64_t(0), rank - 2})
@@ -335,7 +347,8 @@ bool TileProductsPass::tileBlock(Block &block) {
       isTiled.insert(tiled);
     tiles.push_back(std::move(*tile));
   }
-  // Turn each tile into a loop, then erase ops without readers, last first.
+  // Replace each tile by its loop, then erase the tile's ops that have no
+  // readers, from last to first.
   SmallVector<ScanOp> loops;
   for (Tile &tile : tiles) {
     tile.absorb();
@@ -345,7 +358,7 @@ bool TileProductsPass::tileBlock(Block &block) {
       if (op->use_empty())
         op->erase();
   }
-  // Erase the masks that every loop recomputes.
+  // Erase the masks that now only loops compute.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (makesLargeMask(&op) && op.use_empty())
       op.erase();

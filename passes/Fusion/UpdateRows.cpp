@@ -1,15 +1,15 @@
-// Updates only the rows of a table that a step looked up.
+// Updates only the rows of an embedding table that a step has looked up.
 //
 // The gradient of an embedding table is zero except for the rows of the batch's
-// words. If a zero gradient changes nothing, an optimizer needs only these
-// rows:
+// words. If the optimizer leaves a row with zero gradient unchanged, only the
+// other rows need an update:
 //
 //   slots[i] = the first place where ids has the word ids[i]
 //   sums[slots[i]] += rows[i]
 //   table[ids[i]] = update(table[ids[i]], sums[i])   if slots[i] is i
 //
-// Rows are added in the order of the whole gradient, so every row keeps its
-// bits.
+// The gradients of a row are added in the order of the full gradient, so every
+// row keeps its bits.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
@@ -33,7 +33,7 @@ struct UpdateRowsPass : public mpc::impl::UpdateRowsPassBase<UpdateRowsPass> {
   void runOnOperation() override;
 };
 
-/// Rewrites the update of one table.
+/// Rewrites the update of one embedding table.
 class RowUpdate {
 public:
   RowUpdate(OptimizerOpInterface update, ScatterOp gradient)
@@ -81,10 +81,11 @@ Value RowUpdate::fill(ArrayRef<int64_t> shape, int64_t value) {
   return ConstantOp::create(b, DenseElementsAttr::get(type, value));
 }
 
-// Returns, for every index, the place of the first index that names the same
-// row; `count`, which is no place, for an index that names no row.
+// Returns a slot for each index: the first position in `ids` with the same row.
+// ids [7, 3, 7] gives [0, 1, 0]. An index outside the table gets `count`, which
+// is no position.
 Value RowUpdate::findSlots(Value ids) {
-  // A gather of no row gives 0, so places are counted from 1.
+  // A gather outside the table gives 0, so count positions from 1 here.
   Value places = indices(llvm::to_vector(llvm::seq<int64_t>(1, count + 1)));
   Value firsts =
       ScatterOp::create(b, fill(table.getDimSize(0), count + 1), ids, places,
@@ -95,7 +96,7 @@ Value RowUpdate::findSlots(Value ids) {
                           SubOp::create(b, found, number(1)));
 }
 
-// Adds up the gradients of rows at their slots.
+// Adds up the gradients of equal rows: each gradient is added at its slot.
 Value RowUpdate::sumRows(Value slots) {
   RankedTensorType type = rowsType(table.getElementType());
   Value zeros = ConstantOp::create(
@@ -108,7 +109,8 @@ Value RowUpdate::sumRows(Value slots) {
                            /*batch_dims=*/0, ScatterReduction::Add);
 }
 
-// Applies the optimizer to the rows that `ids` name.
+// Applies the optimizer to the rows that `ids` name. `sums` has their
+// gradients.
 Operation *RowUpdate::updateRows(Value ids, Value sums) {
   IRMapping mapping;
   mapping.map(gradient.getOutput(), sums);
@@ -132,7 +134,8 @@ void RowUpdate::rewrite() {
     ids = mpc::CastOp::create(b, flat.clone(b.getI64Type()), ids);
   Value slots = findSlots(ids);
   Operation *rows = updateRows(ids, sumRows(slots));
-  // A row that several indices name is written for the first index alone.
+  // If several indices name a row, only the first writes the row. The others
+  // get an index outside the table, and write nothing.
   Value places = indices(llvm::to_vector(llvm::seq<int64_t>(0, count)));
   Value isFirst = EqualOp::create(b, slots, places);
   Value names = SelectOp::create(b, isFirst, ids, number(table.getDimSize(0)));
@@ -146,8 +149,8 @@ void RowUpdate::rewrite() {
   update->replaceAllUsesWith(results);
 }
 
-// Returns the gradient that `update` reads if it comes from looking up few
-// rows; null otherwise.
+// Returns the scatter that makes the gradient of `update`, if the gradient is
+// zero except for few rows; null otherwise.
 static ScatterOp findRowGradient(OptimizerOpInterface update) {
   if (!update.keepsWithoutGradient())
     return {};
@@ -163,7 +166,8 @@ static ScatterOp findRowGradient(OptimizerOpInterface update) {
   bool updatesTables =
       llvm::all_of(update->getResults(), isTable) &&
       llvm::count_if(update->getOperands(), isTable) == update->getNumResults();
-  // Finding the slots takes a pass over all rows of the table.
+  // Finding the slots takes a pass over one number per row of the table, so the
+  // batch must name at most a quarter of the rows.
   int64_t rows = shapeOf(gradient.getOutput()).front();
   int64_t count = typeOf(gradient.getIndices()).getNumElements();
   return updatesTables && count > 0 && count <= rows / 4 ? gradient

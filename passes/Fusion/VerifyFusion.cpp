@@ -1,4 +1,5 @@
-// Checks the facts about a function of kernels that the later stages rely on.
+// Checks the guarantees of the Fusion stage: later stages rely on the form of
+// regions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
@@ -20,7 +21,8 @@ struct VerifyFusionPass
 };
 } // namespace
 
-// Checks that a hero fits the region's kind, such as the axes of a reduction.
+// Checks that the hero `op` fits a region of `kind`. For example, a reduction
+// must reduce the axes that the kind allows.
 static LogicalResult verifyHero(Operation *op, KernelKind kind) {
   if (failed(KernelHero::get(kind).verify(op)))
     return failure();
@@ -31,8 +33,8 @@ static LogicalResult verifyHero(Operation *op, KernelKind kind) {
          << stringify(kind) << "\"";
 }
 
-// Tables read at computed indices must be inputs: the kernel cannot compute
-// them.
+// An op that reads a table at computed indices needs the table in memory, so
+// the table must be an input of the region.
 static LogicalResult verifyTable(Operation *op) {
   OpOperand *table = findTable(op);
   if (table && !isa<BlockArgument>(table->get()))
@@ -50,8 +52,8 @@ static LogicalResult verifyRegion(RegionOp region) {
   const KernelHero &hero = KernelHero::get(kind);
   if (!region.getKernel())
     return region.emitOpError("expected the name of a kernel");
-  // Every op must be allowed in a kernel of this kind, and heroes must fit its
-  // loops.
+  // Every op must be allowed in a region of this kind, and every hero must fit
+  // the region's loops.
   unsigned heroes = 0, ops = 0;
   for (Operation &op : region.getBody().front().without_terminator()) {
     if (hasRole(&op, RegionRole::Constant))
@@ -68,7 +70,7 @@ static LogicalResult verifyRegion(RegionOp region) {
     if (failed(verifyHero(&op, kind)))
       return failure();
   }
-  // Check the number of heroes and other ops that the kind allows.
+  // Check the numbers of heroes and of other ops.
   bool alone = hero.getCompany() == Company::None;
   bool single = hero.getCompany() != Company::Heroes;
   if (heroes == 0 || (single && heroes > 1) || (alone && ops > 1))
