@@ -6,19 +6,20 @@
 using namespace mlir;
 using namespace mpc;
 
-// Finds the causal offset of a value whose matrices are all the same staircase.
-// `isSeen` must be true for the elements before the step, and false for the
-// others. nullopt if the value has another form.
+// Finds the causal offset of `value` if all its matrices [queries, keys] are
+// the same staircase: query i sees the keys up to i + offset. `isSeen` tells if
+// an element of `value` means a seen key. nullopt if `value` is no such
+// staircase.
 static std::optional<int64_t>
 findOffset(Value value, ArrayRef<int64_t> scores,
            llvm::function_ref<bool(Attribute)> isSeen) {
   ArrayRef<int64_t> shape = shapeOf(value);
-  // A single query that sees all keys needs no mask.
+  // A matrix with one row has no causal order: its query sees all keys.
   if (shape.size() < 2 || shape.take_back(2) != scores.take_back(2) ||
       shape[shape.size() - 2] < 2)
     return std::nullopt;
   std::optional<Staircase> stairs = findStaircase(value);
-  // A causal offset must let the first query see a key.
+  // The offset must not be negative, so that the first query sees a key.
   if (!stairs || !stairs->offset || *stairs->offset < 0 ||
       !isSeen(stairs->near) || isSeen(stairs->far))
     return std::nullopt;

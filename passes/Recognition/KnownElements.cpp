@@ -25,8 +25,8 @@ TrainedMarks::~TrainedMarks() {
     function.removeArgAttr(i, kTrainedAttr);
 }
 
-// Finds the variable behind an argument. Null for other values, and for a
-// variable that --train chooses.
+// Returns the variable that the argument `value` reads. Null if `value` is no
+// argument with state, or if --train names the variable.
 static VariableOp findVariable(Value value) {
   const PortAttrs port = getArgumentPort(value);
   if (!port.getState() || port.has(kTrainedAttr))

@@ -1,4 +1,5 @@
-// Finds values whose elements no step changes.
+// Finds values with known elements: constants, and parameters that training
+// does not change.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_RECOGNITION_KNOWNELEMENTS_H
@@ -10,9 +11,9 @@
 
 namespace mpc {
 
-/// While alive, marks the arguments of a function that --train chooses by
-/// regular expressions of names: training will change their elements. Invalid
-/// expressions are reported where parameters are chosen.
+/// While alive, marks the arguments of `function` whose names match a pattern
+/// of --train, because training will change their elements. Ignores invalid
+/// expressions, which a later pass reports.
 class TrainedMarks {
 public:
   TrainedMarks(mlir::func::FuncOp function,
@@ -25,8 +26,8 @@ private:
   mlir::func::FuncOp function;
 };
 
-/// Returns the elements of a constant, or of a frozen variable without a mark;
-/// null for other values.
+/// Returns the elements of a constant, or the initial elements of a frozen
+/// variable that --train does not name; null for other values.
 mlir::ElementsAttr findKnownElements(mlir::Value value);
 
 } // namespace mpc

@@ -93,7 +93,7 @@ Value mpc::matchInverseRoot(Value value, Match &match) {
     match = attempt;
     return power.getLhs();
   }
-  // 1 / sqrt(x), as a reciprocal or a quotient.
+  // The other forms are reciprocal(sqrt(x)) and 1 / sqrt(x).
   if (auto reciprocal = attempt.take<ReciprocalOp>(value))
     root = reciprocal.getInput();
   else if (auto quotient = attempt.take<DivOp>(value);
@@ -125,13 +125,14 @@ std::optional<std::pair<Value, double>> mpc::matchAddedNumber(Value value,
 std::optional<OverRoot> mpc::matchOverRoot(Operation *op, Match &match) {
   Match attempt = match;
   Value numerator, radicand;
-  // The first form is numerator / sqrt(sum).
+  // The first form is numerator / sqrt(square + epsilon).
   if (auto quotient = dyn_cast<DivOp>(op)) {
     numerator = quotient.getLhs();
     if (auto root = attempt.take<SqrtOp>(quotient.getRhs()))
       radicand = root.getInput();
   } else if (auto product = dyn_cast<MulOp>(op)) {
-    // The second is numerator * (1 / sqrt(sum)), with factors in either order.
+    // The second form is numerator * (1 / sqrt(square + epsilon)), with the
+    // factors in either order.
     for (unsigned i : {0, 1}) {
       if (radicand)
         break;
@@ -141,7 +142,8 @@ std::optional<OverRoot> mpc::matchOverRoot(Operation *op, Match &match) {
   }
   if (!radicand || numerator.getType() != op->getResult(0).getType())
     return std::nullopt;
-  // The radicand must be a variance plus an epsilon.
+  // The operand of the root must be a value plus a number, such as a variance
+  // plus an epsilon.
   auto sum = matchAddedNumber(radicand, attempt);
   if (!sum || sum->second < 0)
     return std::nullopt;
@@ -160,8 +162,8 @@ ReduceMeanOp mpc::matchMean(Value value, Match &match) {
 // Products
 //===----------------------------------------------------------------------===//
 
-// True if the product `value` can be taken apart: it has the type `type` of all
-// factors, and a single use.
+// True if `value` is a product inside a larger product: its type is `type`, and
+// nothing else reads `value`.
 static bool isInnerProduct(Value value, Type type) {
   Operation *op = value.getDefiningOp();
   return op && isa<MulOp, DivOp>(op) && value.getType() == type &&
@@ -172,7 +174,7 @@ static void collectFactors(Operation *op, Product &product, Match &match) {
   Type type = op->getResult(0).getType();
   for (unsigned i : {0, 1}) {
     Value operand = op->getOperand(i);
-    // Multiply the numbers, and follow products of products.
+    // Multiply the numbers into one. Follow operands that are products.
     bool isDivisor = isa<DivOp>(op) && i == 1;
     std::optional<double> number = getConstantNumber(operand);
     if (number && isDivisor)

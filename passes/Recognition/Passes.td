@@ -6,16 +6,17 @@
 
 include "mlir/Pass/PassBase.td"
 
-// Each pass replaces ops by the one op that computes the same, if no other op
-// reads the inner values. The new op has the names of all nodes, the last
-// node's first. It gets its own precision decision: the inside is computed in
-// fp32. Training graphs stay unchanged, because their backward ops read inner
-// values.
+// Each pass replaces groups of ops by a single op that computes the same
+// result, if no other op reads the inner values. The new op has the names of
+// all replaced nodes, the last node's name first. It gets a precision decision
+// of its own, and computes in fp32 inside. Training graphs stay unchanged,
+// because their backward ops read inner values.
 class RecognitionPass<string flag> : Pass<flag, "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mpc::MPCDialect"];
 }
 
-// A recognition pass that reads elements of values that are not trained.
+// A recognition pass that reads elements of parameters. Its option names the
+// parameters that training changes.
 class ElementsRecognitionPass<string flag> : RecognitionPass<flag> {
   let options = [ListOption<
       "train", "train", "std::string",

@@ -44,7 +44,8 @@ static Polynomial multiply(const Polynomial &a, const Polynomial &b) {
   return product;
 }
 
-// True if a term contains x.
+// True if a term contains an atom other than opaque values: x, or a function of
+// x.
 static bool hasX(const Polynomial &polynomial) {
   return llvm::any_of(polynomial, [](const auto &term) {
     return llvm::any_of(term.first, [](unsigned atom) {
@@ -77,7 +78,7 @@ Polynomial PolynomialExpander::expand(Value value) {
   --budget;
   Match before = match;
   Polynomial polynomial = expandOp(op);
-  // Stop early: no formula has as many terms.
+  // Give up early: the formulas to match have few terms.
   if (polynomial.size() > 16)
     polynomial.clear();
   if (hasX(polynomial))
@@ -86,13 +87,14 @@ Polynomial PolynomialExpander::expand(Value value) {
   return polynomial.empty() ? getOpaque(value) : polynomial;
 }
 
-// Returns the result of `op` as a polynomial; empty if `op` has no such form.
+// Returns the result of `op` as a polynomial; empty if `op` is no sum, product,
+// bound or logarithm that the expander knows.
 Polynomial PolynomialExpander::expandOp(Operation *op) {
   Value value = op->getResult(0);
-  // Sums, products and negations of polynomials are polynomials.
   if (isa<AddOp, SubOp, MulOp, NegOp>(op))
     return expandLinear(op);
-  // relu(p), log p and softplus(x) become atoms, if p allows.
+  // relu(x), log(x) and softplus(x) become atoms, if their operand is x, -x or
+  // a known form.
   if (match.take<ReluOp>(value))
     return expandBounded(op->getOperand(0), 0, /*isBelow=*/false);
   if (auto log = match.take<LogOp>(value))
@@ -104,7 +106,7 @@ Polynomial PolynomialExpander::expandOp(Operation *op) {
   // Use the identity |x| = 2 relu(x) - x.
   if (auto abs = match.take<AbsOp>(value); abs && getSign(abs.getInput()) != 0)
     return add(getAtom(kRelu, 2), getAtom(kX), -1);
-  // A one-sided bound is a clip, or a maximum or minimum with a number.
+  // A clip with one bound is a maximum or a minimum with a number.
   if (auto clip = match.take<ClipOp>(value)) {
     if (clip.getMin() && clip.getMax())
       return {};
@@ -139,8 +141,8 @@ Polynomial PolynomialExpander::expandLinear(Operation *op) {
       return multiply(left, right);
     return add(left, right, isa<SubOp>(op) ? -1 : 1);
   }
-  // Among terms without x, expand only 1 - t and t - 1: a label may itself be a
-  // sum.
+  // Without x, expand only 1 - t and t - 1, and keep other values whole: the
+  // label t may itself be a sum.
   bool hasOne =
       isNumber(op->getOperand(0), 1) || isNumber(op->getOperand(1), 1);
   if (!isa<SubOp>(op) || !hasOne)
@@ -159,9 +161,9 @@ int PolynomialExpander::getSign(Value value) {
   return 0;
 }
 
-// Expands max(u, 0) for u = x or -x, and min(u, 0) = -max(-u, 0). Also
-// logarithms of a probability or its complement, which PyTorch bounds below by
-// -100.
+// Expands max(u, 0) and min(u, 0) = -max(-u, 0) for u = x or -x. Also expands
+// max(log(x), -100) and max(log(1 - x), -100) of a probability x, where -100 is
+// PyTorch's bound. Empty for other bounds.
 Polynomial PolynomialExpander::expandBounded(Value value, double bound,
                                              bool isBelow) {
   if (bound == 0)
@@ -182,17 +184,18 @@ Polynomial PolynomialExpander::expandBounded(Value value, double bound,
   return {};
 }
 
-// Returns the exponent of an exponential; null for other values.
+// Returns u if `value` is exp(u); null for other values.
 static Value matchExponent(Value value, Match &match) {
   auto exp = match.take<ExpOp>(value);
   return exp ? exp.getInput() : Value();
 }
 
-// Expands log(sigmoid(u)), log(1 - sigmoid(u)), log(1 + exp(u)) and log(exp(u)
-// + exp(v)); empty for other logarithms.
+// Expands the logarithm of `input` if it is log(sigmoid(u)), log(1 -
+// sigmoid(u)), log(1 + exp(u)) or log(exp(u) + exp(v)); empty for other
+// logarithms.
 Polynomial PolynomialExpander::expandLogarithm(Value input) {
-  // log(1 + exp(u)) = max(u, 0) + log(1 + exp(-|u|)): softplus is a polynomial
-  // of atoms.
+  // softplus(x) = log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)), a sum of
+  // two atoms.
   Polynomial softplus = add(getAtom(kRelu), getAtom(kLogTerm));
   auto matchSigmoid = [&](Value value, int complement) -> Polynomial {
     auto sigmoid = match.take<SigmoidOp>(value);
@@ -212,7 +215,7 @@ Polynomial PolynomialExpander::expandLogarithm(Value input) {
   auto sum = match.take<AddOp>(input);
   if (!sum)
     return {};
-  // In log(1 + y), y is -sigmoid or an exponential.
+  // In log(1 + y), y may be -sigmoid(x) or an exponential.
   if (Value other = matchOperandBeside(sum, 1)) {
     if (auto negated = match.take<NegOp>(other))
       return matchSigmoid(negated.getInput(), -1);
@@ -222,11 +225,12 @@ Polynomial PolynomialExpander::expandLogarithm(Value input) {
       return softplus;
     if (u == getAtom(kX, -1))
       return add(softplus, getAtom(kX), -1);
-    // The exponent -|x| gives the atom itself.
+    // log(1 + exp(-|x|)) is an atom.
     return u == add(getAtom(kX), getAtom(kRelu), -2) ? getAtom(kLogTerm)
                                                      : Polynomial();
   }
-  // Here m = max(-x, 0): log(exp(-m) + exp(-x - m)).
+  // A stable spelling of the atom, with m = max(-x, 0): log(exp(-m) + exp(-x -
+  // m)).
   Value first = matchExponent(sum.getLhs(), match);
   Value second = matchExponent(sum.getRhs(), match);
   if (!first || !second)
@@ -252,8 +256,9 @@ void PolynomialExpander::takeClosedTerms() {
 // Logits
 //===----------------------------------------------------------------------===//
 
-/// True if an operand of `op` may be the logit, or the probability for a
-/// logarithm. nullopt if no formula has such an op.
+/// Tells if `op` may be a part of a formula: false for arithmetic, true for a
+/// function that may read the logit (or, for a logarithm, the probability).
+/// nullopt if no formula has such an op.
 static std::optional<bool> findWord(Operation *op) {
   static const llvm::StringMap<bool> words = {
       {AddOp::getOperationName(), false},
@@ -286,8 +291,8 @@ SmallVector<Value> mpc::findLogits(Operation *root) {
     if (!getConstantNumber(value) && !llvm::is_contained(found, value))
       found.push_back(value);
   };
-  // Walk back from the root over ops of formulas. A function may read the
-  // logit, a logarithm the probability.
+  // Walk back from the root over ops that formulas consist of. Operands of
+  // functions are candidates for the logit or the probability.
   for (size_t i = 0; i < worklist.size() && seen.size() < kMostOps; ++i) {
     Operation *op = worklist[i];
     if (findWord(op).value_or(false))
@@ -299,7 +304,7 @@ SmallVector<Value> mpc::findLogits(Operation *root) {
         worklist.push_back(producer);
     }
   }
-  // All formulas have a logarithm. Without one, as in a sum of relus, expansion
-  // is wasted.
+  // Every formula has a logarithm. Without one, as in a sum of relus, do not
+  // try to expand the candidates.
   return llvm::any_of(seen, isLogarithm) ? found : SmallVector<Value>();
 }

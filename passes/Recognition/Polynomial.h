@@ -1,6 +1,6 @@
-// Expands the formula of a value into a polynomial, so that order and grouping
-// in the model do not matter. Exponentials, logarithms and sigmoids of a logit
-// become sums of atoms.
+// Expands the formula of a value into a polynomial of atoms, so that order and
+// grouping of the ops in a model do not matter. Functions of the logit x, such
+// as log(sigmoid(x)), become sums of atoms.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_RECOGNITION_POLYNOMIAL_H
@@ -13,15 +13,16 @@
 
 namespace mpc {
 
-/// Coefficients by monomial, a sorted list of atoms. Zero terms are absent, so
-/// equal polynomials are equal maps.
+/// Maps each monomial, a sorted list of atoms, to its coefficient: 2 * x * t is
+/// {[x, t]: 2}. Has no zero coefficients, so equal polynomials are equal maps.
 using Polynomial = std::map<std::vector<unsigned>, double>;
 
-/// Expands values into polynomials of x, the logit or the probability of a
-/// binary cross entropy.
+/// Expands values into polynomials of x. For a binary cross entropy, x is the
+/// logit or the probability.
 class PolynomialExpander {
 public:
-  /// The atoms. From kFirstOther on, atoms are values that stay whole.
+  /// Atoms that depend on x. An atom from kFirstOther on is a value that is not
+  /// expanded, such as a label.
   enum Atom : unsigned {
     kX,
     /// max(x, 0).
@@ -36,17 +37,18 @@ public:
 
   PolynomialExpander(mlir::Value x, Match &match) : x(x), match(match) {}
 
-  /// Expands `value`, and adds the expanded ops to the match.
+  /// Returns `value` as a polynomial. Adds the ops that it expands to the
+  /// match.
   Polynomial expand(mlir::Value value);
 
-  /// Returns the value of an atom from kFirstOther on.
+  /// Returns the value of the atom `atom`, which is kFirstOther or more.
   mlir::Value getOther(unsigned atom) const {
     return others[atom - kFirstOther];
   }
   unsigned getNumOthers() const { return others.size(); }
 
-  /// Adds ops of terms without x, such as 1 - t, to the match if they have no
-  /// users outside.
+  /// Adds expanded ops without x, such as 1 - t, to the match, unless other ops
+  /// read their results.
   void takeClosedTerms();
 
 private:
@@ -68,8 +70,8 @@ private:
 
 Polynomial add(const Polynomial &a, const Polynomial &b, double factor = 1);
 
-/// Finds candidates for the logit or probability in a binary cross entropy that
-/// ends in `root`; empty if there is no logarithm.
+/// Finds values that may be the logit or the probability of a binary cross
+/// entropy whose last op is `root`; empty if no logarithm leads to `root`.
 llvm::SmallVector<mlir::Value> findLogits(mlir::Operation *root);
 
 } // namespace mpc

@@ -1,11 +1,12 @@
-// Recognises attention in single ops:
+// Recognises attention written as single ops:
 //
 //   dropout(softmax(mask(scale * query key^T) + biases)) value
 //
-// The scale may be on query, key or scores. Masks may be added, or choose a
-// number. PyTorch's exporters guard queries that see no key. The walk goes
-// backwards from the product with `value`. Repeated heads of keys and values
-// become shared heads.
+// The scale may multiply query, key or scores. A mask may be added, or select a
+// number instead of the score. PyTorch's exporters also replace NaN by 0, for
+// queries that see no key. The matcher walks backwards from the product with
+// `value`. If a model repeats heads of keys and values, the new op shares these
+// heads instead.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Recognition/CausalMasks.h"
@@ -29,24 +30,27 @@ using namespace mpc;
 namespace {
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
-/// Limits the biases; later sums are not taken apart.
+/// The most biases that an attention may have. Further sums are part of the
+/// last bias.
 constexpr unsigned kMostBiases = 4;
 
-/// The parts of an attention found so far.
+/// Operands and settings of an attention, as far as matched.
 struct Attention {
   Value query, key, value, mask, seed, microStep;
   SmallVector<Value> biases;
   double scale = 1, softcap = 0, hidden = kHidden, dropout = 0;
   std::optional<int64_t> dropoutId, causalOffset;
-  /// True if the key is [..., size, keys].
+  /// True if the key is [..., size, keys], as the second factor of a plain
+  /// product.
   bool isKeyTransposed = false;
   /// True if the mask is true for hidden keys.
   bool isMaskInverted = false;
   bool zeroEmptyRows = false;
 };
 
-/// Walks from the last product back to the first. Each step adds ops to the
-/// match and records their meaning, or finds that there is no attention.
+/// Matches an attention by walking from its last product back to its first.
+/// Each `pass` function matches one step, records the meaning, and returns the
+/// operand of the step. Without the step, it returns its argument.
 class AttentionMatcher {
 public:
   explicit AttentionMatcher(MatMulOp root) : match(root) {}
@@ -93,7 +97,7 @@ struct RecognizeAttentionPass
 // From the last product to the softmax
 //===----------------------------------------------------------------------===//
 
-// Returns the operand of a dropout, or `weights` if there is none.
+// Matches a dropout: dropout(p) -> p.
 Value AttentionMatcher::passDropout(Value weights) {
   auto dropout = weights.getDefiningOp<DropoutOp>();
   if (!dropout || dropout.getGroup() || dropout.getWhole())
@@ -108,7 +112,8 @@ Value AttentionMatcher::passDropout(Value weights) {
   return dropout.getInput();
 }
 
-// Passes the guard: select(is_nan(p), 0, p) -> p.
+// Matches the guard of queries that see no key, whose softmax is NaN:
+// select(is_nan(p), 0, p) -> p.
 Value AttentionMatcher::passGuard(Value weights) {
   auto select = weights.getDefiningOp<SelectOp>();
   if (!select || getConstantNumber(select.getOnTrue()) != 0.0)
@@ -126,7 +131,7 @@ Value AttentionMatcher::passGuard(Value weights) {
 // From the softmax to the scores
 //===----------------------------------------------------------------------===//
 
-// Passes a mask: select(mask, s, number) or select(hidden, number, s) -> s.
+// Matches a mask: select(mask, s, number) or select(hidden, number, s) -> s.
 Value AttentionMatcher::passMask(Value scores) {
   auto select = scores.getDefiningOp<SelectOp>();
   if (!select || found.mask)
@@ -137,7 +142,8 @@ Value AttentionMatcher::passMask(Value scores) {
     std::optional<double> hidden = getConstantNumber(number);
     if (!hidden || inner.getType() != select.getType())
       continue;
-    // The bias is added to the hidden score: only -inf stays unchanged.
+    // A bias is added after this mask. In mpc.attention the mask comes last, so
+    // hidden scores must not depend on the bias: only -inf does not.
     if (!found.biases.empty() && *hidden != kHidden)
       return scores;
     match.take<SelectOp>(scores);
@@ -153,28 +159,29 @@ Value AttentionMatcher::passMask(Value scores) {
   return scores;
 }
 
-// True if `value` is a product, behind masks, biases, scaling and a cap.
+// True if `value` is computed from a matrix product by masks, biases, scaling
+// and a softcap only.
 static bool leadsToProduct(Value value, unsigned biases = 0) {
   while (Operation *op = value.getDefiningOp()) {
     if (isa<MatMulOp>(op))
       return true;
-    // Either operand of a sum may lead to the product; the other is a bias.
+    // One operand of a sum leads to the product; the other is a bias.
     if (isa<AddOp>(op))
       return biases < kMostBiases &&
              llvm::any_of(op->getOperands(), [&](Value operand) {
                return operand.getType() == value.getType() &&
                       leadsToProduct(operand, biases + 1);
              });
-    // A mask selects scores or a constant, so continue at the scores.
+    // A mask selects between scores and a constant. Continue at the scores.
     if (auto select = dyn_cast<SelectOp>(op))
       value = getConstantNumber(select.getOnTrue()) ? select.getOnFalse()
                                                     : select.getOnTrue();
-    // A factor may come first or second.
+    // A constant factor may be the left or the right operand.
     else if (isa<MulOp, DivOp>(op) && getConstantNumber(op->getOperand(0)))
       value = op->getOperand(1);
     else if (isa<MulOp, DivOp>(op) && getConstantNumber(op->getOperand(1)))
       value = op->getOperand(0);
-    // A cap has the form c * tanh(scores / c).
+    // Pass the tanh of a softcap: c * tanh(scores / c).
     else if (isa<TanhOp>(op))
       value = op->getOperand(0);
     else
@@ -183,8 +190,9 @@ static bool leadsToProduct(Value value, unsigned biases = 0) {
   return false;
 }
 
-// Splits a sum that is larger than its operands together, such as a bias of
-// positions plus a mask. Apart, they take less memory.
+// Splits the sum `bias` into its operands if they have fewer elements in total,
+// and so take less memory: a bias of positions plus a mask, for example.
+// Appends the results to `parts`.
 static void takeApart(Value bias, SmallVectorImpl<Value> &parts) {
   auto size = [](Value value) { return typeOf(value).getNumElements(); };
   auto sum = bias.getDefiningOp<AddOp>();
@@ -197,8 +205,7 @@ static void takeApart(Value bias, SmallVectorImpl<Value> &parts) {
   takeApart(sum.getRhs(), parts);
 }
 
-// Returns the scores before all biases: s of (s + bias0) + bias1. Records the
-// biases.
+// Matches biases: (s + bias0) + bias1 -> s.
 Value AttentionMatcher::passBiases(Value scores) {
   while (auto sum = scores.getDefiningOp<AddOp>()) {
     auto isScore = [&](Value operand) {
@@ -217,8 +224,8 @@ Value AttentionMatcher::passBiases(Value scores) {
   return scores;
 }
 
-// Passes a cap: c * tanh(s / c) -> s / c. Records the cap, and multiplies the
-// scale by c, because s / c is returned.
+// Matches a softcap: c * tanh(s / c) -> s / c. The result is s / c, so
+// multiplies the scale by c.
 Value AttentionMatcher::passSoftcap(Value scores) {
   Match attempt = match;
   Product outer = matchProduct(scores, attempt);
@@ -233,7 +240,8 @@ Value AttentionMatcher::passSoftcap(Value scores) {
   return tanh.getInput();
 }
 
-// Returns a query or key without a constant factor of its own.
+// Matches a constant factor of a query or key: number * q -> q. Multiplies the
+// scale by the number.
 Value AttentionMatcher::passScale(Value factor) {
   if (!factor.hasOneUse())
     return factor;
@@ -247,9 +255,9 @@ Value AttentionMatcher::passScale(Value factor) {
   return product.factors.front();
 }
 
-// Passes a blend: s * b + (1 - b) * -1e10 -> s, where b is 1 for seen keys and
-// 0 for later keys. Hidden scores are -1e10: too far below the others to matter
-// in a softmax.
+// Matches a causal mask by multiplication: s * b + (1 - b) * -1e10 -> s, where
+// b is 1 for seen keys and 0 for hidden keys. A hidden score of -1e10 is too
+// far below the others to matter in a softmax.
 Value AttentionMatcher::passBlend(Value scores) {
   constexpr double kLow = -1e10;
   auto sum = scores.getDefiningOp<AddOp>();
@@ -281,7 +289,7 @@ Value AttentionMatcher::passBlend(Value scores) {
 }
 
 bool AttentionMatcher::matchScores(Value scores) {
-  // A blend does not combine with other masks.
+  // A causal mask by multiplication excludes other masks and biases.
   Value inner = passBlend(scores);
   if (!found.causalOffset)
     inner = passBiases(passMask(scores));
@@ -291,7 +299,8 @@ bool AttentionMatcher::matchScores(Value scores) {
   if (product.factors.size() != 1)
     return false;
   auto matmul = match.take<MatMulOp>(product.factors.front());
-  // A scale with more axes would widen the scores.
+  // The product must have the type of the scores: a scale with more axes would
+  // broadcast the product to more axes.
   if (!matmul || matmul.getTransA() ||
       matmul.getType() != getRoot().getLhs().getType())
     return false;
@@ -307,8 +316,8 @@ bool AttentionMatcher::matchScores(Value scores) {
 //===----------------------------------------------------------------------===//
 
 // Splits a causal half off the mask: and(a, causal) -> a. Returns null if
-// neither half is causal. Two masks hide a key as one mask does only if hidden
-// means -inf.
+// neither half is causal. The caller checks that hidden scores are -inf:
+// otherwise two masks differ from one mask.
 Value AttentionMatcher::splitMask(ArrayRef<int64_t> scores) {
   Operation *both = found.mask.getDefiningOp();
   bool hidesBoth = found.isMaskInverted ? isa_and_nonnull<OrOp>(both)
@@ -322,18 +331,19 @@ Value AttentionMatcher::splitMask(ArrayRef<int64_t> scores) {
   return {};
 }
 
-// Replaces a causal mask or bias by `causal_offset`, which needs no tensor.
-// Alone, the mask leaves every query a key with a score above hidden scores, so
-// -1e30 hides as well as -inf. Beside another mask a query may see hidden keys
-// only; then the softmax depends on the hidden numbers, unless they are -inf.
+// Replaces a causal mask or bias by the attribute `causal_offset`, which needs
+// no tensor. The new mask hides by -inf. If no other mask exists, every query
+// sees a key with a greater score, so -1e30 hides as well as -inf. With another
+// mask, a query may see no key at all; then the softmax depends on the hidden
+// numbers, so only -inf qualifies.
 void AttentionMatcher::findCausalMask() {
-  // Numbers up to this one hide a key.
+  // Scores up to this number count as hidden.
   constexpr double kLow = -1e30;
   ArrayRef<int64_t> scores = shapeOf(getRoot().getLhs());
-  // Count all values that may hide keys.
+  // Count the mask and the biases, each of which may hide keys.
   size_t hiding = found.biases.size() + (found.mask ? 1 : 0);
   double low = hiding > 1 ? kHidden : kLow;
-  // First try the mask, or one half of it.
+  // First try the mask, then one half of the mask.
   if (found.mask && found.hidden <= low)
     if (auto offset =
             findCausalOffset(found.mask, scores, found.isMaskInverted)) {
@@ -347,7 +357,8 @@ void AttentionMatcher::findCausalMask() {
       found.mask = rest;
       return;
     }
-  // Otherwise try the biases. A mask with its own number stays a mask.
+  // Then try the biases. If the mask hides by another number than -inf, a
+  // causal offset, which hides by -inf, cannot be added.
   if (found.mask && found.hidden != kHidden)
     return;
   for (Value &bias : found.biases)
@@ -363,7 +374,8 @@ void AttentionMatcher::findCausalMask() {
 //===----------------------------------------------------------------------===//
 
 bool AttentionMatcher::run() {
-  // The root must be the plain product of weights and values.
+  // The root must be the product weights * values, without transposes or
+  // factor.
   MatMulOp root = getRoot();
   int64_t rank = typeOf(root.getLhs()).getRank();
   bool isPlain = !root.getTransA() && !root.getTransB() &&
@@ -371,13 +383,12 @@ bool AttentionMatcher::run() {
   if (!isPlain || rank < 3)
     return false;
   found.value = root.getRhs();
-  // Walk back from the weights: dropout, guard, softmax, scores.
   Value weights = passGuard(passDropout(root.getLhs()));
   auto softmax = match.take<SoftmaxOp>(weights);
   if (!softmax || static_cast<int64_t>(softmax.getAxis()) != rank - 1 ||
       !matchScores(softmax.getInput()))
     return false;
-  // Query, key and value must come from outside the match.
+  // Query, key and value must be inputs of the matched ops.
   for (Value part : {found.query, found.key, found.value})
     if (typeOf(part).getRank() != rank || match.contains(part))
       return false;
@@ -387,14 +398,15 @@ bool AttentionMatcher::run() {
   return sharesHeads && match.isClosed();
 }
 
-// Exchanges the last two axes of `value`. If `value` is a transpose, creates
-// one transpose of its operand for both exchanges.
+// Returns `value` with the last two axes exchanged. If `value` is a transpose
+// already, creates one transpose that does both.
 static Value exchangeLastAxes(Value value, OpBuilder &builder, Location loc) {
   RankedTensorType type = typeOf(value);
   int64_t rank = type.getRank();
   SmallVector<int64_t> shape(type.getShape());
   std::swap(shape[rank - 1], shape[rank - 2]);
-  // Look through a view of [heads, size, keys] as [batch, heads, size, keys].
+  // Look through a reshape that only adds or drops leading axes, such as
+  // [heads, size, keys] to [batch, heads, size, keys].
   if (auto view = value.getDefiningOp<ReshapeOp>();
       view && typeOf(view.getInput()).getRank() >= 2 &&
       shapeOf(view.getInput()).take_back(2) == type.getShape().take_back(2) &&
@@ -405,7 +417,7 @@ static Value exchangeLastAxes(Value value, OpBuilder &builder, Location loc) {
       return outer.getInput();
     return ReshapeOp::create(builder, loc, type.clone(shape), inner);
   }
-  // Merge a transpose of the operand into the new transpose.
+  // Combine the exchange with a transpose that computes `value`.
   auto perm = llvm::to_vector(llvm::seq<int64_t>(0, rank));
   auto moved = value.getDefiningOp<TransposeOp>();
   if (moved) {
@@ -413,19 +425,17 @@ static Value exchangeLastAxes(Value value, OpBuilder &builder, Location loc) {
     value = moved.getInput();
   }
   std::swap(perm[rank - 1], perm[rank - 2]);
-  // The new exchange may cancel a transpose of the operand.
+  // If both cancel each other, no transpose is needed.
   if (llvm::is_sorted(perm))
     return value;
   return TransposeOp::create(builder, loc, type.clone(shape), value, perm);
 }
 
-//===----------------------------------------------------------------------===//
-// Heads of keys that serve several heads of queries
-//===----------------------------------------------------------------------===//
+// Heads of keys and values that several heads of queries share
 
-// Views `value` [..., heads * n, rows, columns] as [..., heads, n, rows,
-// columns]. A bias or mask with fewer than 3 axes stays; a single head gets an
-// axis of size 1.
+// Reshapes [..., heads * n, rows, columns] to [..., heads, n, rows, columns]. A
+// single head becomes [..., 1, 1, rows, columns], which broadcasts. A bias or
+// mask with fewer than 3 axes stays.
 static Value splitHeads(Value value, int64_t n, OpBuilder &builder) {
   RankedTensorType type = typeOf(value);
   SmallVector<int64_t> shape(type.getShape());
@@ -439,9 +449,10 @@ static Value splitHeads(Value value, int64_t n, OpBuilder &builder) {
   return ReshapeOp::create(builder, value.getLoc(), type.clone(shape), value);
 }
 
-// Removes the repetition of heads of keys and values: keys become [..., heads,
-// 1, keys, size] for queries [..., heads, n, queries, size]. Returns n; 1 if no
-// heads are repeated.
+// Removes the repetition of heads of keys and values. Keys become [..., heads,
+// 1, keys, size], and queries [..., heads, n, queries, size]. Returns n, the
+// number of queries' heads that share a head of keys; 1 if no heads are
+// repeated.
 static int64_t shareHeads(Attention &found, OpBuilder &builder) {
   ArrayRef<int64_t> batch = shapeOf(found.key).drop_back(2);
   if (shapeOf(found.query).drop_back(2) != batch)
@@ -473,7 +484,8 @@ RecognizeAttention::matchAndRewrite(MatMulOp op,
         op, "expected the product of an attention's softmax and values");
   Attention &found = matcher.found;
   Location loc = matcher.match.getLocation();
-  // Adapt operands to the conventions of mpc.attention.
+  // mpc.attention takes keys as [..., keys, size] and a mask that is true for
+  // seen keys.
   if (found.isKeyTransposed)
     found.key = exchangeLastAxes(found.key, rewriter, loc);
   SmallVector<int64_t> shape(shapeOf(op.getOutput()));
@@ -495,7 +507,7 @@ RecognizeAttention::matchAndRewrite(MatMulOp op,
       rewriter.getF64FloatAttr(found.hidden),
       found.zeroEmptyRows ? rewriter.getUnitAttr() : UnitAttr(),
       rewriter.getF64FloatAttr(found.dropout), integer(found.dropoutId));
-  // Without shared heads the shape is the model's.
+  // Shared heads give the result one more axis, which a reshape removes.
   if (attention.getType() == op.getType()) {
     matcher.match.replace(attention, rewriter);
     return success();

@@ -3,10 +3,11 @@
 //
 //   max(x, 0) + log(1 + exp(-|x|)) - x * t
 //
-// The loss of a probability, with logarithms bounded by -100, becomes mpc.bce.
-// Any other log(sigmoid(x)) or log(1 - sigmoid(x)) becomes a softplus, which
-// keeps small probabilities. If a model clips the probability, the loss stays:
-// clipping bounds the loss and stops its gradient.
+// The loss of a probability becomes mpc.bce if its logarithms are bounded below
+// by -100, as PyTorch writes them. Any other log(sigmoid(x)) or log(1 -
+// sigmoid(x)) becomes a softplus, which does not round small probabilities to
+// zero. A loss that clips the probability stays, since clipping bounds the loss
+// and stops its gradient.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Recognition/Passes.h"
@@ -40,8 +41,8 @@ struct RecognizeSoftplus : AnyOpPattern {
                                 PatternRewriter &rewriter) const override;
 };
 
-/// Matches PyTorch's softplus, which returns x itself for large x, where
-/// rounding hides the difference.
+/// Matches PyTorch's softplus: select(bound < x, x, softplus(x)). For large x,
+/// softplus(x) rounds to x anyway.
 struct RecognizeBoundedSoftplus : OpRewritePattern<SelectOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(SelectOp op,
@@ -63,7 +64,8 @@ struct RecognizeBinaryCrossEntropyPass
 // Binary cross entropy
 //===----------------------------------------------------------------------===//
 
-// True if x and t broadcast to the type of the result.
+// True if x and t have the element type of the result and broadcast to its
+// shape.
 static bool fits(Value x, Value t, Type result) {
   auto type = cast<RankedTensorType>(result);
   auto shape = broadcastShapes(shapeOf(x), shapeOf(t));
@@ -72,8 +74,8 @@ static bool fits(Value x, Value t, Type result) {
          ArrayRef<int64_t>(*shape) == type.getShape();
 }
 
-// Returns the target of a cross entropy in the form `polynomial`; null if there
-// is none. Sets `isOfProbability` if x is a probability, not a logit.
+// Returns the target t if `polynomial` is a binary cross entropy of x and t;
+// null otherwise. Sets `isOfProbability` if x is a probability, not a logit.
 static Value findTarget(const Polynomial &polynomial,
                         const PolynomialExpander &expander,
                         bool &isOfProbability) {
@@ -91,16 +93,18 @@ static Value findTarget(const Polynomial &polynomial,
 }
 
 namespace {
-/// A loss of x and the target t, which the root spells out. x is a probability
-/// or a logit. `isNegated` is true if the root is the negated loss.
+/// A binary cross entropy found in the ops of the model. x is a logit or, with
+/// `isOfProbability`, a probability. If `isNegated`, the root computes the
+/// negated loss.
 struct SpelledLoss {
   Value x, t;
   bool isOfProbability = false, isNegated = false;
 };
 } // namespace
 
-// Replaces the root by the loss. If the root is the negated loss, also replaces
-// a negation that reads it, or else creates one.
+// Replaces the root by the loss. If the root computes the negated loss, also
+// removes a negation that alone reads the root; without such a negation,
+// negates the loss.
 static void replaceByLoss(const SpelledLoss &found, Match &match,
                           PatternRewriter &rewriter) {
   assert(found.x && found.t && "a loss has a prediction and a target");
@@ -125,14 +129,15 @@ RecognizeBinaryCrossEntropy::matchAndRewrite(Operation *op,
   if (!isa<AddOp, SubOp>(op))
     return rewriter.notifyMatchFailure(op,
                                        "a cross entropy ends with add or sub");
-  // x may be any value that a function of the formula reads. The loss, or the
-  // negated loss, is a polynomial of x, t and logarithms of the sigmoid.
+  // Try every value x that may be the logit or the probability. Expand the root
+  // into a polynomial of x, its logarithms, and other values.
   for (Value x : findLogits(op)) {
     Match match(op);
     PolynomialExpander expander(x, match);
     Polynomial polynomial = expander.expand(op->getResult(0));
     for (bool isNegated : {false, true}) {
-      // t is linear in the polynomial. Try both signs.
+      // Every other value may be the target. The model may compute the loss or
+      // the negated loss.
       SpelledLoss found;
       found.x = x;
       found.isNegated = isNegated;
@@ -141,7 +146,8 @@ RecognizeBinaryCrossEntropy::matchAndRewrite(Operation *op,
       if (!found.t || match.contains(found.t) ||
           !fits(x, found.t, op->getResult(0).getType()))
         continue;
-      // Terms with other users would stay, and be computed twice.
+      // If other ops read inner values, these values stay, and nothing is
+      // saved.
       expander.takeClosedTerms();
       if (match.contains(x) || !match.isClosed())
         return rewriter.notifyMatchFailure(
@@ -158,7 +164,7 @@ RecognizeBinaryCrossEntropy::matchAndRewrite(Operation *op,
 // Softplus
 //===----------------------------------------------------------------------===//
 
-// True if all users of sigmoid p compute log(p) or log(1 - p).
+// True if p = sigmoid(x) is used only in log(p) and log(1 - p).
 static bool isReadByLogarithms(SigmoidOp sigmoid) {
   auto isLogarithm = [](Operation *op) { return isa<LogOp>(op); };
   return llvm::all_of(sigmoid->getUsers(), [&](Operation *user) {
@@ -168,7 +174,8 @@ static bool isReadByLogarithms(SigmoidOp sigmoid) {
   });
 }
 
-// Gives the logarithm its own copy of a shared sigmoid.
+// If several logarithms share a sigmoid, gives `log` a copy of the sigmoid, so
+// that the match has no other users.
 static void separateSigmoid(LogOp log, PatternRewriter &rewriter) {
   Type element = elementOf(log);
   Operation *reader = log;
@@ -192,7 +199,7 @@ RecognizeSoftplus::matchAndRewrite(Operation *op,
   if (!isa<AddOp, SubOp, LogOp>(op))
     return rewriter.notifyMatchFailure(op,
                                        "a softplus ends with add, sub or log");
-  // Use softplus(x) = relu(x) + log(1 + exp(-|x|)), and softplus(-x) =
+  // Atoms: softplus(x) = relu(x) + log(1 + exp(-|x|)), and softplus(-x) =
   // softplus(x) - x.
   Polynomial softplus = {{{Atom::kRelu}, 1}, {{Atom::kLogTerm}, 1}};
   Polynomial mirrored = add(softplus, {{{Atom::kX}, -1}});
@@ -205,7 +212,8 @@ RecognizeSoftplus::matchAndRewrite(Operation *op,
     if (x.getType() != type || match.contains(x) ||
         !(isPositive || negated == softplus || negated == mirrored))
       continue;
-    // A sigmoid with other users gets a copy for this logarithm.
+    // Other users of the sigmoid prevent the match, so copy the sigmoid and
+    // match again.
     if (auto log = dyn_cast<LogOp>(op); log && !match.isClosed()) {
       separateSigmoid(log, rewriter);
       match = Match(op);
@@ -214,7 +222,7 @@ RecognizeSoftplus::matchAndRewrite(Operation *op,
     if (!match.isClosed())
       return rewriter.notifyMatchFailure(
           op, "other ops read inner values of the formula");
-    // Build softplus of x or -x, negated if needed.
+    // Create softplus(x) or softplus(-x), and negate the result if necessary.
     rewriter.setInsertionPoint(op);
     auto create = [&](auto kind, Value operand) -> Operation * {
       auto made =
@@ -233,7 +241,7 @@ RecognizeSoftplus::matchAndRewrite(Operation *op,
   return rewriter.notifyMatchFailure(op, "expected a formula of softplus");
 }
 
-// Returns x if `value` is 1 * x; otherwise `value`.
+// Returns x if `value` is a product 1 * x; otherwise `value`.
 static Value passOne(Value value, Match &match) {
   Match attempt = match;
   Product product = matchProduct(value, attempt);
@@ -258,7 +266,7 @@ RecognizeBoundedSoftplus::matchAndRewrite(SelectOp op,
     return rewriter.notifyMatchFailure(
         op, "expected where(bound < x, x, softplus(x)), with a bound of 20 or "
             "more");
-  // All parts must read the same x.
+  // The condition and both operands of the select must be about the same x.
   Value x = op.getOnTrue();
   bool isOfX = passOne(softplus.getInput(), match) == x &&
                passOne(isAbove.getRhs(), match) == x;

@@ -1,8 +1,9 @@
-// Recognises the softmax in a loss. The logarithm of a softmax becomes
-// log_softmax. The likelihood loss of a log_softmax over axis 1 becomes the
-// cross entropy of the scores. Both keep small probabilities that a softmax
-// rounds to zero. Moves may come between: before opset 13, a softmax over
-// another axis than the last is written on a matrix, or on transposed scores.
+// Recognises the softmax of a loss. log(softmax(x)) becomes log_softmax(x). The
+// likelihood loss of a log_softmax over axis 1 becomes the softmax cross
+// entropy of the scores. The new ops keep small probabilities, which a softmax
+// would round to zero. Reshapes and transposes may lie between softmax and
+// logarithm: before opset 13, a softmax over another axis than the last needs
+// them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Recognition/Match.h"
@@ -25,7 +26,7 @@ struct RecognizeLogSoftmax : OpRewritePattern<LogOp> {
 };
 
 /// Matches transpose(log_softmax(transpose(x))) -> log_softmax(x) over another
-/// axis, if the transposes cancel.
+/// axis, if the transposes are inverse to each other.
 struct RecognizeMovedLogSoftmax : OpRewritePattern<TransposeOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(TransposeOp op,
@@ -54,7 +55,7 @@ LogicalResult
 RecognizeLogSoftmax::matchAndRewrite(LogOp op,
                                      PatternRewriter &rewriter) const {
   Match match(op);
-  // Pass reshapes and transposes between the softmax and its logarithm.
+  // Look through reshapes and transposes between the softmax and its logarithm.
   SmallVector<Operation *> moves;
   Value moved = op.getInput();
   while (Operation *move = moved.getDefiningOp()) {
@@ -67,7 +68,8 @@ RecognizeLogSoftmax::matchAndRewrite(LogOp op,
   if (!softmax || !match.isClosed())
     return rewriter.notifyMatchFailure(
         op, "expected the log of a softmax that no other op reads");
-  // The logarithm moves before the reshapes and transposes.
+  // Create log_softmax in place of the softmax, then repeat the reshapes and
+  // transposes.
   Operation *result =
       LogSoftmaxOp::create(rewriter, match.getLocation(), softmax.getType(),
                            softmax.getInput(), softmax.getAxisAttr());

@@ -1,5 +1,5 @@
-// Recognises lookups in the form of a product: one_hot(ids) @ table, where ids
-// are compared with all numbers from 0 on.
+// Recognises a lookup written as a matrix product: one_hot(ids) @ table. The
+// one-hot rows are a comparison of ids with the numbers 0, 1, 2, ...
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Recognition/KnownElements.h"
@@ -16,8 +16,8 @@ namespace mpc {
 using namespace mlir;
 using namespace mpc;
 
-/// A product with fewer rows is as fast as a lookup, and sums the gradients of
-/// a row in parallel.
+/// The fewest rows of a table for which a lookup pays. With fewer rows, the
+/// product is as fast, and computes the gradient of each row in parallel.
 static constexpr int64_t kFewestRows = 16;
 
 namespace {
@@ -50,8 +50,8 @@ struct RecognizeEmbeddingPass
 // The ids
 //===----------------------------------------------------------------------===//
 
-// True for the numbers 0 to `depth` - 1 along the last axis of a constant;
-// other axes have size 1.
+// True if `value` is a constant with the numbers 0 to `depth` - 1 along the
+// last axis, and other axes of size 1.
 static bool isCount(Value value, int64_t depth) {
   auto constant = value.getDefiningOp<ConstantOp>();
   auto type = cast<RankedTensorType>(value.getType());
@@ -64,8 +64,8 @@ static bool isCount(Value value, int64_t depth) {
          });
 }
 
-// True for the constant `expected`, also as a slice of known elements: OneHot
-// has both of its numbers in one tensor.
+// True if `value` is the constant `expected`, or an element of a known vector:
+// ONNX's OneHot has a vector [off, on].
 static bool isKnownNumber(Value value, int64_t expected) {
   if (isNumber(value, static_cast<double>(expected)))
     return true;
@@ -81,21 +81,21 @@ static bool isKnownNumber(Value value, int64_t expected) {
              static_cast<double>(expected);
 }
 
-// Returns the comparison behind `value`, if `value` is 1 where it holds and 0
+// Returns the comparison if `value` is 1 where the comparison holds, and 0
 // elsewhere; null for other values.
 static EqualOp matchComparison(Value value) {
   if (auto select = value.getDefiningOp<SelectOp>();
       select && isKnownNumber(select.getOnTrue(), 1) &&
       isKnownNumber(select.getOnFalse(), 0))
     return select.getCondition().getDefiningOp<EqualOp>();
-  // Casts may be skipped: all types hold 0 and 1.
+  // Skip casts: every type represents 0 and 1.
   while (auto cast = value.getDefiningOp<mpc::CastOp>())
     value = cast.getInput();
   return value.getDefiningOp<EqualOp>();
 }
 
-// Returns the ids behind `value` = one_hot(ids), with shape [..., 1]; null for
-// other values.
+// Returns ids, of shape [..., 1], if `value` is one_hot(ids), of shape [...,
+// rows]; null for other values.
 static Value matchIds(Value value) {
   ArrayRef<int64_t> shape = shapeOf(value);
   EqualOp equal = matchComparison(value);
@@ -110,7 +110,7 @@ static Value matchIds(Value value) {
   auto expand = ids ? ids.getDefiningOp<ExpandOp>() : ExpandOp();
   if (expand)
     ids = expand.getInput();
-  // There must be one id for each row of ones.
+  // Each one-hot row must come from one id.
   if (!ids || shapeOf(ids).size() != shape.size() ||
       shapeOf(ids).drop_back() != shape.drop_back() || shapeOf(ids).back() != 1)
     return {};
@@ -121,7 +121,8 @@ static Value matchIds(Value value) {
 // The rows
 //===----------------------------------------------------------------------===//
 
-// Creates the lookup of rows `ids` in `table`. Ids out of range give zeros.
+// Creates the gather of the rows `ids` of `table`. As in the product, an id
+// outside the table gives a row of zeros.
 static Value createRows(Operation *op, Value ids, Value table,
                         PatternRewriter &rewriter) {
   Location loc = op->getLoc();
@@ -136,8 +137,8 @@ static Value createRows(Operation *op, Value ids, Value table,
   auto type = RankedTensorType::get(shape, integer);
   if (elementOf(ids) != integer)
     ids = finish(mpc::CastOp::create(rewriter, loc, type, ids));
-  // mpc.gather counts negative ids from the end, but gives zeros beyond the
-  // end.
+  // mpc.gather counts a negative id from the end of the table. Replace negative
+  // ids by the number of rows: an id beyond the end gives zeros.
   auto createNumber = [&](int64_t number) {
     auto scalar = RankedTensorType::get({}, integer);
     return finish(ConstantOp::create(

@@ -1,7 +1,7 @@
-// Recognises sums, means and maxima of bags of rows. PyTorch's exporters write
-// a loop over the bags: one gather and one reduction each, then a concat. Bags
-// of one length that follow each other become one gather of [bags, length] rows
-// and one reduction.
+// Recognises embedding bags: sums, means or maxima of groups (bags) of table
+// rows. PyTorch's exporters write a loop over the bags: a gather and a
+// reduction for each bag, then a concat. Bags of one length that follow each
+// other become one gather of [bags, length] rows and one reduction.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Recognition/Match.h"
@@ -18,13 +18,14 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// One bag: the reduction of rows [start, start + length) of `source`; or, with
-/// `table`, of the table's rows that these elements of `source` name.
+/// One bag: the reduction of rows [start, start + length) of `source`. With
+/// `table`, these elements of `source` are indices, and the bag reduces the
+/// rows of `table` at the indices.
 struct Bag {
-  /// The reduced rows, and the name of the reducing op.
+  /// The rows before the reduction, and the op name of the reduction.
   Value rows;
   StringRef reduction;
-  /// The divisor of the sum, if the bag is a mean.
+  /// The divisor if the bag is a sum divided by a number.
   std::optional<double> divisor;
   Value table, source;
   int64_t start = 0, length = 0;
@@ -66,7 +67,7 @@ static bool matchReductionBy(Value value, Bag &bag, Match &match) {
   return true;
 }
 
-// Matches a sum, mean or maximum over axis 0 alone, or a sum divided by a
+// Matches a sum, mean or maximum over axis 0, or such a sum divided by a
 // number.
 static bool matchReduction(Value value, Bag &bag, Match &match) {
   if (auto quotient = match.take<DivOp>(value)) {
@@ -79,7 +80,7 @@ static bool matchReduction(Value value, Bag &bag, Match &match) {
          matchReductionBy<ReduceMaxOp>(value, bag, match);
 }
 
-// Matches a range of axis 0 of `source`.
+// Matches a slice of `source` along axis 0, and records start and length.
 static bool matchRange(Value value, Bag &bag, Match &match) {
   auto slice = match.take<SliceOp>(value);
   if (!slice)
@@ -98,14 +99,14 @@ static bool matchRange(Value value, Bag &bag, Match &match) {
 }
 
 static std::optional<Bag> matchBag(Value part, Match &match) {
-  // Look through a view of [size] as [1, size].
+  // Look through a reshape of the bag's result from [size] to [1, size].
   if (auto view = part.getDefiningOp<ReshapeOp>();
       view && shapeOf(view.getInput()) == shapeOf(part).drop_front())
     part = match.take<ReshapeOp>(part).getInput();
   Bag bag;
   if (!matchReduction(part, bag, match))
     return std::nullopt;
-  // The rows come from a lookup, or directly from a table.
+  // The rows are gathered from a table, or are rows of `source`.
   Value rows = bag.rows;
   if (auto gather = match.take<GatherOp>(rows)) {
     if (gather.getAxis() != 0 || gather.getBatchDims() != 0 ||
@@ -114,10 +115,11 @@ static std::optional<Bag> matchBag(Value part, Match &match) {
     bag.table = gather.getData();
     rows = gather.getIndices();
   }
-  // Offsets begin and end the range of rows.
+  // Rows or indices must be a range of consecutive elements.
   if (!matchRange(rows, bag, match) || bag.length == 0)
     return std::nullopt;
-  // A sum divided by the number of rows is a mean.
+  // A sum divided by the number of rows is a mean. Another divisor does not
+  // match.
   if (bag.divisor && *bag.divisor != static_cast<double>(bag.length))
     return std::nullopt;
   if (bag.divisor)
@@ -129,9 +131,9 @@ static std::optional<Bag> matchBag(Value part, Match &match) {
 // All bags
 //===----------------------------------------------------------------------===//
 
-// Matches bags with one table, one reduction and one length, each starting at
-// the end of the previous bag. Returns the first bag; nullopt if the bags
-// differ.
+// Matches the operands of a concat as bags with equal table, reduction and
+// length, each starting at the end of the previous bag. Returns the first bag;
+// nullopt if an operand does not match.
 static std::optional<Bag> matchBags(ConcatOp op, Match &match) {
   ValueRange parts = op.getInputs();
   if (parts.size() < 2 || op.getAxis() != 0)
@@ -152,8 +154,8 @@ static std::optional<Bag> matchBags(ConcatOp op, Match &match) {
   return first;
 }
 
-// Returns elements [start, start + bags * length) of the source as [bags,
-// length, ...].
+// Returns elements [start, start + bags * length) of the bag's source, reshaped
+// to [bags, length, ...].
 static Value createBags(const Bag &bag, int64_t bags, PatternRewriter &rewriter,
                         Location location) {
   RankedTensorType type = typeOf(bag.source);
@@ -179,7 +181,7 @@ RecognizeEmbeddingBag::matchAndRewrite(ConcatOp op,
   if (!bag || !match.isClosed())
     return rewriter.notifyMatchFailure(
         op, "expected consecutive bags of one length, without other readers");
-  // The concat must be along an axis of its own, so its result is [bags, ...].
+  // The concat must stack the bags along a new axis: the result is [bags, ...].
   int64_t bags = op.getInputs().size();
   Value reduced = bag->table ? bag->table : bag->source;
   SmallVector<int64_t> joined = {bags};
@@ -187,7 +189,7 @@ RecognizeEmbeddingBag::matchAndRewrite(ConcatOp op,
   if (shapeOf(op) != ArrayRef<int64_t>(joined))
     return rewriter.notifyMatchFailure(op,
                                        "expected bags joined along a new axis");
-  // Put all bags in one matrix: of indices, or of rows.
+  // Stack all bags: indices [bags, length], or rows [bags, length, ...].
   Location location = match.getLocation();
   auto withPhase = [&](Value value) {
     copyPhase(op, value.getDefiningOp());
@@ -201,7 +203,7 @@ RecognizeEmbeddingBag::matchAndRewrite(ConcatOp op,
         rewriter, location, typeOf(bag->table).clone(shape), bag->table, rows,
         rewriter.getI64IntegerAttr(0), rewriter.getI64IntegerAttr(0)));
   }
-  // The reduction of a bag is now along axis 1.
+  // Reduce axis 1, the rows of each bag.
   OperationState state(location, bag->reduction);
   state.addOperands(rows);
   state.addTypes(op.getType());

@@ -1,4 +1,4 @@
-// Recognises GELU in single ops, by the error function or by tanh:
+// Recognises GELU written as single ops, with the error function or with tanh:
 //
 //   x / 2 * (1 + erf(x / sqrt(2)))
 //   x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))
@@ -28,14 +28,14 @@ static bool isClose(double number, double expected) {
   return std::abs(number - expected) <= 1e-6 * expected;
 }
 
-/// True if `value` is `number` times x to the power of `exponent`.
+/// True if `value` is number * x^exponent. Adds the ops to the match.
 static bool isMonomial(Value value, Value x, double number, unsigned exponent,
                        Match &match) {
-  // Work on a copy: a failing attempt must not change the match.
+  // Work on a copy, so that a failing attempt leaves the match unchanged.
   Match attempt = match;
   Product product = matchProduct(value, attempt);
   unsigned found = 0;
-  // Count the powers of x: x itself, x^2, x^3 and x * x.
+  // Add up the exponents of the factors x, x^2, x^3 and x * x.
   for (Value factor : product.factors) {
     auto power = factor == x ? PowOp() : attempt.take<PowOp>(factor);
     std::optional<double> raised = power && power.getLhs() == x
@@ -50,14 +50,16 @@ static bool isMonomial(Value value, Value x, double number, unsigned exponent,
     else
       return false;
   }
-  // The constant is rounded, such as 0.0356774 in 0.0356774 x^3.
+  // Models contain rounded numbers, such as 0.0356774 for 0.044715 * sqrt(2 /
+  // pi).
   if (found != exponent || !isClose(product.number, number))
     return false;
   match = attempt;
   return true;
 }
 
-/// True if `value` is x + 0.044715 * x^3, or with `isOverX` 1 + 0.044715 * x^2.
+/// True if `value` is x + 0.044715 * x^3, or, with `isOverX`, the same divided
+/// by x: 1 + 0.044715 * x^2.
 static bool isCubic(Value value, Value x, bool isOverX, Match &match) {
   Match attempt = match;
   auto sum = attempt.take<AddOp>(value);
@@ -74,7 +76,7 @@ static bool isCubic(Value value, Value x, bool isOverX, Match &match) {
   return true;
 }
 
-/// True if `value` is sqrt(2 / pi) * (x + 0.044715 * x^3).
+/// True if `value` is sqrt(2 / pi) * (x + 0.044715 * x^3), the operand of tanh.
 static bool isTanhArgument(Value value, Value x, Match &match) {
   Match attempt = match;
   Product product = matchProduct(value, attempt);
@@ -97,7 +99,7 @@ struct RecognizeGelu : OpRewritePattern<MulOp> {
                                 PatternRewriter &rewriter) const override;
 };
 
-/// Matches GELU if the division by 2 comes last.
+/// Matches GELU if its last op is the division by 2.
 struct RecognizeHalvedGelu : OpRewritePattern<DivOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(DivOp op,
@@ -120,7 +122,8 @@ static LogicalResult recognizeGelu(Operation *op, PatternRewriter &rewriter) {
   if (product.factors.size() != 2 || !isClose(product.number, 0.5))
     return rewriter.notifyMatchFailure(
         op, "expected a product of 1/2 and two factors");
-  // In x / 2 * (1 + f(x)) either factor may be the sum.
+  // Of the two factors, one is x, the other is the sum 1 + f(x), in either
+  // order.
   for (unsigned i : {0, 1}) {
     Match attempt = match;
     Value x = product.factors[1 - i];
@@ -128,7 +131,7 @@ static LogicalResult recognizeGelu(Operation *op, PatternRewriter &rewriter) {
     Value bounded = sum ? matchOperandBeside(sum, 1.0) : Value();
     if (!bounded || x.getType() != op->getResult(0).getType())
       continue;
-    // f is erf(x / sqrt(2)), or tanh of a polynomial.
+    // f(x) is erf(x / sqrt(2)), or tanh of a polynomial of x.
     auto erf = attempt.take<ErfOp>(bounded);
     auto tanh = attempt.take<TanhOp>(bounded);
     bool isExact =
@@ -136,7 +139,7 @@ static LogicalResult recognizeGelu(Operation *op, PatternRewriter &rewriter) {
     bool isByTanh = tanh && isTanhArgument(tanh.getInput(), x, attempt);
     if (!isExact && !isByTanh)
       continue;
-    // Values with other users must stay, so nothing would be saved.
+    // If other ops read inner values, these values stay, and nothing is saved.
     if (!attempt.isClosed())
       return rewriter.notifyMatchFailure(
           op, "other ops read inner values of the formula");

@@ -1,13 +1,14 @@
-// Recognises layer normalisation in single ops, as exporters of opsets before
-// 17 write it:
+// Recognises layer normalisation written as single ops, as exporters of opsets
+// before 17 do:
 //
 //   (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) * scale + bias
 //
-// Also Keras's form, which scales before subtracting the mean:
+// Also recognises Keras's form, which multiplies x before subtracting the mean:
 //
 //   x * factor + (bias - mean(x) * factor), factor = scale / sqrt(...)
 //
-// A variance divided by n - 1 is another normalisation, and stays.
+// Ops that divide the variance by n - 1 stay, since layer normalisation divides
+// by n.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Recognition/Match.h"
@@ -22,7 +23,7 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// The parts of a layer normalisation. Scale and bias may be null.
+/// The operands of a layer normalisation. Scale and bias may be null.
 struct LayerNorm {
   Value input, scale, bias;
   ArrayRef<int64_t> axes;
@@ -30,7 +31,7 @@ struct LayerNorm {
 };
 } // namespace
 
-/// Returns the mean if `value` is x - mean(x); null otherwise.
+/// Returns the mean op if `value` is x - mean(x); null otherwise.
 static ReduceMeanOp matchCentred(Value value, Match &match) {
   Match attempt = match;
   auto centred = attempt.take<SubOp>(value);
@@ -41,8 +42,8 @@ static ReduceMeanOp matchCentred(Value value, Match &match) {
   return mean;
 }
 
-/// Returns the mean of x if `value` is the variance of x over the same axes;
-/// null otherwise.
+/// Returns the op mean(x) if `value` is the variance mean((x - mean(x))^2),
+/// with equal axes for both means; null otherwise.
 static ReduceMeanOp matchVariance(Value value, Match &match) {
   Match attempt = match;
   ReduceMeanOp variance = matchMean(value, attempt);
@@ -55,15 +56,15 @@ static ReduceMeanOp matchVariance(Value value, Match &match) {
   return mean;
 }
 
-/// True if two ops compute the same mean; exporters may write it twice.
+/// True if two ops compute the same mean. Exporters may write a mean twice.
 static bool isSameMean(ReduceMeanOp a, ReduceMeanOp b) {
   return a.getInput() == b.getInput() && a.getAxes() == b.getAxes();
 }
 
-/// Matches `op` = (x - mean) / sqrt(variance + epsilon), with an optional scale
-/// and bias after it.
+/// Matches `op` = (x - mean) / sqrt(variance + epsilon). A scale and a bias may
+/// follow, and become the new root.
 static std::optional<LayerNorm> matchSpelledOut(Operation *op, Match &match) {
-  // Numerator and variance must use the same mean.
+  // The mean in the numerator must be the mean in the variance.
   auto quotient = matchOverRoot(op, match);
   if (!quotient)
     return std::nullopt;
@@ -72,7 +73,7 @@ static std::optional<LayerNorm> matchSpelledOut(Operation *op, Match &match) {
       mean ? matchCentred(quotient->numerator, match) : ReduceMeanOp();
   if (!taken || !isSameMean(mean, taken))
     return std::nullopt;
-  // A scale and a bias may follow, each optional.
+  // Match a product with a scale, then a sum with a bias, if there are any.
   LayerNorm norm{mean.getInput(), {}, {}, mean.getAxes(), quotient->epsilon};
   auto matchNext = [&](auto kind) -> Value {
     Match attempt = match;
@@ -97,8 +98,8 @@ static Value matchFactor(Value value, Value x, Match &match) {
   return product.getLhs() == x ? product.getRhs() : product.getLhs();
 }
 
-/// Matches factor = scale / sqrt(variance(x) + epsilon). The result lacks the
-/// bias.
+/// Matches factor = scale / sqrt(variance(x) + epsilon). The scale may be
+/// absent. The returned LayerNorm has no bias yet.
 static std::optional<LayerNorm> matchScaledInverse(Value factor, Match &match) {
   Value scale;
   Value radicand = matchInverseRoot(factor, match);
@@ -134,8 +135,8 @@ static std::optional<LayerNorm> matchScaledFirst(AddOp sum, Match &match) {
                : Value();
       if (!factor || factor != moved->getOperand(1 - j))
         continue;
-      // The factor must be scale / sqrt(variance + epsilon), with the same x
-      // and axes.
+      // The factor must be scale / sqrt(variance + epsilon) of the same x and
+      // axes.
       auto norm = matchScaledInverse(factor, inner);
       if (!norm || norm->input != mean.getInput() ||
           norm->axes != mean.getAxes())
@@ -148,7 +149,8 @@ static std::optional<LayerNorm> matchScaledFirst(AddOp sum, Match &match) {
   return std::nullopt;
 }
 
-/// True if scale and bias broadcast to the input and are not in the match.
+/// True if scale and bias broadcast to the input and come from outside the
+/// match.
 static bool hasPlainOperands(const LayerNorm &norm, const Match &match) {
   auto type = typeOf(norm.input);
   for (Value operand : {norm.scale, norm.bias}) {

@@ -1,4 +1,4 @@
-// Recognises RMS normalisation in single ops:
+// Recognises RMS normalisation written as single ops:
 //
 //   x / sqrt(mean(x^2) + epsilon) * scale
 //
@@ -42,7 +42,7 @@ RecognizeRMSNorm::matchAndRewrite(Operation *op,
   if (!mean || matchSquare(mean.getInput(), match) != quotient->numerator)
     return rewriter.notifyMatchFailure(
         op, "expected x over the root of the mean of x * x");
-  // The scale is the factor of the next product, if any.
+  // A product with the result may follow. Its other factor is the scale.
   Value x = quotient->numerator;
   Match whole = match;
   auto product = whole.extend<MulOp>();

@@ -1,11 +1,13 @@
-// Recognises rotary embeddings in single ops:
+// Recognises rotary embeddings written as single ops:
 //
 //   x * cosine + rotate(x) * sine                   Llama, GPT-NeoX, GPT-J
 //   join(a * cosine - b * sine, b * cosine + a * sine)   complex numbers
 //
-// Here a and b are the halves of a row, or its even and odd elements, and
-// rotate(x) joins -b and a. If only the front of each row is rotated and the
-// rest is joined to it, the op covers the rest too.
+// A rotary embedding rotates pairs of elements of a row by an angle. a and b
+// are the first and second elements of all pairs: the halves of a row, or its
+// even and odd elements. rotate(x) joins -b and a. If a model rotates only the
+// front of each row and joins the rest unchanged, the new op covers the whole
+// row.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Recognition/KnownElements.h"
@@ -22,10 +24,11 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// The first (or second) elements of all pairs in rows: of [a, b, c, d] in
-/// halves, [a, b] (or [c, d]).
+/// The first (or second) elements of all pairs in rows. If pairs are halves
+/// apart, the parts of [a, b, c, d] are [a, b] and [c, d].
 struct PairPart {
-  /// The rows; if `isSplit`, the rows with their last axis split into pairs.
+  /// The rows. If `isSplit`, their last axis is split in two: [..., pairs, 2]
+  /// or [..., 2, pairs].
   Value source;
   bool isSplit = false;
   PairLayout layout;
@@ -38,14 +41,14 @@ struct PairPart {
   }
 };
 
-/// Two values with one element per pair each, joined to rows.
+/// Rows joined from two values: the first and the second elements of all pairs.
 struct Join {
   Value first, second;
   PairLayout layout;
 };
 
-/// A rotary embedding, as far as found. Tables have the shape of rows; if
-/// `hasOpenTables`, with one more axis of size 1.
+/// A rotary embedding, as far as matched. Tables broadcast to the rows. If
+/// `hasOpenTables`, tables have one more axis of size 1: [..., pairs, 1].
 struct Rotation {
   Value source, cosine, sine;
   bool isSplit = false, isTransposed = false, hasOpenTables = false;
@@ -64,7 +67,8 @@ struct RecognizePairs : AnyOpPattern {
                                 PatternRewriter &rewriter) const override;
 };
 
-/// Matches concat(rotary_embedding(x[:n]), x[n:]) -> rotary_embedding(x).
+/// Matches concat(rotary_embedding(x[:n]), x[n:]) -> rotary_embedding(x) along
+/// the last axis. The op leaves elements behind its tables unchanged.
 struct TakeRest : OpRewritePattern<ConcatOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ConcatOp op,
@@ -89,8 +93,8 @@ struct RecognizeRotaryEmbeddingPass
 // Parts of rows
 //===----------------------------------------------------------------------===//
 
-// Finds the only axis that a slice shortens; nullopt if there are several, or
-// if a slice runs backwards.
+// Returns the only axis that a slice shortens; nullopt if the slice shortens
+// several axes or runs backwards.
 static std::optional<int64_t> findPartAxis(SliceOp slice) {
   ArrayRef<int64_t> from = shapeOf(slice.getInput());
   for (auto [axis, stride] : llvm::enumerate(slice.getStrides()))
@@ -99,7 +103,8 @@ static std::optional<int64_t> findPartAxis(SliceOp slice) {
   return findSlicedAxis(slice);
 }
 
-// Removes the axis `axis` of size 1 if a reshape has added it to `value`.
+// If `value` is a reshape that inserts `axis` of size 1, returns the operand;
+// otherwise returns `value`.
 static Value dropAxis(Value value, int64_t axis, Match &match) {
   auto view = value.getDefiningOp<ReshapeOp>();
   SmallVector<int64_t> shape(shapeOf(value));
@@ -109,11 +114,13 @@ static Value dropAxis(Value value, int64_t axis, Match &match) {
   return match.take<ReshapeOp>(value).getInput();
 }
 
-// Matches a part of pairs: x[..., :n] or x[..., n:], or x[..., ::2] or x[...,
-// 1::2], or one index along an axis of pairs in [..., pairs, 2] or [..., 2,
-// pairs], with or without this axis.
+// Matches the first or second elements of all pairs:
+// - a half of each row: x[..., :n] or x[..., n:];
+// - every second element: x[..., ::2] or x[..., 1::2];
+// - one index of the axis of size 2 in [..., pairs, 2] or [..., 2, pairs],
+// which a reshape may then remove.
 static std::optional<PairPart> matchPart(Value value, Match &match) {
-  // The part is a slice. A reshape may have removed the sliced axis of size 1.
+  // All forms are slices. A reshape may remove the sliced axis, of size 1.
   Match attempt = match;
   Value inner = value;
   if (auto view = value.getDefiningOp<ReshapeOp>();
@@ -127,7 +134,7 @@ static std::optional<PairPart> matchPart(Value value, Match &match) {
   ArrayRef<int64_t> from = shapeOf(slice.getInput());
   int64_t size = slice.getSizes()[*axis], offset = slice.getOffsets()[*axis];
   int64_t stride = slice.getStrides().empty() ? 1 : slice.getStrides()[*axis];
-  // The reshape must remove the sliced axis and nothing else.
+  // If there is a reshape, it must remove just the sliced axis.
   PairPart part;
   part.source = slice.getInput();
   if (inner != value) {
@@ -136,7 +143,7 @@ static std::optional<PairPart> matchPart(Value value, Match &match) {
     if (size != 1 || shapeOf(value) != ArrayRef<int64_t>(dropped))
       return std::nullopt;
   }
-  // One index along an axis of pairs.
+  // One index of the axis of size 2.
   if (size == 1 && from[*axis] == 2 && rank >= 2) {
     bool isLast = *axis == rank - 1;
     if (!isLast && inner == value)
@@ -144,8 +151,6 @@ static std::optional<PairPart> matchPart(Value value, Match &match) {
     part.isSplit = true;
     part.isSecond = offset == 1;
     part.layout = {from[isLast ? rank - 2 : rank - 1], isLast};
-    // A half, or every second element: x[..., :n] or x[..., n:] of 2 n
-    // elements.
   } else if (*axis == rank - 1 && 2 * size == from.back()) {
     part.layout = {size, stride == 2};
     part.isSecond = offset != 0;
@@ -161,10 +166,11 @@ static std::optional<PairPart> matchPart(Value value, Match &match) {
   return part;
 }
 
-// Matches concat(first, second), or a concat to [..., pairs, 2] or [..., 2,
-// pairs] that a reshape views as rows.
+// Matches rows joined from the first and the second elements of all pairs: a
+// concat of two halves, or a concat to [..., pairs, 2] or [..., 2, pairs] and a
+// reshape to rows.
 static std::optional<Join> matchJoin(Value value, Match &match) {
-  // Two values are joined; a reshape may remove one axis.
+  // Both forms are a concat of two values, possibly before a reshape.
   Match attempt = match;
   auto view = value.getDefiningOp<ReshapeOp>();
   Value joined = view ? view.getInput() : value;
@@ -178,7 +184,7 @@ static std::optional<Join> matchJoin(Value value, Match &match) {
   int64_t rank = shape.size(), axis = concat.getAxis();
   if (shapeOf(first) != shapeOf(second) || rank < 1)
     return std::nullopt;
-  // Joined along an axis of pairs, or the second half behind the first.
+  // Joined along an axis of size 2, or along the row: first half, second half.
   Join join;
   if (view && rank >= 2 && axis >= rank - 2 && shape[axis] == 2) {
     bool isLast = axis == rank - 1;
@@ -194,7 +200,7 @@ static std::optional<Join> matchJoin(Value value, Match &match) {
   return join;
 }
 
-// Returns the shape of the rotated rows.
+// Returns the shape of the rotated rows: [..., 2 * pairs].
 static SmallVector<int64_t> getRows(const Rotation &found) {
   SmallVector<int64_t> rows(
       shapeOf(found.source).drop_back(found.isSplit ? 2 : 1));
@@ -206,8 +212,8 @@ static SmallVector<int64_t> getRows(const Rotation &found) {
 // The new op
 //===----------------------------------------------------------------------===//
 
-// Creates a table of pairs that broadcasts to the rows of the rotation, with
-// the location of the table.
+// Returns the table with one element per pair, which broadcasts to the rows.
+// New ops get the location of `table`.
 static Value getTable(Value table, const Rotation &found, OpBuilder &builder,
                       Location location) {
   if (Operation *op = table.getDefiningOp())
@@ -220,8 +226,8 @@ static Value getTable(Value table, const Rotation &found, OpBuilder &builder,
                            table);
 }
 
-// True if `table` broadcasts to rows of `width` elements, without repeating
-// along the row.
+// True if `table` has `width` elements along the row and broadcasts to the rows
+// along all other axes.
 static bool fitsTable(Value table, const Rotation &found, int64_t width) {
   ArrayRef<int64_t> shape = shapeOf(table);
   if (found.hasOpenTables) {
@@ -244,7 +250,7 @@ static void replace(const Rotation &found, const Match &match,
   rewriter.setInsertionPoint(root);
   Value cosine = getTable(found.cosine, found, rewriter, location);
   Value sine = getTable(found.sine, found, rewriter, location);
-  // mpc.rotary_embedding needs tables of the same shape.
+  // mpc.rotary_embedding needs both tables in one shape.
   if (shapeOf(cosine) != shapeOf(sine)) {
     SmallVector<int64_t> shape =
         *broadcastShapes(shapeOf(cosine), shapeOf(sine));
@@ -253,7 +259,7 @@ static void replace(const Rotation &found, const Match &match,
         *table = ExpandOp::create(rewriter, location,
                                   typeOf(*table).clone(shape), *table);
   }
-  // View an axis of pairs as rows of 2 * pairs elements.
+  // Reshape [..., pairs, 2] to rows [..., 2 * pairs].
   Value input = found.source;
   SmallVector<int64_t> rows = getRows(found);
   if (found.isSplit)
@@ -274,8 +280,8 @@ static void replace(const Rotation &found, const Match &match,
 // x * cosine + rotate(x) * sine
 //===----------------------------------------------------------------------===//
 
-// True if `part` is a part of the rows of `x`, perhaps split into pairs by a
-// reshape.
+// True if `part` has elements of x, possibly after a reshape of x that splits
+// the last axis into pairs.
 static bool isPartOf(const PairPart &part, Value x) {
   if (!part.isSplit)
     return part.source == x;
@@ -284,22 +290,22 @@ static bool isPartOf(const PairPart &part, Value x) {
          shapeOf(x).drop_back() == shapeOf(part.source).drop_back(2);
 }
 
-// Matches rotate(x): join(-b, a), or join(b, -a) for the inverse rotation.
+// Matches rotate(x) = join(-b, a), or join(b, -a) for the inverse rotation,
+// where a and b are the first and second elements of all pairs.
 static std::optional<Rotation> matchRotate(Value value, Value x, Match &match) {
-  // One of the two parts is negated.
   std::optional<Join> join = matchJoin(value, match);
   if (!join)
     return std::nullopt;
   Rotation found;
   found.layout = join->layout;
-  // The negated part decides the direction: -b in front, or -a behind.
+  // -b in front means the rotation, -a behind the inverse rotation.
   auto negated = match.take<NegOp>(join->first);
   found.isTransposed = !negated;
   if (!negated && !(negated = match.take<NegOp>(join->second)))
     return std::nullopt;
   Value second = found.isTransposed ? join->first : negated.getInput();
   Value first = found.isTransposed ? negated.getInput() : join->second;
-  // Both must be parts of x, and a must be the first.
+  // a and b must be the first and second elements of pairs of x.
   std::optional<PairPart> a = matchPart(first, match);
   std::optional<PairPart> b = matchPart(second, match);
   if (!a || !b || !a->isBeside(*b) || a->isSecond ||
@@ -309,14 +315,15 @@ static std::optional<Rotation> matchRotate(Value value, Value x, Match &match) {
   return found;
 }
 
-// Matches the two products of the sum: x * cosine and rotate(x) * sine.
+// Matches the products of the sum x * cosine + rotate(x) * sine. `kept` is x *
+// cosine, `turned` is rotate(x) * sine.
 static std::optional<Rotation> matchRotated(Operation *op, Value turned,
                                             Value kept, Match &match) {
   auto product = match.take<MulOp>(turned), own = match.take<MulOp>(kept);
   Type type = op->getResult(0).getType();
   if (!product || !own || product.getType() != type || own.getType() != type)
     return std::nullopt;
-  // Either operand of each product may be the table.
+  // Either factor of each product may be the table.
   for (unsigned i : {0, 1})
     for (unsigned j : {0, 1}) {
       Match attempt = match;
@@ -330,7 +337,8 @@ static std::optional<Rotation> matchRotated(Operation *op, Value turned,
       found->cosine = own->getOperand(1 - j);
       if (isa<SubOp>(op))
         found->isTransposed = !found->isTransposed;
-      // Both elements of a pair rotate by the same angle.
+      // A table has an element per element of the row. The two elements of a
+      // pair must have the same angle.
       int64_t width = 2 * found->layout.pairs;
       bool fits =
           llvm::all_of(std::initializer_list<Value>{found->cosine, found->sine},
@@ -352,7 +360,8 @@ RecognizeRotated::matchAndRewrite(Operation *op,
   if (!isa<AddOp, SubOp>(op))
     return failure();
   for (unsigned i : {1, 0}) {
-    // In a difference, the second operand is the rotated one.
+    // In a sum, either operand may be rotate(x) * sine; in a difference, only
+    // the second.
     if (i == 0 && isa<SubOp>(op))
       break;
     Match match(op);
@@ -375,7 +384,7 @@ RecognizeRotated::matchAndRewrite(Operation *op,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A part of rows times a table.
+/// A product: the first or second elements of all pairs, times a table.
 struct Term {
   PairPart part;
   Value table;
@@ -383,7 +392,8 @@ struct Term {
 };
 } // namespace
 
-// Returns the ways to read a product: either factor may be the part.
+// Returns all ways to read the product `value` as a term: either factor may be
+// the table.
 static SmallVector<Term, 2> findTerms(Value value, Match match) {
   SmallVector<Term, 2> terms;
   auto product = match.take<MulOp>(value);
@@ -397,8 +407,9 @@ static SmallVector<Term, 2> findTerms(Value value, Match match) {
   return terms;
 }
 
-// Returns the ways to read `value` as a sum or difference of two terms; the
-// term with first elements comes first.
+// Returns all ways to read `value` as a sum or difference of two terms, one
+// with the first and one with the second elements of the pairs. The term with
+// first elements is first.
 static SmallVector<std::pair<Term, Term>> findSums(Value value) {
   SmallVector<std::pair<Term, Term>> sums;
   Operation *op = value.getDefiningOp();
@@ -417,8 +428,9 @@ static SmallVector<std::pair<Term, Term>> findSums(Value value) {
   return sums;
 }
 
-// Combines two sums to the rotation (a cos - b sin, a sin + b cos). nullopt if
-// they differ in parts or tables, or have other signs.
+// Combines the sums of the first and second elements to a rotation: (a cos - b
+// sin, a sin + b cos), or the inverse with opposite signs of sin. nullopt if
+// rows or tables differ, or if the signs do not fit.
 static std::optional<Rotation> readSums(const std::pair<Term, Term> &first,
                                         const std::pair<Term, Term> &second) {
   const auto &[a, b] = first;
@@ -439,8 +451,7 @@ static std::optional<Rotation> readSums(const std::pair<Term, Term> &first,
   return found;
 }
 
-// Adds the ops of x * cosine + y * sine to the match. x and y are parts of
-// rows, such as halves.
+// Adds the ops of `value`, a sum or difference of two terms, to the match.
 static void takeSum(Value value, Match &match) {
   (void)match.take<AddOp>(value);
   (void)match.take<SubOp>(value);
@@ -465,7 +476,8 @@ LogicalResult RecognizePairs::matchAndRewrite(Operation *op,
       std::optional<Rotation> found = readSums(first, second);
       if (!found || !(found->layout == join->layout))
         continue;
-      // Tables are [..., pairs, 1] if the parts keep their axis of size 1.
+      // If slices keep the axis of size 1 in [..., pairs, 2], tables are [...,
+      // pairs, 1].
       ArrayRef<int64_t> part = shapeOf(join->first);
       found->hasOpenTables = found->isSplit && found->layout.interleaved &&
                              part.size() == shapeOf(found->source).size();
@@ -484,9 +496,7 @@ LogicalResult RecognizePairs::matchAndRewrite(Operation *op,
       op, "expected parts x * cosine - y * sine and y * cosine + x * sine");
 }
 
-//===----------------------------------------------------------------------===//
-// The rest of the rows
-//===----------------------------------------------------------------------===//
+// Elements behind the rotated ones
 
 LogicalResult TakeRest::matchAndRewrite(ConcatOp op,
                                         PatternRewriter &rewriter) const {
@@ -494,7 +504,8 @@ LogicalResult TakeRest::matchAndRewrite(ConcatOp op,
   if (op.getInputs().size() != 2 || static_cast<int64_t>(op.getAxis()) != last)
     return rewriter.notifyMatchFailure(
         op, "expected two inputs joined along the last axis");
-  // The first input is rotated; both inputs are slices of one value.
+  // The first operand is a rotated slice, the second another slice of the same
+  // rows.
   Match match(op);
   auto turned = match.take<RotaryEmbeddingOp>(op.getInputs()[0]);
   auto front = turned ? turned.getInput().getDefiningOp<SliceOp>() : SliceOp();
@@ -503,7 +514,8 @@ LogicalResult TakeRest::matchAndRewrite(ConcatOp op,
       front.getInput().getType() != op.getType())
     return rewriter.notifyMatchFailure(
         op, "expected a rotated slice and another slice of the same rows");
-  // The first slice is the front of the rows, the second the rest.
+  // The slices must be the front of each row, and all elements behind the
+  // front.
   auto isUnstrided = [](SliceOp slice) {
     return llvm::all_of(slice.getStrides(),
                         [](int64_t stride) { return stride == 1; });
@@ -517,7 +529,8 @@ LogicalResult TakeRest::matchAndRewrite(ConcatOp op,
     return rewriter.notifyMatchFailure(
         op,
         "expected the front and the rest of the rows, without other readers");
-  // mpc.rotary_embedding leaves elements behind its tables unchanged.
+  // mpc.rotary_embedding leaves elements behind the tables unchanged, so apply
+  // it to whole rows.
   auto whole = RotaryEmbeddingOp::create(
       rewriter, match.getLocation(), op.getType(), front.getInput(),
       turned.getCosine(), turned.getSine(), turned.getInterleaved(),

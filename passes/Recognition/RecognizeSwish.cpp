@@ -1,5 +1,5 @@
 // Recognises x * sigmoid(alpha * x): SiLU if alpha is 1 or absent, and an
-// approximation of GELU with alpha = 1.702.
+// approximation of GELU if alpha is 1.702.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Recognition/Match.h"
@@ -37,7 +37,7 @@ LogicalResult RecognizeSwish::matchAndRewrite(MulOp op,
     auto sigmoid = match.take<SigmoidOp>(op->getOperand(1 - i));
     if (!sigmoid || x.getType() != op.getType())
       continue;
-    // Match alpha * x; x may itself be a product, which stays.
+    // The sigmoid may read alpha * x, with a constant alpha.
     double alpha = 1;
     if (sigmoid.getInput() != x) {
       Product argument = matchProduct(sigmoid.getInput(), match);

@@ -8,7 +8,7 @@ static int64_t countHead(Value value) {
   return ShapedType::getNumElements(shapeOf(value).take_back(2));
 }
 
-// True if `op` only exchanges the last two axes.
+// True if `op` is a transpose that only exchanges the last two axes.
 static bool exchangesLastAxes(Operation *op) {
   auto transpose = dyn_cast<TransposeOp>(op);
   if (!transpose || transpose.getPerm().size() < 2)
@@ -18,7 +18,7 @@ static bool exchangesLastAxes(Operation *op) {
   return llvm::is_sorted(perm);
 }
 
-// Returns the operand that `op` multiplies by a number; null for other ops.
+// Returns the operand that `op` multiplies by a scalar; null for other ops.
 static OpOperand *findMultiplied(Operation *op) {
   if (!isa<MulOp>(op))
     return nullptr;
@@ -31,8 +31,9 @@ static OpOperand *findMultiplied(Operation *op) {
   return nullptr;
 }
 
-// Returns the n of an expand that repeats each run of `run` elements n times;
-// nullopt for other expands.
+// Returns n if the expand repeats each run of `run` consecutive elements n
+// times, as an expand of [heads, 1, rows, columns] to [heads, n, rows, columns]
+// repeats each head; nullopt for other expands.
 static std::optional<int64_t> findCopies(ExpandOp expand, int64_t run) {
   ArrayRef<int64_t> from = shapeOf(expand.getInput()),
                     to = shapeOf(expand.getOutput());
@@ -52,7 +53,8 @@ std::optional<RepeatedHeads> mpc::findRepeatedHeads(Value value) {
                 heads = shapeOf(value).drop_back(2).back();
   if (head == 0)
     return std::nullopt;
-  // Walk back from the value to the expand.
+  // Walk back from the value to the expand, over reshapes, transposes and
+  // scaling.
   RepeatedHeads found;
   for (found.source = value; Operation *op = found.source.getDefiningOp();) {
     if (auto expand = dyn_cast<ExpandOp>(op)) {
@@ -68,7 +70,8 @@ std::optional<RepeatedHeads> mpc::findRepeatedHeads(Value value) {
       moved = &op->getOpOperand(0);
     if (!moved)
       return std::nullopt;
-    // Ops on a head must work on the last two axes.
+    // Reshapes may do anything. Other ops must treat each head, the last two
+    // axes, separately.
     if (!isa<ReshapeOp>(op)) {
       if (typeOf(moved->get()).getRank() < 2 || countHead(moved->get()) != head)
         return std::nullopt;
@@ -93,7 +96,8 @@ Value mpc::takeOnce(Value value, const RepeatedHeads &repeated,
   const int64_t count =
       typeOf(repeated.source).getNumElements() / countHead(value);
   Value once = repeated.source;
-  // Apply the same ops to fewer heads, viewed as [heads, rows, columns].
+  // Repeat the ops of the path on [heads, rows, columns], without the copies of
+  // heads.
   for (Operation *op : llvm::reverse(repeated.path)) {
     OpOperand *factor = findMultiplied(op);
     OpOperand &moved = factor ? *factor : op->getOpOperand(0);
@@ -109,7 +113,7 @@ Value mpc::takeOnce(Value value, const RepeatedHeads &repeated,
     again->getResult(0).setType(typeOf(op->getResult(0)).clone(shape));
     once = again->getResult(0);
   }
-  // The axis of copies has size 1 now; its reader broadcasts it.
+  // The axis of the n copies gets size 1, and broadcasts.
   SmallVector<int64_t> shape(shapeOf(value));
   shape[shape.size() - 3] /= repeated.n;
   shape.insert(shape.end() - 2, 1);

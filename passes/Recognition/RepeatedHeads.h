@@ -1,5 +1,5 @@
-// Finds heads of keys and values that a model repeats for several heads of
-// queries.
+// Finds heads of keys and values that a model repeats, so that several heads of
+// queries can use each.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_RECOGNITION_REPEATEDHEADS_H
@@ -11,19 +11,21 @@
 
 namespace mpc {
 
-/// A value [..., heads * n, rows, columns] that has each head n times in a row.
+/// A value [..., heads * n, rows, columns] in which each head occurs n times,
+/// one copy after the other.
 struct RepeatedHeads {
   mlir::Value source; ///< the value that has each head once
   int64_t n = 1;
-  /// The ops applied to heads after the repetition, the last op first.
+  /// Transposes and scaling between the repetition and the value, the last op
+  /// first.
   llvm::SmallVector<mlir::Operation *> path;
 };
 
-/// Finds repeated heads, as exported from Hugging Face's `repeat_kv` and
-/// PyTorch's `repeat_interleave` and `enable_gqa`: an expand of an axis of size
-/// 1, and reshapes. For keys, transposes of matrices and a product with the
-/// root of the scale may follow. nullopt for other values. `value` must have at
-/// least three axes.
+/// Finds repeated heads in `value`, which must have at least three axes.
+/// Matches what Hugging Face's `repeat_kv` and PyTorch's `repeat_interleave`
+/// and `enable_gqa` export: an expand of an axis of size 1, and reshapes. For
+/// keys, a transpose of each head and a product with the square root of the
+/// scale may follow. nullopt for other values.
 std::optional<RepeatedHeads> findRepeatedHeads(mlir::Value value);
 
 /// Rebuilds `value` with each head once: [..., heads, 1, rows, columns].

@@ -16,7 +16,8 @@ using namespace mpc;
 // Known tables
 //===----------------------------------------------------------------------===//
 
-// True if equal ops compute both values from the same operands.
+// True if two values come from equal ops on the same operands. Looks back
+// through at most `steps` ops.
 static bool areComputedAlike(Value a, Value b, unsigned steps) {
   if (a == b)
     return true;
@@ -35,8 +36,8 @@ static bool areComputedAlike(Value a, Value b, unsigned steps) {
 }
 
 bool mpc::areEqualTables(Value a, Value b) {
-  // Tables differ at most by a few ops, such as views. Long chains would be
-  // sums.
+  // Equal tables come from one table by a few equal ops, such as reshapes. A
+  // longer search would cost time and find nothing.
   constexpr unsigned kChain = 4;
   if (areComputedAlike(a, b, kChain))
     return true;
@@ -52,7 +53,7 @@ static bool areKnownPairs(Value table, PairLayout layout) {
   ElementsAttr elements = findKnownElements(table);
   if (!elements)
     return false;
-  // A splat has equal pairs in any layout.
+  // A splat has equal angles in every pair.
   if (elements.isSplat())
     return true;
   ArrayRef<char> bytes = getDenseBytes(elements);
@@ -60,11 +61,12 @@ static bool areKnownPairs(Value table, PairLayout layout) {
   int64_t count = typeOf(table).getNumElements(), row = 2 * layout.pairs;
   if (size == 0 || static_cast<int64_t>(bytes.size()) != count * size)
     return false;
-  // Compare bits: equal angles have equal bits.
+  // Equal angles have equal bits, so compare bytes.
   auto at = [&](int64_t position) {
     return bytes.slice(position * size, size);
   };
-  // The elements of a pair are neighbours, or lie half a row apart.
+  // Interleaved pairs are neighbours; otherwise the elements of a pair are half
+  // a row apart.
   for (int64_t start = 0; start < count; start += row)
     for (int64_t i = 0; i < layout.pairs; ++i)
       if (layout.interleaved ? at(start + 2 * i) != at(start + 2 * i + 1)
@@ -78,7 +80,8 @@ static bool areKnownPairs(Value table, PairLayout layout) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Decides if both elements of each pair in a table are equal.
+/// Decides if every pair in a table has equal elements, because both elements
+/// of a pair rotate by one angle.
 class EqualPairs {
 public:
   explicit EqualPairs(PairLayout layout) : layout(layout) {}
@@ -93,21 +96,21 @@ private:
   bool areKept(Operation *op, unsigned steps);
 
   PairLayout layout;
-  /// The values met so far. A value without equal pairs ends the search, so all
-  /// others have equal pairs.
+  /// The values visited. The search ends at the first value with unequal pairs,
+  /// so all visited values have equal pairs, or are being visited.
   llvm::SmallDenseSet<Value> seen;
 };
 } // namespace
 
-// True for concat(f, f).
+// True if the concat is concat(f, f).
 static bool isTwice(ConcatOp concat) {
   return concat.getInputs().size() == 2 &&
          concat.getInputs()[0] == concat.getInputs()[1];
 }
 
-// True if `value` repeats elements so that rows of pairs, in row-major order,
-// have each angle twice. For interleaved pairs the repeated run is one element,
-// otherwise a half row.
+// True if `value` repeats each angle so that, in row-major order, both elements
+// of a pair are equal. Interleaved pairs repeat each element: [a, a, b, b].
+// Other pairs repeat half a row: [a, b, a, b].
 bool EqualPairs::repeats(Value value) const {
   ArrayRef<int64_t> shape = shapeOf(value);
   int64_t rank = shape.size(), length = layout.interleaved ? 1 : layout.pairs;
@@ -128,14 +131,15 @@ bool EqualPairs::repeats(Value value) const {
   return false;
 }
 
-// Reshapes keep the order of elements, so rows in front of them count as well.
+// A reshape keeps the order of elements, so the repetition may come before the
+// reshape.
 bool EqualPairs::areViewed(ReshapeOp view, unsigned steps) {
   Value from = skipReshapes(view);
   return repeats(from) || holdFor(from, steps);
 }
 
-// True if `op` is elementwise and its operands have equal pairs. Operands with
-// one element per row always do.
+// True if `op` is elementwise and all operands have equal pairs. An operand
+// with a single element per row always has.
 bool EqualPairs::areKept(Operation *op, unsigned steps) {
   bool isElementwise =
       (hasRole(op, RegionRole::Elementwise) && !dependsOnPlace(op)) ||
@@ -151,13 +155,14 @@ bool EqualPairs::holdFor(Value table, unsigned steps) {
   int64_t last = static_cast<int64_t>(shape.size()) - 1;
   if (steps == 0 || last < 0 || shape.back() != 2 * layout.pairs)
     return false;
-  // A table that is being visited depends only on the other operands.
+  // A value that is being visited already has equal pairs if all other operands
+  // do.
   if (!seen.insert(table).second || areKnownPairs(table, layout))
     return true;
   Operation *op = table.getDefiningOp();
   if (!op)
     return false;
-  // Ops that keep the last axis pass the question on to their operands.
+  // For ops that keep the last axis, the operands must have equal pairs.
   auto again = [&](Value value) { return holdFor(value, steps - 1); };
   return llvm::TypeSwitch<Operation *, bool>(op)
       .Case([&](ConcatOp concat) {
@@ -181,13 +186,13 @@ bool EqualPairs::holdFor(Value table, unsigned steps) {
 }
 
 bool mpc::hasEqualPairs(Value table, PairLayout layout) {
-  // No model computes a table in more steps.
+  // Models compute tables in fewer ops.
   constexpr unsigned kMostSteps = 32;
   return EqualPairs(layout).holdFor(table, kMostSteps);
 }
 
-// Returns the first argument that holds the same table. Exporters write a table
-// once per layer; sharing makes it one.
+// Returns the first argument of the function that holds an equal table.
+// Exporters may write the same table once per layer; all layers then share one.
 static Value findFirst(Value table) {
   if (auto argument = dyn_cast<BlockArgument>(table))
     for (BlockArgument other : argument.getOwner()->getArguments())

@@ -1,5 +1,5 @@
-// Handles the tables of rotary embeddings: cosines and sines of every position,
-// with one element for each pair of a row, or for each element.
+// Handles the tables of rotary embeddings: cosines and sines for every
+// position. A table has one element per pair of a row, or one per element.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_RECOGNITION_ROTARYTABLES_H
@@ -11,8 +11,8 @@
 
 namespace mpc {
 
-/// The positions of a pair in a row of `2 * pairs` elements: neighbours if
-/// `interleaved`, else [a, b, c, d] has the pairs (a, c) and (b, d).
+/// The positions of pairs in a row of 2 * `pairs` elements. If `interleaved`,
+/// [a, b, c, d] has the pairs (a, b) and (c, d); otherwise (a, c) and (b, d).
 struct PairLayout {
   int64_t pairs = 0;
   bool interleaved = false;
@@ -22,18 +22,18 @@ struct PairLayout {
   }
 };
 
-/// True if `table`, with an element for each element of a row, has equal angles
-/// for the elements of each pair. Either the table repeats a table of pairs, or
-/// its values are known, equal and never trained.
+/// True if both elements of each pair in `table` are equal. `table` has one
+/// element per element of a row. The model must compute the table by repeating
+/// a table of pairs, or the elements must be known.
 bool hasEqualPairs(mlir::Value table, PairLayout layout);
 
-/// Creates the table of pairs behind `table` at the insertion point. Returns
-/// `table` if it is a table of pairs.
+/// Returns the table with one element per pair: a slice of `table`, or `table`
+/// if it has one element per pair already.
 mlir::Value takePairs(mlir::Value table, PairLayout layout,
                       mlir::OpBuilder &builder, mlir::Location location);
 
-/// True if two tables have the same elements: computed alike, or known, equal
-/// and never trained.
+/// True if two tables have the same elements: equal ops compute both, or the
+/// elements of both are known and equal.
 bool areEqualTables(mlir::Value a, mlir::Value b);
 
 } // namespace mpc

@@ -1,12 +1,11 @@
-// Moves broadcasts behind elementwise ops, until an op broadcasts by itself.
-//
-// Models build the mask of an attention by repeating it for every query and
-// head first, and computing numbers afterwards:
+// Moves broadcasts (mpc.expand) behind elementwise ops that broadcast their
+// operands anyway. Models repeat the mask of an attention for every query and
+// head first, and then compute with the large mask:
 //
 //   add(scores, mul(sub(1, expand(mask)), -1e9))
 //
-// Behind the arithmetic the mask is still [batch, 1, 1, keys], which the sum
-// broadcasts. So only the sum has the shape of the scores.
+// After the move, the arithmetic works on the mask of [batch, 1, 1, keys], and
+// only the final sum has the shape of the scores.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Recognition/Match.h"
@@ -33,7 +32,8 @@ struct SinkExpandThroughElementwise : RewritePattern {
                                 PatternRewriter &rewriter) const override;
 };
 
-/// Drops expands of biases and mask, which mpc.attention broadcasts itself.
+/// Removes expands of biases and masks that mpc.attention reads, since
+/// mpc.attention broadcasts them.
 struct DropInFrontOfAttention : OpRewritePattern<AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AttentionOp op,
@@ -49,11 +49,11 @@ struct SinkExpandPass : public mpc::impl::SinkExpandPassBase<SinkExpandPass> {
 };
 } // namespace
 
-/// Infers the shape of the result of `op` on `operands`; nullopt if the op has
-/// no inference or the operands do not fit.
+/// Returns the shape of the result of `op` if applied to `operands`; nullopt if
+/// unknown, or if the operands do not fit.
 static std::optional<SmallVector<int64_t>> inferShape(Operation *op,
                                                       ValueRange operands) {
-  // A cast keeps the shape of its operand.
+  // A unary op, such as a cast, keeps the shape of its operand.
   if (op->getNumOperands() == 1 &&
       shapeOf(op->getOperand(0)) == shapeOf(op->getResult(0)))
     return llvm::to_vector(shapeOf(operands.front()));
@@ -74,7 +74,7 @@ SinkExpandThroughElementwise::matchAndRewrite(Operation *op,
       op->getNumResults() != 1 || dependsOnPlace(op))
     return rewriter.notifyMatchFailure(
         op, "expected an elementwise op with one result that uses no index");
-  // Replace each operand by its value before the expand.
+  // Collect the operands as they are before expands.
   SmallVector<Value> operands;
   for (Value operand : op->getOperands()) {
     auto expand = operand.getDefiningOp<ExpandOp>();
@@ -88,12 +88,13 @@ SinkExpandThroughElementwise::matchAndRewrite(Operation *op,
     return rewriter.notifyMatchFailure(
         op, "the shape of the result does not follow from the operands of the "
             "expands");
-  // Another operand is as large, so the op itself broadcasts.
+  // If the shape of the result does not change, `op` broadcasts the smaller
+  // operand itself.
   if (ArrayRef<int64_t>(*shape) == type.getShape()) {
     rewriter.modifyOpInPlace(op, [&] { op->setOperands(operands); });
     return success();
   }
-  // Otherwise compute the smaller result, and repeat the result.
+  // Otherwise compute a smaller result, and expand the result.
   rewriter.setInsertionPoint(op);
   Operation *smaller = rewriter.clone(*op);
   smaller->setOperands(operands);

@@ -14,23 +14,24 @@
 using namespace mlir;
 using namespace mpc;
 
-//===----------------------------------------------------------------------===//
-// Facts about a value
-//===----------------------------------------------------------------------===//
+// Structures of a value
 
 namespace {
-/// Integers that count rows and columns: row * i + column * j + first.
+/// A matrix of integers in which element (i, j) is row * i + column * j +
+/// first. Models compare such matrices, of row and column numbers, to build
+/// masks.
 struct Places {
   int64_t row = 0, column = 0, first = 0;
 };
 
-/// The known structure of a value: a staircase, a count, or neither.
+/// The known structure of all matrices of a value: a staircase, numbers of rows
+/// and columns, or unknown.
 struct Structure {
   std::optional<Staircase> stairs;
   std::optional<Places> places;
 };
 
-/// The last two axes of a shape. Missing axes count as size 1.
+/// The last two axes of a shape. Missing axes have size 1.
 struct MatrixShape {
   explicit MatrixShape(ArrayRef<int64_t> shape)
       : rows(shape.size() < 2 ? 1 : shape[shape.size() - 2]),
@@ -41,7 +42,8 @@ struct MatrixShape {
   int64_t rows, columns;
 };
 
-/// Follows ops from a value back to constants, each op once.
+/// Finds the structure of a value from the structures of operands, back to
+/// constants. Visits each op once.
 class StaircaseFinder {
 public:
   Structure find(Value value);
@@ -63,8 +65,8 @@ static Structure makeStructure(Staircase stairs) {
 
 static Structure makeStructure(Places places) { return {std::nullopt, places}; }
 
-// Returns a count; also for one integer everywhere. nullopt for other
-// structures.
+// Returns the structure as numbers of rows and columns. A matrix with one
+// integer everywhere counts as such. nullopt for other structures.
 static std::optional<Places> asPlaces(const Structure &pattern) {
   if (pattern.places)
     return pattern.places;
@@ -81,14 +83,15 @@ static std::optional<Places> asPlaces(const Structure &pattern) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The elements of all matrices of a constant, read as bits in place.
+/// The matrices (last two axes) of a constant, whose elements are read as bits
+/// in place.
 class MatrixBatch {
 public:
-  /// Reads a constant; nullopt if its elements are not in memory, or for a
-  /// splat.
+  /// Returns the matrices of a constant; nullopt for a splat, or if the
+  /// elements are not in memory.
   static std::optional<MatrixBatch> read(ElementsAttr elements);
 
-  /// Returns the bits of the element at a row-major position.
+  /// Returns the bits of the element at `position`, in row-major order.
   uint64_t at(int64_t position) const {
     if (booleans)
       return booleans.getValues<bool>()[position];
@@ -98,7 +101,7 @@ public:
   }
   Attribute getAttribute(int64_t position) const;
 
-  /// True if `expect` is true for element (i, j) of each matrix.
+  /// True if `expect` is true for every element (i, j) of every matrix.
   bool are(llvm::function_ref<bool(int64_t, int64_t, uint64_t)> expect) const;
 
   RankedTensorType type;
@@ -149,7 +152,9 @@ bool MatrixBatch::are(
   return true;
 }
 
-// Reads signless integers of 32 or 64 bits that count; nullopt for others.
+// Returns `row`, `column` and `first` if the constant has elements row * i +
+// column * j + first, in signless integers of 32 or 64 bits; nullopt for other
+// constants.
 static std::optional<Places> readPlaces(const MatrixBatch &matrices) {
   const unsigned width = matrices.type.getElementTypeBitWidth();
   if (!matrices.type.getElementType().isSignlessInteger() || width < 32)
@@ -158,7 +163,8 @@ static std::optional<Places> readPlaces(const MatrixBatch &matrices) {
     return llvm::SignExtend64(matrices.at(i * matrices.shape.columns + j),
                               width);
   };
-  // Three elements define the count. Sums wrap around as the elements do.
+  // Elements (0, 0), (1, 0) and (0, 1) determine the three numbers. All sums
+  // wrap around.
   Places places{0, 0, at(0, 0)};
   if (matrices.shape.rows > 1)
     places.row = at(1, 0) - places.first;
@@ -171,9 +177,10 @@ static std::optional<Places> readPlaces(const MatrixBatch &matrices) {
   return doCount ? std::optional(places) : std::nullopt;
 }
 
-// Reads a staircase; nullopt if the constant has none. To find the offset,
-// walks along the border: up the left column, then along the first row. There
-// `near` elements come first, then `far` elements.
+// Returns the staircase of a constant; nullopt if there is none. Finds the
+// offset along the border of the first matrix: from the bottom left corner up
+// to (0, 0), then right to the top right corner. `near` elements come first,
+// then `far` elements.
 static std::optional<Staircase> readStaircase(const MatrixBatch &matrices) {
   const auto [rows, columns] =
       std::pair(matrices.shape.rows, matrices.shape.columns);
@@ -196,7 +203,7 @@ static std::optional<Staircase> readStaircase(const MatrixBatch &matrices) {
 }
 
 static Structure readElements(ElementsAttr elements) {
-  // A splat is small, whatever its shape.
+  // A splat has one element, whatever its shape.
   if (auto splat = ConstantElements::read(elements);
       splat && splat->isSplat()) {
     auto one = RankedTensorType::get({}, splat->getElementType());
@@ -217,14 +224,14 @@ static Structure readElements(ElementsAttr elements) {
 // Element by element
 //===----------------------------------------------------------------------===//
 
-// Computes `op` on one element of each operand, by folding splats. Null if the
-// op does not fold.
+// Computes one element of the result of `op` from one element of each operand,
+// by folding `op` on splats. Null if the op does not fold.
 static Attribute computeElement(Operation *op, ArrayRef<Attribute> elements) {
   SmallVector<Attribute> operands;
   for (auto [operand, element] : llvm::zip_equal(op->getOperands(), elements))
     operands.push_back(
         DenseElementsAttr::get(typeOf(operand), ArrayRef<Attribute>(element)));
-  // Fold a copy: folding may change the op.
+  // Fold a copy, since `fold` may modify the op.
   Operation *copy = op->clone();
   SmallVector<OpFoldResult> results;
   Attribute result;
@@ -233,7 +240,6 @@ static Attribute computeElement(Operation *op, ArrayRef<Attribute> elements) {
       auto splat = dyn_cast<SplatElementsAttr>(attribute);
       result = splat ? splat.getSplatValue<Attribute>() : Attribute();
     } else {
-      // The op folds to one of its operands.
       auto same = llvm::find(copy->getOperands(), cast<Value>(results.front()));
       if (same != copy->operand_end())
         result = elements[same.getIndex()];
@@ -243,14 +249,15 @@ static Attribute computeElement(Operation *op, ArrayRef<Attribute> elements) {
   return result;
 }
 
-// Compares counts: lhs - rhs < bound. The result is a staircase of booleans if
-// the difference depends only on j - i.
+// Returns the structure of lhs - rhs < bound, for two matrices of row and
+// column numbers. A staircase of booleans if the difference is j - i or i - j
+// plus a number; otherwise unknown.
 static Structure comparePlaces(Places lhs, Places rhs, int64_t bound,
                                MLIRContext *context) {
   Places difference{lhs.row - rhs.row, lhs.column - rhs.column,
                     lhs.first - rhs.first};
   auto boolean = [&](bool value) { return BoolAttr::get(context, value); };
-  // The two cases are j - i + first < bound and i - j + first < bound.
+  // Case j - i + first < bound, then case i - j + first < bound.
   if (difference.row == -1 && difference.column == 1)
     return makeStructure(
         Staircase{bound - 1 - difference.first, boolean(true), boolean(false)});
@@ -260,8 +267,9 @@ static Structure comparePlaces(Places lhs, Places rhs, int64_t bound,
   return {};
 }
 
-// Follows ops that add or compare counts. Counts must be below 2^24, so that
-// all 32-bit types hold them exactly.
+// Follows an op that adds, subtracts or compares matrices of row and column
+// numbers. The numbers must be below 2^24, so that every type of 32 bits
+// represents them exactly.
 static Structure followPlaces(Operation *op, ArrayRef<Places> places) {
   constexpr int64_t kMost = int64_t(1) << 24;
   for (const Places &each : places)
@@ -292,7 +300,7 @@ Structure StaircaseFinder::followElementwise(Operation *op) {
     if (!patterns.back().stairs && !patterns.back().places)
       return {};
   }
-  // Fold counts here: they are not splats.
+  // If an operand has row and column numbers, all operands must have them.
   if (llvm::any_of(patterns, [](const Structure &p) { return p.places; })) {
     SmallVector<Places> places;
     for (const Structure &pattern : patterns)
@@ -301,7 +309,8 @@ Structure StaircaseFinder::followElementwise(Operation *op) {
     return places.size() == patterns.size() ? followPlaces(op, places)
                                             : Structure();
   }
-  // All staircases must have their step at the same offset.
+  // All staircases must have the step at the same offset. Then the result is a
+  // staircase with this offset, or constant.
   SmallVector<Attribute> near, far;
   std::optional<int64_t> offset;
   const MatrixShape shape(shapeOf(op->getResult(0)));
@@ -321,7 +330,7 @@ Structure StaircaseFinder::followElementwise(Operation *op) {
     result.far = computeElement(op, far);
   if (!result.near || (offset && !result.far))
     return {};
-  // Equal elements on both sides make no step.
+  // If both sides of the step are equal, there is no step.
   if (result.near == result.far)
     result.offset.reset();
   return makeStructure(result);
@@ -331,8 +340,9 @@ Structure StaircaseFinder::followElementwise(Operation *op) {
 // Views and moves
 //===----------------------------------------------------------------------===//
 
-// Follows a reshape or expand that changes only axes in front of the matrices.
-// An expand of a count repeats a row or column, whose factor is 0 anyway.
+// Follows a reshape or expand that keeps the last two axes. Row and column
+// numbers may also be expanded along these axes: a repeated row has the same
+// numbers, since its factor `row` is 0.
 Structure StaircaseFinder::followView(Operation *op) {
   Structure pattern = find(op->getOperand(0));
   bool isWhole = pattern.stairs && !pattern.stairs->offset;
@@ -350,7 +360,7 @@ Structure StaircaseFinder::followSlice(SliceOp op) {
   int64_t rows = op.getOffsets()[rank - 2], columns = op.getOffsets()[rank - 1];
   if (pattern.stairs && pattern.stairs->offset)
     *pattern.stairs->offset += rows - columns;
-  // The index of a single row or column is constant, so its factor is 0.
+  // If the slice keeps a single row or column, its number is part of `first`.
   if (Places *places = pattern.places ? &*pattern.places : nullptr) {
     places->first += places->row * rows + places->column * columns;
     const MatrixShape left(op.getSizes());
@@ -360,8 +370,9 @@ Structure StaircaseFinder::followSlice(SliceOp op) {
   return pattern;
 }
 
-// Follows a transpose of the last two axes. The step j <= i + offset becomes i
-// <= j + offset, the complement of j <= i - offset - 1.
+// Follows a transpose of the last two axes. The condition j <= i + offset
+// becomes i <= j + offset, which is the opposite of j <= i - offset - 1. So
+// `near` and `far` change places.
 Structure StaircaseFinder::followTranspose(TransposeOp op) {
   Structure pattern = find(op.getInput());
   ArrayRef<int64_t> perm = op.getPerm();
@@ -399,7 +410,7 @@ Structure StaircaseFinder::follow(Operation *op) {
 }
 
 Structure StaircaseFinder::find(Value value) {
-  // A mask takes few ops; the other values of a network take many.
+  // A mask is computed from few values; give up in larger graphs.
   constexpr unsigned kMostValues = 1024;
   if (auto known = found.find(value); known != found.end())
     return known->second;

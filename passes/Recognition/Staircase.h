@@ -1,5 +1,5 @@
-// Finds matrices that one step divides, such as causal masks: an element
-// depends only on the distance of its column from its row.
+// Finds staircases, such as causal masks: matrices whose elements have one
+// value on one side of a diagonal, and another value on the other side.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_RECOGNITION_STAIRCASE_H
@@ -11,17 +11,17 @@
 
 namespace mpc {
 
-/// A matrix that is `near` in row i up to column i + offset, and `far` after
-/// it. All elements are `near` if there is no offset.
+/// A matrix with the element `near` in row i up to column i + offset, and `far`
+/// in later columns. Without an offset, all elements are `near`.
 struct Staircase {
   std::optional<int64_t> offset;
   mlir::Attribute near, far;
 };
 
-/// Finds the staircase in the last two axes of `value`, equal in all matrices.
-/// Follows ops back to known elements, and folds each op for two elements only,
-/// so the size of the value does not matter. nullopt if there is no staircase,
-/// or if the value depends on an input.
+/// Returns the staircase of all matrices (last two axes) of `value`. Follows
+/// ops back to known elements, and folds each op for two elements only, so the
+/// size of `value` does not matter. nullopt if there is no staircase, if
+/// matrices differ, or if `value` depends on an input.
 std::optional<Staircase> findStaircase(mlir::Value value);
 
 } // namespace mpc
