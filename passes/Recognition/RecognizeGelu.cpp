@@ -122,8 +122,7 @@ static LogicalResult recognizeGelu(Operation *op, PatternRewriter &rewriter) {
   if (product.factors.size() != 2 || !isClose(product.number, 0.5))
     return rewriter.notifyMatchFailure(
         op, "expected a product of 1/2 and two factors");
-  // Of the two factors, one is x, the other is the sum 1 + f(x), in either
-  // order.
+  // One factor is x, the other is the sum 1 + f(x), in either order.
   for (unsigned i : {0, 1}) {
     Match attempt = match;
     Value x = product.factors[1 - i];

@@ -186,7 +186,7 @@ bool EqualPairs::holdFor(Value table, unsigned steps) {
 }
 
 bool mpc::hasEqualPairs(Value table, PairLayout layout) {
-  // Models compute tables in fewer ops.
+  // No model computes a table in as many ops.
   constexpr unsigned kMostSteps = 32;
   return EqualPairs(layout).holdFor(table, kMostSteps);
 }
