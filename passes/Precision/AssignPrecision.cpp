@@ -1,8 +1,11 @@
 // Decides the types of every op and records the reasons.
 //
-// Each decision is stored in the IR as an attribute of the op, before anything
-// changes. InsertCasts carries the decision out, VerifyPrecision checks the
-// result, and all explanations of precision print the attribute.
+// Stores each decision in the IR, as an attribute of the op, and changes no
+// types. InsertCasts carries the decisions out, VerifyPrecision checks the
+// result, and `mpc explain` prints the attributes.
+//
+// In mixed modes, low is the 16-bit type (bf16 or f16). A placement chooses low
+// or fp32 for each op.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Target.h"
@@ -86,9 +89,9 @@ static bool hasLowConsumer(const PlacementNode &node,
   });
 }
 
-// True if the results of `op` are stored in the low type. A sum leaves an fp32
-// accumulator in any case, so without a low user the sum stays fp32: rounding
-// would speed up no product.
+// True if the results of `op` are stored in the low type. A contraction or
+// reduction sums in fp32 anyway, so its result is rounded only if a low op
+// reads the result; otherwise rounding would speed up nothing.
 static bool storesLow(PrecisionOpInterface op, const PlacementNode &node,
                       const Placement &placement,
                       ArrayRef<Placement> placements) {
@@ -107,9 +110,10 @@ static bool storesLow(PrecisionOpInterface op, const PlacementNode &node,
          hasLowConsumer(node, placements);
 }
 
-// False if `op` is a maximum, or a view of a maximum, over values stored in
-// fp32. The gradient searches for the elements that equal the maximum, so the
-// maximum must not be rounded, whatever a flag says.
+// False if `op` is a maximum of values stored in fp32, or a view of such a
+// maximum. The gradient finds the position of a maximum by comparing all
+// elements with the maximum, so the maximum must not be rounded, whatever a
+// flag says.
 static bool mayRoundMaximum(const PrecisionGraph &graph, Operation *op,
                             ArrayRef<Placement> placements) {
   while (auto view = dyn_cast_or_null<RegionOpInterface>(op)) {
@@ -127,8 +131,8 @@ static bool mayRoundMaximum(const PrecisionGraph &graph, Operation *op,
                             placements[*index], placements);
 }
 
-// Returns the float type of the op in the model: the type of the first float
-// result, or else of the first float operand.
+// Returns the float type that the model gives the op: the type of the first
+// float result, or else of the first float operand.
 static FloatType getModelType(Operation *op) {
   for (ValueRange values :
        {ValueRange(op->getResults()), ValueRange(op->getOperands())})
@@ -139,14 +143,14 @@ static FloatType getModelType(Operation *op) {
   llvm_unreachable("an op of the precision graph has a float");
 }
 
-/// The flag that would lower an op in a mode with one float type.
+/// In a mode with one float type: the flag that would make an op low.
 static constexpr llvm::StringLiteral kOfferedFlag = "--precision=bf16-mixed";
 
-// Returns the flag that changes the decision; empty for a hard constraint.
+// Returns the flag with which the user can change the decision:
+// `--keep-fp32=^conv1$`, for example. Empty if no flag can.
 static std::string getFlip(Reason reason, bool low, StringRef rule,
                            StringRef name) {
   switch (reason) {
-  // No flag changes a decision for these reasons.
   case Reason::Mode:
   case Reason::Update:
   case Reason::ModelCast:
@@ -154,7 +158,7 @@ static std::string getFlip(Reason reason, bool low, StringRef rule,
   case Reason::Constant:
   case Reason::LossRegion:
     return "";
-  // To undo the decision, the user drops the flag.
+  // A flag of the user caused the decision, so dropping the flag undoes it.
   case Reason::KeepFP32:
   case Reason::ForceLow:
     return ("drop " + rule).str();
@@ -167,8 +171,8 @@ static std::string getFlip(Reason reason, bool low, StringRef rule,
   }
 }
 
-/// Appended to the record of a convolution's weight gradient if
-/// hasWideWeightGradient is false.
+/// The reason recorded for a convolution's weight gradient that the GPU's
+/// library can only store in the low type.
 static constexpr char kRoundedWeightGradient[] =
     "; rounded once it is summed, as in PyTorch: the GPU's library has no "
     "float32 weight gradient of low operands, and wide operands would take "
@@ -196,7 +200,8 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
     compute = low;
   bool isStoredLow = storesLow(op, problem, placement, placements) &&
                      mayRoundMaximum(graph, op, placements);
-  // The convolution sums in fp32, and the gradient is widened to fp32 again.
+  // If the library cannot store the weight gradient in fp32, the convolution
+  // sums in fp32 and rounds the result, and a cast widens the gradient again.
   const bool isRounded = placement.low && isa<ConvWeightGradOp>(op) &&
                          !hasWideWeightGradient(op, target);
   FloatType storage = isStoredLow || isRounded ? low : wide;
@@ -205,7 +210,7 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
   SmallVector<Attribute> path;
   for (unsigned step : placement.path.nodes)
     path.push_back(StringAttr::get(context, graph.getNodes()[step].name));
-  // A long path names the number of nodes left out in the middle.
+  // If the path was shortened, say how many nodes are missing in the middle.
   if (size_t omitted = placement.path.omitted)
     path.insert(path.begin() + PlacementPath::kEnd,
                 StringAttr::get(context, "(" + Twine(omitted) + " more)"));
@@ -225,7 +230,8 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
       flip.empty() ? StringAttr() : StringAttr::get(context, flip));
 }
 
-// True if the op would be low in a mixed mode with the placements `offered`.
+// True if a mixed mode would make the op low. `offered` are the placements of a
+// mixed mode.
 static bool wouldBeLow(const PrecisionGraph &graph, unsigned index,
                        ArrayRef<Placement> offered) {
   PrecisionOpInterface op = graph.getNodes()[index].ops.front();
@@ -240,17 +246,17 @@ static bool wouldBeLow(const PrecisionGraph &graph, unsigned index,
 // All decisions
 //===----------------------------------------------------------------------===//
 
-// Returns the path from an op of unbounded range through clear ops to node
-// `index`; empty if there is none. Nodes in `bounded` lie on no such path. A
-// search without a result adds all visited nodes to `bounded`, so later
-// searches skip them.
+// Returns the path from an op with results of unbounded range, through ops of
+// class clear, to node `index`; empty if there is none. `bounded` marks nodes
+// without such a path. If the search finds nothing, marks all visited nodes, so
+// that later searches skip them.
 static PlacementPath findUnbounded(const PlacementProblem &problem,
                                    unsigned index, llvm::BitVector &bounded) {
   /// Maps each node to the user from which the search reached it.
   llvm::SmallDenseMap<unsigned, unsigned> next;
   SmallVector<unsigned> worklist = {index};
   while (!worklist.empty()) {
-    // Search upstream, also through values that stay fp32.
+    // Search upstream. `wideProducers` are producers whose results stay fp32.
     unsigned reader = worklist.pop_back_val();
     const PlacementNode &read = problem.nodes[reader];
     for (unsigned producer :
@@ -258,7 +264,7 @@ static PlacementPath findUnbounded(const PlacementProblem &problem,
       const PlacementNode &node = problem.nodes[producer];
       if (bounded.test(producer) || !next.try_emplace(producer, reader).second)
         continue;
-      // Walk the path back down along `next`.
+      // Follow `next` from the unbounded op down to node `index`.
       if (node.unbounded) {
         PlacementPath path;
         path.add(producer);
@@ -266,8 +272,8 @@ static PlacementPath findUnbounded(const PlacementProblem &problem,
           path.add(next.lookup(path.nodes.back()));
         return path;
       }
-      // Clear ops pass on the range of their operands; other ops set a new
-      // range.
+      // A clear op passes the range of its operands on, so search further.
+      // Other ops have results of a new range.
       if (node.precisionClass == PrecisionClass::Clear)
         worklist.push_back(producer);
     }
@@ -277,9 +283,10 @@ static PlacementPath findUnbounded(const PlacementProblem &problem,
   return {};
 }
 
-// Marks low contractions that read an unbounded value, directly or through
-// clear ops. Lowering them assumes a range, so the record says so and names the
-// path.
+// Gives a low contraction the reason AllowListUnbounded if it reads a value of
+// unbounded range, directly or through clear ops. Making the contraction low
+// assumes that the values fit the low type. Also records the path from the
+// unbounded value.
 static void markUnbounded(const PlacementProblem &problem,
                           MutableArrayRef<Placement> placements) {
   llvm::BitVector bounded(problem.nodes.size());
@@ -296,13 +303,13 @@ static void markUnbounded(const PlacementProblem &problem,
 
 void AssignPrecisionPass::record(const PrecisionGraph &graph,
                                  const TargetInfo &target) {
-  // Modes with one type solve the problem too, to show which ops another mode
-  // would lower.
+  // In modes with one float type, also compute the placement of a mixed mode:
+  // `mpc explain` tells which ops would be low.
   std::vector<Placement> placements =
       createGreedyPlacement(/*findsPaths=*/static_cast<bool>(low))
           ->place(graph.getProblem());
   std::vector<Placement> offered;
-  // A contraction of unbounded values records the path from their source.
+  // In mixed modes, find contractions of unbounded values.
   if (low) {
     markUnbounded(graph.getProblem(), placements);
   } else {
@@ -313,8 +320,8 @@ void AssignPrecisionPass::record(const PrecisionGraph &graph,
       placement.path.add(index);
     }
   }
-  // All ops of a node get one record: in the training step, in evaluation and
-  // in prediction.
+  // A node of the model may have several ops: in the training step, in
+  // evaluation and in prediction. All get the same record.
   for (auto [index, node] : llvm::enumerate(graph.getNodes())) {
     std::string flip;
     if (!low)
@@ -328,7 +335,8 @@ void AssignPrecisionPass::record(const PrecisionGraph &graph,
   }
 }
 
-// Returns the type in which `value` will be stored; null if not a float.
+// Returns the float type in which `value` will be stored, by the decision of
+// its op; null if `value` is no float.
 static FloatType getStorage(Value value) {
   if (auto result = dyn_cast<OpResult>(value))
     return getStoredType(result);
@@ -340,8 +348,9 @@ static bool needsCast(OpOperand &operand) {
   return required && required != getStorage(operand.get());
 }
 
-// Counts the casts that the decisions will need. A cast between two ops of one
-// kernel happens in registers and counts as fused.
+// Counts the casts that the decisions will need before and after each op, and
+// records the numbers. A cast between two ops of one kernel counts as fused,
+// since it happens in registers.
 void AssignPrecisionPass::countCasts(Block &block) {
   RegionAnalysis regions(block);
   auto shareKernel = [&](Operation *a, Operation *b) {
@@ -349,7 +358,7 @@ void AssignPrecisionPass::countCasts(Block &block) {
            regions.getRegion(a) == regions.getRegion(b);
   };
   for (Operation &each : block) {
-    // Bodies of loops and branches form kernels of their own.
+    // Bodies of loops and branches become separate kernels.
     if (isa<BodyOpInterface>(each))
       for (Region &body : each.getRegions())
         countCasts(body.front());
@@ -363,7 +372,7 @@ void AssignPrecisionPass::countCasts(Block &block) {
         ++in;
         fused += shareKernel(operand.get().getDefiningOp(), op);
       }
-    // Each type that users require takes one cast.
+    // Users that need the result in equal types share a cast.
     for (OpResult result : op->getResults()) {
       llvm::SmallDenseMap<Type, bool, 2> types;
       for (OpOperand &use : result.getUses())
@@ -377,15 +386,15 @@ void AssignPrecisionPass::countCasts(Block &block) {
   }
 }
 
-// Emits one remark per op: "passed" for a low op, "missed" for an op that a
-// flag would make low, "analysis" for all others.
+// Emits an LLVM remark per op: "passed" for a low op, "missed" for an op that a
+// flag would make low, "analysis" for any other op.
 void AssignPrecisionPass::emitRemarks() {
   for (auto function : getOperation().getOps<FunctionOpInterface>())
     function->walk([&](PrecisionOpInterface op) {
       DecisionAttr decision = DecisionAttr::of(op);
       if (!decision)
         return;
-      // Users filter remarks by op, category and function.
+      // Users can filter remarks by name of op, category and function.
       StringRef name = op->getName().getStringRef();
       auto options = remark::RemarkOpts::name(name).category("amp").function(
           function.getName());
@@ -393,7 +402,7 @@ void AssignPrecisionPass::emitRemarks() {
                   : decision.getFlip() ? remark::missed
                                        : remark::analysis;
       auto remark = emit(op->getLoc(), options);
-      // `mpc explain` and users' filters know these keys.
+      // `mpc explain` and users read the remarks by these keys.
       remark << remark::detail::Remark::Arg("Node", getNodeName(op))
              << remark::detail::Remark::Arg("Precision",
                                             Type(decision.getStorage()))
@@ -412,8 +421,8 @@ void AssignPrecisionPass::runOnOperation() {
   low = getLowType();
   TargetInfo target = getTarget(module);
 
-  // Modes with one type consult a bf16 policy, so that reports show classes and
-  // invalid rules are reported.
+  // Modes with one float type load the policy for bf16: reports then show the
+  // classes of ops, and invalid rules are errors in every mode.
   PrecisionPolicy precisionPolicy(
       low ? low : FloatType(BFloat16Type::get(&getContext())));
   if (!request.policy.empty())
@@ -428,7 +437,8 @@ void AssignPrecisionPass::runOnOperation() {
     return signalPassFailure();
 
   record(*graph, target);
-  // A model without products gains nothing; warn the user.
+  // Only contractions and similar ops (class allow) gain from a low type. Warn
+  // if the model has none.
   if (low &&
       llvm::none_of(graph->getProblem().nodes, [](const PlacementNode &node) {
         return node.precisionClass == PrecisionClass::Allow;

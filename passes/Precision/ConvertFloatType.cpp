@@ -27,7 +27,7 @@ struct ConvertFloatTypePass
 };
 } // namespace
 
-// Converts the elements to f64, without loss.
+// Returns the elements converted from f32 to f64, which is exact.
 static DenseElementsAttr widen(DenseFPElementsAttr elements) {
   Type f64 = Float64Type::get(elements.getContext());
   return elements.mapValues(f64, [](const APFloat &value) {
@@ -39,7 +39,8 @@ static DenseElementsAttr widen(DenseFPElementsAttr elements) {
   });
 }
 
-// Converts the elements of a resource to f64; null if the values are missing.
+// Returns a resource's elements converted to f64; null if the resource has no
+// values.
 static DenseResourceElementsAttr widen(DenseF32ResourceElementsAttr elements) {
   std::optional<ArrayRef<float>> values = elements.tryGetAsArrayRef();
   if (!values)
@@ -52,15 +53,17 @@ static DenseResourceElementsAttr widen(DenseF32ResourceElementsAttr elements) {
                                         std::move(blob));
 }
 
-// Records that `op`, unlike other ops, still stores its result in f32.
+// Changes the decision record of `op`: `op` stores its result in f32, although
+// all others store f64.
 static void storeSingle(Operation *op) {
   if (auto decision = amp::DecisionAttr::of(op))
     op->setAttr(amp::DecisionAttr::attrName,
                 decision.withStorage(Float32Type::get(op->getContext())));
 }
 
-// Keeps a bit cast of an f32 at 32 bits. The float side of `op` has become f64,
-// so adds a conversion to f32 before `op`, or from f32 after `op`.
+// Restores the width of a bit cast between f32 and a 32-bit integer. The float
+// side of `op` has become f64, so converts the operand to f32 before `op`, or
+// the result from f32 to f64 after `op`.
 static void keepWidth(BitCastOp op) {
   RankedTensorType input = op.getInput().getType(), output = op.getType();
   if (input.getElementTypeBitWidth() == output.getElementTypeBitWidth())
@@ -69,7 +72,6 @@ static void keepWidth(BitCastOp op) {
   Type f32 = builder.getF32Type();
   auto convert = [&](Value value, RankedTensorType type) {
     auto cast = mpc::CastOp::create(builder, op.getLoc(), type, value);
-    // The conversion gets the phase and the decision of the bit cast.
     cast->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     return cast;
   };
@@ -88,7 +90,8 @@ static void keepWidth(BitCastOp op) {
 
 void ConvertFloatTypePass::runOnOperation() {
   MLIRContext *context = &getContext();
-  // Convert types, constants in the IR, and constants in resources.
+  // Replace f32 types, the elements of constants in the IR, and the elements of
+  // constants in resources.
   AttrTypeReplacer replacer;
   replacer.addReplacement([&](Float32Type) -> std::optional<Type> {
     return Float64Type::get(context);
@@ -101,8 +104,8 @@ void ConvertFloatTypePass::runOnOperation() {
         return std::make_pair(Attribute(widen(elements)), WalkResult::skip());
       });
   bool resourcesRead = true;
-  // A resource without values cannot be converted. The replacer cannot stop, so
-  // the pass fails afterwards.
+  // A resource without values cannot be converted. A replacement function
+  // cannot fail, so remember the failure for the end of the pass.
   replacer.addReplacement(
       [&](DenseF32ResourceElementsAttr elements)
           -> std::optional<std::pair<Attribute, WalkResult>> {

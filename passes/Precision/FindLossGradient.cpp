@@ -1,12 +1,16 @@
-// Finds a value of the model's own backward pass that can be multiplied by a
-// loss scale, in models without a gradient seed.
+// Finds a value at which a loss scale can enter a backward pass that the model
+// brings along, without a gradient seed.
 //
-// A gradient chain is linear: multiplying one value multiplies everything
-// computed from the value. So nothing has to be guessed. A value may be scaled
-// if all gradients are provably multiples of the value, whatever its meaning;
+// A backward pass is linear: multiplying one value by the scale multiplies
+// everything computed from the value. So the pass tries values and proves the
+// effect: a value may be scaled if all gradients become multiples of the scale;
 // dividing the gradients by the scale restores them. The pass seeks the
 // earliest value that depends on all parameters: the gradient of the model's
 // outputs, never an activation.
+//
+// Candidates are tried in order. The start is the candidate that gets
+// multiplied by a new seed, which InsertLossScaling later replaces by the
+// scale.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/FunctionPorts.h"
@@ -31,22 +35,24 @@ using namespace mpc;
 using namespace mpc::amp;
 
 namespace {
-/// The backward pass that one function of the model contains.
+/// The model's own backward pass in one function.
 class OwnBackward {
 public:
   explicit OwnBackward(FunctionOpInterface function);
 
   bool isEmpty() const { return gradients.empty(); }
-  /// Returns the values that depend on all parameters and on which all
-  /// gradients depend, the likeliest first.
+  /// Returns the values that could be scaled, the likeliest first: values that
+  /// depend on all parameters and influence all gradients.
   SmallVector<Value> findCandidates();
-  /// Multiplies `start` by a seed. If some gradient is then no multiple of the
-  /// seed, undoes all changes and returns false.
+  /// Multiplies `start` by a seed. Returns true if all gradients are then
+  /// multiples of the seed; otherwise undoes all changes and returns false.
   bool tryStart(Value start);
-  /// Moves non-linear computations on scaled gradients, such as their norm, to
-  /// the update. Returns true if all gradients are multiples of the seeds.
+  /// Moves computations that are not linear, such as the norm of the gradients,
+  /// from the backward pass to the update, where gradients will be unscaled.
+  /// Returns true if all gradients are then multiples of the seeds.
   bool settleUpdate();
-  /// The op at which the last start failed; null if there is none.
+  /// Returns the op because of which the last `tryStart` or `settleUpdate`
+  /// failed; null if there is none.
   Operation *getObstacle() const { return obstacle; }
 
 private:
@@ -67,9 +73,11 @@ private:
   FunctionOpInterface function;
   VariableTable variables;
   SmallVector<Operation *> ops;
-  /// Values of the backward pass that the update reads or the function returns.
+  /// Results of the backward pass that the update reads or the function
+  /// returns.
   llvm::SetVector<Value> gradients;
-  /// Ops of the backward pass with no contraction downstream.
+  /// Ops of the backward pass without a contraction downstream in the backward
+  /// pass.
   llvm::DenseSet<Operation *> tail;
   SmallVector<Operation *> moved;
   Operation *obstacle = nullptr;
@@ -103,12 +111,13 @@ OwnBackward::OwnBackward(FunctionOpInterface function)
   collectTail();
 }
 
-// Collects the values that leave the backward pass downstream of a contraction
-// or a body: the gradients. If there are none, collects all values that leave.
-// A count of right answers, say, is no gradient.
+// Fills `gradients` with the values that leave the backward pass and depend on
+// a contraction or a loop in the backward pass. Others that leave, such as a
+// count of right answers, are no gradients. If no value qualifies, takes all
+// that leave.
 void OwnBackward::collectGradients() {
-  // `all`: values that leave the backward pass. `afterContraction`: ops
-  // downstream of a contraction or a body.
+  // `all`: values that leave the backward pass. `afterContraction`: ops that
+  // are, or depend on, a contraction or a loop.
   llvm::DenseSet<Operation *> afterContraction;
   llvm::SetVector<Value> all;
   for (Operation *op : ops) {
@@ -129,7 +138,7 @@ void OwnBackward::collectGradients() {
         gradients.insert(result);
     }
   }
-  // A graph without contractions may have other gradients.
+  // Without contractions, take every value that leaves the backward pass.
   if (gradients.empty())
     gradients = std::move(all);
 }
@@ -145,10 +154,10 @@ void OwnBackward::collectTail() {
   }
 }
 
-// Maps each value to the parameters that influence the value, one bit per
-// parameter read by the forward pass.
+// Maps each value to a bit vector of the parameters behind the value. Every
+// parameter read by the forward pass has a bit.
 OwnBackward::Bits OwnBackward::findSources() {
-  // Only parameters that the forward pass reads have gradients.
+  // Only parameters that the forward pass reads can have gradients.
   SmallVector<Value> parameters;
   for (BlockArgument argument : function.getArguments()) {
     VariableOp variable =
@@ -177,8 +186,8 @@ OwnBackward::Bits OwnBackward::findSources() {
   return sources;
 }
 
-// Maps each value to the gradients that the value influences within the
-// backward pass, one bit per gradient.
+// Maps each value to the set of gradients that depend on the value through the
+// backward pass: one bit per gradient.
 OwnBackward::Bits OwnBackward::findReached() {
   Bits reached;
   for (auto [index, gradient] : llvm::enumerate(gradients)) {
@@ -207,7 +216,8 @@ SmallVector<Value> OwnBackward::findCandidates() {
     auto it = bits.find(value);
     return it != bits.end() && it->second.all();
   };
-  // After the last contraction, a scale would come too late.
+  // The scale must enter before the last contraction of the backward pass.
+  // Later, the scale would protect no low gradients from underflow.
   auto isEarly = [&](Value value) {
     return !hasContractions ||
            llvm::any_of(value.getUsers(), [&](Operation *user) {
@@ -220,7 +230,8 @@ SmallVector<Value> OwnBackward::findCandidates() {
       if (isFloat(result) && !belongsToUpdate(op) && hasAll(sources, result) &&
           hasAll(reached, result) && isEarly(result))
         (isBackward(op) ? own : forward).push_back(result);
-  // Try the backward pass from its start, then the forward pass from its end.
+  // First try values of the backward pass from first to last, then values of
+  // the forward pass from last to first.
   own.append(forward.rbegin(), forward.rend());
   return own;
 }
@@ -229,7 +240,8 @@ SmallVector<Value> OwnBackward::findCandidates() {
 // The update
 //===----------------------------------------------------------------------===//
 
-// Moves `op` and all downstream ops of the backward pass to the update.
+// Moves `op`, and all dependent ops of the backward pass, to the update:
+// changes the phase of the ops.
 void OwnBackward::moveToUpdate(Operation *op) {
   SmallVector<Operation *> worklist = {op};
   while (!worklist.empty()) {
@@ -245,7 +257,7 @@ void OwnBackward::moveToUpdate(Operation *op) {
 bool OwnBackward::settleUpdate() {
   obstacle = nullptr;
   const bool updates = updatesParameters(function);
-  // Moved ops are not analysed again, so the loop ends.
+  // Each repetition moves ops to the update, so the loop ends.
   for (bool isSettled = false; !isSettled;) {
     isSettled = true;
     SmallVector<Operation *> complaints;
@@ -260,7 +272,8 @@ bool OwnBackward::settleUpdate() {
           return std::nullopt;
         });
     for (Operation *op : complaints) {
-      // Gradients are unscaled only before ops of an update.
+      // Only functions with an update can unscale gradients, and only ops
+      // without a contraction downstream may move.
       if (!updates || !tail.contains(op)) {
         obstacle = op;
         return false;
@@ -268,7 +281,8 @@ bool OwnBackward::settleUpdate() {
       isSettled = false;
       moveToUpdate(op);
     }
-    // A gradient produced in the update now enters the update earlier.
+    // A gradient whose producer has moved need not carry the scale: operands of
+    // the moved ops are unscaled instead. Every other gradient must.
     for (Value gradient : gradients)
       if (isSettled && isBackward(gradient.getDefiningOp()) &&
           !analysis.carriesScale(gradient)) {
@@ -280,7 +294,8 @@ bool OwnBackward::settleUpdate() {
 }
 
 bool OwnBackward::tryStart(Value start) {
-  // Replace `start` by start * seed for its users in the backward pass.
+  // Insert scaled = start * seed. Ops of the backward pass read `scaled`
+  // instead of `start`.
   OpBuilder builder(function.getContext());
   builder.setInsertionPointAfterValue(start);
   Location loc = start.getLoc();
@@ -298,7 +313,7 @@ bool OwnBackward::tryStart(Value start) {
     gradients.insert(scaled);
   if (settleUpdate())
     return true;
-  // The start fails, so undo all changes for the next candidate.
+  // The candidate fails: undo all changes, so that the next can be tried.
   for (Operation *op : moved)
     setPhase(op, Phase::Backward);
   moved.clear();
@@ -318,8 +333,9 @@ bool OwnBackward::tryStart(Value start) {
 // The pass
 //===----------------------------------------------------------------------===//
 
-// Returns the first op of the model's own backward pass; null if there is none.
-// Names of gradient ops that mpc made have a suffix: "relu1#dx".
+// Returns the first op of the backward pass that the model brings along; null
+// if there is none. Gradient ops made by mpc have names with a suffix, such as
+// "relu1#dx".
 static Operation *findOwnBackward(FunctionOpInterface function) {
   Operation *found = nullptr;
   function->walk([&](Operation *op) {
@@ -350,8 +366,8 @@ void FindLossGradientPass::runOnOperation() {
     OwnBackward backward(function);
     if (backward.isEmpty())
       continue;
-    // Keep a seed that the model declares. InsertLossScaling reports gradients
-    // that are no multiples.
+    // If the model declares seeds, use these. InsertLossScaling reports
+    // gradients that are not multiples of a seed.
     if (hasSeeds) {
       (void)backward.settleUpdate();
       continue;

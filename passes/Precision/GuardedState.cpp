@@ -11,7 +11,7 @@ bool amp::isGuarded(VariableOp variable) {
   static constexpr Role roles[] = {Role::Parameter, Role::Frozen,
                                    Role::OptimizerState, Role::Average,
                                    Role::Counter};
-  // `mpc.micro_step` counts forward passes, also in skipped steps.
+  // `mpc.micro_step` counts forward passes, so skipped steps count too.
   return llvm::is_contained(roles, variable.getRole()) &&
          variable.getSymName() != kMicroStepVariable;
 }
@@ -35,8 +35,8 @@ Value amp::getReplacedOperand(OpResult result) {
     return increment.getCounter();
   if (!isa<OptimizerOpInterface>(op))
     return {};
-  // The operands are the parameter, the gradient, then the states in the order
-  // of the results.
+  // Operands are the parameter, the gradient and the states; results are the
+  // parameter and the states. So result i > 0 replaces operand i + 1.
   unsigned index = result.getResultNumber();
   return op->getOperand(index == 0 ? 0 : index + 1);
 }

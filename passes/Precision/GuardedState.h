@@ -1,5 +1,6 @@
-// Tells which state a skipped step must not change (parameters, moments,
-// averages, the step count), and which ops skip the change themselves.
+// Tells which state a skipped step must keep (parameters, moments, averages,
+// the step count), and which ops can keep state by a condition operand. A step
+// is skipped if its gradients overflow.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PRECISION_GUARDEDSTATE_H
@@ -11,24 +12,24 @@
 
 namespace mpc::amp {
 
-/// True if a step with overflowing gradients must not change the variable.
-/// Guarded: parameters, everything that an update keeps (moments, averages,
-/// learning rates) and the count of updates. Not guarded: state that counts or
-/// measures forward passes, namely `mpc.micro_step`, finite BatchNormalization
-/// statistics, and the loss scale. Accumulators start again, since their sums
-/// are lost.
+/// True if a skipped step must not change the variable. Guarded are parameters,
+/// all state of the update (moments, averages, learning rates), and the number
+/// of updates. Not guarded is state that counts or measures forward passes
+/// (`mpc.micro_step`, BatchNormalization statistics), and the loss scale.
+/// Accumulators are reset to zero, since their sums are lost.
 bool isGuarded(mpc::VariableOp variable);
 
-/// Returns the variable that result `index` of `function` updates, or null.
+/// Returns the variable that receives result `index` of `function`; null if the
+/// result updates no variable.
 mpc::VariableOp getUpdatedVariable(mlir::FunctionOpInterface function,
                                    unsigned index,
                                    const mpc::VariableTable &variables);
 
-/// Returns the condition of an op that can leave state unchanged, such as the
-/// `apply` operand of `mpc.sgd`; nullopt for other ops.
+/// Returns the condition operand of an op that can leave state unchanged, such
+/// as `apply` of `mpc.sgd`; nullopt for ops without such an operand.
 std::optional<mlir::MutableOperandRange> getCondition(mlir::Operation *op);
 
-/// Returns the operand that `result` equals if the condition of the op is
+/// Returns the operand that `result` equals if the condition of its op is
 /// false; null if the op has no condition.
 mlir::Value getReplacedOperand(mlir::OpResult result);
 

@@ -1,5 +1,5 @@
-// Carries out the decisions. Results take the stored type, so the ops round;
-// operands are cast if an op must read another type.
+// Carries out the decisions. Results of low ops get the low type, so that the
+// ops round; an operand gets a cast if its op must read another type.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Precision/OperandTypes.h"
@@ -34,7 +34,8 @@ LogicalResult InsertCastsPass::checkDecided(Operation *op) {
   return op->emitOpError("expected an amp.decision");
 }
 
-// Inserts one cast per value and type, right after the value.
+// Casts operands to the types that `demands` lists. Operands with the same
+// value and type share one cast, right after the value.
 void InsertCastsPass::castOperands(
     ArrayRef<std::pair<OpOperand *, FloatType>> demands) {
   llvm::DenseMap<std::pair<Value, Type>, Value> casts;
@@ -56,7 +57,8 @@ void InsertCastsPass::castOperands(
 
 void InsertCastsPass::runOnOperation() {
   for (auto function : getOperation().getOps<FunctionOpInterface>()) {
-    // Required types follow from the model's types, so collect them first.
+    // Collect all types before changing any: required types follow from the
+    // types in the model.
     SmallVector<std::pair<OpOperand *, FloatType>> demands;
     SmallVector<std::pair<OpResult, FloatType>> stores;
     WalkResult walk = function->walk([&](Operation *op) {
@@ -72,7 +74,8 @@ void InsertCastsPass::runOnOperation() {
     });
     if (walk.wasInterrupted())
       return signalPassFailure();
-    // Change result types first, so that casts start at the stored type.
+    // Change the types of results first, so that casts start from the stored
+    // types.
     for (auto [result, stored] : stores)
       result.setType(withElementType(result.getType(), stored));
     castOperands(demands);

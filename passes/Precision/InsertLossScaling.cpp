@@ -1,10 +1,12 @@
-// Scales the seed of the backward pass and unscales gradients as they enter the
-// update. The update happens only if all gradients are finite.
+// Multiplies the seed of the backward pass by the loss scale, and unscales
+// gradients where they enter the update. If a gradient is not finite, the step
+// is skipped: the update changes nothing.
 //
-// The scale, the count of good steps and the overflows left are state on the
-// device. The update is predicated, so no step waits for the host. All state of
-// the update is guarded, written by optimizer ops or by the model's own ops.
-// GuardedState.h lists the state that changes regardless.
+// The scale, the number of good steps and the number of overflows left before a
+// backoff are state on the device. The update has a condition operand, so no
+// step waits for the host. All state of the update is guarded, whether
+// optimizer ops or ops of the model write the state. GuardedState.h lists the
+// state that changes even in skipped steps.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/FunctionPorts.h"
@@ -51,7 +53,7 @@ private:
   LossScale kind = LossScale::None;
   double staticScale = 1.0;
   VariableOp scale, goodSteps, hysteresisLeft;
-  /// The constant of the static scale in each function.
+  /// Maps each function to the constant with the static scale.
   llvm::DenseMap<Operation *, Value> constants;
 };
 } // namespace
@@ -64,7 +66,7 @@ LogicalResult InsertLossScalingPass::readOptions() {
   if (failed(applyOptions(getOperation(), {/*mode=*/"", lossScale})))
     return failure();
   Request request = getRequest(getOperation());
-  // The decided mode has the last word.
+  // If AssignPrecision has recorded a mode in the module, that mode counts.
   if (auto mode = getOperation()->getAttrOfType<PrecisionModeAttr>(kModeAttr))
     request.mode = mode.getValue();
   LossScaling scaling = request.getLossScaling();
@@ -99,7 +101,8 @@ Value InsertLossScalingPass::createOnes(OpBuilder &builder, Location loc,
                                  DenseElementsAttr::get(tensor, one));
 }
 
-// Returns the scale in `function`: a state argument, or a constant.
+// Returns the loss scale in `function`: an argument with the state of a dynamic
+// scale, or a constant.
 Value InsertLossScalingPass::getScale(FunctionOpInterface function) {
   if (kind == LossScale::Dynamic) {
     FunctionEditor ports(function);
@@ -139,8 +142,8 @@ void InsertLossScalingPass::replaceSeeds(FunctionOpInterface function) {
   }
 }
 
-// Unscales every gradient that enters the update, once for all users in the
-// update. Returns the unscaled gradients.
+// Unscales each scaled value that the update reads or the function returns, and
+// returns the unscaled values. All readers of a value share one amp.unscale.
 SmallVector<Value>
 InsertLossScalingPass::unscaleGradients(FunctionOpInterface function) {
   llvm::DenseSet<Value> scaled = findScaledValues(function);
@@ -151,7 +154,7 @@ InsertLossScalingPass::unscaleGradients(FunctionOpInterface function) {
       return !mayBeScaled.contains(use.getOperandNumber());
     return updates && belongsToUpdate(use.getOwner());
   };
-  // Collect all uses to unscale per value, because the uses share an op.
+  // Group the operands to change by value.
   llvm::MapVector<Value, SmallVector<OpOperand *>> uses;
   function->walk([&](Operation *op) {
     for (OpOperand &use : op->getOpOperands())
@@ -161,7 +164,7 @@ InsertLossScalingPass::unscaleGradients(FunctionOpInterface function) {
   SmallVector<Value> gradients;
   if (uses.empty())
     return gradients;
-  // A 16-bit gradient may underflow once unscaled, so the result is fp32.
+  // Unscale to fp32: a 16-bit gradient could underflow.
   Value factor = getScale(function);
   OpBuilder builder(&getContext());
   for (auto &[gradient, readers] : uses) {
@@ -183,9 +186,9 @@ InsertLossScalingPass::unscaleGradients(FunctionOpInterface function) {
 // The update
 //===----------------------------------------------------------------------===//
 
-// Returns the increment that computes the new value of a counter for the
-// update. If ops of the forward pass read `op` too (as the number of this
-// batch), `op` cannot wait for the gradients, so the update gets a clone.
+// Returns the increment that computes a counter's new value. If the forward
+// pass also reads the increment (as the number of this batch), clones it for
+// the update: the forward pass cannot wait for the gradients.
 static IncrementOp splitCount(IncrementOp op, OpOperand &state) {
   if (llvm::all_of(op->getUsers(), [&](Operation *user) {
         return user == state.getOwner() || belongsToUpdate(user);
@@ -197,8 +200,8 @@ static IncrementOp splitCount(IncrementOp op, OpOperand &state) {
   return own;
 }
 
-// Sets the condition of every op that can have one: all optimizer ops, and the
-// increments that update the counter they read.
+// Sets `finite` as the condition of all optimizer ops, and of increments that
+// update the counter they read.
 void InsertLossScalingPass::setConditions(FunctionOpInterface function,
                                           Value finite) {
   VariableTable variables(getOperation());
@@ -221,7 +224,7 @@ void InsertLossScalingPass::setConditions(FunctionOpInterface function,
       apply.assign(finite);
       continue;
     }
-    // Keep the model's own condition as well.
+    // If the model gives the op a condition, require both.
     OpBuilder builder(op);
     Value own = apply[0].get();
     auto both =
@@ -231,8 +234,8 @@ void InsertLossScalingPass::setConditions(FunctionOpInterface function,
   }
 }
 
-// Returns the decision record of a guard, the select that keeps the old state
-// in a skipped step. A select is exact, so it runs in the type of the state.
+// Returns the decision record of a select that keeps old state. A select does
+// not round, so it runs in the type of the state.
 static DecisionAttr getGuardDecision(RankedTensorType type, StringRef why) {
   MLIRContext *context = type.getContext();
   auto element = cast<FloatType>(type.getElementType());
@@ -243,10 +246,9 @@ static DecisionAttr getGuardDecision(RankedTensorType type, StringRef why) {
       /*native=*/true, 0, 0, 0, 0, 0, StringAttr());
 }
 
-// Inserts select(finite, new, old) at every guarded state result whose op has
-// no condition. So a skipped step changes nothing, even if the model writes
-// updates as plain arithmetic, or sets one variable to the new value of
-// another.
+// Makes a skipped step keep all other guarded state: inserts select(finite,
+// new, old) at results of ops without a condition. Models may write updates as
+// plain arithmetic, or assign the new value of one variable to another.
 LogicalResult InsertLossScalingPass::selectState(FunctionOpInterface function,
                                                  Value finite) {
   VariableTable variables(getOperation());
@@ -258,7 +260,7 @@ LogicalResult InsertLossScalingPass::selectState(FunctionOpInterface function,
     if (!variable || !isGuarded(variable))
       continue;
     Value next = terminator->getOperand(i), old = ports.state(variable);
-    // An op with a condition keeps the old value by itself.
+    // An op with a condition keeps the old value without a select.
     auto result = dyn_cast<OpResult>(next);
     if (next == old || (result && getReplacedOperand(result) == old))
       continue;
@@ -282,9 +284,9 @@ LogicalResult InsertLossScalingPass::selectState(FunctionOpInterface function,
   return success();
 }
 
-// Lets skipped steps update running statistics, except for channels whose new
-// statistic is infinite or NaN. Such a channel would never be finite again, so
-// it keeps the old value.
+// Keeps running statistics finite. Skipped steps update statistics too. A
+// channel with an infinite or NaN statistic would never become finite again, so
+// such a channel keeps its old value.
 void InsertLossScalingPass::guardStatistics(FunctionOpInterface function) {
   VariableTable variables(getOperation());
   Operation *terminator = getReturn(function);
@@ -323,8 +325,8 @@ LogicalResult InsertLossScalingPass::guardUpdate(FunctionOpInterface function,
   setConditions(function, finite);
   if (failed(selectState(function, finite)))
     return failure();
-  // The condition is known only after the backward pass, but counters may
-  // precede it, so the ops are sorted again.
+  // The condition depends on the gradients, but a counter's increment may come
+  // before them in the block, so sort the ops.
   if (!sortTopologically(&function.getFunctionBody().front()))
     return withExitCode(function->emitError(), ExitCode::Unsupported)
            << "expected gradients not to depend on what their finiteness "
@@ -335,11 +337,12 @@ LogicalResult InsertLossScalingPass::guardUpdate(FunctionOpInterface function,
 void InsertLossScalingPass::advanceScale(FunctionOpInterface function,
                                          Value finite) {
   OpBuilder builder(getReturn(function));
-  // Return the scale of this step, before the change.
+  // The function returns the scale that this step has used.
   Location loc = finite.getLoc();
   Value current = getScale(function);
   FunctionEditor ports(function);
-  // A dynamic scale changes depending on `finite`.
+  // Update a dynamic scale: it shrinks if `finite` is false, and grows after
+  // many good steps.
   if (kind == LossScale::Dynamic) {
     Value good = ports.state(goodSteps);
     Value left = ports.state(hysteresisLeft);
@@ -353,7 +356,7 @@ void InsertLossScalingPass::advanceScale(FunctionOpInterface function,
     ports.addUpdate(goodSteps, next.getNewGoodSteps());
     ports.addUpdate(hysteresisLeft, next.getNewHysteresisLeft());
   }
-  // Callers print both outputs and count skipped steps.
+  // The runtime prints the two outputs and counts skipped steps.
   ports.addOutput("finite", Role::Finite, finite);
   ports.addOutput("loss_scale", Role::LossScale, current);
   ports.finish();
@@ -364,7 +367,7 @@ LogicalResult InsertLossScalingPass::rewrite(FunctionOpInterface function) {
   if (kind == LossScale::None)
     return success();
   guardStatistics(function);
-  // Only functions that update parameters need a condition.
+  // A function without an update, such as @accumulate, needs no condition.
   SmallVector<Value> gradients = unscaleGradients(function);
   if (!updatesParameters(function))
     return success();
@@ -373,7 +376,7 @@ LogicalResult InsertLossScalingPass::rewrite(FunctionOpInterface function) {
            << "no gradient of this update comes from a loss that could be "
               "scaled";
 
-  // One flag covers all gradients of the update.
+  // A single condition tests all gradients of the update.
   OpBuilder builder(getReturn(function));
   auto flag = RankedTensorType::get({}, builder.getI1Type());
   Value finite = AllFiniteOp::create(
@@ -384,7 +387,7 @@ LogicalResult InsertLossScalingPass::rewrite(FunctionOpInterface function) {
   return guardUpdate(function, finite);
 }
 
-// Returns an op of a backward pass; null if there is none.
+// Returns any op of the backward phase; null if there is none.
 static Operation *findBackward(ModuleOp module) {
   Operation *found = nullptr;
   module.walk([&](Operation *op) {
@@ -396,15 +399,15 @@ static Operation *findBackward(ModuleOp module) {
   return found;
 }
 
-// True if the op belongs to the model's own backward pass. Names of gradient
-// ops that mpc made have a suffix: "relu1#dx".
+// True if the op is of the backward pass that the model brings along. Gradient
+// ops made by mpc have names with a suffix, such as "relu1#dx".
 static bool isOwnBackward(Operation *op) {
   return getPhase(op) == Phase::Backward && !getNodeName(op).contains('#');
 }
 
-// Rejects models that compute from gradients values that are no multiples of
-// the loss scale, such as logarithms. Checks only the model's own ops: the
-// verifier reports ops made by mpc as compiler errors.
+// Reports an error if the model's own backward pass computes a value that is
+// not a multiple of the loss scale, such as the logarithm of a gradient.
+// Ignores ops made by mpc, which VerifyPrecision checks.
 static LogicalResult verifyOwnGradients(ModuleOp module) {
   VariableTable variables(module);
   bool violated = false;
@@ -425,7 +428,7 @@ void InsertLossScalingPass::runOnOperation() {
   constants.clear();
   if (failed(readOptions()))
     return signalPassFailure();
-  // Without a backward pass there is nothing to scale.
+  // Without a seed there is nothing to scale.
   bool differentiated =
       getOperation()
           .walk([](GradientSeedOp) { return WalkResult::interrupt(); })
@@ -441,7 +444,7 @@ void InsertLossScalingPass::runOnOperation() {
       return signalPassFailure();
     }
   if (!differentiated) {
-    // Gradients that are zero everywhere need no backward pass and no scale.
+    // All gradients are zero, so there is no backward pass and no scale.
     if (llvm::any_of(getOperation().getOps<FunctionOpInterface>(),
                      updatesParameters))
       getOperation()->setAttr(

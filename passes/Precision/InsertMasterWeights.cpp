@@ -1,10 +1,10 @@
-// Replaces casts of parameters by low copies: derived state that the update
-// writes.
+// Replaces casts of parameters to the low type by low copies: derived state
+// that the update writes.
 //
-// Master and copy change together. Every function that updates a parameter
-// casts the new value once, in the kernel that computes the value, and writes
-// the copy. @derive makes all copies when state is loaded, so copies are never
-// saved.
+// The fp32 parameter is called the master of the copy. Both change together:
+// every function that updates a parameter casts the new value once, in the
+// kernel that computes the value, and writes the copy. @derive makes all copies
+// when state is loaded, so copies are never saved.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Precision/OperandTypes.h"
@@ -38,15 +38,16 @@ private:
   void writeCopies(FunctionOpInterface function);
   FunctionEditor getDerive();
 
-  /// `casts`: casts of parameters. `copies`: the low copy of each master. Both
-  /// in program order.
+  /// `casts` pairs each cast of a parameter with the parameter. `copies` maps
+  /// each parameter to its low copy. Both are in program order.
   SmallVector<std::pair<amp::CastOp, VariableOp>> casts;
   llvm::MapVector<Operation *, VariableOp> copies;
   std::optional<VariableTable> variables;
 };
 } // namespace
 
-// Returns the parameter that the cast narrows, or null.
+// Returns the parameter that `op` casts to a narrower type; null if `op` casts
+// something else.
 static VariableOp getNarrowedParameter(amp::CastOp op,
                                        const VariableTable &variables) {
   auto argument = dyn_cast<BlockArgument>(op.getInput());
@@ -75,8 +76,8 @@ VariableOp InsertMasterWeightsPass::getCopy(VariableOp master, Type type) {
   return copy = variables->declare(name, type, Role::Derived);
 }
 
-// A mode lowers to one type, so a parameter has one copy. Casts to other types
-// remain.
+// Finds all casts of parameters to a narrower type. A parameter has one copy,
+// of the type of its first cast; casts to other types remain.
 void InsertMasterWeightsPass::findCasts() {
   for (auto function : getOperation().getOps<FunctionOpInterface>())
     function->walk([&](amp::CastOp op) {
@@ -100,7 +101,8 @@ void InsertMasterWeightsPass::readCopies() {
     ports->finish();
 }
 
-// Writes the copy next to every new value of a master.
+// Wherever `function` updates a parameter, casts the new value and writes the
+// parameter's low copy.
 void InsertMasterWeightsPass::writeCopies(FunctionOpInterface function) {
   llvm::DenseMap<Attribute, VariableOp> copyOf;
   for (auto [master, copy] : copies)
@@ -139,7 +141,7 @@ void InsertMasterWeightsPass::runOnOperation() {
   for (auto function : getOperation().getOps<FunctionOpInterface>())
     writeCopies(function);
 
-  // Make all copies in @derive, for freshly loaded state.
+  // @derive computes all copies after state is loaded.
   FunctionEditor derive = getDerive();
   for (auto [op, copy] : copies) {
     Value master = derive.state(cast<VariableOp>(op));

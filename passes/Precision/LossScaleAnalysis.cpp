@@ -14,7 +14,7 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::amp;
 
-/// The names of ops, for the table of rules.
+/// Returns the names of ops, to register rules.
 template <typename... OpTys>
 static std::array<StringRef, sizeof...(OpTys)> namesOf() {
   return {OpTys::getOperationName()...};
@@ -32,8 +32,9 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::lookup(Value value) const {
   return multiples.lookup(value);
 }
 
-// Returns the identity of a scale: the variable or the constant behind the
-// value, or else the value.
+// Returns a pointer that identifies a scale: the variable or the constant that
+// `scale` comes from, or else the value `scale`. Equal pointers mean equal
+// scales.
 const void *LossScaleAnalysis::identify(Value scale) const {
   if (auto argument = dyn_cast<BlockArgument>(scale))
     if (VariableOp variable =
@@ -45,7 +46,8 @@ const void *LossScaleAnalysis::identify(Value scale) const {
   return scale.getAsOpaquePointer();
 }
 
-// All seeds will get one scale, so the op name identifies them.
+// All gradient seeds are later replaced by one scale, so all get one identity:
+// the name of the op.
 static const void *identifySeeds(Operation *seed) {
   return seed->getName().getAsOpaquePointer();
 }
@@ -75,11 +77,11 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::unscale(UnscaleOp op) {
 // Ops
 //===----------------------------------------------------------------------===//
 
-// Returns the multiple of a sum, selection or concatenation: a multiple of a
-// scale only if all values are multiples of that scale.
+// Analyses an op that adds, selects among or concatenates `values`. All values
+// must be multiples of one scale, or free of scales.
 LossScaleAnalysis::Multiple LossScaleAnalysis::join(Operation *op,
                                                     ValueRange values) {
-  // Zeros are multiples of any scale; all other values must agree.
+  // Zeros are multiples of any scale. All other values must agree.
   Multiple result{Multiple::Zero};
   bool mixes = false, unknown = false;
   for (Value value : values) {
@@ -95,7 +97,7 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::join(Operation *op,
     return {Multiple::Unknown};
   if (!mixes)
     return result;
-  // A scaled value meets an unscaled value: a violation.
+  // A rule is broken: a scaled value and an unscaled value.
   complain(op, isa<AddOp, SubOp>(op) ? "adds" : "joins",
            " a value that carries the loss scale to one that does not");
   return {Multiple::Unknown};
@@ -115,8 +117,8 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::product(Operation *op, Value lhs,
   return a.kind == Multiple::Scaled ? a : b;
 }
 
-// Returns the multiple of an op that is linear in `value`, or positively
-// homogeneous (the selection in a maximum). No other operand may be scaled.
+// Analyses an op that is linear in `value`, or for which f(s * x) = s * f(x)
+// with s > 0, as for a maximum. No other operand may be scaled.
 LossScaleAnalysis::Multiple LossScaleAnalysis::linear(Operation *op,
                                                       Value value) {
   for (Value operand : op->getOperands())
@@ -140,7 +142,8 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::joinAll(Operation *op) {
   return join(op, op->getOperands());
 }
 
-// The condition, operand 0, only chooses between the values.
+// The condition (operand 0) chooses between the other operands, and does not
+// scale.
 LossScaleAnalysis::Multiple LossScaleAnalysis::select(Operation *op) {
   return join(op, op->getOperands().drop_front());
 }
@@ -155,7 +158,8 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::divide(Operation *op) {
   return lookup(op->getOperand(0));
 }
 
-// Padding with a non-zero number adds an unscaled value.
+// Padding with a number other than zero would join an unscaled value to a
+// scaled one.
 LossScaleAnalysis::Multiple LossScaleAnalysis::pad(Operation *op) {
   auto padding = cast<PadOp>(op);
   if (padding.getValue().isZero() ||
@@ -175,8 +179,8 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::linearInTable(Operation *op) {
   return linear(op, findTable(op)->get());
 }
 
-// Updates of a scatter replace, or are added to, the data that the scatter
-// starts from.
+// A scatter starts from data, and adds updates or replaces elements by updates.
+// So data and updates must be multiples of one scale.
 LossScaleAnalysis::Multiple LossScaleAnalysis::scatter(Operation *op) {
   auto updates = cast<ScatterOpInterface>(op);
   if (updates.multiplies()) {
@@ -188,8 +192,8 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::scatter(Operation *op) {
   return join(op, values);
 }
 
-// Returns the multiple of a product plus C. C must carry the loss scale exactly
-// if the product does.
+// Analyses a contraction a * b + c. If the product is a multiple of the scale,
+// c must be one too, and vice versa.
 LossScaleAnalysis::Multiple LossScaleAnalysis::contract(Operation *op) {
   Multiple result = multiply(op);
   if (op->getNumOperands() > 2 &&
@@ -201,8 +205,8 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::contract(Operation *op) {
   return result;
 }
 
-// Returns the rule of an op whose region role does not determine the rule; null
-// for all other ops.
+// Returns the rule registered for ops called `name`. Null for other ops, whose
+// region role determines the rule.
 LossScaleAnalysis::Rule LossScaleAnalysis::findOwnRule(StringRef name) {
   using Analysis = LossScaleAnalysis;
   static const auto rules = [] {
@@ -216,13 +220,13 @@ LossScaleAnalysis::Rule LossScaleAnalysis::findOwnRule(StringRef name) {
     add(&Analysis::multiply, namesOf<MulOp>());
     add(&Analysis::divide, namesOf<DivOp>());
     add(&Analysis::pad, namesOf<PadOp>());
-    // A product of n multiples is a multiple of the n-th power of the scale.
+    // A product of n scaled elements would carry the n-th power of the scale.
     add(&Analysis::refuse, namesOf<ReduceProdOp>());
     add(&Analysis::linearInFirst,
         namesOf<NegOp, AbsOp, ReluOp, DropoutOp, ExpandOp, mpc::CastOp,
                 amp::CastOp, AveragePoolOp, GlobalAveragePoolOp,
                 RotaryEmbeddingOp>());
-    // Gradient ops are linear in their first operand, the incoming gradient.
+    // Gradient ops are linear in operand 0, the gradient of the forward result.
     add(&Analysis::linearInFirst,
         namesOf<ReluGradOp, SigmoidGradOp, TanhGradOp, FormulaGradOp,
                 ClipGradOp, SoftmaxGradOp, LogSoftmaxGradOp, MaxPoolGradOp,
@@ -240,7 +244,8 @@ LossScaleAnalysis::Rule LossScaleAnalysis::findOwnRule(StringRef name) {
 LossScaleAnalysis::Rule LossScaleAnalysis::findRule(Operation *op) {
   if (Rule own = findOwnRule(op->getName().getStringRef()))
     return own;
-  // Views, movements and lookups change no values; sums are linear.
+  // Views, movements and lookups only move elements; reductions and
+  // contractions are linear.
   auto region = dyn_cast<RegionOpInterface>(op);
   RegionRole role = region ? region.getRegionRole() : RegionRole::Composite;
   if (role == RegionRole::View || role == RegionRole::Movement)
@@ -256,19 +261,20 @@ LossScaleAnalysis::Rule LossScaleAnalysis::findRule(Operation *op) {
   return &LossScaleAnalysis::refuse;
 }
 
-// Returns the multiple of the loss scale that the results of `op` carry.
+// Returns the multiple that the results of `op` are, by the rule of the op.
 LossScaleAnalysis::Multiple LossScaleAnalysis::compute(Operation *op) {
   return (this->*findRule(op))(op);
 }
 
-// Suppresses reports of an op that is analysed again later, or breaks no rule.
+// A report function that reports nothing, for ops that are visited again, or of
+// which only the result matters.
 static std::optional<InFlightDiagnostic> ignore(Operation *) {
   return std::nullopt;
 }
 
-// Returns the multiple of an op without scaled operands: zero if the operands
-// make the result zero, free otherwise. Zeros may later be added to scaled
-// values.
+// Analyses an op without scaled operands. The result may be zero, as a product
+// with zero is; zeros may be added to scaled values. Otherwise the result is
+// free, or unknown if an operand is.
 LossScaleAnalysis::Multiple LossScaleAnalysis::computeUnscaled(Operation *op) {
   Multiple result;
   {
@@ -283,16 +289,16 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::computeUnscaled(Operation *op) {
   return {readsUnknown ? Multiple::Unknown : Multiple::Free};
 }
 
-// Reports an op that rounds the scale times constants to a low type. The
-// product is the largest of all gradients: 2^16 overflows fp16. A cast is
-// allowed if only contractions and movements read the result.
+// Reports an op that rounds the scale, or the scale times constants, to a low
+// type: 2^16 overflows f16. A cast is allowed if only contractions and
+// movements read the result.
 void LossScaleAnalysis::checkRounding(Operation *op, Multiple result) {
   if (result.kind != Multiple::Scaled || !result.ofSeed || isa<mpc::CastOp>(op))
     return;
   DecisionAttr decision = DecisionAttr::of(op);
   auto type =
       dyn_cast<FloatType>(getElementTypeOrSelf(op->getResult(0).getType()));
-  // A seed in 16 bits in the model is the model's choice.
+  // If the model has a 16-bit seed, rounding is the model's choice.
   bool ofModel = decision && decision.isLow() && !isLowered(decision);
   if (!type || type.getWidth() >= 32 || ofModel)
     return;
@@ -317,8 +323,9 @@ void LossScaleAnalysis::visitBodies(BodyOpInterface op) {
       visit(&each);
 }
 
-// Gives carried arguments that started as zeros the multiple that an iteration
-// yields. Returns true if any changed, so the body needs another visit.
+// For carried values of a loop that start as zeros: makes the body's argument
+// the multiple that an iteration yields. Returns true if an argument changes;
+// the body must then be visited again.
 bool LossScaleAnalysis::carryOver(BodyOpInterface op) {
   bool changed = false;
   Block &body = op->getRegion(0).front();
@@ -333,17 +340,19 @@ bool LossScaleAnalysis::carryOver(BodyOpInterface op) {
   return changed;
 }
 
-// Returns the multiple of result `index`. All branches and iterations must
-// agree, but zeros are multiples of any scale.
+// Returns the multiple of result `index` of a loop or condition. Reports an
+// error if branches or iterations differ. Zeros fit any multiple.
 LossScaleAnalysis::Multiple LossScaleAnalysis::yieldOf(BodyOpInterface op,
                                                        unsigned index) {
-  // Collect the value from before the loop and those yielded by the bodies.
+  // Collect the initial value (for a carried value), and the values that the
+  // bodies yield.
   SmallVector<Value> values;
   if (index < op.getNumCarried())
     values.push_back(op->getRegion(0).front().getArgument(index));
   for (Region &body : op->getRegions())
     values.push_back(body.front().getTerminator()->getOperand(index));
-  // The first non-zero value determines the scale.
+  // The first value that is not zero determines the scale; the others must
+  // agree.
   Multiple result{Multiple::Zero};
   for (Value value : values) {
     Multiple multiple = lookup(value);
@@ -362,8 +371,9 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::yieldOf(BodyOpInterface op,
   return result;
 }
 
-// Analyses a loop or branch. A carried value is one multiple in all iterations:
-// initial zeros take the multiple added in the body.
+// Analyses a loop or condition. A carried value must be the same multiple in
+// all iterations. A carried value that starts as zero becomes the multiple
+// added in the body.
 void LossScaleAnalysis::visitList(BodyOpInterface op) {
   for (Region &body : op->getRegions())
     for (BlockArgument argument : body.getArguments())
@@ -390,7 +400,7 @@ void LossScaleAnalysis::visit(Operation *op) {
   bool readsScaled = llvm::any_of(op->getOperands(), [&](Value operand) {
     return lookup(operand).kind == Multiple::Scaled;
   });
-  // Multiples originate from zeros, seeds and the scaled loss.
+  // Zeros, seeds and amp.scale_loss are where multiples come from.
   if (matchPattern(op, m_Constant(&constant))) {
     if (isa<FloatType>(constant.getElementType()) && constant.isSplat() &&
         constant.getSplatValue<APFloat>().isZero())
@@ -405,7 +415,7 @@ void LossScaleAnalysis::visit(Operation *op) {
     if (readsScaled)
       complain(op, "reads a gradient that is still scaled");
   } else if (readsScaled && !isa<AllFiniteOp>(op)) {
-    // All other ops turn multiples into multiples.
+    // Any other op with a scaled operand follows the rule of its name or role.
     result = compute(op);
     result.ofSeed = llvm::all_of(op->getOperands(), [&](Value operand) {
       return lookup(operand).ofSeed || operand.getDefiningOp<ConstantOp>();
@@ -414,7 +424,7 @@ void LossScaleAnalysis::visit(Operation *op) {
   } else if (reads) {
     result = computeUnscaled(op);
   }
-  // A value without an entry in `multiples` is free.
+  // Store no entry for free values: `lookup` returns free by default.
   if (result.kind == Multiple::Free)
     return;
   for (Value value : op->getResults())
@@ -426,7 +436,8 @@ void LossScaleAnalysis::visit(Operation *op) {
 // Functions
 //===----------------------------------------------------------------------===//
 
-// Marks accumulators as multiples of the module's scale.
+// Marks accumulators as scaled: they hold sums of scaled gradients from earlier
+// micro-batches. The scale is that of any amp.scale_loss or seed in the module.
 void LossScaleAnalysis::enter(FunctionOpInterface function) {
   const void *moduleScale = nullptr;
   (void)function->getParentOfType<ModuleOp>().walk([&](Operation *op) {
@@ -444,7 +455,8 @@ void LossScaleAnalysis::enter(FunctionOpInterface function) {
   }
 }
 
-// Reports scaled results other than accumulators, and unscaled accumulators.
+// Reports a result that is scaled but updates no accumulator, and an update of
+// an accumulator that is not scaled.
 void LossScaleAnalysis::leave(FunctionOpInterface function) {
   Operation *terminator = getReturn(function);
   for (OpOperand &result : terminator->getOpOperands()) {
@@ -466,7 +478,7 @@ LossScaleAnalysis::LossScaleAnalysis(FunctionOpInterface function,
     : variables(variables), report(report),
       updates(updatesParameters(function)) {
   enter(function);
-  // Visits ops in order, so operands come before users.
+  // Visit ops in order, so operands are analysed before their users.
   for (Operation &op : function.getFunctionBody().front().without_terminator())
     visit(&op);
   leave(function);

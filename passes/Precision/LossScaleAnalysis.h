@@ -1,5 +1,5 @@
-// Proves that every gradient carries the loss scale exactly once until an op
-// unscales the gradient.
+// Proves that every gradient is multiplied by the loss scale exactly once,
+// until an op unscales the gradient.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PRECISION_LOSSSCALEANALYSIS_H
@@ -15,26 +15,28 @@
 
 namespace mpc::amp {
 
-/// Interprets a function in multiples of the loss scale, or of the seeds that
-/// will be scaled. A value is a multiple of a scale, zero (a multiple of any
-/// scale), or free of scales. Only ops that are linear in a multiple may read
-/// one. All values that an op adds, selects among or concatenates must be
-/// multiples of one scale.
+/// Analyses which values of a function are multiples of the loss scale, or of
+/// the gradient seeds that the scale will replace. A value is scaled (a
+/// multiple of one scale), zero (a multiple of any scale), free (no multiple),
+/// or unknown after an error. Rules: an op that reads a scaled value must be
+/// linear in the value. All values that an op adds, selects among or
+/// concatenates must be multiples of one scale, or all free.
 ///
-/// The scales of two functions are equal if both read one variable, or
+/// Two functions have the same scale if both read the same variable, or
 /// constants of equal value.
 class LossScaleAnalysis {
 public:
-  /// Starts the report of an op that breaks a rule; nullopt suppresses the
-  /// report.
+  /// Starts the error message for an op that breaks a rule. May return nullopt
+  /// to suppress the message.
   using Report = llvm::function_ref<std::optional<mlir::InFlightDiagnostic>(
       mlir::Operation *)>;
 
-  /// Analyses `function` and reports every op that breaks a rule.
+  /// Analyses `function`, and reports every op that breaks a rule through
+  /// `report`.
   LossScaleAnalysis(mlir::FunctionOpInterface function,
                     const mpc::VariableTable &variables, Report report);
 
-  /// True if a value is a multiple of the loss scale or of a seed.
+  /// True if `value` is a multiple of the loss scale or of a seed.
   bool carriesScale(mlir::Value value) const {
     return lookup(value).kind == Multiple::Scaled;
   }
@@ -45,9 +47,10 @@ public:
 private:
   struct Multiple {
     enum Kind { Free, Zero, Scaled, Unknown } kind = Free;
-    /// The identity of the scale; null unless `kind` is Scaled.
+    /// Identifies the scale (see `identify`); null unless `kind` is Scaled.
     const void *scale = nullptr;
-    /// True if the value is computed from the scale and constants alone.
+    /// True if the value is the scale, or computed from the scale and constants
+    /// alone.
     bool ofSeed = false;
   };
 
@@ -63,7 +66,8 @@ private:
   Multiple scale(ScaleLossOp op);
   Multiple unscale(UnscaleOp op);
 
-  /// Computes the multiple of the results of an op that reads a multiple.
+  /// A rule computes what multiple the results of an op are, if an operand of
+  /// the op is a multiple.
   using Rule = Multiple (LossScaleAnalysis::*)(mlir::Operation *op);
   static Rule findOwnRule(llvm::StringRef name);
   static Rule findRule(mlir::Operation *op);

@@ -60,7 +60,8 @@ FloatType amp::getRequiredType(OpOperand &operand) {
   auto type =
       dyn_cast<FloatType>(getElementTypeOrSelf(operand.get().getType()));
   Operation *op = operand.getOwner();
-  // Arguments of a body and results of a function keep the model's types.
+  // Operands of loops and conditions, and results of functions, keep the type
+  // that the model gives them.
   if (!type || op->hasTrait<OpTrait::ReturnLike>() || isa<BodyOpInterface>(op))
     return type;
   DecisionAttr decision = DecisionAttr::of(op);

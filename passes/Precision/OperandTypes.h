@@ -1,5 +1,6 @@
-// The types that a decision implies for the values around an op. The passes
-// that count, insert and verify casts share the functions, so that all agree.
+// Derives, from the decision of an op, the types of its operands and results.
+// The passes that count, insert and verify casts use these functions, so that
+// all agree.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PRECISION_OPERANDTYPES_H
@@ -10,28 +11,28 @@
 
 namespace mpc::amp {
 
-/// Returns the element type of a value; null if not a float.
+/// Returns the float element type of `value`; null if `value` is no float.
 mlir::FloatType getFloatType(mlir::Value value);
 
-/// Returns the type in which the op's decision stores `result`; null if the
-/// result is not a float.
+/// Returns the float type in which the decision of the op stores `result`; null
+/// if `result` is no float.
 mlir::FloatType getStoredType(mlir::OpResult result);
 
-/// Returns the type in which an op must read a float operand; null if the op
-/// reads any stored type. Call before the decisions are carried out, while the
-/// value still has the model's type.
+/// Returns the type to which `operand` must be cast; null if the op reads any
+/// stored type. Call this function before InsertCasts changes types: it
+/// compares with the type of the model.
 ///
-/// Contractions read the type they multiply. Ops that move elements read the
-/// type they store. Denied ops, function results, operands of loops and
-/// branches, and operands kept in fp32 read nothing that a decision has
-/// rounded.
+/// Contractions read the type in which they multiply. Ops that move elements
+/// read and store equal types. Denied ops, function results, operands of loops
+/// and conditions, and operands that the policy keeps in fp32 read the type of
+/// the model.
 mlir::FloatType getRequiredType(mlir::OpOperand &operand);
 
-/// True if the op reads no operand below fp32, because the op is denied or
-/// pinned to fp32.
+/// True if every float operand of the op must be at least fp32, because the
+/// policy denies low types or the user pins the op to fp32.
 bool readsFP32Only(DecisionAttr decision);
 
-/// True if the op reads or writes floats, and so has a record.
+/// True if the op has a float operand or result. Such an op has a decision.
 bool hasFloats(mlir::Operation *op);
 
 /// Returns the tensor type `type` with another element type.

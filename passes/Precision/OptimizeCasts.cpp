@@ -1,5 +1,5 @@
-// Shares, cancels and moves casts. No pattern changes how often or where a
-// value is rounded: losing digits in a cast is observable.
+// Shares, cancels and moves casts. No pattern changes how often, or at which
+// point, a value is rounded, since users could see the difference.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Regions/RegionAnalysis.h"
@@ -28,7 +28,7 @@ struct OptimizeCastsPass : mpc::impl::OptimizeCastsPassBase<OptimizeCastsPass> {
 };
 } // namespace
 
-// True if `to` represents every value of `from`.
+// True if type `to` represents every value of type `from`.
 static bool isLossless(FloatType from, FloatType to) {
   const llvm::fltSemantics &narrow = from.getFloatSemantics();
   const llvm::fltSemantics &wide = to.getFloatSemantics();
@@ -45,7 +45,7 @@ static bool isLossless(FloatType from, FloatType to) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// cast(cast(x) : wide) -> cast(x), if the inner cast is exact.
+/// cast(cast(x)) -> cast(x), if the inner cast is exact, as from bf16 to f32.
 struct CancelWidening : OpRewritePattern<amp::CastOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -62,8 +62,9 @@ struct CancelWidening : OpRewritePattern<amp::CastOp> {
   }
 };
 
-/// cast(move(x)) -> move(cast(x)), if nothing else reads the moved value. The
-/// movement moves fewer bytes, and a parameter is cast as stored.
+/// cast(move(x)) -> move(cast(x)) for a narrowing cast, if only the cast reads
+/// the moved value. The op then moves fewer bytes, and the cast of a parameter
+/// is directly at the parameter, where a low copy can replace the cast.
 struct CastBeforeMovement : OpRewritePattern<amp::CastOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -76,11 +77,10 @@ struct CastBeforeMovement : OpRewritePattern<amp::CastOp> {
     FloatType type = getFloatType(op), from = getFloatType(op.getInput());
     if (!op.getInput().hasOneUse() || type.getWidth() >= from.getWidth())
       return rewriter.notifyMatchFailure(op, "casting first moves no less");
-    // Policy may keep the moved values in fp32.
+    // If the movement must read fp32, the cast stays behind.
     if (DecisionAttr decision = DecisionAttr::of(moving);
         decision && readsFP32Only(decision))
       return rewriter.notifyMatchFailure(op, "the movement is to stay fp32");
-    // Cast the operands; the movement then moves the narrow type.
     rewriter.modifyOpInPlace(moving, [&] {
       OpBuilder::InsertionGuard guard(rewriter);
       rewriter.setInsertionPoint(moving);
@@ -125,8 +125,8 @@ struct CastConstant : OpRewritePattern<amp::CastOp> {
 // Sharing and counting
 //===----------------------------------------------------------------------===//
 
-// Leaves one cast per value and type. The first cast in walk order stays, so it
-// dominates the users of the others.
+// Merges casts of one value to one type into the first. In walk order, the
+// first precedes all users of the others.
 static void shareCasts(FunctionOpInterface function) {
   llvm::DenseMap<std::pair<Value, Type>, amp::CastOp> first;
   SmallVector<amp::CastOp> casts;
@@ -140,13 +140,14 @@ static void shareCasts(FunctionOpInterface function) {
   }
 }
 
-// Updates the counts of casts in the record of `op`. A cast in a kernel with
-// other ops counts as fused.
+// Counts the casts around `op` again, and updates the numbers in the decision
+// record.
 static void recountCasts(Operation *op, const RegionAnalysis &regions) {
   DecisionAttr decision = DecisionAttr::of(op);
   if (!decision)
     return;
-  // A cast in a kernel with other ops happens in registers.
+  // A cast that shares a kernel with other ops counts as fused, since the
+  // kernel casts in registers.
   auto isFused = [&](Operation *cast) {
     const KernelRegion *region = regions.getRegion(cast);
     return region && region->ops.size() > 1;
@@ -165,7 +166,8 @@ static void recountCasts(Operation *op, const RegionAnalysis &regions) {
   op->setAttr(DecisionAttr::attrName, decision.withCasts(in, out, fused));
 }
 
-// Updates the records in `block`, and in its loops and branches.
+// Updates the decision records of all ops in `block`, and in nested loops and
+// conditions.
 static void recountCasts(Block &block) {
   RegionAnalysis regions(block);
   for (Operation &op : block) {
@@ -177,7 +179,8 @@ static void recountCasts(Block &block) {
   }
 }
 
-// Inner loops come first: casts that leave them may leave outer loops too.
+// Moves casts out of loops. The walk visits inner loops first, so a cast can
+// leave several loops.
 static void moveCastsOutOfScans(FunctionOpInterface function) {
   SmallVector<ScanOp> scans;
   function->walk([&](ScanOp scan) { scans.push_back(scan); });
@@ -189,7 +192,8 @@ static void moveCastsOutOfScans(FunctionOpInterface function) {
 void OptimizeCastsPass::runOnOperation() {
   RewritePatternSet patterns(&getContext());
   patterns.add<CancelWidening, CastBeforeMovement, CastConstant>(&getContext());
-  // Remove operands and results of loops and branches that only casts read.
+  // These patterns remove operands and results of loops and conditions that
+  // nothing reads after casts have moved.
   ScanOp::getCanonicalizationPatterns(patterns, &getContext());
   IfOp::getCanonicalizationPatterns(patterns, &getContext());
   FrozenRewritePatternSet frozen(std::move(patterns));

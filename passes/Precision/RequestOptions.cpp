@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::amp;
 
-// Reports `error` with `code`.
+// Reports `error`, which ends mpc with `code`.
 static LogicalResult refuseText(ModuleOp module, ExitCode code,
                                 llvm::Error error) {
   return withExitCode(module.emitError(), code)

@@ -1,5 +1,5 @@
-// The fields of a request as options of passes: the text from which mpc-opt
-// makes `amp.request`.
+// Options with which mpc-opt changes the attribute `amp.request`: the precision
+// that the user wants. mpc sets the attribute without options.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PRECISION_REQUESTOPTIONS_H
@@ -9,15 +9,15 @@
 
 namespace mpc {
 
-/// The options of a pass. Empty means that the option was not given.
+/// Values of the options of a pass, as text. Empty if an option is not given.
 struct RequestOptions {
   llvm::StringRef mode = {}, lossScale = {}, policy = {};
   llvm::ArrayRef<std::string> keepFP32 = {}, forceLow = {};
 };
 
-/// Changes the fields of the module's request for which an option was given.
-/// Reports a Usage error for unknown text, Unsupported for modes that mpc
-/// lacks.
+/// Changes the fields of the module's `amp.request` for which an option is
+/// given. Reports an error with exit code Usage for invalid text, and
+/// Unsupported for a mode that mpc lacks.
 mlir::LogicalResult applyOptions(mlir::ModuleOp module,
                                  const RequestOptions &options);
 

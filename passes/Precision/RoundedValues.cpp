@@ -14,7 +14,8 @@ bool amp::isRoundedByStage(Value value, const VariableTable &variables) {
   auto type = dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
   if (!type || type.getWidth() >= 32)
     return false;
-  // An argument is an operand of the enclosing loop or branch, or state.
+  // For an argument of a loop or condition, look at the operand. An argument of
+  // a function is rounded if it is the low copy of a parameter.
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     if (auto list =
             dyn_cast<BodyOpInterface>(argument.getOwner()->getParentOp()))
@@ -23,7 +24,8 @@ bool amp::isRoundedByStage(Value value, const VariableTable &variables) {
         variables.lookupVariable(getArgumentPort(argument).getState());
     return variable && variable.getRole() == Role::Derived;
   }
-  // A result is rounded by a cast, by a low op, or in every body of the op.
+  // A result is rounded if its op is a cast or a low op, or, for a loop or
+  // condition, if every body yields a rounded value.
   Operation *op = value.getDefiningOp();
   if (isa<amp::CastOp>(op))
     return true;
@@ -37,7 +39,8 @@ bool amp::isRoundedByStage(Value value, const VariableTable &variables) {
   return decision && isLowered(decision);
 }
 
-// True if the op only moves the elements of a single operand.
+// True if the op only moves the elements of one operand, and no flag forces the
+// op to be low.
 static bool isPlainMovement(Operation *op) {
   auto precise = dyn_cast_or_null<PrecisionOpInterface>(op);
   if (!precise || !precise.movesElements() || op->getNumOperands() != 1)

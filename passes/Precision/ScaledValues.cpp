@@ -28,7 +28,7 @@ bool amp::updatesParameters(FunctionOpInterface function) {
       .wasInterrupted();
 }
 
-// Returns references to the accumulators of the function's module.
+// Returns symbol references to all accumulators of the module.
 static llvm::DenseSet<Attribute>
 findAccumulators(FunctionOpInterface function) {
   llvm::DenseSet<Attribute> accumulators;
@@ -49,14 +49,14 @@ llvm::DenseSet<unsigned> amp::findScaledResults(FunctionOpInterface function) {
   return results;
 }
 
-// Adds the multiples of the scale computed in `block` to `scaled`. Operands
-// come before users, so one pass in order suffices.
+// Adds to `scaled` all values of `block` that are multiples of the scale.
+// Operands come before users, so one pass over the block suffices.
 static void propagate(Block &block, bool stopsAtUpdate,
                       llvm::DenseSet<Value> &scaled);
 
-// Adds the scaled values of a loop's body. A carried value that is scaled when
-// yielded is scaled in all iterations, so the body is walked until nothing
-// changes.
+// Adds to `scaled` the values of a loop's body, and the results of the loop. If
+// an iteration yields a scaled carried value, the value is scaled in the next
+// iteration too, so repeats until nothing is added.
 static void propagate(BodyOpInterface op, Block &body, bool stopsAtUpdate,
                       llvm::DenseSet<Value> &scaled) {
   for (BlockArgument argument : body.getArguments())
@@ -83,13 +83,14 @@ static void propagate(Block &block, bool stopsAtUpdate,
         propagate(list, body.front(), stopsAtUpdate, scaled);
       continue;
     }
-    // The scaled loss starts the propagation, and scaled operands continue it.
+    // A value is scaled if it is amp.scale_loss, or if an operand of its op is
+    // scaled.
     bool carries = isa<ScaleLossOp>(op) ||
                    llvm::any_of(op.getOperands(), [&](Value operand) {
                      return scaled.contains(operand);
                    });
-    // Unscaling ends the propagation. So does the update, which computes values
-    // of the parameters.
+    // amp.unscale removes the scale. Ops of the update compute parameters and
+    // state, which carry no scale.
     if (!carries || isa<UnscaleOp>(op) ||
         (stopsAtUpdate && belongsToUpdate(&op)))
       continue;

@@ -1,4 +1,4 @@
-// Tells which values carry the loss scale.
+// Tells which values of a function are multiples of the loss scale.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PRECISION_SCALEDVALUES_H
@@ -12,23 +12,23 @@
 
 namespace mpc::amp {
 
-/// True if the function updates parameters or optimizer state, by whatever ops.
-/// Gradients are then unscaled as they enter the update. In other functions,
-/// sums of gradients stay scaled.
+/// True if the function updates parameters or optimizer state, by optimizer ops
+/// or other ops. Such a function unscales gradients where they enter the
+/// update. In other functions, such as @accumulate, sums of gradients stay
+/// scaled.
 bool updatesParameters(mlir::FunctionOpInterface function);
 
-/// True if `op` belongs to the update instead of the backward pass, so
-/// gradients must be unscaled before `op`.
+/// True if `op` belongs to the update instead of the backward pass. Gradients
+/// that `op` reads must be unscaled.
 bool belongsToUpdate(mlir::Operation *op);
 
-/// Returns the float values of a function that are multiples of the loss scale:
-/// all values that derive from a scaled seed or an accumulator, until unscaled.
-/// The backward pass is linear in the seed, so each such value carries the
-/// scale exactly once.
+/// Returns the float values that are multiples of the loss scale: everything
+/// computed from a scaled seed or an accumulator, until unscaled. The backward
+/// pass is linear in the seed, so each value carries the scale once.
 llvm::DenseSet<mlir::Value>
 findScaledValues(mlir::FunctionOpInterface function);
 
-/// Returns the indices of results that may be scaled: the new values of
+/// Returns the numbers of the function's results that may be scaled: updates of
 /// accumulators.
 llvm::DenseSet<unsigned> findScaledResults(mlir::FunctionOpInterface function);
 

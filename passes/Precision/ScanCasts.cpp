@@ -12,14 +12,15 @@ static bool narrows(amp::CastOp op) {
   return getFloatType(op).getWidth() < getFloatType(op.getInput()).getWidth();
 }
 
-// cast(argument) -> argument, by casting the operand before the loop. A scanned
-// operand is cast outside only if the cast narrows.
+// Casts operands of the loop before the loop, instead of casting arguments in
+// the body. Casts a scanned operand outside only if the cast narrows: a wider
+// stack would take more memory.
 static bool hoistCasts(ScanOp scan, RewriterBase &rewriter) {
   bool changed = false;
   unsigned carried = scan.getNumCarried();
   for (auto op : llvm::make_early_inc_range(
            scan.getBody().front().getOps<amp::CastOp>())) {
-    // Carried values change in each iteration, so their casts stay.
+    // Carried values differ in each iteration, so their casts stay.
     auto argument = dyn_cast<BlockArgument>(op.getInput());
     if (!argument || argument.getArgNumber() < carried)
       continue;
@@ -27,7 +28,7 @@ static bool hoistCasts(ScanOp scan, RewriterBase &rewriter) {
     bool isScanned = index < scan.getScanned().size();
     if (isScanned && !narrows(op))
       continue;
-    // Cast the whole operand once; the loop reads the result.
+    // Cast the whole operand before the loop, and pass the result to the body.
     Value whole = scan.getTiedOperand(argument).get();
     rewriter.setInsertionPoint(scan);
     Value outside = amp::CastOp::create(
@@ -42,10 +43,10 @@ static bool hoistCasts(ScanOp scan, RewriterBase &rewriter) {
   return changed;
 }
 
-// stack(cast(x)) -> cast(stack(x)), if the cast widens, so the stack is
-// smaller.
+// stack(cast(x)) -> cast(stack(x)) for widening casts: the loop stacks the
+// narrow type, which takes less memory.
 static bool sinkCasts(ScanOp scan, RewriterBase &rewriter) {
-  // Find stacked results that are widening casts.
+  // Find stacked results that come from a widening cast.
   SmallVector<std::pair<unsigned, amp::CastOp>> found;
   SmallVector<Value> parts;
   SmallVector<bool> reversed;
@@ -60,7 +61,7 @@ static bool sinkCasts(ScanOp scan, RewriterBase &rewriter) {
   }
   if (found.empty())
     return false;
-  // Stack the inputs of the casts, and cast the stacks.
+  // Stack the operands of the casts, and cast the stacks after the loop.
   unsigned first = scan.getNumResults();
   scan = scan.addStacked(rewriter, parts, reversed);
   rewriter.setInsertionPointAfter(scan);

@@ -1,4 +1,4 @@
-// Moves casts across the edges of loops.
+// Moves casts out of the bodies of loops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PRECISION_SCANCASTS_H
@@ -8,10 +8,10 @@
 
 namespace mpc::amp {
 
-/// Moves casts out of the body of `scan`; values are rounded as often as
-/// before. A weight is cast once instead of in each iteration, and values are
-/// stacked in the type they are computed in. May replace the scan. Returns true
-/// if anything moved.
+/// Moves casts from the body of `scan` to before and after the loop. Each value
+/// is rounded as often as before. A weight is cast once instead of in each
+/// iteration, and results are stacked in their narrow type. May replace `scan`
+/// by a new op. Returns true if any cast has moved.
 bool moveCastsOut(mpc::ScanOp scan, mlir::RewriterBase &rewriter);
 
 } // namespace mpc::amp

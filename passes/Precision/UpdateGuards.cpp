@@ -11,8 +11,9 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::amp;
 
-// True if `flag` is false whenever one of `gradients` is not finite: a test of
-// all gradients, alone or combined with a condition of the model.
+// True if `flag` is surely false if any of `gradients` is not finite: `flag` is
+// amp.all_finite of all gradients, or the conjunction of this test with a
+// condition of the model.
 static bool testsAll(Value flag, ArrayRef<Value> gradients) {
   auto testsThem = [&](Value value) {
     auto test = value.getDefiningOp<AllFiniteOp>();
@@ -28,8 +29,9 @@ static bool testsAll(Value flag, ArrayRef<Value> gradients) {
          (both && (testsThem(both.getLhs()) || testsThem(both.getRhs())));
 }
 
-// True if `next` equals `old` whenever one of `gradients` is not finite.
-// Conditions of optimizer ops are verified separately.
+// True if `next` equals `old` whenever any of `gradients` is not finite.
+// Accepts the condition of an optimizer op unseen, since the caller verifies
+// these conditions.
 static bool keepsState(Value next, Value old, ArrayRef<Value> gradients) {
   if (!old || next == old)
     return static_cast<bool>(old);
@@ -59,7 +61,8 @@ void amp::verifyUpdateGuards(
       report(op) << "expected amp.all_finite of all gradients of the update "
                     "as the condition";
   });
-  // All other state must keep its old value if the condition is false.
+  // All other guarded state must keep its old value if a gradient is not
+  // finite.
   llvm::DenseMap<Operation *, Value> states;
   for (BlockArgument argument : function.getArguments())
     if (VariableOp variable =

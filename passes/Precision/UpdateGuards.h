@@ -1,4 +1,4 @@
-// Proves that a step with an overflow changes no state.
+// Proves that a step with overflowing gradients changes no guarded state.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PRECISION_UPDATEGUARDS_H
@@ -11,10 +11,10 @@
 
 namespace mpc::amp {
 
-/// Reports every update of `function` that would happen although one of
-/// `gradients` is infinite or NaN. `gradients` are all gradients that the
-/// function unscales. Reported are optimizer ops whose condition is not
-/// `amp.all_finite` of all gradients, and state results kept neither by such a
+/// Reports every update in `function` that would happen although one of
+/// `gradients`, all gradients that the function unscales, is infinite or NaN:
+/// - an optimizer op whose condition is not amp.all_finite of all gradients;
+/// - a result for guarded state that keeps its old value neither by such a
 /// condition nor by a select.
 void verifyUpdateGuards(
     mlir::FunctionOpInterface function, llvm::ArrayRef<mlir::Value> gradients,

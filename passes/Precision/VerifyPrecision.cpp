@@ -1,5 +1,5 @@
-// Proves that the stage kept the rules in the pass description. Every rule
-// reports all violations, so one run shows everything.
+// Proves the guarantees that the pass description lists. Reports all
+// violations, so that one run shows everything.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/FunctionPorts.h"
@@ -51,10 +51,10 @@ private:
   void verifyCopies(FunctionOpInterface function);
 
   std::optional<VariableTable> variables;
-  /// The policy that records are compared with; null unless the mode is mixed.
-  /// A shared pointer, since passes are copied.
+  /// The policy of the requested mode, to compare the records with; null unless
+  /// the mode is mixed. A shared pointer, because MLIR copies passes.
   std::shared_ptr<PrecisionPolicy> asked;
-  /// The low copy of each master, as made by @derive.
+  /// Maps each parameter to the low copy that @derive computes.
   llvm::DenseMap<Operation *, VariableOp> copies;
   bool scales = false;
   bool violated = false;
@@ -78,8 +78,8 @@ static bool isNarrow(Value value) {
 // Records
 //===----------------------------------------------------------------------===//
 
-// Loads the policy of the module's mode. The classes are looked up again, not
-// taken from the records.
+// Loads the policy of the module's mode, so that the class of each op is looked
+// up again instead of trusted.
 void VerifyPrecisionPass::loadPolicy() {
   asked.reset();
   auto mode = getOperation()->getAttrOfType<PrecisionModeAttr>(kModeAttr);
@@ -98,15 +98,16 @@ void VerifyPrecisionPass::loadPolicy() {
       report(getOperation()) << llvm::toString(std::move(error));
 }
 
-// Verifies the class and the types of a record. A denied op may be low only if
-// a flag forces it.
+// Verifies class and types of a decision record. An op that the policy denies
+// may be low only if a flag of the user forces it.
 void VerifyPrecisionPass::verifyRecord(PrecisionOpInterface op,
                                        DecisionAttr decision) {
   PrecisionClass expected = decision.getPrecisionClass();
   if (asked) {
     auto entry = asked->lookup(getPolicyRow(op), getNodeNames(op));
     expected = entry ? entry->precisionClass : PrecisionClass::Deny;
-    // Guards of state were created after the policy was consulted.
+    // InsertLossScaling has created selects after the policy was consulted.
+    // Trust their records.
     if (decision.getReason() == Reason::Update)
       expected = decision.getPrecisionClass();
     if (decision.getPrecisionClass() != expected)
@@ -119,13 +120,14 @@ void VerifyPrecisionPass::verifyRecord(PrecisionOpInterface op,
         report(op) << "decided as " << type << " in a mode that lowers to "
                    << asked->getLowType();
   }
-  // A denied op stays wide, even if a later pass changed the record.
+  // An op that the policy denies must not be low, even if a pass has changed
+  // the record.
   bool denied =
       expected == PrecisionClass::Deny || expected == PrecisionClass::Fixed;
   if (denied && isLowered(decision) && decision.getReason() != Reason::ForceLow)
     report(op) << "is of class " << stringifyPrecisionClass(expected)
                << ", but decided as low";
-  // Sums of halves lose small summands: 2048 + 1 is 2048 in f16.
+  // Sums in 16 bits would lose small summands: 2048 + 1 is 2048 in f16.
   if (decision.getAccumulate().getWidth() < 32)
     report(op) << "expected sums in fp32 at least, found "
                << decision.getAccumulate();
@@ -135,7 +137,8 @@ void VerifyPrecisionPass::verifyRecord(PrecisionOpInterface op,
 // Types
 //===----------------------------------------------------------------------===//
 
-// State that sums is fp32 at least, and so are masters.
+// Verifies that parameters, and state that adds up small changes, have at least
+// 32 bits.
 void VerifyPrecisionPass::verifyState(VariableOp variable) {
   auto type = dyn_cast<FloatType>(variable.getTensorType().getElementType());
   static constexpr Role roles[] = {Role::Parameter,      Role::Statistic,
@@ -173,7 +176,7 @@ void VerifyPrecisionPass::verifyOperands(PrecisionOpInterface op,
                                          DecisionAttr decision) {
   bool isDenied = decision.getPrecisionClass() == PrecisionClass::Deny &&
                   decision.getReason() != Reason::ForceLow;
-  // Contracted operands must have exactly the decided type.
+  // A contraction must multiply its operands in the decided type.
   for (OpOperand &operand : op->getOpOperands()) {
     unsigned index = operand.getOperandNumber();
     FloatType type = getFloatType(operand.get());
@@ -183,7 +186,8 @@ void VerifyPrecisionPass::verifyOperands(PrecisionOpInterface op,
                    << " as decided, found operand " << index << " in " << type;
       continue;
     }
-    // Other operands may be low, unless policy keeps the op or operand in fp32.
+    // Other operands may be low, unless the policy keeps the op or the operand
+    // in fp32.
     if (!isRoundedByStage(operand.get(), *variables))
       continue;
     if (isDenied || readsFP32Only(decision))
@@ -194,8 +198,8 @@ void VerifyPrecisionPass::verifyOperands(PrecisionOpInterface op,
   }
 }
 
-// Reports a cast of a rounded value. A widening cast would present rounded
-// digits as exact; a narrowing cast would round twice.
+// Reports a cast of a value that a cast has already rounded. A wider type would
+// make the rounded digits look exact; a narrower type would round twice.
 void VerifyPrecisionPass::verifyCast(amp::CastOp op) {
   amp::CastOp inner = findRoundingCast(op.getInput());
   if (!inner)
@@ -216,7 +220,7 @@ void VerifyPrecisionPass::verifyOptimizer(Operation *op) {
         report(op) << "expected fp32 at least, found " << value.getType();
 }
 
-// Verifies all rules about one op and its neighbours.
+// Verifies all rules about an op with operands and results.
 void VerifyPrecisionPass::verifyOp(Operation *op) {
   verifyExpanded(op);
   verifyOptimizer(op);
@@ -255,12 +259,10 @@ void VerifyPrecisionPass::verifyScale(FunctionOpInterface function) {
   });
 }
 
-//===----------------------------------------------------------------------===//
-// Results and low copies
-//===----------------------------------------------------------------------===//
+// Results of functions, and low copies of parameters
 
-// Results have the model's types, and state its master types; only low copies
-// are rounded.
+// Verifies that results have the types of the model. Only low copies of
+// parameters may be rounded.
 void VerifyPrecisionPass::verifyResults(FunctionOpInterface function) {
   Operation *terminator = getReturn(function);
   for (OpOperand &result : terminator->getOpOperands()) {
@@ -274,12 +276,11 @@ void VerifyPrecisionPass::verifyResults(FunctionOpInterface function) {
   }
 }
 
-// Records the low copies of parameters that @derive computes, and reports
-// copies that it does not compute: they would have no value after state is
-// loaded.
+// Fills `copies` from @derive. Reports a low copy that @derive does not
+// compute: the copy would have no value after state is loaded.
 void VerifyPrecisionPass::findCopies() {
   copies.clear();
-  // Each copy in @derive is the cast of a parameter.
+  // @derive computes each copy as the cast of a parameter.
   llvm::DenseSet<Operation *> made;
   auto derive =
       getOperation().lookupSymbol<FunctionOpInterface>(kDeriveFunction);
@@ -302,8 +303,8 @@ void VerifyPrecisionPass::findCopies() {
           << "expected @derive to make the low copy of a parameter";
 }
 
-// Verifies that each update of a master writes the copy. A stale copy makes the
-// next forward pass wrong.
+// Verifies that each update of a parameter also writes the low copy. The next
+// forward pass would read an outdated copy.
 void VerifyPrecisionPass::verifyCopies(FunctionOpInterface function) {
   llvm::MapVector<Operation *, Value> updates;
   for (OpOperand &result : getReturn(function)->getOpOperands())
@@ -335,7 +336,7 @@ void VerifyPrecisionPass::runOnOperation() {
   variables.emplace(module);
   loadPolicy();
 
-  // Check state first, since the functions are checked against it.
+  // Check variables and copies first: the checks of functions use `copies`.
   for (auto variable : module.getOps<VariableOp>())
     verifyState(variable);
   findCopies();
