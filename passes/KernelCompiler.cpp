@@ -1,8 +1,8 @@
 // Compiles the kernels of a plan on several threads.
 //
-// A kernel travels to its thread as text. So the text holds all that the code
-// depends on, and serves as key in the code cache. Each thread has its own MLIR
-// context.
+// A kernel is passed to its thread as text. So the text contains everything
+// that the code depends on, and serves as the key of the code cache. Each
+// thread has an MLIR context of its own.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/KernelCompiler.h"
@@ -28,7 +28,7 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// A kernel on its way from the plan to code, or to an error.
+/// A kernel, its text, and its code or error message.
 struct Job {
   func::FuncOp kernel;
   std::string text, key;
@@ -38,12 +38,13 @@ struct Job {
   ExitCode exitCode = ExitCode::Internal;
 };
 
-/// Compiles kernels one after another, in its own context.
+/// Compiles kernels one after another. Every thread has a worker with a context
+/// of its own.
 class Worker {
 public:
   explicit Worker(const TargetInfo &target);
   void compile(Job &job);
-  /// Compiles a module of kernels, given as text, to code.
+  /// Compiles `text`, a module of kernels, to an object file or to PTX.
   FailureOr<std::string> lower(StringRef text);
 
 private:
@@ -56,8 +57,8 @@ private:
 // Kernels as text
 //===----------------------------------------------------------------------===//
 
-/// Prints the kernel without name, precision records and node names. Kernels
-/// with equal text have equal code.
+/// Prints a kernel without its name, decision records and names of nodes.
+/// Kernels with equal text have equal code.
 static std::string printKernel(func::FuncOp kernel) {
   OwningOpRef<func::FuncOp> copy = kernel.clone();
   Attribute kind = kernel->getAttr(kKernelAttr);
@@ -119,15 +120,15 @@ void Worker::compile(Job &job) {
     job.code = std::move(*code);
 }
 
-/// Compiles the jobs that have no code yet.
+/// Compiles the jobs without code: those that the cache does not have.
 static void compileJobs(std::vector<Job> &jobs,
                         const KernelCompilerOptions &options) {
   std::vector<Job *> missing;
   for (Job &job : jobs)
     if (!job.code)
       missing.push_back(&job);
-  // Kernels differ in size, so each worker takes the next job until none is
-  // left.
+  // Kernels take different times, so each thread takes the next job as soon as
+  // it is free.
   std::atomic<size_t> next = 0;
   auto work = [&] {
     Worker worker(options.target);
@@ -142,10 +143,11 @@ static void compileJobs(std::vector<Job> &jobs,
     while (others.size() + 1 < threads)
       others.push_back(std::async(std::launch::async, work));
   } catch (const std::system_error &) {
-    // No more threads can start: the running ones do all jobs.
+    // The system allows no more threads. The running threads do all jobs.
   }
   work();
-  // get() rethrows the exception of a worker, such as out of memory.
+  // get() waits for the thread, and rethrows its exception, such as out of
+  // memory.
   for (std::future<void> &other : others)
     other.get();
 }
@@ -154,7 +156,8 @@ static void compileJobs(std::vector<Job> &jobs,
 // The cache
 //===----------------------------------------------------------------------===//
 
-/// Returns all that the code of a kernel depends on besides its text.
+/// Returns text about everything else that code depends on: compiler and
+/// target.
 static std::string describeCompilation(const TargetInfo &target) {
   return identifyCompiler() + target.getTriple().str() + " " +
          target.getTuneCPU().str() + " " + target.getFeatureString() + "\n";
@@ -175,8 +178,8 @@ mpc::compilePlannedKernels(ModuleOp planned,
                            const KernelCompilerOptions &options,
                            KernelCounts *counts) {
   std::vector<Job> jobs = collectJobs(planned);
-  // If libraries do all the work, a GPU's driver still loads a module: an empty
-  // one.
+  // If libraries do all the work, the plan has no kernels. A GPU's driver still
+  // needs a module, so compile an empty one.
   if (jobs.empty() && options.target.isGPU())
     return Worker(options.target).lower("module {}");
   if (options.cache)
@@ -187,7 +190,7 @@ mpc::compilePlannedKernels(ModuleOp planned,
                }))};
   compileJobs(jobs, options);
 
-  // Report every failure, in the order of the kernels.
+  // Report all failures, in the order of the kernels in the plan.
   std::vector<KernelCode> kernels;
   for (Job &job : jobs) {
     if (job.code)
@@ -198,7 +201,7 @@ mpc::compilePlannedKernels(ModuleOp planned,
   if (kernels.size() != jobs.size())
     return failure();
 
-  // Keep new code for the next run; pruning removes the oldest.
+  // Store new code in the cache. Pruning removes the oldest code.
   if (options.cache) {
     for (size_t i = 0; i < jobs.size(); ++i)
       if (!jobs[i].isKept)

@@ -12,7 +12,7 @@
 
 namespace mpc {
 
-/// The number of kernels in a plan, and of those found in the cache.
+/// The number of kernels in a plan, and how many of them the cache had.
 struct KernelCounts {
   size_t all = 0;
   size_t kept = 0; ///< kernels whose code the cache had
@@ -22,15 +22,15 @@ struct KernelCompilerOptions {
   TargetInfo target;
   /// The number of threads that compile kernels.
   unsigned threads = 1;
-  /// The cache for code; nullopt for none.
+  /// The cache of compiled kernels; nullopt for none.
   std::optional<CodeCache> cache;
 };
 
 /// Compiles the kernels of `planned`, the result of the Planning stage: runs
-/// the Codegen stage and LLVM on every function with a `mpc.kernel` attribute.
-/// Returns the bytes for `ArtifactParts::kernels`, which do not depend on
-/// threads or cache. Failures are diagnostics at the kernel. Sets `*counts`
-/// unless null.
+/// the Codegen stage and LLVM on every function with an `mpc.kernel` attribute.
+/// Returns the bytes for `ArtifactParts::kernels`, which depend neither on the
+/// number of threads nor on the cache. Reports failures at the kernel. Sets
+/// `*counts` unless `counts` is null.
 mlir::FailureOr<std::string>
 compilePlannedKernels(mlir::ModuleOp planned,
                       const KernelCompilerOptions &options,

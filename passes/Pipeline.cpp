@@ -1,4 +1,4 @@
-// Builds the pipeline: every stage and pass in order, as one straight list.
+// Builds the pipeline: all stages and passes, in order, as one list.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Pipeline.h"
@@ -54,19 +54,20 @@ llvm::ArrayRef<llvm::StringLiteral> mpc::getRecognizedOps() {
 
 static void addRecognition(OpPassManager &pm, const PipelineOptions &options) {
   const auto &unrecognized = options.unrecognized;
-  // `--no-recognize` names ops to leave unrecognised, for comparisons.
+  // Leave out the passes of ops that `--no-recognize` names.
   auto add = [&](llvm::StringRef op, std::unique_ptr<Pass> pass) {
     if (!llvm::is_contained(unrecognized, op) &&
         !llvm::is_contained(unrecognized, "all"))
       pm.addNestedPass<func::FuncOp>(std::move(pass));
   };
-  // Recognise norms first: a normalization before an attention is then a single
-  // op.
+  // Recognise normalizations before attention: the input of an attention is
+  // then a single op.
   add("layer_norm", createRecognizeLayerNormPass());
   add("rms_norm", createRecognizeRMSNormPass());
   add("gelu", createRecognizeGeluPass());
   add("swish", createRecognizeSwishPass());
-  // Sink broadcasts first, so that masks are matched in their smallest form.
+  // First move broadcasts behind the arithmetic on masks, so that attention is
+  // matched with small masks.
   add("attention", createSinkExpandPass());
   RecognizeAttentionPassOptions attention;
   attention.train.assign(options.recipe.train.begin(),
@@ -89,8 +90,9 @@ static bool isFloat64(amp::PrecisionMode mode) {
   return mode == amp::PrecisionMode::FP64True;
 }
 
-// True if the precision mode has a single float type. Then decisions about
-// gradients cannot change the evaluation, so gradients are not needed.
+// True if the precision mode has a single float type. In other modes, gradients
+// influence the types of forward ops, so even an evaluation needs the gradients
+// for the same bits.
 static bool hasOneType(const PipelineOptions &options) {
   amp::PrecisionMode mode = options.precision.mode;
   return options.unsupportedMode.empty() &&
@@ -100,43 +102,46 @@ static bool hasOneType(const PipelineOptions &options) {
 static void addDifferentiation(OpPassManager &pm,
                                const PipelineOptions &options) {
   const Recipe &recipe = options.recipe;
-  // For 64-true convert the model first: otherwise constants of loss, gradients
-  // and updates, such as a label smoothing of 0.1, would be rounded to float32.
+  // In 64-true, convert the model to f64 first: otherwise constants of loss,
+  // gradients and update, such as a label smoothing of 0.1, would be rounded to
+  // f32.
   if (isFloat64(options.precision.mode))
     pm.addPass(createConvertFloatTypePass());
-  // The loss replaces the outputs of the forward model.
+  // Replace the outputs of the forward model by the losses.
   if (!recipe.losses.empty()) {
     AddLossPassOptions loss;
     loss.float64 = isFloat64(options.precision.mode);
     pm.addPass(createAddLossPass(loss));
   }
-  // Without a training step keep only the evaluation; otherwise add gradients
-  // and updates. Without a loss to differentiate, the model must provide
-  // gradients.
+  // If only the evaluation is wanted, remove training; otherwise add gradients
+  // and updates. If no loss is given, use only the gradients that the model
+  // computes.
   if (options.evaluationAlone && hasOneType(options))
     pm.addPass(createKeepEvaluationPass());
   else
     pm.addPass(createAddOptimizerPass({recipe.losses.empty()}));
-  // Move products and sums out of loop bodies, as one op over all iterations.
-  // Run again after gradients, which have loops of their own.
+  // Move products and sums out of loops: one op then serves all iterations. Run
+  // again after gradients exist, since these have loops too.
   pm.addNestedPass<func::FuncOp>(createMoveOutOfScansPass());
   pm.addPass(createExpandGradientsPass());
   pm.addNestedPass<func::FuncOp>(createMoveOutOfScansPass());
-  // Remove forward ops that only the dropped outputs used.
+  // Remove forward ops that served only the outputs that AddLoss has removed.
   pm.addPass(createCanonicalizerPass());
 }
 
 static void addPrecision(OpPassManager &pm, const PipelineOptions &options) {
-  // Run this pass first, because scaled values get precision decisions too.
+  // FindLossGradient multiplies values by a seed; these products need precision
+  // decisions too, so run this pass first.
   pm.addPass(createFindLossGradientPass());
   pm.addPass(createAssignPrecisionPass());
-  // A training graph in 64-true has f32 values so far.
+  // Convert again, in case passes since the first conversion have added f32
+  // values.
   if (isFloat64(options.precision.mode))
     pm.addPass(createConvertFloatTypePass());
   pm.addPass(createInsertCastsPass());
   pm.addPass(createOptimizeCastsPass());
-  // Loss scaling needs the gradients after the casts are final. Master weights
-  // come last, because low copies replace casts.
+  // Insert the loss scale after casts are final, since unscaling depends on
+  // types. Master weights come last, because low copies replace casts.
   pm.addPass(createInsertLossScalingPass());
   pm.addPass(createInsertMasterWeightsPass());
   pm.addPass(createVerifyPrecisionPass());
@@ -145,14 +150,14 @@ static void addPrecision(OpPassManager &pm, const PipelineOptions &options) {
 }
 
 static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
-  // Convert control flow and attention first: their contents become ordinary
-  // ops.
+  // First replace conditions and attention by ordinary ops, which later passes
+  // can process.
   pm.addNestedPass<func::FuncOp>(createConvertIfToSelectPass());
   pm.addNestedPass<func::FuncOp>(createDecomposeAttentionPass());
   if (options.recompute)
     pm.addNestedPass<func::FuncOp>(createTileProductsPass());
   pm.addPass(createOutlineBodiesPass());
-  // Rewrite ops into the ops that kernels consist of.
+  // Rewrite all ops into the primitive ops of kernels.
   OpPassManager &nested = pm.nest<func::FuncOp>();
   nested.addPass(createUpdateRowsPass());
   nested.addPass(createConvertLayoutPass());
@@ -163,10 +168,11 @@ static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
   nested.addPass(createSplitContractionsPass());
   nested.addPass(createConvertConvToMatmulPass());
   nested.addPass(createNormalizeReductionsPass());
-  // Merge equal ops, so that kernels share them.
+  // Merge equal ops, so that kernels share their results.
   nested.addPass(createCanonicalizerPass());
   nested.addPass(createCSEPass());
-  // Form the kernels. Recompute only now: earlier, CSE would merge the copies.
+  // Form the kernels. Recompute values only after CSE, which would merge the
+  // copies again.
   if (options.recompute)
     nested.addPass(createRecomputeElementwisePass());
   nested.addPass(createFormRegionsPass());
@@ -175,12 +181,13 @@ static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
 }
 
 static void addPlanning(OpPassManager &pm, const PipelineOptions &options) {
-  // Choose who computes each product, and what the product absorbs.
+  // Choose who computes each contraction (library or mpc), and which movements
+  // the contraction absorbs.
   PlaceContractionsPassOptions place;
   place.contractions = options.contractions;
   pm.addNestedPass<func::FuncOp>(createPlaceContractionsPass(std::move(place)));
   pm.addNestedPass<func::FuncOp>(createFoldMovementPass());
-  // Merge or remove steps, to save launches and buffers.
+  // Merge and remove steps, to save launches and memory.
   pm.addNestedPass<func::FuncOp>(createRecomputeUnscalePass());
   pm.addNestedPass<func::FuncOp>(createMergeUpdatesPass());
   pm.addNestedPass<func::FuncOp>(createFoldPartsPass());
@@ -189,21 +196,23 @@ static void addPlanning(OpPassManager &pm, const PipelineOptions &options) {
   pm.addNestedPass<func::FuncOp>(createFillConstantsPass());
   pm.addNestedPass<func::FuncOp>(createSumOperandsPass());
   pm.addNestedPass<func::FuncOp>(createJoinColumnSumsPass());
-  // From here on the order of steps is final, so lifetimes are known.
+  // Fix the order of steps, which determines the lifetimes of buffers.
   pm.addNestedPass<func::FuncOp>(createOrderPass());
   pm.addPass(createPackFiltersPass());
-  // Kernels become functions without duplicates, and steps become launches.
+  // Turn kernels into functions, merge equal functions, and turn steps into
+  // launches.
   pm.addPass(createOutlineKernelsPass());
   pm.addPass(createDeduplicateKernelsPass());
   BuildProgramsPassOptions build;
   build.tf32 = options.tf32;
   pm.addPass(createBuildProgramsPass(std::move(build)));
-  // Every buffer gets an offset in the arena.
+  // Assign each buffer an offset in the arena.
   pm.addPass(createAssignOffsetsPass());
   pm.addPass(createVerifyPlanPass());
 }
 
-/// True if `target` is a GPU. AttachTarget reports unknown names.
+/// True if `target` names a GPU. False for unknown names, which AttachTarget
+/// reports.
 static bool isGPU(llvm::StringRef target) {
   llvm::Expected<TargetInfo> info = TargetInfo::get(target);
   if (!info)
@@ -225,7 +234,7 @@ static void addCodegen(OpPassManager &pm, llvm::StringRef target) {
     pm.addPass(createCSEPass());
     return;
   }
-  // Expand ops without a CPU instruction before anything else.
+  // Expand arithmetic that CPUs have no instruction for, before any conversion.
   pm.addPass(arith::createArithExpandOpsPass());
   pm.addPass(createSCFToControlFlowPass());
   pm.addPass(createConvertVectorToLLVMPass());

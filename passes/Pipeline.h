@@ -1,4 +1,4 @@
-// Lists every stage and every pass. No other place knows the order.
+// Lists all stages and passes. Only Pipeline.cpp knows the order of passes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PIPELINE_H
@@ -15,8 +15,8 @@
 
 namespace mpc {
 
-/// The stages from a model to an artifact. Folders, `--emit=` values and test
-/// folders have the same names.
+/// The stages from a model to an artifact. The values of `--emit=`, the folders
+/// of passes and the folders of tests have the same names.
 enum class Stage {
   Import,
   Recognize,
@@ -27,8 +27,8 @@ enum class Stage {
   Codegen
 };
 
-/// The `--emit=` value of a stage with its help text; getStages lists them in
-/// order.
+/// A stage with its `--emit=` value and help text. getStages returns all stages
+/// in order.
 struct StageInfo {
   Stage stage;
   llvm::StringLiteral name;
@@ -36,46 +36,50 @@ struct StageInfo {
 };
 llvm::ArrayRef<StageInfo> getStages();
 
-/// Returns the names of the recognised ops, one per pass.
+/// Returns the names of the ops that Recognition finds, as --no-recognize takes
+/// them.
 llvm::ArrayRef<llvm::StringLiteral> getRecognizedOps();
 
 struct PipelineOptions {
-  /// Ops to leave unrecognised: names of getRecognizedOps, or all.
+  /// Ops that Recognition shall not find: names of getRecognizedOps, or "all".
   std::vector<std::string> unrecognized;
   Recipe recipe;
   amp::Request precision;
-  /// A mode that mpc lacks, such as 16-true; empty for none. The Precision
-  /// stage reports the mode.
+  /// A precision mode that the user asked for and mpc lacks, such as 16-true;
+  /// otherwise empty. The Precision stage reports the mode as an error.
   std::string unsupportedMode;
-  /// A name that TargetInfo knows.
+  /// The name of a target, as in --target.
   std::string target = "native";
-  /// The choice for contractions that both a library and mpc can do. table: by
-  /// measured tables; library: the library, which also fuses relu and turns NaN
-  /// into 0; generated: mpc's kernels; bare: the table, but libraries fuse
-  /// nothing.
+  /// Who computes contractions that both a library and mpc can compute:
+  /// - table: by tables of measured times;
+  /// - library: the library, which also fuses relu and turns NaN into 0;
+  /// - generated: mpc's kernels;
+  /// - bare: by the tables, but libraries fuse nothing.
   std::string contractions = "table";
   /// True if a GPU may round operands of f32 contractions to tf32.
   bool tf32 = false;
-  /// True if kernels recompute values that would cost more to keep in memory.
+  /// True if kernels recompute a value whenever storing the value costs more.
   bool recompute = true;
-  /// True if only the evaluation is wanted, with the same bits as beside
-  /// training.
+  /// True if only the evaluation is compiled. The results have the bits of a
+  /// module with training.
   bool evaluationAlone = false;
 };
 
-/// Adds the passes of every stage after `done`, up to and including `last`.
-/// They expect the result of stage `done`; for Import, the module of a
-/// frontend.
+/// Adds the passes of every stage after `done`, up to and including `last`, to
+/// `pm`. The passes expect the result of stage `done`. For Import, this is the
+/// module that a frontend has built.
 void buildPipeline(mlir::OpPassManager &pm, const PipelineOptions &options,
                    Stage last = Stage::Codegen, Stage done = Stage::Import);
 
 /// Runs the passes of `stage` on `module`, the result of the previous stage,
-/// and verifies the result. Differentiate starts by setting the module's
-/// recipe, Precision by setting the module's request. Up to Differentiate, the
-/// module is verified after every pass, because a user's request may not fit,
-/// such as a loss for labels of another shape. In builds with assertions
-/// (`tools/build --sanitize`, Debug) all stages are. Verifying took 40 to 50 %
-/// of compiling a deep model (docs/measured/cpu.md).
+/// and verifies the result. Before Differentiate, sets the recipe of the
+/// module; before Precision, the request.
+///
+/// Up to Differentiate, MLIR's verifier runs after every pass, because a user's
+/// request may not fit the model: a loss for labels of another shape, for
+/// example. In builds with assertions (`tools/build --sanitize`, Debug), the
+/// verifier runs after every pass of all stages. Verifying took 40 to 50 % of
+/// the time to compile a deep model (docs/measured/cpu.md).
 mlir::LogicalResult runStage(mlir::ModuleOp module,
                              const PipelineOptions &options, Stage stage);
 

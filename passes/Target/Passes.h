@@ -1,4 +1,4 @@
-// Declarations of the passes around the target; see Passes.td.
+// Declares the pass mpc-attach-target; see Passes.td.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_TARGET_PASSES_H
