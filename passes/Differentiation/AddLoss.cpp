@@ -42,8 +42,9 @@ static Value findByName(const FunctionEditor &function, StringRef name) {
   return {};
 }
 
-// Moves the AXIS of OUTPUT:AXIS from `output` to `classAxis`. A name may itself
-// end in a colon and a number, so an existing name stays whole.
+// If the loss names its output as OUTPUT:AXIS, cuts :AXIS off and stores the
+// number in `classAxis`. Names of ONNX values may also end in a colon and a
+// number, so cuts nothing off an existing name.
 static LogicalResult splitAxis(const FunctionEditor &function,
                                PlacedLoss &loss) {
   LossSpec &spec = loss.spec;

@@ -74,9 +74,9 @@ private:
   Recipe recipe;
   const Optimizer *algorithm = nullptr;
   OptimizerSettings settings;
-  SmallVector<StringRef> state; ///< suffixes of the state per parameter
+  SmallVector<StringRef> state; ///< suffixes of state, such as ".m"
   SmallVector<VariableOp> trainables;
-  SmallVector<ParameterGroup> groups; ///< one per trainable
+  SmallVector<ParameterGroup> groups; ///< settings of each trainable
   std::optional<VariableTable> variables;
 };
 } // namespace
@@ -269,7 +269,8 @@ void AddOptimizerPass::addUpdates(FunctionEditor &function,
   OpBuilder builder = function.builder();
   builder.setListener(&phase);
   clipGradients(function, builder, gradients);
-  // All parameters share a step counter, read before the increment.
+  // All parameters share one step counter. `step` is the number of earlier
+  // updates, `nextStep` includes this update.
   VariableOp stepCounter = counter(kStepVariable);
   UpdateInputs in;
   in.step = function.state(stepCounter);
@@ -285,8 +286,6 @@ void AddOptimizerPass::addUpdates(FunctionEditor &function,
   Value commonRate = in.learningRate;
   // Maps the factor of a group to the scaled learning rate.
   std::map<double, Value> rates = {{1.0, commonRate}};
-  // Compute each parameter's next value and state from the gradient and the
-  // rate of the group.
   for (auto [param, gradient, group] :
        llvm::zip(trainables, gradients, groups)) {
     in.param = function.state(param);
@@ -343,7 +342,7 @@ LogicalResult AddOptimizerPass::chooseTrained(FunctionEditor &step,
   if (failed(found))
     return failure();
   trainables = *found;
-  // Groups have separate learning rates and weight decays.
+  // Parameters may differ in learning rate and weight decay.
   auto grouped =
       findParameterGroups(step, trainables, {recipe.noDecay, recipe.lrScale});
   if (failed(grouped))
@@ -377,7 +376,8 @@ void AddOptimizerPass::runOnOperation() {
   }
   if (failed(chooseTrained(step, loss)))
     return signalPassFailure();
-  // The learning rate becomes an input, so no input may have its name.
+  // The learning rate becomes an input of @step. Report an error if the model
+  // has an input of the same name.
   if (step.input(kLearningRateInput)) {
     withExitCode(mlir::emitError(func.getLoc()), ExitCode::Unsupported)
         << "the model has an input '" << kLearningRateInput

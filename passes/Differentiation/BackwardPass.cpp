@@ -17,8 +17,8 @@ SmallVector<Operation *> mpc::findActiveOps(Block &block, Operation *end,
   for (Operation &op : block) {
     if (&op == end)
       break;
-    // An op is active if it depends on an active value, and a differentiated
-    // value depends on the op.
+    // An op is active if an operand is active and the differentiated value
+    // depends on a result.
     bool reached = llvm::any_of(op.getOpOperands(), [&](OpOperand &operand) {
       return active.contains(operand.get()) &&
              GradientRules::get().flowsInto(operand);
@@ -36,8 +36,8 @@ SmallVector<Operation *> mpc::findActiveOps(Block &block, Operation *end,
   return ops;
 }
 
-// Reports all ops without a rule in one error, at the first: "relu_grad x2
-// (node 'a')".
+// Reports all ops without a gradient rule in one error, located at the first
+// such op: "relu_grad x2 (node 'a')".
 static LogicalResult checkRules(ArrayRef<Operation *> ops) {
   llvm::MapVector<StringRef, SmallVector<Operation *>> missing;
   for (Operation *op : ops)

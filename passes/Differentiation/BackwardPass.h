@@ -8,16 +8,17 @@
 
 namespace mpc {
 
-/// Returns the ops of `block` before `end` that pass a derivative from a value
-/// in `active` to a value in `sources`. `sources` holds all values that the
-/// differentiated value depends on. Adds the values in between to `active`.
+/// Returns the ops of `block` before `end` through which a derivative flows
+/// from the values in `active` to the differentiated value. `sources` holds all
+/// values that the differentiated value depends on. Adds all values on the way
+/// to `active`.
 llvm::SmallVector<mlir::Operation *>
 findActiveOps(mlir::Block &block, mlir::Operation *end,
               const llvm::DenseSet<mlir::Value> &sources,
               llvm::DenseSet<mlir::Value> &active);
 
-/// Applies the rules from the last op to the first. Reports all ops without a
-/// rule before applying any.
+/// Applies the gradient rules of `ops`, from the last op to the first. If ops
+/// have no rule, reports all of these and applies none.
 mlir::LogicalResult runBackwards(llvm::ArrayRef<mlir::Operation *> ops,
                                  GradientBuilder &gradients);
 

@@ -266,7 +266,7 @@ Operation *LossBuilder::createLabelLoss(LossKind kind, Value rows, Value labels,
   IntegerAttr ignored;
   if (recipe.ignoreIndex)
     ignored = builder.getI64IntegerAttr(*recipe.ignoreIndex);
-  // A batch with only ignored labels has no gradient.
+  // If all labels of a batch are ignored, the mean is 0, not 0 / 0.
   UnitAttr zeroIfEmpty;
   if (reduction == LossReduction::Mean && recipe.weighsLabels())
     zeroIfEmpty = builder.getUnitAttr();
@@ -427,7 +427,7 @@ LogicalResult LossBuilder::verifyScores(LossKind kind, Value scores) {
                         ExitCode::InvalidInput)
            << "expected scores of at least one sample and one class, found "
            << printShape(type.getShape());
-  // Warn only in the training function, not again for evaluation.
+  // The builder runs for @step and @eval. Warn once, in @step.
   return kind == LossKind::NLL ? verifyLogProbabilities(kind, scores)
                                : verifyNoSoftmax(scores, /*warn=*/!perSample);
 }

@@ -56,7 +56,7 @@ static void gradLog(LogOp op, GradientBuilder &g) {
                       op.getInput()));
 }
 
-// dx = dy / (2 y)
+// y = sqrt(x), so dx = dy / (2 y).
 static void gradSqrt(SqrtOp op, GradientBuilder &g) {
   Location loc = g.at("dx");
   Value half = g.scale(loc, g.dy(), 0.5);
@@ -64,7 +64,7 @@ static void gradSqrt(SqrtOp op, GradientBuilder &g) {
         DivOp::create(g.ops(), loc, half.getType(), half, op.getOutput()));
 }
 
-// dx = -dy y^2
+// y = 1 / x, so dx = -dy y^2.
 static void gradReciprocal(ReciprocalOp op, GradientBuilder &g) {
   Location loc = g.at("dx");
   Value product =
@@ -153,7 +153,7 @@ static void gradMul(MulOp op, GradientBuilder &g) {
     g.add(1, "db", g.mul(g.at("db"), g.dy(), op.getLhs()));
 }
 
-// d(a/b)/db = -y / b
+// For y = a / b: dy/db = -y / b.
 static void gradDiv(DivOp op, GradientBuilder &g) {
   auto divide = [&](StringRef suffix, Value value) -> Value {
     return DivOp::create(g.ops(), g.at(suffix), value.getType(), value,
@@ -200,11 +200,12 @@ static void gradConstantPow(PowOp op, double exponent, GradientBuilder &g) {
   g.add(0, "da", g.mul(loc, scaled, power));
 }
 
-// d(a^b)/da = b a^(b-1), d(a^b)/db = y log(a)
+// For y = a^b: dy/da = b a^(b-1), dy/db = y log(a).
 static void gradPow(PowOp op, GradientBuilder &g) {
   Value a = op.getLhs(), b = op.getRhs();
   std::optional<double> exponent = getConstantNumber(op.getRhs());
-  // A constant exponent, such as 2, needs no general power.
+  // A constant exponent, such as 2, has a simpler gradient than a variable
+  // exponent.
   if (g.needs(0) && exponent) {
     gradConstantPow(op, *exponent, g);
   } else if (g.needs(0)) {
@@ -264,8 +265,8 @@ static Value boundedLog(GradientBuilder &g, Location loc, Value probability) {
                            g.constant(loc, kLeast, log));
 }
 
-// y = -t * log(p) - (1 - t) * log(1 - p). Targets need gradients too, because a
-// model may compute its targets.
+// The binary cross entropy y = -t * log(p) - (1 - t) * log(1 - p). Targets t
+// need gradients too, because a model may compute its targets.
 static void gradBCE(BCEOp op, GradientBuilder &g) {
   Value p = op.getLhs();
   if (g.needs(0))

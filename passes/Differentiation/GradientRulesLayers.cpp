@@ -201,7 +201,8 @@ static Value alongChannels(GradientBuilder &g, Location loc, Value vector,
   return g.reshape(loc, vector, shape);
 }
 
-// y = (x - mean) * inv_std * scale + bias, with constant statistics.
+// The gradient of BatchNormalization with constant statistics: y = (x - mean) *
+// inv_std * scale + bias.
 static void gradBatchNormInference(BatchNormInferenceOp op,
                                    GradientBuilder &g) {
   Layout layout = op.getLayout();
@@ -224,7 +225,8 @@ static void gradBatchNormInference(BatchNormInferenceOp op,
     factor = alongChannels(g, loc, factor, layout, rank);
     g.add(0, "dx", g.mul(loc, g.dy(), factor));
   }
-  // dscale = sum(dy * (x - mean)) * inv_std, dbias = sum(dy)
+  // The gradients of scale and bias: dscale = sum(dy * (x - mean)) * inv_std,
+  // dbias = sum(dy).
   if (g.needs(1)) {
     Location loc = g.at("dscale");
     Value mean = alongChannels(g, loc, op.getMean(), layout, rank);

@@ -185,7 +185,7 @@ void ScanGradient::seed(GradientBuilder &inner) {
 void ScanGradient::yieldGradients(GradientBuilder &inner) {
   Location loc = g.at("dx");
   SmallVector<Value> values;
-  // An iteration without a gradient yields zeros.
+  // If an iteration adds nothing to a gradient, the body yields zeros.
   auto zeros = [&](Value like) {
     return inner.zeros(loc, getGradientType(like.getType()));
   };
@@ -209,7 +209,9 @@ void ScanGradient::yieldGradients(GradientBuilder &inner) {
   backward->getTerminator()->setOperands(values);
 }
 
+//===----------------------------------------------------------------------===//
 // Reading values of the forward body
+//===----------------------------------------------------------------------===//
 
 // True if `value`, of the forward body, is equal in all iterations.
 bool ScanGradient::isInvariant(Value value) {
@@ -271,8 +273,8 @@ void ScanGradient::resolveOperands() {
 // The two loops
 //===----------------------------------------------------------------------===//
 
-// Recreates the forward loop with the kept values as additional stacked
-// results. The old loop loses all users.
+// Recreates the forward loop with one more stacked result for each value in
+// `kept`. Users of the old loop then read the new loop.
 ScanOp ScanGradient::stackKept() {
   SmallVector<Type> types(scan.getStacked().getTypes());
   SmallVector<bool> directions(scan.getReversedOutputs());

@@ -204,9 +204,9 @@ FailureOr<Loss> LossBuilder::build(const PlacedLoss &loss) {
 // Elementwise losses
 //===----------------------------------------------------------------------===//
 
-// Computes c * (|e| - c / 2) with c = min(|e|, 1): half the square up to 1,
-// then a line. Equals PyTorch's huber_loss with delta 1, and smooth_l1_loss
-// with beta 1.
+// Computes the Huber loss of the error e: c * (|e| - c / 2) with c = min(|e|,
+// 1). This is half the square up to 1, then a line, and equals PyTorch's
+// huber_loss with delta 1, and smooth_l1_loss with beta 1.
 Value LossBuilder::buildHuber(Value error) {
   Type type = error.getType();
   Value size = AbsOp::create(builder, at("loss.size"), type, error);
@@ -218,7 +218,8 @@ Value LossBuilder::buildHuber(Value error) {
   return MulOp::create(builder, at("loss"), type, bounded, rest);
 }
 
-// Computes t * (log(t) - x), and 0 where t is 0.
+// Computes the KL divergence of targets t and log-probabilities x: t * (log(t)
+// - x), and 0 where t is 0.
 Value LossBuilder::buildKLDiv(Value output, Value target) {
   Type type = target.getType(), element = elementOf(target);
   Value isPositive =

@@ -120,7 +120,7 @@ static bool sumsRows(Operation *op) {
   return isa<SumToSizeOp>(op);
 }
 
-// Reshapes a stack of matrices to one matrix with all rows.
+// Reshapes a stack of matrices [n, m, k] to one matrix [n * m, k].
 static Value mergeRows(OpBuilder &builder, Location location, Value stack) {
   ArrayRef<int64_t> shape = shapeOf(stack);
   assert(shape.size() == 3 && "a stack of matrices");
@@ -139,7 +139,8 @@ static Value cloneOn(OpBuilder &builder, Operation *op, ValueRange operands,
   return result;
 }
 
-// Applies an op that multiplies rows to `stack` instead of operand 0.
+// `op` multiplies the rows of its operand 0 in each iteration. Returns one
+// product for the rows of all iterations, which `stack` contains.
 static Value multiplyStack(OpBuilder &builder, Operation *op, Value stack,
                            ValueRange others) {
   assert(multipliesRows(op) && "the op multiplies rows of operand 0");
@@ -384,7 +385,7 @@ void Sinker::replace(const Moved &moved) {
           isa<SumToSizeOp>(op) ? stack : mergeRows(rewriter, location, stack));
     }
     value = cloneOn(rewriter, op, factors, shapeOf(op->getResult(0)));
-    // Add the initial value, unless it is zero.
+    // Add the initial value of the sum, unless it is zero.
     Value start = scan.getCarried()[moved.result];
     if (!matchPattern(start, m_AnyZeroFloat()))
       value = AddOp::create(rewriter, location, value.getType(), start, value);

@@ -19,7 +19,8 @@
 
 namespace mpc {
 
-/// The patterns of a flag; each must match a parameter.
+/// The regular expressions that the user gives with a flag. Each must match at
+/// least one parameter.
 class NamePatterns {
 public:
   NamePatterns(llvm::StringRef flag, llvm::ArrayRef<std::string> texts)

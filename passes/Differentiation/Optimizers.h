@@ -1,4 +1,5 @@
-// The optimizers: the state of each per parameter, and the update.
+// The optimizers: the state variables of each parameter, and the ops of an
+// update.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_DIFFERENTIATION_OPTIMIZERS_H

@@ -8,7 +8,9 @@
 using namespace mlir;
 using namespace mpc;
 
+//===----------------------------------------------------------------------===//
 // Uses of a parameter in the model
+//===----------------------------------------------------------------------===//
 
 namespace {
 /// The ways in which the forward pass uses a parameter: as an addend (a bias)

@@ -20,9 +20,10 @@ struct ParameterGroup {
 
 /// The arguments of --no-decay and --lr-scale.
 struct GroupPatterns {
-  /// Each is `bias`, `norm`, or a pattern of names.
+  /// Arguments of --no-decay: `bias`, `norm`, or a regular expression of names.
   llvm::ArrayRef<std::string> noDecay;
-  /// Each is PATTERN=FACTOR; the last match holds.
+  /// Arguments of --lr-scale: PATTERN=FACTOR. If several patterns match a
+  /// parameter, the last counts.
   llvm::ArrayRef<std::string> learningRateScale;
 };
 

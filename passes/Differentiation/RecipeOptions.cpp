@@ -10,7 +10,9 @@
 using namespace mlir;
 using namespace mpc;
 
+//===----------------------------------------------------------------------===//
 // From a field's type to the type of its option
+//===----------------------------------------------------------------------===//
 
 namespace {
 template <typename T>

@@ -16,16 +16,17 @@ struct TrainablePatterns {
   llvm::ArrayRef<std::string> train, freeze;
 };
 
-/// Returns the variables to train, in the module's order. Candidates are the
-/// variables behind `sources`, the arguments with a gradient. If `train` has
-/// patterns, variables that match are chosen (of any role except statistic);
-/// otherwise all of role parameter. Variables that match a pattern of `freeze`
-/// are removed. Afterwards the trained variables have the role parameter, and
-/// all others the role frozen. A pattern without a match is an error.
+/// Returns the variables to train, in the order of the module. Only variables
+/// that the loss depends on can be trained: `sources` holds the values with a
+/// gradient. If `train` has patterns, chooses the variables that match (of any
+/// role except statistic); otherwise all variables of role parameter. Removes
+/// variables that match a pattern of `freeze`. Afterwards the trained variables
+/// have the role parameter, and all others the role frozen. Reports an error
+/// for a pattern without a match.
 ///
 /// A BatchNormalization in `step` whose scale and bias are both frozen by
-/// patterns changes to inference mode and keeps its running statistics. Without
-/// scale and bias parameters, the names of the statistics decide.
+/// patterns changes to inference mode, and keeps its running statistics. If
+/// scale and bias are no parameters, the names of the statistics decide.
 mlir::FailureOr<llvm::SmallVector<VariableOp>>
 selectTrainables(mlir::ModuleOp module, FunctionEditor &step,
                  const llvm::DenseSet<mlir::Value> &sources,
