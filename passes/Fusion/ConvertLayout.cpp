@@ -88,7 +88,7 @@ static Value reshape(OpBuilder &builder, Operation *of, Value value,
 }
 
 //===----------------------------------------------------------------------===//
-// Ops with a layout
+// Converting ops to NHWC
 //===----------------------------------------------------------------------===//
 
 // Sets the layout of `op` to NHWC, transposes its activation operands to NHWC,

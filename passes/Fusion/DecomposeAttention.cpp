@@ -20,7 +20,8 @@ namespace {
 struct AttentionWeights {
   /// tanh(scores / cap); null if the attention has no softcap.
   Value capped;
-  /// The softmax before dropout, in the type that the last product reads.
+  /// The softmax before dropout, in the type in which the product with the
+  /// values reads the softmax.
   Value softmax;
 };
 
@@ -278,7 +279,7 @@ static bool isForwardOf(AttentionOp op, AttentionGradOp grad) {
 }
 
 void DecomposeAttentionPass::runOnOperation() {
-  // Collect first: gradients look for their forward ops.
+  // Collect all ops first, because each gradient looks for its forward op.
   SmallVector<AttentionOp> attentions;
   SmallVector<AttentionGradOp> gradients;
   getOperation().walk([&](Operation *op) {

@@ -59,7 +59,7 @@ static Value updateRunning(Value running, Value batch, double momentum,
   return e.emitAs<AddOp>(elementOf(result), kept, added);
 }
 
-// 1 / sqrt(variance + epsilon)
+// Returns 1 / sqrt(variance + epsilon).
 static Value invStd(Value variance, const APFloat &epsilon, Emitter &e) {
   Value sum = e.emit<AddOp>(variance, e.scalar(epsilon.convertToDouble()));
   return e.emit<ReciprocalOp>(e.emit<SqrtOp>(sum));
@@ -72,7 +72,7 @@ static Value castTo(Value result, Value value, Emitter &e) {
                                      : e.emitAs<amp::CastOp>(element, value);
 }
 
-// (x - mean) * factor + bias, with factor = scale * inv_std
+// Returns (x - mean) * factor + bias, where factor = scale * inv_std.
 static Value normalise(Channels &channels, Value x, Value mean, Value factor,
                        Value bias, Value result, Emitter &e) {
   Value centred = e.emit<SubOp>(x, channels.spread(mean));
@@ -240,7 +240,7 @@ SmallVector<Value> mpc::decompose(BatchNormGradOp op, Emitter &e) {
 // Normalization of each sample
 //===----------------------------------------------------------------------===//
 
-// x * factor * scale + bias; `bias` may be null
+// Returns x * factor * scale + bias. `bias` may be null.
 static Value applyScale(Value x, Value factor, Value scale, Value bias,
                         Value result, Emitter &e) {
   Value normal = e.emit<MulOp>(x, factor);

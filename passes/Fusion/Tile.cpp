@@ -25,7 +25,8 @@ static constexpr int64_t kMostOfWorker = int64_t(1) << 18;
 static constexpr int64_t kMaxExcess = 4;
 
 /// A mask is recomputed in the loop if it has at least kLeastMask elements, and
-/// kLeastGrowth times as many as each operand. Smaller masks stay in cache.
+/// kLeastGrowth times as many as each operand that is no mask. Smaller masks
+/// stay in cache.
 static constexpr int64_t kLeastMask = int64_t(1) << 20;
 static constexpr int64_t kLeastGrowth = 16;
 
@@ -271,7 +272,7 @@ std::optional<Tile> Tile::find(MatMulOp product, int64_t axis, int64_t elements,
 }
 
 //===----------------------------------------------------------------------===//
-// Values for the backward pass
+// Recomputing values in the backward pass
 //===----------------------------------------------------------------------===//
 
 // Makes the backward pass recompute the maxima of wide values too. The gradient

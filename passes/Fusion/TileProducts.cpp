@@ -280,8 +280,8 @@ void LoopBuilder::replace(Value value, Value made) {
 }
 
 ScanOp LoopBuilder::build() {
-  // Create the operands of the loop: zeros for sums, stacks of parts, and
-  // numbers of first groups.
+  // Create the operands of the loop: zeros for sums, stacks of parts, and for
+  // dropouts the number of each part's first random group.
   findValues();
   assert(!ops.empty() && (!sums.empty() || !made.empty()) &&
          "a loop has ops, and results that are read outside");
