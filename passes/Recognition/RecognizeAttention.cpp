@@ -431,7 +431,9 @@ static Value exchangeLastAxes(Value value, OpBuilder &builder, Location loc) {
   return TransposeOp::create(builder, loc, type.clone(shape), value, perm);
 }
 
+//===----------------------------------------------------------------------===//
 // Heads of keys and values that several heads of queries share
+//===----------------------------------------------------------------------===//
 
 // Reshapes [..., heads * n, rows, columns] to [..., heads, n, rows, columns]. A
 // single head becomes [..., 1, 1, rows, columns], which broadcasts. A bias or

@@ -202,7 +202,8 @@ RecognizeLayerNorm::matchAndRewrite(Operation *op,
   Value scale = norm->scale;
   if (!scale)
     scale = createOne(match, type.getElementType(), rewriter);
-  // Statistics keep the reduced axes with size 1.
+  // The statistics that mpc.layer_norm returns keep the reduced axes with size
+  // 1.
   auto statistic = llvm::to_vector(type.getShape());
   for (int64_t axis : norm->axes)
     statistic[axis] = 1;

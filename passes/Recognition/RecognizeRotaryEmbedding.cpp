@@ -496,7 +496,9 @@ LogicalResult RecognizePairs::matchAndRewrite(Operation *op,
       op, "expected parts x * cosine - y * sine and y * cosine + x * sine");
 }
 
+//===----------------------------------------------------------------------===//
 // Elements behind the rotated ones
+//===----------------------------------------------------------------------===//
 
 LogicalResult TakeRest::matchAndRewrite(ConcatOp op,
                                         PatternRewriter &rewriter) const {

@@ -14,7 +14,9 @@
 using namespace mlir;
 using namespace mpc;
 
+//===----------------------------------------------------------------------===//
 // Structures of a value
+//===----------------------------------------------------------------------===//
 
 namespace {
 /// A matrix of integers in which element (i, j) is row * i + column * j +
