@@ -15,8 +15,8 @@ namespace mpc::amp {
 /// True if a skipped step must not change the variable. Guarded are parameters,
 /// all state of the update (moments, averages, learning rates), and the number
 /// of updates. Not guarded is state that counts or measures forward passes
-/// (`mpc.micro_step`, BatchNormalization statistics), and the loss scale.
-/// Accumulators are reset to zero, since their sums are lost.
+/// (`mpc.micro_step`, finite BatchNormalization statistics), and the loss
+/// scale. Accumulators are reset to zero, since their sums are lost.
 bool isGuarded(mpc::VariableOp variable);
 
 /// Returns the variable that receives result `index` of `function`; null if the

@@ -259,7 +259,9 @@ void VerifyPrecisionPass::verifyScale(FunctionOpInterface function) {
   });
 }
 
+//===----------------------------------------------------------------------===//
 // Results of functions, and low copies of parameters
+//===----------------------------------------------------------------------===//
 
 // Verifies that results have the types of the model. Only low copies of
 // parameters may be rounded.
