@@ -231,8 +231,8 @@ void Former::place(const Unit &unit) {
   if (unit.region)
     return placeRegion(unit);
   Operation *op = unit.ops.front();
-  // mpc.kept separates kernels. The regions do so now, so replace mpc.kept by
-  // its input.
+  // mpc.kept has kept kernels apart while regions were formed. Replace mpc.kept
+  // by its input.
   if (auto kept = dyn_cast<KeptOp>(op))
     return mapping.map(kept.getOutput(),
                        mapping.lookupOrDefault(kept.getInput()));

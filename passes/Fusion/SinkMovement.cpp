@@ -1,8 +1,8 @@
-// Moves scaling before transposes and reshapes: the op can then join the kernel
-// that computes the operand. Between a transpose and a matrix product, the op
-// would be a separate kernel. For example, PyTorch's exporter scales the
-// queries of an attention between the projection's transpose and the product of
-// queries and keys.
+// Moves scaling before transposes and reshapes, where scaling can join the
+// kernel that computes the operand. Between a transpose and a matrix product,
+// scaling would be a separate kernel. For example, PyTorch's exporter scales
+// the queries of an attention between the projection's transpose and the
+// product of queries and keys.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"

@@ -176,8 +176,8 @@ bool Tile::addBetween() {
   return true;
 }
 
-// True if each op of the tile reads, of other ops in the tile, the part that
-// the same iteration makes.
+// True if the ops of the tile agree on parts: each op reads a result of another
+// op of the tile along the axis along which the other op makes the result.
 bool Tile::isConsistent() const {
   return llvm::all_of(llvm::make_first_range(axes), [&](Operation *op) {
     return llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
