@@ -343,7 +343,7 @@ void AttentionMatcher::findCausalMask() {
   // Count the mask and the biases, each of which may hide keys.
   size_t hiding = found.biases.size() + (found.mask ? 1 : 0);
   double low = hiding > 1 ? kHidden : kLow;
-  // First try the mask, then one half of the mask.
+  // First try whether the whole mask is causal, then the halves of and(a, b).
   if (found.mask && found.hidden <= low)
     if (auto offset =
             findCausalOffset(found.mask, scores, found.isMaskInverted)) {
@@ -425,7 +425,8 @@ static Value exchangeLastAxes(Value value, OpBuilder &builder, Location loc) {
     value = moved.getInput();
   }
   std::swap(perm[rank - 1], perm[rank - 2]);
-  // If both cancel each other, no transpose is needed.
+  // If the exchange undoes the transpose that computes `value`, no transpose is
+  // needed.
   if (llvm::is_sorted(perm))
     return value;
   return TransposeOp::create(builder, loc, type.clone(shape), value, perm);

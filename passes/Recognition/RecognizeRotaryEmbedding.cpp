@@ -120,7 +120,8 @@ static Value dropAxis(Value value, int64_t axis, Match &match) {
 // - one index of the axis of size 2 in [..., pairs, 2] or [..., 2, pairs],
 // which a reshape may then remove.
 static std::optional<PairPart> matchPart(Value value, Match &match) {
-  // All forms are slices. A reshape may remove the sliced axis, of size 1.
+  // The elements are a slice of the rows. A reshape may then remove the sliced
+  // axis, of size 1.
   Match attempt = match;
   Value inner = value;
   if (auto view = value.getDefiningOp<ReshapeOp>();
@@ -143,7 +144,8 @@ static std::optional<PairPart> matchPart(Value value, Match &match) {
     if (size != 1 || shapeOf(value) != ArrayRef<int64_t>(dropped))
       return std::nullopt;
   }
-  // One index of the axis of size 2.
+  // The slice takes one index of the axis of size 2: the last or the second to
+  // last axis.
   if (size == 1 && from[*axis] == 2 && rank >= 2) {
     bool isLast = *axis == rank - 1;
     if (!isLast && inner == value)
@@ -170,7 +172,7 @@ static std::optional<PairPart> matchPart(Value value, Match &match) {
 // concat of two halves, or a concat to [..., pairs, 2] or [..., 2, pairs] and a
 // reshape to rows.
 static std::optional<Join> matchJoin(Value value, Match &match) {
-  // Both forms are a concat of two values, possibly before a reshape.
+  // A concat of two values joins the rows; a reshape may follow.
   Match attempt = match;
   auto view = value.getDefiningOp<ReshapeOp>();
   Value joined = view ? view.getInput() : value;
@@ -184,7 +186,8 @@ static std::optional<Join> matchJoin(Value value, Match &match) {
   int64_t rank = shape.size(), axis = concat.getAxis();
   if (shapeOf(first) != shapeOf(second) || rank < 1)
     return std::nullopt;
-  // Joined along an axis of size 2, or along the row: first half, second half.
+  // The concat joins along the axis of size 2, or joins the two halves of a
+  // row.
   Join join;
   if (view && rank >= 2 && axis >= rank - 2 && shape[axis] == 2) {
     bool isLast = axis == rank - 1;

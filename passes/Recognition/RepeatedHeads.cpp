@@ -70,8 +70,8 @@ std::optional<RepeatedHeads> mpc::findRepeatedHeads(Value value) {
       moved = &op->getOpOperand(0);
     if (!moved)
       return std::nullopt;
-    // Reshapes may do anything. Other ops must treat each head, the last two
-    // axes, separately.
+    // Reshapes may change all axes. Other ops must work on the matrix [rows,
+    // columns] of each head.
     if (!isa<ReshapeOp>(op)) {
       if (typeOf(moved->get()).getRank() < 2 || countHead(moved->get()) != head)
         return std::nullopt;
