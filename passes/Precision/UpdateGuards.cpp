@@ -29,9 +29,9 @@ static bool testsAll(Value flag, ArrayRef<Value> gradients) {
          (both && (testsThem(both.getLhs()) || testsThem(both.getRhs())));
 }
 
-// True if `next` equals `old` whenever any of `gradients` is not finite.
-// Accepts the condition of an optimizer op unseen, since the caller verifies
-// these conditions.
+// True if `next` equals `old` whenever any of `gradients` is not finite. Does
+// not look at the condition of an optimizer op: the caller verifies these
+// conditions.
 static bool keepsState(Value next, Value old, ArrayRef<Value> gradients) {
   if (!old || next == old)
     return static_cast<bool>(old);
