@@ -1,4 +1,4 @@
-// Gives every kernel the signature of runtime/ABI.h.
+// Gives every kernel the signature that the runtime calls (runtime/ABI.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/KernelHero.h"
@@ -35,7 +35,7 @@ static bool isPointer(Type type) { return isa<LLVM::LLVMPointerType>(type); }
 
 static void addEntry(LLVM::LLVMFuncOp body) {
   bool isPerTile = KernelHero::get(*getKernelKind(body)).isCalledPerTile();
-  // From here on, the function belongs to LLVM.
+  // LLVM does not know the attributes of mpc.
   body->removeAttr(kKernelAttr);
   std::string name = body.getName().str();
   body.setName(name + ".body");
@@ -63,8 +63,8 @@ static void addEntry(LLVM::LLVMFuncOp body) {
   setCodeAttributes(body);
   setCodeAttributes(entry);
 
-  // The entry loads the address of each buffer from the given array, and calls
-  // the body.
+  // The entry loads the address of each buffer from the array that the runtime
+  // passes, then calls the body.
   Block *block = entry.addEntryBlock(builder);
   auto b = ImplicitLocOpBuilder::atBlockEnd(body.getLoc(), block);
   SmallVector<Value> operands;
@@ -85,6 +85,7 @@ void AddKernelEntriesPass::runOnOperation() {
        llvm::to_vector(getOperation().getOps<LLVM::LLVMFuncOp>()))
     if (function->hasAttr(kKernelAttr))
       addEntry(function);
-  // From here on, the module belongs to LLVM.
+  // The module now consists of LLVM ops, and LLVM does not know mpc's
+  // attributes.
   getOperation()->removeAttr(kTargetAttr);
 }

@@ -1,8 +1,9 @@
 // Hides 16-bit floats from a CPU that has no instructions for them.
 //
-// At this point, 16-bit floats are only moved. To broadcast such a float to a
-// vector, LLVM would convert to f32, with a function call per lane. LLVM moves
-// 16-bit integers without conversions.
+// The pass runs when all arithmetic on 16-bit floats has been expanded, and the
+// remaining ops only move them. To broadcast such a float to a vector, LLVM
+// would convert to f32, with a function call per lane. LLVM moves 16-bit
+// integers without conversions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Codegen/Passes.h"
@@ -31,12 +32,12 @@ public:
 
 void ConvertHalvesToBitsPass::runOnOperation() {
   TargetInfo target = getTarget(getOperation());
-  // Types that the target has no instructions for.
+  // True for a 16-bit float type that the target has no instructions for.
   auto isHidden = [&](Type type) {
     return (type.isBF16() && !target.hasNativeBF16Conversion()) ||
            (type.isF16() && !target.hasNativeF16Conversion());
   };
-  // Replace hidden types by i16, and constants by their bits.
+  // Replace such float types by i16, and their constants by the bits.
   auto word = IntegerType::get(&getContext(), 16);
   AttrTypeReplacer replacer;
   replacer.addReplacement([&](FloatType type) -> std::optional<Type> {

@@ -58,7 +58,8 @@ private:
 } // namespace
 
 namespace {
-/// Converts a buffer to its address, for instructions without a memref op.
+/// Lowers a cast from a memref to a pointer. Emitters insert such casts for
+/// instructions that take a pointer, such as cp.async.
 class TakeAddress : public ConvertOpToLLVMPattern<UnrealizedConversionCastOp> {
 public:
   using ConvertOpToLLVMPattern::ConvertOpToLLVMPattern;
@@ -81,14 +82,16 @@ public:
 };
 } // namespace
 
-/// Rewrites ops without conversion patterns into ops that have patterns.
+/// Expands ops that have no conversion to LLVM (rounding divisions, strided
+/// slices of vectors) into ops that have one.
 LogicalResult ConvertToNVVMPass::simplify() {
   RewritePatternSet patterns(&getContext());
   arith::populateCeilFloorDivExpandOpsPatterns(patterns);
   vector::populateVectorInsertExtractStridedSliceTransforms(patterns);
-  // Identical blocks stay apart. Merged, the two halves of a choice between 72
-  // segments would become 36 choices between the buffers of two segments. All
-  // these buffers would stay in registers until the last choice.
+  // Do not merge identical blocks. A kernel of 72 segments chooses its buffers
+  // by a binary tree of branches. If the two halves of the tree were merged, 36
+  // pairs of buffers would be selected first, and all would stay in registers
+  // until the last branch.
   GreedyRewriteConfig config;
   config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Normal);
   return applyPatternsGreedily(getOperation(), std::move(patterns), config);
@@ -100,8 +103,8 @@ unsigned ConvertToNVVMPass::getIndexBits() {
     for (Type type : function.getArgumentTypes())
       if (auto buffer = dyn_cast<MemRefType>(type))
         elements = std::max(elements, buffer.getNumElements());
-  // Use half the range of an int32_t, since indices exceed the end by up to a
-  // block's work.
+  // Allow only half the range of int32_t: threads past the end of a buffer also
+  // compute indices, up to one block's work beyond the end.
   return elements > std::numeric_limits<int32_t>::max() / 2 ? 64 : 32;
 }
 
@@ -146,6 +149,7 @@ void ConvertToNVVMPass::runOnOperation() {
   if (failed(simplify()) || failed(convert()))
     return signalPassFailure();
   markKernels();
-  // From here on, the module belongs to LLVM.
+  // The module now consists of LLVM ops, and LLVM does not know mpc's
+  // attributes.
   getOperation()->removeAttr(kTargetAttr);
 }

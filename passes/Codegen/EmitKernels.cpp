@@ -62,16 +62,18 @@ static MemRefType flatBuffer(Type type, const TargetInfo &target) {
                          MemRefLayoutAttrInterface(), space);
 }
 
-/// Counts the bounds after the buffers. On a GPU, a block derives its bounds
-/// from its number.
+/// Counts the arguments of an emitted function that bound its slice: begin and
+/// end, or five bounds of a tile for an epilogue. There are none on a GPU,
+/// where a block derives its slice from the block number.
 static unsigned countBounds(KernelKind kind, const TargetInfo &target) {
   if (target.isGPU())
     return 0;
   return KernelHero::get(kind).isCalledPerTile() ? 5 : 2;
 }
 
-/// Returns the signature: buffers of arguments and results, then the bounds of
-/// the kind, then scratch memory if the kernel needs any.
+/// Returns the type of the emitted function. Its arguments are the buffers of
+/// the kernel's arguments and results, then the bounds of `kind`, then
+/// `scratch` bytes of scratch memory unless `scratch` is 0.
 static FunctionType getBufferSignature(func::FuncOp kernel, KernelKind kind,
                                        int64_t scratch,
                                        const TargetInfo &target) {
@@ -87,9 +89,9 @@ static FunctionType getBufferSignature(func::FuncOp kernel, KernelKind kind,
   return FunctionType::get(kernel.getContext(), inputs, {});
 }
 
-/// True if `op` moves elements and only contractions read the result.
-/// Contractions read moved operands by strides, and transpose filters when
-/// packing.
+/// True if `op` needs no code because it only moves elements and only
+/// contractions read the result. A contraction reads the operand of `op` in
+/// place, with other strides.
 static bool isFolded(Operation *op) {
   bool isTransposed = isa<TransposeOp>(op) && !op->use_empty() &&
                       llvm::all_of(op->getUsers(), [](Operation *user) {
@@ -100,7 +102,7 @@ static bool isFolded(Operation *op) {
 
 /// True if `op` computes nothing in a kernel of `kind`, and only decides where
 /// an operand is loaded or a result stored. The loops load and store such
-/// values by strides. Contractions handle their operands separately.
+/// values by strides. Operands of contractions are left to isFolded.
 static bool isPlacement(Operation *op, KernelKind kind) {
   const KernelHero &hero = KernelHero::get(kind);
   return (hero.loadsInAnyOrder() && keepsRows(op)) ||
@@ -110,7 +112,9 @@ static bool isPlacement(Operation *op, KernelKind kind) {
          (hero.storesJoined() && isStoredJoin(op));
 }
 
-/// Checks that the kernel contains a hero of its kind.
+/// Checks that the kernel contains the op that its kind requires, such as a
+/// reduction in a row-reduce kernel. A kernel of segments or of elementwise ops
+/// needs none.
 static LogicalResult checkHero(Block &body, KernelKind kind) {
   const KernelHero &hero = KernelHero::get(kind);
   bool isOfSegments = isa<RegionOp>(body.front());
@@ -130,13 +134,14 @@ static bool hasFormula(Operation *op) {
 
 static LogicalResult checkOps(Block &body, KernelKind kind) {
   for (Operation &op : body.without_terminator()) {
-    // Check a segment's ops like the ops of a kernel.
+    // A segment holds the ops of a kernel of its own.
     if (auto segment = dyn_cast<RegionOp>(op)) {
       if (failed(checkOps(segment.getBody().front(), kind)))
         return failure();
       continue;
     }
-    // Views and folded ops need no code. All others must fit the kind.
+    // Views, and ops folded into loads and stores, need no code. All other ops
+    // must be allowed in a kernel of this kind.
     if (isFolded(&op) || hasRole(&op, RegionRole::View) ||
         isPlacement(&op, kind))
       continue;
@@ -154,7 +159,8 @@ static LogicalResult checkOps(Block &body, KernelKind kind) {
   return checkHero(body, kind);
 }
 
-/// Emits the loops by the function emit<Kind> of Kernels/.
+/// Emits the loops of a kernel by calling emit<Kind>, such as emitPointwise
+/// (Kernels/).
 static LogicalResult emitLoops(KernelKind kind, KernelContext &context) {
   if (isSegmented(context.kernel))
     return emitSegments(context);
@@ -167,7 +173,8 @@ static LogicalResult emitLoops(KernelKind kind, KernelContext &context) {
   llvm_unreachable("unknown kernel kind");
 }
 
-/// Determines the slice of the block and the place of the thread in the block.
+/// Fills the GPU fields of `context`: the thread's ranks within its block, and
+/// the slice [begin, end) that the block processes.
 static void enterBlock(KernelContext &context) {
   ImplicitLocOpBuilder &b = context.b;
   const KernelPartition &partition = context.partition;
@@ -184,8 +191,8 @@ static void enterBlock(KernelContext &context) {
   context.bounds = {begin, end};
 }
 
-/// Finds the buffers that may share memory: arguments that are written over,
-/// and results of their types.
+/// Returns the buffers that may overlap, as bits: arguments whose memory a
+/// result may reuse, and all results of such an argument's type.
 static llvm::SmallBitVector findShared(func::FuncOp kernel,
                                        const TargetInfo &target) {
   unsigned inputs = kernel.getNumArguments();
@@ -201,7 +208,8 @@ static llvm::SmallBitVector findShared(func::FuncOp kernel,
   return shared;
 }
 
-/// Sets the attributes that the driver and ptxas need.
+/// Sets the number of threads, and the alignment and aliasing of the buffers,
+/// for the driver and ptxas.
 static void setGPUAttributes(func::FuncOp emitted, func::FuncOp kernel,
                              const TargetInfo &target, int64_t threads) {
   Builder b(emitted.getContext());
@@ -211,8 +219,8 @@ static void setGPUAttributes(func::FuncOp emitted, func::FuncOp kernel,
   for (unsigned i = 0; i < emitted.getNumArguments(); ++i) {
     emitted.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
                        b.getI64IntegerAttr(TargetInfo::kGPUAlignment));
-    // Shared memory is written through another pointer, so noalias and readonly
-    // would be wrong.
+    // If two buffers may overlap, each is also written through the pointer of
+    // the other. Attributes noalias and readonly would be wrong.
     if (shared.test(i))
       continue;
     emitted.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
@@ -271,7 +279,8 @@ LogicalResult EmitKernelsPass::emitKernel(func::FuncOp kernel,
   auto b = ImplicitLocOpBuilder::atBlockEnd(kernel.getLoc(), entry);
   unsigned bufferCount = kernel.getNumArguments() + kernel.getNumResults();
   unsigned boundCount = countBounds(*kind, target);
-  // The emitters' view: buffers of arguments and results, then bounds.
+  // Emitters get the function's arguments in two lists: buffers (of the
+  // kernel's arguments, then results) and bounds.
   KernelContext context{
       kernel,
       b,
@@ -287,8 +296,7 @@ LogicalResult EmitKernelsPass::emitKernel(func::FuncOp kernel,
     setGPUAttributes(emitted, kernel, target, context.partition.threads);
     enterBlock(context);
   }
-  // The loops fill the body of the new function. Then the kernel on tensors
-  // goes.
+  // Emit the loops into the new function, then erase the kernel on tensors.
   if (failed(emitLoops(*kind, context)))
     return failure();
   b.setInsertionPointToEnd(entry);

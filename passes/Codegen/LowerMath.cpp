@@ -51,8 +51,8 @@ static bool hasPolynomial(StringRef op) {
       op);
 }
 
-/// True if a GPU computes the function in half the instructions of a
-/// polynomial.
+/// True if a GPU's approximate instructions compute the function `op` in half
+/// as many instructions as a polynomial.
 static bool hasInstructions(StringRef op) {
   return op == math::ExpOp::getOperationName() ||
          op == math::TanhOp::getOperationName();
