@@ -1,4 +1,5 @@
-// Computes the sums of a generated contraction, with one implementation per op.
+// Emits the sums of a generated contraction. Matrix products, convolutions and
+// weight gradients each have a subclass.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_CONTRACTION_CONTRACTIONSUMS_H
@@ -23,19 +24,22 @@ public:
         lanes(b, KernelContext::getComputeType(op)) {}
   virtual ~ContractionSums() = default;
 
-  /// Takes the sums of columns [column, column + lanes) of a row of the block,
-  /// in the compute type: a scalar or a vector.
+  /// Receives finished sums of one row, for columns [column, column + lanes).
+  /// `row` counts from the first row of the block. `sum` is in the compute
+  /// type: a scalar for one lane, otherwise a vector.
   using Sink = llvm::function_ref<void(int64_t row, mlir::Value column,
                                        mlir::Value sum)>;
 
-  /// Sums all columns of the result's rows [row, row + count), once each and in
-  /// any order. If a team shares a row, emits this thread's columns. `count`
-  /// must be one of `getBlocks`.
+  /// Emits the sums of all elements in the result's rows [row, row + count),
+  /// and passes each to `sink` once, in any order. If the threads of a team
+  /// share a row, emits only this thread's columns. `count` must be one of the
+  /// sizes that getBlocks returns.
   virtual void emitRows(mlir::Value row, int64_t count, Sink sink) = 0;
 
-  /// The numbers of rows that can be summed at once, in descending order; the
-  /// last is 1. Rows of a block share loads, and their sums do not wait for
-  /// each other. A block never crosses a group of `group` rows.
+  /// Rows are summed in blocks. `counts` lists the possible sizes of a block in
+  /// descending order; the last is 1. The rows of a block share loads, and
+  /// their additions do not wait for each other. No block crosses a multiple of
+  /// `group` rows: with `group` = 6, rows 4 to 7 are never one block.
   struct RowBlocks {
     llvm::SmallVector<int64_t> counts = {1};
     int64_t group = 1;
@@ -43,16 +47,17 @@ public:
   virtual RowBlocks getBlocks() { return {}; }
 
 protected:
-  /// Loads elements of an argument in the compute type.
+  /// Loads `width` adjacent elements of an argument, converted to the compute
+  /// type.
   mlir::Value load(mlir::Value argument, mlir::Value offset, int64_t width = 1);
 
   mlir::Value zeros(int64_t width);
 
-  /// Adds the lanes of a vector pairwise.
+  /// Returns the sum of a vector's lanes, added pairwise.
   mlir::Value sumLanes(mlir::Value vector);
 
-  /// Vectors of sums in registers, besides the operands, for blocks of
-  /// kRowsAtOnce rows.
+  /// The rows of a block. Each row has getVectorsAtOnce vectors of sums. All
+  /// sums of a block fit in registers, beside the operands.
   static constexpr int64_t kRowsAtOnce = 4;
   int64_t getVectorsAtOnce() const {
     return context.target.isGPU() || context.target.getVectorBits() == 512 ? 4
@@ -64,11 +69,12 @@ protected:
   Lanes lanes;
 };
 
-/// Creates the implementation for `op`; null if there is none.
+/// Creates the emitter of the contraction `op`; null if no code can be
+/// generated for `op`.
 std::unique_ptr<ContractionSums> createContractionSums(KernelContext &context,
                                                        mlir::Operation *op);
 
-/// Returns the offset of the first element of `operand`'s matrix at the batch
+/// Returns the offset, in the buffer of `operand`, of the matrix at the batch
 /// `indices`.
 mlir::Value matrixOffset(mlir::ImplicitLocOpBuilder &b,
                          llvm::ArrayRef<mlir::Value> indices,
@@ -79,12 +85,14 @@ std::unique_ptr<ContractionSums> createMatMulHero(KernelContext &context,
 std::unique_ptr<ContractionSums> createConvolutionHero(KernelContext &context,
                                                        mlir::Operation *op);
 
-/// Emits the matrix product `op` and its tail on Tensor Cores.
+/// Emits the matrix product `op` on Tensor Cores, and the elementwise ops after
+/// the product (its tail).
 mlir::LogicalResult emitTensorCoreContraction(KernelContext &context,
                                               mlir::Operation *op,
                                               const TensorCoreTiling &tiling);
 
-/// Emits the matrix product `matmul` and its tail on a CPU, in blocks.
+/// Emits the large matrix product `matmul` on a CPU, and the elementwise ops
+/// after the product (its tail). Operands are packed in `blocks`.
 void emitProductBlocks(KernelContext &context, const KernelBody &body,
                        const ProductBlocks &blocks, MatMulOp matmul);
 

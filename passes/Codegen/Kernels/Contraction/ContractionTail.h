@@ -1,4 +1,5 @@
-// Emits the tail of a contraction: the ops on its sums.
+// Emits the tail of a contraction: the elementwise ops on its sums, and the
+// stores of their results.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_CONTRACTION_CONTRACTIONTAIL_H
@@ -8,18 +9,22 @@
 
 namespace mpc::codegen {
 
-/// The tail of a kernel whose body has rows as group 0 and columns as group 1.
+/// Emits the tail at one position of the result at a time. `body` must have the
+/// rows of the result as axis group 0 and the columns as group 1.
 class ContractionTail {
 public:
   ContractionTail(KernelContext &context, const KernelBody &body,
                   mlir::Operation *contraction);
 
-  /// Emits the values that depend neither on row nor on column.
+  /// Emits the tail's values that depend neither on row nor on column, such as
+  /// a scalar factor.
   Scope start();
-  /// Like `start`, plus the values that depend on `row`.
+  /// Emits the tail's values that depend on `row`, but not on the column.
+  /// `outer` is the result of `start`.
   Scope enterRow(const Scope &outer, mlir::Value row);
-  /// Computes and stores the results for the sums of columns [column, column +
-  /// lanes) of a row. `sum` is a scalar or a vector in the compute type.
+  /// Emits the rest of the tail for columns [column, column + lanes) of a row,
+  /// and stores the results. `row` is the result of `enterRow`. `sum` is the
+  /// contraction's sum: a scalar or a vector in the compute type.
   void store(const Scope &row, mlir::Value column, mlir::Value sum);
 
 private:

@@ -59,8 +59,8 @@ void ContractionLoops::emit(Value begin, Value end) {
         [&](Chunk chunk) { emitBlock(chunk.index, chunk.width); },
         context.rows);
   };
-  // One loop suffices if blocks cannot cross groups, or if all rows are one
-  // group.
+  // No block may cross the boundary between two groups of rows. One loop
+  // suffices if all blocks are single rows, or if there is only one group.
   int64_t rows = 1;
   auto [first, last] = body.getGroup(0);
   for (unsigned d = first; d < last; ++d)
@@ -68,7 +68,7 @@ void ContractionLoops::emit(Value begin, Value end) {
   if (blocks.counts.size() == 1 || blocks.group == rows)
     return emitBlocks(begin, end, rows);
 
-  // Otherwise blocks start anew in each group of rows.
+  // With several groups, start a new block at the first row of each group.
   Value size = createIndex(b, blocks.group);
   Value groups = arith::CeilDivUIOp::create(b, end, size);
   emitLoop(b, arith::DivUIOp::create(b, begin, size), groups, 1, {},
@@ -106,8 +106,9 @@ LogicalResult codegen::emitContraction(KernelContext &context) {
   ArrayRef<int64_t> space =
       cast<RankedTensorType>(op->getResult(0).getType()).getShape();
   int64_t rank = space.size();
-  // Rows of a weight gradient are output channels. Rows of all other results
-  // are all axes but the last.
+  // Divide the result's axes into rows and columns. The rows of a weight
+  // gradient are its output channels, axis 0. The rows of any other result are
+  // all axes but the last.
   int64_t rowAxes = isa<ConvWeightGradOp>(op) ? 1 : rank - 1;
   FailureOr<KernelBody> body =
       KernelBody::create(context.kernel, space, {rowAxes, rank - rowAxes});

@@ -1,11 +1,11 @@
 // Emits the sums of convolutions and their gradients.
 //
 // With channels last, the lanes of a vector are adjacent channels of the
-// result. The filters must have these channels side by side: Planning adds a
-// transpose, which is only another set of strides here. A block of neighbouring
-// pixels shares the loads of filters. In the weight gradient, lanes are output
-// channels, the rows of the result. With channels first, elements are computed
-// one by one.
+// result. The filters must have these channels side by side, so Planning adds a
+// transpose; the loops read through the transpose by strides. A block of
+// neighbouring pixels shares the loads of filters. In the weight gradient,
+// lanes are output channels, the rows of the result. With channels first,
+// elements are computed one by one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -18,7 +18,9 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-/// Returns the strides of `weight` (out, in, taps) in the buffer that holds it.
+/// Returns the strides of the axes of `weight` (out, in, taps) in the buffer
+/// that the weights are loaded from. A transpose between the buffer and
+/// `weight` permutes the strides.
 static SmallVector<int64_t> getFilterStrides(Value weight) {
   auto transpose = weight.getDefiningOp<TransposeOp>();
   ArrayRef<int64_t> stored = shapeOf(transpose ? transpose.getInput() : weight);
@@ -32,7 +34,9 @@ static SmallVector<int64_t> getFilterStrides(Value weight) {
 }
 
 namespace {
-/// x (input) and y (output) are activations, w weights (out, in / group, taps).
+/// The common base of convolutions and their gradients. `x` (input) and `y`
+/// (output) are activations or their gradients, and `w` the weights (out, in /
+/// group, taps) or their gradient.
 class ConvolutionHero : public ContractionSums {
 public:
   template <typename OpTy>
@@ -62,7 +66,7 @@ protected:
                            mulIndex(b, channel, of.channelStride));
     return addIndex(b, start, linearize(b, spatial, of.spatialStrides));
   }
-  /// Returns an offset in the filters as they are stored.
+  /// Returns the offset of weight (out, in, taps) in the buffer of the weights.
   Value filterOffset(Value out, Value in, ValueRange taps) {
     SmallVector<Value> indices = {out, in};
     llvm::append_range(indices, taps);
@@ -74,8 +78,8 @@ protected:
     });
   }
 
-  /// True if rows are processed in blocks. Never true on a GPU, where threads
-  /// share the rows and the columns of each row.
+  /// True if several rows of the result are summed at once. Always false on a
+  /// GPU, where threads share the rows, and the columns of each row.
   bool blocksRows() const { return channelsLast && !context.target.isGPU(); }
 
   Value x, w, y;
@@ -86,8 +90,9 @@ protected:
   int64_t groups, inPerGroup, outPerGroup, batch;
 };
 
-/// The forward pass reads x and writes y. The gradient of the input reads dy
-/// and writes dx.
+/// Emits a convolution, which reads x and writes y, or the gradient of its
+/// input, which reads dy and writes dx. `from` is the layout of the tensor that
+/// is read, `to` of the tensor that is written.
 class ActivationHero : public ConvolutionHero {
 public:
   template <typename OpTy>
@@ -109,12 +114,15 @@ private:
     Value batch;
     SmallVector<Value> spatial;
   };
-  /// Channels [channel, channel + chunk.width * chunk.count) of a group.
+  /// Channels [channel, channel + chunk.width * chunk.count) of the channel
+  /// group `group` of the result.
   struct Channels {
     Value group, channel;
     Chunk chunk;
   };
-  /// The element that a position reads at a tap, without its channel.
+  /// The element that a position of the result reads at one tap: the offset at
+  /// the first channel of the group, and a flag that the element is inside the
+  /// image.
   struct Source {
     Value offset, exists;
   };
@@ -141,8 +149,8 @@ public:
   RowBlocks getBlocks() override;
 
 private:
-  /// `count` input channels of a tap, `stride` apart, from channel `first` of
-  /// the group on.
+  /// Weights that are summed together: at one tap, `count` input channels of a
+  /// channel group, from channel `first` on and `stride` apart.
   struct Filters {
     ValueRange taps;
     Value first;
@@ -166,10 +174,11 @@ void ActivationHero::emitRows(Value row, int64_t count, Sink sink) {
     emitLine(row, sink);
 }
 
-// Emits `count` rows of the result, which are adjacent pixels of one image
-// line. Columns are channels.
+// Emits `count` rows of a result with channels last. Rows are adjacent pixels
+// of one image line, columns are channels.
 void ActivationHero::emitPixels(Value row, int64_t count, Sink sink) {
-  // Find the positions of `count` pixels of a line from the first pixel's.
+  // The pixels are neighbours in a line, so derive all positions from the
+  // first.
   SmallVector<int64_t> sizes = {batch};
   llvm::append_range(sizes, to.spatial);
   SmallVector<Value> parts = splitIndex(b, row, sizes);
@@ -179,7 +188,8 @@ void ActivationHero::emitPixels(Value row, int64_t count, Sink sink) {
     at.spatial.back() = addIndex(b, at.spatial.back(), i);
     positions.push_back(at);
   }
-  // Channels are adjacent if filters have stride 1 along them.
+  // Use vectors of channels only if the filters hold these channels side by
+  // side (stride 1).
   bool hasLanes = blocksRows() && filterStrides[isForward ? 0 : 1] == 1;
   int64_t width = hasLanes ? context.getVectorWidth() : 1;
   emitLoop(b, groups, 1, {}, [&](Value group, ValueRange) {
@@ -197,7 +207,8 @@ void ActivationHero::emitPixels(Value row, int64_t count, Sink sink) {
   });
 }
 
-// Emits a row as a line of one channel, and columns as its pixels.
+// Emits one row of a result with channels first. The row is an image line of
+// one channel, and its columns are pixels.
 void ActivationHero::emitLine(Value row, Sink sink) {
   SmallVector<int64_t> sizes = {batch, groups, toPerGroup};
   sizes.append(to.spatial.begin(), to.spatial.end() - 1);
@@ -213,7 +224,8 @@ void ActivationHero::emitLine(Value row, Sink sink) {
 
 // y[out] = sum over taps and the group's input channels of x[in] * w. dx[in] =
 // sum over taps and the group's output channels of dy[out] * w, for outputs
-// that read `in` at the tap. The sums of the first position come first.
+// that read `in` at the tap. Returns all sums of the first position, then all
+// sums of the second, and so on.
 SmallVector<Value> ActivationHero::sum(ArrayRef<Position> positions,
                                        Channels channels) {
   SmallVector<Value> init(positions.size() * channels.chunk.count,
@@ -242,11 +254,12 @@ ActivationHero::Source ActivationHero::getSource(const Position &at,
   return {offset(from, at.batch, first, spatial), exists};
 }
 
-// Adds the contribution of a tap. Inside the image, all positions of a block
-// have a source. At the border, each position is tested separately.
+// Adds the products of one tap to the sums of a block of positions. Inside the
+// image, all positions have an element to read. At the border, each position is
+// tested separately.
 Carried ActivationHero::addTap(ArrayRef<Source> sources, ValueRange taps,
                                Channels channels, ValueRange sums) {
-  // Adds to the sums of position i if the tap is inside the image there.
+  // Adds to the sums of position i, unless the tap is outside the image there.
   auto addOne = [&](size_t i) {
     size_t count = channels.chunk.count;
     ValueRange own = sums.slice(i * count, count);
@@ -255,7 +268,8 @@ Carried ActivationHero::addTap(ArrayRef<Source> sources, ValueRange taps,
   };
   if (sources.size() == 1)
     return addOne(0);
-  // Add all at once if all have a source, otherwise one by one.
+  // If every position has an element to read, add to all sums at once.
+  // Otherwise test each position separately.
   Value all = sources.front().exists;
   for (const Source &each : sources.drop_front())
     all = arith::AndIOp::create(b, all, each.exists);
@@ -272,13 +286,15 @@ Carried ActivationHero::addTap(ArrayRef<Source> sources, ValueRange taps,
 Carried ActivationHero::addChannels(ArrayRef<Source> sources, ValueRange taps,
                                     Channels channels, ValueRange sums) {
   const Chunk &chunk = channels.chunk;
-  // The filter's (out, in) is (to, from) forwards, and (from, to) backwards.
+  // Weights are indexed (out, in). In the forward pass, `out` are the channels
+  // of the result and `in` the summed channels; in the gradient, the reverse.
   Value toFirst = mulIndex(b, channels.group, isForward ? toPerGroup : 0);
   Value fromFirst = mulIndex(b, channels.group, isForward ? 0 : fromPerGroup);
   Value to = addIndex(b, toFirst, channels.channel);
   int64_t toStride = filterStrides[isForward ? 0 : 1];
   return emitLoop(b, fromPerGroup, 1, sums, [&](Value c, ValueRange carried) {
-    // For each summed channel: load the filters, then one value per pixel.
+    // For each summed channel, load the weights once, and multiply one element
+    // of each pixel by them.
     Value from = addIndex(b, fromFirst, c);
     Value filter =
         isForward ? filterOffset(to, from, taps) : filterOffset(from, to, taps);
@@ -301,7 +317,8 @@ Carried ActivationHero::addChannels(ArrayRef<Source> sources, ValueRange taps,
 // Weights
 //===----------------------------------------------------------------------===//
 
-// Output channels of dy are adjacent if channels are last: one lane each.
+// The rows of a weight gradient are output channels. With channels last, these
+// are adjacent in dy, so a block of rows is one vector with a lane per row.
 ContractionSums::RowBlocks WeightGradHero::getBlocks() {
   RowBlocks blocks = {{}, outPerGroup};
   int64_t widest = blocksRows() ? context.getVectorWidth() : 1;
@@ -312,8 +329,9 @@ ContractionSums::RowBlocks WeightGradHero::getBlocks() {
 
 void WeightGradHero::emitRows(Value row, int64_t count, Sink sink) {
   emitNest(b, allTaps(), {}, [&](ValueRange taps, ValueRange) {
-    // Without a team, elements of a chunk are separate sums instead of lanes,
-    // with fewer sums for the remaining channels.
+    // Divide the input channels into chunks. On a CPU, a chunk is up to eight
+    // adjacent channels, each with a separate sum. On a GPU, a chunk is up to
+    // four channels of this thread, `stride` apart.
     bool isTeam = !context.columns.isAlone();
     auto sumChunk = [&](Chunk chunk, ValueRange) {
       sumFilters(row, count,
@@ -343,7 +361,8 @@ void WeightGradHero::sumFilters(Value row, int64_t rows, Filters filters,
                    next.begin());
         return next;
       });
-  // Add the sums of images in order, then store one lane each.
+  // Add up the images' separate sums in order. Each lane of a total belongs to
+  // another row of the result, so pass on the lanes one by one.
   for (int64_t i = 0; i < filters.count; ++i) {
     Value sum = sums[i];
     for (size_t other = i + filters.count; other < sums.size();
@@ -360,10 +379,11 @@ void WeightGradHero::sumFilters(Value row, int64_t rows, Filters filters,
   }
 }
 
-// Adds images [image, image + images), each to separate sums.
+// Adds the products of images [image, image + images). Each image has separate
+// sums.
 Carried WeightGradHero::addImages(Value row, Value image, int64_t images,
                                   Filters filters, ValueRange sums) {
-  // Find the outputs for which the tap has inputs.
+  // Visit only the output positions that read inside the image at this tap.
   SmallVector<LoopBounds> bounds;
   for (auto [axis, tap] : llvm::zip_equal(axes, filters.taps))
     bounds.push_back(getOutputs(b, axis, tap));
@@ -379,8 +399,8 @@ Carried WeightGradHero::addImages(Value row, Value image, int64_t images,
     Value dyFrom = offset(output, image, row, out);
     Value xFrom = offset(input, image, channel, in);
     Carried next;
-    // Load a vector of dy once for all filters. Each filter has one number of
-    // x.
+    // Load each vector of dy once, and multiply it by one element of x per
+    // input channel.
     for (int64_t n = 0; n < images; ++n) {
       Value dy = load(y, addIndex(b, dyFrom, n * output.batchStride), width);
       Value from = addIndex(b, xFrom, n * input.batchStride);

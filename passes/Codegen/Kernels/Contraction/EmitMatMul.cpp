@@ -18,7 +18,8 @@ namespace {
 /// One operand as a stack of matrices, along the batch axes of the result.
 struct OperandView {
   MatrixOperand operand;
-  /// Strides along the result's rows or columns, and along the depth.
+  /// Strides along the operand's axis of the result (rows for the left, columns
+  /// for the right operand), and along the depth.
   int64_t outerStride, depthStride;
 };
 
@@ -31,8 +32,10 @@ public:
   RowBlocks getBlocks() override { return {{kRowsAtOnce, 1}, rowSizes.back()}; }
 
 private:
-  /// Both return the sums of all `chunk.count` vectors of the first row, then
-  /// the sums of the second row, and so on.
+  /// Emit the sums of several rows and a chunk of columns, in vectors along the
+  /// columns or along the depth. `left` has the offset of each row, `right` the
+  /// offset of the chunk. Both functions return all sums of the first row, then
+  /// all sums of the second row, and so on.
   SmallVector<Value> sumAlongColumns(ArrayRef<Value> left, Value right,
                                      Chunk chunk);
   SmallVector<Value> sumAlongDepth(ArrayRef<Value> left, Value right,
@@ -47,9 +50,10 @@ private:
 };
 } // namespace
 
-/// Returns `operand` of a product with `batchRank` batch axes. emitContraction
-/// has checked that the operand is in the memory of an argument. `alongRows` is
-/// true if rows run along the depth.
+/// Returns the operand `value` of a product with `batchRank` batch axes.
+/// emitContraction has checked that the operand is in the memory of an
+/// argument. `alongRows` is true if the operand's matrix rows run along the
+/// depth.
 static OperandView getMatrix(Value value, size_t batchRank, bool alongRows) {
   MatrixOperand operand = *getMatrixOperand(value, batchRank);
   if (alongRows)
@@ -79,7 +83,8 @@ Value codegen::matrixOffset(ImplicitLocOpBuilder &b, ArrayRef<Value> indices,
 
 SmallVector<Value> MatMulHero::sumAlongColumns(ArrayRef<Value> left,
                                                Value right, Chunk chunk) {
-  // One sum for each row and vector of columns, over the depth.
+  // Carry a sum for each row and vector of columns through the loop over the
+  // depth.
   SmallVector<Value> init(left.size() * chunk.count, zeros(chunk.width));
   return emitLoop(
       b, createIndex(b, 0), createIndex(b, depth), 1, init,
@@ -114,8 +119,9 @@ SmallVector<Value> MatMulHero::sumAlongDepth(ArrayRef<Value> left, Value right,
                                       i * chunk.stride * rhs.outerStride),
                              width));
     Carried next;
-    // Whole vectors add to partial sums lane by lane. After the last whole
-    // vector, sums are single numbers.
+    // In the loop over whole vectors, a sum is a vector with one partial sum
+    // per lane. After that loop, a sum is a scalar, so the lanes of each
+    // product are added first.
     for (Value row : left) {
       Value x = load(lhs.operand.source, addIndex(b, row, k), width);
       for (Value y : vectors) {
@@ -133,11 +139,12 @@ SmallVector<Value> MatMulHero::sumAlongDepth(ArrayRef<Value> left, Value right,
   sums = emitLoop(
       b, createIndex(b, 0), createIndex(b, done), width, sums,
       [&](Value k, ValueRange carried) { return step(k, width, carried); });
-  // Add the lanes of each sum, before the rest of the depth.
+  // Reduce each vector of partial sums to a scalar, before adding the rest of
+  // the depth.
   for (Value &sum : sums)
     sum = sumLanes(sum);
-  // Process the rest in halves of a vector: a depth of 13 in vectors of 8
-  // leaves 4 and 1.
+  // Process the rest in vectors of half the width, a quarter, and so on. With
+  // vectors of 8, a depth of 13 leaves a vector of 4 and one of 1.
   for (int64_t rest = width / 2; rest >= 1; rest /= 2)
     for (; depth - done >= rest; done += rest)
       sums = step(createIndex(b, done), rest, sums);
@@ -145,7 +152,8 @@ SmallVector<Value> MatMulHero::sumAlongDepth(ArrayRef<Value> left, Value right,
 }
 
 void MatMulHero::emitRows(Value row, int64_t count, Sink sink) {
-  // Find the starts of the rows, and the right matrix of their batch.
+  // Compute the offsets of the rows in the left operand, and of the right
+  // operand's matrix for the same batch.
   SmallVector<Value> indices = splitIndex(b, row, rowSizes);
   Value rowIndex = indices.pop_back_val();
   Value first = addIndex(b, matrixOffset(b, indices, lhs.operand),
@@ -154,7 +162,8 @@ void MatMulHero::emitRows(Value row, int64_t count, Sink sink) {
   for (int64_t i = 0; i < count; ++i)
     left.push_back(addIndex(b, first, i * lhs.outerStride));
   Value matrix = matrixOffset(b, indices, rhs.operand);
-  // Vectors lie along columns or depth, if adjacent in memory.
+  // Let vectors run along the columns if these are adjacent in the right
+  // operand, else along the depth if adjacent in both operands.
   bool alongColumns = rhs.outerStride == 1;
   bool alongDepth =
       !alongColumns && lhs.depthStride == 1 && rhs.depthStride == 1;

@@ -57,7 +57,8 @@ BlocksEmitter::BlocksEmitter(KernelContext &context, const KernelBody &body,
     : context(context), blocks(blocks), tail(context, body, matmul),
       b(context.b), lanes(b, KernelContext::getComputeType(matmul)),
       alpha(matmul.getAlpha().convertToDouble()) {
-  // A batch that shares the right operand has become rows of one product.
+  // `blocks` treats a batch that shares the right operand as rows of a single
+  // product. Only other batches have batch axes here.
   if (blocks.extents.batch > 1)
     llvm::append_range(batchSizes, shapeOf(matmul).drop_back(2));
   const MatrixOperands matrices = *getMatrixOperands(matmul, blocks.extents);
@@ -66,7 +67,9 @@ BlocksEmitter::BlocksEmitter(KernelContext &context, const KernelBody &body,
   width = bits / lanes.getComputeType().getWidth();
   Type type = lanes.getComputeType();
   bool transA = matmul.getTransA(), transB = matmul.getTransB();
-  // Sums of 6 x 2 vectors leave four of 16 registers; 12 x 2 leave eight of 32.
+  // A left panel has 6 rows and a right panel 2 vectors of columns, so 12 of 16
+  // registers hold sums. With vectors of 512 bits, 12 x 2 of 32 registers do.
+  // The other registers hold operands.
   left = {lhs, transA ? lhs.columnStride : lhs.rowStride,
           transA ? lhs.rowStride : lhs.columnStride, bits == 512 ? 12 : 6,
           context.createScratch(blocks.getLeftOffset(),
@@ -79,7 +82,8 @@ BlocksEmitter::BlocksEmitter(KernelContext &context, const KernelBody &body,
                                blocks.rows * blocks.columns, type);
 }
 
-/// Returns part `index` of `extent`, in parts of `size`.
+/// Divides `extent` into ranges of `size`, and returns range `index`. The last
+/// range may be shorter.
 Extent BlocksEmitter::tileOf(Value index, int64_t size, int64_t extent) {
   Value first = mulIndex(b, index, size);
   Value rest = arith::SubIOp::create(b, createIndex(b, extent), first);
@@ -104,8 +108,8 @@ void BlocksEmitter::clearSums() {
            });
 }
 
-/// Adds the product of the packed blocks to the sums, panel by panel. A panel
-/// of the right operand stays in the first-level cache meanwhile.
+/// Adds the product of the packed blocks to the sums, panel by panel. The inner
+/// loop runs over left panels, so a right panel stays in the first-level cache.
 void BlocksEmitter::multiply(Extent rows, Extent columns, Value depth) {
   Value zero = createIndex(b, 0);
   emitLoop(b, zero, columns.size, right.panel, {},
@@ -119,12 +123,14 @@ void BlocksEmitter::multiply(Extent rows, Extent columns, Value depth) {
            });
 }
 
-/// Adds the product of the panels at `row` and `column` of the tile.
+/// Adds the product of one left and one right panel to the sums. The panels
+/// start at `row` and `column` of the tile.
 void BlocksEmitter::multiplyPanels(Value row, Value column, Value depth) {
   int64_t vectors = vectorsOfPanel();
   auto type = VectorType::get(width, lanes.getComputeType());
   Value zero = vector::BroadcastOp::create(b, type, lanes.constant(0));
-  // Carry the sums, and the position in the left panel.
+  // The loop runs along the right panel. Carry the sums, and the matching
+  // position in the left panel.
   Carried carried(left.panel * vectors, zero);
   carried.push_back(mulIndex(b, row, blocks.depth));
   Value begin = mulIndex(b, column, blocks.depth);
@@ -154,7 +160,8 @@ void BlocksEmitter::multiplyPanels(Value row, Value column, Value depth) {
   }
 }
 
-/// Computes and stores the kernel's results for the sums of a tile.
+/// Emits the elementwise ops after the product on the finished sums of a tile,
+/// and stores the results.
 void BlocksEmitter::finish(Value batch, Extent rows, Extent columns) {
   Value firstRow =
       addIndex(b, mulIndex(b, batch, blocks.extents.m), rows.first);
@@ -177,7 +184,7 @@ void BlocksEmitter::finish(Value batch, Extent rows, Extent columns) {
 
 void BlocksEmitter::emitTile(Value tile) {
   const ProductExtents &extents = blocks.extents;
-  // A tile is (batch, rows, columns) of the result.
+  // Tiles are numbered row-major by (batch, row of tiles, column of tiles).
   SmallVector<Value> indices = splitIndex(
       b, tile,
       {extents.batch, blocks.countRowTiles(), blocks.countColumnTiles()});
@@ -188,7 +195,8 @@ void BlocksEmitter::emitTile(Value tile) {
     return addIndex(b, matrixOffset(b, batch, lines.operand),
                     mulIndex(b, range.first, lines.lineStride));
   };
-  // Find the start of the tile's rows (left) and columns (right).
+  // Compute the offsets of the tile's first row in the left operand, and of its
+  // first column in the right operand.
   Value leftStart = start(left, rows), rightStart = start(right, columns);
   clearSums();
   LinePacker packer(context, lanes, width, blocks.depth);
