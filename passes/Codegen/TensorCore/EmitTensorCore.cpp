@@ -27,11 +27,13 @@ using namespace mpc::codegen;
 
 static constexpr llvm::StringLiteral kSharedSymbol = "mpc_shared_memory";
 
-/// Rows of tiles in a group. Neighbouring blocks of a group share rhs columns:
-/// concurrent blocks form a near square, and share data in L2.
+/// Rows of tiles in a group. Blocks with consecutive numbers go through a group
+/// column by column. Blocks that run at the same time thus cover a near-square
+/// part of the result, and share rows of the lhs and columns of the rhs in L2.
 static constexpr int64_t kGroupRows = 8;
 
-/// Positions of a thread whose loads are issued before any result is used.
+/// Rows that a thread handles together in the tail. The loads of all these rows
+/// are issued before the first result is used.
 static constexpr int64_t kPositions = 4;
 
 namespace {
@@ -82,8 +84,10 @@ static Value toIndex(ImplicitLocOpBuilder &b, Value value) {
   return arith::IndexCastUIOp::create(b, b.getIndexType(), value);
 }
 
-/// Returns the adjacent elements of a row that a thread handles: 16 bytes of
-/// the narrowest buffer along rows, if rows are multiples of that width.
+/// Returns how many adjacent elements of a row a thread handles in the tail: 8
+/// if the tail has a buffer of less than 32 bits per element along rows,
+/// otherwise 4. Accesses are then 16 bytes wide. Fewer elements if they do not
+/// divide `columns`.
 static int64_t getWidth(func::FuncOp kernel, int64_t columns) {
   int64_t width = 4;
   auto narrow = [&](Type type) {
@@ -94,7 +98,8 @@ static int64_t getWidth(func::FuncOp kernel, int64_t columns) {
         tensor.getShape().back() == columns)
       width = 8;
   };
-  // Only the tail's operands and results count, not the hero's operands.
+  // Only the tail's operands and results count. The main loop reads the
+  // operands of the product.
   for (Operation &op : kernel.getBody().front())
     if (!isa<MatMulOp>(op) && !movesOperand(&op))
       for (Value operand : op.getOperands())
@@ -144,8 +149,9 @@ static Value getSharedMemory(KernelContext &context) {
   return arith::TruncIOp::create(b, b.getI32Type(), wide);
 }
 
-/// Finds the block's tile. Tiles are numbered by matrix, then by group of rows,
-/// then by column, then by row within the group.
+/// Derives the block's tile from the block number. Numbers run through the rows
+/// of tiles of a group first, then through the columns of tiles, then the
+/// groups, then the matrices of the batch.
 void TensorCoreEmitter::findTile() {
   int64_t rows = tiling.getRowTiles(), columns = tiling.getColumnTiles();
   Value block = i32.from(context.bounds[0]);
@@ -155,7 +161,7 @@ void TensorCoreEmitter::findTile() {
   Value inGroup = i32.rem(tile, kGroupRows * columns);
   Value first = i32.mul(group, kGroupRows);
   Value height = i32.constant(kGroupRows);
-  // The last group may have fewer rows.
+  // The last group may have fewer rows of tiles.
   if (rows % kGroupRows != 0) {
     Value left = arith::SubIOp::create(b, i32.constant(rows), first);
     height = arith::MinUIOp::create(b, left, height);
@@ -166,7 +172,7 @@ void TensorCoreEmitter::findTile() {
   blockColumn = mulIndex(b, toIndex(b, column), tiling.blockN);
 }
 
-/// Returns the operand's matrix at the block's place in the batch.
+/// Returns a pointer to the operand's matrix at the block's index in the batch.
 Value TensorCoreEmitter::getMatrix(const MatrixOperand &operand) {
   auto type = LLVM::LLVMPointerType::get(b.getContext(), kGlobalMemory);
   Value pointer = UnrealizedConversionCastOp::create(
@@ -208,12 +214,12 @@ SmallVector<Value> TensorCoreEmitter::multiply() {
 // From the order of the mma instruction to rows
 //===----------------------------------------------------------------------===//
 
-/// Stores the sums to shared memory by rows. Lane 4r + c holds elements (r, 2c)
-/// and (r, 2c + 1) of each mma tile's upper eight rows, and elements (r + 8,
-/// 2c) and (r + 8, 2c + 1) of the lower eight.
+/// Stores the sums to shared memory by rows. Of each mma tile of 16 rows and 8
+/// columns, lane 4r + c holds elements (r, 2c) and (r, 2c + 1), and elements (r
+/// + 8, 2c) and (r + 8, 2c + 1).
 void TensorCoreEmitter::stage(ArrayRef<Value> sums) {
-  // Positions within a row are exchanged so that no two lanes of a store share
-  // a bank.
+  // Permute the 16-byte units of a row as StagingTile does, so that no two
+  // lanes of a store access the same bank.
   Value row = i32.div(lane, 4), pair = i32.rem(lane, 4);
   Value odd = i32.div(pair, 2);
   Value inUnit = i32.mul(i32.rem(pair, 2), 8);
@@ -258,7 +264,8 @@ Value TensorCoreEmitter::unstage(Value row, Value column) {
   };
   if (staging.width < 8)
     return load(i32.div(column, 4), staging.width);
-  // Load units 2p and 2p + 1: see StagingTile::getPosition.
+  // Eight elements are the units 2p and 2p + 1 of four elements each.
+  // StagingTile::getPosition defines where a row stores its units.
   Value pair = i32.div(column, 8);
   Value low = load(pair, 4);
   Value high = load(i32.add(i32.bitXor(pair, i32.constant(1)), 8), 4);
@@ -274,8 +281,9 @@ static Value clampIndex(ImplicitLocOpBuilder &b, Value index, int64_t last) {
   return arith::MinUIOp::create(b, index, createIndex(b, last));
 }
 
-/// Returns the scope at a row of the warp's tile. Rows past the result's end
-/// are read as the last row, and are not stored.
+/// Enters a row of the warp's tile and loads the tail's arguments there. A row
+/// past the end of the result loads the last row instead; its results are not
+/// stored.
 Scope TensorCoreEmitter::getRowScope(const Scope &outer, Value row) {
   Value inMatrix = addIndex(b, blockRow, toIndex(b, i32.add(warpRow, row)));
   if (hasRowEdge)
@@ -289,8 +297,8 @@ Scope TensorCoreEmitter::getRowScope(const Scope &outer, Value row) {
   return scope;
 }
 
-/// Computes the tail at a row of the warp's tile. The value of the hero's node
-/// is the product's element times alpha.
+/// Emits the tail for this thread's elements of a row of the warp's tile. The
+/// tail starts from the product's elements times alpha.
 void TensorCoreEmitter::finishRow(Scope &scope, Value row, Value column) {
   Value sum = unstage(row, column);
   double alpha = op.getAlpha().convertToDouble();
@@ -301,8 +309,8 @@ void TensorCoreEmitter::finishRow(Scope &scope, Value row, Value column) {
   fragments.evaluate(scope, targets);
 }
 
-/// True if `row` and `column` of the warp's tile are inside the result; null if
-/// the tiling has no edges.
+/// True if (`row`, `column`) of the warp's tile is inside the result; null if
+/// tiles divide the result evenly, so that all positions are inside.
 Value TensorCoreEmitter::findInside(Value row, Value column) {
   Value inside;
   auto check = [&](Value block, Value warp, Value position, int64_t extent) {
@@ -318,7 +326,7 @@ Value TensorCoreEmitter::findInside(Value row, Value column) {
   return inside;
 }
 
-/// Stores a row's results, if inside the result.
+/// Stores the tail's results at `scope` if `inside` is true or null.
 void TensorCoreEmitter::storeRow(const Scope &scope, Value inside) {
   auto store = [&] {
     for (const Output &output : body.getOutputs())
@@ -346,8 +354,9 @@ void TensorCoreEmitter::emitRows(const Scope &outer, Value column) {
              SmallVector<Value> rows;
              for (int64_t i = 0; i < kPositions; ++i)
                rows.push_back(i32.add(start, i * passRows));
-             // A row past the end would be read as the last row, which another
-             // thread may be writing.
+             // A row past the end would load the last row, while another thread
+             // may write its results over that row. So skip rows outside the
+             // result.
              for (Value row : rows)
                if (isGuarded)
                  emitWhere(b, findInside(row, column), [&] {
@@ -375,7 +384,8 @@ void TensorCoreEmitter::emitTail() {
   Scope outer = fragments.createScope();
   outer.width = staging.width;
   fragments.evaluate(outer, targets);
-  // A warp covers a whole row at once, unless each thread has a single element.
+  // A warp covers a row of 64 elements in one pass, or in two passes if each
+  // thread has a single element.
   Value inRow = i32.mul(i32.rem(lane, rowThreads), staging.width);
   for (int64_t part = 0; part < StagingTile::kColumns;
        part += rowThreads * staging.width) {
@@ -403,7 +413,8 @@ void TensorCoreEmitter::emit() {
       i32.add(shared, i32.mul(warp, tiling.warpM * StagingTile::kRowBytes));
   findTile();
   SmallVector<Value> sums = multiply();
-  // Wait until no warp reads the stages, which the sums overwrite.
+  // Wait until all warps have read their operands from shared memory, where the
+  // sums are stored next.
   emitBarrier(b);
   stage(sums);
   emitWarpBarrier(b);

@@ -14,11 +14,11 @@ using namespace mpc::codegen;
 /// The values that one iteration passes to the next.
 struct TensorCoreLoop::State {
   SmallVector<Value> sums;
-  /// The operands of the next mma instructions.
+  /// The fragments (registers) that the next mma instructions multiply.
   SmallVector<Value> lhs, rhs;
-  /// Addresses of the stage to read and of the stage to fill next.
+  /// Addresses in shared memory: the stage to read, and the stage to fill next.
   Value readStage, fillStage;
-  /// The start of the next tile to copy in global memory.
+  /// Addresses in global memory of the next tile to copy.
   Value lhsPointer, rhsPointer;
 
   Carried pack() const {
@@ -66,7 +66,7 @@ size_t TensorCoreLoop::getSum(int64_t row, int64_t column, int64_t element) {
 // Copies
 //===----------------------------------------------------------------------===//
 
-/// Returns the stage after `stage` in the ring.
+/// Returns the address of the stage after `stage` in the ring of stages.
 Value TensorCoreLoop::nextStage(Value stage) {
   Index32 i32(b);
   Value next = i32.add(stage, tiling.getStageBytes());
@@ -75,7 +75,8 @@ Value TensorCoreLoop::nextStage(Value stage) {
   return arith::SelectOp::create(b, wraps, shared, next);
 }
 
-/// Copies tile `tile` (i32) of the depth to the next stage to fill.
+/// Emits the copies of tile number `tile` (i32) along the depth to the stage to
+/// fill next. Then advances the addresses in `state`.
 void TensorCoreLoop::copyAhead(State &state, Value tile) {
   Index32 i32(b);
   Value depth = i32.mul(tile, TensorCoreTiling::kBlockK);
@@ -121,8 +122,9 @@ void TensorCoreLoop::multiply(State &state) {
           MutableArrayRef(state.sums).slice(getSum(row, column, 0), 4));
 }
 
-/// Emits one tile of the depth, whose first fragments are loaded. A copying
-/// tile copies tile `tile` (i32).
+/// Emits the mma steps of one tile along the depth. `state` must hold the
+/// fragments of the first step. With `Stretch::Copying`, also copies tile
+/// number `tile` (i32) to shared memory.
 void TensorCoreLoop::emitTile(State &state, Stretch stretch, Value tile) {
   const bool copies = stretch == Stretch::Copying;
   const bool isLast = stretch == Stretch::Last;
@@ -133,9 +135,10 @@ void TensorCoreLoop::emitTile(State &state, Stretch stretch, Value tile) {
     if (!endsTile) {
       loadFragments(state, step + 1, next);
     } else if (!isLast) {
-      // All but the newest S-2 groups have arrived, so the next tile is ready.
-      // The barrier tells all threads, and frees the stage read last for the
-      // next copy.
+      // With S stages, at most the newest S-2 groups of copies are unfinished,
+      // so this thread's copies of the next tile are done. The barrier extends
+      // this to the copies of all threads. It also makes sure that all threads
+      // have read the current stage, which the next copy overwrites.
       awaitCopies(b, tiling.stages - 2);
       emitBarrier(b);
       next.readStage = nextStage(state.readStage);
@@ -143,7 +146,8 @@ void TensorCoreLoop::emitTile(State &state, Stretch stretch, Value tile) {
     }
     if (step == 0 && copies)
       copyAhead(next, tile);
-    // Groups are counted, so an empty group stands for a missing copy.
+    // awaitCopies counts groups, so every tile commits a group, even if nothing
+    // was copied.
     if (step == 0 && !isLast)
       commitCopies(b);
     multiply(state);
@@ -152,7 +156,7 @@ void TensorCoreLoop::emitTile(State &state, Stretch stretch, Value tile) {
   }
 }
 
-/// Emits tiles [begin, end) of the depth.
+/// Emits a loop over tiles [begin, end) along the depth.
 void TensorCoreLoop::emitTiles(State &state, Stretch stretch, int64_t begin,
                                int64_t end) {
   if (begin >= end)

@@ -10,7 +10,7 @@
 
 namespace mpc::codegen {
 
-/// Emits, for one thread block:
+/// Emits, for one thread block and a ring of S stages in shared memory:
 ///
 /// ```
 ///     fill stages 0 .. S-2
@@ -37,20 +37,21 @@ public:
                  const FragmentLoader &lhsFragments,
                  const FragmentLoader &rhsFragments, mlir::Value shared);
 
-  /// Emits the loop. Returns the thread's sums of its warp's tile, in the order
-  /// of getSum.
+  /// Emits the loop. Returns the sums of the warp's tile that this thread
+  /// holds, in the order of getSum.
   llvm::SmallVector<mlir::Value> emit();
 
-  /// Returns the index of element `element` of mma tile (row, column) among a
-  /// thread's sums. Elements 0 and 1 are adjacent in a row; elements 2 and 3
-  /// are eight rows below.
+  /// Returns the index, among a thread's sums, of `element` (0 to 3) of the mma
+  /// tile at (row, column) of the warp's tile. Elements 0 and 1 are adjacent in
+  /// a row; elements 2 and 3 are eight rows below.
   static size_t getSum(int64_t row, int64_t column, int64_t element);
 
 private:
   struct State;
-  /// The stretches of the depth, in order. `Copying` tiles copy the tile S-1
-  /// further on. `Draining` tiles copy nothing. The `Last` tile has no next
-  /// tile to load fragments of.
+  /// The stretches of the loop along the depth, in order. A `Copying` tile also
+  /// copies the tile S-1 further on. A `Draining` tile copies nothing, since
+  /// all tiles have been copied. The `Last` tile has no next tile to load
+  /// fragments of.
   enum class Stretch { Copying, Draining, Last };
   static constexpr int64_t kSteps =
       TensorCoreTiling::kBlockK / TensorCoreTiling::kMmaK;

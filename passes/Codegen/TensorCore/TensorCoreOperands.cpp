@@ -63,7 +63,8 @@ Value codegen::getSharedPointer(ImplicitLocOpBuilder &b, Value address,
 
 static constexpr int64_t kElementBytes = 2;
 
-/// Computes in 64 bits: bytes of a large buffer may exceed a 32-bit index.
+/// Computes the byte offset in 64 bits, since a large buffer may have more
+/// bytes than 32 bits can count.
 Value codegen::getElementPointer(ImplicitLocOpBuilder &b, Value pointer,
                                  Value index) {
   Value wide = arith::IndexCastOp::create(b, b.getI64Type(), index);
@@ -81,8 +82,8 @@ TileCopier::TileCopier(ImplicitLocOpBuilder &builder,
                        const GlobalMatrix &matrix, int64_t threads,
                        Value thread)
     : b(builder), i32(builder), operand(operand), matrix(matrix) {
-  // Threads share the tile: each copies a piece of a row, and rows go in
-  // passes.
+  // All threads copy the tile together, in passes of `passRows` rows. In each
+  // pass, a thread copies one piece of a row, `copyBytes` long.
   const SwizzledTile &tile = operand.tile;
   int64_t pieceElements = operand.copyBytes / kElementBytes;
   int64_t rowPieces = tile.getRowBytes() / operand.copyBytes;
@@ -94,8 +95,8 @@ TileCopier::TileCopier(ImplicitLocOpBuilder &builder,
   hasEdge = matrix.extent % extent != 0;
   hasDepthEdge = matrix.depth % TensorCoreTiling::kBlockK != 0;
 
-  // Offsets of this thread's pieces in shared memory. Swizzling, and thus the
-  // offsets, repeat after some rows.
+  // Compute the offsets of this thread's pieces in shared memory. The swizzle
+  // repeats after tile.getPeriod() rows, so later passes reuse the offsets.
   row = i32.div(thread, rowPieces);
   column = i32.mul(i32.rem(thread, rowPieces), pieceElements);
   Value chunk = i32.div(column, 8);
@@ -106,7 +107,7 @@ TileCopier::TileCopier(ImplicitLocOpBuilder &builder,
     offsets.push_back(i32.add(i32.getOffset(tile, passRow, chunk), inChunk));
   }
 
-  // The source of the pieces in global memory.
+  // Compute the address of this thread's first piece in global memory.
   auto wide = [&](Value value) {
     return arith::IndexCastUIOp::create(b, b.getIndexType(), value);
   };
@@ -120,7 +121,7 @@ TileCopier::TileCopier(ImplicitLocOpBuilder &builder,
 
   if (!hasEdge)
     return;
-  // At an edge, find out which passes are inside the matrix.
+  // Tiles at the edge reach beyond the matrix: test which passes are inside.
   Value first = i32.from(outer);
   for (int64_t pass = 0; pass < (operand.alongDepth ? passes : 1); ++pass)
     inside.push_back(
@@ -135,8 +136,8 @@ Value TileCopier::advance(Value pointer) {
   return offsetPointer(b, pointer, bytes);
 }
 
-/// Returns the bytes that a pass reads: those of a copy, or 0 beyond an edge.
-/// Null if there are no edges.
+/// Returns how many bytes this thread reads in a pass: `copyBytes`, or 0
+/// outside the matrix. Null if tiles divide the matrix evenly.
 Value TileCopier::getSize(int64_t pass, Value depth) {
   assert(pass >= 0 && pass < passes && "a pass over the tile");
   Value valid;
@@ -177,12 +178,12 @@ void TileCopier::emit(Value pointer, Value depth, Value address) {
 // Fragments
 //===----------------------------------------------------------------------===//
 
-/// ldmatrix reads four 8 x 8 matrices. The addresses of lanes 8i to 8i + 7 are
-/// the rows of matrix i. The mma instruction expects the left operand's
-/// matrices in the order (rows 0-7, depth 0-7), (8-15, 0-7), (0-7, 8-15),
-/// (8-15, 8-15). Fragments of the right operand are half as large; two
-/// fragments are in the order (columns 0-7, depth 0-7), (0-7, 8-15), (8-15,
-/// 0-7), (8-15, 8-15).
+/// Computes the offsets that a lane passes to ldmatrix, which reads four 8 x 8
+/// matrices. Lanes 8i to 8i + 7 pass the addresses of the rows of matrix i. The
+/// mma instruction expects the left operand's matrices in the order (rows 0-7,
+/// depth 0-7), (8-15, 0-7), (0-7, 8-15), (8-15, 8-15). A fragment of the right
+/// operand is half as large, so one ldmatrix reads two fragments: (columns 0-7,
+/// depth 0-7), (0-7, 8-15), (8-15, 0-7), (8-15, 8-15).
 FragmentLoader::FragmentLoader(ImplicitLocOpBuilder &builder,
                                const TensorCoreOperand &operand, Side side,
                                int64_t base, int64_t extent, Value first,
@@ -190,13 +191,15 @@ FragmentLoader::FragmentLoader(ImplicitLocOpBuilder &builder,
     : b(builder), operand(operand), groups(extent / 16) {
   assert(extent % 16 == 0 && "a load fills four 8 x 8 matrices");
   Index32 i32(b);
-  // Select the matrix, of the four, to which the lane gives a row's address.
+  // Select the one of the four 8 x 8 matrices whose row address this lane
+  // passes.
   Value inMatrix = i32.rem(lane, 8);
   Value odd = i32.rem(i32.div(lane, 8), 2);
   Value high = i32.div(lane, 16);
   Value outerHalf = side == Side::Lhs ? odd : high;
   Value depthHalf = side == Side::Lhs ? high : odd;
-  // Rows along the depth: rows of the four matrices are rows of the tile.
+  // If tile rows run along the depth, rows of the four matrices are parts of
+  // tile rows.
   if (operand.alongDepth) {
     Value row = i32.add(first, i32.add(inMatrix, i32.mul(outerHalf, 8)));
     for (int64_t step = 0; step < TensorCoreTiling::kBlockK / 16; ++step) {
@@ -205,7 +208,8 @@ FragmentLoader::FragmentLoader(ImplicitLocOpBuilder &builder,
     }
     return;
   }
-  // Otherwise rows of the matrices are columns, which ldmatrix transposes.
+  // If tile rows run across the depth, rows of the four matrices are parts of
+  // tile columns. ldmatrix transposes the matrices.
   Value row = i32.add(inMatrix, i32.mul(depthHalf, 8));
   Value firstChunk = i32.add(i32.div(first, 8), outerHalf);
   for (int64_t group = 0; group < groups; ++group) {
@@ -226,8 +230,8 @@ SmallVector<Value> FragmentLoader::load(Value stage, int64_t step) const {
                         ? getSharedPointer(b, address, group * 16 * rowBytes)
                         : getSharedPointer(b, i32.add(stage, offsets[group]),
                                            step * 16 * rowBytes);
-    // If tile rows run along the depth, mma reads a tile row as a matrix row.
-    // Otherwise ldmatrix transposes the matrix.
+    // ldmatrix transposes the matrices unless tile rows run along the depth, as
+    // mma expects.
     registers.append(loadMatrices(b, pointer, !operand.alongDepth));
   }
   return registers;

@@ -28,7 +28,8 @@ public:
   /// Converts an index to i32.
   mlir::Value from(mlir::Value index);
 
-  /// Emits SwizzledTile::getOffset for values.
+  /// Emits SwizzledTile::getOffset for i32 values: the byte offset of a 16-byte
+  /// chunk of a row.
   mlir::Value getOffset(const SwizzledTile &tile, mlir::Value row,
                         mlir::Value chunk);
 
@@ -47,28 +48,30 @@ mlir::Value getElementPointer(mlir::ImplicitLocOpBuilder &b,
 
 /// One operand's matrix in global memory, from the view of a thread block.
 struct GlobalMatrix {
-  /// The first element of the batch's matrix.
+  /// A pointer to the first element of the matrix.
   mlir::Value pointer;
-  /// The first row (lhs) or column (rhs) of the block's tile, an index.
+  /// The first row (lhs) or column (rhs) of the thread block's tile, an index.
   mlir::Value origin;
   /// Rows (lhs) or columns (rhs) of the matrix, and the depth of the product.
   int64_t extent = 0, depth = 0;
 };
 
-/// Copies tiles of one operand to shared memory. Each thread copies some pieces
-/// of `copyBytes`. Elements outside the matrix become zero.
+/// Copies tiles of one operand to shared memory. Each thread copies several
+/// pieces, each `copyBytes` long. Elements outside the matrix become zero.
 class TileCopier {
 public:
   TileCopier(mlir::ImplicitLocOpBuilder &builder,
              const TensorCoreOperand &operand, const GlobalMatrix &matrix,
              int64_t threads, mlir::Value thread);
 
-  /// The source of the thread's first piece of the first tile.
+  /// The address in global memory of the thread's first piece of the first
+  /// tile.
   mlir::Value getStart() const { return start; }
-  /// Moves `pointer` to the same piece of the next tile along the depth.
+  /// Returns the address of the same piece in the next tile along the depth.
   mlir::Value advance(mlir::Value pointer);
-  /// Copies a tile to `address`. The first piece of the tile is at `pointer`,
-  /// and the tile starts `depth` elements (i32) along the depth.
+  /// Emits this thread's copies of a tile to `address` in shared memory. The
+  /// thread's first piece is at `pointer`. The tile starts at index `depth`
+  /// (i32) along the depth.
   void emit(mlir::Value pointer, mlir::Value depth, mlir::Value address);
 
 private:
@@ -82,14 +85,17 @@ private:
   /// passes.
   int64_t passRows, passes;
   bool hasEdge, hasDepthEdge;
-  /// The thread's piece of a pass, in elements: the row of the tile and the
-  /// position in the row.
+  /// The position in the tile of the piece that the thread copies in the first
+  /// pass: the row, and the first element in the row.
   mlir::Value row, column;
   mlir::Value start;
-  /// Offsets in the tile for the first passes; later passes repeat them.
+  /// Byte offsets in the tile of the pieces that the thread copies in the first
+  /// passes. Later passes repeat the swizzle pattern.
   llvm::SmallVector<mlir::Value> offsets;
-  /// True for passes inside the matrix, apart from the depth. A single value if
-  /// all passes are alike.
+  /// True for each pass in which the thread's piece is inside the matrix, along
+  /// its rows (lhs) or columns (rhs). The depth is tested in getSize. A single
+  /// value if tile rows run across the depth; empty if tiles divide the matrix
+  /// evenly.
   llvm::SmallVector<mlir::Value> inside;
 };
 
@@ -98,14 +104,15 @@ private:
 class FragmentLoader {
 public:
   enum class Side { Lhs, Rhs };
-  /// The warp reads `extent` rows or columns, from `first` (i32) on, of the
-  /// tile at `base`. `lane` is the thread's number in its warp.
+  /// The warp reads `extent` rows (lhs) or columns (rhs) of the operand's tile,
+  /// from `first` (i32) on. The tile starts `base` bytes after the start of a
+  /// stage. `lane` is the thread's number in its warp.
   FragmentLoader(mlir::ImplicitLocOpBuilder &builder,
                  const TensorCoreOperand &operand, Side side, int64_t base,
                  int64_t extent, mlir::Value first, mlir::Value lane);
 
-  /// Returns four registers of two elements each per 16 rows or columns, for
-  /// mma step `step` of the tile in the stage at `stage`.
+  /// Loads the fragments of mma step `step`, from the stage at address `stage`.
+  /// Returns four registers, of two elements each, per 16 rows or columns.
   llvm::SmallVector<mlir::Value> load(mlir::Value stage, int64_t step) const;
   size_t getRegisterCount() const { return 4 * groups; }
 
@@ -113,7 +120,9 @@ private:
   mlir::ImplicitLocOpBuilder &b;
   TensorCoreOperand operand;
   int64_t groups;
-  /// The thread's offsets in a stage: per step of the depth, or per group.
+  /// Byte offsets in a stage that the thread passes to ldmatrix: one per mma
+  /// step if tile rows run along the depth, otherwise one per 16 rows or
+  /// columns.
   llvm::SmallVector<mlir::Value> offsets;
 };
 
