@@ -1,4 +1,5 @@
-// The table of elementwise ops: a formula over Lanes per op.
+// The table of elementwise ops. Each op has a formula: a function that emits
+// the op's arithmetic on scalars or vectors (Lanes.h).
 //
 // A new elementwise op is one entry in one of the EmitElementwise*.cpp files.
 //
@@ -15,21 +16,23 @@
 
 namespace mpc::codegen {
 
-/// The position of an op that depends on its index.
+/// The position of the element to compute, for ops that depend on it: one_hot,
+/// dropout and random numbers.
 struct ElementIndex {
-  /// An i64 scalar or vector. For one_hot, the index along its axis; for
-  /// dropout, the row-major index in its result; null for any other op.
+  /// An i64 scalar or vector. For one_hot, the index along its axis. For
+  /// dropout and random numbers, the row-major index in the result. Null for
+  /// any other op.
   mlir::Value value;
-  /// A number that divides the first lane's index, if lanes are adjacent
-  /// elements; 0 if lanes are not adjacent.
+  /// A number that divides the first lane's index. 0 for a scalar, and if lanes
+  /// are not adjacent elements.
   int64_t multiple = 0;
 };
 
 class ElementwiseTable {
 public:
-  /// Computes the results of an op. Float operands have the compute type of the
-  /// op, all others their own type (booleans i1, bytes i8). The caller rounds
-  /// float results to their element type.
+  /// Emits the computation of an op's results. Float operands have the compute
+  /// type of the op, all others their own type (booleans i1, bytes i8). The
+  /// caller rounds float results to their element type.
   using Formula = std::function<llvm::SmallVector<mlir::Value>(
       Lanes &lanes, mlir::Operation *op, mlir::ValueRange operands,
       ElementIndex index)>;
@@ -44,8 +47,8 @@ public:
   /// Returns the formula for the operand types of `op`; null if there is none.
   const Formula *find(mlir::Operation *op) const;
 
-  /// Adds `formula(lanes, op, operand adaptor)`, which returns a value or a
-  /// vector of values.
+  /// Adds the formula of OpTy. `formula(lanes, op, adaptor)` finds the operands
+  /// in `adaptor` and returns a value or a vector of values.
   template <typename OpTy, typename Fn>
   void add(Fn formula) {
     insert<OpTy>([formula](Lanes &lanes, OpTy op, mlir::ValueRange operands,
@@ -54,7 +57,8 @@ public:
     });
   }
 
-  /// Like `add`, for a first operand of integers or booleans.
+  /// Like `add`, for an op whose first operand is integer or boolean. The op
+  /// may have a formula for floats too.
   template <typename OpTy, typename Fn>
   void addInteger(Fn formula) {
     integerEntries[OpTy::getOperationName()] =
@@ -64,7 +68,8 @@ public:
         });
   }
 
-  /// Like `add`, for ops that depend on their index.
+  /// Like `add`, for an op that depends on the position of its element.
+  /// `formula` gets the position as its last argument.
   template <typename OpTy, typename Fn>
   void addIndexed(Fn formula) {
     insert<OpTy>([formula](Lanes &lanes, OpTy op, mlir::ValueRange operands,

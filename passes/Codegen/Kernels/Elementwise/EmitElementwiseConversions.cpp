@@ -1,4 +1,5 @@
-// Formulas of the casts: the model's own, and casts of the Precision stage.
+// Formulas of the casts: casts of the model, and casts that the Precision stage
+// has inserted.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/AMP/AMP.h"
@@ -44,7 +45,7 @@ static Value truncate(Lanes &l, Value value, Type to) {
   using Test = arith::CmpFPredicate;
   Type i64 = b.getI64Type();
   Value limit = l.constant(0x1p63), lowest = l.integer(i64, INT64_MIN);
-  Value offset; // what is added to the result of numbers of 64 bits
+  Value offset; // added to the result for values from 2^63 on
   if (to.isUnsignedInteger(64)) {
     Value isLarge = l.compare(Test::OGE, value, limit);
     offset = l.select(isLarge, lowest, l.integer(i64, 0));
@@ -80,9 +81,9 @@ static Value emitCast(Lanes &l, CastOp op, CastOp::Adaptor in) {
   return toFloatType ? toFloat(l, value, from) : resize(l, value, from, to);
 }
 
-/// Returns the bits of a float of type `from` that is held in another type. The
-/// result is exact even for bfloat16, whose conversion loses subnormals on some
-/// CPUs.
+/// Returns the bits that `value` has as a float of type `from`. `value` is held
+/// in a wider type. For bfloat16, the result is the upper half of the f32 bits,
+/// since conversions lose subnormals on some CPUs.
 static Value toBits(Lanes &l, Value value, FloatType from) {
   OpBuilder &b = l.getBuilder();
   Location loc = value.getLoc();
@@ -112,7 +113,8 @@ static Value emitBitCast(Lanes &l, BitCastOp op, BitCastOp::Adaptor in) {
 void codegen::addConversionFormulas(ElementwiseTable &table) {
   table.add<CastOp>(emitCast);
   table.add<BitCastOp>(emitBitCast);
-  // The caller rounds the result, as for every op.
+  // amp.cast needs no code: the caller rounds the result of every op to the
+  // op's type.
   table.add<amp::CastOp>([](Lanes &, amp::CastOp, amp::CastOp::Adaptor in) {
     return in.getInput();
   });

@@ -1,7 +1,7 @@
 // Formulas of the elementwise gradient ops.
 //
-// If a value is NaN, so is its gradient, whatever the function. Errors of the
-// forward pass must become visible in the parameters too.
+// If the input of a function is NaN, so is its gradient, whatever the function.
+// Errors of the forward pass must become visible in the parameters too.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"

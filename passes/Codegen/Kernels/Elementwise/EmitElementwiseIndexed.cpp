@@ -1,5 +1,5 @@
-// Formulas of ops that depend on their index: one_hot, dropout and random
-// numbers.
+// Formulas of ops whose elements depend on their position: one_hot, dropout and
+// random numbers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -26,9 +26,9 @@ static Value emitOneHot(Lanes &l, OneHotOp op, OneHotOp::Adaptor in,
 }
 
 namespace {
-/// Philox-4x32-10 (Salmon et al., 2011). On a GPU, words are i32. On a CPU,
-/// words are the lower halves of i64 values, where vectors multiply them; upper
-/// bits are cleared only when needed.
+/// The random generator Philox-4x32-10 (Salmon et al., 2011). On a GPU, a word
+/// is an i32. On a CPU, a word is the lower half of an i64, the type in which
+/// vectors multiply words. The upper bits are cleared only when needed.
 class Philox {
 public:
   Philox(Lanes &lanes, bool isWide = true)
@@ -39,7 +39,8 @@ public:
     return arith::TruncIOp::create(b, Lanes::typeLike(b.getI32Type(), wide),
                                    wide);
   }
-  /// Convert: the low and high bits of an i64 to words, and a word to an i32.
+  /// Conversions. lowWord and highWord turn the low and high 32 bits of an i64
+  /// into a word, and bitsOf turns a word into an i32.
   Value lowWord(Value wide) { return isWide ? wide : low(wide); }
   Value highWord(Value wide) { return lowWord(shiftRight(wide, 32)); }
   Value bitsOf(Value word) { return isWide ? low(word) : word; }
@@ -93,7 +94,8 @@ static Value toI64(Lanes &l, Value value) {
 }
 
 namespace {
-/// The four outputs of Philox for element `index`; its group uses all four.
+/// The four 32-bit outputs of one run of Philox, one for each of four adjacent
+/// elements (a group).
 struct RandomWords {
   Value words[4];
 
@@ -108,7 +110,8 @@ struct RandomWords {
   }
 };
 
-/// The random numbers of one op, from its seed, the micro-step and its id.
+/// The random numbers of one op. They depend on the seed, the micro-step and
+/// the op's id.
 struct RandomStream {
   Value seed, microStep;
   int64_t id;
@@ -167,7 +170,9 @@ Value RandomStream::drawGroups(Lanes &l, Value index, bool isAligned) const {
       b, vector::BroadcastOp::create(b, type, Philox(l).shiftRight(start, 2)),
       arith::ConstantOp::create(b, type, b.getI64VectorAttr(numbers)));
   RandomWords random = run(l, group);
-  // Shuffle a0 a1, b0 b1 to a0 b0 a1 b1, and then pairs of pairs.
+  // Each output is a vector with a lane per group. With outputs a, b, c and d,
+  // the elements need the order a0 b0 c0 d0 a1 b1 c1 d1. Interleave a with b
+  // and c with d, then the pairs.
   SmallVector<int64_t> pairs, quadruples;
   for (int64_t number : numbers) {
     llvm::append_values(pairs, number, groups + number);
@@ -181,8 +186,8 @@ Value RandomStream::drawGroups(Lanes &l, Value index, bool isAligned) const {
   Value bits = vector::ShuffleOp::create(b, low, high, quadruples);
   if (isAligned)
     return bits;
-  // Elements that begin at position 2 of a group are words 2, 3, and so on, of
-  // all groups. Shuffle for each position, and select the right result.
+  // The first element may be at position 0, 1, 2 or 3 of its group. Extract the
+  // elements for each of these positions, and select the right vector.
   Value place = placeInGroup(l, start, 4), found;
   for (int64_t first = 0; first < 4; ++first) {
     auto lanes = llvm::to_vector(llvm::seq(first, first + width));
@@ -215,8 +220,8 @@ static Value emitDropout(Lanes &l, DropoutOp op, DropoutOp::Adaptor in,
                          !getTarget(op).isGPU()};
   Value bits = stream.draw(l, index);
 
-  // Tests if the upper 24 bits, as a fraction, are at least `ratio`, in
-  // integers.
+  // Keep an element if its upper 24 random bits, as a fraction, are at least
+  // `ratio`. A comparison of integers is exact.
   double ratio = op.getRatio().convertToDouble();
   auto threshold = static_cast<int64_t>(std::ceil(std::ldexp(ratio, 24)));
   Value keep =
@@ -226,7 +231,8 @@ static Value emitDropout(Lanes &l, DropoutOp op, DropoutOp::Adaptor in,
   return l.select(keep, scaled, l.constant(0));
 }
 
-// Returns a double from the upper 53 bits of two outputs.
+// Returns a random double below 1, made of the upper 53 bits of two 32-bit
+// outputs.
 static Value emitRandomDouble(Lanes &l, const RandomStream &stream,
                               Value index) {
   ImplicitLocOpBuilder &b = l.getBuilder();
@@ -237,7 +243,8 @@ static Value emitRandomDouble(Lanes &l, const RandomStream &stream,
   RandomWords random = stream.run(l, philox.shiftRight(index, 1));
   Value place = placeInGroup(l, index, 2);
   Value lower = l.addInt(place, place);
-  // Double p takes words 2 p and 2 p + 1; the second word is the upper half.
+  // Double p of a group (0 or 1) takes words 2 p and 2 p + 1; the second word
+  // is the upper half.
   auto widen = [&](Value lane) -> Value {
     Type wide = Lanes::typeLike(b.getI64Type(), index);
     return arith::ExtUIOp::create(b, wide, random.pick(l, lane));
@@ -252,8 +259,8 @@ static Value emitRandomDouble(Lanes &l, const RandomStream &stream,
   return l.mul(whole, l.constant(0x1p-53));
 }
 
-// Draws as many bits as the result type has digits, so that the result is exact
-// and below 1.
+// Emits random numbers of [0, 1). Draws as many bits as the result type has
+// digits, so that conversions never round a number up to 1.
 static Value emitRandomUniform(Lanes &l, RandomUniformOp op,
                                RandomUniformOp::Adaptor in,
                                ElementIndex index) {

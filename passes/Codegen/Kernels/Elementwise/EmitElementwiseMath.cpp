@@ -52,7 +52,7 @@ static void addComparison(ElementwiseTable &table,
   });
 }
 
-// Returns x^|n| for a small n other than 0.
+// Returns x^n for a small positive n.
 static Value multiply(Lanes &l, Value x, int64_t n) {
   Value product = x;
   while (--n > 0)
@@ -90,7 +90,7 @@ static Value emitSign(Lanes &l, SignOp, SignOp::Adaptor in) {
   Value x = in.getInput(), zero = l.constant(0);
   Value negative = l.compare(arith::CmpFPredicate::OLT, x, zero);
   Value positive = l.compare(arith::CmpFPredicate::OGT, x, zero);
-  // Zero and NaN are neither, and pass through unchanged.
+  // Zero and NaN are neither positive nor negative, and pass through unchanged.
   return l.select(positive, l.constant(1),
                   l.select(negative, l.constant(-1), x));
 }
@@ -178,7 +178,7 @@ void codegen::addMathFormulas(ElementwiseTable &table) {
   table.add<SelectOp>([](Lanes &l, SelectOp, SelectOp::Adaptor in) {
     return l.select(in.getCondition(), in.getOnTrue(), in.getOnFalse());
   });
-  // Nothing to compute: broadcasting happens when operands are read.
+  // mpc.expand computes nothing: operands are broadcast when they are read.
   table.add<ExpandOp>(
       [](Lanes &l, ExpandOp, ExpandOp::Adaptor in) { return in.getInput(); });
 }

@@ -1,8 +1,8 @@
 // Formulas of the optimizer steps and of the loss-scale state.
 //
 // Values that depend on scalars alone (bias corrections, step sizes) are
-// computed in f64: 1 - 0.999^t loses four digits in f32. Scalars leave the
-// loop, so f64 costs little.
+// computed in f64: 1 - 0.999^t loses four digits in f32. They are computed
+// once, outside the loop over elements, so f64 costs little.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/AMP/AMP.h"
@@ -15,7 +15,7 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-/// Returns `updated` if `apply` is absent or true, otherwise `old`.
+/// Returns `updated` if `apply` is null or true, otherwise `old`.
 static Value guard(Lanes &l, Value apply, Value updated, Value old) {
   return apply ? l.select(apply, updated, old) : updated;
 }
@@ -38,7 +38,7 @@ static Value c64(Lanes &l, double value) {
 
 static double toDouble(const APFloat &value) { return value.convertToDouble(); }
 
-/// Returns g + weight_decay * p.
+/// Returns the gradient with L2 regularization: g + decay * p.
 static Value withL2(Lanes &l, Value grad, Value param, double decay) {
   if (decay == 0)
     return grad;
@@ -86,8 +86,9 @@ static AdamScalars adamScalars(Lanes &l, AdamOp op, AdamOp::Adaptor in) {
     return {in.getLr(), nullptr};
   Value t = toF64(l, in.getStep()), lr = toF64(l, in.getLr());
   Value one = c64(l, 1);
-  // Every thread of a GPU computes 1 - beta^t. If beta^t is far from 1, the
-  // last digits of the approximate power do not reach the difference.
+  // Every thread of a GPU computes 1 - beta^t, so let the power be approximate
+  // (afn). The approximation loses digits only if beta^t is far from 1, and
+  // then the difference does not need these digits.
   auto correct = [&](const APFloat &beta) {
     return l.sub(one,
                  l.pow(c64(l, toDouble(beta)), t, arith::FastMathFlags::afn));
@@ -126,7 +127,7 @@ static SmallVector<Value> emitAdam(Lanes &l, AdamOp op, AdamOp::Adaptor in) {
   if (scalars.root)
     root = l.mul(root, scalars.root);
   Value denominator = l.add(root, l.constant(toDouble(op.getEpsilon())));
-  // p' = p - size m' / (root + epsilon). The two scalars include the bias
+  // p' = p - size m' / (root + epsilon). `size` and `root` include the bias
   // correction.
   Value newP = l.sub(base, l.mul(scalars.size, l.div(newM, denominator)));
   if (mode == DecayMode::DecoupledAfter && decay != 0)
@@ -134,7 +135,8 @@ static SmallVector<Value> emitAdam(Lanes &l, AdamOp op, AdamOp::Adaptor in) {
   if (mode == DecayMode::Post && decay != 0)
     newP = l.mul(newP, l.constant(1 - decay));
 
-  // A step with overflowed gradients leaves the whole state unchanged.
+  // `apply` is false if gradients have overflowed. The step then leaves the
+  // whole state unchanged.
   Value apply = in.getApply();
   return {guard(l, apply, newP, p), guard(l, apply, newM, m),
           guard(l, apply, newV, v)};
@@ -155,8 +157,9 @@ static SmallVector<Value> emitAdagrad(Lanes &l, AdagradOp op,
   return {guard(l, in.getApply(), newP, p), guard(l, in.getApply(), newH, h)};
 }
 
-// If centered, v' - m' * m' is a variance, and rounding can make it negative.
-// Clamp at 0, since the root would be NaN, as in PyTorch.
+// Emits a step of RMSprop. If centered, v' - m' * m' is a variance, which
+// rounding can make negative. Clamp the variance at 0: PyTorch does not, and
+// its square root becomes NaN.
 static SmallVector<Value> emitRMSprop(Lanes &l, RMSpropOp op,
                                       RMSpropOp::Adaptor in) {
   Value p = in.getParam(), apply = in.getApply();
@@ -192,7 +195,7 @@ static SmallVector<Value> emitRMSprop(Lanes &l, RMSpropOp op,
 static Value emitNonFinite(Lanes &l, amp::NonFiniteOp,
                            amp::NonFiniteOp::Adaptor in) {
   Value infinity = l.constant(std::numeric_limits<double>::infinity());
-  // NaN is not less than infinity either.
+  // The comparison is also false for NaN, which thus counts as not finite.
   Value finite =
       l.compare(arith::CmpFPredicate::OLT, l.abs(in.getInput()), infinity);
   return l.select(finite, l.constant(0), l.constant(1));
@@ -205,7 +208,9 @@ static SmallVector<Value> emitUpdateScale(Lanes &l, amp::UpdateScaleOp op,
   Type countType = getElementTypeOrSelf(good.getType());
   Type leftType = getElementTypeOrSelf(left.getType());
 
-  // Finite: count one more good step. At the interval, grow and refill.
+  // If gradients are finite, count one more good step. After `growth_interval`
+  // good steps, raise the scale and set the hysteresis counter to its full
+  // value.
   Value more = l.addInt(good, l.integer(countType, 1));
   Value grows = l.compare(arith::CmpIPredicate::sge, more,
                           l.integer(countType, op.getGrowthInterval()));
@@ -215,8 +220,9 @@ static SmallVector<Value> emitUpdateScale(Lanes &l, amp::UpdateScaleOp op,
   Value zero = l.integer(countType, 0);
   Value full = l.integer(leftType, op.getHysteresis());
 
-  // Not finite: count down, and back off at zero. The count stays at zero until
-  // a refill, so every further overflow backs off.
+  // If gradients are not finite, decrement the hysteresis counter, and lower
+  // the scale at zero. The counter stays at zero until the scale is raised, so
+  // every further overflow lowers the scale.
   Value leftZero = l.integer(leftType, 0);
   Value fewer = arith::MaxSIOp::create(
       l.getBuilder(), l.addInt(left, l.integer(leftType, -1)), leftZero);

@@ -10,8 +10,8 @@ using namespace mpc::codegen;
 using Predicate = arith::CmpFPredicate;
 
 namespace {
-/// One element on its way to the integers. All members except the quotient are
-/// whole numbers, as floats. Comparisons keep NaN.
+/// The steps of quantizing one element x. All members except the quotient are
+/// whole numbers, held as floats. A NaN passes through all steps.
 struct Quantized {
   /// x / scale, and the nearest whole number.
   Value quotient, rounded;
@@ -43,8 +43,8 @@ static Value emitFakeQuantize(Lanes &l, FakeQuantizeOp op,
   return l.mul(l.sub(q.bounded, in.getZeroPoint()), in.getScale());
 }
 
-// NaN passes through: errors of the forward pass must become visible in the
-// parameters too.
+// If the input is NaN, so is the gradient: errors of the forward pass must
+// become visible in the parameters too.
 static Value emitFakeQuantizeGrad(Lanes &l, FakeQuantizeGradOp op,
                                   FakeQuantizeGradOp::Adaptor in) {
   Quantized q = quantize(l, op, in);

@@ -13,7 +13,8 @@ using Predicate = arith::CmpFPredicate;
 namespace mpc::codegen {
 namespace {
 
-/// A number type for formulas; operations on such numbers emit ops.
+/// The number type with which the formulas of Formulas.def are instantiated.
+/// Arithmetic on a Number emits ops.
 struct Number {
   Lanes *l;
   Value value;
@@ -58,14 +59,14 @@ Number where(Condition condition, double x, Number y) {
 Number exp(Number x) { return {x.l, x.l->exp(x.value)}; }
 Number abs(Number x) { return {x.l, x.l->abs(x.value)}; }
 Number sqrt(Number x) { return {x.l, x.l->sqrt(x.value)}; }
-/// Returns x for either zero. MLIR's f32 polynomial tests if x is below 0, and
-/// would give +0 at -0.
+/// Emits erf x, but returns x itself if x is +0 or -0: MLIR's f32 polynomial
+/// would turn -0 into +0.
 Number erf(Number x) {
   Value value = math::ErfOp::create(x.l->getBuilder(), x.value);
   Value isZero = x.l->compare(Predicate::OEQ, x.value, x.l->constant(0));
   return {x.l, x.l->select(isZero, x.value, value)};
 }
-/// Emits the op of the math dialect that WORD names.
+/// Defines the function WORD, which emits the op math::OP.
 #define MPC_FUNCTION(WORD, OP)                                                 \
   Number WORD(Number x) {                                                      \
     return {x.l, math::OP::create(x.l->getBuilder(), x.value)};                \
@@ -86,9 +87,9 @@ MPC_FUNCTION(floor, FloorOp)
 MPC_FUNCTION(ceil, CeilOp)
 MPC_FUNCTION(roundeven, RoundEvenOp)
 #undef MPC_FUNCTION
-/// From |x| = 20 on, the rounded result is 1 or -1 in any type. The f32
-/// polynomial stays a few units in the last place below 1, so select the
-/// result.
+/// Emits tanh x. From |x| = 20 on, the rounded result is 1 or -1 in any type.
+/// The f32 polynomial stays a few units in the last place below 1, so select
+/// the result.
 Number tanh(Number x) {
   Lanes &l = *x.l;
   ImplicitLocOpBuilder &b = l.getBuilder();
@@ -122,11 +123,12 @@ Number decayOfF64(Number x) {
   return where(abs(x) < 40, decay * (1.0 - 0.5 * lost), decay);
 }
 
-/// Below 0, emits e^(-x^2/2) t p with t = 1 / (1 + a |x|). For f32, p is a
+/// Emits the distribution function of the normal distribution. For a negative
+/// x, the result is e^(-x^2/2) t p with t = 1 / (1 + a |x|). For f32, p is a
 /// polynomial of t, with a = 0.35 and a relative error below 5.5e-8. For f64, p
 /// is a polynomial of 2 t - 1, with a = 0.25 and a relative error of 1.4e-16.
-/// The power is that of the density, which the slope needs anyway. Small
-/// results keep their digits, where 1 + erf would lose them.
+/// The derivative needs the same exponential. Small results keep their digits,
+/// which a formula with 1 + erf would lose.
 Number normalCDF(Number x) {
   // Coefficients, from the constant to the highest power.
   constexpr double ofF32[] = {0x1.1df1c6p-3,  0x1.1e70c4p-3,  0x1.eac9b6p-4,
@@ -145,7 +147,8 @@ Number normalCDF(Number x) {
   const double scale = isF64 ? 0.25 : 0x1.666666p-2;
   Number t = 1.0 / series(abs(x), {1, scale});
   Number p = isF64 ? series(series(t, {-1, 2}), ofF64) : series(t, ofF32);
-  // The value at -|x|, which is small. Above 0, return the complement.
+  // Compute the result at -|x|, which is small. For a positive x, return 1
+  // minus that result.
   Number decay = isF64 ? decayOfF64(x) : exp(-0.5 * (x * x));
   Number below = t * p * decay;
   return where(x < 0.0, below, 1.0 - below);
@@ -157,7 +160,7 @@ Number min(Number x, double y) {
   return {x.l, x.l->minimum(x.value, x.l->constant(y))};
 }
 
-/// Adds the op of a row of Formulas.def.
+/// Adds the formula of OpTy, a row of Formulas.def, to the table.
 template <typename OpTy, typename F>
 void addFormula(ElementwiseTable &table) {
   table.add<OpTy>([](Lanes &l, OpTy op, typename OpTy::Adaptor in) {
@@ -170,7 +173,8 @@ void addFormula(ElementwiseTable &table) {
   });
 }
 
-/// Returns the slope at x of the formula of the op named `of`.
+/// Returns the derivative at x of the op with mnemonic `of` and parameters `a`
+/// and `b`.
 Number emitSlope(StringRef of, formulas::Dual<Number> x, double a, double b) {
 #define MPC_FORMULA(OP, MNEMONIC, ONNX, SINCE, FP16, BF16, WHY, ANAME, A,      \
                     BNAME, B, FORMULA)                                         \

@@ -13,9 +13,9 @@ using namespace mpc::codegen;
 namespace mpc::codegen {
 namespace {
 
-/// An integer type for formulas; operations on such integers emit ops.
-/// Registers are signless, so `hasNoSign` records the signedness of the tensor
-/// type.
+/// The integer type with which the formulas of IntegerFormulas.def are
+/// instantiated. Arithmetic on an Integer emits ops. MLIR values are signless,
+/// so `hasNoSign` says if the tensor's element type is unsigned.
 struct Integer {
   Lanes *l;
   Value value;

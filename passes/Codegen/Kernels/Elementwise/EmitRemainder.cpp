@@ -12,27 +12,29 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-/// Bits of the quotient per step. A product of the quotient and half the bits
-/// of a divisor is exact.
+/// Bits of the quotient that one step of the division computes. They are few
+/// enough that their product with either half of a divisor's bits is exact.
 static constexpr int kQuotientBits = 25;
 static constexpr int64_t kUpperHalf = -(int64_t(1) << 26);
-/// Multiplications by powers of two up to this are exact or overflow.
+/// The largest n for which `scale` multiplies by 2^n at once. Such a product is
+/// exact or overflows.
 static constexpr int kLargestPower = 1000;
 
 namespace {
-/// Long division in f64, with kQuotientBits of the quotient at a time. The rest
-/// after each step is below divisor * 2^n and a multiple of the divisor's last
-/// bit. The rest thus has no more bits than a divisor, and no step rounds.
+/// Long division in f64. Each step subtracts multiples of divisor * 2^n, for
+/// kQuotientBits bits of the quotient. The rest after each step is below
+/// divisor * 2^n and a multiple of the divisor's last bit. The rest thus has no
+/// more bits than a divisor, and no step rounds.
 class Remainder {
 public:
-  /// `isNarrow` promises that all numbers are f32.
+  /// `isNarrow` promises that the dividend and the divisor were f32.
   Remainder(Lanes &lanes, bool isNarrow)
       : b(lanes.getBuilder()), l(b, b.getF64Type()), isNarrow(isNarrow) {}
 
   Value emit(Value dividend, Value divisor) {
     Value x = l.abs(dividend), y = l.abs(divisor);
-    // The quotient may have the bits from the smallest subnormal to the largest
-    // number.
+    // The largest quotient is the largest number divided by the smallest
+    // subnormal.
     int bits = isNarrow ? 128 + 149 : 1024 + 1074;
     int steps = (bits + kQuotientBits - 1) / kQuotientBits;
     for (int step = steps; step-- > 0;)
@@ -55,9 +57,9 @@ private:
     return y;
   }
 
-  /// Returns x - quotient * y, which is known to be representable. If the
-  /// product is rounded, subtracts the lost part too. The quotient is about x /
-  /// y, so x minus the product is exact.
+  /// Returns x - quotient * y, which is known to be representable. The product
+  /// may be rounded, so its rounding error is computed and subtracted too. The
+  /// quotient is about x / y, so x minus the product is exact.
   Value subtract(Value x, Value quotient, Value y) {
     if (isNarrow)
       return l.sub(x, l.mul(quotient, y));
@@ -77,13 +79,15 @@ private:
   Value divide(Value x, Value y) {
     Value quotient = math::FloorOp::create(b, l.div(x, y));
     Value rest = subtract(x, quotient, y);
-    // A quotient that was rounded up is one too large.
+    // If x / y was rounded up, the quotient is one too large, and the rest is
+    // negative.
     Value isBelow = l.compare(Test::OLT, rest, l.constant(0));
     return l.select(isBelow, l.add(rest, y), rest);
   }
 
-  /// Like `divide`, if a product may be too large for f64. Scales down by a
-  /// power of two, which is exact, since y is at least a quotient's bits large.
+  /// Like `divide`, but also for an x so large that quotient * y may overflow
+  /// f64. Scales x and y down by a power of two first. This is exact, since y
+  /// is at least x / 2^kQuotientBits, far from the subnormals.
   Value divideAny(Value x, Value y) {
     Value isLarge = l.compare(Test::OGE, x, l.constant(0x1p1000));
     Value one = l.constant(1);
@@ -92,7 +96,8 @@ private:
     return l.mul(divide(l.mul(x, down), l.mul(y, down)), up);
   }
 
-  /// Returns x modulo y; x itself if y is infinite and x is finite.
+  /// Returns x modulo y. Returns x if x is finite and y infinite, as a scaled
+  /// divisor may be.
   Value reduce(Value x, Value y) {
     Value rest = isNarrow ? divide(x, y) : divideAny(x, y);
     Value infinity = l.constant(std::numeric_limits<double>::infinity());

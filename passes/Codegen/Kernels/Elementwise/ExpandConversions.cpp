@@ -31,8 +31,8 @@ public:
   Value right(Value x, int64_t by) {
     return arith::ShRUIOp::create(b, x, word(by));
   }
-  /// Compares words that are not negative, since SSE2 only compares signed
-  /// words.
+  /// Compare a word that is not negative with a limit. Signed comparisons
+  /// suffice, and SSE2 has no others.
   Value above(Value x, int64_t limit) {
     return l.compare(arith::CmpIPredicate::sgt, x, word(limit));
   }
@@ -72,13 +72,14 @@ private:
 // bf16
 //===----------------------------------------------------------------------===//
 
-/// Adds just under half of the last kept bit (exactly half if that bit is odd),
-/// then truncates: to nearest, ties to even.
+/// Rounds f32 to bf16, to nearest with ties to even. Adds just under half of
+/// the last kept bit (exactly half if that bit is 1), then truncates.
 static Value narrowToBF16(FloatBits &f, Value x) {
   Value bits = f.bitsOf(x);
   Value last = f.both(f.right(bits, 16), 1);
   Value rounded = f.add(f.add(bits, 0x7fff), last);
-  // Rounding could carry a NaN over to zero, so make it a quiet NaN instead.
+  // The addition could carry a NaN over to zero, so set the quiet bit instead
+  // of rounding.
   Value isNaN = f.l.compare(arith::CmpFPredicate::UNO, x, x);
   return f.right(f.select(isNaN, f.either(bits, 0x400000), rounded), 16);
 }
@@ -95,13 +96,14 @@ static Value narrowToF16(FloatBits &f, Value x) {
   Value bits = f.bitsOf(x);
   Value magnitude = f.both(bits, 0x7fffffff);
   Value sign = f.right(f.exclusive(bits, magnitude), 16);
-  // Exponents of f32 are 112 larger. A carry out of the mantissa moves to the
-  // next exponent, and from the largest exponent to infinity.
+  // A normal result: exponents of f32 are 112 larger than exponents of f16.
+  // Rounding may carry from the mantissa into the exponent, and from the
+  // largest exponent to infinity.
   Value last = f.both(f.right(magnitude, 13), 1);
   Value rounded = f.add(f.add(magnitude, 0xfff - exponent(112)), last);
   Value normal = f.right(rounded, 13);
-  // Next to 0.5, the last bit of an f32 is the last bit of a subnormal f16. The
-  // addition thus rounds.
+  // A subnormal result: the last bit of an f32 from 0.5 to 1 is 2^-24, as is
+  // the last bit of a subnormal f16. Adding 0.5 thus rounds to that bit.
   Value sum = f.l.add(f.floatOf(magnitude), f.l.constant(0.5));
   Value subnormal = f.add(f.bitsOf(sum), -exponent(126));
   // Infinity stays. A NaN keeps the part of its payload that fits, and becomes
@@ -112,21 +114,22 @@ static Value narrowToF16(FloatBits &f, Value x) {
 
   Value result =
       f.select(f.above(magnitude, exponent(113) - 1), normal, subnormal);
-  // 65520 is half way between the largest f16 and the next power of two.
+  // From 65520 on, half way between the largest f16 and the next power of two,
+  // the result is infinity.
   result = f.select(f.above(magnitude, 0x477fefff), special, result);
   return f.either(sign, result);
 }
 
-// One expression covers all cases, with terms that are zero unless needed:
-// selections cost SSE2 three operations each.
+// Widens f16 to f32. One sum covers all cases, with terms that are zero unless
+// needed, since SSE2 takes three operations per selection.
 static Value widenF16(FloatBits &f, Value half) {
   Value magnitude = f.left(f.both(half, 0x7fff), 13);
   Value sign = f.left(f.both(half, 0x8000), 16);
   Value isSpecial = f.above(magnitude, 0x7bff << 13);
   Value isSubnormal = f.below(magnitude, 0x400 << 13);
-  // Exponents of f32 are 112 larger; exponents of infinity and NaN are 224
-  // larger. A subnormal counts as if it had the implicit bit of normal numbers,
-  // which is then subtracted.
+  // Exponents of f32 are 112 larger than exponents of f16; exponents of
+  // infinity and NaN are 224 larger. A subnormal is read as if it had the
+  // implicit bit of normal numbers, and this bit is subtracted afterwards.
   Value rebiased = f.add(magnitude, exponent(112));
   rebiased = f.add(rebiased, f.when(isSpecial, f.word(exponent(112))));
   rebiased = f.add(rebiased, f.when(isSubnormal, f.word(exponent(1))));
@@ -145,7 +148,7 @@ static bool isNarrow(Value value, bool bf16) {
 }
 
 namespace {
-/// Expands f32 to a 16-bit float type.
+/// Expands a conversion from f32 to a 16-bit float type.
 struct ExpandNarrowing : OpRewritePattern<arith::TruncFOp> {
   ExpandNarrowing(MLIRContext *context, bool bf16)
       : OpRewritePattern(context), bf16(bf16) {}
@@ -165,7 +168,8 @@ struct ExpandNarrowing : OpRewritePattern<arith::TruncFOp> {
   bool bf16;
 };
 
-/// Expands a 16-bit float type to f32, or exactly by way of f32 to f64.
+/// Expands a conversion from a 16-bit float type to f32, or by way of f32 to
+/// f64, which is exact.
 struct ExpandWidening : OpRewritePattern<arith::ExtFOp> {
   ExpandWidening(MLIRContext *context, bool bf16)
       : OpRewritePattern(context), bf16(bf16) {}
@@ -186,7 +190,7 @@ struct ExpandWidening : OpRewritePattern<arith::ExtFOp> {
   bool bf16;
 };
 
-/// Expands an integer to a 16-bit float type, by way of f32.
+/// Expands a conversion from an integer to a 16-bit float type, by way of f32.
 template <typename OpT>
 struct ExpandFromInteger : OpRewritePattern<OpT> {
   ExpandFromInteger(MLIRContext *context, bool bf16)
@@ -205,9 +209,9 @@ struct ExpandFromInteger : OpRewritePattern<OpT> {
   bool bf16;
 };
 
-/// Expands to a product and a sum, rounded twice. All users of fma here are
-/// polynomials with error bounds to spare, and a call per lane would cost more
-/// than they do.
+/// Expands a fused multiply-add to a product and a sum, which round twice. Only
+/// polynomials use math.fma here, and their error bounds allow this. A call of
+/// libm's fma per lane would cost more than the whole polynomial.
 struct ExpandFMA : OpRewritePattern<math::FmaOp> {
   using OpRewritePattern::OpRewritePattern;
 
