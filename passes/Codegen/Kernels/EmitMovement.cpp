@@ -27,12 +27,14 @@ static SmallVector<int64_t> rowMajorStrides(ArrayRef<int64_t> shape) {
 }
 
 namespace {
-/// An axis of a pad: its size in the result, the position of the input in the
-/// result, with elements `step` apart, and the stride in the input.
+/// One axis of a pad. The result has `extent` indices along it, and the input
+/// `size`. The input's first element is at index `offset` of the result.
+/// Neighbours in the input are `step` indices apart in the result (negative if
+/// reversed), and `stride` elements apart in the input's buffer.
 struct PaddedAxis {
   int64_t extent, offset, size, step, stride;
 
-  /// True if the axis has no padding and is not reversed.
+  /// True if the axis has no padding and keeps the order of the input.
   bool isWhole() const { return size == extent && step == 1; }
 };
 
@@ -55,7 +57,7 @@ public:
   void emitPad(PadOp op);
 
 private:
-  /// Loads from `buffer`; see KernelContext for `multiple`.
+  /// Loads `lanes` adjacent elements of `buffer`. `multiple` divides `offset`.
   Value load(Value buffer, Value offset, int64_t lanes, int64_t multiple = 1) {
     return context.load(buffer, offset, lanes, multiple);
   }
@@ -91,7 +93,7 @@ private:
   KernelContext &context;
   ImplicitLocOpBuilder &b;
   Value output;
-  /// Elements of one vector, and of one cache line.
+  /// Elements per vector, and per cache line (at least `blockSide`).
   int64_t width, lineElements;
   /// Side of the squares that are transposed in registers.
   static constexpr int64_t blockSide = 8;
@@ -102,7 +104,8 @@ private:
 // Copies
 //===----------------------------------------------------------------------===//
 
-/// Converts to the float type of the result, if it differs from the input's.
+/// Converts a float to the result's element type, which may differ from the
+/// input's.
 Value MovementEmitter::convert(Value value) {
   auto type =
       dyn_cast<FloatType>(cast<MemRefType>(output.getType()).getElementType());
@@ -175,14 +178,15 @@ void MovementEmitter::emitRows(Value input, int64_t base,
 SmallVector<Value>
 MovementEmitter::transposeInRegisters(SmallVector<Value> rows) {
   int64_t n = rows.size();
-  // The lanes of two rows that alternate: first of the first halves, then of
-  // the second halves.
+  // Masks that interleave two rows of n lanes: `low` the first halves (lanes 0,
+  // n, 1, n + 1, ...), `high` the second halves.
   SmallVector<int64_t> low, high;
   for (int64_t i = 0; i < n; ++i) {
     low.push_back(i / 2 + (i % 2) * n);
     high.push_back(n / 2 + i / 2 + (i % 2) * n);
   }
-  // Row i and the row half a matrix below become two neighbours.
+  // In each step, rows i and i + n / 2 are interleaved, and become rows 2i and
+  // 2i + 1.
   for (int64_t step = 1; step < n; step *= 2) {
     SmallVector<Value> shuffled;
     for (int64_t i = 0; i < n / 2; ++i) {
@@ -196,8 +200,9 @@ MovementEmitter::transposeInRegisters(SmallVector<Value> rows) {
   return rows;
 }
 
-/// Writes `rowCount` rows of the result, all columns. In the input, these rows
-/// are adjacent. `from` is the first element in the input, `to` in the result.
+/// Emits `rowCount` rows of a transposed result, over all columns. In the
+/// input, elements of a column are adjacent. `from` is the offset of the first
+/// element in the input, `to` in the result.
 void MovementEmitter::emitBlock(Value input, Value from, Value to,
                                 int64_t rowCount, MovedAxis columns) {
   int64_t side = std::min(rowCount, blockSide);
@@ -212,7 +217,8 @@ void MovementEmitter::emitBlock(Value input, Value from, Value to,
   });
 }
 
-/// Writes `rows` rows of `width` columns of the result.
+/// Emits a block of a transposed result, `rows` rows of `width` columns: in
+/// registers if the block is square, otherwise element by element.
 void MovementEmitter::emitSquare(Value input, Value from, Value to,
                                  int64_t rows, int64_t width,
                                  MovedAxis columns) {
@@ -231,16 +237,18 @@ void MovementEmitter::emitSquare(Value input, Value from, Value to,
             addIndex(b, to, row * columns.size + column));
 }
 
-/// Row r of the result is row r % rows.size of matrix r / rows.size. A slice of
-/// rows may begin and end within a matrix.
+/// Emits a slice of a transpose on a CPU. The result is a stack of transposed
+/// matrices: row r is row r % rows.size of matrix r / rows.size. A slice may
+/// begin and end within a matrix.
 void MovementEmitter::emitBlocks(Value input, ArrayRef<MovedAxis> outer,
                                  MovedAxis rows, MovedAxis columns) {
   emitPieces(b, context.bounds[0], context.bounds[1], rows.size,
              [&](Value matrix, Value lower, Value upper) {
                Value base = offsetOf(matrix, outer);
                Value start = mulIndex(b, matrix, rows.size);
-               // Process whole cache lines of rows, then square blocks, then
-               // single rows.
+               // Elements of a column are adjacent in the input. Process as
+               // many rows at once as fill a cache line of a column, then
+               // `blockSide` rows, then single rows.
                emitDynamicChunks(
                    b, lower, upper, rows.size,
                    {{lineElements, 1}, {blockSide, 1}, {1, 1}},
@@ -253,13 +261,13 @@ void MovementEmitter::emitBlocks(Value input, ArrayRef<MovedAxis> outer,
              });
 }
 
-/// Transposes one tile of a matrix through shared memory: reads along its
-/// columns, writes along its rows. Columns in shared memory are an odd number
-/// of elements apart, so that a row lies in different banks.
+/// Transposes one tile of a matrix through shared memory: reads along the
+/// columns of the result, writes along its rows. Columns in shared memory are
+/// an odd number of elements apart, so that a row lies in different banks.
 void MovementEmitter::emitTile(Value input, ArrayRef<MovedAxis> outer,
                                MovedAxis rows, MovedAxis columns,
                                TransposeTile tile) {
-  // Find the block's matrix and tile from its number.
+  // Derive the matrix and the tile from the number of the thread block.
   const int64_t pitch = tile.rows | 1, elements = tile.rows * tile.columns;
   auto type = cast<MemRefType>(input.getType());
   Value shared =
@@ -349,10 +357,11 @@ void MovementEmitter::emitSlice(SliceOp op) {
   emitRows(context.buffers.front(), base, mergeAxes(axes), columns);
 }
 
-// A row of the result is (outer, index along the axis, inner). If the last axis
-// is concatenated, a row has a piece of every input.
+// Emits a concat row by row. If the last axis is concatenated, a row of the
+// result has a piece of every input. Otherwise it is a row of one input, and
+// row numbers are split into (outer axes, concatenated axis, inner axes).
 void MovementEmitter::emitConcat(ConcatOp op) {
-  // Count the rows of an input inside the concatenated axis.
+  // Count the rows of one index of the concatenated axis.
   ArrayRef<int64_t> shape = shapeOf(op.getOutput());
   int64_t axis = op.getAxis(), rank = shape.size();
   bool joinsColumns = axis == rank - 1;
@@ -368,8 +377,9 @@ void MovementEmitter::emitConcat(ConcatOp op) {
     for (OpOperand &operand : op->getOpOperands()) {
       int64_t size = shapeOf(operand.get())[axis];
       Value input = context.getBuffer(operand.get());
-      // Concatenated columns: the inputs' rows follow each other. `multiple`
-      // divides the positions of all these copies.
+      // If the last axis is concatenated, copy a row of each input, one after
+      // the other. `multiple` divides the offsets of this input's rows, in the
+      // input and in the result.
       if (joinsColumns) {
         int64_t multiple = std::gcd(std::gcd(size, start), shape.back());
         copyRun(input, mulIndex(b, row, size), addIndex(b, to, start), size, 1,
@@ -377,8 +387,8 @@ void MovementEmitter::emitConcat(ConcatOp op) {
         start += size;
         continue;
       }
-      // Otherwise, a row comes from the input whose range of the axis contains
-      // the row.
+      // If another axis is concatenated, copy the row from the input whose
+      // range along the axis contains the row.
       Value along = addIndex(b, parts[1], -start);
       Value inside = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, along,
                                            createIndex(b, size));
@@ -425,12 +435,13 @@ static SmallVector<PaddedAxis> getPaddedRows(PadOp op) {
   return rows;
 }
 
-/// Returns the input element at index `part` of a padded axis, and a flag that
-/// the element exists. The flag is null on axes without padding.
+/// Returns the input's index for index `part` of the result along a padded
+/// axis, and a flag that is false in padding. The flag is null on axes without
+/// padding.
 static std::pair<Value, Value> findPadded(ImplicitLocOpBuilder &b, Value part,
                                           const PaddedAxis &axis) {
-  // Before the input's first element, the distance wraps to a large unsigned
-  // number.
+  // In the padding before the input's first element, the difference wraps to a
+  // large unsigned number, which is not below the input's size.
   Value along =
       axis.step > 0
           ? addIndex(b, part, -axis.offset)
@@ -460,8 +471,8 @@ static Value createPadding(ImplicitLocOpBuilder &b, PadOp op) {
       b, b.getIntegerAttr(type, static_cast<int64_t>(value)));
 }
 
-/// Writes a row of the result: the input's elements from `from` on, between
-/// padding.
+/// Emits a row of a pad that contains input elements, from offset `from` on,
+/// with padding on both sides.
 void MovementEmitter::padRow(Value input, Value from, Value to,
                              const PaddedAxis &columns, Value padding) {
   if (columns.step != 1) {
@@ -476,8 +487,8 @@ void MovementEmitter::padRow(Value input, Value from, Value to,
           std::gcd(end, columns.extent));
 }
 
-/// Pads a row element by element, if input elements have padding in between or
-/// are reversed, so that no run can be copied.
+/// Emits a row of a pad element by element, if input elements are reversed or
+/// have padding in between, so that no run can be copied.
 void MovementEmitter::padColumns(Value input, Value from, Value to,
                                  const PaddedAxis &columns, Value padding) {
   emitLoop(
@@ -494,9 +505,11 @@ void MovementEmitter::padColumns(Value input, Value from, Value to,
       context.columns);
 }
 
-// Copies rows of the input between padding, and writes rows of padding.
+// Emits a pad row by row. A row of the result is a row of the input with
+// padding on both sides, or all padding.
 void MovementEmitter::emitPad(PadOp op) {
-  // The last axis is padded within a row. The other axes select rows.
+  // Along the last axis, padding is part of a row. The other axes decide which
+  // rows are all padding.
   Value input = context.buffers.front();
   size_t rank = op.getShape().size();
   PaddedAxis columns =
@@ -509,7 +522,8 @@ void MovementEmitter::emitPad(PadOp op) {
 
   auto copyRow = [&](Value row, ValueRange) {
     Value to = mulIndex(b, row, columns.extent), from = createIndex(b, 0);
-    // A row is inside if its index along every other axis is inside.
+    // A row contains input elements if its index along every axis but the last
+    // is inside the input.
     Value inside;
     for (auto [part, axis] :
          llvm::zip_equal(splitIndex(b, row, extents), rows)) {

@@ -1,4 +1,5 @@
-// Emits pointwise kernels and epilogues.
+// Emits pointwise kernels, and epilogues: elementwise ops that a library's
+// product applies to each tile of its result.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/KernelSpace.h"
@@ -10,8 +11,8 @@ using namespace mpc;
 using namespace mpc::codegen;
 
 namespace {
-/// Emits the loops over one kernel's elements. All outputs have the space's
-/// shape.
+/// Emits the loops over one kernel's elements. All outputs have the shape of
+/// the iteration space.
 class PointwiseEmitter {
 public:
   PointwiseEmitter(KernelContext &context, const KernelBody &body)
@@ -27,7 +28,8 @@ public:
     emitRun(scope, lower, upper);
   }
 
-  /// Emits rows [lower, upper) of group 0; `row` emits the content of a row.
+  /// Emits a loop over the rows [lower, upper): indices of the axis group 0.
+  /// `row` emits the body of the loop.
   void emitRows(Value lower, Value upper,
                 llvm::function_ref<void(Scope &, Value row)> row) {
     Scope outer = fragments.createScope();
@@ -44,19 +46,19 @@ public:
         context.rows);
   }
 
-  /// Emits loops over all of group 1.
+  /// Emits the loops over all columns of a row: the axis group 1.
   void emitColumns(Scope &outer) {
     auto [first, end] = body.getGroup(1);
     emitColumns(outer, first, end);
   }
 
-  /// Emits [lower, upper) of the last dimension.
+  /// Emits a loop over the indices [lower, upper) of the last dimension.
   void emitRun(const Scope &outer, Value lower, Value upper) {
     int64_t width = context.getVectorWidth();
     int64_t size = body.getDimensions().back().size;
     SmallVector<ChunkShape> shapes = {{width, 1}};
-    // A block of threads starts and ends at whole vectors, unless the last
-    // vector is not full.
+    // On a GPU, slices start and end at whole vectors. Single elements remain
+    // only if the size is no multiple of the vector width.
     if (!context.target.isGPU() || size % width != 0)
       shapes.push_back({1, 1});
     emitDynamicChunks(
@@ -111,8 +113,8 @@ private:
 };
 } // namespace
 
-/// Returns how many leading axes of `space` one index of the partition stands
-/// for, if an index has `inner` elements.
+/// Returns how many leading axes of `space` form the rows, if a row has `inner`
+/// elements. Example: one axis of [4, 6, 8] if `inner` is 48.
 static int64_t countRowAxes(ArrayRef<int64_t> space, int64_t inner) {
   int64_t axes = space.size(), elements = 1;
   while (axes > 0 && elements < inner)
@@ -136,7 +138,7 @@ LogicalResult codegen::emitPointwise(KernelContext &context) {
       return success();
     }
   }
-  // Otherwise, loop over rows, and over the columns within each row.
+  // With broadcasts, loop over rows, and over the columns within each row.
   int64_t rowAxes = countRowAxes(space, partition.inner);
   FailureOr<KernelBody> body =
       KernelBody::create(context.kernel, space, {rowAxes, rank - rowAxes});
@@ -149,7 +151,8 @@ LogicalResult codegen::emitPointwise(KernelContext &context) {
 }
 
 LogicalResult codegen::emitEpilogue(KernelContext &context) {
-  // Use the product's shape: results may have another order of axes.
+  // Loop over the shape of the product, since results may have their axes in
+  // another order.
   ArrayRef<int64_t> space = shapeOf(context.kernel.getArgument(0));
   int64_t rank = space.size();
   FailureOr<KernelBody> body =
@@ -163,7 +166,8 @@ LogicalResult codegen::emitEpilogue(KernelContext &context) {
   Value ld = context.bounds[4];
   PointwiseEmitter emitter(context, *body);
   emitter.emitRows(rowBegin, rowEnd, [&](Scope &scope, Value row) {
-    // The tile starts at element (row_begin, col_begin).
+    // Argument 0 is a tile whose first element is (row_begin, col_begin) of the
+    // product, and whose rows are `ld` elements apart.
     Value tileRow = arith::SubIOp::create(b, row, rowBegin);
     Value rowStart = arith::MulIOp::create(b, tileRow, ld);
     emitter.getFragments().setTileBase(

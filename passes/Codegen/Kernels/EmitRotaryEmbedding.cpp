@@ -1,10 +1,12 @@
-// Emits the elements of a rotary embedding. Each element needs its partner in
-// the pair, and the angle of the pair.
+// Emits the elements of a rotary embedding, which rotates pairs of elements in
+// a row. Each element needs its partner in the pair, and the cosine and sine of
+// the pair's angle.
 //
-// Lanes in one half of a row load adjacent elements, and so do their partners.
-// Interleaved pairs also load adjacent elements, and reorder them. If a vector
-// spans both halves, or rotated and unrotated elements, each lane is computed
-// separately.
+// If pairs are not interleaved, an element and its partner are half a row
+// apart. A vector within one half loads adjacent elements, and adjacent
+// partners. If pairs are interleaved, a vector of whole pairs loads adjacent
+// elements, and reorders its lanes to get the partners. If a vector spans both
+// halves, or rotated and unrotated elements, each lane is computed separately.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Codegen/Kernels/EmitRotaryEmbedding.h"
@@ -21,9 +23,10 @@ using namespace mpc;
 using namespace mpc::codegen;
 
 namespace {
-/// The inputs of an element: the distance to its partner, and the number of its
-/// pair. `isFirst` is true for the first element of a pair. `isTurned` is true
-/// for elements in a pair; null if all are.
+/// Describes the pair of an element: the distance from the element to its
+/// partner, and the number of the pair. `isFirst` is true for the first element
+/// of a pair. `isTurned` is true for elements that are rotated; null if all
+/// are.
 struct PairPlace {
   Value distance, pair, isFirst, isTurned;
 };
@@ -69,8 +72,9 @@ static Value choose(ImplicitLocOpBuilder &b, Value condition, Value onTrue,
                    : onTrue;
 }
 
-// True if `width` elements from a multiple of `width` on are in one half or
-// form whole pairs, and are either all rotated or all not.
+// True if a vector of `width` elements can be computed at once. Its first index
+// is a multiple of `width`. The vector must be in one half, or hold whole pairs
+// if pairs are interleaved. Its elements must be either all rotated or all not.
 bool RotaryEmitter::canLoadVectors(int64_t width) {
   if (width == 1)
     return true;
@@ -96,7 +100,8 @@ PairPlace RotaryEmitter::findPair(Value index) {
     place.pair = choose(b, place.isFirst, index, addIndex(b, index, -pairs));
     forth = createIndex(b, pairs), back = createIndex(b, -pairs);
   }
-  // An element that is not rotated reads itself, and some existing angle.
+  // An element that is not rotated is its own partner, and reads the angle of
+  // pair 0. Its rotation is computed but not used.
   place.distance =
       choose(b, place.isTurned, choose(b, place.isFirst, forth, back), zero);
   place.pair = choose(b, place.isTurned, place.pair, zero);
@@ -114,16 +119,17 @@ Value RotaryEmitter::loadAngle(unsigned operand, Value pair, int64_t width) {
       l.getComputeType());
 }
 
-// Returns own * cosine + sign * partner * sine.
+// Returns own * cosine + sign * partner * sine; `own` where `isTurned` is
+// false.
 Value RotaryEmitter::turn(Value own, Value partner, Value cosine, Value sine,
                           Value sign, Value isTurned) {
   Value turned = l.multiplyAdd(partner, l.mul(sine, sign), l.mul(own, cosine));
   return isTurned ? l.select(isTurned, turned, own) : turned;
 }
 
-// Computes `width` elements from `lane` elements after the position of `scope`.
-// The elements lie within one half of the row, so that their partners are
-// adjacent too.
+// Computes `width` elements of a row, from `lane` elements after the position
+// of `scope` on. The elements lie within one half of the row, so that their
+// partners are adjacent too.
 Value RotaryEmitter::emitElements(Value index, Value own, int64_t width,
                                   int64_t lane) {
   const Node &input = fragments.getOperandNode(node, 0);
@@ -143,8 +149,9 @@ Value RotaryEmitter::emitElements(Value index, Value own, int64_t width,
 // Computes a vector of whole pairs, each with both its elements in the vector.
 Value RotaryEmitter::emitPairs(Value index, Value own, int64_t width) {
   PairPlace place = findPair(index);
-  // Lanes 0 1 2 3 have partners 1 0 3 2 and angles 0 0 1 1. The first of a pair
-  // subtracts its partner, or adds the partner if the rotation is undone.
+  // Lanes 0 1 2 3 have partners 1 0 3 2 and angles 0 0 1 1. The first element
+  // of a pair subtracts its partner; it adds the partner if the op is
+  // transposed, which undoes a rotation.
   SmallVector<int64_t> swapped, doubled;
   SmallVector<Attribute> signs;
   double back = op.getTransposed() ? 1 : -1;
@@ -154,7 +161,7 @@ Value RotaryEmitter::emitPairs(Value index, Value own, int64_t width) {
     signs.push_back(
         b.getFloatAttr(l.getComputeType(), lane % 2 == 0 ? back : -back));
   }
-  // A vector has one angle per two lanes.
+  // Repeat each angle for the two lanes of its pair.
   auto spread = [&](Value angle) -> Value {
     if (width == 2)
       return angle;

@@ -1,17 +1,20 @@
-// Emits kernels that write updates at the elements that indices name.
+// Emits kernels that apply updates to the elements of a tensor that indices
+// name.
 //
-// A slice owns some parts of the result, such as the rows [begin, end) of a
-// table. The slice first fills its parts with the scatter's data, then reads
-// all indices in order and applies the updates of its parts. Updates of one
-// element are thus combined in order, by one slice, whatever the number of
-// threads. The threads of a block share the elements of a part, and each thread
-// always has the same elements. If an index names a whole part, the threads
-// also share the search. They list the updates of the block's parts in shared
-// memory (BlockSearch.h), and keep the elements of the current part in
-// registers.
+// A part is the elements at one index of the scattered axis, such as a row of a
+// table. A slice owns the parts [begin, end) of the result. The slice first
+// fills its parts with the scatter's initial data, then reads all indices in
+// order and applies the updates of its parts. Updates of one element are thus
+// combined in order, by one slice, whatever the number of threads.
 //
-// If indices are unique, a slice owns updates instead, and writes them over the
-// data, which is in the result's memory.
+// On a GPU, the threads of a block share the elements of a part, and each
+// thread always has the same elements. If an index names a whole part, the
+// threads also share the search for updates. They list the updates of the
+// block's parts in shared memory (BlockSearch.h), and keep the elements of the
+// current part in registers.
+//
+// If indices are unique, a slice owns updates instead of parts. It writes them
+// over the initial data, which is already in the result's memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -47,8 +50,8 @@ public:
   void emitUniqueUpdates();
 
 private:
-  /// The parts [lower, upper) that the slice owns at an index of the outer
-  /// axes.
+  /// The parts (such as rows of a table) [lower, upper) that the slice owns, at
+  /// one index of the axes before the scattered axis.
   struct Owned {
     Value lower, upper;
   };
@@ -63,13 +66,15 @@ private:
   void combineAt(const Scope &scope, Value part);
   Value isOwned(const NamedElement &part, const Owned &owned);
 
-  /// Updates of the slice's parts that a block has listed: `count` updates, in
-  /// the round from update `first` on. Marks are parts, relative to `lower`.
+  /// The updates that one round of `search` has found for the slice's parts:
+  /// `count` updates, in the round that starts at update `first`. The mark of
+  /// an entry is the number of the updated part minus `lower`.
   struct Listed {
     BlockSearch &search;
     Value first, count, lower;
   };
-  /// The part whose elements a thread holds in registers, and the elements.
+  /// The part that a thread updates, and the thread's elements of this part, in
+  /// registers.
   struct Held {
     Value part, elements;
   };
@@ -112,7 +117,8 @@ private:
 // Initial data
 //===----------------------------------------------------------------------===//
 
-/// Loads elements of the data, which is an argument or a splat constant.
+/// Loads elements of the scatter's initial data, which is an argument or a
+/// splat constant.
 Value ScatterEmitter::loadData(Value offset, int64_t width) {
   Value data = op.getDataOperand().get();
   if (auto argument = dyn_cast<BlockArgument>(data))
@@ -122,7 +128,8 @@ Value ScatterEmitter::loadData(Value offset, int64_t width) {
   return createSplat(b, data.getDefiningOp());
 }
 
-/// Copies the data's elements [from, to), at most `size`, to the result.
+/// Copies elements [from, to) of the initial data to the result. There are at
+/// most `size`.
 void ScatterEmitter::fillElements(Value from, Value to, int64_t size) {
   emitDynamicChunks(b, from, to, size, {{context.getVectorWidth(), 1}, {1, 1}},
                     [&](Chunk chunk) {
@@ -132,8 +139,9 @@ void ScatterEmitter::fillElements(Value from, Value to, int64_t size) {
                     });
 }
 
-/// Fills the slice's parts with the data. On a CPU, adjacent parts are filled
-/// as one run. On a GPU, a thread fills the elements that it will update.
+/// Fills the slice's parts of the result with the initial data. On a CPU,
+/// adjacent parts are filled as one run. On a GPU, each thread fills the
+/// elements that the same thread updates later.
 void ScatterEmitter::emitFill() {
   Value begin = context.bounds[0], end = context.bounds[1];
   if (!context.target.isGPU()) {
@@ -184,7 +192,6 @@ Value ScatterEmitter::combine(Value old, Value update) {
                       update, old);
     }
   }
-  // Floats are combined in the compute type of the op.
   old = l.convert(old, compute);
   update = l.convert(update, compute);
   switch (reduction) {
@@ -202,7 +209,8 @@ Value ScatterEmitter::combine(Value old, Value update) {
   llvm_unreachable("an unknown reduction");
 }
 
-/// Applies the update of `scope` to its elements of a part.
+/// Loads the elements of `part` at the position of `scope`, combines them with
+/// the update there, and stores them.
 void ScatterEmitter::combineAt(const Scope &scope, Value part) {
   Value offset = addIndex(b, fragments.getOffset(scope, output.strides),
                           mulIndex(b, part, space.inner));
@@ -213,11 +221,13 @@ void ScatterEmitter::combineAt(const Scope &scope, Value part) {
   fragments.store(toResult(combine(old, value)), buffer, offset, width, 1);
 }
 
-/// Updates the elements of a part, from an axis after the scattered one on.
-/// `part` is null if every element has its own index.
+/// Emits the updates of a part: the loops along `dimension` and all later
+/// dimensions, which follow the scattered axis. `part` is null if every element
+/// has its own index.
 void ScatterEmitter::emitElements(const Scope &outer, unsigned dimension,
                                   const Owned &owned, Value part) {
-  // Neighbours that share an index are combined as vectors, others one by one.
+  // Neighbouring elements that share an index are updated as a vector. Elements
+  // with an index each are updated one by one.
   unsigned last = body.getDimensions().size() - 1;
   int64_t size = body.getDimensions()[dimension].size;
   Team team = dimension == body.getLargest(2) ? context.columns : Team();
@@ -241,8 +251,8 @@ void ScatterEmitter::emitElements(const Scope &outer, unsigned dimension,
       team);
 }
 
-/// True if this slice owns the part that an index names. False if the index
-/// names none.
+/// Emits a test that is true if an index names an existing part that this slice
+/// owns.
 Value ScatterEmitter::isOwned(const NamedElement &part, const Owned &owned) {
   auto compare = [&](arith::CmpIPredicate predicate, Value bound) {
     return arith::CmpIOp::create(b, predicate, part.index, bound);
@@ -253,8 +263,8 @@ Value ScatterEmitter::isOwned(const NamedElement &part, const Owned &owned) {
                             compare(arith::CmpIPredicate::ult, owned.upper)));
 }
 
-/// Writes the elements that one index names, if this slice owns them. Ignores
-/// an index out of range.
+/// Emits the update for one index, if this slice owns the part that the index
+/// names. Ignores an index out of range.
 void ScatterEmitter::emitPart(const Scope &outer, const Owned &owned) {
   Scope scope = outer;
   fragments.evaluate(scope, {index.node});
@@ -268,12 +278,13 @@ void ScatterEmitter::emitPart(const Scope &outer, const Owned &owned) {
   });
 }
 
-/// Applies all updates at one index of the outer axes, in order.
+/// Emits the updates of the slice's parts, in order, at one index of the axes
+/// before the scattered axis.
 void ScatterEmitter::emitOuter(Value outer) {
-  // A search among no updates would test the number before the first.
+  // With no updates, BlockSearch would test update -1.
   if (space.updates == 0)
     return;
-  // Find the parts at this outer index that the slice owns.
+  // Find the parts that the slice owns at this index of the outer axes.
   Value start = mulIndex(b, outer, space.size);
   Value stop = addIndex(b, start, space.size);
   Value lower = arith::MaxUIOp::create(b, context.bounds[0], start);
@@ -301,7 +312,8 @@ void ScatterEmitter::emitOuter(Value outer) {
 // Updates that a block lists
 //===----------------------------------------------------------------------===//
 
-/// Returns the offset of the elements of a part at `scope`.
+/// Returns the offset in the result of the elements of `part` at the position
+/// of `scope`.
 Value ScatterEmitter::offsetOf(const Scope &scope, Value part) {
   return addIndex(b, fragments.getOffset(scope, output.strides),
                   mulIndex(b, part, space.inner));
@@ -320,8 +332,8 @@ void ScatterEmitter::store(const Scope &scope, const Held &held) {
                   std::gcd(width, space.inner));
 }
 
-/// Switches the held elements to `part`. If another part is held, stores its
-/// elements and loads those of `part`.
+/// Makes `part` the part that is held in registers. If another part is held,
+/// stores its elements and loads the elements of `part`.
 ScatterEmitter::Held ScatterEmitter::changePart(const Scope &scope, Held held,
                                                 Value part) {
   Value isSame =
@@ -340,7 +352,8 @@ ScatterEmitter::Held ScatterEmitter::changePart(const Scope &scope, Held held,
   return {part, choice.getResult(0)};
 }
 
-/// Applies `count` updates from entry `place` on; their loads overlap.
+/// Emits `count` listed updates, from entry `place` of the list on. All are
+/// loaded before the first is applied, so that the loads overlap.
 ScatterEmitter::Held ScatterEmitter::takeListed(const Scope &scope,
                                                 const Listed &listed,
                                                 Value place, int64_t count,
@@ -362,7 +375,8 @@ ScatterEmitter::Held ScatterEmitter::takeListed(const Scope &scope,
   return held;
 }
 
-/// Applies all listed updates to the elements at `scope`, in order.
+/// Emits all listed updates of the elements at the position of `outer`, in
+/// order.
 void ScatterEmitter::combineListed(const Scope &outer, const Listed &listed) {
   constexpr int64_t ahead = 4;
   // Values that are equal for all updates are computed once.
@@ -392,9 +406,9 @@ void ScatterEmitter::combineListed(const Scope &outer, const Listed &listed) {
   });
 }
 
-/// Calls `emit` on all elements along the axes from `dimension` on, which
-/// follow the scattered axis. The same thread of the block always visits an
-/// element.
+/// Emits loops along `dimension` and all later dimensions, which follow the
+/// scattered axis, and calls `emit` in the innermost loop. The same thread of
+/// the block always visits an element.
 void ScatterEmitter::emitColumns(const Scope &outer, unsigned dimension,
                                  llvm::function_ref<void(const Scope &)> emit) {
   unsigned last = body.getDimensions().size() - 1;
@@ -416,7 +430,8 @@ void ScatterEmitter::emitColumns(const Scope &outer, unsigned dimension,
       team);
 }
 
-/// Applies all updates of the slice's parts at an index of the outer axes, in
+/// Emits a search by all threads of the block for updates of the slice's parts,
+/// at one index of the axes before the scattered axis. Applies the updates in
 /// order.
 void ScatterEmitter::searchUpdates(const Scope &scope, const Owned &owned) {
   BlockSearch search(context, space.updates);
@@ -447,7 +462,8 @@ void ScatterEmitter::emitUpdates() {
   });
 }
 
-/// Applies the slice's updates [begin, end), in the order of indices.
+/// Emits a scatter with unique indices: applies the updates [begin, end), which
+/// the slice owns.
 void ScatterEmitter::emitUniqueUpdates() {
   Value none = createIndex(b, 0), updates = createIndex(b, space.updates);
   Owned all{none, createIndex(b, space.size)};
@@ -467,7 +483,8 @@ LogicalResult codegen::emitScatter(KernelContext &context) {
   ScatterOpInterface op = findScatter(context.kernel.getBody().front());
   if (context.kernel.getNumResults() != 1)
     return op->emitOpError("is the only result its kernel can have");
-  // Axes of the updates are (before, indices, after).
+  // Group the axes of the updates: axes before the scattered axis, axes of the
+  // indices, axes after the scattered axis.
   ArrayRef<int64_t> shape = shapeOf(op.getUpdatesOperand().get());
   int64_t axis = op.getScatteredAxis(), rank = shape.size();
   int64_t behind = shapeOf(op->getResult(0)).size() - axis - 1;
@@ -480,7 +497,7 @@ LogicalResult codegen::emitScatter(KernelContext &context) {
     emitter.emitUniqueUpdates();
     return success();
   }
-  // Write the old values first, then apply the updates.
+  // Fill the result with the initial data first, then apply the updates.
   emitter.emitFill();
   emitter.emitUpdates();
   return success();

@@ -1,7 +1,10 @@
-// A slice is part of one segment. Pointwise segments that compute alike share
-// one loop nest. The buffers of the nest are chosen at run time, by a search
-// through the segments' first elements. All threads of a block take the same
-// branches, so threads of a row may wait for each other.
+// Emits kernels of several segments: independent regions in one launch, each
+// with its own iteration space.
+//
+// A slice is part of one segment. Pointwise segments with equal computations
+// share one loop nest. A binary search through the segments' first elements
+// chooses the buffers of the nest at run time. All threads of a block take the
+// same branches, so a loop nest may contain barriers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Codegen/Kernels/EmitSegments.h"
@@ -43,14 +46,15 @@ private:
 };
 } // namespace
 
-// Returns the values that a segment reads and makes.
+// Returns the inputs of a segment, then its results.
 static SmallVector<Value> buffersOf(RegionOp region) {
   SmallVector<Value> values(region.getInputs());
   llvm::append_range(values, region.getResults());
   return values;
 }
 
-// Divides the segments into runs that compute alike.
+// Divides the segments into classes: runs of neighbouring segments with equal
+// computations.
 SmallVector<ArrayRef<KernelSegment>> SegmentEmitter::divide() const {
   SmallVector<Segments> classes;
   Segments rest = segments;
@@ -70,8 +74,8 @@ Value SegmentEmitter::isAtOrAfter(int64_t element) {
                                createIndex(b, element));
 }
 
-// Emits one loop nest per class, and the branches to the nest of the slice's
-// class.
+// Emits one loop nest per class of segments, and a binary tree of branches to
+// the nest of the slice's segment.
 LogicalResult SegmentEmitter::emitNests(ArrayRef<Segments> classes) {
   if (classes.size() == 1)
     return emitNest(classes.front());
@@ -87,8 +91,8 @@ LogicalResult SegmentEmitter::emitNests(ArrayRef<Segments> classes) {
   return emitNests(classes.take_front(half));
 }
 
-// Returns the buffers of a segment, cast to dynamic length, then its first
-// element and its size.
+// Returns the values that a shared loop nest uses for a segment: its buffers,
+// cast to dynamic length, then its first element and its size.
 SmallVector<Value> SegmentEmitter::choose(const KernelSegment &segment) {
   SmallVector<Value> chosen;
   for (Value value : buffersOf(segment.region)) {
@@ -123,7 +127,8 @@ SmallVector<Value> SegmentEmitter::select(Segments among) {
   return SmallVector<Value>(branch.getResults());
 }
 
-// Creates a kernel of one segment, next to the whole kernel.
+// Creates a kernel that contains only the segment `region`, next to the kernel
+// `whole`.
 static func::FuncOp createKernel(RegionOp region, func::FuncOp whole) {
   OpBuilder builder(whole);
   auto kernel = func::FuncOp::create(
@@ -143,11 +148,11 @@ SmallVector<Value> SegmentEmitter::boundsIn(Value first, Value size) {
   return {begin, arith::MinUIOp::create(b, end, size)};
 }
 
-// Returns the segment whose loop nest serves all segments that compute alike.
-// The nest depends on a segment's size in two ways: whether a vector fits, and
-// whether elements remain after the last whole vector. So the choice is the
-// largest segment with a remainder, or the largest of all if none has a
-// remainder.
+// Returns the one of several segments with equal computations whose loop nest
+// serves all of them. The nest depends on a segment's size in two ways: whether
+// a vector fits, and whether elements remain after the last whole vector. So
+// the choice is the largest segment with a remainder, or the largest of all if
+// none has a remainder.
 static const KernelSegment *findTypical(ArrayRef<KernelSegment> alike,
                                         int64_t width) {
   return llvm::max_element(
@@ -179,7 +184,7 @@ LogicalResult SegmentEmitter::emitRows(const KernelSegment &segment) {
   for (Value value : buffersOf(region))
     buffers.push_back(context.getBuffer(value));
   func::FuncOp kernel = createKernel(region, context.kernel);
-  // Use the slices and threads of the whole launch.
+  // All segments share the grain and the threads of the launch.
   KernelPartition partition = getKernelPartition(kernel, context.target);
   partition.grain = context.partition.grain;
   partition.threads = context.partition.threads;

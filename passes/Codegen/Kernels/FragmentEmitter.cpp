@@ -63,8 +63,9 @@ Value FragmentEmitter::addOffset(Value offset, int64_t first) {
   return first == 0 ? offset : addIndex(b, offset, createIndex(b, first));
 }
 
-/// Returns the alignment of a vector's offset, in elements. The last index is a
-/// multiple of the width, and every other index adds a multiple of its stride.
+/// Returns a number of elements that divides the offset of a vector. The last
+/// index is a multiple of the width, and every other index adds a multiple of
+/// its stride.
 int64_t FragmentEmitter::getMultiple(const Scope &scope,
                                      ArrayRef<int64_t> strides) const {
   int64_t multiple = scope.width;
@@ -110,7 +111,8 @@ void FragmentEmitter::prefetchNextRow(Value buffer, Value offset,
 }
 
 Value FragmentEmitter::loadArgument(const Scope &scope, const Node &node) {
-  // The argument lies in the tile of sums of an epilogue, or in a buffer.
+  // In an epilogue, argument 0 is a tile of the product. All other arguments
+  // are whole buffers.
   bool vector = isVector(scope, *node.strides);
   Value offset;
   if (node.argument == 0 && tileBase) {
@@ -161,9 +163,9 @@ void FragmentEmitter::store(const Scope &scope, const Output &output) {
 // Tables
 //===----------------------------------------------------------------------===//
 
-/// Loads `width` adjacent elements of the table part that `index` names, or
-/// zeros if `index` names none. `offset` is the offset of the elements in part
-/// 0.
+/// Loads `width` adjacent elements at one index of a table's indexed axis, such
+/// as elements of a row. The result is zero if `index` is out of range.
+/// `offset` is the offset of the elements at index 0 of the axis.
 Value FragmentEmitter::loadTableAt(const Node &node, Value index, Value offset,
                                    int64_t width, int64_t multiple) {
   NamedElement part = resolveIndex(b, index, node.table->size);
@@ -177,8 +179,9 @@ Value FragmentEmitter::loadTableAt(const Node &node, Value index, Value offset,
   return Lanes(b, b.getF32Type()).select(part.exists, value, zero);
 }
 
-/// Loads table elements; each lane is loaded separately if lanes name separate
-/// parts or are not adjacent.
+/// Emits the look-up of table elements at the position of `scope`. Each lane is
+/// loaded separately if lanes have different indices into the table or are not
+/// adjacent.
 Value FragmentEmitter::loadTable(const Scope &scope, const Node &node) {
   assert(node.table && node.strides && "the op reads a table");
   NodeResult operand = node.operands.front();
@@ -190,7 +193,8 @@ Value FragmentEmitter::loadTable(const Scope &scope, const Node &node) {
   if (!isa<VectorType>(index.getType()) && (!vector || step == 1))
     return loadTableAt(node, index, offset, vector ? scope.width : 1,
                        getMultiple(scope, *node.strides));
-  // Otherwise each lane gets its own load.
+  // Lanes with different indices, or with gaps between them, are loaded one by
+  // one.
   SmallVector<Value> lanes;
   for (int64_t lane = 0; lane < scope.width; ++lane) {
     Value own = index;
@@ -217,8 +221,8 @@ Value FragmentEmitter::getOperand(const Scope &scope, NodeResult operand,
   return Lanes(b, compute).convert(value, compute);
 }
 
-/// Rounds every result to its element type. A cast is an observable rounding
-/// wherever it is, in a region as in memory.
+/// Rounds the result of an op to its element type, also if the result stays in
+/// a register. Results thus do not depend on the ops that share a kernel.
 Value FragmentEmitter::round(Value value, Type elementType) {
   if (auto type = dyn_cast<FloatType>(elementType))
     return Lanes(b, type).convert(value, type);
@@ -231,7 +235,8 @@ Value FragmentEmitter::round(Value value, Type elementType) {
       b, Lanes::typeLike(b.getIntegerType(width), value), value);
 }
 
-/// Returns the index of an op that depends on its index.
+/// Returns the position that ops such as one_hot and dropout depend on; empty
+/// for other ops.
 ElementIndex FragmentEmitter::getElementIndex(const Scope &scope,
                                               const Node &node) {
   if (!node.strides)
@@ -292,7 +297,8 @@ void FragmentEmitter::compute(Scope &scope, unsigned number) {
         round(loadTable(scope, node), elementOf(node.op->getResult(0))));
     return;
   }
-  // A view has its operand's value; only the index of the load differs.
+  // A view passes its operand's value on. KernelBody has already changed the
+  // place at which the operand is read.
   if (isa<ReshapeOp, TransposeOp>(node.op)) {
     results.push_back(
         scope.values[node.operands[0].node][node.operands[0].result]);

@@ -39,26 +39,27 @@ public:
   FragmentEmitter(KernelContext &context, const KernelBody &body)
       : context(context), body(body), b(context.b) {}
 
-  /// Creates a scope at which no dimension is known.
+  /// Creates the scope outside all loops, with no known dimension.
   Scope createScope() const;
 
-  /// Makes all dimensions of a group known, by the row-major index in the
-  /// group.
+  /// Sets the indices of all dimensions in an axis group. `index` is the
+  /// row-major index in the group: index 13 of a group of 4 x 6 is (2, 1).
   void enterGroup(Scope &scope, unsigned group, mlir::Value index);
 
   /// Computes the values that `targets` (node numbers) need, as far as known
   /// dimensions and finished reductions allow.
   void evaluate(Scope &scope, llvm::ArrayRef<unsigned> targets);
 
-  /// Stores an output whose node is computed in `scope`.
+  /// Stores an output at the position of `scope`, which must hold the output's
+  /// value.
   void store(const Scope &scope, const Output &output);
 
-  /// Returns the offset from the start of a buffer, by the scope's indices and
+  /// Returns the offset of the element at the scope's indices, in a buffer with
   /// `strides`.
   mlir::Value getOffset(const Scope &scope, llvm::ArrayRef<int64_t> strides);
 
-  /// Returns a number of elements that divides the offset of a vector at
-  /// `scope`.
+  /// Returns a number that divides the offset of a vector at `scope`, from
+  /// which a GPU derives the alignment.
   int64_t getMultiple(const Scope &scope,
                       llvm::ArrayRef<int64_t> strides) const;
 
@@ -83,8 +84,8 @@ public:
   /// compute type.
   void setValue(Scope &scope, unsigned node, mlir::Value value);
 
-  /// Returns the node of operand `number`. loadElements loads `width` adjacent
-  /// elements of such a node, an argument, from `offset` on.
+  /// Returns the node of operand `number`. If the node is an argument,
+  /// loadElements loads `width` adjacent elements of it from `offset` on.
   const Node &getOperandNode(const Node &node, unsigned number) const {
     assert(number < node.operands.size() && "an operand of the node");
     return body.getNodes()[node.operands[number].node];
@@ -92,11 +93,12 @@ public:
   mlir::Value loadElements(const Node &argument, mlir::Value offset,
                            int64_t width, int64_t multiple);
 
-  /// Returns an operand, converted to the compute type.
+  /// Returns an operand, converted to `compute` if it is a float.
   mlir::Value getOperand(const Scope &scope, NodeResult operand,
                          mlir::FloatType compute);
 
-  /// For epilogues: argument 0 is read at `base` plus the column.
+  /// In an epilogue, sets the base of argument 0, the tile of the product.
+  /// Elements are read at `base` plus the column.
   void setTileBase(mlir::Value base) { tileBase = base; }
 
 private:
