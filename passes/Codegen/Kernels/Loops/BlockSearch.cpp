@@ -44,8 +44,9 @@ Value BlockSearch::getMark(Value place) {
   return wordToIndex(b, context.load(marks, place, 1, 1));
 }
 
-// Tests this thread's numbers in the round from `first` on. A warp tests 32
-// adjacent numbers at a time, from `start` on.
+// Emits this thread's tests in the round that starts at number `first`. A warp
+// tests 32 adjacent numbers at a time. `start` is the thread's first number,
+// relative to `first`; each further number is 32 later.
 SmallVector<BlockSearch::Tested> BlockSearch::runTests(Value first, Value start,
                                                        Test test) {
   SmallVector<Tested> tested;
@@ -65,15 +66,17 @@ SmallVector<BlockSearch::Tested> BlockSearch::runTests(Value first, Value start,
       result.passes = arith::AndIOp::create(b, result.passes, exists);
     tested.push_back({offset, result.passes, result.mark, Value()});
   }
-  // Each test of a warp leaves a bit per lane. No load can move over such an
-  // exchange, so all tests come before the first exchange.
+  // Exchange the results of each test in a warp, a bit per lane. The compiler
+  // moves no load over an exchange, so all tests come before the first
+  // exchange, and their loads overlap.
   for (Tested &one : tested)
     one.lanes = collectLanes(b, one.passes);
   return tested;
 }
 
-// Returns the count of all warps, and the count of the warps before this
-// thread's warp, which has found `own` numbers.
+// Adds up the counts of all warps in shared memory. `own` is the count of this
+// thread's warp. Returns the total, and the total of the warps before this
+// thread's warp.
 std::pair<Value, Value> BlockSearch::addTotals(Value warp, Value lane,
                                                Value own) {
   Value isFirstLane = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane,
@@ -94,8 +97,9 @@ std::pair<Value, Value> BlockSearch::addTotals(Value warp, Value lane,
   return {all, before};
 }
 
-// Lists the passing numbers of one round, and returns their count. A number's
-// place follows from the counts of earlier warps and of lower lanes.
+// Emits the lists of the numbers that pass in one round, and returns their
+// count. The place of a number in the list follows from the counts of earlier
+// warps, of earlier tests of the warp, and of lower lanes.
 Value BlockSearch::list(Value first, Test test) {
   Value thread = createThreadId(b, threads);
   Value lane =

@@ -1,5 +1,6 @@
-// Searches numbers with all threads of a block. Each thread tests some numbers,
-// and the passing numbers are listed in shared memory, in order.
+// Finds the numbers in a range that pass a test, with all threads of a block.
+// Each thread tests some of the numbers. The numbers that pass are listed in
+// shared memory, in order.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_LOOPS_BLOCKSEARCH_H
@@ -15,13 +16,14 @@ namespace mpc::codegen {
 /// and all found ids are listed before the next round.
 class BlockSearch {
 public:
-  /// The result of a test: `passes` (i1), and an index of at most 31 bits that
-  /// is listed along with the number.
+  /// The result of testing one number: `passes` (i1), and `mark`, an index of
+  /// at most 31 bits that is listed along with a number that passes.
   struct Found {
     mlir::Value passes, mark;
   };
   using Test = llvm::function_ref<Found(mlir::Value number)>;
-  /// Consumes the `count` (index) numbers that a round has listed.
+  /// Emits the use of the `count` numbers that a round has listed. The round
+  /// started at number `first`.
   using Use = llvm::function_ref<void(mlir::Value first, mlir::Value count)>;
 
   BlockSearch(KernelContext &context, int64_t size);
@@ -30,14 +32,14 @@ public:
   /// run `use` once per round. `use` must not contain barriers.
   void emit(Test test, Use use);
 
-  /// Returns entry `place` (index) of the lists, in the round that starts at
-  /// number `first`.
+  /// Return the number and the mark in entry `place` of the lists. The current
+  /// round started at number `first`.
   mlir::Value getNumber(mlir::Value first, mlir::Value place);
   mlir::Value getMark(mlir::Value place);
 
 private:
-  /// The result of one thread's test of one number, `offset` after the round's
-  /// first. `lanes` has a bit for each lane of the warp whose number passes.
+  /// One thread's test of the number `offset` after the first number of the
+  /// round. Bit i of `lanes` is set if the number of the warp's lane i passes.
   struct Tested {
     mlir::Value offset, passes, mark, lanes;
   };
@@ -53,7 +55,8 @@ private:
   int64_t size;
   /// The numbers that a thread tests per round, and the threads of the block.
   int64_t share, threads;
-  /// In shared memory, all i32: the two lists, and the count of each warp.
+  /// Shared memory, all i32: the listed numbers, their marks, and the count of
+  /// each warp.
   mlir::Value numbers, marks, totals;
 };
 

@@ -19,7 +19,7 @@ NamedElement codegen::resolveIndex(ImplicitLocOpBuilder &b, Value index,
       arith::CmpIOp::create(b, arith::CmpIPredicate::slt, index, constant(0));
   Value fromEnd = arith::AddIOp::create(b, index, constant(size));
   Value place = arith::SelectOp::create(b, isNegative, fromEnd, index);
-  // As unsigned numbers, negative values are past the end too.
+  // The unsigned comparison also rejects negative indices.
   Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, place,
                                        constant(size));
   Value safe = arith::SelectOp::create(b, exists, place, constant(0));

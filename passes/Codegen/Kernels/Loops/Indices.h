@@ -8,8 +8,8 @@
 
 namespace mpc::codegen {
 
-/// An element of an axis, and a flag that it exists. The index is 0 if the
-/// element does not exist.
+/// An index along an axis, and a flag that it is in range. `index` is 0 if not
+/// in range, so that a load from there is safe.
 struct NamedElement {
   mlir::Value index, exists;
 };

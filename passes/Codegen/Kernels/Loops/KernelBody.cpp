@@ -26,7 +26,9 @@ bool Node::isScatter() const { return isa_and_nonnull<ScatterOpInterface>(op); }
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The places at which each value is needed, in the order of demand.
+/// Collects the places at which each value of a kernel is needed, in the order
+/// of `add`. A place maps each axis of a value to an axis of the iteration
+/// space.
 class Demand {
 public:
   void add(Value value, const Place &place) {
@@ -54,7 +56,8 @@ private:
 } // namespace
 
 namespace {
-/// The nodes of each argument and op: one node per place.
+/// Finds the nodes of an argument or op, which has one node for each place at
+/// which a value is needed.
 class NodeIndex {
 public:
   void add(Value argument, unsigned number) {
@@ -78,15 +81,18 @@ private:
 };
 } // namespace
 
-/// True if the op itself reads the operand: all operands of a contraction, the
-/// table of a gather, and the data of a scatter.
+/// True if the loops of an op read the operand from memory at positions of
+/// their own, so that the operand has no node: the table of a gather, and the
+/// data of a scatter.
 static bool isReadByOp(OpOperand &operand) {
   auto scatter = dyn_cast<ScatterOpInterface>(operand.getOwner());
   return isTable(operand) || (scatter && &operand == &scatter.getDataOperand());
 }
 
-/// Demands the operands of demanded values, users first. Contractions handle
-/// their operands separately, and parts of arguments are loaded directly.
+/// For each value in `demand`, adds the places at which the value's op needs
+/// its operands. Visits users before the ops that they use. Skips contractions,
+/// whose loops read the operands, and slices that are loaded directly from an
+/// argument.
 static LogicalResult demandOperands(Block &block, ArrayRef<int64_t> space,
                                     Demand &demand) {
   for (Operation &op : llvm::reverse(block.without_terminator())) {
@@ -163,7 +169,8 @@ static SmallVector<OpOperand *> findStored(func::FuncOp kernel) {
   return stored;
 }
 
-/// Returns the result that `stored` goes to, and the first element there.
+/// Returns the number of the kernel's result that `stored` is a part of, and
+/// the part's first element in this result.
 static std::pair<unsigned, int64_t> findDestination(OpOperand &stored) {
   Operation *placed = stored.getOwner();
   if (placed->hasTrait<OpTrait::IsTerminator>())
@@ -228,10 +235,10 @@ LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
 // Strides and dimensions
 //===----------------------------------------------------------------------===//
 
-/// Returns the index that an op depends on, as strides along the axes of the
-/// space: the row-major number of its place along the axes that the op names. A
-/// scalar has no axes and index 0. nullopt if the op does not depend on an
-/// index.
+/// Returns the index that an op such as one_hot or dropout depends on, as
+/// strides along the axes of the space: the index is the sum of loop index
+/// times stride. Only the axes that the op names count, in row-major order. A
+/// scalar has index 0. nullopt for other ops.
 static std::optional<Strides> indexStrides(const Node &node, size_t rank) {
   auto indexed = dyn_cast<IndexedOpInterface>(node.op);
   if (!indexed || (indexed.getIndexedAxes().empty() && !node.place.empty()))
@@ -242,8 +249,8 @@ static std::optional<Strides> indexStrides(const Node &node, size_t rank) {
   return stridesAlongAxes(indexed.getIndexedShape(), place, rank);
 }
 
-/// If the node's op reads a table (a gather), records the table's argument and
-/// the strides of its place.
+/// If the node's op reads a table (a gather), records the table's argument, and
+/// the strides at which the table is read apart from the computed index.
 static LogicalResult addTable(Node &node, size_t rank) {
   OpOperand *operand = findTable(node.op);
   if (!operand)
@@ -274,7 +281,9 @@ void KernelBody::splitAxis(SplitAxis split) {
     auto place = strides.begin() + split.axis;
     strides.insert(place, *place * length);
   };
-  // Operands and other results keep their layout; sums of parts are adjacent.
+  // A buffer keeps its layout, so the next part begins `length` indices later.
+  // The result of a reduction in parts is different: it has one element per
+  // part, and stride 0 within a part.
   for (Node &node : nodes)
     if (node.strides)
       divide(*node.strides);
@@ -293,7 +302,8 @@ void KernelBody::collapse(ArrayRef<int64_t> groupSizes) {
   assert(std::accumulate(groupSizes.begin(), groupSizes.end(), int64_t(0)) ==
              int64_t(space.size()) &&
          "every axis is in one group");
-  // Two axes merge only if all these strides agree.
+  // Two axes merge into one dimension only if the strides of all these buffers
+  // allow it.
   SmallVector<Strides *> all;
   for (Node &node : nodes)
     if (node.strides)
@@ -301,14 +311,14 @@ void KernelBody::collapse(ArrayRef<int64_t> groupSizes) {
   for (Output &output : outputs)
     all.push_back(&output.strides);
 
-  // The last axis of each dimension; its strides become the dimension's
-  // strides.
+  // For each dimension, the number of its last axis. The strides of this axis
+  // become the strides of the dimension.
   SmallVector<size_t> lastAxes;
   size_t axis = 0;
   for (auto [group, count] : llvm::enumerate(groupSizes)) {
     size_t first = dimensions.size();
     std::optional<size_t> previous;
-    // No index depends on an axis of size 1.
+    // Skip axes of size 1, whose index is always 0.
     for (size_t end = axis + count; axis < end; ++axis) {
       if (space[axis] == 1)
         continue;
@@ -366,8 +376,9 @@ void KernelBody::findDependencies(bool hasTile) {
     if (!node.isReduction())
       continue;
     ++node.level;
-    // Groups are (outer, reduced) or (outer, reduced, inner). In a row kernel
-    // with column sums, the row reductions reduce the last of the three.
+    // The result of a reduction does not depend on the reduced axes. These are
+    // group 1 of (outer, reduced) or (outer, reduced, inner). In a row kernel
+    // with column sums, row reductions reduce the last of three groups instead.
     node.dimensions &=
         ~getGroupMask(reducesRows(node.op) ? dimensions.back().group : 1);
   }
@@ -375,8 +386,9 @@ void KernelBody::findDependencies(bool hasTile) {
     output.dimensions = nonZero(output.strides);
 }
 
-/// Finds the reductions that make column sums. They have no level: their values
-/// are known after all rows of a part.
+/// Finds the column sums of a row kernel: reductions that add up its rows.
+/// Their level is 0, since no pass over a row needs them: they are complete
+/// only after all rows of a part.
 LogicalResult KernelBody::findColumnSums(func::FuncOp kernel) {
   for (Operation *op : mpc::findColumnSums(kernel.getBody().front())) {
     if (!llvm::all_of(op->getUsers(), [](Operation *user) {
@@ -404,7 +416,8 @@ FailureOr<KernelBody> KernelBody::create(func::FuncOp kernel,
   if (failed(body.addNodes(kernel)))
     return failure();
   size_t rank = space.size();
-  // A node's strides map the indices of the space to the node's index.
+  // Strides turn the loop indices into the offset at which a node reads a
+  // buffer, or into the index that an op such as one_hot depends on.
   for (Node &node : body.nodes) {
     node.strides =
         node.op ? indexStrides(node, rank)
@@ -455,7 +468,8 @@ unsigned KernelBody::getLargest(unsigned group) const {
   auto [first, end] = getGroup(group);
   unsigned largest = first;
   for (unsigned d = first; d < end; ++d)
-    // Prefer the last of equals, which is closest in memory.
+    // Of equally large dimensions, prefer the last, whose elements are closest
+    // in memory.
     if (dimensions[d].size >= dimensions[largest].size)
       largest = d;
   return largest;

@@ -41,15 +41,17 @@ struct Node {
   int64_t offset = 0;
   Place place;
   llvm::SmallVector<NodeResult> operands;
-  /// For an argument: the strides of its reads. For an op with a table: the
-  /// strides of the table, except for the index. For an op that depends on its
-  /// index: the strides of that index. nullopt for other ops.
+  /// For an argument: the strides at which it is read. For an op with a table:
+  /// the strides at which the table is read, apart from the computed index. For
+  /// an op such as one_hot: the strides that give the index it depends on.
+  /// nullopt for other ops.
   std::optional<Strides> strides;
   /// The tensor that the op looks elements up in; not among `operands`.
   std::optional<Table> table;
   /// Bit i is set if the value differs along loop dimension i.
   uint64_t dimensions = 0;
-  /// The longest chain of reductions that leads to the value.
+  /// The most reductions on a path to the value. In a softmax, 1 for the
+  /// maximum, and 2 for the sum, which depends on the maximum.
   unsigned level = 0;
 
   bool isReduction() const;
@@ -87,12 +89,13 @@ struct SplitAxis {
 
 class KernelBody {
 public:
-  /// Lays `kernel` over `space`, whose axes form consecutive groups of
-  /// `groupSizes` axes. Axes of different groups stay separate dimensions, and
-  /// every group has at least one dimension. A `split` axis counts as two axes
-  /// in `groupSizes`. With `hasTile`, argument 0 lies in a tile and depends on
-  /// every dimension. Emits an error if the kernel's values do not fit the
-  /// space.
+  /// Creates the body of `kernel` over the iteration space `space`. The axes of
+  /// the space form consecutive groups of `groupSizes` axes. Axes of different
+  /// groups stay separate dimensions, and every group has at least one
+  /// dimension. A `split` axis counts as two axes in `groupSizes`. With
+  /// `hasTile` (epilogues), argument 0 is a tile of a product, and is read anew
+  /// at every index of every dimension. Emits an error if the kernel's values
+  /// do not fit the space.
   static mlir::FailureOr<KernelBody> create(mlir::func::FuncOp kernel,
                                             llvm::ArrayRef<int64_t> space,
                                             llvm::ArrayRef<int64_t> groupSizes,
@@ -101,17 +104,18 @@ public:
 
   llvm::ArrayRef<Node> getNodes() const { return nodes; }
   llvm::ArrayRef<Output> getOutputs() const { return outputs; }
-  /// Returns the node of an op of the kernel.
+  /// Returns the number of the node of `op`, an op of the kernel.
   unsigned getNode(mlir::Operation *op) const;
-  /// Returns the nodes of the returned values.
+  /// Returns the numbers of the nodes of all returned values.
   llvm::SmallVector<unsigned> getOutputNodes() const;
   llvm::ArrayRef<Dimension> getDimensions() const { return dimensions; }
 
-  /// Returns the dimensions of a group: [first, second).
+  /// Returns the range [first, second) of a group's dimensions.
   std::pair<unsigned, unsigned> getGroup(unsigned group) const;
   uint64_t getGroupMask(unsigned group) const;
 
   /// Returns the number of elements per index of a dimension, within its group.
+  /// Example: 6 and 1 for the two dimensions of a group of 4 x 6.
   int64_t getSizeAfter(unsigned dimension, unsigned group) const;
 
   /// Returns the largest dimension of a group, the best to share among threads.
@@ -123,8 +127,8 @@ public:
   /// Returns the node numbers of the reductions of a level, except column sums.
   llvm::SmallVector<unsigned> getReductions(unsigned level) const;
 
-  /// Returns the column sums of a row kernel (Kernels/ColumnSums.h). Nothing in
-  /// the body depends on them.
+  /// Returns the node numbers of the column sums of a row kernel
+  /// (Kernels/ColumnSums.h). Nothing in the body depends on them.
   llvm::ArrayRef<unsigned> getColumnSums() const { return columnSums; }
 
 private:

@@ -52,13 +52,13 @@ int64_t KernelContext::getVectorWidth() {
   return target.getVectorBits() / (usesF64 ? 64 : 32);
 }
 
-/// Returns the alignment that a GPU needs to load a whole vector; none on a
-/// CPU, which takes any address.
+/// Returns the alignment of a vector in memory, which a GPU needs to load the
+/// vector at once; nullopt on a CPU, which loads from any address.
 llvm::MaybeAlign KernelContext::getAlignment(VectorType type,
                                              int64_t multiple) const {
   if (!target.isGPU())
     return std::nullopt;
-  // 0 is a multiple of everything, so it allows full alignment.
+  // `multiple` is 0 if the offset is 0, which is fully aligned.
   int64_t elements =
       multiple == 0 ? type.getNumElements() : multiple & -multiple;
   int64_t bytes = std::min(elements, type.getNumElements()) *

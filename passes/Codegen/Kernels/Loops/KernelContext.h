@@ -26,18 +26,20 @@ struct KernelContext {
   mlir::func::FuncOp kernel;
   /// A builder at the end of the entry block of the function being emitted.
   mlir::ImplicitLocOpBuilder &b;
-  /// The buffers of arguments and results, flat.
+  /// The flat buffers of the kernel's arguments, then of its results.
   llvm::SmallVector<mlir::Value> buffers;
-  /// The arguments after the buffers: begin and end, or an epilogue's
-  /// row_begin, row_end, col_begin, col_end and ld.
+  /// The arguments after the buffers: begin and end of the slice, or row_begin,
+  /// row_end, col_begin, col_end and ld of an epilogue's tile.
   llvm::SmallVector<mlir::Value> bounds;
   const TargetInfo &target;
-  /// The division of the kernel's work.
+  /// The division of the kernel's work into slices and, on a GPU, threads.
   KernelPartition partition;
-  /// The threads of a slice. Teams share the rows, and the threads of a team
-  /// share the columns. A CPU has one thread.
+  /// The threads that process a slice: teams share the rows (`rows`), and the
+  /// threads of a team share the columns of a row (`columns`). A CPU has one
+  /// thread.
   Team rows, columns;
-  /// The worker's scratch memory, in bytes; null if the partition has none.
+  /// The scratch memory of the worker thread, a buffer of bytes; null if the
+  /// kernel needs none.
   mlir::Value scratch = {};
 
   /// Returns the buffer that an argument is read from or a value is returned

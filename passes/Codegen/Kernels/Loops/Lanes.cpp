@@ -108,9 +108,9 @@ Value Lanes::roundToOdd(Value wide) {
   Value isEven = compare(arith::CmpIPredicate::eq,
                          arith::AndIOp::create(b, bits, broadcast(one, bits)),
                          integer(b.getI32Type(), 0));
-  // Unequal and ordered: NaN stays unchanged.
+  // The predicate is false for NaN, which thus stays unchanged.
   Value inexact = compare(arith::CmpFPredicate::ONE, back, wide);
-  // Adding 1 to the bits moves away from zero.
+  // Adding 1 to the bits of a float moves the float away from zero.
   Value tooSmall = compare(arith::CmpFPredicate::OLT, abs(back), abs(wide));
   Value moved = addInt(bits, select(tooSmall, broadcast(one, bits),
                                     integer(b.getI32Type(), -1)));

@@ -34,8 +34,8 @@ public:
   mlir::Value div(mlir::Value x, mlir::Value y);
   /// Emits sum + x * y, as one fused multiply-add if the target has the
   /// instruction. Both forms are right: products of 16-bit floats are exact in
-  /// f32, and for f32 the fused form has one rounding less. Each target has a
-  /// fixed order of sums.
+  /// f32, and for f32 the fused form has one rounding less. The order of sums
+  /// is fixed for each target.
   mlir::Value multiplyAdd(mlir::Value x, mlir::Value y, mlir::Value sum);
   mlir::Value neg(mlir::Value x);
   mlir::Value abs(mlir::Value x);
@@ -43,8 +43,8 @@ public:
   /// Emits the natural logarithm, also right for subnormal numbers.
   mlir::Value log(mlir::Value x);
   mlir::Value sqrt(mlir::Value x);
-  /// With the flag `afn`, a GPU needs half the operations, and loses digits if
-  /// the result is far from 1.
+  /// Emits x^y. With the flag `afn`, a GPU needs half the operations, and loses
+  /// digits if the result is far from 1.
   mlir::Value
   pow(mlir::Value x, mlir::Value y,
       mlir::arith::FastMathFlags flags = mlir::arith::FastMathFlags::none);
@@ -66,10 +66,10 @@ public:
   /// Converts to another float type, with a single rounding to nearest even.
   mlir::Value convert(mlir::Value value, mlir::FloatType type);
 
-  /// Returns `element` with the number of lanes of `like`.
+  /// Returns `element`, or a vector of `element` with as many lanes as `like`.
   static mlir::Type typeLike(mlir::Type element, mlir::Value like);
 
-  /// Broadcasts `value` to the number of lanes of `like`.
+  /// Broadcasts a scalar `value` to as many lanes as `like` has.
   mlir::Value broadcast(mlir::Value value, mlir::Value like);
 
 private:

@@ -19,9 +19,10 @@ void LinePacker::store(const Lines &lines, Value value, Value offset) {
   context.store(value, lines.packed, offset, /*multiple=*/1);
 }
 
-/// If lines are adjacent, their elements at one depth are a row of memory. Some
-/// rows are then packed at once for all panels; otherwise each element would be
-/// on a separate page.
+/// If lines are adjacent, the elements of all lines at one depth are a row of
+/// memory. Packs all panels for 16 such rows at a time then. If whole panels
+/// were packed one by one, each row that a panel reads would be on another
+/// page.
 void LinePacker::pack(const Lines &lines, Value source, Value count,
                       Value depth) {
   assert(lines.packed && lines.panel > 0 && "memory for panels of lines");
@@ -70,7 +71,8 @@ static int64_t pieceOf(int64_t rest, int64_t most) {
   return std::min<int64_t>(most, llvm::bit_floor<uint64_t>(rest));
 }
 
-/// Packs lines whose elements at one depth are already adjacent.
+/// Packs a whole panel of lines that are adjacent in memory: each row of memory
+/// is copied in vectors.
 void LinePacker::packAlongLines(const Lines &lines, Value source, Value target,
                                 Value depth) {
   emitLoop(b, createIndex(b, 0), depth, 1, {}, [&](Value k, ValueRange) {
@@ -86,8 +88,9 @@ void LinePacker::packAlongLines(const Lines &lines, Value source, Value target,
   });
 }
 
-/// Packs as many elements of the depth at once as a vector has lanes, then the
-/// rest one by one. Packs one by one if lines have gaps.
+/// Packs a whole panel of lines that are not adjacent. If a line is contiguous,
+/// packs as many of its elements at once as a vector has lanes, then the rest
+/// one by one. Otherwise packs all elements one by one.
 void LinePacker::packTransposed(const Lines &lines, Value source, Value target,
                                 Value depth) {
   // Returns the offsets of element (line 0, depth k) in the source and in the
@@ -119,8 +122,8 @@ void LinePacker::packTransposed(const Lines &lines, Value source, Value target,
   });
 }
 
-/// Interleaves the lanes of two vectors: first the lower halves, then the upper
-/// halves.
+/// Interleaves the lanes of two vectors: [a0 a1 a2 a3] and [b0 b1 b2 b3] become
+/// [a0 b0 a1 b1] and [a2 b2 a3 b3].
 static std::pair<Value, Value> interleave(ImplicitLocOpBuilder &b, Value x,
                                           Value y) {
   int64_t width = cast<VectorType>(x.getType()).getNumElements();
@@ -133,8 +136,8 @@ static std::pair<Value, Value> interleave(ImplicitLocOpBuilder &b, Value x,
           vector::ShuffleOp::create(b, x, y, upper)};
 }
 
-/// Transposes: lane i of vector j becomes lane j of vector i. Each round
-/// interleaves vectors that are half of all vectors apart.
+/// Transposes a square of n vectors: lane i of vector j becomes lane j of
+/// vector i. Each round interleaves vectors i and i + n / 2.
 static SmallVector<Value> transposeVectors(ImplicitLocOpBuilder &b,
                                            SmallVector<Value> vectors) {
   assert(llvm::has_single_bit(vectors.size()) &&
@@ -151,8 +154,8 @@ static SmallVector<Value> transposeVectors(ImplicitLocOpBuilder &b,
   return vectors;
 }
 
-/// Packs lines [first, first + width) of a panel over `width` elements of the
-/// depth, as far as the panel has such lines.
+/// Packs a block of a panel by a transpose in registers: lines [first, first +
+/// width), or up to the end of the panel, and `width` elements along the depth.
 void LinePacker::transposeBlock(const Lines &lines, Value source, Value target,
                                 int64_t first) {
   assert(first >= 0 && first < lines.panel && "a line of the panel");
@@ -164,7 +167,8 @@ void LinePacker::transposeBlock(const Lines &lines, Value source, Value target,
         lines, addIndex(b, source, (first + i) * lines.lineStride), width));
   vectors.resize(width, vectors.front());
   vectors = transposeVectors(b, std::move(vectors));
-  // Store the panel's part of each transposed vector, in powers of two.
+  // Of each transposed vector, store the lanes that are in the panel, in pieces
+  // of powers of two.
   for (auto [k, vector] : llvm::enumerate(vectors))
     for (int64_t lane = 0; lane < count;) {
       int64_t piece = pieceOf(count - lane, width);

@@ -45,8 +45,9 @@ Carried codegen::emitLoop(ImplicitLocOpBuilder &b, Value lower, Value upper,
   return Carried(loop.getResults());
 }
 
-/// Emits a loop of more than `block` iterations, divided into blocks of its
-/// chain.
+/// Emits a loop of more than `block` iterations as two loops: over blocks, and
+/// over the `block` iterations of a block. `chain` starts the sums of each
+/// block anew and adds them to totals.
 static Carried emitBlocks(ImplicitLocOpBuilder &b, int64_t size, int64_t step,
                           int64_t block, ValueRange init, LoopBody body,
                           const Team &team, BlockedChain &chain) {
@@ -89,7 +90,8 @@ Carried codegen::emitChunks(ImplicitLocOpBuilder &b, int64_t size,
          "vectors halve down to one element");
   Carried carried(init);
   int64_t done = 0;
-  // Covers as many whole blocks of `vectors` vectors per thread as remain.
+  // Emits a loop over as many whole blocks as remain. A block has `vectors`
+  // vectors per thread.
   auto cover = [&](int64_t lanes, int64_t vectors) {
     int64_t stride = lanes * team.size;
     int64_t step = stride * vectors;
@@ -106,7 +108,8 @@ Carried codegen::emitChunks(ImplicitLocOpBuilder &b, int64_t size,
         {}, part);
     done += blocks * step;
   };
-  // Covers the remaining vectors with as many threads as there are vectors.
+  // Emits the remaining vectors of `lanes` elements. Some threads of the team
+  // may get none.
   auto coverByFew = [&](int64_t lanes) {
     int64_t end = size - (size - done) % lanes;
     if (end == done)
@@ -123,7 +126,8 @@ Carried codegen::emitChunks(ImplicitLocOpBuilder &b, int64_t size,
   // other.
   if (count > 1)
     cover(width, count);
-  // Threads take neighbouring vectors until fewer vectors than threads remain.
+  // The threads of a team take neighbouring vectors, until fewer vectors than
+  // threads remain.
   if (!team.isAlone()) {
     cover(width, 1);
     coverByFew(width);

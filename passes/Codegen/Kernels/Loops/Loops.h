@@ -45,7 +45,7 @@ public:
   /// The most additions of a block.
   static constexpr int64_t kLength = 32;
 
-  /// Returns the initial values of a block.
+  /// Returns the carried values with which a block starts: neutral elements.
   virtual Carried start() = 0;
   /// open: turns the carried values into totals. add: adds the result of a
   /// block to the totals. close: turns the totals back into carried values.
@@ -68,8 +68,8 @@ Carried emitLoop(mlir::ImplicitLocOpBuilder &b, mlir::Value lower,
                  LoopBody body, const Team &team = {});
 
 /// Emits: for index in [0, size) by step. A single iteration is emitted without
-/// a loop; no iteration emits nothing. If the chain of dependent additions gets
-/// too long, emits two loops: over blocks, and within a block.
+/// a loop. Nothing is emitted if `size` is 0. If the chain of dependent
+/// additions gets too long, emits two loops: over blocks, and within a block.
 Carried emitLoop(mlir::ImplicitLocOpBuilder &b, int64_t size, int64_t step,
                  mlir::ValueRange init, LoopBody body, const Team &team = {},
                  ChainStep part = {});
@@ -99,7 +99,7 @@ Carried emitChunks(mlir::ImplicitLocOpBuilder &b, int64_t size, int64_t width,
                    int64_t count, mlir::ValueRange init, ChunkBody body,
                    const Team &team = {}, ChainStep part = {});
 
-/// The shape of a chunk.
+/// The shape of a chunk: `count` vectors of `width` elements.
 struct ChunkShape {
   int64_t width = 1;
   int64_t count = 1;
@@ -115,8 +115,8 @@ void emitDynamicChunks(mlir::ImplicitLocOpBuilder &b, mlir::Value lower,
                        const Team &team = {});
 
 /// Cuts [begin, end), known only at run time, at the multiples of `size`.
-/// `body` takes the number of a piece and [lower, upper), relative to the start
-/// of the piece. The first and last piece may be cut.
+/// `body` gets the number of a piece, and the range [lower, upper) relative to
+/// the start of this piece. The first and last piece may be cut.
 void emitPieces(mlir::ImplicitLocOpBuilder &b, mlir::Value begin,
                 mlir::Value end, int64_t size,
                 llvm::function_ref<void(mlir::Value number, mlir::Value lower,
@@ -133,7 +133,8 @@ void emitEither(mlir::ImplicitLocOpBuilder &b, mlir::Value condition,
                 llvm::function_ref<void()> body,
                 llvm::function_ref<void()> other);
 
-/// Splits a row-major index into indices along axes of the given sizes.
+/// Splits a row-major index into indices along axes of the given sizes: 13 with
+/// sizes [4, 6] into [2, 1]. The first size is not used.
 llvm::SmallVector<mlir::Value> splitIndex(mlir::ImplicitLocOpBuilder &b,
                                           mlir::Value index,
                                           llvm::ArrayRef<int64_t> sizes);

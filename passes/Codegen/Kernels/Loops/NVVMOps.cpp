@@ -108,7 +108,7 @@ void codegen::multiplyFragments(ImplicitLocOpBuilder &b, Type element,
                                 MutableArrayRef<Value> sums) {
   bool isF16 = element.isF16();
   auto type = isF16 ? NVVM::MMATypes::f16 : NVVM::MMATypes::bf16;
-  // The op takes f16 as vectors, and bf16 as words.
+  // The mma op takes a pair of f16 as a vector, and a pair of bf16 as an i32.
   auto operands = [&](ValueRange words) {
     SmallVector<Value> result(words);
     if (isF16)

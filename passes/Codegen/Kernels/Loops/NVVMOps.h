@@ -34,8 +34,9 @@ void emitBarrier(mlir::ImplicitLocOpBuilder &b);
 /// Waits for all threads of the warp and their writes.
 void emitWarpBarrier(mlir::ImplicitLocOpBuilder &b);
 
-/// Returns the 32-bit `word` of the lane whose number differs in the bits of
-/// `distance`. `members` (i32) has a bit for each participating lane.
+/// Returns the 32-bit `word` of another lane of the warp: the lane with this
+/// lane's number XOR `distance`. `members` (i32) has a bit for each
+/// participating lane.
 mlir::Value shuffleWord(mlir::ImplicitLocOpBuilder &b, mlir::Value members,
                         mlir::Value word, int64_t distance);
 
@@ -50,15 +51,18 @@ mlir::Value countBits(mlir::ImplicitLocOpBuilder &b, mlir::Value word);
 // Asynchronous copies from global to shared memory (cp.async)
 //===----------------------------------------------------------------------===//
 
-/// Copies `bytes` bytes (4, 8 or 16). With `size` (i32), only the first `size`
-/// bytes are read, and zeros replace the others.
+/// Starts an asynchronous copy of `bytes` bytes (4, 8 or 16) from global to
+/// shared memory. With `size` (i32), only the first `size` bytes are read, and
+/// zeros replace the others.
 void emitCopyAsync(mlir::ImplicitLocOpBuilder &b, mlir::Value to,
                    mlir::Value from, int64_t bytes, mlir::Value size);
 
-/// Ends a group of copies, which may be empty.
+/// Makes a group of all copies that this thread has started since its last
+/// group. A group may be empty.
 void commitCopies(mlir::ImplicitLocOpBuilder &b);
 
-/// Waits until at most the newest `pending` groups are unfinished.
+/// Waits until at most the newest `pending` groups of this thread's copies are
+/// unfinished.
 void awaitCopies(mlir::ImplicitLocOpBuilder &b, int64_t pending);
 
 //===----------------------------------------------------------------------===//

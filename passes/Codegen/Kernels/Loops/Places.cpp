@@ -7,8 +7,8 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-/// Returns the place of a value of `shape` that is aligned to the last axes of
-/// `place`, by NumPy's rules.
+/// Returns the place of a value of `shape` that is broadcast to a value at
+/// `place`. By NumPy's rules, their last axes correspond.
 static Place alignRight(ArrayRef<int64_t> shape, ArrayRef<int64_t> place) {
   assert(shape.size() <= place.size() &&
          "a value has no more axes than its place");
@@ -19,8 +19,9 @@ static Place alignRight(ArrayRef<int64_t> shape, ArrayRef<int64_t> place) {
   return result;
 }
 
-/// Returns the place of the operand of a reshape that only adds or drops axes
-/// of size 1; nullopt for any other reshape.
+/// Returns the place of the operand of a reshape, if its result is at `place`.
+/// The reshape may only add or drop axes of size 1; nullopt for any other
+/// reshape.
 static std::optional<Place> throughReshape(ArrayRef<int64_t> from,
                                            ArrayRef<int64_t> to,
                                            ArrayRef<int64_t> place) {
@@ -49,7 +50,8 @@ Place codegen::alongAxes(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes,
   return result;
 }
 
-/// Returns the place of all axes of a space of `rank` axes.
+/// Returns the place of a value that has exactly the axes of the space: [0, 1,
+/// ..., rank - 1].
 static Place wholeSpace(size_t rank) {
   return llvm::to_vector<4>(llvm::seq<int64_t>(0, rank));
 }
@@ -89,7 +91,8 @@ FailureOr<Place> codegen::operandPlace(OpOperand &operand,
   return alongAxes(shape, getOperandAxes(operand), place);
 }
 
-/// Returns the place of a scatter's result in the space of its updates.
+/// Returns the place of a scatter's result in the space of its updates. No loop
+/// runs along the scattered axis of the result.
 static Place scatteredPlace(ScatterOpInterface scatter,
                             ArrayRef<int64_t> space) {
   ArrayRef<int64_t> shape = shapeOf(scatter->getResult(0));
@@ -104,7 +107,8 @@ static Place scatteredPlace(ScatterOpInterface scatter,
 FailureOr<Place> codegen::outputPlace(OpOperand &returned,
                                       ArrayRef<int64_t> space) {
   ArrayRef<int64_t> shape = shapeOf(returned.get());
-  // A scatter's result has its own places, and a transpose stores elsewhere.
+  // No loop runs along the scattered axis of a scatter's result. A transpose
+  // stores its result with permuted axes.
   Place all = wholeSpace(space.size());
   Operation *def = returned.get().getDefiningOp();
   if (auto scatter = dyn_cast_or_null<ScatterOpInterface>(def))

@@ -1,4 +1,6 @@
-// Computes the places of values in the iteration space of a kernel.
+// Computes the places of values in the iteration space of a kernel. A place
+// tells along which axes of the space a value varies: in a space of 32 x 64, a
+// bias of 64 elements has the place [1].
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_LOOPS_PLACES_H
@@ -16,8 +18,8 @@ inline constexpr int64_t kUnit = -1;
 /// Elements between neighbours along each loop dimension.
 using Strides = llvm::SmallVector<int64_t, 4>;
 
-/// Turns the place of an op's result into the place of an operand whose axes
-/// correspond to `axes` of the result.
+/// Returns the place of an operand of `shape`, if the op's result is at
+/// `place`. Axis i of the operand corresponds to axis axes[i] of the result.
 Place alongAxes(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> axes,
                 llvm::ArrayRef<int64_t> place);
 
@@ -33,8 +35,9 @@ mlir::FailureOr<Place> operandPlace(mlir::OpOperand &operand,
 mlir::FailureOr<Place> outputPlace(mlir::OpOperand &returned,
                                    llvm::ArrayRef<int64_t> space);
 
-/// Returns the strides of a row-major buffer of `shape` along the axes of a
-/// space of `rank` axes.
+/// Returns the strides of a row-major buffer of `shape` at `place`, along each
+/// axis of a space of `rank` axes. A stride is 0 if the value does not vary
+/// along the axis.
 Strides stridesAlongAxes(llvm::ArrayRef<int64_t> shape,
                          llvm::ArrayRef<int64_t> place, size_t rank);
 

@@ -37,8 +37,9 @@ Value codegen::isFirst(ImplicitLocOpBuilder &b, const Team &team) {
 // Within a warp
 //===----------------------------------------------------------------------===//
 
-/// Returns the bits of the threads of this thread's group. Groups of a warp may
-/// be at different rows, so each group names only its own members.
+/// Returns a mask of the warp with a bit for each of the `lanes` lanes in this
+/// thread's group. Groups of a warp may be at different rows, so each group
+/// waits for its own members only.
 static Value getMembers(ImplicitLocOpBuilder &b, int64_t lanes) {
   assert(lanes > 0 && lanes <= kWarpSize && llvm::isPowerOf2_64(lanes) &&
          "groups divide a warp");
@@ -56,7 +57,8 @@ Value codegen::shuffle(ImplicitLocOpBuilder &b, Value value, int64_t distance,
   Value members = getMembers(b, lanes);
   if (value.getType().isF32() || value.getType().isInteger(32))
     return shuffleWord(b, members, value, distance);
-  // Only 32-bit words can be exchanged.
+  // Only 32-bit words can be exchanged, so exchange a 64-bit value in two
+  // halves.
   auto halves = VectorType::get(2, b.getI32Type());
   Value words = vector::BitCastOp::create(
       b, halves,
@@ -72,8 +74,9 @@ Value codegen::shuffle(ImplicitLocOpBuilder &b, Value value, int64_t distance,
   return vector::ExtractOp::create(b, other, ArrayRef<int64_t>{0});
 }
 
-// Both threads of a pair combine the same two values, so all threads get the
-// same bits.
+// Combines the values of `lanes` lanes in log2(lanes) exchanges. In each
+// exchange, both threads of a pair combine the same two values, so all threads
+// get the same bits.
 static Value combineWarp(ImplicitLocOpBuilder &b, Accumulator &accumulator,
                          Value value, int64_t lanes) {
   for (int64_t distance = lanes / 2; distance >= 1; distance /= 2)
@@ -96,8 +99,8 @@ Value codegen::combineColumns(KernelContext &context, Accumulator &accumulator,
   int64_t warps = lanes / kWarpSize;
   if (warps <= 1)
     return value;
-  // A team of more than a warp is the whole block, and every thread reads all
-  // sums.
+  // A team of more than a warp is the whole block. Each warp stores its sum to
+  // shared memory, and every thread reads all sums.
   Value shared = context.createShared(warps, value.getType());
   SmallVector<Value> parts =
       splitIndex(b, context.columns.rank, {warps, kWarpSize});

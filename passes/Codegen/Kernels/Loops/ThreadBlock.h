@@ -15,21 +15,21 @@ namespace mpc::codegen {
 mlir::Value getThread(mlir::ImplicitLocOpBuilder &b, int64_t threads);
 mlir::Value getBlock(mlir::ImplicitLocOpBuilder &b);
 
-/// Returns the scalar `value` of the thread whose rank differs in the bits of
-/// `distance`. Exchanges within groups of `lanes` threads, which must all be
-/// present.
+/// Returns the scalar `value` of another thread: the thread whose rank is this
+/// thread's rank XOR `distance`. Threads exchange values within groups of
+/// `lanes` threads, which must all take part.
 mlir::Value shuffle(mlir::ImplicitLocOpBuilder &b, mlir::Value value,
                     int64_t distance, int64_t lanes);
 
-/// Combines the accumulated values of all threads of `context.columns`, and
-/// returns the result in each thread. Uses a fixed tree within the warp, then
-/// over the warps of the block.
+/// Combines the accumulated values of all threads of a team
+/// (`context.columns`), and returns the result in each thread. Values are
+/// combined by a fixed tree within each warp, then over the warps of the block.
 mlir::Value combineColumns(KernelContext &context, Accumulator &accumulator,
                            mlir::Value value);
 
-/// Combines the accumulated values (scalar or vector) of the threads with equal
-/// rank in `context.columns`, over all teams of `context.rows`. Returns the
-/// result in each thread. All threads of the block must be present.
+/// Combines the accumulated values (scalar or vector) of threads with equal
+/// rank in their teams, over all teams of `context.rows`. Returns the result in
+/// each thread. All threads of the block must take part.
 mlir::Value combineRows(KernelContext &context, Accumulator &accumulator,
                         mlir::Value value);
 

@@ -29,7 +29,8 @@ static Value atMost(ImplicitLocOpBuilder &b, Value x, int64_t limit) {
 
 LoopBounds codegen::getTaps(ImplicitLocOpBuilder &b, const WindowAxis &axis,
                             Value out) {
-  // 0 <= out * stride - padBegin + tap * dilation < inputSize.
+  // Find the taps with 0 <= out * stride - padBegin + tap * dilation <
+  // inputSize.
   Value start = mulIndex(b, out, axis.stride);
   Value lower =
       ceilDivAtLeastZero(b, subFrom(b, axis.padBegin, start), axis.dilation);
@@ -58,7 +59,7 @@ Value codegen::getInput(ImplicitLocOpBuilder &b, const WindowAxis &axis,
 Neighbour codegen::getReader(ImplicitLocOpBuilder &b, const WindowAxis &axis,
                              Value out, Value tap) {
   Value position = getInput(b, axis, out, tap);
-  // As an unsigned number, a negative position is huge.
+  // The unsigned comparison also rejects a negative position.
   Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, position,
                                        createIndex(b, axis.inputSize));
   return {position, exists};
@@ -68,7 +69,8 @@ Neighbour codegen::getWriter(ImplicitLocOpBuilder &b, const WindowAxis &axis,
                              Value in, Value tap) {
   Value distance = arith::SubIOp::create(b, addIndex(b, in, axis.padBegin),
                                          mulIndex(b, tap, axis.dilation));
-  // As an unsigned number, a negative distance is huge and fails the last test.
+  // A negative distance is a huge unsigned number, so `output` is not below
+  // outputSize, and `exists` is false.
   Value stride = createIndex(b, axis.stride), zero = createIndex(b, 0);
   Value output =
       axis.stride == 1 ? distance : arith::DivUIOp::create(b, distance, stride);

@@ -15,7 +15,7 @@ struct WindowAxis {
   int64_t stride = 1, dilation = 1, padBegin = 0, padEnd = 0;
 };
 
-/// A range of loop indices.
+/// The range [lower, upper) of a loop's indices.
 struct LoopBounds {
   mlir::Value lower, upper;
 };
@@ -29,21 +29,24 @@ LoopBounds getTaps(mlir::ImplicitLocOpBuilder &b, const WindowAxis &axis,
 LoopBounds getOutputs(mlir::ImplicitLocOpBuilder &b, const WindowAxis &axis,
                       mlir::Value tap);
 
-/// Returns the input position that `out` reads at `tap`.
+/// Returns the input position that `out` reads at `tap`. May be in the padding,
+/// outside the input.
 mlir::Value getInput(mlir::ImplicitLocOpBuilder &b, const WindowAxis &axis,
                      mlir::Value out, mlir::Value tap);
 
-/// A position on the other side of a window, and a flag that it exists.
+/// A position of the input that an output position reads, or the reverse, and a
+/// flag that the position exists.
 struct Neighbour {
   mlir::Value position, exists;
 };
 
-/// Returns the input position that `out` reads at `tap`, inside the input or
-/// not.
+/// Returns the input position that `out` reads at `tap`, and a flag that it is
+/// inside the input.
 Neighbour getReader(mlir::ImplicitLocOpBuilder &b, const WindowAxis &axis,
                     mlir::Value out, mlir::Value tap);
 
-/// Returns the output position that reads input position `in` at `tap`.
+/// Returns the output position that reads input position `in` at `tap`, and a
+/// flag that there is one.
 Neighbour getWriter(mlir::ImplicitLocOpBuilder &b, const WindowAxis &axis,
                     mlir::Value in, mlir::Value tap);
 
