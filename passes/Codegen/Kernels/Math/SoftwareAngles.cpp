@@ -1,6 +1,6 @@
-// Functions of angles. Arguments of any size are divided by a quarter turn with
-// as many digits as necessary (Payne and Hanek, 1983): the sine of 1e300 has
-// all its digits.
+// Emits sin, cos, tan and their inverses in f64. Arguments of any size are
+// divided by a quarter turn with as many digits as necessary (Payne and Hanek,
+// 1983): the sine of 1e300 has all its digits.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Codegen/Kernels/Math/SoftwareFunctions.h"
@@ -13,7 +13,7 @@ using namespace mpc::codegen;
 static constexpr double kQuarterHigh = 0x1.921fb54442d18p+0;
 static constexpr double kQuarterLow = 0x1.1a62633145c07p-54;
 
-/// 64 zeros, then the bits of 2 / pi after the point.
+/// 64 zeros, then the bits of 2 / pi after the binary point, the highest first.
 static constexpr uint64_t kInverseQuarter[] = {
     0x0000000000000000, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0,
     0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0,
@@ -34,15 +34,17 @@ SoftwareFunctions::Pair SoftwareFunctions::sum(Value x, Value y) {
   return {total, lost};
 }
 
-// Returns four words of the table from `index`, at most 16, on. There may be no
-// memory for tables, so each bit of the index selects between two words.
+// Returns four words of kInverseQuarter from `index`, at most 16, on. There may
+// be no memory for tables, so the words are constants, and each bit of the
+// index selects between two words.
 SmallVector<Value> SoftwareFunctions::takeWords(Value index) {
   SmallVector<Value> words;
   for (uint64_t bits : kInverseQuarter)
     words.push_back(word(static_cast<int64_t>(bits), index));
   for (size_t step : {16, 8, 4, 2, 1}) {
     Value stays = isZero(bitAnd(index, step));
-    // The smaller bits move by less than `step` in total.
+    // The lower bits of the index move words by less than `step` in total, so 4
+    // + step - 1 words suffice.
     size_t needed = 4 + step - 1;
     for (size_t i = 0; i < needed; ++i)
       if (i + step < words.size())
@@ -52,31 +54,33 @@ SmallVector<Value> SoftwareFunctions::takeWords(Value index) {
   return words;
 }
 
-// Let `size` = m 2^e, with m of 53 bits. Bit i after the point of 2 / pi
-// contributes m 2^(e - i) quarter turns; up to i = e - 2 these are whole turns.
-// The next 192 bits times m, modulo 2^192, are the quadrant in two bits and a
-// fraction, of which 126 bits are kept.
+// Divides `size` by pi / 2. Let size = m 2^e, with m of 53 bits. Bit i after
+// the point of 2 / pi contributes m 2^(e - i) quarter turns. Up to i = e - 2
+// these are whole turns, and are dropped. The next 192 bits times m, modulo
+// 2^192, are the quadrant in two bits and a fraction of a quarter turn, of
+// which 126 bits are kept.
 SoftwareFunctions::Angle SoftwareFunctions::divideByQuarterTurns(Value size) {
   Value bits = toBits(size);
   Value exponent = shiftRight(bits, word(52, bits));
-  // Smaller values are not reduced by this function, but need a valid index
-  // too.
+  // `reduce` ignores the result for smaller values, but they need a valid index
+  // into the table too.
   exponent = arith::MaxUIOp::create(b, exponent, word(1022, bits));
   Value m = arith::OrIOp::create(b, bitAnd(bits, 0x000fffffffffffff),
                                  word(0x0010000000000000, bits));
-  // Bit i = e - 1, with e = exponent - 1075, is at position i + 63 in the
-  // table.
+  // The first bit that counts is i = e - 1, with e = exponent - 1075. Bit i is
+  // at position i + 63 in the table.
   Value place = l.addInt(exponent, word(62 - 1075, bits));
   SmallVector<Value> words = takeWords(shiftRight(place, word(6, bits)));
   Value shift = bitAnd(place, 63);
-  // Shift by 63 - shift, then by one more, since a shift by 64 is undefined.
+  // Shift right by 64 - shift in two steps, since a shift by 64 is undefined:
+  // by one, and by 63 - shift.
   Value back = l.xorInt(shift, word(63, bits));
   for (int i = 0; i < 3; ++i)
     words[i] = arith::OrIOp::create(
         b, shiftLeft(words[i], shift),
         shiftRight(shiftRight(words[i + 1], word(1, bits)), back));
 
-  // Compute the upper 128 bits of the product.
+  // Compute the upper 128 bits of the product of m and the 192 bits.
   auto middle = arith::MulUIExtendedOp::create(b, m, words[1]);
   auto lowest = arith::MulUIExtendedOp::create(b, m, words[2]);
   Value lower = l.addInt(middle.getLow(), lowest.getHigh());
@@ -90,7 +94,8 @@ SoftwareFunctions::Angle SoftwareFunctions::divideByQuarterTurns(Value size) {
   Value fraction =
       arith::ShRSIOp::create(b, shiftLeft(upper, word(2, bits)), word(2, bits));
 
-  // Parts of 32 bits are exact, and so is the sum of the first two.
+  // Convert the fraction to floats in parts of 32 bits, which is exact. `sum`
+  // adds the first two exactly.
   auto part = [&](Value integer, double unit) {
     Value number = arith::SIToFPOp::create(b, size.getType(), integer);
     return l.mul(number, c(unit, size));
@@ -102,7 +107,7 @@ SoftwareFunctions::Angle SoftwareFunctions::divideByQuarterTurns(Value size) {
                      part(bitAnd(lower, 0xffffffff), 0x1p-126));
   turns = sum(turns.high, l.add(turns.low, rest));
 
-  // Convert quarter turns to an angle, keeping both parts.
+  // Multiply the fraction by pi / 2, as a pair of a high and a low part.
   Value high = l.mul(turns.high, c(kQuarterHigh, size));
   Value low = fma(turns.high, c(kQuarterHigh, size), l.neg(high));
   low = fma(turns.high, c(kQuarterLow, size), low);
@@ -110,7 +115,8 @@ SoftwareFunctions::Angle SoftwareFunctions::divideByQuarterTurns(Value size) {
   return {sum(high, low), quadrant};
 }
 
-// Values up to pi / 4 keep all their digits: they may be small, or 0.
+// Splits `size` into quarter turns and a rest of at most pi / 4. A value up to
+// pi / 4 is its own rest, so that small values keep all their digits.
 SoftwareFunctions::Angle SoftwareFunctions::reduce(Value size) {
   Angle angle = divideByQuarterTurns(size);
   Value isSmall = test(Test::OLE, size, 0x1.921fb54442d18p-1);
@@ -124,7 +130,7 @@ SoftwareFunctions::Angle SoftwareFunctions::reduce(Value size) {
 // Sine and cosine
 //===----------------------------------------------------------------------===//
 
-// sin(x + y) = sin x + y cos x, for a small y.
+// Emits sin(x + y) = sin x + y cos x, for a pair of x and a small y.
 Value SoftwareFunctions::sineOf(const Pair &angle) {
   SmallVector<double> coefficients;
   double factorial = -6;
@@ -138,7 +144,8 @@ Value SoftwareFunctions::sineOf(const Pair &angle) {
   return l.add(x, fma(angle.low, cosine, tail));
 }
 
-// cos(x + y) = cos x - y sin x. The rounding error of 1 - x^2 / 2 is added too.
+// Emits cos(x + y) = cos x - y sin x, for a pair of x and a small y. The
+// rounding error of 1 - x^2 / 2 is added too.
 Value SoftwareFunctions::cosineOf(const Pair &angle) {
   SmallVector<double> coefficients;
   double factorial = 24;
@@ -177,7 +184,7 @@ Value SoftwareFunctions::sin(Value x) {
   return finish(sineOf(reduce(l.abs(x))), x, /*isOdd=*/true);
 }
 
-// The cosine is the sine a quarter turn further.
+// cos x is the sine of an angle one quarter turn further.
 Value SoftwareFunctions::cos(Value x) {
   Angle angle = reduce(l.abs(x));
   angle.quadrant = l.addInt(angle.quadrant, word(1, angle.quadrant));
@@ -207,7 +214,8 @@ Value SoftwareFunctions::atan(Value x) {
       {7.0 / 16, 0.5, 0x1.dac670561bb4fp-2, 0x1.a2b7f222f65e2p-56},
       {11.0 / 16, 1.0, 0x1.921fb54442d18p-1, 0x1.1a62633145c07p-55},
       {19.0 / 16, 1.5, 0x1.f730bd281f69bp-1, 0x1.007887af0cbbdp-56}};
-  // t = above / below, and atan p = high + low, by the range of |x|.
+  // Select the values for the range of |x|: t = above / below, and atan p =
+  // high + low.
   Value size = l.abs(x), one = c(1, x);
   Value above = size, below = one, high = c(0, x), low = c(0, x);
   for (const Part &part : parts) {
@@ -233,14 +241,15 @@ Value SoftwareFunctions::atan(Value x) {
   return math::CopySignOp::create(b, result, x);
 }
 
-// atan(x / sqrt((1 - x) (1 + x))); the root is NaN beyond 1.
+// Emits asin x as atan(x / sqrt((1 - x) (1 + x))). The root, and thus the
+// result, is NaN for |x| > 1.
 Value SoftwareFunctions::asin(Value x) {
   Value one = c(1, x);
   Value root = l.sqrt(l.mul(l.sub(one, x), l.add(one, x)));
   return atan(l.div(x, root));
 }
 
-// 2 atan(sqrt((1 - x) / (1 + x))).
+// Emits acos x as 2 atan(sqrt((1 - x) / (1 + x))).
 Value SoftwareFunctions::acos(Value x) {
   Value one = c(1, x);
   Value half = atan(l.sqrt(l.div(l.sub(one, x), l.add(one, x))));

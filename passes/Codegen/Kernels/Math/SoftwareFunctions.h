@@ -24,9 +24,10 @@ public:
   mlir::Value log1p(mlir::Value x);
   mlir::Value tanh(mlir::Value x);
   mlir::Value erf(mlir::Value x);
-  /// With `isExact`, accurate to a few units in the last place of f64.
-  /// Otherwise takes half the operations, with an error of a few units of y log
-  /// x, which the exponential magnifies: 2^-42 near the ends of the range.
+  /// Emits x^y. With `isExact`, the result is accurate to a few units in the
+  /// last place of f64. Otherwise pow takes half the operations. The rounding
+  /// error of y log x then becomes the relative error of the result, up to
+  /// 2^-42 near the ends of the range.
   mlir::Value pow(mlir::Value x, mlir::Value y, bool isExact);
   mlir::Value sinh(mlir::Value x);
   mlir::Value cosh(mlir::Value x);
@@ -47,12 +48,12 @@ private:
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
   static constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-  /// An unevaluated sum. `low` is below the last digit of `high`.
+  /// A number as the sum high + low. `low` is below the last digit of `high`.
   struct Pair {
     mlir::Value high, low;
   };
-  /// An angle between -pi / 4 and pi / 4, and the quarter turns (i64, modulo 4)
-  /// to add.
+  /// An angle: `rest`, between -pi / 4 and pi / 4, plus `quadrant` quarter
+  /// turns (i64, modulo 4).
   struct Angle {
     Pair rest;
     mlir::Value quadrant;
@@ -96,9 +97,9 @@ private:
   mlir::Value powerOfTwo(mlir::Value n);
   std::pair<mlir::Value, mlir::Value> halfExponentials(mlir::Value size);
 
-  /// Emits x + y exactly.
+  /// Emits x + y exactly, as a pair.
   Pair sum(mlir::Value x, mlir::Value y);
-  /// Emits x y with twice the digits of an f64.
+  /// Emits the product of two pairs, with twice the digits of an f64.
   Pair multiply(const Pair &x, const Pair &y);
   /// Returns e and m of x = 2^e m, with m from 1 / sqrt 2 to sqrt 2.
   std::pair<mlir::Value, mlir::Value> splitExponent(mlir::Value x);
@@ -113,7 +114,8 @@ private:
   mlir::Value sineOf(const Pair &angle);
   mlir::Value cosineOf(const Pair &angle);
   mlir::Value sineOf(const Angle &angle);
-  /// Negates `result` if `isOdd` and x is negative. NaN if x is not finite.
+  /// Returns `result`, the value of a function at |x|, with the right sign for
+  /// x: negated if the function is odd and x negative. NaN if x is not finite.
   mlir::Value finish(mlir::Value result, mlir::Value x, bool isOdd);
 
   mlir::ImplicitLocOpBuilder b;

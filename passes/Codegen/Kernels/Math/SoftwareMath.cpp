@@ -1,5 +1,6 @@
-// Exponentials, logarithms and functions made of them, and the patterns that
-// insert all functions of both files.
+// Emits exponentials, logarithms and functions made of them in f64. Also
+// contains the patterns that expand ops of the math dialect to the functions of
+// this file and of SoftwareAngles.cpp.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Codegen/Kernels/Math/SoftwareMath.h"
@@ -16,7 +17,7 @@ static constexpr double kLn2Low = 0x1.cf79abc9e3b3ap-40;
 static constexpr double kLn2 = 0x1.62e42fefa39efp-1;
 static constexpr double kLog2E = 0x1.71547652b82fep+0;
 static constexpr double kSqrt2 = 0x1.6a09e667f3bcdp+0;
-/// From this number on, adding 1 to the square changes no digit.
+/// From this x on, x^2 + 1 is rounded to x^2.
 static constexpr double kFar = 0x1p28;
 
 Value SoftwareFunctions::series(Value x, ArrayRef<double> coefficients) {
@@ -33,8 +34,8 @@ Value SoftwareFunctions::powerOfTwo(Value n) {
 
 Value SoftwareFunctions::exp(Value x) { return exp(x, Value()); }
 
-// e^x = 2^n e^r, |r| <= ln 2 / 2. The power is multiplied in two halves, so
-// that results may be denormal or overflow.
+// Emits e^x = 2^n e^r, |r| <= ln 2 / 2. The factor 2^n is applied in two
+// halves, which do not overflow, so that results may be subnormal or overflow.
 Value SoftwareFunctions::exp(Value x, Value low) {
   SmallVector<double> coefficients;
   double factorial = 1;
@@ -42,7 +43,8 @@ Value SoftwareFunctions::exp(Value x, Value low) {
     coefficients.push_back(1 / factorial);
     factorial *= i + 1;
   }
-  // Beyond these limits all results are equal. NaN passes through.
+  // Clamp x: beyond these limits all results are infinity, or 0. NaN passes
+  // through.
   Value z = l.select(test(Test::OGT, x, 710), c(710, x), x);
   z = l.select(test(Test::OLT, z, -750), c(-750, x), z);
   Value n = math::RoundEvenOp::create(b, l.mul(z, c(kLog2E, x)));
@@ -81,7 +83,7 @@ std::pair<Value, Value> SoftwareFunctions::splitExponent(Value x) {
   return {arith::SIToFPOp::create(b, x.getType(), exponent), m};
 }
 
-// log x = e ln 2 + log m; log m = 2 artanh s with s = (m - 1) / (m + 1).
+// Emits log x = e ln 2 + log m; log m = 2 artanh s with s = (m - 1) / (m + 1).
 Value SoftwareFunctions::log(Value x) {
   auto [e, m] = splitExponent(x);
   // artanh s = s + s^3 / 3 + s^5 / 5 + ...
@@ -104,7 +106,7 @@ Value SoftwareFunctions::log(Value x) {
   return l.select(test(Test::UGE, l.neg(x), 0x1p-1074), c(kNaN, x), result);
 }
 
-// With u = 1 + x rounded, log(1 + x) = log u + (x - (u - 1)) / u.
+// Emits log(1 + x) = log u + (x - (u - 1)) / u, where u is 1 + x rounded.
 Value SoftwareFunctions::log1p(Value x) {
   Value u = l.add(x, c(1, x));
   Value lost = l.sub(x, l.sub(u, c(1, x)));
@@ -115,7 +117,8 @@ Value SoftwareFunctions::log1p(Value x) {
   return l.select(ends, logarithm, corrected);
 }
 
-// sinh x / cosh x if x is small, otherwise 1 - 2 / (e^2x + 1).
+// Emits tanh x as sinh x / cosh x if x is small, otherwise as 1 - 2 / (e^2x +
+// 1).
 Value SoftwareFunctions::tanh(Value x) {
   SmallVector<double> sine, cosine;
   double factorial = 1;
@@ -134,8 +137,8 @@ Value SoftwareFunctions::tanh(Value x) {
   return l.select(test(Test::OLT, size, 0.55), small, large);
 }
 
-// erf x = 2 / sqrt(pi) x e^(-x^2) (1 + t/3 (1 + t/5 (1 + t/7 ...))), t = 2 x^2.
-// All terms are positive. Beyond 6 the result is 1.
+// Emits erf x = 2 / sqrt(pi) x e^(-x^2) (1 + t/3 (1 + t/5 (1 + t/7 ...))), t =
+// 2 x^2. All terms are positive, so none cancel. From x = 6 on the result is 1.
 Value SoftwareFunctions::erf(Value x) {
   constexpr int kTerms = 120;
   constexpr double k2OverSqrtPi = 1.12837916709551257390;
@@ -166,7 +169,8 @@ SoftwareFunctions::Pair SoftwareFunctions::exactLog(Value x) {
   for (int i = 0; i <= 11; ++i)
     coefficients.push_back(2.0 / (2 * i + 5));
   auto [e, m] = splitExponent(x);
-  // Divide, then divide the remainder of the numerator again.
+  // Divide f by m + 1 as a pair: the quotient, and the remainder of the
+  // division, divided again.
   Value f = l.sub(m, c(1, x));
   Pair divisor = sum(m, c(1, x));
   Value quotient = l.div(f, divisor.high);
@@ -188,12 +192,12 @@ SoftwareFunctions::Pair SoftwareFunctions::exactLog(Value x) {
   return sum(whole.high, l.add(whole.low, small));
 }
 
-// e^(y log size). The absolute error of y log size is the relative error of the
-// result. y log size is up to 745: a single f64 would lose three more digits of
-// the result than a pair does.
+// Emits size^y as e^(y log size). The absolute error of y log size is the
+// relative error of the result. y log size is up to 745, so a single f64 would
+// lose three more digits of the result than a pair does.
 Value SoftwareFunctions::exactPower(Value size, Value y) {
   Pair logarithm = exactLog(size);
-  // Infinity, 0 and NaN have no mantissa.
+  // Infinity, 0 and NaN have no mantissa, so select their logarithms.
   Value high = l.select(test(Test::OEQ, size, kInfinity), size, logarithm.high);
   high = l.select(test(Test::OEQ, size, 0), c(-kInfinity, size), high);
   high = l.select(test(Test::UNO, size, 0), size, high);
@@ -215,8 +219,8 @@ Value SoftwareFunctions::pow(Value x, Value y, bool isExact) {
   result = l.select(isOne, c(1, x), result);
 
   // For a negative x, the sign follows y: odd powers keep the sign, even powers
-  // drop it, other powers do not exist. y is odd if y is whole and y / 2 is
-  // not.
+  // drop it, and powers that are not whole are NaN. y is odd if y is whole and
+  // y / 2 is not.
   auto isWhole = [&](Value value) {
     Value floor = math::FloorOp::create(b, value);
     return l.compare(Test::OEQ, floor, value);
@@ -231,8 +235,8 @@ Value SoftwareFunctions::pow(Value x, Value y, bool isExact) {
   Value isNegative = l.compare(arith::CmpIPredicate::slt, bits, word(0, bits));
   Value flips = arith::AndIOp::create(b, isNegative, isOdd);
   result = l.select(flips, l.neg(result), result);
-  // A finite negative number has only whole powers. Powers of NaN are NaN
-  // already.
+  // Other powers of finite negative numbers than whole ones are NaN. Powers of
+  // NaN are NaN already.
   Value isFinite = arith::AndIOp::create(b, test(Test::OLT, x, 0),
                                          test(Test::OGT, x, -kInfinity));
   Value broken = arith::AndIOp::create(b, isFinite, negate(wholePower));
@@ -243,8 +247,10 @@ Value SoftwareFunctions::pow(Value x, Value y, bool isExact) {
 // Hyperbolic functions
 //===----------------------------------------------------------------------===//
 
-// Returns (e^|x| / 2, 1 / (2 e^|x|)). The first is computed in two factors if
-// e^|x| overflows before its half does. The second has no digits left there.
+// For `size` = |x|, returns (e^|x| / 2, 1 / (2 e^|x|)). If |x| is large, e^|x|
+// may overflow although its half does not, so the half is computed as a product
+// of two factors. The second value is then too small to change a sum with the
+// first.
 std::pair<Value, Value> SoftwareFunctions::halfExponentials(Value size) {
   Value isFar = test(Test::OGT, size, 700);
   Value e = exp(l.select(isFar, l.mul(size, c(0.5, size)), size));
@@ -252,7 +258,8 @@ std::pair<Value, Value> SoftwareFunctions::halfExponentials(Value size) {
   return {l.select(isFar, l.mul(half, e), half), l.div(c(0.5, size), e)};
 }
 
-// Uses a series below 1, where the exponentials would cancel.
+// Emits sinh x by a series if |x| < 1, where the difference of the exponentials
+// would cancel.
 Value SoftwareFunctions::sinh(Value x) {
   SmallVector<double> coefficients;
   double factorial = 1;
@@ -274,8 +281,9 @@ Value SoftwareFunctions::cosh(Value x) {
   return l.add(grown, shrunk);
 }
 
-// log(|x| + sqrt(x^2 + 1)) = log1p(|x| + x^2 / (1 + sqrt(x^2 + 1))). Far out,
-// where adding 1 to the square changes nothing, uses log(2 |x|).
+// Emits asinh |x| = log(|x| + sqrt(x^2 + 1)) as log1p(|x| + x^2 / (1 + sqrt(x^2
+// + 1))). Far out, where adding 1 to the square changes nothing, uses log(2
+// |x|).
 Value SoftwareFunctions::asinh(Value x) {
   Value size = l.abs(x), square = l.mul(x, x), one = c(1, x);
   Value root = l.sqrt(l.add(square, one));
@@ -285,7 +293,7 @@ Value SoftwareFunctions::asinh(Value x) {
   return math::CopySignOp::create(b, result, x);
 }
 
-// With t = x - 1: log1p(t + sqrt(t (t + 2))).
+// Emits acosh x as log1p(t + sqrt(t (t + 2))) with t = x - 1.
 Value SoftwareFunctions::acosh(Value x) {
   Value t = l.sub(x, c(1, x));
   Value root = l.sqrt(l.mul(t, l.add(t, c(2, x))));
@@ -295,7 +303,8 @@ Value SoftwareFunctions::acosh(Value x) {
   return l.select(test(Test::OLT, x, 1), c(kNaN, x), result);
 }
 
-// log1p(2 |x| / (1 - |x|)) / 2. The quotient is below -1 if |x| is above 1.
+// Emits atanh |x| as log1p(2 |x| / (1 - |x|)) / 2. If |x| is above 1, the
+// quotient is below -1, and the result is NaN.
 Value SoftwareFunctions::atanh(Value x) {
   Value size = l.abs(x);
   Value quotient = l.div(l.add(size, size), l.sub(c(1, x), size));
@@ -308,7 +317,8 @@ Value SoftwareFunctions::atanh(Value x) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Expands a function of f64. Functions of f32 are polynomials elsewhere.
+/// Expands a math op on f64. Ops on f32 become polynomials or instructions of a
+/// GPU instead.
 template <typename OpTy, Value (SoftwareFunctions::*function)(Value)>
 struct ExpandUnary : OpRewritePattern<OpTy> {
   using OpRewritePattern<OpTy>::OpRewritePattern;
@@ -322,8 +332,8 @@ struct ExpandUnary : OpRewritePattern<OpTy> {
   }
 };
 
-/// Expands a function in f64. An f32 operand is widened, and the result
-/// rounded.
+/// Expands a math op on f32 or f64. Computes in f64: an f32 operand is widened,
+/// and the result rounded.
 template <typename OpTy, Value (SoftwareFunctions::*function)(Value)>
 struct ExpandWide : OpRewritePattern<OpTy> {
   using OpRewritePattern<OpTy>::OpRewritePattern;
@@ -349,7 +359,8 @@ struct ExpandPow : OpRewritePattern<math::PowFOp> {
     auto type = cast<FloatType>(getElementTypeOrSelf(op.getType()));
     Value x = lanes.convert(op.getLhs(), b.getF64Type());
     Value y = lanes.convert(op.getRhs(), b.getF64Type());
-    // A result of f32, or one that may be approximate, needs no more digits.
+    // Only an f64 result needs the exact variant, unless the op allows an
+    // approximation (afn).
     bool isExact =
         type.isF64() &&
         !arith::bitEnumContainsAny(op.getFastmath(), arith::FastMathFlags::afn);
@@ -365,7 +376,8 @@ struct ExpandPow : OpRewritePattern<math::PowFOp> {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Functions of f32, on scalars or vectors.
+/// Emits functions of f32, on scalars or vectors, by approximate instructions
+/// of a GPU.
 class GPUFunctions {
 public:
   GPUFunctions(Location loc, OpBuilder &builder)
@@ -391,9 +403,9 @@ private:
 };
 } // namespace
 
-// e^x = 2^h (1 + r ln 2), where h is x log2 e rounded, and r the rest, below a
-// unit in the last place of h. Clamps x: all results beyond the limits are
-// equal, and the rest of infinity would be NaN.
+// Emits e^x = 2^h (1 + r ln 2), where h is x log2 e rounded, and r the rest,
+// below a unit in the last place of h. Clamps x: all results beyond the limits
+// are equal, and the rest of infinity would be NaN.
 Value GPUFunctions::exp(Value x) {
   constexpr double log2E = 0x1.715476p+0, rest = 0x1.4ae0c0p-26;
   Value z = l.minimum(l.maximum(x, c(-110, x)), c(100, x));
@@ -404,9 +416,10 @@ Value GPUFunctions::exp(Value x) {
   return l.mul(power, fma(r, c(kLn2, x), c(1, x)));
 }
 
-// Below 0.55, a polynomial of minimal relative error, 0.8 units in the last
-// place. Above, 1 - 2 / (e^2|x| + 1), which is 1 if the power is infinite.
-// Either takes the sign of x: the polynomial of -0 is -0 + 0.
+// Emits tanh x. If |x| is below 0.55, evaluates a polynomial of minimal
+// relative error, 0.8 units in the last place. Otherwise computes 1 - 2 /
+// (e^2|x| + 1), which is 1 if the power is infinite. The result takes the sign
+// of x, since the polynomial would turn -0 into +0.
 Value GPUFunctions::tanh(Value x) {
   constexpr double coefficients[] = {-0x1.55553cp-2, 0x1.110974p-3,
                                      -0x1.b897fap-5, 0x1.54d5a2p-6,
@@ -445,7 +458,8 @@ void codegen::populateGPUMathPatterns(RewritePatternSet &patterns) {
 
 void codegen::populateSoftwareMathPatterns(RewritePatternSet &patterns) {
   using Functions = SoftwareFunctions;
-  // Functions of f64 alone. GPU patterns above handle f32.
+  // These patterns match f64 only. f32 becomes polynomials, or instructions by
+  // the GPU patterns above.
   patterns.add<ExpandUnary<math::ExpOp, &Functions::exp>,
                ExpandUnary<math::LogOp, &Functions::log>,
                ExpandUnary<math::Log1pOp, &Functions::log1p>,
