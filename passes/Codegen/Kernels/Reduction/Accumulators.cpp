@@ -17,8 +17,8 @@ using namespace mpc;
 using namespace mpc::codegen;
 
 namespace {
-/// The way a float reduction works: the initial value, one step, and whether
-/// steps are exact, so that totals need no wider type.
+/// A reduction of floats: the initial value, the op of one step, and a flag
+/// that steps do not round, so that totals need no wider type.
 struct FloatReduction {
   double first;
   Value (*step)(ImplicitLocOpBuilder &b, Value x, Value y);
@@ -31,7 +31,8 @@ static Value makeStep(ImplicitLocOpBuilder &b, Value x, Value y) {
   return OpTy::create(b, x, y);
 }
 
-// Returns the reduction of `op`. Reductions other than sums have a line each.
+// Returns the float reduction of `op`. All reductions but sums have an entry in
+// the table.
 static const FloatReduction &getFloatReduction(Operation *op) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   static const FloatReduction sum = {0, makeStep<arith::AddFOp>, false};
@@ -48,8 +49,8 @@ Type Accumulator::getType(Operation *op) {
   auto integer = dyn_cast<IntegerType>(elementOf(op->getOperand(0)));
   if (!integer)
     return KernelContext::getComputeType(op);
-  // Threads exchange 32-bit words. Sums and products in a wider type have the
-  // low bits of narrow ones.
+  // Narrow integers accumulate in 32 bits, since threads exchange 32-bit words.
+  // The low bits of a wide sum or product equal those of a narrow one.
   return IntegerType::get(op->getContext(), std::max(integer.getWidth(), 32u));
 }
 
@@ -133,7 +134,8 @@ Value Accumulator::finish(Value accumulated) {
 // Chains
 //===----------------------------------------------------------------------===//
 
-/// Converts a value of accumulators of `op` to another accumulator type.
+/// Converts an accumulator of `op` to another accumulator type. Integers stay
+/// as they are.
 static Value convert(ImplicitLocOpBuilder &b, Operation *op, Value value,
                      Type type) {
   auto floating = dyn_cast<FloatType>(type);

@@ -24,7 +24,8 @@ public:
 
   /// Returns the element type of an accumulator.
   static mlir::Type getType(mlir::Operation *op);
-  /// Returns the element type of totals over many accumulators.
+  /// Returns the element type of totals, to which many accumulators are added:
+  /// f64 for sums of floats, otherwise the accumulator's type.
   static mlir::Type getTotalType(mlir::Operation *op);
   /// Returns the neutral element in `width` lanes; a scalar if `width` is 1.
   mlir::Value getInit(int64_t width);
@@ -34,7 +35,8 @@ public:
   mlir::Value combine(mlir::ValueRange accumulators);
   /// Combines the lanes of a vector; returns a scalar unchanged.
   mlir::Value combineLanes(mlir::Value vector);
-  /// Turns the accumulated value into the op's result.
+  /// Returns the op's result for an accumulated value: a mean is divided by the
+  /// number of elements.
   mlir::Value finish(mlir::Value accumulated);
 
 private:
@@ -42,8 +44,8 @@ private:
   mlir::Operation *op;
 };
 
-/// The blocked chains of a loop that carries accumulators. Totals of f32 sums
-/// are f64. Sums in f64, maxima and integers need no wider type.
+/// The BlockedChain of a loop that carries accumulators. Totals of f32 sums are
+/// f64. Sums in f64, maxima and integers need no wider type.
 class AccumulatorChain : public BlockedChain {
 public:
   explicit AccumulatorChain(mlir::ImplicitLocOpBuilder &builder) : b(builder) {}
@@ -52,8 +54,8 @@ public:
   /// reduction `op`.
   void carry(mlir::Operation *op, int64_t width, int64_t count = 1);
 
-  /// Returns this chain; null if no totals would be wider, since long chains
-  /// are then as good.
+  /// Returns this chain if some totals are wider than their accumulators.
+  /// Otherwise null, since blocks would not make any result more exact.
   BlockedChain *ifNeeded();
 
   Carried start() override;

@@ -13,7 +13,8 @@ SmallVector<ChunkShape> codegen::getColumnShapes(KernelContext &context,
   int64_t width = context.getVectorWidth();
   vectors = std::min(vectors, kColumnBlock / width);
   SmallVector<ChunkShape> shapes = {{width, vectors}};
-  // Slices begin and end at blocks of columns or at the ends of runs.
+  // Slices begin and end at multiples of kColumnBlock or at the ends of runs.
+  // One shape suffices if runs are whole blocks.
   if (body.getDimensions().back().size % kColumnBlock == 0)
     return shapes;
   if (vectors > 4)
@@ -30,7 +31,7 @@ void codegen::emitRuns(KernelContext &context, const KernelBody &body,
   ArrayRef<Dimension> dimensions = body.getDimensions();
   unsigned last = dimensions.size() - 1;
   int64_t run = dimensions[last].size;
-  // The outer dimensions: the index of a run is split into these.
+  // The outer dimensions. The number of a run is split into indices along them.
   SmallVector<unsigned> outerDimensions;
   SmallVector<int64_t> outerSizes;
   for (unsigned d = 0; d < last; ++d)
@@ -38,7 +39,8 @@ void codegen::emitRuns(KernelContext &context, const KernelBody &body,
       outerDimensions.push_back(d);
       outerSizes.push_back(dimensions[d].size);
     }
-  // Visit the runs of [begin, end); the first and last may be cut.
+  // Visit the runs that the slice [begin, end) covers; the first and last may
+  // be cut.
   emitPieces(b, begin, end, run, [&](Value number, Value lower, Value upper) {
     Scope scope = fragments.createScope();
     for (auto [dimension, index] :

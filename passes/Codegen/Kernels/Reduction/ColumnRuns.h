@@ -1,4 +1,5 @@
 // Emits the loops along the columns in a slice of a column reduction on a CPU.
+// A run is all columns at one index of the outer axes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_REDUCTION_COLUMNRUNS_H
@@ -8,24 +9,27 @@
 
 namespace mpc::codegen {
 
-/// Returns the chunk shapes for columns: first `vectors` vectors at once, at
-/// most a block of columns, then fewer and narrower vectors for the rest.
+/// Returns the shapes of the chunks that cover a run: first `vectors` vectors
+/// side by side, at most kColumnBlock columns, then fewer and narrower vectors
+/// for the rest.
 llvm::SmallVector<ChunkShape> getColumnShapes(KernelContext &context,
                                               const KernelBody &body,
                                               int64_t vectors);
 
-/// Emits one run: columns [lower, upper) at the outer index of the scope.
+/// Emits columns [lower, upper) of one run. `outer` has the indices along the
+/// outer axes.
 using RunBody = llvm::function_ref<void(const Scope &outer, mlir::Value lower,
                                         mlir::Value upper)>;
 
-/// Emits results [begin, end) as runs along the last dimension. Result e is
-/// element e % run of run e / run. The first and last run of a slice may be
-/// cut.
+/// Emits the results [begin, end) of a slice, run by run. If runs have n
+/// columns, result e is column e % n of run e / n. The first and last run of a
+/// slice may be cut.
 void emitRuns(KernelContext &context, const KernelBody &body,
               FragmentEmitter &fragments, mlir::Value begin, mlir::Value end,
               RunBody emit);
 
-/// Emits the loops of a kernel whose partition has bands (ColumnBands.h).
+/// Emits a column reduction in bands of rows, with totals in scratch memory
+/// (ColumnBands.h).
 mlir::LogicalResult emitColumnBands(KernelContext &context,
                                     const KernelBody &body);
 

@@ -7,14 +7,15 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-/// The number of the group of columns.
+/// The axis group of the columns. Groups are (outer, rows of a part, columns).
 static constexpr unsigned kColumns = 2;
 
 ColumnGroups ColumnGroups::get(Operation *op) {
   auto reduction = cast<ReductionOpInterface>(op);
   ArrayRef<int64_t> space = shapeOf(op->getOperand(0));
   SmallVector<int64_t> axes = reduction.getReducedAxes();
-  // Axes of size 1 may belong to either group.
+  // An axis of size 1 joins the group before or the reduced group, whether it
+  // is reduced or not.
   int64_t rank = space.size(), first = 0;
   while (first < rank &&
          (space[first] == 1 || !llvm::is_contained(axes, first)))
@@ -45,7 +46,8 @@ ColumnTotals::ColumnTotals(KernelContext &context, const KernelBody &body,
   createBuffers();
 }
 
-// Creates the buffers; each has room for elements of any type.
+// Creates a buffer of sums and a buffer of totals for each column sum, with
+// kTotalBytes bytes per column, enough for any type.
 void ColumnTotals::createBuffers() {
   int64_t offset = 0;
   auto create = [&](Type type) {
@@ -94,7 +96,8 @@ void ColumnTotals::store(const Buffers &buffers, Chunk chunk,
 void ColumnTotals::accumulate(const Scope &at) {
   if (isEmpty())
     return;
-  // Compute the position of the first element in its row.
+  // Find the column of the first element: its row-major index in the group of
+  // columns.
   Strides strides(body.getDimensions().size(), 0);
   auto [first, end] = body.getGroup(kColumns);
   for (unsigned dimension = first; dimension < end; ++dimension)
@@ -113,7 +116,8 @@ void ColumnTotals::accumulate(const Scope &at) {
 // Rows
 //===----------------------------------------------------------------------===//
 
-/// Processes rows [first, end) of a part as one band, with its own sums.
+/// Emits rows [first, end) of a part as one band. Sets the sums to their
+/// initial values, then calls `emitRow` for each row, which adds to the sums.
 void ColumnTotals::emitBand(const Scope &part, Value first, Value end,
                             llvm::function_ref<void(Scope &row)> emitRow) {
   forColumns([&](Chunk chunk) {
@@ -128,7 +132,7 @@ void ColumnTotals::emitBand(const Scope &part, Value first, Value end,
   });
 }
 
-/// Stores the sums of the part.
+/// Converts the totals of a part to the results' types and stores them.
 void ColumnTotals::finish(const Scope &part) {
   forColumns([&](Chunk chunk) {
     Carried values = createChain(chunk.width).close(load(totals, chunk));
@@ -136,7 +140,8 @@ void ColumnTotals::finish(const Scope &part) {
     for (auto [value, sum] : llvm::zip_equal(values, body.getColumnSums()))
       fragments.setValue(scope, sum,
                          Accumulator(b, body.getNodes()[sum].op).finish(value));
-    // Columns are adjacent in the result, whatever axes form them.
+    // Columns are adjacent in the result, even if several axes form them. So
+    // the offset within a row is the number of the column.
     for (const Output &output : body.getOutputs()) {
       if (!llvm::is_contained(body.getColumnSums(), output.value.node))
         continue;

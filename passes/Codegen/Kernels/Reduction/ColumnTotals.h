@@ -1,8 +1,8 @@
 // Adds up the column sums of a row kernel on a CPU, in scratch memory
 // (compiler/Kernels/ColumnSums.h).
 //
-// Each band of 8 rows starts from the neutral element. Bands are added to
-// totals, which are wider than the sums if the sums are f32.
+// The sums of each band of 8 rows start from the neutral element. Then they are
+// added to totals, which are wider than the sums if the sums are f32.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_REDUCTION_COLUMNTOTALS_H
@@ -13,8 +13,9 @@
 
 namespace mpc::codegen {
 
-/// The groups of axes of a kernel that reduces columns: (outer, reduced,
-/// inner). If a reduction has parts, the number of the part is an outer axis.
+/// The groups of axes of a kernel that reduces columns: `sizes` axes are
+/// (outer, reduced, inner). If the reduction has parts, `split` divides the
+/// reduced axis, and the number of the part is an outer axis.
 struct ColumnGroups {
   llvm::SmallVector<int64_t> sizes;
   std::optional<SplitAxis> split;
@@ -30,15 +31,16 @@ public:
 
   bool isEmpty() const { return body.getColumnSums().empty(); }
 
-  /// Nodes of the values to add up.
+  /// The nodes whose values the column sums add up.
   llvm::ArrayRef<unsigned> getInputs() const { return inputs; }
 
-  /// Runs `emitRow` for the rows [begin, end), which are whole parts, and
-  /// stores the sums of each part.
+  /// Calls `emitRow` for each of the rows [begin, end), which are whole parts,
+  /// and stores the sums of each part.
   void emitParts(const Scope &outer, mlir::Value begin, mlir::Value end,
                  llvm::function_ref<void(Scope &row)> emitRow);
 
-  /// Adds the row's elements at `at` to the sums. The inputs must be computed.
+  /// Adds the row's elements at position `at` to the sums of their columns.
+  /// `at` must hold the values of the nodes of getInputs.
   void accumulate(const Scope &at);
 
 private:

@@ -11,8 +11,8 @@ using namespace mpc;
 using namespace mpc::codegen;
 
 namespace {
-/// Adjacent vectors of columns: a scope at each vector, and the first element
-/// of its totals.
+/// Adjacent vectors of columns: the position of each vector in the loops, and
+/// the offset of its totals in the buffers of totals.
 struct Columns {
   SmallVector<Scope, 4> scopes;
   SmallVector<Value, 4> places;
@@ -25,7 +25,8 @@ public:
   void emit();
 
 private:
-  /// Columns of a run: at most as many as have totals.
+  /// Columns [first, end) of a run, at most as many as a buffer of totals
+  /// holds.
   struct Piece {
     Value first, end;
   };
@@ -56,10 +57,10 @@ private:
   FragmentEmitter fragments;
   ImplicitLocOpBuilder &b;
   SmallVector<unsigned> outputNodes, reductions;
-  /// Nodes that are computed for every row.
+  /// Nodes that are computed anew for every row.
   SmallVector<unsigned> rowNodes;
   SmallVector<ChunkShape> shapes;
-  /// The number of columns with totals. Each reduction has a buffer of totals.
+  /// The number of columns in a buffer of totals. Each reduction has a buffer.
   int64_t columns;
   SmallVector<Value> totals;
 };
@@ -109,7 +110,8 @@ void BandEmitter::forColumns(const Scope &outer, Piece piece,
 // Totals
 //===----------------------------------------------------------------------===//
 
-/// Creates the chain. Values are ordered by reduction, then by vector.
+/// Creates the chain of the sums of the columns `at`. Sums are ordered by
+/// reduction, then by vector.
 AccumulatorChain BandEmitter::createChain(const Columns &at) {
   AccumulatorChain chain(b);
   for (unsigned reduction : reductions)
@@ -150,7 +152,8 @@ Carried BandEmitter::accumulate(ArrayRef<Scope> scopes, ValueRange carried) {
   return values;
 }
 
-/// Sums rows [row, end), and stores the values of each row.
+/// Emits one band: sums rows [row, end) in registers, and stores the outputs
+/// that have a value for every row. Returns the sums.
 Carried BandEmitter::sumBand(const Columns &at, unsigned dimension, Value row,
                              Value end) {
   Carried init = createChain(at).start();
@@ -169,13 +172,15 @@ Carried BandEmitter::sumBand(const Columns &at, unsigned dimension, Value row,
   });
 }
 
-/// Adds all rows along `dimension` and its inner dimensions to the totals.
+/// Emits loops over the rows along `dimension` and its inner dimensions, and
+/// adds all these rows to the totals, band by band.
 void BandEmitter::emitBands(const Scope &outer, unsigned dimension,
                             Piece piece) {
   int64_t size = body.getDimensions()[dimension].size;
   bool isLast = dimension + 1 == body.getGroup(1).second;
   int64_t step = isLast ? kBandRows : 1;
-  // A band consists of rows along the last dimension.
+  // Only rows along the last reduced dimension form bands. Outer dimensions get
+  // a loop each.
   emitLoop(b, size, step, {}, [&](Value index, ValueRange) {
     if (!isLast) {
       Scope scope = outer;

@@ -34,8 +34,8 @@ public:
 private:
   using Scopes = SmallVector<Scope, 4>;
 
-  /// Returns the outputs of the space's own shape that depend on `level`
-  /// reductions. The pass that reads their operands stores such outputs.
+  /// Returns the outputs that have a value for every row and depend on `level`
+  /// levels of reductions. The next pass over the rows stores such outputs.
   SmallVector<const Output *> getElementOutputs(unsigned level) const;
 
   void emitChunk(const Scope &outer, Chunk chunk);
@@ -56,9 +56,10 @@ private:
   FragmentEmitter fragments;
   ImplicitLocOpBuilder &b;
   SmallVector<unsigned> outputNodes;
-  /// The element outputs of the pass being emitted.
+  /// The outputs with a value for every row that the current pass stores.
   SmallVector<const Output *> elementOutputs;
-  /// True if this thread has columns of its own; null if every thread has.
+  /// True if this thread has columns of its own; null if every thread has
+  /// columns.
   Value hasColumns;
 };
 } // namespace
@@ -82,7 +83,9 @@ void ColumnEmitter::storeElements(const Scope &scope) {
   });
 }
 
-/// Adds a row. Carried values are ordered by reduction, then row, then vector.
+/// Adds one row to accumulators. `rows` rows have separate accumulators, and
+/// this is number `row`. Carried values are ordered by reduction, then row,
+/// then vector.
 Carried ColumnEmitter::accumulate(const Scopes &scopes,
                                   ArrayRef<unsigned> reductions, int64_t row,
                                   int64_t rows, ValueRange carried) {
@@ -102,7 +105,7 @@ Carried ColumnEmitter::accumulate(const Scopes &scopes,
 Carried ColumnEmitter::emitReduced(const Scopes &outer, unsigned dimension,
                                    ArrayRef<unsigned> reductions, int64_t rows,
                                    ValueRange init, BlockedChain *chain) {
-  // Each row provides operands of reductions and values to store.
+  // In each row, compute the operands of reductions, and the values to store.
   SmallVector<unsigned> inputs;
   for (unsigned reduction : reductions)
     inputs.push_back(body.getNodes()[reduction].operands[0].node);
@@ -147,9 +150,9 @@ Carried ColumnEmitter::emitReduced(const Scopes &outer, unsigned dimension,
                     team, {chain});
 }
 
-/// Returns how many rows are summed separately to hide latency if there are few
-/// vectors. On a GPU, whose vectors are adjacent registers, returns as many as
-/// fit.
+/// Returns how many rows are summed separately. If there are few vectors, more
+/// separate sums hide the latency of additions. On a GPU, each lane of a vector
+/// is a register, so only as many rows as fit 16 registers.
 int64_t ColumnEmitter::countRows(const Scopes &scopes,
                                  size_t reductionCount) const {
   if (scopes.size() > 1 || reductionCount > 2)
@@ -178,7 +181,7 @@ Carried ColumnEmitter::reduce(const Scopes &scopes,
 }
 
 /// Emits one pass over the reduced axes: the reductions of `level`, if any, and
-/// the stores along the way.
+/// the stores of outputs that have a value for every row.
 void ColumnEmitter::emitPass(Scopes &scopes, unsigned level) {
   SmallVector<unsigned> reductions = body.getReductions(level);
   elementOutputs = getElementOutputs(level - 1);
@@ -210,7 +213,8 @@ void ColumnEmitter::emitChunk(const Scope &outer, Chunk chunk) {
   emitColumns(scopes);
 }
 
-/// Emits everything for the vectors of columns at `scopes`.
+/// Emits all passes for the vectors of columns at `scopes`, then stores the
+/// results.
 void ColumnEmitter::emitColumns(Scopes &scopes) {
   for (unsigned level = 1; level <= body.getLevelCount() + 1; ++level) {
     emitPass(scopes, level);
@@ -229,7 +233,8 @@ void ColumnEmitter::emitColumns(Scopes &scopes) {
 }
 
 void ColumnEmitter::emit(Value begin, Value end) {
-  // Longer pieces of rows are read faster. Half of the registers hold sums.
+  // The more columns of a row are read at once, the faster. Use as many vectors
+  // as let the sums take half of the registers.
   int64_t vectors = countReductions(context.kernel) > 1 ? 4 : 8;
   SmallVector<ChunkShape> shapes = getColumnShapes(context, body, vectors);
   emitRuns(context, body, fragments, begin, end,
@@ -240,9 +245,10 @@ void ColumnEmitter::emit(Value begin, Value end) {
            });
 }
 
-// Emits block number n: vectors [n % blocks * threads, ...) of the columns of
-// outer index n / blocks. All threads take part in every sum; threads past the
-// last column sum that column again.
+// Emits the work of block n of a GPU. There are `blocks` blocks per outer
+// index, so the outer index is n / blocks. The block owns as many vectors of
+// columns as a team has threads, from n % blocks * team.size on. All threads
+// take part in every sum; threads past the last column sum that column again.
 void ColumnEmitter::emitBlock(Value block) {
   const Team &team = context.columns;
   // Split the block number into outer index and columns, then find the thread's

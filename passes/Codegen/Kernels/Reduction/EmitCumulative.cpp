@@ -1,8 +1,9 @@
 // Emits kernels that are a cumulative sum.
 //
-// A line is processed from the first element to the last, or in reverse. A CPU
-// processes adjacent lines in vectors; a GPU thread processes a single line.
-// Floats are added in f64, so that only one rounding is lost.
+// A line is the elements along the summed axis. It is processed from the first
+// element to the last, or in reverse. A CPU processes adjacent lines in
+// vectors; a GPU thread processes a single line. Floats are added in f64, so
+// that only one rounding is lost.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -60,7 +61,8 @@ Value CumulativeEmitter::toResult(Value total) {
   return type ? l.convert(total, type) : total;
 }
 
-/// Sums `width` adjacent lines; the first starts at element `first`.
+/// Emits the cumulative sums of `width` adjacent lines. The first line starts
+/// at element `first`.
 void CumulativeEmitter::emitLine(Value first, int64_t width) {
   Value input = context.buffers.front(), output = context.buffers.back();
   auto step = [&](Value number, ValueRange totals) {
@@ -76,7 +78,8 @@ void CumulativeEmitter::emitLine(Value first, int64_t width) {
   emitLoop(b, space.size, 1, zeros(width), step);
 }
 
-/// Returns the first element of line `inner` at outer index `outer`.
+/// Returns the offset of the first element of line `inner` at outer index
+/// `outer`.
 static Value firstOf(ImplicitLocOpBuilder &b, const CumulativeSpace &space,
                      Value outer, Value inner) {
   return addIndex(b, mulIndex(b, outer, space.size * space.inner), inner);
@@ -92,7 +95,8 @@ void CumulativeEmitter::emitLines() {
            context.columns);
 }
 
-/// Sums lines [begin, end), which may begin and end within an outer index.
+/// Emits lines [begin, end) in vectors of adjacent lines. The range may begin
+/// and end within an outer index.
 void CumulativeEmitter::emitAdjacentLines() {
   emitPieces(b, context.bounds[0], context.bounds[1], space.inner,
              [&](Value outer, Value lower, Value upper) {

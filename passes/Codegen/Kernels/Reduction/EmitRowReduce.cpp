@@ -1,11 +1,11 @@
 // Emits kernels that reduce trailing axes, row by row.
 //
 // Reductions may depend on each other (softmax: a maximum, then a sum). Each
-// level is one pass over the row, which by then is in the first-level cache. On
-// CPUs, costly values are kept for later passes (RowScratch.h). A row is summed
-// in several vectors side by side, combined in a fixed order. The threads of a
-// team share the columns of a row. On a CPU, columns may be added up along with
-// the rows (ColumnTotals.h).
+// level of reductions takes one pass over the row, which is in the first-level
+// cache after the first pass. On CPUs, costly values are kept for later passes
+// (RowScratch.h). A row is summed in several vectors side by side, combined in
+// a fixed order. The threads of a team share the columns of a row. On a CPU,
+// columns may be added up along with the rows (ColumnTotals.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -35,15 +35,15 @@ public:
   void emit(Value begin, Value end);
 
 private:
-  /// The carried values of one reduction: `vectors` vectors side by side, as
-  /// long as the row has enough elements, and a scalar for the rest.
+  /// The accumulators of one reduction that loops over a row carry: `vectors`
+  /// vectors, and a scalar for elements that fill no vector.
   struct Slots {
     unsigned reduction;
     int64_t vectors;
   };
 
-  /// A node whose row elements later passes read. Pass `madeIn` stores them in
-  /// `buffer`.
+  /// A node whose values along a row are kept for later passes. Pass `madeIn`
+  /// computes the values and stores them in `buffer`.
   struct Kept {
     unsigned node;
     Value buffer;
@@ -55,8 +55,8 @@ private:
   void keep(const Scope &scope);
   void emitRow(Scope &scope);
   int64_t countVectors(size_t reductionCount) const;
-  /// Returns the elements per iteration of a thread if rows are not vectorized.
-  /// On a GPU, the loads of several elements overlap.
+  /// Returns how many elements a thread processes per iteration if rows are not
+  /// vectorized: four on a GPU, so that their loads overlap.
   int64_t countScalars() const {
     return width == 1 && context.target.isGPU() ? 4 : 1;
   }
@@ -75,19 +75,21 @@ private:
   const KernelBody &body;
   FragmentEmitter fragments;
   ImplicitLocOpBuilder &b;
-  /// The last group of axes: 1, or 2 with column sums.
+  /// The axis group of the columns: 1, or 2 with column sums.
   unsigned columnGroup;
   int64_t width;
   ColumnTotals totals;
   SmallVector<Kept> kept;
-  /// Strides between elements along each dimension of a row.
+  /// The strides that turn a position in a row into an offset in a buffer of
+  /// kept values.
   Strides strides;
   unsigned pass = 0;
 };
 } // namespace
 
-/// Creates the buffers of kept values. An op that is computed at several
-/// places, with different values, is not kept.
+/// Creates the buffers of values that are kept for later passes (RowScratch.h).
+/// An op that is computed at several places, with different values, is not
+/// kept.
 void RowEmitter::createKept() {
   auto [first, end] = body.getGroup(columnGroup);
   strides.assign(body.getDimensions().size(), 0);
@@ -104,8 +106,8 @@ void RowEmitter::createKept() {
   }
 }
 
-/// Reads the values that earlier passes have stored, before computing at a
-/// column.
+/// Loads the kept values that earlier passes have stored, at the column of
+/// `scope`.
 void RowEmitter::readKept(Scope &scope) {
   for (const Kept &own : kept)
     if (own.madeIn && *own.madeIn < pass)
@@ -113,8 +115,8 @@ void RowEmitter::readKept(Scope &scope) {
           own.buffer, fragments.getOffset(scope, strides), scope.width, 1)});
 }
 
-/// Stores the kept values at a column, if the current pass is the first to
-/// compute them.
+/// Stores the kept values at the column of `scope`, if the current pass is the
+/// first to compute them.
 void RowEmitter::keep(const Scope &scope) {
   for (Kept &own : kept) {
     if (scope.values[own.node].empty() || own.madeIn.value_or(pass) < pass)
@@ -125,8 +127,9 @@ void RowEmitter::keep(const Scope &scope) {
   }
 }
 
-/// Calls `element` for every vector or scalar of the columns. `slot` is the
-/// number of the vector among those side by side; -1 if narrower than a vector.
+/// Emits the loops over the columns of a row, and calls `element` for every
+/// vector or scalar. `slot` is the number of the vector among the `vectors`
+/// side by side; -1 for a chunk narrower than a vector.
 Carried RowEmitter::emitColumns(
     const Scope &outer, unsigned dimension, ArrayRef<unsigned> targets,
     int64_t vectors, ValueRange init,
@@ -184,7 +187,8 @@ Carried RowEmitter::accumulate(const Scope &scope, int64_t slot,
         input = vector::BroadcastOp::create(b, target.getType(), input);
       target = accumulator.combine(target, input);
     } else {
-      // A value that is equal in all lanes counts in each lane.
+      // A scalar input has the same value in all `scope.width` elements, so
+      // combine it once per element.
       Value &target = values[first + own.vectors];
       if (scope.width > 1 && !isa<VectorType>(input.getType()))
         for (int64_t lane = 0; lane < scope.width; ++lane)
@@ -242,8 +246,8 @@ void RowEmitter::reduceLevel(Scope &scope, unsigned level) {
       },
       chain.ifNeeded());
 
-  // Add up the vectors, then their lanes, the rest, and the other threads'
-  // values.
+  // Combine the vectors, then their lanes, then the scalar with the rest, then
+  // the values of the team's other threads.
   unsigned first = 0;
   for (const Slots &own : slots) {
     Accumulator accumulator(b, body.getNodes()[own.reduction].op);
@@ -260,7 +264,8 @@ void RowEmitter::reduceLevel(Scope &scope, unsigned level) {
 }
 
 void RowEmitter::storeElements(const Scope &scope) {
-  // Column sums are stored at the end of a part of rows.
+  // Store the outputs with a value for every column, except column sums: those
+  // are stored at the end of a part of rows.
   uint64_t columns = body.getGroupMask(columnGroup);
   SmallVector<const Output *> ofElements;
   SmallVector<unsigned> targets(totals.getInputs());
@@ -321,8 +326,8 @@ void RowEmitter::emit(Value begin, Value end) {
       context.rows);
 }
 
-/// Checks that `sum` adds up whole rows of `hero`, in the parts that `first`
-/// has.
+/// Checks that the column sum `sum` adds up the rows that `hero` reduces, in
+/// the same parts as the column sum `first`.
 static LogicalResult checkColumnSum(Operation *sum, Operation *first,
                                     Operation *hero) {
   ColumnGroups groups = ColumnGroups::get(sum),
@@ -374,7 +379,7 @@ LogicalResult codegen::emitRowReduce(KernelContext &context) {
     --rows;
   std::optional<SplitAxis> split;
   if (int64_t parts = reduction.getReductionParts(); parts > 1) {
-    // Axes of size 1 before the split axis belong to the rows too.
+    // The rows are all axes before the split axis, including axes of size 1.
     rows = axes.front();
     split = {rows, parts};
   }

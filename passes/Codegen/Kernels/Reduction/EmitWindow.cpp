@@ -19,8 +19,8 @@ using namespace mpc;
 using namespace mpc::codegen;
 
 namespace {
-/// One kernel: `small` are the pooled activations, `large` the activations that
-/// windows slide over.
+/// Emits one pooling kernel. `small` is the layout of the pooled activations,
+/// `large` of the activations that windows slide over.
 class PoolEmitter {
 public:
   template <typename OpTy>
@@ -31,7 +31,7 @@ public:
         large(shapeOf(large), channelsLast),
         small(shapeOf(small), channelsLast) {
     size_t rank = this->large.spatial.size();
-    ArrayRef<int64_t> dilations = op.getDilations(); // none where all are 1
+    ArrayRef<int64_t> dilations = op.getDilations(); // empty if all are 1
     for (size_t i = 0; i < rank; ++i)
       axes.push_back({this->large.spatial[i], this->small.spatial[i],
                       op.getKernel()[i], op.getStrides()[i],
@@ -89,8 +89,9 @@ private:
 void PoolEmitter::emitPositions(
     const Activations &result,
     llvm::function_ref<void(const Position &)> body) {
-  // A row is (batch, spatial), or (batch, channel, spatial but the last). Its
-  // elements are channels, or positions along the last axis.
+  // With channels last, a row is (batch, spatial), and its elements are
+  // channels. With channels first, a row is (batch, channel, all spatial axes
+  // but the last), and its elements are positions along the last axis.
   SmallVector<int64_t> sizes = {1};
   if (!channelsLast)
     sizes.push_back(result.channels);
@@ -133,7 +134,8 @@ Value PoolEmitter::offset(const Activations &of, const Position &at,
 
 Value PoolEmitter::load(Value buffer, Value offset, int64_t width) {
   Type element = cast<MemRefType>(buffer.getType()).getElementType();
-  // With channels last, rows of channels follow one another.
+  // With channels last, an offset is a multiple of the channels plus a multiple
+  // of `width`.
   Value value =
       context.load(buffer, offset, width, std::gcd(width, large.channels));
   return isa<FloatType>(element) ? lanes.convert(value, lanes.getComputeType())
@@ -157,7 +159,8 @@ Value PoolEmitter::zeros(int64_t width) {
                                      zero);
 }
 
-/// Returns the row-major position within the plane of `large`, as an i32.
+/// Returns the row-major index of a position in the spatial plane of `large`,
+/// as an i32.
 Value PoolEmitter::planePosition(ValueRange spatial) {
   SmallVector<int64_t> strides(axes.size(), 1);
   for (size_t i = axes.size(); i-- > 1;)
@@ -181,7 +184,7 @@ void PoolEmitter::emitMax() {
     Value floor = lanes.broadcast(
         lanes.constant(-std::numeric_limits<double>::infinity()),
         zeros(at.width));
-    // If all elements are -infinity, the first is the maximum.
+    // If all elements of a window are -infinity, the first is the maximum.
     Value start = lanes.broadcast(planePosition(first), floor);
     Carried best = emitNest(
         b, taps, {floor, start}, [&](ValueRange tap, ValueRange carried) {
@@ -215,19 +218,20 @@ void PoolEmitter::emitMax() {
   });
 }
 
-/// Returns the number of elements in the mean at `out`, as a float.
+/// Returns the divisor of the mean at output position `out`: the number of
+/// elements in the window, as a float.
 Value PoolEmitter::windowSize(ValueRange out, bool countsPadding) {
   Value count = createIndex(b, 1);
   for (auto [axis, position] : llvm::zip_equal(axes, out)) {
     Value size;
     if (countsPadding) {
-      // With ceil_mode, a window may reach past the padding, where nothing
-      // counts.
+      // With ceil_mode, a window may reach past the padding. Elements there do
+      // not count.
       Value start = mulIndex(b, position, axis.stride);
       Value room = arith::SubIOp::create(
           b, createIndex(b, axis.inputSize + axis.padBegin + axis.padEnd),
           start);
-      // Taps are a dilation apart; the first tap is at the start.
+      // Taps are `dilation` apart, so ceil(room / dilation) taps fit.
       Value fitting = addIndex(b, room, axis.dilation - 1);
       if (axis.dilation > 1)
         fitting =
@@ -324,7 +328,6 @@ LogicalResult codegen::emitWindow(KernelContext &context) {
   if (!terminator || !terminator->hasTrait<OpTrait::IsTerminator>())
     return context.kernel.emitOpError(
         "of kind 'window' must hold exactly one op");
-  // Dispatch: maxima, means, or the gradients of either.
   if (auto pool = dyn_cast<MaxPoolOp>(op))
     PoolEmitter(context, pool, pool.getInput(), pool.getOutput()).emitMax();
   else if (auto pool = dyn_cast<AveragePoolOp>(op))
