@@ -15,11 +15,12 @@ namespace {
 constexpr size_t kWorkspaceBytes = size_t(32) << 20;
 /// The alignment that the library assumes of a pointer by default.
 constexpr uint32_t kFullAlignment = 256;
-/// Proposals to consider. They are sorted, so the first that fits is the
-/// fastest.
+/// The most algorithms that the library may propose. Proposals are sorted by
+/// speed, so the first that fits is the fastest.
 constexpr int kCandidates = 8;
 
-/// A matrix in the library's column-major view.
+/// A matrix as the library sees it, column-major: `ld` elements between
+/// columns, and `stride` elements between the matrices of a batch.
 struct MatrixShape {
   uint64_t rows, columns;
   int64_t ld, stride;
@@ -66,12 +67,14 @@ private:
   BLASLayout aLayout = nullptr, bLayout = nullptr, cLayout = nullptr;
   BLASAlgorithm algorithm = {};
   size_t workspaceBytes = 0;
-  // Factors in the type in which the library computes.
+  // The factors of alpha * a * b + beta * c, in both types in which the library
+  // may compute.
   float alpha32 = 1, beta32 = 0;
   double alpha64 = 1, beta64 = 0;
 };
 
-/// A product in several pieces, computed one after the other.
+/// A product in several pieces (ProductPieces.h), computed by one library call
+/// after the other.
 class PartedMatMulStep : public CUDAStep {
 public:
   explicit PartedMatMulStep(std::vector<std::unique_ptr<CUDAStep>> pieces)
@@ -115,8 +118,8 @@ static BLASCompute toBLAS(Compute compute) {
   return BLASCompute::F32;
 }
 
-/// Returns the library's name of a fused operation. The library's A is the
-/// step's b.
+/// Returns cuBLASLt's epilogue for a fused operation. Operands swap (BLASLt.h),
+/// so the library's A is the step's b.
 static BLASEpilogue toBLAS(FusedKind kind) {
   switch (kind) {
   case FusedKind::Bias:
@@ -205,9 +208,11 @@ static DeviceOperand advance(const DeviceOperand &operand, int64_t elements) {
           bytes + elements * static_cast<int64_t>(sizeOf(operand.type))};
 }
 
-/// The library supports one batch axis, so there is a call for each index of
-/// the outer axes. Example: heads of attention in place are 64 elements apart,
-/// samples as far as all tokens of a sample. So each sample is one call.
+/// Fills `calls`, with a library call for each index of the outer batch axes,
+/// since the library supports a single batch axis. Example: attention reads its
+/// heads from [samples, tokens, heads * 64]. Heads are 64 elements apart and
+/// are the library's batch; samples are an outer axis, so each sample is one
+/// call.
 void BLASMatMulStep::findCalls() {
   const OuterAxes &outer = step.outer;
   int64_t count = countMatrices(step) / step.batch;
@@ -221,7 +226,8 @@ void BLASMatMulStep::findCalls() {
   }
 }
 
-/// Returns the alignment that all addresses of an operand share.
+/// Returns the largest alignment, in bytes, that an operand's addresses have in
+/// all calls.
 uint32_t BLASMatMulStep::getAlignment(DeviceOperand Call::*operand) const {
   uint32_t alignment = kFullAlignment;
   for (const Call &call : calls)
@@ -280,7 +286,8 @@ Status BLASMatMulStep::createLayout(BLASLayout &layout, DType type,
                        "describe a batch");
 }
 
-/// Rows in memory are columns for the library.
+/// Describes the matrices a, b and c to the library. A row in memory is a
+/// column for the library, which is column-major.
 Status BLASMatMulStep::describeOperands() {
   auto transposed = [](int64_t rows, int64_t columns, int64_t ld,
                        int64_t stride) {
@@ -378,8 +385,8 @@ static std::string describeStep(const MatMulStep &step,
 }
 
 Status BLASMatMulStep::chooseAlgorithm() {
-  // The preferences rule out sums in a varying order and more workspace than
-  // there is.
+  // The preferences exclude algorithms that sum in a varying order, and
+  // algorithms that need more workspace than kWorkspaceBytes.
   BLASPreference preference = nullptr;
   Status status = library.check(library.call.preferenceCreate(&preference),
                                 "describe what an algorithm may do");

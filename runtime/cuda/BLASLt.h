@@ -1,9 +1,9 @@
 // Computes matrix products with cuBLASLt.
 //
 // A step is row-major; the library's epilogues work on column-major results. A
-// row-major matrix is the transposed matrix in column-major order. So a step c
-// = op(a) op(b) becomes c' = op(b)' op(a)' for the library: the operands swap,
-// and the bias of a column of c is the library's bias of a row of c'.
+// row-major matrix, read in column-major order, is its own transpose. So a step
+// c = op(a) op(b) becomes c' = op(b)' op(a)' for the library: the operands
+// swap, and the bias of a column of c is the library's bias of a row of c'.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_BLASLT_H
@@ -20,7 +20,7 @@ namespace mpc::runtime::cuda {
 /// The addresses of a matrix product's operands.
 struct MatMulAddresses {
   DeviceOperand a, b, c;
-  DeviceOperand bias, aux, biasGrad; ///< those that the step's `fused` requires
+  DeviceOperand bias, aux, biasGrad; ///< set if `fused` of the step uses them
 };
 
 class BLASLt {

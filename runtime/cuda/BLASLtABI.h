@@ -1,5 +1,5 @@
 // The part of cuBLASLt's C ABI that the CUDA device uses. DriverABI.h explains
-// why mpc has its own declarations, and names the test that checks them.
+// why mpc has its own declarations, and names the test of the declarations.
 //
 // Only descriptors that the library allocates are used. The semi-opaque
 // descriptors on the caller's stack differ in size between versions.
@@ -37,7 +37,7 @@ enum class BLASMatMulAttribute : int {
   Epilogue = 7,            ///< uint32_t
   BiasPointer = 8,         ///< pointer
   EpilogueAuxPointer = 11, ///< pointer
-  EpilogueAuxLd = 12,      ///< int64_t, bits for ReLU
+  EpilogueAuxLd = 12,      ///< int64_t; in bits for a mask of ReLU
   BiasDataType = 26,       ///< int32_t
 };
 
@@ -85,7 +85,8 @@ struct BLASHeuristic {
   int reserved[4];
 };
 
-// X(result, member of BLASLtFunctions, symbol, parameters...)
+// Lists the functions: X(result, member of BLASLtFunctions, symbol,
+// parameters...)
 #define MPC_CUDA_BLASLT_FUNCTIONS(X)                                           \
   X(size_t, getVersion, cublasLtGetVersion, void)                              \
   X(const char *, getStatusString, cublasLtGetStatusString, BLASStatus status) \
@@ -120,7 +121,7 @@ struct BLASHeuristic {
     void *d, BLASLayout dLayout, const BLASAlgorithm *algorithm,               \
     void *workspace, size_t workspaceBytes, Stream stream)
 
-/// The library's functions; all set once the library is open.
+/// The functions of the loaded library. All are set once the library is open.
 struct BLASLtFunctions {
 #define MPC_CUDA_DECLARE(result, member, symbol, ...)                          \
   result (*member)(__VA_ARGS__) = nullptr;

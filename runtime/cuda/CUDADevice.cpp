@@ -1,4 +1,5 @@
-// Combines driver, memory, kernels and libraries.
+// Implements the CUDA device from its parts: driver, memory, kernels and
+// libraries.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/CUDADevice.h"
@@ -11,8 +12,9 @@ namespace mpc::runtime {
 
 using namespace cuda;
 
-/// Members are destroyed in reverse order, all before the stream that they use.
-/// The context must be the calling thread's then.
+/// The state of a device. Members are destroyed in reverse order, all before
+/// the stream that they use. The destructor needs the context to be the calling
+/// thread's current context.
 struct CUDADevice::Impl {
   Impl(std::shared_ptr<const CUDADriver> opened, GPU found, const Plan &plan)
       : driver(std::move(opened)), gpu(std::move(found)),
@@ -38,7 +40,7 @@ struct CUDADevice::Impl {
     DeviceOrdinal ordinal;
     Context context = nullptr;
     Stream stream = nullptr;
-    Stream copies = nullptr; ///< created for the first stage
+    Stream copies = nullptr; ///< created when the first InputStage opens
   };
 
   std::shared_ptr<const CUDADriver> driver;
@@ -119,7 +121,7 @@ StatusOr<std::unique_ptr<Device>> CUDADevice::create(const Artifact &artifact,
       std::make_unique<Impl>(found->driver, found->gpu, artifact.plan());
   if (Status status = impl->context.open(); !status.ok())
     return status;
-  // From here on the device's destructor cleans up.
+  // From here on, the destructor of `device` closes what was opened.
   std::unique_ptr<CUDADevice> device(new CUDADevice(std::move(impl)));
   if (Status status = device->load(artifact); !status.ok())
     return status;
@@ -158,7 +160,7 @@ CUDADevice::~CUDADevice() {
   // Destroying the members needs the context, and the context needs the driver.
   const std::shared_ptr<const CUDADriver> driver = impl->driver;
   ContextScope scope(*driver, impl->context.context);
-  // The stream may still use the memory that is freed below.
+  // Wait first: the stream may still use the memory that is released next.
   (void)synchronize();
   impl->memory.release(impl->constants);
   impl.reset();

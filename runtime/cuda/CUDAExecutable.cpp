@@ -66,8 +66,8 @@ Status CUDAExecutable::runTimed(std::vector<double> &seconds) {
   return Status();
 }
 
-/// Launches `graph`, and captures it first if there is none. The very first run
-/// only enqueues the steps.
+/// Launches `graph`, and captures it first if it is null. The very first run of
+/// the function has no graph and only enqueues the steps.
 Status CUDAExecutable::launch(GraphExec &graph, StepEvents *events) {
   assert((&graph == &timedGraph) == (events != nullptr) &&
          "only the timed graph records events");

@@ -15,18 +15,19 @@
 
 namespace mpc::runtime::cuda {
 
-/// A step, and the name that errors show.
+/// A prepared step, and the name of the step for error messages.
 struct NamedStep {
   std::string name;
   std::unique_ptr<CUDAStep> step;
-  /// Index in the function of the step that `step` belongs to. A loop has a
-  /// NamedStep for each inner step of each iteration.
+  /// The index, in the function, of the step that `step` was prepared from. All
+  /// steps of an unrolled loop have the index of the loop.
   size_t owner = 0;
 };
 
-/// The first run enqueues the steps one by one, so that the libraries load
-/// their kernels. The second run captures the steps in a graph. From then on, a
-/// run launches the graph. MPC_CUDA_GRAPH=0 always enqueues the steps.
+/// Runs a function. The first run enqueues the steps one by one, so that the
+/// libraries load their kernels. The second run captures the steps in a graph.
+/// From then on, a run launches the graph. MPC_CUDA_GRAPH=0 always enqueues the
+/// steps.
 class CUDAExecutable : public Executable {
 public:
   CUDAExecutable(const CUDADriver &driver, Context context, Stream stream,
@@ -34,7 +35,8 @@ public:
   ~CUDAExecutable() override;
 
   Status run() override;
-  /// Measures with events between the steps, in a separate graph.
+  /// Like `run`, and measures the seconds of each step with events between the
+  /// steps. Uses a graph of its own, which contains the events.
   Status runTimed(std::vector<double> &seconds) override;
 
 private:
@@ -51,7 +53,7 @@ private:
   bool useGraph, hasOutcome;
   bool warm = false;
   GraphExec graph = nullptr, timedGraph = nullptr;
-  std::unique_ptr<StepEvents> stepEvents; ///< used by `timedGraph`
+  std::unique_ptr<StepEvents> stepEvents; ///< recorded by `timedGraph`
 };
 
 } // namespace mpc::runtime::cuda

@@ -1,5 +1,6 @@
 // Computes convolutions with cuDNN's backend interface: descriptors are filled,
-// finalized and combined into a plan. The plan is chosen once per step.
+// finalized and combined into a plan. Each step has one plan, which is chosen
+// when the step is prepared.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_DNN_H
@@ -38,8 +39,9 @@ public:
   DNNHandle handle = nullptr;
   const Stream stream;
   Workspace &workspace;
-  /// Results of probing plans: true if the plan computes in float32. The key
-  /// describes the convolution and the library's proposal.
+  /// Results of running plans on test data (DNNProbe.h): true if the plan
+  /// computes in float32. The key describes the convolution, cuDNN's engine and
+  /// its proposal.
   std::map<std::string, bool> keepsBits;
 
 private:
@@ -47,8 +49,8 @@ private:
       : stream(stream), workspace(workspace) {}
 };
 
-/// A descriptor of the library. Keeps the first failure until `finalize`, so
-/// callers need not check each `set`.
+/// A descriptor of cuDNN. Keeps the first failure until `finalize`, so callers
+/// need not check each `set`.
 class DNNObject {
 public:
   /// Creates a descriptor of kind `type`. `what` names the operation in error

@@ -1,6 +1,6 @@
 // The part of cuDNN's backend C ABI that the CUDA device uses. DriverABI.h
-// explains why mpc has its own declarations, and names the test that checks
-// them.
+// explains why mpc has its own declarations, and names the test of the
+// declarations.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_DNNABI_H
@@ -116,7 +116,7 @@ enum class DNNAttribute : int {
 using DNNHandle = struct DNNHandleTag *; ///< cudnnHandle_t
 using DNNDescriptor = void *;            ///< cudnnBackendDescriptor_t
 
-// X(result, member of DNNFunctions, symbol, parameters...)
+// Lists the functions: X(result, member of DNNFunctions, symbol, parameters...)
 #define MPC_CUDA_DNN_FUNCTIONS(X)                                              \
   X(size_t, getVersion, cudnnGetVersion, void)                                 \
   X(const char *, getErrorString, cudnnGetErrorString, DNNStatus status)       \
@@ -139,7 +139,7 @@ using DNNDescriptor = void *;            ///< cudnnBackendDescriptor_t
   X(DNNStatus, execute, cudnnBackendExecute, DNNHandle handle,                 \
     DNNDescriptor plan, DNNDescriptor variantPack)
 
-/// The library's functions; all set once the library is open.
+/// The functions of the loaded library. All are set once the library is open.
 struct DNNFunctions {
 #define MPC_CUDA_DECLARE(result, member, symbol, ...)                          \
   result (*member)(__VA_ARGS__) = nullptr;

@@ -13,14 +13,16 @@
 namespace mpc::runtime::cuda {
 namespace {
 
-/// Engines that need more scratch memory are skipped.
+/// The most scratch memory of an engine. Engines that need more are skipped.
 constexpr int64_t kMaxWorkspaceBytes = int64_t(1) << 30;
-/// Limit on the configurations per graph, more than the library proposes.
+/// The most configurations that mpc considers per graph, more than the library
+/// proposes.
 constexpr int64_t kMaxCandidates = 256;
 constexpr uint32_t kAlignment = 16;
 constexpr size_t kMaxNotes = 32;
 
-/// Ids of a graph's tensors, for the variant pack.
+/// Numbers of the tensors of a cuDNN graph. A variant pack gives each numbered
+/// tensor an address.
 enum TensorId : int64_t { kX = 1, kW = 2, kY = 3 };
 
 class DNNConvStep : public CUDAStep {
@@ -42,7 +44,8 @@ private:
   StatusOr<DNNObject *> graph();
   StatusOr<std::vector<DNNObject>> candidates(const DNNObject &graph,
                                               DNNHeuristicMode mode);
-  /// An engine's number among all of the library's, and its numerical notes.
+  /// A cuDNN engine's number among all engines of the library, and the
+  /// library's numerical notes about it.
   struct EngineFacts {
     int64_t index = 0;
     std::vector<DNNNumericalNote> notes;
@@ -63,11 +66,12 @@ private:
   DNN &library;
   ConvStep step;
   ConvAddresses operands;
-  /// Descriptors that a plan may refer to.
+  /// Descriptors that the plan may refer to, and that therefore live as long as
+  /// the step.
   std::vector<std::unique_ptr<DNNObject>> kept;
   std::unique_ptr<DNNObject> plan, variantPack;
   int rounding = 0; ///< plans that were rejected because they round operands
-  Status shortage;  ///< reason for the last lack of memory
+  Status shortage;  ///< the error of the last failed workspace allocation
 };
 
 } // namespace
@@ -119,8 +123,8 @@ static std::vector<int64_t> withLeading(int64_t first, int64_t second,
 DNNConvStep::DNNConvStep(DNN &library, const ConvStep &step,
                          const ConvAddresses &operands)
     : library(library), step(step), operands(operands) {
-  // The library supports two and three spatial dimensions. A leading dimension
-  // of extent 1 changes nothing in memory.
+  // The library supports two and three spatial dimensions. Give a single one a
+  // leading dimension of extent 1, which changes nothing in memory.
   if (step.inSpatial.size() > 1)
     return;
   ConvStep &s = this->step;
@@ -175,7 +179,8 @@ StatusOr<DNNObject *> DNNConvStep::convolution() {
 }
 
 namespace {
-/// The descriptor type and attributes of one kind of convolution.
+/// The names in cuDNN's ABI for one kind of convolution: the type of the
+/// descriptor, and the attributes.
 struct ConvNames {
   DNNDescriptorType type;
   DNNAttribute convolution, x, w, y, alpha, beta;
@@ -202,8 +207,9 @@ static constexpr std::array<ConvNames, 3> convNames = {
 StatusOr<DNNObject *> DNNConvStep::operation() {
   const ConvNames &kind = convNames[static_cast<size_t>(step.kind)];
 
-  // Operands are [leading, channels, spatial...]. Channels are innermost in
-  // memory, in filters only for OHWI.
+  // Describe x, w and y as [batch or output channels, channels, spatial...]. In
+  // memory, channels of x and y are innermost. Channels of filters are
+  // innermost only in the layout OHWI.
   StatusOr<DNNObject *> x =
       tensor(kX, operands.x,
              withLeading(step.batch, step.inChannels, step.inSpatial), true);
@@ -220,12 +226,12 @@ StatusOr<DNNObject *> DNNConvStep::operation() {
              withLeading(step.batch, step.outChannels, step.outSpatial), true);
   if (!y.ok())
     return y;
-  // Paddings, strides, dilations and the type of the sums.
+  // `conv` holds paddings, strides, dilations and the type of the sums.
   StatusOr<DNNObject *> conv = convolution();
   if (!conv.ok())
     return conv;
 
-  // y = alpha * conv + beta * y with alpha = 1 and beta = 0. Both factors have
+  // cuDNN computes y = alpha * conv + beta * y. Set alpha = 1 and beta = 0, in
   // the type of the sums.
   DNNObject &operation = keep(kind.type, "describe a convolution");
   operation.set(kind.convolution, **conv);
@@ -329,18 +335,19 @@ DNNConvStep::factsOf(const DNNObject &config) {
   return facts;
 }
 
-/// True if the step must compute in float32.
+/// True if the step must compute in float32: all operands are f32, and tf32 is
+/// not allowed.
 bool DNNConvStep::isOfFloat32() const {
   return operands.x.type == DType::F32 && operands.w.type == DType::F32 &&
          operands.y.type == DType::F32 && step.compute != Compute::TF32;
 }
 
-/// True if the known notes say that an engine gives equal bits in each run and
-/// computes in the step's type. A note that a later version of the library
-/// added is only logged, since its meaning is unknown.
+/// True if no known note says that an engine gives different bits in each run,
+/// or computes in another type than the step's. A note that a later version of
+/// the library added is only logged, since its meaning is unknown.
 bool DNNConvStep::keepsPromises(const EngineFacts &engine) const {
   for (DNNNumericalNote note : engine.notes)
-    // A note may be harmless, break a promise, or be unknown.
+    // A note may be harmless, exclude the engine, or be unknown.
     switch (note) {
     case DNNNumericalNote::TensorCore:
       // With f32 operands, tensor cores mean tf32.
@@ -366,9 +373,10 @@ bool DNNConvStep::keepsPromises(const EngineFacts &engine) const {
   return true;
 }
 
-/// True if a plan computes in float32, as far as the step must; finds out by
-/// running the plan. An engine may round operands to tf32 without a numerical
-/// note. `proposal` distinguishes configurations of one engine.
+/// True if the plan `candidate` computes in float32, or if the step need not.
+/// Runs the plan on test data to find out (DNNProbe.h), since an engine may
+/// round operands to tf32 without a numerical note. `proposal` distinguishes
+/// configurations of one engine.
 StatusOr<bool> DNNConvStep::keepsBits(const EngineFacts &engine,
                                       const std::string &proposal,
                                       const DNNObject &candidate,
@@ -396,7 +404,7 @@ StatusOr<bool> DNNConvStep::keepsBits(const EngineFacts &engine,
         });
     if (!error.ok())
       return error.status();
-    // An error of NaN fails the comparison too.
+    // The comparison is also false if the error is NaN.
     const bool keeps = *error <= kMaxRounding;
     known = library.keepsBits.emplace(key, keeps).first;
     char size[32];
@@ -427,7 +435,8 @@ StatusOr<bool> DNNConvStep::tryConfig(DNNObject config,
   // A proposal may fail for this particular shape.
   if (!candidate->finalize().ok())
     return false;
-  // The workspace adds to the plan's memory, so it has a limit.
+  // The workspace needs device memory beyond the memory that mpc has planned,
+  // so its size is limited.
   int64_t bytes = 0, count = 0;
   DNNStatus asked = library.call.getAttribute(
       candidate->get(), DNNAttribute::ExecutionPlanWorkspaceSize,

@@ -1,4 +1,4 @@
-// Computes one product that needs all bits of float32 with a cuDNN plan.
+// Runs a cuDNN plan on a single product whose result needs all bits of float32.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/DNNProbe.h"
@@ -76,8 +76,8 @@ std::optional<ConvProduct> findProduct(const ConvStep &step) {
     w = w * step.kernel[d] + meeting->tap;
     y = y * step.outSpatial[d] + meeting->out;
   }
-  // Scale the offsets for memory with innermost channels; filters depend on the
-  // layout.
+  // x and y have their channels innermost in memory, so neighbouring positions
+  // are as far apart as there are channels. Filters have in the layout OHWI.
   x *= step.inChannels;
   y *= step.outChannels;
   if (step.filterLayout == FilterLayout::OHWI)

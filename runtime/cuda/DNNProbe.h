@@ -16,13 +16,14 @@
 namespace mpc::runtime::cuda {
 
 /// The largest accepted relative error of a product in float32. It is six bits
-/// above a rounding of float32 (2^-24), since some algorithms add and
-/// subtract around the product. tf32 errs by 2^-12 or more.
+/// above a rounding of float32 (2^-24), since some algorithms add other terms
+/// to the product and subtract them again. tf32 errs by 2^-12 or more.
 inline constexpr double kMaxRounding = 0x1p-18;
 
-/// The factor of the probe, binary 1.010101... In any number of bits its error
-/// is a third of the last place. So the errors of two rounded factors add up,
-/// whether they are rounded or truncated.
+/// Both factors of the tested product: 4/3 in float32, binary 1.010101...
+/// Rounded to any number of bits, the factor is off by a third of the last
+/// place. Both factors are off in the same direction, rounded or truncated, so
+/// their errors add up.
 inline constexpr float kProbeFactor = 0x1.555556p0F;
 
 /// One product of a convolution: offsets of an element of x and of w, and of
@@ -40,10 +41,10 @@ std::optional<ConvProduct> findProduct(const ConvStep &step);
 using RunPlan = std::function<Status(const std::array<void *, 3> &operands,
                                      void *workspace)>;
 
-/// Runs a plan for `step`, with f32 operands, once on separate memory, and
-/// waits. All elements are zero except the two factors of one product. A single
-/// product is exact in any order of sums. A sum of many equal products is not:
-/// float32 itself rounds 2^14 + 1 + 2^-13 to 2^14 + 1.
+/// Runs a plan for `step`, with f32 operands, once, on memory of its own, and
+/// waits for the result. All elements are zero except the two factors of one
+/// product. A single product is exact in any order of sums. A sum of many equal
+/// products is not: float32 itself rounds 2^14 + 1 + 2^-13 to 2^14 + 1.
 ///
 /// Returns the relative error of the product, which may be NaN; 0 if there is
 /// no product. A Device error if memory is short or a call fails.

@@ -10,7 +10,7 @@
 namespace mpc::runtime::cuda {
 namespace {
 
-/// Number of consumers of each kind that a message lists.
+/// The most variables, and the most buffers, that a message about memory lists.
 constexpr size_t kListed = 3;
 
 /// A consumer of memory, and its description in messages.
@@ -81,8 +81,8 @@ static std::string listLargest(std::vector<Consumer> consumers) {
   return list;
 }
 
-/// Returns the buffers of the arena. Each gets the name of the first step that
-/// uses the buffer, which is the step that writes it.
+/// Returns the buffers of the arena. A buffer gets the name of the first step
+/// that uses the buffer, which is the step that writes to it.
 static std::vector<Consumer> arenaBuffers(const Function &function) {
   std::vector<Consumer> consumers;
   std::vector<bool> seen(function.buffers.size());
@@ -103,8 +103,8 @@ static std::vector<Consumer> arenaBuffers(const Function &function) {
 }
 
 std::string describeMemory(const Plan &plan) {
-  // Find the size of the state, by variable, and the function with the largest
-  // arena.
+  // Add up the state, variable by variable, and find the function with the
+  // largest arena.
   int64_t stateBytes = 0;
   std::vector<Consumer> variables;
   for (const StateVariable &variable : plan.state) {
@@ -116,7 +116,8 @@ std::string describeMemory(const Plan &plan) {
     if (!largest || function.arenaBytes > largest->arenaBytes)
       largest = &function;
 
-  // The largest parts of both show where memory can be saved.
+  // Name the largest variables and buffers, which show the user where memory
+  // can be saved.
   std::string text = "the artifact needs " + inMiB(stateBytes) +
                      " for its state (largest: " + listLargest(variables) + ")";
   if (largest)
@@ -168,8 +169,8 @@ Status Workspace::reserve(size_t bytes) {
   bytes = std::max(bytes, promised);
   if (bytes <= size)
     return Status();
-  // A graph may have captured the address of a taken block, so the block stays
-  // allocated.
+  // A CUDA graph may have captured the address of a block that `take` returned,
+  // so such a block stays allocated.
   if (taken) {
     retired.push_back(block);
   } else {

@@ -63,7 +63,7 @@ public:
 
   size_t bytes() const { return total; }
 
-  /// The memory that the workspace is allocated in.
+  /// The allocator of the workspace's memory.
   const DeviceMemory &getMemory() const { return memory; }
 
 private:
@@ -74,7 +74,7 @@ private:
   size_t size = 0, total = 0;
   size_t promised = 0; ///< the largest successful reserve
   bool taken = false;
-  std::vector<DevicePointer> retired; ///< taken, then replaced by larger ones
+  std::vector<DevicePointer> retired; ///< blocks that `take` has returned
 };
 
 } // namespace mpc::runtime::cuda

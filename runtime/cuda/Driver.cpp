@@ -65,8 +65,8 @@ StatusOr<std::shared_ptr<const CUDADriver>> CUDADriver::open() {
         StatusCode::Device,
         "device 'cuda' needs a usable GPU; the driver '" + library->path() +
             "' cannot start: " + driver->describe(result) + kCPUAlternative);
-  // For debugging: with a wait after each step, an error is reported at its own
-  // step.
+  // For debugging: if mpc waits after each step, the failing step itself
+  // reports the error, not a later one.
   driver->waitsForSteps = environmentHas("MPC_CUDA_SYNCHRONIZE", "1");
   Status status = driver->check(
       driver->call.driverGetVersion(&driver->cudaVersion), "ask its version");

@@ -20,7 +20,8 @@ public:
   /// is no driver or no GPU.
   static StatusOr<std::shared_ptr<const CUDADriver>> open();
 
-  /// True if the driver's library can be loaded, usable or not.
+  /// True if the driver's library can be loaded, even if there is no usable
+  /// GPU.
   static bool isInstalled();
 
   DriverFunctions call;
@@ -29,8 +30,8 @@ public:
   /// minor.
   int version() const { return cudaVersion; }
 
-  /// True if MPC_CUDA_SYNCHRONIZE=1 is set: wait for each step, to learn which
-  /// step fails.
+  /// True if MPC_CUDA_SYNCHRONIZE=1 is set: mpc then waits for each step, so
+  /// that an error names the step that failed.
   bool stepwise() const { return waitsForSteps; }
 
   /// Success, or a Device error with `what` ("allocate memory") and the
@@ -68,23 +69,23 @@ private:
   Status entered;
 };
 
-/// Logs a choice of the libraries. Appends a line to the file that MPC_CUDA_LOG
-/// names ("stderr" for the standard error). Does nothing if MPC_CUDA_LOG is not
-/// set.
+/// Logs which algorithm or engine was chosen. Appends a line to the file that
+/// MPC_CUDA_LOG names ("stderr" for the standard error). Does nothing if
+/// MPC_CUDA_LOG is not set.
 void logChoice(const std::string &line);
 
 /// True if an environment variable has exactly this value.
 bool environmentHas(const char *variable, std::string_view value);
 
-/// The GPU of a device object.
+/// A GPU, with the properties that mpc depends on.
 struct GPU {
   DeviceOrdinal ordinal = 0;
   std::string name;
   int major = 0, minor = 0; ///< compute capability
-  int maxSharedBytes = 0;   ///< limit per block
+  int maxSharedBytes = 0;   ///< the most shared memory per block
 
-  /// Finds GPU `index` and its properties. CUDA_VISIBLE_DEVICES determines the
-  /// numbers.
+  /// Finds GPU `index` and its properties. CUDA_VISIBLE_DEVICES determines how
+  /// GPUs are numbered.
   static StatusOr<GPU> find(const CUDADriver &driver, int index);
 
   /// Returns the architecture: "sm_90".

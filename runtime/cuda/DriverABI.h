@@ -61,7 +61,8 @@ using Kernel = struct KernelTag *;       ///< CUfunction
 using Graph = struct GraphTag *;         ///< CUgraph
 using GraphExec = struct GraphExecTag *; ///< CUgraphExec
 
-// X(member of DriverFunctions, symbol, parameters...); all return DriverResult.
+// Lists the functions: X(member of DriverFunctions, symbol, parameters...). All
+// return DriverResult.
 #define MPC_CUDA_DRIVER_FUNCTIONS(X)                                           \
   X(init, cuInit, unsigned flags)                                              \
   X(driverGetVersion, cuDriverGetVersion, int *version)                        \
@@ -123,7 +124,7 @@ using GraphExec = struct GraphExecTag *; ///< CUgraphExec
   X(graphExecDestroy, cuGraphExecDestroy, GraphExec executable)                \
   X(graphDestroy, cuGraphDestroy, Graph graph)
 
-/// The driver's functions; all set once the driver is open.
+/// The functions of the loaded driver. All are set once the driver is open.
 struct DriverFunctions {
 #define MPC_CUDA_DECLARE(member, symbol, ...)                                  \
   DriverResult (*member)(__VA_ARGS__) = nullptr;

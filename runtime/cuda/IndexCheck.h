@@ -1,5 +1,5 @@
-// Checks indices: the GPU copies them to the host, which checks them after the
-// run.
+// Checks that indices, such as the ids for an embedding, are in range. The GPU
+// copies the indices to the host, which checks them after the run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_INDEXCHECK_H
@@ -12,7 +12,8 @@ namespace mpc::runtime::cuda {
 
 class IndexCheck : public CUDAStep {
 public:
-  /// `buffer` and `step` belong to the plan; the indices are at `from`.
+  /// `from` is the address of the indices on the GPU. `step` and `buffer`
+  /// belong to the plan, which must outlive the object.
   static StatusOr<std::unique_ptr<CUDAStep>>
   create(const CUDADriver &driver, const CheckIndicesStep &step,
          const Buffer &buffer, const void *from);
@@ -31,7 +32,7 @@ private:
   const CheckIndicesStep &step;
   const Buffer &buffer;
   const void *from;
-  void *copy = nullptr; ///< pinned, so that a graph may write it
+  void *copy = nullptr; ///< pinned host memory, which a graph may write
 };
 
 } // namespace mpc::runtime::cuda

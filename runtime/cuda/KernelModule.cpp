@@ -15,7 +15,8 @@ namespace {
 /// Room for the driver's error log about rejected PTX.
 constexpr size_t kLogBytes = 16 << 10;
 
-/// An architecture. sm_90 is 9.0; sm_90a runs on 9.0 only.
+/// A GPU architecture: sm_90 is version 9.0. `specific` is true for sm_90a,
+/// whose code runs on 9.0 only.
 struct Architecture {
   int major = 0, minor = 0;
   bool specific = false;
@@ -34,8 +35,8 @@ constexpr PTXRelease kPTXReleases[] = {
 
 } // namespace
 
-/// Returns the decimal number in `text` after `prefix`; nullopt if there is
-/// none. `rest` receives the text after the digits.
+/// Returns the decimal number that follows `prefix` at the start of `text`;
+/// nullopt if there is none. `rest` receives the text after the digits.
 static std::optional<int> numberAfter(const std::string &text,
                                       const char *prefix, std::string &rest) {
   std::string start = prefix;
@@ -62,7 +63,8 @@ static std::optional<Architecture> parseArchitecture(const std::string &cpu) {
 }
 
 /// Returns the oldest driver, as a CUDA version, that supports the artifact's
-/// PTX. 0 if the artifact does not say, INT_MAX for PTX newer than this list.
+/// PTX. 0 if the artifact names no version of PTX, INT32_MAX if the version is
+/// newer than kPTXReleases.
 static int neededDriver(const Target &target) {
   for (const std::string &feature : target.features) {
     std::string rest;
@@ -132,8 +134,8 @@ Status KernelModule::load(const Artifact &artifact, const GPU &gpu) {
   if (Status status = checkArchitecture(target, gpu); !status.ok())
     return status;
   const std::optional<Architecture> wanted = parseArchitecture(target.cpu);
-  // A driver older than the toolkit that assembled the cubin rejects it. The
-  // PTX is the same program.
+  // A driver rejects a cubin from a newer toolkit. In this case load the PTX,
+  // which is the same program.
   if (!artifact.cubin().empty() && wanted->major == gpu.major &&
       wanted->minor == gpu.minor &&
       driver.call.moduleLoadDataEx(&module, artifact.cubin().data(), 0, nullptr,
@@ -151,7 +153,7 @@ Status KernelModule::loadPTX(const Artifact &artifact, const GPU &gpu) {
   if (Status status = checkDriver(target, driver); !status.ok())
     return status;
 
-  // The log contains the reason for a failure.
+  // The driver writes the reason for a failure into this log.
   std::vector<char> log(kLogBytes, '\0');
   JITOption options[] = {JITOption::ErrorLogBuffer,
                          JITOption::ErrorLogBufferSizeBytes};

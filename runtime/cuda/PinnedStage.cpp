@@ -1,4 +1,4 @@
-// Passes a value between two streams with events.
+// Implements PinnedStage: events order the copies of a value on two streams.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/PinnedStage.h"
@@ -11,15 +11,15 @@ namespace mpc::runtime::cuda {
 StatusOr<std::unique_ptr<InputStage>>
 PinnedStage::open(const StageResources &resources, DevicePointer input,
                   size_t bytes) {
-  // From here on the destructor cleans up.
+  // From here on, the destructor of `stage` releases what was created.
   std::unique_ptr<PinnedStage> stage(new PinnedStage(resources, input, bytes));
   if (Status status = stage->create(); !status.ok())
     return status;
   return std::unique_ptr<InputStage>(std::move(stage));
 }
 
-/// Memory that a stage leaves free on the GPU. Libraries load kernels at the
-/// first run, and the graph of a function takes some MiB.
+/// The GPU memory that must stay free after a stage has been created. Libraries
+/// load kernels at the first run, and the graph of a function takes some MiB.
 static constexpr size_t kSpareBytes = size_t(256) << 20;
 
 Status PinnedStage::create() {
@@ -93,7 +93,8 @@ Status PinnedStage::send() {
   ContextScope scope(resources.driver, resources.context);
   if (!scope.status().ok() || bytes == 0)
     return scope.status();
-  // The previous value must have been read.
+  // Wait until the functions' stream has copied the previous value out of
+  // `beside`.
   Status status;
   if (wasTaken)
     status = check(call.streamWaitEvent(resources.copies, taken, /*flags=*/0));
@@ -106,8 +107,8 @@ Status PinnedStage::send() {
     return status;
   slot.busy = true;
   status = check(call.eventRecord(slot.copied, resources.copies));
-  // The functions' stream copies the value after it has arrived, and after all
-  // functions that were started before.
+  // The functions' stream copies the value to the input after the value has
+  // arrived, and after all functions that were started before.
   if (status.ok())
     status = check(
         call.streamWaitEvent(resources.functions, slot.copied, /*flags=*/0));

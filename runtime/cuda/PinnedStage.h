@@ -16,7 +16,8 @@
 
 namespace mpc::runtime::cuda {
 
-/// Resources of all stages, which must outlive the stages.
+/// The resources that all stages of a device share, and that must outlive the
+/// stages.
 struct StageResources {
   const CUDADriver &driver;
   Context context;
@@ -28,8 +29,8 @@ struct StageResources {
 
 class PinnedStage : public InputStage {
 public:
-  /// A Device error if memory is short, or would be short for later
-  /// allocations.
+  /// Creates the stage of the input at address `input`, of `bytes` bytes. A
+  /// Device error if memory is short, or would be short for later allocations.
   static StatusOr<std::unique_ptr<InputStage>>
   open(const StageResources &resources, DevicePointer input, size_t bytes);
   ~PinnedStage() override;
@@ -56,9 +57,9 @@ private:
   const DevicePointer input;
   const size_t bytes;
   std::array<Slot, 2> slots;
-  size_t current = 0;       ///< slot of the last memory()
-  DevicePointer beside = 0; ///< the sent value, on the GPU
-  Event taken = nullptr;    ///< the functions' stream has copied it
+  size_t current = 0;       ///< index of the slot that memory() returned last
+  DevicePointer beside = 0; ///< device memory for the value that was sent
+  Event taken = nullptr;    ///< recorded when `beside` has been copied
   bool wasTaken = false;
 };
 

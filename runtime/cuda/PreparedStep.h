@@ -19,9 +19,10 @@ public:
   /// waits for the GPU.
   virtual Status enqueue(Stream stream) = 0;
 
-  /// True if the step leaves data on the host that must be checked.
+  /// True if the step copies data, such as indices, to the host, where the data
+  /// must be checked.
   virtual bool hasOutcome() const { return false; }
-  /// Checks the data, once the GPU has done the step.
+  /// Checks the copied data. Call after the GPU has finished the step.
   virtual Status getOutcome() { return Status(); }
 };
 

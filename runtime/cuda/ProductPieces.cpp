@@ -5,7 +5,7 @@
 
 namespace mpc::runtime::cuda {
 
-/// Bytes that a library loads and stores at once.
+/// The bytes that a kernel of the library loads or stores at once.
 static constexpr int64_t kVectorBytes = 16;
 
 static bool isWhole(int64_t elements, const DeviceOperand &operand) {
@@ -17,8 +17,10 @@ static void advance(DeviceOperand &operand, int64_t elements) {
                  elements * int64_t(sizeOf(operand.type));
 }
 
-/// True if Tensor Cores multiply, all rows start at vector boundaries, and the
-/// work is worth a second call.
+/// True if `step` may be split. It must be a single product of 16-bit operands,
+/// computed by Tensor Cores, without a fused operation. All rows must start at
+/// vector boundaries. The work must be at least `leastWork` operations, to be
+/// worth a second call.
 static bool canBeParted(const MatMulStep &step, const MatMulAddresses &operands,
                         double leastWork) {
   const bool isLow =
@@ -38,8 +40,9 @@ static bool canBeParted(const MatMulStep &step, const MatMulAddresses &operands,
 }
 
 namespace {
-/// A cut along an extent of a product. `a`, `b` and `c` are the strides of the
-/// operands along the extent, in elements; 0 if the operand lacks the extent.
+/// A cut along one extent of a product: m, n or k. `a`, `b` and `c` are the
+/// strides of the operands along the extent, in elements; 0 if the operand
+/// lacks the extent.
 struct Cut {
   int64_t MatMulStep::*extent;
   int64_t a, b, c;
@@ -67,7 +70,10 @@ std::vector<ProductPiece> partProduct(const MatMulStep &step,
   ProductPiece front{step, operands};
   if (!canBeParted(step, operands, leastWork))
     return {front};
-  // The extents that are row lengths: n of c and b, m of a, k of a and b.
+  // Find the extents that are row lengths in memory and no whole vectors. n is
+  // the row length of c, and of b unless transposed. m is the row length of a
+  // if transposed. k is the row length of a unless transposed, and of b if
+  // transposed.
   const bool hasN = !isWhole(step.n, operands.c) ||
                     (!step.transB && !isWhole(step.n, operands.b));
   const bool hasM = step.transA && !isWhole(step.m, operands.a);
@@ -77,7 +83,8 @@ std::vector<ProductPiece> partProduct(const MatMulStep &step,
   const Cut m{&MatMulStep::m, step.transA ? 1 : step.lda, 0, step.ldc};
   const Cut k{&MatMulStep::k, step.transA ? step.lda : 1,
               step.transB ? 1 : step.ldb, 0};
-  // The ragged columns and rows become separate products.
+  // Columns (n) and rows (m) after the last whole vector become separate
+  // products.
   std::vector<ProductPiece> pieces;
   for (const auto &[isRagged, cut] : {std::pair(hasN, n), std::pair(hasM, m)}) {
     if (!isRagged || front.step.*cut.extent < kVectorBytes)

@@ -16,8 +16,8 @@ namespace mpc::runtime::cuda {
 const char *const kCPUAlternative =
     "; to run on the CPU instead, compile the model with --device cpu";
 
-/// Returns the loader's reason without the leading name, which the message
-/// already has.
+/// Returns the error text of the last dlopen, without the leading `name`, which
+/// the caller's message already has.
 static std::string lastLoadError(const std::string &name) {
   const char *why = dlerror();
   std::string text = why ? why : "unknown error";

@@ -12,7 +12,7 @@
 
 namespace mpc::runtime::cuda {
 
-/// The end of every message about an unusable GPU.
+/// The end of every error message about an unusable GPU: advice to use the CPU.
 extern const char *const kCPUAlternative;
 
 /// A library that stays loaded until the process ends. Unloading NVIDIA's

@@ -1,4 +1,4 @@
-// Implements a ring of pinned slots.
+// Implements Staging with a ring of pinned slots.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/Staging.h"

@@ -32,8 +32,8 @@ public:
     DevicePointer from;
     size_t bytes;
   };
-  /// Copies from the device after all enqueued work, and waits once per filled
-  /// slot.
+  /// Copies `pieces` from the device, after all enqueued work. Waits once per
+  /// filled slot, instead of once per piece.
   Status download(std::vector<Piece> pieces);
 
 private:

@@ -13,7 +13,7 @@
 namespace mpc::runtime::cuda {
 
 /// Event i precedes step i; the last event follows the last step. Create and
-/// destroy in the context of the stream.
+/// destroy the object while the context of the stream is current.
 class StepEvents {
 public:
   static StatusOr<std::unique_ptr<StepEvents>> create(const CUDADriver &driver,

@@ -1,4 +1,5 @@
-// Prepares kernel launches and copies, and passes other steps on.
+// Prepares kernel launches and copies, and passes products and convolutions on
+// to the libraries.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/StepPreparer.h"
@@ -63,7 +64,7 @@ private:
   size_t bytes;
 };
 
-/// Several steps in place of one.
+/// Several prepared steps that stand for one step of the plan.
 class Sequence : public CUDAStep {
 public:
   explicit Sequence(std::vector<std::unique_ptr<CUDAStep>> steps)
@@ -80,7 +81,7 @@ private:
   std::vector<std::unique_ptr<CUDAStep>> steps;
 };
 
-/// A step without work.
+/// A step with nothing to do, such as a copy of 0 bytes.
 class NoWork : public CUDAStep {
 public:
   Status enqueue(Stream) override { return Status(); }
@@ -118,7 +119,7 @@ private:
 
   StepResources use;
   const Function &function;
-  size_t owner = 0;            ///< index of the function's step being prepared
+  size_t owner = 0;            ///< index of the step being prepared
   std::vector<void *> buffers; ///< addresses in the current iteration of loops
 };
 
@@ -189,8 +190,8 @@ Prepared CUDAStepPreparer::prepare(const MatMulStep &step) {
     operands.biasGrad = operand(step.fused->biasGrad);
   }
   Prepared prepared = use.blas->prepare(step, operands);
-  // Without an algorithm for the fused operation, the library only multiplies,
-  // and kernels do the rest.
+  // If the library has no algorithm for a product with its fused operation, the
+  // library computes the product alone, and kernels do the rest.
   bool isCandidate = step.fused && !step.fused->unfused.empty();
   if (prepared.ok() || !isCandidate ||
       prepared.status().getCode() != StatusCode::Device)
