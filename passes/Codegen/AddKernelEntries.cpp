@@ -35,7 +35,7 @@ static bool isPointer(Type type) { return isa<LLVM::LLVMPointerType>(type); }
 
 static void addEntry(LLVM::LLVMFuncOp body) {
   bool isPerTile = KernelHero::get(*getKernelKind(body)).isCalledPerTile();
-  // LLVM does not know the attributes of mpc.
+  // Remove mpc's attribute, which LLVM does not know.
   body->removeAttr(kKernelAttr);
   std::string name = body.getName().str();
   body.setName(name + ".body");
@@ -85,7 +85,7 @@ void AddKernelEntriesPass::runOnOperation() {
        llvm::to_vector(getOperation().getOps<LLVM::LLVMFuncOp>()))
     if (function->hasAttr(kKernelAttr))
       addEntry(function);
-  // The module now consists of LLVM ops, and LLVM does not know mpc's
-  // attributes.
+  // The module now consists of LLVM ops. Remove mpc's attribute, which LLVM
+  // does not know.
   getOperation()->removeAttr(kTargetAttr);
 }

@@ -37,7 +37,8 @@ void ConvertHalvesToBitsPass::runOnOperation() {
     return (type.isBF16() && !target.hasNativeBF16Conversion()) ||
            (type.isF16() && !target.hasNativeF16Conversion());
   };
-  // Replace such float types by i16, and their constants by the bits.
+  // Replace the float types that the target lacks by i16, and constants of
+  // these types by their bits.
   auto word = IntegerType::get(&getContext(), 16);
   AttrTypeReplacer replacer;
   replacer.addReplacement([&](FloatType type) -> std::optional<Type> {

@@ -149,7 +149,7 @@ void ConvertToNVVMPass::runOnOperation() {
   if (failed(simplify()) || failed(convert()))
     return signalPassFailure();
   markKernels();
-  // The module now consists of LLVM ops, and LLVM does not know mpc's
-  // attributes.
+  // The module now consists of LLVM ops. Remove mpc's attribute, which LLVM
+  // does not know.
   getOperation()->removeAttr(kTargetAttr);
 }

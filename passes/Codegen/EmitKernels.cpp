@@ -134,7 +134,7 @@ static bool hasFormula(Operation *op) {
 
 static LogicalResult checkOps(Block &body, KernelKind kind) {
   for (Operation &op : body.without_terminator()) {
-    // A segment holds the ops of a kernel of its own.
+    // A segment is checked like the body of a kernel.
     if (auto segment = dyn_cast<RegionOp>(op)) {
       if (failed(checkOps(segment.getBody().front(), kind)))
         return failure();

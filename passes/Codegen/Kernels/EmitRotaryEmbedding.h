@@ -8,7 +8,8 @@
 
 namespace mpc::codegen {
 
-/// Computes `node`, an mpc.rotary_embedding, at `scope`, in the compute type.
+/// Computes the elements of `node`, an mpc.rotary_embedding, at the position of
+/// `scope`. The result is in the compute type.
 mlir::Value emitRotaryEmbedding(FragmentEmitter &fragments, Lanes &lanes,
                                 const Scope &scope, const Node &node);
 

@@ -189,7 +189,8 @@ Value FragmentEmitter::loadTable(const Scope &scope, const Node &node) {
   Value offset = getOffset(scope, *node.strides);
   bool vector = isVector(scope, *node.strides);
   int64_t step = node.strides->back();
-  // With one index for all lanes, and adjacent lanes, one load suffices.
+  // If all lanes have the same table index and adjacent elements, one load
+  // suffices.
   if (!isa<VectorType>(index.getType()) && (!vector || step == 1))
     return loadTableAt(node, index, offset, vector ? scope.width : 1,
                        getMultiple(scope, *node.strides));
@@ -247,8 +248,8 @@ ElementIndex FragmentEmitter::getElementIndex(const Scope &scope,
       arith::IndexCastOp::create(b, i64, getOffset(scope, *node.strides));
   if (!isVector(scope, *node.strides))
     return {index};
-  // Lane i is i strides further. With stride 0, all lanes have the same
-  // element.
+  // The index of lane i is larger by i strides. With stride 0, all lanes
+  // compute the same element.
   auto type = VectorType::get(scope.width, i64);
   SmallVector<int64_t> steps;
   for (int64_t lane = 0; lane < scope.width; ++lane)
@@ -291,7 +292,7 @@ void FragmentEmitter::compute(Scope &scope, unsigned number) {
     results.push_back(createSplat(b, node.op));
     return;
   }
-  // A table is read at the index that another operand holds.
+  // An op that reads a table, such as a gather, gets the index from an operand.
   if (node.table) {
     results.push_back(
         round(loadTable(scope, node), elementOf(node.op->getResult(0))));

@@ -63,8 +63,8 @@ public:
   int64_t getMultiple(const Scope &scope,
                       llvm::ArrayRef<int64_t> strides) const;
 
-  /// Loads `width` adjacent elements of a buffer of `element`s; see
-  /// KernelContext::load.
+  /// Loads `width` adjacent elements of a buffer. `element` is the element type
+  /// of the buffer's tensor, and `multiple` divides `offset`.
   mlir::Value load(mlir::Value buffer, mlir::Type element, mlir::Value offset,
                    int64_t width = 1, int64_t multiple = 1);
   /// Stores `value` to `width` adjacent elements. A scalar is stored to each

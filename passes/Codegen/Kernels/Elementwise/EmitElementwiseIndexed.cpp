@@ -162,7 +162,7 @@ Value RandomStream::drawGroups(Lanes &l, Value index, bool isAligned) const {
   ImplicitLocOpBuilder &b = l.getBuilder();
   int64_t width = cast<VectorType>(index.getType()).getDimSize(0);
   int64_t groups = isAligned ? width / 4 : std::max<int64_t>(width / 2, 2);
-  // Run as many groups, of 4 elements each, as the elements may lie in.
+  // Run the generator for all groups of 4 elements that the vector may touch.
   Value start = vector::ExtractOp::create(b, index, 0);
   auto type = VectorType::get(groups, b.getI64Type());
   auto numbers = llvm::to_vector(llvm::seq<int64_t>(0, groups));

@@ -180,7 +180,7 @@ static SmallVector<Value> emitRMSprop(Lanes &l, RMSpropOp op,
   }
   Value move =
       l.div(g, l.add(l.sqrt(square), l.constant(toDouble(op.getEpsilon()))));
-  // With momentum, the moves accumulate, and p moves by the sum.
+  // With momentum, p moves by a decaying sum of all moves.
   if (double momentum = toDouble(op.getMomentum()); momentum != 0) {
     move = l.add(l.mul(l.constant(momentum), state.back()), move);
     next.push_back(move);

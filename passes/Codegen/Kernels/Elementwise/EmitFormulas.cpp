@@ -26,7 +26,7 @@ struct Condition {
 
 Number operator-(Number x) { return {x.l, x.l->neg(x.value)}; }
 
-/// Operators on two numbers, or on a number and a constant.
+/// Defines the operator SIGN on two numbers, and on a number and a constant.
 #define MPC_OPERATOR(SIGN, METHOD)                                             \
   Number operator SIGN(Number x, Number y) {                                   \
     return {x.l, x.l->METHOD(x.value, y.value)};                               \
@@ -110,11 +110,11 @@ Number series(Number x, ArrayRef<double> coefficients) {
   return {&l, sum};
 }
 
-/// Emits e^(-x^2/2), corrected for the rounding error of the square. The
-/// exponential would magnify the relative error by half the square. Splitting x
-/// into halves of 26 digits gives the exact error, even on CPUs without fused
-/// multiply-adds. From 40 on the result is 0, where the halves of infinity
-/// would be NaN.
+/// Emits e^(-x^2/2), corrected for the rounding error of x^2. Without the
+/// correction, the relative error of x^2 would grow by a factor of x^2 / 2 in
+/// the result. The error follows exactly from two halves of x, of 26 digits
+/// each, even on CPUs without fused multiply-adds. From |x| = 40 on the result
+/// is 0 and not corrected, since the halves of infinity would be NaN.
 Number decayOfF64(Number x) {
   constexpr double kSplit = 0x1.0000002p27;
   Number square = x * x, decay = exp(-0.5 * square);

@@ -273,7 +273,8 @@ void KernelBody::splitAxis(SplitAxis split) {
   assert(split.axis >= 0 && size_t(split.axis) < space.size() &&
          split.parts > 0 && space[split.axis] % split.parts == 0 &&
          "an axis of the space, in equal parts");
-  // (8, 6) in 2 parts of axis 0 is (2, 4, 6): a part is `length` indices long.
+  // A space of (8, 6) whose axis 0 is split in 2 parts becomes (2, 4, 6). A
+  // part is `length` indices long.
   int64_t length = space[split.axis] / split.parts;
   space[split.axis] = length;
   space.insert(space.begin() + split.axis, split.parts);

@@ -31,7 +31,8 @@ struct Table {
   int64_t size = 1, stride = 1;
 };
 
-/// An argument read, or an op computed, at a place.
+/// A node of the body: an argument that is read, or an op that is computed, at
+/// a place (Places.h).
 struct Node {
   /// Null for an argument or a part of an argument.
   mlir::Operation *op = nullptr;
@@ -55,11 +56,11 @@ struct Node {
   unsigned level = 0;
 
   bool isReduction() const;
-  /// True for a contraction. The loop nest provides its sums, so it has no
-  /// operands here.
+  /// True for a contraction. The loop nest provides the sums, so the node has
+  /// no operands.
   bool isContraction() const;
-  /// True for a scatter. The loop nest performs it; its data is no operand
-  /// here.
+  /// True for a scatter. The loop nest applies the updates, and the initial
+  /// data is not among `operands`.
   bool isScatter() const;
 };
 
@@ -121,7 +122,8 @@ public:
   /// Returns the largest dimension of a group, the best to share among threads.
   unsigned getLargest(unsigned group) const;
 
-  /// Returns the number of reduction levels.
+  /// Returns the number of levels of reductions: 2 for a softmax, whose sum
+  /// depends on a maximum.
   unsigned getLevelCount() const;
 
   /// Returns the node numbers of the reductions of a level, except column sums.

@@ -1,8 +1,9 @@
 // Arithmetic on one element or on a vector of adjacent elements, written once.
 //
-// A value of the emitter is a scalar or a `vector<Nxtype>`. If both meet, the
-// scalar is broadcast; constants are scalars. A formula is thus written once,
-// and values that are uniform over a loop stay scalar and move out of the loop.
+// A value of the emitter is a scalar or a `vector<Nxtype>`. If an op has
+// operands of both kinds, the scalar is broadcast. Constants are scalars. A
+// formula is thus written once, and values that are uniform over a loop stay
+// scalar and move out of the loop.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_LOOPS_LANES_H
@@ -34,8 +35,8 @@ public:
   mlir::Value div(mlir::Value x, mlir::Value y);
   /// Emits sum + x * y, as one fused multiply-add if the target has the
   /// instruction. Both forms are right: products of 16-bit floats are exact in
-  /// f32, and for f32 the fused form has one rounding less. The order of sums
-  /// is fixed for each target.
+  /// f32, and for f32 the fused form has one rounding less. Results may differ
+  /// between targets, but not between runs on one target.
   mlir::Value multiplyAdd(mlir::Value x, mlir::Value y, mlir::Value sum);
   mlir::Value neg(mlir::Value x);
   mlir::Value abs(mlir::Value x);

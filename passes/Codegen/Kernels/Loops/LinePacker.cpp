@@ -20,7 +20,7 @@ void LinePacker::store(const Lines &lines, Value value, Value offset) {
 }
 
 /// If lines are adjacent, the elements of all lines at one depth are a row of
-/// memory. Packs all panels for 16 such rows at a time then. If whole panels
+/// memory. Then packs 16 such rows at a time, for all panels. If whole panels
 /// were packed one by one, each row that a panel reads would be on another
 /// page.
 void LinePacker::pack(const Lines &lines, Value source, Value count,

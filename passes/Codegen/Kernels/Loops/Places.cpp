@@ -61,7 +61,7 @@ FailureOr<Place> codegen::operandPlace(OpOperand &operand,
                                        ArrayRef<int64_t> space) {
   Operation *op = operand.getOwner();
   ArrayRef<int64_t> shape = shapeOf(operand.get());
-  // Reductions and scatters read along the axes of the space.
+  // Operands of reductions and scatters have the axes of the space.
   if (isa<ReductionOpInterface>(op)) {
     if (shape != space)
       return op->emitOpError("reduces a value of another shape than the "
@@ -73,7 +73,8 @@ FailureOr<Place> codegen::operandPlace(OpOperand &operand,
                ? alongAxes(shape, scatter.getIndexAxes(),
                            wholeSpace(space.size()))
                : alignRight(shape, wholeSpace(space.size()));
-  // Views read at the places where their result is needed.
+  // Views only rename axes, so the place of the operand follows from the place
+  // of the result.
   if (auto reshape = dyn_cast<ReshapeOp>(op)) {
     std::optional<Place> through =
         throughReshape(shape, shapeOf(reshape.getOutput()), place);

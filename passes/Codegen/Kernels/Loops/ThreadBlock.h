@@ -1,4 +1,5 @@
-// Emits the cooperation of the threads of a GPU block.
+// Emits code by which the threads of a GPU block exchange values and combine
+// them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_LOOPS_THREADBLOCK_H

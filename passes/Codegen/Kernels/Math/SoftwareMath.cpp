@@ -235,8 +235,8 @@ Value SoftwareFunctions::pow(Value x, Value y, bool isExact) {
   Value isNegative = l.compare(arith::CmpIPredicate::slt, bits, word(0, bits));
   Value flips = arith::AndIOp::create(b, isNegative, isOdd);
   result = l.select(flips, l.neg(result), result);
-  // Other powers of finite negative numbers than whole ones are NaN. Powers of
-  // NaN are NaN already.
+  // A finite negative number has only whole powers; all other powers are NaN.
+  // Powers of NaN are NaN already.
   Value isFinite = arith::AndIOp::create(b, test(Test::OLT, x, 0),
                                          test(Test::OGT, x, -kInfinity));
   Value broken = arith::AndIOp::create(b, isFinite, negate(wholePower));

@@ -1,8 +1,9 @@
 // Adds up the column sums of a row kernel on a CPU, in scratch memory
 // (compiler/Kernels/ColumnSums.h).
 //
-// The sums of each band of 8 rows start from the neutral element. Then they are
-// added to totals, which are wider than the sums if the sums are f32.
+// The rows are divided into parts, each with sums of its own. The sums of each
+// band of 8 rows in a part start from the neutral element. Then they are added
+// to totals, which are wider than the sums if the sums are f32.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_REDUCTION_COLUMNTOTALS_H

@@ -3,7 +3,7 @@
 // A line is the elements along the summed axis. It is processed from the first
 // element to the last, or in reverse. A CPU processes adjacent lines in
 // vectors; a GPU thread processes a single line. Floats are added in f64, so
-// that only one rounding is lost.
+// that almost all rounding happens once, when the result is stored.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"

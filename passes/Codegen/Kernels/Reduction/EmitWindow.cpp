@@ -194,7 +194,7 @@ void PoolEmitter::emitMax() {
           Value x = load(operand(0), offset(large, at, in), at.width);
           Value greater =
               lanes.compare(arith::CmpFPredicate::OGT, x, carried[0]);
-          // A NaN beats everything but an earlier NaN.
+          // A NaN counts as greater than any number, and the first NaN stays.
           Value isNaN = lanes.compare(arith::CmpFPredicate::UNO, x, x);
           Value wasNumber =
               lanes.compare(arith::CmpFPredicate::ORD, carried[0], carried[0]);
