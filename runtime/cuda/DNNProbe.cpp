@@ -77,7 +77,8 @@ std::optional<ConvProduct> findProduct(const ConvStep &step) {
     y = y * step.outSpatial[d] + meeting->out;
   }
   // x and y have their channels innermost in memory, so neighbouring positions
-  // are as far apart as there are channels. Filters have in the layout OHWI.
+  // are as far apart as there are channels. Channels of filters are innermost
+  // only in the layout OHWI.
   x *= step.inChannels;
   y *= step.outChannels;
   if (step.filterLayout == FilterLayout::OHWI)

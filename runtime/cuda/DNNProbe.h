@@ -43,8 +43,9 @@ using RunPlan = std::function<Status(const std::array<void *, 3> &operands,
 
 /// Runs a plan for `step`, with f32 operands, once, on memory of its own, and
 /// waits for the result. All elements are zero except the two factors of one
-/// product. A single product is exact in any order of sums. A sum of many equal
-/// products is not: float32 itself rounds 2^14 + 1 + 2^-13 to 2^14 + 1.
+/// product. Only one product is tested, since it is exact in any order of sums.
+/// A sum of many equal products is not exact: float32 itself rounds 2^14 + 1 +
+/// 2^-13 to 2^14 + 1.
 ///
 /// Returns the relative error of the product, which may be NaN; 0 if there is
 /// no product. A Device error if memory is short or a call fails.

@@ -140,7 +140,8 @@ StatusOr<DevicePointer> DeviceMemory::allocate(size_t bytes) const {
 }
 
 void DeviceMemory::release(DevicePointer memory) const {
-  // Releasing fails only after the device has failed, which was reported then.
+  // Releasing fails only if the device has failed before, and that failure has
+  // been reported.
   if (memory)
     (void)driver.call.memFree(memory);
 }

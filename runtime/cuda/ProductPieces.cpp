@@ -70,9 +70,9 @@ std::vector<ProductPiece> partProduct(const MatMulStep &step,
   ProductPiece front{step, operands};
   if (!canBeParted(step, operands, leastWork))
     return {front};
-  // Find the extents that are row lengths in memory and no whole vectors. n is
-  // the row length of c, and of b unless transposed. m is the row length of a
-  // if transposed. k is the row length of a unless transposed, and of b if
+  // Find the extents that are row lengths in memory, but not whole vectors. n
+  // is the row length of c, and of b unless transposed. m is the row length of
+  // a if transposed. k is the row length of a unless transposed, and of b if
   // transposed.
   const bool hasN = !isWhole(step.n, operands.c) ||
                     (!step.transB && !isWhole(step.n, operands.b));
