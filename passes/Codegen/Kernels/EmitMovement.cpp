@@ -174,7 +174,8 @@ void MovementEmitter::emitRows(Value input, int64_t base,
 // Transpose
 //===----------------------------------------------------------------------===//
 
-/// Transposes a square matrix of vectors by log2(n) perfect shuffles of rows.
+/// Transposes n rows of n lanes in log2(n) steps. Each step interleaves the
+/// rows in pairs.
 SmallVector<Value>
 MovementEmitter::transposeInRegisters(SmallVector<Value> rows) {
   int64_t n = rows.size();

@@ -21,7 +21,8 @@ public:
 
   FragmentEmitter &getFragments() { return fragments; }
 
-  /// Emits one loop over [lower, upper) of the only dimension.
+  /// For a body with a single dimension, emits one loop over its indices
+  /// [lower, upper).
   void emitFlat(Value lower, Value upper) {
     Scope scope = fragments.createScope();
     fragments.evaluate(scope, targets);

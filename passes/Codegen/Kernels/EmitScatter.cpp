@@ -164,7 +164,7 @@ void ScatterEmitter::emitFill() {
 //===----------------------------------------------------------------------===//
 
 Value ScatterEmitter::combine(Value old, Value update) {
-  // Sums and products use the op's compute type: fp32 for f16.
+  // Floats are combined in the op's compute type: fp32 for f16.
   ScatterReduction reduction =
       op->getAttrOfType<ScatterReductionAttr>("reduction").getValue();
   Type element = elementOf(op->getResult(0));
@@ -309,7 +309,7 @@ void ScatterEmitter::emitOuter(Value outer) {
 }
 
 //===----------------------------------------------------------------------===//
-// Updates that a block lists
+// Updates that a block has listed in shared memory
 //===----------------------------------------------------------------------===//
 
 /// Returns the offset in the result of the elements of `part` at the position

@@ -242,7 +242,7 @@ ElementIndex FragmentEmitter::getElementIndex(const Scope &scope,
                                               const Node &node) {
   if (!node.strides)
     return {};
-  // Compute the first lane's offset in the op's own tensor.
+  // Compute the index of the first lane in the op's own tensor.
   Type i64 = b.getI64Type();
   Value index =
       arith::IndexCastOp::create(b, i64, getOffset(scope, *node.strides));
@@ -329,7 +329,8 @@ void FragmentEmitter::compute(Scope &scope, unsigned number) {
 
 void FragmentEmitter::evaluate(Scope &scope, ArrayRef<unsigned> targets) {
   ArrayRef<Node> nodes = body.getNodes();
-  // Backwards: find the needed values that the scope does not have yet.
+  // Go backwards through the nodes to find the needed values that the scope
+  // does not have yet.
   llvm::BitVector needed(nodes.size());
   for (unsigned target : targets)
     needed.set(target);
@@ -342,8 +343,8 @@ void FragmentEmitter::evaluate(Scope &scope, ArrayRef<unsigned> targets) {
       for (NodeResult operand : nodes[number].operands)
         needed.set(operand.node);
   }
-  // Forwards: compute everything that is ready at the scope. The rest waits for
-  // further dimensions.
+  // Go forwards and compute every needed node whose dimensions and operands are
+  // known. All other nodes wait until further loops are entered.
   for (unsigned number : needed.set_bits()) {
     const Node &node = nodes[number];
     bool ready = !node.isReduction() && !node.isContraction() &&

@@ -346,8 +346,8 @@ void WeightGradHero::emitRows(Value row, int64_t count, Sink sink) {
 }
 
 // dw[out, in, taps] = sum over the batch and the positions of dy[out] * x[in].
-// If channels are few, several images have separate sums, which do not wait for
-// each other.
+// If channels are few, several images are summed separately, so that their
+// additions do not wait for each other.
 void WeightGradHero::sumFilters(Value row, int64_t rows, Filters filters,
                                 Sink sink) {
   // Sum several images at once, as many as fit the registers.

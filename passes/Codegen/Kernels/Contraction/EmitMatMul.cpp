@@ -15,7 +15,8 @@ using namespace mpc;
 using namespace mpc::codegen;
 
 namespace {
-/// One operand as a stack of matrices, along the batch axes of the result.
+/// One operand of the product: a matrix for each index of the result's batch
+/// axes.
 struct OperandView {
   MatrixOperand operand;
   /// Strides along the operand's axis of the result (rows for the left, columns
@@ -110,7 +111,8 @@ SmallVector<Value> MatMulHero::sumAlongColumns(ArrayRef<Value> left,
 
 SmallVector<Value> MatMulHero::sumAlongDepth(ArrayRef<Value> left, Value right,
                                              Chunk chunk) {
-  // Adds the products of `width` elements of the depth from `k` on.
+  // Adds the products of `width` adjacent elements along the depth, from index
+  // `k` on.
   auto step = [&](Value k, int64_t width, ValueRange sums) {
     SmallVector<Value> vectors;
     for (int64_t i = 0; i < chunk.count; ++i)

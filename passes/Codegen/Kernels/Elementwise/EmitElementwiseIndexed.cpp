@@ -127,7 +127,7 @@ private:
 } // namespace
 
 // Runs Philox. The key is the two halves of the seed. The counter is the two
-// halves of the group's number, the id, and the micro-step.
+// halves of the group's number, the op's id, and the micro-step.
 RandomWords RandomStream::run(Lanes &l, Value group) const {
   Philox philox(l, isWide);
   Value key = toI64(l, seed);
@@ -149,15 +149,16 @@ static Value placeInGroup(Lanes &l, Value index, int64_t size) {
   return arith::AndIOp::create(b, index, l.broadcast(mask, index));
 }
 
-// Draws for single elements: element i takes output i % 4 of group i / 4.
+// Draws random bits for elements one by one: element i takes output i % 4 of
+// group i / 4.
 Value RandomStream::drawOne(Lanes &l, Value index) const {
   return run(l, Philox(l).shiftRight(index, 2))
       .pick(l, placeInGroup(l, index, 4));
 }
 
-// Draws for adjacent elements, with one run of the generator per group instead
-// of one per element. If the first element may lie inside a group, runs twice
-// as many groups and skips the outputs before it.
+// Draws random bits for adjacent elements, with one run of the generator per
+// group instead of one per element. If the first element may lie inside a
+// group, runs twice as many groups and skips the outputs before it.
 Value RandomStream::drawGroups(Lanes &l, Value index, bool isAligned) const {
   ImplicitLocOpBuilder &b = l.getBuilder();
   int64_t width = cast<VectorType>(index.getType()).getDimSize(0);

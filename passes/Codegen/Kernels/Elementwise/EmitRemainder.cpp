@@ -39,8 +39,8 @@ public:
     int steps = (bits + kQuotientBits - 1) / kQuotientBits;
     for (int step = steps; step-- > 0;)
       x = reduce(x, scale(y, step * kQuotientBits));
-    // Avoid copysign: for a scalar that was an f16, LLVM would round the sign
-    // to f16 by a libgcc function.
+    // Do not use copysign: if a scalar dividend was converted from f16, LLVM
+    // would round its sign to f16 again, by a libgcc function.
     Type i64 = Lanes::typeLike(b.getI64Type(), dividend);
     Value isNegative = l.compare(arith::CmpIPredicate::slt,
                                  arith::BitcastOp::create(b, i64, dividend),

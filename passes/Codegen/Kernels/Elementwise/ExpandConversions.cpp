@@ -39,7 +39,7 @@ public:
   Value below(Value x, int64_t limit) {
     return l.compare(arith::CmpIPredicate::slt, x, word(limit));
   }
-  /// Returns the word if `condition` is true, otherwise zero.
+  /// Returns `x` if `condition` is true, otherwise zero.
   Value when(Value condition, Value x) { return select(condition, x, word(0)); }
   Value select(Value condition, Value x, Value y) {
     return l.select(condition, x, y);
@@ -106,8 +106,8 @@ static Value narrowToF16(FloatBits &f, Value x) {
   // the last bit of a subnormal f16. Adding 0.5 thus rounds to that bit.
   Value sum = f.l.add(f.floatOf(magnitude), f.l.constant(0.5));
   Value subnormal = f.add(f.bitsOf(sum), -exponent(126));
-  // Infinity stays. A NaN keeps the part of its payload that fits, and becomes
-  // quiet.
+  // A special result: infinity stays infinity. A NaN keeps the part of its
+  // payload that fits, and becomes quiet.
   Value payload = f.either(f.both(f.right(magnitude, 13), 0x3ff), 0x200);
   Value isNaN = f.above(magnitude, exponent(255));
   Value special = f.either(f.when(isNaN, payload), 0x7c00);

@@ -188,8 +188,8 @@ static std::pair<unsigned, int64_t> findDestination(OpOperand &stored) {
 
 LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
   Block &block = kernel.getBody().front();
-  // Backwards: find the places at which each value is needed, from the outputs
-  // on.
+  // Go backwards from the outputs to find the places at which each value is
+  // needed.
   Demand demand;
   SmallVector<OpOperand *> stored = findStored(kernel);
   for (OpOperand *operand : stored) {

@@ -49,7 +49,7 @@ public:
   mlir::Value
   pow(mlir::Value x, mlir::Value y,
       mlir::arith::FastMathFlags flags = mlir::arith::FastMathFlags::none);
-  /// Emit NaN if either operand is NaN.
+  /// Emit the maximum and the minimum; NaN if either operand is NaN.
   mlir::Value maximum(mlir::Value x, mlir::Value y);
   mlir::Value minimum(mlir::Value x, mlir::Value y);
 

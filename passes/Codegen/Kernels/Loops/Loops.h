@@ -54,8 +54,8 @@ public:
   virtual Carried close(mlir::ValueRange totals) = 0;
 };
 
-/// The chain that a loop belongs to; none if `chain` is null. An iteration
-/// makes `additions` dependent additions.
+/// The BlockedChain to which a loop's additions belong; none if `chain` is
+/// null. Each iteration makes `additions` additions, one after the other.
 struct ChainStep {
   BlockedChain *chain = nullptr;
   int64_t additions = 1;

@@ -177,13 +177,13 @@ SoftwareFunctions::Pair SoftwareFunctions::exactLog(Value x) {
   Value rest = fma(l.neg(quotient), divisor.high, f);
   rest = fma(l.neg(quotient), divisor.low, rest);
   Pair s = {quotient, l.div(rest, divisor.high)};
-  // Compute the powers of s; the cube is multiplied by 2/3.
+  // Compute s^2, s^3 and 2/3 s^3 as pairs.
   Pair square = multiply(s, s), cube = multiply(square, s);
   Pair third =
       multiply(cube, {c(0x1.5555555555555p-1, x), c(0x1.5555555555555p-55, x)});
   Value tail =
       l.mul(l.mul(square.high, cube.high), series(square.high, coefficients));
-  // Add the large terms exactly, and the small terms together.
+  // Add the large terms exactly, as pairs, and all small terms in a single f64.
   Pair large = sum(l.add(s.high, s.high), third.high);
   Value small = l.add(third.low, l.add(s.low, s.low));
   small = l.add(l.add(large.low, small), tail);
@@ -465,7 +465,7 @@ void codegen::populateSoftwareMathPatterns(RewritePatternSet &patterns) {
                ExpandUnary<math::Log1pOp, &Functions::log1p>,
                ExpandUnary<math::TanhOp, &Functions::tanh>,
                ExpandUnary<math::ErfOp, &Functions::erf>, ExpandPow,
-               // Also computed in f64; an f32 operand is widened first.
+               // These patterns match f32 too: an f32 operand is widened first.
                ExpandWide<math::SinOp, &Functions::sin>,
                ExpandWide<math::CosOp, &Functions::cos>,
                ExpandWide<math::TanOp, &Functions::tan>,

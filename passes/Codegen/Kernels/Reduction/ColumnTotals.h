@@ -26,7 +26,8 @@ struct ColumnGroups {
 
 class ColumnTotals {
 public:
-  /// Expects a `body` with the groups (outer, rows of a part, columns).
+  /// `body` must have three groups of axes: outer axes, rows of a part, and
+  /// columns.
   ColumnTotals(KernelContext &context, const KernelBody &body,
                FragmentEmitter &fragments);
 

@@ -164,8 +164,8 @@ int64_t ColumnEmitter::countRows(const Scopes &scopes,
   return std::clamp<int64_t>(registers / used, 1, 4);
 }
 
-/// Runs the pass over the reduced axes and returns the sums, in the order of
-/// `accumulate`.
+/// Emits the pass over the reduced axes and returns the sums, ordered by
+/// reduction, then row, then vector.
 Carried ColumnEmitter::reduce(const Scopes &scopes,
                               ArrayRef<unsigned> reductions, int64_t rows) {
   int64_t vectors = scopes.size(), width = scopes.front().width;

@@ -231,7 +231,8 @@ Value PoolEmitter::windowSize(ValueRange out, bool countsPadding) {
       Value room = arith::SubIOp::create(
           b, createIndex(b, axis.inputSize + axis.padBegin + axis.padEnd),
           start);
-      // Taps are `dilation` apart, so ceil(room / dilation) taps fit.
+      // Taps are `dilation` apart, so ceil(room / dilation) taps are before the
+      // end of the padding.
       Value fitting = addIndex(b, room, axis.dilation - 1);
       if (axis.dilation > 1)
         fitting =
