@@ -352,7 +352,8 @@ Status BLASMatMulStep::setPreferences(BLASPreference preference) {
   using Attribute = BLASPreferenceAttribute;
   Status status =
       set(preference, Attribute::MaxWorkspaceBytes, uint64_t(kWorkspaceBytes));
-  // Partial sums of a split depth must be added in fp32 in a fixed order.
+  // If an algorithm splits the depth, it must add the partial sums in fp32 and
+  // in a fixed order.
   if (status.ok())
     status = set(preference, Attribute::ReductionSchemeMask,
                  BLASReduction::ComputeType);

@@ -11,7 +11,8 @@
 namespace mpc::runtime::cuda {
 namespace {
 
-/// Positions in one dimension where an output reads an input through a tap.
+/// Along one dimension, an output position, a tap, and the input position that
+/// the output reads through this tap.
 struct Meeting {
   int64_t out, tap, in;
 };

@@ -148,7 +148,8 @@ Prepared CUDAStepPreparer::prepare(const LaunchStep &step) {
   StatusOr<Kernel> kernel = use.kernels.kernel(step.kernel);
   if (!kernel.ok())
     return kernel.status();
-  // Adding grain - 1 before the division could overflow.
+  // Round up by a separate term: adding grain - 1 before the division could
+  // overflow.
   int64_t blocks = step.extent / step.grain + (step.extent % step.grain != 0);
   if (blocks == 0)
     return std::unique_ptr<CUDAStep>(std::make_unique<NoWork>());
