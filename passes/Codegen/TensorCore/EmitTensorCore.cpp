@@ -86,8 +86,8 @@ static Value toIndex(ImplicitLocOpBuilder &b, Value value) {
 
 /// Returns how many adjacent elements of a row a thread handles in the tail: 8
 /// if the tail has a buffer of less than 32 bits per element along rows,
-/// otherwise 4. Accesses are then 16 bytes wide. Fewer elements if they do not
-/// divide `columns`.
+/// otherwise 4. Accesses to the narrowest buffer are then 16 bytes wide. Fewer
+/// elements if they do not divide `columns`.
 static int64_t getWidth(func::FuncOp kernel, int64_t columns) {
   int64_t width = 4;
   auto narrow = [&](Type type) {

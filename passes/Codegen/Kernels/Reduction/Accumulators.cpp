@@ -31,8 +31,8 @@ static Value makeStep(ImplicitLocOpBuilder &b, Value x, Value y) {
   return OpTy::create(b, x, y);
 }
 
-// Returns the float reduction of `op`. All reductions but sums have an entry in
-// the table.
+// Returns the float reduction of `op`. Reductions that do not sum have an entry
+// in the table.
 static const FloatReduction &getFloatReduction(Operation *op) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   static const FloatReduction sum = {0, makeStep<arith::AddFOp>, false};
