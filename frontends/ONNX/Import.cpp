@@ -1,4 +1,5 @@
-// Imports forward models, and dispatches to the importers of other models.
+// Implements Import.h. Imports forward models here; passes training graphs and
+// training artifacts to the importers in Training.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Import.h"
@@ -35,9 +36,10 @@ using llvm::Expected;
 // Forward models
 //===----------------------------------------------------------------------===//
 
-// Treats an input with a given value like an initializer: state if it has
-// floats and more than one element; otherwise a constant, which may determine
-// shapes. A value that a builder demanded is a constant too.
+// Binds the graph input `name` to `value`, which the user gave
+// (ImportOptions::weights). A float tensor becomes state, such as a parameter
+// (getParameterRole). A scalar, an integer tensor, or a value that came from
+// ImportOptions::offered becomes a constant, which may determine shapes.
 static void bindGivenInput(FunctionImporter &function, StringRef name,
                            const HostTensor &value) {
   ImportedValue &entry = function.lookup(name);
@@ -64,7 +66,7 @@ static Error addInputs(FunctionImporter &function, ShapeBinder &shapes) {
         function.getModule().getRebatch()->addInput(input->name());
       continue;
     }
-    // A given value must fit the declared type.
+    // The user's value must fit the type that the input declares.
     Expected<HostTensor> value = fitWeight(
         graph.getModel(), "input", input->name(), weight->second, *type);
     if (!value) {
@@ -76,8 +78,9 @@ static Error addInputs(FunctionImporter &function, ShapeBinder &shapes) {
   return errors;
 }
 
-// Checks the declaration of an output. The element type must be right. A wrong
-// shape only causes a warning: the computed shape holds.
+// Compares the type of `value` with the type that the file declares for the
+// output. Another element type is an error. Another rank only causes a warning,
+// and the module keeps the computed shape.
 static Error checkOutput(const Model &model,
                          const proto::ValueInfoProto &output, Value value) {
   if (!output.type().has_tensor_type())
@@ -94,14 +97,15 @@ static Error checkOutput(const Model &model,
                         printType(model, output.type()) + ", but is " + found;
   if (*element != type.getElementType())
     return model.error(ErrorKind::InvalidInput, message);
-  // Editors of graphs leave old shapes behind, and other runtimes ignore them.
+  // Only warn: graph editors often leave an outdated shape in the file, and
+  // other runtimes ignore the shapes of outputs.
   if (declared.has_shape() && declared.shape().dim_size() != type.getRank())
     model.warn(message);
   return Error::success();
 }
 
-// Lists values whose role is unknown, so that the user can choose to train
-// them.
+// Tells the user which float tensors the import does not train because their
+// role is unclear, and that --train selects them.
 static void listUntrained(const Model &model, const ImportOptions &options,
                           const Trainables &found) {
   if (options.mode != ImportMode::Training || !options.trainableScalars.empty())
@@ -126,9 +130,9 @@ static void listUntrained(const Model &model, const ImportOptions &options,
                "mpc inspect --parameters lists all");
 }
 
-// Notes inputs without readers. An exporter that gets one tensor for several
-// inputs writes a model that reads only one of them; training would learn
-// nothing from the others.
+// Emits a note that lists the inputs that no node reads. An exporter that gets
+// one tensor for several inputs writes a model that reads only one of the
+// inputs. Training would ignore the data of the others.
 static void noteUnread(const Graph &graph, const ImportOptions &options,
                        ArrayRef<const proto::NodeProto *> nodes) {
   llvm::StringSet<> read;
@@ -137,7 +141,7 @@ static void noteUnread(const Graph &graph, const ImportOptions &options,
       read.insert(value);
   for (const proto::ValueInfoProto *output : graph.getOutputs())
     read.insert(output->name());
-  // An input with a given value is state: no data is expected.
+  // Skip inputs whose value the user gives in `weights`: they take no data.
   std::vector<std::string> unread;
   for (const proto::ValueInfoProto *input : graph.getInputs())
     if (!read.contains(input->name()) &&
@@ -157,7 +161,8 @@ static Expected<OwningOpRef<ModuleOp>>
 importRebatched(const Model &model, const ImportOptions &options,
                 int64_t exported);
 
-// Adds `outputs`, and compares each with its declaration in the file.
+// Adds the values named `outputs` as results of the function. Compares the type
+// of each value with the type that the file declares.
 static void addOutputs(FunctionImporter &function, const Graph &graph,
                        ArrayRef<StringRef> outputs) {
   llvm::StringMap<const proto::ValueInfoProto *> declared;
@@ -183,8 +188,8 @@ importForward(const Model &model, const ImportOptions &options,
   if (graph->getOutputs().empty())
     return model.error(ErrorKind::InvalidInput, "the graph has no outputs");
   ShapeBinder shapes(model, options, rebatch);
-  // If the user wants another batch than the file has, all shapes in the file
-  // must be adapted.
+  // Exporters write the batch size into many shapes of a file. If --batch-size
+  // asks for another size, importRebatched adapts these shapes.
   if (auto exported = shapes.findExportedBatch(graph->getInputs());
       exported && !rebatch)
     return importRebatched(model, options, *exported);
@@ -196,8 +201,8 @@ importForward(const Model &model, const ImportOptions &options,
   module.setTrainable(found.parameters);
   module.setConstants(std::move(constants));
   FunctionImporter function(module, *graph, "forward");
-  // If YieldOp passes results to a program that computes the loss, import the
-  // forward part only.
+  // A YieldOp hands the forward results to a program outside the graph, which
+  // computes the loss. Import only the nodes before the YieldOp.
   SmallVector<StringRef> outputs = getYielded(*graph);
   bool isYielding = !outputs.empty();
   if (isYielding && !rebatch)
@@ -207,8 +212,8 @@ importForward(const Model &model, const ImportOptions &options,
     if (!isYielding)
       outputs.push_back(output->name());
   auto nodes = graph->getNodesFor(outputs);
-  // On failure also report unsupported ops and lost layers: fixing the shapes
-  // alone would not help.
+  // If an input has no valid type, also report unsupported ops and lost layers:
+  // the import would still fail after the user corrects the shapes.
   const bool isTrained = options.mode != ImportMode::Evaluation;
   LossContext losses = {*graph, nodes, isTrained, /*findFacts=*/nullptr};
   auto giveUp = [&](Error error) {
@@ -238,8 +243,8 @@ importForward(const Model &model, const ImportOptions &options,
   return module.finish();
 }
 
-// Suggests how to use a model with the file's batch: run that many samples at a
-// time, or accumulate gradients over several batches.
+// Suggests ways to use a model whose batch size is fixed to `exported`: run
+// `exported` samples at a time, or accumulate gradients over several batches.
 static std::string describeSmallBatches(const ImportOptions &options,
                                         int64_t exported, int64_t wanted) {
   std::string remedy = "export it with a dynamic batch dimension "
@@ -254,8 +259,8 @@ static std::string describeSmallBatches(const ImportOptions &options,
              : remedy;
 }
 
-// Warns of constants that may be the exported batch size. The import keeps
-// them.
+// Warns of nodes that compute with a number equal to the exported batch size.
+// The number may mean the batch, but the import cannot tell, and keeps it.
 static void warnNumbers(const Model &model, const ImportOptions &options,
                         const Rebatch &rebatch) {
   ArrayRef<std::string> nodes = rebatch.getNumbers();
@@ -273,7 +278,8 @@ static void warnNumbers(const Model &model, const ImportOptions &options,
                                   rebatch.getWanted()));
 }
 
-// Imports a model for another batch size than the exported size.
+// Imports, for a batch of options.batchSize samples, a model that was exported
+// for batches of `exported` samples.
 static Expected<OwningOpRef<ModuleOp>>
 importRebatched(const Model &model, const ImportOptions &options,
                 int64_t exported) {
@@ -287,7 +293,8 @@ importRebatched(const Model &model, const ImportOptions &options,
                                   [](Diagnostic &) { return success(); });
     ImportOptions asExported = options;
     asExported.batchSize.reset();
-    // A shape given for the wanted batch must have the exported batch here.
+    // --shape may state the wanted batch on axis 0, as in x=32x784. This import
+    // needs the exported batch there.
     for (const proto::ValueInfoProto &input : model.getProto().graph().input())
       if (auto shape = asExported.shapes.find(input.name());
           shape != asExported.shapes.end() &&
@@ -299,16 +306,16 @@ importRebatched(const Model &model, const ImportOptions &options,
     if (!reference)
       return reference.takeError();
   }
-  // Then import for the wanted batch. The recorded shapes tell whether a number
-  // in a node's shape is the batch.
+  // Second, import for the wanted batch. The recorded shapes tell whether a
+  // number in a node's shape is the batch.
   rebatch.finishRecording();
   auto imported = importForward(model, options, &rebatch);
   if (imported) {
     warnNumbers(model, options, rebatch);
     return imported;
   }
-  // Every error explains why this batch is impossible, so all are of kind
-  // Unsupported.
+  // Give every error the kind Unsupported: the file is valid, but cannot have
+  // the wanted batch.
   Error errors = Error::success();
   for (const std::string &message : takeFindings(imported.takeError()).messages)
     errors = llvm::joinErrors(std::move(errors),
@@ -325,8 +332,8 @@ importRebatched(const Model &model, const ImportOptions &options,
 // Entry points
 //===----------------------------------------------------------------------===//
 
-// Returns the model file; in a directory of training artifacts, the training
-// graph.
+// Returns the path of the model file. If `path` is a directory of ONNX
+// Runtime's training artifacts, returns its training_model.onnx.
 static std::string getModelPath(StringRef path) {
   if (!llvm::sys::fs::is_directory(path))
     return path.str();
@@ -363,11 +370,11 @@ static bool updatesLists(const Model &model) {
 
 static Expected<OwningOpRef<ModuleOp>>
 importOnce(const Model &model, const ImportOptions &options) {
-  // Weights that fit nothing are an error for every kind of model.
+  // Fail before any import if a weights file has no name that the model uses.
   if (Error error = checkWeights(model, options))
     return error;
   emitLog(model, options.mode != ImportMode::Evaluation);
-  // ONNX Runtime's training artifacts consist of several graphs.
+  // Training artifacts are several graphs in files beside each other.
   if (isTrainingArtifact(model))
     return importArtifacts(model, options);
   auto refuseOptimizer = [&]() -> Error {
@@ -378,7 +385,7 @@ importOnce(const Model &model, const ImportOptions &options) {
                        "choose one with --optimizer");
   };
   bool hasOptimizer = !options.optimizerModel.empty();
-  // training_info includes an optimizer, so another would be ambiguous.
+  // training_info contains an optimizer, so refuse --optimizer-model.
   if (model.getProto().training_info_size() != 0) {
     if (hasOptimizer)
       return refuseOptimizer();
@@ -390,7 +397,8 @@ importOnce(const Model &model, const ImportOptions &options) {
     if (!graph)
       return graph.takeError();
     std::vector<std::string> notes;
-    // Prefer a whole step to a graph with gradients as outputs.
+    // Look for updated parameters among the outputs first. Look for gradients
+    // only if there are none.
     Expected<std::optional<TrainingStep>> step =
         findTrainingStep(*graph, options, notes);
     if (!step)
@@ -408,7 +416,7 @@ importOnce(const Model &model, const ImportOptions &options) {
   if (hasOptimizer)
     return refuseOptimizer();
   if (std::string what = describeOptimizerGraph(model); !what.empty()) {
-    // The IR has no lists of tensors.
+    // mpc cannot import an optimizer that updates lists of tensors.
     if (updatesLists(model))
       return model.error(ErrorKind::Unsupported, what);
     model.note(what);
@@ -416,7 +424,8 @@ importOnce(const Model &model, const ImportOptions &options) {
   return importForward(model, options);
 }
 
-// Notes the file's names of variables: users may select by these names.
+// Records the name that the file uses on each variable whose symbol differs.
+// Users may select a variable by either name.
 static void addFileNames(const Model &model, ModuleOp module) {
   for (auto variable : module.getOps<VariableOp>()) {
     StringRef symbol = variable.getSymName(), name = getONNXName(symbol);
@@ -429,16 +438,16 @@ static void addFileNames(const Model &model, ModuleOp module) {
   }
 }
 
-// Repeats the import while builders demand more of the offered values. Only the
-// diagnostics of the last import are emitted.
+// Imports the model. If a builder needs a value from options.offered, such as a
+// shape, imports the model again with this value as a constant. Emits only the
+// diagnostics of the last import.
 Expected<OwningOpRef<ModuleOp>>
 mpc::onnx_frontend::importModel(const Model &model,
                                 const ImportOptions &options) {
   ImportOptions bound = options;
   // Hold diagnostics back: a repeated import would emit them twice.
   while (true) {
-    // Collects offered values that a builder demands and that are not bound
-    // yet.
+    // Receives the names in `offered` whose values this import needs.
     llvm::StringSet<> demanded;
     bound.demanded = &demanded;
     std::vector<Diagnostic> said;
@@ -456,7 +465,7 @@ mpc::onnx_frontend::importModel(const Model &model,
         addFileNames(model, **imported);
       return imported;
     }
-    // Bind the demanded values for the next import.
+    // Move the needed values from `offered` to `weights` for the next import.
     llvm::consumeError(imported.takeError());
     for (const auto &name : demanded) {
       bound.weights[name.getKey()] = bound.offered.lookup(name.getKey());
@@ -511,7 +520,8 @@ Expected<ModelSummary> mpc::onnx_frontend::summarizeModel(const Model &model) {
                                  printType(model, output.type()));
   for (const auto &node : graph.node())
     ++summary.ops[getOpName(node)];
-  // Count elements of float tensors; a single number is rather a constant.
+  // Do not count float tensors of one element: they are usually constants, not
+  // parameters.
   summary.initializers = graph.initializer_size();
   for (const auto &tensor : graph.initializer()) {
     auto decoded = model.decode(tensor, "initializer '" + tensor.name() + "'");

@@ -30,24 +30,24 @@
 
 namespace mpc::onnx_frontend {
 
-/// A file in memory. A run compiles, describes and writes the same model, even
-/// if the file changes meanwhile.
+/// An ONNX file in memory, read once. So mpc compiles, describes and writes the
+/// same model, even if the file changes meanwhile.
 class Model;
 
-/// Reads the file at `path`, or the training graph in a directory of training
-/// artifacts. "-" is standard input. `skippedRepairs` names rows of
-/// Repair/Repairs.def.
+/// Reads the file at `path` ("-" is standard input), and repairs it. If `path`
+/// is a directory of training artifacts, reads its training graph.
+/// `skippedRepairs` names the rows of Repair/Repairs.def that do not run.
 llvm::Expected<std::shared_ptr<Model>>
 readModel(llvm::StringRef path, mlir::MLIRContext *context,
           llvm::ArrayRef<std::string> skippedRepairs = {});
 
-/// Emits the warnings of the reader and the repairs, and with `withNotes` their
-/// notes, which only training needs.
+/// Emits the warnings that reading and repairing the file produced. With
+/// `withNotes`, also emits the notes, which matter only for training.
 void emitLog(const Model &model, bool withNotes);
 
-/// Imports the model. For training artifacts, also reads and imports the other
-/// graphs. The model's context must have loaded the mpc and func dialects, or
-/// be able to load them.
+/// Imports the model. For training artifacts, also reads and imports the
+/// optimizer graph and the evaluation graph. The model's context must have
+/// loaded the mpc and func dialects, or be able to load them.
 llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
 importModel(const Model &model, const ImportOptions &options);
 
@@ -63,8 +63,9 @@ struct ModelIdentity {
 };
 ModelIdentity identifyModel(const Model &model);
 
-/// Returns the record of `ExportModel::setPreparation`: how the training
-/// samples were prepared. Empty if the file has none.
+/// Returns the flags that prepared the training samples, such as "--normalize
+/// 0.5:0.2", as recorded in a model that mpc trained. Empty if the file has no
+/// record.
 std::string readPreparation(const Model &model);
 
 /// A summary of a model without importing it, for `mpc inspect`.
@@ -79,7 +80,9 @@ struct ModelSummary {
   /// own.
   std::map<std::string, int64_t> ops;
   int64_t initializers = 0;
-  int64_t parameters = 0; ///< elements of float tensors, no single numbers
+  /// The number of elements of all float initializers, except those of a single
+  /// element.
+  int64_t parameters = 0;
   bool hasTrainingInfo = false;
 };
 llvm::Expected<ModelSummary> summarizeModel(const Model &model);

@@ -29,8 +29,8 @@ mpc::onnx_frontend::listInputs(const Model &model) {
   return inputs;
 }
 
-// Adds the inputs of `node` that act as weights. `layers` has the outputs of
-// contractions, for the biases added to them.
+// Adds the inputs of `node` that act as weights to `weights`. `layers` holds
+// the outputs of contractions so far: what an Add adds to one is a bias.
 static void addWeights(const proto::NodeProto &node, llvm::StringSet<> &layers,
                        llvm::StringSet<> &weights) {
   StringRef op = node.op_type();
@@ -45,11 +45,12 @@ static void addWeights(const proto::NodeProto &node, llvm::StringSet<> &layers,
   const WeightedOp *layer = findWeightedOp(op);
   if (!layer)
     return;
-  // Operand 0 of a layer is data, also if the layer takes weights there.
+  // Skip input 0, which is a layer's data. For some ops the table of weights
+  // lists input 0, because it may be a weight.
   for (int i : layer->weights)
     if (i > 0 && i < node.input_size())
       weights.insert(node.input(i));
-  // The running mean and variance have no entry among the weights.
+  // Add the running mean and variance: the table of weights lacks them.
   if (op == "BatchNormalization")
     for (int i = 3; i < node.input_size(); ++i)
       weights.insert(node.input(i));
@@ -136,7 +137,7 @@ explain(mlir::RankedTensorType type, StringRef origin,
          reading;
 }
 
-// Fails if the model has its own training step.
+// Fails if the graph is a training graph, which has its own training step.
 static Error checkForward(const Model &model, const Graph &graph) {
   std::vector<std::string> notes;
   Expected<std::optional<TrainingStep>> step =
@@ -154,7 +155,7 @@ static Error checkForward(const Model &model, const Graph &graph) {
 Expected<std::vector<ParameterSummary>>
 mpc::onnx_frontend::describeParameters(const Model &model) {
   const proto::GraphProto &file = model.getProto().graph();
-  // Check without an import, which would need all dimensions.
+  // Check the graph without importing it: an import would need all dimensions.
   Expected<Graph> graph = Graph::check(model, {&file});
   if (!graph)
     return graph.takeError();
@@ -179,7 +180,7 @@ mpc::onnx_frontend::describeParameters(const Model &model) {
     parameters.push_back(std::move(parameter));
     return Error::success();
   };
-  // Keep the order of the file. Include only Constants that are weights.
+  // Keep the order of the file. List a Constant only if it is trained.
   for (const proto::TensorProto &tensor : file.initializer())
     if (Error error = add(tensor.name(), tensor))
       return error;
@@ -201,7 +202,8 @@ mpc::onnx_frontend::describeLayers(const Model &model) {
   Expected<Graph> graph = Graph::check(model, {&file});
   if (!graph)
     return graph.takeError();
-  // Without an import, only declared types are known.
+  // Use the types that the file declares: without an import, no others are
+  // known.
   llvm::StringMap<std::string> types;
   for (const auto *values : {&file.value_info(), &file.output()})
     for (const proto::ValueInfoProto &value : *values)
@@ -238,7 +240,8 @@ mpc::onnx_frontend::describeLayers(const Model &model) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The tensors, and lists of tensors, that an optimizer graph has as inputs.
+/// The inputs of an optimizer graph, and the lists that the graph makes of its
+/// inputs.
 class GivenTensors {
 public:
   explicit GivenTensors(const proto::GraphProto &graph) {
@@ -246,8 +249,8 @@ public:
       given.insert(input.name());
   }
   bool contains(StringRef name) const { return given.contains(name); }
-  /// Records the outputs of a node that makes lists of given tensors or clips
-  /// their norm.
+  /// Records the outputs of a node that makes lists of inputs, or clips the
+  /// norm of a list.
   void pass(const proto::NodeProto &node) {
     static const llvm::StringSet<> known = {"InplaceClipGradNorm",
                                             "SequenceConstruct", "SequenceAt",
@@ -288,7 +291,8 @@ std::string mpc::onnx_frontend::describeOptimizerGraph(const Model &model) {
     if (optimizer->parameters.empty())
       return {};
     ++ops[node.op_type()];
-    // A graph that computes gradients is a training step.
+    // A graph that computes its own gradients is a training step, not an
+    // optimizer graph.
     for (int input : optimizer->gradients)
       if (!given.contains(node.input(input)))
         return {};

@@ -17,12 +17,14 @@ namespace mpc::onnx_frontend {
 /// "f32[N,1,28,28]".
 std::vector<std::pair<std::string, std::string>> listInputs(const Model &model);
 
-/// Lists inputs that act as weights: operands of layers, biases added after a
-/// layer, and sums of gradients. Such an input has no samples.
+/// Lists the graph inputs that act as weights: weights of layers, biases added
+/// to the result of a layer, and buffers that sum up gradients. Such an input
+/// has no samples.
 llvm::StringSet<> listWeightInputs(const Model &model);
 
-/// Describes an optimizer graph and explains how to use it: another graph must
-/// have the parameters and gradients. Empty for any other model.
+/// Describes an optimizer graph, one that updates parameters from gradients
+/// that it gets as inputs, and explains how to use it with a training graph.
+/// Empty for any other model.
 std::string describeOptimizerGraph(const Model &model);
 
 /// The summary of an initializer.
@@ -34,7 +36,7 @@ struct ParameterSummary {
 };
 
 /// Describes the initializers of a forward model. Fails (kind Unsupported) for
-/// a training graph, which states itself what it updates.
+/// a training graph: the graph itself states what it updates.
 llvm::Expected<std::vector<ParameterSummary>>
 describeParameters(const Model &model);
 

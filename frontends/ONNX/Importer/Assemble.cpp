@@ -182,8 +182,8 @@ Value mpc::onnx_frontend::gather(NodeImporter &node, Value data, Value indices,
       {node.attribute("axis", axis), node.attribute("batch_dims", batchDims)});
 }
 
-// Returns the difference of adjacent indices; nullopt if the difference varies
-// or is 0.
+// Returns the common difference of adjacent indices, such as 2 for [1, 3, 5].
+// nullopt if the difference varies or is 0.
 static std::optional<int64_t> findStride(ArrayRef<int64_t> indices) {
   if (indices.size() < 2)
     return 1;
@@ -194,8 +194,8 @@ static std::optional<int64_t> findStride(ArrayRef<int64_t> indices) {
   return stride == 0 ? std::nullopt : std::optional(stride);
 }
 
-// True if `indices` repeats each element of an axis equally often, in order:
-// [0, 0, 1, 1].
+// True if `indices` repeats each element of an axis of `extent` elements
+// equally often, in order: [0, 0, 1, 1] for an extent of 2.
 static bool repeats(ArrayRef<int64_t> indices, int64_t extent) {
   int64_t copies = extent > 0 ? indices.size() / extent : 0;
   if (copies * extent != static_cast<int64_t>(indices.size()))

@@ -1,6 +1,6 @@
-// Helpers for builders that assemble an op from several: common ops as
-// functions. Each returns null if an operand is null, so builders check only
-// the last value.
+// Functions that create common mpc ops. Builders use them to translate one ONNX
+// op into several mpc ops. Each function returns null if an operand is null, so
+// a builder checks only its last result.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_IMPORTER_ASSEMBLE_H
@@ -29,31 +29,36 @@ mlir::Value integerConstant(NodeImporter &node, llvm::ArrayRef<int64_t> shape,
 mlir::Value floatConstant(NodeImporter &node, mlir::Type elementType,
                           llvm::ArrayRef<int64_t> shape,
                           llvm::ArrayRef<double> values);
-/// True if an axis of `extent` elements is short enough to list its indices at
-/// import; reports an error otherwise.
+/// True if the module may hold a constant that lists `extent` indices. Reports
+/// an error if `extent` is too large.
 bool canList(NodeImporter &node, int64_t extent);
-/// The constant 0, 1, ..., `size` - 1 along `axis` of a shape of `rank` axes;
-/// all other axes are 1. Reports an error and returns null if `size` is too
-/// large to list.
+/// The constant 0, 1, ..., `size` - 1 along `axis` of a shape of `rank` axes:
+/// size 4 on axis 1 of rank 3 has shape [1, 4, 1]. Reports an error and returns
+/// null if `size` is too large.
 mlir::Value iota(NodeImporter &node, int64_t rank, int64_t axis, int64_t size);
 
 //===----------------------------------------------------------------------===//
 // Indices
 //===----------------------------------------------------------------------===//
 
-/// Ensures that input `input` holds indices of an axis of `size` elements.
-/// Given indices are checked at the graph input, computed indices by an op.
-/// Reports an error unless the indices are int32 or int64.
+/// Ensures that all indices in input `input` are valid for an axis of `size`
+/// elements. Indices that come from a graph input are checked at the graph
+/// input when the model runs. Computed indices are checked by an
+/// `mpc.check_indices`. Reports an error unless the indices are int32 or int64.
 mlir::LogicalResult markIndices(NodeImporter &node, unsigned input,
                                 int64_t size);
-/// Like above, for the indices in `box`.
+/// Ensures that the elements of input `input` in the box `box` are in the range
+/// that `box` states. Checks them like the overload for a whole input.
 mlir::LogicalResult markIndices(NodeImporter &node, unsigned input,
                                 const IndexBox &box);
 
-/// Like above, for indices that the importer computes.
+/// Ensures that all elements of `indices`, a value that the importer has
+/// created, are valid indices for an axis of `size` elements.
 void markIndices(NodeImporter &node, mlir::Value indices, int64_t size);
 
-/// Like markIndices, but indices that are known at import are checked at once.
+/// Ensures that all indices in input `input` are valid for an axis of `size`
+/// elements. Indices that are known at import are checked at once, others when
+/// the model runs (markIndices).
 mlir::LogicalResult checkIndices(NodeImporter &node, unsigned input,
                                  int64_t size);
 
@@ -74,15 +79,16 @@ mlir::Value slice(NodeImporter &node, mlir::Value value,
                   llvm::ArrayRef<int64_t> strides = {});
 mlir::Value concatenate(NodeImporter &node, llvm::ArrayRef<mlir::Value> parts,
                         int64_t axis);
-/// Replaces the corner of `data` at index 0 by `box`, by appending the rest of
-/// `data` axis by axis.
+/// Overwrites the corner of `data` at index 0 with `box`: a box of shape [2, 3]
+/// replaces data[0:2, 0:3]. Appends the rest of `data` to the box, axis by
+/// axis.
 mlir::Value replaceBox(NodeImporter &node, mlir::Value data, mlir::Value box);
 mlir::Value gather(NodeImporter &node, mlir::Value data, mlir::Value indices,
                    int64_t axis, int64_t batchDims = 0);
 
-/// Takes the elements at `indices`, which count from the start, along `axis`.
-/// Emits a slice if the indices are equally spaced, an expansion if each
-/// element is repeated equally often, and otherwise a gather.
+/// Takes the elements at `indices`, which are not negative, along `axis`. Emits
+/// a slice for equally spaced indices, an expansion if each element is repeated
+/// equally often ([0, 0, 1, 1]), and a gather otherwise.
 mlir::Value take(NodeImporter &node, mlir::Value value, int64_t axis,
                  llvm::ArrayRef<int64_t> indices);
 

@@ -1,5 +1,5 @@
-// Reads the graphs in attributes of nodes: bodies of loops and branches of
-// conditions.
+// Helpers for nodes that hold graphs in attributes: the bodies of loops and the
+// branches of conditions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_IMPORTER_BODIES_H
@@ -9,8 +9,8 @@
 
 namespace mpc::onnx_frontend {
 
-/// Returns the checked graph in attribute `name`. Reports an error and returns
-/// nullopt if invalid.
+/// Returns the graph in attribute `name` of the node, checked. Reports an error
+/// and returns nullopt if the graph is invalid.
 std::optional<Graph> readBody(NodeImporter &node, llvm::StringRef name);
 
 /// Reports an error unless `body` has `inputs` inputs and `outputs` outputs.
@@ -24,8 +24,9 @@ llvm::StringRef findOutput(NodeImporter &node);
 /// The nodes that the outputs of `graph` depend on.
 std::vector<const proto::NodeProto *> findNodes(const Graph &graph);
 
-/// Creates an `mpc.scan` outside the function, to hold the block of a body
-/// while it is built: a block needs an op around it.
+/// Creates a temporary `mpc.scan` outside the function. Its region holds the
+/// block of a loop body or branch while the importer builds the block, because
+/// a block needs a parent op.
 mlir::OwningOpRef<ScanOp> createHolder(NodeImporter &node);
 
 } // namespace mpc::onnx_frontend

@@ -43,7 +43,8 @@ SelectionPtr mpc::onnx_frontend::findCounted(NodeImporter &node,
 // Movement of counts
 //===----------------------------------------------------------------------===//
 
-// Folds the node as if its inputs had the elements that `findElements` returns;
+// Folds the node as if input i had the elements `findElements(i)`, and returns
+// the elements of output 0. Restores all facts about the inputs afterwards.
 // nullopt if the node does not fold.
 static std::optional<HostTensor>
 foldWith(NodeImporter &node, const OpEntry &entry,
@@ -69,7 +70,8 @@ foldWith(NodeImporter &node, const OpEntry &entry,
   });
   std::optional<HostTensor> result =
       function.lookup(node.getOutputName(0)).constant;
-  // Restore in reverse, because an input that is read twice was replaced twice.
+  // Restore in reverse order: if a node reads one value twice, only the first
+  // saved entry holds the original facts.
   for (auto &[value, before] : llvm::reverse(saved))
     *value = std::move(before);
   return result;
@@ -92,8 +94,8 @@ static HostTensor makeZeros(const HostTensor &like) {
   return makeIntegers(like.type.getElementType(), like.getShape(), zeros);
 }
 
-// Records the sum of a mask: it is the number of rows that the mask would
-// select.
+// Marks the result of a ReduceSum of a mask as a count: the sum is the number
+// of rows that the mask selects.
 static void noteSum(NodeImporter &node) {
   ImportedValue &result = node.getFunction().lookup(node.getOutputName(0));
   Value x = node.operand(0);
@@ -116,8 +118,9 @@ static void noteSum(NodeImporter &node) {
   result.counted = std::move(counted);
 }
 
-// Folds a comparison of a count with negative numbers: a count is never the -1
-// that stands for an unknown extent.
+// Folds an Equal that compares a count with a negative number to false.
+// Programs compare extents with -1, which stands for an unknown extent; a count
+// is never negative.
 static void compareWithNegative(NodeImporter &node) {
   for (unsigned i : {0u, 1u}) {
     std::optional<HostTensor> other = node.constant(1 - i);
@@ -180,7 +183,8 @@ void mpc::onnx_frontend::passOnCounts(NodeImporter &node,
   if (!elements || !isCount || elements->isFloat())
     return;
   ImportedValue &result = function.lookup(node.getOutputName(0));
-  // A part of the shape without the count is fully known.
+  // If the count is not among the integers of the result, the result is a
+  // constant.
   if (llvm::all_of(isCount->getIntegers(),
                    [](int64_t each) { return each == 0; })) {
     result.constant = std::move(elements);
@@ -203,7 +207,8 @@ mpc::onnx_frontend::findCountFromEnd(const CountedIntegers &integers) {
   return isCount.size() - (llvm::find(isCount, 1) - isCount.begin());
 }
 
-// Builds the range 0, 1, ..., in which each row holds its own number.
+// Builds a Range from 0 to a count of selected rows. The result has one element
+// per row, selected or not; row i holds i.
 static LogicalResult importRange(NodeImporter &node, SelectionPtr selection) {
   std::optional<HostTensor> start = node.constant(0), step = node.constant(2);
   if (!start || !step || start->isFloat() || step->isFloat() ||
@@ -242,7 +247,8 @@ FailureOr<bool> mpc::onnx_frontend::importCounted(NodeImporter &node,
     return node.unsupported("'" + node.getInputName(index) +
                             "' holds a number of rows that the data in '" +
                             selection->source + "' selects more than once");
-  // Expand may repeat one row, or a value without rows.
+  // Expand may repeat a value that has one row, or no axis of rows, but not a
+  // value that has several rows.
   if (op == "Expand") {
     ArrayRef<int64_t> shape = node.operandShape(0);
     int64_t rank = shape.size();

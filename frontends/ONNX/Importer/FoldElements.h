@@ -1,5 +1,5 @@
-// Declares the folders of ops, which compute nodes whose inputs are known at
-// import, and helpers that make tensors.
+// Declares folders and helpers that make tensors. A folder is a function that
+// computes the outputs of a node whose inputs are known at import.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_IMPORTER_FOLDELEMENTS_H
@@ -13,15 +13,15 @@ namespace mpc::onnx_frontend {
 
 using Integers = llvm::SmallVector<int64_t>;
 
-/// Makes a tensor of `element` type. Integers wrap and floats are rounded, as
-/// in ONNX.
+/// Makes a tensor of `values` with elements of type `element`. Converts to this
+/// type as ONNX does: integers wrap, floats are rounded.
 HostTensor makeIntegers(mlir::Type element, llvm::ArrayRef<int64_t> shape,
                         llvm::ArrayRef<int64_t> values);
 HostTensor makeFloats(mlir::Type element, llvm::ArrayRef<int64_t> shape,
                       llvm::ArrayRef<double> values);
 
-/// Makes a tensor of `shape`. Its element at an index is the element of
-/// `source` at position `positionOf(index)`.
+/// Makes a tensor of `shape`. The element at an index is element
+/// `positionOf(index)` of `source`, in row-major order.
 HostTensor
 pick(const HostTensor &source, llvm::ArrayRef<int64_t> shape,
      llvm::function_ref<int64_t(llvm::ArrayRef<int64_t>)> positionOf);
@@ -30,9 +30,10 @@ pick(const HostTensor &source, llvm::ArrayRef<int64_t> shape,
 /// means that the node should be imported as an op.
 using Folder = mlir::LogicalResult (*)(NodeImporter &);
 
-/// Return the folder of `op`, a name as `getOpName` gives it; null if there is
-/// none. Shape folders cover shape arithmetic without an IR op (Shape, Size,
-/// Range, NonZero). Signal folders make the tables of signal processing.
+/// Return the folder of the op that getOpName calls `op`; null if there is
+/// none. Shape folders cover shape arithmetic without an IR op: Shape, Size,
+/// Range, NonZero. Signal folders compute the constant tables of signal
+/// processing.
 Folder getShapeFolder(llvm::StringRef op);
 Folder getSignalFolder(llvm::StringRef op);
 

@@ -1,6 +1,6 @@
-// Folds shape arithmetic at import, so that the IR has static shapes. Most
-// arithmetic folds through its IR ops; Shape, Size, Range and NonZero have none
-// and are folded here. Trainable values never fold.
+// Folds shape arithmetic at import, so that the IR has static shapes. Most ops
+// fold through the folders of their IR ops. Shape, Size, Range and NonZero have
+// no IR op and are folded here. Trainable values never fold.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/FoldElements.h"
@@ -95,8 +95,8 @@ static LogicalResult foldIntegerRange(NodeImporter &node) {
                                      values));
 }
 
-// The number of steps in the arithmetic of type T: in f32, 0.3 / 0.1 is three
-// steps, although neither number is exact.
+// Counts the elements of a Range in the arithmetic of type T. In f32, 0.3 / 0.1
+// is exactly 3, although f32 holds neither number exactly.
 template <typename T>
 static double countSteps(double start, double limit, double delta) {
   T distance = static_cast<T>(limit) - static_cast<T>(start);
@@ -146,7 +146,8 @@ static LogicalResult foldNonZero(NodeImporter &node) {
 }
 
 static LogicalResult foldRange(NodeImporter &node) {
-  // PyTorch exports arange(1, 9.) with two types; ONNX requires one.
+  // PyTorch exports arange(1, 9.) as a Range with integer and float inputs, but
+  // ONNX requires a single type.
   const Type element = node.constant(0)->type.getElementType();
   std::string types;
   llvm::raw_string_ostream list(types);
@@ -187,7 +188,8 @@ static bool isFoldable(NodeImporter &node, unsigned index) {
          !(tensor->isFloat() && node.isState(index));
 }
 
-// The number of inputs that must be known: Shape and Size read no elements.
+// The number of inputs whose elements must be known. Shape and Size read only
+// the shape of their input.
 static unsigned countKnownInputs(NodeImporter &node) {
   bool readsShape = node.getOpType() == "Shape" || node.getOpType() == "Size";
   return readsShape ? 0 : node.getNumInputs();

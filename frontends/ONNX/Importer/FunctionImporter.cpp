@@ -51,8 +51,8 @@ Value FunctionImporter::addInput(StringRef name, RankedTensorType type,
   return value;
 }
 
-// True if the state may be trained and is narrower than float32: accumulators
-// and master weights have at least 32 bits in every precision.
+// True if the variable may be trained and is narrower than float32. mpc refuses
+// such variables: trained weights have at least 32 bits in every precision.
 static bool isTooNarrow(VariableOp variable) {
   auto type = dyn_cast<FloatType>(variable.getTensorType().getElementType());
   return type && type.getWidth() < 32 && variable.getRole() != Role::Frozen;
@@ -113,7 +113,8 @@ LogicalResult FunctionImporter::addUpdate(VariableOp variable, Value value) {
     return parent->addUpdate(variable, value);
   if (getUpdate(variable))
     return failure();
-  // The model may hold a running statistic in 16 bits; the variable is float32.
+  // A model may compute a running statistic in 16 bits. Convert the new value
+  // to the variable's type, float32.
   auto type = cast<RankedTensorType>(value.getType());
   if (isa<FloatType>(type.getElementType()) &&
       type.clone(builder.getF32Type()) == variable.getType() &&
@@ -149,7 +150,8 @@ bool FunctionImporter::isInRange(Value value, const IndexBox &box) const {
       findRange(value, ranges));
 }
 
-// Adds one check per value and box, however many nodes read the value.
+// Adds an mpc.check_indices of the elements of `value` in `box`, unless `value`
+// already has an equal check.
 void FunctionImporter::addCheck(Location location, Value value,
                                 const IndexBox &box) {
   ArrayAttr boxes = addBox(ArrayAttr(), box, builder);
@@ -185,8 +187,8 @@ void FunctionImporter::markIndices(Location location, Value value,
 
 void FunctionImporter::markArgument(Location location, Value value,
                                     const IndexBox &box) {
-  // A branch may exist to handle an index that is out of range, so check only
-  // if the branch runs.
+  // Check inside the branch, which runs only if its condition holds: the
+  // condition may exist to keep bad indices out.
   auto argument = cast<BlockArgument>(value);
   if (parent && isConditional)
     return addCheck(location, value, box);
@@ -197,8 +199,8 @@ void FunctionImporter::markArgument(Location location, Value value,
            "an argument of a body has an entry among the outer values");
     if (argument.getOwner() == body && !inlined)
       value = outerValues[argument.getArgNumber()];
-    // Null if each iteration of the loop makes the value: the caller does not
-    // have it.
+    // `value` is null if the loop computes the argument in each iteration, as
+    // for a carried value. Then check inside the body.
     if (!value)
       return addCheck(location, argument, box);
     if (value.getType() != argument.getType()) {
@@ -234,7 +236,8 @@ void FunctionImporter::bindConstant(StringRef name, HostTensor constant) {
 func::FuncOp FunctionImporter::finish() {
   assert(ports && "a body is finished by the node around it");
   ports->putOutputsFirst();
-  // No op reads a constant that folded or that only gave a shape.
+  // Erase constants without readers: they were folded into other constants, or
+  // only determined a shape.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*body)))
     if (isa<ConstantOp>(op) && op.use_empty())
       op.erase();
@@ -247,7 +250,7 @@ func::FuncOp FunctionImporter::finish() {
 //===----------------------------------------------------------------------===//
 
 ImportedValue &FunctionImporter::lookup(StringRef name) {
-  // An earlier lookup has set one of the fields.
+  // If a field is set, an earlier lookup has filled the entry.
   ImportedValue &entry = values[name];
   if (entry.value || entry.variable || entry.constant || entry.failed ||
       entry.sequence)
@@ -266,8 +269,8 @@ ImportedValue &FunctionImporter::lookup(StringRef name) {
     return entry;
   }
   entry.constant = *decoded;
-  // The weights file may replace the value. Names in a body are not names of
-  // the model.
+  // The user may replace the value (--weights), unless the initializer is of a
+  // body: the names in a body are not names of the model.
   auto given = module.getOptions().weights.find(name);
   if (given != module.getOptions().weights.end() && !isBody()) {
     auto value = fitWeight(getModel(), "initializer", name, given->second,
@@ -284,19 +287,21 @@ ImportedValue &FunctionImporter::lookup(StringRef name) {
   if (!decoded->isFloat() || isBody())
     return entry;
   entry.stateRole = module.getParameterRole(name, decoded->type);
-  // State, because a number that the weights file replaced is written with the
-  // trained model.
+  // If the user replaced a number, make the number state: the export writes
+  // state, not constants, into the trained model.
   const bool isReplaced = entry.constant->data != decoded->data;
   if (!entry.stateRole && isReplaced)
     entry.stateRole = Role::Frozen;
-  // Other ops may read a running statistic before BatchNormalization does.
+  // Set the role at the first lookup: another op may read the running statistic
+  // before BatchNormalization does.
   if (entry.stateRole != Role::Parameter && statistics.contains(name))
     entry.stateRole = Role::Statistic;
   return entry;
 }
 
-// Captures a value of the parent. A constant stays a constant, so that shapes
-// remain known; any other value becomes an argument of the body's block.
+// Fills `entry` for a value `name` of the parent importer that the body reads.
+// A constant stays a constant, so that shapes remain known; any other value
+// becomes an argument of the body's block.
 void FunctionImporter::capture(StringRef name, ImportedValue &entry) {
   assert(parent && "only bodies capture values");
   const ImportedValue &outer = parent->lookup(name);
@@ -325,8 +330,8 @@ void FunctionImporter::capture(StringRef name, ImportedValue &entry) {
   entry.value = captureValue(value);
 }
 
-// Captures a value with selected rows: the body reads the selection's mask,
-// too.
+// Captures a value whose rows a mask selects. Also captures the mask, which ops
+// of the body need.
 void FunctionImporter::captureSelected(const ImportedValue &outer,
                                        ImportedValue &entry) {
   entry.value = captureValue(outer.value);
@@ -354,8 +359,8 @@ Value FunctionImporter::getOuterValue(Value value) const {
   return outerValues[argument.getArgNumber()];
 }
 
-// Returns the value that stands for a value of the parent: an argument of the
-// body, or the value itself if the body is inlined.
+// Returns the value that stands for the parent's `value` in the body: a new
+// block argument, or `value` itself if the body is inlined.
 Value FunctionImporter::captureValue(Value value) {
   if (inlined)
     return value;
@@ -365,9 +370,10 @@ Value FunctionImporter::captureValue(Value value) {
   return body->addArgument(value.getType(), value.getLoc());
 }
 
-// Creates the state that starts as an initializer. Updates accumulate in
-// float32 at least, so a 16-bit value becomes float32 state that is rounded
-// where it is read. Rounding restores the exact value.
+// Creates the variable that starts as the initializer `name`, and returns the
+// variable's value. Updates need at least float32. So a 16-bit initializer
+// becomes a float32 variable, which readers see cast back to 16 bits: exactly
+// the initial value.
 static Value createState(FunctionImporter &function, StringRef name,
                          const ImportedValue &entry) {
   ModuleImporter &module = function.getModule();
@@ -388,8 +394,9 @@ static Value createState(FunctionImporter &function, StringRef name,
                              function.getState(variable));
 }
 
-// True if `reader` may read the value. A Clip to fewer bits than the type's may
-// stand before a DequantizeLinear.
+// True if an op of type `reader` may read the value. A value reserved for
+// DequantizeLinear may pass a Clip first, which narrows the integers to fewer
+// bits, such as 4 bits of an int8.
 static bool mayRead(const ImportedValue &entry, StringRef reader) {
   return entry.reservedFor.empty() || entry.reservedFor == reader ||
          (entry.reservedFor == kDequantizeLinear && reader == "Clip");
@@ -437,8 +444,8 @@ Value FunctionImporter::materialize(StringRef name, StringRef reader) {
     return {};
   }
   if (!entry.constant) {
-    // The graph check ensures that every name is defined, so the node of this
-    // value was not imported.
+    // Graph::check ensures that some node defines `name`, so that node was not
+    // imported.
     entry.failed = true;
     module.report(getModel().error(ErrorKind::Unsupported,
                                    "value '" + name +
@@ -498,9 +505,10 @@ void FunctionImporter::demand(StringRef name) {
   }
 }
 
-// Finds the values that depend on the elements of the graph's inputs; an op
-// without a builder, such as Range, cannot read such values. Shape and Size
-// read no elements. Offered inputs can become constants.
+// Finds the values that depend on elements of graph inputs. An op without a
+// builder, such as Range, cannot read such values. Shape and Size depend on no
+// elements. Skips inputs in ImportOptions::offered, because they can become
+// constants.
 llvm::StringSet<>
 FunctionImporter::findData(ArrayRef<const proto::NodeProto *> nodes) {
   llvm::StringSet<> data;
@@ -519,12 +527,14 @@ FunctionImporter::findData(ArrayRef<const proto::NodeProto *> nodes) {
   return data;
 }
 
-// Lists each op without an entry, or with none for data: its name, the reason,
-// its count, and its first node.
+// Reports the nodes that mpc cannot import: nodes whose op has no table entry,
+// and nodes that depend on data but whose op only folds (Range). The message
+// has, for each op, the name, the reason, the number of nodes, and the first
+// node.
 llvm::Error
 FunctionImporter::reportUnsupported(ArrayRef<const proto::NodeProto *> nodes) {
   const Model &model = getModel();
-  // An op with an entry but no builder still cannot read data.
+  // An op whose entry has no builder can only fold, so it cannot read data.
   llvm::StringSet<> data = findData(nodes);
   std::map<std::string, SmallVector<const proto::NodeProto *>> missing;
   for (const proto::NodeProto *node : nodes) {
@@ -539,7 +549,8 @@ FunctionImporter::reportUnsupported(ArrayRef<const proto::NodeProto *> nodes) {
         missing[name + " (of data)"].push_back(node);
       continue;
     }
-    // For an unknown op, say whether another opset has it.
+    // If the table has the op for another opset, the message suggests that
+    // opset.
     int64_t opset = model.getOpset(*node);
     if (opset == 0)
       name += " (domain not imported)";
@@ -569,7 +580,7 @@ void FunctionImporter::findSettings(const proto::NodeProto &node) {
     StringRef name = worklist.pop_back_val();
     if (name.empty() || !settings.insert(name).second)
       continue;
-    // Shape reads no elements, so the producers of its input are no settings.
+    // Stop at Shape: it reads no elements, so its input is data, not a setting.
     const proto::NodeProto *producer = graph.getProducer(name);
     if (producer && producer->op_type() != "Shape")
       worklist.append(producer->input().begin(), producer->input().end());
@@ -577,8 +588,8 @@ void FunctionImporter::findSettings(const proto::NodeProto &node) {
 }
 
 void FunctionImporter::importNodes(ArrayRef<const proto::NodeProto *> nodes) {
-  // The nodes that do not depend on an unsupported op are imported all the
-  // same, to find more errors.
+  // Report the unsupported ops, but still import the nodes that do not depend
+  // on them, to find more errors.
   if (llvm::Error error = reportUnsupported(nodes))
     module.report(std::move(error));
   for (const proto::NodeProto *node : nodes)
@@ -591,7 +602,8 @@ void FunctionImporter::importNodes(ArrayRef<const proto::NodeProto *> nodes) {
     importNode(*node);
 }
 
-// Reports why a node of an op without a builder could not be folded.
+// Refuses a node whose op only folds, because an input depends on data or is a
+// parameter, or because the result is too large.
 static LogicalResult refuseData(NodeImporter &node) {
   std::string reason = "the result is too large, or of a type without a kernel";
   for (unsigned i = 0; i < node.getNumInputs(); ++i)
@@ -623,7 +635,7 @@ void FunctionImporter::importNode(const proto::NodeProto &node) {
   for (const std::string &input : node.input())
     if (!input.empty() && lookup(input).failed)
       return fail();
-  // Nested loops can unroll to any number of nodes.
+  // Limit the nodes of bodies: nested loops can unroll to any number.
   if (parent && !module.countBodyNode()) {
     module.report(getModel().error(ErrorKind::Unsupported,
                                    "node '" + getNodeName(node) +
@@ -634,8 +646,8 @@ void FunctionImporter::importNode(const proto::NodeProto &node) {
     return fail();
   }
   assert(findEntry(node, getModel()) && "nodes without an entry were refused");
-  // `onnx.Gelu`, for example, is an op of com.microsoft: import it as that, and
-  // warn once.
+  // Some files use an op of com.microsoft, such as GeluGrad, without its
+  // domain. Import the node as that op, and warn once per op.
   const OpEntry *entry = findEntry(node, getModel());
   if (std::string meaning = describeMisplaced(node, *entry);
       !meaning.empty() && module.isFirst(node.op_type()))
@@ -661,7 +673,7 @@ void FunctionImporter::importNode(const proto::NodeProto &node) {
   }
   if (!*folded)
     passOnCounts(importer, *entry);
-  // An import for another batch size compares the shapes of the results.
+  // An import for another batch size tracks the batch axis through each node.
   Rebatch *rebatch = module.getRebatch();
   if (failed(importer.finish()) ||
       (rebatch && failed(rebatch->follow(importer))))

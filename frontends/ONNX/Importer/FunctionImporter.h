@@ -17,22 +17,25 @@ namespace mpc::onnx_frontend {
 struct Selection;
 struct CountedIntegers;
 
-/// The rows of a value that a mask of the data selects. In the function the
-/// value keeps all rows. Each unselected row is a copy of the first selected
-/// row. So no row causes an exception (NaN, bad index) that the model would
-/// not.
+/// Describes a value whose rows a mask selects, where the mask is computed from
+/// data. The number of selected rows is unknown at import, so the value in the
+/// function keeps all rows. Each unselected row is a copy of the first selected
+/// row. So unselected rows cause no exception (NaN, bad index) that the model
+/// would not cause.
 struct SelectedRows {
   std::shared_ptr<const Selection> selection;
   /// The axis of the rows.
   int64_t axis;
-  /// For positions that NonZero found: the axis of the mask that each column
-  /// indexes. nullopt for other values.
+  /// Set if the value holds positions that NonZero found in a mask. A position
+  /// has one index per axis of the mask; entry i is the axis of the mask that
+  /// index i belongs to, or kRowNumber or kNoPlace (Selection.h). nullopt for
+  /// other values.
   std::optional<llvm::SmallVector<int64_t>> places;
 };
 
 /// Everything known about an ONNX value while its function is built.
 struct ImportedValue {
-  /// The value in the function; null until an op reads it.
+  /// The value in the IR. Null for a constant or state that no op has read yet.
   mlir::Value value;
   /// The variable that the value is read from; null if the value is not state.
   VariableOp variable;
@@ -47,23 +50,25 @@ struct ImportedValue {
   /// The running statistic that an Identity renamed to this value; empty if
   /// none.
   std::string statisticOf;
-  /// True if the node could not be imported. Nodes that read the value are
-  /// skipped.
+  /// True if the node that computes the value could not be imported. Nodes that
+  /// read the value are skipped.
   bool failed = false;
-  /// The only op type that may read the value, because its form is mpc's own:
-  /// saved values of the forward pass. Empty if any op may.
+  /// The only op type that may read the value. Set for values whose contents
+  /// differ from those that ONNX defines, such as values that a forward node
+  /// saves for its gradient node. Empty if any op may read the value.
   llvm::StringRef reservedFor;
-  /// A value in mpc's own form that the node saved for its gradient op in the
-  /// model: the indices of a max_pool.
+  /// A second result that the builder of a forward node left for the builder of
+  /// its gradient node, such as the indices of a max_pool. Null if none.
   mlir::Value saved;
-  /// The tensors of a sequence, each with a value or known elements. Sequences
-  /// exist at import only: the tensor that a node takes must be known.
+  /// The tensors of an ONNX sequence; nullopt if the value is no sequence.
+  /// Sequences exist only at import, so the position that a node reads from a
+  /// sequence must be known at import.
   std::optional<std::vector<ImportedValue>> sequence;
   /// Set if a mask selects the value's rows. Only ops that handle selected rows
-  /// read such values (SelectedNode.h).
+  /// may read the value (Ops/Tensor/SelectedNode.h).
   std::optional<SelectedRows> selected;
-  /// Set for a shape, or a part of a shape, that holds a count of selected
-  /// rows.
+  /// Set if the value is a shape, or part of a shape, with a count of selected
+  /// rows in it (CountedIntegers.h). Null otherwise.
   std::shared_ptr<const CountedIntegers> counted;
 };
 
@@ -76,11 +81,12 @@ class FunctionImporter {
 public:
   FunctionImporter(ModuleImporter &module, const Graph &graph,
                    llvm::StringRef name);
-  /// Imports the graph in an attribute of a node of `parent` inline: its ops
-  /// are inserted where the node's would be.
+  /// Imports `graph`, a body in an attribute of a node, inline: its ops go into
+  /// the parent's block, in place of the node.
   FunctionImporter(FunctionImporter &parent, const Graph &graph);
-  /// Imports the graph in an attribute into `body`, a separate block. Each
-  /// value of `parent` that the ops read becomes an argument.
+  /// Imports `graph`, a body in an attribute of a node, into the separate block
+  /// `body`. Each value of `parent` that the ops read becomes an argument of
+  /// the block.
   FunctionImporter(FunctionImporter &parent, const Graph &graph,
                    mlir::Block *body);
 
@@ -89,7 +95,7 @@ public:
   const Model &getModel() const { return graph.getModel(); }
   mlir::OpBuilder &getBuilder() { return builder; }
 
-  /// True if the graph is in an attribute of a node. Its names are not names of
+  /// True if the graph is the body of a node. Names in a body are not names of
   /// the model: another body may use the same names.
   bool isBody() const { return parent; }
   /// True if the ops may run more than once in a step.
@@ -99,8 +105,8 @@ public:
   }
   /// True if the ops run exactly once in each step.
   bool runsOnce() const { return !parent || (inlined && parent->runsOnce()); }
-  /// The first layer that reads the running statistic `name` (findLayer); empty
-  /// if unknown.
+  /// The layer, such as "features.1", of the first BatchNormalization that
+  /// reads the running statistic `name` (findLayer); empty if unknown.
   llvm::StringRef getLayerOfStatistic(llvm::StringRef name) const {
     return statistics.lookup(name);
   }
@@ -108,9 +114,10 @@ public:
   bool knows(llvm::StringRef name) const {
     return graph.defines(name) || (parent && parent->knows(name));
   }
-  /// The values of the parent that the block's arguments stand for, in the
-  /// order of the arguments. The caller's arguments come first, then those for
-  /// values that ops read. Null if an argument stands for no value.
+  /// For each argument of the body's block, in order, the value of the parent
+  /// that the argument stands for; null if none, as for a carried value.
+  /// Arguments that the caller added come first, arguments for captured values
+  /// follow.
   llvm::SmallVectorImpl<mlir::Value> &getOuterValues() { return outerValues; }
 
   /// Adds a function argument for a graph input.
@@ -136,8 +143,8 @@ public:
   void bind(llvm::StringRef name, mlir::Value value);
   void bindState(llvm::StringRef name, VariableOp variable);
   void bindConstant(llvm::StringRef name, HostTensor constant);
-  /// Binds `name` to the value of `otherName` in `other`, an importer of the
-  /// same function.
+  /// Binds `name` to the value that `otherName` has in `other`. Both importers
+  /// must import into the same function.
   void bindAs(llvm::StringRef name, FunctionImporter &other,
               llvm::StringRef otherName) {
     values[name] = other.lookup(otherName);
@@ -153,51 +160,57 @@ public:
   /// import.
   llvm::Error reportUnsupported(llvm::ArrayRef<const proto::NodeProto *> nodes);
 
-  /// Returns the value of `name` for an op of type `reader`. Reports an error
-  /// and returns null if the op cannot read it.
+  /// Returns the IR value of `name`, to be read by an op of type `reader`
+  /// (empty for a result of the function). Creates a constant or an argument at
+  /// the first read. Reports an error and returns null if the op cannot read
+  /// the value.
   mlir::Value materialize(llvm::StringRef name, llvm::StringRef reader);
   /// Returns all that is known about `name`. Decodes an initializer at its
   /// first use.
   ImportedValue &lookup(llvm::StringRef name);
 
-  /// Gives the input behind `value` the role label; does nothing for other
-  /// values.
+  /// If `value` is an argument for a graph input, gives the argument the role
+  /// label. Does nothing for other values.
   void markLabel(mlir::Value value);
-  /// Ensures that the indices in `box` of `value` are in range when the model
-  /// runs. Indices that only moved on their way from an input are checked at
-  /// the input, by `mpc.indices`. Computed indices get an `mpc.check_indices`,
-  /// unless their ops cannot leave the range (ids mod 10 always name one of 10
-  /// rows). `location` is the node that reads the indices.
+  /// Ensures that the indices in box `box` of `value` are in range when the
+  /// model runs. If ops only move the indices from a graph input, the attribute
+  /// `mpc.indices` makes the program check them at the input. Computed indices
+  /// get an `mpc.check_indices`, unless they are always in range: `ids mod 10`
+  /// is always one of 10 rows. `location` is the node that reads the indices.
   void markIndices(mlir::Location location, mlir::Value value,
                    const IndexBox &box);
-  /// Records a range of `value` that its ops do not show.
+  /// Records that the elements of `value` lie in `range`, where the ops that
+  /// compute `value` do not show this. For example, the argmax of n elements is
+  /// below n.
   void noteRange(mlir::Value value, IntegerRange range);
-  /// The id of the dropout whose mask (or output, if it has no mask) is `name`.
-  /// Creates the id at first use.
+  /// The random id of the Dropout whose mask output is `name`, or whose first
+  /// output if it has no mask. Creates the id at first use.
   int64_t getRandomId(llvm::StringRef name);
-  /// The id of an existing dropout; nullopt if `name` has none.
+  /// Like getRandomId, but returns nullopt instead of a new id.
   std::optional<int64_t> findRandomId(llvm::StringRef name) const;
 
-  /// True if `name` only configures an op and is no data (see `settings`).
+  /// True if `name` only configures a Resize, so it is no data (see
+  /// `settings`).
   bool isSetting(llvm::StringRef name) const { return settings.contains(name); }
 
   /// The phase of each node: loss or backward. Forward nodes are absent.
   llvm::DenseMap<const proto::NodeProto *, Phase> phases;
   /// The phase of nodes that are not in `phases`.
   std::optional<Phase> defaultPhase;
-  /// A suffix for node names in a branch ("#y") or an iteration ("y#2"),
-  /// because every iteration repeats the names of the nodes.
+  /// The suffix that makes random ids in a body unique: "#y" in a branch of the
+  /// If with output y, "y#2" in iteration 2 of the Loop with output y. All
+  /// iterations have nodes of the same names.
   std::string scope;
   /// For the importer of a body: true for a branch, false for a loop.
   bool isConditional = false;
   /// True while importing a node that handles selected rows.
   bool readsSelected = false;
-  /// The selections that nodes of the block have made.
+  /// The selections of rows that nodes in the block have created (Selection.h).
   std::vector<std::shared_ptr<const Selection>> &getSelections() {
     return inlined ? parent->getSelections() : selections;
   }
-  /// The parent's value that an argument of the body stands for; null for any
-  /// other value.
+  /// If `value` is an argument of the body's block, the value of the parent
+  /// that the argument stands for. Null for any other value.
   mlir::Value getOuterValue(mlir::Value value) const;
 
   mlir::func::FuncOp finish();
@@ -222,16 +235,17 @@ private:
   const Graph &graph;
   /// The nodes that were reported as unsupported.
   llvm::DenseSet<const proto::NodeProto *> refused;
-  /// The importer of the node whose attribute holds the graph; null for a
+  /// The importer of the graph around this body; null for the importer of a
   /// function.
   FunctionImporter *parent = nullptr;
   bool inlined = false;
   llvm::SmallVector<mlir::Value> outerValues;
   std::vector<std::shared_ptr<const Selection>> selections;
-  /// The parent's selections, mapped to their copies in the body.
+  /// Selections of the parent, each mapped to the copy whose mask is an
+  /// argument of the body.
   llvm::DenseMap<const Selection *, std::shared_ptr<const Selection>> captured;
   mlir::OpBuilder builder;
-  /// The ports of the function; nullopt for a graph in an attribute.
+  /// The arguments and results of the function; nullopt for a body.
   std::optional<FunctionEditor> ports;
   mlir::Block *body;
   llvm::StringMap<mlir::Value> states;
@@ -243,7 +257,7 @@ private:
   llvm::StringMap<const proto::NodeProto *> producers;
   llvm::StringSet<> asked;
   /// The running statistics that BatchNormalization reads, each mapped to the
-  /// first layer that reads it (findLayer).
+  /// layer of the first BatchNormalization that reads it (findLayer).
   llvm::StringMap<llvm::StringRef> statistics;
   /// The values from which inputs 1 to 3 of Resize (roi, scales, sizes) are
   /// computed.

@@ -71,13 +71,14 @@ IntegerRange RangeFinder::find(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || found.size() >= kMostValues)
     return all;
-  // Maps `value` to the full range first, which ends cycles; a valid graph has
-  // none.
+  // Insert the full range first: in an invalid graph with a cycle, this ends
+  // the recursion.
   auto [entry, isNew] = found.try_emplace(value, all);
   if (!isNew)
     return entry->second;
   std::optional<IntegerRange> range = compute(op);
-  // Integers that leave the type's range wrap around.
+  // If the computed range exceeds the type, results may wrap around, so keep
+  // the full range.
   if (range && all.contains(*range))
     found[value] = *range;
   return found[value];

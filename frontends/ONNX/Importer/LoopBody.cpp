@@ -7,7 +7,7 @@ using namespace mpc::onnx_frontend;
 
 LogicalResult LoopBody::importNodes() {
   importer.importNodes(findNodes(graph));
-  // Errors in the body were reported for its own nodes.
+  // The nodes of the body have already reported their errors.
   return failure(importer.getModule().hasFailed());
 }
 
@@ -31,7 +31,8 @@ ScanOp LoopBody::finish(int64_t length, ArrayRef<Value> yielded,
       (void)node.unsupported(text);
       return {};
     }
-  // A null operand (addNumber) stands for the iteration number.
+  // addNumber leaves null for the iteration number. Replace null by the
+  // constant [0, 1, ..., `length` - 1], which the loop scans.
   for (Value &whole : scanned)
     if (!whole)
       whole = createNumbers(length);

@@ -8,8 +8,9 @@
 
 namespace mpc::onnx_frontend {
 
-/// Builds the body of a loop: its arguments in the order of mpc.scan, and its
-/// ops. Add carried values first, then scanned values.
+/// Builds the body of an `mpc.scan`: its arguments and ops. Add all carried
+/// values first, then scanned values and iteration numbers: `mpc.scan` requires
+/// this order of arguments.
 class LoopBody {
 public:
   LoopBody(NodeImporter &node, const Graph &graph)
@@ -40,7 +41,8 @@ public:
     addArgument(index, mlir::Value(), init.getType());
     carried.push_back(init);
   }
-  /// Makes input `index` of the body one part of `whole` per iteration.
+  /// Makes input `index` of the body a scanned value: iteration i reads
+  /// whole[i], or the parts from the last to the first if `isReversed`.
   void addScanned(unsigned index, mlir::Value whole, bool isReversed) {
     addArgument(index, whole, ScanOp::getPartType(whole.getType()));
     scanned.push_back(whole);
@@ -54,19 +56,22 @@ public:
     reversedInputs.push_back(false);
   }
   mlir::LogicalResult importNodes();
-  /// The value of output `index`; reports an error and returns null if
-  /// unavailable.
+  /// The value of output `index`. Reports an error and returns null if the body
+  /// cannot return the value.
   mlir::Value yield(unsigned index) {
     return importer.materialize(getOutput(index), "");
   }
-  /// Creates the `mpc.scan`. `yielded` holds the new carried values, then the
-  /// parts that the loop stacks.
+  /// Creates the `mpc.scan` of `length` iterations. `yielded` holds the results
+  /// of one iteration: the new carried values, then the parts that the loop
+  /// stacks to outputs.
   ScanOp finish(int64_t length, llvm::ArrayRef<mlir::Value> yielded,
                 llvm::ArrayRef<bool> reversedOutputs);
 
 private:
-  /// `outer` is null if no outer value is equal to the argument in all
-  /// iterations, or holds the argument's values as parts.
+  /// Adds an argument for input `index`. `outer` is the value outside the loop
+  /// that the argument equals in all iterations, or whose parts the argument
+  /// takes, one per iteration. Null for other arguments, such as carried
+  /// values.
   void addArgument(unsigned index, mlir::Value outer, mlir::Type type) {
     mlir::Location location = mlir::NameLoc::get(
         mlir::StringAttr::get(node.getContext(), getInput(index)));
@@ -80,7 +85,7 @@ private:
 
   NodeImporter &node;
   const Graph &graph;
-  /// Holds the body while it is built.
+  /// The temporary op that holds the body while it is built (createHolder).
   mlir::OwningOpRef<ScanOp> holder;
   FunctionImporter importer;
   llvm::SmallVector<mlir::Value> carried, scanned;

@@ -15,13 +15,15 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// True for symbols of the module's functions, of this stage or a later one.
+// True if mpc itself uses the symbol `name`: functions such as "step", of this
+// stage or a later one, and names with mpc's prefix.
 static bool isReservedSymbol(StringRef name) {
   return name.starts_with(kOwnPrefix) || llvm::is_contained(kFunctions, name);
 }
 
-// True if `name` is a reserved name behind any number of escapes: "step",
-// "onnx:step". False for "onnx::MatMul_57", a name that an exporter made up.
+// True if `name` is a symbol that mpc uses, after any number of prefixes
+// "onnx:": "step", "onnx:step". False for "onnx::MatMul_57", a name that an
+// exporter made up.
 static bool isReservedOrEscaped(StringRef name) {
   while (name.consume_front(kEscape)) {
   }
@@ -48,7 +50,8 @@ ModuleImporter::ModuleImporter(const ImportOptions &options,
   module = ModuleOp::create(UnknownLoc::get(context));
 }
 
-// Inserts variables before functions, in the order of their first use.
+// Declares a variable. In the module, variables come before functions, in the
+// order of their first use.
 VariableOp ModuleImporter::declare(StringRef symbol, Role role,
                                    RankedTensorType type, ElementsAttr init) {
   assert(!module->lookupSymbol(symbol) && "a variable is declared once");
@@ -89,7 +92,8 @@ VariableOp ModuleImporter::getVariable(StringRef name, Role role,
   std::string found;
   if (init && readsValues())
     found = findNonFinite(*init);
-  // Infinities in frozen values are attention masks.
+  // Do not warn of infinities in tensors that are not trained: attention masks
+  // hold -inf.
   bool isMask = role == Role::Frozen && StringRef(found).contains("inf");
   if (!found.empty() && !isMask)
     warn("initial value of '" + name + "' holds " + found);
@@ -120,9 +124,9 @@ int64_t ModuleImporter::getBatchAxis(StringRef name,
   return type.getRank() == 0 ? kNoBatchAxis : 0;
 }
 
-// A tensor that is not trained by default is still (frozen) state, so that
-// users can select it. A scalar, or a number that an exporter computed, becomes
-// state only once selected.
+// A float tensor that is not trained by default becomes frozen state, so that
+// the user can select it for training. A scalar, or a number that an exporter
+// computed, becomes state only if --train selects it.
 std::optional<Role>
 ModuleImporter::getParameterRole(StringRef name, RankedTensorType type) const {
   if (trainable.contains(name))
@@ -134,7 +138,8 @@ ModuleImporter::getParameterRole(StringRef name, RankedTensorType type) const {
 
 VariableOp ModuleImporter::getCounter(StringRef name) {
   assert(isReservedSymbol(name) && "counters have names of mpc's own");
-  // The reserved name is not escaped: a counter is no ONNX value.
+  // Use `name` as symbol, without the prefix "onnx:": a counter is mpc's own
+  // variable, no ONNX value.
   VariableOp &variable = counters[name];
   if (!variable)
     variable = declare(name, Role::Counter,

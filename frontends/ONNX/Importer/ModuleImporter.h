@@ -39,10 +39,11 @@ public:
     failed = true;
   }
   bool hasFailed() const { return failed; }
-  /// True at the first call for `op`. One warning covers all nodes of the op.
+  /// True at the first call for `op`, so that one warning covers all nodes of
+  /// the op.
   bool isFirst(llvm::StringRef op) { return misplaced.insert(op).second; }
-  /// Counts a node of a body, once per iteration that has its own ops. Returns
-  /// false if the model exceeds kMostBodyNodes.
+  /// Counts one import of a node in a body; an unrolled loop imports a node
+  /// once per iteration. Returns false if the model exceeds kMostBodyNodes.
   bool countBodyNode() { return ++bodyNodes <= kMostBodyNodes; }
   /// Calls `attempt` and drops the errors it reports. Returns true if there
   /// were none.
@@ -69,13 +70,15 @@ public:
 
   /// Sets the float initializers that are trained by default (findTrainable).
   void setTrainable(llvm::StringSet<> names) { trainable = std::move(names); }
-  /// Sets the float initializers that are constants of the model, although they
-  /// are not scalars (findComputedNumbers).
+  /// Sets the float initializers of rank 1 or more that are constants, not
+  /// state, such as numbers that an exporter computed (findComputedNumbers).
   void setConstants(llvm::StringSet<> names) { constants = std::move(names); }
-  /// True if the values of large tensors are needed.
+  /// True if the module must hold the elements of large tensors; false if the
+  /// caller needs only shapes.
   bool readsValues() const;
-  /// Returns an attribute with the elements of `tensor`. If values are not
-  /// needed, large tensors, which are never folded, are zero.
+  /// Returns an attribute with the elements of `tensor`. If readsValues() is
+  /// false, the elements of large tensors become zeros. No folder reads large
+  /// tensors.
   mlir::ElementsAttr toAttribute(const HostTensor &tensor,
                                  llvm::StringRef name) const;
   /// The role of the float initializer `name`: parameter or frozen; nullopt if
@@ -95,7 +98,8 @@ private:
   mlir::MLIRContext *context;
   Rebatch *rebatch;
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  /// `variables` by ONNX name; `counters`, which are mpc's own, by symbol.
+  /// The module's variables: those of ONNX values by ONNX name, and mpc's own
+  /// counters by symbol.
   llvm::StringMap<VariableOp> variables, counters;
   llvm::StringSet<> trainable, constants, misplaced;
   VariableOp lastVariable;

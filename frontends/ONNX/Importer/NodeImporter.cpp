@@ -54,8 +54,8 @@ Value NodeImporter::operand(unsigned index) {
     return {};
   if (Value value = function.materialize(node.input(index), getOpType()))
     return value;
-  // The error is already reported; the builder needs some value until it
-  // returns.
+  // `materialize` has reported the error. Return a placeholder, because
+  // builders do not expect null for an input that is present.
   failed = true;
   OpBuilder &builder = function.getBuilder();
   auto type = RankedTensorType::get({}, builder.getF32Type());
@@ -164,7 +164,7 @@ LogicalResult NodeImporter::define(unsigned index, Value value) {
     return success();
   ImportedValue &entry = function.values[node.output(index)];
   entry.value = value;
-  // Folded constants take part in shape arithmetic.
+  // Record the elements of a folded constant: shape arithmetic may read them.
   auto constant = value.getDefiningOp<ConstantOp>();
   if (constant && typeOf(value).getNumElements() <= kMostFoldedElements)
     entry.constant = HostTensor::fromAttribute(constant.getValue());
@@ -199,8 +199,9 @@ LogicalResult NodeImporter::defineAlias() {
   ImportedValue &alias = function.values[node.output(0)];
   alias.constant = source.constant;
   alias.stateRole = source.stateRole;
-  // A copy of a running statistic need not follow the statistic: only in a
-  // second call of one layer are the two equal. So the copy is no alias.
+  // A renamed running statistic is no alias: the program may have two layers
+  // whose statistics only start equal. The two are the same only if one layer
+  // is called twice. Record the name in `statisticOf`.
   if (!source.statisticOf.empty())
     alias.statisticOf = source.statisticOf;
   else if (function.statistics.contains(name))
@@ -332,8 +333,9 @@ LogicalResult NodeImporter::refuseTypes(Type first, Type other) {
 LogicalResult NodeImporter::finish() {
   if (failed)
     return failure();
-  // An attribute that nobody read might change the result. The node's users are
-  // imported all the same, to find more errors.
+  // An attribute that no accessor read might change the result, so report an
+  // error. The output stays defined: nodes that read it are still imported, to
+  // find more errors.
   for (const AttributeProto &attribute : node.attribute())
     if (!readAttributes.contains(attribute.name()))
       function.module.report(function.getModel().error(
@@ -408,7 +410,8 @@ IfOp NodeImporter::createIf(Value condition, ArrayRef<Value> captured,
   return cast_or_null<IfOp>(finishList(state));
 }
 
-// Finishes an op with bodies, and reports what its verifier says.
+// Creates an op with regions. If the verifier rejects the op, reports the
+// verifier's message as the node's error and returns null.
 Operation *NodeImporter::finishList(OperationState &state) {
   if (std::optional<Phase> phase = getPhase())
     state.addAttribute(kPhaseAttr, PhaseAttr::get(getContext(), *phase));
@@ -447,11 +450,12 @@ Value NodeImporter::foldConstants(Operation *op) {
   return results.front();
 }
 
-// The largest result: more than any machine that mpc runs on can hold.
+// The largest result in bytes, 64 TiB: more than the memory of any machine that
+// mpc runs on.
 static constexpr int64_t kMostBytes = int64_t(1) << 46;
 
-// Refuses products of an empty operand: the sum has no terms, or the result no
-// elements.
+// Refuses a contraction with an operand of no elements: its sums would have no
+// terms, or the result no elements.
 static LogicalResult verifyContracted(Operation *op) {
   auto precise = dyn_cast<PrecisionOpInterface>(op);
   if (!precise || precise.getNumContractedOperands() == 0)
@@ -464,7 +468,8 @@ static LogicalResult verifyContracted(Operation *op) {
   return success();
 }
 
-// Refuses 16-bit parameters: an update is smaller than their last digit.
+// Refuses an optimizer on 16-bit parameters: most updates are smaller than the
+// rounding of such a parameter, and would be lost.
 static LogicalResult verifyUpdated(Operation *op) {
   if (!isa<OptimizerOpInterface, ClipGradNormOp>(op))
     return success();

@@ -36,7 +36,8 @@ public:
   llvm::ArrayRef<int64_t> operandShape(unsigned index) {
     return operandType(index).getShape();
   }
-  /// Returns input `index` as a tensor of a sequence.
+  /// Returns input `index`, a tensor, for storage in a sequence: as known
+  /// elements if it is a constant, else as a value.
   ImportedValue element(unsigned index);
   /// Returns the tensors of an input that is a sequence; reports an error for
   /// any other input.
@@ -45,8 +46,8 @@ public:
   std::optional<HostTensor> constant(unsigned index);
   /// True if input `index` is state, whose elements may change.
   bool isState(unsigned index);
-  /// Asks for the graph inputs that input `index` depends on, if the caller
-  /// offers their values (ImportOptions::offered).
+  /// Demands the values of all graph inputs that input `index` is computed
+  /// from, if the user offers them (ImportOptions::offered).
   void demand(unsigned index);
   /// Returns the elements of an integer input that must be known at import.
   /// `what` names the input in messages.
@@ -67,8 +68,8 @@ public:
   mlir::LogicalResult defineAlias();
   mlir::LogicalResult define(unsigned index,
                              std::vector<ImportedValue> sequence);
-  /// Defines a value that only ops of type `reader` may read. A Clip may stand
-  /// before a DequantizeLinear.
+  /// Defines output `index` as `value`, which only ops of type `reader` may
+  /// read. Before a DequantizeLinear, a Clip may also read the value.
   mlir::LogicalResult defineSaved(unsigned index, mlir::Value value,
                                   llvm::StringRef reader);
 
@@ -76,9 +77,11 @@ public:
   /// any op may.
   llvm::StringRef getReader(unsigned index);
 
-  /// Saves a value beside output `index`, for builders of gradients.
+  /// Leaves `value` beside output `index`. The builder of the gradient node
+  /// finds it there by getSaved.
   void setSaved(unsigned index, mlir::Value value);
-  /// The value that setSaved left beside input `index`; null if none.
+  /// The value that another node's builder left, by setSaved, beside the output
+  /// that is input `index` of this node. Null if none.
   mlir::Value getSaved(unsigned index);
 
   //===--- Attributes ---===//
@@ -103,7 +106,8 @@ public:
   //===--- Findings ---===//
   mlir::LogicalResult invalid(const llvm::Twine &message);
   mlir::LogicalResult unsupported(const llvm::Twine &message);
-  /// Reports that the inputs must have one element type.
+  /// Reports an error: two inputs have the different element types `first` and
+  /// `other`, but the op requires one type.
   mlir::LogicalResult refuseTypes(mlir::Type first, mlir::Type other);
   bool hasFailed() const { return failed; }
   /// Call after the builder. Reports every attribute that no accessor read.
@@ -141,7 +145,8 @@ public:
 
   /// Appends `suffix` ("#dx") to the names of ops created from now on.
   void setSuffix(llvm::StringRef suffix);
-  /// Sets the node's phase, unless the graph determines it.
+  /// Sets the phase of the node's ops, unless FunctionImporter::phases has a
+  /// phase for the node.
   void setPhase(Phase phase) { ownPhase = phase; }
 
   /// The phase of the node; nullopt means forward.
@@ -149,16 +154,16 @@ public:
   /// The location of the node's ops: the node's name and the suffix.
   mlir::Location getLocation() const;
   /// Creates an `mpc.scan` that takes over `body`. The arguments of `body` are
-  /// the carried values, one part of each scanned value, then the invariant
-  /// values.
+  /// the carried values, then one part of each scanned value, then the values
+  /// that are equal in all iterations.
   ScanOp createScan(int64_t length, llvm::ArrayRef<mlir::Value> carried,
                     llvm::ArrayRef<mlir::Value> scanned,
                     llvm::ArrayRef<mlir::Value> invariant, mlir::Region &body,
                     llvm::ArrayRef<mlir::Value> yielded,
                     llvm::ArrayRef<bool> reversedInputs,
                     llvm::ArrayRef<bool> reversedOutputs);
-  /// Creates an `mpc.if` that takes over the bodies of both branches. The
-  /// arguments of each body stand for `captured`.
+  /// Creates an `mpc.if` that takes over the bodies of both branches. Argument
+  /// i of each body stands for `captured[i]`.
   IfOp createIf(mlir::Value condition, llvm::ArrayRef<mlir::Value> captured,
                 mlir::Region &then, llvm::ArrayRef<mlir::Value> thenYielded,
                 mlir::Region &otherwise,

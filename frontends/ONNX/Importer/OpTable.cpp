@@ -53,7 +53,8 @@ static const OpIndex &getIndex() {
   return index;
 }
 
-// The key of an op in a file. Ops of kTraining may also appear in kPreview.
+// The key of an op in a file. For an op of the domain ai.onnx.preview.training,
+// a file may also state ai.onnx.preview.
 static std::string findKey(StringRef domain, StringRef name) {
   std::string key = getKey(domain, name);
   return domain == kPreview && !getIndex().contains(key)
@@ -73,8 +74,8 @@ std::string mpc::onnx_frontend::describeOpsets(StringRef domain, StringRef name,
     newest = std::max(newest, entry.until);
   }
   std::string text = " (not in opset " + std::to_string(opset);
-  // An op's range of opsets has no gap, so only an older or a newer opset
-  // helps.
+  // The opsets that support an op form one range without a gap. Suggest the end
+  // of the range that is nearer to `opset`.
   if (opset < oldest)
     text += "; export with opset_version=" + std::to_string(oldest);
   else if (opset > newest)
@@ -98,14 +99,16 @@ const OpEntry *mpc::onnx_frontend::findEntry(const proto::NodeProto &node,
   StringRef domain = normalizeDomain(node.domain());
   int64_t opset = model.getOpset(node);
   const OpEntry *entry = findOp(domain, node.op_type(), opset);
-  // Scale was an experimental op of old opsets. Other compilers give the names
-  // SoftmaxCrossEntropy and SoftmaxCrossEntropyGrad to ops with other inputs.
+  // Import an op that ONNX's own domain lacks as the com.microsoft op of the
+  // same name, with three exceptions. Scale was an experimental op of old ONNX
+  // opsets. Other compilers give the names SoftmaxCrossEntropy and
+  // SoftmaxCrossEntropyGrad to ops with other inputs.
   StringRef op = node.op_type();
   if (entry || !domain.empty() || op == "Scale" ||
       op == "SoftmaxCrossEntropy" || op == "SoftmaxCrossEntropyGrad")
     return entry;
-  // From opset 13 on, ops such as Softmax work along one axis; com.microsoft
-  // has their gradients as NAME_13.
+  // Since opset 13, ops such as Softmax work along a single axis. com.microsoft
+  // names the gradient of this form SoftmaxGrad_13.
   if (opset >= 13)
     if (const OpEntry *newer = findOp(kMicrosoft, node.op_type() + "_13", 1))
       return newer;
@@ -173,7 +176,7 @@ LogicalResult mpc::onnx_frontend::checkArity(NodeImporter &node,
     if (!node.hasInput(i))
       return node.invalid("expected at least " + Twine(entry.minInputs) +
                           " inputs, found " + Twine(i));
-  // Inputs of a variable-length list are not optional.
+  // If the op takes a list of any number of inputs, no input may be absent.
   for (unsigned i = 0; entry.maxInputs == kAnyNumber && i < inputs; ++i)
     if (!node.hasInput(i))
       return node.invalid("input " + Twine(i) + " is absent");

@@ -8,16 +8,17 @@
 
 namespace mpc::onnx_frontend {
 
-/// Describes how an op is imported in a range of opsets. The counts are checked
-/// before the builder runs: the inputs below `minInputs` are present.
+/// Describes how an op is imported in a range of opsets. The importer checks
+/// the numbers of inputs and outputs before it calls `build`, so inputs 0 to
+/// `minInputs` - 1 are present.
 struct OpEntry {
   llvm::StringRef domain;
   llvm::StringRef name;
   int64_t since; ///< first opset of the domain with these semantics
   int64_t until; ///< last opset of the domain with these semantics
   unsigned minInputs, maxInputs, maxOutputs;
-  /// Null if the op has no counterpart in the IR: it is only folded, from
-  /// inputs known at import.
+  /// Builds the IR of a node. Null if the IR has no op for it: such a node can
+  /// only fold, from inputs known at import.
   mlir::LogicalResult (*build)(NodeImporter &);
 };
 
@@ -82,8 +83,9 @@ const OpEntry *findOp(llvm::StringRef domain, llvm::StringRef name,
 /// compilers for small devices omit domains.
 const OpEntry *findEntry(const proto::NodeProto &node, const Model &model);
 
-/// Names the meaning of an op that ONNX's own domain lacks but the table has:
-/// "com.microsoft.GeluGrad", "PyTorch's". Empty for other ops.
+/// Describes what the importer takes an op for that the file puts into ONNX's
+/// own domain but ONNX does not define: "com.microsoft.GeluGrad", or
+/// "PyTorch's" for MSELoss. Empty for ops that ONNX defines.
 std::string describeMisplaced(const proto::NodeProto &node,
                               const OpEntry &entry);
 
@@ -99,8 +101,8 @@ std::string describeOpsets(llvm::StringRef domain, llvm::StringRef name,
 /// Python; export the model with ...)". Empty for other ops.
 std::string describeRemedy(const proto::NodeProto &node);
 
-/// Checks the numbers of inputs and outputs against the entry. Reports an error
-/// if they do not fit.
+/// Checks the node's numbers of inputs and outputs against the entry. Reports
+/// an error if the entry does not allow them.
 mlir::LogicalResult checkArity(NodeImporter &node, const OpEntry &entry);
 
 /// Computes the outputs of a node whose inputs are known at import, or whose

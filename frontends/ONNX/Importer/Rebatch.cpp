@@ -1,5 +1,6 @@
-// Tracks the batch axis through a model and adapts the constants that hold the
-// batch size.
+// Tracks the place of the batch (Rebatch::Place: an axis, and the batch's
+// position in it) through a model. Adapts the constants that hold the batch
+// size.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Rebatch.h"
@@ -21,9 +22,11 @@ std::optional<Rebatch::Place> Rebatch::findPlace(StringRef name) const {
   return it == places.end() ? std::nullopt : std::optional(it->second);
 }
 
-// Moves the batch through a reshape, which keeps the order of elements. So the
-// number of elements outside the batch is unchanged: the product of the axes
-// before the batch axis, times `outer`.
+// Finds the place of the batch after a reshape of shape `from` to shape `to`. A
+// reshape keeps the order of elements. So the number of batches in the tensor
+// is unchanged: the product of the axes before the batch axis, times `outer`.
+// Example: [2, batch, 8] to [2 * batch, 8] moves the batch to axis 0 with
+// `outer` = 2.
 std::optional<Rebatch::Place>
 Rebatch::moveThroughReshape(ArrayRef<int64_t> from, Place place,
                             ArrayRef<int64_t> to) const {
@@ -39,8 +42,8 @@ Rebatch::moveThroughReshape(ArrayRef<int64_t> from, Place place,
     if (extent == 0 || outer == 0 || extent % (outer * exported) != 0)
       continue;
     Place found = {static_cast<int64_t>(axis), outer};
-    // Prefer an axis that is exactly the batch, then an axis whose slowest part
-    // is the batch, then any axis that contains the batch.
+    // Prefer an axis that is exactly the batch, then an axis such as batch *
+    // time, then an axis such as time * batch.
     if (outer == 1 && extent == exported)
       return found;
     if (outer == 1 && !whole)
@@ -48,15 +51,16 @@ Rebatch::moveThroughReshape(ArrayRef<int64_t> from, Place place,
     if (!merged)
       merged = found;
   }
-  // [time, 1, width] as [time, width] merges the batch with the rows, not with
-  // the features.
+  // If [time, 1, width] becomes [time, width], the batch of 1 is in axis 0,
+  // merged with the rows, not in the last axis, merged with the features.
   bool isLast = whole && whole->axis + 1 == static_cast<int64_t>(to.size());
   return whole && !isLast ? whole : merged;
 }
 
-// Finds the batch on axis `axis` of shape `to`, given its `place` in shape
-// `from`. The axis is known, because a batch of 1 could lie in any axis of
-// length 1.
+// Finds the place of the batch after a reshape of shape `from` to shape `to`,
+// if the batch is known to be on axis `axis` of `to`. moveThroughReshape cannot
+// find the axis of a batch of 1: any axis of length 1 would do. nullopt if the
+// batch cannot be on this axis.
 std::optional<Rebatch::Place> Rebatch::moveToAxis(ArrayRef<int64_t> from,
                                                   Place place,
                                                   ArrayRef<int64_t> to,
@@ -93,8 +97,10 @@ static bool isReshape(NodeImporter &node) {
                             node.getOpType());
 }
 
-// Finds the batch of an output on axis `axis`. Some input has its batch on an
-// axis of the same length, or the axis is the batch (or several, concatenated).
+// Finds the place of the batch in an output, on axis `axis`, which has `extent`
+// elements as exported. If an input has its batch on an axis of the same
+// length, the output has the same `outer`. Otherwise the axis must be exactly
+// one batch, or several batches that a Concat joined.
 FailureOr<Rebatch::Place> Rebatch::inherit(NodeImporter &node, int64_t axis,
                                            int64_t extent) {
   std::optional<int64_t> outer;
@@ -105,7 +111,7 @@ FailureOr<Rebatch::Place> Rebatch::inherit(NodeImporter &node, int64_t axis,
     if (!place)
       continue;
     int64_t length = shapes.lookup(name)[place->axis];
-    // A Concat of whole batches along the batch axis.
+    // Count the whole batches that a Concat joins along the batch axis.
     if (node.getOpType() == "Concat" && place->axis == axis &&
         place->outer == 1 && length == exported)
       ++joined;
@@ -125,15 +131,16 @@ FailureOr<Rebatch::Place> Rebatch::inherit(NodeImporter &node, int64_t axis,
   return node.unsupported("the batch axis of its result is unclear");
 }
 
-// True if a batch of 1 was merged into an axis with other rows: [1, time, 8] as
-// [time, 8]. A later computation along that axis may be meant for the rows of
-// each sample or for all rows.
+// True if a batch of 1 was merged into an axis with other rows, as [1, time, 8]
+// reshaped to [time, 8]. Such an axis is ambiguous: a later computation along
+// it may be meant for the rows of each sample, or for the rows of all samples.
 bool Rebatch::isAmbiguous(StringRef name) const {
   std::optional<Place> place = findPlace(name);
   return exported == 1 && place && shapes.lookup(name)[place->axis] != 1;
 }
 
-// True if the node is a softmax along an axis that had a batch of 1.
+// True if the node is a softmax along an axis that contains an exported batch
+// of 1.
 bool Rebatch::normalizesSamples(NodeImporter &node) {
   StringRef op = node.getOpType();
   bool isSoftmax = op == "Softmax" || op == "LogSoftmax";
@@ -153,15 +160,16 @@ static bool isIndexed(StringRef op) {
   return op.starts_with("Gather") || op.starts_with("Scatter");
 }
 
-// True if the node's indices name samples. With a batch of 1 all indices are 0;
-// repeated for every sample, they would name the first sample. Indices computed
-// from Shape have adapted already.
+// True if the node is a Gather or Scatter whose indices are numbers of samples,
+// as exported. With an exported batch of 1 all such indices are 0; for more
+// samples they would all name the first. False for indices that the model
+// computes from Shape, as they follow the wanted batch.
 bool Rebatch::namesSamples(NodeImporter &node) {
   StringRef op = node.getOpType();
   std::optional<Place> place = findPlace(node.getInputName(0));
   if (!isIndexed(op) || !place)
     return false;
-  // Rows that a mask of the data selects belong to the current samples.
+  // Indices that NonZero found in data number samples of the wanted batch.
   if (node.getFunction().lookup(node.getInputName(1)).selected)
     return false;
   std::optional<HostTensor> indices = node.constant(1);
@@ -180,8 +188,9 @@ bool Rebatch::namesSamples(NodeImporter &node) {
 }
 
 // True if the node divides a sum over all samples by the exported batch size,
-// as in `x.sum(0) / x.shape[0]`. Halving sums of pairs looks equal if the batch
-// was 2, so the meaning is unclear.
+// as in `x.sum(0) / x.shape[0]`. The import then fails, because the number may
+// also have another meaning: with a batch of 2, half of a sum may be the mean
+// of a pair.
 bool Rebatch::averagesSum(NodeImporter &node) {
   StringRef op = node.getOpType();
   if (op != "Div" && op != "Mul")
@@ -196,8 +205,8 @@ bool Rebatch::averagesSum(NodeImporter &node) {
          (op == "Mul" && sums.contains(node.getInputName(1)) && isFactor(0));
 }
 
-// Records whether the node's outputs depend on samples or on shapes alone. A
-// sample's shape carries no elements of the sample.
+// Records whether the node's outputs depend on the elements of samples, or on
+// shapes alone. Shape and Size read only the shape of a sample.
 void Rebatch::followSources(NodeImporter &node) {
   StringRef op = node.getOpType();
   bool readsShape = op == "Shape" || op == "Size";
@@ -206,8 +215,8 @@ void Rebatch::followSources(NodeImporter &node) {
     ofSamples |= findPlace(input) || fromSamples.contains(input);
     ofShapes |= fromShapes.contains(input);
   }
-  // Values that hold elements of samples differ between samples; numbers read
-  // from shapes do not.
+  // An output that depends on both samples and shapes counts as depending on
+  // samples.
   for (const std::string &output : node.getNode().output()) {
     if (ofSamples && !readsShape)
       fromSamples.insert(output);
@@ -223,9 +232,10 @@ void Rebatch::followSources(NodeImporter &node) {
 }
 
 // True if the input is a number of the file that equals the exported batch
-// size, or a factor 1 / batch, and no other meaning is likely. Attention
-// divides products of 64 terms, or their operands, by the root, 8. Such an
-// operand may be a query of 128 elements that is split into two heads later.
+// size, or its inverse as a factor, and probably means the batch. A likely
+// other meaning is a root: attention divides products of 64 terms, or their
+// operands, by 8. Such an operand may be a query of 128 elements that is split
+// into two heads of 64 later.
 bool Rebatch::isExportedBatch(NodeImporter &node, unsigned input) const {
   StringRef name = node.getInputName(input),
             other = node.getInputName(1 - input);
@@ -246,7 +256,8 @@ bool Rebatch::isExportedBatch(NodeImporter &node, unsigned input) const {
   return (isShare || value == exported) && !isRoot;
 }
 
-// Batches of 1 and 2 are skipped: ones and twos are in every model.
+// Records a node that combines samples with a number equal to the exported
+// batch size. Ignores batches of 1 and 2: ones and twos are in every model.
 void Rebatch::noteNumber(NodeImporter &node) {
   bool isArithmetic = llvm::is_contained(
       {StringRef("Add"), StringRef("Sub"), StringRef("Mul"), StringRef("Div")},
@@ -261,9 +272,9 @@ void Rebatch::noteNumber(NodeImporter &node) {
   }
 }
 
-// Tracks a result without a batch axis of an input that may have one. The
-// result may be a loss, a sum over all samples, unless it is combined with
-// samples again.
+// Tracks a result without a batch axis. Records results that combine all
+// samples, such as a loss, in `joined` and `sums`. They are correct for any
+// batch size, unless a later node combines them with samples again.
 LogicalResult Rebatch::followJoined(NodeImporter &node, StringRef name,
                                     ArrayRef<int64_t> shape) {
   StringRef op = node.getOpType();
@@ -305,8 +316,8 @@ bool Rebatch::spreadsSample(NodeImporter &node, ArrayRef<int64_t> shape) const {
   return false;
 }
 
-// Handles a result with no batch axis: the batch was summed over, or the result
-// never had it.
+// Handles a result whose shape is the same for both batch sizes: the node has
+// summed over the batch, or no operand depends on the batch.
 LogicalResult Rebatch::followUnchanged(NodeImporter &node, StringRef name,
                                        ArrayRef<int64_t> shape,
                                        std::optional<Place> from) {
@@ -314,8 +325,8 @@ LogicalResult Rebatch::followUnchanged(NodeImporter &node, StringRef name,
   if (spreadsSample(node, shape))
     return node.unsupported("it combines one sample with a constant of the "
                             "batch it was exported with");
-  // A sum over the batch has no batch axis, but a part of the batch has the
-  // exported size.
+  // A Slice of the exported size also has a shape without the wanted batch.
+  // Refuse it: the part may be meant as the whole batch.
   bool isPart = op == "Slice" || op == "Split" || op == "Gather";
   if (from && isPart && !isReshape(node))
     return node.unsupported("it takes a part of the batch");
@@ -347,7 +358,7 @@ LogicalResult Rebatch::followOutput(NodeImporter &node, StringRef name,
       node.hasInput(0) ? findPlace(node.getInputName(0)) : std::nullopt;
   if (!changed)
     return followUnchanged(node, name, shape, from);
-  // These computations would mix samples of a batch of another size.
+  // Refuse computations that would mix the samples of the wanted batch.
   if (namesSamples(node))
     return node.unsupported("its indices number the samples of the exported "
                             "batch");
@@ -390,15 +401,16 @@ static bool isElementwise(StringRef op) {
       op);
 }
 
-// Records masks of the model that are no batches. A mask of [4, 4] added to
-// scores of [4, 4, 4] has four positions, not four samples, although the batch
-// was 4. A mask of which a triangle is taken (Trilu) is no batch, either.
+// Records masks whose axis 0 has the exported batch size, but is not the batch.
+// For example, the exported batch was 4, and a mask of [4, 4] is added to
+// scores of [4, 4, 4]: the mask has four positions, not four samples. A mask
+// whose triangle is taken (Trilu) has no batch either.
 void Rebatch::noteBeside(NodeImporter &node) {
   StringRef op = node.getOpType(), output = node.getOutputName(0);
   std::optional<Shape> shape = getKnownShape(node, output);
   if (!shape || shape->size() < 2)
     return;
-  // adaptExpand might take this Expand for one over samples.
+  // Record the result of an Expand that adaptExpand might take for a batch.
   if (op == "Expand" && exported > 1 && shape->front() == exported)
     expanded[output] = output.str();
   if (!isElementwise(op))
@@ -429,7 +441,7 @@ bool Rebatch::liesBesideBatch(StringRef name) const {
   const Partner &partner = it->second;
   if (partner.axis < 0)
     return true;
-  // Assume axis 0 while the partner's batch is unknown.
+  // If the place of the batch in the partner is unknown, assume axis 0.
   if (std::optional<Place> place = findPlace(partner.name))
     return place->axis != partner.axis;
   return shapes.lookup(partner.name).front() == exported;
@@ -456,7 +468,8 @@ LogicalResult Rebatch::follow(NodeImporter &node) {
     if (constant && !constant->isFloat() && shape->size() == 1)
       integers[name] = constant->getIntegers();
   }
-  // Record the shapes of inputs that no node made.
+  // Also record the shapes of values that no node computes, such as
+  // initializers.
   for (const std::string &name : node.getNode().input())
     if (recording && !name.empty() && !shapes.contains(name))
       if (std::optional<Shape> shape = getKnownShape(node, name))
@@ -477,7 +490,7 @@ FailureOr<Rebatch::Shape> Rebatch::adaptReshape(NodeImporter &node,
   std::optional<Place> from = findPlace(node.getInputName(0));
   if (recording || !from || output == shapes.end())
     return result;
-  // A shape computed from Shape has adapted already.
+  // A shape that the model computes from Shape already has the wanted batch.
   auto before = integers.find(node.getInputName(1));
   if (before != integers.end() && before->second != result)
     return result;
@@ -524,7 +537,8 @@ std::optional<int64_t> Rebatch::findSpreadAxis(NodeImporter &node,
       before->second.size() != requested.size() ||
       shape.size() != requested.size())
     return std::nullopt;
-  // The constant's batch axis is the only axis whose requested extent changed.
+  // The batch axis of the constant is the only axis whose requested extent
+  // differs between the two imports.
   std::optional<int64_t> found;
   for (int64_t axis = 0, rank = shape.size(); axis < rank; ++axis) {
     if (requested[axis] == before->second[axis])

@@ -42,24 +42,28 @@ public:
   /// Adds an input of the model whose first axis is the batch.
   void addInput(llvm::StringRef name) { places[name] = {0, 1}; }
 
-  /// In the first import, records the outputs of a node. In the second import,
-  /// finds the batch in them, and reports an error if its place is unclear.
+  /// Call after each node is imported. The first import records the shapes of
+  /// the node's outputs. The second import finds the batch axis of each output,
+  /// and reports an error if the axis is unclear.
   mlir::LogicalResult follow(NodeImporter &node);
 
-  /// Returns the shape for a Reshape to `requested` in the file. Reports an
-  /// error if the place of the batch is unclear.
+  /// Returns the shape for a Reshape in the second import, where the file
+  /// states the shape `requested`. Reports an error if it is unclear which
+  /// number is the batch.
   mlir::FailureOr<Shape> adaptReshape(NodeImporter &node,
                                       llvm::ArrayRef<int64_t> requested);
-  /// Returns the shape for an Expand to `requested` in the file.
+  /// Returns the shape for an Expand in the second import, where the file
+  /// states the shape `requested`.
   Shape adaptExpand(NodeImporter &node, llvm::ArrayRef<int64_t> requested);
-  /// The axis on which Expand spreads a constant over the samples; nullopt if
-  /// none. The constant has one row per exported sample. `requested`, which the
-  /// model computes, already has the wanted batch size on that axis.
+  /// Returns the axis on which an Expand spreads a constant over the samples;
+  /// nullopt if there is none. The constant has one row per sample of the
+  /// exported batch. `requested`, which the model computes from Shape, already
+  /// has the wanted batch size on this axis.
   std::optional<int64_t> findSpreadAxis(NodeImporter &node,
                                         llvm::ArrayRef<int64_t> requested);
-  /// The extent that axis `axis` of a Concat input must have to match the other
-  /// inputs. nullopt unless the axis holds the batch in another input, and this
-  /// input does not depend on the batch.
+  /// Returns the extent that the Concat input `input`, which has no batch,
+  /// needs on axis `axis` to match an input with its batch on the axis. nullopt
+  /// if no other input has its batch there, or if the exported batch is not 1.
   std::optional<int64_t> getConcatExtent(NodeImporter &node, unsigned input,
                                          int64_t axis);
 
@@ -107,29 +111,29 @@ private:
   /// From the second import: the place of the batch in every value that has
   /// one.
   llvm::StringMap<Place> places;
-  /// Single elements that were computed from the rows of all samples, such as a
-  /// loss.
+  /// Values computed from all rows of an ambiguous batch (isAmbiguous), such as
+  /// a loss.
   llvm::StringSet<> joined;
   /// Values that were computed from sums over all samples.
   llvm::StringSet<> sums;
-  /// Values that depend on samples, with or without a batch axis; and values
-  /// that depend on shapes alone.
+  /// `fromSamples`: values that depend on the elements of samples.
+  /// `fromShapes`: values that depend on shapes alone.
   llvm::StringSet<> fromSamples, fromShapes;
-  /// For results of products: the number of terms in each sum.
+  /// For each result of MatMul and Gemm: the length of the contraction axis.
   llvm::StringMap<int64_t> terms;
   std::vector<std::string> numbers;
 
-  /// The value that a constant is combined with, and the axis of that value
-  /// that meets the constant's first axis. -1 if the constant's first axis is
-  /// known not to be the batch.
+  /// The other operand `name` of an elementwise op that reads an Expand result.
+  /// `axis` is the axis of that operand that broadcasting aligns with axis 0 of
+  /// the Expand result; -1 if axis 0 is known not to be the batch.
   struct Partner {
     std::string name;
     int64_t axis;
   };
-  /// From the first import. `expanded` maps each value that is computed
-  /// elementwise from an Expand result to that result, if the Expand result
-  /// begins with the exported batch size. `partners` maps each such Expand
-  /// result to the value that it is combined with.
+  /// From the first import, for Expand results whose axis 0 has the exported
+  /// batch size. `expanded` maps each value that elementwise ops compute from
+  /// such a result to the result. `partners` maps the result to the operand
+  /// that it is combined with.
   llvm::StringMap<std::string> expanded;
   llvm::StringMap<Partner> partners;
 };

@@ -1,5 +1,5 @@
-// Imports NonZero and Compress of data. In the values of a selection, each
-// unselected row is a copy of the first selected row.
+// Imports NonZero of data, and Compress by a condition from data. Their results
+// keep all rows, with a copy of the first selected row in each unselected row.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Selection.h"
@@ -15,8 +15,8 @@ using namespace mpc;
 using namespace mpc::onnx_frontend;
 
 namespace {
-/// Compares values by the ops that compute them, because exporters recompute a
-/// mask wherever it is used.
+/// Tells whether two values have equal elements, by comparing the ops that
+/// compute them. Exporters compute a mask anew for each use.
 class SameElements {
 public:
   explicit SameElements(FunctionImporter &function) : function(function) {}
@@ -27,8 +27,8 @@ private:
   Value strip(Value value) const;
 
   FunctionImporter &function;
-  /// The pairs already compared, or being compared, so that each is compared
-  /// once.
+  /// Pairs that are already compared, or are being compared, so that no pair is
+  /// compared twice.
   DenseSet<std::pair<Value, Value>> seen;
 };
 } // namespace
@@ -94,8 +94,8 @@ SelectionPtr mpc::onnx_frontend::findSelection(NodeImporter &node, Value mask,
     if (known->shape == selection->shape &&
         known->outerAxis == selection->outerAxis)
       return known;
-    // The rows are equal, but the mask's shape differs, so positions are
-    // counted otherwise.
+    // The mask selects the same rows as `known`, but has another shape, so the
+    // positions of its elements have other indices.
     selection->mask = known->mask;
     selection->first = known->first;
     selection->any = known->any;
@@ -104,7 +104,8 @@ SelectionPtr mpc::onnx_frontend::findSelection(NodeImporter &node, Value mask,
   }
   int64_t rows = ShapedType::getNumElements(shape);
   selection->mask = node.reshape(mask, {rows});
-  // Find the smallest selected row number. The complement reverses the order.
+  // Find the smallest selected row number as ~max(~number): the complement
+  // reverses the order.
   Value end = integerConstant(node, {}, rows);
   Value numbers =
       node.emit<SelectOp>({selection->mask, iota(node, 1, 0, rows), end});
@@ -137,7 +138,8 @@ void mpc::onnx_frontend::selectOutput(
   FunctionImporter &function = node.getFunction();
   StringRef name = node.getOutputName(output);
   ImportedValue &value = function.lookup(name);
-  // The value keeps all rows, but the number of selected rows is unknown.
+  // Forget the constant elements: the data decides which of the rows are
+  // selected.
   (void)function.materialize(name, "");
   value.constant.reset();
   value.selected = SelectedRows{std::move(selection), axis, std::move(places)};

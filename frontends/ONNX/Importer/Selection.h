@@ -1,6 +1,7 @@
-// Handles rows that a mask of the data selects. The data determines the number
-// of rows, but shapes are static, so values keep all rows, and the mask travels
-// with them.
+// Handles rows that a mask selects, where the mask is computed from data. The
+// data determines how many rows are selected, but shapes in the IR are static.
+// So values keep all rows, selected or not, and the importer records the mask
+// beside each value.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_IMPORTER_SELECTION_H
@@ -13,7 +14,8 @@ namespace mpc::onnx_frontend {
 struct Selection;
 using SelectionPtr = std::shared_ptr<const Selection>;
 
-/// The elements that NonZero found in a mask.
+/// A selection of rows by a mask. A row is one element of the mask, in
+/// row-major order.
 struct Selection {
   /// A boolean for each row: true if it is selected.
   mlir::Value mask;
@@ -24,8 +26,8 @@ struct Selection {
   /// The ONNX name of the mask, and its shape.
   std::string source;
   llvm::SmallVector<int64_t> shape;
-  /// If the mask itself has selected rows: their selection, and the axis of the
-  /// rows.
+  /// Set if the mask itself is a value with selected rows: the selection of the
+  /// mask's rows, and the axis of the mask on which these rows lie.
   SelectionPtr outer;
   int64_t outerAxis = 0;
 
@@ -36,29 +38,32 @@ struct Selection {
   }
 };
 
-/// Special entries of SelectedRows::places. kRowNumber: the column holds row
-/// numbers among the selected rows. kNoPlace: the column is no position.
+/// Special entries of SelectedRows::places. kRowNumber: the numbers count
+/// selected rows only, so 0 is the first selected row. kNoPlace: the numbers
+/// are no positions.
 inline constexpr int64_t kRowNumber = -1, kNoPlace = -2;
 
-/// Returns the selection by `mask`, whose elements are in row-major order of
-/// `shape`. `outer`, if given, describes the selected rows of the mask. Null
+/// Returns the selection of the elements of `mask`, which has the shape `shape`
+/// and the name `source` in the model. Reuses an equal selection. `outer`
+/// describes the selected rows of the mask itself; null if it has none. Null
 /// after an error.
 SelectionPtr findSelection(NodeImporter &node, mlir::Value mask,
                            llvm::ArrayRef<int64_t> shape,
                            llvm::StringRef source,
                            const SelectedRows *outer = nullptr);
 
-/// True if both select equal rows.
+/// True if `a` and `b` select the same rows.
 inline bool selectSame(const SelectionPtr &a, const SelectionPtr &b) {
   return a == b || (a && b && a->mask == b->mask);
 }
 
-/// True if the value holds row numbers among the selected rows. The function
-/// holds numbers among all rows instead, which is equivalent only for indexing
-/// such rows.
+/// True if the value's numbers count selected rows only, in the model. The
+/// numbers in the function count all rows. So they may only serve as indices of
+/// values whose rows the same mask selects.
 bool hasRowNumbers(const SelectedRows &rows);
 
-/// Records that an output, already defined, has selected rows.
+/// Records that the rows of output `output` along `axis` are selected rows. The
+/// output must be defined already.
 void selectOutput(
     NodeImporter &node, unsigned output, SelectionPtr selection, int64_t axis,
     std::optional<llvm::SmallVector<int64_t>> places = std::nullopt);
@@ -78,8 +83,8 @@ mlir::Value fillRows(NodeImporter &node, const Selection &selection,
                      int64_t axis, mlir::Value value, double number);
 
 /// Returns `value` with each unselected row along `axis` replaced by a copy of
-/// the first selected row. If no row is selected, fills in a number at which
-/// functions have a value and a derivative.
+/// the first selected row. If no row is selected, fills in 1 for floats and 0
+/// otherwise: functions such as log have a value and a derivative at 1.
 mlir::Value selectRows(NodeImporter &node, const Selection &selection,
                        int64_t axis, mlir::Value value);
 
@@ -89,11 +94,12 @@ std::string getSourceName(const SelectedRows &rows);
 /// True if an input of the node has selected rows.
 bool readsSelectedRows(NodeImporter &node);
 
-/// Imports a node that reads selected rows. Reports an error if the op's
-/// meaning for selected rows alone is unknown.
+/// Imports a node that reads selected rows. Reports an error for an op that mpc
+/// cannot restrict to the selected rows.
 mlir::LogicalResult importSelected(NodeImporter &node, const OpEntry &entry);
 
-/// Defines NonZero of a data mask, or of selected rows (`outer`).
+/// Defines the result of a NonZero of data. `outer` describes the selected rows
+/// of the input; null if it has none.
 mlir::LogicalResult defineNonZero(NodeImporter &node,
                                   const SelectedRows *outer);
 
@@ -101,7 +107,8 @@ mlir::LogicalResult defineNonZero(NodeImporter &node,
 /// names no axis, flattens `x` first.
 mlir::FailureOr<int64_t> prepareCompress(NodeImporter &node, mlir::Value &x);
 
-/// Import NonZero of data, and Compress by a data condition.
+/// Import a NonZero whose input, and a Compress whose condition, is computed
+/// from data.
 mlir::LogicalResult importNonZero(NodeImporter &node);
 mlir::LogicalResult importDataCompress(NodeImporter &node);
 

@@ -1,5 +1,5 @@
-// Reads axes, ranges and shapes from nodes, for the builders, which make ops,
-// and for folding, which computes.
+// Reads axes, ranges and shapes from a node's inputs and attributes. Builders
+// and folders use these functions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_IMPORTER_SHAPEARGUMENTS_H
@@ -10,7 +10,7 @@
 namespace mpc::onnx_frontend {
 
 /// Infer the shape that Reshape, Squeeze or Unsqueeze gives its first input.
-/// Report an error if there is none.
+/// Report an error if the node states no valid shape.
 mlir::FailureOr<llvm::SmallVector<int64_t>> inferReshape(NodeImporter &node);
 mlir::FailureOr<llvm::SmallVector<int64_t>> inferSqueeze(NodeImporter &node);
 mlir::FailureOr<llvm::SmallVector<int64_t>> inferUnsqueeze(NodeImporter &node);
@@ -19,7 +19,8 @@ mlir::FailureOr<llvm::SmallVector<int64_t>> inferUnsqueeze(NodeImporter &node);
 struct Reduction {
   llvm::SmallVector<int64_t> axes;
   bool keepDims;
-  /// True if the op returns its input because no axes are given.
+  /// True if the op returns its input unchanged, because it has no axes and
+  /// noop_with_empty_axes is set.
   bool isIdentity;
 };
 mlir::FailureOr<Reduction> readReduction(NodeImporter &node);
@@ -33,8 +34,8 @@ struct SliceRange {
 mlir::FailureOr<llvm::SmallVector<SliceRange>>
 readSliceRanges(NodeImporter &node);
 
-/// The parts that Split cuts an axis into: one per output, together as long as
-/// the axis.
+/// The parts that Split cuts axis `axis` into. There is one length per output;
+/// the sum is the extent of the axis.
 struct SplitParts {
   int64_t axis;
   llvm::SmallVector<int64_t> lengths;
@@ -50,8 +51,8 @@ mlir::FailureOr<int64_t> readConcatAxis(NodeImporter &node);
 /// `axis`.
 mlir::LogicalResult defineLengths(NodeImporter &node, int64_t axis);
 
-/// Defines output `output` as a tensor of `shape`, of any size, filled with the
-/// one-element `element`.
+/// Defines output `output` as a tensor of `shape` filled with the only element
+/// of `element`. The number of elements is not limited.
 mlir::LogicalResult defineSplat(NodeImporter &node, unsigned output,
                                 llvm::ArrayRef<int64_t> shape,
                                 const HostTensor &element);

@@ -21,8 +21,9 @@ static bool isDynamic(const Dimension &dim) {
   return !dim.has_dim_value() || dim.dim_value() == -1;
 }
 
-// The symbol of a dimension; empty if none. Exporters write "?", "-1" and
-// "None" for any unknown dimension, so two of these need not be equal.
+// The symbol of a dimension, such as "N"; empty if none. Exporters write "?",
+// "-1" and "None" for any unknown dimension. These are no symbols: two
+// dimensions called "?" need not be equal.
 static StringRef findSymbol(const Dimension &dim) {
   StringRef name = dim.dim_param();
   const bool isUnknown = name == "?" || name == "-1" || name == "None";
@@ -140,7 +141,8 @@ Error ShapeBinder::bindBatch(ArrayRef<const proto::ValueInfoProto *> inputs,
     if (axis == kNoBatchAxis ||
         !isDynamic(input->type().tensor_type().shape().dim(axis)))
       continue;
-    // For a given input, --shape overrides --batch-size.
+    // If --shape gives the shape of an input, it overrides --batch-size for the
+    // input.
     auto given = options.shapes.find(input->name());
     if (given == options.shapes.end()) {
       isUsed = true;
@@ -160,7 +162,8 @@ Error ShapeBinder::bindBatch(ArrayRef<const proto::ValueInfoProto *> inputs,
                          against->name() + "'");
 }
 
-// Checks that each name given to --shape is an input or a symbol.
+// Checks that each name in --shape is an input or a symbolic dimension, and
+// binds the symbolic dimensions.
 Error ShapeBinder::checkNames(ArrayRef<const proto::ValueInfoProto *> inputs) {
   // `all` lists every name that --shape accepts.
   llvm::StringSet<> names, dims;
@@ -203,7 +206,6 @@ static std::string listInputs(ArrayRef<const proto::ValueInfoProto *> inputs,
 // Checks that each --batch-axis option names an input and one of its axes.
 Error ShapeBinder::checkBatchAxes(
     ArrayRef<const proto::ValueInfoProto *> inputs) {
-  // In the order of the command line.
   for (const auto &entry : options.batchAxes) {
     const std::string &name = entry.first;
     int64_t axis = entry.second;
@@ -211,7 +213,8 @@ Error ShapeBinder::checkBatchAxes(
         llvm::find_if(inputs, [&](const proto::ValueInfoProto *input) {
           return input->name() == name;
         });
-    // Gradient buffers are inputs of the file but hold no samples.
+    // Accept "no batch axis" for inputs of the file that hold state, such as
+    // gradient buffers: they have no samples.
     const bool isState = llvm::any_of(model.getProto().graph().input(),
                                       [&](const proto::ValueInfoProto &input) {
                                         return input.name() == name;
@@ -272,7 +275,9 @@ ShapeBinder::getType(const proto::ValueInfoProto &input) const {
                              input.name() + "=...");
     shape.assign(given->second.begin(), given->second.end());
   }
-  // Symbols are bound by name. The batch may differ from the file's.
+  // A dynamic dimension has the extent bound to its symbol. A static dimension
+  // has the file's extent, except the batch of an import for another batch
+  // size.
   for (int i = 0; i < tensor.shape().dim_size(); ++i) {
     const Dimension &dim = tensor.shape().dim(i);
     if (!isDynamic(dim)) {
@@ -307,8 +312,8 @@ ShapeBinder::getType(const proto::ValueInfoProto &input) const {
   return RankedTensorType::get(shape, *element);
 }
 
-/// The name of a dimension, in quotes if a list of dimensions would be misread
-/// without: 'a,b' is one dimension. Quotes inside are doubled.
+/// Prints the name of a dimension. Quotes a name that a reader could take for a
+/// number or for several names, such as 'a,b', and doubles quotes inside.
 static std::string printSymbol(StringRef name) {
   int64_t number;
   if (name.empty())
@@ -332,7 +337,7 @@ std::string mpc::onnx_frontend::printType(const Model &model,
     return "no tensor";
   const auto &tensor = type.tensor_type();
   Expected<Type> element = model.getElementType(tensor.elem_type(), "");
-  // Print unsigned types as everywhere but in the IR: u8, not ui8.
+  // Messages write u8 for the type that the IR writes as ui8.
   if (element && element->isUnsignedInteger())
     os << 'u' << element->getIntOrFloatBitWidth();
   else if (element)

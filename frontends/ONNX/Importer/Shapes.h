@@ -10,8 +10,8 @@
 
 namespace mpc::onnx_frontend {
 
-/// Binds the dynamic dimensions of graph inputs by the options. A symbol has
-/// one extent in all inputs.
+/// Binds the dynamic dimensions of graph inputs to the extents in --shape and
+/// --batch-size. A symbol has one extent in all inputs.
 class ShapeBinder {
 public:
   ShapeBinder(const Model &model, const ImportOptions &options,

@@ -22,8 +22,8 @@ void mpc::onnx_frontend::printSupportedOps(llvm::raw_ostream &os) {
     auto [it, isNew] = ops.try_emplace({entry.domain, entry.name}, support);
     it->second.since = std::min(it->second.since, support.since);
   }
-  // These ops update sequences, which are not values, so the table has no entry
-  // for them.
+  // These ops update lists of tensors, which are no values of the IR. The
+  // importer of training artifacts reads them, so the op table has no entries.
   for (StringRef name :
        {"AdamWOptimizer", "InPlaceAccumulator", "InPlaceAccumulatorV2",
         "InplaceClipGradNorm", "SGDOptimizerV2"})
