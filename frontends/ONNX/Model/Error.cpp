@@ -1,4 +1,4 @@
-// Implements import errors, and the texts that list several names.
+// Implements import errors, and helpers for messages that list several names.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/Error.h"

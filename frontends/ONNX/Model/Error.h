@@ -1,4 +1,5 @@
-// Errors of a model, with the exit code of the tool.
+// Errors that the reader and the importer report. Each has the exit code that
+// the tool ends with.
 //
 // Every finding is one ImportError. Several findings travel as one llvm::Error
 // (llvm::joinErrors), so that a user sees all errors in a single run.

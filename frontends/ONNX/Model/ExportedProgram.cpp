@@ -17,8 +17,9 @@ static bool isSource(StringRef name) {
 ExportedProgram ExportedProgram::read(const proto::GraphProto &graph) {
   ExportedProgram program;
   StringRef rest = findMetadata(graph, kSignature);
-  // Lines like "p_fc_weight: PARAMETER target='fc.weight'" and "x: USER_INPUT".
-  // The section "# outputs" lists mutated buffers.
+  // The signature has lines like "p_fc_weight: PARAMETER target='fc.weight'"
+  // and "x: USER_INPUT". The section "# outputs" lists buffers that the program
+  // mutates; skip it.
   rest = rest.split("# outputs").first;
   while (!rest.empty()) {
     StringRef line;
@@ -39,7 +40,8 @@ ExportedProgram ExportedProgram::read(const proto::GraphProto &graph) {
 // Calls
 //===----------------------------------------------------------------------===//
 
-// Splits at commas outside all brackets: "%x, [1, 2]" → "%x" and "[1, 2]".
+// Splits the arguments of a call at commas outside all brackets: "%x, [1, 2]"
+// has the arguments "%x" and "[1, 2]".
 static SmallVector<StringRef> splitArguments(StringRef text) {
   SmallVector<StringRef> arguments;
   size_t begin = 0;
@@ -94,20 +96,22 @@ std::optional<StringRef> ProgramCall::findSource(int argument) const {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The arguments of a call that become the operands of the node `op`.
+/// For a node of type `op` that the exporter makes of a call of `target`: the
+/// index of the call's argument that each input of the node reads.
 struct CallOperands {
   StringRef target, op;
   std::initializer_list<int> arguments;
 };
 } // namespace
 
-// Lists the known calls. For group_norm the exporter writes an
-// InstanceNormalization with constant ones and zeros, then Mul and Add. For
-// attention the Mul scales queries and keys by a constant.
+// Lists the known calls. Two are not obvious. For group_norm the exporter
+// writes an InstanceNormalization with constant ones and zeros, then a Mul and
+// an Add. For attention it writes a Mul that scales queries and keys by a
+// constant.
 static ArrayRef<CallOperands> getCallOperands() {
   constexpr int none = kConstantOperand;
-  // Each row: the call, the node that the exporter makes of it, and the
-  // argument of the call for each input of the node.
+  // Each row: the start of the call's name, the op of the node, and the index
+  // of the call's argument for each input of the node.
   static const CallOperands all[] = {
       {"layer_norm.", "LayerNormalization", {0, 2, 3}},
       {"native_layer_norm.", "LayerNormalization", {0, 2, 3}},
@@ -144,7 +148,8 @@ static ArrayRef<CallOperands> getCallOperands() {
 
 std::optional<int> mpc::onnx_frontend::findArgument(const ProgramCall &call,
                                                     StringRef op, int index) {
-  // For BatchNormalization, ONNX and PyTorch have the same order of operands.
+  // PyTorch's call of a batch normalization has its arguments in the order of
+  // ONNX's inputs.
   if (op == "BatchNormalization" && !call.target.empty())
     return index;
   StringRef target = call.target;
@@ -157,14 +162,16 @@ std::optional<int> mpc::onnx_frontend::findArgument(const ProgramCall &call,
   return std::nullopt;
 }
 
-// Drops the number of a result: "slice_1" → "slice".
+// Drops the number that the exporter appends to the name of a result: "slice_1"
+// → "slice".
 static StringRef dropNumber(StringRef name) {
   auto [call, number] = name.rsplit('_');
   bool isNumbered = !number.empty() && llvm::all_of(number, llvm::isDigit);
   return isNumbered ? call : name;
 }
 
-// True if `name` is the result of a call that only moves elements.
+// True if `name`, like "slice_1", is the result of a call that only moves
+// elements.
 static bool isMovement(StringRef name) {
   static const llvm::StringSet<> calls = {
       "_unsafe_view", "alias",  "cat",          "clone",     "contiguous",
@@ -176,14 +183,16 @@ static bool isMovement(StringRef name) {
   return calls.contains(dropNumber(name));
 }
 
-// True if `name` is the result of a call that computes indices for movements.
+// True if `name`, like "arange_2", is the result of a call that computes
+// indices for a movement of elements.
 static bool isPlaces(StringRef name) {
   name = dropNumber(name);
   return name == "arange" || name == "scalar_tensor_default";
 }
 
-// addcmul(b, w, x, value=v) is b + v * w * x. The exporter folds v * w.
-// Without `value`, v is 1, so the folded value is w.
+// The program computes addcmul(b, w, x, value=v), which is b + v * w * x. The
+// exporter folds v * w into one initializer. Without `value`, v is 1, so the
+// initializer is the parameter w.
 llvm::StringSet<>
 mpc::onnx_frontend::findUnitMultiples(const proto::GraphProto &graph) {
   llvm::StringSet<> factors;
@@ -204,9 +213,9 @@ static bool isJoin(StringRef name) {
   return name == "cat" || name == "stack";
 }
 
-// True if `value` is one parameter times 1, as addcmul multiplies. The value is
-// then folded from one parameter and a number, which the exporter calls
-// "value_2" or, after a cast, "value_cast_2".
+// True if `value` is one parameter times 1, folded from an addcmul
+// (findUnitMultiples). The metadata then list one parameter and a number, which
+// the exporter calls "value_2" or, after a cast, "value_cast_2".
 static bool isUnitMultiple(const proto::ValueInfoProto &value,
                            ArrayRef<StringRef> from,
                            const ExportedProgram &program,

@@ -33,7 +33,8 @@ static llvm::Error makeSystemError(StringRef path, const char *action) {
 
 llvm::Expected<File> File::adopt(int fd, StringRef path) {
   File file(fd, path);
-  // Devices and pipes may never end, and cannot be read twice.
+  // Accept only regular files: devices and pipes may never end, and cannot be
+  // read twice.
   struct stat status;
   if (fstat(fd, &status) != 0)
     return makeSystemError(path, "stat");
@@ -45,8 +46,8 @@ llvm::Expected<File> File::adopt(int fd, StringRef path) {
                      path + ": expected a regular file, found a device, pipe "
                             "or socket");
   file.size = status.st_size;
-  // Two reads of a path saw the same bytes only if device, inode, size and
-  // times all agree.
+  // The version identifies the bytes of the file: if it is the same at two
+  // reads, both have read the same bytes.
   file.version = {static_cast<int64_t>(status.st_dev),
                   static_cast<int64_t>(status.st_ino),
                   status.st_size,
@@ -82,8 +83,9 @@ llvm::Expected<File> File::open(StringRef path) {
   return adopt(fd, path);
 }
 
-// Opens `relative` below the open directory `root`; the kernel refuses every
-// step that leaves `root`. Returns -1 and sets errno on failure.
+// Opens the path `relative` below the open directory `root`. The kernel refuses
+// a path that leaves `root`, also through a link. Returns -1 and sets errno on
+// failure.
 static int openContained(int root, const std::string &relative) {
   struct open_how how = {};
   how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
@@ -94,7 +96,8 @@ static int openContained(int root, const std::string &relative) {
 
 llvm::Expected<File> File::openBeneath(StringRef directory,
                                        StringRef relative) {
-  // The kernel would end the path at a null character, after all checks.
+  // Refuse null characters: the kernel would end the path at the first, and so
+  // open another file than the checked one.
   std::string inside = relative.str();
   if (inside.empty() || inside.find('\0') != std::string::npos)
     return makeError(ErrorKind::InvalidInput,
@@ -109,7 +112,7 @@ llvm::Expected<File> File::openBeneath(StringRef directory,
   close(root);
   if (fd >= 0)
     return adopt(fd, (directory + "/" + relative).str());
-  // A `..` or a link leads out of the folder.
+  // These errors mean that `..` or a link leads out of the folder.
   if (error == EXDEV || error == ELOOP)
     return makeError(ErrorKind::InvalidInput,
                      "external data '" + relative +
@@ -202,7 +205,7 @@ llvm::Error AtomicFile::commit() {
     return makeSystemError(path, "write");
   close(fd);
   fd = -1;
-  // The rename is durable only once the folder is synced.
+  // Sync the folder, too: only then does the rename survive a crash.
   StringRef parent = llvm::sys::path::parent_path(path);
   std::string folder = parent.empty() ? "." : parent.str();
   int directory = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -17,7 +17,8 @@
 
 namespace mpc::onnx_frontend {
 
-/// The path that means standard input. Its folder is the current directory.
+/// The path that stands for standard input. Paths relative to standard input
+/// are relative to the current directory.
 inline constexpr llvm::StringLiteral kStandardInput = "-";
 
 /// Identifies the bytes of a file: device, inode, size, and the times of the
@@ -27,13 +28,15 @@ using FileVersion = std::array<int64_t, 7>;
 /// An open file. The destructor closes it.
 class File {
 public:
-  /// Opens the file at `path`, following links. Missing files, pipes, devices
-  /// and directories are errors (kind IO). Standard input may be of any kind,
-  /// and can be read once, in order.
+  /// Opens the file at `path`, and follows links. Error (kind IO) if the file
+  /// is missing or no regular file, such as a pipe, device or directory.
+  /// Standard input may be of any kind, but is read once, from beginning to
+  /// end.
   static llvm::Expected<File> open(llvm::StringRef path);
 
-  /// Opens `relative`, which must lie in `directory` (a real path) after all
-  /// links are followed; otherwise an error (kind InvalidInput).
+  /// Opens the path `relative` below `directory`, a real path. Error (kind
+  /// InvalidInput) if the file lies outside `directory` once all links are
+  /// followed.
   static llvm::Expected<File> openBeneath(llvm::StringRef directory,
                                           llvm::StringRef relative);
 
@@ -47,11 +50,12 @@ public:
 
   /// The size in bytes; nullopt for standard input.
   std::optional<int64_t> getSize() const { return size; }
-  /// The identity of the opened bytes; nullopt for standard input.
+  /// Identifies the contents at the time of opening; nullopt for standard
+  /// input.
   const std::optional<FileVersion> &getVersion() const { return version; }
 
-  /// Reads the next bytes, as many as one system call gives. Returns their
-  /// number, 0 at the end.
+  /// Reads the next bytes into `buffer`, as many as one system call gives.
+  /// Returns their number, 0 at the end of the file.
   llvm::Expected<size_t> readNext(llvm::MutableArrayRef<char> buffer) const;
 
   /// Reads exactly `buffer.size()` bytes from `offset` of a regular file.
@@ -90,8 +94,9 @@ private:
   std::string path, temporary;
 };
 
-/// Returns the real path of the folder that holds the file at `path`. Follows
-/// links of the file itself only if `followFile`.
+/// Returns the real path of the folder that holds the file at `path`. If
+/// `followFile` and the file is a link, returns the folder of the file that the
+/// link leads to.
 llvm::Expected<std::string> getRealDirectory(llvm::StringRef path,
                                              bool followFile);
 

@@ -1,5 +1,5 @@
-// Feeds a file to protobuf once, from beginning to end, and hashes the bytes.
-// So the hash is of exactly the bytes that were parsed.
+// Feeds a file to protobuf, from beginning to end, and hashes the same bytes.
+// So the hash belongs to exactly the bytes that protobuf parsed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_FILEINPUT_H
@@ -17,16 +17,17 @@ public:
   explicit FileInput(const File &file);
   ~FileInput() override;
 
-  /// Returns the first bytes of the file, up to `count`; `Read` returns them
-  /// again. Call only before the first `Read`.
+  /// Returns up to `count` bytes from the start of the file, without consuming
+  /// them: `Read` returns them again. Call only before the first `Read`.
   llvm::Expected<llvm::StringRef> peek(size_t count);
 
-  /// Returns the next bytes; 0 at the end of the file, -1 on failure.
+  /// Reads the next bytes into `buffer`, at most `size`. Returns their number:
+  /// 0 at the end of the file, -1 on failure.
   int Read(void *buffer, int size) override;
 
-  /// Returns the error of `Read`; success if there was none.
+  /// Returns the error of the last failed `Read`; success if none failed.
   llvm::Error takeError();
-  /// The number of bytes read.
+  /// The number of bytes that `Read` has returned.
   int64_t getCount() const { return count; }
   /// Returns the XXH3 hash of the bytes read, as 16 hexadecimal digits.
   std::string getHash() const;

@@ -11,12 +11,14 @@ using google::protobuf::RepeatedPtrField;
 using llvm::Error;
 using llvm::StringMap;
 
-/// Limits expansion: functions that call functions can multiply exponentially.
+/// Limits the nodes that inlining may add, and the depth of calls: functions
+/// that call functions can multiply exponentially.
 static constexpr int64_t kMostNodes = 300000;
 static constexpr size_t kMostDepth = 64;
 
 namespace {
-/// Replaces calls by the nodes of their functions, under new unique names.
+/// Replaces each call of a function by the function's nodes, under new unique
+/// names.
 class Inliner {
 public:
   explicit Inliner(Model &model) : model(model) {}
@@ -24,7 +26,7 @@ public:
 
 private:
   using Nodes = RepeatedPtrField<proto::NodeProto>;
-  /// New names by the names in a function's body.
+  /// Maps names in a function's body to the new names in the graph.
   using Names = StringMap<std::string>;
 
   Error readFunctions();
@@ -91,7 +93,7 @@ Error Inliner::readFunctions() {
   return Error::success();
 }
 
-// The recursion is safe: protobuf limits the depth of messages.
+// The recursion is safe: protobuf limits how deep graphs may nest.
 void Inliner::collectNames(const proto::GraphProto &graph) {
   for (const proto::ValueInfoProto &input : graph.input())
     taken.insert(input.name());
@@ -154,7 +156,7 @@ void Inliner::renameNode(proto::NodeProto &node, StringRef prefix,
       renameGraph(*attribute.mutable_g(), prefix, names);
     for (proto::GraphProto &graph : *attribute.mutable_graphs())
       renameGraph(graph, prefix, names);
-    // A Gradient names values in text attributes.
+    // A Gradient node also names values in its text attributes.
     if (node.op_type() != "Gradient")
       continue;
     if (attribute.has_s())
@@ -187,17 +189,20 @@ static void bindAttributes(proto::GraphProto &graph,
     bindAttributes(inner, call, function);
 }
 
-// Replaces each attribute that refers to a parameter of the function by the
-// call's value, or else by the function's default. Drops the attribute if there
-// is neither.
+// Binds the attributes of `node`, a copy of a node in the function's body. An
+// attribute that refers to an attribute parameter of the function gets the
+// value from the call, or else the function's default. If there is neither,
+// drops the attribute.
 static void bindAttributes(proto::NodeProto &node, const proto::NodeProto &call,
                            const proto::FunctionProto &function) {
-  // `ref_attr_name` names the function's parameter. Other attributes stay.
+  // `ref_attr_name` names the function's parameter that an attribute refers to.
+  // An attribute without it keeps its own value.
   RepeatedPtrField<proto::AttributeProto> bound;
   for (proto::AttributeProto &attribute : *node.mutable_attribute()) {
     if (attribute.ref_attr_name().empty()) {
-      // Nodes of the function's own subgraphs may refer to parameters too. A
-      // graph that the call passes may not: it could refer to itself forever.
+      // Nodes in subgraphs of the function may refer to its parameters, too.
+      // Nodes of a graph that the call passes may not: the graph could refer to
+      // itself forever.
       if (attribute.has_g())
         bindAttributes(*attribute.mutable_g(), call, function);
       for (proto::GraphProto &graph : *attribute.mutable_graphs())
@@ -233,7 +238,8 @@ Error Inliner::checkCall(const proto::NodeProto &call,
     return error(ErrorKind::Unsupported, call,
                  "functions call each other more than " + Twine(kMostDepth) +
                      " deep");
-  // A call may omit trailing inputs and outputs, but not add any.
+  // A call may omit trailing inputs and outputs of the function, but not have
+  // more.
   if (call.input_size() > function.input_size() ||
       call.output_size() > function.output_size())
     return error(ErrorKind::InvalidInput, call,
@@ -249,8 +255,9 @@ Error Inliner::checkCall(const proto::NodeProto &call,
   return Error::success();
 }
 
-// Maps the function's inputs and outputs to the names of the call. An output
-// that is also an input, or another output, becomes an Identity in `copies`.
+// Maps the names of the function's inputs and outputs to the names in the call.
+// If an output is also an input, or appears twice, adds an Identity to
+// `copies`, because one value cannot have two names.
 Inliner::Names Inliner::bindNames(const proto::NodeProto &call,
                                   const proto::FunctionProto &function,
                                   Nodes &copies) {
@@ -262,7 +269,8 @@ Inliner::Names Inliner::bindNames(const proto::NodeProto &call,
   for (int i = 0; i < function.output_size(); ++i) {
     if (i >= call.output_size() || call.output(i).empty())
       continue;
-    // `return x, x` of the program: the second output copies the first.
+    // A function may return one value twice, as in `return x, x`: the second
+    // output becomes a copy of the first.
     auto [entry, isNew] = names.try_emplace(function.output(i), call.output(i));
     if (isNew)
       continue;
@@ -289,8 +297,8 @@ Error Inliner::expandCall(const proto::NodeProto &call,
   for (const proto::NodeProto &node : function.node()) {
     proto::NodeProto *copy = body.Add();
     copy->CopyFrom(node);
-    // Rename first: graphs that the call passes as attributes keep the caller's
-    // names.
+    // Rename before binding attributes: a graph that the call passes as an
+    // attribute must keep the caller's names.
     renameNode(*copy, prefix, names);
     bindAttributes(*copy, call, function);
   }
@@ -307,9 +315,10 @@ Error Inliner::expandCall(const proto::NodeProto &call,
   return Error::success();
 }
 
-// Expands the calls among `nodes`; the other nodes belong to `opsets`.
+// Replaces the calls among `nodes` by nodes of functions. Records `opsets` as
+// the opsets of all other nodes.
 Error Inliner::expandNodes(Nodes &nodes, const Model::Opsets *opsets) {
-  // Collect into a new list: a call may become many nodes.
+  // Build a new list, because one call may become many nodes.
   Nodes result;
   for (proto::NodeProto &node : nodes) {
     if (const proto::FunctionProto *function = findFunction(node)) {

@@ -8,10 +8,10 @@
 
 namespace mpc::onnx_frontend {
 
-/// Replaces calls of the model's functions in all graphs of the file. A
-/// function takes precedence over an operator of the same name. The nodes keep
-/// the opsets that the function imports. Fails if a function calls itself or if
-/// a call does not fit its function.
+/// Replaces calls of the model's functions in all graphs of the file by the
+/// functions' nodes. A function takes precedence over an operator of the same
+/// name. The new nodes keep the opsets that their function imports. Fails if a
+/// function calls itself or if a call does not fit its function.
 llvm::Error inlineFunctions(Model &model);
 
 } // namespace mpc::onnx_frontend

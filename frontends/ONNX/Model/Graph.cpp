@@ -1,5 +1,6 @@
-// Checks the structure of a graph and sorts its nodes. Linear in the size of
-// the graph and not recursive, because files decide how deep a graph is.
+// Checks the structure of a graph and sorts its nodes. The checks take linear
+// time and do not recurse along the graph, because an untrusted file decides
+// how deep the graph is.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/Graph.h"
@@ -64,7 +65,7 @@ mpc::onnx_frontend::findGraphs(proto::ModelProto &model) {
     if (info.has_algorithm())
       add(info.mutable_algorithm());
   }
-  // A function is not a graph, but its nodes have bodies.
+  // A function is no GraphProto, but its nodes may have bodies.
   for (proto::FunctionProto &function : *model.mutable_functions())
     for (proto::NodeProto &node : *function.mutable_node())
       for (const proto::GraphProto *body : getBodies(node))
@@ -75,13 +76,14 @@ mpc::onnx_frontend::findGraphs(proto::ModelProto &model) {
 std::vector<proto::GraphProto *>
 mpc::onnx_frontend::findGraphs(proto::GraphProto &graph) {
   std::vector<proto::GraphProto *> graphs;
-  // The cast is safe: all parts belong to the mutable `graph`.
+  // The cast is safe: each body belongs to `graph`, which is mutable.
   for (const proto::GraphProto *part : findGraphs(std::as_const(graph)))
     graphs.push_back(const_cast<proto::GraphProto *>(part));
   return graphs;
 }
 
-// Adds the names that `body` defines to `defined`.
+// Adds the names of all inputs, initializers and node outputs of `body` to
+// `defined`.
 static void addDefined(const proto::GraphProto &body,
                        llvm::StringSet<> &defined) {
   for (const proto::ValueInfoProto &input : body.input())
@@ -104,8 +106,8 @@ mpc::onnx_frontend::findBodyNames(const proto::GraphProto &graph) {
   return names;
 }
 
-// Adds the names that `body` reads but does not define. The recursion is safe:
-// protobuf nests bodies at most 31 deep.
+// Adds the names that `body` reads but does not define to `values`. The
+// recursion through nested bodies is safe: protobuf allows at most 31 levels.
 static void addCaptured(const proto::GraphProto &body,
                         std::vector<StringRef> &values) {
   llvm::StringSet<> defined;
@@ -169,8 +171,8 @@ Graph::checkBody(const Model &model, const proto::GraphProto &body,
   Graph graph(model);
   if (Error error = graph.addPart(body))
     return error;
-  // Do not merge outputs by name: the node tells them apart by position. A loop
-  // may carry and stack the same value.
+  // Keep repeated outputs: the node of a body reads outputs by position, and a
+  // loop may carry and stack the same value.
   for (const proto::ValueInfoProto &output : body.output())
     graph.outputs.push_back(&output);
   if (Error error = graph.checkUses(isDefinedOutside))
@@ -193,8 +195,8 @@ Error Graph::define(StringRef name, const Twine &by) {
                           entry->second + " and by " + by);
 }
 
-// Callers use these names in artifacts, weights and checkpoints, which are
-// UTF-8.
+// Fails if a name of an initializer, input or output is not UTF-8: artifacts,
+// weights and checkpoints store these names.
 static Error checkNames(const Model &model, const proto::GraphProto &part) {
   auto check = [&](const auto &values, StringRef kind) {
     Error errors = Error::success();
@@ -257,7 +259,8 @@ Error Graph::addPart(const proto::GraphProto &part) {
   return Error::success();
 }
 
-// Callers tell outputs apart by name, so drop repeated declarations.
+// Adds the outputs of `part`. Drops repeated declarations with a warning,
+// because callers identify an output by name.
 void Graph::addOutputs(const proto::GraphProto &part) {
   for (const proto::ValueInfoProto &output : part.output()) {
     if (outputNames.insert(output.name()).second)
@@ -273,7 +276,8 @@ void Graph::addOutputs(const proto::GraphProto &part) {
 //===----------------------------------------------------------------------===//
 
 std::string Graph::suggestName(StringRef name) const {
-  // The distance is quadratic in the length of names: limit count and length.
+  // Edit distance is quadratic in the length of the names, so limit the number
+  // and length of names.
   constexpr unsigned kMostNames = 5000;
   if (definitions.size() > kMostNames || name.size() > 200)
     return {};
@@ -300,7 +304,7 @@ Error Graph::checkUses(
   for (const proto::NodeProto *node : nodes) {
     if (node->op_type().empty())
       report("node '" + getNodeName(*node) + "' has no op_type");
-    // A body may read values of outer graphs.
+    // getReadValues includes values of outer graphs that a node's body reads.
     for (StringRef input : getReadValues(*node))
       if (!definitions.contains(input) && !isDefinedOutside(input))
         report("node '" + getNodeName(*node) + "' (" + getOpName(*node) +
@@ -333,7 +337,8 @@ Error Graph::sortNodes() {
         ++pendingInputs[index];
       }
 
-  // Taking the lowest index first keeps the order of a sorted file.
+  // Always take the ready node with the lowest index: this keeps the order of a
+  // file that is sorted already.
   std::priority_queue<unsigned, std::vector<unsigned>, std::greater<>> ready;
   for (unsigned index = 0; index < nodes.size(); ++index)
     if (pendingInputs[index] == 0)
@@ -348,7 +353,7 @@ Error Graph::sortNodes() {
       if (--pendingInputs[user] == 0)
         ready.push(user);
   }
-  // Nodes on a cycle are never ready.
+  // Nodes on a cycle, and their users, never become ready.
   if (sorted.size() != nodes.size())
     return model->error(ErrorKind::InvalidInput,
                         "the graph has a cycle: " +
@@ -357,10 +362,12 @@ Error Graph::sortNodes() {
   return Error::success();
 }
 
-// Describes a cycle: walks from an unsorted node to an unsorted producer until
-// a node repeats. `pending` holds the missing inputs of each node.
+// Describes one cycle of the graph. Walks from an unsorted node to an unsorted
+// producer of an input, until a node repeats. `pending` holds, for each node,
+// the number of inputs whose producer is unsorted.
 std::string Graph::describeCycle(ArrayRef<unsigned> pending) const {
-  // Start at any unsorted node: all of them wait for a cycle.
+  // Start at any unsorted node: it lies on a cycle or depends on one, so the
+  // walk reaches a cycle.
   llvm::DenseMap<const proto::NodeProto *, unsigned> indices;
   for (auto [index, node] : llvm::enumerate(nodes))
     indices[node] = index;
@@ -380,7 +387,8 @@ std::string Graph::describeCycle(ArrayRef<unsigned> pending) const {
       }
     }
   }
-  // List only the cycle, not the way to it.
+  // The message lists only the nodes on the cycle, not the nodes that led to
+  // it.
   constexpr size_t kMostNames = 12;
   std::string text = "'" + getNodeName(*nodes[index]) + "'";
   size_t length = path.size() - position[index];

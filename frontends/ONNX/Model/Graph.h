@@ -1,5 +1,5 @@
-// A checked graph: names are defined once, inputs are defined, there are no
-// cycles, and nodes are in topological order.
+// A graph that is checked: no name is defined twice, each input of a node is
+// defined, there are no cycles, and the nodes are in topological order.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_GRAPH_H
@@ -19,8 +19,8 @@ namespace mpc::onnx_frontend {
 /// or else OpType_firstOutput.
 std::string getNodeName(const proto::NodeProto &node);
 
-/// Returns the op with its domain: "com.microsoft.ReluGrad", or "Conv" for
-/// ONNX.
+/// Returns the name of the node's op with its domain: "com.microsoft.ReluGrad".
+/// Without a domain for ONNX's own ops: "Conv".
 std::string getOpName(const proto::NodeProto &node);
 
 /// Returns the graphs in a node's attributes: bodies of loops and branches.
@@ -35,25 +35,27 @@ std::vector<proto::GraphProto *> findGraphs(proto::GraphProto &graph);
 /// and all bodies, also of nodes in functions.
 std::vector<proto::GraphProto *> findGraphs(proto::ModelProto &model);
 
-/// Returns the names that bodies in `graph` define. Within the body, the name
-/// hides a value of the outer graph.
+/// Returns all names that the bodies of nodes in `graph` define. Inside a body
+/// such a name may hide a value of the outer graph.
 llvm::StringSet<> findBodyNames(const proto::GraphProto &graph);
 
 /// Returns the float tensor of a Constant node; null for other nodes.
 const proto::TensorProto *findConstantTensor(const proto::NodeProto &node);
 
-/// Returns the values that a node reads: present inputs, values named in
-/// attributes of a Gradient, and outer values read by bodies.
+/// Returns the names of all values that a node reads: its inputs, the values
+/// that a Gradient names in attributes, and the values of outer graphs that its
+/// bodies read.
 std::vector<llvm::StringRef> getReadValues(const proto::NodeProto &node);
 
 class Graph {
 public:
-  /// Checks the concatenation of `parts` and sorts its nodes. `parts` is one
-  /// graph, or an inference graph and a training algorithm.
+  /// Checks the concatenation of the graphs in `parts`, and sorts the nodes.
+  /// `parts` is one graph, or an inference graph followed by the training
+  /// algorithm of training_info.
   static llvm::Expected<Graph>
   check(const Model &model, llvm::ArrayRef<const proto::GraphProto *> parts);
-  /// Checks the body of a node, which may also read the names for which
-  /// `isDefinedOutside` is true.
+  /// Checks `body`, a graph in an attribute of a node. The body may also read
+  /// values of outer graphs: the names for which `isDefinedOutside` is true.
   static llvm::Expected<Graph>
   checkBody(const Model &model, const proto::GraphProto &body,
             llvm::function_ref<bool(llvm::StringRef)> isDefinedOutside);
@@ -103,7 +105,8 @@ private:
   std::vector<const proto::NodeProto *> nodes;
   llvm::StringMap<const proto::TensorProto *> initializers;
   llvm::StringMap<const proto::NodeProto *> producers;
-  /// The definer of each name, for messages.
+  /// What defines each name, as text for messages: "an initializer", "node
+  /// 'fc1'".
   llvm::StringMap<std::string> definitions;
 };
 

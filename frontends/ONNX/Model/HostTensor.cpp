@@ -38,8 +38,8 @@ std::pair<HostTensor, char *> HostTensor::allocate(RankedTensorType type) {
          "shapes from outside are checked");
   int64_t bytes =
       type.getNumElements() * getElementBytes(type.getElementType());
-  // int64_t aligns every element type. The buffer has at least one element, so
-  // data is never null.
+  // Allocate int64_t elements, which align every element type, and at least
+  // one, so that `data` is never null.
   std::shared_ptr<int64_t[]> buffer(new int64_t[bytes / 8 + 1]);
   char *data = reinterpret_cast<char *>(buffer.get());
   return {HostTensor{type, ArrayRef<char>(data, bytes), buffer}, data};
@@ -115,7 +115,8 @@ SmallVector<int64_t> HostTensor::getIntegers() const {
   return values;
 }
 
-// Finds the first NaN or infinity: all bits of the exponent are set.
+// Finds the first NaN or infinity: a float whose exponent bits, given by the
+// mask `exponent`, are all set.
 template <typename Bits>
 static std::optional<int64_t> findNonFinite(ArrayRef<char> data,
                                             Bits exponent) {
@@ -151,8 +152,8 @@ static bool repeatsElement(ArrayRef<char> data, size_t width) {
 }
 
 bool HostTensor::isSplat() const {
-  // Comparing bytes is much faster. The second test: a NaN does not equal
-  // itself.
+  // Compare bytes first, which is much faster. Equal bytes may still be NaN,
+  // which equals nothing: then getDouble(0) != getDouble(1).
   if (repeatsElement(data, getElementBytes(type.getElementType())))
     return getDouble(0) == getDouble(1);
   for (int64_t i = 1; i < getNumElements(); ++i)
@@ -161,7 +162,8 @@ bool HostTensor::isSplat() const {
   return true;
 }
 
-// Transposes in tiles, so that both sides stay in the L1 cache.
+// Transposes a matrix in tiles of 32 x 32, so that the read and the written
+// tile stay in the L1 cache.
 template <typename T>
 static void transposeInto(char *to, const char *from, int64_t rows,
                           int64_t columns) {
@@ -171,7 +173,7 @@ static void transposeInto(char *to, const char *from, int64_t rows,
       for (int64_t i = row, end = std::min(row + tile, rows); i < end; ++i)
         for (int64_t j = column, last = std::min(column + tile, columns);
              j < last; ++j)
-          // Bytes of a file may be unaligned.
+          // Use memcpy, because bytes of a file may be unaligned.
           std::memcpy(to + (j * rows + i) * sizeof(T),
                       from + (i * columns + j) * sizeof(T), sizeof(T));
 }
@@ -181,7 +183,7 @@ HostTensor HostTensor::transpose() const {
   const int64_t rows = getShape()[0], columns = getShape()[1];
   auto [result, to] =
       allocate(RankedTensorType::get({columns, rows}, type.getElementType()));
-  // Only the size of an element matters for moving it.
+  // Moving an element only depends on its size, not on its type.
   switch (getElementBytes(type.getElementType())) {
   case 1:
     transposeInto<uint8_t>(to, data.data(), rows, columns);
@@ -217,7 +219,8 @@ ElementsAttr HostTensor::toAttribute(StringRef name) const {
     return DenseElementsAttr::getFromRawBuffer(type, data.take_front(width));
   if (getNumElements() <= kInlineElements)
     return DenseElementsAttr::getFromRawBuffer(type, data);
-  // The resource keeps `owner` alive instead of copying the bytes.
+  // The resource refers to the tensor's bytes and keeps `owner` alive, so no
+  // bytes are copied.
   auto keepAlive = owner;
   AsmResourceBlob blob(
       data, alignof(int64_t),
@@ -252,7 +255,8 @@ static uint64_t convertBits(llvm::APFloat value, FloatType target) {
   return value.bitcastToAPInt().getZExtValue();
 }
 
-// Converts each of the 65536 values of a 16-bit format once.
+// Converts each of the 65536 values of a 16-bit format once, then looks up
+// every element.
 static void convertByTable(const HostTensor &tensor, FloatType target,
                            char *to) {
   auto source = cast<FloatType>(tensor.type.getElementType());
@@ -277,8 +281,7 @@ mpc::onnx_frontend::convertFloats(const HostTensor &tensor, Type elementType) {
   auto target = dyn_cast<FloatType>(elementType);
   if (!target || !tensor.isFloat())
     return std::nullopt;
-  // Compilers vectorize the loops of common pairs. Large 16-bit tensors use a
-  // table.
+  // Loops over f32 and f64 are vectorized. Large 16-bit tensors use a table.
   auto [result, data] = HostTensor::allocate(
       RankedTensorType::get(tensor.getShape(), elementType));
   int64_t count = tensor.getNumElements();
@@ -290,8 +293,8 @@ mpc::onnx_frontend::convertFloats(const HostTensor &tensor, Type elementType) {
   } else if (getElementBytes(source) == 2 && count > (1 << 16)) {
     convertByTable(tensor, target, data);
   } else {
-    // Other pairs, such as f32 to bf16, and small tensors go element by
-    // element.
+    // All other tensors, such as f32 to bf16 or small 16-bit tensors, convert
+    // element by element.
     int64_t width = getElementBytes(elementType);
     for (int64_t i = 0; i < count; ++i) {
       uint64_t bits = convertBits(getFloat(tensor, i), target);

@@ -13,16 +13,16 @@
 
 namespace mpc::onnx_frontend {
 
-/// A dense row-major tensor. Its bytes are shared and immutable, and `owner` (a
-/// file, a parsed model, a buffer) keeps them alive. An i1 element is one byte,
-/// 0 or 1.
+/// A dense row-major tensor. The bytes are immutable and may be shared; `owner`
+/// (a file, a parsed model, a buffer) keeps them alive. An i1 element is one
+/// byte, 0 or 1.
 struct HostTensor {
   mlir::RankedTensorType type;
   llvm::ArrayRef<char> data;
   std::shared_ptr<const void> owner;
 
-  /// Allocates a tensor of `type`. Fill it through the returned pointer: its
-  /// bytes are not zeroed.
+  /// Allocates a tensor of `type`. Returns it with a pointer to its bytes,
+  /// which the caller must fill: they are not zeroed.
   static std::pair<HostTensor, char *> allocate(mlir::RankedTensorType type);
   /// Creates an i64 tensor with `values`.
   static HostTensor fromIntegers(mlir::MLIRContext *context,
@@ -41,7 +41,8 @@ struct HostTensor {
   int64_t getInteger(int64_t index) const;
   /// Returns all elements of an integer or boolean tensor.
   llvm::SmallVector<int64_t> getIntegers() const;
-  /// True if all elements are equal; a NaN equals nothing.
+  /// True if all elements are equal. False if an element is NaN and there are
+  /// several: NaN equals nothing.
   bool isSplat() const;
   /// Transposes a matrix.
   HostTensor transpose() const;
@@ -49,16 +50,17 @@ struct HostTensor {
   /// if all elements are finite or not floats.
   std::optional<int64_t> findNonFinite() const;
 
-  /// Returns an attribute with the elements: dense<...> if small or a splat,
-  /// otherwise a resource `name` over the same bytes.
+  /// Returns an attribute with the elements of the tensor: dense<...> if there
+  /// are few or all have equal bytes, otherwise a resource called `name` that
+  /// shares the bytes.
   mlir::ElementsAttr toAttribute(llvm::StringRef name) const;
 };
 
-/// Returns the bytes of one element as HostTensor stores it.
+/// Returns the size in bytes of an element of a HostTensor; 1 for i1.
 int64_t getElementBytes(mlir::Type elementType);
 
-/// Returns the bytes of a tensor; nullopt if an extent is negative or the
-/// product overflows.
+/// Returns the size in bytes of a tensor; nullopt if an extent is negative or
+/// the product overflows.
 std::optional<int64_t> getCheckedBytes(llvm::ArrayRef<int64_t> shape,
                                        mlir::Type elementType);
 

@@ -1,4 +1,5 @@
-// Limits on untrusted declarations, so that later code needs none.
+// Limits on what untrusted files may declare. The reader enforces them, so that
+// later code needs no checks.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_LIMITS_H
@@ -8,7 +9,7 @@
 
 namespace mpc::onnx_frontend {
 
-/// The largest rank, as array files allow.
+/// The largest rank of a tensor, the same as for array files.
 inline constexpr int64_t kMostDimensions = 32;
 
 } // namespace mpc::onnx_frontend

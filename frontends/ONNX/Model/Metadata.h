@@ -14,11 +14,13 @@
 
 namespace mpc::onnx_frontend {
 
-/// Key of a graph: the inputs and outputs of PyTorch's program.
+/// Key of a graph: the signature, which lists inputs and outputs of PyTorch's
+/// program.
 inline constexpr llvm::StringLiteral kSignature =
     "pkg.torch.export.ExportedProgram.graph_signature";
 
-/// Key of a value: the kind in PyTorch's program, such as PARAMETER or BUFFER.
+/// Key of a value: what the value is in PyTorch's program, such as PARAMETER or
+/// BUFFER.
 inline constexpr llvm::StringLiteral kInputKindKey =
     "pkg.torch.export.graph_signature.InputSpec.kind";
 
@@ -26,10 +28,12 @@ inline constexpr llvm::StringLiteral kInputKindKey =
 /// "--normalize 0.5:0.2".
 inline constexpr llvm::StringLiteral kPreparation = "mpc.preparation";
 
-/// Key of a value: the names from which PyTorch's exporter folded the value.
+/// Key of a value that PyTorch's exporter folded: the names of the values that
+/// it was folded from.
 inline constexpr llvm::StringLiteral kFoldedFrom =
     "pkg.onnxscript.optimizer.folded_from";
-/// Key of a node: the enclosing modules, outermost first, then the node's name.
+/// Key of a node: the names of the modules around the call, from the outside
+/// in, then the node's own name.
 inline constexpr llvm::StringLiteral kNameScopes = "pkg.torch.onnx.name_scopes";
 
 /// True for names that PyTorch's exporter makes up, like "val_12". Parameters
@@ -38,7 +42,8 @@ inline bool isExportersName(llvm::StringRef name) {
   return name.starts_with("val_");
 }
 
-/// Key of a node: the classes of the modules in `kNameScopes`, then the op.
+/// Key of a node: the classes of the modules in `kNameScopes`, then the
+/// operator, such as "aten.relu.default".
 inline constexpr llvm::StringLiteral kModuleClasses =
     "pkg.torch.onnx.class_hierarchy";
 
@@ -52,8 +57,8 @@ llvm::StringRef findMetadata(const T &owner, llvm::StringRef key) {
   return {};
 }
 
-/// Returns the items of the entry `key`, a list like "['', 'layers',
-/// 'layers.1']".
+/// Returns the items of a metadata entry that is a list: "['', 'layers',
+/// 'layers.1']" has the items "", "layers" and "layers.1".
 template <typename T>
 llvm::SmallVector<llvm::StringRef> readMetadataList(const T &owner,
                                                     llvm::StringRef key) {
@@ -67,8 +72,8 @@ llvm::SmallVector<llvm::StringRef> readMetadataList(const T &owner,
   return items;
 }
 
-/// Returns the module that contains the node, like "layers.1.norm"; nullopt if
-/// the file does not say.
+/// Returns the name of the module whose code made the node, like
+/// "layers.1.norm"; nullopt if the file has no metadata.
 inline std::optional<llvm::StringRef> findModule(const proto::NodeProto &node) {
   auto scopes = readMetadataList(node, kNameScopes);
   if (scopes.size() < 2)
@@ -76,9 +81,9 @@ inline std::optional<llvm::StringRef> findModule(const proto::NodeProto &node) {
   return scopes[scopes.size() - 2];
 }
 
-/// Returns the torch.nn layer that a BatchNormalization comes from, like
-/// "features.1"; empty if the file does not say. Also empty for
-/// functional.batch_norm, which a module may call several times.
+/// Returns the name of the torch.nn layer that a BatchNormalization comes from,
+/// like "features.1"; empty if the file has no metadata. Also empty for a call
+/// of functional.batch_norm, because one module may have several such calls.
 inline llvm::StringRef findLayer(const proto::NodeProto &node) {
   auto classes = readMetadataList(node, kModuleClasses);
   bool isLayer = classes.size() >= 2 && classes[classes.size() - 2].starts_with(

@@ -46,7 +46,7 @@ void Model::readOpsets() {
 // unknown.
 static StringRef guessFormat(StringRef start) {
   StringRef text = start.ltrim();
-  // Failed downloads are the most frequent case.
+  // Check for failed downloads first: they are the most frequent case.
   if (start.starts_with("version https://git-lfs"))
     return "a Git LFS pointer: the model itself was not downloaded";
   if (text.starts_with_insensitive("<!doctype") ||
@@ -54,7 +54,7 @@ static StringRef guessFormat(StringRef start) {
     return "an HTML page";
   if (start.starts_with("\x1f\x8b"))
     return "gzip data";
-  // Name other model formats together with a remedy.
+  // For other model formats the message also has a remedy.
   bool isZip = start.starts_with("PK\x03\x04");
   if ((isZip && start.contains("/data.pkl")) || start.starts_with("\x80\x02"))
     return "a file of torch.save (PyTorch), a Python pickle, which is never "
@@ -95,7 +95,8 @@ llvm::Error Model::parse() {
     return start.takeError();
   if (start->empty())
     return error(ErrorKind::InvalidInput, "the file is empty");
-  // Protobuf counts bytes in 31 bits. A pipe has no size before it is read.
+  // Protobuf counts bytes in 31 bits. The size of a pipe is unknown before it
+  // is read, so check again afterwards.
   auto checkSize = [this](int64_t size) -> llvm::Error {
     if (size <= INT_MAX)
       return llvm::Error::success();
@@ -105,12 +106,13 @@ llvm::Error Model::parse() {
   };
   if (llvm::Error error = checkSize(file->getSize().value_or(0)))
     return error;
-  // Check before parsing: protobuf accepts some text and archives as a message.
+  // Guess the format before parsing: protobuf accepts some text files and
+  // archives as a valid message.
   if (StringRef format = guessFormat(*start); !format.empty())
     return error(ErrorKind::InvalidInput,
                  "expected an ONNX file, found " + format);
 
-  // Read in blocks: `input` hashes each block that passes.
+  // `input` hashes each block that protobuf reads.
   constexpr int blockBytes = 1 << 20;
   google::protobuf::io::CopyingInputStreamAdaptor stream(&input, blockBytes);
   google::protobuf::io::CodedInputStream coded(&stream);
@@ -118,7 +120,8 @@ llvm::Error Model::parse() {
     hash = input.getHash();
     return llvm::Error::success();
   }
-  // Report the outermost cause: reading, then size, then contents.
+  // If parsing fails, report the first cause that applies: a read error, a file
+  // that is too large, or else bad contents.
   if (llvm::Error error = input.takeError())
     return error;
   if (llvm::Error error = checkSize(input.getCount()))
@@ -149,8 +152,8 @@ llvm::Error Model::checkHeader() {
       return error(ErrorKind::InvalidInput, "opset '" + domain +
                                                 "' has version " +
                                                 Twine(import.version()));
-    // Tools that add nodes append their own imports. Like ONNX's own tools, use
-    // the last import.
+    // Tools that add nodes often append a second import of a domain. ONNX's own
+    // tools use the last import, so do the same.
     int64_t &version = opsets[domain];
     if (version != 0 && version != import.version())
       log.push_back(

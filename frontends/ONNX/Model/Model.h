@@ -1,5 +1,5 @@
-// An ONNX file in memory. The header is checked on reading. Tensors are decoded
-// on demand, after all their sizes are checked.
+// An ONNX file in memory. Reading checks the header. Tensors are decoded on
+// demand, after a check of their sizes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_MODEL_H
@@ -25,37 +25,41 @@ llvm::StringRef normalizeDomain(llvm::StringRef domain);
 /// Returns the oldest supported version of a domain.
 int64_t getOldestOpset(llvm::StringRef domain);
 
-/// True if the elements have a float type that a file may store.
+/// True if the tensor's elements are of a float type that mpc supports: f16,
+/// bf16, f32 or f64.
 bool holdsFloats(const proto::TensorProto &tensor);
 
-/// A defect of a file, and the repair or warning that followed.
+/// An entry of the log: a defect of a file that the reader or a repair found,
+/// and what was done.
 struct LogEntry {
-  /// The repair's name in Repair/Repairs.def; empty for the reader.
+  /// The name, in Repair/Repairs.def, of the repair that made the entry; empty
+  /// if the reader made it.
   llvm::StringRef repair;
-  /// True for a guess that may be wrong, and that only training needs. False
-  /// for a defect of the file.
+  /// True if the message is a guess that may be wrong and matters only for
+  /// training. False for a certain defect of the file.
   bool isNote = false;
   std::string message;
 };
 
 class Model : public std::enable_shared_from_this<Model> {
 public:
-  /// Reads and parses the file, and checks versions and opset imports. Repairs
-  /// are a stage of their own (Repair/Repair.h).
+  /// Reads and parses the file at `path`, and checks versions and opset
+  /// imports. Does not run repairs (see Repair/Repair.h).
   static llvm::Expected<std::shared_ptr<Model>>
   read(llvm::StringRef path, mlir::MLIRContext *context);
 
   const proto::ModelProto &getProto() const { return model; }
-  /// The exporter's metadata of the main graph, read once.
+  /// The program that the metadata of the main graph describe. Read once,
+  /// before any repair.
   const ExportedProgram &getProgram() const { return program; }
-  /// The mutable model, for repairs and for the export.
+  /// The parsed file, which repairs and the export change.
   proto::ModelProto &getProto() { return model; }
   llvm::StringRef getPath() const { return path; }
   /// The XXH3 hash of the file's bytes, as 16 hexadecimal digits.
   llvm::StringRef getHash() const { return hash; }
   mlir::MLIRContext *getContext() const { return context; }
-  /// Sets another context. A model keeps no data of a context, and may outlive
-  /// the first.
+  /// Makes later calls use `other`. A model keeps no data of a context, so it
+  /// may outlive its first context.
   void setContext(mlir::MLIRContext *other) { context = other; }
 
   /// Opset versions by domain.
@@ -63,44 +67,49 @@ public:
 
   /// Returns the imported version of a domain; 0 if it is not imported.
   int64_t getOpset(llvm::StringRef domain) const;
-  /// Returns the version of the domain of `node`: from the imports of its
-  /// function, if any, else from the model's.
+  /// Returns the version of `node`'s domain. For a node inlined from a
+  /// function, the function's imports come first, then the model's.
   int64_t getOpset(const proto::NodeProto &node) const;
-  /// Stores the imports of a function. `what` names the function in errors. A
-  /// domain that `imports` lacks has the model's version.
+  /// Stores the opset imports of a function and returns them. `what` names the
+  /// function in errors. For a domain that `imports` lacks, the model's version
+  /// applies.
   llvm::Expected<const Opsets *>
   addOpsets(const google::protobuf::RepeatedPtrField<proto::OperatorSetIdProto>
                 &imports,
             const llvm::Twine &what);
-  /// Marks `node` as inlined from a function with `opsets`; null for a node of
-  /// the model.
+  /// Records that `node` was inlined from a function with the imports `opsets`;
+  /// null if it is a node of the model itself.
   void setOpsets(const proto::NodeProto &node, const Opsets *opsets) {
     if (opsets)
       nodeOpsets[&node] = opsets;
   }
-  /// True if `node` comes from a function. The file does not name its values.
+  /// True if `node` was inlined from a function. The names of its values are
+  /// then made up, not in the file.
   bool isOfFunction(const proto::NodeProto &node) const {
     return nodeOpsets.contains(&node);
   }
-  /// Saves the nodes of a graph before inlining replaces calls.
+  /// Keeps a copy of the graph's nodes, before inlining replaces calls of
+  /// functions.
   void keepCalls(proto::GraphProto &graph) {
     graphsWithCalls.emplace_back(&graph, graph.node());
   }
-  /// Restores the nodes saved by `keepCalls`.
+  /// Puts the nodes that `keepCalls` kept back into their graphs, so that the
+  /// file has its calls again.
   void restoreCalls();
 
-  /// True if the model's producer trains with unbiased running variances, as
-  /// PyTorch and Keras do.
+  /// True if the tool that produced the model trains with unbiased running
+  /// variances, as PyTorch and Keras do.
   bool isFromUnbiasedProducer() const;
-  /// Emits a warning: a defect of the file that does not stop the import.
+  /// Emits a warning about a defect of the file that does not stop the import.
   void warn(const llvm::Twine &message) const;
-  /// Emits a note: a guess about the file that may be wrong.
+  /// Emits a note, which MLIR calls a remark: a guess about the file that may
+  /// be wrong.
   void note(const llvm::Twine &message) const;
-  /// The findings of the reader and the repairs. The importer passes them to
-  /// `warn` and `note`.
+  /// The messages of the reader and the repairs, kept until the importer emits
+  /// them by `warn` and `note`.
   llvm::ArrayRef<LogEntry> getLog() const { return log; }
   void addToLog(LogEntry entry) { log.push_back(std::move(entry)); }
-  /// Leaves out the repairs of these names.
+  /// Makes the repairs with these names not run on the model.
   void skipRepairs(llvm::ArrayRef<std::string> names) {
     skipped.assign(names.begin(), names.end());
   }
@@ -108,7 +117,8 @@ public:
   bool skipsRepair(llvm::StringRef name) const {
     return llvm::is_contained(skipped, name);
   }
-  /// Reads the versions of the imports anew, after a repair has changed them.
+  /// Reads the opset versions again, after a repair has changed the file's
+  /// imports.
   void readOpsets();
 
   /// Returns an error that begins with the path of the file.
@@ -120,34 +130,36 @@ public:
   llvm::Expected<mlir::Type> getElementType(int32_t dataType,
                                             const llvm::Twine &what) const;
 
-  /// Decodes the values of `tensor`; shares the model's memory if the stored
-  /// layout allows it. Reads external data again on every call. Error (kind IO)
-  /// if the external file has changed since an earlier call.
+  /// Decodes the elements of `tensor`. Shares the memory of the parsed file if
+  /// the layout allows it. `what` names the tensor in errors. Reads external
+  /// data again on every call; error (kind IO) if the external file has changed
+  /// since an earlier call.
   llvm::Expected<HostTensor> decode(const proto::TensorProto &tensor,
                                     const llvm::Twine &what) const;
-  /// Notes that the external data of matrix `tensor` is stored transposed. The
-  /// declared shape is the shape after decoding.
+  /// Records that a repair has transposed the matrix `tensor`, whose external
+  /// file still has the old layout. decode() then transposes the data; the
+  /// shape in `tensor` is the shape after decoding.
   void readTransposed(const proto::TensorProto &tensor) {
     transposed.insert(&tensor);
   }
-  /// Records that matrix `name` was transposed on reading. The file, and so the
-  /// user, calls the stored matrix `former`.
+  /// Records that a repair has renamed and transposed a matrix: the file, and
+  /// so the user, calls it `former`, the model `name`.
   void setFormerName(llvm::StringRef name, llvm::StringRef former) {
     formerNames[name] = former.str();
     presentNames[former] = name.str();
   }
-  /// Returns the file's name of an initializer; empty if the name has not
-  /// changed.
+  /// Returns the name that the file uses for the initializer `name`; empty if
+  /// no repair has renamed it.
   std::string findFormerName(llvm::StringRef name) const {
     return formerNames.lookup(name);
   }
-  /// Returns the present name of the initializer that the file calls `former`;
-  /// empty if the name has not changed.
+  /// Returns the name that the model uses for the initializer that the file
+  /// calls `former`; empty if no repair has renamed it.
   std::string findPresentName(llvm::StringRef former) const {
     return presentNames.lookup(former);
   }
-  /// Decodes an initializer. Without `readsValues`, zeros replace the elements
-  /// of a large one.
+  /// Decodes an initializer. If `readsValues` is false and the initializer is
+  /// large, returns zeros of the right type.
   llvm::Expected<HostTensor> decodeInitializer(const proto::TensorProto &tensor,
                                                bool readsValues) const;
 
@@ -174,11 +186,12 @@ private:
   proto::ModelProto model;
   ExportedProgram program;
   Opsets opsets;
-  /// Graphs with their nodes before inlining.
+  /// The graphs in which calls were inlined, each with its nodes from before.
   std::vector<std::pair<proto::GraphProto *,
                         google::protobuf::RepeatedPtrField<proto::NodeProto>>>
       graphsWithCalls;
-  /// Opsets of functions, and the opsets of each inlined node.
+  /// The opset imports of functions, and the imports that apply to each inlined
+  /// node.
   std::deque<Opsets> functionOpsets;
   llvm::DenseMap<const proto::NodeProto *, const Opsets *> nodeOpsets;
   std::vector<LogEntry> log;
@@ -186,7 +199,8 @@ private:
   /// Tensors whose external data is stored transposed.
   llvm::DenseSet<const proto::TensorProto *> transposed;
   llvm::StringMap<std::string> formerNames, presentNames;
-  /// The identity of each external file that was read, by location.
+  /// The identity of each external file when it was first read, by its location
+  /// in the model.
   mutable std::map<std::string, FileVersion, std::less<>> externalFiles;
 };
 

@@ -1,4 +1,4 @@
-// Maps names of ONNX values to names of variables, and back.
+// Maps names of ONNX values to symbols of mpc variables, and back.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_NAMES_H
@@ -10,9 +10,10 @@
 
 namespace mpc::onnx_frontend {
 
-/// Prefix of names that would clash with functions or mpc's own variables: the
-/// initializer "step" is variable "onnx:step". A name like "onnx::MatMul_57",
-/// which exporters make, does not clash.
+/// Prefix of the variable for an ONNX value whose name mpc itself uses: the
+/// initializer "step" becomes the variable "onnx:step", because "step" is a
+/// function. A name like "onnx::MatMul_57", which exporters make up, gets no
+/// prefix.
 inline constexpr llvm::StringLiteral kEscape = "onnx:";
 
 std::string getVariableName(llvm::StringRef onnxName);

@@ -31,7 +31,8 @@ NodeScope::NodeScope(Model &model, proto::FunctionProto &function)
   addNodes(*function.mutable_node());
 }
 
-// Adds an entry; null if two graphs define the name, which is then ambiguous.
+// Adds an entry to `map`. If `name` has an entry already, two graphs define the
+// name; the entry becomes null, because the name is ambiguous.
 template <typename T>
 static void addOnce(llvm::StringMap<T> &map, StringRef name, T what) {
   auto [entry, isNew] = map.try_emplace(name, what);
@@ -237,8 +238,8 @@ int32_t NodeScope::findElementType(StringRef value) const {
       "ReduceMax", "ReduceMin", "ReduceSum",     "ReduceProd", "Reshape",
       "Slice",     "Split",     "Squeeze",       "Sub",        "Tile",
       "Transpose", "Unsqueeze", "GatherElements"};
-  // Follow first operands. Chains that compute shapes are shorter than the
-  // limit, which also ends a walk around a cycle.
+  // Follow input 0 from node to node. Chains that compute shapes have fewer
+  // than 100 nodes, and the limit ends a walk around a cycle.
   for (int i = 0; i < 100; ++i) {
     if (const proto::TensorProto *tensor = tensors.lookup(value))
       return tensor->data_type();
@@ -286,8 +287,8 @@ std::optional<int64_t> NodeScope::findRank(StringRef value) const {
   return type->tensor_type().shape().dim_size();
 }
 
-// Counts the elements of a vector, such as a shape assembled by Concat; nullopt
-// if unknown.
+// Counts the elements of an integer vector, such as a shape that Concat
+// assembles from parts; nullopt if unknown.
 std::optional<int64_t> NodeScope::findLength(StringRef vector) const {
   if (const proto::TensorProto *tensor = tensors.lookup(vector))
     return tensor->dims_size() == 1 ? std::optional(tensor->dims(0))
@@ -300,7 +301,7 @@ std::optional<int64_t> NodeScope::findLength(StringRef vector) const {
   if (node->op_type() == "Shape" && node->attribute_size() == 0 &&
       node->input_size() == 1)
     return findRank(node->input(0));
-  // Unsqueeze makes a vector of one number.
+  // In shape arithmetic, Unsqueeze makes a vector of one number.
   if (node->op_type() == "Unsqueeze")
     return 1;
   static const llvm::StringSet<> same = {"Abs", "Cast", "Identity", "Neg"};
@@ -327,7 +328,7 @@ std::optional<int64_t> NodeScope::findLength(StringRef vector) const {
 
 std::optional<int64_t>
 NodeScope::inferRank(const proto::NodeProto &node) const {
-  // The results have the broadcast shape of the operands.
+  // Results of these ops have the broadcast shape of their operands.
   static const llvm::StringSet<> elementwise = {
       "Add", "Div", "Max", "Mean", "Min", "Mul", "Pow", "Sub", "Sum", "Where"};
   static const llvm::StringSet<> same = {"Abs",

@@ -1,5 +1,6 @@
-// Gives access to the nodes under one set of opset imports: of a model or a
-// function. Answers questions about their constants, element types and ranks.
+// A NodeScope holds all nodes that share one set of opset imports: the nodes of
+// a model or of a function, and of all their bodies. Repairs use it to change
+// nodes, and to ask about constants, element types and ranks.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_NODESCOPE_H
@@ -21,8 +22,7 @@ public:
   using Nodes = google::protobuf::RepeatedPtrField<proto::NodeProto>;
   using Imports = google::protobuf::RepeatedPtrField<proto::OperatorSetIdProto>;
 
-  /// Collects the nodes of a model's graphs, or of a function, and of all
-  /// bodies.
+  /// Collects the nodes of all graphs of `model`, including bodies.
   NodeScope(Model &model);
   NodeScope(Model &model, proto::FunctionProto &function);
 
@@ -30,23 +30,26 @@ public:
   /// imported.
   int64_t getOpset() const;
   void setOpset(int64_t opset);
-  /// Imports version 1 of a domain unless the domain is imported already.
+  /// Imports version 1 of `domain`, unless the domain is imported already.
   void addImport(llvm::StringRef domain);
 
-  /// Calls `mend` for every node. `mend` adds nodes to the list that must run
-  /// before the node.
+  /// Calls `mend` for every node. To insert nodes before the node, `mend` adds
+  /// them to its second argument.
   void mendNodes(llvm::function_ref<void(proto::NodeProto &,
                                          std::vector<proto::NodeProto> &)>
                      mend);
   void forEach(llvm::function_ref<void(const proto::NodeProto &)> act) const;
 
-  /// Returns an unused name with the prefix `start`, like "y_axes".
+  /// Returns an unused name that starts with `start`: "y_axes", or "y_axes_1"
+  /// if "y_axes" is in use.
   std::string makeName(llvm::StringRef start);
-  /// Adds a Constant of integers to `nodes`; returns the name of the result.
+  /// Adds a Constant node with an int64 tensor to `nodes`. Returns the name of
+  /// its result, made from `name`.
   std::string addIntegers(std::vector<proto::NodeProto> &nodes,
                           llvm::StringRef name, llvm::ArrayRef<int64_t> shape,
                           llvm::ArrayRef<int64_t> values);
-  /// Adds a Constant of one float, cast to the float type `type`.
+  /// Adds a Constant of one float to `nodes`, and a Cast if `type` is not
+  /// float32. Returns the name of the result, made from `name`.
   std::string addFloat(std::vector<proto::NodeProto> &nodes,
                        llvm::StringRef name, float value, int32_t type);
 
@@ -74,8 +77,8 @@ private:
   Model &model;
   Imports *imports;
   std::vector<Nodes *> lists;
-  /// Initializers and Constants by name; null if several graphs define the
-  /// name.
+  /// The tensors of initializers and Constants, by name; null if several graphs
+  /// define the name.
   llvm::StringMap<const proto::TensorProto *> tensors;
   llvm::StringMap<const proto::NodeProto *> producers;
   llvm::StringMap<const proto::TypeProto *> types;

@@ -1,4 +1,5 @@
-// Decodes a TensorProto: inline, typed and external data.
+// Decodes a TensorProto. Its elements are raw bytes, a typed field such as
+// float_data, or external data.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/File.h"
@@ -25,8 +26,8 @@ using llvm::Expected;
 //===----------------------------------------------------------------------===//
 
 static Type lookUpElementType(MLIRContext *context, int32_t dataType) {
-  // Signed integers become signless types, as everywhere in the IR. Null for
-  // strings, complex numbers and floats of 8 bits or less.
+  // The IR has signless types for signed integers. Returns null for strings,
+  // complex numbers and floats of 8 bits or less.
   Builder builder(context);
   switch (dataType) {
   case proto::TensorProto::FLOAT:
@@ -99,7 +100,8 @@ Expected<HostTensor> Model::decodeRaw(ArrayRef<char> bytes,
   return HostTensor{type, bytes, std::move(owner)};
 }
 
-// Converts elements stored in a wider type; false if an element does not fit.
+// Converts elements that the file stores in a wider type, such as i8 in
+// int32_data; false if an element does not fit `type`.
 template <typename Wide>
 static bool narrow(ArrayRef<Wide> values, RankedTensorType type, char *data) {
   Type element = type.getElementType();
@@ -110,7 +112,8 @@ static bool narrow(ArrayRef<Wide> values, RankedTensorType type, char *data) {
   else if (element.isSignlessInteger())
     low = -(int64_t(1) << (8 * width - 1)), high = -low - 1;
   for (auto [i, value] : llvm::enumerate(values)) {
-    // A large unsigned element becomes negative, and fails the check.
+    // An unsigned element above the range of int64_t becomes negative here, so
+    // the check refuses it.
     auto number = static_cast<int64_t>(value);
     if (number < low || number > high)
       return false;
@@ -129,8 +132,8 @@ Expected<HostTensor> Model::decodeTyped(const proto::TensorProto &tensor,
     return decodeRaw(ArrayRef<char>(data, field.size() * sizeof(T)),
                      shared_from_this(), type, what);
   };
-  // Other types use wider fields, such as int32_data for i8 and f16. Every
-  // element must fit.
+  // Other types are stored in a wider field, such as i8 and f16 in int32_data.
+  // Each element must fit its type.
   auto narrowed = [&](auto &field) -> Expected<HostTensor> {
     if (field.size() != type.getNumElements())
       return error(ErrorKind::InvalidInput,
@@ -142,7 +145,7 @@ Expected<HostTensor> Model::decodeTyped(const proto::TensorProto &tensor,
                    what + ": an element does not fit its type");
     return result;
   };
-  // The ONNX specification assigns a field to each type.
+  // The ONNX specification fixes the field for each element type.
   switch (tensor.data_type()) {
   case proto::TensorProto::FLOAT:
     return share(tensor.float_data());
@@ -166,7 +169,8 @@ Expected<HostTensor> Model::decode(const proto::TensorProto &tensor,
   Expected<Type> element = getElementType(tensor.data_type(), what);
   if (!element)
     return element.takeError();
-  // Check the sizes first: the product of untrusted dims may overflow.
+  // Check the size before computing with `dims`: the product of untrusted
+  // extents may overflow.
   ArrayRef<int64_t> dims(tensor.dims().data(), tensor.dims().size());
   if (int64_t(dims.size()) > kMostDimensions)
     return error(ErrorKind::Unsupported,
@@ -180,7 +184,8 @@ Expected<HostTensor> Model::decode(const proto::TensorProto &tensor,
     return error(ErrorKind::Unsupported,
                  what + ": tensors in segments are not supported");
   auto type = RankedTensorType::get(dims, *element);
-  // The file still holds the weight in the former layout.
+  // The external file still has the matrix in the layout from before a repair
+  // transposed it.
   if (transposed.contains(&tensor)) {
     auto stored = RankedTensorType::get({dims[1], dims[0]}, *element);
     Expected<HostTensor> matrix = decodeExternal(tensor, stored, what);
@@ -229,9 +234,10 @@ static std::optional<StringRef> stripDirectory(StringRef path,
   return path;
 }
 
-// Opens external data. After all links, the file must lie in the folder of the
-// model, or in the folder of the file that the model links to: download caches
-// link both into one folder of blobs.
+// Opens the file `location` of external data, which must lie below a trusted
+// folder once all links are followed: the folder of the model, or, if the model
+// is a link, the folder that the link leads to. Download caches link model and
+// data into one folder of blobs.
 static Expected<File> openExternal(StringRef model, StringRef location) {
   // Refuse absolute paths, and paths with a part "..".
   bool leaves =
@@ -285,7 +291,8 @@ parseLocation(const proto::TensorProto &tensor) {
   }
   if (result.location.empty())
     return makeError(ErrorKind::InvalidInput, "external data has no location");
-  // The system would stop at the NUL and open another file.
+  // Refuse NUL characters: the system would end the name at the first, and open
+  // another file.
   if (result.location.contains('\0'))
     return makeError(ErrorKind::InvalidInput,
                      "the location of external data has a NUL byte after '" +
@@ -305,14 +312,15 @@ Expected<HostTensor> Model::decodeExternal(const proto::TensorProto &tensor,
                                            RankedTensorType type,
                                            const Twine &what) const {
   std::string where = (path + ": " + what).str();
-  // Only open files beside or below the model.
+  // openExternal only opens files beside or below the model.
   Expected<ExternalLocation> place = parseLocation(tensor);
   if (!place)
     return prefix(place.takeError(), where);
   Expected<File> file = openExternal(path, place->location);
   if (!file)
     return prefix(file.takeError(), where);
-  // If a training overwrites the file, tensors would come from two models.
+  // Fail if the file has changed since an earlier tensor was read: a training
+  // may be overwriting it, and tensors would come from two models.
   const FileVersion &version = *file->getVersion();
   auto [known, isNew] =
       externalFiles.try_emplace(place->location.str(), version);
@@ -338,7 +346,7 @@ Expected<HostTensor> Model::decodeExternal(const proto::TensorProto &tensor,
   if (llvm::Error error =
           file->read(place->offset, {data, static_cast<size_t>(bytes)}))
     return prefix(std::move(error), where);
-  // decodeRaw also checks the elements, such as booleans.
+  // decodeRaw also checks the elements: a boolean must be 0 or 1.
   return decodeRaw(result.data, result.owner, type, what);
 }
 
@@ -367,7 +375,8 @@ Expected<HostTensor> Model::decodeInitializer(const proto::TensorProto &tensor,
   constexpr int64_t widest = sizeof(int64_t);
   if (!bytes || *bytes <= kMostFoldedElements * widest)
     return decode(tensor, what);
-  // calloc maps zero pages, so untouched zeros take no memory.
+  // calloc maps zero pages on demand, so zeros that nobody reads take no
+  // memory.
   std::shared_ptr<void> zeros(llvm::safe_calloc(1, size_t(*bytes)), std::free);
   ArrayRef<char> data(static_cast<const char *>(zeros.get()), size_t(*bytes));
   return HostTensor{RankedTensorType::get(dims, *element), data, zeros};

@@ -32,8 +32,8 @@ Expected<HostTensor> mpc::onnx_frontend::fitWeight(const Model &model,
   if (given.getShape() == type.getShape())
     if (auto converted = convertFloats(given, type.getElementType()))
       return *converted;
-  // Suggest a prefix that renames all parameters of the layer, so that the
-  // model's values stay.
+  // To keep the model's own values, the user can rename the layer's values in
+  // the file. Suggest the prefix of all parameters of the layer.
   std::string layer =
       (name.contains('.') ? name.rsplit('.').first : name).str();
   return model.error(
@@ -68,18 +68,19 @@ SmallVector<StringRef> mpc::onnx_frontend::getTakenNames(const Model &model) {
   return names;
 }
 
-// Lists names: "'a', 'b', 'c', ...".
+// Lists the first three names: "'a', 'b', 'c', ...".
 static std::string listNames(ArrayRef<StringRef> names) {
   constexpr size_t most = 3;
   std::string text = "'" + llvm::join(names.take_front(most), "', '") + "'";
   return names.size() > most ? text + ", ..." : text;
 }
 
-// Groups names by each of their endings of whole parts: "a.b.c" by "a.b.c",
-// "b.c" and "c".
+// Groups names by each ending that starts after a dot: "a.b.c" belongs to the
+// groups "a.b.c", "b.c" and "c".
 static llvm::StringMap<SmallVector<StringRef, 1>>
 groupByEnding(ArrayRef<StringRef> taken) {
-  // An ending like "weight" belongs to many names, and is no evidence.
+  // Limit the names of a group: an ending like "weight", which many names
+  // share, is no evidence for a prefix.
   constexpr size_t most = 8;
   llvm::StringMap<SmallVector<StringRef, 1>> groups;
   for (StringRef name : taken)
@@ -93,8 +94,9 @@ groupByEnding(ArrayRef<StringRef> taken) {
   return groups;
 }
 
-// Returns advice if the model has none of the names in a file: the change of
-// prefix, such as `module.` to none, that fits most names.
+// Returns advice for a weights file whose names `found` are all unknown to the
+// model, which has the names `taken`. Suggests the change of prefix that makes
+// most names fit: `module.=` removes "module.".
 static std::string adviseOnNames(ArrayRef<StringRef> found,
                                  ArrayRef<StringRef> taken) {
   auto groups = groupByEnding(taken);
@@ -111,7 +113,7 @@ static std::string adviseOnNames(ArrayRef<StringRef> found,
                      .str()];
       break;
     }
-  // Between prefixes that fit equally many names, take the shortest.
+  // If two changes fit equally many names, take the shorter.
   auto rank = [](const llvm::StringMapEntry<int64_t> &entry) {
     return std::tuple(-entry.second, entry.first().size(), entry.first());
   };
@@ -134,7 +136,8 @@ Error mpc::onnx_frontend::checkWeights(const Model &model,
   llvm::StringSet<> isTaken;
   isTaken.insert(taken.begin(), taken.end());
   Error errors = Error::success();
-  // A file that gives no value at all is a mistake of the user.
+  // Report a file from which the model uses no value: the user has made a
+  // mistake.
   for (const auto &[file, names] : options.weightFiles) {
     if (llvm::any_of(names, [&](const std::string &name) {
           return isTaken.contains(name);
@@ -158,7 +161,8 @@ void mpc::onnx_frontend::replaceIntegers(Model &model,
     auto given = weights.find(tensor.name());
     if (given == weights.end() || given->second.isFloat())
       continue;
-    // Unread initializers are not checked yet: ignore values that do not fit.
+    // Ignore an initializer that cannot be decoded, and a value of another
+    // type: the import has checked only the initializers that nodes read.
     auto present = model.decode(tensor, "initializer '" + tensor.name() + "'");
     if (!present) {
       llvm::consumeError(present.takeError());

@@ -1,4 +1,4 @@
-// Replaces values of the model by values of the user: `--weights`.
+// Replaces values of the model by values that the user gives (`--weights`).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_WEIGHTS_H
@@ -9,23 +9,26 @@
 
 namespace mpc::onnx_frontend {
 
-/// Fits the value given for `name` to `type`, the declared type. Converts
-/// floats. Error if the shape or the kind of type differs. `kind` is a word for
-/// messages, like "input".
+/// Returns `given`, the user's value for `name`, converted to `type`, which the
+/// model declares. Converts between float types only. Error if the shape
+/// differs, or a type other than float. `kind` is a word for messages, like
+/// "input".
 llvm::Expected<HostTensor>
 fitWeight(const Model &model, const llvm::Twine &kind, llvm::StringRef name,
           const HostTensor &given, mlir::RankedTensorType type);
 
-/// Returns all names that a value can be given for, in the model's order.
+/// Returns the names of all values that the user can replace, in the model's
+/// order.
 llvm::SmallVector<llvm::StringRef> getTakenNames(const Model &model);
 
-/// Fails if the model uses no name of some file: the model would silently keep
-/// its own values. A file may have more names than the model uses.
+/// Fails if the model uses no name of one of the weights files: the model would
+/// silently keep its own values. A file may have further names that the model
+/// does not use.
 llvm::Error checkWeights(const Model &model, const ImportOptions &options);
 
-/// Writes given integers into the model's initializers. The import treats
-/// integers as constants, not as state, so a trained model would not contain
-/// them otherwise.
+/// Writes the integers in `weights` into the model's initializers of the same
+/// names. The import makes integers constants, not state, and an export writes
+/// only state; so the exported model would keep the old integers.
 void replaceIntegers(Model &model, const TensorMap &weights);
 
 } // namespace mpc::onnx_frontend
