@@ -37,8 +37,8 @@ using llvm::Expected;
 //===----------------------------------------------------------------------===//
 
 // Binds the graph input `name` to `value`, which the user gave
-// (ImportOptions::weights). A float tensor becomes state, such as a parameter
-// (getParameterRole). A scalar, an integer tensor, or a value that came from
+// (ImportOptions::weights). A float tensor becomes state, like a parameter
+// (getParameterRole). A scalar, an integer tensor, or a value from
 // ImportOptions::offered becomes a constant, which may determine shapes.
 static void bindGivenInput(FunctionImporter &function, StringRef name,
                            const HostTensor &value) {
@@ -66,7 +66,7 @@ static Error addInputs(FunctionImporter &function, ShapeBinder &shapes) {
         function.getModule().getRebatch()->addInput(input->name());
       continue;
     }
-    // The user's value must fit the type that the input declares.
+    // The user's value must fit the declared type.
     Expected<HostTensor> value = fitWeight(
         graph.getModel(), "input", input->name(), weight->second, *type);
     if (!value) {
@@ -78,9 +78,9 @@ static Error addInputs(FunctionImporter &function, ShapeBinder &shapes) {
   return errors;
 }
 
-// Compares the type of `value` with the type that the file declares for the
-// output. Another element type is an error. Another rank only causes a warning,
-// and the module keeps the computed shape.
+// Compares the type of `value` with the type declared for the output. Another
+// element type is an error. Another rank only causes a warning, and the module
+// keeps the computed shape.
 static Error checkOutput(const Model &model,
                          const proto::ValueInfoProto &output, Value value) {
   if (!output.type().has_tensor_type())
@@ -104,8 +104,8 @@ static Error checkOutput(const Model &model,
   return Error::success();
 }
 
-// Tells the user which float tensors the import does not train because their
-// role is unclear, and that --train selects them.
+// Tells the user which float tensors are not trained because of an unclear
+// role, and how to train a tensor (--train).
 static void listUntrained(const Model &model, const ImportOptions &options,
                           const Trainables &found) {
   if (options.mode != ImportMode::Training || !options.trainableScalars.empty())
@@ -130,9 +130,9 @@ static void listUntrained(const Model &model, const ImportOptions &options,
                "mpc inspect --parameters lists all");
 }
 
-// Emits a note that lists the inputs that no node reads. An exporter that gets
-// one tensor for several inputs writes a model that reads only one of the
-// inputs. Training would ignore the data of the others.
+// Emits a note that lists inputs without readers. An exporter that gets one
+// tensor for several inputs writes a model that reads only one of the inputs.
+// Training would ignore the data of the others.
 static void noteUnread(const Graph &graph, const ImportOptions &options,
                        ArrayRef<const proto::NodeProto *> nodes) {
   llvm::StringSet<> read;
@@ -141,7 +141,8 @@ static void noteUnread(const Graph &graph, const ImportOptions &options,
       read.insert(value);
   for (const proto::ValueInfoProto *output : graph.getOutputs())
     read.insert(output->name());
-  // Skip inputs whose value the user gives in `weights`: they take no data.
+  // Skip inputs whose value the user gives in `weights`, because no data is
+  // needed.
   std::vector<std::string> unread;
   for (const proto::ValueInfoProto *input : graph.getInputs())
     if (!read.contains(input->name()) &&
@@ -162,7 +163,7 @@ importRebatched(const Model &model, const ImportOptions &options,
                 int64_t exported);
 
 // Adds the values named `outputs` as results of the function. Compares the type
-// of each value with the type that the file declares.
+// of each value with the declared type.
 static void addOutputs(FunctionImporter &function, const Graph &graph,
                        ArrayRef<StringRef> outputs) {
   llvm::StringMap<const proto::ValueInfoProto *> declared;
@@ -189,7 +190,7 @@ importForward(const Model &model, const ImportOptions &options,
     return model.error(ErrorKind::InvalidInput, "the graph has no outputs");
   ShapeBinder shapes(model, options, rebatch);
   // Exporters write the batch size into many shapes of a file. If --batch-size
-  // asks for another size, importRebatched adapts these shapes.
+  // asks for another size, importRebatched adapts the shapes.
   if (auto exported = shapes.findExportedBatch(graph->getInputs());
       exported && !rebatch)
     return importRebatched(model, options, *exported);
@@ -260,7 +261,8 @@ static std::string describeSmallBatches(const ImportOptions &options,
 }
 
 // Warns of nodes that compute with a number equal to the exported batch size.
-// The number may mean the batch, but the import cannot tell, and keeps it.
+// The number may mean the batch, but the file does not tell. The import keeps
+// the number.
 static void warnNumbers(const Model &model, const ImportOptions &options,
                         const Rebatch &rebatch) {
   ArrayRef<std::string> nodes = rebatch.getNumbers();
@@ -288,7 +290,7 @@ importRebatched(const Model &model, const ImportOptions &options,
   // batch.
   Rebatch rebatch(exported, wanted);
   {
-    // Suppress diagnostics: the second import repeats them.
+    // Suppress diagnostics, because the second import repeats them.
     ScopedDiagnosticHandler quiet(model.getContext(),
                                   [](Diagnostic &) { return success(); });
     ImportOptions asExported = options;
@@ -370,7 +372,7 @@ static bool updatesLists(const Model &model) {
 
 static Expected<OwningOpRef<ModuleOp>>
 importOnce(const Model &model, const ImportOptions &options) {
-  // Fail before any import if a weights file has no name that the model uses.
+  // Fail before any import if the model uses no name of a weights file.
   if (Error error = checkWeights(model, options))
     return error;
   emitLog(model, options.mode != ImportMode::Evaluation);
@@ -438,8 +440,8 @@ static void addFileNames(const Model &model, ModuleOp module) {
   }
 }
 
-// Imports the model. If a builder needs a value from options.offered, such as a
-// shape, imports the model again with this value as a constant. Emits only the
+// Imports the model. If a builder needs a value from options.offered, like a
+// shape, imports the model again with the value as a constant. Emits only the
 // diagnostics of the last import.
 Expected<OwningOpRef<ModuleOp>>
 mpc::onnx_frontend::importModel(const Model &model,

@@ -36,13 +36,13 @@ class Model;
 
 /// Reads the file at `path` ("-" is standard input), and repairs it. If `path`
 /// is a directory of training artifacts, reads its training graph.
-/// `skippedRepairs` names the rows of Repair/Repairs.def that do not run.
+/// `skippedRepairs` names the rows of Repair/Repairs.def to skip.
 llvm::Expected<std::shared_ptr<Model>>
 readModel(llvm::StringRef path, mlir::MLIRContext *context,
           llvm::ArrayRef<std::string> skippedRepairs = {});
 
-/// Emits the warnings that reading and repairing the file produced. With
-/// `withNotes`, also emits the notes, which matter only for training.
+/// Emits the warnings from reading and repairing the file. With `withNotes`,
+/// also emits the notes, which matter only for training.
 void emitLog(const Model &model, bool withNotes);
 
 /// Imports the model. For training artifacts, also reads and imports the
@@ -64,7 +64,7 @@ struct ModelIdentity {
 ModelIdentity identifyModel(const Model &model);
 
 /// Returns the flags that prepared the training samples, such as "--normalize
-/// 0.5:0.2", as recorded in a model that mpc trained. Empty if the file has no
+/// 0.5:0.2", as recorded in a model trained by mpc. Empty if the file has no
 /// record.
 std::string readPreparation(const Model &model);
 

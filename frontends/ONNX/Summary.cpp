@@ -29,8 +29,9 @@ mpc::onnx_frontend::listInputs(const Model &model) {
   return inputs;
 }
 
-// Adds the inputs of `node` that act as weights to `weights`. `layers` holds
-// the outputs of contractions so far: what an Add adds to one is a bias.
+// Adds the inputs of `node` that act as weights to `weights`. `layers` collects
+// the outputs of contractions, because an operand added to such an output is a
+// bias.
 static void addWeights(const proto::NodeProto &node, llvm::StringSet<> &layers,
                        llvm::StringSet<> &weights) {
   StringRef op = node.op_type();
@@ -46,7 +47,7 @@ static void addWeights(const proto::NodeProto &node, llvm::StringSet<> &layers,
   if (!layer)
     return;
   // Skip input 0, which is a layer's data. For some ops the table of weights
-  // lists input 0, because it may be a weight.
+  // lists input 0, which may be a weight.
   for (int i : layer->weights)
     if (i > 0 && i < node.input_size())
       weights.insert(node.input(i));
@@ -155,7 +156,7 @@ static Error checkForward(const Model &model, const Graph &graph) {
 Expected<std::vector<ParameterSummary>>
 mpc::onnx_frontend::describeParameters(const Model &model) {
   const proto::GraphProto &file = model.getProto().graph();
-  // Check the graph without importing it: an import would need all dimensions.
+  // Only check the graph: an import would need all dimensions.
   Expected<Graph> graph = Graph::check(model, {&file});
   if (!graph)
     return graph.takeError();
@@ -202,8 +203,7 @@ mpc::onnx_frontend::describeLayers(const Model &model) {
   Expected<Graph> graph = Graph::check(model, {&file});
   if (!graph)
     return graph.takeError();
-  // Use the types that the file declares: without an import, no others are
-  // known.
+  // Use the declared types: without an import, no other types are known.
   llvm::StringMap<std::string> types;
   for (const auto *values : {&file.value_info(), &file.output()})
     for (const proto::ValueInfoProto &value : *values)
@@ -240,8 +240,7 @@ mpc::onnx_frontend::describeLayers(const Model &model) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The inputs of an optimizer graph, and the lists that the graph makes of its
-/// inputs.
+/// The inputs of an optimizer graph, and lists made of inputs.
 class GivenTensors {
 public:
   explicit GivenTensors(const proto::GraphProto &graph) {

@@ -22,9 +22,9 @@ std::vector<std::pair<std::string, std::string>> listInputs(const Model &model);
 /// has no samples.
 llvm::StringSet<> listWeightInputs(const Model &model);
 
-/// Describes an optimizer graph, one that updates parameters from gradients
-/// that it gets as inputs, and explains how to use it with a training graph.
-/// Empty for any other model.
+/// Describes an optimizer graph, which updates parameters from gradients among
+/// the inputs. Explains how to use the graph with a training graph. Empty for
+/// any other model.
 std::string describeOptimizerGraph(const Model &model);
 
 /// The summary of an initializer.
@@ -36,7 +36,7 @@ struct ParameterSummary {
 };
 
 /// Describes the initializers of a forward model. Fails (kind Unsupported) for
-/// a training graph: the graph itself states what it updates.
+/// a training graph, which states the parameters to update.
 llvm::Expected<std::vector<ParameterSummary>>
 describeParameters(const Model &model);
 

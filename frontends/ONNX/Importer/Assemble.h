@@ -47,8 +47,8 @@ mlir::Value iota(NodeImporter &node, int64_t rank, int64_t axis, int64_t size);
 /// `mpc.check_indices`. Reports an error unless the indices are int32 or int64.
 mlir::LogicalResult markIndices(NodeImporter &node, unsigned input,
                                 int64_t size);
-/// Ensures that the elements of input `input` in the box `box` are in the range
-/// that `box` states. Checks them like the overload for a whole input.
+/// Ensures that indices in input `input` are in range. `box` states the range,
+/// and the box of the input's elements to which the range applies.
 mlir::LogicalResult markIndices(NodeImporter &node, unsigned input,
                                 const IndexBox &box);
 

@@ -83,9 +83,9 @@ const OpEntry *findOp(llvm::StringRef domain, llvm::StringRef name,
 /// compilers for small devices omit domains.
 const OpEntry *findEntry(const proto::NodeProto &node, const Model &model);
 
-/// Describes what the importer takes an op for that the file puts into ONNX's
-/// own domain but ONNX does not define: "com.microsoft.GeluGrad", or
-/// "PyTorch's" for MSELoss. Empty for ops that ONNX defines.
+/// If the file puts an op into ONNX's own domain that ONNX does not define,
+/// names the op that the importer takes it for: "com.microsoft.GeluGrad", or
+/// "PyTorch's" for MSELoss. Empty for other ops.
 std::string describeMisplaced(const proto::NodeProto &node,
                               const OpEntry &entry);
 

@@ -325,8 +325,8 @@ LogicalResult Rebatch::followUnchanged(NodeImporter &node, StringRef name,
   if (spreadsSample(node, shape))
     return node.unsupported("it combines one sample with a constant of the "
                             "batch it was exported with");
-  // A Slice of the exported size also has a shape without the wanted batch.
-  // Refuse it: the part may be meant as the whole batch.
+  // A Slice, Split or Gather may take as many rows as the exported batch has.
+  // Refuse it: the program may mean a part of the batch or the whole batch.
   bool isPart = op == "Slice" || op == "Split" || op == "Gather";
   if (from && isPart && !isReshape(node))
     return node.unsupported("it takes a part of the batch");

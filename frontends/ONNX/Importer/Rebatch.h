@@ -111,8 +111,8 @@ private:
   /// From the second import: the place of the batch in every value that has
   /// one.
   llvm::StringMap<Place> places;
-  /// Values computed from all rows of an ambiguous batch (isAmbiguous), such as
-  /// a loss.
+  /// Values computed from all rows of an axis that merges a batch of 1 with
+  /// other rows (isAmbiguous), such as a loss.
   llvm::StringSet<> joined;
   /// Values that were computed from sums over all samples.
   llvm::StringSet<> sums;
