@@ -1,5 +1,5 @@
-// Errors that the reader and the importer report. Each has the exit code that
-// the tool ends with.
+// Errors that the reader and the importer report. Each error determines the
+// tool's exit code.
 //
 // Every finding is one ImportError. Several findings travel as one llvm::Error
 // (llvm::joinErrors), so that a user sees all errors in a single run.

@@ -96,8 +96,8 @@ std::optional<StringRef> ProgramCall::findSource(int argument) const {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// For a node of type `op` that the exporter makes of a call of `target`: the
-/// index of the call's argument that each input of the node reads.
+/// For a node of type `op` that the exporter makes of a call of `target`: for
+/// each input of the node, the index of the call's argument.
 struct CallOperands {
   StringRef target, op;
   std::initializer_list<int> arguments;

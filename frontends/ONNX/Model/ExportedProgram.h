@@ -30,9 +30,9 @@ inline constexpr llvm::StringLiteral kDetachTarget = "torch.ops.aten.detach.",
                                      kEmbeddingTarget =
                                          "torch.ops.aten.embedding.";
 
-/// The PyTorch program that a file was exported from, as described by the
-/// exporter's metadata in the main graph. All fields are empty if the file has
-/// no metadata. The strings live as long as the graph.
+/// The PyTorch program behind a file, as described by the exporter's metadata
+/// in the main graph. All fields are empty if the file has no metadata. The
+/// strings live as long as the graph.
 struct ExportedProgram {
   /// The inputs of the program by name: "p_layers_1_weight" with
   /// "layers.1.weight" for a parameter or buffer, "x" with "" for data.
@@ -50,10 +50,9 @@ inline bool isParameter(llvm::StringRef source) {
   return source.starts_with("p_");
 }
 
-/// The call in the exported program that a node comes from, parsed. The text in
-/// the file is "%conv :
-/// call_function[target=torch.ops.aten.conv1d.default](args = (%x, %p_weight,
-/// None, [1]), kwargs = {})".
+/// The call in the exported program behind a node, parsed. The text in the file
+/// is "%conv : call_function[target=torch.ops.aten.conv1d.default](args = (%x,
+/// %p_weight, None, [1]), kwargs = {})".
 struct ProgramCall {
   /// The name of the call's result, like "conv".
   llvm::StringRef name;

@@ -46,8 +46,8 @@ llvm::Expected<File> File::adopt(int fd, StringRef path) {
                      path + ": expected a regular file, found a device, pipe "
                             "or socket");
   file.size = status.st_size;
-  // The version identifies the bytes of the file: if it is the same at two
-  // reads, both have read the same bytes.
+  // The version identifies the bytes of the file: two reads with equal versions
+  // have read equal bytes.
   file.version = {static_cast<int64_t>(status.st_dev),
                   static_cast<int64_t>(status.st_ino),
                   status.st_size,
@@ -112,7 +112,7 @@ llvm::Expected<File> File::openBeneath(StringRef directory,
   close(root);
   if (fd >= 0)
     return adopt(fd, (directory + "/" + relative).str());
-  // These errors mean that `..` or a link leads out of the folder.
+  // The two errors mean: `..` or a link leads out of the folder.
   if (error == EXDEV || error == ELOOP)
     return makeError(ErrorKind::InvalidInput,
                      "external data '" + relative +

@@ -50,7 +50,7 @@ public:
 
   /// The size in bytes; nullopt for standard input.
   std::optional<int64_t> getSize() const { return size; }
-  /// Identifies the contents at the time of opening; nullopt for standard
+  /// Identifies the file's contents when it was opened; nullopt for standard
   /// input.
   const std::optional<FileVersion> &getVersion() const { return version; }
 
@@ -95,8 +95,8 @@ private:
 };
 
 /// Returns the real path of the folder that holds the file at `path`. If
-/// `followFile` and the file is a link, returns the folder of the file that the
-/// link leads to.
+/// `followFile` and the file is a link, returns the folder of the link's
+/// target.
 llvm::Expected<std::string> getRealDirectory(llvm::StringRef path,
                                              bool followFile);
 

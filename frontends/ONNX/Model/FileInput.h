@@ -1,5 +1,5 @@
-// Feeds a file to protobuf, from beginning to end, and hashes the same bytes.
-// So the hash belongs to exactly the bytes that protobuf parsed.
+// Feeds a file to protobuf, from beginning to end, and hashes the bytes on the
+// way. So the hash belongs to exactly the parsed bytes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_FILEINPUT_H
@@ -27,7 +27,7 @@ public:
 
   /// Returns the error of the last failed `Read`; success if none failed.
   llvm::Error takeError();
-  /// The number of bytes that `Read` has returned.
+  /// The number of bytes returned by `Read`.
   int64_t getCount() const { return count; }
   /// Returns the XXH3 hash of the bytes read, as 16 hexadecimal digits.
   std::string getHash() const;

@@ -195,8 +195,8 @@ static void bindAttributes(proto::GraphProto &graph,
 // drops the attribute.
 static void bindAttributes(proto::NodeProto &node, const proto::NodeProto &call,
                            const proto::FunctionProto &function) {
-  // `ref_attr_name` names the function's parameter that an attribute refers to.
-  // An attribute without it keeps its own value.
+  // `ref_attr_name` names the function's parameter that gives the attribute's
+  // value. An attribute without `ref_attr_name` has a value already.
   RepeatedPtrField<proto::AttributeProto> bound;
   for (proto::AttributeProto &attribute : *node.mutable_attribute()) {
     if (attribute.ref_attr_name().empty()) {
@@ -297,8 +297,8 @@ Error Inliner::expandCall(const proto::NodeProto &call,
   for (const proto::NodeProto &node : function.node()) {
     proto::NodeProto *copy = body.Add();
     copy->CopyFrom(node);
-    // Rename before binding attributes: a graph that the call passes as an
-    // attribute must keep the caller's names.
+    // Rename before binding attributes: a graph passed as an attribute must
+    // keep the caller's names.
     renameNode(*copy, prefix, names);
     bindAttributes(*copy, call, function);
   }

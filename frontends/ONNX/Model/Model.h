@@ -186,7 +186,8 @@ private:
   proto::ModelProto model;
   ExportedProgram program;
   Opsets opsets;
-  /// The graphs in which calls were inlined, each with its nodes from before.
+  /// The graphs in which calls were inlined, each with the nodes before
+  /// inlining.
   std::vector<std::pair<proto::GraphProto *,
                         google::protobuf::RepeatedPtrField<proto::NodeProto>>>
       graphsWithCalls;

@@ -199,7 +199,7 @@ std::optional<llvm::SmallVector<int64_t>>
 NodeScope::readIntegers(StringRef value) const {
   if (const proto::TensorProto *tensor = tensors.lookup(value)) {
     llvm::Expected<HostTensor> values = model.decode(*tensor, "tensor");
-    // Drop the error: the import will report the tensor.
+    // Drop the error: the import reports undecodable tensors.
     if (!values)
       return llvm::consumeError(values.takeError()), std::nullopt;
     return values->isFloat() ? std::nullopt
@@ -220,7 +220,7 @@ std::optional<double> NodeScope::readNumber(StringRef value) const {
   if (!tensor)
     return std::nullopt;
   llvm::Expected<HostTensor> values = model.decode(*tensor, "tensor");
-  // Drop the error: the import will report the tensor.
+  // Drop the error: the import reports undecodable tensors.
   if (!values)
     return llvm::consumeError(values.takeError()), std::nullopt;
   if (!values->isFloat() || values->getNumElements() != 1)
