@@ -1,8 +1,9 @@
 // Replaces calls of PyTorch's own operators (ATen) by ONNX nodes.
 //
-// ONNX Runtime's exporter of modules (ORTModule) writes calls: embedding,
-// max_pool2d_with_indices, _adaptive_avg_pool2d to one pixel, and the backward
-// ops of both poolings. Calls whose settings are not constant stay.
+// ONNX Runtime's exporter of modules (ORTModule) writes ATen nodes, each of
+// which calls an operator by name. Replaces calls of embedding, of
+// max_pool2d_with_indices, of _adaptive_avg_pool2d with an output of 1 x 1, and
+// of the two backward operators. A call whose settings are not constant stays.
 //
 // Before:
 //
@@ -71,14 +72,15 @@ private:
 
   Model &model;
   proto::GraphProto &graph;
-  /// The constant tensors of all graphs by name.
+  /// The tensors of initializers and Constants in all graphs, by name.
   llvm::StringMap<const proto::TensorProto *> tensors;
-  /// Number of calls replaced, by operator name.
+  /// The number of replaced calls of each operator.
   std::map<std::string, int> done;
 };
 } // namespace
 
-// Turns `node` into the ONNX op `op`; name and outputs stay.
+// Turns `node` into the ONNX op `op` with `inputs`, and removes all attributes.
+// The name and the outputs of the node stay.
 static void setOp(proto::NodeProto &node, StringRef op,
                   std::vector<std::string> inputs) {
   node.clear_domain();
@@ -108,8 +110,9 @@ void AtenReplacer::collect(const proto::GraphProto &part) {
           tensors.try_emplace(node.output(0), &attribute.t());
 }
 
-// Reads the integers or booleans of constant input `input`: at most two, for
-// the two axes of an image. nullopt if the input is not constant.
+// Reads the integers or booleans of input `input`. nullopt if the input is not
+// constant, or has more than two elements. Settings have at most one element
+// per axis of an image.
 std::optional<SmallVector<int64_t>>
 AtenReplacer::readIntegers(const proto::NodeProto &node, int input) {
   const proto::TensorProto *tensor = tensors.lookup(node.input(input));
@@ -120,7 +123,7 @@ AtenReplacer::readIntegers(const proto::NodeProto &node, int input) {
     return std::nullopt;
   llvm::Expected<HostTensor> values = model.decode(*tensor, "constant");
   if (!values) {
-    // Drop the error: the import will report the tensor.
+    // Drop the error: the import reports undecodable tensors.
     llvm::consumeError(values.takeError());
     return std::nullopt;
   }
@@ -137,7 +140,8 @@ std::optional<int64_t> AtenReplacer::readInteger(const proto::NodeProto &node,
   return values->front();
 }
 
-// embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse).
+// Replaces embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)
+// by a Gather.
 bool AtenReplacer::replaceEmbedding(proto::NodeProto &node) {
   if (node.input_size() < 2 || node.input_size() > 5)
     return false;
@@ -148,13 +152,14 @@ bool AtenReplacer::replaceEmbedding(proto::NodeProto &node) {
       return false;
     padding = *given;
   }
-  // ONNX has no op for gradients divided by the number of reads of a row.
+  // Keep a call with scale_grad_by_freq, which divides the gradient of each row
+  // by the number of reads of the row. ONNX has no op for this division.
   if (node.input_size() > 3 && readInteger(node, 3) != 0)
     return false;
   setOp(node, "Gather", {node.input(0), node.input(1)});
-  // Write the metadata of today's exporter: the padding row is not trained. Row
-  // -1 means that there is none; without metadata the importer would guess a
-  // row.
+  // Write the metadata that PyTorch's newer exporter writes: the importer then
+  // knows the padding row, which is not trained. Row -1 means "no padding row";
+  // without metadata the importer would guess a row.
   auto *entry = node.add_metadata_props();
   entry->set_key(kProgramCall.str());
   entry->set_value("%embedding : [num_users=1] = call_function[target=" +
@@ -164,8 +169,8 @@ bool AtenReplacer::replaceEmbedding(proto::NodeProto &node) {
   return true;
 }
 
-// max_pool2d_with_indices(x, kernel_size, stride, padding, dilation,
-// ceil_mode).
+// Replaces max_pool2d_with_indices(x, kernel_size, stride, padding, dilation,
+// ceil_mode) by a MaxPool.
 bool AtenReplacer::replaceMaxPool(proto::NodeProto &node) {
   if (node.input_size() != 6)
     return false;
@@ -198,9 +203,9 @@ bool AtenReplacer::replaceMaxPool(proto::NodeProto &node) {
   return true;
 }
 
-// max_pool2d_with_indices_backward(gradient, x, kernel_size, stride, padding,
-// dilation, ceil_mode, indices). MaxPoolGrad takes the settings from the
-// forward node.
+// Replaces max_pool2d_with_indices_backward(gradient, x, kernel_size, stride,
+// padding, dilation, ceil_mode, indices) by MaxPoolGrad(gradient, indices). The
+// importer takes the settings of MaxPoolGrad from the forward node.
 bool AtenReplacer::replaceMaxPoolGrad(proto::NodeProto &node) {
   if (node.input_size() != 8)
     return false;
@@ -220,8 +225,9 @@ bool AtenReplacer::replaceMean(proto::NodeProto &node) {
   return true;
 }
 
-// Replaces _adaptive_avg_pool2d_backward(gradient, x), assuming an output of
-// 1 x 1. The import reports an error for a gradient of more than one pixel.
+// Replaces _adaptive_avg_pool2d_backward(gradient, x) by GlobalAveragePoolGrad,
+// which is right if the pooling has an output of 1 x 1. For a gradient of more
+// than one pixel, the import reports an error.
 bool AtenReplacer::replaceMeanGrad(proto::NodeProto &node) {
   if (node.input_size() != 2)
     return false;
@@ -253,7 +259,8 @@ std::string AtenReplacer::run() {
   });
   if (!hasCalls)
     return {};
-  // A call may read constants of any graph, so collect all of them first.
+  // Collect the constants of all graphs first: a call may read constants of any
+  // graph.
   for (const proto::GraphProto *part : parts)
     collect(*part);
   for (proto::GraphProto *part : parts)
@@ -263,7 +270,7 @@ std::string AtenReplacer::run() {
           ++done[called];
   if (done.empty())
     return {};
-  // Report a single note for the file: every operator with a count.
+  // A single note lists all replaced operators, with the number of calls.
   std::string list;
   for (const auto &[called, count] : done)
     list += (list.empty() ? "" : ", ") + called + " x" + std::to_string(count);

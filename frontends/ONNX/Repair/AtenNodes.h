@@ -10,11 +10,12 @@
 
 namespace mpc::onnx_frontend {
 
-/// The domain of ATen nodes. Attribute 'operator' names the called operator.
+/// The domain of nodes of type ATen. The attribute 'operator' names the called
+/// operator of PyTorch.
 inline constexpr llvm::StringLiteral kAtenDomain = "org.pytorch.aten";
 
-/// Returns the operator that a node calls, like "embedding" for ATen with
-/// operator "aten::embedding"; empty if `node` is not an ATen node.
+/// Returns the operator called by an ATen node: "embedding" for the attribute
+/// operator = "aten::embedding". Empty if `node` is no ATen node.
 llvm::StringRef getAtenOperator(const proto::NodeProto &node);
 
 } // namespace mpc::onnx_frontend

@@ -1,7 +1,7 @@
-// Gives attributes the type that their operator has.
+// Gives attributes the type required by the operator.
 //
-//   - An integer attribute that must be a list becomes a list of one.
-//   - `value_floats` of a Constant becomes a tensor, without a warning.
+//   - An integer in place of a list becomes a list: 1 becomes [1].
+//   - `value_floats` of a Constant becomes a tensor `value`, without a warning.
 //
 // Before:
 //
@@ -27,7 +27,7 @@
 
 using namespace mpc::onnx_frontend;
 
-// Some tools write a list of one integer as an integer.
+// Turns integers in place of lists into lists: some tools write [1] as 1.
 static void mendLists(RepairContext &context, proto::NodeProto &node) {
   static const llvm::StringSet<> lists = {
       "axes",           "dilations",    "ends",   "kernel_shape",
@@ -49,8 +49,8 @@ static void mendLists(RepairContext &context, proto::NodeProto &node) {
   }
 }
 
-// Turns a list of floats into a tensor. A weight may be a list, but searches
-// and writers of weights handle only tensors.
+// Turns a Constant's list of floats into a tensor. The list may be a weight,
+// but the search for weights and the export handle only tensors.
 static void packFloats(proto::NodeProto &node) {
   if (node.op_type() != "Constant" || !normalizeDomain(node.domain()).empty())
     return;

@@ -1,9 +1,10 @@
-// Drops attributes that describe a node to people.
+// Drops attributes with remarks for people.
 //
-// Editors of graphs store remarks in attributes of their own, like
-// 'description', and ONNX Runtime refuses such files. Drops text attributes of
-// ONNX and com.microsoft nodes if no operator defines the name. Numeric
-// attributes stay: an operator may compute with them.
+// Editors of graphs store remarks about a node in attributes like
+// 'description'. ONNX Runtime refuses files with unknown attributes. Drops text
+// attributes of ONNX and com.microsoft nodes if no operator defines an
+// attribute of the name. Numeric attributes stay, because an operator may
+// compute with the number.
 //
 // Before:
 //
@@ -31,7 +32,8 @@
 using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
-// True if an ONNX operator defines a text attribute `name`.
+// True if some operator of ONNX or com.microsoft defines a text attribute
+// `name`.
 static bool saysWhatToCompute(StringRef name) {
   static const llvm::StringSet<> known = {
       // ai.onnx and ai.onnx.preview.training
@@ -49,7 +51,8 @@ static bool saysWhatToCompute(StringRef name) {
 }
 
 namespace {
-/// The uses of one attribute name: the first node, and the number of nodes.
+/// For an attribute name, the nodes from which the attribute is dropped: the
+/// first node as text, and the number of nodes.
 struct Found {
   std::string first;
   unsigned nodes = 0;
@@ -59,7 +62,8 @@ struct Found {
 static bool isComment(const proto::AttributeProto &attribute) {
   bool isText = attribute.type() == proto::AttributeProto::STRING ||
                 attribute.type() == proto::AttributeProto::STRINGS;
-  // Keep a text attribute that also holds a graph, whose nodes are searched.
+  // Keep a text attribute if a graph is attached to it: other code searches the
+  // graph for nodes.
   const bool hasGraph = attribute.has_g() || !attribute.graphs().empty();
   return isText && !hasGraph && attribute.ref_attr_name().empty() &&
          !saysWhatToCompute(attribute.name());
@@ -85,7 +89,8 @@ static void dropFrom(proto::NodeProto &node,
 
 llvm::Error mpc::onnx_frontend::dropComments(RepairContext &context) {
   proto::ModelProto &file = context.getModel().getProto();
-  // Functions of the file may define attributes of any name.
+  // Skip calls of the file's own functions, which may define attributes of any
+  // name.
   llvm::StringSet<> functions;
   for (const proto::FunctionProto &function : file.functions())
     functions.insert(

@@ -1,10 +1,11 @@
-// Restores absolute values that PyTorch's exporter leaves out.
+// Restores absolute values left out by PyTorch's exporter.
 //
-// The older exporter writes torch.cdist(a, b, p) and nn.PairwiseDistance(p) as
-// sum((a - b)^p)^(1 / (p + eps)). Only an even p gives right results: otherwise
-// negative differences keep the sign (p = 1) or have no power. Inserts an Abs
-// before such powers, also in bodies of If and Loop. For p = inf the exported
-// formula computes 1, and becomes the largest absolute value.
+// PyTorch's older exporter writes torch.cdist(a, b, p) and
+// nn.PairwiseDistance(p) as sum((a - b)^p)^(1 / (p + eps)). The formula is
+// right only for an even p. For p = 1 negative differences keep the sign; for
+// other p the power of a negative difference is NaN or negative. Inserts an Abs
+// before the power, also in bodies of If and Loop. For p = inf the formula
+// computes 1, and is replaced by the largest absolute difference.
 //
 // Before:
 //
@@ -45,14 +46,15 @@ using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
 namespace {
-/// The value names of all graphs of a model, and the restored powers.
+/// The names of all values in the model, and the names of the powers whose
+/// absolute value is restored.
 struct Restored {
   llvm::StringSet<> names;
   std::vector<std::string> done;
 };
 
-/// Restores absolute values in one graph. Bodies of If and Loop also read
-/// values of `outer`, the enclosing graph.
+/// Restores absolute values in one graph. A body of If or Loop also reads
+/// values of the enclosing graph, which `outer` searches.
 class AbsoluteRestorer {
 public:
   AbsoluteRestorer(Model &model, proto::GraphProto &graph, Restored &restored,
@@ -83,7 +85,7 @@ private:
 
 bool mpc::onnx_frontend::isRootOfDistance(double power, double root,
                                           bool isVector) {
-  // The tolerance: the inverse of a float32 is exact to one rounding.
+  // If eps is 0, 1 / root differs from `power` only by the rounding of float32.
   constexpr double kLargestEps = 0.01, kRoundoff = 1.2e-7;
   const double eps = 1 / root - power, roundoff = kRoundoff * power;
   return power > 0 && eps < kLargestEps &&
@@ -101,8 +103,8 @@ AbsoluteRestorer::AbsoluteRestorer(Model &model, proto::GraphProto &graph,
       producers.try_emplace(output, &node);
 }
 
-// Finds the node that computes `value`, also in outer graphs; null if there is
-// none, or the op differs from `op` (empty: any op).
+// Finds the node that computes `value`, in the graph or an outer graph. Null if
+// there is none, or if its op is not `op` (any op if empty).
 proto::NodeProto *AbsoluteRestorer::findProducer(StringRef value,
                                                  StringRef op) const {
   proto::NodeProto *node = producers.lookup(value);
@@ -131,13 +133,13 @@ AbsoluteRestorer::read(const proto::TensorProto &tensor) const {
   llvm::Expected<HostTensor> number = model.decode(tensor, "value");
   if (number && number->getNumElements() == 1 && number->isFloat())
     return number->getDouble(0);
-  // Drop the error: the import will report the tensor.
+  // Drop the error: the import reports undecodable tensors.
   llvm::consumeError(number.takeError());
   return std::nullopt;
 }
 
-// Evaluates a constant number: a tensor, or a sum or quotient of constants, as
-// in 1 / (1 + 1e-6). nullopt if `value` is anything else.
+// Evaluates `value` if it is a constant number: a tensor of one float, or a sum
+// or quotient of constant numbers, as in 1 / (1 + 1e-6). nullopt otherwise.
 std::optional<double> AbsoluteRestorer::readNumber(StringRef value,
                                                    unsigned depth) const {
   if (const proto::TensorProto *tensor = findTensor(value))
@@ -156,8 +158,8 @@ std::optional<double> AbsoluteRestorer::readNumber(StringRef value,
   return isSum ? *left + *right : *left / *right;
 }
 
-// True if a constant number has shape [1]: a tensor, or the quotient that the
-// exporter computes from a tensor of shape [1].
+// True if `value` is a constant of shape [1]: a tensor, or a Div of a constant
+// of shape [1], as the exporter writes.
 bool AbsoluteRestorer::isVector(StringRef value) const {
   if (const proto::TensorProto *tensor = findTensor(value))
     return tensor->dims_size() == 1;
@@ -165,8 +167,8 @@ bool AbsoluteRestorer::isVector(StringRef value) const {
   return node && node->input_size() == 2 && isVector(node->input(0));
 }
 
-// Finds the power x^p in `root` = sum(x^p)^(1 / p), where x is a difference and
-// p is not an even number; null if `root` has another form.
+// If `root` is the outer power in sum(x^p)^(1 / p), where x is a difference and
+// p is not even, returns the inner power x^p. Null for any other node.
 proto::NodeProto *
 AbsoluteRestorer::findPower(const proto::NodeProto &root) const {
   if (root.op_type() != "Pow" || root.input_size() != 2)
@@ -183,7 +185,7 @@ AbsoluteRestorer::findPower(const proto::NodeProto &root) const {
                               inverse = readNumber(root.input(1));
   if (!exponent || !inverse)
     return nullptr;
-  // p = infinity: the root's exponent is 1 / infinity = 0.
+  // For p = infinity the exponent of the root is 1 / infinity = 0.
   if (std::isinf(*exponent))
     return *exponent > 0 && *inverse == 0 ? power : nullptr;
   // An even power needs no Abs: the power drops the sign.
@@ -193,7 +195,7 @@ AbsoluteRestorer::findPower(const proto::NodeProto &root) const {
   return isDistance ? power : nullptr;
 }
 
-// Inserts an Abs before `power`.
+// Inserts an Abs before operand 0 of `power`.
 void AbsoluteRestorer::insertAbs(proto::NodeProto &power) {
   std::string unique = power.input(0) + "_absolute";
   while (!restored.names.insert(unique).second)
@@ -211,8 +213,9 @@ void AbsoluteRestorer::insertAbs(proto::NodeProto &power) {
   while (&graph.node(i--) != &power);
 }
 
-// Replaces sum(x^inf)^0, which computes 1 or NaN, by the largest |x|. Returns
-// false if the axes of the sum are unknown.
+// Turns the nodes of sum(x^inf)^0, which compute 1 or NaN, into the nodes of
+// max(|x|): Abs, ReduceMax and Identity. Returns false if the axes of the sum
+// are not constant.
 bool AbsoluteRestorer::makeLargest(proto::NodeProto &power,
                                    proto::NodeProto &root) {
   proto::NodeProto &sum = *findProducer(root.input(0), "ReduceSum");
@@ -247,7 +250,8 @@ bool AbsoluteRestorer::makeLargest(proto::NodeProto &power,
 }
 
 void AbsoluteRestorer::run() {
-  // Pairs of (power, root). Collect first: rewriting adds nodes to the graph.
+  // Collect the pairs (power, root) first, because rewriting adds nodes to the
+  // graph.
   llvm::SmallVector<std::pair<proto::NodeProto *, proto::NodeProto *>> found;
   llvm::SmallPtrSet<proto::NodeProto *, 4> seen;
   for (proto::NodeProto &node : *graph.mutable_node()) {

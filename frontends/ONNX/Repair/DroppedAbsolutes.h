@@ -1,4 +1,5 @@
-// Recognises distances as PyTorch's exporter writes them.
+// Recognises p-norm distances (torch.cdist) in graphs of PyTorch's older
+// exporter.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_DROPPEDABSOLUTES_H
@@ -6,10 +7,10 @@
 
 namespace mpc::onnx_frontend {
 
-/// True if sum(x^power)^root is a distance as the older exporter writes it,
-/// with 0 < eps <= 0.01. If eps is below the rounding of float32, only the
-/// root's shape of [1] (`isVector`) tells the exporter's root from the
-/// program's own.
+/// True if sum(x^power)^root is a distance as the older exporter writes
+/// distances: root = 1 / (power + eps) with 0 < eps <= 0.01. float32 may round
+/// eps away. Then only the shape of the exponent tells the exporter's root from
+/// a root in the program: the exporter's exponent has shape [1] (`isVector`).
 bool isRootOfDistance(double power, double root, bool isVector);
 
 } // namespace mpc::onnx_frontend

@@ -1,8 +1,8 @@
-// Restores biases of zeros that PyTorch's exporter leaves out.
+// Restores biases of zeros left out by PyTorch's exporter.
 //
-// The exporter drops a bias that is zero, so the bias would never be trained.
-// Adds the bias back to Gemm, Conv and ConvTranspose. The call in the node's
-// metadata names the parameter, so a layer called twice gets a single bias.
+// The exporter drops a bias of zeros, so the bias could not be trained. Adds
+// the bias again to Gemm, Conv and ConvTranspose. The call in the node's
+// metadata names the bias, so two nodes of a layer share a bias.
 //
 // Before:
 //
@@ -44,16 +44,17 @@
 using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
-// Limits the elements of one added bias: the file is untrusted.
+// Limits the elements of each added bias, because the file is untrusted.
 static constexpr int64_t kMostZeros = int64_t(1) << 24;
 // Limits the bytes of all added biases together.
 static constexpr size_t kMostZeroBytes = size_t(64) << 20;
 
-// Counts the elements of the bias of `node` from its weights; nullopt if the
-// shapes are invalid or too large.
+// Counts the elements of a valid bias of `node`, from the shape of its weights;
+// nullopt if the shape is invalid or the bias too large.
 static std::optional<int64_t> countElements(const proto::NodeProto &node,
                                             const proto::TensorProto &weights) {
-  // These attributes decide which axis of the weights is the output axis.
+  // Read the attributes that decide which axis of the weights is the output
+  // axis.
   int64_t group = 1;
   bool isTransposed = false;
   for (const proto::AttributeProto &attribute : node.attribute()) {
@@ -78,8 +79,9 @@ static std::optional<int64_t> countElements(const proto::NodeProto &node,
   return count <= kMostZeros ? std::optional(count) : std::nullopt;
 }
 
-// Finds the program's bias parameter of a node without a bias operand; empty if
-// the program has none either.
+// For a node without a bias in the file, returns the bias in the node's call,
+// by its name in the program, like "p_fc_bias". Empty if the call has no bias
+// either.
 static StringRef findBias(const proto::NodeProto &node) {
   StringRef op = node.op_type();
   if (!node.domain().empty() || node.input_size() != 2 ||
@@ -87,7 +89,7 @@ static StringRef findBias(const proto::NodeProto &node) {
     return {};
   ProgramCall call = readCall(node);
   std::optional<int> argument = findArgument(call, op, 2);
-  // A keyword may be a factor of the bias, which is not handled.
+  // Skip calls with keywords: a keyword may be a factor of the bias.
   if (!argument || call.hasKeywords)
     return {};
   std::optional<StringRef> source = call.findSource(*argument);
@@ -125,10 +127,11 @@ private:
   const llvm::MapVector<StringRef, StringRef> &signature =
       model.getProgram().signature;
   llvm::StringMap<const proto::TensorProto *> tensors;
-  /// Initializer by the program's parameter: a layer may already have its bias
-  /// under another name.
+  /// The initializer of each parameter of the program, like "fc.bias" for
+  /// "p_fc_bias". The file may have a layer's bias already, under another name.
   llvm::StringMap<std::string> bySource;
-  /// All names that a new bias must not take, including names inside bodies.
+  /// All names in the file, also inside bodies: a new bias needs an unused
+  /// name.
   llvm::StringSet<> taken;
   size_t bytes = 0;
   std::vector<std::string> done;
@@ -150,25 +153,27 @@ void BiasRestorer::collect() {
     taken.insert(value.name());
 }
 
-// Adds the parameter `source` as `count` zeros of the type of `weights`.
-// Returns the new name; empty if the name is taken or the limit is reached.
+// Adds an initializer of `count` zeros, with the element type of `weights`, for
+// the program's parameter `source`, like "p_fc_bias". Returns the name of the
+// bias; empty if the name is in use or the limit is reached.
 std::string BiasRestorer::addZeros(StringRef source,
                                    const proto::TensorProto &weights,
                                    int64_t count) {
-  // Readers of the file expect the program's own name.
+  // Use the name in the program, like "fc.bias": checkpoints and options use
+  // the name.
   const std::string name = signature.lookup(source).str();
   const size_t size = size_t(count) * getElementBytes(weights);
   if (name.empty() || tensors.contains(name) || taken.contains(name) ||
       bytes + size > kMostZeroBytes)
     return {};
-  // The exporter drops only biases that are zero, so zeros are exact.
+  // The exporter drops only biases of zeros, so zeros are exact.
   bytes += size;
   proto::TensorProto &bias = *graph.add_initializer();
   bias.set_name(name);
   bias.set_data_type(weights.data_type());
   bias.add_dims(count);
   bias.set_raw_data(std::string(size, '\0'));
-  // Add the metadata that other parameters of the file have.
+  // Add the exporter's metadata of a parameter.
   describeInitializer(graph, name, source);
   tensors.try_emplace(name, &bias);
   bySource.try_emplace(source, name);
@@ -176,21 +181,22 @@ std::string BiasRestorer::addZeros(StringRef source,
   return name;
 }
 
-// True if all elements are zero. A bias trained since would change the results.
+// True if all elements are zero. The exporter drops only zeros; other values
+// mean a file trained since the export.
 bool BiasRestorer::isZeros(const proto::TensorProto &tensor) {
   llvm::Expected<HostTensor> values = model.decode(tensor, "initializer");
   if (values)
     return values->isSplat() && values->getNumElements() > 0 &&
            values->getDouble(0) == 0;
-  // Drop the error: the import will report the tensor.
+  // Drop the error: the import reports undecodable tensors.
   llvm::consumeError(values.takeError());
   return false;
 }
 
 void BiasRestorer::restore(proto::NodeProto &node) {
   StringRef source = findBias(node);
-  // Look the weights up again, by name: adding a bias invalidates map
-  // iterators.
+  // Look up tensors by name at each node: adding a bias invalidates iterators
+  // of the map.
   const proto::TensorProto *weights =
       source.empty() ? nullptr : tensors.lookup(node.input(1));
   if (!weights || !holdsFloats(*weights))
@@ -203,7 +209,7 @@ void BiasRestorer::restore(proto::NodeProto &node) {
     name = addZeros(source, *weights, *count);
   if (name.empty())
     return;
-  // A bias found by its parameter may have another shape or type.
+  // A bias already in the file may have another shape or type.
   const proto::TensorProto &bias = *tensors.lookup(name);
   if (bias.dims_size() == 1 && bias.dims(0) == *count &&
       bias.data_type() == weights->data_type() && isZeros(bias))

@@ -1,10 +1,10 @@
-// Restores losses that editors of training graphs leave out.
+// Restores losses left out by compilers for training devices.
 //
-// A device that trains does not need the value of the loss. Compilers for
-// training devices leave SoftmaxCrossEntropyLoss a single output, the
-// log-probabilities, although ONNX has the loss first. A gradient node that
-// reads the output proves the defect. Puts the loss back as first output, also
-// of the graph.
+// A training device does not need the value of the loss. Compilers for training
+// devices leave SoftmaxCrossEntropyLoss a single output, the log-probabilities,
+// although ONNX defines the loss as first output. A gradient node that reads
+// the output as log-probabilities proves the defect. Puts the loss back as the
+// first output of the node, and as an output of the graph.
 //
 // Before:
 //
@@ -33,8 +33,8 @@
 using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
-// Finds log-probabilities that loss gradients read: input 0 of two inputs, else
-// input 1.
+// Finds the log-probabilities read by loss gradients: input 0 of a node with
+// two inputs, otherwise input 1.
 static llvm::StringSet<> findLogProbabilities(const proto::GraphProto &graph) {
   llvm::StringSet<> found;
   for (const proto::NodeProto &node : graph.node())
@@ -81,7 +81,7 @@ llvm::Error mpc::onnx_frontend::restoreLosses(RepairContext &context) {
     if (node.op_type() != "SoftmaxCrossEntropyLoss" ||
         node.output_size() != 1 || !logProbabilities.contains(node.output(0)))
       continue;
-    // A scalar output is the loss, so nothing is missing.
+    // If the output is a scalar, it is the loss, and nothing is missing.
     const proto::TypeProto::Tensor *type = findType(graph, node.output(0));
     if (type && type->has_shape() && type->shape().dim_size() == 0)
       continue;

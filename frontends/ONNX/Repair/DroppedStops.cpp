@@ -1,9 +1,12 @@
-// Restores stops of derivatives that PyTorch's exporter leaves out.
+// Restores x.detach(), which stops derivatives, where PyTorch's exporter drops
+// the call.
 //
-// The exporter writes x.detach() as an Identity of the call aten.detach, and
-// drops the Identity when it optimizes. Calls that read the result still name
-// it ("%detach_1"). Puts the Identity back if the reading operand is known.
-// Otherwise warns that derivatives flow where the program stops them.
+// The exporter writes x.detach() as an Identity with the call aten.detach in
+// its metadata, and drops the Identity when optimizing the graph. The call of a
+// node that reads the result still names the result ("%detach_1"). Puts the
+// Identity back if the call shows which input of the node reads the result.
+// Otherwise only warns: training then computes derivatives that the program
+// stops.
 //
 // Before:
 //
@@ -45,7 +48,7 @@ using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::StringRef;
 
-// True for "detach" and "detach_12": the exporter numbers the results of calls.
+// True for names of results of x.detach(): "detach", "detach_12".
 static bool isDetached(StringRef name) {
   return name.consume_front("detach") &&
          (name.empty() ||
@@ -53,8 +56,9 @@ static bool isDetached(StringRef name) {
 }
 
 namespace {
-/// The nodes that come from one call, and the results of x.detach() among the
-/// call's arguments without a computing node.
+/// A call with lost arguments: results of x.detach() that no node of the file
+/// computes. `lost` names the lost arguments; `nodes` are the indices of the
+/// nodes that come from the call.
 struct LostReads {
   ProgramCall call;
   SmallVector<int> nodes;
@@ -81,13 +85,15 @@ private:
 
   RepairContext &context;
   proto::GraphProto &graph;
-  /// All names of the file, and the names of the calls that nodes come from.
+  /// The names of all values in the file, and of all calls that nodes come
+  /// from.
   llvm::StringSet<> defined;
-  /// The program's name of each initializer: "p_fc_weight".
+  /// The name of each initializer in calls: "p_fc_weight".
   llvm::StringMap<StringRef> sources;
-  /// Identities to insert, by the index of the first node that reads each.
+  /// The Identity nodes to insert, by the index of the first reader.
   llvm::MapVector<int, SmallVector<proto::NodeProto *, 1>> insertions;
-  /// For each restored result: the stopped value, and the graph.
+  /// For each restored result of x.detach(): the value x, and the graph of the
+  /// Identity.
   llvm::StringMap<std::pair<std::string, const proto::GraphProto *>> restored;
   std::vector<std::string> done;
 };
@@ -110,8 +116,8 @@ void StopRestorer::collect(const std::vector<proto::GraphProto *> &parts) {
       sources[value.name()] = source;
 }
 
-// Finds operands of the call's nodes that are argument `lost`, by the table of
-// calls: for mul(%x, %detach), operand 1 of Mul.
+// Finds the inputs of the call's nodes for the argument `lost`, by the table of
+// calls (findArgument): for mul(%x, %detach), input 1 of Mul.
 SmallVector<std::string *> StopRestorer::findByArgument(proto::GraphProto &part,
                                                         const LostReads &reads,
                                                         StringRef lost) {
@@ -131,12 +137,13 @@ SmallVector<std::string *> StopRestorer::findByArgument(proto::GraphProto &part,
   return operands;
 }
 
-// Finds operands by elimination: returns the operands with the only value
-// unexplained by other arguments of the call. Empty if there are several.
+// Finds the inputs of the call's nodes for the argument `lost` by elimination:
+// all other arguments appear among the inputs, and a single other value
+// remains. Empty otherwise.
 SmallVector<std::string *> StopRestorer::findByName(proto::GraphProto &part,
                                                     const LostReads &reads,
                                                     StringRef lost) {
-  // The other arguments of the call that have names.
+  // Collect the names of the call's other arguments.
   llvm::StringSet<> known;
   for (const auto *names : {&reads.call.sources, &reads.call.results})
     for (StringRef name : *names)
@@ -146,7 +153,8 @@ SmallVector<std::string *> StopRestorer::findByName(proto::GraphProto &part,
   for (int index : reads.nodes)
     results.insert(part.node(index).output().begin(),
                    part.node(index).output().end());
-  // Drop the call's own results and the exporter's constants.
+  // Ignore inputs that are results of the call's own nodes, or constants that
+  // the exporter made up.
   SmallVector<std::string *> operands;
   llvm::StringSet<> left, met;
   for (int index : reads.nodes)
@@ -164,8 +172,8 @@ SmallVector<std::string *> StopRestorer::findByName(proto::GraphProto &part,
   return isOnly ? operands : SmallVector<std::string *>();
 }
 
-// Inserts an Identity named `lost` for the operands; false if they are not
-// found.
+// Inserts an Identity named `lost`, and makes the inputs that stand for the
+// argument `lost` read the Identity. Returns false if there are no such inputs.
 bool StopRestorer::restore(proto::GraphProto &part, const LostReads &reads,
                            StringRef lost) {
   SmallVector<std::string *> operands = findByArgument(part, reads, lost);
@@ -174,16 +182,18 @@ bool StopRestorer::restore(proto::GraphProto &part, const LostReads &reads,
   if (operands.empty())
     return false;
   const std::string value = *operands.front();
-  // If operands read different values, the metadata contradict the graph.
+  // Fail if the inputs read different values: the metadata contradict the
+  // graph.
   for (const std::string *operand : operands)
     if (*operand != value)
       return false;
-  // Another call may have restored the same result already.
+  // Another call may have restored the result already. Fail if the value or the
+  // graph differs.
   const std::pair<std::string, const proto::GraphProto *> origin(value, &part);
   bool isNew = restored.try_emplace(lost, origin).second;
   if (restored.lookup(lost) != origin)
     return false;
-  // Write the node as the exporter would, metadata included.
+  // Write the node and the metadata as the exporter would.
   if (isNew) {
     auto *node = new proto::NodeProto();
     node->set_op_type("Identity");
@@ -204,7 +214,7 @@ bool StopRestorer::restore(proto::GraphProto &part, const LostReads &reads,
   return true;
 }
 
-// Inserts each new node in front of its first reader.
+// Inserts each new Identity before the first reader.
 void StopRestorer::insertNodes(proto::GraphProto &part) {
   if (insertions.empty())
     return;
@@ -220,9 +230,10 @@ void StopRestorer::insertNodes(proto::GraphProto &part) {
 }
 
 void StopRestorer::restore(proto::GraphProto &part) {
-  // Calls that read a result of x.detach() without a computing node.
+  // Find calls with a lost argument: a result of x.detach() that no node
+  // computes.
   llvm::MapVector<StringRef, LostReads> calls;
-  // Group the nodes by call: the exporter may make several of one call.
+  // Group nodes by call: the exporter may make several nodes of one call.
   for (auto [index, node] : llvm::enumerate(part.node())) {
     ProgramCall call = readCall(node);
     bool isLost = llvm::any_of(call.results, [&](StringRef name) {

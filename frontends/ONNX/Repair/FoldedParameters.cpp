@@ -1,8 +1,9 @@
-// Warns of parameters that PyTorch's exporter has replaced by computed values.
+// Warns of parameters folded or dropped by PyTorch's exporter.
 //
-// A transposed parameter has another name in the file. Only the result remains
-// of ops on parameters alone. A parameter that changes nothing at first is
-// missing.
+// There are three cases. The exporter folds a transposed parameter under
+// another name. Ops on parameters alone, like w * 0.5, are folded, and only the
+// result is in the file. A parameter without effect at the start, like a scale
+// of ones, is dropped.
 //
 // Before:
 //
@@ -41,8 +42,9 @@ using namespace mpc;
 using namespace mpc::onnx_frontend;
 
 namespace {
-/// A folded tensor, and its sources: parameters and buffers. If the file has no
-/// signature, `sources` may hold other names too.
+/// A folded tensor, with the parameters and buffers from which it was folded
+/// (`sources`). If the file has no signature, `sources` may hold names of other
+/// values.
 struct Folded {
   const proto::ValueInfoProto *value;
   StringRef name;
@@ -50,7 +52,8 @@ struct Folded {
 };
 } // namespace
 
-/// The inputs of the program, as in ExportedProgram.
+/// The inputs of the exported program, each with the name in PyTorch, as in
+/// ExportedProgram::signature.
 using Signature = llvm::MapVector<StringRef, StringRef>;
 
 static SmallVector<Folded> findFolded(const proto::GraphProto &file,
@@ -59,7 +62,7 @@ static SmallVector<Folded> findFolded(const proto::GraphProto &file,
   for (auto [source, target] : signature)
     targets.insert(target);
   SmallVector<Folded> all;
-  // A file may describe a value twice.
+  // Metadata may describe a value twice: skip the second entry.
   llvm::StringSet<> seen;
   for (const proto::ValueInfoProto &value : file.value_info()) {
     if (!seen.insert(value.name()).second)
@@ -74,8 +77,9 @@ static SmallVector<Folded> findFolded(const proto::GraphProto &file,
   return all;
 }
 
-// Finds operands of attentions. The exporter scales keys and queries in advance
-// under numbered names, so the operands are not renamed weights.
+// Finds the inputs of all nodes of attention calls. The exporter scales keys
+// and queries at export and names the results by numbers, so the inputs are
+// computed weights, not renamed weights.
 static llvm::StringSet<> findScaled(const proto::GraphProto &file) {
   llvm::StringSet<> scaled;
   for (const proto::NodeProto &node : file.node())
@@ -85,7 +89,7 @@ static llvm::StringSet<> findScaled(const proto::GraphProto &file) {
   return scaled;
 }
 
-// True if the folded value acts as a weight, or certainly comes from a
+// True if the folded tensor is trained as a parameter, or was folded from a
 // parameter.
 static bool isComputedParameter(const Folded &folded, const ValueFacts &value,
                                 const llvm::StringSet<> &parameters) {
@@ -101,8 +105,8 @@ static void warnComputed(const LossContext &context, ArrayRef<Folded> all) {
   const llvm::StringSet<> &parameters =
       graph.getModel().getProgram().parameters;
   const llvm::StringSet<> unitMultiples = findUnitMultiples(file);
-  // `renamed`: weights that the exporter only moved or renamed. `computed`:
-  // results of arithmetic on weights, such as w * 0.5.
+  // `renamed`: parameters only moved or renamed by the exporter. `computed`:
+  // results of arithmetic on parameters, like w * 0.5.
   const llvm::StringSet<> scaled = findScaled(file);
   SmallVector<const Folded *> renamed, computed;
   for (const Folded &folded : all) {
@@ -118,7 +122,8 @@ static void warnComputed(const LossContext &context, ArrayRef<Folded> all) {
       computed.push_back(&folded);
     }
   }
-  // Give one message per kind, with the first value as example.
+  // Give one message for all renamed tensors, and one for all computed tensors,
+  // with the first as example.
   if (!renamed.empty())
     graph.getModel().note(
         "PyTorch's exporter has stored '" + renamed[0]->sources[0] +
@@ -135,8 +140,8 @@ static void warnComputed(const LossContext &context, ArrayRef<Folded> all) {
         "with torch.onnx.export(..., optimize=False)");
 }
 
-// Returns the names of all initializers, of their originals, and of the
-// parameters that were folded into initializers.
+// Returns the names of all values in the file: initializers, the program's
+// names of initializers, and parameters folded into initializers.
 static llvm::StringSet<> findPresent(const proto::GraphProto &file,
                                      ArrayRef<Folded> all) {
   llvm::StringSet<> tensors;
@@ -152,8 +157,10 @@ static llvm::StringSet<> findPresent(const proto::GraphProto &file,
   return present;
 }
 
-// Adds parameters that `node` reads under the name of another, like a head tied
-// to the embedding. Splats do not count: the two may only start equal.
+// Adds to `present` the parameters that `node` reads, by its call, although the
+// file has the values under the name of another parameter: a head tied to the
+// embedding. Ignores tensors of equal elements: the two parameters may only
+// start equal.
 static void addTied(const Graph &graph, const proto::NodeProto &node,
                     const ProgramCall &call, llvm::StringSet<> &present) {
   for (int index = 0; index < node.input_size(); ++index) {
@@ -168,14 +175,14 @@ static void addTied(const Graph &graph, const proto::NodeProto &node,
         *tensor, "initializer '" + tensor->name() + "'");
     if (values && !values->isSplat())
       present.insert(*source);
-    // Drop the error: the import will report the tensor.
+    // Drop the error: the import reports undecodable tensors.
     llvm::consumeError(values.takeError());
   }
 }
 
-// Finds parameters of modules whose calls read another module's parameter
-// instead. The program shares the two under one name, like a head tied to the
-// embedding, so nothing is lost.
+// Finds parameters read by no call, because the calls of the module read a
+// parameter of another module instead: the program shares a parameter under two
+// names, like a head tied to the embedding. Nothing is lost then.
 static llvm::StringSet<> findShared(const proto::GraphProto &file,
                                     const Signature &signature) {
   llvm::StringSet<> targets, shared;
@@ -197,9 +204,9 @@ static llvm::StringSet<> findShared(const proto::GraphProto &file,
   return shared;
 }
 
-// True if calls of the file read results of calls that are not in the file.
-// "getitem" is skipped: a call with several results has no such name in the
-// file.
+// True if a call in the file reads the result of a call without nodes in the
+// file. Skips "getitem": the file does not name the results of a call with
+// several results.
 static bool hasLostCalls(ArrayRef<ProgramCall> calls, const Signature &inputs) {
   llvm::StringSet<> known;
   for (const ProgramCall &call : calls)
@@ -214,9 +221,8 @@ static bool hasLostCalls(ArrayRef<ProgramCall> calls, const Signature &inputs) {
   });
 }
 
-// Warns of parameters that the file has lost. The exporter drops ops with
-// parameters of zeros or ones, which change nothing at first, and keeps one of
-// two equal results.
+// Warns of parameters lost at export. The exporter drops ops whose parameter of
+// zeros or ones changes nothing, and merges two equal results.
 static void warnDropped(const Graph &graph, ArrayRef<Folded> all,
                         const Signature &signature) {
   const proto::GraphProto &file = graph.getModel().getProto().graph();
@@ -228,8 +234,8 @@ static void warnDropped(const Graph &graph, ArrayRef<Folded> all,
       read.insert(calls.back().sources.begin(), calls.back().sources.end());
       addTied(graph, node, calls.back(), present);
     }
-  // If the program is complete, a parameter that no call reads is simply
-  // unused.
+  // If no call is lost, a parameter read by no call is unused in the program,
+  // and no loss.
   const bool isPart = hasLostCalls(calls, signature);
   const llvm::StringSet<> shared = findShared(file, signature);
   SmallVector<StringRef> dropped;

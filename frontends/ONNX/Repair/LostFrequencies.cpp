@@ -1,7 +1,8 @@
 // Warns of embeddings whose gradients PyTorch divides by frequency.
 //
-// nn.Embedding(scale_grad_by_freq=True) divides the gradient of a row by the
-// number of uses in the batch. The file only has the flag in the metadata.
+// nn.Embedding(scale_grad_by_freq=True) divides the gradient of each row by the
+// number of reads of the row in the batch. ONNX cannot express the division:
+// only the metadata has the flag. mpc trains without the division.
 //
 // Before:
 //

@@ -1,8 +1,9 @@
-// Warns of layers that an exporter has left out.
+// Warns of layers left out by an exporter.
 //
-// PyTorch's exporters and tf2onnx fold BatchNormalization into the product
-// before it. PyTorch's exporters also drop Dropout of a model in evaluation
-// mode. Suggests a better export if there is one.
+// PyTorch's exporters and tf2onnx fold a BatchNormalization into the preceding
+// convolution or matrix product. PyTorch's exporters also drop Dropout if the
+// model is in evaluation mode. The warning suggests a better export, if there
+// is one.
 //
 // Before:
 //
@@ -35,16 +36,16 @@ using namespace mpc::onnx_frontend;
 namespace {
 /// The facts about a node in the metadata of PyTorch's exporter.
 struct Origin {
-  /// The BatchNormalization of the program that the node comes from; nullopt if
-  /// none.
+  /// The name of the batch normalization that the node comes from; nullopt if
+  /// it comes from none.
   std::optional<StringRef> batchNorm;
-  /// True if this BatchNormalization was in evaluation mode.
+  /// True if the batch normalization was in evaluation mode at export.
   bool isEvaluation = false;
 };
 } // namespace
 
-// Finds the origin of a node. The list of classes has modules from the outside
-// in, then the operator.
+// Reads the origin of `node` from the metadata. The metadata list the classes
+// of the modules around the call, from the outside in, and then the operator.
 static Origin findOrigin(const proto::NodeProto &node) {
   auto classes = readMetadataList(node, "pkg.torch.onnx.class_hierarchy");
   auto scopes = readMetadataList(node, kNameScopes);
@@ -65,8 +66,9 @@ static bool isProduct(StringRef op) {
          op == "MatMul";
 }
 
-// True if the older exporter has folded a normalization into `node`: the
-// changed weight and bias have numbers. Unchanged weights keep their names.
+// True if PyTorch's older exporter has folded a batch normalization into
+// `node`. The exporter gives the folded weight and bias numbers,
+// "onnx::Conv_12". Unchanged weights keep the program's names.
 static bool isFoldedByOlderExporter(const proto::NodeProto &node) {
   return node.op_type() == "Conv" && node.input_size() > 2 &&
          StringRef(node.input(1)).starts_with("onnx::Conv_") &&
@@ -75,7 +77,7 @@ static bool isFoldedByOlderExporter(const proto::NodeProto &node) {
 
 static void warnLostByPyTorch(const Model &model,
                               ArrayRef<const proto::NodeProto *> nodes) {
-  // Collect the folded layers from the metadata of the products.
+  // Find products whose metadata show a folded batch normalization.
   std::vector<std::string> folded, foldedBefore;
   bool isEvaluation = false;
   for (const proto::NodeProto *node : nodes) {
@@ -88,8 +90,8 @@ static void warnLostByPyTorch(const Model &model,
       foldedBefore.push_back("after node '" + node->name() +
                              "' is folded into this node");
   }
-  // Layers that PyTorch's newer exporter folded: give one warning with the
-  // first layer as example, or a note if no layer is known to be lost.
+  // For PyTorch's newer exporter: a warning with the first folded layer as
+  // example. Without folded layers, a note: the model may have lost Dropout.
   StringRef dropout =
       isEvaluation
           ? "; the model was exported after model.eval(), so any Dropout "
@@ -106,7 +108,8 @@ static void warnLostByPyTorch(const Model &model,
                "lost; to keep Dropout, export with "
                "torch.onnx.export(model.train(), ..., dynamo=True, "
                "optimize=False)");
-  // Layers that PyTorch's older exporter folded: give one warning.
+  // For PyTorch's older exporter: a warning with the first folded layer as
+  // example.
   if (!foldedBefore.empty())
     model.warn("the BatchNormalization " + foldedBefore[0] +
                countOthers(foldedBefore.size()) +
@@ -117,8 +120,8 @@ static void warnLostByPyTorch(const Model &model,
                "do_constant_folding=False)");
 }
 
-// tf2onnx names a product after the folded layer:
-// "batch_normalization_1/batchnorm/mul_1".
+// Warns of folded batch normalizations in files of tf2onnx. tf2onnx names the
+// product after the layer: "batch_normalization_1/batchnorm/mul_1".
 static void warnLostByTF2ONNX(const Model &model,
                               ArrayRef<const proto::NodeProto *> nodes) {
   std::vector<std::string> folded;

@@ -1,7 +1,8 @@
-// Takes the only row of zeros of an embedding for the padding.
+// Notes embeddings whose padding row is guessed: the table's only row of zeros.
 //
-// nn.Embedding(padding_idx=...) starts with a row of zeros, and PyTorch's older
-// exporter omits padding_idx. The importer does not train the row.
+// nn.Embedding(padding_idx=...) starts with zeros in the padding row and never
+// trains the row. PyTorch's older exporter omits padding_idx. So the importer
+// does not train the only row of zeros in a table.
 //
 // Before:
 //
@@ -31,7 +32,7 @@
 using namespace mlir;
 using namespace mpc::onnx_frontend;
 
-// Finds the only row of zeros in a matrix; nullopt if there is none, or
+// Finds the only row of zeros in a matrix; nullopt if there are none or
 // several.
 static std::optional<int64_t> findRowOfZeros(const HostTensor &table) {
   const int64_t rows = table.getShape()[0], width = table.getShape()[1];
@@ -55,7 +56,7 @@ mpc::onnx_frontend::findLostPadding(const Graph &graph,
   const Model &model = graph.getModel();
   if (model.skipsRepair("lost-padding"))
     return std::nullopt;
-  // Only the older exporter writes a Gather without the call in its metadata.
+  // A Gather without a call in the metadata comes from the older exporter.
   if (model.getProto().producer_name() != "pytorch" ||
       node.op_type() != "Gather" || node.input_size() != 2 ||
       !findMetadata(node, kProgramCall).empty())
@@ -68,7 +69,7 @@ mpc::onnx_frontend::findLostPadding(const Graph &graph,
       model.decode(*tensor, "initializer '" + tensor->name() + "'");
   if (table)
     return findRowOfZeros(*table);
-  // Drop the error: the import will report the tensor.
+  // Drop the error: the import reports undecodable tensors.
   llvm::consumeError(table.takeError());
   return std::nullopt;
 }

@@ -10,10 +10,11 @@
 
 namespace mpc::onnx_frontend {
 
-/// Finds the row of an embedding that is never trained, in files of PyTorch's
-/// older exporter. nn.Embedding(padding_idx=...) starts with a row of zeros,
-/// and the file omits padding_idx. Returns the only row of zeros in the table
-/// of a Gather, an initializer of rank 2; nullopt if there is none, or several.
+/// Finds the padding row of an embedding, which is never trained, in files of
+/// PyTorch's older exporter. nn.Embedding(padding_idx=...) starts with zeros in
+/// the padding row, but the file omits padding_idx. Returns the only row of
+/// zeros in the table that the Gather `node` reads, an initializer of rank 2;
+/// nullopt if there are none or several.
 std::optional<int64_t> findLostPadding(const Graph &graph,
                                        const proto::NodeProto &node);
 

@@ -1,4 +1,4 @@
-// Warns of a label smoothing that PyTorch's exporter has left out.
+// Warns of a label smoothing left out by PyTorch's exporter.
 //
 // Before:
 //
@@ -32,8 +32,9 @@
 using namespace mlir;
 using namespace mpc::onnx_frontend;
 
-// Finds the label smoothing, argument 5 of the program's cross entropy; nullopt
-// if there is none. The ONNX op has no such attribute.
+// Finds the label smoothing in a loss node's call (argument 5 of
+// cross_entropy_loss), which the ONNX op cannot express; nullopt if there is
+// none.
 static std::optional<double> findLostSmoothing(const proto::NodeProto &node) {
   if (node.op_type() != "SoftmaxCrossEntropyLoss")
     return std::nullopt;

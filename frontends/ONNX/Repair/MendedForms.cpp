@@ -1,13 +1,14 @@
-// Rewrites nodes from the form of another opset.
+// Rewrites nodes that have the form of another opset than the file states.
 //
-// Nodes of ONNX's own ops get the form of the file's opset:
-//   - An attribute of a later opset raises the file's opset. Fails if this
-//     would change the meaning of another node. An attribute that only states
-//     the default is dropped instead.
-//   - An attribute that has become an input, such as the `axes` of a
-//     reduction, becomes an input, and the reverse for older opsets.
-//   - An op that only ONNX Runtime has gets the domain com.microsoft.
-//   - Integers get the type that the op expects, such as int64 for a shape.
+// Tools that change the opset of a file, or add nodes, leave such nodes. Nodes
+// of ONNX's own ops get the form of the file's opset:
+//   - If a node has an attribute of a later opset, the file gets the later
+//     opset. Fails if another node would then mean something else. An attribute
+//     with the default value is dropped instead.
+//   - If the file's opset has an input in place of an attribute, like the
+//     `axes` of a reduction, the attribute becomes an input, and the reverse.
+//   - An op defined only by ONNX Runtime gets the domain com.microsoft.
+//   - Integers get the type expected by the op, like int64 for a shape.
 //
 // Before:
 //
@@ -43,15 +44,15 @@ using AttributeProto = proto::AttributeProto;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// An attribute that became an input in opset `since`.
+/// An attribute of an op that became input number `input` in opset `since`.
 struct Move {
   StringRef op, attribute;
   int input;
   int64_t since;
 };
 
-/// An attribute that an op gained in opset `since`, with an integer default, if
-/// any.
+/// An attribute that an op gained in opset `since`. `byDefault` is an integer
+/// default; nullopt otherwise.
 struct Addition {
   StringRef op, attribute;
   int64_t since;
@@ -64,7 +65,7 @@ struct Change {
   int64_t since;
 };
 
-/// An input for integers of a single type.
+/// An input that must hold integers of type `type`: int64 for a shape.
 struct IntegerInput {
   StringRef op;
   int input;
@@ -75,8 +76,7 @@ struct IntegerInput {
 static constexpr int32_t kInt64 = proto::TensorProto::INT64;
 static constexpr int32_t kInt32 = proto::TensorProto::INT32;
 
-/// The opset in which GridSample got volumes beside images, and other names of
-/// its modes.
+/// Opset 20 of GridSample added volumes to images, and renamed the modes.
 static constexpr int64_t kVolumesSince = 20;
 
 static const Move kMoves[] = {
@@ -129,7 +129,9 @@ static const Addition kAdditions[] = {
     {"Split", "num_outputs", 18, std::nullopt},
 };
 
-// Excludes `kMoves`, and changes that the importer reads alike in all opsets.
+// Ops whose meaning changed in an opset, so that the file's opset must not
+// cross it. Leaves out the changes in `kMoves`, and changes that do not matter
+// to the importer.
 static const Change kChanges[] = {
     {"BatchNormalization", 9},
     {"BatchNormalization", 14},
@@ -193,7 +195,8 @@ static const IntegerInput kIntegerInputs[] = {
     {"Unsqueeze", 1, kInt64},
 };
 
-// Ops of ONNX Runtime, and the opset in which ONNX got an op of the same name.
+// Ops defined only by ONNX Runtime. `since` is the opset in which ONNX got an
+// op of the same name.
 static const Change kRuntimesOps[] = {
     {"Attention", 23},
     {"BiasGelu", INT64_MAX},
@@ -251,9 +254,9 @@ private:
   RepairContext &context;
   const Model &model;
   NodeScope scope;
-  /// Keys of the warnings given: one warning covers all nodes of an op.
+  /// Keys of the warnings so far: a single warning covers all nodes of an op.
   llvm::StringSet<> &said;
-  /// Functions of the model that use ONNX's own domain.
+  /// Names of the model's functions in ONNX's own domain.
   llvm::StringSet<> functions;
   int64_t opset = 0;
 };
@@ -263,8 +266,8 @@ static std::string nameNode(const proto::NodeProto &node) {
   return "node '" + getNodeName(node) + "' (" + node.op_type() + ")";
 }
 
-// Returns the index of an attribute; -1 if it is absent or refers to a
-// parameter of the function.
+// Returns the index of attribute `name` of the node. -1 if the attribute is
+// absent, or refers to a parameter of the function around the node.
 static int findPlace(const proto::NodeProto &node, StringRef name) {
   for (int i = 0; i < node.attribute_size(); ++i)
     if (node.attribute(i).name() == name &&
@@ -279,7 +282,7 @@ void FormMender::say(const proto::NodeProto &node, StringRef about,
     context.warn(message);
 }
 
-// True if dropping the attribute changes nothing.
+// True if the attribute of a later opset only states the default.
 static bool isDefault(const proto::NodeProto &node, const Addition &addition) {
   const AttributeProto &attribute =
       node.attribute(findPlace(node, addition.attribute));
@@ -292,7 +295,7 @@ static bool isDefault(const proto::NodeProto &node, const Addition &addition) {
          attribute.i() == *addition.byDefault;
 }
 
-// Finds attributes of `node` from later opsets.
+// Finds attributes of `node` that are defined only in opsets after `opset`.
 static std::vector<const Addition *> findAdditions(const proto::NodeProto &node,
                                                    int64_t opset) {
   std::vector<const Addition *> found;
@@ -308,8 +311,8 @@ static bool changes(const proto::NodeProto &node, int64_t from, int64_t to) {
   if (!normalizeDomain(node.domain()).empty())
     return false;
   return llvm::any_of(kChanges, [&](const Change &change) {
-    // With one output the node is in inference mode, which opset 14 did not
-    // change.
+    // A BatchNormalization with one output is in inference mode, which opset 14
+    // did not change.
     const bool isSame = change.op == "BatchNormalization" &&
                         change.since == 14 && node.output_size() == 1;
     return node.op_type() == change.op && from < change.since &&
@@ -317,7 +320,8 @@ static bool changes(const proto::NodeProto &node, int64_t from, int64_t to) {
   });
 }
 
-// True if the node computes what was an attribute before opset `move.since`.
+// True if an input of the node would have to become an attribute (before opset
+// `move.since`), but cannot, because the model computes it.
 bool FormMender::needsInput(const proto::NodeProto &node,
                             const Move &move) const {
   return node.op_type() == move.op && opset < move.since &&
@@ -397,7 +401,8 @@ void FormMender::dropAdditions(proto::NodeProto &node) {
   }
 }
 
-// Compilers for small devices omit domains.
+// Gives ops defined only by ONNX Runtime the domain com.microsoft: compilers
+// for small devices omit domains.
 void FormMender::takeRuntimes(proto::NodeProto &node) {
   for (const Change &op : kRuntimesOps) {
     if (node.op_type() != op.op || opset >= op.since ||
@@ -424,8 +429,8 @@ void FormMender::moveAttribute(proto::NodeProto &node, const Move &move,
   std::string name = getNodeName(node) + "_" + move.attribute.str();
   std::string value;
   if (!attribute.ref_attr_name().empty()) {
-    // The attribute is a parameter of the function. Constant takes it since
-    // opset 12.
+    // The attribute refers to a parameter of the function. A Constant can hold
+    // the parameter as `value_ints` since opset 12.
     if (opset < 12 || attribute.type() != AttributeProto::INTS)
       return;
     value = scope.makeName(name);
@@ -457,7 +462,8 @@ void FormMender::moveAttribute(proto::NodeProto &node, const Move &move,
 void FormMender::moveInput(proto::NodeProto &node, const Move &move) {
   if (node.input_size() <= move.input || findPlace(node, move.attribute) >= 0)
     return;
-  // The value of a Pad is a float attribute, and moves along with the pads.
+  // Pad also has a `value`, a float attribute, which must move together with
+  // `pads`.
   if (node.op_type() == "Pad" && node.input_size() > 2) {
     const std::optional<double> number = scope.readNumber(node.input(2));
     if (move.attribute != "pads" || node.input_size() > 3 || !number ||
@@ -485,7 +491,8 @@ void FormMender::moveInput(proto::NodeProto &node, const Move &move) {
   attribute->mutable_ints()->Add(values->begin(), values->end());
 }
 
-// Opset 20 calls the modes of images linear and cubic.
+// Renames the modes of GridSample for opset 20, from bilinear and bicubic to
+// linear and cubic.
 void FormMender::renameModes(proto::NodeProto &node) {
   const int place = findPlace(node, "mode");
   if (node.op_type() != "GridSample" || opset < kVolumesSince || place < 0)
@@ -495,7 +502,8 @@ void FormMender::renameModes(proto::NodeProto &node) {
     mode.erase(0, 2);
 }
 
-// Since opset 18, a Split into equal parts must state their number.
+// Since opset 18, a Split into equal parts must state the number of parts: adds
+// the number.
 void FormMender::countParts(proto::NodeProto &node) {
   const bool hasLengths = node.input_size() > 1 && !node.input(1).empty();
   if (node.op_type() != "Split" || opset < 18 || hasLengths ||

@@ -1,10 +1,10 @@
-// Splits initializers that an exporter merged because of equal values.
+// Splits initializers merged by an exporter because of equal values.
 //
-// Gives each reader of a merged initializer a separate copy again, if the file
-// shows that the program reads different values. PyTorch's exporter names the
-// parameters and buffers behind each node: two nodes without a common name do
-// not share one, nor does a parameter equal a constant. A running statistic is
-// never the operand of another op.
+// Gives the readers of a merged initializer separate copies, if the file shows
+// that the program reads different values. PyTorch's exporter names, for each
+// node, the parameters and buffers read by the call. Two nodes whose calls have
+// no name in common read different values. A parameter and a constant are
+// different values, too. A running statistic is never an operand of another op.
 //
 // Before:
 //
@@ -67,11 +67,11 @@ using llvm::SmallVector;
 using llvm::StringRef;
 using llvm::Twine;
 
-// Limits the bytes of all copies. Merged parameters are usually vectors, so
-// this is plenty.
+// Limits the bytes of all copies. Merged parameters are usually vectors, so 64
+// MiB suffice.
 static constexpr size_t kMostCopiedBytes = size_t(64) << 20;
 
-// Limits the parameters of one call: the file is untrusted.
+// Limits the parameters and buffers of a call, because the file is untrusted.
 static constexpr size_t kMostSources = 32;
 
 static bool isBatchNorm(const proto::NodeProto &node) {
@@ -83,14 +83,15 @@ static bool isBatchNorm(const proto::NodeProto &node) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A node's read of an initializer, and the program's parameters that the input
-/// may be: empty if the file does not say, {""} for a constant.
+/// Input `index` of a node, which reads an initializer. `sources` names the
+/// parameters and buffers of the program, like "p_a_weight", that the input may
+/// stand for. Empty if the file does not say; {""} for a constant.
 struct Read {
   proto::NodeProto *node;
   int index;
   SmallVector<StringRef, 2> sources;
-  /// True if the program says which parameter this very input is; false if it
-  /// only says which parameters the call reads.
+  /// True if the call tells exactly which parameter the input is. False if the
+  /// call only lists the parameters of the node.
   bool isExact;
 
   bool isStatistic() const { return isBatchNorm(*node) && index >= 3; }
@@ -123,27 +124,30 @@ private:
   Model &model;
   proto::GraphProto &graph;
   llvm::StringMap<proto::TensorProto *> tensors;
-  /// The exporter's name of each initializer in the program.
+  /// The name of each initializer in the program, like "p_a_weight".
   llvm::StringMap<StringRef> originalNames;
-  /// The values that the exporter folded into each initializer.
+  /// For each folded initializer, the names of the values from which it was
+  /// folded.
   llvm::StringMap<SmallVector<StringRef>> foldedFrom;
   const llvm::MapVector<StringRef, StringRef> &signature =
       model.getProgram().signature;
   llvm::StringSet<> names;
-  /// The last number used to make each name unique.
+  /// For each name: the last number that makeUnique appended to it.
   llvm::StringMap<int> lastNumbers;
   llvm::MapVector<StringRef, std::vector<Read>> reads;
-  /// The statistic that each module reads as input 3 or 4; empty if its calls
-  /// differ.
+  /// The running mean (input 3) or variance (input 4) of each module; empty if
+  /// two calls of the module read different buffers.
   std::map<std::pair<StringRef, int>, StringRef> moduleStatistics;
   size_t bytes = 0;
   std::vector<std::string> done;
 };
 } // namespace
 
-// Finds the parameters that input `index` may be. If the call does not say,
-// every source of the call is possible, unless the input is a constant or the
-// call has fewer sources than the node reads initializers (`count`).
+// Finds the parameters and buffers that input `index` of `node` may stand for,
+// by the node's call. The table of calls usually gives a single one
+// (findArgument). Otherwise every parameter and buffer of the call is possible.
+// None if the input is a constant, or if the call names fewer parameters and
+// buffers than the node reads initializers (`count`).
 Read Separator::makeRead(proto::NodeProto &node, const ProgramCall &call,
                          int index, size_t count) {
   Read read = {&node, index, {}, false};
@@ -164,10 +168,11 @@ Read Separator::makeRead(proto::NodeProto &node, const ProgramCall &call,
   return read;
 }
 
-// Finds the statistic that a module's call reads. `given` is the buffer in the
-// file, or empty if another call of the module computes the statistic; then the
-// other call's buffer is returned. nullopt if the module's buffer is unknown or
-// ambiguous.
+// Finds the program's running statistic that input `index` of a
+// BatchNormalization reads. `given` is the buffer in the node's call, or empty
+// if the call reads a computed statistic, as a second call of the module does.
+// Then returns the buffer of the module's first call. nullopt if the buffer is
+// unknown or ambiguous.
 std::optional<StringRef> Separator::findStatistic(const proto::NodeProto &node,
                                                   int index, StringRef given) {
   const std::optional<StringRef> module = findModule(node);
@@ -181,7 +186,7 @@ std::optional<StringRef> Separator::findStatistic(const proto::NodeProto &node,
   return given;
 }
 
-// True if the exporter folded the initializer from constants alone.
+// True if the exporter folded the initializer `name` from constants alone.
 bool Separator::isConstant(StringRef name) {
   if (!originalNames.lookup(name).empty())
     return false;
@@ -191,7 +196,8 @@ bool Separator::isConstant(StringRef name) {
   return llvm::all_of(it->second, isExportersName);
 }
 
-// Collects the float initializers and their readers, also in bodies.
+// Collects the float initializers, and for each the inputs of nodes that read
+// it, also in bodies.
 void Separator::collect() {
   names = findBodyNames(graph);
   for (proto::TensorProto &tensor : *graph.mutable_initializer())
@@ -227,14 +233,14 @@ bool Separator::isSplat(const proto::TensorProto &tensor) {
   llvm::Expected<HostTensor> values = model.decode(tensor, "initializer");
   if (values)
     return values->isSplat();
-  // Drop the error: the import will report the tensor.
+  // Drop the error: the import reports undecodable tensors.
   llvm::consumeError(values.takeError());
   return false;
 }
 
-// Finds the program's name for `read`, like "p_layers_1_weight". If the call
-// has as many sources as the node reads initializers, they match in order;
-// empty otherwise.
+// Finds the program's name, like "p_layers_1_weight", of the value that `read`
+// reads. A single possible name is taken. If the call names as many values as
+// the node reads initializers, matches the two lists in order. Empty otherwise.
 StringRef Separator::findSource(const Read &read) {
   if (read.sources.size() == 1)
     return read.sources[0];
@@ -247,10 +253,9 @@ StringRef Separator::findSource(const Read &read) {
   return read.sources[llvm::find(indices, read.index) - indices.begin()];
 }
 
-// Finds the full name of the source, like "layers.1.weight" for
-// "p_layers_1_weight": by the signature, or else by the node's scope
-// "layers.1". Falls back to the source without its prefix; empty if the source
-// is unknown.
+// Finds the name for a copy, like "layers.1.weight" for "p_layers_1_weight": by
+// the signature, or else by the node's module "layers.1". Otherwise drops the
+// prefix: "layers_1_weight". Empty if the program's name is unknown.
 std::string Separator::findName(const Read &read) {
   StringRef source = findSource(read);
   if (StringRef name = signature.lookup(source); !name.empty())
@@ -274,8 +279,9 @@ std::string Separator::makeUnique(std::string name) {
   return unique;
 }
 
-// Adds an initializer with the value of `name`. Returns its name; empty once
-// copies exceed the limit.
+// Adds a copy of the initializer `name`, with the name `wanted` if possible,
+// and with metadata for the program's value `source`. Returns the name of the
+// copy; empty once the copies exceed the limit.
 std::string Separator::copy(StringRef name, std::string wanted,
                             std::optional<StringRef> source) {
   const proto::TensorProto &tensor = *tensors.lookup(name);
@@ -286,8 +292,8 @@ std::string Separator::copy(StringRef name, std::string wanted,
   bytes += std::min(std::max(size, tensor.ByteSizeLong()), tooMany);
   if (bytes > kMostCopiedBytes)
     return {};
-  // A folded value has another layout than the parameter, so it must not take
-  // the parameter's name.
+  // If the exporter folded the value, the layout differs from the parameter's,
+  // so the copy must not get the parameter's name.
   const bool isFolded = foldedFrom.contains(name);
   std::string unique =
       makeUnique(wanted.empty() || isFolded ? name.str() : wanted);
@@ -303,34 +309,38 @@ std::string Separator::copy(StringRef name, std::string wanted,
   return unique;
 }
 
-// Splits an initializer by the readers' parameters in the program.
+// Splits the initializer `name` if the readers stand for different values of
+// the program.
 void Separator::separateSources(StringRef name, ArrayRef<Read> reads) {
   llvm::EquivalenceClasses<StringRef> sources;
-  // Reads with a common parameter belong to one group.
+  // Readers that may stand for the same value of the program belong to a group.
   for (const Read &read : reads)
     for (StringRef source : read.sources)
       sources.unionSets(read.sources[0], source);
-  // One group is normal: the exporter merged nothing.
+  // With a single group, the exporter has merged nothing.
   llvm::MapVector<StringRef, SmallVector<const Read *>> groups;
   for (const Read &read : reads)
     if (!read.sources.empty())
       groups[sources.getLeaderValue(read.sources[0])].push_back(&read);
   if (groups.size() < 2)
     return;
-  // Splats, such as biases of zeros, are equal by chance, so a likely source
-  // suffices. Other values may be one parameter that modules share, so the
-  // source of every reader must be certain.
+  // Tensors of equal elements, like biases of zeros, are often equal by chance,
+  // so a likely name in the program suffices. Other tensors may be a parameter
+  // shared by modules. So split other tensors only if the call of each reader
+  // tells exactly which parameter is read.
   if (!isSplat(*tensors.lookup(name)) &&
       !llvm::all_of(reads, [](const Read &read) { return read.isExact; }))
     return;
-  // The group of the parameter that names the initializer keeps it.
+  // The initializer stays with the group that reads the parameter whose name
+  // the initializer has.
   StringRef original = originalNames.lookup(name);
   std::optional<StringRef> keeper;
   if (sources.contains(original) && !original.empty())
     keeper = sources.getLeaderValue(original);
   else if (original.empty())
     keeper = groups.front().first;
-  // Each other group gets a copy, named after its first reader's parameter.
+  // Each other group gets a copy, named after the parameter of the first
+  // reader.
   for (const auto &[leader, members] : groups) {
     if (leader == keeper)
       continue;
@@ -345,29 +355,31 @@ void Separator::separateSources(StringRef name, ArrayRef<Read> reads) {
   }
 }
 
-// Gives running statistics separate initializers; calls of one module have
-// scale, bias and statistics in common. Splits splats only, as only these are
-// equal by chance. PyTorch's convolutions for quantisation-aware training, for
-// example, really read a statistic twice: they divide weights by
-// sqrt(running_var + eps).
+// Gives each layer separate running statistics. Calls of a module share scale,
+// bias and statistics, so scale and bias identify the layer. Copies only
+// tensors of equal elements, which are equal by chance. Other tensors may be
+// shared on purpose: PyTorch's convolutions for quantisation-aware training
+// really read a variance twice, to divide weights by sqrt(running_var + eps).
 void Separator::separateStatistics() {
-  // Scale and bias identify a layer; index 3 is the mean, 4 the variance.
+  // The key of a statistic: the layer's scale and bias, and the index of the
+  // input, 3 for the mean and 4 for the variance.
   using Key = std::tuple<StringRef, StringRef, int>;
   auto keyOf = [](const Read &read) {
     return Key(read.node->input(1), read.node->input(2), read.index);
   };
   std::map<Key, std::string> statistics;
   SmallVector<Read> shared;
-  // The roles of each initializer: index of a statistic, or 0 for any other
-  // read.
+  // The roles in which nodes read each initializer: 3 for a mean, 4 for a
+  // variance, 0 for anything else.
   llvm::StringMap<llvm::SmallSet<int, 3>> roles;
-  // Skip Identity: another name of the result separates the reads already.
+  // Skip Identity: the result has another name, so the readers are separate
+  // already.
   for (const auto &entry : reads)
     for (const Read &read : entry.second)
       if (read.node->op_type() != "Identity")
         roles[read.node->input(read.index)].insert(
             read.isStatistic() ? read.index : 0);
-  // A statistic with a single role stays with its layer.
+  // An initializer read only as a mean, or only as a variance, stays.
   for (const auto &entry : reads)
     for (const Read &read : entry.second) {
       if (!read.isStatistic())
@@ -379,7 +391,8 @@ void Separator::separateStatistics() {
       else
         shared.push_back(read);
     }
-  // Splats may be the variance of one layer and the scale of another: copy.
+  // Copy an initializer read, for example, as the variance of a layer and as
+  // the scale of another layer.
   for (const Read &read : shared) {
     std::string &own = statistics[keyOf(read)];
     StringRef layer = read.node->name();

@@ -9,8 +9,8 @@
 using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
-// Finds the names of data: results of nodes, also by their names in the
-// program's calls, and the model's inputs.
+// Finds the names of values that depend on data: inputs of the model and
+// results of nodes. Results also have names in the program's calls.
 static llvm::StringSet<> findData(const proto::GraphProto &file) {
   llvm::StringSet<> data;
   for (const proto::NodeProto &node : file.node()) {
@@ -27,9 +27,10 @@ static llvm::StringSet<> findData(const proto::GraphProto &file) {
 }
 
 // True if the exporter folded the value from constants alone, like a
-// normalization's scale of ones. The metadata list the sources: "['val_0',
-// 'val_7']"; a parameter would have its own name. From data, as in "['conv1d',
-// 'val_0']", folding can use only the type or shape.
+// normalization's scale of ones. The metadata list the values from which it was
+// folded, as in "['val_0', 'val_7']"; a parameter would have the program's
+// name. Data may also occur, as in "['conv1d', 'val_0']": folding can use only
+// the type or shape of data.
 static bool isFoldedFromConstants(const proto::ValueInfoProto &value,
                                   const llvm::StringSet<> &data) {
   auto names = readMetadataList(value, kFoldedFrom);
@@ -38,8 +39,8 @@ static bool isFoldedFromConstants(const proto::ValueInfoProto &value,
   });
 }
 
-// True if the exporter folded the value from one parameter and named the value
-// by a number.
+// True if the exporter folded the value from a single parameter, and made up a
+// name like "val_7".
 static bool isRenamed(const proto::ValueInfoProto &value,
                       const llvm::StringSet<> &parameters) {
   auto names = readMetadataList(value, kFoldedFrom);
@@ -67,7 +68,7 @@ bool mpc::onnx_frontend::isMovedParameter(
       number = values->getDouble(i);
     return values->isSplat() || !hasRepeats(numbers);
   }
-  // Drop the error: the import will report the tensor.
+  // Drop the error: the import reports undecodable tensors.
   llvm::consumeError(values.takeError());
   return false;
 }
@@ -77,9 +78,9 @@ static bool isOneNumber(const proto::TensorProto &tensor) {
                       [](int64_t extent) { return extent == 1; });
 }
 
-// Marks the exporter's own constants, such as the zeros of an initial state.
-// The constants are numbered initializers without metadata, in a file with
-// metadata of parameters.
+// Marks constants made up by the exporter, like the zeros of an initial state:
+// initializers without metadata and with a made-up name like "val_7", in a file
+// with metadata of parameters.
 static void addConstants(const proto::GraphProto &file,
                          llvm::StringMap<std::string> &origins) {
   const bool isKnown = llvm::any_of(origins, [](const auto &entry) {
@@ -104,7 +105,7 @@ mpc::onnx_frontend::findOrigins(const Graph &graph) {
   const llvm::StringSet<> data = findData(file);
   for (const auto *values : {&file.value_info(), &file.input()})
     for (const proto::ValueInfoProto &value : *values) {
-      // Values of the metadata: PARAMETER, BUFFER, CONSTANT_TENSOR, ...
+      // The metadata have the kinds PARAMETER, BUFFER, CONSTANT_TENSOR, ...
       StringRef kind = findMetadata(value, kInputKindKey);
       if (!kind.empty())
         origins[value.name()] = kind.str();

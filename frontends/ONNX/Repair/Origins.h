@@ -1,5 +1,5 @@
-// Finds the meaning of initializers in the program, by metadata of PyTorch's
-// exporter.
+// Finds what each initializer is in the exported program, a parameter or a
+// constant, by the metadata of PyTorch's exporter.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_ORIGINS_H
@@ -13,18 +13,19 @@
 
 namespace mpc::onnx_frontend {
 
-/// True if the initializer `value` consists of elements of the program's
-/// parameters, each at most once: training `value` then trains the parameters.
-/// `unitMultiples` come from findUnitMultiples().
+/// True if the initializer `value` consists of elements of parameters, each at
+/// most once: training `value` then trains the parameters. `unitMultiples` is
+/// the result of findUnitMultiples().
 bool isMovedParameter(const Graph &graph, const proto::ValueInfoProto &value,
                       const llvm::StringSet<> &unitMultiples);
 
-/// Returns the origin of each value that the metadata describe: PyTorch's kind,
-/// like "PARAMETER", or kFoldedOrigin for values folded from constants.
+/// Returns what each value is in the program, as far as the metadata tell:
+/// PyTorch's word, like "PARAMETER" or "BUFFER", or kFoldedOrigin for a value
+/// folded from constants.
 llvm::StringMap<std::string> findOrigins(const Graph &graph);
 
 /// Returns the initializers of one element that the exporter folded from
-/// constants, such as the root of an attention's scale. The shape is [1] if the
+/// constants, like the scale of an attention. The shape is [], or [1] if the
 /// attention has a mask.
 llvm::StringSet<>
 findComputedNumbers(const Graph &graph,

@@ -26,8 +26,9 @@ mpc::onnx_frontend::findNodeAttribute(const proto::NodeProto &node,
 RandomChoices::RandomChoices(Model &model, const DrawingScope &scope)
     : model(model) {
   auto add = [&](const proto::GraphProto &graph) {
-    // Exclude parameters, which change in training; modules' parameters have
-    // dotted names. Exclude names that two graphs define.
+    // Exclude parameters, which change in training: names in the metadata, and
+    // dotted names, as of modules' parameters. Exclude names that two graphs
+    // define, which are ambiguous.
     for (const proto::TensorProto &tensor : graph.initializer()) {
       StringRef name = tensor.name();
       const bool isLearned =
@@ -66,15 +67,15 @@ const proto::TensorProto *RandomChoices::findTensor(StringRef value) const {
   return attribute && attribute->has_t() ? &attribute->t() : nullptr;
 }
 
-// Returns the value of a float tensor whose elements are all equal; nullopt for
-// others.
+// Returns the value of all elements of a constant float tensor; nullopt if the
+// elements differ or are unknown.
 std::optional<double> RandomChoices::readSplat(StringRef value) const {
   if (const proto::TensorProto *tensor = findTensor(value)) {
     llvm::Expected<HostTensor> elements = model.decode(*tensor, "value");
     if (elements && elements->isFloat() && elements->getNumElements() > 0 &&
         elements->isSplat())
       return elements->getDouble(0);
-    // Drop the error: the import will report the tensor.
+    // Drop the error: the import reports undecodable tensors.
     llvm::consumeError(elements.takeError());
     return std::nullopt;
   }
@@ -84,8 +85,9 @@ std::optional<double> RandomChoices::readSplat(StringRef value) const {
   return readNumber(value);
 }
 
-// Evaluates a number: one element, or a cast, sum, difference, product or
-// quotient of numbers; nullopt for other values.
+// Evaluates a constant number: a tensor of one element, or a cast, sum,
+// difference, product or quotient of constant numbers. nullopt for other
+// values.
 std::optional<double> RandomChoices::readNumber(StringRef value,
                                                 unsigned depth) const {
   const proto::NodeProto *node = producers.lookup(value);
@@ -130,8 +132,9 @@ std::optional<double> RandomChoices::readNumber(StringRef value,
 // Random numbers
 //===----------------------------------------------------------------------===//
 
-// Records that `node` computes a mask: `at1` with probability `p`, else `at0`.
-// A mask with p <= 0 or p >= 1 is constant, and ignored.
+// Records that `node` computes a random mask, whose elements are `at1` with
+// probability `p` and otherwise `at0`. Ignores p <= 0 and p >= 1: the mask is
+// constant.
 void RandomChoices::addMask(const proto::NodeProto &node, const Chain &chain,
                             double p, double at0, double at1) {
   if (!(p > 0 && p < 1))
@@ -165,8 +168,9 @@ bool RandomChoices::visitSource(const proto::NodeProto &node) {
   return true;
 }
 
-// Handles ops on uniform numbers: the result is uniform too, or a mask. False
-// if no operand is uniform.
+// Handles an op with an operand of uniform random numbers: the result is
+// uniform too (r + 1), or a mask (r < 0.3). Returns false if no operand is
+// uniform.
 bool RandomChoices::visitUniform(const proto::NodeProto &node) {
   int place = 0;
   while (place < node.input_size() && !uniforms.contains(node.input(place)))
@@ -176,7 +180,7 @@ bool RandomChoices::visitUniform(const proto::NodeProto &node) {
   const StringRef op = node.op_type();
   Uniform uniform = uniforms[node.input(place)];
   uniform.chain.insert(&node);
-  // Ops of one operand keep or round the numbers.
+  // Casts and Identity keep the numbers uniform; Floor makes a mask.
   if (op == "Cast" || op == "CastLike" || op == "Identity") {
     if (place == 0)
       uniforms[node.output(0)] = std::move(uniform);
@@ -190,12 +194,13 @@ bool RandomChoices::visitUniform(const proto::NodeProto &node) {
               next);
     return true;
   }
-  // Other ops combine the uniform numbers with a constant.
+  // All other ops combine the uniform numbers with a constant.
   std::optional<double> number =
       node.input_size() == 2 ? readNumber(node.input(1 - place)) : std::nullopt;
   if (!number)
     return true;
-  // The constant may be cast to the type of the uniform numbers.
+  // A CastLike may cast the constant to the type of the uniform numbers, and
+  // then belongs to the chain.
   const proto::NodeProto *like = producers.lookup(node.input(1 - place));
   if (like && like->op_type() == "CastLike" && like->input_size() == 2 &&
       like->input(1) == node.input(place))
@@ -214,7 +219,7 @@ bool RandomChoices::visitUniform(const proto::NodeProto &node) {
     move(*number - high, *number - low);
   else if (op == "Mul" && *number != 0)
     move(low * *number, high * *number);
-  // Equality has probability 0, so Less and LessOrEqual are the same.
+  // Less and LessOrEqual are equivalent, because equality has probability 0.
   const bool isLess = op == "Less" || op == "LessOrEqual";
   if (isLess || op == "Greater" || op == "GreaterOrEqual") {
     const double below = (*number - low) / extent;
@@ -228,8 +233,9 @@ bool RandomChoices::visitUniform(const proto::NodeProto &node) {
 // Choices
 //===----------------------------------------------------------------------===//
 
-// Describes an operand. Values that are not random are bases; with `isWhole`
-// even if they are multiples of another base. nullopt for uniform numbers.
+// Describes an operand as a choice. A value that is not random is its own base.
+// With `isWhole`, a value known as a multiple of another base also counts as
+// its own base. nullopt for uniform numbers.
 std::optional<RandomChoices::Choice> RandomChoices::find(StringRef value,
                                                          bool isWhole) const {
   if (uniforms.contains(value))
@@ -247,8 +253,8 @@ std::optional<RandomChoices::Choice> RandomChoices::find(StringRef value,
   return choice;
 }
 
-// Computes the result of an elementwise op; nullopt unless all operands share
-// one mask and one base.
+// Computes the choice that results from the elementwise op `node`. nullopt
+// unless the random operands share a mask, and the operands share a base.
 std::optional<RandomChoices::Choice>
 RandomChoices::compute(const proto::NodeProto &node, bool areWhole) const {
   const StringRef op = node.op_type();
@@ -258,7 +264,8 @@ RandomChoices::compute(const proto::NodeProto &node, bool areWhole) const {
     std::optional<Choice> operand = find(input, areWhole);
     if (!operand)
       return std::nullopt;
-    // One random number compared with two bounds gives two masks.
+    // Compare masks, not random numbers: a random number compared with two
+    // bounds gives two masks.
     if (!operand->chain.empty() && !result.chain.empty() &&
         operand->mask != result.mask)
       return std::nullopt;
@@ -286,7 +293,8 @@ RandomChoices::compute(const proto::NodeProto &node, bool areWhole) const {
     return std::nullopt;
   if (isWhere && !operands[0].isMask())
     return std::nullopt;
-  // All operands with a base must have the same base.
+  // scale[b] * base + bias[b] can only describe the result if all operands
+  // share a base.
   for (const Choice &operand : operands) {
     if (!operand.base.empty() && !result.base.empty() &&
         operand.base != result.base)
@@ -324,24 +332,25 @@ RandomChoices::compute(const proto::NodeProto &node, bool areWhole) const {
   return result;
 }
 
-// Files round numbers to the digits of float32.
+// Compares up to the rounding of numbers in files, which have the digits of
+// float32.
 static bool isNear(double number, double expected) {
   return std::abs(number - expected) < 1e-4;
 }
 
-// True if the result is 0 or base / p.
+// True if the choice is 0 or base / p, as Dropout computes.
 static bool isDropout(const RandomChoices::Choice &choice) {
   return choice.scale[0] == 0 && isNear(choice.p * choice.scale[1], 1) &&
          choice.bias[0] == 0 && choice.bias[1] == 0;
 }
 
-// True if the result is 0 or the unscaled base.
+// True if the choice is 0 or the base without a factor.
 static bool isUnscaled(const RandomChoices::Choice &choice) {
   return choice.scale[0] == 0 && choice.scale[1] == 1 && choice.bias[0] == 0 &&
          choice.bias[1] == 0;
 }
 
-// Swaps the cases if needed, so that b = 0 drops the base.
+// Exchanges b = 0 and b = 1 if needed: b = 0 becomes the case without the base.
 static RandomChoices::Choice order(RandomChoices::Choice choice) {
   if (choice.scale[1] == 0 && choice.scale[0] != 0) {
     std::swap(choice.scale[0], choice.scale[1]);
@@ -351,8 +360,8 @@ static RandomChoices::Choice order(RandomChoices::Choice choice) {
   return choice;
 }
 
-// True if a constant replaces dropped values, and the result has mean 0 and
-// variance 1 for a base with mean 0 and variance 1.
+// True if the choice is an AlphaDropout: b = 0 gives a constant instead of the
+// base, and the result has mean 0 and variance 1 if the base has.
 static bool isAlphaDropout(const RandomChoices::Choice &choice) {
   const double p = choice.p, q = 1 - p;
   auto square = [](double number) { return number * number; };
@@ -363,7 +372,8 @@ static bool isAlphaDropout(const RandomChoices::Choice &choice) {
                 1);
 }
 
-// True if only nodes of the chain read the random values.
+// True if no node outside the choice's chain reads the random values: then the
+// chain can be replaced.
 bool RandomChoices::isClosed(const RandomChoices::Choice &choice) const {
   llvm::StringMap<unsigned> inside;
   for (const proto::NodeProto *node : choice.chain)
@@ -377,7 +387,8 @@ bool RandomChoices::isClosed(const RandomChoices::Choice &choice) const {
       });
 }
 
-// True if there is one random number per sample: shape [N, 1, 1, ...].
+// True if the choice has a single random number per sample: a shape of [N, 1,
+// 1, ...].
 bool RandomChoices::isOfSamples(const Choice &choice) const {
   const proto::NodeProto &source = *choice.chain.front();
   auto isOfSamples = [](auto &&extents) {
@@ -387,7 +398,8 @@ bool RandomChoices::isOfSamples(const Choice &choice) const {
   };
   if (const proto::AttributeProto *shape = findNodeAttribute(source, "shape"))
     return isOfSamples(shape->ints());
-  // Find the value that gives the shape, through casts.
+  // RandomUniformLike and Bernoulli take the shape of an input: find the shape
+  // through casts.
   const proto::NodeProto *like = &source;
   constexpr unsigned kDeepest = 4;
   for (unsigned i = 0; i < kDeepest && like->input_size() > 0; ++i) {
@@ -414,8 +426,8 @@ bool RandomChoices::isOfSamples(const Choice &choice) const {
   return false;
 }
 
-// Recognises DropBlock: 1 - max_pool(mask), which drops blocks around the ones
-// of the mask.
+// Recognises DropBlock: 1 - max_pool(mask). The pooling spreads each 1 in the
+// mask to a block, so the result drops blocks.
 bool RandomChoices::visitBlock(const proto::NodeProto &node) {
   const StringRef op = node.op_type();
   const bool isMinuend = op == "Sub" && node.input_size() == 2;
@@ -449,7 +461,8 @@ bool RandomChoices::visitBlock(const proto::NodeProto &node) {
       return false;
     block = {mask->second, false};
   }
-  // The pad must fill with zeros, which mask nothing.
+  // Skip a Pad that fills with other numbers than zeros: only zeros drop
+  // nothing.
   const proto::AttributeProto *fill = findNodeAttribute(node, "value");
   if (isPad && ((fill && fill->f() != 0) ||
                 (node.input_size() > 2 && readNumber(node.input(2)) != 0.0)))
@@ -469,8 +482,8 @@ void RandomChoices::visit(const proto::NodeProto &node) {
       visitBlock(node) || visitSource(node) || visitUniform(node) ||
       !isElementwise)
     return;
-  // Prefer a whole base: a factor may be a trained parameter. Otherwise split
-  // constant factors off the base.
+  // First take whole operands as bases, because a constant factor in an operand
+  // may be a trained parameter. Otherwise split constant factors off the bases.
   std::optional<Found> whole;
   for (bool areWhole : {true, false}) {
     std::optional<Choice> choice = compute(node, areWhole);
@@ -494,8 +507,8 @@ void RandomChoices::visit(const proto::NodeProto &node) {
 }
 
 std::vector<RandomChoices::Found> RandomChoices::takeFound() {
-  // Exclude unscaled choices that later nodes scale, as parts of another
-  // choice.
+  // Drop an unscaled choice inside another choice: a later node scales the
+  // result.
   llvm::SmallPtrSet<const proto::NodeProto *, 16> inner;
   auto addInner = [&](const Choice &choice) {
     for (const proto::NodeProto *node :

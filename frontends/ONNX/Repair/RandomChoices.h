@@ -1,5 +1,7 @@
-// Finds random masks in the nodes of a graph, and the results that programs
-// compute with them.
+// Finds random choices in the nodes of a graph. A choice is a result computed
+// from a random mask, like x * mask / 0.9: each element takes one of two values
+// at random, and each value is a multiple of x plus a constant. Many programs
+// write their own Dropout in this way.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_RANDOMCHOICES_H
@@ -14,7 +16,8 @@
 
 namespace mpc::onnx_frontend {
 
-/// A list of nodes to search: of the model's graph, a body or a function.
+/// A scope: a list of nodes to search for choices, which is a graph, a body or
+/// a function. `outputs` names the outputs.
 struct DrawingScope {
   google::protobuf::RepeatedPtrField<proto::NodeProto> *nodes;
   /// The graphs whose initializers the nodes may read.
@@ -23,28 +26,30 @@ struct DrawingScope {
   int64_t opset;
 };
 
-/// Follows random numbers through the nodes of a scope to the choices they
-/// make.
+/// Follows random numbers through the nodes of a scope, and finds the choices
+/// computed from the random numbers.
 class RandomChoices {
 public:
   using Chain = llvm::SmallSetVector<const proto::NodeProto *, 8>;
 
   /// A random choice: scale[b] * base + bias[b], where b is 1 with probability
-  /// p, else 0. A mask has no base. A value that is not random has no chain.
-  /// `chain` are the nodes that compute the choice.
+  /// p, else 0. `base` is the name of a value in the graph. `chain` holds the
+  /// nodes that compute the choice, from the random numbers on. A mask is a
+  /// choice without a base. The chain of a non-random value is empty.
   struct Choice {
     std::string base;
     std::array<double, 2> scale = {0, 0}, bias = {0, 0};
     double p = 0;
     Chain chain;
-    /// The node that computes b.
+    /// The node that computes b, like a Less.
     const proto::NodeProto *mask = nullptr;
 
     bool isMask() const { return base.empty() && !chain.empty(); }
   };
 
-  /// A node whose result must become its base in evaluation. For a block, a
-  /// mask that must become 0.
+  /// A choice to replace. `root` is the last node of the chain; in evaluation
+  /// the result must be the base. If `isBlock`, `root` computes the mask of a
+  /// DropBlock, which must be 0 in evaluation.
   struct Found {
     const proto::NodeProto *root;
     Choice choice;
@@ -53,18 +58,20 @@ public:
 
   RandomChoices(Model &model, const DrawingScope &scope);
 
-  /// Visits a node. Call in topological order.
+  /// Visits a node. Call for all nodes in topological order.
   void visit(const proto::NodeProto &node);
-  /// Returns the choices. Call once, after all nodes are visited.
+  /// Returns the choices to replace. Call once, after all nodes are visited.
   std::vector<Found> takeFound();
 
 private:
-  /// Uniform random numbers in [low, high), and the nodes that compute them.
+  /// Uniform random numbers in [low, high), and the nodes that compute the
+  /// numbers.
   struct Uniform {
     double low = 0, high = 1;
     Chain chain;
   };
-  /// A mask whose ones a max-pool spreads to blocks.
+  /// A random mask for a max-pool, which spreads each 1 in the mask to a block
+  /// (DropBlock). `isPooled` is true behind the max-pool.
   struct Block {
     Choice choice;
     bool isPooled;
@@ -95,8 +102,9 @@ private:
   llvm::StringMap<Uniform> uniforms;
   llvm::StringMap<Choice> choices;
   llvm::StringMap<Block> blocks;
-  /// `unscaled`: choices that drop whole samples, unless a later node scales
-  /// them.
+  /// `found`: choices to replace. `unscaled`: choices that drop whole samples
+  /// without a factor; takeFound() adds an unscaled choice unless a later node
+  /// scales the result.
   std::vector<Found> found, unscaled;
 };
 

@@ -1,14 +1,17 @@
 // Replaces random masks that a program computes without Dropout.
 //
-// Finds results that a random number with constant probability p chooses from
-// two multiples of x:
+// Finds results whose elements have one of two values, chosen at random with a
+// constant probability p:
 //   - 0 or x / p: DropPath, Dropout2d;
 //   - 0 or x for whole samples: DropPath without a scale;
-//   - two values that keep the mean and variance of a normal x: AlphaDropout;
+//   - a * x + b or a constant, with the mean and variance of a normal x:
+//     AlphaDropout;
 //   - DropBlock, x * (1 - max_pool(mask)).
-// Replaces each mask by a Dropout of ones. Training computes the same; where
-// Dropout does nothing, the result is x, and the mask of a DropBlock is 0.
-// Searches bodies and functions too. Masks with other readers stay.
+//
+// Replaces the random mask by a Dropout of a tensor of ones. In training the
+// results have the same distribution. In evaluation Dropout does nothing, so
+// the result is x, and the mask of a DropBlock is 0. Also searches bodies and
+// functions. A mask that other nodes read stays.
 //
 // Before:
 //
@@ -53,15 +56,15 @@ using llvm::StringRef;
 using Choice = RandomChoices::Choice;
 
 namespace {
-/// Replaces the random masks of one scope.
+/// Replaces the random masks in one scope: a graph, a body or a function.
 class MaskReplacer {
 public:
   MaskReplacer(Model &model, const DrawingScope &scope,
                llvm::StringSet<> &names)
       : model(model), scope(scope), names(names) {}
 
-  /// Returns the names of the replaced random nodes. Adds the names of removed
-  /// values to `gone`.
+  /// Replaces the masks. Returns the names of the nodes that drew the random
+  /// numbers, for the note. Adds the names of removed values to `gone`.
   std::vector<std::string> run(llvm::StringSet<> &gone);
 
 private:
@@ -74,7 +77,8 @@ private:
 
   Model &model;
   const DrawingScope &scope;
-  /// The names of all values. `prefix` starts the names of added nodes.
+  /// The names of all values of the model. `prefix` is the start of the names
+  /// of added nodes.
   llvm::StringSet<> &names;
   std::string prefix;
   std::vector<proto::NodeProto> added;
@@ -84,7 +88,7 @@ private:
 };
 } // namespace
 
-// First opsets with ConstantOfShape, with Dropout's mode as an input, and with
+// The first opsets with ConstantOfShape, Dropout's mode as an input, and
 // CastLike.
 static constexpr int64_t kFirstWithOnes = 9, kFirstWithMode = 12,
                          kFirstCastLike = 15;
@@ -122,8 +126,8 @@ std::string MaskReplacer::addNumber(double number) {
   return name;
 }
 
-// Adds a Dropout of ones with the shape of the random numbers: each element is
-// 0 or 1 / (1 - ratio).
+// Adds a Dropout of a tensor filled with 1, in the shape of the random numbers.
+// In training each element is 0 or 1 / (1 - ratio).
 std::string MaskReplacer::addDropout(const Choice &choice, double ratio) {
   const proto::NodeProto &source = *choice.chain.front();
   std::string shape;
@@ -160,7 +164,7 @@ std::string MaskReplacer::addDropout(const Choice &choice, double ratio) {
 
 bool MaskReplacer::replace(const proto::NodeProto &root, const Choice &choice) {
   const int64_t opset = scope.opset;
-  // Without CastLike, only a known type (float32) can be cast to.
+  // Without CastLike, the type of the result must be known: only float32 is.
   const bool isFloat =
       llvm::any_of(choice.chain, [](const proto::NodeProto *node) {
         const proto::AttributeProto *to = findNodeAttribute(
@@ -179,9 +183,9 @@ bool MaskReplacer::replace(const proto::NodeProto &root, const Choice &choice) {
   if (!isAlpha && choice.scale[1] != 1) {
     right = cast(mask);
   } else {
-    // Let m be the Dropout's result: 0 or 1 / p, in evaluation 1. Then m * (1 +
-    // share * (m - 1)) is 0, scale[1] or 1. And other * m - other is bias[0],
-    // bias[1] or 0.
+    // m, the Dropout's result, is 0 or 1 / p in training and 1 in evaluation.
+    // So m * (1 + share * (m - 1)) is 0, scale[1] or 1. And other * m - other
+    // is bias[0], bias[1] or 0.
     const double p = choice.p;
     const double share = (choice.scale[1] * p - 1) / (1 / p - 1);
     std::string one = addNumber(1);
@@ -197,7 +201,7 @@ bool MaskReplacer::replace(const proto::NodeProto &root, const Choice &choice) {
       op = "Add";
     }
   }
-  // The root keeps its name and output, so readers need no change.
+  // Keep the name and output of the root: readers then need no change.
   proto::NodeProto node = root;
   node.set_op_type(op);
   node.clear_attribute();
@@ -208,8 +212,8 @@ bool MaskReplacer::replace(const proto::NodeProto &root, const Choice &choice) {
   return true;
 }
 
-// Replaces a block's mask by a mask that is 1 exactly if a Dropout drops the
-// element.
+// Replaces the mask of a DropBlock by a mask with 1 where a Dropout drops the
+// element, and so 0 in evaluation.
 bool MaskReplacer::replaceBlock(const proto::NodeProto &root,
                                 const Choice &choice) {
   const StringRef op = root.op_type();
@@ -247,7 +251,8 @@ std::vector<std::string> MaskReplacer::run(llvm::StringSet<> &gone) {
       gone.insert(node->output().begin(), node->output().end());
   if (done.empty())
     return done;
-  // Keep the order of the file; new nodes come before their readers.
+  // Keep the order of the file. The new nodes stand in place of the root,
+  // before all readers.
   std::remove_reference_t<decltype(*scope.nodes)> nodes;
   for (proto::NodeProto &node : *scope.nodes) {
     for (proto::NodeProto &one : replacements[&node])
@@ -259,7 +264,7 @@ std::vector<std::string> MaskReplacer::run(llvm::StringSet<> &gone) {
   return done;
 }
 
-// True if a node of `scope` draws random numbers; most scopes have none.
+// True if a node of `scope` draws random numbers.
 static bool draws(const DrawingScope &scope) {
   return llvm::any_of(*scope.nodes, [](const proto::NodeProto &node) {
     const StringRef op = node.op_type();
@@ -268,7 +273,7 @@ static bool draws(const DrawingScope &scope) {
   });
 }
 
-// Finds the graphs and functions that draw random numbers.
+// Finds the graphs, bodies and functions in which nodes draw random numbers.
 static std::vector<DrawingScope> findScopes(Model &model) {
   proto::ModelProto &file = model.getProto();
   std::vector<DrawingScope> scopes;

@@ -1,9 +1,10 @@
-// The second stage of the frontend: exporters lose parts of a program, and a
-// repair brings one kind of loss back.
+// The second stage of the frontend. Exporters lose parts of a program; a repair
+// restores one kind of lost part, or warns that it is lost.
 //
 //   Read (parse, check) -> Repair -> Import -> Recognise
 //
-// Repairs.def lists all repairs in their order.
+// Repairs.def lists all repairs in their order. "The program" is the model
+// before the export, like a PyTorch module.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_REPAIR_H
@@ -15,7 +16,7 @@
 
 namespace mpc::onnx_frontend {
 
-/// The model that a repair rewrites, and the log of changes.
+/// The model that a repair rewrites, and the log of its changes.
 class RepairContext {
 public:
   RepairContext(Model &model, llvm::StringRef repair)
@@ -25,16 +26,16 @@ public:
   proto::GraphProto &getGraph() const {
     return *model.getProto().mutable_graph();
   }
-  /// Returns the names of all values of the file: of graphs, bodies and
-  /// functions. A new name must differ from all.
+  /// Returns the names of all values of the file, in graphs, bodies and
+  /// functions. A new name must differ from all of them.
   llvm::StringSet<> findNames() const;
 
-  /// Logs changes for training that bring the program back. An
-  /// empty message logs nothing.
+  /// Logs a repaired defect that matters only for training. Does nothing if
+  /// `message` is empty.
   void note(std::string message);
-  /// Logs the change of a defect that every use of the file has.
+  /// Logs a repaired defect that matters for every use of the file.
   void warn(std::string message);
-  /// Logs a defect that stays.
+  /// Logs a defect that the repair could not undo.
   void warnOfLoss(std::string message);
 
 private:
@@ -42,7 +43,7 @@ private:
   llvm::StringRef repair;
 };
 
-/// The importer's knowledge of a value.
+/// What the importer knows about a value. MPC_LOSS repairs read it.
 struct ValueFacts {
   /// The role of the variable that holds the value; nullopt if none does.
   std::optional<Role> stateRole;
@@ -53,21 +54,21 @@ struct ValueFacts {
 };
 using FindFacts = llvm::function_ref<ValueFacts(llvm::StringRef value)>;
 
-/// An imported graph, whose losses are searched.
+/// An imported graph. MPC_LOSS repairs warn of what its file has lost.
 struct LossContext {
   const Graph &graph;
-  /// The nodes that the outputs depend on.
+  /// The nodes that the graph's outputs depend on.
   llvm::ArrayRef<const proto::NodeProto *> nodes;
   /// False if the import only evaluates the model.
   bool isTraining;
-  /// Null if the import failed.
+  /// Returns the facts about a value. Null if the import failed.
   FindFacts findFacts;
 
   const Model &getModel() const { return graph.getModel(); }
 };
 
-/// A row of Repairs.def. Exactly one of `rewrite` and `warn` is set. The texts
-/// are Markdown.
+/// A row of Repairs.def. `rewrite` is set for an MPC_REPAIR, `warn` for an
+/// MPC_LOSS, and the other is null. The texts are Markdown.
 struct RepairInfo {
   llvm::StringLiteral name, exporter, defect, repaired, remedy;
   llvm::Error (*rewrite)(RepairContext &);
@@ -79,23 +80,24 @@ llvm::ArrayRef<RepairInfo> getRepairs();
 #define MPC_LOSS(FUNCTION, ...) void FUNCTION(const LossContext &context);
 #include "frontends/ONNX/Repair/Repairs.def"
 
-/// Applies the repairs of Repairs.def in order, except the names that the model
-/// skips. The model's log tells what each repair did. Fails if the file
-/// is contradictory: two initializers share a name and
-/// have different values.
+/// Applies the repairs of Repairs.def in order, except those that the model
+/// skips (Model::skipRepairs). Each repair logs the changes in the model. Fails
+/// if the file contradicts itself: two initializers have the same name and
+/// different values.
 llvm::Error repair(Model &model);
 
-/// Prints a row per repair as a Markdown table.
+/// Prints a Markdown table with a row per repair.
 void printRepairs(llvm::raw_ostream &os);
 
-/// Warns of what the file has lost for good.
+/// Runs the warnings of Repairs.def (MPC_LOSS): each tells what the file has
+/// lost and no repair can restore.
 void warnOfLosses(const LossContext &context);
 
-/// The name that stands for all repairs.
+/// The name by which `--no-repair` skips all repairs.
 inline constexpr llvm::StringLiteral kAllRepairs = "all";
 
-/// Reads the file at `path` and repairs its graph. `skipped` names repairs to
-/// leave out.
+/// Reads the file at `path` and repairs its graph. `skipped` names the repairs
+/// to skip; "all" skips all.
 llvm::Expected<std::shared_ptr<Model>>
 readRepaired(llvm::StringRef path, mlir::MLIRContext *context,
              llvm::ArrayRef<std::string> skipped);

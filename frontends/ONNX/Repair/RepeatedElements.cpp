@@ -1,13 +1,12 @@
-// Merges copies of parameters that PyTorch's exporter has written several
-// times.
+// Merges copies of parameter elements made by PyTorch's exporter.
 //
-// Undoes lookups that the exporter has folded. Swin's biases, for example, are
-// table[relative_position] with constant positions. The file has the 49 x 49
-// results, in which each of the 169 parameters appears many times. Writes the
-// distinct elements as initializer `NAME_elements`, and a Gather that computes
-// `NAME`, so that all copies of an element train as one parameter. Skips
-// parameters that start as zeros or ones, and parameters whose elements may
-// agree by chance, because of many elements or few bits.
+// The exporter folds table[indices] if the indices are constant. Swin's biases,
+// for example, are table[relative_position]: the file has the 49 x 49 results,
+// in which each of the 169 parameters appears many times. Writes the distinct
+// elements as initializer `NAME_elements`, and a Gather that computes `NAME`
+// from them, so that all copies of an element train as one parameter. Skips
+// parameters with an element 0, 1 or -1, and parameters whose elements may be
+// equal by chance, because of many elements or few bits.
 //
 // Before:
 //
@@ -58,15 +57,16 @@ using namespace mpc::onnx_frontend;
 using llvm::ArrayRef;
 using llvm::StringRef;
 
-/// Up to this many random elements hardly ever agree by chance. With more, only
-/// rows are compared.
+/// Below this limit, random float32 elements are hardly ever equal by chance.
+/// In larger tensors only whole rows are compared.
 static constexpr int64_t kMostElements = 1024;
-/// Limits the elements of a table that is read: the file is untrusted.
+/// Limits the elements of an examined tensor, because the file is untrusted.
 static constexpr int64_t kMostPlaces = int64_t(1) << 24;
-/// Shorter rows of 16-bit floats may agree by chance.
+/// The shortest row that is compared if all elements have 16 bits: shorter rows
+/// may be equal by chance.
 static constexpr int64_t kLeastHalfRow = 4;
 
-// Counts distinct values by their bits: NaN would break sorting.
+// Counts distinct values. Compares bits, because NaN would break the sorting.
 static size_t countDifferent(ArrayRef<double> values) {
   std::vector<uint64_t> bits(values.size());
   for (auto [bit, value] : llvm::zip(bits, values))
@@ -79,9 +79,9 @@ bool mpc::onnx_frontend::hasRepeats(ArrayRef<double> values) {
   return countDifferent(values) < values.size() - values.size() / 10;
 }
 
-// True if all values fit in 16 bits, as in weights stored as float16 or
-// bfloat16. 16-bit weights have only a few hundred distinct values in the usual
-// range.
+// True if all values fit in 16 bits, as weights stored as float16 or bfloat16
+// do. 16-bit weights have only a few hundred distinct values in the usual
+// range, so values repeat by chance.
 static bool areHalves(ArrayRef<double> values) {
   return llvm::all_of(values, [](double value) {
     constexpr uint32_t onlyOfFloats = (1 << 13) - 1;
@@ -90,12 +90,13 @@ static bool areHalves(ArrayRef<double> values) {
   });
 }
 
-/// The number of each element's value, and the count of distinct values.
+/// For each element of a tensor, the index of its distinct value; and the count
+/// of distinct values.
 using Places = std::pair<std::vector<int64_t>, int64_t>;
 
-// Numbers the distinct rows along an axis of size `extent` and stride `inner`.
-// Equal rows get the same number; element i of row r is element r * extent + i
-// of a table.
+// Numbers the distinct rows of a tensor. A row runs along an axis of `extent`
+// elements with stride `inner`. Equal rows get equal numbers r; element i of
+// row r is element r * extent + i of the table of distinct values.
 static Places numberRows(ArrayRef<double> values, int64_t extent,
                          int64_t inner) {
   std::map<std::vector<double>, int64_t> rows;
@@ -114,10 +115,10 @@ static Places numberRows(ArrayRef<double> values, int64_t extent,
   return {std::move(numbers), rows.size() * extent};
 }
 
-// Finds the distinct elements: by rows of the axis with the fewest, else
-// individually. Empty if elements may agree by chance.
+// Finds the distinct elements. Compares single elements, or rows along the axis
+// with the fewest distinct elements. Empty if elements may be equal by chance.
 static Places findElements(ArrayRef<double> values, ArrayRef<int64_t> shape) {
-  // 16-bit numbers repeat by chance, so rows must be longer.
+  // 16-bit numbers repeat by chance, so compare only longer rows.
   const bool hasHalves = areHalves(values);
   const int64_t leastRow = hasHalves ? kLeastHalfRow : 2;
   Places best;
@@ -131,10 +132,10 @@ static Places findElements(ArrayRef<double> values, ArrayRef<int64_t> shape) {
         best = std::move(places);
     inner *= extent;
   }
-  // Single 16-bit elements repeat by chance.
+  // Do not compare single 16-bit elements, which repeat by chance.
   if (hasHalves)
     return best;
-  // Compare single elements if this leaves over 1 % fewer than rows do.
+  // Prefer single elements to rows if over 1 % fewer distinct elements remain.
   const int64_t count = countDifferent(values);
   if (count >= best.second - best.second / 100 && !best.first.empty())
     return best;
@@ -159,7 +160,8 @@ private:
 
   Model &model;
   proto::GraphProto &graph;
-  /// The program's name of each parameter, by its name in the file.
+  /// The name of each parameter in calls ("p_table"), by the name in PyTorch
+  /// ("table").
   llvm::StringMap<StringRef> parameters;
   llvm::StringSet<> unitMultiples;
   llvm::StringSet<> taken;
@@ -167,8 +169,8 @@ private:
 };
 } // namespace
 
-// Finds the only parameter that `value` repeats elements of; nullopt if there
-// are several or none.
+// Finds the only parameter of which `value` may repeat elements; nullopt if
+// there are none or several.
 std::optional<StringRef>
 RepeatJoiner::findSource(const proto::ValueInfoProto &value) {
   if (!isMoved(value, model.getProgram(), unitMultiples) || !mayRepeat(value))
@@ -183,7 +185,8 @@ RepeatJoiner::findSource(const proto::ValueInfoProto &value) {
   return source;
 }
 
-// Adds a Gather that computes the value `name` from the distinct elements.
+// Adds a Gather that computes the value `name` from the distinct elements:
+// element i is `NAME_elements[numbers[i]]`.
 void RepeatJoiner::addGather(StringRef name, ArrayRef<int64_t> shape,
                              ArrayRef<int64_t> numbers) {
   const std::string index = (name + "_index").str();
@@ -210,11 +213,12 @@ bool RepeatJoiner::join(proto::TensorProto &tensor, StringRef source) {
     return false;
   llvm::Expected<HostTensor> decoded = model.decode(tensor, "initializer");
   if (!decoded) {
-    // Drop the error: the import will report the tensor.
+    // Drop the error: the import reports undecodable tensors.
     llvm::consumeError(decoded.takeError());
     return false;
   }
-  // Parameters that start as 0, 1 or -1 repeat without being looked up.
+  // Skip 0, 1 and -1: initial values of parameters repeat these numbers without
+  // any lookup.
   std::vector<double> values(decoded->getNumElements());
   for (auto [i, value] : llvm::enumerate(values)) {
     value = decoded->getDouble(i);
@@ -227,7 +231,8 @@ bool RepeatJoiner::join(proto::TensorProto &tensor, StringRef source) {
   auto [numbers, count] = findElements(values, shape);
   if (numbers.empty())
     return false;
-  // Replace the tensor by the distinct elements, and a node that reads them.
+  // Replace the initializer by an initializer with the distinct elements, and a
+  // Gather.
   std::vector<float> elements(count);
   for (auto [number, value] : llvm::zip(numbers, values))
     elements[number] = static_cast<float>(value);
@@ -248,8 +253,8 @@ std::string RepeatJoiner::run() {
     if (isParameter(source))
       parameters[target] = source;
   unitMultiples = findUnitMultiples(graph);
-  // `kept`: initializers that must stay. `taken`: names that must not be
-  // reused.
+  // `kept`: initializers with fixed names: inputs, outputs and names in bodies.
+  // `taken`: names in use.
   llvm::StringSet<> bodyNames = findBodyNames(graph), kept = bodyNames;
   for (const auto *values : {&graph.input(), &graph.output()})
     for (const proto::ValueInfoProto &value : *values)
@@ -267,7 +272,7 @@ std::string RepeatJoiner::run() {
   }
   for (const proto::NodeProto &node : graph.node())
     taken.insert(node.output().begin(), node.output().end());
-  // Initializers that repeat elements of exactly one parameter.
+  // Find initializers that may repeat elements of a single parameter.
   std::vector<std::pair<std::string, StringRef>> found;
   llvm::StringSet<> seen;
   for (const proto::ValueInfoProto &value : graph.value_info())

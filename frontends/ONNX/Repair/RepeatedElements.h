@@ -1,4 +1,5 @@
-// Tells repeated elements from elements that agree by chance.
+// Tells whether a folded tensor contains elements of a parameter more than
+// once.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_REPEATEDELEMENTS_H
@@ -8,7 +9,8 @@
 
 namespace mpc::onnx_frontend {
 
-/// True if more elements of `values` are equal than chance explains.
+/// True if more than a tenth of `values` repeat other values: too many to be
+/// equal by chance.
 bool hasRepeats(llvm::ArrayRef<double> values);
 
 } // namespace mpc::onnx_frontend

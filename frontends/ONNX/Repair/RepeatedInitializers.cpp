@@ -1,9 +1,9 @@
 // Drops repeated initializers of the same name.
 //
-// Tools that join models repeat initializers. Keeps one of each name, and warns
-// once per graph. Error (kind InvalidInput) if types, shapes or values differ:
-// nobody can tell which is right. The error gives the positions and the first
-// difference.
+// Tools for joining models may repeat an initializer. Keeps the first of each
+// name, and warns once per graph. Error (kind InvalidInput) if types, shapes or
+// values differ, because nobody can tell which is right. The error states the
+// positions and the first difference.
 //
 // Before:
 //
@@ -39,7 +39,7 @@ using llvm::Error;
 using llvm::Expected;
 using llvm::StringRef;
 
-// Lists 1-based positions among the initializers: "1 and 4", or of many "1, 2,
+// Lists positions among the initializers, counted from 1: "1 and 4", or "1, 2,
 // 3 and 97 more".
 static std::string listPlaces(llvm::ArrayRef<int> places) {
   constexpr size_t most = 5;
@@ -71,7 +71,8 @@ static std::string printElement(const HostTensor &tensor, int64_t index) {
   return text;
 }
 
-// Describes how two tensors differ; empty if type and bytes are equal.
+// Describes the difference of two tensors: the types or the first different
+// element. Empty if type and bytes are equal.
 static std::string findDifference(const HostTensor &first,
                                   const HostTensor &other) {
   if (first.type != other.type)
@@ -87,8 +88,8 @@ static std::string findDifference(const HostTensor &first,
          printElement(other, index);
 }
 
-// True if the file stores both in the same way. Equal tensors of an unsupported
-// type then need no decoding, and no error.
+// True if the file stores both tensors as equal bytes. Then no decoding is
+// needed, which would fail for an unsupported type.
 static bool areWrittenAlike(const proto::TensorProto &first,
                             const proto::TensorProto &other) {
   return first.ByteSizeLong() == other.ByteSizeLong() &&
@@ -116,7 +117,8 @@ static Error makeError(const Model &model, const std::string &what,
                          "their own");
 }
 
-// Compares initializers of the same name with the first.
+// Fails if the initializers at the positions `places`, which share a name,
+// differ in type or value.
 static Error checkEqual(const Model &model, const proto::GraphProto &graph,
                         llvm::ArrayRef<int> places) {
   const proto::TensorProto &first = graph.initializer(places.front());
@@ -124,10 +126,11 @@ static Error checkEqual(const Model &model, const proto::GraphProto &graph,
   std::optional<HostTensor> values;
   for (int place : places.drop_front()) {
     const proto::TensorProto &other = graph.initializer(place);
-    // Decoding large weights is slow, and unnecessary for the same bytes.
+    // Skip decoding if the stored bytes are equal: decoding large weights is
+    // slow.
     if (areWrittenAlike(first, other))
       continue;
-    // Decode the first tensor once, and only if another is stored differently.
+    // Decode the first tensor at most once.
     for (const proto::TensorProto *tensor : {&first, &other}) {
       if (tensor == &first && values)
         continue;
@@ -147,7 +150,7 @@ static Error checkEqual(const Model &model, const proto::GraphProto &graph,
   return Error::success();
 }
 
-// Keeps the first initializer of each name, in linear time.
+// Keeps the first initializer of each name. Takes linear time.
 static void keepFirst(proto::GraphProto &graph) {
   llvm::StringSet<> seen;
   int kept = 0;
@@ -166,7 +169,7 @@ static Error dropRepeated(RepairContext &context, proto::GraphProto &graph) {
   for (int i = 0; i < graph.initializer_size(); ++i)
     if (!graph.initializer(i).name().empty())
       places[graph.initializer(i).name()].push_back(i);
-  // Report all findings at once: a tool that repeats one repeats many.
+  // Report the differences of all names at once: a file often has many.
   Error errors = Error::success();
   std::vector<std::string> names;
   for (const auto &[name, found] : places) {

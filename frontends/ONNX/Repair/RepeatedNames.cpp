@@ -1,8 +1,9 @@
 // Separates nodes, graph outputs and opset imports that share a name.
 //
-//   - If two nodes of a graph have the same name, the second is renamed.
-//   - A repeated graph output is dropped.
-//   - The last of several imports of a domain stays; the reader has warned.
+//   - If two nodes of a graph share a name, the second gets a new name.
+//   - If an output of the graph is declared twice, the first declaration stays.
+//   - If an opset domain is imported twice, the last import stays. The reader
+//     has already warned.
 //
 // Before:
 //
@@ -30,7 +31,7 @@
 
 using namespace mpc::onnx_frontend;
 
-// If a domain is imported twice, ONNX's own tools use the last import.
+// Keeps the last import of each domain, as ONNX's own tools do.
 static void keepLastOpsets(proto::ModelProto &file) {
   auto &imports = *file.mutable_opset_import();
   llvm::StringSet<> seen;
@@ -39,7 +40,8 @@ static void keepLastOpsets(proto::ModelProto &file) {
       imports.DeleteSubrange(i, 1);
 }
 
-// Callers tell outputs apart by name, so repeated declarations cannot stay.
+// Drops repeated declarations of graph outputs, because callers identify an
+// output by name.
 static void keepFirstOutputs(RepairContext &context) {
   llvm::StringSet<> seen;
   auto &outputs = *context.getGraph().mutable_output();
@@ -55,8 +57,8 @@ static void keepFirstOutputs(RepairContext &context) {
   }
 }
 
-// ONNX Runtime refuses a graph with two nodes of the same name.
-// One warning is enough for a file, and clears `warns`.
+// Gives nodes of a graph different names: ONNX Runtime refuses repeated names.
+// `warns` is true until the first warning, which stands for the whole file.
 static void renameNodes(RepairContext &context, proto::GraphProto &graph,
                         bool &warns) {
   llvm::StringSet<> all, seen;

@@ -1,12 +1,12 @@
-// Names weights that PyTorch's older exporter has numbered.
+// Restores weights transposed and numbered by PyTorch's older exporter.
 //
-// The older exporter folds the transposition of a linear layer's weight into
-// an initializer like "onnx::MatMul_57". Restores the name and layout of the
-// program. Node names contain the modules, as in
-// "/encoder/layer.0/query/MatMul", and biases keep their names. So the added
-// bias, or else the scope of the node, gives the name
-// "encoder.layer.0.query.weight". Afterwards the file has this weight and a
-// Transpose, as TransposedWeights.cpp does for files of today's exporter.
+// The older exporter folds the transposition of a linear layer's weight into an
+// initializer like "onnx::MatMul_57". Restores the layout and the name of the
+// program. The bias of the product keeps the program's name, and the node's
+// name contains the modules, as in "/encoder/layer.0/query/MatMul". The bias,
+// or else the modules, give the name "encoder.layer.0.query.weight". Afterwards
+// the file has the restored weight and a Transpose, like files of the newer
+// exporter after TransposedWeights.cpp.
 //
 // Before:
 //
@@ -44,15 +44,16 @@ using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
 namespace {
-/// The facts about a scope, like "/layer.0/ff/ff.0". The exporter names a
-/// module by the last part of its name; for a module in a list, by the list's
-/// name too ("ff.0").
+/// Facts about a scope: the start of node names that tells the modules around a
+/// node, like "/layer.0/ff/ff.0". The exporter writes only the last part of
+/// each module's name, but "ff.0" for module 0 of a list ff.
 struct Scope {
   int products = 0;
-  /// True if the scope has nodes other than a product and the add of a bias.
+  /// True if the scope has nodes other than a MatMul and the Add of a bias.
   bool hasOthers = false;
-  /// The module's name in the program, like "layer.0.ff.0", known from a
-  /// parameter "layer.0.ff.0.bias". `isAmbiguous` if two parameters disagree.
+  /// The name of the innermost module in the program, like "layer.0.ff.0", as
+  /// found from a parameter like "layer.0.ff.0.bias" of a node in the scope;
+  /// nullopt if unknown. `isAmbiguous` if two parameters show different names.
   std::optional<std::string> module;
   bool isAmbiguous = false;
 };
@@ -73,12 +74,15 @@ private:
 
   Model &model;
   proto::GraphProto &graph;
-  /// The names of all values, including names in bodies.
+  /// `taken`: the names of all values, including names in bodies.
+  /// `initializers`: the names of initializers.
   llvm::StringSet<> taken, initializers;
-  /// Matrices with a number of the exporter as name.
+  /// Initializers of rank 2 with a name made up by the exporter:
+  /// "onnx::MatMul_57".
   llvm::StringMap<proto::TensorProto *> numbered;
   llvm::StringMap<Scope> scopes;
-  /// By a value: the Add of the value and a named bias, and the bias.
+  /// For each value to which an Add adds a bias: the Add and the name of the
+  /// bias.
   llvm::StringMap<std::pair<const proto::NodeProto *, StringRef>> biases;
 };
 } // namespace
@@ -88,8 +92,8 @@ static bool isNumberedWeight(StringRef name) {
          llvm::all_of(name, llvm::isDigit);
 }
 
-// Returns the modules of a node: "/fc" for "/fc/MatMul". Empty if the name does
-// not say, is too long, or has an unnamed module, as in "//MatMul".
+// Returns the scope of a node: "/fc" for "/fc/MatMul". Empty if the node's name
+// has no scope, is too long, or has an empty part, as in "//MatMul".
 static StringRef scopeOf(const proto::NodeProto &node) {
   constexpr size_t mostCharacters = 1000, mostModules = 50;
   StringRef name = node.name();
@@ -117,8 +121,9 @@ void WeightNamer::collectNumbered() {
     }
 }
 
-// Records the module of a scope if the last part of `scope` ends the name
-// `module`. Then does the same for the enclosing scopes.
+// Records that `scope` is the module named `module`, if the name ends with the
+// last part of the scope: "/layer.0/fc" and "layer.0.fc". Then does the same
+// for the enclosing scopes.
 void WeightNamer::learn(StringRef scope, StringRef module) {
   while (!scope.empty()) {
     StringRef part = lastPart(scope), rest = module;
@@ -147,7 +152,8 @@ void WeightNamer::collectScopes() {
     StringRef scope = scopeOf(node);
     if (scope.empty())
       continue;
-    // A node in an inner module also belongs to the outer modules.
+    // A node in an inner module counts as "other node" of all enclosing
+    // modules.
     const bool isProduct = node.op_type() == "MatMul";
     scopes[scope].products += isProduct;
     for (StringRef around = scope; !around.empty();
@@ -166,8 +172,9 @@ void WeightNamer::collectScopes() {
   }
 }
 
-// Names the weight after the added bias: "fc.bias" gives "fc.weight", and
-// "in_proj_bias" gives "in_proj_weight". Empty if no named bias is added.
+// Derives the weight's name from the bias of the product: "fc.weight" from
+// "fc.bias", "in_proj_weight" from "in_proj_bias". Empty if no named bias is
+// added.
 std::string WeightNamer::nameByBias(const proto::NodeProto &product) const {
   if (product.output_size() == 0)
     return {};
@@ -178,14 +185,15 @@ std::string WeightNamer::nameByBias(const proto::NodeProto &product) const {
   return (bias + "weight").str();
 }
 
-// Names the weight after its scope; empty unless the scope is a linear layer.
+// Derives the weight's name from the scope of the product. Empty unless the
+// scope is a linear layer.
 std::string WeightNamer::nameByScope(StringRef scope) const {
-  // A linear layer has one product, and no other ops with weights.
+  // A linear layer has one product, and no other nodes except the bias.
   const Scope &layer = scopes.find(scope)->second;
   if (layer.products != 1 || layer.hasOthers)
     return {};
-  // Start from the innermost module whose name is known, or else from the
-  // program.
+  // Start from the innermost enclosing module whose name in the program is
+  // known, or from the root of the program.
   llvm::SmallVector<StringRef> parts;
   StringRef around = scope;
   std::string module;
@@ -197,8 +205,8 @@ std::string WeightNamer::nameByScope(StringRef scope) const {
     }
     parts.push_back(lastPart(around));
   }
-  // Scopes repeat the path: `/encoder/encoder.layers/encoder.layers.0` is
-  // encoder.layers.0.
+  // A module in a list repeats the list's name: the scope
+  // `/encoder/encoder.layers/encoder.layers.0` is the module encoder.layers.0.
   StringRef outer = lastPart(around);
   for (StringRef part : llvm::reverse(parts)) {
     StringRef own = part;
@@ -208,20 +216,20 @@ std::string WeightNamer::nameByScope(StringRef scope) const {
       module += (module.empty() ? "" : ".") + part.str();
     outer = part;
   }
-  // Programs have no names with an empty part.
+  // Names in a program have no empty part.
   const bool isName = !module.empty() && module.front() != '.' &&
                       module.back() != '.' && !StringRef(module).contains("..");
   return isName ? module + ".weight" : std::string();
 }
 
 std::string WeightNamer::run() {
-  // Only the older exporter writes initializers such as `onnx::MatMul_412`.
+  // Only the older exporter makes up names like `onnx::MatMul_412`; most files
+  // have none.
   collectNumbered();
   if (numbered.empty())
     return {};
   collectScopes();
-  // A linear layer without its name: MatMul by a numbered matrix in a module's
-  // scope.
+  // Find linear layers: a MatMul by a numbered matrix in a module's scope.
   std::vector<std::pair<std::string, std::string>> matrices;
   std::vector<std::string> done;
   for (const proto::NodeProto &node : graph.node()) {
@@ -232,14 +240,15 @@ std::string WeightNamer::run() {
     StringRef scope = scopeOf(node);
     if (found == numbered.end() || scope.empty())
       continue;
-    // The name of the bias is the better evidence for the module.
+    // Prefer the name from the bias, which is complete. A scope may leave parts
+    // out.
     std::string name = nameByBias(node);
     if (name.empty())
       name = nameByScope(scope);
     if (name.empty() || taken.contains(name))
       continue;
-    // PyTorch stores [out, in]: transpose the matrix back and insert a
-    // Transpose.
+    // PyTorch stores weights as [out, in]. Transpose the matrix back;
+    // addTransposes inserts the Transpose for the MatMul.
     const std::string former = found->getKey().str();
     if (!transposeInitializer(model, *found->second, name))
       continue;
@@ -250,7 +259,7 @@ std::string WeightNamer::run() {
   }
   if (matrices.empty())
     return {};
-  // Give one note for all weights, with an example.
+  // Give a single note, with a weight as example.
   addTransposes(graph, matrices);
   return "the exporter transposed and numbered weights, which have the "
          "program's names and layout again: " +

@@ -1,7 +1,8 @@
-// Warns of parameters that an exporter merged.
+// Warns of parameters merged by an exporter.
 //
-// The merged parameter stands for several parameters of the program, as far as
-// the file shows. The several start equal, and stay equal after the merge.
+// The file has a single parameter where, as far as the nodes show, the program
+// has several with equal initial values. The program would train these
+// parameters to different values; a merged parameter keeps them equal.
 //
 // Before:
 //
@@ -34,11 +35,13 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// Warns of parameters with several names. Exporters merge equal initializers
-// and give each reader an Identity. The import follows the file, but parameters
-// that start equal may be meant to differ later.
+// Warns of parameters with several names. Some exporters merge equal
+// initializers and give each other name an Identity. The import trains a single
+// parameter, as in the file, but the program may have several with equal
+// initial values.
 static void warnAliases(const LossContext &context) {
-  // Collect the aliases of parameters, and the names that are read.
+  // Collect the names that Identity gives to each parameter, and the names that
+  // other nodes read.
   llvm::StringSet<> read;
   llvm::MapVector<StringRef, std::vector<StringRef>> names;
   for (const proto::NodeProto *node : context.nodes) {
@@ -51,7 +54,7 @@ static void warnAliases(const LossContext &context) {
     if (!value.aliasOf.empty() && value.stateRole == Role::Parameter)
       names[value.aliasOf].push_back(node->output(0));
   }
-  // A parameter with a single read name is an ordinary parameter.
+  // A parameter read under a single name is not merged.
   for (auto &[parameter, aliases] : names) {
     llvm::erase_if(aliases,
                    [&](StringRef name) { return !read.contains(name); });
@@ -79,8 +82,8 @@ static constexpr llvm::StringLiteral kMerged =
     "parameters that are equal; to keep them apart, export with "
     "torch.onnx.export(..., optimize=False)";
 
-// Returns the weight that a contraction reads, through a Transpose; empty if
-// `node` is no contraction.
+// Returns the name of the weight of a MatMul, Gemm or Conv, read directly or
+// through a Transpose. Empty for other nodes.
 static StringRef findWeight(const proto::NodeProto &node,
                             const llvm::StringMap<StringRef> &transposedFrom) {
   if (!isContraction(node.op_type()) || node.input_size() < 2)
@@ -89,17 +92,17 @@ static StringRef findWeight(const proto::NodeProto &node,
   return it == transposedFrom.end() ? StringRef(node.input(1)) : it->second;
 }
 
-// Warns if several normalizations read one parameter of equal elements:
-// PyTorch's exporter merges parameters that start equal, such as scales of
-// ones. If weights are shared too, the model applies its layers several times,
-// and nothing is wrong.
+// Warns if several normalizations read a parameter whose elements are all
+// equal. PyTorch's exporter merges parameters that start equal, like scales of
+// 1. Does not warn if two contractions share a weight: then the model applies
+// layers several times, and rightly shares all parameters.
 static void warnMergedNormalizations(const LossContext &context) {
   llvm::StringMap<StringRef> transposedFrom;
   for (const proto::NodeProto *node : context.nodes)
     if (node->op_type() == "Transpose" && node->input_size() == 1 &&
         node->output_size() == 1)
       transposedFrom[node->output(0)] = node->input(0);
-  // The normalizations that read each scale and bias. All calls of one module
+  // The normalizations that read each scale or bias. Several calls of a module
   // count once.
   llvm::MapVector<StringRef, llvm::SetVector<StringRef>> readers;
   llvm::StringSet<> weights;
@@ -115,7 +118,8 @@ static void warnMergedNormalizations(const LossContext &context) {
       if (index < node->input_size())
         readers[node->input(index)].insert(reader);
   }
-  // The exporter merges splats that several normalizations read.
+  // Keep trained parameters whose elements are all equal and that several
+  // normalizations read.
   readers.remove_if([&](const auto &entry) {
     const ValueFacts value = context.findFacts(entry.first);
     return entry.second.size() < 2 || value.stateRole != Role::Parameter ||
@@ -129,13 +133,13 @@ static void warnMergedNormalizations(const LossContext &context) {
                           countOthers(readers.size()) + kMerged);
 }
 
-/// PyTorch's exporter does not merge larger tensors.
+/// The largest number of elements of a merged tensor.
 static constexpr int64_t kLargestMerged = 1024;
 
-// Warns of parameters that the exporter merged because of equal values, such as
-// the scales of two fresh LayerNorms. A module applied twice reads its
-// parameter twice. But if nodes of two modules read a parameter, the program
-// had two. Nodes without a module's name are no evidence.
+// Warns of parameters read by nodes of two modules: the program probably had
+// two parameters with equal values, like the scales of two new LayerNorms, and
+// the exporter merged the two. A module called twice reads a parameter twice,
+// which is no loss. Nodes without a module in the metadata are ignored.
 static void warnMergedModules(const LossContext &context) {
   llvm::MapVector<StringRef, llvm::SetVector<StringRef>> scopes;
   for (const proto::NodeProto *node : context.nodes) {
@@ -144,17 +148,17 @@ static void warnMergedModules(const LossContext &context) {
       continue;
     for (const std::string &input : node->input()) {
       const ValueFacts value = context.findFacts(input);
-      // Tensors of many elements are not equal by chance.
+      // Skip large tensors, which the exporter does not merge.
       if (value.stateRole == Role::Parameter && value.constant &&
           value.constant->getNumElements() <= kLargestMerged)
         scopes[input].insert(*scope);
     }
   }
-  // A parameter of a single module is the normal case.
+  // Drop parameters read by a single module.
   scopes.remove_if([](const auto &entry) { return entry.second.size() < 2; });
   if (scopes.empty())
     return;
-  // Give one example and the number of others.
+  // Give a single warning, with a parameter as example.
   auto &[name, readers] = scopes.front();
   context.getModel().warn("parameter '" + name + "' is read in " +
                           Twine(readers.size()) + " modules, such as '" +
@@ -162,8 +166,8 @@ static void warnMergedModules(const LossContext &context) {
                           countOthers(scopes.size()) + kMerged);
 }
 
-// True if the exporter optimized the graph: otherwise it merges and folds
-// nothing.
+// True if the exporter optimized the graph, as metadata of folded values show.
+// Otherwise the exporter has not merged equal initializers.
 static bool isOptimized(const proto::GraphProto &graph) {
   return llvm::any_of(graph.value_info(), [](const auto &value) {
     return !findMetadata(value, kFoldedFrom).empty();

@@ -1,9 +1,10 @@
 // Joins initializers that an exporter has made of the same parameter.
 //
-// PyTorch's exporter folds the transposition of a matrix anew for each
-// product. The head of a language model would no longer be tied to the
-// embedding, nor a layer to itself in a second call. Replaces the copies by
-// the parameter, or by a Transpose of the parameter, also in the written file.
+// PyTorch's exporter folds the transposition of a parameter once per product,
+// so a parameter becomes several initializers. Training would then separate the
+// head of a language model from the tied embedding, or two calls of a layer.
+// Replaces each copy by the parameter, or by a Transpose of the parameter. The
+// trained model is written in the new form.
 //
 // Before:
 //
@@ -52,10 +53,11 @@ using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
 namespace {
-/// The initializers of one parameter; the parameter, if present, comes first.
+/// The initializers made of one parameter. If the parameter is an initializer,
+/// too, it is the first.
 using Group = std::vector<const proto::TensorProto *>;
 
-/// How the second of two initializers follows from the first.
+/// The relation of a second initializer to the first: equal, or transposed.
 enum class Relation { None, Same, Transposed };
 
 class Joiner {
@@ -74,20 +76,22 @@ private:
 
   Model &model;
   proto::GraphProto &graph;
-  /// Initializers that become a Transpose, as (parameter, initializer).
+  /// Initializers that become the result of a Transpose: (parameter,
+  /// initializer).
   std::vector<std::pair<std::string, std::string>> transposes;
   /// `pinned`: names that must stay: inputs, outputs and names in bodies.
-  /// `bodyNames`: names that bodies define, where they hide other values.
+  /// `bodyNames`: names defined in bodies, which hide values of the outer graph
+  /// there.
   llvm::StringSet<> pinned, bodyNames;
-  /// Initializers without readers, and the name that replaces each.
+  /// The initializers to remove, and the initializer that readers read instead.
   llvm::StringSet<> removed;
   llvm::StringMap<std::string> replaced;
   std::vector<std::string> done;
 };
 } // namespace
 
-// Groups float initializers by parameter: an initializer that the exporter
-// folded from a single parameter belongs to the parameter.
+// Groups float initializers by parameter. An initializer folded from a single
+// parameter belongs to the parameter's group.
 llvm::MapVector<StringRef, Group> Joiner::findGroups() {
   llvm::StringMap<StringRef> foldedFrom;
   for (const proto::ValueInfoProto &value : graph.value_info()) {
@@ -108,7 +112,7 @@ llvm::MapVector<StringRef, Group> Joiner::findGroups() {
       group.insert(group.begin(), &tensor);
     }
   }
-  // A group of one has nothing to join.
+  // Drop groups of a single initializer: there is nothing to join.
   groups.remove_if([](const auto &entry) { return entry.second.size() < 2; });
   return groups;
 }
@@ -120,7 +124,8 @@ void Joiner::findPinned() {
       pinned.insert(value.name());
 }
 
-// Compares shape and elements. If elements differ, the file was edited since.
+// Compares shape and elements of two initializers of a group. Elements differ
+// if the file was trained since the export.
 Relation Joiner::relate(const proto::TensorProto &first,
                         const proto::TensorProto &other) {
   // Compare types and shapes first: reading elements is slow.
@@ -136,7 +141,7 @@ Relation Joiner::relate(const proto::TensorProto &first,
   llvm::Expected<HostTensor> values = model.decode(first, "initializer");
   llvm::Expected<HostTensor> others = model.decode(other, "initializer");
   if (!values || !others) {
-    // Drop the errors: the import will report both tensors.
+    // Drop the errors: the import reports undecodable tensors.
     llvm::consumeError(values.takeError());
     llvm::consumeError(others.takeError());
     return Relation::None;
@@ -160,7 +165,8 @@ Relation Joiner::relate(const proto::TensorProto &first,
              : Relation::None;
 }
 
-// Renames readers, adds the Transposes and removes unread initializers.
+// Makes all nodes read the replacements, adds the Transposes and removes the
+// replaced initializers.
 void Joiner::finish() {
   for (proto::GraphProto *part : findGraphs(graph))
     for (proto::NodeProto &node : *part->mutable_node())
@@ -185,8 +191,9 @@ std::string Joiner::run() {
     const proto::TensorProto &first = *group.front();
     for (const proto::TensorProto *other : llvm::drop_begin(group)) {
       const Relation relation = relate(first, *other);
-      // A body cannot read the first if the body defines the name. An output
-      // keeps its initializer.
+      // Skip cases broken by the replacement: a body cannot read the first
+      // initializer if the body defines its name, and inputs and outputs keep
+      // the initializer.
       if (relation == Relation::None ||
           (relation == Relation::Same && bodyNames.contains(first.name())) ||
           pinned.contains(other->name()) ||

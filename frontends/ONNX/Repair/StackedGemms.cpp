@@ -1,8 +1,8 @@
-// Splits Gemm nodes whose operands are stacks of matrices.
+// Replaces Gemm nodes whose operands have more than two axes.
 //
 // ONNX allows only matrices in a Gemm. Tools that fuse MatMul and Add produce
-// Gemm nodes with stacks of matrices, such as [batch, rows, columns]. Replaces
-// such a node by MatMul and Add.
+// Gemm nodes with operands like [batch, rows, columns]. Replaces the node by
+// MatMul and Add.
 //
 // Before:
 //
@@ -33,14 +33,16 @@ using llvm::Error;
 using llvm::StringRef;
 
 namespace {
-/// Replaces one Gemm by several nodes. The last takes the Gemm's place.
+/// Replaces a Gemm by several nodes. The Gemm becomes the last of the nodes;
+/// the other nodes go to `before`.
 class GemmSplitter {
 public:
   GemmSplitter(NodeScope &scope, proto::NodeProto &gemm,
                std::vector<proto::NodeProto> &before)
       : scope(scope), gemm(gemm), before(before) {}
 
-  /// Returns false if the Gemm must stay.
+  /// Returns false, without changes, if the Gemm is valid or cannot be
+  /// replaced.
   bool run();
 
 private:
@@ -64,7 +66,8 @@ static double findNumber(const proto::NodeProto &node, StringRef name,
   return byDefault;
 }
 
-// Adds a node before the Gemm; its result gets a new name.
+// Adds a node with `inputs` before the Gemm. The node and the output get new
+// names.
 proto::NodeProto &GemmSplitter::start(StringRef op,
                                       llvm::ArrayRef<std::string> inputs) {
   std::string output = scope.makeName(gemm.output(0) + "_" + op.lower());
@@ -78,7 +81,8 @@ proto::NodeProto &GemmSplitter::start(StringRef op,
   return node;
 }
 
-// Exchanges the last two axes of operand `input`.
+// Inserts a Transpose that exchanges the last two axes of operand `input`,
+// which has `rank` axes.
 void GemmSplitter::transpose(int input, int64_t rank) {
   proto::NodeProto &node = start("Transpose", {gemm.input(input)});
   proto::AttributeProto *order = node.add_attribute();
@@ -120,7 +124,8 @@ bool GemmSplitter::run() {
   if (findNumber(gemm, "transB", 0) != 0)
     transpose(1, *b);
   const bool adds = hasTerm && beta != 0;
-  // The last node takes the Gemm's place, so readers need no change.
+  // The Gemm becomes the last node and keeps the output, so readers need no
+  // change.
   if (!adds && alpha == 1) {
     gemm.set_op_type("MatMul");
     while (gemm.input_size() > 2)

@@ -1,9 +1,9 @@
-// Restores weights that PyTorch's exporter has transposed.
+// Restores weights transposed by PyTorch's exporter.
 //
 // Restores name and layout of the weights of linear layers. For y = x Wᵀ the
-// exporter keeps only Wᵀ, named by a number like "val_7". Afterwards the file
-// has W and a Transpose, so that name patterns, PyTorch checkpoints and
-// written weights find the parameter by name.
+// exporter writes only Wᵀ, under a made-up name like "val_7". Afterwards the
+// file has W and a Transpose. So name patterns, PyTorch checkpoints and
+// exported weights use the name of the parameter.
 //
 // Before:
 //
@@ -67,14 +67,14 @@ private:
   proto::GraphProto &graph;
   const llvm::MapVector<StringRef, StringRef> &signature =
       model.getProgram().signature;
-  /// The names of all values, including names in bodies.
+  /// The names of all values of the graph, including names in bodies.
   llvm::StringSet<> taken;
-  /// By initializer, the only parameter from which the exporter folded the
-  /// value.
+  /// For each initializer folded from a single parameter: the name of the
+  /// parameter.
   llvm::StringMap<StringRef> foldedFrom;
   llvm::StringMap<proto::ValueInfoProto *> values;
-  /// Initializers that a linear layer reads as its weight: the transposed
-  /// parameter.
+  /// Initializers that a linear layer reads as its weight: these are transposed
+  /// parameters.
   llvm::StringSet<> transposed;
 };
 } // namespace
@@ -98,7 +98,8 @@ void WeightRestorer::collect() {
       taken.insert(value.name());
       foldedFrom.erase(value.name());
     }
-  // A folded weight of a linear layer is the transposed parameter.
+  // If a linear layer reads a folded initializer as weight, the initializer is
+  // the transposed parameter.
   for (const proto::NodeProto &node : graph.node()) {
     taken.insert(node.output().begin(), node.output().end());
     for (auto [index, input] : llvm::enumerate(node.input())) {
@@ -110,8 +111,8 @@ void WeightRestorer::collect() {
   }
 }
 
-// Returns the name of the weight of a linear layer; empty if `node` is no
-// linear layer or transposes the weight itself (transB).
+// Returns the name in PyTorch of a linear layer's weight, by the call in the
+// metadata. Empty if `node` is no linear layer, or has transB.
 StringRef WeightRestorer::findProgramName(const proto::NodeProto &node) {
   StringRef op = node.op_type();
   if (!node.domain().empty() || (op != "MatMul" && op != "Gemm"))
@@ -134,8 +135,8 @@ std::string WeightRestorer::run() {
   std::vector<std::pair<std::string, std::string>> matrices;
   for (proto::TensorProto &tensor : *graph.mutable_initializer()) {
     const std::string former = tensor.name();
-    // If the file also has the parameter, `joinInitializers` joins the two
-    // instead.
+    // Skip a weight whose parameter the file has, too: joinInitializers joins
+    // the two.
     if (!transposed.contains(former) || tensor.dims_size() != 2 ||
         !holdsFloats(tensor) || taken.contains(foldedFrom.lookup(former)))
       continue;
@@ -147,7 +148,7 @@ std::string WeightRestorer::run() {
   }
   if (matrices.empty())
     return {};
-  // Give the new initializers the metadata that other parameters have.
+  // Give the restored parameters the exporter's metadata of parameters.
   llvm::StringMap<StringRef> sources;
   for (auto [source, name] : signature)
     sources.try_emplace(name, source);
@@ -178,7 +179,7 @@ bool mpc::onnx_frontend::transposeInitializer(Model &model,
   } else {
     llvm::Expected<HostTensor> values = model.decode(matrix, "initializer");
     if (!values) {
-      // Drop the error: the import will report the tensor.
+      // Drop the error: the import reports undecodable tensors.
       llvm::consumeError(values.takeError());
       return false;
     }
@@ -195,7 +196,7 @@ bool mpc::onnx_frontend::transposeInitializer(Model &model,
   return true;
 }
 
-// Adds a node that transposes `from` to `to` at the end of the graph.
+// Adds a Transpose from `from` to `to` at the end of the graph's nodes.
 static proto::NodeProto *addTranspose(proto::GraphProto &graph,
                                       const std::string &from,
                                       const std::string &to) {
@@ -219,7 +220,8 @@ void mpc::onnx_frontend::addTransposes(
   llvm::MapVector<StringRef, proto::NodeProto *> pending;
   for (const auto &[from, to] : matrices)
     pending[to] = addTranspose(graph, from, to);
-  // Place each node before its first reader. A body may read any of them.
+  // Place each Transpose before the first reader. Place all before a node with
+  // bodies, because a body may read any.
   auto &nodes = *graph.mutable_node();
   std::vector<proto::NodeProto *> order;
   auto place = [&](proto::NodeProto *&transpose) {
@@ -238,6 +240,6 @@ void mpc::onnx_frontend::addTransposes(
   }
   for (auto &entry : pending)
     place(entry.second);
-  // Write the nodes back in their new order.
+  // Write the nodes back in the new order.
   llvm::copy(order, nodes.pointer_begin());
 }

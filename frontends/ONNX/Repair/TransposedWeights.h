@@ -9,14 +9,15 @@
 namespace mpc::onnx_frontend {
 
 /// Transposes the initializer `matrix` (rank 2) in place and renames it to
-/// `name`; the model remembers the old name. Returns false, without changes, if
-/// the values cannot be read.
+/// `name`. The model remembers the old name (Model::setFormerName). Returns
+/// false, without changes, if the elements cannot be read.
 bool transposeInitializer(Model &model, proto::TensorProto &matrix,
                           llvm::StringRef name);
 
-/// Adds a Transpose for each (from, to) pair, just before its first reader. In
-/// the backward pass the gradient is then ready beside the reader's, not at the
-/// end of the step.
+/// Adds a node to = Transpose(from) for each pair (from, to) in `matrices`,
+/// just before the first reader of `to`. The position matters for training: the
+/// backward pass then computes the gradient of `from` right after the gradient
+/// of `to`, and not at the end of the step.
 void addTransposes(
     proto::GraphProto &graph,
     llvm::ArrayRef<std::pair<std::string, std::string>> matrices);

@@ -1,6 +1,6 @@
-// Drops a Conv bias of zeros that has a wrong length.
+// Drops a Conv bias of zeros with a wrong length.
 //
-// PyTorch's exporter adds such a bias to a Conv3d without a bias.
+// PyTorch's exporter writes such a bias for a Conv3d without a bias.
 //
 // Before:
 //
@@ -46,8 +46,8 @@ private:
   RepairContext &context;
   Model &model;
   NodeScope scope;
-  /// Initializers and float Constants; other nodes by their results. Null for
-  /// names that several graphs define.
+  /// `tensors`: initializers and float Constants by name. `producers`: nodes by
+  /// the names of the results. Null for a name defined by several graphs.
   llvm::StringMap<const proto::TensorProto *> tensors;
   llvm::StringMap<const proto::NodeProto *> producers;
   bool warns = true;
@@ -55,7 +55,7 @@ private:
 } // namespace
 
 void BiasDropper::collect(const proto::GraphProto &graph) {
-  // A name that two graphs define is ambiguous.
+  // Make the entry null if two graphs define the name.
   auto add = [](auto &map, StringRef name, auto *what) {
     auto [entry, isNew] = map.try_emplace(name, what);
     if (!isNew)
@@ -79,13 +79,14 @@ static bool hasElements(const proto::TensorProto &tensor, int64_t count) {
   return found == count;
 }
 
-// Counts the zeros in `value`, the bias of a Conv of `channels`; nullopt if it
-// has other values or the right length.
+// Counts the elements of `value`, the bias of a Conv of `channels` output
+// channels, if all are zero. nullopt if others are, or if a constant bias has
+// the right length.
 std::optional<int64_t> BiasDropper::countZeros(StringRef value,
                                                int64_t channels) {
   const proto::TensorProto *tensor = tensors.lookup(value);
   const proto::NodeProto *node = producers.lookup(value);
-  // ConstantOfShape without the attribute `value` gives zeros.
+  // Without the attribute `value`, ConstantOfShape makes zeros.
   const bool isFilled = !tensor && node &&
                         node->op_type() == "ConstantOfShape" &&
                         node->input_size() == 1 && node->attribute_size() == 0;
@@ -100,7 +101,7 @@ std::optional<int64_t> BiasDropper::countZeros(StringRef value,
   if (!tensor || hasElements(*tensor, channels))
     return std::nullopt;
   llvm::Expected<HostTensor> values = model.decode(*tensor, "tensor");
-  // Drop the error: the import will report the tensor.
+  // Drop the error: the import reports undecodable tensors.
   if (!values)
     return llvm::consumeError(values.takeError()), std::nullopt;
   const int64_t count = values->getNumElements();
@@ -109,8 +110,8 @@ std::optional<int64_t> BiasDropper::countZeros(StringRef value,
   return isZeros ? std::optional(count) : std::nullopt;
 }
 
-// PyTorch's exporter gives a Conv3d without a bias a bias of zeros, by mistake
-// of shape [M, 2].
+// Drops a Conv bias of zeros with a wrong length: PyTorch's exporter by mistake
+// writes zeros of shape [M, 2] for a Conv3d without a bias.
 void BiasDropper::mendBias(proto::NodeProto &node) {
   if (node.op_type() != "Conv" || node.input_size() != 3 ||
       node.input(2).empty())
