@@ -1,5 +1,5 @@
-// Limits on what untrusted files may declare. The reader enforces them, so that
-// later code needs no checks.
+// Limits on what untrusted files may declare. Readers of files check these
+// limits, so that later code needs no checks.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_LIMITS_H
