@@ -309,11 +309,11 @@ std::string Separator::copy(StringRef name, std::string wanted,
   return unique;
 }
 
-// Splits the initializer `name` if the readers stand for different values of
-// the program.
+// Splits the initializer `name` if its readers read different values of the
+// program.
 void Separator::separateSources(StringRef name, ArrayRef<Read> reads) {
   llvm::EquivalenceClasses<StringRef> sources;
-  // Readers that may stand for the same value of the program belong to a group.
+  // Readers that may read the same value of the program belong to one group.
   for (const Read &read : reads)
     for (StringRef source : read.sources)
       sources.unionSets(read.sources[0], source);

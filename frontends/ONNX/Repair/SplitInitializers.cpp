@@ -125,7 +125,7 @@ void Joiner::findPinned() {
 }
 
 // Compares shape and elements of two initializers of a group. Elements differ
-// if the file was trained since the export.
+// if the file was edited since the export.
 Relation Joiner::relate(const proto::TensorProto &first,
                         const proto::TensorProto &other) {
   // Compare types and shapes first: reading elements is slow.
@@ -158,7 +158,7 @@ Relation Joiner::relate(const proto::TensorProto &first,
     return Relation::Same;
   if (!isReversed)
     return Relation::None;
-  // Element (r, c) of the first is element (c, r) of the other.
+  // Element (r, c) of a matrix is element (c, r) of the transposed matrix.
   const int64_t rows = first.dims(0), columns = first.dims(1);
   return agree([&](int64_t i) { return i % columns * rows + i / columns; })
              ? Relation::Transposed
