@@ -28,9 +28,11 @@ using namespace mpc::onnx_frontend;
 using llvm::Error;
 using llvm::Expected;
 
-// Smaller tensors stay in the model file, even if the model needs a data file.
+// A tensor of fewer bytes stays in the model file, even if the model needs a
+// data file.
 static constexpr size_t kSmallestExternal = 1024;
-// One page, so that readers can map tensors into memory.
+// The alignment of tensors in the data file: one page, so that readers can map
+// each tensor into memory.
 static constexpr uint64_t kAlignment = 4096;
 
 class ExportModel::Impl {
@@ -67,7 +69,8 @@ private:
   llvm::StringMap<proto::TensorProto *> tensors;
   /// Identity nodes by the name of the output.
   llvm::StringMap<proto::NodeProto *> identities;
-  /// The tensor that each value of `write` replaces, by variable.
+  /// The tensor of the file that receives each trained value, by the name of
+  /// the variable.
   llvm::StringMap<proto::TensorProto *> places;
   /// While writing: the new values of tensors. Converted and copied as late as
   /// possible, because all values together may exceed the remaining memory.
@@ -92,8 +95,9 @@ void ExportModel::Impl::indexTensors(proto::GraphProto &graph) {
   }
 }
 
-// Finds the tensor with the value of `name`, through Identity nodes; null if
-// there is none. The bound on steps stops at cycles.
+// Finds the stored tensor that the value `name` copies through Identity nodes;
+// null if there is none. The number of steps is limited, because the nodes of a
+// broken file may form a cycle.
 proto::TensorProto *ExportModel::Impl::findSource(StringRef name) const {
   for (size_t i = 0; i < identities.size() && !tensors.contains(name); ++i)
     if (const proto::NodeProto *node = identities.lookup(name);
@@ -119,7 +123,8 @@ void ExportModel::Impl::detach(StringRef name) {
   tensors.try_emplace(name, value->mutable_t());
 }
 
-// Explains why a value of `shape` cannot replace `place`; empty if it can.
+// Explains why a trained value of `shape` cannot replace the tensor `place` of
+// the file; empty if it can.
 std::string ExportModel::Impl::misfit(StringRef name,
                                       const proto::TensorProto *place,
                                       ArrayRef<int64_t> shape) const {
@@ -147,7 +152,8 @@ std::string ExportModel::Impl::misfit(StringRef name,
     print(shape);
     return text;
   }
-  // The shape fits, but the tensor may hold integers.
+  // The shapes agree. Trained values are floats, so the tensor must hold
+  // floats, too.
   Expected<Type> element = model->getElementType(place->data_type(), "tensor");
   if (element && isa<FloatType>(*element))
     return text;
@@ -157,7 +163,8 @@ std::string ExportModel::Impl::misfit(StringRef name,
   return text;
 }
 
-// Frees the memory of a field. Clear() would keep it for later elements.
+// Frees the memory of a repeated field. Clear() would keep the memory
+// allocated.
 template <typename T>
 static void drop(google::protobuf::RepeatedField<T> &field) {
   google::protobuf::RepeatedField<T>().Swap(&field);
@@ -172,7 +179,7 @@ static void dropData(proto::TensorProto &tensor) {
   delete tensor.release_raw_data();
 }
 
-// Returns the file's name of a variable.
+// Returns the name in the file of the mpc variable `variable`.
 StringRef ExportModel::Impl::findName(StringRef variable) const {
   return tensors.contains(variable) ? variable : getONNXName(variable);
 }
@@ -184,18 +191,19 @@ Error ExportModel::Impl::check(const ShapeMap &shapes) {
   for (proto::TrainingInfoProto &info : *file.mutable_training_info())
     if (info.has_algorithm())
       indexTensors(*info.mutable_algorithm());
-  // List only the first misfits, and count the others.
+  // Name only the first tensors that cannot be replaced, and count the others.
   constexpr size_t shown = 5;
   std::string misfits;
   size_t count = 0;
-  // The keys are names of variables, which may differ from names in the file.
+  // The name of a variable may differ from the tensor's name in the file.
   for (const auto &[variable, shape] : shapes) {
     StringRef name = findName(variable);
     std::string problem = misfit(name, findSource(name), shape);
     if (!problem.empty() && ++count <= shown)
       misfits += (count > 1 ? "; " : "") + problem;
   }
-  // The values of another model fit nowhere: a few examples suffice.
+  // If the values belong to another model, none of them fits: a few names
+  // suffice.
   if (count > shown)
     misfits += "; " + std::to_string(count - shown) + " more";
   if (count > 0)
@@ -206,7 +214,8 @@ Error ExportModel::Impl::check(const ShapeMap &shapes) {
   return Error::success();
 }
 
-// Finds the tensor that each value replaces, and frees the present data.
+// Records the tensor that each trained value will replace, and frees the data
+// that the tensor has now.
 Error ExportModel::Impl::bind(const ShapeMap &shapes) {
   if (Error error = check(shapes))
     return error;
@@ -265,7 +274,8 @@ Error ExportModel::Impl::checkValue(StringRef name,
                             ", the type in the file; try --weight-decay or a "
                             "smaller --lr, or write .safetensors");
   }
-  // Another shape or kind of element is a defect of mpc or of the file.
+  // Only a defect of mpc or of the file leads here: the value and the tensor
+  // differ in shape or kind of element.
   llvm::raw_string_ostream(found)
       << Type(value.type) << " does not fit "
       << Type(RankedTensorType::get(dims, *element));
@@ -407,7 +417,8 @@ Error ExportModel::Impl::writeData(ArrayRef<proto::TensorProto *> tensors,
     if (Error error = file->write(bytes))
       return error;
     offset = start + bytes.size();
-    // Now the data file holds the value, and the model the position.
+    // The data file holds the value now. The model keeps only the position and
+    // length in that file.
     setExternal(*tensor, llvm::sys::path::filename(path), start, bytes.size());
     values.erase(tensor);
   }
@@ -426,7 +437,8 @@ void ExportModel::Impl::storeConstants() {
       storeInline(*tensor);
 }
 
-// Writes the model. Initializers get their new values only during the write.
+// Writes the model. Each initializer is converted when it is written, so that
+// only one new value is in memory at a time.
 bool ExportModel::Impl::serialize(
     google::protobuf::io::FileOutputStream &stream) {
   storeConstants();

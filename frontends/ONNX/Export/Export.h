@@ -26,10 +26,11 @@ inline constexpr llvm::StringLiteral kStandardOutput = "-";
 /// changes of the file have no effect.
 class ExportModel {
 public:
-  /// Takes a model without other users into `context`, and loads its remaining
-  /// external data. `shapes` names the values to replace: initializers or
-  /// Constants, by variable or ONNX name. Error (kind InvalidInput) if the
-  /// model lacks a value or has another shape; the message names the first few.
+  /// Loads the remaining external data of `model`, and moves the model into
+  /// `context`. The caller must hold the only reference. `shapes` names the
+  /// values to replace: initializers or Constants, by variable or ONNX name.
+  /// Error (kind InvalidInput) if the model lacks a value or has another shape;
+  /// the message names the first few.
   static llvm::Expected<std::unique_ptr<ExportModel>>
   create(std::shared_ptr<Model> model, const ShapeMap &shapes,
          mlir::MLIRContext *context);
@@ -54,10 +55,10 @@ public:
 
   /// Writes the model to `destination` in inference mode (InferenceMode.h).
   /// `values` needs a value for each name in `shapes`. Everything else stays,
-  /// including unknown fields. Values are converted to the file's types. Data
-  /// goes to `<destination>.data` if it was external or if the model exceeds
-  /// one file. Files appear whole or not at all. With kStandardOutput all data
-  /// is in the stream.
+  /// including unknown fields. Values are converted to the file's types.
+  /// Tensors go to `<destination>.data` if they were external; so do large
+  /// tensors if the model exceeds protobuf's 2 GiB. Files appear whole or not
+  /// at all. With kStandardOutput all data is in the stream.
   llvm::Error write(llvm::StringRef destination, const TensorMap &values);
 
 private:

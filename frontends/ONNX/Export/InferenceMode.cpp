@@ -59,10 +59,13 @@ static void setIsTest(proto::NodeProto &node) {
 std::vector<proto::NodeProto>
 InferenceMode::rewriteBatchNorm(proto::NodeProto &node) {
   std::vector<proto::NodeProto> added;
-  // Outputs 3 and 4 are saved for a gradient; such a node stays.
+  // Outputs 3 and 4 hold statistics that a gradient node reads. If either has
+  // readers, the node stays in training mode.
   if (node.input_size() < 5 || isRead(node, 3) || isRead(node, 4))
     return added;
-  // Readers of the new statistics get the old statistics.
+  // In inference mode the running statistics do not change. Readers of the
+  // updated statistics, outputs 1 and 2, get inputs 3 and 4 through Identity
+  // nodes.
   for (int output : {1, 2}) {
     if (!isRead(node, output))
       continue;
@@ -90,13 +93,14 @@ void InferenceMode::rewriteDropout(proto::NodeProto &node) {
     return;
   while (node.input_size() > 2)
     node.mutable_input()->RemoveLast();
-  // An absent ratio at the end is not an input.
+  // Remove empty names at the end: an absent ratio leaves the data as the only
+  // input.
   while (node.input_size() > 1 && node.input(node.input_size() - 1).empty())
     node.mutable_input()->RemoveLast();
 }
 
-// Inserts `node` at `position`. Directly after its producer, it precedes all
-// readers.
+// Inserts `node` into `nodes` at index `position`. The Identity of an output
+// stands directly behind the node that had the output, so before all readers.
 static void insert(Nodes &nodes, proto::NodeProto node, int position) {
   nodes.Add()->Swap(&node);
   for (int i = nodes.size() - 1; i > position; --i)
@@ -128,8 +132,8 @@ static int64_t getOpset(const Opsets &imports) {
   return opset;
 }
 
-// Returns `nodes` and the lists in all bodies. Adds the outputs of the bodies
-// to `read`.
+// Returns the node list `nodes` and the node lists of all bodies below. Adds
+// the outputs of bodies to `read`, because the node around a body reads them.
 static std::vector<Nodes *> collectNodes(Nodes &nodes,
                                          llvm::StringSet<> &read) {
   std::vector<Nodes *> lists = {&nodes};

@@ -34,8 +34,8 @@ static StringRef getElementName(int32_t type) {
   return type >= 0 && type < int32_t(std::size(names)) ? names[type] : names[0];
 }
 
-// True if `name` needs no quotes. Names of types need quotes: a value's type
-// may be absent.
+// True if `name` can be written without quotes. Names such as `float` and `seq`
+// need quotes: the parser could take them for the type of a value.
 static bool isIdentifier(StringRef name) {
   static constexpr StringRef types[] = {"seq", "map", "optional",
                                         "sparse_tensor"};
@@ -130,7 +130,8 @@ void TextPrinter::printList(const List &items, Print print) {
       items, [&](const auto &item) { print(item); }, [&] { os << ", "; });
 }
 
-// Prints each entry on a line of its own. Returns true if there are any.
+// Prints the metadata of `owner` that repairs read, as comments on lines of
+// their own. Returns true if there are any.
 template <typename T>
 bool TextPrinter::printMetadata(const T &owner) {
   bool hasAny = false;
@@ -205,7 +206,8 @@ void TextPrinter::printType(const proto::TypeProto &type) {
 }
 
 void TextPrinter::printValue(const proto::ValueInfoProto &value) {
-  // Without a new line, the type would belong to the comment.
+  // The metadata are comments. On the same line, the type would belong to the
+  // last comment.
   if (printMetadata(value))
     startLine();
   if (value.has_type()) {
@@ -234,7 +236,7 @@ void TextPrinter::printElements(const HostTensor &values, int32_t type) {
     if (i > 0)
       os << ", ";
     if (isHalf) {
-      // The syntax has the bits of these types.
+      // ONNX text writes 16-bit floats as the integers that have the same bits.
       uint16_t bits;
       std::memcpy(&bits, values.data.data() + i * sizeof(bits), sizeof(bits));
       os << bits;
@@ -271,7 +273,7 @@ void TextPrinter::printTensor(const proto::TensorProto &tensor,
   const bool isElided = count > mostElements || (!isText && !element);
   if (!element)
     llvm::consumeError(element.takeError());
-  // External data needs a name before it.
+  // The syntax requires a name in front of external data.
   if (isInitializer || isElided || !tensor.name().empty()) {
     printName(tensor.name().empty() ? StringRef("elided") : tensor.name());
     os << " = ";
@@ -405,7 +407,8 @@ void TextPrinter::printGraph(const proto::GraphProto &graph) {
   printValues(graph.input());
   os << " => ";
   printValues(graph.output());
-  // Repairs describe initializers by values without a type.
+  // A value without a type only holds metadata of an initializer of equal name.
+  // The metadata are printed in front of the initializer.
   llvm::StringMap<const proto::ValueInfoProto *> untyped;
   llvm::SmallVector<const proto::ValueInfoProto *> typed;
   for (const proto::ValueInfoProto &value : graph.value_info())
@@ -444,7 +447,8 @@ void TextPrinter::printGraph(const proto::GraphProto &graph) {
   printNodes(graph);
 }
 
-// The parser takes a quoted name of a body for a string.
+// Prints a body, such as a branch of If. The name becomes an identifier,
+// because the parser takes a quoted name for a string attribute.
 void TextPrinter::printBody(const proto::GraphProto &body) {
   std::string name = body.name();
   for (char &c : name)

@@ -17,7 +17,8 @@ class Model;
 ///     location "__elided__". So have element types that mpc does not read.
 ///   - The metadata that repairs read are comments, "# KEY: VALUE", before
 ///     their graph, value or node.
-///   - Names of bodies have '_' for what an identifier lacks.
+///   - In names of bodies, '_' replaces each character that is not allowed in
+///     an identifier.
 ///   - Sparse tensors, which the syntax lacks, are comments.
 /// Error if the data of a smaller tensor cannot be read.
 llvm::Error printText(Model &model, int64_t mostElements,
