@@ -38,7 +38,8 @@ bool mpc::onnx_frontend::isTrainingArtifact(const Model &model) {
 namespace {
 /// The roles of the training graph's inputs.
 struct TrainingInputs {
-  /// The accumulations, in the order of the accumulator nodes.
+  /// The parameter and gradient of each accumulator node, in the order of the
+  /// nodes.
   std::vector<Accumulation> accumulations;
   llvm::StringSet<> parameters, statistics, buffers, resetFlags;
 };
@@ -93,13 +94,14 @@ static std::optional<StringRef> getParameterName(const proto::NodeProto &node) {
 Error ArtifactImporter::findInputs(const Graph &graph) {
   for (const proto::NodeProto *node : graph.getNodes()) {
     StringRef op = node->op_type();
-    // No gradient reaches the statistics of normalizations.
+    // Find running statistics by the op: no accumulator names statistics, which
+    // have no gradient.
     bool hasStatistics =
         (op == "BatchNormInternal" || op == "BatchNormalization") &&
         node->input_size() == 5;
     for (int index = 3; hasStatistics && index < 5; ++index)
       inputs.statistics.insert(node->input(index));
-    // The inputs are (buffer, gradient, reset flag).
+    // The inputs of an accumulator are (buffer, gradient, reset flag).
     if (!isAccumulator(*node))
       continue;
     if (node->input_size() < 2)
@@ -152,7 +154,8 @@ Error ArtifactImporter::readResetFlag(const Graph &graph,
   if (!value)
     return value.takeError();
   bool isSet = value->getNumElements() == 1 && value->getDouble(0) != 0.0;
-  // The older op's flag means "update the sum", not "reset the sum".
+  // The flag of the older InPlaceAccumulator means "update the sum" and must be
+  // true. The flag of InPlaceAccumulatorV2 means "reset the sum".
   if (accumulator.op_type() == "InPlaceAccumulator")
     return isSet ? Error::success()
                  : training.error(ErrorKind::Unsupported,
@@ -187,7 +190,7 @@ VariableOp ArtifactImporter::addParameter(const Model &model, StringRef name,
   return module.getVariable(name, role, type, &*value);
 }
 
-// Reports all parameters without a value as one finding.
+// Reports all parameters without a value, listed in `missing`, as one finding.
 void ArtifactImporter::reportMissing(const Model &model) {
   if (missing.empty())
     return;
@@ -203,8 +206,8 @@ void ArtifactImporter::reportMissing(const Model &model) {
   missing.clear();
 }
 
-// Binds parameters that are initializers: editors of graphs may have turned
-// inputs into initializers.
+// Binds parameters that are initializers of the training graph. ONNX Runtime
+// writes graph inputs, but an editor of graphs may have given them values.
 void ArtifactImporter::bindInitializers(FunctionImporter &function,
                                         const Graph &graph) {
   for (const auto *names : {&inputs.parameters, &inputs.statistics})
@@ -262,8 +265,9 @@ Error ArtifactImporter::addInputs(FunctionImporter &function,
 // @accumulate
 //===----------------------------------------------------------------------===//
 
-// Finds where the backward pass starts: at an initializer `Y_grad` of ones for
-// an output Y, or at a seed of the loss. Marks all dependent nodes as backward.
+// Finds the seeds, constants of ones at which the backward pass starts: an
+// initializer `Y_grad` for an output Y, or the gradient of the loss. Marks
+// every node that depends on a seed as backward.
 void ArtifactImporter::bindGradientSeeds(FunctionImporter &function,
                                          const Graph &graph) {
   llvm::StringSet<> backward;
@@ -277,7 +281,7 @@ void ArtifactImporter::bindGradientSeeds(FunctionImporter &function,
                                       "' does not start at 1"));
     backward.insert(seed);
   }
-  // The loss may be an inner value, not an output.
+  // A loss that is no output of the graph has a seed, too.
   for (const auto &seed : findGradientSeeds(graph))
     if (!backward.contains(seed.getKey()) &&
         bindGradientSeed(function, seed.getKey()))
@@ -343,7 +347,8 @@ Error ArtifactImporter::importAccumulate() {
   for (const Accumulation &accumulation : inputs.accumulations)
     needed.push_back(accumulation.gradient);
   auto nodes = graph->getNodesFor(needed);
-  // Also report unsupported ops: fixing the shapes alone would not help.
+  // Report unsupported ops together with wrong shapes: the user would otherwise
+  // learn of the ops only after fixing the shapes.
   if (inputErrors)
     return llvm::joinErrors(std::move(inputErrors),
                             function.reportUnsupported(nodes));
@@ -392,9 +397,10 @@ Error ArtifactImporter::importUpdate(StringRef path) {
   return importOptimizerFile(module, training, path, inputs.accumulations);
 }
 
-// Finds the file beside `training` whose name differs only in the last part;
-// empty if there is none. Fails if this cannot be told: training without the
-// optimizer would be another run.
+// Returns the path of a file beside `training` with `name` in place of
+// "training_model.onnx"; empty if there is no such file. Fails if the file
+// system does not tell: without its optimizer graph, the training would
+// silently be another one.
 static Expected<std::string> findSibling(StringRef training, StringRef name) {
   StringRef file = llvm::sys::path::filename(training);
   if (!file.consume_back("training_model.onnx"))
@@ -424,7 +430,8 @@ Expected<OwningOpRef<ModuleOp>> ArtifactImporter::run() {
   }
   if (Error error = importAccumulate())
     module.report(std::move(error));
-  // The later graphs use the variables of the training graph.
+  // The optimizer and evaluation graphs use the variables that the training
+  // graph has created.
   if (!module.hasFailed() && !optimizer.empty())
     if (Error error = importUpdate(optimizer))
       module.report(std::move(error));
@@ -437,7 +444,8 @@ Expected<OwningOpRef<ModuleOp>> ArtifactImporter::run() {
 Expected<OwningOpRef<ModuleOp>>
 mpc::onnx_frontend::importArtifacts(const Model &training,
                                     const ImportOptions &options) {
-  // The graphs state themselves which ops are in training mode.
+  // Each graph's nodes state if they are in training mode: training and
+  // evaluation are separate files.
   ImportOptions asExported = options;
   asExported.mode = ImportMode::AsExported;
   return ArtifactImporter(training, asExported).run();

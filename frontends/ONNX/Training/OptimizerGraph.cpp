@@ -42,7 +42,8 @@ void mpc::onnx_frontend::addEvaluationOutputs(FunctionImporter &function) {
   OpBuilder &builder = function.getBuilder();
   SmallVector<SoftmaxCrossEntropyLossOp> losses(
       builder.getInsertionBlock()->getOps<SoftmaxCrossEntropyLossOp>());
-  // With several losses there is no single prediction.
+  // Several losses may read different scores, so none of them is the
+  // prediction.
   if (losses.size() == 1)
     function.addOutput("prediction", losses.front().getScores(),
                        Role::Prediction);
@@ -82,7 +83,8 @@ void mpc::onnx_frontend::addAccumulation(FunctionImporter &function,
     return module.report(function.getModel().error(
         ErrorKind::InvalidInput, "gradient '" + accumulation.gradient +
                                      "' has another type than its parameter"));
-  // A variable that starts as zeros. Each call adds a gradient.
+  // The buffer is a variable that starts as zeros. Each call of @accumulate
+  // adds a gradient.
   accumulation.buffer = module.getVariable(accumulation.name + kGradientSuffix,
                                            Role::Accumulator, type);
   OpBuilder &builder = function.getBuilder();
@@ -152,7 +154,7 @@ private:
 Error OptimizerImporter::run() {
   auto scalar = RankedTensorType::get({}, function.getBuilder().getF32Type());
   learningRate = function.addInput(kLearningRateInput, scalar, Role::Scalar);
-  // Count from 1, as ONNX Runtime does for these graphs.
+  // Increment before the update: ONNX Runtime counts the first update as 1.
   step = addIncrement(function, kStepVariable);
   for (const proto::NodeProto *node : graph.getNodes()) {
     NodeImporter importer(function, *node);
@@ -183,7 +185,8 @@ FailureOr<ArrayRef<Value>> OptimizerImporter::getGradients(NodeImporter &node,
   if (!node.hasInput(index))
     return node.invalid("input " + Twine(index) + ", the gradients, is absent");
   SmallVector<Value> &sequence = sequences[node.getInputName(index)];
-  // An unknown sequence is a graph input: the sums of @accumulate.
+  // No node has made this sequence. So the sequence is an input of the graph:
+  // the gradient sums of @accumulate.
   if (sequence.empty())
     for (Accumulation accumulation : accumulations)
       sequence.push_back(function.getState(accumulation.buffer));
@@ -257,7 +260,8 @@ LogicalResult OptimizerImporter::importAdamW(NodeImporter &node) {
       node.attribute("decay_mode", mode == 0 ? DecayMode::Decoupled
                                              : DecayMode::DecoupledAfter),
       node.attribute("bias_correction", correction)};
-  // The parameter's name, with a suffix, finds the moments.
+  // The moments of a parameter are variables, named after the parameter with a
+  // suffix.
   for (auto [accumulation, gradient] : llvm::zip(accumulations, *gradients)) {
     node.setSuffix("#" + accumulation.name);
     VariableOp parameter = accumulation.parameter;

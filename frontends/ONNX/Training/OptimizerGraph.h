@@ -24,11 +24,12 @@ void addAccumulation(FunctionImporter &function, Accumulation &accumulation);
 llvm::Error resetAccumulators(FunctionImporter &function,
                               llvm::ArrayRef<Accumulation> accumulations);
 
-/// Imports an optimizer graph as @update, in one of two forms. Over sequences:
-/// parameters, sums of gradients and moments, in the order of `accumulations`.
-/// Over single tensors: inputs with the names of parameters and gradients (`w`
-/// and `w_grad`). Optimizer nodes decide the meaning of other inputs: state
-/// that starts at zero, the learning rate or the count of updates.
+/// Imports an optimizer graph as @update. The graph has one of two forms:
+///   - Over sequences of tensors: the inputs are the parameters, the sums of
+///     gradients and the moments, in the order of `accumulations`.
+///   - Over single tensors: inputs have the names of parameters and gradients
+///     (`w` and `w_grad`). The optimizer node that reads another input decides
+///     its role: state that starts at zero, learning rate or count of updates.
 llvm::Error importOptimizerGraph(ModuleImporter &module, const Graph &graph,
                                  llvm::ArrayRef<Accumulation> accumulations);
 

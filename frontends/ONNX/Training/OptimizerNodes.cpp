@@ -20,9 +20,9 @@ static OptimizerNode readGroups(const proto::NodeProto &node, int states) {
   return result;
 }
 
-// Reads a LambOptimizer. Inputs are a signal, the loss scale, a norm, the rate
-// and the count; then for each parameter: value, gradient, two states and a
-// copy.
+// Reads a LambOptimizer. Inputs are the update signal, the loss scale, the
+// gradient norm, the rate and the count; then for each parameter the value, the
+// gradient, two moments and a 16-bit copy.
 static OptimizerNode readLamb(const proto::NodeProto &node) {
   OptimizerNode result;
   result.rate = 3;
@@ -43,7 +43,7 @@ static OptimizerNode readLamb(const proto::NodeProto &node) {
 static std::optional<OptimizerNode> readKnown(const proto::NodeProto &node) {
   llvm::StringRef domain = normalizeDomain(node.domain());
   llvm::StringRef op = node.op_type();
-  // ONNX's own nodes group their inputs: all values, all gradients, all states.
+  // ONNX's own nodes list all parameters, then all gradients, then all states.
   if (domain == kTraining || domain == kPreview) {
     if (op == "Adam")
       return readGroups(node, 2);
@@ -51,8 +51,9 @@ static std::optional<OptimizerNode> readKnown(const proto::NodeProto &node) {
       return readGroups(node, 1);
   }
   OptimizerNode result;
-  // Files also omit the domain of ONNX Runtime's nodes. These nodes have single
-  // tensors. Numbers are input positions; pairs are (input, output).
+  // ONNX Runtime's nodes; some files omit their domain. Each updates single
+  // tensors. Below, a number is the position of an input, a pair (input,
+  // output).
   bool isMicrosoft = domain == kMicrosoft || domain.empty();
   if (isMicrosoft && op == "SGDOptimizer") {
     result.rate = 0;

@@ -42,8 +42,8 @@ bool mpc::onnx_frontend::isModulesName(StringRef name) {
     return false;
   llvm::SmallVector<StringRef> parts;
   name.split(parts, '.');
-  // Older tools number values as "input.4". An element of a list is only
-  // recognised in a named module, like "block.layers.4".
+  // A name that ends in a number needs three parts, like "block.layers.4":
+  // older tools number any value, like "input.4".
   const size_t fewest = isNumber(parts.back()) ? 3 : 2;
   return parts.size() >= fewest && !isNumber(parts.front()) &&
          llvm::all_of(parts, [](StringRef part) {
@@ -56,7 +56,8 @@ bool mpc::onnx_frontend::isModulesName(StringRef name) {
 bool mpc::onnx_frontend::isListElement(
     StringRef name, llvm::function_ref<bool(StringRef)> isStored) {
   auto [list, element] = name.rsplit('.');
-  // Test the name as that of a list in a module "m".
+  // isModulesName() wants a list inside a module, so "w.0" is tested as
+  // "m.w.0".
   return isNumber(element) && !list.contains('.') &&
          isModulesName(("m." + name).str()) && isStored((list + ".0").str());
 }
@@ -77,7 +78,8 @@ bool mpc::onnx_frontend::isNamedAsBuffer(StringRef name) {
                                           "relative_coords_table",
                                           "relative_position_index",
                                           "sinusoid_table"};
-  // The word "mean" counts in "encoder.pixel_mean"; "log_std" is learned.
+  // In "encoder.pixel_mean" the last word, "mean", marks a buffer. A tensor
+  // like "log_std" is a learned parameter.
   StringRef last = name.substr(name.rfind('.') + 1);
   return names.contains(last) ||
          (words.contains(last.substr(last.rfind('_') + 1)) &&
@@ -122,7 +124,7 @@ bool mpc::onnx_frontend::holdsBuffer(const Model &model,
   // Drop the error: the import will report the tensor.
   if (!values)
     return llvm::consumeError(values.takeError()), false;
-  // A vector of zeros and ones may be the start value of a bias.
+  // Zeros and ones in a vector prove nothing: a bias may start with them.
   const bool isVector =
       llvm::count_if(values->getShape(), [](int64_t n) { return n > 1; }) < 2;
   return !isVector && (isMask(*values) || isSinusoidal(*values));

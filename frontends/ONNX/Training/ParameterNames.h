@@ -19,8 +19,8 @@ bool isNumbered(llvm::StringRef name);
 bool isModulesName(llvm::StringRef name);
 
 /// True for elements of a list in the outermost module, like "w.0" and "w.1" of
-/// a ParameterList. Older tools number values in the same way, but from 1 on,
-/// so `isStored` must be true for the first element, "w.0".
+/// a ParameterList. Older tools also number plain values, like "w.1", but never
+/// from 0. So `isStored` must be true for the first element, "w.0".
 bool isListElement(llvm::StringRef name,
                    llvm::function_ref<bool(llvm::StringRef)> isStored);
 

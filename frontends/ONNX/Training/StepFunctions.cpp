@@ -14,7 +14,8 @@ using llvm::Expected;
 // Inputs
 //===----------------------------------------------------------------------===//
 
-// Treats an input with a given value like an initializer.
+// Binds the input `name`, whose value the user gives in `--weights`, like an
+// initializer.
 void StepImporter::bindGiven(FunctionImporter &function, StringRef name,
                              RankedTensorType type) {
   ImportedValue &entry = function.lookup(name);
@@ -44,7 +45,8 @@ void StepImporter::addInput(FunctionImporter &function, StringRef name,
   // Tools disagree on the rank of a scalar: [] or [1].
   bool isScalar = type.getNumElements() == 1;
   if (step.learningRates.contains(name) && isScalar) {
-    // The caller's schedule sets the rate, under mpc's name of the input.
+    // All inputs that are learning rates become one input of mpc's own name.
+    // The caller's schedule sets its value.
     if (!learningRate)
       learningRate = function.addInput(kLearningRateInput, type, Role::Scalar);
     function.bind(name, reshapeTo(function, learningRate, type));
@@ -56,8 +58,8 @@ void StepImporter::addInput(FunctionImporter &function, StringRef name,
     auto ones = HostTensor::fromAttribute(DenseElementsAttr::get(type, one));
     return function.bindConstant(name, *ones);
   }
-  // mpc's counter replaces an input that counts updates, from 0 or 1 as the
-  // optimizer counts.
+  // mpc's counter replaces an input that counts updates. The optimizer node
+  // decides if the first update has the count 0 or 1.
   auto count = step.stepCounts.find(name);
   if (count != step.stepCounts.end() && isScalar &&
       type.getElementType().isInteger(64)) {
@@ -98,12 +100,14 @@ Error StepImporter::addInputs(FunctionImporter &function,
   return Error::success();
 }
 
-// Binds a value that the step updates to a variable; any type may be state.
+// Binds `state`, which the step updates, to a variable: a parameter, other
+// floats (optimizer state) or integers (a counter).
 void StepImporter::bindState(FunctionImporter &function, StringRef state) {
   if (VariableOp variable = module.findVariable(state))
     return function.bindState(state, variable);
   ImportedValue &entry = function.lookup(state);
-  // The entry is missing if no node of this function reads the input.
+  // If no node of this function reads the state, nothing has loaded the initial
+  // value.
   if (entry.failed || !entry.constant)
     return;
   Role role = step.parameters.contains(state) ? Role::Parameter
@@ -126,7 +130,8 @@ bool mpc::onnx_frontend::bindGradientSeed(FunctionImporter &function,
       builder, NameLoc::get(builder.getStringAttr(name)), entry.constant->type);
   setPhase(op, Phase::Backward);
   function.bind(name, op.getOutput());
-  // Values computed from the seed are not constant either.
+  // Without this reset, values computed from the seed would be folded to
+  // constants.
   function.lookup(name).constant.reset();
   return true;
 }
@@ -135,10 +140,11 @@ bool mpc::onnx_frontend::bindGradientSeed(FunctionImporter &function,
 // Phases
 //===----------------------------------------------------------------------===//
 
-// Marks the phase of every node. Nodes that only new state needs are the
-// update: the decay of a learning rate, and all nodes that depend on results of
-// an optimizer or of Gradient. Nodes that outputs need are forward. In a graph
-// with backward nodes, all others are backward.
+// Sets the phase of every node. The update has the nodes of the optimizer, all
+// nodes that depend on results of an optimizer or of Gradient, and nodes that
+// depend on no data, such as the decay of a learning rate. Nodes that outputs
+// need are forward. All other nodes are backward if the graph has backward
+// nodes.
 void StepImporter::markPhases(FunctionImporter &function,
                               ArrayRef<const proto::NodeProto *> nodes) {
   // Nodes that outputs need are forward, even if state needs them.
@@ -186,19 +192,19 @@ void StepImporter::markPhases(FunctionImporter &function,
 // The functions
 //===----------------------------------------------------------------------===//
 
-// True if `value`, the new value of a counter, is unchanged or an increment: a
-// skipped step can only leave out increments.
+// True if `value`, the new value of a counter, is the old value or the old
+// value plus 1. mpc can skip a step only by leaving out such increments.
 static bool isCountedUp(Value value) {
   return isa<BlockArgument>(value) || value.getDefiningOp<IncrementOp>();
 }
 
 void StepImporter::addUpdates(FunctionImporter &function) {
   const Model &model = graph.getModel();
-  // The state changes at the end of the step.
+  // The updates come last, because all nodes read the old state.
   for (const auto &[state, name] : step.updates) {
     VariableOp variable = module.findVariable(state);
     Value value = function.materialize(name, "");
-    // A normalization node updates the running statistics.
+    // The normalization node has already updated its running statistics.
     if (!variable || !value || variable.getRole() == Role::Statistic)
       continue;
     // A state keeps its type from step to step.
@@ -211,7 +217,8 @@ void StepImporter::addUpdates(FunctionImporter &function) {
                                 what + ": '" + name + "' is of type " + found));
       continue;
     }
-    // Kernels update only floats; an integer can only count.
+    // Kernels compute only new floats. An integer state can only be
+    // incremented.
     if (variable.getRole() == Role::Counter && !isCountedUp(value)) {
       module.report(model.error(
           ErrorKind::Unsupported,
@@ -245,7 +252,8 @@ void StepImporter::addGradients(FunctionImporter &function) {
   }
 }
 
-// Imports forward, backward and update as the graph has them, and the outputs.
+// Imports the nodes of forward pass, backward pass and update, and then the
+// outputs.
 Error StepImporter::importBody(FunctionImporter &function) {
   learningRate = {};
   options.mode = ImportMode::AsExported;
@@ -293,12 +301,14 @@ Error StepImporter::importStep() {
     return Error::success();
   addUpdates(function);
   addGradients(function);
-  // Without updates, mpc-add-optimizer will add the counters.
+  // A graph without updates gets an optimizer from mpc-add-optimizer, which
+  // also adds the counters.
   if (step.updates.empty()) {
     function.finish();
     return Error::success();
   }
-  // An input that counts from 1 has already added the increment.
+  // If an input of the graph counts updates from 1, addInput() has already
+  // incremented the counter.
   if (!function.getUpdate(module.getCounter(kStepVariable)))
     addIncrement(function, kStepVariable);
   addIncrement(function, kMicroStepVariable);

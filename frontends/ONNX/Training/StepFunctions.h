@@ -10,7 +10,7 @@ namespace mpc::onnx_frontend {
 
 /// A state, and the value of the graph that replaces the state.
 struct StateUpdate {
-  std::string state; ///< an initializer, or an input with a given value
+  std::string state; ///< an initializer, or an input in `--weights`
   std::string value;
 };
 
@@ -41,7 +41,7 @@ struct TrainingStep {
 /// Builds the functions of a step over the variables of `module`.
 class StepImporter {
 public:
-  /// `options` belong to `module`. The mode may change between functions.
+  /// `options` are those of `module`. Importing a function changes their mode.
   StepImporter(ModuleImporter &module, ImportOptions &options,
                const Graph &graph, const TrainingStep &step)
       : module(module), options(options), graph(graph), step(step) {}
@@ -72,7 +72,8 @@ private:
   ImportOptions &options;
   const Graph &graph;
   const TrainingStep &step;
-  /// The input of the current function that all optimizers share.
+  /// The learning rate input of the current function, shared by all optimizers;
+  /// null until a node needs the rate.
   mlir::Value learningRate;
 };
 

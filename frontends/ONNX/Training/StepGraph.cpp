@@ -66,7 +66,8 @@ Error StepRecogniser::readOptimizers() {
     auto add = [&](const OptimizerNode::Update &update) -> Error {
       StringRef state = values.resolve(node->input(update.input));
       StringRef value = node->output(update.output);
-      // Optimizers that share a count all return the next count.
+      // Several optimizers may read one count, and each returns the next count.
+      // Keep the first as the update.
       if (!values.isState(state) ||
           (update.input == optimizer->count && updates.count(state)))
         return Error::success();
@@ -94,8 +95,8 @@ Error StepRecogniser::readOptimizers() {
   return Error::success();
 }
 
-// Notes the count of updates. If the count is an input, mpc passes the value;
-// if it is state, the graph must update the count.
+// Records the value `name`, read by an optimizer, as a count of updates. mpc
+// passes the value of an input; a state must be updated by the graph.
 void StepRecogniser::addCount(StringRef name, int64_t first) {
   if (values.isState(name))
     counts.insert(name);
@@ -103,7 +104,8 @@ void StepRecogniser::addCount(StringRef name, int64_t first) {
     step.stepCounts[name] = first;
 }
 
-// Collects running statistics. Their nodes imply the update.
+// Collects new running statistics, outputs 1 and 2 of batch normalizations. The
+// import of such a node also updates the statistics.
 void StepRecogniser::readStatistics() {
   for (const proto::NodeProto *node : graph.getNodes()) {
     bool isNorm = node->op_type() == "BatchNormalization" ||
@@ -135,8 +137,9 @@ StepRecogniser::findCandidates(const proto::ValueInfoProto &output) {
     if (!node || !normalizeDomain(node->domain()).empty())
       continue;
     StringRef op = node->op_type();
-    // Follow the operand that can be p: the first of Sub, Clip and Identity,
-    // both branches of Where, the other operand of a number in a product.
+    // Continue with the operands that may be the state p in `p - rate * g`: the
+    // first of Sub, Clip and Identity, either branch of Where, and the other
+    // factor beside a number.
     int count = node->input_size();
     if ((op == "Identity" || op == "Clip") && count > 0)
       worklist.push_back({node->input(0), subtracts});
@@ -161,9 +164,10 @@ StepRecogniser::findCandidates(const proto::ValueInfoProto &output) {
   return found;
 }
 
-// True if the update proves that the graph is a step: the graph subtracts from
-// a weight that other nodes read too. A sum proves nothing: `y = x + bias` is a
-// sum, and a model may add to a learned array.
+// True if an output proves that the graph is a training step: the graph
+// subtracts from a weight that other nodes read too. A sum alone proves
+// nothing, because `y = x + bias` is a sum. A sum is a proof only if the output
+// is named like `p_new` and the graph has a scalar output, the loss.
 bool StepRecogniser::isAnchor(const Open &open) const {
   const Candidates &found = open.candidates;
   if (found.states.size() != 1 || readers.lookup(found.states.front()) < 2)
@@ -181,8 +185,8 @@ Error StepRecogniser::ambiguous(const Open &open) const {
           "_new' where it is that of '" + states.front() + "'");
 }
 
-// Finds outputs, unexplained by optimizer nodes, that may be the next value of
-// a state. A name such as `p_new` settles the state.
+// Finds outputs that no optimizer node computes and that may be the next value
+// of a state. An output with the name `p_new` belongs to the state `p`.
 std::vector<StepRecogniser::Open> StepRecogniser::findOpen() {
   std::vector<Open> open;
   for (const proto::ValueInfoProto *output : graph.getOutputs()) {
@@ -247,7 +251,8 @@ Error StepRecogniser::readSpeltOut() {
       certain.push_back(&each);
   }
   for (size_t i = 0; i < certain.size(); ++i) {
-    // Another output may have taken the state in the meantime.
+    // An earlier output may have been assigned the last candidate of this
+    // output.
     if (certain[i]->candidates.states.empty())
       continue;
     StringRef state = certain[i]->candidates.states.front();
@@ -343,7 +348,8 @@ StepRecogniser::runGradients(std::vector<std::string> &notes) {
     if (!(parameter.consume_back("_grad") || parameter.consume_back(".grad")) ||
         !graph.getProducer(name) || !values.fits(*output, parameter))
       continue;
-    // An input with a value is a parameter; without a value it is data.
+    // An input with a value in `--weights` is a parameter; any other input is
+    // data.
     if (!values.isState(parameter)) {
       withoutValue.push_back(parameter.str());
       continue;

@@ -30,8 +30,8 @@ void StepRecogniser::collectOutputs() {
     if (isDerived)
       derived.insert(node->output().begin(), node->output().end());
   }
-  // The values that the forward graph yields come first: one of them is the
-  // loss.
+  // The values that YieldOp nodes pass to the training program come first,
+  // because the loss is among the values.
   for (StringRef value : getYielded(graph)) {
     step.outputs.push_back(value);
     step.evalOutputs.push_back(value);
@@ -53,8 +53,9 @@ void StepRecogniser::collectOutputs() {
   }
 }
 
-// True if the graph may have a loss. Otherwise an output such as `w - y`, the
-// distance from a table, is an ordinary result.
+// True if the graph may have a loss: an output that may be a scalar, or a loss
+// node. Without a loss, an output such as `w - y` is a result, not an update of
+// `w`.
 bool StepRecogniser::mayHaveLoss() const {
   auto mayBeScalar = [](const proto::ValueInfoProto *output) {
     return !output->type().tensor_type().has_shape() ||
@@ -86,7 +87,7 @@ Error StepRecogniser::findLoss() {
   };
   if (llvm::any_of(graph.getOutputs(), mayBeScalar))
     return Error::success();
-  // The result of a loss node may be an inner value.
+  // The loss may be the result of a node inside the graph, but no output.
   for (const proto::NodeProto *node : graph.getNodes()) {
     if (isLossNode(*node)) {
       for (std::vector<StringRef> *list : {&step.outputs, &step.evalOutputs})
@@ -102,8 +103,9 @@ Error StepRecogniser::findLoss() {
       "graph as it is");
 }
 
-// Notes the scalar input behind `name` as a learning rate. Unless
-// `mayBeAnything`, the input's name must be that of a rate.
+// If `name` is a scalar input of the graph, perhaps reshaped or cast, records
+// the input as a learning rate. Unless `mayBeAnything`, the input must be named
+// `lr`, `eta` or like `learning_rate`.
 void StepRecogniser::findRate(StringRef name, bool mayBeAnything) {
   StringRef input = values.findScalarInput(name);
   bool isRate = mayBeAnything || input.contains_insensitive("learning_rate") ||
@@ -125,15 +127,15 @@ void StepRecogniser::findScalars() {
   step.seeds = findGradientSeeds(graph);
 }
 
-// Finds the nodes of explicit updates: walks back from new values through
-// elementwise nodes. The walk ends at gradients, which come from sums and
-// products.
+// Finds the nodes of updates without an optimizer node: walks back from new
+// values through elementwise nodes. The walk ends at gradients, which
+// reductions and matrix products compute.
 void StepRecogniser::findUpdateNodes() {
   static const llvm::StringSet<> elementwise = {
       "Add",        "Sub",   "Mul",  "Div", "Sqrt", "Pow",
       "Neg",        "Where", "Clip", "Sum", "Max",  "Identity",
       "Reciprocal", "Abs",   "Sign", "Min", "Cast"};
-  // Start with the forward nodes as seen: they never belong to the update.
+  // Count the forward nodes as seen, so that the walk stops at them.
   std::vector<const proto::NodeProto *> forward =
       graph.getNodesFor(step.evalOutputs);
   llvm::DenseSet<const proto::NodeProto *> seen(forward.begin(), forward.end());

@@ -25,8 +25,8 @@ private:
   /// The states that an output may update, and the form of the update.
   struct Candidates {
     llvm::SmallSetVector<llvm::StringRef, 4> states;
-    bool subtracts = false; ///< a state is `p` of `p - something`
-    bool adds = false;      ///< the update has a sum
+    bool subtracts = false; ///< true for an update `p - something`
+    bool adds = false;      ///< true for an update `p + something`
   };
   /// An output that may be the next value of a state.
   struct Open {

@@ -144,14 +144,15 @@ llvm::StringSet<> mpc::onnx_frontend::findGradientSeeds(const Graph &graph) {
     for (StringRef value : getReadValues(*node))
       ++readers[value];
   llvm::StringSet<> seeds;
-  // Constants that are named as the gradient of a value: `y_grad`.
+  // Find constants that are named as the gradient of a value y: `y_grad`.
   for (const proto::NodeProto *node : graph.getNodes())
     for (StringRef value : node->output())
       if (const proto::TensorProto *seed =
               graph.getInitializer((value + "_grad").str()))
         if (readers.contains(seed->name()))
           seeds.insert(seed->name());
-  // Factors that only the gradient of a loss reads, under any name.
+  // Find constants that only the gradient node of a cross entropy reads, under
+  // any name, as the gradient of the loss.
   for (const proto::NodeProto *node : graph.getNodes()) {
     StringRef op = node->op_type();
     if (op.contains("SoftmaxCrossEntropy") && op.ends_with("Grad") &&

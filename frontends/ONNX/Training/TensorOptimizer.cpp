@@ -176,7 +176,8 @@ void TensorOptimizerImporter::addLearningRate() {
 }
 
 Error TensorOptimizerImporter::run() {
-  // mpc passes rate and count under any names that the graph has.
+  // mpc's own learning rate and count replace the inputs that optimizer nodes
+  // read as rate and count.
   addLearningRate();
   count = function.getState(module.getCounter(kStepVariable));
   nextCount = addIncrement(function, kStepVariable);
@@ -186,7 +187,7 @@ Error TensorOptimizerImporter::run() {
     if (std::optional<OptimizerNode> optimizer = readOptimizerNode(*node))
       if (Error error = readNode(*node, *optimizer))
         return error;
-  // An input without a role would have no value.
+  // Every input must be bound now: mpc would have no value for another input.
   for (const proto::ValueInfoProto *input : graph.getInputs())
     if (!bound.contains(input->name()))
       return graph.getModel().error(

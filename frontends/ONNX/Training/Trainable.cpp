@@ -63,8 +63,8 @@ const proto::TensorProto *TrainableSearch::findTensor(StringRef name) const {
   return producer ? findConstantTensor(*producer) : nullptr;
 }
 
-// Returns the shape of a stored tensor or of an input with a value; nullopt for
-// other values.
+// Returns the shape of a stored tensor or of an input whose value the user
+// gives; nullopt for other values.
 std::optional<llvm::SmallVector<int64_t>>
 TrainableSearch::getStoredShape(StringRef name) {
   if (const proto::TensorProto *tensor = findTensor(name))
@@ -91,7 +91,8 @@ llvm::StringSet<> TrainableSearch::run() {
   return std::move(weights);
 }
 
-// Adds floats whose names come from a module.
+// Adds floats with a name that a module gave, such as "layers.0.scale", unless
+// they are buffers.
 void TrainableSearch::findNamed() {
   auto isStored = [&](StringRef name) { return graph.getInitializer(name); };
   for (const auto &entry : readers) {
@@ -133,8 +134,8 @@ void TrainableSearch::listOthers(const llvm::StringMap<std::string> &origins,
 // Facts about the results of nodes
 //===----------------------------------------------------------------------===//
 
-// Sets `takesBias`: a value added to a contraction, a normalization or an
-// embedded row is a learned bias.
+// Sets `takesBias` if a value added to the result of `node` is a learned bias.
+// This holds for contractions with weights, normalizations and embedded rows.
 void TrainableSearch::inferBias(const Node &node, Facts &result) {
   StringRef op = node.op_type();
   const WeightedOp *weighted = findWeightedOp(op);
@@ -158,7 +159,7 @@ void TrainableSearch::inferBias(const Node &node, Facts &result) {
 Facts TrainableSearch::infer(const Node &node) {
   StringRef op = node.op_type();
   Facts result;
-  // Shapes are constant during the import, even shapes of data.
+  // The import folds all shapes to constants, even the shapes of data.
   result.isFixed = op == "Shape" || op == "Size" ||
                    llvm::all_of(node.input(), [&](const std::string &input) {
                      return input.empty() || getFacts(input).isFixed;
@@ -169,7 +170,8 @@ Facts TrainableSearch::infer(const Node &node) {
   if (isView(op) || isSum(op) || isQuantization(op))
     for (const std::string &input : node.input())
       result.takesBias |= getFacts(input).takesBias;
-  // A view has the facts of its operand.
+  // The result of a view, such as a reshape, has the facts of its first
+  // operand.
   if (isView(op) && node.input_size() > 0) {
     Facts source = getFacts(node.input(0));
     result.isNormalized = source.isNormalized;
@@ -189,8 +191,8 @@ void TrainableSearch::inferNormalization(const Node &node, Facts &result) {
   auto get = [&](int index) {
     return index < node.input_size() ? getFacts(node.input(index)) : Facts();
   };
-  // An added or minimal epsilon keeps the root above 0. A mean of roots counts
-  // too.
+  // An epsilon, added to a root or bounding it from below, keeps the root above
+  // 0: the result still counts as a root. So does the mean of roots.
   bool isStabilized =
       op == "ReduceMean" || ((isSum(op) || op == "Max" || op == "Clip") &&
                              (get(1).isFixed || node.input_size() == 1));
@@ -238,7 +240,8 @@ void TrainableSearch::findWeights(const Node &node) {
     }
 }
 
-// Treats the factors of the product `value` as scales if they are vectors.
+// Marks the factors of the product `value` as scales of a normalization if they
+// are stored vectors.
 void TrainableSearch::useFactors(StringRef value) {
   const Node *product = graph.getProducer(value);
   if (product && product->op_type() == "Mul")
@@ -247,9 +250,9 @@ void TrainableSearch::useFactors(StringRef value) {
         use(factor, Use::Bias);
 }
 
-// Finds weights among addends: added or joined to a value that takes a bias, as
-// class tokens are joined to patches. Also rows that a lookup adds to any
-// value, as relative positions are to attention scores.
+// Finds weights among the operands of a sum or a Concat: a bias added to a
+// value with `takesBias`, or a class token joined to it. Also a row of a
+// lookup, such as a relative position that is added to attention scores.
 void TrainableSearch::findAddends(const Node &node) {
   const bool isJoin = node.op_type() == "Concat";
   if (!isSum(node.op_type()) && !isJoin)
@@ -264,11 +267,14 @@ void TrainableSearch::findAddends(const Node &node) {
       use(input, isJoin ? Use::Joined : Use::Bias);
 }
 
-// True if a stored value with this use acts as a weight. A scalar beside an
-// operand of a layer is a constant of the program. A numbered name is a bias
-// only if it is a vector.
+// True if the stored value `name` acts as a weight when used in the way `how`.
+// A scalar that is added or joined is a constant of the program. A value with a
+// numbered name is a weight only if a layer reads it as an operand, or if it is
+// a bias and a vector.
 bool TrainableSearch::mayBe(StringRef name, Use how) {
-  // An operand may be a bias that an exporter merged with a statistic.
+  // A layer's operand is a weight unless a module has named it as a buffer. A
+  // value in `buffers` may still be a bias that an exporter merged with an
+  // equal statistic.
   if (how == Use::Operand)
     return buffers.contains(name) || !isModulesName(name) ||
            !isNamedAsBuffer(name);
@@ -277,10 +283,12 @@ bool TrainableSearch::mayBe(StringRef name, Use how) {
   return !getStoredShape(name)->empty() && !isBuffer(name);
 }
 
-// Marks the initializers behind `value` as weights, through views. If `value`
-// is computed, marks only initializers of several elements.
+// Marks the initializers that `value` is computed from as weights. An
+// initializer behind other ops than views counts only if it is no scale or
+// mask.
 void TrainableSearch::use(StringRef value, Use how) {
-  // `within` is true once the walk has passed an op that computes.
+  // `within` is true if an op other than a view lies between `current` and
+  // `value`.
   llvm::SmallVector<std::pair<StringRef, bool>> worklist = {{value, false}};
   while (!worklist.empty()) {
     auto [current, within] = worklist.pop_back_val();

@@ -8,14 +8,17 @@
 
 namespace mpc::onnx_frontend {
 
-/// Float initializers that nodes read, and inputs with a value, by their role.
+/// The float initializers that nodes read and the inputs with a value, grouped
+/// by role.
 struct Trainables {
   /// Names that are trained by default.
   llvm::StringSet<> parameters;
   /// Names of untrained values without an origin in the metadata, in the order
-  /// of the file: names given by modules, and all others.
+  /// of the file. `named` are names that modules gave; `constants` are all
+  /// other names.
   std::vector<std::string> named, constants;
-  /// Names of single numbers that a tool has numbered.
+  /// Names of single numbers that a tool has named by a number, such as
+  /// "onnx::Mul_57".
   llvm::StringSet<> numbers;
 };
 

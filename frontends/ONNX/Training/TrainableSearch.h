@@ -20,7 +20,8 @@ struct Facts {
   /// True if an added value is a bias: for a product with weights, a
   /// normalization or an embedded row, perhaps reshaped or summed with others.
   bool takesBias = false;
-  /// True for a normalization whose scale and bias may follow.
+  /// True for a normalized value. A scale and a bias may follow as separate
+  /// ops.
   bool isNormalized = false;
   /// True for a root of data, such as the standard deviation in a normalization
   /// of single ops; and for the reciprocal of a root.
@@ -33,7 +34,8 @@ class TrainableSearch {
 public:
   TrainableSearch(const Graph &graph, const TensorMap &given);
 
-  /// Returns the operands of layers and the values with names of modules.
+  /// Returns the names of all weights: operands of layers, and values that
+  /// modules have named.
   llvm::StringSet<> run();
   /// Adds the floats that are not in `found.parameters` to the other lists of
   /// `found`.
@@ -94,8 +96,9 @@ private:
   /// Values that an op reads as a statistic, a scale of integers or class
   /// weights.
   llvm::StringSet<> buffers;
-  /// Values whose origin has been searched: as weights, and as inputs of
-  /// computed weights.
+  /// Values already visited while looking for the sources of weights. A value
+  /// in `searched` may itself be a weight; a value in `searchedWithin` is an
+  /// input of ops that compute a weight.
   llvm::StringSet<> searched, searchedWithin;
 };
 

@@ -55,7 +55,8 @@ bool TrainableSearch::isAngles(const Node &product) {
   StringRef op = product.op_type();
   if ((op != "Einsum" && op != "MatMul") || product.input_size() != 2)
     return false;
-  // Positions are fixed, or given as integers.
+  // The positions in the product are constants, or integer inputs that are cast
+  // to floats.
   for (StringRef input : product.input()) {
     const Node *cast = graph.getProducer(input);
     while (cast && isView(cast->op_type()) && cast->op_type() != "Cast" &&
@@ -103,14 +104,15 @@ bool TrainableSearch::isBuffer(StringRef name) {
          holdsBuffer(graph.getModel(), *tensor);
 }
 
-// True if a value is a stored vector: one number per channel.
+// True if `value` is a stored tensor with a single axis longer than 1, such as
+// a number per channel.
 bool TrainableSearch::isStoredVector(StringRef value) {
   auto shape = getStoredShape(skipViews(value));
   return shape && llvm::count_if(*shape, [](int64_t n) { return n > 1; }) == 1;
 }
 
-// True if `gather` reads rows, as an embedding does. False for elements of a
-// vector, such as class weights, and for rows that scale data.
+// True if `gather` reads rows of a table, as an embedding does. False if the
+// table is a vector, such as class weights, or if the rows only scale data.
 bool TrainableSearch::isTable(const Node &gather) {
   if (gather.input_size() != 2 || gather.output_size() != 1)
     return false;
@@ -118,8 +120,8 @@ bool TrainableSearch::isTable(const Node &gather) {
   return shape && shape->size() > 1 && !onlyScales(gather.output(0));
 }
 
-// True if `value` only multiplies data, such as the cosines and sines that
-// rotate embeddings.
+// True if all readers multiply `value` with data, as for the cosines and sines
+// that rotate embeddings.
 bool TrainableSearch::onlyScales(StringRef value) {
   bool scales = false;
   const bool isReadOtherwise = walkReaders(value, [&](const Node &reader,
@@ -129,8 +131,9 @@ bool TrainableSearch::onlyScales(StringRef value) {
     StringRef other = reader.op_type() == "Mul" && reader.input_size() == 2
                           ? reader.input(reader.input(0) == read)
                           : StringRef();
-    // A constant scales the embedding itself. In a product of two rows, such as
-    // a user's and an item's, neither is a scale.
+    // Multiplying by a constant scales the embedding, not the data. In a
+    // product of two embedded rows, such as a user's and an item's, neither row
+    // is a scale.
     if (other.empty() || getStoredShape(other) || !graph.getProducer(other) ||
         graph.getProducer(other)->op_type() == "Constant" || isRow(other))
       return Walk::Stop;

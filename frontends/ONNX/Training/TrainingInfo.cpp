@@ -49,7 +49,7 @@ static bool isOutput(const proto::GraphProto &graph, StringRef name) {
 }
 
 Error TrainingInfoImporter::checkBindings(const Graph &graph) {
-  // Each key must be an initializer and occur once.
+  // Each key of an update_binding must be an initializer and occur once.
   llvm::StringSet<> keys;
   for (const auto &binding : info.update_binding()) {
     StringRef key = binding.key(), value = binding.value();
@@ -60,7 +60,8 @@ Error TrainingInfoImporter::checkBindings(const Graph &graph) {
     if (!keys.insert(key).second)
       return model.error(ErrorKind::InvalidInput,
                          "update_binding of '" + key + "' is given twice");
-    // The algorithm or the forward graph may compute the new value.
+    // The new value may be an output of the algorithm or of the inference
+    // graph.
     if (!isOutput(info.algorithm(), value) &&
         !isOutput(model.getProto().graph(), value))
       return model.error(ErrorKind::InvalidInput,
@@ -76,7 +77,8 @@ Error TrainingInfoImporter::checkBindings(const Graph &graph) {
 
 // Runs the initialization graph, which has no inputs, during the import.
 Error TrainingInfoImporter::initialize(const Graph &graph) {
-  // Without bindings the file's values are the initial values.
+  // Without an initialization_binding, training starts from the values in the
+  // file.
   if (info.initialization_binding_size() == 0)
     return Error::success();
   if (!info.has_initialization())
@@ -142,7 +144,8 @@ void TrainingInfoImporter::describeStep(const Graph &graph) {
                                attribute.strings().end());
     }
   }
-  // Gradient differentiates the loss: the first output of both functions.
+  // Put the loss that Gradient differentiates first in the outputs of @step and
+  // @eval.
   step.evalOutputs = step.outputs;
   llvm::StringSet<> bound;
   for (const auto &binding : info.update_binding()) {
@@ -182,7 +185,8 @@ Expected<OwningOpRef<ModuleOp>> TrainingInfoImporter::run() {
   StepImporter importer(module, options, *graph, step);
   if (Error error = importer.importStep())
     module.report(std::move(error));
-  // The algorithm itself states which ops are in training mode.
+  // The nodes of the algorithm state if they are in training mode, so @eval
+  // keeps the exported mode.
   if (!module.hasFailed())
     if (Error error = importer.importEval(ImportMode::AsExported))
       module.report(std::move(error));

@@ -46,7 +46,8 @@ const WeightedOp *mpc::onnx_frontend::findWeightedOp(llvm::StringRef name) {
 }
 
 namespace {
-/// The effect of an op without weights on the weights of other ops.
+/// The way in which an op without own weights passes on weights of its
+/// operands.
 enum class Passing { View, Quantization, Sum };
 
 struct PassingOp {
@@ -55,7 +56,7 @@ struct PassingOp {
 };
 } // namespace
 
-// Ops that are not listed pass on nothing.
+// Any op that is not listed is neither a view, a quantization nor a sum.
 static constexpr PassingOp kPassingOps[] = {
     {"Cast", Passing::View},
     {"CastLike", Passing::View},

@@ -25,7 +25,7 @@ struct WeightedOp {
 const WeightedOp *findWeightedOp(llvm::StringRef name);
 
 /// True if the result holds elements of the first operand (for Concat, of all
-/// operands), and no other elements that matter.
+/// operands), and besides only constants such as the zeros of a Pad.
 bool isView(llvm::StringRef op);
 
 /// True for rounding to few bits. A fake quantization of a weight has two
