@@ -41,8 +41,8 @@ static LogicalResult inlineBranch(NodeImporter &node, const Graph &graph) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Builds one branch. The arguments of its block stand for the values that its
-/// nodes read from the function around it.
+/// Builds one branch of an mpc.if. The branch's block has an argument for each
+/// outer value that the nodes of the branch read.
 class Branch {
 public:
   Branch(NodeImporter &node, const Graph &graph)
@@ -58,8 +58,9 @@ public:
   Block &getBlock() { return holder->getBody().front(); }
   ArrayRef<Value> getCaptured() { return importer.getOuterValues(); }
   ArrayRef<Value> getYielded() const { return yielded; }
-  /// Adds arguments for the other branch's captures, in front of this branch's
-  /// own if `before`.
+  /// Adds arguments for the outer values that the other branch reads: in front
+  /// of this branch's own arguments if `before`, otherwise behind. Both
+  /// branches then have the same arguments.
   void addArguments(ArrayRef<Value> captured, bool before) {
     for (auto [i, value] : llvm::enumerate(captured))
       getBlock().insertArgument(before ? i : getBlock().getNumArguments(),
@@ -113,7 +114,8 @@ static LogicalResult importBranches(NodeImporter &node, const Graph &thenGraph,
   if (failed(then.import()) || failed(otherwise.import()) ||
       failed(checkTypes(node, then, otherwise)))
     return failure();
-  // An mpc.if passes the captures of both branches to each.
+  // Both branches of an mpc.if take the same arguments: the outer values that
+  // the then-branch reads, then those of the else-branch.
   SmallVector<Value> captured(then.getCaptured());
   llvm::append_range(captured, otherwise.getCaptured());
   then.addArguments(otherwise.getCaptured(), /*before=*/false);
@@ -130,7 +132,8 @@ static LogicalResult importBranches(NodeImporter &node, const Graph &thenGraph,
   return result;
 }
 
-// True if this branch alone could be imported.
+// True if `graph`, one branch of the If, can be imported without the other
+// branch.
 static bool runsAlone(NodeImporter &node, const Graph &graph) {
   return node.getFunction().getModule().succeeds([&] {
     NodeImporter trial(node.getFunction(), node.getNode());
@@ -158,14 +161,15 @@ static LogicalResult importIf(NodeImporter &node) {
     std::optional<Graph> graph = read(holds ? "then_branch" : "else_branch");
     return graph ? inlineBranch(node, *graph) : failure();
   }
-  // Otherwise the step contains both branches, and the condition selects one in
-  // each run.
+  // If the condition depends on data, import both branches. The condition
+  // selects one at run time.
   std::optional<Graph> then = read("then_branch");
   std::optional<Graph> otherwise = read("else_branch");
   if (!then || !otherwise)
     return failure();
-  // importBranches also fails without a new error, if a branch reads a value
-  // that failed already.
+  // This is a trial, because a branch may not be importable. Without a new
+  // error, `result` may still be a failure: a branch reads a value whose import
+  // has already failed.
   LogicalResult result = failure();
   bool runsEither = node.getFunction().getModule().succeeds([&] {
     NodeImporter trial(node.getFunction(), node.getNode());
@@ -173,7 +177,8 @@ static LogicalResult importIf(NodeImporter &node) {
   });
   if (runsEither)
     return result;
-  // If the user supplies the condition, one branch suffices.
+  // Ask the user for the value of the condition: a known condition selects one
+  // branch, and the other need not be imported.
   node.demand(0);
   if (succeeded(importBranches(node, *then, *otherwise)))
     return success();

@@ -2,7 +2,8 @@
 //
 // The number of iterations must be known at import. The loop becomes one
 // mpc.scan. If the iteration number or a carried value determines a shape, as
-// in x[i : i + 2], the loop is unrolled instead.
+// in x[i : i + 2], the loop is unrolled instead. A stacked output of a Loop has
+// a new axis 0 with one part per iteration.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/LoopBody.h"
@@ -18,8 +19,8 @@ static constexpr int64_t kMostIterations = 1 << 24;
 /// iterations together.
 static constexpr int64_t kMostUnrolled = 4096;
 static constexpr int64_t kMostUnrolledNodes = 100000;
-/// More inputs than any Loop has. Not kAnyNumber, because inputs 0 and 1 may be
-/// absent.
+/// The number of inputs allowed in the op table, more than any Loop has. With
+/// kAnyNumber, no input may be absent, but inputs 0 and 1 of a Loop may.
 static constexpr unsigned kMostLoopInputs = 1 << 16;
 
 //===----------------------------------------------------------------------===//
@@ -38,7 +39,8 @@ static FailureOr<int64_t> readKnown(NodeImporter &node, unsigned index,
   return values->front();
 }
 
-// Returns the number of iterations as far as the inputs limit it.
+// Returns the number of iterations that inputs 0 (a number) and 1 (a condition)
+// allow before the first iteration; INT64_MAX if there is no limit.
 static FailureOr<int64_t> readLength(NodeImporter &node) {
   int64_t length = INT64_MAX;
   if (node.hasInput(0)) {
@@ -55,8 +57,8 @@ static FailureOr<int64_t> readLength(NodeImporter &node) {
   return *condition ? length : 0;
 }
 
-// Limits `length` by the condition that the body yields as output 0, which must
-// be known at import.
+// Limits `length` to 1 if output 0 of the body, the condition for another
+// iteration, is false. The condition must be known at import.
 static FailureOr<int64_t> limitLength(NodeImporter &node, LoopBody &body,
                                       int64_t length) {
   const ImportedValue &next = body.getImporter().lookup(body.getOutput(0));
@@ -81,7 +83,8 @@ static HostTensor createTrue(NodeImporter &node) {
   return tensor;
 }
 
-// Creates the stack of zero parts.
+// Creates the stacked output of a loop without iterations: a tensor whose axis
+// 0 has no elements.
 static Value createEmpty(NodeImporter &node, Type part) {
   RankedTensorType type = ScanOp::getStackType(part, 0);
   Attribute elements = DenseElementsAttr::get(type, ArrayRef<Attribute>());
@@ -90,9 +93,9 @@ static Value createEmpty(NodeImporter &node, Type part) {
 
 namespace {
 /// Imports one Loop as a scan. The inputs of the node are the number of
-/// iterations, a condition and values. The body takes the iteration number, the
-/// condition and the values. It yields the condition, the new values, and parts
-/// of the stacked results.
+/// iterations, a condition and the initial values. The body takes the iteration
+/// number, the condition and the current values. It yields the condition, the
+/// next values, and one part of each stacked output.
 class LoopImporter {
 public:
   LoopImporter(NodeImporter &node, const Graph &graph)
@@ -114,8 +117,8 @@ private:
 };
 } // namespace
 
-// Binds the body's inputs. A value that the body returns unchanged is not
-// carried, so that a constant stays known.
+// Binds the body's inputs. If the body returns a value unchanged, the scan does
+// not carry the value: a constant then stays known inside the body.
 void LoopImporter::bindInputs() {
   for (unsigned i = 0; i < numValues; ++i)
     if (isCarried(i))
@@ -127,8 +130,8 @@ void LoopImporter::bindInputs() {
                                    node.getInputName(2 + i));
 }
 
-// Handles zero iterations: values keep their initial value, and stacks are
-// empty.
+// Defines the outputs of a loop without iterations: values keep their initial
+// value, and stacked outputs are empty.
 LogicalResult LoopImporter::addNothing() {
   LogicalResult result = success();
   for (unsigned i = 0; i < numValues; ++i)
@@ -144,7 +147,8 @@ LogicalResult LoopImporter::addNothing() {
 }
 
 LogicalResult LoopImporter::addScan(int64_t length) {
-  // Yield carried values, then parts, but not the condition.
+  // mpc.scan takes the next carried values and then the parts of stacked
+  // outputs. Nothing reads the condition.
   SmallVector<Value> yielded;
   for (unsigned i = 0; i < numValues + numParts; ++i)
     if (i >= numValues || isCarried(i))
@@ -207,7 +211,7 @@ private:
   unsigned numValues;
   /// The previous iteration; null before the first.
   std::unique_ptr<FunctionImporter> last;
-  /// The parts of each stacked output, one per iteration.
+  /// For each stacked output, the parts of all iterations so far.
   std::vector<SmallVector<Value>> parts;
 };
 } // namespace
@@ -231,7 +235,8 @@ LoopUnroller::createIteration(int64_t number) {
   return iteration;
 }
 
-// True if the condition that the previous iteration yielded holds.
+// True if the previous iteration yielded a true condition. The condition must
+// be known at import.
 FailureOr<bool> LoopUnroller::goesOn() {
   const ImportedValue &next = last->lookup(getOutput(0));
   if (!next.constant || next.constant->getNumElements() != 1 ||
@@ -322,8 +327,8 @@ static LogicalResult importLoop(NodeImporter &node) {
     return node.invalid("expected at most " + Twine(outputs - 1) +
                         " outputs, found " +
                         Twine(node.getNode().output_size()));
-  // LoopImporter also fails without a new error, if the body reads a value that
-  // failed already.
+  // First try a scan. Without a new error, `result` may still be a failure: the
+  // body reads a value whose import has already failed.
   LogicalResult result = failure();
   bool isScan = node.getFunction().getModule().succeeds([&] {
     NodeImporter trial(node.getFunction(), node.getNode());

@@ -9,8 +9,8 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-/// More inputs than any Scan has. Not kAnyNumber, because input 0 of opset 8
-/// may be absent.
+/// The number of inputs allowed in the op table, more than any Scan has. With
+/// kAnyNumber, no input may be absent, but input 0 of opset 8 may.
 static constexpr unsigned kMostInputs = 1 << 16;
 
 namespace {
@@ -58,7 +58,7 @@ static Value moveAxis(NodeImporter &node, Value value, int64_t from,
 
 namespace {
 /// Imports the loop of one Scan. Inputs and outputs are carried values, then
-/// values that are scanned along their first axis.
+/// tensors whose axis 0 has one part per iteration.
 class ScanImporter {
 public:
   ScanImporter(NodeImporter &node, const Graph &graph)
@@ -75,7 +75,8 @@ private:
 };
 } // namespace
 
-// Returns the number of parts, which all scanned inputs must share.
+// Returns the number of iterations: the extent of axis 0 of all scanned inputs,
+// which must agree.
 static FailureOr<int64_t> findLength(NodeImporter &node,
                                      ArrayRef<Value> scanned) {
   std::optional<int64_t> length;
@@ -122,7 +123,9 @@ struct ScanCounts {
 };
 } // namespace
 
-// Reads the counts of the inputs from number `first` on.
+// Counts the carried values, scanned inputs and stacked outputs of the node.
+// Inputs before input `first` do not count: in opset 8, input 0 is the sequence
+// lengths.
 static FailureOr<ScanCounts>
 readScanCounts(NodeImporter &node, const Graph &graph, unsigned first) {
   int64_t scanned = node.integer("num_scan_inputs", 0);
@@ -188,7 +191,8 @@ static LogicalResult importScan(NodeImporter &node) {
 // Scan of opset 8
 //===----------------------------------------------------------------------===//
 
-// Reads the batch size of opset 8, which has samples on axis 0 of every input.
+// Reads the batch size of a Scan of opset 8: the extent of axis 0 of every
+// input.
 static FailureOr<int64_t> readBatch(NodeImporter &node) {
   std::optional<int64_t> batch;
   for (unsigned i = 1; i < node.getNumInputs(); ++i) {
@@ -219,7 +223,8 @@ static LogicalResult checkSequenceLengths(NodeImporter &node, int64_t length) {
   return success();
 }
 
-// Takes sample `number` of a batch.
+// Returns sample `number` of a batch, without the batch axis. Null if `whole`
+// is null.
 static Value takeSample(NodeImporter &node, Value whole, int64_t number) {
   if (!whole)
     return {};
