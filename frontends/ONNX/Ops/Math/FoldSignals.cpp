@@ -38,7 +38,8 @@ static FailureOr<int64_t> readCount(NodeImporter &node, unsigned index,
 // Windows
 //===----------------------------------------------------------------------===//
 
-// c[0] - c[1] cos(t) + c[2] cos(2 t), for t from 0 to 2 pi.
+// Folds the cosine window c[0] - c[1] cos(t) + c[2] cos(2 t), for t from 0 to 2
+// pi, where c is `coefficients`.
 static LogicalResult foldWindow(NodeImporter &node,
                                 ArrayRef<double> coefficients) {
   FailureOr<int64_t> size = readCount(node, 0, "the size", 0);
@@ -56,7 +57,8 @@ static LogicalResult foldWindow(NodeImporter &node,
                   static_cast<double>(std::max<int64_t>(period, 1));
     double value = coefficients[0] - coefficients[1] * std::cos(turn) +
                    coefficients[2] * std::cos(2 * turn);
-    // A symmetric window of one element is the middle of the window.
+    // A symmetric window of one element has no period. The element is the
+    // middle of the window, whose value is 1.
     values.push_back(period == 0 ? 1 : value);
   }
   return node.define(0, makeFloats(*element, *size, values));
@@ -139,8 +141,8 @@ static LogicalResult foldMelWeightMatrix(NodeImporter &node) {
     return failure();
   SmallVector<int64_t> edges = mel->edges();
   SmallVector<double> values(mel->bins() * mel->filters, 0);
-  // The upper edge is at most half the rate, so bins lie below (length + 1) /
-  // 2.
+  // Every edge is a row of the matrix, because the upper frequency is at most
+  // half the sample rate.
   for (int64_t i = 0; i < mel->filters; ++i) {
     int64_t begin = edges[i], middle = edges[i + 1], end = edges[i + 2];
     auto at = [&](int64_t bin) -> double & {

@@ -45,7 +45,7 @@ static LogicalResult importPRelu(NodeImporter &node) {
   return assemblePRelu(node, node.operand(1));
 }
 
-// PRelu before opset 7: one slope, or one per channel.
+// Imports PRelu before opset 7, which has one slope, or one slope per channel.
 static LogicalResult importChannelPRelu(NodeImporter &node) {
   SmallVector<int64_t> shape(node.operandShape(1));
   if (shape.size() == 1 && node.operandShape(0).size() > 2)
@@ -155,10 +155,11 @@ static LogicalResult importSpaceToDepth(NodeImporter &node) {
 // Distances
 //===----------------------------------------------------------------------===//
 
-// com.microsoft: the distance of each row of input 0, [m, size], from each row
-// of input 1, [n, size], as [m, n]. Computed from differences: the expansion
-// into products cancels for close rows. The gradient of a distance of 0 is 0,
-// as in PyTorch, so the square root never sees 0.
+// Imports com.microsoft's CDist: the distance of each row of input 0, [m,
+// size], from each row of input 1, [n, size], as [m, n]. Each distance is
+// computed from the differences of elements: the form |a|^2 - 2 a b + |b|^2
+// loses digits for close rows. The gradient of a distance of 0 is 0, as in
+// PyTorch, so the square root never sees 0.
 static LogicalResult importCDist(NodeImporter &node) {
   std::string metric = node.string("metric", "sqeuclidean");
   if (metric != "sqeuclidean" && metric != "euclidean")
@@ -234,7 +235,8 @@ static LogicalResult importLRN(NodeImporter &node) {
        node.attribute("count_include_pad", true)});
   if (!mean)
     return failure();
-  // The pool divides by the window, LRN by `size`.
+  // The average pool divides by the size of the window, LRN by attribute
+  // 'size'. Correct the difference in alpha.
   auto scalar = [&](StringRef name, double byDefault, double factor = 1.0) {
     return node.scalarConstant(factor * node.real(name, byDefault), element);
   };
@@ -256,7 +258,7 @@ namespace {
 /// element in column c * the minor of the rows above without column c.
 struct Minors {
   int64_t sets = 0, terms = 0;
-  SmallVector<int64_t> columns, others; ///< (sets, terms) each
+  SmallVector<int64_t> columns, others; ///< [sets, terms]: c, smaller minor
   SmallVector<double> signs;
 };
 } // namespace
@@ -361,7 +363,8 @@ readTransposedExtents(NodeImporter &node, ArrayRef<int64_t> input,
                           "spatial axis");
   bool isUpper = autoPad == "SAME_UPPER";
   SmallVector<int64_t> extents;
-  // `covered` is the extent that all windows together reach.
+  // `covered` is the extent from the start of the first window to the end of
+  // the last.
   for (size_t i = 0; i < rank; ++i) {
     int64_t covered = window.strides[i] * (input[i] - 1) +
                       (padding ? (*padding)[i] : 0) +
@@ -380,17 +383,18 @@ readTransposedExtents(NodeImporter &node, ArrayRef<int64_t> input,
   return extents;
 }
 
-// Emits the gradient of a convolution with respect to its input, of shape
-// `result`. The convolution must leave less than one stride uncovered behind
-// its last window. So a longer result first loses padding at the end, and then
-// gets zeros.
+// Emits the gradient of a convolution with respect to the input; the gradient
+// has shape `result`. The windows of a convolution leave less than one stride
+// of the padded input unread at the end. So if `result` is too long, first
+// remove padding at the end, then compute a shorter gradient and append zeros.
 static Value emitTransposed(NodeImporter &node, Value input, Value weight,
                             Window window, int64_t group,
                             ArrayRef<int64_t> result) {
   SmallVector<int64_t> reached(result);
   size_t rank = window.kernel.size();
   for (size_t i = 0; i < rank; ++i) {
-    // The last window and the rest of its stride reach this far.
+    // The most elements that the padded input may have: up to the end of the
+    // last window, and less than one stride more.
     int64_t covered = window.strides[i] * NodeImporter::shapeOf(input)[i + 2] +
                       (window.kernel[i] - 1) * window.dilations[i];
     int64_t &behind = window.pads[rank + i];
@@ -417,9 +421,11 @@ static Value emitTransposed(NodeImporter &node, Value input, Value weight,
 }
 
 // Imports a transposed convolution as the gradient of a convolution with
-// respect to its input. The weights have equal layouts.
+// respect to the input. Both ops take the same weight, (C, M / group,
+// kernel...).
 static LogicalResult importConvTranspose(NodeImporter &node) {
-  // Kernel, strides and pads are those of the forward convolution.
+  // Kernel, strides and pads of the node are those of the convolution whose
+  // gradient is computed.
   Value input = node.operand(0), weight = node.operand(1);
   ArrayRef<int64_t> shape = NodeImporter::shapeOf(input);
   ArrayRef<int64_t> filters = NodeImporter::shapeOf(weight);

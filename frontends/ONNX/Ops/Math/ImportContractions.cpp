@@ -39,7 +39,8 @@ static LogicalResult importMatMul(NodeImporter &node) {
   return node.define(0, node.reshape(op.getOutput(), shape));
 }
 
-// Reads a factor of a product; 1 if absent.
+// Reads attribute `name`, a number such as alpha that multiplies a product; 1
+// if absent.
 static FailureOr<double> readFactor(NodeImporter &node, StringRef name) {
   double factor = node.real(name, 1.0);
   if (!std::isfinite(factor))
@@ -91,8 +92,9 @@ static LogicalResult importGemm(NodeImporter &node) {
     node.ignore("broadcast"); // redundant: the shape of C says so
   if (size_t a = node.operandShape(0).size(), b = node.operandShape(1).size();
       std::min(a, b) >= 2 && std::max(a, b) > 2) {
-    // Repair/StackedGemms replaces the node where the file tells the ranks. A
-    // Gemm that is left would be written, and ONNX Runtime refuses such a file.
+    // If the file declares the ranks, Repair/StackedGemms has replaced such a
+    // Gemm. Any other would be in the written model, and ONNX Runtime refuses a
+    // Gemm of stacked matrices.
     if (node.getMode() == ImportMode::Training)
       return node.unsupported(
           "expected matrices, found operands of ranks " + Twine(a) + " and " +
@@ -109,7 +111,8 @@ static LogicalResult importGemm(NodeImporter &node) {
   return op ? node.define(0, op.getOutput()) : failure();
 }
 
-// com.microsoft: MatMul with transposed operands and a factor.
+// Imports com.microsoft's FusedMatMul: a MatMul with a factor, whose operands
+// may be transposed.
 static LogicalResult importFusedMatMul(NodeImporter &node) {
   if (node.integer("transBatchA", 0) || node.integer("transBatchB", 0))
     return node.unsupported("transposed batch axes are not supported");

@@ -214,8 +214,8 @@ EinsumTerm Einsum::sumOut(EinsumTerm term,
           kept};
 }
 
-// Transposes the term to `order`. A label that the term lacks becomes an axis
-// of size 1.
+// Transposes the term's axes to the labels `order`. A label that the term lacks
+// becomes an axis of size 1.
 EinsumTerm Einsum::arrange(EinsumTerm term, ArrayRef<Label> order) {
   SmallVector<int64_t> perm, shape;
   for (Label label : order) {
@@ -232,7 +232,8 @@ EinsumTerm Einsum::arrange(EinsumTerm term, ArrayRef<Label> order) {
 // Two operands
 //===----------------------------------------------------------------------===//
 
-// Drops axes of size 1 where the other operand has a larger extent.
+// Compares the labels that both terms have. If one term has an axis of size 1
+// and the other a longer axis, drops the axis of size 1.
 LogicalResult Einsum::dropBroadcast(EinsumTerm &a, EinsumTerm &b) {
   for (Label label : Labels(a.labels)) {
     if (!b.find(label) || a.getExtent(label) == b.getExtent(label))
@@ -270,7 +271,7 @@ EinsumTerm Einsum::multiplyMatrices(const EinsumTerm &a, const EinsumTerm &b,
     return llvm::is_contained(batch, label) ||
            llvm::is_contained(summed, label);
   };
-  // The axes of only one operand are its rows or columns.
+  // Labels that only `a` has are rows; labels that only `b` has are columns.
   Labels rows, columns, result(batch);
   llvm::copy_if(a.labels, std::back_inserter(rows),
                 [&](Label label) { return !isShared(label); });

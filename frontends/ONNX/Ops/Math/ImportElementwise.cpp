@@ -34,7 +34,7 @@ static LogicalResult importBinary(NodeImporter &node) {
   return node.define(0, node.emit<OpT>({node.operand(0), node.operand(1)}));
 }
 
-// Imports an op of booleans or, named Bitwise..., of integers.
+// Imports And, Or, Xor or Not of booleans, or BitwiseAnd and so on of integers.
 template <LogicalResult (*import)(NodeImporter &)>
 static LogicalResult importBits(NodeImporter &node) {
   bool isBitwise = node.getOpType().starts_with("Bitwise");
@@ -54,9 +54,10 @@ static LogicalResult importBitShift(NodeImporter &node) {
                       direction + "'");
 }
 
-// Computes the remainder with the sign of b, as in Python: a's remainder, plus
-// b if the signs differ. A zero result also takes the sign of b: 0 + r is +0
-// for either zero r, and -(0 - r) is -0 and keeps the slope of r.
+// Computes the remainder with the sign of b, as Python's % does: the remainder
+// with the sign of a, plus b if the signs differ. A zero remainder r also takes
+// the sign of b: 0 + r is +0 and -(0 - r) is -0, for r of +0 and of -0. Both
+// expressions keep the gradient of r.
 static Value floorMod(NodeImporter &node, Value a, Value b) {
   Value rest = node.emit<ModOp>({a, b}, {node.attribute("fmod", true)});
   if (!rest)
@@ -104,7 +105,8 @@ static bool isCounter(NodeImporter &node, unsigned index) {
   return variable && variable.getRole() == Role::Counter;
 }
 
-// Imports a comparison; if swapped, Greater(a, b) becomes Less(b, a).
+// Imports a comparison. If `isSwapped`, exchanges the operands: Greater(a, b)
+// becomes Less(b, a).
 template <typename OpT, bool isSwapped>
 static LogicalResult importComparison(NodeImporter &node) {
   if (failed(checkSameElementType(node)))
@@ -184,10 +186,11 @@ static bool isOfPyTorchSince215(const proto::ModelProto &model) {
          std::pair(major, minor) >= std::pair(2u, 15u);
 }
 
-// Returns the share of the gradient that a value at its bound has, if PyTorch's
-// exporter wrote the node for clamp: the call is in the metadata and in the
-// node's name. Until PyTorch 2.14 the share is 1. Since 2.15 the share is 0 at
-// a number, and 1/2 at a tensor, as for any Max: nullopt.
+// Returns the share of the gradient that an element equal to its bound
+// receives, if `node` is a Max or Min that PyTorch's exporter wrote for clamp.
+// The metadata or the node's name tell. Until PyTorch 2.14 the share is 1.
+// Since 2.15 the share is 0 if the bound is a number. Otherwise nullopt: the
+// share is 1/2, as for any Max.
 static std::optional<double> findShareAtBound(NodeImporter &node) {
   const proto::NodeProto &proto = node.getNode();
   StringRef call = findMetadata(proto, kProgramCall);
@@ -197,11 +200,13 @@ static std::optional<double> findShareAtBound(NodeImporter &node) {
     return std::nullopt;
   if (!isOfPyTorchSince215(node.getFunction().getModel().getProto()))
     return 1.0;
-  // The exporter turns numbers into these tensors.
+  // The exporter turns a bound that is a number into a tensor with
+  // "scalar_tensor" in its name.
   return call.contains("%scalar_tensor") ? std::optional(0.0) : std::nullopt;
 }
 
-// Max and Min, which PyTorch's exporter also writes for clamp.
+// Imports Max and Min. A Max or Min that PyTorch's exporter wrote for clamp has
+// another gradient at the bound.
 template <typename OpT>
 static LogicalResult importChoice(NodeImporter &node) {
   std::optional<double> share = findShareAtBound(node);
@@ -235,8 +240,8 @@ static LogicalResult importClipAttributes(NodeImporter &node) {
   return buildClip(node, min, max);
 }
 
-// Integer bounds exceed the precision of the op's attributes, and may depend on
-// data.
+// Imports Clip of integers as maximum and minimum. mpc.clip is unsuitable: the
+// bounds may depend on data, and its float attributes cannot hold all integers.
 static LogicalResult importIntegerClip(NodeImporter &node) {
   if (failed(checkSameElementType(node)))
     return failure();
@@ -276,7 +281,7 @@ static LogicalResult importCast(NodeImporter &node) {
   return node.define(0, castTo(node, node.operand(0), *element));
 }
 
-// Casts to the element type of input 1.
+// Imports CastLike, which casts input 0 to the element type of input 1.
 static LogicalResult importCastLike(NodeImporter &node) {
   node.ignore("saturate"); // matters for 8-bit floats only
   if (node.hasAttribute("round_mode"))
@@ -285,8 +290,8 @@ static LogicalResult importCastLike(NodeImporter &node) {
   return node.define(0, castTo(node, node.operand(0), element));
 }
 
-// Reinterprets the bits as another type of equal width. Booleans, a byte in
-// memory, become the numbers 0 and 1.
+// Imports BitCast, which reads the bits of each element as another type of
+// equal width. A boolean is one byte, 0 or 1.
 static LogicalResult importBitCast(NodeImporter &node) {
   auto read = node.elementType("to", Type());
   if (failed(read))
@@ -334,7 +339,8 @@ static LogicalResult importIdentity(NodeImporter &node) {
         isa<FloatType>(NodeImporter::typeOf(value).getElementType()))
       return node.define(
           0, node.emit<StopGradientOp>({value}, {}, node.operandType(0)));
-  // A copy of state is another name for the state.
+  // A copy of state becomes an alias, so that both names belong to one
+  // variable.
   if (node.isState(0) && node.constant(0) && node.hasOutput(0))
     return node.defineAlias();
   return node.define(0, node.operand(0));
@@ -353,7 +359,8 @@ static LogicalResult importFormula(NodeImporter &node) {
   return node.define(0, node.emit<OpT>({node.operand(0)}, parameters));
 }
 
-// a * sigmoid(alpha * a) * b, for inputs of one shape.
+// Computes a * sigmoid(alpha * a) * b, where a and b are inputs 0 and 1, of one
+// shape.
 static LogicalResult importSwiGLU(NodeImporter &node) {
   if (failed(checkSameElementType(node)))
     return failure();
@@ -375,9 +382,9 @@ static LogicalResult importGelu(NodeImporter &node) {
                       form + "'");
 }
 
-// Shrink of integers: computed in f64 and truncated toward zero, as Cast does.
-// 64-bit integers, which exceed f64, stay integers; their bias must be a whole
-// number.
+// Imports Shrink of integers: computes in f64 and truncates toward zero, as
+// Cast does. f64 does not hold all 64-bit integers, so these are added as
+// integers, and 'bias' must be a whole number.
 static LogicalResult importIntegerShrink(NodeImporter &node) {
   double bias = node.real("bias", 0), lambd = node.real("lambd", 0.5);
   Value x = node.operand(0);
@@ -392,7 +399,8 @@ static LogicalResult importIntegerShrink(NodeImporter &node) {
       node.emit<LessOp>({number, numberConstant(node, -lambd, wide)});
   Value isAbove =
       node.emit<LessOp>({numberConstant(node, lambd, wide), number});
-  // Add and subtract |bias| instead of bias: unsigned types have no -1.
+  // Add or subtract |bias|, because unsigned types have no -1. For a negative
+  // bias, exchange both results.
   Type sum = isLong ? element : wide;
   Value distance = numberConstant(node, std::abs(bias), sum);
   Value from = castTo(node, x, sum);
@@ -412,7 +420,8 @@ static LogicalResult importShrink(NodeImporter &node) {
              : importFormula<ShrinkOp>(node);
 }
 
-// x * sigmoid(alpha * x). The default alpha is 1.702; ONNX's Swish has 1.
+// Computes x * sigmoid(alpha * x). The default alpha of QuickGelu is 1.702;
+// that of ONNX's Swish is 1.
 static LogicalResult importQuickGelu(NodeImporter &node) {
   auto alpha = node.attribute("alpha", node.real("alpha", 1.702));
   auto op = node.create<SwishOp>({node.operand(0)}, {alpha});
@@ -456,8 +465,8 @@ static LogicalResult importScaler(NodeImporter &node) {
   return node.define(0, node.emit<MulOp>({centred, scale}));
 }
 
-// com.microsoft's BiasGelu, FastGelu and BiasFastGelu: an activation of input
-// 0, plus input 1 if present.
+// Imports com.microsoft's BiasGelu, FastGelu and BiasFastGelu: an activation of
+// the sum of input 0 and, if present, input 1.
 template <typename OpT>
 static LogicalResult importBiasGelu(NodeImporter &node) {
   Value x = node.operand(0);

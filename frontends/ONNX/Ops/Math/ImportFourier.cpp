@@ -34,7 +34,8 @@ struct Transform {
   bool isInverse;
   double scale = 1.0;
 
-  /// Returns e^(-2 pi i m / n), or the conjugate if inverse.
+  /// Returns the real and imaginary part of e^(-2 pi i m / n), or of the
+  /// conjugate if inverse.
   std::pair<double, double> turn(int64_t m) const {
     double angle = 2 * llvm::numbers::pi * static_cast<double>(m % n) / n;
     return {std::cos(angle), isInverse ? std::sin(angle) : -std::sin(angle)};
@@ -54,8 +55,8 @@ static int64_t findDivisor(int64_t n) {
   return divisor;
 }
 
-// Limits the weights of one product: a transform of prime length n has n * n or
-// more.
+// The most elements of the matrix of one product. A transform of prime length n
+// is one product, whose matrix has n * n elements or more.
 static constexpr int64_t kMostWeights = int64_t(1) << 24;
 
 static void refuseTransform(NodeImporter &node, int64_t n) {
@@ -72,13 +73,13 @@ static int64_t findLargestPrime(int64_t n) {
   return std::max(largest, n);
 }
 
-// True if a transform of n elements is within the limits. Otherwise reports an
-// error, before any op is created.
+// True if a transform of n elements is neither too long nor has too large
+// matrices. Otherwise reports an error, before any op is created.
 static bool canTransform(NodeImporter &node, int64_t n) {
   if (!canList(node, n))
     return false;
-  // A transform of prime length is a single product, which transformShort
-  // checks.
+  // If n is prime, the transform is one product, and transformShort() checks
+  // the size of the matrix.
   int64_t prime = findLargestPrime(n);
   if (prime == n || prime <= kMostWeights / 2 / prime)
     return true;
@@ -104,8 +105,8 @@ static Value transformShort(NodeImporter &node, Value x,
       double *re = &weights[(from * parts * kept + to) * 2];
       re[0] = real * transform.scale;
       re[1] = imaginary * transform.scale;
-      // An imaginary input is rotated by another quarter: i * (re + i im) = -im
-      // + i re.
+      // The imaginary part of an input contributes i times as much: i * (re + i
+      // im) = -im + i re.
       if (parts == 1)
         continue;
       double *im = re + kept * 2;
@@ -147,8 +148,9 @@ static Value turnElements(NodeImporter &node, Value x,
       3);
 }
 
-// Splits a transform of n = a * b elements. Input elements are numbered b i +
-// j, results k1 + a k2. Transforms over i for every j, rotates by j * k1, then
+// Transforms rows of n elements. A long transform is split, n = a * b: input
+// element b i + j has indices i < a and j < b, and result k1 + a k2 has indices
+// k1 < a and k2 < b. Transforms over i for every j, rotates by j * k1, then
 // transforms over j for every k1.
 static Value transformRows(NodeImporter &node, Value x,
                            const Transform &transform, int64_t kept) {
@@ -329,7 +331,8 @@ static LogicalResult assembleDFT(NodeImporter &node, int64_t givenAxis) {
     return node.invalid("the input has no elements");
   if (isOneSided && parts == 2)
     return invertOneSided(node, *axis);
-  // The length is the extent of the axis or given; a given length cuts or pads.
+  // Input 1, if present, is the length to which the axis is cut or padded with
+  // zeros.
   auto length = readLength(node, 1, "the length", type.getDimSize(*axis));
   if (failed(length) || !canTransform(node, *length))
     return failure();
@@ -355,7 +358,7 @@ static LogicalResult importDFT(NodeImporter &node) {
   return assembleDFT(node, axis);
 }
 
-// DFT before opset 20: the axis is an attribute.
+// Imports DFT before opset 20, which has the axis as an attribute.
 static LogicalResult importAttributeDFT(NodeImporter &node) {
   return assembleDFT(node, node.integer("axis", 1));
 }
@@ -364,8 +367,8 @@ static LogicalResult importAttributeDFT(NodeImporter &node) {
 // STFT
 //===----------------------------------------------------------------------===//
 
-// Cuts the signal into frames, which may overlap, and transforms each frame
-// times the window.
+// Imports STFT: cuts the signal into frames, which may overlap, multiplies each
+// frame by the window, and transforms the products.
 static LogicalResult importSTFT(NodeImporter &node) {
   SmallVector<int64_t> shape(node.operandShape(0));
   // Like ONNX Runtime, accept a real signal without its last axis.
@@ -376,7 +379,8 @@ static LogicalResult importSTFT(NodeImporter &node) {
     return node.invalid("expected a signal of shape (batch, length, 1 or 2)");
   if (!isa<FloatType>(node.operandType(0).getElementType()))
     return node.invalid("expected floats, found integers");
-  // The frame length is given, or the window's length, or the whole signal.
+  // The length of a frame is input 3, or else the length of the window, or else
+  // that of the signal.
   int64_t byDefault = shape[1];
   if (node.hasInput(2)) {
     if (node.operandShape(2).size() != 1)

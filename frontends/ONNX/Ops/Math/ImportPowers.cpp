@@ -11,9 +11,9 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// Returns the exponent in the type of the base. A known exponent becomes a
-// constant of that type: later stages turn an exponent of 2 into x * x, but do
-// not look through a cast.
+// Returns the exponent of Pow, in the element type of the base. A known
+// exponent becomes a constant of that type: later stages turn an exponent of 2
+// into x * x, but do not look through a cast.
 static Value importExponent(NodeImporter &node) {
   Value exponent = node.operand(1);
   Type element = node.operandType(0).getElementType();
@@ -36,10 +36,10 @@ static Value importExponent(NodeImporter &node) {
 }
 
 // Computes an integer to the power of a float: in float64, truncated, as ONNX
-// Runtime does. On GPUs, float64 powers are off by some units in the last
-// place: 3 to the power of 15.0 gave 14348906, from 14348906.99999996. So a
-// whole exponent uses the integer power, up to 2^53, below which float64 holds
-// every integer.
+// Runtime does. On GPUs the last place of a float64 power may be wrong: 3 to
+// the power of 15.0 gave 14348906.99999996, truncated to 14348906. So a whole
+// exponent uses the integer power, up to 2^53, below which float64 holds every
+// integer.
 static Value importFloatPower(NodeImporter &node, Value base, Value exponent) {
   constexpr double kMostExact = 0x1p53;
   Type element = NodeImporter::typeOf(base).getElementType();
@@ -77,9 +77,10 @@ static LogicalResult importIntegerPow(NodeImporter &node) {
   return node.define(0, power ? castTo(node, power, element) : Value());
 }
 
-// True if the power is the root of a distance, as PyTorch's older exporter
-// writes torch.cdist of up to 25 points. The base is a sum of squares, to 1 /
-// (2 + eps), or a sum of other powers of absolute values.
+// True if Pow(value, exponent) is the root of a distance, in the form that
+// PyTorch's older exporter writes for torch.cdist of up to 25 points. The base
+// is a sum of squares, raised to 1 / (2 + eps), or a sum of other powers of
+// absolute values.
 static bool isRootOfDistance(Value value, Value exponent) {
   std::optional<double> root = getConstantNumber(exponent);
   auto sum = value.getDefiningOp<ReduceSumOp>();
@@ -92,8 +93,8 @@ static bool isRootOfDistance(Value value, Value exponent) {
   return number && isRootOfDistance(*number, *root, isVector);
 }
 
-// Returns the operand that `value` bounds by 0 from below: by Max, as PyTorch's
-// older exporter writes, or by Clip, as the newer one does. Null if neither.
+// Returns x if `value` is max(x, 0), otherwise null. PyTorch's older exporter
+// writes a Max, the newer exporter a Clip.
 static Value findBoundedByZero(Value value) {
   if (auto clip = value.getDefiningOp<ClipOp>())
     if (clip.getMin() && clip.getMin()->isZero() && !clip.getMax())
@@ -104,9 +105,9 @@ static Value findBoundedByZero(Value value) {
              : Value();
 }
 
-// True if `value` holds squared distances as the exporters write them for more
-// points: max(0, [-2 a, |a|^2, 1] [b, 1, |b|^2]^T). Each point is a concat of
-// three parts.
+// True if `value` holds squared distances in the form that PyTorch's exporters
+// write for more than 25 points: max(0, [-2 a, |a|^2, 1] [b, 1, |b|^2]^T). Each
+// point a or b is extended by two numbers with a concat.
 static bool areSquaredDistances(Value value) {
   Value bounded = findBoundedByZero(value);
   auto product = bounded ? bounded.getDefiningOp<MatMulOp>() : MatMulOp();
@@ -119,9 +120,9 @@ static bool areSquaredDistances(Value value) {
          llvm::all_of(points.getInputs().drop_front(), isNumber);
 }
 
-// Builds the root of squared distances. The slope at a distance of 0, such as
-// that of a point from itself, is 0 as in PyTorch; the root's own slope is
-// infinite.
+// Builds the root of squared distances. At a distance of 0, such as that of a
+// point from itself, the gradient is 0 as in PyTorch. The gradient of a plain
+// root would be infinite.
 static Value buildDistance(NodeImporter &node, Value squares,
                            llvm::function_ref<Value(Value)> buildRoot) {
   Type element = elementTypeOf(squares);
@@ -139,7 +140,7 @@ static LogicalResult importSqrt(NodeImporter &node) {
   return node.define(0, isDistance ? buildDistance(node, x, root) : root(x));
 }
 
-// The exponent of Pow may have another type, integers included.
+// Imports Pow. Base and exponent may have different types, integers included.
 static LogicalResult importPow(NodeImporter &node) {
   if (node.operandType(0).getElementType().isInteger())
     return importIntegerPow(node);

@@ -15,7 +15,8 @@ using namespace mpc::onnx_frontend;
 // Scales and zero points
 //===----------------------------------------------------------------------===//
 
-// Casts to f32, in which scales are applied. ONNX uses no f64 here.
+// Casts to f32, the type in which scales are applied. ONNX has no scales of
+// f64.
 static Value toSingle(NodeImporter &node, Value value) {
   return castTo(node, value, node.attributes().getF32Type());
 }
@@ -53,8 +54,9 @@ static bool isOne(ArrayRef<int64_t> shape) {
   return shape.size() <= 1 && ShapedType::getNumElements(shape) == 1;
 }
 
-// Reshapes a scale or zero point to broadcast to `shape`: a single number, a
-// number per element of `axis`, or a number per block of `block` elements.
+// Reshapes input `input`, a scale or zero point, to broadcast to `shape`. The
+// input has a single number, a number per element of `axis`, or, if `block` is
+// not 0, a number per `block` elements of `axis`.
 static FailureOr<Value> spreadScale(NodeImporter &node, unsigned input,
                                     ArrayRef<int64_t> shape, int64_t axis,
                                     int64_t block) {
@@ -66,7 +68,7 @@ static FailureOr<Value> spreadScale(NodeImporter &node, unsigned input,
   int64_t rank = shape.size();
   if (rank == 0)
     return node.invalid("expected one number as '" + name + "'");
-  // A vector has only one axis, so any 'axis' will do.
+  // For a vector, any value of 'axis' means the only axis.
   FailureOr<int64_t> along = 0;
   if (rank > 1)
     along = node.normalizeAxis(axis, rank);
@@ -100,15 +102,16 @@ static FailureOr<Value> spreadScale(NodeImporter &node, unsigned input,
 }
 
 namespace {
-/// The scale and zero point (null if none) of a node, as they broadcast to
+/// The scale and zero point (null if none) of a node, reshaped to broadcast to
 /// input 0.
 struct Quantization {
   Value scale, zeroPoint;
 };
 } // namespace
 
-// The opset whose attributes the node may have. ONNX Runtime uses com.microsoft
-// for 16 bits in files before opset 21.
+// Returns the opset that decides which attributes the node may have. A node of
+// com.microsoft counts as opset 21: ONNX Runtime writes such nodes for 16 bits
+// in files of older opsets.
 static int64_t getQuantizationOpset(NodeImporter &node) {
   constexpr int64_t kMicrosoft = 21;
   return node.getNode().domain().empty() ? node.getOpset() : kMicrosoft;
@@ -159,7 +162,8 @@ static bool isQuantized(Type type, unsigned mostBits) {
   return integer && integer.getWidth() >= 8 && integer.getWidth() <= mostBits;
 }
 
-// The type of the result: the zero point's, or output_dtype; both must agree.
+// Reads the element type of the result: that of the zero point or attribute
+// 'output_dtype', which must agree, or else uint8.
 static FailureOr<Type> readQuantizedType(NodeImporter &node) {
   Type byDefault =
       IntegerType::get(node.getContext(), 8, IntegerType::Unsigned);
@@ -178,8 +182,9 @@ static FailureOr<Type> readQuantizedType(NodeImporter &node) {
   return *type;
 }
 
-// True if the node quantizes floats in training. Its integers have no gradient,
-// so only a DequantizeLinear may read them, which restores it.
+// True if the node quantizes floats in training. The integers have no gradient,
+// so only a DequantizeLinear may read them: mpc imports both nodes as one op
+// with a gradient.
 static bool dropsGradient(NodeImporter &node) {
   return node.getMode() == ImportMode::Training &&
          isa<FloatType>(node.operandType(0).getElementType());
@@ -192,7 +197,7 @@ static LogicalResult importQuantizeLinear(NodeImporter &node) {
     return failure();
   if (getQuantizationOpset(node) >= 19)
     (void)node.integer("saturate", 1); // for 8-bit floats only
-  // The quotient has the scale's type, or that of attribute 'precision'.
+  // x / scale has the type of the scale, or of attribute 'precision'.
   FailureOr<Type> precision = node.operandType(1).getElementType();
   if (getQuantizationOpset(node) >= 23)
     precision = node.elementType("precision", *precision);
@@ -214,9 +219,9 @@ static LogicalResult importQuantizeLinear(NodeImporter &node) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The QuantizeLinear that a DequantizeLinear undoes, and the range of its
-/// integers. Clips between the nodes may narrow the range: PyTorch writes 7
-/// bits as a Clip of 8.
+/// The QuantizeLinear whose integers a DequantizeLinear reads, and the range of
+/// these integers. Clips between the two nodes may narrow the range: PyTorch
+/// writes 7 bits as 8 bits and a Clip.
 struct Quantizer {
   const proto::NodeProto *node;
   int64_t low, high;
@@ -240,7 +245,8 @@ static std::optional<Quantizer> findQuantizer(NodeImporter &node) {
   auto [low, high] = getBounds(node.operandType(0).getElementType());
   const proto::NodeProto *producer =
       function.getGraph().getProducer(node.getInputName(0));
-  // The outer Clip applies last; walk inward and intersect the bounds.
+  // Walk back from the last Clip to the QuantizeLinear, and intersect the
+  // ranges.
   while (producer && producer->op_type() == "Clip" && producer->input_size()) {
     auto least = readBound(function, *producer, 1, low);
     auto most = readBound(function, *producer, 2, high);
@@ -274,7 +280,8 @@ static bool haveSameInput(NodeImporter &node, NodeImporter &other,
          mine->type == theirs->type && mine->data == theirs->data;
 }
 
-// True if `node` multiplies by the scales that `quantizer` divides by.
+// True if `node`, a DequantizeLinear, multiplies by the scales by which
+// `quantizer` divides.
 static bool takesBack(NodeImporter &node, NodeImporter &quantizer) {
   auto hasSame = [&](StringRef attribute, int64_t byDefault) {
     return node.integer(attribute, byDefault) ==
@@ -286,10 +293,10 @@ static bool takesBack(NodeImporter &node, NodeImporter &quantizer) {
           (hasSame("axis", 1) && hasSame("block_size", 0)));
 }
 
-// Imports QuantizeLinear and DequantizeLinear of floats as one op, whose
-// gradient passes straight through the rounding. Null if the node is no such
-// DequantizeLinear, or if the model is not trained and its quotients are not
-// f32, the op's type.
+// Imports a DequantizeLinear and the QuantizeLinear of floats before it as one
+// op, whose gradient passes straight through the rounding. Null if `node` does
+// not undo a QuantizeLinear. Also null outside training if the quotients are
+// not f32, the type in which the op computes.
 static Value importFakeQuantization(NodeImporter &node,
                                     const Quantization &quantization) {
   std::optional<Quantizer> found = findQuantizer(node);
@@ -343,7 +350,8 @@ static LogicalResult importDequantizeLinear(NodeImporter &node) {
         "QuantizeLinear whose integers it reads, and between the two at most "
         "Clips that leave several integers; train the model before it is "
         "quantized, or end it before these nodes");
-  // (x - zero) * scale; the integer difference is exact.
+  // The result is (x - zero point) * scale. The difference is computed in
+  // integers, without rounding.
   Value x = node.operand(0);
   if (quantization->zeroPoint) {
     if (elementTypeOf(quantization->zeroPoint) != type)
@@ -356,7 +364,8 @@ static LogicalResult importDequantizeLinear(NodeImporter &node) {
   return node.define(0, castTo(node, scaled, *result));
 }
 
-// Quantizes by the range of the elements, extended to contain 0.
+// Imports DynamicQuantizeLinear: scale and zero point follow from the range of
+// the elements, extended to contain 0.
 static LogicalResult importDynamicQuantizeLinear(NodeImporter &node) {
   if (failed(refuseTraining(node)))
     return failure();
@@ -374,7 +383,7 @@ static LogicalResult importDynamicQuantizeLinear(NodeImporter &node) {
   Value range = node.emit<AddOp>({high, belowZero});
   Value step = node.emit<DivOp>(
       {range, numberConstant(node, 255, type.getElementType())});
-  // If all elements are 0, any scale will do.
+  // If all elements are 0, any scale but 0 will do.
   Value scale = node.emit<SelectOp>(
       {node.emit<EqualOp>({step, zero}),
        numberConstant(node, 1, type.getElementType()), step});
@@ -393,8 +402,9 @@ static LogicalResult importDynamicQuantizeLinear(NodeImporter &node) {
 //===----------------------------------------------------------------------===//
 
 // Reshapes input `input`, a scale or zero point, to broadcast to matrices of
-// `shape`. The input is a single number, a number per line along `axis` (-2:
-// rows, -1: columns), or a tensor of equal rank that broadcasts already.
+// `shape`. The input is a single number, a vector with a number per row (`axis`
+// -2) or per column (`axis` -1), or a tensor of equal rank that broadcasts
+// already.
 static FailureOr<Value> spreadOverLines(NodeImporter &node, unsigned input,
                                         ArrayRef<int64_t> shape, int64_t axis) {
   ArrayRef<int64_t> own = node.operandShape(input);
@@ -410,7 +420,8 @@ static FailureOr<Value> spreadOverLines(NodeImporter &node, unsigned input,
   return node.operand(input);
 }
 
-// Returns input `input` minus its zero point, as f64.
+// Returns input `input`, 8-bit integers reshaped to `shape`, minus its zero
+// point, as f64.
 static FailureOr<Value> readCentered(NodeImporter &node, unsigned input,
                                      unsigned zeroPoint,
                                      ArrayRef<int64_t> shape, int64_t axis) {
@@ -431,8 +442,8 @@ static FailureOr<Value> readCentered(NodeImporter &node, unsigned input,
 }
 
 namespace {
-/// The operand shapes of an integer matrix product. Vectors get a second axis,
-/// which the result drops again.
+/// The operand shapes of an integer matrix product. A vector operand gets a
+/// second axis of size 1, which is removed from the result.
 struct IntegerProduct {
   SmallVector<int64_t> a, b;
   bool isRow, isColumn;
@@ -481,9 +492,9 @@ static LogicalResult importMatMulInteger(NodeImporter &node) {
                                node.attributes().getI32Type()));
 }
 
-// Multiplies `sums` (f64) by the operands' scales and divides by the result's
-// scale. Inputs `scale` and `scale` + 1, the result's scale and zero point, are
-// single numbers.
+// Multiplies `sums` (f64) by the scales of both operands and divides by the
+// scale of the result. Input `scale` is the result's scale and input `scale` +
+// 1 the result's zero point, single numbers.
 static Value rescale(NodeImporter &node, Value sums, Value scaleA, Value scaleB,
                      unsigned scale) {
   for (unsigned input : {scale, scale + 1})
@@ -527,7 +538,8 @@ static LogicalResult importQLinearMatMul(NodeImporter &node) {
 // Convolutions
 //===----------------------------------------------------------------------===//
 
-// Computes the sums of a convolution in f64. Padding equals the zero point.
+// Computes the sums of an integer convolution in f64. The zero point is
+// subtracted first, so padding with 0 stands for the zero point.
 static FailureOr<Value> convolve(NodeImporter &node, unsigned inputW,
                                  unsigned zeroPointX, unsigned zeroPointW) {
   ArrayRef<int64_t> shape = node.operandShape(0);
@@ -559,7 +571,8 @@ static LogicalResult importQLinearConv(NodeImporter &node) {
   auto sums = convolve(node, 3, 2, 5);
   if (failed(sums) || !*sums)
     return failure();
-  // Per-filter numbers lie along axis 1 of the result.
+  // Bias and weight scales have one number per filter, along axis 1 of the
+  // result.
   ArrayRef<int64_t> result = NodeImporter::shapeOf(*sums);
   Value total = *sums;
   if (node.hasInput(8)) {

@@ -23,8 +23,9 @@ struct RandomStream {
 };
 } // namespace
 
-// Returns the stream of a node's random numbers. `name` must be unique in the
-// model. The seed is the run's, or the node's own if given.
+// Returns the stream of random numbers called `name`, which must be unique in
+// the model. The seed is that of the run unless the node has its own,
+// `ownSeed`.
 static FailureOr<RandomStream> openStream(NodeImporter &node, const Twine &name,
                                           std::optional<float> ownSeed) {
   FunctionImporter &function = node.getFunction();
@@ -45,9 +46,9 @@ static FailureOr<RandomStream> openStream(NodeImporter &node, const Twine &name,
 // Dropout
 //===----------------------------------------------------------------------===//
 
-// Applies a dropout. The mask in output 1 is recomputed from the id and never
-// stored, so the dropout's result, of equal shape, stands for it. Only ops
-// called `reader` may read output 1.
+// Applies a dropout and defines output 1, the mask. The mask is never stored:
+// ops of type `reader`, which alone may read output 1, recompute it. Until then
+// the dropout's result stands for the mask, because their shapes are equal.
 static Value dropOut(NodeImporter &node, Value value, double ratio,
                      StringRef reader) {
   if (!value)
@@ -64,7 +65,7 @@ static Value dropOut(NodeImporter &node, Value value, double ratio,
   return op.getOutput();
 }
 
-// Defines the mask of a dropout that drops nothing: all true.
+// Defines output 1, the mask, as all true, for a dropout that drops nothing.
 static LogicalResult defineWholeMask(NodeImporter &node) {
   if (!node.hasOutput(1))
     return success();
@@ -74,7 +75,8 @@ static LogicalResult defineWholeMask(NodeImporter &node) {
   return defineSplat(node, 1, node.operandShape(0), kept);
 }
 
-// Defines output 0 as a dropout of `value`, plus `residual` unless null.
+// Defines output 0 as a dropout of `value`, plus `residual` unless null. Only
+// ops of type `reader` may read the mask, output 1.
 static LogicalResult defineDropout(NodeImporter &node, Value value,
                                    double ratio, Value residual,
                                    StringRef reader) {
@@ -87,8 +89,8 @@ static LogicalResult defineDropout(NodeImporter &node, Value value,
   return node.define(0, value);
 }
 
-// Dropout up to opset 11: the ratio is an attribute, and the exported op is
-// meant for inference.
+// Imports Dropout up to opset 11. The ratio is an attribute. Nodes of opset 7
+// and more are exported for inference.
 static LogicalResult importDropoutAttributes(NodeImporter &node) {
   double ratio = node.real("ratio", 0.5);
   bool training = node.getMode() == ImportMode::Training;
@@ -100,13 +102,14 @@ static LogicalResult importDropoutAttributes(NodeImporter &node) {
                        "DropoutGrad");
 }
 
-// Returns the dropped share, from the optional inputs `ratioIndex` and
-// `modeIndex`; 0 unless training.
+// Returns the share of elements to drop; 0 unless training. Inputs
+// `ratioIndex`, the share, and `modeIndex`, the training mode, are optional.
 static FailureOr<double> readRatio(NodeImporter &node, unsigned ratioIndex,
                                    unsigned modeIndex) {
   node.ignore("seed"); // mpc uses the run's seed
   bool training = node.getMode() == ImportMode::Training;
-  // The import's mode decides; AsExported takes the mode from the node.
+  // The mode of the import decides if elements are dropped. In AsExported the
+  // node decides.
   if (node.getMode() == ImportMode::AsExported && node.hasInput(modeIndex)) {
     auto mode = node.integers(modeIndex, "training_mode");
     if (failed(mode))
@@ -131,8 +134,8 @@ static LogicalResult importDropout(NodeImporter &node) {
                            : "DropoutGrad");
 }
 
-// (data, bias, residual, ratio, training_mode) -> residual + dropout(data +
-// bias), and the mask.
+// Imports (data, bias, residual, ratio, training_mode) -> residual +
+// dropout(data + bias), and the mask.
 static LogicalResult importBiasDropout(NodeImporter &node) {
   FailureOr<double> ratio = readRatio(node, 3, 4);
   if (failed(ratio))
@@ -145,10 +148,12 @@ static LogicalResult importBiasDropout(NodeImporter &node) {
                            : "DropoutGrad");
 }
 
-// Computes softmax(data + bias) over all axes from `axis` on, counted as one.
-// BiasSoftmaxDropout has that as output 2, and a dropout of it as output 0.
+// Computes softmax(data + bias) over all axes from `axis` on, counted as one
+// axis. BiasSoftmaxDropout returns the softmax as output 2 and a dropout of the
+// softmax as output 0.
 static LogicalResult importBiasSoftmax(NodeImporter &node) {
-  // AddOp broadcasts the bias in either case.
+  // The attribute says which axes of the bias broadcast. AddOp reads that from
+  // the shapes.
   node.ignore("is_inner_broadcast");
   bool drops = node.getOpType() == "BiasSoftmaxDropout";
   FailureOr<double> ratio = drops ? readRatio(node, 2, 3) : 0.0;
@@ -188,7 +193,8 @@ public:
   RandomBuilder(NodeImporter &node) : node(node) {
     if (node.hasAttribute("seed"))
       seed = static_cast<float>(node.real("seed", 0));
-    // Model/RandomMasks has already replaced masks that act as dropouts.
+    // Repair/RandomMasks has already replaced random masks that act as
+    // dropouts.
     if (node.getMode() != ImportMode::AsExported)
       node.getFunction().getModule().warn(
           node.describe() +
@@ -197,7 +203,8 @@ public:
           "use that file, or name it with --export-model in training");
   }
 
-  /// Draws from [0, 1). Reports an error and returns null if impossible.
+  /// Draws uniformly from [0, 1). `part` is the name of one draw if the node
+  /// needs several. Reports an error and returns null if impossible.
   Value uniform(ArrayRef<int64_t> shape, Type element, StringRef part = "");
   /// Draws with mean 0 and deviation 1, by the Box-Muller transform.
   Value normal(ArrayRef<int64_t> shape, Type element);
@@ -242,7 +249,8 @@ static FailureOr<FloatType> readFloatType(NodeImporter &node, Type byDefault) {
                       "attribute 'dtype' chooses one");
 }
 
-// 16-bit results are computed from their random numbers in f32.
+// Returns the type in which to compute with random numbers: f32 if the result
+// has 16 bits.
 static FloatType widen(NodeImporter &node, FloatType type) {
   return type.getWidth() < 32 ? node.attributes().getF32Type() : type;
 }
@@ -292,7 +300,7 @@ static LogicalResult importRandomLike(NodeImporter &node) {
                       : defineNumbers(node, node.operandShape(0), *type);
 }
 
-// Draws 1 with the probability that the input gives, else 0.
+// Imports Bernoulli: draws 1 with the probability in the input, else 0.
 static LogicalResult importBernoulli(NodeImporter &node) {
   RankedTensorType input = node.operandType(0);
   auto type = dyn_cast<FloatType>(input.getElementType());
@@ -307,8 +315,9 @@ static LogicalResult importBernoulli(NodeImporter &node) {
   return node.define(0, castTo(node, isOne, *element));
 }
 
-// Draws classes by unnormalized log-probabilities. The class is the number of
-// cumulative sums that do not exceed a random part of the total.
+// Imports Multinomial: draws a class by unnormalized log-probabilities. A
+// random number below the total is compared with the cumulative sums of
+// probabilities: the class is the number of sums that do not exceed it.
 static LogicalResult importMultinomial(NodeImporter &node) {
   RankedTensorType input = node.operandType(0);
   auto type = dyn_cast<FloatType>(input.getElementType());

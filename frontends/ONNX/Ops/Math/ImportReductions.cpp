@@ -15,7 +15,7 @@ using namespace mpc::onnx_frontend;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Emits reductions over the node's axes.
+/// Emits reductions over the axes of one node, `reduction.axes`.
 class Reducer {
 public:
   Reducer(NodeImporter &node, const Reduction &reduction)
@@ -25,12 +25,12 @@ public:
   Value mean(Value x) { return reduce<ReduceMeanOp>(x, reduction.keepDims); }
   Value product(Value x) { return reduce<ReduceProdOp>(x, reduction.keepDims); }
   Value max(Value x) { return reduce<ReduceMaxOp>(x, reduction.keepDims); }
-  /// The largest elements, with reduced axes of extent 1 to broadcast against
-  /// x.
+  /// Returns the largest elements. The reduced axes keep extent 1, so that the
+  /// result broadcasts against x.
   Value spreadMax(Value x) { return reduce<ReduceMaxOp>(x, true); }
-  /// Drops the reduced axes of `value` unless keepDims.
+  /// Removes the reduced axes from `value`, unless the node keeps them.
   Value drop(Value value);
-  /// The number of elements of x per result element.
+  /// Returns the number of elements of x that one result element combines.
   int64_t count(Value x) const;
 
 private:
@@ -110,7 +110,8 @@ static Value reduceLogSumExp(NodeImporter &node, Reducer &reducer, Value x) {
   return node.emit<AddOp>({logarithm, reducer.drop(largest)});
 }
 
-// The complement reverses the order of integers, including the smallest.
+// Computes the minimum from the maximum of -x. For integers the complement
+// replaces -x: it also reverses the order, and cannot overflow.
 static Value reduceMin(NodeImporter &node, Reducer &reducer, Value x) {
   if (x && NodeImporter::typeOf(x).getElementType().isInteger())
     return node.emit<NotOp>({reducer.max(node.emit<NotOp>({x}))});
@@ -130,9 +131,9 @@ static LogicalResult importReduction(NodeImporter &node) {
   return defineInF32(node, [&](Value x) { return assemble(node, reducer, x); });
 }
 
-// Imports a reduction whose result of integers lies between integers: computed
-// in f64 and truncated toward zero, as Cast does. Sums below 2^53 are exact,
-// and no square wraps.
+// Imports a reduction whose result may lie between integers, such as a norm or
+// a logarithm. Integers are cast to f64, and the result is truncated toward
+// zero, as Cast does. Sums below 2^53 are exact, and squares do not overflow.
 template <Value (*assemble)(NodeImporter &, Reducer &, Value)>
 static LogicalResult importRealReduction(NodeImporter &node) {
   Type element = node.operandType(0).getElementType();
@@ -146,8 +147,8 @@ static LogicalResult importRealReduction(NodeImporter &node) {
   return node.define(0, castTo(node, assemble(node, reducer, x), element));
 }
 
-// Imports a reduction of a single op, such as ReduceSum. Without axes to
-// reduce, the result may be the input.
+// Imports a reduction of a single op, such as ReduceSum. If
+// noop_with_empty_axes is set and there are no axes, the result is the input.
 template <Value (*assemble)(NodeImporter &, Reducer &, Value)>
 static LogicalResult importPlainReduction(NodeImporter &node) {
   FailureOr<Reduction> reduction = readReduction(node);
@@ -160,7 +161,8 @@ static LogicalResult importPlainReduction(NodeImporter &node) {
   return node.define(0, assemble(node, reducer, x));
 }
 
-// A maximum or minimum; booleans are reduced as bytes 0 and 1.
+// Computes a maximum or minimum with `assemble`. Booleans are cast to bytes 0
+// and 1, and back.
 template <Value (*assemble)(NodeImporter &, Reducer &, Value)>
 static Value reduceExtremum(NodeImporter &node, Reducer &reducer, Value x) {
   if (!x || !elementTypeOf(x).isInteger(1))
@@ -179,14 +181,15 @@ static Value reduceExtremum(NodeImporter &node, Reducer &reducer, Value x) {
 // Norms
 //===----------------------------------------------------------------------===//
 
-// The p-norm over `axes`, which keep extent 1.
+// Returns the p-norm of x over `axes`, which keep extent 1.
 static Value normOver(NodeImporter &node, Value x, ArrayRef<int64_t> axes,
                       int64_t p) {
   return flatRoot(node, reduce<ReduceSumOp>(node, powerOf(node, x, p), axes),
                   p);
 }
 
-// Divides x by its norm; zeros if the norm is 0.
+// Imports LpNormalization: divides x by the norm along an axis. The result is 0
+// if the norm is 0.
 static LogicalResult importLpNormalization(NodeImporter &node) {
   auto axis =
       node.normalizeAxis(node.integer("axis", -1), node.operandShape(0).size());
@@ -222,7 +225,7 @@ static LogicalResult importGlobalLpPool(NodeImporter &node) {
                      [&](Value x) { return normOver(node, x, axes, *p); });
 }
 
-// (x - mean) / (deviation + 1e-9).
+// Imports MeanVarianceNormalization: (x - mean) / (standard deviation + 1e-9).
 static LogicalResult importMeanVarianceNormalization(NodeImporter &node) {
   auto axes = node.normalizeAxes(
       node.integerList("axes").value_or(SmallVector<int64_t>{0, 2, 3}),
