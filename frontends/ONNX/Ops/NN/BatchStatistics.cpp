@@ -5,8 +5,9 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// The axis of `to` that a reshape turns `axis` of `from` into: equal extent,
-// with equally many elements in front. nullopt if none.
+// Follows `axis` of shape `from` through a reshape to shape `to`. Returns the
+// axis of equal extent with as many elements in front: axis 1 of [2, 3, 4, 5]
+// is axis 1 of [2, 3, 20]. nullopt if there is none.
 static std::optional<int64_t>
 followReshape(ArrayRef<int64_t> from, ArrayRef<int64_t> to, int64_t axis) {
   const int64_t before = ShapedType::getNumElements(from.take_front(axis));
@@ -19,8 +20,9 @@ followReshape(ArrayRef<int64_t> from, ArrayRef<int64_t> to, int64_t axis) {
   return std::nullopt;
 }
 
-// The axis of `view` that is axis 1 of `x`; nullopt if `view` is not a view of
-// all of `x`, or merges the axis.
+// Returns the axis of `view` that is axis 1 of `x`. nullopt if `view` is not
+// `x` after reshapes and transposes, or if a reshape merges the axis with
+// another.
 static std::optional<int64_t> followChannels(Value view, Value x) {
   SmallVector<Operation *> path;
   while (view != x) {
@@ -44,7 +46,8 @@ static std::optional<int64_t> followChannels(Value view, Value x) {
   return axis;
 }
 
-// True if `mean` reduces every axis but `axis`.
+// True if `mean` reduces every axis of its input but `axis`. Axes of extent 1
+// do not matter.
 static bool leavesAxis(ReduceMeanOp mean, int64_t axis) {
   for (auto [index, extent] : llvm::enumerate(shapeOf(mean.getInput()))) {
     const bool isReduced = llvm::is_contained(mean.getAxes(), int64_t(index));
@@ -54,7 +57,7 @@ static bool leavesAxis(ReduceMeanOp mean, int64_t axis) {
   return !mean.getParts();
 }
 
-// True if `mean` broadcasts to `x` along every axis but `axis`.
+// True if `mean`, broadcast to `x`, varies along no other axis than `axis`.
 static bool isAlongAxis(Value mean, Value x, int64_t axis) {
   ArrayRef<int64_t> shape = shapeOf(mean), whole = shapeOf(x);
   if (shape.size() > whole.size())
@@ -78,7 +81,8 @@ bool mpc::onnx_frontend::isVarianceOfChannels(Value variance, Value x) {
   auto reduction = skipReshapes(variance).getDefiningOp<ReduceMeanOp>();
   if (!reduction || shapeOf(x).size() < 2)
     return false;
-  // The mean must reduce (x - mean)^2, with one mean per channel.
+  // The reduction must be the mean of (x - mean)^2, where `mean` has one
+  // element per channel.
   auto square = reduction.getInput().getDefiningOp<MulOp>();
   if (!square || square.getLhs() != square.getRhs())
     return false;

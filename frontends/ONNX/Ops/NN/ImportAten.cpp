@@ -10,7 +10,8 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// Reads an integer or boolean that must be known at import.
+// Reads the integer or boolean in input `index`, which must be known at import;
+// `byDefault` if the input is absent.
 static FailureOr<int64_t> readNumber(NodeImporter &node, unsigned index,
                                      StringRef what, int64_t byDefault) {
   if (!node.hasInput(index))
@@ -35,9 +36,9 @@ static LogicalResult checkCount(NodeImporter &node, unsigned least,
   return success();
 }
 
-// embedding_backward(dY, indices, num_weights, padding_idx, scale_grad_by_freq,
-// sparse). Adds the gradient of each index to the row it names, except for the
-// padding row.
+// Imports embedding_backward(dY, indices, num_weights, padding_idx,
+// scale_grad_by_freq, sparse). Adds each row of dY to the row of a zero table
+// that the row's index names. Rows with the padding index add nothing.
 static LogicalResult importEmbeddingBackward(NodeImporter &node) {
   if (failed(checkCount(node, 3, 6)))
     return failure();
@@ -48,7 +49,7 @@ static LogicalResult importEmbeddingBackward(NodeImporter &node) {
     return failure();
   if (*isScaled)
     return node.unsupported("scale_grad_by_freq is not supported");
-  // dY holds one gradient row for each index.
+  // dY holds one row for each index.
   Value dy = node.operand(0);
   ArrayRef<int64_t> shape = NodeImporter::shapeOf(dy);
   if (shape.empty() || shape.drop_back() != node.operandShape(1))
@@ -83,7 +84,7 @@ static LogicalResult importEmbeddingBackward(NodeImporter &node) {
                                node.attribute("reduction", reduction)}));
 }
 
-// bitwise_or(a, b) and related operators, on integers or booleans.
+// Imports bitwise_or(a, b) and related operators, on integers or booleans.
 template <typename OpT>
 static LogicalResult importBitwise(NodeImporter &node) {
   if (failed(checkCount(node, 2, 2)))
@@ -95,7 +96,7 @@ static LogicalResult importBitwise(NodeImporter &node) {
   return node.define(0, node.emit<OpT>({node.operand(0), node.operand(1)}));
 }
 
-// x.T: reverses the axes.
+// Imports numpy_T, PyTorch's x.T, which reverses the axes.
 static LogicalResult importReversedAxes(NodeImporter &node) {
   if (failed(checkCount(node, 1, 1)))
     return failure();
@@ -106,7 +107,8 @@ static LogicalResult importReversedAxes(NodeImporter &node) {
 }
 
 static LogicalResult importAten(NodeImporter &node) {
-  // The operator is read from the node below; all overloads compute alike.
+  // getAtenOperator() reads the operator's name. All overloads of an operator
+  // compute alike.
   for (StringRef name : {"operator", "overload_name"})
     node.ignore(name);
   StringRef called = getAtenOperator(node.getNode());
@@ -120,7 +122,7 @@ static LogicalResult importAten(NodeImporter &node) {
     return importBitwise<XorOp>(node);
   if (called == "numpy_T")
     return importReversedAxes(node);
-  // Any other operator that the old exporter could not express in ONNX.
+  // A further operator is one that the old exporter could not express in ONNX.
   if (called.empty())
     return node.invalid("attribute 'operator' is missing");
   return node.unsupported("PyTorch's operator '" + called +
@@ -130,7 +132,7 @@ static LogicalResult importAten(NodeImporter &node) {
 }
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getAtenOps() {
-  // Not kAnyNumber, which would make every input mandatory.
+  // The most inputs of a node. With kAnyNumber, every input would be mandatory.
   constexpr unsigned most = 64;
   static const OpEntry entries[] = {
       {kAtenDomain, "ATen", 1, kNoEnd, 1, most, most, importAten},

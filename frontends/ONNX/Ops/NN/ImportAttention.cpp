@@ -50,8 +50,9 @@ private:
   bool mayHideAllKeys() const { return mask || bias; }
   bool isCapped() { return node.real("softcap", 0) > 0; }
   bool isCausal() { return node.integer("is_causal", 0) != 0; }
-  /// True if an offset applies the causal order; with input 6, the mask
-  /// contains the order (readLengths).
+  /// True if the attention is causal and query i is at position past + i in all
+  /// samples. With input 6, positions differ by sample, and readLengths() puts
+  /// the causal order into the mask.
   bool hasCausalOffset() { return isCausal() && !node.hasInput(6); }
   Value normalize(Value scores);
   Value mix(Value weights);
@@ -137,9 +138,9 @@ Value AttentionBuilder::shareHeads(Value value, int64_t count) {
   return node.reshape(value, shape);
 }
 
-/// Computes the scaled products of queries and keys. Each factor is scaled by
-/// the root of the scale, so that no intermediate exceeds the range of the
-/// scaled product.
+/// Computes the scores: queries * keys^T * scale. Queries and keys are each
+/// multiplied by the root of the scale before the product, so that no
+/// intermediate exceeds the range of the scores.
 Value AttentionBuilder::score() {
   double size = NodeImporter::shapeOf(query).back();
   double scale = node.real("scale", 1 / std::sqrt(size));
@@ -186,13 +187,14 @@ LogicalResult AttentionBuilder::readMask() {
   return success();
 }
 
-/// Also hides the keys where `isSeen` is false.
+/// Narrows `mask`: hides also the keys where `isSeen` is false.
 void AttentionBuilder::alsoSee(Value isSeen) {
   mask = mask ? node.emit<AndOp>({mask, isSeen}) : isSeen;
 }
 
 /// Reads input 'nonpad_kv_seqlen': the number of visible keys of each sample.
-/// If the attention is causal, the last query of a sample sees all of them.
+/// If the attention is causal, the last query of a sample sees all visible
+/// keys.
 LogicalResult AttentionBuilder::readLengths() {
   if (!node.hasInput(6))
     return success();
@@ -213,8 +215,8 @@ LogicalResult AttentionBuilder::readLengths() {
   return success(mask != nullptr);
 }
 
-/// The position of each query among the keys: behind the past, or such that the
-/// last query is at the sample's last key.
+/// Returns the position of each query among the keys. Query i is at past + i.
+/// With lengths per sample, the last query is at the sample's last key.
 Value AttentionBuilder::placeQueries() {
   int64_t rank = getScoresRank();
   Value order = iota(node, rank, rank - 2, queries);
@@ -234,7 +236,7 @@ LogicalResult AttentionBuilder::readWindow() {
     return node.invalid("expected windows of -1 or more, found " + Twine(left) +
                         " and " + Twine(right));
   int64_t rank = getScoresRank();
-  // A window of this size has no end.
+  // Larger windows are clamped to this size, which exceeds any number of keys.
   constexpr int64_t kFar = int64_t(1) << 40;
   auto shift = [&](int64_t by) {
     return node.emit<AddOp>({placeQueries(), integerConstant(node, {}, by)});
@@ -314,8 +316,8 @@ Value AttentionBuilder::mix(Value weights) {
                : Value();
 }
 
-/// True if one mpc.attention can replace the node: the scores are not an
-/// output, and the types agree.
+/// True if one mpc.attention can replace the node: no output holds scores, and
+/// the types agree.
 bool AttentionBuilder::isOneOp() {
   FailureOr<Type> type =
       node.elementType("softmax_precision", elementTypeOf(query));
@@ -328,7 +330,8 @@ bool AttentionBuilder::isOneOp() {
 
 /// Builds one mpc.attention. Returns [batch, heads, queries, size].
 Value AttentionBuilder::buildOneOp() {
-  // All operands get as many heads as the query, in two axes if shared.
+  // All operands get the same axes of heads: one axis, or two axes (key heads,
+  // and the query heads that share each).
   AttentionOperands operands = {shareHeads(query, queryHeads),
                                 shareHeads(key, heads),
                                 shareHeads(value, heads), bias, mask};
@@ -351,11 +354,11 @@ Value AttentionBuilder::buildParts() {
   Value scores = score();
   if (failed(defineScores(0, scores)))
     return {};
-  // Mode 1 is the scores after the cap, before the bias.
+  // Mode 1 of output 3: the scores after the cap, before bias and mask.
   scores = cap(scores);
   if (failed(defineScores(1, scores)))
     return {};
-  // Mode 2 is before the softmax, mode 3 after.
+  // Mode 2 of output 3: the scores before the softmax. Mode 3: after.
   scores = hide(addBias(scores));
   if (failed(defineScores(2, scores)))
     return {};
@@ -388,8 +391,8 @@ static LogicalResult importAttention(NodeImporter &node) {
 // Rotary embedding
 //===----------------------------------------------------------------------===//
 
-// Reads the position of each token, [batch, tokens]. In com.microsoft a single
-// number may give the position of every sample's first token.
+// Reads the position of each token, as [batch, tokens]. In com.microsoft a
+// single number may give the position of the first token of all samples.
 static FailureOr<Value> readPositions(NodeImporter &node, unsigned index,
                                       ArrayRef<int64_t> tokens) {
   Value ids = node.operand(index);
@@ -404,8 +407,10 @@ static FailureOr<Value> readPositions(NodeImporter &node, unsigned index,
   return all ? expand(node, all, tokens) : Value();
 }
 
-// Reads the cosines or sines of every token, [batch, tokens, pairs]: the table
-// rows that `position_ids` select, or the input as is.
+// Returns the cosines or sines for every token, as [batch, tokens, pairs]. With
+// token positions in input `positions`, input `index` is a table, and the
+// positions select rows. Otherwise input `index` already has the shape of the
+// result.
 static FailureOr<Value> readAngles(NodeImporter &node, unsigned index,
                                    unsigned positions, ArrayRef<int64_t> tokens,
                                    int64_t pairs) {
@@ -432,16 +437,17 @@ static FailureOr<Value> readAngles(NodeImporter &node, unsigned index,
 }
 
 namespace {
-/// The input numbers of a rotary embedding, and the number of heads.
+/// The inputs of a rotary embedding that hold cosines, sines and token
+/// positions, and the number of heads.
 struct RotaryInputs {
   unsigned cosines, sines, positions;
   int64_t heads;
 };
 } // namespace
 
-// Rotates pairs of elements of each head. The input is [batch, heads, tokens,
-// size], or [batch, tokens, heads * size], which is split into [batch, tokens,
-// heads, size].
+// Imports a rotary embedding, which rotates pairs of elements of each head. The
+// input is [batch, heads, tokens, size], or [batch, tokens, heads * size],
+// which is split into [batch, tokens, heads, size].
 static LogicalResult importRotation(NodeImporter &node,
                                     const RotaryInputs &inputs) {
   size_t rank = node.operandShape(0).size();
@@ -464,7 +470,7 @@ static LogicalResult importRotation(NodeImporter &node,
   if (turned < 1 || turned > shape[3] || turned % 2 != 0)
     return node.invalid("expected an even number of elements to turn, of " +
                         Twine(shape[3]) + ", found " + Twine(turned));
-  // All heads share the angles: insert a heads axis of size 1.
+  // All heads share the angles, so the angles get a heads axis of size 1.
   SmallVector<int64_t> tokens = {shape[0], shape[rank == 3 ? 1 : 2]};
   Value operands[] = {x, {}, {}};
   for (auto [operand, input] :
@@ -491,8 +497,8 @@ static LogicalResult importRotaryEmbedding(NodeImporter &node) {
   return importRotation(node, {1, 2, 3, node.integer("num_heads", 0)});
 }
 
-// com.microsoft's RotaryEmbedding, older than ONNX's: positions come first, and
-// the tables determine the head size.
+// Imports com.microsoft's RotaryEmbedding, older than ONNX's: positions precede
+// the tables, and the tables determine the head size.
 static LogicalResult importMicrosoftRotary(NodeImporter &node) {
   if (node.real("scale", 1.0) != 1.0 ||
       node.integer("is_packed_batching", 0) != 0)

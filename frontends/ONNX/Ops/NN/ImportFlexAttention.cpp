@@ -30,7 +30,7 @@ private:
   Value buildParts();
 
   NodeImporter &node;
-  int64_t batch = 0, heads = 0, queries = 0; ///< of the query
+  int64_t batch = 0, heads = 0, queries = 0; ///< axes of the query
   int64_t keyHeads = 0, keys = 0;
   double scale = 1;
   Type compute; ///< the type of scores and weights
@@ -59,7 +59,8 @@ LogicalResult FlexAttention::readShapes() {
     if (node.operandType(index).getElementType() != element)
       return node.refuseTypes(element,
                               node.operandType(index).getElementType());
-  // Compute 16-bit floats in float32 unless the model says otherwise.
+  // Compute 16-bit floats in float32 unless attribute 'softmax_precision' says
+  // otherwise.
   Type wide = element.isF64() ? element : Type(node.attributes().getF32Type());
   FailureOr<Type> type = node.elementType("softmax_precision", wide);
   if (failed(type))
@@ -72,7 +73,8 @@ LogicalResult FlexAttention::readShapes() {
 }
 
 /// Splits the heads axis of [batch, heads, ...] into key heads and the query
-/// heads that share each.
+/// heads that share each: with two key heads, [batch, 8, ...] becomes [batch,
+/// 2, 4, ...].
 Value FlexAttention::share(Value value) {
   if (!value || heads == keyHeads)
     return value;
@@ -82,7 +84,7 @@ Value FlexAttention::share(Value value) {
   return node.reshape(value, shape);
 }
 
-/// Undoes `share`: merges the heads to [batch, heads, queries, ...].
+/// Undoes `share`: merges both heads axes, to [batch, heads, queries, ...].
 Value FlexAttention::whole(Value value) {
   if (!value)
     return {};
@@ -90,9 +92,9 @@ Value FlexAttention::whole(Value value) {
       value, {batch, heads, queries, NodeImporter::shapeOf(value).back()});
 }
 
-/// Computes the scaled products of queries and keys. Each factor is scaled by
-/// the root of the scale, so that no intermediate exceeds the range of the
-/// scaled product.
+/// Computes the scores: queries * keys^T * scale. Queries and keys are each
+/// multiplied by the root of the scale before the product, so that no
+/// intermediate exceeds the range of the scores.
 Value FlexAttention::score() {
   double root = std::sqrt(std::abs(scale));
   auto scaled = [&](unsigned index, double factor) {
@@ -110,14 +112,16 @@ Value FlexAttention::score() {
   return scores ? castTo(node, whole(scores), compute) : Value();
 }
 
-/// Applies the graph in attribute `name` to `value`, if the node has one.
+/// Applies the graph in attribute `name` to `value`. Returns `value` if the
+/// node has no such graph.
 Value FlexAttention::modify(StringRef name, Value value) {
   if (!value || !node.hasAttribute(name))
     return value;
   std::optional<Graph> graph = readBody(node, name);
   if (!graph || failed(checkCounts(node, *graph, 1, 1)))
     return {};
-  // Inline the graph's nodes here. The scope keeps their names unique.
+  // Import the graph's nodes into the surrounding function. The scope keeps the
+  // names of nodes unique.
   FunctionImporter body(node.getFunction(), *graph);
   body.defaultPhase = node.getPhase();
   body.scope = (findOutput(node) + "#" + name).str();

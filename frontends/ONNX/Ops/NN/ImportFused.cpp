@@ -58,13 +58,15 @@ static Value sumSkip(NodeImporter &node, unsigned bias) {
   return sum;
 }
 
-// (x, skip, scale, shift, bias) -> layer norm of x + skip + bias
+// Imports SkipLayerNormalization: (x, skip, scale, shift, bias) -> layer norm
+// of x + skip + bias.
 static LogicalResult importSkipLayerNorm(NodeImporter &node) {
   return normalizeLast(node, sumSkip(node, 4), node.operand(2),
                        readOptional(node, 3), /*hasStatistics=*/true);
 }
 
-// (x, skip, scale, bias) -> RMS norm of x + skip + bias
+// Imports SkipSimplifiedLayerNormalization: (x, skip, scale, bias) -> RMS norm
+// of x + skip + bias.
 static LogicalResult importSkipRMSNorm(NodeImporter &node) {
   Value sum = sumSkip(node, 3);
   if (!sum)
@@ -97,8 +99,8 @@ static FailureOr<Value> lookUp(NodeImporter &node, unsigned table,
   return gather(node, node.operand(table), node.operand(ids), /*axis=*/0);
 }
 
-// Defines output 1: the number of unmasked ids of each sample, or 0 without a
-// mask.
+// Defines output 1 of an EmbedLayerNormalization: for each sample the number of
+// ids that the mask keeps, or 0 without a mask.
 static LogicalResult defineMaskIndex(NodeImporter &node, unsigned mask) {
   if (!node.hasOutput(1))
     return success();
@@ -112,8 +114,9 @@ static LogicalResult defineMaskIndex(NodeImporter &node, unsigned mask) {
   return node.define(1, sum);
 }
 
-// (ids, segments, words, positions, segment table, scale, shift, mask, position
-// ids) -> layer norm of the sum of the looked-up rows
+// Imports EmbedLayerNormalization: (ids, segments, words, positions, segment
+// table, scale, shift, mask, position ids) -> layer norm of the sum of the
+// looked-up rows.
 static LogicalResult importEmbedLayerNorm(NodeImporter &node) {
   for (unsigned index : {3, 5})
     if (!node.hasInput(index))
@@ -147,7 +150,7 @@ static LogicalResult importEmbedLayerNorm(NodeImporter &node) {
 //===----------------------------------------------------------------------===//
 
 // Applies the activation `name` to `x`. `parameters` holds alpha and beta, or
-// the bounds of a Clip; absent ones take defaults.
+// the bounds of a Clip. Missing parameters take default values.
 static Value activate(NodeImporter &node, StringRef name, Value x,
                       ArrayRef<double> parameters) {
   auto parameter = [&](unsigned index, StringRef name, double byDefault) {
@@ -201,7 +204,7 @@ static SmallVector<double> readParameters(NodeImporter &node) {
   return parameters;
 }
 
-// (x, weight, bias, z) -> activation(convolution + z)
+// Imports FusedConv: (x, weight, bias, z) -> activation(convolution + z).
 static LogicalResult importFusedConv(NodeImporter &node) {
   Value sum = addTo(node, emitConvolution(node), readOptional(node, 3));
   std::string name = node.string("activation", "");
@@ -210,7 +213,8 @@ static LogicalResult importFusedConv(NodeImporter &node) {
       0, name.empty() || !sum ? sum : activate(node, name, sum, parameters));
 }
 
-// Adds the bias and splits the rows: left half * GELU(right half).
+// Imports BiasSplitGelu: adds the bias, splits each row in halves, and returns
+// left half * GELU(right half).
 static LogicalResult importBiasSplitGelu(NodeImporter &node) {
   SmallVector<int64_t> sizes(node.operandShape(0));
   if (sizes.empty() || sizes.back() % 2 != 0)

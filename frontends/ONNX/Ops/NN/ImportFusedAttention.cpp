@@ -12,7 +12,9 @@ using namespace mpc;
 using namespace mpc::onnx_frontend;
 
 namespace {
-/// The common part of both ops, on heads of [batch, tokens, heads * size].
+/// Builds one Attention or MultiHeadAttention node. Both ops read queries, keys
+/// and values as [batch, tokens, heads * size], and share everything after the
+/// projections.
 class FusedAttention {
 public:
   explicit FusedAttention(NodeImporter &node)
@@ -73,10 +75,12 @@ LogicalResult FusedAttention::appendPast(Value pastKey, Value pastValue) {
   return success(key && value);
 }
 
-// Reads an integer mask: per key, per query and key, or the ends (and starts)
-// of each sample's keys. Hidden scores get 'mask_filter_value' added.
+// Reads the integer mask in input `index` into `bias`. The mask has a number
+// per key, or per query and key, or the ends (and starts) of each sample's
+// keys. The scores of hidden keys get 'mask_filter_value' added.
 LogicalResult FusedAttention::readKeyMask(unsigned index) {
-  // Read the attribute even without a mask, so that it counts as known.
+  // Read the attribute even without a mask: an attribute that nobody reads is
+  // reported as unknown.
   double hidden = node.real("mask_filter_value", -10000.0);
   if (!node.hasInput(index))
     return success();
@@ -87,7 +91,8 @@ LogicalResult FusedAttention::readKeyMask(unsigned index) {
   Type integer = node.attributes().getI64Type();
   Value given = castTo(node, node.operand(index), integer), isSeen;
   Value zero = integerConstant(node, {}, 0);
-  // The number of each sample, from element `offset` of the mask on.
+  // Returns one number per sample, as [batch, 1, 1, 1]: elements `offset` to
+  // offset + batch of the mask.
   auto perSample = [&](int64_t offset) {
     return node.reshape(slice(node, given, {offset}, {batch}),
                         {batch, 1, 1, 1});
@@ -100,8 +105,9 @@ LogicalResult FusedAttention::readKeyMask(unsigned index) {
   else if (shape == ArrayRef<int64_t>({batch, queries, keys}))
     isSeen = node.emit<LessOp>(
         {zero, node.reshape(given, {batch, 1, queries, keys})});
-  // [batch] holds lengths; [3 * batch + 2] begins with lengths. [2 * batch]
-  // holds ends, then starts.
+  // A mask of [batch] holds the number of keys of each sample, and so do the
+  // first elements of a mask of [3 * batch + 2]. A mask of [2 * batch] holds
+  // all ends, then all starts.
   else if (isOfSamples && (shape[0] == batch || shape[0] == 3 * batch + 2))
     isSeen = node.emit<LessOp>({places, perSample(0)});
   else if (isOfSamples && shape[0] == 2 * batch)
@@ -137,7 +143,7 @@ LogicalResult FusedAttention::mix(unsigned mask, unsigned extra) {
   if (scale == 0)
     scale = 1 / std::sqrt(static_cast<double>(q[3]));
   SmallVector<NamedAttribute> attributes = {node.attribute("scale", scale)};
-  // A query sees the past, its own token and the tokens between.
+  // Causal order: a query sees the past, its own token and the tokens between.
   if (node.integer("unidirectional", 0) != 0) {
     if (k[2] != pastTokens + q[2])
       return node.unsupported(
@@ -171,7 +177,8 @@ LogicalResult FusedAttention::appendPackedPast(unsigned index) {
   return appendPast(past[0], past[1]);
 }
 
-// Defines output `index` as keys and values, in the layout of the past.
+// Defines output `index` as keys and values, with the past in front: [2, batch,
+// heads, tokens, size].
 LogicalResult FusedAttention::definePresent(unsigned index) {
   if (NodeImporter::typeOf(key) != NodeImporter::typeOf(value))
     return node.invalid("output 1 holds keys and values, which have not one "
@@ -183,7 +190,7 @@ LogicalResult FusedAttention::definePresent(unsigned index) {
   return node.define(index, both);
 }
 
-// Imports Attention: (x, weights, bias, mask, past, bias of scores).
+// Imports Attention: (x, weights, bias, mask, past, term added to the scores).
 LogicalResult FusedAttention::importProjected() {
   if (node.hasInput(6) || node.integer("past_present_share_buffer", 0) != 0)
     return node.unsupported("input 'past_sequence_length' and attribute "
@@ -192,8 +199,8 @@ LogicalResult FusedAttention::importProjected() {
   if (node.integer("do_rotary", 0) != 0)
     return node.unsupported("attribute 'do_rotary' is not supported; use "
                             "RotaryEmbedding and MultiHeadAttention");
-  // The columns of the weights for queries, keys and values: a third each by
-  // default.
+  // The numbers of columns of the weights for queries, keys and values: by
+  // default a third each.
   SmallVector<int64_t> x(node.operandShape(0)), w(node.operandShape(1));
   if (x.size() != 3 || w.size() != 2 || w[0] != x[2])
     return node.invalid("expected an input of [batch, tokens, size] and "
@@ -287,17 +294,17 @@ LogicalResult FusedAttention::addBias() {
     if (!*part)
       return failure();
   }
-  // The bias must not have unused elements at the end.
+  // If queries, keys and values all have a bias, input 3 must end here.
   if (isAll && offset != all)
     return node.invalid("expected a bias of queries, keys and values");
   return success();
 }
 
-// Imports MultiHeadAttention: (query, key, value, bias, mask of keys, bias of
-// scores, past key, past value).
+// Imports MultiHeadAttention: (query, key, value, bias, mask of keys, term
+// added to the scores, past key, past value).
 LogicalResult FusedAttention::importApart() {
-  // Decoders use these inputs to grow a cache in place; training steps have
-  // none.
+  // Inputs 8 and 9 are for decoders that fill a cache in place. A training step
+  // has no such cache.
   for (unsigned input : {8u, 9u})
     if (node.hasInput(input))
       return node.unsupported("inputs 'past_sequence_length' and "

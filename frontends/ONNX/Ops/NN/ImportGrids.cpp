@@ -1,4 +1,5 @@
-// Imports CenterCropPad, AffineGrid and GridSample.
+// Imports CenterCropPad, AffineGrid and GridSample. A tap is one element to
+// read along an axis, with its weight (Sampling.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/NN/Sampling.h"
@@ -11,8 +12,8 @@ using namespace mpc::onnx_frontend;
 // CenterCropPad
 //===----------------------------------------------------------------------===//
 
-// Crops long axes at both ends and pads short axes with zeros at both ends. For
-// an odd difference, the larger half is at the end.
+// Imports CenterCropPad: crops long axes at both ends and pads short axes with
+// zeros at both ends. For an odd difference, the larger half is at the end.
 static LogicalResult importCenterCropPad(NodeImporter &node) {
   auto type = node.operandType(0);
   auto wanted = node.integers(1, "the shape");
@@ -28,8 +29,8 @@ static LogicalResult importCenterCropPad(NodeImporter &node) {
     return node.invalid("expected " + Twine(axes.size()) +
                         " extents, one per axis, found " +
                         Twine(wanted->size()));
-  // For each axis: the number of elements to keep, the first of them in the
-  // input, and its position in the result.
+  // For each axis: `cut` elements are kept. They begin at `from` in the input
+  // and at `to` in the result.
   SmallVector<int64_t> shape(type.getShape()), cut(shape);
   SmallVector<int64_t> from(shape.size(), 0), to(shape.size(), 0);
   for (auto [given, extent] : llvm::zip(axes, *wanted)) {
@@ -57,10 +58,10 @@ static LogicalResult importCenterCropPad(NodeImporter &node) {
 // AffineGrid
 //===----------------------------------------------------------------------===//
 
-// The coordinates of an axis of `size` elements between -1 and 1. With
-// `alignCorners`, the first and last elements are at -1 and 1; otherwise
-// elements are the centers of equal parts. A single element is at 0, as in
-// PyTorch.
+// Returns the coordinates of the elements of an axis of `size` elements,
+// between -1 and 1. With `alignCorners`, the first and last elements are at -1
+// and 1; otherwise elements are the centers of equal parts. A single element is
+// at 0, as in PyTorch.
 static SmallVector<double> spreadEvenly(int64_t size, bool alignCorners) {
   SmallVector<double> places;
   for (int64_t i = 0; i < size; ++i)
@@ -69,9 +70,9 @@ static SmallVector<double> spreadEvenly(int64_t size, bool alignCorners) {
   return places;
 }
 
-// Multiplies each coordinate vector (x, y, 1) by the matrix theta. Columns are
-// multiplied one by one: a matrix product would round coordinates to the
-// precision of products. x runs along the last axis.
+// Imports AffineGrid: multiplies each coordinate vector (x, y, 1) by the matrix
+// theta. Columns are multiplied one by one, because a matrix product may round
+// coordinates to 16 bits or tf32. Coordinate x runs along the last axis.
 static LogicalResult importAffineGrid(NodeImporter &node) {
   auto type = node.operandType(0);
   auto size = node.integers(1, "the size");
@@ -91,8 +92,8 @@ static LogicalResult importAffineGrid(NodeImporter &node) {
   result.push_back(rank);
   if (!getCheckedBytes(result, type.getElementType()))
     return node.invalid("the size has a negative extent or is too large");
-  // Compute coordinates in f32 at least: f16 has 11 bits, too few for 1,000
-  // columns.
+  // Compute coordinates in f32 at least: f16 has 11 bits, too few to place
+  // 1,000 columns.
   Type wide = type.getElementType().isF64() ? type.getElementType()
                                             : node.attributes().getF32Type();
   Value theta = castTo(node, node.operand(0), wide);
@@ -138,7 +139,7 @@ struct GridSampling {
 
 static FailureOr<GridSampling> readGridSampling(NodeImporter &node) {
   GridSampling sampling;
-  // Opset 20 renames bilinear to linear and bicubic to cubic.
+  // Before opset 20, the names are bilinear and bicubic.
   std::string mode = node.string("mode", "linear");
   if (mode == "nearest")
     sampling.mode = GridMode::Nearest;
@@ -165,7 +166,7 @@ static FailureOr<GridSampling> readGridSampling(NodeImporter &node) {
   return sampling;
 }
 
-// Reflects x at `low` and `high` until it lies between them.
+// Mirrors position x at `low` and `high` until x lies between both.
 static Value reflectPlace(NodeImporter &node, Value x, double low,
                           double high) {
   Type type = node.attributes().getF64Type();
@@ -181,12 +182,13 @@ static Value reflectPlace(NodeImporter &node, Value x, double low,
   return scalePlace(node, node.emit<SelectOp>({isBack, back, there}), 1, low);
 }
 
-// Reflects elements up to two outside the axis once. On an axis shorter than
-// that, an element that is still outside has weight 0.
+// Mirrors the element number `at`, up to two elements outside the axis, once.
+// On a shorter axis, a number may still be outside; the tap then has weight 0.
 static Value reflectElement(NodeImporter &node, Value at, int64_t size,
                             bool alignCorners) {
-  // With aligned corners the edge is the center of an element; otherwise the
-  // element beside the edge is repeated.
+  // With aligned corners the axis is mirrored at the center of the last
+  // element: 0 1 2 1 0. Otherwise the axis is mirrored at the edge, which
+  // repeats the last element: 0 1 2 2 1 0.
   int64_t twice = alignCorners ? 0 : 1;
   auto number = [&](int64_t value) { return integerConstant(node, {}, value); };
   Value zero = number(0), last = number(size - 1);
@@ -196,8 +198,9 @@ static Value reflectElement(NodeImporter &node, Value at, int64_t size,
   return node.emit<SelectOp>({node.emit<LessOp>({last, at}), fromHigh, at});
 }
 
-// The taps of Keys' cubic with a = -3/4: four elements, at the distances 1 +
-// rest, rest, 1 - rest and 2 - rest.
+// Returns the four taps of Keys' cubic with a = -3/4 around position x:
+// elements at the distances 1 + rest, rest, 1 - rest and 2 - rest, where rest =
+// x - floor(x).
 static SmallVector<Tap> cubicTaps(NodeImporter &node, Value x) {
   constexpr double kA = -0.75;
   auto [below, rest] = splitPlace(node, x);
@@ -212,9 +215,9 @@ static SmallVector<Tap> cubicTaps(NodeImporter &node, Value x) {
     }
     return sum;
   };
-  // The weight of a tap at distance t in [0, 1]: ((a + 2) t - (a + 3)) t^2 + 1.
-  // At distance d in [1, 2]: a d^3 - 5a d^2 + 8a d - 4a. With d = t + 1, this
-  // is (a t - 2a) t^2 + a t.
+  // The weight of an element at distance t in [0, 1] is ((a + 2) t - (a + 3))
+  // t^2 + 1. At distance d in [1, 2] the weight is a d^3 - 5a d^2 + 8a d - 4a.
+  // With d = t + 1, this is (a t - 2a) t^2 + a t.
   double near[] = {kA + 2, -(kA + 3), 0, 1};
   double far[] = {kA, -2 * kA, kA, 0};
   auto element = [&, below = below](int64_t offset) {
@@ -226,11 +229,11 @@ static SmallVector<Tap> cubicTaps(NodeImporter &node, Value x) {
           {element(2), polynomial(true, far)}};
 }
 
-// The taps along an axis of `size` elements at the coordinates `at`, in [-1,
-// 1].
+// Returns the taps along an axis of `size` elements for the coordinates `at`,
+// in [-1, 1].
 static SampledAxis sampleAxis(NodeImporter &node, Value at, int64_t size,
                               const GridSampling &sampling) {
-  // From here on, f64 has no numbers between integers.
+  // From this position on, f64 holds no fractions.
   constexpr double kFarthest = int64_t(1) << 52;
   // Coordinates -1 and 1 are the centers of the outermost elements if aligned,
   // or else their outer edges.
@@ -239,7 +242,7 @@ static SampledAxis sampleAxis(NodeImporter &node, Value at, int64_t size,
   double low = aligned ? 0 : -0.5, high = aligned ? size - 1 : size - 0.5;
   double half = (high - low) / 2;
   Value x = scalePlace(node, at, half, low + half);
-  // From three elements outside on, all positions read equal values.
+  // All positions three elements or more outside read the same value.
   x = reflects ? clampPlace(node, x, -kFarthest, kFarthest)
                : clampPlace(node, x, -3, size + 3);
   SampledAxis axis = {size, {}, Outside::Edge};
@@ -264,19 +267,22 @@ static SampledAxis sampleAxis(NodeImporter &node, Value at, int64_t size,
   return axis;
 }
 
-// Samples X, (N, C, D1, ..., Dr), at a grid of (N, E1, ..., Er, r). The grid's
-// last axis holds coordinates from the last axis of X to the first.
+// Imports GridSample: samples X, (N, C, D1, ..., Dr), at a grid of (N, E1, ...,
+// Er, r). The grid's last axis holds one coordinate per axis of X, from the
+// last axis to the first: (x, y) for images.
 static LogicalResult importGridSample(NodeImporter &node) {
   auto type = node.operandType(0), gridType = node.operandType(1);
   int64_t rank = type.getRank() - 2;
   FailureOr<GridSampling> sampling = readGridSampling(node);
   if (failed(sampling))
     return failure();
-  // Limits the cost: cubic mode reads 64 elements at each point of three axes.
+  // Three axes at most limit the cost: in cubic mode each point then reads 4 *
+  // 4 * 4 elements.
   if (rank < 1 || rank > 3)
     return node.unsupported("expected an input of rank 3 to 5, found rank " +
                             Twine(type.getRank()));
-  // PyTorch's exporter writes volumes in any opset; other runtimes refuse them.
+  // ONNX has volumes from opset 20 on. PyTorch's exporter writes volumes in any
+  // opset; other runtimes refuse such files.
   ModuleImporter &module = node.getFunction().getModule();
   if (node.getOpset() < 20 && rank != 2 && module.isFirst("grids of volumes"))
     module.warn(node.describe() + ": ONNX has an input of rank " +

@@ -12,9 +12,10 @@ using namespace mpc;
 using namespace mpc::onnx_frontend;
 
 namespace {
-/// Builds one node. The keys are all keys of the past, if any, then those of
-/// the new tokens, even if the past is only partly filled. So masks compare
-/// positions in the text, not indices in the tensor.
+/// Builds one node. The past, if any, is a cache with room for `past` tokens of
+/// each text; `filled` tokens are in it. The keys are all of the cache, even if
+/// partly filled, then the new tokens. So the index of a key in the tensor need
+/// not be its position in the text, and masks compare positions.
 class GroupQuery {
 public:
   explicit GroupQuery(NodeImporter &node) : node(node) {}
@@ -47,12 +48,14 @@ private:
   int64_t heads = 0, keyHeads = 0;
   /// The number of tokens that the past has room for.
   int64_t past = 0;
-  /// For each sample, [batch, 1, 1, 1]: the number of tokens including the
-  /// past, and the number of filled past tokens.
+  /// For each sample, as [batch, 1, 1, 1]: the number of tokens including the
+  /// past, and the number of past tokens in the cache.
   Value total, filled;
-  /// True if the past is full and no sample has padding.
+  /// True if the cache of every sample is known to be full, and no sample has
+  /// padding.
   bool isFull = false;
-  /// True if a sink precedes all keys: an extra key that belongs to no token.
+  /// True if a sink precedes all keys: an extra key without a token, which
+  /// takes a share of every softmax.
   bool hasSink = false;
 };
 } // namespace
@@ -125,8 +128,8 @@ LogicalResult GroupQuery::readPast() {
   return success();
 }
 
-// Reads input 'seqlens_k', which is one less than the tokens of each sample.
-// The tokens beyond `tokens` are in the past.
+// Reads input 'seqlens_k': for each sample the number of tokens minus 1,
+// including the past. All but the last `tokens` tokens are in the past.
 LogicalResult GroupQuery::readLengths() {
   if (!node.hasInput(5))
     return node.invalid("expected input 'seqlens_k'");
@@ -149,16 +152,16 @@ LogicalResult GroupQuery::readLengths() {
 // Rotary embeddings
 //===----------------------------------------------------------------------===//
 
-// Returns the position of each token in its text, [batch or 1, tokens]. Without
-// a past, a text starts at the first number of 'position_ids', as in ONNX
-// Runtime.
+// Returns the position of each token in its text, as [batch or 1, tokens].
+// Without a past, all texts start at the first number of 'position_ids', as in
+// ONNX Runtime.
 FailureOr<Value> GroupQuery::readPositions() {
   Value places = iota(node, 2, 1, tokens);
   if (node.hasInput(9)) {
     SmallVector<int64_t> ids = {batch, tokens};
     if (node.operandShape(9) != ArrayRef<int64_t>(ids))
       return node.invalid("expected position_ids of [batch, tokens]");
-    // Positions index rows of the tables of angles.
+    // Positions select rows of the tables of cosines and sines.
     if (failed(checkIndices(node, 9, node.operandShape(7).front())))
       return failure();
     Value given = castTo(node, node.operand(9), node.attributes().getI64Type());
@@ -167,8 +170,8 @@ FailureOr<Value> GroupQuery::readPositions() {
     Value first = slice(node, given, {0, 0}, {1, 1});
     return node.emit<AddOp>({places, first});
   }
-  // Tokens follow the past: at `past` if it is full, otherwise behind each
-  // text's filled tokens.
+  // New tokens follow the past: at position `past` if the cache is full,
+  // otherwise behind the `filled` tokens of each text.
   if (past == 0)
     return places;
   if (isFull)
@@ -176,7 +179,8 @@ FailureOr<Value> GroupQuery::readPositions() {
   return node.emit<AddOp>({places, node.reshape(filled, {batch, 1})});
 }
 
-// Looks up the rows of an angle table: [batch or 1, tokens, 1, pairs].
+// Looks up the rows of a table of cosines or sines at `positions`, as [batch or
+// 1, tokens, 1, pairs].
 FailureOr<Value> GroupQuery::readAngles(unsigned index, Value positions) {
   ArrayRef<int64_t> table = node.operandShape(index);
   if (table.size() != 2)
@@ -195,7 +199,8 @@ FailureOr<Value> GroupQuery::readAngles(unsigned index, Value positions) {
 
 LogicalResult GroupQuery::rotate() {
   bool isInterleaved = node.integer("rotary_interleaved", 0) != 0;
-  // Read the attribute even if unused, so that it counts as known.
+  // Read 'rotary_interleaved' first: an attribute that nobody reads is reported
+  // as unknown.
   if (node.integer("do_rotary", 0) == 0)
     return success();
   if (!node.hasInput(7) || !node.hasInput(8))
@@ -223,8 +228,8 @@ LogicalResult GroupQuery::rotate() {
 // Masks
 //===----------------------------------------------------------------------===//
 
-// The mask of past keys, [batch, 1, tokens, past]: filled, and inside the
-// window. The window includes the query's own token.
+// Returns the mask of past keys, [batch, 1, tokens, past]: true for keys that
+// are filled and inside the window. The window includes the query's own token.
 Value GroupQuery::seePast() {
   Value places = iota(node, 4, 3, past);
   Value isSeen = node.emit<LessOp>({places, filled});
@@ -237,8 +242,8 @@ Value GroupQuery::seePast() {
   return isSeen ? expand(node, isSeen, {batch, 1, tokens, past}) : Value();
 }
 
-// The mask of new keys, [batch, 1, tokens, tokens]: up to the query's own
-// token, inside the window, and no padding.
+// Returns the mask of new keys, [batch, 1, tokens, tokens]: true for keys up to
+// the query's own token that are inside the window and no padding.
 Value GroupQuery::seeNew() {
   Value keys = iota(node, 4, 3, tokens), queries = iota(node, 4, 2, tokens);
   Value isSeen = node.emit<LessOrEqualOp>({keys, queries});
@@ -254,7 +259,8 @@ Value GroupQuery::seeNew() {
   return isSeen;
 }
 
-// Builds `seen`; leaves it null if causal order alone decides.
+// Builds the mask `seen`, true for visible keys. Leaves it null if causal order
+// alone decides.
 LogicalResult GroupQuery::mask() {
   int64_t window = node.integer("local_window_size", -1);
   if (window == 0 || window < -1)
@@ -281,7 +287,8 @@ LogicalResult GroupQuery::mask() {
 LogicalResult GroupQuery::readBias() {
   if (!node.hasInput(10))
     return success();
-  // If the past is not full, column j of the bias is not position j of a text.
+  // Column j of the bias belongs to key j. If the past is not full, key j is
+  // not position j of a text.
   if (past > 0 && !isFull)
     return node.unsupported("an attention_bias beside a past that need not be "
                             "full is not supported; make seqlens_k a constant");
@@ -309,9 +316,10 @@ LogicalResult GroupQuery::readBias() {
 //===----------------------------------------------------------------------===//
 
 // Moves heads in front of tokens, prepends the past to keys and values, and
-// defines them as outputs 1 and 2.
+// defines the new keys and values as outputs 1 and 2.
 LogicalResult GroupQuery::arrangeHeads() {
-  // The products run over all heads at once.
+  // From [batch, tokens, heads, size] to [batch, heads, tokens, size], as
+  // mpc.attention requires.
   for (Value *part : {&query, &key, &value})
     *part = transpose(node, *part, {0, 2, 1, 3});
   if (past > 0) {
@@ -343,8 +351,8 @@ LogicalResult GroupQuery::arrangeHeads() {
 // Sinks
 //===----------------------------------------------------------------------===//
 
-// Inserts one element, `front`, before the first along `axis` (counted from the
-// end: -1 is the last).
+// Prepends one element along `axis` of `tensor`, with the value `front`
+// everywhere. `axis` is counted from the end: -1 is the last.
 void GroupQuery::prepend(Value &tensor, int64_t axis, Value front) {
   if (!tensor || !front)
     return;
@@ -354,14 +362,16 @@ void GroupQuery::prepend(Value &tensor, int64_t axis, Value front) {
   tensor = concatenate(node, {expand(node, front, shape), tensor}, axis);
 }
 
-// Adds the sink's score, a number per head or 0, to the bias.
+// Prepends the score of the sink to the bias: a number per head from input 11,
+// or 0.
 LogicalResult GroupQuery::addSinkBias() {
   Value zero = numberConstant(node, 0, elementTypeOf(query));
   if (!node.hasInput(11)) {
     prepend(bias, -1, zero);
     return success();
   }
-  // [1, heads, 1, 1], or with the heads split into groups.
+  // The scores of the sink are [1, heads, 1, 1], or with the heads split into
+  // groups.
   SmallVector<int64_t> shape = {1, heads, 1, 1};
   if (heads != keyHeads)
     shape = {1, keyHeads, heads / keyHeads, 1, 1};
@@ -376,9 +386,9 @@ LogicalResult GroupQuery::addSinkBias() {
   return success(bias != nullptr);
 }
 
-// Adds the sink: one more key that every query sees. Its share of the softmax
-// goes to a value of zeros. The key is zero, with score 0, so the sink's score
-// is added as a bias.
+// Adds the sink: one more key that every query sees. Key and value are zeros.
+// So the product with a query is 0, and addSinkBias() sets the score; the
+// sink's share of the softmax adds nothing to the result.
 LogicalResult GroupQuery::addSink() {
   if (!hasSink)
     return success();
@@ -400,7 +410,7 @@ LogicalResult GroupQuery::mix() {
   SmallVector<NamedAttribute> attributes = {
       node.attribute("scale", scale),
       node.attribute("softcap", std::max(0.0, node.real("softcap", 0.0)))};
-  // A padding query may see no key in its window.
+  // A query of padding may see no key in its window; its result is then 0.
   if (seen)
     attributes.emplace_back("zero_empty_rows", node.attributes().getUnitAttr());
   else

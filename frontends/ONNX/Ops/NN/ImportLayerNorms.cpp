@@ -18,7 +18,7 @@ struct Normalized {
 } // namespace
 
 // Normalizes x to mean 0 and variance 1 over `axes`, then applies `scale` and
-// `bias` (null if absent), which broadcast to x. All in the type of x.
+// `bias` (null if absent), which broadcast to x. Computes in the type of x.
 static Normalized normalize(NodeImporter &node, Value x, Value scale,
                             Value bias, ArrayRef<int64_t> axes) {
   if (!x || !scale)
@@ -51,8 +51,9 @@ static Type getComputeType(NodeImporter &node, Value x, Type stash) {
                    : Type(node.attributes().getF32Type());
 }
 
-// Reshapes operand `index`, one element per channel or group, to lie along axis
-// 1 of a tensor of `rank` axes. Reports an error if the shape does not fit.
+// Reshapes operand `index`, a vector with one element per channel or group, to
+// [1, channels, 1, ...] with `rank` axes. Reports an error if the operand has
+// another shape.
 static FailureOr<Value> readPerChannel(NodeImporter &node, unsigned index,
                                        int64_t channels, int64_t rank) {
   SmallVector<int64_t> shape(rank, 1);
@@ -101,7 +102,8 @@ static LogicalResult importLayerNorm(NodeImporter &node) {
   return node.define(0, castTo(node, result.output, elementTypeOf(x)));
 }
 
-// Imports RMSNormalization. Only ONNX Runtime's op has an output 1.
+// Imports RMSNormalization, and ONNX Runtime's op of equal meaning, which alone
+// has an output 1.
 static LogicalResult importRMSNorm(NodeImporter &node) {
   auto axes = readLastAxes(node);
   FailureOr<Type> stash = readStashType(node);
@@ -166,8 +168,8 @@ static LogicalResult defineNormGrad(NodeImporter &node, const NormGrad &grad,
   return node.define(2, castTo(node, dBias, type));
 }
 
-// Returns the forward node with the gradient's input, scale and bias; null if
-// none.
+// Returns the LayerNormalization node that reads the same input, scale and bias
+// as the gradient node; null if there is none.
 static const proto::NodeProto *findForwardNorm(NodeImporter &node) {
   auto read = [](const proto::NodeProto &other, int index) {
     return index < other.input_size() ? StringRef(other.input(index))
@@ -182,8 +184,8 @@ static const proto::NodeProto *findForwardNorm(NodeImporter &node) {
   return nullptr;
 }
 
-// Returns the forward node's epsilon, which the gradient need not repeat;
-// without a forward node, the gradient's own.
+// Returns the epsilon of the forward node, which the gradient node need not
+// repeat. Without a forward node, returns the gradient node's own.
 static FailureOr<double> readEpsilon(NodeImporter &node,
                                      const proto::NodeProto *forward) {
   double epsilon = node.real("epsilon", 1e-5f);
@@ -200,8 +202,8 @@ static FailureOr<double> readEpsilon(NodeImporter &node,
   return theirs;
 }
 
-// True if the first output is named or declared as the gradient of scale or
-// bias. Some tools write separate nodes for those.
+// True if output 0 is named or declared as the gradient of scale or bias. Some
+// tools write a separate node for each gradient.
 static bool isGradientOfAnother(NodeImporter &node, ArrayRef<int64_t> shape) {
   StringRef name = node.getOutputName(0);
   for (unsigned input : {2, 3})
@@ -225,8 +227,8 @@ static bool isGradientOfAnother(NodeImporter &node, ArrayRef<int64_t> shape) {
   return false;
 }
 
-// Returns the forward op in the function, whose statistics can be reused; null
-// if none.
+// Returns the LayerNormOp of the forward pass, whose statistics can be reused;
+// null if the function has none.
 static LayerNormOp findNorm(const NormGrad &grad, double epsilon) {
   for (Operation *user : grad.input.getUsers())
     if (auto norm = dyn_cast<LayerNormOp>(user))
@@ -238,9 +240,9 @@ static LayerNormOp findNorm(const NormGrad &grad, double epsilon) {
   return {};
 }
 
-// LayerNormalizationGrad(dY, X, scale, bias) -> dX: the form of tools that
-// recompute the statistics. Input 3 has the scale's shape, as a bias does and a
-// mean does not.
+// Imports LayerNormalizationGrad(dY, X, scale, bias) -> dX: the form of tools
+// that compute the statistics again. Input 3 has the scale's shape, as a bias
+// does and a mean does not.
 static LogicalResult importBareLayerNormGrad(NodeImporter &node) {
   FailureOr<NormGrad> grad = readNormGrad(node);
   if (failed(grad))
@@ -273,7 +275,8 @@ static LogicalResult importBareLayerNormGrad(NodeImporter &node) {
         "' to be the gradient of '" + node.getInputName(1) +
         "', but its name or its declared shape says another; gradients of "
         "scale and bias are outputs 1 and 2");
-  // Reuse the statistics of the forward op if the function has one.
+  // Without a forward op whose statistics can be reused, compute the statistics
+  // here.
   LayerNormOp norm = findNorm(*grad, *epsilon);
   if (!norm) {
     node.setSuffix("#statistics");
@@ -292,7 +295,7 @@ static LogicalResult importBareLayerNormGrad(NodeImporter &node) {
             : failure();
 }
 
-// LayerNormalizationGrad(dY, X, scale, mean, inv_std).
+// Imports LayerNormalizationGrad(dY, X, scale, mean, inv_std).
 static LogicalResult importLayerNormGrad(NodeImporter &node) {
   if (node.getNumInputs() == 4)
     return importBareLayerNormGrad(node);
@@ -308,9 +311,9 @@ static LogicalResult importLayerNormGrad(NodeImporter &node) {
             : failure();
 }
 
-// InvertibleLayerNormalizationGrad(dY, Y, scale, bias, inv_std): the forward op
-// kept only its output Y. The normalized value already has mean 0 and deviation
-// 1.
+// Imports InvertibleLayerNormalizationGrad(dY, Y, scale, bias, inv_std). The
+// forward op saved its output Y instead of X. The normalized value, computed
+// from Y, replaces X; its mean is 0 and its deviation 1.
 static LogicalResult importInvertibleNormGrad(NodeImporter &node) {
   FailureOr<NormGrad> grad = readNormGrad(node);
   if (failed(grad))
@@ -331,12 +334,13 @@ static LogicalResult importInvertibleNormGrad(NodeImporter &node) {
       {node.attribute("axes", grad->axes)});
   if (!op)
     return failure();
-  // The statistics 0 and 1 leave out the factor inv_std.
+  // With mean 0 and deviation 1, the op returns the gradient of the normalized
+  // value. Times inv_std, this is the gradient of X.
   return defineNormGrad(node, *grad, node.emit<MulOp>({op.getDInput(), invStd}),
                         op.getDScale());
 }
 
-// SimplifiedLayerNormalizationGrad(dY, X, scale, inv_root).
+// Imports SimplifiedLayerNormalizationGrad(dY, X, scale, inv_root).
 static LogicalResult importRMSNormGrad(NodeImporter &node) {
   FailureOr<NormGrad> grad = readNormGrad(node);
   if (failed(grad))
@@ -371,7 +375,8 @@ static LogicalResult importInstanceNorm(NodeImporter &node) {
   return node.define(0, castTo(node, result.output, elementTypeOf(input)));
 }
 
-// Scale and bias are per channel; before opset 21, per group.
+// Imports GroupNormalization. Scale and bias have a number per channel, before
+// opset 21 a number per group.
 static LogicalResult importGroupNorm(NodeImporter &node) {
   SmallVector<int64_t> shape(node.operandShape(0));
   int64_t rank = shape.size(), groups = node.integer("num_groups", 0);
@@ -385,7 +390,8 @@ static LogicalResult importGroupNorm(NodeImporter &node) {
   int64_t channels = shape[1] / groups, positions = 1;
   for (int64_t extent : ArrayRef<int64_t>(shape).drop_front(2))
     positions *= extent;
-  // Reshape [channels] to [groups, channels of a group, 1], to match.
+  // Reshape scale and bias from [channels] to [groups, channels of a group, 1],
+  // to broadcast.
   bool isOfGroups = node.getOpset() < 21;
   auto readScale = [&](unsigned index) -> Value {
     auto value = readPerChannel(node, index, isOfGroups ? groups : shape[1], 2);
@@ -409,7 +415,7 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getLayerNormOps() {
   static const OpEntry entries[] = {
       {"", "GroupNormalization", 18, kNoEnd, 3, 3, 1, importGroupNorm},
       {"", "InstanceNormalization", 6, kNoEnd, 3, 3, 1, importInstanceNorm},
-      // ONNX Runtime had these in ONNX's own domain before ONNX did.
+      // ONNX Runtime had these ops in ONNX's own domain before ONNX had them.
       {"", "LayerNormalization", 1, kNoEnd, 2, 3, 3, importLayerNorm},
       {"", "SimplifiedLayerNormalization", 1, kNoEnd, 2, 2, 2, importRMSNorm},
       {kMicrosoft, "InvertibleLayerNormalizationGrad", 1, kNoEnd, 5, 5, 3,

@@ -16,8 +16,8 @@ using namespace mpc::onnx_frontend;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Builds one LinearAttention node. Each of the `kv` heads of keys and values
-/// has a state, which `group` query heads read.
+/// Builds one LinearAttention node. There are `kv` heads of keys and values.
+/// Each has a state, a matrix that `group` query heads read.
 class LinearAttention {
 public:
   explicit LinearAttention(NodeImporter &node) : node(node) {}
@@ -37,13 +37,14 @@ private:
   bool decays = false, corrects = false;
   int64_t batch = 0, length = 0, kv = 0, group = 0, keySize = 0, valueSize = 0;
   double scale = 1;
-  Type compute; ///< of the state: at least f32
+  Type compute; ///< the type of the state: at least f32
 };
 } // namespace
 
 enum LinearAttentionInput { kQuery, kKey, kValue, kPast, kDecay, kBeta };
 
-// Reads the rule that updates the state, and checks that its gates are present.
+// Reads the rule that updates the state, and checks that the inputs of the
+// rule, decay and beta, are present.
 LogicalResult LinearAttention::readRule() {
   node.ignore("chunk_size"); // a hint that changes no result
   std::string rule = node.string("update_rule", "gated_delta");
@@ -106,8 +107,8 @@ LogicalResult LinearAttention::readShapes() {
   return success();
 }
 
-// decay has one number per head or per key element; beta has one per head or
-// one for all.
+// Checks the shapes of decay (one number per head or per key element), of beta
+// (one per head or one for all) and of past_state.
 LogicalResult LinearAttention::checkGates() {
   auto hasSize = [&](unsigned index, std::initializer_list<int64_t> sizes) {
     ArrayRef<int64_t> shape = node.operandShape(index);
@@ -130,7 +131,8 @@ LogicalResult LinearAttention::checkGates() {
   return success();
 }
 
-// Rearranges input `index` by steps: [length, batch, shape...].
+// Rearranges input `index`, [batch, length, ...], to [length, batch, shape...],
+// so that a scan takes one step at a time.
 Value LinearAttention::steps(unsigned index, ArrayRef<int64_t> shape) {
   SmallVector<int64_t> apart = {batch, length}, order = {1, 0};
   apart.append(shape.begin(), shape.end());
@@ -140,8 +142,8 @@ Value LinearAttention::steps(unsigned index, ArrayRef<int64_t> shape) {
   return value ? transpose(node, node.reshape(value, apart), order) : Value();
 }
 
-// Returns the queries, keys and values of all steps, then the decay factors and
-// the correction rates, if any.
+// Returns the tensors that the scan takes step by step: queries, keys, values,
+// then the decay factors and the correction rates (beta), if any.
 SmallVector<Value> LinearAttention::collectSteps() {
   SmallVector<Value> all = {steps(kQuery, {kv, group, keySize}),
                             steps(kKey, {kv, keySize, 1}),
@@ -162,14 +164,14 @@ Value LinearAttention::firstState() {
                 {batch, kv, keySize, valueSize});
 }
 
-// Computes one step: the new state, and the result that the queries read from
-// the state.
+// Computes one step of the scan: the new state, and the result that the queries
+// read from the new state.
 SmallVector<Value> LinearAttention::step(Value state, ArrayRef<Value> parts) {
   Value query = parts[0], key = parts[1], value = parts[2];
   if (decays)
     state = node.emit<MulOp>({state, parts[3]});
-  // Do not add the part of the value that the state already returns for this
-  // key.
+  // Add only the difference between the value and what the state already
+  // returns for this key.
   if (corrects) {
     Value known = node.emit<MatMulOp>(
         {node.reshape(key, {batch, kv, 1, keySize}), state});
@@ -227,8 +229,8 @@ static LogicalResult importLinearAttention(NodeImporter &node) {
 // CausalConvWithState
 //===----------------------------------------------------------------------===//
 
-// Returns the last `size` positions of [past, x]. A null `past` stands for
-// zeros.
+// Returns the last `size` positions of x. If x is shorter, positions of `past`
+// come in front, or zeros if `past` is null.
 static Value lastPositions(NodeImporter &node, Value x, Value past,
                            int64_t size) {
   SmallVector<int64_t> shape(NodeImporter::shapeOf(x));
@@ -243,8 +245,9 @@ static Value lastPositions(NodeImporter &node, Value x, Value past,
   return slice(node, x, {0, 0, -missing}, {shape[0], shape[1], size});
 }
 
-// Convolves each channel with the positions up to its own. `past_state` holds
-// the positions before the first.
+// Imports CausalConvWithState: convolves each channel, so that a result depends
+// on its own and earlier positions. `past_state` holds the positions before the
+// first.
 static LogicalResult importCausalConv(NodeImporter &node) {
   SmallVector<int64_t> shape(node.operandShape(0)),
       weight(node.operandShape(1));

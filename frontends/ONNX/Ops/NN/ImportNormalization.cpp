@@ -1,4 +1,6 @@
-// Imports BatchNormalization and the softmax family.
+// Imports BatchNormalization and the softmax family. Statistics are the running
+// mean and variance of a batch normalization. Each node is one call of a layer,
+// and a layer may be called several times.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -16,19 +18,22 @@ using namespace mpc::onnx_frontend;
 // BatchNormalization
 //===----------------------------------------------------------------------===//
 
-// The name of input `index`, or of the state that it renames.
+// Returns the name of input `index`. If the input is another name for a state,
+// returns the name of the state.
 static StringRef getStateName(NodeImporter &node, unsigned index) {
   StringRef name = node.getInputName(index);
   StringRef origin = node.getFunction().lookup(name).aliasOf;
   return origin.empty() ? name : origin;
 }
 
-// The variable of input `index`, or null.
+// Returns the variable of the state in input `index`; null if the input is no
+// state.
 static VariableOp findState(NodeImporter &node, unsigned index) {
   return node.getFunction().getModule().findVariable(getStateName(node, index));
 }
 
-// True if a batch norm with this scale and bias reads `statistic`.
+// True if a batch normalization with this scale and bias reads `statistic`.
+// Calls of one layer have the same scale and bias.
 static bool isReadBySameLayer(Value statistic, Value scale, Value bias) {
   return llvm::any_of(statistic.getUsers(), [&](Operation *user) {
     return isa<BatchNormOp, BatchNormInferenceOp>(user) &&
@@ -36,20 +41,20 @@ static bool isReadBySameLayer(Value statistic, Value scale, Value bias) {
   });
 }
 
-// True if the exporter says that the node calls the layer of `statistic`. Scale
-// and bias cannot identify a layer without them (affine=False), because they
-// are constants of each call.
+// True if metadata of the exporter say that the node calls the layer that owns
+// `statistic`. Scale and bias do not tell for a layer without them
+// (affine=False): they are separate constants for each call.
 static bool isCallOfLayer(NodeImporter &node, StringRef statistic) {
   StringRef layer = findLayer(node.getNode());
   return !layer.empty() &&
          node.getFunction().getLayerOfStatistic(statistic) == layer;
 }
 
-// True if a chain of batch_norm calls turned `statistic` into `value`.
-// PyTorch's newer exporter writes the result of each call as an Identity. If
-// the Identity is an update, its call reads the Identity's input. If the
-// Identity only comes from merging equal statistics, its call reads another
-// value.
+// True if `value` is `statistic` after a chain of batch_norm calls. PyTorch's
+// newer exporter writes the update by each call as an Identity of the old
+// value, with the call as metadata. An Identity may also come from merging
+// equal statistics of two layers: the call then does not read the Identity's
+// input.
 static bool isUpdateInProgram(NodeImporter &node, StringRef value,
                               StringRef statistic) {
   const Graph &graph = node.getFunction().getGraph();
@@ -60,7 +65,8 @@ static bool isUpdateInProgram(NodeImporter &node, StringRef value,
       return false;
     const ProgramCall call = readCall(*identity);
     value = identity->input(0);
-    // Calls refer to parameters and buffers by their own names.
+    // The metadata of calls use the program's names of parameters and buffers.
+    // `signature` maps them to names in the file.
     const bool isRead = llvm::is_contained(call.results, value) ||
                         llvm::any_of(call.sources, [&](StringRef source) {
                           return signature.lookup(source) == value;
@@ -71,11 +77,12 @@ static bool isUpdateInProgram(NodeImporter &node, StringRef value,
   return true;
 }
 
-// True if the program passes this call the statistic of an earlier call, even
-// if scale and bias are constants or differ. PyTorch's newer exporter names the
-// argument beside the node. The older exporter merges nothing in training mode
-// (three outputs), so equal names suffice. If scale or bias is a weight,
-// another tool may have merged the initial statistics of two layers.
+// True if the program passes this call a statistic that an earlier call has
+// updated, even if scale and bias are constants or differ. PyTorch's newer
+// exporter names the argument in the node's metadata. The older exporter merges
+// no statistics in training mode (three outputs), so the name of the input
+// suffices. But if scale or bias is a weight, another tool may have merged the
+// initial statistics of two layers.
 static bool isGivenAgain(NodeImporter &node, unsigned index) {
   StringRef name = node.getInputName(index);
   const proto::ModelProto &file = node.getFunction().getModel().getProto();
@@ -96,10 +103,12 @@ static bool isGivenAgain(NodeImporter &node, unsigned index) {
 
 // Returns input, scale, bias, mean and variance. An initializer read as mean or
 // variance becomes state of role statistic. Exporters merge equal initializers,
-// as all statistics are before training, and give each reader an Identity. Such
-// statistics still belong to separate layers. A second call of one layer reads
-// Identities, too. Scale and bias under their own names, the name of the layer,
-// or the first call identify the layer, which then owns the statistics.
+// and give each reader an Identity; before training, the statistics of all
+// layers are equal. So an Identity of a statistic belongs to another layer, or
+// to a second call of the same layer. The layer is the same if scale and bias
+// are the same parameters, if metadata name the same layer, or if metadata tell
+// that the first call has updated the statistic. Then both calls share the
+// statistic.
 static SmallVector<Value> readBatchNormOperands(NodeImporter &node) {
   const Value scale = node.operand(1), bias = node.operand(2);
   const bool isNamed = llvm::all_of(ArrayRef<unsigned>{1, 2}, [&](unsigned i) {
@@ -109,8 +118,8 @@ static SmallVector<Value> readBatchNormOperands(NodeImporter &node) {
     ImportedValue &entry = node.getFunction().lookup(node.getInputName(index));
     if (entry.value || !entry.constant || !entry.stateRole)
       continue;
-    // Shared constants do not identify a layer, so require a scale that is an
-    // argument.
+    // Layers may share a constant scale, so only a scale that is an argument of
+    // the function identifies a layer.
     const Value origin =
         entry.statisticOf.empty()
             ? Value()
@@ -130,7 +139,8 @@ static SmallVector<Value> readBatchNormOperands(NodeImporter &node) {
   return node.operands();
 }
 
-// The new value that an earlier node gave to a statistic; null if none.
+// Returns the value to which an earlier node has updated the statistic in input
+// `index`; null if none has.
 static Value findUpdate(NodeImporter &node, unsigned index) {
   VariableOp variable = findState(node, index);
   Value update = variable ? node.getFunction().getUpdate(variable) : Value();
@@ -152,8 +162,8 @@ static SmallVector<Value> readTrainingOperands(NodeImporter &node) {
       continue;
     bool isOneLayer = before->getOperand(1) == operands[1] &&
                       before->getOperand(2) == operands[2];
-    // An alias here is an Identity that readBatchNormOperands() accepted as the
-    // statistic.
+    // If the names differ, the input is an Identity that
+    // readBatchNormOperands() has accepted as another name of the statistic.
     StringRef name = getStateName(node, index);
     const bool isUpdate = name != node.getInputName(index);
     if (isOneLayer || isUpdate || isCallOfLayer(node, name) ||
@@ -165,8 +175,8 @@ static SmallVector<Value> readTrainingOperands(NodeImporter &node) {
 
 static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
                                      Value oldValue, Value newValue) {
-  // A body of a loop or branch may run several times or never, so the statistic
-  // would have several updates or none.
+  // The body of a loop or branch may run several times or never, but a step
+  // updates a statistic once.
   if (!node.getFunction().runsOnce())
     return node.unsupported("running statistics are not updated within a loop "
                             "or a branch; --as-exported keeps them as they "
@@ -174,7 +184,8 @@ static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
   VariableOp variable = findState(node, index);
   bool isTraining = node.getMode() == ImportMode::Training;
   if (!variable && isTraining && node.operand(index).getDefiningOp())
-    // A value that is recomputed in every step cannot be kept for the next.
+    // A statistic lasts from step to step. A value that nodes compute in every
+    // step does not.
     return node.unsupported(
         "expected running statistics that are initializers, found '" +
         node.getInputName(index) +
@@ -187,8 +198,8 @@ static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
     return node.unsupported("'" + node.getInputName(index) +
                             "' is read as a running statistic here and as "
                             "something else elsewhere");
-  // Two layers that share a module update its statistics in sequence: the later
-  // update replaces the earlier.
+  // Two calls of one layer update its statistics in sequence: the later update
+  // includes the earlier and replaces it.
   if (oldValue == findUpdate(node, index))
     node.getFunction().removeUpdate(variable);
   if (failed(node.getFunction().addUpdate(variable, newValue)))
@@ -243,8 +254,8 @@ static bool hasComputedStatistics(NodeImporter &node) {
   return isComputed(node.operand(3)) || isComputed(node.operand(4));
 }
 
-// Casts operand `index`, one number per channel, to `type`, and reshapes it
-// along axis 1 of the input.
+// Casts operand `index`, one number per channel, to `type`, and reshapes it to
+// [1, channels, 1, ...].
 static Value readAlongChannels(NodeImporter &node, unsigned index, Type type) {
   SmallVector<int64_t> shape(node.operandShape(0).size(), 1);
   shape[1] = node.operandShape(index)[0];
@@ -262,9 +273,9 @@ static LogicalResult checkChannels(NodeImporter &node) {
   return success();
 }
 
-// Defines outputs 1 and 2 as the given statistics, if those are not state.
-// Averaging batch statistics with themselves changes nothing, and evaluation
-// changes none.
+// Defines outputs 1 and 2, the new statistics, as the given statistics. Neither
+// case has an update: the average of the batch's statistics with themselves
+// changes nothing, and evaluation updates nothing.
 static LogicalResult keepStatistics(NodeImporter &node) {
   (void)node.define(1, node.operand(3));
   return node.define(2, node.operand(4));
@@ -292,9 +303,9 @@ static LogicalResult importBatchStatistics(NodeImporter &node, double epsilon) {
   return node.define(0, castTo(node, op.getOutput(), element));
 }
 
-// Computes (x - mean) / sqrt(var + epsilon) * scale + bias, op by op.
-// Statistics that the graph computes have a gradient, which
-// batch_norm_inference does not give.
+// Computes (x - mean) / sqrt(var + epsilon) * scale + bias, op by op. The graph
+// computes mean and var, which need a gradient; the op batch_norm_inference
+// would not give one.
 static LogicalResult importGivenStatistics(NodeImporter &node, double epsilon) {
   if (failed(checkChannels(node)))
     return failure();
@@ -326,14 +337,15 @@ static LogicalResult importBatchNorm(NodeImporter &node) {
   double momentum = node.real("momentum", 0.9);
   if (node.getOpset() < 9 && node.integer("spatial", 1) == 0)
     return node.unsupported("attribute 'spatial' of 0 is not supported");
-  // Before opset 14 the presence of outputs says if this is training; before
-  // opset 7, attribute 'is_test' does, if present.
+  // Before opset 14, a node with further outputs is in training mode. Before
+  // opset 7, attribute 'is_test' decides, if present.
   bool exportedForTraining = node.hasOutput(1);
   if (node.getOpset() >= 14)
     exportedForTraining = node.integer("training_mode", 0) != 0;
   else if (node.getOpset() < 7 && node.hasAttribute("is_test"))
     exportedForTraining = node.integer("is_test", 0) == 0;
-  // Batch statistics that the graph computes are not state.
+  // If the graph computes the statistics of the batch, there are no running
+  // statistics to update.
   SmallVector<Value> operands = readBatchNormOperands(node);
   if (isMeanOfChannels(operands[3], operands[0]) &&
       isVarianceOfChannels(operands[4], operands[0]))
@@ -348,14 +360,15 @@ static LogicalResult importBatchNorm(NodeImporter &node) {
       operands, {node.attribute("epsilon", epsilon)});
   if (!op)
     return failure();
-  // The running statistics stay unchanged. The saved values (outputs 3 and 4)
-  // stay undefined, so reading them is an error.
+  // The running statistics, outputs 1 and 2, stay unchanged. Outputs 3 and 4,
+  // saved for a gradient, stay undefined: reading them is an error.
   (void)node.define(1, op.getMean());
   (void)node.define(2, op.getVar());
   return node.define(0, op.getOutput());
 }
 
-// com.microsoft: always training; outputs 3 and 4 serve the gradient.
+// Imports com.microsoft's BatchNormInternal, always in training mode. Outputs 3
+// and 4 are saved for the gradient.
 static LogicalResult importBatchNormInternal(NodeImporter &node) {
   node.ignore("training_mode");
   return importTrainingBatchNorm(node, node.real("epsilon", 1e-5),
@@ -378,7 +391,8 @@ static LogicalResult importSoftmax(NodeImporter &node) {
   return op ? node.define(0, op.getOutput()) : failure();
 }
 
-// Softmax before opset 13: all axes from `axis` on count as one.
+// Imports a softmax before opset 13: all axes from `axis` on count as one. [4,
+// 3, 5] from axis 1 on has the rows of [4, 15].
 template <typename OpT>
 static LogicalResult importFlattenedSoftmax(NodeImporter &node) {
   SmallVector<int64_t> shape(node.operandShape(0));

@@ -14,11 +14,13 @@ using namespace mpc::onnx_frontend;
 // Maxima
 //===----------------------------------------------------------------------===//
 
-// Converts a row-major element number within `extents` to column-major.
+// Converts the number of an element in an array of shape `extents` from
+// row-major to column-major order.
 static Value toColumnMajor(NodeImporter &node, Value number,
                            ArrayRef<int64_t> extents) {
   Value result = integerConstant(node, {}, 0);
-  // (((i2 * D1) + i1) * D0) + i0, from the last axis to the first.
+  // For an element (i0, i1, i2) of an array of shape (D0, D1, D2): ((i2 * D1) +
+  // i1) * D0 + i0.
   for (int64_t extent : llvm::reverse(extents)) {
     Value size = integerConstant(node, {}, extent);
     Value index =
@@ -75,7 +77,8 @@ static LogicalResult importMaxPool(NodeImporter &node) {
   return node.define(1, indicesOfTensor(node, op, order == 1));
 }
 
-// Returns the extents that the windows cover if their positions form `shape`.
+// Returns the shape (N, C, extents...) before a pooling whose windows have
+// positions `shape`: the extents that the windows cover.
 static FailureOr<SmallVector<int64_t>> getUnpooledShape(NodeImporter &node,
                                                         ArrayRef<int64_t> shape,
                                                         const Window &window) {
@@ -94,8 +97,9 @@ static FailureOr<SmallVector<int64_t>> getUnpooledShape(NodeImporter &node,
   return result;
 }
 
-// Writes each element to its index in the pooled shape, and zeros elsewhere.
-// Input 2 may ask for a larger shape, with zeros at the end.
+// Imports MaxUnpool: writes each element to its index in the shape before the
+// pooling, and zeros elsewhere. Input 2 may ask for a larger shape, with zeros
+// at the end.
 static LogicalResult importMaxUnpool(NodeImporter &node) {
   Value x = node.operand(0);
   ArrayRef<int64_t> shape = node.operandShape(0);
@@ -193,7 +197,8 @@ static Value padForWindows(NodeImporter &node, Value value,
                 node.attribute("value", 0.0)});
 }
 
-// The p-norm of each window: the p-th root of mean(|x|^p) * window size.
+// Imports LpPool, the p-norm of each window: the p-th root of mean(|x|^p) *
+// window size.
 static LogicalResult importLpPool(NodeImporter &node) {
   auto window = readWindow(node, node.operandShape(0), {});
   FailureOr<int64_t> p = readPower(node);
@@ -203,7 +208,8 @@ static LogicalResult importLpPool(NodeImporter &node) {
   return defineInF32(node, [&](Value x) -> Value {
     Value powers = padForWindows(node, powerOf(node, x, *p), *window, ceilMode);
     window->pads.assign(window->pads.size(), 0);
-    // The mean is multiplied by the number of all positions below.
+    // Padding counts in the mean, because the mean is multiplied by the whole
+    // window size below.
     PoolEdges edges;
     edges.countsPadding = true;
     auto attributes = window->meanAttributes(node, edges);

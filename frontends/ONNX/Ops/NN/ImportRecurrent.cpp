@@ -13,8 +13,8 @@ using namespace mpc::onnx_frontend;
 // The cells
 //===----------------------------------------------------------------------===//
 
-// Gates: input, output, forget, cell. States: hidden, cell. Peepholes: input,
-// output, forget.
+// Imports LSTM. Gates, in the order of the weights: input, output, forget,
+// cell. States: hidden, cell. Peepholes: input, output, forget.
 static LogicalResult importLSTM(NodeImporter &node) {
   static const RecurrentCell cell = {
       4,
@@ -28,7 +28,8 @@ static LogicalResult importLSTM(NodeImporter &node) {
          ArrayRef<Value> prepared) {
         Value h = states[0], c = states[1], r = prepared[0], p = prepared[1];
         Value sum = lstm.add(x, lstm.recur(h, r));
-        // A gate is a slice of the sum, plus the peephole's share of the cell.
+        // A gate is a slice of the sum, plus the peephole's weight times the
+        // cell state.
         auto gate = [&](unsigned index, unsigned peephole, Value of) {
           Value value = lstm.gates(sum, index, 1, 1);
           if (p && of)
@@ -36,8 +37,8 @@ static LogicalResult importLSTM(NodeImporter &node) {
                 lstm.add(value, lstm.mul(lstm.gates(p, peephole, 1, 0), of));
           return value;
         };
-        // Input and forget gate and candidate see the old cell; the output gate
-        // sees the new cell.
+        // The peepholes of the input and forget gates read the old cell state.
+        // The peephole of the output gate reads the new cell state.
         Value in = lstm.activate(0, gate(0, 0, c));
         Value forget = lstm.joinsInputGate() && in
                            ? lstm.getNode().emit<SubOp>({lstm.one(in), in})
@@ -51,14 +52,14 @@ static LogicalResult importLSTM(NodeImporter &node) {
   return RecurrentImporter(node, cell).import();
 }
 
-// Gates: update, reset, hidden.
+// Imports GRU. Gates, in the order of the weights: update, reset, hidden.
 static LogicalResult importGRU(NodeImporter &node) {
   static const RecurrentCell cell = {
       3,
       1,
       {"Sigmoid", "Tanh"},
-      // Split off the hidden gate's weights if the reset gate applies before
-      // its product.
+      // If the reset gate scales the old state before the product of the hidden
+      // gate, this product is separate and needs its own weights.
       [](RecurrentImporter &gru, Value r, Value rb, Value) {
         bool separate = gru.resetsProduct();
         return SmallVector<Value>{separate ? r : gru.gates(r, 0, 2, 0),
@@ -73,7 +74,8 @@ static LogicalResult importGRU(NodeImporter &node) {
           return gru.activate(0, gru.add(gru.gates(x, index, 1, 1),
                                          gru.gates(product, index, 1, 1)));
         };
-        // The reset gate scales the product, or the state before it.
+        // The reset gate scales the product of the hidden gate, or the old
+        // state before that product.
         Value update = gate(0), reset = gate(1), from;
         if (gru.resetsProduct()) {
           from = gru.gates(product, 2, 1, 1);
@@ -84,7 +86,7 @@ static LogicalResult importGRU(NodeImporter &node) {
           from = gru.recur(gru.mul(reset, h), prepared[1]);
         }
         Value hidden = gru.activate(1, gru.add(gru.gates(x, 2, 1, 1), from));
-        // The values are null if an activation was refused.
+        // The values are null if an activation is not supported.
         if (!update)
           return RecurrentStep{{Value()}, {}};
         Value rest = gru.getNode().emit<SubOp>({gru.one(update), update});

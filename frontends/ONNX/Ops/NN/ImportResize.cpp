@@ -21,7 +21,7 @@ using namespace mpc::onnx_frontend;
 namespace {
 enum class Filter { Nearest, Linear, Cubic };
 
-/// The attributes that apply to all axes.
+/// The attributes of a Resize that apply to all axes.
 struct Sampling {
   Filter filter = Filter::Nearest;
   std::string coordinates = "half_pixel", nearest = "round_prefer_floor";
@@ -31,9 +31,8 @@ struct Sampling {
   bool crops() const { return coordinates == "tf_crop_and_resize"; }
 };
 
-/// An axis of `in` elements that becomes one of `out`. `scale` is their ratio
-/// before the result's extent is rounded. A crop covers the shares [start, end]
-/// of the input.
+/// An axis that is resized from `in` to `out` elements. `scale` is out / in,
+/// before `out` is rounded. A crop covers the shares [start, end] of the input.
 struct ResizedAxis {
   int64_t axis, in, out;
   double scale, start = 0.0, end = 1.0;
@@ -67,15 +66,16 @@ Real ResizedAxis::locate(const Sampling &sampling, int64_t position) const {
     return (x + kHalf) / scale;
   if (mode == "pytorch_half_pixel" && resized <= 1)
     return 0;
-  // half_pixel, and modes that shift it.
+  // The modes half_pixel, pytorch_half_pixel and half_pixel_symmetric.
   Real center = (x + kHalf) / scale - kHalf;
   if (mode == "half_pixel_symmetric")
     center += length / 2 * (1 - out / resized);
   return center;
 }
 
-// Computes in float, as other runtimes do: with a scale of 0.6, result element
-// 3 is input element 5. In double it would be 4, because float 0.6 is a little
+// Returns the input element for result element `position`. Computes in float,
+// as other runtimes do: with a scale of 0.6, result element 3 is input element
+// 5. In double, the input element would be 4, because float 0.6 is a little
 // more than 0.6.
 int64_t ResizedAxis::findNearest(const Sampling &sampling,
                                  int64_t position) const {
@@ -88,7 +88,8 @@ int64_t ResizedAxis::findNearest(const Sampling &sampling,
   return std::clamp<double>(nearest, 0, in - 1);
 }
 
-// The filter at a distance: a triangle (linear), or Keys' cubic.
+// Returns the weight of an input element at `distance`: a triangle (linear), or
+// Keys' cubic.
 static double filterAt(const Sampling &sampling, double distance) {
   double x = std::abs(distance), a = sampling.cubicA;
   if (sampling.filter == Filter::Linear)
@@ -98,9 +99,10 @@ static double filterAt(const Sampling &sampling, double distance) {
   return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0.0;
 }
 
-// Returns the weights of all input elements in one result element. When
-// shrinking, antialiasing widens the filter so that all elements count. A
-// position outside the input reads the edge element, or is left out.
+// Returns the weights of all input elements in result element `position`. If
+// the axis shrinks, antialiasing widens the filter so that all elements count.
+// The weight of an element outside the input goes to the edge element, or is
+// left out.
 SmallVector<double> ResizedAxis::weigh(const Sampling &sampling,
                                        int64_t position) const {
   SmallVector<double> weights(in, 0.0);
@@ -115,7 +117,7 @@ SmallVector<double> ResizedAxis::weigh(const Sampling &sampling,
   double radius = (sampling.filter == Filter::Cubic ? 2 : 1) / narrow;
   double sum = 0.0;
   auto last = static_cast<int64_t>(std::ceil(x + radius));
-  // Weights outside go to the edge element, unless excludeOutside.
+  // With excludeOutside, the weights of elements outside are left out.
   for (auto i = static_cast<int64_t>(std::floor(x - radius)); i <= last; ++i) {
     if (sampling.excludeOutside && (i < 0 || i >= in))
       continue;
@@ -158,7 +160,7 @@ static FailureOr<Sampling> readSampling(NodeImporter &node) {
   if (failed(filter))
     return failure();
   sampling.filter = *filter;
-  // Combinations that do not exist are refused below.
+  // Combinations of attributes that do not exist are refused below.
   sampling.coordinates =
       node.string("coordinate_transformation_mode", sampling.coordinates);
   sampling.nearest = node.string("nearest_mode", sampling.nearest);
@@ -198,15 +200,16 @@ readFloats(NodeImporter &node, unsigned index, StringRef what) {
   return values;
 }
 
-// True if an optional input is given. An empty tensor means absent.
+// True if optional input `index` is given. Exporters also write an absent input
+// as an empty tensor.
 static bool isGiven(NodeImporter &node, unsigned index) {
   return node.hasInput(index) && node.operandType(index).getNumElements() > 0;
 }
 
-// Extents above this are taken as mistakes.
+// A larger extent is taken as a mistake in the file.
 static constexpr double kLargestExtent = int64_t(1) << 30;
 
-// Computes extents from scales, one for each of `axes`.
+// Sets the extents of `axes` from scales, one for each axis.
 static LogicalResult scaleAxes(NodeImporter &node,
                                MutableArrayRef<ResizedAxis> axes,
                                ArrayRef<double> scales) {
@@ -225,8 +228,8 @@ static LogicalResult scaleAxes(NodeImporter &node,
   return success();
 }
 
-// Reads extents from sizes. With an aspect ratio policy, sizes are bounds, and
-// all axes share one scale.
+// Sets the extents of `axes` from input 3, the sizes. With an aspect ratio
+// policy, sizes are bounds, and all axes share one scale.
 static LogicalResult sizeAxes(NodeImporter &node,
                               MutableArrayRef<ResizedAxis> axes) {
   auto sizes = node.integers(3, "sizes");
@@ -241,7 +244,8 @@ static LogicalResult sizeAxes(NodeImporter &node,
     axis.out = size;
     axis.scale = static_cast<double>(size) / axis.in;
   }
-  // With a policy, all axes take the smallest or the largest scale.
+  // With the policy not_larger, all axes take the smallest scale of any axis;
+  // with not_smaller, the largest.
   std::string policy = node.string("keep_aspect_ratio_policy", "stretch");
   if (policy == "stretch" || axes.empty())
     return success();
@@ -260,7 +264,7 @@ static LogicalResult sizeAxes(NodeImporter &node,
   return success();
 }
 
-// Reads the region of interest: all starts, then all ends.
+// Reads the region of interest: the starts of all axes, then the ends.
 static LogicalResult cropAxes(NodeImporter &node,
                               MutableArrayRef<ResizedAxis> axes) {
   if (!isGiven(node, 1))
@@ -310,8 +314,8 @@ static Value interpolate(NodeImporter &node, Value value,
   }
   SmallVector<int64_t> shape(NodeImporter::shapeOf(value));
   bool isLast = axis.axis + 1 == static_cast<int64_t>(shape.size());
-  // One column (or row) of weights per result element; transposed for a
-  // gradient.
+  // Column `to` holds the weights of result element `to`. A matrix that
+  // multiplies from the left is transposed, and so is the matrix of a gradient.
   SmallVector<double> weights(axis.in * axis.out);
   for (int64_t to = 0; to < axis.out; ++to)
     for (auto [from, weight] : llvm::enumerate(axis.weigh(sampling, to)))
@@ -391,8 +395,8 @@ static LogicalResult resize(NodeImporter &node, ArrayRef<ResizedAxis> axes,
   return node.define(0, value);
 }
 
-// Returns the axes `numbers` of input `index`, with unchanged extents. Builders
-// set the new extents.
+// Returns a ResizedAxis for each of the axes `numbers` of input `index`, with
+// unchanged extents. Builders set the new extents.
 static SmallVector<ResizedAxis>
 axesOf(NodeImporter &node, ArrayRef<int64_t> numbers, unsigned index = 0) {
   SmallVector<ResizedAxis> axes;
@@ -403,7 +407,8 @@ axesOf(NodeImporter &node, ArrayRef<int64_t> numbers, unsigned index = 0) {
   return axes;
 }
 
-// Resize from opset 11 on: scales or sizes, for all axes or those in 'axes'.
+// Imports Resize from opset 11 on, with scales or sizes for all axes or for
+// those in 'axes'.
 static LogicalResult importResize(NodeImporter &node) {
   int64_t rank = node.operandShape(0).size();
   FailureOr<Sampling> sampling = readSampling(node);
@@ -434,8 +439,9 @@ static LogicalResult importResize(NodeImporter &node) {
   return resize(node, axes, *sampling);
 }
 
-// Resize of opset 10, and Upsample. Upsample's scales are an attribute before
-// opset 9, and before opset 7 one attribute per image axis.
+// Imports Resize of opset 10, and Upsample. The scales of Upsample are an
+// attribute before opset 9; before opset 7, each image axis has its own
+// attribute.
 static LogicalResult importUpsample(NodeImporter &node) {
   Sampling sampling;
   sampling.coordinates = "asymmetric";
@@ -465,9 +471,9 @@ static LogicalResult importUpsample(NodeImporter &node) {
   return resize(node, axes, sampling);
 }
 
-// (dY, X, roi, scales) -> dX, with the attributes of the Resize. Multiplies by
-// the transposed weights along each axis. Without scales, the extents determine
-// them.
+// Imports ResizeGrad: (dY, X, roi, scales) -> dX, with the attributes of the
+// Resize. Multiplies by the transposed weights along each axis. Without scales,
+// the extents of X and dY determine them.
 static LogicalResult importResizeGrad(NodeImporter &node) {
   FailureOr<Sampling> sampling = readSampling(node);
   if (failed(sampling))

@@ -10,13 +10,14 @@ using namespace mpc;
 using namespace mpc::onnx_frontend;
 
 namespace {
-/// The bins of all boxes along one axis of the images. Values have five axes:
-/// boxes, channels, bins, and the y and x positions in some order.
+/// The bins into which all boxes are cut along one axis of the images. Tensors
+/// have five axes: boxes, channels, bins, and the y and x positions in some
+/// order.
 struct Bins {
   NodeImporter &node;
   Type number;
   int64_t count, extent;
-  /// The axes of bins and of image positions.
+  /// The axes of tensors along which bins and image positions are counted.
   int64_t binAxis, placeAxis;
 
   /// Computes the bins' limits from the first and last positions of boxes,
@@ -34,8 +35,8 @@ private:
 };
 } // namespace
 
-// A box includes its last position and has at least one. Bins overlap if they
-// do not divide the box.
+// A box includes its last position and is at least 1 long. Bins overlap if the
+// length is no multiple of their number.
 void Bins::cut(Value first, Value last) {
   Value length =
       node.emit<AddOp>({node.emit<SubOp>({last, first}), constant(1)});
@@ -61,14 +62,15 @@ Value Bins::isEmpty() {
   return node.emit<LessOrEqualOp>({high, low});
 }
 
-// Rounds halves away from zero.
+// Rounds to the closest integer, halves away from zero.
 static Value roundAway(NodeImporter &node, Value x) {
   Value half = numberConstant(node, 0.5, elementTypeOf(x));
   Value size = node.emit<AddOp>({node.emit<AbsOp>({x}), half});
   return node.emit<MulOp>({node.emit<SignOp>({x}), node.emit<FloorOp>({size})});
 }
 
-// The maximum of the elements of `x` along `axis` where `isSeen` is true.
+// Returns the maximum of the elements of `x` along `axis` where `isSeen` is
+// true.
 static Value maximize(NodeImporter &node, Value x, Value isSeen, int64_t axis) {
   constexpr double kLowest = -std::numeric_limits<double>::infinity();
   Value hidden = numberConstant(node, kLowest, elementTypeOf(x));
@@ -76,8 +78,8 @@ static Value maximize(NodeImporter &node, Value x, Value isSeen, int64_t axis) {
                              {axis}, /*keepDims=*/false);
 }
 
-// Boxes are (image, x1, y1, x2, y2). Positions are computed as in ONNX Runtime,
-// in the boxes' float type, but at least f32.
+// Imports MaxRoiPool. Boxes are (image, x1, y1, x2, y2). Positions are computed
+// as in ONNX Runtime, in the boxes' float type, but at least f32.
 static LogicalResult importMaxRoiPool(NodeImporter &node) {
   ArrayRef<int64_t> shape = node.operandShape(0), boxes = node.operandShape(1);
   auto pooled = node.integerList("pooled_shape");

@@ -1,5 +1,6 @@
 // Imports RoiAlign and DeformConv, which read between the elements of images,
-// at positions given by boxes or learned offsets.
+// at positions given by boxes or learned offsets. A tap is one element to read
+// along an axis, with its weight (Sampling.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/NN/Sampling.h"
@@ -17,7 +18,8 @@ using namespace mpc::onnx_frontend;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The attributes of RoiAlign. Each box is cut into `bins` along y and x.
+/// The attributes of RoiAlign. Each box is cut into `bins` along y and x, and
+/// each bin is read at `samples` positions along y and x; 0 if the box decides.
 struct RoiPooling {
   bool isMax, halfPixel;
   int64_t bins[2], samples;
@@ -27,13 +29,13 @@ struct RoiPooling {
 
 static FailureOr<RoiPooling> readRoiPooling(NodeImporter &node) {
   RoiPooling pooling;
-  // The defaults of opset 16's attributes keep the old results.
+  // Before opset 16, boxes are not shifted, as with output_half_pixel.
   std::string mode = node.string("mode", "avg"),
               coordinates = "output_half_pixel";
   if (mode != "avg" && mode != "max")
     return node.invalid("expected attribute 'mode' to be avg or max, found '" +
                         mode + "'");
-  // half_pixel shifts boxes by half an element.
+  // From opset 16 on, the default half_pixel shifts boxes by half an element.
   if (node.getOpset() >= 16)
     coordinates = node.string("coordinate_transformation_mode", "half_pixel");
   if (coordinates != "half_pixel" && coordinates != "output_half_pixel")
@@ -46,7 +48,7 @@ static FailureOr<RoiPooling> readRoiPooling(NodeImporter &node) {
   pooling.bins[1] = node.integer("output_width", 1);
   pooling.samples = node.integer("sampling_ratio", 0);
   pooling.scale = node.real("spatial_scale", 1.0);
-  // Each sample is listed at import, so limit the counts.
+  // The import lists every position to read, so limit the counts.
   constexpr int64_t kMost = int64_t(1) << 16;
   for (int64_t count : {pooling.bins[0], pooling.bins[1]})
     if (count < 1 || count > kMost)
@@ -59,9 +61,9 @@ static FailureOr<RoiPooling> readRoiPooling(NodeImporter &node) {
   return pooling;
 }
 
-// Returns the taps along an axis of `size` elements. Each bin of each box, with
-// corners [R, 4], is sampled at `samples` evenly spaced positions. The taps
-// have shape [R, positions, 1] along y, or [R, 1, positions] along x.
+// Returns the taps along x or y, an axis of `size` elements. Each bin of each
+// box, with corners [R, 4], is read at `samples` evenly spaced positions. The
+// taps have shape [R, positions, 1] along y, or [R, 1, positions] along x.
 static SampledAxis sampleBins(NodeImporter &node, Value boxes,
                               const RoiPooling &pooling, bool isX,
                               int64_t samples, int64_t size) {
@@ -76,7 +78,7 @@ static SampledAxis sampleBins(NodeImporter &node, Value boxes,
   Value start = corner(isX ? 0 : 1);
   Value extent = node.emit<SubOp>({corner(isX ? 2 : 3), start});
   Type type = node.attributes().getF64Type();
-  // Boxes are at least one element large, except with half_pixel.
+  // Without half_pixel, boxes are at least one element large.
   if (!pooling.halfPixel)
     extent = node.emit<MaximumOp>({extent, numberConstant(node, 1, type)});
   SmallVector<double> shares;
@@ -106,7 +108,8 @@ static Value poolBoxes(NodeImporter &node, Value boxes, Value images,
   int64_t count = NodeImporter::shapeOf(boxes)[0];
   int64_t channels = shape[1], height = pooling.bins[0],
           width = pooling.bins[1];
-  // The image number is sampled as one more axis.
+  // The image number is read as one more axis, so that boxes may lie in
+  // different images.
   Value data = transpose(node, node.operand(0), {1, 0, 2, 3});
   SampledAxis image = {shape[0],
                        {{node.reshape(images, {count, 1, 1}), Value()}},
@@ -117,8 +120,9 @@ static Value poolBoxes(NodeImporter &node, Value boxes, Value images,
   Value value;
   if (!pooling.isMax)
     value = sumTaps(node, data, /*batchDims=*/0, axes);
-  // The specification's reference and ONNX Runtime take the maximum of the
-  // weighted elements, before summing.
+  // In mode max, each element is multiplied by its weight, and the maximum
+  // replaces the sum. The specification's reference and ONNX Runtime do so,
+  // too.
   else
     for (Value part : readTaps(node, data, /*batchDims=*/0, axes))
       value = value ? node.emit<MaximumOp>({value, part}) : part;
@@ -130,8 +134,8 @@ static Value poolBoxes(NodeImporter &node, Value boxes, Value images,
   return castTo(node, pooled, elementTypeOf(data));
 }
 
-// Returns the samples per bin: the bin's extent in elements, rounded up.
-// Computed in float, as other runtimes do.
+// Returns the number of positions per bin of `box` along x or y: the bin's
+// extent in elements, rounded up. Computed in float, as other runtimes do.
 static int64_t countSamples(const HostTensor &boxes, int64_t box, bool isX,
                             const RoiPooling &pooling) {
   auto corner = [&](int64_t column) {
@@ -143,23 +147,26 @@ static int64_t countSamples(const HostTensor &boxes, int64_t box, bool isX,
   if (!pooling.halfPixel)
     extent = std::max(extent, 1.0f);
   float samples = std::ceil(extent / static_cast<float>(pooling.bins[isX]));
-  // An invalid box has no samples; one too large is refused later.
+  // A box with its end before its start has no positions. A box with too many
+  // positions is refused later.
   constexpr float kTooMany = 1 << 20;
   return samples > 0 ? static_cast<int64_t>(std::min(samples, kTooMany)) : 0;
 }
 
-// Pools with sampling_ratio 0. Groups the boxes by their numbers of samples,
-// pools each group, and restores the order of the model.
+// Pools the boxes if sampling_ratio is 0: the size of a box determines the
+// number of positions per bin. Groups the boxes by these numbers, pools each
+// group, and restores the order of the boxes.
 static Value poolAdaptively(NodeImporter &node, const HostTensor &boxes,
                             const RoiPooling &pooling) {
-  // Boxes of 3 x 5 samples are one group, boxes of 4 x 4 another.
+  // For example, boxes of 3 x 5 positions per bin form one group, boxes of 4 x
+  // 4 another.
   std::map<std::pair<int64_t, int64_t>, SmallVector<int64_t>> groups;
   int64_t count = boxes.getShape()[0];
   for (int64_t box = 0; box < count; ++box)
     groups[{countSamples(boxes, box, false, pooling),
             countSamples(boxes, box, true, pooling)}]
         .push_back(box);
-  // Number the boxes in the order of the groups.
+  // `order` gives the index of each box in the concatenated groups.
   Value rois = toPlace(node, node.operand(1));
   SmallVector<Value> parts;
   SmallVector<int64_t> order(count);
@@ -177,7 +184,7 @@ static Value poolAdaptively(NodeImporter &node, const HostTensor &boxes,
                                 pooling, samplesY, samplesX));
       continue;
     }
-    // A box that has no samples at all gives 0.
+    // A box without positions to read gives 0 in every bin.
     Value zero = numberConstant(node, 0, elementTypeOf(node.operand(0)));
     parts.push_back(
         expand(node, zero,
@@ -284,7 +291,8 @@ static FailureOr<DeformedWindow> readDeformedWindow(NodeImporter &node) {
         shape[d + 2] + window->pads[d] + window->pads[rank + d] - covered;
     deformed.results.push_back(free < 0 ? 0 : free / window->strides[d] + 1);
   }
-  // Offsets and mask have an entry for each position of each tap.
+  // Offsets and mask have an entry for each kernel element at each position of
+  // the result.
   auto matches = [&](unsigned input, int64_t channels) {
     SmallVector<int64_t> expected = {shape[0], channels};
     expected.append(deformed.results);
@@ -303,9 +311,9 @@ static FailureOr<DeformedWindow> readDeformedWindow(NodeImporter &node) {
   return deformed;
 }
 
-// Returns the taps along spatial axis `axis` for each result element, (N,
-// offset groups, taps * results): the kernel element's position in the window,
-// plus the offset.
+// Returns the taps along spatial axis `axis` for each kernel element at each
+// result position, as (N, offset groups, taps * results). The position to read
+// is that of the kernel element in the input, plus the learned offset.
 static SampledAxis deformAxis(NodeImporter &node,
                               const DeformedWindow &deformed, int64_t axis) {
   const Window &window = deformed.window;
@@ -319,7 +327,8 @@ static SampledAxis deformAxis(NodeImporter &node,
   from[3] = axis;
   box[3] = 1;
   Value x = slice(node, offsets, from, box);
-  // The position of each tap within the window; the last axis varies fastest.
+  // The position of each kernel element within the window; the last axis varies
+  // fastest.
   SmallVector<double> taps, starts;
   int64_t inner = ShapedType::getNumElements(
       ArrayRef<int64_t>(window.kernel).drop_front(axis + 1));
@@ -339,7 +348,7 @@ static SampledAxis deformAxis(NodeImporter &node,
   x = node.reshape(
       x, {batch, deformed.offsetGroup,
           deformed.taps * ShapedType::getNumElements(deformed.results)});
-  // From two elements outside on, every tap reads 0.
+  // Positions two elements or more outside read 0, so clamp there.
   int64_t size = node.operandShape(0)[axis + 2];
   return {size, linearTaps(node, clampPlace(node, x, -2, size + 1)),
           Outside::Zero};

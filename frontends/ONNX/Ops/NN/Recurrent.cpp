@@ -41,7 +41,8 @@ LogicalResult RecurrentImporter::readAttributes() {
   directions = direction == "bidirectional" ? 2 : 1;
   if (failed(readActivations()))
     return failure();
-  // LSTMGrad and GRUGrad differentiate only this plain form.
+  // LSTMGrad and GRUGrad differentiate only nodes with default attributes and
+  // without sequence lengths.
   if (isTraining() &&
       (batchFirst || inputForget || clip || direction != "forward" ||
        node.hasInput(4) || node.hasAttribute("activations")))
@@ -77,7 +78,7 @@ static Value buildHardSigmoid(RecurrentImporter &importer,
                                    node.attribute("beta", *function.beta)});
 }
 
-// alpha x + beta
+// Emits alpha x + beta.
 static Value buildAffine(RecurrentImporter &importer,
                          const GateFunction &function, Value x) {
   NodeImporter &node = importer.getNode();
@@ -86,7 +87,7 @@ static Value buildAffine(RecurrentImporter &importer,
   return importer.add(importer.mul(x, factor), summand);
 }
 
-// alpha tanh(beta x)
+// Emits alpha tanh(beta x).
 static Value buildScaledTanh(RecurrentImporter &importer,
                              const GateFunction &function, Value x) {
   NodeImporter &node = importer.getNode();
@@ -115,8 +116,8 @@ static std::optional<GateFunction> findActivation(StringRef name) {
   return std::nullopt;
 }
 
-// Reads the activations: names, and lists of parameters. Each function with a
-// parameter takes the next one of the list.
+// Reads the activations: names, and lists of alpha and beta. Each function that
+// has the parameter takes the next number of the list.
 LogicalResult RecurrentImporter::readActivations() {
   // The list holds the names of all directions, one after the other.
   SmallVector<std::string> names;
@@ -225,8 +226,8 @@ LogicalResult RecurrentImporter::readShapes() {
   if (length < 1 || batch < 1 || inputSize < 1)
     return node.unsupported("expected X without empty axes");
   int64_t gates = cell.gates * hidden;
-  // PyTorch's exporter writes an LSTM with a projection in this form; ONNX has
-  // none.
+  // ONNX's LSTM has no projection. PyTorch's exporter still writes an LSTM with
+  // a projection, as a hidden state smaller than the cell state.
   bool isProjected = node.hasInput(5) && node.hasInput(6) &&
                      node.operandShape(5).size() == 3 &&
                      node.operandShape(6).size() == 3 &&
@@ -249,7 +250,8 @@ LogicalResult RecurrentImporter::readShapes() {
       {5, state},
       {6, state},
       {7, {directions, 3 * hidden}}};
-  // Zero initial states may have the exported batch size.
+  // Initial states of zeros may have the batch size of the export instead of
+  // the current batch size.
   for (const auto &[index, wanted] : expected)
     if (node.hasInput(index) && node.operandShape(index) != ArrayRef(wanted) &&
         !isZeroOfExportedBatch(index)) {
@@ -277,7 +279,8 @@ bool RecurrentImporter::isZeroOfExportedBatch(unsigned index) {
                       [&](int64_t i) { return state->getDouble(i) == 0; });
 }
 
-// Returns an initial state, [batch, hidden]: zeros if the model gives none.
+// Returns the initial state in input `input` of direction `index`, [batch,
+// hidden]: zeros if the model gives none.
 Value RecurrentImporter::initialState(unsigned input, unsigned index) {
   if (node.hasInput(input) && !isZeroOfExportedBatch(input)) {
     Value value =
@@ -290,7 +293,8 @@ Value RecurrentImporter::initialState(unsigned input, unsigned index) {
   return node.create<ConstantOp>({}, {node.attribute("value", zeros)}, type);
 }
 
-// Computes the input part of all gates for all steps: [length, batch, gates].
+// Computes the product of the inputs and the weights, plus biases, for all
+// gates and steps: [length, batch, gates].
 Value RecurrentImporter::projectInput(unsigned index) {
   int64_t gates = cell.gates * hidden;
   Value rows = node.reshape(input, {length * batch, inputSize});
@@ -298,8 +302,9 @@ Value RecurrentImporter::projectInput(unsigned index) {
                                     {node.attribute("transB", true)});
   if (Value bias = part(3, index)) {
     Value sum = sliceGates(node, bias, 0, 0, gates);
-    // Add the recurrence bias too, except for the gate whose product a reset
-    // gate scales.
+    // Add the recurrence bias too. With linear_before_reset, the last gate is
+    // an exception: the reset gate scales the product together with the bias,
+    // so the loop adds it.
     unsigned shared = linearBeforeReset ? cell.gates - 1 : cell.gates;
     Value more = sliceGates(node, bias, 0, gates, shared * hidden);
     if (linearBeforeReset) {
@@ -344,7 +349,7 @@ Value RecurrentImporter::select(Value mask, Value onTrue, Value onFalse) {
 
 // Creates the scan of the current direction and records its results. `scanned`
 // holds the gates' input and the mask, if any. `prepared` holds values that
-// every iteration reads; null entries are passed on as null.
+// every iteration reads; a null entry is also null for the cell.
 LogicalResult RecurrentImporter::addLoop(ArrayRef<Value> carried,
                                          ArrayRef<Value> scanned,
                                          ArrayRef<Value> prepared,
@@ -421,7 +426,7 @@ LogicalResult RecurrentImporter::importDirection(unsigned index) {
 // The node
 //===----------------------------------------------------------------------===//
 
-// Stacks the values of all directions along a new axis `axis`.
+// Stacks one value per direction along a new axis `axis`.
 Value RecurrentImporter::stackDirections(ArrayRef<Value> values, int64_t axis) {
   SmallVector<Value> parts;
   for (Value value : values) {
@@ -459,7 +464,7 @@ LogicalResult RecurrentImporter::defineOutputs() {
 LogicalResult RecurrentImporter::import() {
   if (failed(readTypes()) || failed(readAttributes()) || failed(readShapes()))
     return failure();
-  // The presence of outputs makes attribute 'output_sequence' redundant.
+  // The node's outputs already tell what attribute 'output_sequence' says.
   if (node.getOpset() < 7)
     node.ignore("output_sequence");
   input = node.operand(0);

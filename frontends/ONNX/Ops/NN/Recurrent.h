@@ -14,7 +14,7 @@ class RecurrentImporter;
 struct GateFunction {
   llvm::StringRef name;
   std::optional<double> alpha, beta;
-  /// Emits the function of `x`, with the parameters of `function`.
+  /// Emits the activation of `x`, with the parameters of `function`.
   mlir::Value (*build)(RecurrentImporter &importer,
                        const GateFunction &function, mlir::Value x);
 };
@@ -25,7 +25,7 @@ struct RecurrentStep {
   llvm::SmallVector<mlir::Value> states, gates;
 };
 
-/// The differences between LSTM, GRU and RNN.
+/// A cell: the parts of the import that differ between LSTM, GRU and RNN.
 struct RecurrentCell {
   unsigned gates, states;
   /// The default functions of one direction.
@@ -42,7 +42,8 @@ struct RecurrentCell {
                         llvm::ArrayRef<mlir::Value> prepared);
 };
 
-/// Imports one node. Only cells call members other than `import`.
+/// Imports one node. Only the functions of a RecurrentCell call members other
+/// than `import`.
 class RecurrentImporter {
 public:
   RecurrentImporter(NodeImporter &node, const RecurrentCell &cell)
@@ -55,7 +56,7 @@ public:
   bool joinsInputGate() const { return inputForget; }
   bool resetsProduct() const { return linearBeforeReset; }
   int64_t getHidden() const { return hidden; }
-  /// Returns h times the transposed weights.
+  /// Returns the state `h` times the transposed recurrence weights `r`.
   mlir::Value recur(mlir::Value h, mlir::Value r) {
     return node.emit<GemmOp>({h, r}, {node.attribute("transB", true)});
   }
@@ -71,8 +72,8 @@ public:
   /// Returns gates [first, first + count) of `value` along axis `axis`.
   mlir::Value gates(mlir::Value value, unsigned first, unsigned count,
                     int64_t axis);
-  /// Applies function `index` of the direction: `activate` to a gate, which is
-  /// clipped first, `activateState` to a state, which is not.
+  /// Applies activation `index` of the current direction. `activate` is for
+  /// gates and clips x first; `activateState` is for states and does not clip.
   mlir::Value activate(unsigned index, mlir::Value x);
   mlir::Value activateState(unsigned index, mlir::Value x) {
     if (!x)

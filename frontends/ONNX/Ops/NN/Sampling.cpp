@@ -63,9 +63,10 @@ SmallVector<Tap> mpc::onnx_frontend::linearTaps(NodeImporter &node, Value x) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// One element to interpolate from, by one tap along every axis. `number` is
-/// its index in the flattened image. `exists` is false outside the image; null
-/// if always inside. `weight` is the product of the taps' weights.
+/// One element of an image to interpolate from, chosen by one tap along every
+/// axis. `number` is the index in the flattened image. `exists` is false
+/// outside the image; null if always inside. `weight` is the product of the
+/// taps' weights.
 struct Element {
   Value number, exists, weight;
 };
@@ -79,7 +80,8 @@ static Value multiply(NodeImporter &node, Value a, Value b) {
   return a && b ? node.emit<MulOp>({a, b}) : a ? a : b;
 }
 
-// Extends `element` by a tap along one more axis, which varies fastest.
+// Extends `element` by a tap along one more axis, which varies fastest in
+// memory.
 static Element addTap(NodeImporter &node, const Element &element,
                       const SampledAxis &axis, const Tap &tap) {
   Value zero = integerConstant(node, {}, 0);
@@ -134,7 +136,8 @@ SmallVector<Value> mpc::onnx_frontend::readTaps(NodeImporter &node, Value data,
   Type wide = type.isF64() ? type : node.attributes().getF32Type();
   SmallVector<Value> values;
   for (const Element &element : combineTaps(node, axes)) {
-    // An index of `count` is out of range; the gather returns 0 for it.
+    // Elements outside the image get the index `count`, which is out of range:
+    // the gather returns 0.
     Value number = element.number;
     if (element.exists)
       number = node.emit<SelectOp>(

@@ -31,9 +31,9 @@ struct SampledAxis {
 
 //===--- Arithmetic of places ---===//
 
-/// Casts x to f64; null if x is null.
+/// Casts x to f64, the type of positions; null if x is null.
 mlir::Value toPlace(NodeImporter &node, mlir::Value x);
-/// `x * factor + offset`.
+/// Returns `x * factor + offset`.
 mlir::Value scalePlace(NodeImporter &node, mlir::Value x, double factor,
                        double offset);
 /// Clamps x to [low, high], without a gradient outside. NaN stays NaN.
@@ -45,17 +45,18 @@ std::pair<mlir::Value, mlir::Value> splitPlace(NodeImporter &node,
 /// Rounds x to the closest integer, as i64; ties go to the even integer.
 mlir::Value roundPlace(NodeImporter &node, mlir::Value x);
 
-/// The two elements around x, weighted by proximity.
+/// Returns the two elements around position x, with the weights of linear
+/// interpolation.
 llvm::SmallVector<Tap> linearTaps(NodeImporter &node, mlir::Value x);
 
 //===--- Reading ---===//
 
-/// Reads the data, (batch..., C, extents...), at all combinations of the taps
-/// of its last axes. Positions and weights have shape (batch..., O), each
-/// result (batch..., C, O). Each element is multiplied by the product of its
-/// weights, in f32, or in f64 for f64 data; without weights, elements stay
-/// unchanged. Positions outside an axis are handled, so no read is out of
-/// bounds.
+/// Reads the data, (batch..., C, extents...), at all combinations of one tap
+/// per axis, for the last axes. Returns one value per combination. Positions
+/// and weights have shape (batch..., O), each result (batch..., C, O). Each
+/// element is multiplied by the product of its weights, in f32, or in f64 for
+/// f64 data; without weights, elements stay unchanged. Positions outside an
+/// axis are handled, so no read is out of bounds.
 llvm::SmallVector<mlir::Value> readTaps(NodeImporter &node, mlir::Value data,
                                         int64_t batchDims,
                                         llvm::ArrayRef<SampledAxis> axes);

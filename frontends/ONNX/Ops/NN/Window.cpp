@@ -7,10 +7,12 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// Keeps sums and products of window attributes far from overflow.
+// The largest value of a window's attribute: sums and products stay far from
+// overflow.
 static constexpr int64_t kLargest = int64_t(1) << 30;
-// The limit for convolutions, which libraries compute. Steps over a few pixels
-// 2^24 apart took oneDNN more than a minute, and oneDNN refuses some of 2^30.
+// The largest stride, dilation and pad of a convolution, which libraries
+// compute. For steps of 2^24 over a few pixels oneDNN took more than a minute,
+// and oneDNN refuses some steps of 2^30.
 static constexpr int64_t kLargestOfConv = int64_t(1) << 20;
 
 namespace {
@@ -20,7 +22,8 @@ struct AttributeRange {
 };
 } // namespace
 
-// Reads a list with one value per spatial axis (two for pads), in `range`.
+// Reads attribute `name`, a list with one value per spatial axis (two for
+// pads), in `range`. An absent list is filled with range.smallest.
 static FailureOr<SmallVector<int64_t>> readList(NodeImporter &node,
                                                 StringRef name, size_t count,
                                                 AttributeRange range) {
@@ -39,7 +42,8 @@ static FailureOr<SmallVector<int64_t>> readList(NodeImporter &node,
   return *list;
 }
 
-// Pads as ONNX's SAME: as many positions as strides fit into the input.
+// Sets the pads of ONNX's SAME: the result has ceil(input / stride) positions.
+// An odd pad is larger at the end if `upper`, otherwise at the start.
 static void padSame(Window &window, ArrayRef<int64_t> spatial, bool upper) {
   assert(window.kernel.size() == spatial.size() &&
          window.pads.size() == 2 * spatial.size() && "values per spatial axis");

@@ -19,7 +19,8 @@ struct PoolEdges {
 /// Reads ceil_mode and count_include_pad.
 PoolEdges readPoolEdges(NodeImporter &node);
 
-/// A window with all defaults and pads resolved.
+/// The attributes of a sliding window, with defaults filled in and auto_pad
+/// turned into pads.
 struct Window {
   llvm::SmallVector<int64_t> kernel, strides, pads, dilations;
 
@@ -27,8 +28,8 @@ struct Window {
                                                          int64_t group) const;
   llvm::SmallVector<mlir::NamedAttribute> poolAttributes(NodeImporter &node,
                                                          bool ceilMode) const;
-  /// Like poolAttributes, for average pools, which also get dilations unless
-  /// all are 1.
+  /// Like poolAttributes, for average pools. Includes the dilations unless all
+  /// are 1.
   llvm::SmallVector<mlir::NamedAttribute> meanAttributes(NodeImporter &node,
                                                          PoolEdges edges) const;
 };
