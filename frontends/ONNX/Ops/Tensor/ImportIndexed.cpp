@@ -16,7 +16,8 @@ using namespace mpc::onnx_frontend;
 // Indices
 //===----------------------------------------------------------------------===//
 
-// The single index in input 1, counted from the start; nullopt unless known.
+// Returns the single index in input 1, counted from the start; nullopt unless
+// the index is known.
 static std::optional<int64_t> getKnownIndex(NodeImporter &node, int64_t size) {
   std::optional<HostTensor> indices = node.constant(1);
   if (!indices || node.isState(1) || indices->getNumElements() != 1)
@@ -29,7 +30,7 @@ static std::optional<int64_t> getKnownIndex(NodeImporter &node, int64_t size) {
 // Gather
 //===----------------------------------------------------------------------===//
 
-// Gathers at one known index as a slice, which needs no gather kernel.
+// Gathers at one known index by a slice, which is cheaper than a gather kernel.
 static Value gatherKnown(NodeImporter &node, Value data, int64_t axis,
                          int64_t index) {
   ArrayRef<int64_t> shape = NodeImporter::shapeOf(data);
@@ -43,7 +44,8 @@ static Value gatherKnown(NodeImporter &node, Value data, int64_t axis,
   return node.reshape(slice(node, data, offsets, sizes), result);
 }
 
-// Stops the gradient at the rows that were looked up for index `padding`.
+// Stops the gradient at those of `rows` that were looked up for the index
+// `padding`.
 static Value stopAtPadding(NodeImporter &node, Value rows, int64_t padding) {
   if (!rows)
     return {};
@@ -51,7 +53,7 @@ static Value stopAtPadding(NodeImporter &node, Value rows, int64_t padding) {
   Type element = NodeImporter::typeOf(ids).getElementType();
   Value isPadding = node.emit<EqualOp>(
       {ids, numberConstant(node, static_cast<double>(padding), element)});
-  // An axis of 1 broadcasts the flags along each row.
+  // A last axis of size 1 broadcasts one flag along each row.
   SmallVector<int64_t> shape(NodeImporter::shapeOf(ids));
   shape.push_back(1);
   if (isPadding)
@@ -88,8 +90,8 @@ static LogicalResult importGather(NodeImporter &node) {
   return node.define(0, rows);
 }
 
-// Reads the axis of a node whose indices have the rank of the data, and may be
-// shorter along the other axes.
+// Reads the axis of a node such as GatherElements. The indices have the rank of
+// the data, and may be shorter than the data along the other axes.
 static FailureOr<int64_t> readLines(NodeImporter &node) {
   ArrayRef<int64_t> data = node.operandShape(0), index = node.operandShape(1);
   auto axis = node.normalizeAxis(node.integer("axis", 0), data.size());
@@ -110,7 +112,8 @@ static FailureOr<int64_t> readLines(NodeImporter &node) {
   return *axis;
 }
 
-// The shape of the data's part that the indices can reach.
+// Returns the shape of the part of the data, from the origin, that the indices
+// can reach: the whole `axis`, and along other axes the extents of the indices.
 static SmallVector<int64_t> getBox(NodeImporter &node, int64_t axis) {
   SmallVector<int64_t> box(node.operandShape(1));
   box[axis] = node.operandShape(0)[axis];
@@ -167,12 +170,12 @@ static LogicalResult importScatterElements(NodeImporter &node) {
 
 namespace {
 /// The tuples in the last axis of the indices of GatherND and ScatterND. A
-/// tuple indexes the data axes behind the batch axes, here merged into one
-/// axis.
+/// tuple has an index for each of several axes of the data, behind the batch
+/// axes. mpc merges these axes into one.
 struct Tuples {
   int64_t batchDims;
   SmallVector<int64_t> extents; ///< of the axes that a tuple indexes
-  SmallVector<int64_t> merged;  ///< the data's shape with those axes merged
+  SmallVector<int64_t> merged;  ///< the data's shape, these axes merged
   SmallVector<int64_t> shape;   ///< the indices' shape without the last axis
 };
 } // namespace
@@ -194,8 +197,8 @@ static FailureOr<Tuples> readTuples(NodeImporter &node, ArrayRef<int64_t> data,
     return node.invalid("the last axis of the indices has " + Twine(tuple) +
                         " elements, expected one to " +
                         Twine(rank - batchDims));
-  // Merge the indexed axes: the tuple (i, j) on axes of 4 and 6 is element 6 i
-  // + j.
+  // Merge the indexed axes: on axes of 4 and 6, the tuple (i, j) is element 6 i
+  // + j of the merged axis.
   Tuples tuples;
   tuples.batchDims = batchDims;
   tuples.extents = SmallVector<int64_t>(data.slice(batchDims, tuple));
@@ -206,7 +209,7 @@ static FailureOr<Tuples> readTuples(NodeImporter &node, ArrayRef<int64_t> data,
   return tuples;
 }
 
-// Flattens known tuples to element numbers.
+// Turns known tuples into indices of the merged axis.
 static Value flattenKnown(NodeImporter &node, const HostTensor &indices,
                           const Tuples &tuples) {
   SmallVector<int64_t> values = indices.getIntegers(), flat;
@@ -226,7 +229,7 @@ static Value flattenKnown(NodeImporter &node, const HostTensor &indices,
   return integerConstant(node, tuples.shape, flat);
 }
 
-// Returns element `number` of every tuple, as i64.
+// Returns index `number` of every tuple, as i64.
 static Value takeIndex(NodeImporter &node, const Tuples &tuples,
                        int64_t number) {
   Value indices = node.operand(1);
@@ -239,7 +242,7 @@ static Value takeIndex(NodeImporter &node, const Tuples &tuples,
   return castTo(node, index, node.attributes().getI64Type());
 }
 
-// Ensures that every element of a tuple is in range on its axis.
+// Ensures that every index of a tuple is in range on the axis that it indexes.
 static LogicalResult markTuples(NodeImporter &node, const Tuples &tuples) {
   IndexBox box = IndexBox::whole(node.operandShape(1), 0);
   for (auto [number, extent] : llvm::enumerate(tuples.extents)) {
@@ -252,8 +255,8 @@ static LogicalResult markTuples(NodeImporter &node, const Tuples &tuples) {
   return success();
 }
 
-// Flattens computed tuples to element numbers. A tuple with an element out of
-// range becomes a number out of range.
+// Turns computed tuples into indices of the merged axis. If any index of a
+// tuple is out of range, so is the result.
 static Value flattenComputed(NodeImporter &node, const Tuples &tuples) {
   Value number = integerConstant(node, {}, 0), exist;
   for (auto [i, extent] : llvm::enumerate(tuples.extents)) {
@@ -312,7 +315,8 @@ static LogicalResult importScatterND(NodeImporter &node) {
 // Gradients
 //===----------------------------------------------------------------------===//
 
-// Returns zeros, to which the gradients of elements are added.
+// Returns a tensor of zeros, to which a gradient op adds the gradients of
+// elements.
 static Value zeros(NodeImporter &node, ArrayRef<int64_t> shape, Type element) {
   auto type = RankedTensorType::get(shape, element);
   Attribute zero = node.attributes().getZeroAttr(element);
@@ -326,7 +330,7 @@ static NamedAttribute addition(NodeImporter &node) {
       ScatterReductionAttr::get(node.getContext(), ScatterReduction::Add));
 }
 
-// Reads the shape of the forward op's data from an input.
+// Reads input `input`, the shape of the data that the forward op has indexed.
 static FailureOr<SmallVector<int64_t>>
 readDataShape(NodeImporter &node, unsigned input, Value gradient) {
   auto shape = node.integers(input, "shape");
@@ -338,7 +342,7 @@ readDataShape(NodeImporter &node, unsigned input, Value gradient) {
   return shape;
 }
 
-// GatherGrad(shape, indices, dY).
+// Imports GatherGrad(shape, indices, dY).
 static LogicalResult importGatherGrad(NodeImporter &node) {
   Value dy = node.operand(2);
   auto shape = readDataShape(node, 0, dy);
@@ -368,8 +372,8 @@ static LogicalResult importGatherElementsGrad(NodeImporter &node) {
                         "the rank of the data");
   if (failed(checkIndices(node, /*input=*/2, (*shape)[*axis])))
     return failure();
-  // Scatter into the part of the data that the indices can reach, and pad with
-  // zeros.
+  // Scatter into the part of the data that the indices can reach, and pad this
+  // part with zeros to the whole shape.
   SmallVector<int64_t> box(index), origin(index.size(), 0);
   box[*axis] = (*shape)[*axis];
   for (auto [part, whole] : llvm::zip_equal(box, *shape))
@@ -388,7 +392,8 @@ static LogicalResult importGatherElementsGrad(NodeImporter &node) {
                            node.attribute("value", 0.0)}));
 }
 
-// GatherNDGrad(shape, indices, dY). Old files call 'batch_dims' 'axis'.
+// Imports GatherNDGrad(shape, indices, dY). In old files, 'batch_dims' has the
+// name 'axis'.
 static LogicalResult importGatherNDGrad(NodeImporter &node) {
   Value dy = node.operand(2);
   int64_t batchDims = node.integer("batch_dims", node.integer("axis", 0));

@@ -56,8 +56,9 @@ LogicalResult mpc::onnx_frontend::defineLengths(NodeImporter &node,
                             {static_cast<int64_t>(lengths.size())}, lengths));
 }
 
-// Expands a part that has one row for all samples, if the batch of the other
-// parts was 1 when the model was exported.
+// Expands `part`, an input of a Concat, along the batch axis: for an export
+// with a batch of 1, the part may have one row for all samples, while the other
+// parts now have the batch size of the import.
 static Value spreadOverBatch(NodeImporter &node, Value part, unsigned input,
                              int64_t axis) {
   Rebatch *rebatch = node.getFunction().getModule().getRebatch();
@@ -90,8 +91,8 @@ static LogicalResult importConcat(NodeImporter &node) {
   return node.hasOutput(1) ? defineLengths(node, *axis) : success();
 }
 
-// True if all elements of a constant, or of a slice of one, are equal.
-// Constants of Constant nodes are frozen state.
+// True if all elements of the constant `name`, or of the constant that it is a
+// slice of, are equal. A constant of a Constant node is state of role frozen.
 static bool isSplat(NodeImporter &node, StringRef name) {
   FunctionImporter &function = node.getFunction();
   const proto::NodeProto *producer = function.getGraph().getProducer(name);
@@ -104,10 +105,10 @@ static bool isSplat(NodeImporter &node, StringRef name) {
   return entry.constant && isConstant && entry.constant->isSplat();
 }
 
-// Shrinks a constant that Expand spreads over the batch to one row, if all rows
-// are equal. PyTorch's older exporter writes an LSTM's initial state as zeros
-// of [1, 4, 8] for a batch of 4, and expands them to the input's batch. For
-// another batch size, one row stands for all.
+// Shrinks the input of an Expand to one row if the input is a constant with
+// equal rows. PyTorch's older exporter writes an LSTM's initial state as zeros
+// of [1, 4, 8] for a batch of 4, and expands the zeros to the input's batch.
+// For another batch size, one row stands for all.
 static Value takeRowOfAll(NodeImporter &node, Rebatch &rebatch,
                           ArrayRef<int64_t> requested) {
   Value input = node.operand(0);
@@ -134,7 +135,8 @@ static LogicalResult importExpand(NodeImporter &node) {
   auto type = NodeImporter::typeOf(input);
   if (!getCheckedBytes(*requested, type.getElementType()))
     return node.invalid("the shape has a negative extent or overflows");
-  // Both sides broadcast: an axis of 1 in the request keeps the input's extent.
+  // Both shapes broadcast: where the requested shape has 1, the input's extent
+  // stays.
   auto shape = broadcastShapes(type.getShape(), *requested);
   if (failed(shape))
     return node.invalid("the input does not broadcast to the shape");
@@ -148,7 +150,7 @@ static LogicalResult importExpand(NodeImporter &node) {
 // Slices
 //===----------------------------------------------------------------------===//
 
-// Takes `size` elements of `value` from `offset` along `axis`.
+// Returns elements [offset, offset + size) of `value` along `axis`.
 static Value sliceAxis(NodeImporter &node, Value value, int64_t axis,
                        int64_t offset, int64_t size) {
   if (!value)
@@ -161,7 +163,7 @@ static Value sliceAxis(NodeImporter &node, Value value, int64_t axis,
 }
 
 // Reads the equally long lists of Slice: starts, ends, axes and steps. The
-// lists are inputs from `first` on, or attributes if nullopt.
+// lists are inputs from input `first` on, or attributes if `first` is nullopt.
 static FailureOr<std::array<SmallVector<int64_t>, 4>>
 readSliceLists(NodeImporter &node, std::optional<unsigned> first) {
   std::array<SmallVector<int64_t>, 4> lists;
@@ -191,13 +193,13 @@ readSliceLists(NodeImporter &node, std::optional<unsigned> first) {
   return lists;
 }
 
-// Reads the ranges of a slice of a tensor of `shape`.
+// Turns the lists of Slice into ranges of a tensor of `shape`.
 static FailureOr<SmallVector<SliceRange>>
 readRanges(NodeImporter &node, ArrayRef<int64_t> shape,
            FailureOr<std::array<SmallVector<int64_t>, 4>> lists) {
   if (failed(lists))
     return failure();
-  // The caller has filled in default axes and steps.
+  // readSliceLists() has filled in default axes and steps.
   auto &[starts, ends, axes, steps] = *lists;
   if (ends.size() != starts.size() || axes.size() != starts.size() ||
       steps.size() != starts.size())
@@ -205,7 +207,8 @@ readRanges(NodeImporter &node, ArrayRef<int64_t> shape,
   if (failed(node.normalizeAxes(axes, shape.size())))
     return failure();
   SmallVector<SliceRange> ranges;
-  // ONNX counts negative positions from the end and clamps positions outside.
+  // ONNX counts negative positions from the end, and clamps positions outside
+  // the axis.
   for (auto [start, end, axis, step] : llvm::zip(starts, ends, axes, steps)) {
     if (step == 0)
       return node.invalid("expected steps other than 0");
@@ -218,13 +221,13 @@ readRanges(NodeImporter &node, ArrayRef<int64_t> shape,
       return std::max(std::min(position, backwards ? extent - 1 : extent),
                       lowest);
     };
-    // A backward range may end before element 0.
+    // A range with a negative step may end before element 0, at -1.
     int64_t offset = clamp(start, 0), last = clamp(end, backwards ? -1 : 0);
     int64_t length = backwards ? offset - last : last - offset;
     if (extent == 0)
       length = 0;
-    // A step beyond the range's length acts like the length; clamp it, so that
-    // nothing overflows.
+    // A step longer than the range acts like one of the range's length. Clamp
+    // the step, so that no sum overflows.
     int64_t stride = std::clamp<int64_t>(step, -std::max<int64_t>(length, 1),
                                          std::max<int64_t>(length, 1));
     int64_t distance = std::abs(stride);
@@ -243,14 +246,15 @@ mpc::onnx_frontend::readSliceRanges(NodeImporter &node) {
 }
 
 namespace {
-/// The ranges along all axes.
+/// The ranges of a slice along all axes. An axis without a range is taken
+/// whole.
 struct Box {
   Box(ArrayRef<int64_t> shape, ArrayRef<SliceRange> ranges)
       : offsets(shape.size(), 0), sizes(shape), strides(shape.size(), 1) {
     for (const SliceRange &range : ranges) {
       offsets[range.axis] = range.offset;
       sizes[range.axis] = range.count;
-      // The step of a single element does not matter.
+      // For a single element, any step will do.
       strides[range.axis] = range.count > 1 ? range.step : 1;
     }
   }
@@ -268,8 +272,8 @@ static LogicalResult importSlice(NodeImporter &node) {
       0, slice(node, node.operand(0), box.offsets, box.sizes, box.strides));
 }
 
-// SliceGrad(dY, shape, starts, ends, axes, steps): dY at the slice's position,
-// zeros elsewhere.
+// Imports SliceGrad(dY, shape, starts, ends, axes, steps): dY at the slice's
+// position, zeros elsewhere.
 static LogicalResult importSliceGrad(NodeImporter &node) {
   auto shape = node.integers(1, "shape");
   if (failed(shape))
@@ -293,8 +297,8 @@ static LogicalResult importSliceGrad(NodeImporter &node) {
 // Split
 //===----------------------------------------------------------------------===//
 
-// Reads the lengths of the parts: an attribute, an input, or equal parts with a
-// shorter last.
+// Reads the lengths of a Split's outputs: an attribute or an input, or else
+// equal lengths, of which the last may be shorter.
 static FailureOr<SmallVector<int64_t>> readSplit(NodeImporter &node,
                                                  int64_t extent) {
   int64_t count = node.getNode().output_size();
@@ -355,14 +359,14 @@ static LogicalResult importSplit(NodeImporter &node) {
 // Pad
 //===----------------------------------------------------------------------===//
 
-// Pads `axes` with a constant. Negative amounts cut.
+// Pads `axes` with the number `padding`. A negative amount removes elements.
 static LogicalResult padAxes(NodeImporter &node, ArrayRef<int64_t> axes,
                              ArrayRef<int64_t> pads, double padding) {
   Value value = node.operand(0);
   if (std::abs(padding) > 0x1p53 &&
       NodeImporter::typeOf(value).getElementType().isInteger())
     return node.unsupported("integers can be padded with numbers up to 2^53");
-  // Cut negative amounts first; record positive amounts for one PadOp.
+  // Remove elements first. Collect the positive amounts for one PadOp.
   SmallVector<int64_t> offsets(NodeImporter::shapeOf(value).size(), 0);
   SmallVector<int64_t> shape(NodeImporter::shapeOf(value));
   for (auto [i, axis] : llvm::enumerate(axes)) {
@@ -388,9 +392,9 @@ static LogicalResult padAxes(NodeImporter &node, ArrayRef<int64_t> axes,
   return op ? node.define(0, op.getOutput()) : failure();
 }
 
-// Maps `place`, a padded position that may lie outside [0, extent), to the
-// input element to copy. "edge" copies the outermost element, "reflect" mirrors
-// the axis, "wrap" repeats it.
+// Returns the input element to copy to `place`, a padded position that may lie
+// outside [0, extent). "edge" copies the outermost element, "reflect" mirrors
+// the axis, "wrap" repeats the axis.
 static int64_t findInside(StringRef mode, int64_t place, int64_t extent) {
   if (mode == "edge" || extent == 1)
     return std::clamp<int64_t>(place, 0, extent - 1);
@@ -399,7 +403,7 @@ static int64_t findInside(StringRef mode, int64_t place, int64_t extent) {
   return within < extent ? within : period - within;
 }
 
-// Pads each axis with elements of the input.
+// Pads each axis with copies of elements of the input.
 static LogicalResult padFromInside(NodeImporter &node, ArrayRef<int64_t> axes,
                                    ArrayRef<int64_t> pads, StringRef mode) {
   Value value = node.operand(0);
@@ -420,7 +424,8 @@ static LogicalResult padFromInside(NodeImporter &node, ArrayRef<int64_t> axes,
   return node.define(0, value);
 }
 
-// Imports Pad. Amounts and value are attributes before opset 11, then inputs.
+// Imports Pad. The amounts and the number to pad with are attributes before
+// opset 11, then inputs.
 static LogicalResult importPad(NodeImporter &node) {
   int64_t rank = node.operandShape(0).size();
   SmallVector<int64_t> axes = firstAxes(rank), pads;
@@ -452,7 +457,8 @@ static LogicalResult importPad(NodeImporter &node) {
   if (pads.size() != 2 * axes.size())
     return node.invalid("expected " + Twine(2 * axes.size()) + " pads, found " +
                         Twine(pads.size()));
-  // No tensor is larger, and no sum of two such pads overflows.
+  // No tensor is larger, and the sum of two pads within this limit does not
+  // overflow.
   constexpr int64_t kLargest = int64_t(1) << 30;
   if (llvm::any_of(pads,
                    [](int64_t n) { return n < -kLargest || n > kLargest; }))

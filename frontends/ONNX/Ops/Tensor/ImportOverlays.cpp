@@ -10,8 +10,9 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// Lists the target of every element of every block: the number of an image
-// element, or one past the last if the block element is outside.
+// Lists where Col2Im adds each element: for every element of every block the
+// number of an image element, or one past the last if the element lies outside
+// the image. A block is the window of a convolution at one position.
 static SmallVector<int64_t> listBlockElements(const Window &window,
                                               ArrayRef<int64_t> image,
                                               ArrayRef<int64_t> blocks) {
@@ -36,8 +37,8 @@ static SmallVector<int64_t> listBlockElements(const Window &window,
   return numbers;
 }
 
-// The number of positions of a block along each axis of an image, as for a
-// convolution with `window`; 0 if the block does not fit.
+// Returns the number of positions of a block along each axis of an image, as
+// for a convolution with `window`; 0 if the block does not fit.
 static SmallVector<int64_t> countBlocks(const Window &window,
                                         ArrayRef<int64_t> image) {
   SmallVector<int64_t> blocks;
@@ -50,15 +51,16 @@ static SmallVector<int64_t> countBlocks(const Window &window,
   return blocks;
 }
 
-// Adds every element of the columns (N, C * block, L) to the image element at
-// its position in the block.
+// Imports Col2Im: adds every element of the columns (N, C * block, L) to an
+// image element. Column l holds the elements of the block at position l.
 static LogicalResult importCol2Im(NodeImporter &node) {
   auto type = node.operandType(0);
   auto image = node.integers(1, "the shape of the image");
   auto block = node.integers(2, "the shape of a block");
   if (failed(image) || failed(block))
     return failure();
-  // Conv has these attributes; Col2Im has inputs instead.
+  // readWindow() would also read these attributes of Conv, but Col2Im has
+  // inputs instead.
   if (node.hasAttribute("kernel_shape") || node.hasAttribute("auto_pad"))
     return node.invalid("attributes 'kernel_shape' and 'auto_pad' are none of "
                         "Col2Im");
@@ -73,7 +75,8 @@ static LogicalResult importCol2Im(NodeImporter &node) {
     return node.invalid("expected an input of rank 3, and an image and a block "
                         "of one rank, of 1 to " +
                         Twine(kMost) + " elements");
-  // Add batch and channel axes, as for a convolution.
+  // readWindow() takes the shape of a convolution's input, with batch and
+  // channel axes.
   SmallVector<int64_t> whole = {type.getDimSize(0), 1};
   whole.append(*image);
   auto window = readWindow(node, whole, *block);
@@ -82,7 +85,8 @@ static LogicalResult importCol2Im(NodeImporter &node) {
   SmallVector<int64_t> blocks = countBlocks(*window, *image);
   if (!isSane(blocks))
     return node.invalid("the image has room for no block, or for too many");
-  // The columns hold one element per tap, for each position.
+  // The columns have C * `taps` elements, where `taps` is the size of a block,
+  // for each position of the block.
   int64_t taps = ShapedType::getNumElements(*block);
   int64_t count = ShapedType::getNumElements(blocks);
   if (type.getDimSize(1) % taps != 0 || type.getDimSize(2) != count)
@@ -120,7 +124,8 @@ static Value placeUpdates(NodeImporter &node, int64_t batch, int64_t length,
   Value extent = integerConstant(node, {}, size);
   if (isRing)
     return node.emit<ModOp>({place, extent});
-  // Map negative positions to `size`, which is out of range, too.
+  // gather and scatter count negative positions from the end, so replace them
+  // by `size`, which is out of range.
   Value isBefore = node.emit<LessOp>({place, integerConstant(node, {}, 0)});
   Value placed = node.emit<SelectOp>({isBefore, extent, place});
   markIndices(node, placed, size);

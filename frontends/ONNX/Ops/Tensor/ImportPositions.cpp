@@ -14,7 +14,7 @@ using namespace mpc::onnx_frontend;
 // Diagonals
 //===----------------------------------------------------------------------===//
 
-// The row numbers of a matrix plus `shift`, as a column.
+// Returns the row numbers of a matrix plus `shift`, as a column: [rows, 1].
 static Value rowNumbers(NodeImporter &node, int64_t rows, int64_t shift) {
   if (!canList(node, rows))
     return {};
@@ -22,7 +22,8 @@ static Value rowNumbers(NodeImporter &node, int64_t rows, int64_t shift) {
                          llvm::to_vector(llvm::seq(shift, shift + rows)));
 }
 
-// Clamps a diagonal outside the matrix to one just outside.
+// Clamps diagonal `k` of a matrix. A diagonal far outside the matrix acts like
+// one just outside.
 static int64_t clampDiagonal(int64_t k, int64_t rows, int64_t columns) {
   return std::clamp(k, -rows - 1, columns + 1);
 }
@@ -42,7 +43,8 @@ static LogicalResult importTrilu(NodeImporter &node) {
                         "as diagonal");
   if (type.getNumElements() == 0)
     return node.define(0, node.operand(0));
-  // Keep elements by comparing shifted row numbers with column numbers.
+  // An element belongs to the upper triangle if its row number plus the
+  // diagonal is at most its column number.
   int64_t rows = type.getShape().take_back(2).front();
   int64_t columns = type.getShape().back();
   Value row =
@@ -77,7 +79,8 @@ static LogicalResult importEyeLike(NodeImporter &node) {
 
 // Casts x to the type in which ArgMax compares: f64 for floats, which the
 // Precision stage never lowers. In a low type the maximum and the elements
-// might be rounded at different places, and no element would equal the maximum.
+// might be rounded in different ops, and no element would equal the maximum.
+// For ArgMin (`isMin`), reverses the order.
 static Value comparable(NodeImporter &node, Value x, bool isMin) {
   if (!x)
     return {};
@@ -90,8 +93,9 @@ static Value comparable(NodeImporter &node, Value x, bool isMin) {
   return isInteger ? node.emit<NotOp>({x}) : node.emit<NegOp>({x});
 }
 
-// Returns the index of the largest of `keys` along `axis`, which keeps extent
-// 1: the first of equal elements, or the last. NaN counts as the largest.
+// Returns the index of the largest element of `keys` along `axis`, which keeps
+// extent 1. Among equal elements, returns the first index, or the last if
+// `isLast`. NaN counts as the largest.
 static Value findLargest(NodeImporter &node, Value keys, int64_t axis,
                          bool isLast) {
   if (!keys)
@@ -102,7 +106,8 @@ static Value findLargest(NodeImporter &node, Value keys, int64_t axis,
   Value isLargest = node.emit<EqualOp>({keys, largest});
   if (isa<FloatType>(type.getElementType()))
     isLargest = node.emit<OrOp>({isLargest, node.emit<IsNaNOp>({keys})});
-  // To find the first index, take the largest counted from the end.
+  // The reduction finds the largest index. For the first index, count from the
+  // end.
   Value places = iota(node, type.getRank(), axis, size);
   Value last = integerConstant(node, {}, size - 1);
   if (!isLast)
@@ -111,7 +116,7 @@ static Value findLargest(NodeImporter &node, Value keys, int64_t axis,
   Value found = reduce<ReduceMaxOp>(
       node, node.emit<SelectOp>({isLargest, places, none}), axis);
   Value place = isLast ? found : node.emit<SubOp>({last, found});
-  // Some element is always the largest, so the index is in range.
+  // One element is always the largest, so the index is in range.
   node.getFunction().noteRange(place, {0, size - 1});
   return place;
 }
@@ -135,7 +140,7 @@ static LogicalResult importArgExtremum(NodeImporter &node) {
 }
 
 // Sets the first largest element along `axis` to 1 and all others to 0. `shape`
-// is the input's shape as the op groups its axes.
+// is the shape of input 0 in which the op counts `axis`.
 static LogicalResult assembleHardmax(NodeImporter &node,
                                      ArrayRef<int64_t> shape, int64_t axis) {
   if (node.operandType(0).getNumElements() == 0)
@@ -173,7 +178,8 @@ static LogicalResult importFlattenedHardmax(NodeImporter &node) {
 // One-hot encoding
 //===----------------------------------------------------------------------===//
 
-// Returns element `index` of OneHot's values: 0 for off, 1 for on.
+// Returns a value of OneHot, from input 2: `index` 0 is the value of all other
+// classes (off), 1 that of the class (on).
 static Value readHotValue(NodeImporter &node, int64_t index) {
   std::optional<HostTensor> known = node.constant(2);
   if (known && !node.isState(2))
@@ -182,8 +188,8 @@ static Value readHotValue(NodeImporter &node, int64_t index) {
   return node.reshape(slice(node, node.operand(2), index, 1), {});
 }
 
-// A negative index counts from the end. An index outside [-depth, depth) names
-// no class.
+// Imports OneHot. A negative index counts from the end. An index outside
+// [-depth, depth) names no class.
 static LogicalResult importOneHot(NodeImporter &node) {
   SmallVector<int64_t> shape(node.operandShape(0));
   auto axis = node.normalizeAxis(node.integer("axis", -1), shape.size() + 1);
@@ -194,7 +200,7 @@ static LogicalResult importOneHot(NodeImporter &node) {
     return node.invalid("expected a depth of at least 1");
   if (node.operandShape(2) != ArrayRef<int64_t>(2))
     return node.invalid("expected two values, off and on");
-  // The new axis compares each index with 0 to depth - 1.
+  // Along the new axis, each index is compared with 0 to depth - 1.
   auto depth = static_cast<int64_t>(*read);
   shape.insert(shape.begin() + *axis, 1);
   Value index = node.reshape(
@@ -213,8 +219,9 @@ static LogicalResult importOneHot(NodeImporter &node) {
 // Sequences
 //===----------------------------------------------------------------------===//
 
-// Takes the elements whose condition holds. A known condition determines the
-// shape; a condition that is data selects rows (importDataCompress).
+// Imports Compress: keeps the elements whose condition holds. A known condition
+// determines the shape. A condition that depends on data selects rows
+// (importDataCompress).
 static LogicalResult importCompress(NodeImporter &node) {
   if (!node.constant(1))
     return importDataCompress(node);
@@ -225,7 +232,8 @@ static LogicalResult importCompress(NodeImporter &node) {
   auto axis = prepareCompress(node, x);
   if (failed(axis))
     return failure();
-  // The condition may be shorter than the axis.
+  // The condition may be shorter than the axis. Elements behind its end are
+  // dropped.
   SmallVector<int64_t> chosen;
   for (auto [i, holds] : llvm::enumerate(*condition))
     if (holds)
@@ -238,7 +246,8 @@ static LogicalResult importCompress(NodeImporter &node) {
   return node.define(0, take(node, x, *axis, chosen));
 }
 
-// Reverses the first `length` elements of each sequence; the others stay.
+// Imports ReverseSequence: reverses the first `length` elements of each
+// sequence; the others stay.
 static LogicalResult importReverseSequence(NodeImporter &node) {
   SmallVector<int64_t> shape(node.operandShape(0));
   int64_t batch = node.integer("batch_axis", 1);
@@ -254,7 +263,7 @@ static LogicalResult importReverseSequence(NodeImporter &node) {
       if (length < 0 || length > shape[time])
         return node.invalid("a sequence of length " + Twine(length) +
                             " is longer than axis " + Twine(time));
-  // Move the batch to the front, to gather within each sequence.
+  // Move the batch to the front, so that the gather reads within each sequence.
   SmallVector<int64_t> perm =
       llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
   std::swap(perm[0], perm[batch]);

@@ -13,8 +13,8 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// Reads an input that determines the shape of a result. State that training may
-// change counts as unknown.
+// Reads input `index`, which determines the shape of a result and must be
+// known. State that training may change counts as unknown.
 static FailureOr<HostTensor> readKnown(NodeImporter &node, unsigned index) {
   std::optional<HostTensor> tensor = node.constant(index);
   bool mayChange =
@@ -34,8 +34,9 @@ static FailureOr<HostTensor> readKnown(NodeImporter &node, unsigned index) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The parts of a tensor (outer, parts, inner) along the middle axis, ordered
-/// by their elements.
+/// The parts of a tensor of shape (outer, count, inner) along the middle axis.
+/// Part i has the elements (o, i, j) for all o and j. Parts are ordered by
+/// their first different elements.
 class Parts {
 public:
   Parts(const HostTensor &tensor, int64_t outer, int64_t count, int64_t inner)
@@ -82,7 +83,7 @@ private:
 };
 } // namespace
 
-/// Groups of equal parts.
+/// Groups of equal parts, the result of Unique.
 struct EqualParts {
   /// The first part of each group, in the order of the result.
   SmallVector<int64_t> firsts;
@@ -90,8 +91,8 @@ struct EqualParts {
   SmallVector<int64_t> inverse, counts;
 };
 
-// Groups equal parts. Groups are sorted by value if `isSorted`, otherwise by
-// first occurrence.
+// Groups equal parts, numbered from 0 to `count`. Groups are sorted by value if
+// `isSorted`, otherwise by first occurrence.
 static EqualParts findEqualParts(const Parts &parts, int64_t count,
                                  bool isSorted) {
   // A stable sort puts equal parts side by side, the first occurrence first.
@@ -123,7 +124,7 @@ static LogicalResult importUnique(NodeImporter &node) {
   FailureOr<HostTensor> x = readKnown(node, 0);
   if (failed(x) || !canList(node, x->getNumElements()))
     return failure();
-  // Without an axis, each element is a part.
+  // Without attribute 'axis', each element of the tensor is a part.
   SmallVector<int64_t> shape = {x->getNumElements()};
   int64_t axis = 0;
   if (node.hasAttribute("axis")) {
@@ -133,8 +134,8 @@ static LogicalResult importUnique(NodeImporter &node) {
       return failure();
     axis = *given;
   }
-  // A tensor of [2^40, 0] has no elements, but too many parts: limit the parts,
-  // too.
+  // The number of parts needs a limit of its own: a tensor of [2^40, 0] has no
+  // elements, but 2^40 parts.
   int64_t count = shape[axis];
   if (!canList(node, count))
     return failure();
@@ -170,7 +171,8 @@ static LogicalResult importUnique(NodeImporter &node) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A box between two corners, in float as in other runtimes.
+/// A box between the corners `low` and `high`. Floats have the precision of
+/// other runtimes.
 struct SuppressedBox {
   float low[2], high[2];
 
@@ -192,7 +194,7 @@ struct SuppressedBox {
   }
 };
 
-/// The limits in inputs 2 to 4.
+/// The limits in inputs 2 to 4 of NonMaxSuppression.
 struct Suppression {
   int64_t mostBoxes = 0;
   float overlap = 0.0f;
@@ -218,7 +220,7 @@ static FailureOr<Suppression> readSuppression(NodeImporter &node) {
     else
       limits.score = static_cast<float>(value->getDouble(0));
   }
-  // The comparison is negated so that NaN is refused, too.
+  // This form of the comparison refuses NaN, too.
   if (!(limits.overlap >= 0 && limits.overlap <= 1))
     return node.invalid("expected an iou_threshold from 0 to 1");
   return limits;
@@ -241,9 +243,9 @@ static SmallVector<SuppressedBox> readBoxes(const HostTensor &tensor,
   return boxes;
 }
 
-// Suppresses boxes of one class: takes boxes by falling score and drops each
-// box that overlaps a taken one. Subtracts its work from `comparisons`; nullopt
-// if that becomes negative.
+// Selects boxes of one class: goes through the boxes by falling score, and
+// drops each box that overlaps a selected one. Subtracts the number of
+// comparisons from `comparisons`; returns nullopt if that becomes negative.
 static std::optional<SmallVector<int64_t>>
 suppress(ArrayRef<SuppressedBox> boxes, ArrayRef<float> scores,
          const Suppression &limits, int64_t &comparisons) {
@@ -280,8 +282,8 @@ static LogicalResult importNonMaxSuppression(NodeImporter &node) {
       classes[2] != shape[1])
     return node.invalid("expected boxes of floats of shape (N, boxes, 4) and "
                         "scores of shape (N, classes, boxes)");
-  // Overlaps are compared in float, as in ONNX Runtime: an overlap that equals
-  // the threshold there must equal it here.
+  // Boxes and scores are compared in float, as in ONNX Runtime: an overlap that
+  // equals the threshold there must equal it here.
   if (!canList(node, boxes->getNumElements()) ||
       !canList(node, scores->getNumElements()))
     return failure();

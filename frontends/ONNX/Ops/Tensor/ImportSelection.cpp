@@ -1,5 +1,5 @@
-// Imports nodes that read selected rows: selects the importer for each op, and
-// imports ops that treat each row alone.
+// Imports nodes that read selected rows (SelectedNode.h): chooses the importer
+// for each op, and imports ops that compute each row alone.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -16,8 +16,8 @@ using namespace mpc::onnx_frontend;
 // Inputs and results
 //===----------------------------------------------------------------------===//
 
-/// Returns the selection of all inputs that have one. Refuses the node if they
-/// differ.
+/// Returns the selection of the inputs with selected rows. Refuses the node if
+/// two inputs have different selections.
 FailureOr<SelectedRows> SelectedNode::findOnly() {
   const SelectedRows *first = nullptr;
   for (unsigned i = 0; i < node.getNumInputs(); ++i) {
@@ -29,7 +29,7 @@ FailureOr<SelectedRows> SelectedNode::findOnly() {
   return *first;
 }
 
-/// True if no input but `index` has selected rows.
+/// True if input `index`, and no other input, has selected rows.
 bool SelectedNode::isAlone(unsigned index) {
   for (unsigned i = 0; i < node.getNumInputs(); ++i)
     if (i != index && find(i))
@@ -37,7 +37,7 @@ bool SelectedNode::isAlone(unsigned index) {
   return find(index);
 }
 
-/// True if an input holds row numbers.
+/// True if an input holds row numbers, which count only selected rows.
 bool SelectedNode::hasNumbers() {
   for (unsigned i = 0; i < node.getNumInputs(); ++i)
     if (const SelectedRows *rows = find(i); rows && hasRowNumbers(*rows))
@@ -57,7 +57,8 @@ LogicalResult SelectedNode::refuse(const Twine &why) {
   return failure();
 }
 
-/// Builds the node unchanged; its outputs have the selected rows along `axis`.
+/// Builds the node by its usual builder. All outputs then have selected rows
+/// along `axis`.
 LogicalResult SelectedNode::build(int64_t axis, Places places) {
   FailureOr<SelectedRows> rows = findOnly();
   if (failed(rows) || failed(entry.build(node)))
@@ -67,7 +68,8 @@ LogicalResult SelectedNode::build(int64_t axis, Places places) {
   return success();
 }
 
-/// Builds the node with `value` in place of input `index`.
+/// Builds the node by its usual builder, with `value` in place of input
+/// `index`.
 LogicalResult SelectedNode::buildWith(unsigned index, Value value) {
   if (!value)
     return failure();
@@ -79,7 +81,8 @@ LogicalResult SelectedNode::buildWith(unsigned index, Value value) {
   return entry.build(node);
 }
 
-/// Builds the node with `number` in the unselected rows of all inputs.
+/// Builds the node by its usual builder. In the unselected rows of all inputs,
+/// all elements are `number`.
 LogicalResult SelectedNode::buildFilled(double number) {
   FunctionImporter &function = node.getFunction();
   SmallVector<std::pair<StringRef, Value>> filled;
@@ -98,7 +101,8 @@ LogicalResult SelectedNode::buildFilled(double number) {
     input = {};
     input.value = value;
   }
-  // Restore in reverse, because an input that is read twice was replaced twice.
+  // Restore in reverse order: an input that the node reads twice was replaced
+  // twice.
   llvm::scope_exit restore([&] {
     for (auto &[input, before] : llvm::reverse(saved))
       *input = std::move(before);
@@ -106,8 +110,9 @@ LogicalResult SelectedNode::buildFilled(double number) {
   return entry.build(node);
 }
 
-/// Fills the unselected rows of output 0 with copies of the first selected row
-/// again.
+/// Replaces the unselected rows of output 0 by copies of the first selected
+/// row, as all values with selected rows have, and marks the output's rows as
+/// selected.
 LogicalResult SelectedNode::reselect(const SelectedRows &rows, int64_t axis) {
   Value result = node.getFunction().lookup(node.getOutputName(0)).value;
   if (failed(node.define(0, selectRows(node, *rows.selection, axis, result))))
@@ -120,13 +125,14 @@ LogicalResult SelectedNode::reselect(const SelectedRows &rows, int64_t axis) {
 // Ops on each row alone
 //===----------------------------------------------------------------------===//
 
-/// Imports an elementwise op: each result element depends on the elements at
-/// its position.
+/// Imports an elementwise op, in which each result element depends only on the
+/// elements at the same position.
 LogicalResult SelectedNode::importElementwise() {
   FailureOr<SelectedRows> rows = findOnly();
   if (failed(rows))
     return failure();
-  // Count the rows' axis from the end, as broadcasting does.
+  // Broadcasting aligns shapes at the end, so count the axis of the rows from
+  // the end.
   int64_t rank = 0, fromEnd = -1;
   for (unsigned i = 0; i < node.getNumInputs(); ++i)
     if (node.hasInput(i))
@@ -149,7 +155,8 @@ LogicalResult SelectedNode::importElementwise() {
   return build(rank - fromEnd, keepsPlaces ? rows->places : std::nullopt);
 }
 
-/// Imports an op on samples, such as images, if the rows are the samples.
+/// Imports an op that computes each sample (axis 0) alone, such as Conv. The
+/// rows must be the samples.
 LogicalResult SelectedNode::importOfSamples() {
   bool hasPlaces = node.getOpType() == "MaxPool" && node.hasOutput(1);
   if (!isAlone(0) || find(0)->axis != 0 || hasPlaces)
@@ -157,7 +164,8 @@ LogicalResult SelectedNode::importOfSamples() {
   return build(0);
 }
 
-/// Imports Shape and Size. The number of selected rows is computed at run time.
+/// Imports Shape and Size. The extent of the rows' axis is the number of
+/// selected rows, computed at run time.
 LogicalResult SelectedNode::importShape() {
   SelectedRows rows = *find(0);
   ArrayRef<int64_t> shape = node.operandShape(0);
@@ -189,7 +197,8 @@ LogicalResult SelectedNode::importShape() {
     return failure();
   if (isSize || rows.axis < start || rows.axis >= end)
     return success();
-  // Later nodes know every element of the shape but the count.
+  // Tell later nodes the elements of the shape. All but the number of selected
+  // rows are known.
   auto counted = std::make_shared<CountedIntegers>();
   counted->selection = rows.selection;
   int64_t size = elements.size();
@@ -201,7 +210,7 @@ LogicalResult SelectedNode::importShape() {
   return success();
 }
 
-/// Imports NonZero of a mask over selected rows.
+/// Imports NonZero of a mask that itself has selected rows.
 LogicalResult SelectedNode::importMask() {
   SelectedRows rows = *find(0);
   return defineNonZero(node, &rows);
@@ -211,8 +220,8 @@ LogicalResult SelectedNode::importMask() {
 // The importer of each op
 //===----------------------------------------------------------------------===//
 
-// True for ops whose builders compute each element alone: the table of
-// elementwise ops, and some ops of other tables.
+// True for ops that compute each element alone: all ops of the elementwise
+// table, and some of other tables.
 static bool actsOnElements(StringRef op) {
   static const llvm::StringSet<> ops = [] {
     llvm::StringSet<> names = {"Dropout", "Mean", "PRelu", "Sqrt", "Where"};
@@ -240,7 +249,8 @@ static bool isOfSamples(StringRef op) {
   return ops.contains(op);
 }
 
-// True for ops that pass row numbers on, or read them as indices.
+// True for ops that may read row numbers, because they move the numbers or use
+// them as indices.
 static bool takesRowNumbers(StringRef op) {
   static const llvm::StringSet<> ops = {
       "Cast",     "Concat", "Expand",  "Flatten",   "Gather",   "GatherND",
@@ -292,7 +302,7 @@ SelectedNode::Import SelectedNode::findImport(StringRef op) {
 LogicalResult SelectedNode::import() {
   StringRef op = node.getOpType();
   if (!normalizeDomain(node.getNode().domain()).empty() || !entry.build) {
-    // Shape and Size have no builder but are supported.
+    // Shape and Size have no builder, but importShape() imports them.
     if (op != "Shape" && op != "Size")
       return refuse("which this op does not take");
   }
@@ -306,7 +316,8 @@ LogicalResult SelectedNode::import() {
     return refuse(kAmongRows);
   if (failed((this->*import)()))
     return failure();
-  // Refuse results that lost track of moved row numbers.
+  // The result must still be known as row numbers. If not, a later node would
+  // take numbers among all rows for numbers among the selected rows.
   bool isIndex = op == "Gather" || op == "GatherND" || op == "ScatterND";
   const auto &rows = node.getFunction().lookup(node.getOutputName(0)).selected;
   if (haveNumbers && !isIndex && rows && !rows->places)

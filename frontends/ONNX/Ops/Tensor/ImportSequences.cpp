@@ -39,7 +39,7 @@ static LogicalResult importSequenceLength(NodeImporter &node) {
 // Tensors of a sequence
 //===----------------------------------------------------------------------===//
 
-// Reads a position in [0, last] from input `index`; negative positions count
+// Reads a position in [0, last] from input `index`. A negative position counts
 // from `length`. Returns `last` if the input is absent.
 static FailureOr<int64_t> readPosition(NodeImporter &node, unsigned index,
                                        int64_t length, int64_t last) {
@@ -58,7 +58,7 @@ static FailureOr<int64_t> readPosition(NodeImporter &node, unsigned index,
 }
 
 namespace {
-/// A sequence and a position in it.
+/// A sequence of tensors and a position in the sequence.
 struct Placed {
   Sequence sequence;
   int64_t position;
@@ -66,7 +66,8 @@ struct Placed {
 } // namespace
 
 // Reads a sequence from input 0 and a position from input `index`. The position
-// names an element or, if `mayAppend`, the place behind the last.
+// is that of an element or, if `mayAppend`, also the one behind the last
+// element.
 static FailureOr<Placed> readPlaced(NodeImporter &node, unsigned index,
                                     bool mayAppend = false) {
   FailureOr<Sequence> sequence = node.sequence(0);
@@ -113,9 +114,10 @@ static LogicalResult importSequenceErase(NodeImporter &node) {
 // To a tensor and back
 //===----------------------------------------------------------------------===//
 
-// Returns the lengths of the parts of an axis of `extent` elements. Input
-// 'split' gives a length for each part, or one length for all parts (the last
-// may be shorter); without the input, the length is 1.
+// Returns the lengths of the parts into which SplitToSequence cuts an axis of
+// `extent` elements. Input 'split' gives a length for each part, or one length
+// for all parts (the last may be shorter). Without the input, all lengths are
+// 1.
 static FailureOr<SmallVector<int64_t>> readLengths(NodeImporter &node,
                                                    int64_t extent) {
   SmallVector<int64_t> lengths;
@@ -133,7 +135,7 @@ static FailureOr<SmallVector<int64_t>> readLengths(NodeImporter &node,
     if (length < 1)
       return node.invalid("expected parts of at least 1 element, found " +
                           Twine(length));
-    // Each part becomes an op, so limit their number.
+    // Each part becomes an op, so limit the number of parts.
     constexpr int64_t kMostParts = int64_t(1) << 16;
     if ((extent - 1) / length >= kMostParts)
       return node.unsupported("an axis of " + Twine(extent) +
@@ -164,7 +166,7 @@ static LogicalResult importSplitToSequence(NodeImporter &node) {
   auto lengths = readLengths(node, extent);
   if (failed(lengths) || !canList(node, lengths->size()))
     return failure();
-  // Parts of one element may drop the axis.
+  // Parts of one element drop the axis if attribute 'keepdims' is 0.
   bool dropsAxis = node.integer("keepdims", 1) == 0 && !node.hasInput(1);
   SmallVector<int64_t> offsets(sizes.size(), 0), dropped(sizes);
   dropped.erase(dropped.begin() + *axis);

@@ -21,7 +21,8 @@ static LogicalResult defineReshape(NodeImporter &node,
                        : node.define(0, node.reshape(node.operand(0), *shape));
 }
 
-// Replaces 0 (copy) and -1 (infer) in a requested shape.
+// Replaces special extents of a requested shape: 0 copies the input's extent
+// (unless `allowZero`), and -1 is inferred from the number of elements.
 static FailureOr<SmallVector<int64_t>>
 resolveShape(NodeImporter &node, ArrayRef<int64_t> requested, bool allowZero) {
   ArrayRef<int64_t> input = node.operandShape(0);
@@ -84,8 +85,8 @@ static LogicalResult importFlatten(NodeImporter &node) {
   return defineReshape(node, matrix);
 }
 
-// Reads the axes of Squeeze, Unsqueeze and reductions, from an attribute or an
-// input. nullopt if absent.
+// Reads the axes of Squeeze, Unsqueeze and reductions from an attribute or from
+// input 1. nullopt if the node gives none.
 static FailureOr<std::optional<SmallVector<int64_t>>>
 readAxes(NodeImporter &node) {
   if (auto list = node.integerList("axes"))
@@ -111,7 +112,7 @@ mpc::onnx_frontend::inferSqueeze(NodeImporter &node) {
                   [](int64_t extent) { return extent != 1; });
     return result;
   }
-  // Axes that the node names must have extent 1.
+  // The axes that the node names must have extent 1.
   auto normalized = node.normalizeAxes(**axes, shape.size());
   if (failed(normalized))
     return failure();
@@ -176,8 +177,8 @@ static LogicalResult defineTensor(NodeImporter &node,
       !function.isBody() && !function.getModel().isOfFunction(node.getNode());
   if (!decoded->isFloat() || !hasName)
     return node.define(0, *decoded);
-  // Some exporters write weights as Constant nodes; a weights file may replace
-  // them.
+  // Some exporters write weights as Constant nodes. `--weights` may replace
+  // their values.
   ModuleImporter &module = function.getModule();
   const TensorMap &weights = module.getOptions().weights;
   auto given = weights.find(name);
@@ -189,8 +190,8 @@ static LogicalResult defineTensor(NodeImporter &node,
       return failure();
     }
   }
-  // As frozen state, a constant that is not trained by default can be selected
-  // for training.
+  // A constant that is not trained by default becomes state of role frozen, so
+  // that the user can still choose to train it.
   const std::optional<Role> role = module.getParameterRole(name, decoded->type);
   const bool isState = decoded->getNumElements() > 1 &&
                        !function.isSetting(name) && role.has_value();
@@ -221,7 +222,7 @@ static LogicalResult importConstant(NodeImporter &node) {
     return node.define(0, makeFloats(node, {value->floats_size()},
                                      ArrayRef<float>(value->floats().data(),
                                                      value->floats_size())));
-  // The remaining attributes hold strings and sparse tensors.
+  // All other attributes hold strings or sparse tensors.
   return node.unsupported("expected a value, value_int(s) or value_float(s)");
 }
 
@@ -253,7 +254,7 @@ LogicalResult mpc::onnx_frontend::defineSplat(NodeImporter &node,
   if (!bytes)
     return node.invalid("the shape has a negative extent or overflows");
   auto type = RankedTensorType::get(shape, elementType);
-  // Folding reads elements, so a small constant is written out in full.
+  // Write out a small constant in full, because folding reads single elements.
   constexpr int64_t kMostBytes = int64_t(1) << 19;
   if (*bytes <= kMostBytes) {
     auto [tensor, data] = HostTensor::allocate(type);
@@ -300,8 +301,9 @@ FailureOr<Reduction> mpc::onnx_frontend::readReduction(NodeImporter &node) {
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getShapeOps() {
   static const OpEntry entries[] = {
-      // Domain, name, first and last opset, least and most inputs, outputs.
-      // Without a builder, the op is only folded (FoldShapes, FoldSignals).
+      // Domain, name, first and last opset, least and most inputs, outputs,
+      // builder. An op with a null builder is only folded (FoldShapes,
+      // FoldSignals).
       {"", "BlackmanWindow", 17, kNoEnd, 1, 1, 1, nullptr},
       {"", "Constant", 1, kNoEnd, 0, 0, 1, importConstant},
       {"", "ConstantOfShape", 9, kNoEnd, 1, 1, 1, importConstantOfShape},

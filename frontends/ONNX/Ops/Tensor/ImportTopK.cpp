@@ -24,12 +24,13 @@ using namespace mpc;
 using namespace mpc::onnx_frontend;
 
 namespace {
-/// Lines along the middle axis of (outer, n, inner).
+/// The lines of a tensor (outer, n, inner) along the middle axis, in which TopK
+/// ranks elements.
 struct RankedLines {
   int64_t outer, n, inner;
-  /// `keys` is compared first, `scores` decides among equal keys; larger values
-  /// come first. The scores are distinct numbers in [0, 2n) within a line; for
-  /// integers they are equal in all lines.
+  /// Elements are ordered by `keys`, and elements with equal keys by `scores`;
+  /// larger values come first. The scores are distinct numbers in [0, 2n)
+  /// within a line; for integers all lines have the same scores.
   Value keys, scores;
 
   SmallVector<int64_t> shape(int64_t middle) const {
@@ -47,8 +48,9 @@ static Value lowestKey(NodeImporter &node, Type type) {
       type);
 }
 
-// Ranks floats in f64, which the Precision stage leaves alone: rounding must
-// not change which elements are equal.
+// Computes keys and scores of x, (outer, n, inner). Floats are ranked in f64,
+// which the Precision stage leaves alone: rounding must not change which
+// elements are equal.
 static RankedLines rankLines(NodeImporter &node, Value x, bool isLargest) {
   ArrayRef<int64_t> shape = NodeImporter::shapeOf(x);
   RankedLines lines = {shape[0], shape[1], shape[2], x, Value()};
@@ -65,8 +67,9 @@ static RankedLines rankLines(NodeImporter &node, Value x, bool isLargest) {
   x = castTo(node, x, wide);
   Value isNaN = node.emit<IsNaNOp>({x});
   Value directed = isLargest ? x : node.emit<NegOp>({x});
-  // NaN has an infinite key and precedes equal infinities, or follows them if
-  // the smallest are wanted.
+  // The key of NaN is infinite, the same as that of an infinity. Scores of n
+  // and more put NaN before equal infinities, or behind them if the smallest
+  // elements are wanted.
   double infinity = std::numeric_limits<double>::infinity();
   lines.keys = node.emit<SelectOp>(
       {isNaN, numberConstant(node, isLargest ? infinity : -infinity, wide),
@@ -92,8 +95,8 @@ static Value isBefore(NodeImporter &node, std::pair<Value, Value> a,
 // Counting
 //===----------------------------------------------------------------------===//
 
-// Returns the element numbers of the first k elements of each line, (outer, k,
-// inner), by counting.
+// Returns the indices of the first k elements of each line, (outer, k, inner).
+// Counts for each element the elements before it: the count is the rank.
 static Value rankByCounting(NodeImporter &node, const RankedLines &lines,
                             int64_t k) {
   // Reshapes to (outer, n, 1, inner), or (outer, 1, n, inner).
@@ -111,7 +114,7 @@ static Value rankByCounting(NodeImporter &node, const RankedLines &lines,
   Value places = reduce<ReduceSumOp>(node, count, {2}, /*keepDims=*/false);
   Value numbers = expand(node, iota(node, 3, 1, lines.n), lines.shape(lines.n));
   Value none = expand(node, integerConstant(node, {}, 0), lines.shape(k));
-  // The scatter ignores ranks of k and more, which are out of range.
+  // A rank of k or more is out of range, so the scatter ignores the element.
   return node.emit<ScatterElementsOp>(
       {none, places, numbers},
       {node.attribute("axis", int64_t(1)),
@@ -124,8 +127,8 @@ static Value rankByCounting(NodeImporter &node, const RankedLines &lines,
 // Rounds
 //===----------------------------------------------------------------------===//
 
-// Returns key and score of the first element of each line that ranks behind
-// `last`.
+// Returns the key and score of the element of each line that comes next behind
+// `last`, a key and a score.
 static std::pair<Value, Value> findNext(NodeImporter &node,
                                         const RankedLines &lines,
                                         std::pair<Value, Value> last) {
@@ -143,7 +146,8 @@ static std::pair<Value, Value> findNext(NodeImporter &node,
   return {key, score};
 }
 
-// A key and score that rank before all elements.
+// Returns a key and a score that rank before all elements, to begin the first
+// round.
 static std::pair<Value, Value> startRounds(NodeImporter &node,
                                            const RankedLines &lines) {
   Type type = elementTypeOf(lines.keys);
@@ -156,6 +160,7 @@ static std::pair<Value, Value> startRounds(NodeImporter &node,
 }
 
 // Returns the scores of the first k elements of each line, (outer, k, inner).
+// Each round is a few separate ops.
 static Value runRounds(NodeImporter &node, const RankedLines &lines,
                        int64_t k) {
   SmallVector<Value> scores;
@@ -169,13 +174,15 @@ static Value runRounds(NodeImporter &node, const RankedLines &lines,
   return concatenate(node, scores, 1);
 }
 
-// Like runRounds, as a loop.
+// Returns what runRounds() returns, by an mpc.scan with one round per
+// iteration.
 static Value loopRounds(NodeImporter &node, const RankedLines &lines,
                         int64_t k) {
   auto [key, score] = startRounds(node, lines);
   if (!key || !score || node.hasFailed())
     return {};
-  // Each iteration carries the last key and score, and finds the next.
+  // Each iteration takes the last key and score as carried values, and yields
+  // the next.
   OpBuilder &builder = node.getFunction().getBuilder();
   Type stacked = ScanOp::getStackType(score.getType(), k);
   auto scan =
@@ -203,8 +210,8 @@ static Value loopRounds(NodeImporter &node, const RankedLines &lines,
   return transpose(node, scores, {1, 0, 2});
 }
 
-// Returns the element numbers of the first k elements, decoded from their
-// scores.
+// Returns the indices of the first k elements of each line. Each index is
+// decoded from the score: score modulo n is n - 1 - index.
 static Value rankInRounds(NodeImporter &node, const RankedLines &lines,
                           int64_t k) {
   constexpr int64_t kMostOps = 8; // more become a loop

@@ -1,4 +1,5 @@
-// Imports ops that index selected rows, or use selected rows as indices.
+// Imports ops that index selected rows, or that use selected rows as indices
+// (SelectedNode.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -10,8 +11,9 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// True if the integers in column `place` are row numbers of the selection
-// `rows`.
+// True if a column of `indices` holds row numbers of the selection `rows`.
+// `place` describes the column: the axis of the mask that it indexes, or
+// kRowNumber.
 static bool isNumberOf(const SelectedRows &indices, int64_t place,
                        const SelectionPtr &rows) {
   const Selection &selection = *indices.selection;
@@ -21,9 +23,10 @@ static bool isNumberOf(const SelectedRows &indices, int64_t place,
          selectSame(selection.outer, rows);
 }
 
-/// True if `indices` are the positions of the mask's elements in input `data`,
-/// whose first axes have the mask's shape. If the mask covers selected rows,
-/// the positions count those rows.
+/// True if `indices` are the positions that NonZero found in a mask, and the
+/// first axes of input `data` have the mask's shape. Then the indices select
+/// the data's own rows. If the mask itself has selected rows, `data` must have
+/// the same selected rows.
 bool SelectedNode::areOwnPlaces(const SelectedRows &indices, unsigned data) {
   const Selection &selection = *indices.selection;
   const SelectedRows *rows = find(data);
@@ -39,7 +42,7 @@ bool SelectedNode::areOwnPlaces(const SelectedRows &indices, unsigned data) {
          extents.take_front(shape.size()) == shape;
 }
 
-// Merges the axes of the mask into one.
+// Merges the first axes of `value`, those of the mask, into one axis of rows.
 static Value asRows(NodeImporter &node, Value value,
                     const Selection &selection) {
   if (!value)
@@ -64,7 +67,8 @@ LogicalResult SelectedNode::importGather() {
     if (*along == rows.axis)
       return refuse("and this op reads some of them");
     int64_t shift = *along < rows.axis ? rankOf(1) - 1 : 0;
-    // Selecting a column of positions keeps track of it.
+    // If the indices are positions and the node takes one column, keep track of
+    // the axis that the column indexes.
     Places places;
     std::optional<HostTensor> column = node.constant(1);
     if (rows.places && rankOf(0) == 2 && column && !column->isFloat() &&
@@ -82,7 +86,8 @@ LogicalResult SelectedNode::importGather() {
   const Selection &selection = *rows.selection;
   const bool isColumn =
       rows.places && rows.places->size() == 1 && rankOf(1) == 1;
-  // Each selected row reads itself, so the data stays unchanged.
+  // The indices are the row numbers 0, 1, 2, ... of the selected rows, so each
+  // row reads itself.
   if (data && isColumn && rows.places->front() == kRowNumber &&
       selectSame(data->selection, rows.selection) && *along == data->axis) {
     SelectedRows own = *data;
@@ -91,7 +96,8 @@ LogicalResult SelectedNode::importGather() {
     select(0, own.selection, own.axis, own.places);
     return success();
   }
-  // The indices are the positions of the mask's own elements.
+  // The indices are the numbers of the rows that the mask selects, so the
+  // result is the data with these rows selected.
   const bool isOfData =
       selection.outer ? data && selectSame(data->selection, selection.outer) &&
                             data->axis == *along
@@ -116,7 +122,7 @@ LogicalResult SelectedNode::importGatherND() {
   const SelectedRows *data = find(0), *index = find(1);
   const int64_t depth = node.operandShape(1).back();
   if (!index) {
-    // Reads the same elements of each row.
+    // Known indices read the same elements of each row.
     if (data->axis < depth || hasNumbers())
       return refuse("and this op reads some of them");
     return build(data->axis - depth + rankOf(1) - 1);
@@ -131,7 +137,8 @@ LogicalResult SelectedNode::importGatherND() {
     select(0, rows.selection, 0);
     return success();
   }
-  // A column of row numbers must index rows, and only such a column may.
+  // Row numbers count only selected rows. They may index only an axis of
+  // selected rows, and such an axis needs row numbers.
   SmallVector<int64_t> places(depth, kNoPlace);
   if (rows.places && static_cast<int64_t>(rows.places->size()) == depth)
     places = *rows.places;
@@ -167,7 +174,8 @@ LogicalResult SelectedNode::importGatherElements() {
 // Writing
 //===----------------------------------------------------------------------===//
 
-/// Writes selected rows back to their own positions.
+/// Imports a scatter at the positions of the mask's own elements: each selected
+/// row is written, or added, to its own place in the data.
 LogicalResult SelectedNode::scatterOwn(bool adds) {
   SelectedRows rows = *find(1);
   std::optional<SelectedRows> data;
@@ -188,13 +196,13 @@ LogicalResult SelectedNode::scatterOwn(bool adds) {
                             {maskAlong(node, selection, rank, 0), added, all});
   if (!result || failed(node.define(0, node.reshape(result, whole))))
     return failure();
-  // The data's own selected rows stay selected.
+  // The data may itself have selected rows, which stay selected.
   return data ? reselect(*data, data->axis) : success();
 }
 
-/// Writes selected rows to selected positions. Copies of the first row rewrite
-/// the first row's result, so they do no harm; without any selected row, the
-/// data stays unchanged.
+/// Imports a scatter of selected rows to computed positions. An unselected row
+/// is a copy of the first, so it writes the first row's values again, which is
+/// harmless. If no row is selected, the data stays unchanged.
 LogicalResult SelectedNode::scatter(bool adds) {
   const SelectedRows *indices = find(1), *updates = find(2);
   if (find(0) || hasNumbers() || indices->axis != updates->axis)

@@ -1,4 +1,4 @@
-// Imports ops that move selected rows as a whole.
+// Imports ops that move selected rows as a whole (SelectedNode.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-/// Imports Transpose and Split.
+/// Imports Transpose and Split of a tensor with selected rows.
 LogicalResult SelectedNode::importMoved() {
   if (!isAlone(0))
     return refuse("and says what is moved");
@@ -27,7 +27,8 @@ LogicalResult SelectedNode::importMoved() {
     return refuse("and this op parts them");
   if (failed(build(rows.axis)))
     return failure();
-  // Splitting off single columns of positions keeps track of each.
+  // If the rows are positions, each output is a single column of them. Keep
+  // track of the axis that each column indexes.
   if (rows.places && rankOf(0) == 2 &&
       llvm::all_of(parts->lengths, [](int64_t each) { return each == 1; }))
     for (auto [i, axis] : llvm::enumerate(*rows.places))
@@ -35,7 +36,8 @@ LogicalResult SelectedNode::importMoved() {
   return success();
 }
 
-/// Imports Reshape, Squeeze, Unsqueeze and Flatten if the rows stay whole.
+/// Imports Reshape, Squeeze, Unsqueeze and Flatten. One axis of the result must
+/// count the rows, alone or with the elements of each row.
 LogicalResult SelectedNode::importReshaped() {
   if (!isAlone(0))
     return refuse("and says a shape");
@@ -56,7 +58,8 @@ LogicalResult SelectedNode::importReshaped() {
       select(0, rows.selection, axis, rows.places);
       return success();
     }
-    // The reshape may merge rows of several elements into one axis.
+    // The reshape may merge the axis of the rows with the axes of elements
+    // behind. Then each selected row becomes several selected elements.
     int64_t inner = ShapedType::getNumElements(all.drop_front(rows.axis + 1));
     if (passed == outer && extent == count * inner && count > 1) {
       ArrayRef<int64_t> each = all.drop_front(rows.axis + 1);
@@ -70,8 +73,9 @@ LogicalResult SelectedNode::importReshaped() {
                : nullptr;
       if (!whole)
         return failure();
-      // The merged axis needs copies of the first selected element, not of the
-      // first row.
+      // Along the merged axis, an unselected element must be a copy of the
+      // first selected element. So far, it is a copy of an element of the first
+      // row.
       if (failed(node.define(0, selectRows(node, *whole, axis, result))))
         return failure();
       select(0, whole, axis);
@@ -82,7 +86,8 @@ LogicalResult SelectedNode::importReshaped() {
   return refuse("and this op takes them apart");
 }
 
-/// Imports slices of each row. A slice along the rows must take all of them.
+/// Imports Slice. Along the axis of the rows, the slice must take all selected
+/// rows.
 LogicalResult SelectedNode::importSlice() {
   if (!isAlone(0))
     return refuse("and says what is cut");
@@ -113,7 +118,8 @@ LogicalResult SelectedNode::importSlice() {
   return build(rows.axis, places);
 }
 
-/// Imports an Expand that keeps the number of rows; each row may grow.
+/// Imports Expand. The number of rows must stay; along other axes each row may
+/// grow.
 LogicalResult SelectedNode::importExpand() {
   if (!isAlone(0))
     return refuse("and says a shape");
@@ -144,7 +150,8 @@ LogicalResult SelectedNode::importExpand() {
       return refuse("and this op repeats them");
     return finish();
   }
-  // An extent other than 1 stays, whatever shape is requested.
+  // The requested shape is unknown. Expand keeps every extent other than 1, so
+  // nothing changes if only the axis of the rows may have extent 1.
   bool changesNothing = node.operandShape(1)[0] <= rankOf(0);
   for (auto [axis, extent] : llvm::enumerate(node.operandShape(0)))
     changesNothing &= static_cast<int64_t>(axis) == rows.axis || extent != 1;
@@ -154,7 +161,9 @@ LogicalResult SelectedNode::importExpand() {
   return success();
 }
 
-/// Joins the rows of several masks, or of a mask and of a value without a mask.
+/// Imports Concat along the axis of the rows. The result has selected rows,
+/// whose mask is the concatenation of the inputs' masks. All rows of an input
+/// without a mask are selected.
 LogicalResult SelectedNode::joinRows(int64_t axis) {
   SmallVector<Value> masks;
   std::string source;
@@ -192,7 +201,8 @@ LogicalResult SelectedNode::importConcat() {
   for (unsigned i = 0; i < node.getNumInputs(); ++i)
     if (!find(i) || find(i)->axis != rows->axis || *along == rows->axis)
       return refuse("and this op joins them with others");
-  // Concatenate columns of positions, or of row numbers and other columns.
+  // If the inputs are columns of positions or row numbers, keep track of the
+  // axis that each column of the result indexes.
   Places places = SmallVector<int64_t>();
   for (unsigned i = 0; i < node.getNumInputs(); ++i)
     if (const auto &own = find(i)->places; own && places && rankOf(i) == 2)

@@ -1,4 +1,12 @@
-// Imports one node that reads rows which a mask of the data selects.
+// Imports one node that reads selected rows: the rows of a tensor that a mask,
+// computed from data, selects.
+//
+// Shapes are static, so the tensor keeps all rows. Each unselected row is a
+// copy of the first selected row. A builder is used unchanged if this does not
+// change the result for the selected rows. Otherwise, the unselected rows are
+// first filled with a number that changes nothing, or the node is refused.
+// Selected rows may be indices. A position is a row of NonZero's result, with a
+// column per axis of the mask. A row number counts only the selected rows.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_OPS_TENSOR_SELECTEDNODE_H
@@ -11,7 +19,7 @@
 
 namespace mpc::onnx_frontend {
 
-/// Imports one node, some of whose inputs have selected rows.
+/// Imports one node with selected rows in some of its inputs.
 class SelectedNode {
 public:
   using Places = std::optional<llvm::SmallVector<int64_t>>;
@@ -48,14 +56,14 @@ private:
   }
   mlir::LogicalResult reselect(const SelectedRows &rows, int64_t axis);
 
-  // Ops on each row alone (ImportSelection.cpp).
+  // Ops that compute each row alone (ImportSelection.cpp).
   static Import findImport(llvm::StringRef op);
   mlir::LogicalResult importElementwise();
   mlir::LogicalResult importOfSamples();
   mlir::LogicalResult importShape();
   mlir::LogicalResult importMask();
 
-  // Ops across rows (SelectedSums.cpp).
+  // Ops that combine rows, such as sums (SelectedSums.cpp).
   mlir::LogicalResult importAlongAxis();
   mlir::LogicalResult importCumulative();
   mlir::LogicalResult importTopK();

@@ -1,4 +1,5 @@
-// Imports products of selected rows: with matrices, and with each other.
+// Imports products of selected rows with matrices, and with each other
+// (SelectedNode.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/Tensor/SelectedNode.h"
@@ -13,7 +14,7 @@ LogicalResult SelectedNode::importMatMul() {
   if (ranks[0] == 0 || ranks[1] == 0)
     return refuse("and this op has no product of them");
   const bool isVector[] = {ranks[0] == 1, ranks[1] == 1};
-  // The axes that the product sums over.
+  // The axis of each operand that the product sums over.
   const int64_t summed[] = {ranks[0] - 1, isVector[1] ? 0 : ranks[1] - 2};
   if (rows[0] && rows[1]) {
     FailureOr<SelectedRows> both = findOnly();
@@ -22,8 +23,8 @@ LogicalResult SelectedNode::importMatMul() {
     if (rows[0]->axis == summed[0] && rows[1]->axis == summed[1])
       return buildFilled(0);
   }
-  // Each row is multiplied alone. `fromEnd` is the rows' axis, counted from the
-  // end.
+  // Each row is multiplied alone. `fromEnd` is the axis of the rows, counted
+  // from the end.
   int64_t fromEnd = 0, axis = 0;
   for (int i : {0, 1}) {
     if (!rows[i])
@@ -33,15 +34,16 @@ LogicalResult SelectedNode::importMatMul() {
     if (rows[i]->axis == summed[i] || (rows[1 - i] && isOfMatrix) ||
         (fromEnd != 0 && place != fromEnd))
       return refuse("and this op sums over them");
-    // Rows of batched matrices need an operand that is equal for all matrices.
+    // If the rows are whole matrices of a batch, the other operand must be the
+    // same matrix for all rows.
     int64_t other = ranks[1 - i] - place;
     if (!isOfMatrix && !rows[1 - i] && other >= 0 &&
         node.operandShape(1 - i)[other] != 1)
       return refuse("and is combined with all matrices of '" +
                     node.getInputName(1 - i) + "'");
     fromEnd = place;
-    // A vector removes an axis of the result: the last if on the right, the
-    // last but one if on the left.
+    // The result has no axis for a vector operand: a vector on the right
+    // removes the last axis, a vector on the left the last but one.
     axis = isVector[1]                 ? rows[i]->axis
            : isVector[0] && place == 1 ? ranks[1] - 2
            : isVector[0]               ? rows[i]->axis
@@ -64,7 +66,7 @@ LogicalResult SelectedNode::importGemm() {
                ? buildFilled(0)
                : refuse("and so has the other operand");
   }
-  // True if the addend is equal for all rows.
+  // True if C, the addend of the Gemm, has the same elements for all rows.
   auto isShared = [&](int64_t fromEnd) {
     int64_t rank = node.hasInput(2) ? rankOf(2) : 0;
     return rank < fromEnd || node.operandShape(2)[rank - fromEnd] == 1;
@@ -76,7 +78,8 @@ LogicalResult SelectedNode::importGemm() {
                  : refuse("and this op sums over them");
 }
 
-/// Imports an Einsum in which the rows have one letter in all their terms.
+/// Imports an Einsum. One letter of the equation must name the axis of the rows
+/// in all operands with selected rows, and no axis of other operands.
 LogicalResult SelectedNode::importEinsum() {
   std::string equation = node.string("equation", "");
   llvm::erase(equation, ' ');

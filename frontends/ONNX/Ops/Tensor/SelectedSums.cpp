@@ -1,4 +1,5 @@
-// Imports ops that combine selected rows: unselected rows change nothing.
+// Imports ops that combine selected rows, such as sums (SelectedNode.h).
+// Unselected rows are filled with a number that does not change the result.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -11,8 +12,8 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-/// Imports ops along one axis: within each row, or a softmax across the
-/// selected rows.
+/// Imports an op along one axis, such as Softmax: along an axis within each
+/// row, or a softmax along the axis of the rows.
 LogicalResult SelectedNode::importAlongAxis() {
   StringRef op = node.getOpType();
   const SelectedRows *found = find(0);
@@ -22,7 +23,7 @@ LogicalResult SelectedNode::importAlongAxis() {
   const bool isArg = op == "ArgMax" || op == "ArgMin";
   const bool isNorm = op == "LayerNormalization" || op == "RMSNormalization";
   const bool isSoftmax = op == "Softmax" || op == "LogSoftmax";
-  // Before opset 13, the op covers all axes from 'axis' on.
+  // Before opset 13, the op counts all axes from 'axis' on as one.
   const bool isCoerced = (isSoftmax || op == "Hardmax") && node.getOpset() < 13;
   auto axis = node.normalizeAxis(node.integer("axis", isArg       ? 0
                                                       : isCoerced ? 1
@@ -36,7 +37,9 @@ LogicalResult SelectedNode::importAlongAxis() {
   }
   if (!isSoftmax || (isCoerced && rows.axis != rankOf(0) - 1))
     return refuse("and this op computes across them");
-  // Minus infinity in unselected rows adds nothing to a softmax.
+  // Fill unselected rows with minus infinity, which adds nothing to a softmax.
+  // If no row is selected, leave the rows as they are: a softmax of infinities
+  // alone is NaN.
   constexpr double infinity = std::numeric_limits<double>::infinity();
   Value x = node.operand(0);
   Value filled = fillRows(node, *rows.selection, rows.axis, x, -infinity);
@@ -46,7 +49,7 @@ LogicalResult SelectedNode::importAlongAxis() {
   return reselect(rows, rows.axis);
 }
 
-/// Imports CumSum: unselected rows add nothing.
+/// Imports CumSum. Along the axis of the rows, unselected rows count as 0.
 LogicalResult SelectedNode::importCumulative() {
   SelectedRows rows = isAlone(0) ? *find(0) : SelectedRows();
   std::optional<HostTensor> given = node.constant(1);
@@ -72,8 +75,9 @@ static bool isRead(FunctionImporter &function, StringRef name) {
          });
 }
 
-/// Imports TopK across rows. If fewer than k rows are selected, the result
-/// contains infinities.
+/// Imports TopK. Along the axis of the rows, unselected rows count as
+/// infinities that come last. If fewer than k rows are selected, the result
+/// contains such infinities.
 LogicalResult SelectedNode::importTopK() {
   SelectedRows rows = isAlone(0) ? *find(0) : SelectedRows();
   if (!rows.selection)
@@ -94,8 +98,9 @@ LogicalResult SelectedNode::importTopK() {
   return success();
 }
 
-/// The number that does not change a reduction, for unselected rows. nullopt if
-/// copies of a selected row do not change the result.
+/// Returns the number with which to fill unselected rows, so that they do not
+/// change the reduction `op`: 0 for a sum. nullopt if the rows may stay,
+/// because a copy of a selected row changes no maximum or minimum.
 static std::optional<double> getNeutral(StringRef op, Type element) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (op == "ReduceProd")
@@ -124,7 +129,7 @@ LogicalResult SelectedNode::importReduction() {
         reduction->axes, [&](int64_t axis) { return axis < rows.axis; });
     return build(reduction->keepDims ? rows.axis : rows.axis - before);
   }
-  // Reduce across rows, with neutral numbers in unselected rows.
+  // Reduce along the axis of the rows, with neutral numbers in unselected rows.
   StringRef op = node.getOpType();
   Type element = node.operandType(0).getElementType();
   if (op == "ReduceMean" && !isa<FloatType>(element))
@@ -136,7 +141,8 @@ LogicalResult SelectedNode::importReduction() {
     return failure();
   if (op != "ReduceMean")
     return success();
-  // ReduceMean divided by the number of all rows; scale to the selected rows.
+  // ReduceMean has divided by the number of all rows. Correct this to the
+  // number of selected rows.
   Value mean = node.getFunction().lookup(node.getOutputName(0)).value;
   Type wide = element.isF64() ? element : Type(node.attributes().getF32Type());
   Value count = castTo(node, countRows(node, *rows.selection), wide);
@@ -147,7 +153,8 @@ LogicalResult SelectedNode::importReduction() {
                 element));
 }
 
-/// Imports losses: the labels of unselected rows are ignored.
+/// Imports a loss over class labels: the labels of unselected rows become
+/// ignore_index, so the loss ignores these rows.
 LogicalResult SelectedNode::importLoss() {
   FailureOr<SelectedRows> rows = findOnly();
   if (failed(rows))
@@ -160,7 +167,7 @@ LogicalResult SelectedNode::importLoss() {
                           node.integer("ignore_index", kIgnored));
   if (!labels)
     return failure();
-  // Give the node an ignore_index if it has none.
+  // Without ignore_index, a copy of the node gets one.
   proto::NodeProto copy = node.getNode();
   if (!node.hasAttribute("ignore_index")) {
     proto::AttributeProto *ignored = copy.add_attribute();
