@@ -55,8 +55,9 @@ static Value multiplyBy(NodeImporter &node, Value value, double factor) {
 // Labels as probabilities of all classes
 //===----------------------------------------------------------------------===//
 
-// (logits, labels) -> (loss, logsoftmax(logits)). The loss is -sum(labels *
-// logsoftmax(logits)), divided by the number of rows for a mean.
+// Imports SoftmaxCrossEntropy: (logits, labels) -> (loss, logsoftmax(logits)).
+// The loss is -sum(labels * logsoftmax(logits)), divided by the number of rows
+// for a mean.
 static LogicalResult importSoftmaxCrossEntropy(NodeImporter &node) {
   node.setPhase(Phase::Loss);
   FailureOr<bool> isMean = readIsMean(node);
@@ -74,8 +75,8 @@ static LogicalResult importSoftmaxCrossEntropy(NodeImporter &node) {
   return node.define(0, multiplyBy(node, sumAll(node, product), scale));
 }
 
-// (dY, log_prob, labels) -> (exp(log_prob) - labels) * dY, divided by the
-// number of rows for a mean.
+// Imports SoftmaxCrossEntropyGrad: (dY, log_prob, labels) -> (exp(log_prob) -
+// labels) * dY, divided by the number of rows for a mean.
 static LogicalResult importSoftmaxCrossEntropyGrad(NodeImporter &node) {
   FailureOr<bool> isMean = readIsMean(node);
   FailureOr<ScoreRows> rows = readRows(node, 1);
@@ -125,7 +126,8 @@ static NamedAttribute reductionOf(NodeImporter &node, LossReduction reduction) {
                         LossReductionAttr::get(node.getContext(), reduction));
 }
 
-// (logits, labels, sample weights) -> (loss, logsoftmax(logits)).
+// Imports SparseSoftmaxCrossEntropy: (logits, labels, sample weights) -> (loss,
+// logsoftmax(logits)).
 static LogicalResult importSparseCrossEntropy(NodeImporter &node) {
   node.setPhase(Phase::Loss);
   FailureOr<bool> isMean = readIsMean(node);
@@ -156,7 +158,8 @@ static LogicalResult importSparseCrossEntropy(NodeImporter &node) {
   return node.define(0, loss);
 }
 
-// (dY, log_prob, labels, sample weights) -> gradient of the logits.
+// Imports SparseSoftmaxCrossEntropyGrad: (dY, log_prob, labels, sample weights)
+// -> gradient of the logits.
 static LogicalResult importSparseCrossEntropyGrad(NodeImporter &node) {
   FailureOr<bool> isMean = readIsMean(node);
   FailureOr<ScoreRows> rows = readRows(node, 1);

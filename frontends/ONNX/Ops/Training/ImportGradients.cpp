@@ -1,9 +1,9 @@
 // Imports gradient ops of com.microsoft, as ONNX Runtime's gradient builder
 // writes them.
 //
-// Such an op relies on conventions for facts of its forward op: the geometry of
-// a pooling, the random numbers of a dropout. The importer reads those facts
-// from the forward op, which made the saved value.
+// The node of a gradient op leaves out facts about the forward op: the geometry
+// of a pooling, the random numbers of a dropout. The importer reads those facts
+// from the forward op, which has computed an input of the gradient op.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -23,7 +23,8 @@ static LogicalResult importElementwiseGrad(NodeImporter &node) {
   return op ? node.define(0, op.getDInput()) : failure();
 }
 
-// Computes dY times the slope at `x` of formula `of`, with parameter `a`.
+// Defines output 0 as dY times the slope of formula `of` at `x`. `a` is the
+// parameter of the formula.
 static LogicalResult defineFormulaGrad(NodeImporter &node, Value x,
                                        StringRef of, double a = 0.0) {
   return node.define(0, node.emit<FormulaGradOp>({node.operand(0), x},
@@ -45,8 +46,8 @@ static LogicalResult importQuickGeluGrad(NodeImporter &node) {
                            node.real("alpha", 1.702f));
 }
 
-// The gradient with respect to the sum of inputs 1 and 2 (the bias). A separate
-// node computes the bias gradient.
+// Imports BiasGeluGrad_dX and BiasFastGeluGrad_dX: the gradient of the sum of
+// inputs 1 (x) and 2 (bias). A separate node computes the gradient of the bias.
 static LogicalResult importBiasGeluGrad(NodeImporter &node) {
   bool isExact = node.getOpType() == "BiasGeluGrad_dX";
   Value x = node.emit<AddOp>({node.operand(1), node.operand(2)});
@@ -54,8 +55,8 @@ static LogicalResult importBiasGeluGrad(NodeImporter &node) {
            : failure();
 }
 
-// Input 1 is the output of the forward op, which has the sign of the forward
-// input only if alpha > 0.
+// Imports LeakyReluGrad. Input 1 is the output of the forward op. Output and
+// input of the forward op have equal signs only if alpha > 0.
 static LogicalResult importLeakyReluGrad(NodeImporter &node) {
   double alpha = node.real("alpha", 0.01f);
   if (!(alpha > 0))
@@ -63,7 +64,8 @@ static LogicalResult importLeakyReluGrad(NodeImporter &node) {
   return defineFormulaGrad(node, node.operand(1), "leaky_relu", alpha);
 }
 
-// Sums `value` to the shape of input `index`, which was broadcast.
+// Sums `value` to the shape of input `index`, which the forward op has
+// broadcast.
 static Value sumTo(NodeImporter &node, Value value, unsigned index) {
   auto type = node.operandType(index);
   if (!value || NodeImporter::shapeOf(value) == type.getShape())
@@ -72,7 +74,7 @@ static Value sumTo(NodeImporter &node, Value value, unsigned index) {
   return op ? op.getOutput() : Value();
 }
 
-// dA = dY / B; dB = -dY * A / (B * B).
+// Imports DivGrad, of A / B: dA = dY / B and dB = -dY * A / (B * B).
 static LogicalResult importDivGrad(NodeImporter &node) {
   Value dy = node.operand(0), a = node.operand(1), b = node.operand(2);
   // Compute dA first, because dB uses it.
@@ -96,8 +98,8 @@ static LogicalResult importDivGrad(NodeImporter &node) {
                  : failure();
 }
 
-// Computes the gradient of a dropout whose mask is input 1. The mask is
-// recomputed: applies the dropout of equal id to the gradient.
+// Returns the gradient of a dropout whose mask is input 1. The mask is not
+// stored: a dropout with the same id drops the same elements of the gradient.
 static Value dropGradient(NodeImporter &node) {
   FunctionImporter &function = node.getFunction();
   Value dy = node.operand(0);
@@ -119,12 +121,12 @@ static LogicalResult importDropoutGrad(NodeImporter &node) {
   return node.define(0, dropGradient(node));
 }
 
-// Scale: input * scale, or input / scale. The scale is often an integer, such
-// as a number of elements.
+// Imports Scale: input * scale, or input / scale. The scale is often an
+// integer, such as a number of elements.
 static LogicalResult importScale(NodeImporter &node) {
   bool down = node.integer("scale_down", 0) != 0;
   Value input = node.operand(0), scale;
-  // Convert a known number to the input's type.
+  // Convert a known scale to the input's type.
   auto known = node.constant(1);
   if (known && known->getNumElements() == 1)
     scale = node.scalarConstant(known->getDouble(0),
@@ -158,7 +160,8 @@ static LogicalResult importSoftmaxGrad(NodeImporter &node) {
   return op ? node.define(0, op.getDInput()) : failure();
 }
 
-// Softmax gradients before opset 13: all axes from `axis` on count as one.
+// Imports a softmax's gradient before opset 13: all axes from `axis` on count
+// as one. [4, 3, 5] from axis 1 on has the rows of [4, 15].
 template <typename OpT>
 static LogicalResult defineFlattenedSoftmaxGrad(NodeImporter &node, Value dy,
                                                 unsigned yIndex) {
@@ -183,7 +186,8 @@ static LogicalResult importFlattenedSoftmaxGrad(NodeImporter &node) {
   return defineFlattenedSoftmaxGrad<OpT>(node, node.operand(0), 1);
 }
 
-// (dY, mask, Y, ratio): the gradient of a dropout of a softmax Y.
+// Imports SoftmaxDropoutGrad(dY, mask, Y, ratio): the gradient of a dropout of
+// a softmax Y.
 static LogicalResult importSoftmaxDropoutGrad(NodeImporter &node) {
   return defineFlattenedSoftmaxGrad<SoftmaxGradOp>(node, dropGradient(node), 2);
 }
@@ -240,12 +244,13 @@ static LogicalResult importConvGrad(NodeImporter &node) {
   return defineBiasGrad(node, 2);
 }
 
-// ConvGradX(dY, W), ConvGradW(dY, X) and ConvGradB(dY) are the gradients of a
-// convolution. The nodes leave out the shape of the gradient.
+// ConvGradX(dY, W), ConvGradW(dY, X) and ConvGradB(dY) each compute one
+// gradient of a convolution. The nodes do not give the shape of the gradient.
 
-// Returns the type of operand `index` of the forward convolution. Operand
-// `given` of the convolution is operand 1 of the node, and the output has the
-// type of dY. Null if no convolution fits, or several of unequal types.
+// Finds the forward convolution of a ConvGradX or ConvGradW node, and returns
+// the type of its operand `index`. Input 1 of the node is the convolution's
+// operand `given`, and dY has the type of the convolution's output. Null if no
+// convolution fits, or several of unequal types.
 static RankedTensorType findForwardType(NodeImporter &node, unsigned given,
                                         unsigned index) {
   RankedTensorType found;
@@ -293,8 +298,8 @@ static RankedTensorType findDeclaredType(NodeImporter &node) {
   return {};
 }
 
-// Returns the type of a gradient whose forward operand is `index`; `given` is
-// the convolution's operand that the node reads.
+// Returns the type of the gradient of a convolution's operand `index`. The node
+// reads the operand `given`.
 static FailureOr<RankedTensorType>
 findSplitType(NodeImporter &node, unsigned given, unsigned index) {
   if (node.operandShape(0).size() < 3 ||
@@ -352,9 +357,9 @@ static LogicalResult importConvGradB(NodeImporter &node) {
   return defineBiasGrad(node, 0);
 }
 
-// ConvTransposeGrad(dY, X, W). The forward op is the input gradient of a
-// convolution over dY's shape. So dX is that convolution of dY, and dW is its
-// weight gradient.
+// Imports ConvTransposeGrad(dY, X, W). The forward op is the input gradient of
+// a convolution. So dX is this convolution of dY, and dW is the weight gradient
+// of this convolution.
 static LogicalResult importConvTransposeGrad(NodeImporter &node) {
   ArrayRef<int64_t> weight = node.operandShape(2);
   if (weight.size() < 3)
@@ -374,7 +379,8 @@ static LogicalResult importConvTransposeGrad(NodeImporter &node) {
         node.create<ConvOp>({node.operand(0), node.operand(2)}, attributes);
     if (!op)
       return failure();
-    // With output padding, the last windows may cover only padding; drop them.
+    // With output padding, the last windows of the convolution may read only
+    // padding. Drop their results.
     Value dx = op.getOutput();
     ArrayRef<int64_t> shape = node.operandShape(1);
     if (NodeImporter::shapeOf(dx) != shape)
@@ -392,7 +398,8 @@ static LogicalResult importConvTransposeGrad(NodeImporter &node) {
   return defineBiasGrad(node, 2);
 }
 
-// Accepts the window attributes that the op repeats from its forward op.
+// Accepts the window attributes that a gradient node repeats from the forward
+// op; the forward op decides.
 static void ignoreWindow(NodeImporter &node) {
   for (StringRef name : {"kernel_shape", "strides", "pads", "dilations",
                          "auto_pad", "ceil_mode", "storage_order"})
@@ -416,8 +423,8 @@ static LogicalResult importMaxPoolGrad(NodeImporter &node) {
   return op ? node.define(0, op.getDInput()) : failure();
 }
 
-// The op does not say which shape it restores. By convention, the output is
-// named X_grad after the forward op's input X.
+// Imports AveragePoolGrad, which does not give the shape of its output. By
+// convention, the output is named X_grad after the forward op's input X.
 static LogicalResult importAveragePoolGrad(NodeImporter &node) {
   StringRef name = node.getOutputName(0);
   if (!name.consume_back("_grad") || !node.getFunction().lookup(name).value)
@@ -433,9 +440,9 @@ static LogicalResult importAveragePoolGrad(NodeImporter &node) {
   return op ? node.define(0, op.getDInput()) : failure();
 }
 
-// Returns the shape of the pooled value. The source is input 1 (the value, or
-// its shape as integers), attribute 'kernel_shape', or the value X that the
-// output X_grad is named after.
+// Returns the shape of the value X that was pooled. The source is input 1 (X,
+// or the shape of X as integers), attribute 'kernel_shape', or the value X
+// after which the output is named X_grad.
 static FailureOr<SmallVector<int64_t>>
 readPooledShape(NodeImporter &node,
                 const std::optional<SmallVector<int64_t>> &kernel) {
@@ -500,8 +507,8 @@ static LogicalResult importBatchNormGrad(NodeImporter &node) {
 // Shapes
 //===----------------------------------------------------------------------===//
 
-// Computes the axes over which the gradients of two broadcast operands are
-// summed.
+// Imports BroadcastGradientArgs: for each of two broadcast operands, the axes
+// over which to sum its gradient. For example, [4, 3] and [3] give [] and [0].
 static LogicalResult importBroadcastGradientArgs(NodeImporter &node) {
   auto a = node.integers(0, "a_shape"), b = node.integers(1, "b_shape");
   if (failed(a) || failed(b))
@@ -511,7 +518,8 @@ static LogicalResult importBroadcastGradientArgs(NodeImporter &node) {
   int64_t missingA = rank - a->size(), missingB = rank - b->size();
   a->insert(a->begin(), missingA, 1);
   b->insert(b->begin(), missingB, 1);
-  // Sum an operand's gradient over the axes that the operand lacks or repeats.
+  // Sum an operand's gradient over axes that the operand lacks, or along which
+  // it was repeated.
   SmallVector<int64_t> axes[2];
   for (int64_t axis = 0; axis < rank; ++axis) {
     bool differ = (*a)[axis] != (*b)[axis];
@@ -529,7 +537,7 @@ static LogicalResult importBroadcastGradientArgs(NodeImporter &node) {
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getGradientOps() {
   static const OpEntry entries[] = {
-      // These gradients appear in files in ONNX's own domain and in
+      // Files contain these gradients in ONNX's own domain and in
       // com.microsoft.
       {"", "AveragePoolGrad", 1, kNoEnd, 1, 1, 1, importAveragePoolGrad},
       {"", "ConvGradB", 1, kNoEnd, 1, 1, 1, importConvGradB},

@@ -22,7 +22,8 @@ static Value reduceAny(NodeImporter &node, Value x) {
   return castTo(node, any, node.attributes().getI1Type());
 }
 
-// Marks infinite and NaN elements, or only one kind if an attribute says so.
+// Returns a boolean for each element: true for infinite and NaN elements, or
+// for only one kind if an attribute says so.
 static Value findNonFinite(NodeImporter &node, Value x) {
   bool isInfinityOnly = node.integer("isinf_only", 0) != 0;
   bool isNaNOnly = node.integer("isnan_only", 0) != 0;
@@ -42,7 +43,7 @@ static LogicalResult importIsFinite(NodeImporter &node) {
                      node.emit<NotOp>({findNonFinite(node, node.operand(0))}));
 }
 
-// Tests all elements of all inputs.
+// Imports IsAllFinite: true if all elements of all inputs are finite.
 static LogicalResult importIsAllFinite(NodeImporter &node) {
   Value any;
   for (Value x : node.operands()) {
@@ -61,7 +62,8 @@ static LogicalResult importAll(NodeImporter &node) {
   return node.define(0, node.emit<NotOp>({any}));
 }
 
-// (s, x...) -> s * x..., in the type of attribute 'to'.
+// Imports MixedPrecisionScale: (s, x...) -> s * x..., in the type of attribute
+// 'to'.
 static LogicalResult importMixedPrecisionScale(NodeImporter &node) {
   if (node.integer("fuse_outputs", 0) != 0)
     return node.unsupported("attribute 'fuse_outputs' makes one tensor of all "
@@ -87,7 +89,8 @@ static LogicalResult importMixedPrecisionScale(NodeImporter &node) {
   return result;
 }
 
-// The square root of the sum of squares of all elements of all inputs.
+// Imports ReduceAllL2: the square root of the sum of squares of all elements of
+// all inputs.
 static LogicalResult importReduceAllL2(NodeImporter &node) {
   Value sum;
   for (Value x : node.operands()) {
@@ -106,8 +109,8 @@ static LogicalResult importReduceAllL2(NodeImporter &node) {
   return node.define(0, node.emit<SqrtOp>({sum}));
 }
 
-// Group waits for its inputs. mpc orders ops by their values, so the output is
-// the constant true.
+// Imports Group, which is done when all inputs are. mpc orders ops by the
+// values that they read, so the output is the constant true.
 static LogicalResult importGroup(NodeImporter &node) {
   auto [done, bytes] = HostTensor::allocate(
       RankedTensorType::get({}, node.attributes().getI1Type()));
@@ -115,8 +118,8 @@ static LogicalResult importGroup(NodeImporter &node) {
   return node.define(0, done);
 }
 
-// PassThrough returns its inputs, once all are ready. mpc orders ops by their
-// values, so the outputs are the inputs.
+// Imports PassThrough, which returns its inputs when all are ready. mpc orders
+// ops by the values that they read, so the outputs are the inputs.
 static LogicalResult importPassThrough(NodeImporter &node) {
   if (node.getNode().output_size() > static_cast<int>(node.getNumInputs()))
     return node.invalid("expected no more outputs than inputs");
@@ -126,7 +129,8 @@ static LogicalResult importPassThrough(NodeImporter &node) {
   return success();
 }
 
-// (old gradient, signal) -> zeros, once the signal is there.
+// Imports ZeroGradient: (old gradient, signal) -> zeros. The signal only delays
+// the node.
 static LogicalResult importZeroGradient(NodeImporter &node) {
   RankedTensorType type = node.operandType(0);
   if (!isa<FloatType>(type.getElementType()))
@@ -136,14 +140,15 @@ static LogicalResult importZeroGradient(NodeImporter &node) {
   return node.define(0, expand(node, zero, type.getShape()));
 }
 
-// YieldOp passes values to the surrounding program and takes their gradients
-// from there. Only the gradient of a loss is known: 1.
+// Imports YieldOp, which passes values to the surrounding program and returns
+// their gradients. Only the gradient of a loss is known: 1.
 static LogicalResult importYieldOp(NodeImporter &node) {
   for (StringRef name : {"full_shape_outputs", "name"})
     node.ignore(name);
   SmallVector<int64_t> without = node.integerList("non_differentiable_outputs")
                                      .value_or(SmallVector<int64_t>());
-  // Each differentiable input has a gradient, the next output.
+  // Each differentiable input has one output, its gradient. Outputs follow the
+  // order of these inputs.
   int next = 0, outputs = node.getNode().output_size();
   for (unsigned i = 0; i < node.getNumInputs() && next < outputs; ++i) {
     if (llvm::is_contained(without, i))
@@ -159,7 +164,8 @@ static LogicalResult importYieldOp(NodeImporter &node) {
           "' comes from outside of the graph; choose a loss of it, such as "
           "--loss mse@" +
           node.getInputName(i));
-    // The backward pass begins at this seed, where loss scaling is applied.
+    // The backward pass begins at this constant 1. mpc multiplies it by the
+    // loss scale.
     node.setPhase(Phase::Backward);
     auto seed = node.create<GradientSeedOp>({}, {}, type);
     if (!seed || failed(node.define(next++, seed.getOutput())))

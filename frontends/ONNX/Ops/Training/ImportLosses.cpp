@@ -28,7 +28,7 @@ mpc::onnx_frontend::readLossAttributes(NodeImporter &node) {
   return attributes;
 }
 
-// Marks input 1 as labels: each is a class, or ignore_index.
+// Marks input 1 as labels: each element is a class or ignore_index.
 static void markLabels(NodeImporter &node,
                        ArrayRef<NamedAttribute> attributes) {
   Value labels = node.operand(1);
@@ -67,7 +67,8 @@ static LogicalResult importNLLLoss(NodeImporter &node) {
   return op ? node.define(0, op.getLoss()) : failure();
 }
 
-// MSELoss(x, target): not standardized; computed as in PyTorch.
+// Imports MSELoss(x, target), which no standard defines. Computed as in
+// PyTorch.
 static LogicalResult importMSELoss(NodeImporter &node) {
   node.setPhase(Phase::Loss);
   FailureOr<LossReduction> reduction = readLossReduction(node);
@@ -86,8 +87,8 @@ static LogicalResult importMSELoss(NodeImporter &node) {
                             : reduce<ReduceSumOp>(node, square, axes, false));
 }
 
-// Creates the loss of a com.microsoft node (scores, labels, weights,
-// ignore_index); null after an error.
+// Creates the loss of a com.microsoft node with inputs (scores, labels,
+// weights, ignore_index); null after an error.
 template <typename OpT>
 static OpT createInternalLoss(NodeImporter &node) {
   node.setPhase(Phase::Loss);
@@ -113,7 +114,8 @@ static LogicalResult importInternalNLLLoss(NodeImporter &node) {
   return op ? node.define(0, op.getLoss()) : failure();
 }
 
-// Reports an error if output_type differs from the loss's own type.
+// Reports an error if attribute 'output_type' differs from the element type of
+// the scores.
 static LogicalResult checkOutputType(NodeImporter &node) {
   Type input = node.operandType(0).getElementType();
   FailureOr<Type> type = node.elementType("output_type", input);
@@ -153,7 +155,8 @@ static LogicalResult defineLossGrad(NodeImporter &node,
   return op ? node.define(0, op.getDScores()) : failure();
 }
 
-// Creates the gradient of the loss, which is 1, for tools that leave it out.
+// Creates dY, the gradient of the loss, which is 1, for nodes of tools that
+// leave out dY.
 static Value createSeed(NodeImporter &node, Type element) {
   node.setPhase(Phase::Backward);
   auto seed =
@@ -172,8 +175,8 @@ static std::string getReduction(const proto::NodeProto &node) {
   return "mean";
 }
 
-// Checks the reductions of a gradient without a loss gradient: loss and
-// gradient node must agree.
+// Checks attribute 'reduction' of a gradient node without dY. The node must
+// agree with `loss`, the forward node, if known.
 static LogicalResult checkReductions(NodeImporter &node,
                                      const proto::NodeProto *loss) {
   std::string reduction = getReduction(node.getNode());
@@ -188,8 +191,8 @@ static LogicalResult checkReductions(NodeImporter &node,
   return success();
 }
 
-// Checks a gradient node (log_prob, labels) of tools that leave out the loss
-// gradient. The producer of input 0 tells if it is log_prob.
+// Checks a gradient node (log_prob, labels) without dY, as some tools write.
+// The node that computes input 0 tells if input 0 is log_prob.
 static LogicalResult checkSeedless(NodeImporter &node) {
   StringRef logProb = node.getInputName(0), labels = node.getInputName(1);
   if (isa<FloatType>(node.operandType(1).getElementType()))
@@ -235,7 +238,8 @@ static LogicalResult importLossGrad(NodeImporter &node) {
                         readLossAttributes(node));
 }
 
-// Imports a loss gradient with ignore_index as an input.
+// Imports SoftmaxCrossEntropyLossInternalGrad, which has ignore_index as an
+// input.
 static LogicalResult importInternalLossGrad(NodeImporter &node) {
   auto attributes = readInternalLossAttributes(node, 4);
   if (failed(attributes))
@@ -246,8 +250,8 @@ static LogicalResult importInternalLossGrad(NodeImporter &node) {
       *attributes);
 }
 
-// Returns the MSELoss node over the node's two inputs, in any order; null if
-// none.
+// Returns the MSELoss node with the same two inputs as the gradient node, in
+// any order; null if there is none.
 static const proto::NodeProto *findMSELoss(NodeImporter &node) {
   StringRef own[] = {node.getInputName(0), node.getInputName(1)};
   for (const proto::NodeProto *other :
@@ -261,8 +265,8 @@ static const proto::NodeProto *findMSELoss(NodeImporter &node) {
   return nullptr;
 }
 
-// MSELossGrad(x, target), not standardized: the gradient of x for a loss
-// gradient of 1.
+// Imports MSELossGrad(x, target), which no standard defines: the gradient of x
+// for a dY of 1.
 static LogicalResult importMSELossGrad(NodeImporter &node) {
   FailureOr<LossReduction> reduction = readLossReduction(node);
   if (failed(reduction))

@@ -11,7 +11,8 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// Defines output `index`, if present, as the change of a tensor.
+// Defines output `index`, if present, as the change of a parameter: `updated` -
+// `before`.
 static LogicalResult defineChange(NodeImporter &node, unsigned index,
                                   Value updated, Value before) {
   if (!node.hasOutput(index))
@@ -20,7 +21,7 @@ static LogicalResult defineChange(NodeImporter &node, unsigned index,
   return node.define(index, node.emit<SubOp>({updated, before}));
 }
 
-// SGDOptimizer(rate, w, g) -> w - rate * g, and the change of w.
+// Imports SGDOptimizer(rate, w, g) -> w - rate * g, and the change of w.
 static LogicalResult importSGDOptimizer(NodeImporter &node) {
   Value rate = node.reshape(node.operand(0), {}), w = node.operand(1);
   auto op = rate ? node.create<SGDOp>({w, node.operand(2), rate}) : SGDOp();
@@ -29,7 +30,8 @@ static LogicalResult importSGDOptimizer(NodeImporter &node) {
   return defineChange(node, 1, op.getNewParam(), w);
 }
 
-// Reads the learning rate, under any of its attribute names; nullopt if absent.
+// Reads the learning rate from an attribute, which has several names; nullopt
+// if absent.
 static std::optional<double> readRate(NodeImporter &node) {
   for (StringRef name : {"lr", "learning_rate"})
     if (node.hasAttribute(name))
@@ -37,8 +39,8 @@ static std::optional<double> readRate(NodeImporter &node) {
   return std::nullopt;
 }
 
-// SGD(w, g[, rate]) -> w - rate * g. Without input 2, the rate is attribute
-// 'lr'.
+// Imports SGD(w, g[, rate]) -> w - rate * g. Without input 2, the rate is
+// attribute 'lr' or 'learning_rate'.
 static LogicalResult importPlainSGD(NodeImporter &node) {
   Value w = node.operand(0), g = node.operand(1), rate;
   std::optional<double> given = readRate(node);
@@ -62,8 +64,9 @@ static LogicalResult importPlainSGD(NodeImporter &node) {
 }
 
 namespace {
-/// The inputs with which ONNX Runtime's trainer describes gradients. All are
-/// optional.
+/// The positions of inputs that tell how to treat the gradients: the loss scale
+/// by which they are multiplied, their norm, and a signal to update. All three
+/// inputs are optional.
 struct GradientInputs {
   unsigned lossScale, norm, signal;
 };
@@ -79,8 +82,8 @@ static bool isOne(NodeImporter &node, unsigned index) {
          known->getNumElements() == 1 && known->getDouble(0) == 1.0;
 }
 
-// Returns the divisor of scaled gradients: the loss scale, or norm / maxNorm if
-// the norm exceeds the limit. Null if 1.
+// Returns the number by which to divide gradients: the loss scale, or norm /
+// maxNorm if the unscaled norm exceeds maxNorm. Null if the divisor is 1.
 static Value readDivisor(NodeImporter &node, const GradientInputs &inputs,
                          double maxNorm, Type element) {
   bool isScaled =
@@ -96,7 +99,8 @@ static Value readDivisor(NodeImporter &node, const GradientInputs &inputs,
   return node.emit<SelectOp>({isAbove, node.emit<DivOp>({norm, most}), scale});
 }
 
-// Returns the gradient to apply, divided by readDivisor's result.
+// Returns the gradient in input `index`, without loss scale and clipped:
+// divided by the result of readDivisor().
 static Value readGradient(NodeImporter &node, unsigned index,
                           const GradientInputs &inputs, double maxNorm,
                           Type element) {
@@ -107,7 +111,7 @@ static Value readGradient(NodeImporter &node, unsigned index,
   return node.emit<DivOp>({castTo(node, gradient, element), divisor});
 }
 
-// Refuses a 16-bit copy of the parameter.
+// Reports an error if the node has a 16-bit copy of the parameter.
 static LogicalResult refuseLowCopy(NodeImporter &node, unsigned input) {
   if (!node.hasInput(input))
     return success();
@@ -116,7 +120,8 @@ static LogicalResult refuseLowCopy(NodeImporter &node, unsigned input) {
                           "computing precision with --precision");
 }
 
-// Defines output 0, the next update count. A skipped update does not count.
+// Defines output 0, the count of updates plus 1. If `signal` is false, the
+// update is skipped and the count stays.
 static LogicalResult defineCount(NodeImporter &node, Value step, Value signal) {
   if (!node.hasOutput(0))
     return success();
@@ -124,9 +129,9 @@ static LogicalResult defineCount(NodeImporter &node, Value step, Value signal) {
   return next ? node.define(0, next.getOutput()) : failure();
 }
 
-// AdamOptimizer(rate, t, w, g, m, v) -> t + 1, m', v', w', and the change of w.
-// weight_decay_mode 0 is PyTorch's AdamW; 1 is that of Hugging Face's
-// transformers.
+// Imports AdamOptimizer(rate, t, w, g, m, v) -> t + 1, m', v', w', and the
+// change of w. weight_decay_mode 0 is PyTorch's AdamW; 1 is the AdamW of
+// Hugging Face's transformers.
 static LogicalResult importAdamOptimizer(NodeImporter &node) {
   constexpr GradientInputs inputs = {7, 8, 9};
   if (failed(refuseLowCopy(node, 6)))
@@ -147,14 +152,14 @@ static LogicalResult importAdamOptimizer(NodeImporter &node) {
                                         : mode == 0
                                             ? BiasCorrection::Torch
                                             : BiasCorrection::StepSize)};
-  // Tools give rate and count various shapes; reduce them to scalars.
+  // Tools write rate and count in various shapes; reshape both to scalars.
   Value rate = node.reshape(node.operand(0), {}), w = node.operand(2);
   Value step = node.operand(1);
   Value count = node.reshape(step, {});
   Value gradient = readGradient(
       node, 3, inputs, node.real("max_norm_clip", 1.0), elementTypeOf(w));
-  // If gradients overflowed, the signal skips the update, moments and count
-  // included.
+  // A false signal, after an overflow of gradients, skips the update of w,
+  // moments and count.
   Value signal = readScalar(node, inputs.signal);
   if (!rate || !count || !gradient)
     return failure();
@@ -180,10 +185,10 @@ static LogicalResult importAdamOptimizer(NodeImporter &node) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Imports one LambOptimizer: update_signal, loss_scale, gradient_norm, rate,
-/// step, and for each parameter w, g, m, v and a 16-bit copy. A parameter's
-/// step has Adam's direction and a length in proportion to the parameter's
-/// norm.
+/// Imports one LambOptimizer. Inputs are update_signal, loss_scale,
+/// gradient_norm, rate, step, and for each parameter a group: w, g, m, v and a
+/// 16-bit copy. A parameter's step has Adam's direction and a length in
+/// proportion to the parameter's norm.
 class LambImporter {
 public:
   explicit LambImporter(NodeImporter &node) : node(node) {}
@@ -204,8 +209,8 @@ private:
 };
 } // namespace
 
-// Reads element `group` of a float list, or `byDefault` if the list is too
-// short.
+// Returns element `group` of attribute `name`, a list of floats with one
+// element per group of inputs; `byDefault` if the list is too short.
 double LambImporter::readOf(StringRef name, unsigned group, double byDefault) {
   if (!node.hasAttribute(name))
     return byDefault;
@@ -215,7 +220,8 @@ double LambImporter::readOf(StringRef name, unsigned group, double byDefault) {
              : byDefault;
 }
 
-// moment / (1 - decay^step); no correction at step 0.
+// Corrects the bias of a moment: moment / (1 - decay^step). No correction at
+// step 0.
 Value LambImporter::correct(Value moment, double decay) {
   if (!step || node.integer("do_bias_correction", 1) == 0)
     return moment;
@@ -239,7 +245,8 @@ Value LambImporter::sumSquares(Value x) {
   return reduce<ReduceSumOp>(node, square, axes, /*keepDims=*/false);
 }
 
-// The ratio |w| / |direction|, clamped to its bounds; 1 if either norm is 0.
+// Returns the ratio |w| / |direction|, clamped to attributes ratio_min and
+// ratio_max; 1 if either norm is 0.
 Value LambImporter::findRatio(Value w, Value direction) {
   Value ofW = sumSquares(w), ofDirection = sumSquares(direction);
   if (!ofW || !ofDirection)
@@ -249,7 +256,8 @@ Value LambImporter::findRatio(Value w, Value direction) {
   Value one = numberConstant(node, 1, element);
   Value isNone = node.emit<OrOp>({node.emit<EqualOp>({ofW, zero}),
                                   node.emit<EqualOp>({ofDirection, zero})});
-  // Divide by 1 if the ratio is unused, to avoid a division by 0.
+  // If |direction| is 0, the ratio is unused, but the division by 0 would give
+  // NaN.
   Value divisor = node.emit<SelectOp>({isNone, one, ofDirection});
   Value ratio = node.emit<SqrtOp>({node.emit<DivOp>({ofW, divisor})});
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -293,7 +301,7 @@ LogicalResult LambImporter::importGroup(unsigned group) {
   double beta = readOf("beta", group, 0.999f);
   Value newM = average(m, alpha, g);
   Value newV = average(v, beta, node.emit<MulOp>({g, g}));
-  // The direction of the step, as Adam's, with weight decay.
+  // The direction of the step is that of Adam, plus weight decay.
   Value root = node.emit<AddOp>({node.emit<SqrtOp>({correct(newV, beta)}),
                                  number(readOf("epsilon", group, 1e-6f))});
   Value direction = node.emit<DivOp>({correct(newM, alpha), root});
@@ -335,8 +343,8 @@ LogicalResult LambImporter::import() {
   return defineCount(node, node.operand(4), signal);
 }
 
-/// The limit of ONNX Runtime's schema. Not kAnyNumber, because inputs may be
-/// absent.
+/// The most inputs in ONNX Runtime's schema: 1024 parameters. With kAnyNumber,
+/// no input may be absent, but some of Lamb's may.
 static constexpr unsigned kMostLambInputs = 5 + 1024 * 5;
 
 static LogicalResult importLambOptimizer(NodeImporter &node) {

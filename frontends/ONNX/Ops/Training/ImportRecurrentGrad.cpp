@@ -1,7 +1,9 @@
 // Imports ONNX Runtime's LSTMGrad and GRUGrad, which read values that
-// LSTMTraining and GRUTraining save. One reverse scan over the steps computes
-// the gradients of the gates' sums. The gradients of weights and input are
-// products over all steps, after the loop.
+// LSTMTraining and GRUTraining save.
+//
+// Each gate applies an activation to a sum: W x + R h + biases. One reverse
+// scan over the steps computes the gradients of the gates' sums. The gradients
+// of weights and input are products over all steps, after the loop.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -11,15 +13,16 @@ using namespace mpc;
 using namespace mpc::onnx_frontend;
 
 namespace {
-/// The common part of both ops: a node with `gates` gates, whose saved hidden
-/// states are input `states`.
+/// The part of the import that LSTMGrad and GRUGrad share. The node has `gates`
+/// gates, and input `states` is the saved hidden states of all steps.
 class RecurrentGrad {
 public:
   RecurrentGrad(NodeImporter &node, unsigned gates, unsigned states)
       : node(node), gates(gates), states(states) {}
 
-  /// Reads the inputs that both ops share, and checks the shapes of all inputs.
-  /// `others` gives the shapes of inputs that only one of the ops has.
+  /// Reads the inputs that both ops have, and checks the shapes of all inputs.
+  /// `others` gives the positions and shapes of the inputs that only one op
+  /// has.
   LogicalResult
   read(ArrayRef<std::pair<unsigned, SmallVector<int64_t>>> others);
 
@@ -29,7 +32,7 @@ public:
   Value steps(unsigned index, int64_t width);
   Value state(unsigned index);
   Value matrix(unsigned index);
-  /// The values before each step: `first`, then the values of all steps but the
+  /// Returns the state before each step: `first`, then `steps` without the
   /// last.
   Value before(Value steps, Value first);
   Value zeros(ArrayRef<int64_t> shape);
@@ -39,7 +42,7 @@ public:
   Value add(Value a, Value b) { return node.emit<AddOp>({a, b}); }
   Value sub(Value a, Value b) { return node.emit<SubOp>({a, b}); }
   Value mul(Value a, Value b) { return node.emit<MulOp>({a, b}); }
-  /// The factor of a product that is transposed.
+  /// The operand of a product that is transposed.
   enum class Transposed { None, A, B };
   Value times(Value a, Value b, Transposed factor = Transposed::None) {
     return node.emit<GemmOp>(
@@ -50,7 +53,8 @@ public:
     return node.emit<SigmoidGradOp>({dy, y});
   }
   Value tanhGrad(Value dy, Value y) { return node.emit<TanhGradOp>({dy, y}); }
-  /// Takes gates [index, index + count) along the last axis.
+  /// Returns gates [index, index + count) of `value`, which lie along the last
+  /// axis.
   Value gate(Value value, unsigned index, unsigned count = 1);
   /// Reshapes [steps, batch, width] to rows, [steps * batch, width].
   Value rows(Value steps);
@@ -70,8 +74,8 @@ public:
   /// Defines output `index`, if present, as `value` in shape `shape`. Fails if
   /// `value` is null.
   LogicalResult define(unsigned index, Value value, ArrayRef<int64_t> shape);
-  /// Defines dX and dW from `input`, the gradients of the gates' sums, and dR
-  /// as `recurrence`.
+  /// Defines the outputs dX and dW from `input`, the gradients of the gates'
+  /// sums of all steps, and output dR as `recurrence`.
   LogicalResult defineProducts(Value input, Value recurrence);
 
   NodeImporter &node;
@@ -89,7 +93,8 @@ public:
 
 LogicalResult RecurrentGrad::read(
     ArrayRef<std::pair<unsigned, SmallVector<int64_t>>> others) {
-  // ONNX Runtime's graphs contain only the plain cell.
+  // Only the default form is supported. ONNX Runtime's training graphs contain
+  // no other.
   if (node.string("direction", "forward") != "forward" ||
       node.hasAttribute("activations") || node.hasAttribute("clip") ||
       node.integer("input_forget", 0) != 0 || node.hasInput(4))
@@ -110,7 +115,8 @@ LogicalResult RecurrentGrad::read(
                         ", the size in R");
   if (length < 1 || batch < 1 || inputSize < 1 || hidden < 1)
     return node.unsupported("expected X without empty axes");
-  // The gates lie along one axis; so do the biases of both products.
+  // The gates are concatenated along one axis. So are the biases of W x and of
+  // R h.
   int64_t width = gates * hidden;
   std::vector<std::pair<unsigned, SmallVector<int64_t>>> expected = {
       {1, {1, width, inputSize}},
@@ -130,7 +136,8 @@ LogicalResult RecurrentGrad::read(
       os << "]";
       return node.invalid(text);
     }
-  // The states before each step are the initial state, then all but the last.
+  // hBefore: the initial hidden state, then the hidden states of all steps but
+  // the last.
   x = node.operand(0);
   w = matrix(1), r = matrix(2);
   hBefore = before(steps(states, hidden), state(5));
@@ -192,11 +199,12 @@ Value RecurrentGrad::rows(Value steps) {
 LogicalResult RecurrentGrad::loop(ArrayRef<Value> carried,
                                   ArrayRef<Value> scanned,
                                   ArrayRef<Value> invariant, Body body) {
-  // Create no loop if an operand failed.
+  // A null operand stands for an earlier error: create no loop.
   for (ArrayRef<Value> values : {carried, scanned, invariant})
     if (node.hasFailed() || llvm::is_contained(values, Value()))
       return failure();
-  // The loop runs backwards in time, so operands and results are reversed.
+  // The scan runs from the last step to the first, so it reads operands and
+  // stacks results in reverse.
   OpBuilder &builder = node.getFunction().getBuilder();
   auto all = RankedTensorType::get({length, batch, gates * hidden},
                                    elementTypeOf(carried.front()));
@@ -214,7 +222,8 @@ LogicalResult RecurrentGrad::loop(ArrayRef<Value> carried,
   if (node.hasFailed() || llvm::is_contained(yielded, Value()))
     return failure();
   YieldOp::create(builder, node.getLocation(), yielded);
-  // The results are the gradients of the initial states and of the gates' sums.
+  // `last`: the gradients of the initial states. `perStep`: the gradients of
+  // the gates' sums.
   last.assign(scan.getLast().begin(), scan.getLast().end());
   perStep = scan.getStacked().front();
   return success();
@@ -237,8 +246,8 @@ LogicalResult RecurrentGrad::defineProducts(Value input, Value recurrence) {
   return define(2, recurrence, {1, width, hidden});
 }
 
-/// Checks that the saved inputs are present. Returns the shape of the first,
-/// the hidden states of all steps.
+/// Checks that the inputs `saved`, which the forward op has saved, are present.
+/// Returns the shape of the first, the hidden states of all steps.
 static FailureOr<SmallVector<int64_t>> savedStates(NodeImporter &node,
                                                    ArrayRef<unsigned> saved) {
   for (unsigned index : saved)
@@ -255,10 +264,10 @@ static FailureOr<SmallVector<int64_t>> savedStates(NodeImporter &node,
 // LSTMGrad
 //===----------------------------------------------------------------------===//
 
-// Computes one backward step of an LSTM cell. `carried`: the gradients of h and
-// c. `parts`: the gates, c, the previous c, and the gradient of h from the
-// outputs. `rest`: R, and the peepholes if any. Returns the gradients of the
-// previous h and c, and of all gates.
+// Computes one backward step of an LSTM cell. `carried` has the gradients of h
+// and c. `parts` has the gates, c, the previous c, and the gradient of h that
+// comes from the node's inputs. `rest` has R, and the peepholes if any. Returns
+// the gradients of the previous h and c, and of the sums of all gates.
 static SmallVector<Value> stepLSTM(NodeImporter &node, RecurrentGrad &grad,
                                    ArrayRef<Value> carried,
                                    ArrayRef<Value> parts,
@@ -268,14 +277,15 @@ static SmallVector<Value> stepLSTM(NodeImporter &node, RecurrentGrad &grad,
   auto peephole = [&](unsigned index, Value da) {
     return grad.mul(da, grad.gate(rest[1], index));
   };
-  // h = o * tanh(c): the gradient of h reaches o and c.
+  // h = o * tanh(c), so the gradient of h is passed to o and c.
   Value dh = grad.add(carried[0], parts[3]);
   Value tanh = node.emit<TanhOp>({c});
   Value out = grad.sigmoidGrad(grad.mul(dh, tanh), gate(1));
   Value dc = grad.add(carried[1], grad.tanhGrad(grad.mul(dh, gate(1)), tanh));
   if (rest.size() > 1)
     dc = grad.add(dc, peephole(1, out));
-  // c = f * cBefore + i * g: the gradient of c reaches all four.
+  // c = f * cBefore + i * g, so the gradient of c is passed to f, cBefore, i
+  // and g.
   Value in = grad.sigmoidGrad(grad.mul(dc, gate(3)), gate(0));
   Value forget = grad.sigmoidGrad(grad.mul(dc, cBefore), gate(2));
   Value candidate = grad.tanhGrad(grad.mul(dc, gate(0)), gate(3));
@@ -287,10 +297,10 @@ static SmallVector<Value> stepLSTM(NodeImporter &node, RecurrentGrad &grad,
   return {grad.times(all, rest[0]), dcBefore, all};
 }
 
-// Inputs: X, W, R, B, sequence_lens, initial_h, initial_c, P, all hidden
-// states, all cell states, gates (input, output, forget, cell). Then the
-// gradients of all hidden states, of the last hidden state and of the last cell
-// state.
+// Imports LSTMGrad. Inputs: X, W, R, B, sequence_lens, initial_h, initial_c, P,
+// all hidden states, all cell states, gates (input, output, forget, cell). Then
+// the gradients of all hidden states, of the last hidden state and of the last
+// cell state.
 static LogicalResult importLSTMGrad(NodeImporter &node) {
   RecurrentGrad grad(node, 4, 8);
   FailureOr<SmallVector<int64_t>> all = savedStates(node, {8, 9, 10});
@@ -312,7 +322,8 @@ static LogicalResult importLSTMGrad(NodeImporter &node) {
   SmallVector<Value> invariant = {grad.r};
   if (node.hasInput(7))
     invariant.push_back(node.reshape(node.operand(7), {3 * hidden}));
-  // The loop computes the gate gradients; all products follow at once.
+  // Inside the loop only compute the gradients of the gates' sums. One product
+  // over all steps is faster than a product per step.
   auto step = [&](ArrayRef<Value> carried, ArrayRef<Value> parts,
                   ArrayRef<Value> rest) {
     return stepLSTM(node, grad, carried, parts, rest);
@@ -326,14 +337,15 @@ static LogicalResult importLSTMGrad(NodeImporter &node) {
       grad.times(sums, grad.rows(grad.hBefore), RecurrentGrad::Transposed::A);
   if (failed(grad.defineProducts(sums, dr)))
     return failure();
-  // Both biases are added to the same sums.
+  // Both biases, of W x and of R h, are added to the same sums, so their
+  // gradients are equal.
   Value db = grad.sum(sums);
   if (failed(grad.define(3, concatenate(node, {db, db}, 0), {1, 8 * hidden})) ||
       failed(grad.define(4, grad.last[0], state)) ||
       failed(grad.define(5, grad.last[1], state)))
     return failure();
-  // A peephole's weight multiplies the cell that its gate saw: the new c for
-  // the output gate, the previous c for the others.
+  // A peephole's weight multiplies the cell state that the gate read: the new c
+  // for the output gate, the previous c for the others.
   if (!node.hasOutput(6))
     return success();
   auto peephole = [&](unsigned index, Value cells) {
@@ -348,23 +360,24 @@ static LogicalResult importLSTMGrad(NodeImporter &node) {
 // GRUGrad
 //===----------------------------------------------------------------------===//
 
-// Computes one backward step of a GRU cell. `carried`: the gradient of h.
-// `parts`: the gates, the previous h, the reset gate's multiplicand, and the
-// gradient of h from the outputs. `rest`: R of the update and reset gates, and
-// R of the hidden gate. Returns the gradients of the previous h and of all
-// gates.
+// Computes one backward step of a GRU cell. `carried` has the gradient of h.
+// `parts` has the gates, the previous h, the factor by which the reset gate is
+// multiplied, and the gradient of h that comes from the node's inputs. `rest`
+// has R of the update and reset gates, and R of the hidden gate. Returns the
+// gradients of the previous h and of the sums of all gates.
 static SmallVector<Value> stepGRU(NodeImporter &node, RecurrentGrad &grad,
                                   bool resetsProduct, ArrayRef<Value> carried,
                                   ArrayRef<Value> parts, ArrayRef<Value> rest) {
   Value update = grad.gate(parts[0], 0), r = grad.gate(parts[0], 1);
   Value candidate = grad.gate(parts[0], 2), h = parts[1];
-  // h' = (1 - z) * g + z * h: the gradient reaches z, g and h.
+  // h' = (1 - z) * g + z * h, so the gradient is passed to z, g and h.
   Value dh = grad.add(carried[0], parts[3]);
   Value dUpdate =
       grad.sigmoidGrad(grad.mul(dh, grad.sub(h, candidate)), update);
   Value kept = grad.mul(dh, update);
   Value dHidden = grad.tanhGrad(grad.sub(dh, kept), candidate);
-  // g = tanh(.. + r * (h R^T + b)), or tanh(.. + (r * h) R^T)
+  // With linear_before_reset, g = tanh(.. + r * (h R^T + b)). Without, g =
+  // tanh(.. + (r * h) R^T).
   Value dProduct =
       resetsProduct ? grad.mul(dHidden, r) : grad.times(dHidden, rest[1]);
   Value dReset = grad.sigmoidGrad(
@@ -376,9 +389,9 @@ static SmallVector<Value> stepGRU(NodeImporter &node, RecurrentGrad &grad,
   return {dBefore, concatenate(node, {both, dHidden}, 1)};
 }
 
-// Inputs: X, W, R, B, sequence_lens, initial_h, all hidden states, gates
-// (update, reset, hidden). Then the gradients of all hidden states and of the
-// last hidden state.
+// Imports GRUGrad. Inputs: X, W, R, B, sequence_lens, initial_h, all hidden
+// states, gates (update, reset, hidden). Then the gradients of all hidden
+// states and of the last hidden state.
 static LogicalResult importGRUGrad(NodeImporter &node) {
   RecurrentGrad grad(node, 3, 6);
   bool resetsProduct = node.integer("linear_before_reset", 0) != 0;
@@ -392,11 +405,12 @@ static LogicalResult importGRUGrad(NodeImporter &node) {
           {{7, {length, 1, batch, 3 * hidden}}, {8, hAll}, {9, state}})))
     return failure();
   Value gates = grad.steps(7, 3 * hidden), h = grad.hBefore;
-  // The hidden gate's recurrence weights are separate, because the reset gate
-  // takes part in their product.
+  // The recurrence weights of the hidden gate are separate, because its product
+  // also depends on the reset gate.
   Value rGates = slice(node, grad.r, {0, 0}, {2 * hidden, hidden});
   Value rHidden = slice(node, grad.r, {2 * hidden, 0}, {hidden, hidden});
-  // The multiplicand of the reset gate, for all steps: h R^T + b, or h.
+  // `reset` is the factor by which the reset gate r is multiplied in all steps:
+  // h R^T + b with linear_before_reset, otherwise h.
   Value reset = h;
   if (resetsProduct) {
     reset = grad.times(grad.rows(h), rHidden, RecurrentGrad::Transposed::B);
@@ -413,8 +427,9 @@ static LogicalResult importGRUGrad(NodeImporter &node) {
                        {gates, h, reset, grad.steps(8, hidden)},
                        {rGates, rHidden}, step)))
     return failure();
-  // The hidden gate's weights have the gradient dHidden^T * from: the gradient
-  // of the gate's recurrent product, times the operand of that product.
+  // The recurrence weights of the hidden gate have the gradient dHidden^T *
+  // from. `dHidden` is the gradient of the gate's recurrent product, and `from`
+  // is the operand of that product: h, or r * h.
   Value sums = grad.rows(grad.perStep), before = grad.rows(h);
   Value resets = grad.rows(grad.gate(gates, 1));
   Value dHidden = grad.gate(sums, 2), from = grad.mul(resets, before);

@@ -21,8 +21,9 @@ static std::vector<std::string> readNames(NodeImporter &node, StringRef name) {
   return {attribute->strings().begin(), attribute->strings().end()};
 }
 
-// Checks that each input is the tensor that xs or zs names: only derivatives at
-// values of the graph are supported.
+// Checks that input i of a Gradient has the i-th name of xs and zs. ONNX also
+// allows another value as input, to differentiate at that value; this is not
+// supported.
 static LogicalResult checkNamedInputs(NodeImporter &node,
                                       ArrayRef<std::string> names) {
   if (names.size() != node.getNumInputs())
@@ -43,7 +44,7 @@ static bool isFloatTensor(Value value) {
 }
 
 static LogicalResult importGradient(NodeImporter &node) {
-  // The xs are differentiated by; the zs are only read.
+  // Gradient differentiates by the xs. The zs are further inputs.
   std::vector<std::string> xs = readNames(node, "xs"), all = xs;
   for (const std::string &z : readNames(node, "zs"))
     all.push_back(z);
@@ -56,8 +57,8 @@ static LogicalResult importGradient(NodeImporter &node) {
     return node.invalid("expected one output per name in xs, " +
                         Twine(xs.size()) + ", found " +
                         Twine(node.getNode().output_size()));
-  // Attribute 'y' names a value of the graph, which is not an input of the
-  // node.
+  // y, the value to differentiate, is not an input of the node: attribute 'y'
+  // names any value of the graph.
   FunctionImporter &function = node.getFunction();
   Value target = function.materialize(y, node.getOpType());
   if (!target)
@@ -84,13 +85,14 @@ static LogicalResult importGradient(NodeImporter &node) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The inputs of an optimizer: R, T, and groups of `count` tensors.
+/// The inputs of an optimizer: the rate R, the count T, and groups of `count`
+/// tensors.
 struct OptimizerInputs {
   Value rate, step;
   int64_t count;
 
-  /// Returns tensor `i` of a group: group 0 holds parameters, 1 gradients, the
-  /// others state.
+  /// Returns tensor `i` of group `group`. Group 0 holds the parameters, group 1
+  /// the gradients, each further group one kind of state.
   Value tensor(NodeImporter &node, unsigned group, int64_t i) const {
     return node.operand(2 + group * count + i);
   }
@@ -108,7 +110,7 @@ static FailureOr<OptimizerInputs> readInputs(NodeImporter &node,
   if (outputs != (groups - 1) * count)
     return node.invalid("expected " + Twine((groups - 1) * count) +
                         " outputs, found " + Twine(outputs));
-  // Other tools write scalars with one axis.
+  // Some tools write scalars with shape [1].
   Value rate = node.reshape(node.operand(0), {});
   Value step = node.reshape(node.operand(1), {});
   if (!rate || !step)
@@ -117,8 +119,8 @@ static FailureOr<OptimizerInputs> readInputs(NodeImporter &node,
 }
 
 // Creates one OpT per parameter, from the parameter, the gradient and one state
-// (the momentum, or Adagrad's sum). OpT returns the new parameter and the new
-// state.
+// (the momentum, or Adagrad's sum of squares). OpT returns the new parameter
+// and the new state.
 template <typename OpT>
 static LogicalResult updateEach(NodeImporter &node,
                                 const OptimizerInputs &inputs,
@@ -138,7 +140,7 @@ static LogicalResult updateEach(NodeImporter &node,
 }
 
 static LogicalResult importAdam(NodeImporter &node) {
-  // Each tensor has a value, a gradient and two moments.
+  // Four groups: parameters, gradients, first moments and second moments.
   auto inputs = readInputs(node, 4);
   if (failed(inputs))
     return failure();
@@ -151,7 +153,7 @@ static LogicalResult importAdam(NodeImporter &node) {
       node.attribute("decay_mode", DecayMode::L2),
       node.attribute("bias_correction", BiasCorrection::StepSize)};
   double post = node.real("norm_coefficient_post", 0.0);
-  // Each tensor's op has a separate name, for messages.
+  // A separate name for each tensor's op tells messages which tensor is meant.
   for (int64_t i = 0; i < inputs->count; ++i) {
     node.setSuffix(("#" + node.getInputName(2 + i)).str());
     Value gradient = inputs->tensor(node, 1, i);
@@ -180,8 +182,8 @@ static LogicalResult importAdam(NodeImporter &node) {
         return failure();
       parameter = decay.getNewParam();
     }
-    // The outputs are all new values, then all first moments, then all second
-    // moments.
+    // The outputs are all new parameters, then all first moments, then all
+    // second moments.
     (void)node.define(i, parameter);
     (void)node.define(inputs->count + i, op.getNewM());
     (void)node.define(2 * inputs->count + i, op.getNewV());
