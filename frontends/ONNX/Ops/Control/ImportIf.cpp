@@ -12,7 +12,8 @@ using namespace mpc::onnx_frontend;
 // A condition that is known
 //===----------------------------------------------------------------------===//
 
-// Inlines the nodes of `graph` in place of `node`.
+// Imports the nodes of the selected branch `graph` into the function, in place
+// of the If `node`.
 static LogicalResult inlineBranch(NodeImporter &node, const Graph &graph) {
   FunctionImporter branch(node.getFunction(), graph);
   branch.defaultPhase = node.getPhase();
@@ -167,9 +168,9 @@ static LogicalResult importIf(NodeImporter &node) {
   std::optional<Graph> otherwise = read("else_branch");
   if (!then || !otherwise)
     return failure();
-  // This is a trial, because a branch may not be importable. Without a new
-  // error, `result` may still be a failure: a branch reads a value whose import
-  // has already failed.
+  // First import both branches on trial, because one may not be importable.
+  // `result` may be a failure without a new error: a branch reads a value whose
+  // import has already failed.
   LogicalResult result = failure();
   bool runsEither = node.getFunction().getModule().succeeds([&] {
     NodeImporter trial(node.getFunction(), node.getNode());

@@ -327,8 +327,9 @@ static LogicalResult importLoop(NodeImporter &node) {
     return node.invalid("expected at most " + Twine(outputs - 1) +
                         " outputs, found " +
                         Twine(node.getNode().output_size()));
-  // First try a scan. Without a new error, `result` may still be a failure: the
-  // body reads a value whose import has already failed.
+  // First import the loop as a scan, on trial. `result` may be a failure
+  // without a new error: the body reads a value whose import has already
+  // failed.
   LogicalResult result = failure();
   bool isScan = node.getFunction().getModule().succeeds([&] {
     NodeImporter trial(node.getFunction(), node.getNode());
