@@ -112,7 +112,8 @@ SmallVector<int64_t> MelFilters::edges() const {
   return result;
 }
 
-// Reads the parameters; the edges must lie between 0 and half the sample rate.
+// Reads the parameters of a mel weight matrix. The lower and upper frequency
+// must lie between 0 and half the sample rate.
 static FailureOr<MelFilters> readFilters(NodeImporter &node) {
   FailureOr<int64_t> filters = readCount(node, 0, "num_mel_bins", 1);
   FailureOr<int64_t> length = readCount(node, 1, "dft_length", 1);
@@ -133,7 +134,8 @@ static FailureOr<MelFilters> readFilters(NodeImporter &node) {
   return MelFilters{*filters, *length, *rate, *lower, *upper};
 }
 
-// Fills in overlapping triangles: a column per filter, a row per spectrum bin.
+// Folds MelWeightMatrix: a column per filter, a row per spectrum bin. Each
+// filter is a triangle that overlaps its neighbours.
 static LogicalResult foldMelWeightMatrix(NodeImporter &node) {
   FailureOr<MelFilters> mel = readFilters(node);
   FailureOr<Type> element = readDataType(node);

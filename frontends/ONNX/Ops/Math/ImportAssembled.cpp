@@ -57,10 +57,10 @@ static LogicalResult importChannelPRelu(NodeImporter &node) {
 // Movement
 //===----------------------------------------------------------------------===//
 
-// Puts an axis of size 1 in front of every axis. Expands each new axis to the
-// number of copies, and merges it with the axis behind. For example, [4, 6] in
-// copies of [2, 1] is reshaped to [1, 4, 1, 6], expanded to [2, 4, 1, 6], and
-// reshaped to [8, 6].
+// Imports Tile: puts an axis of size 1 in front of every axis, expands each new
+// axis to the number of copies, and merges it with the axis behind. For
+// example, [4, 6] in copies of [2, 1] is reshaped to [1, 4, 1, 6], expanded to
+// [2, 4, 1, 6], and reshaped to [8, 6].
 static LogicalResult importTile(NodeImporter &node) {
   auto copies = node.integers(1, "the number of copies");
   if (failed(copies))
@@ -119,7 +119,8 @@ static LogicalResult importDepthToSpace(NodeImporter &node) {
     return node.invalid("blocks of " + Twine(b) + " x " + Twine(b) +
                         " do not divide " + Twine(shape[1]) + " channels");
   int64_t n = shape[0], c = shape[1] / area, h = shape[2], w = shape[3];
-  // Split the depth and move the block axes: (n, c, h, b, w, b).
+  // Split the depth, and move each axis of a block (b) behind height or width:
+  // (n, c, h, b, w, b).
   bool isDepthFirst = *depthFirst;
   Value apart = node.reshape(
       node.operand(0), isDepthFirst ? ArrayRef<int64_t>{n, b, b, c, h, w}
@@ -204,8 +205,9 @@ static LogicalResult importGlobalMaxPool(NodeImporter &node) {
                              node.attribute("keepdims", true)}));
 }
 
-// x / (bias + alpha / size * sum(x^2 over neighbouring channels))^beta. The
-// channels become the only pooled axis of an average pool; padding counts as 0.
+// Imports LRN: x / (bias + alpha / size * sum(x^2 over neighbouring
+// channels))^beta. The channels become the only pooled axis of an average pool;
+// padding counts as 0.
 static LogicalResult importLRN(NodeImporter &node) {
   Value x = node.operand(0);
   SmallVector<int64_t> shape(NodeImporter::shapeOf(x));

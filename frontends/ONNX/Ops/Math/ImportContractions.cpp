@@ -14,8 +14,8 @@ using namespace mpc::onnx_frontend;
 // Matrices
 //===----------------------------------------------------------------------===//
 
-// A vector operand becomes a matrix: a row (left) or a column (right). The
-// added axis is dropped from the result.
+// Imports MatMul. A vector operand becomes a matrix: a row (left) or a column
+// (right). The added axis is dropped from the result.
 static LogicalResult importMatMul(NodeImporter &node) {
   Value lhs = node.operand(0), rhs = node.operand(1);
   SmallVector<int64_t> a(NodeImporter::shapeOf(lhs));

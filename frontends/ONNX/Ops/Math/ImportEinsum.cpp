@@ -320,7 +320,8 @@ EinsumTerm Einsum::contract(EinsumTerm a, EinsumTerm b,
   size_t shared = batch.size() + summed.size();
   bool areVectors = a.labels.size() == shared && b.labels.size() == shared;
   bool isFloat = isa<FloatType>(NodeImporter::typeOf(a.value).getElementType());
-  // MatMul takes floats only, so integers are multiplied and summed.
+  // MatMulOp takes floats only. So integers are multiplied element by element,
+  // then summed.
   if (summed.empty() || areVectors || !isFloat) {
     EinsumTerm product = multiply(a, b);
     return product.value ? sumOut(product, isKept) : EinsumTerm();

@@ -34,7 +34,8 @@ static LogicalResult importBinary(NodeImporter &node) {
   return node.define(0, node.emit<OpT>({node.operand(0), node.operand(1)}));
 }
 
-// Imports And, Or, Xor or Not of booleans, or BitwiseAnd and so on of integers.
+// Imports And, Or, Xor or Not of booleans, or a Bitwise op, such as BitwiseAnd,
+// of integers.
 template <LogicalResult (*import)(NodeImporter &)>
 static LogicalResult importBits(NodeImporter &node) {
   bool isBitwise = node.getOpType().starts_with("Bitwise");
@@ -116,7 +117,8 @@ static LogicalResult importComparison(NodeImporter &node) {
   return node.define(0, node.emit<OpT>({a, b}));
 }
 
-// Adding 1 to a counter gives its next value; a skipped step must not count.
+// Imports Add. Adding 1 to a step counter becomes an mpc.increment, because a
+// skipped step must not count.
 static LogicalResult importAdd(NodeImporter &node) {
   for (unsigned index : {0, 1}) {
     auto other = node.constant(1 - index);
@@ -165,7 +167,7 @@ static LogicalResult importAligned(NodeImporter &node) {
                                   : node.emit<OpT>({a, *b}));
 }
 
-// Sum, Max and Min: combines any number of inputs from the left.
+// Imports Sum, Max and Min: combines any number of inputs from the left.
 template <typename OpT>
 static LogicalResult importVariadic(NodeImporter &node) {
   if (failed(checkSameElementType(node)))
@@ -230,7 +232,8 @@ static LogicalResult buildClip(NodeImporter &node, std::optional<double> min,
   return failure();
 }
 
-// Opset 6: the bounds are attributes; absent bounds do not clip.
+// Imports Clip of opset 6: the bounds are attributes, and an absent bound does
+// not clip.
 static LogicalResult importClipAttributes(NodeImporter &node) {
   std::optional<double> min, max;
   if (node.hasAttribute("min"))
@@ -332,7 +335,8 @@ static LogicalResult importRelu(NodeImporter &node) {
 }
 
 static LogicalResult importIdentity(NodeImporter &node) {
-  // PyTorch's x.detach(): the exporter writes it as Identity.
+  // PyTorch's exporter writes x.detach() as an Identity. The node's metadata
+  // name the call.
   if (readCall(node.getNode()).target.starts_with(kDetachTarget) &&
       node.hasOutput(0))
     if (Value value = node.operand(0);
@@ -453,7 +457,8 @@ static Value importFeatureList(NodeImporter &node, StringRef name) {
       type);
 }
 
-// ai.onnx.ml's Scaler, scikit-learn's StandardScaler: (x - offset) * scale.
+// Imports Scaler of ai.onnx.ml, scikit-learn's StandardScaler: (x - offset) *
+// scale.
 static LogicalResult importScaler(NodeImporter &node) {
   if (!isa<FloatType>(node.operandType(0).getElementType()))
     return node.unsupported("expected an input of floating point");

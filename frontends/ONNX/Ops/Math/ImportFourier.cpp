@@ -43,8 +43,8 @@ struct Transform {
 };
 } // namespace
 
-// Up to this length, one product costs no more than several shorter ones and
-// the steps between.
+// The longest transform that is one product. Up to this length, one product
+// costs no more than several shorter products and the steps between.
 static constexpr int64_t kShort = 128;
 
 // Returns the largest divisor of n that is at most sqrt(n).
@@ -231,7 +231,8 @@ static FourierResults resultsOf(bool isOneSided) {
   return isOneSided ? FourierResults::OneSided : FourierResults::All;
 }
 
-// Transforms `x`, (outer..., n, inner..., parts), along `axis`.
+// Transforms `x`, (outer..., n, inner..., parts), along `axis`, which has n
+// elements. There is 1 part (real) or 2 (real, imaginary).
 static Value transformAxis(NodeImporter &node, Value x, int64_t axis,
                            FourierDirection direction, FourierResults results) {
   const bool isInverse = direction == FourierDirection::Inverse;
@@ -242,7 +243,8 @@ static Value transformAxis(NodeImporter &node, Value x, int64_t axis,
   int64_t rank = shape.size(), n = shape[axis], parts = shape.back();
   int64_t kept = isOneSided ? n / 2 + 1 : n;
   Type element = elementTypeOf(x);
-  // Move the axis next to the parts, and merge all other axes into rows.
+  // Move the axis in front of the real and imaginary parts (the last axis), and
+  // merge all other axes into rows.
   SmallVector<int64_t> perm = llvm::to_vector(llvm::seq<int64_t>(0, rank));
   std::rotate(perm.begin() + axis, perm.begin() + axis + 1, perm.end() - 1);
   SmallVector<int64_t> moved, back(rank);

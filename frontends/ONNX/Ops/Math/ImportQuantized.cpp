@@ -33,8 +33,8 @@ static std::pair<int64_t, int64_t> getBounds(Type type) {
   return {low, low + count - 1};
 }
 
-// Rounds to nearest, ties to even, adds the zero point (null if none), and
-// clamps to the range of `type`.
+// Rounds `quotient` to the nearest integer, ties to even, adds the zero point
+// (null if none), and clamps the sum to the range of `type`.
 static Value saturate(NodeImporter &node, Value quotient, Value zeroPoint,
                       Type type) {
   constexpr double kFar = int64_t(1) << 40; // beyond all types, exact in f64
@@ -131,7 +131,8 @@ static FailureOr<Quantization> readQuantization(NodeImporter &node) {
   auto scale = spreadScale(node, 1, shape, axis, block);
   if (failed(scale))
     return failure();
-  // ONNX Runtime writes a scale of [1] with a zero point of rank 0.
+  // Scale and zero point need equal shapes. ONNX Runtime also writes a scale of
+  // [1] with a zero point of rank 0.
   if (!node.hasInput(2))
     return Quantization{*scale, Value()};
   bool areOne = isOne(node.operandShape(1)) && isOne(node.operandShape(2));
@@ -261,8 +262,8 @@ static std::optional<Quantizer> findQuantizer(NodeImporter &node) {
   return Quantizer{producer, low, high};
 }
 
-// True if input `index` of both nodes is equal: by name, or by its elements if
-// those are not trained. An absent zero point equals zeros.
+// True if both nodes have the same input `index`: by name, or by equal elements
+// that are not trained. An absent zero point equals zeros.
 static bool haveSameInput(NodeImporter &node, NodeImporter &other,
                           unsigned index) {
   if (node.hasInput(index) && other.hasInput(index) &&
@@ -410,7 +411,8 @@ static FailureOr<Value> spreadOverLines(NodeImporter &node, unsigned input,
   ArrayRef<int64_t> own = node.operandShape(input);
   if (own.size() <= 1)
     return spreadScale(node, input, shape, axis, 0);
-  // Per row, the shape is (..., M, 1); per column, (..., 1, N).
+  // With a number per row the shape is (..., M, 1), with a number per column
+  // (..., 1, N).
   auto whole = broadcastShapes(own, shape);
   bool isOfLines = axis < 0 && own.size() == shape.size() &&
                    own[own.size() + (axis == -2 ? -1 : -2)] == 1;

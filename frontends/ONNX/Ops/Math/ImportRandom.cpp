@@ -89,8 +89,8 @@ static LogicalResult defineDropout(NodeImporter &node, Value value,
   return node.define(0, value);
 }
 
-// Imports Dropout up to opset 11. The ratio is an attribute. Nodes of opset 7
-// and more are exported for inference.
+// Imports Dropout up to opset 11. The ratio is an attribute. From opset 7 on,
+// such a node is meant for inference.
 static LogicalResult importDropoutAttributes(NodeImporter &node) {
   double ratio = node.real("ratio", 0.5);
   bool training = node.getMode() == ImportMode::Training;
@@ -134,8 +134,8 @@ static LogicalResult importDropout(NodeImporter &node) {
                            : "DropoutGrad");
 }
 
-// Imports (data, bias, residual, ratio, training_mode) -> residual +
-// dropout(data + bias), and the mask.
+// Imports BiasDropout: (data, bias, residual, ratio, training_mode) -> residual
+// + dropout(data + bias), and the mask.
 static LogicalResult importBiasDropout(NodeImporter &node) {
   FailureOr<double> ratio = readRatio(node, 3, 4);
   if (failed(ratio))
@@ -276,7 +276,8 @@ static LogicalResult defineNormal(NodeImporter &node, ArrayRef<int64_t> shape,
   return node.define(0, castTo(node, moved, type));
 }
 
-// Draws numbers of the shape in attribute 'shape'.
+// Imports RandomNormal and RandomUniform, which draw numbers of the shape in
+// attribute 'shape'.
 template <LogicalResult (*defineNumbers)(NodeImporter &, ArrayRef<int64_t>,
                                          FloatType)>
 static LogicalResult importRandom(NodeImporter &node) {
@@ -291,7 +292,8 @@ static LogicalResult importRandom(NodeImporter &node) {
   return defineNumbers(node, *shape, *type);
 }
 
-// Draws numbers of the input's shape, and of its type unless 'dtype' is given.
+// Imports RandomNormalLike and RandomUniformLike, which draw numbers of the
+// input's shape. The type is the input's, too, unless 'dtype' is given.
 template <LogicalResult (*defineNumbers)(NodeImporter &, ArrayRef<int64_t>,
                                          FloatType)>
 static LogicalResult importRandomLike(NodeImporter &node) {

@@ -95,9 +95,9 @@ static Value reduceLogSum(NodeImporter &node, Reducer &reducer, Value x) {
   return node.emit<LogOp>({reducer.sum(x)});
 }
 
-// m + log(sum(exp(x - m))), where m is the largest element, so nothing
-// overflows. An infinite m is replaced by 0: log(sum(exp(x))) is then infinite
-// anyway, and inf - inf is avoided.
+// Computes log(sum(exp(x))) as m + log(sum(exp(x - m))), where m is the largest
+// element, so nothing overflows. An infinite m is replaced by 0:
+// log(sum(exp(x))) is then infinite anyway, and inf - inf is avoided.
 static Value reduceLogSumExp(NodeImporter &node, Reducer &reducer, Value x) {
   Value largest = reducer.spreadMax(x);
   if (!largest)
