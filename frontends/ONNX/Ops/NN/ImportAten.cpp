@@ -122,7 +122,8 @@ static LogicalResult importAten(NodeImporter &node) {
     return importBitwise<XorOp>(node);
   if (called == "numpy_T")
     return importReversedAxes(node);
-  // A further operator is one that the old exporter could not express in ONNX.
+  // mpc supports no other operator that the old exporter could not express in
+  // ONNX.
   if (called.empty())
     return node.invalid("attribute 'operator' is missing");
   return node.unsupported("PyTorch's operator '" + called +

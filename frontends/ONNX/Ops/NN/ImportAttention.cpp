@@ -279,7 +279,8 @@ Value AttentionBuilder::hide(Value scores) {
   return node.emit<SelectOp>({isSeen, scores, hidden});
 }
 
-/// Defines output 'qk_matmul_output' as `scores` if the node asks for `mode`.
+/// Defines output 'qk_matmul_output' as `scores` if attribute
+/// 'qk_matmul_output_mode' is `mode`.
 LogicalResult AttentionBuilder::defineScores(int64_t mode, Value scores) {
   if (node.integer("qk_matmul_output_mode", 0) != mode)
     return success();
@@ -307,7 +308,8 @@ Value AttentionBuilder::normalize(Value scores) {
       {node.emit<IsNaNOp>({weights}), numberConstant(node, 0, *type), weights});
 }
 
-/// Sums the values by weight, as [batch, heads, queries, size].
+/// Returns the sums of the attention's values, weighted by `weights`, as
+/// [batch, heads, queries, size].
 Value AttentionBuilder::mix(Value weights) {
   int64_t size = NodeImporter::shapeOf(value).back();
   Value mixed = node.emit<MatMulOp>(

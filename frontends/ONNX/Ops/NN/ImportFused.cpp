@@ -43,7 +43,7 @@ static LogicalResult normalizeLast(NodeImporter &node, Value x, Value scale,
   return node.define(2, norm.getInvStd());
 }
 
-// Adds input + skip + bias, and defines output 3 as the sum.
+// Returns input + skip + bias, and defines output 3 as this sum.
 static Value sumSkip(NodeImporter &node, unsigned bias) {
   ArrayRef<int64_t> shape = node.operandShape(0);
   auto whole = broadcastShapes(shape, node.operandShape(1));

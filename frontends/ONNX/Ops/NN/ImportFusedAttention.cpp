@@ -294,7 +294,8 @@ LogicalResult FusedAttention::addBias() {
     if (!*part)
       return failure();
   }
-  // If queries, keys and values all have a bias, input 3 must end here.
+  // If queries, keys and values all have a bias, input 3 must hold nothing
+  // else.
   if (isAll && offset != all)
     return node.invalid("expected a bias of queries, keys and values");
   return success();
@@ -314,8 +315,7 @@ LogicalResult FusedAttention::importApart() {
     return node.unsupported("output 3, the scores, is not supported");
   if (node.hasInput(6) != node.hasInput(7))
     return node.invalid("expected both past_key and past_value or neither");
-  // Add the biases before splitting heads: they lie along [batch, tokens, heads
-  // * size].
+  // Add the biases before splitting heads: a bias has heads * size elements.
   if (failed(unpack()) || failed(addBias()))
     return failure();
   for (Value *part : {&query, &key, &value}) {

@@ -235,8 +235,8 @@ static SampledAxis sampleAxis(NodeImporter &node, Value at, int64_t size,
                               const GridSampling &sampling) {
   // From this position on, f64 holds no fractions.
   constexpr double kFarthest = int64_t(1) << 52;
-  // Coordinates -1 and 1 are the centers of the outermost elements if aligned,
-  // or else their outer edges.
+  // Coordinates -1 and 1 are the centers of the outermost elements with aligned
+  // corners, otherwise the outer edges of these elements.
   bool aligned = sampling.alignCorners;
   bool reflects = sampling.padding == GridPadding::Reflection;
   double low = aligned ? 0 : -0.5, high = aligned ? size - 1 : size - 0.5;

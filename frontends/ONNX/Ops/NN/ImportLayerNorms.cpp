@@ -152,7 +152,7 @@ static FailureOr<NormGrad> readNormGrad(NodeImporter &node) {
 }
 
 // Defines outputs 0 to 2, the gradients of input, scale and bias. The bias
-// gradient is the output gradient, summed.
+// gradient is dY, summed to the shape of the bias.
 static LogicalResult defineNormGrad(NodeImporter &node, const NormGrad &grad,
                                     Value dInput, Value dScale) {
   if (!dInput || !dScale)

@@ -273,9 +273,9 @@ static LogicalResult checkChannels(NodeImporter &node) {
   return success();
 }
 
-// Defines outputs 1 and 2, the new statistics, as the given statistics. Neither
-// case has an update: the average of the batch's statistics with themselves
-// changes nothing, and evaluation updates nothing.
+// Defines outputs 1 and 2, the new statistics, as inputs 3 and 4, the given
+// statistics. This is right in evaluation, and for given statistics of the
+// batch: their average with the batch's statistics is the same.
 static LogicalResult keepStatistics(NodeImporter &node) {
   (void)node.define(1, node.operand(3));
   return node.define(2, node.operand(4));
