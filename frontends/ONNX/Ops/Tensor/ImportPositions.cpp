@@ -44,7 +44,7 @@ static LogicalResult importTrilu(NodeImporter &node) {
   if (type.getNumElements() == 0)
     return node.define(0, node.operand(0));
   // An element belongs to the upper triangle if its row number plus the
-  // diagonal is at most its column number.
+  // diagonal is at most its column number, to the lower triangle if at least.
   int64_t rows = type.getShape().take_back(2).front();
   int64_t columns = type.getShape().back();
   Value row =
@@ -139,8 +139,8 @@ static LogicalResult importArgExtremum(NodeImporter &node) {
   return node.define(0, place);
 }
 
-// Sets the first largest element along `axis` to 1 and all others to 0. `shape`
-// is the shape of input 0 in which the op counts `axis`.
+// Sets the first largest element along `axis` to 1 and all others to 0. Input 0
+// is first reshaped to `shape`, in which old opsets have merged axes.
 static LogicalResult assembleHardmax(NodeImporter &node,
                                      ArrayRef<int64_t> shape, int64_t axis) {
   if (node.operandType(0).getNumElements() == 0)
@@ -163,7 +163,8 @@ static LogicalResult importHardmax(NodeImporter &node) {
   return failed(axis) ? failure() : assembleHardmax(node, shape, *axis);
 }
 
-// Hardmax before opset 13: all axes from `axis` on count as one.
+// Imports Hardmax before opset 13: all axes from `axis` on count as one. [4, 3,
+// 5] from axis 1 on has the rows of [4, 15].
 static LogicalResult importFlattenedHardmax(NodeImporter &node) {
   ArrayRef<int64_t> shape = node.operandShape(0);
   auto axis = node.normalizeAxis(node.integer("axis", 1), shape.size());

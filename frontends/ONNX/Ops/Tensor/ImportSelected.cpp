@@ -1,6 +1,6 @@
 // Imports Unique and NonMaxSuppression, whose data determines the result's
 // shape. Shapes are static, so both are computed at import. Their inputs must
-// be known: constants of the model, or inputs whose values `mpc run` offers.
+// be known: constants of the model, or inputs whose values `mpc run` supplies.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -91,7 +91,7 @@ struct EqualParts {
   SmallVector<int64_t> inverse, counts;
 };
 
-// Groups equal parts, numbered from 0 to `count`. Groups are sorted by value if
+// Groups equal parts among parts 0 to count - 1. Groups are sorted by value if
 // `isSorted`, otherwise by first occurrence.
 static EqualParts findEqualParts(const Parts &parts, int64_t count,
                                  bool isSorted) {

@@ -281,7 +281,7 @@ static LogicalResult importTopK(NodeImporter &node) {
   return assembleTopK(node, k->front());
 }
 
-// TopK before opset 10: k is an attribute.
+// Imports TopK before opset 10, which has k as an attribute.
 static LogicalResult importAttributeTopK(NodeImporter &node) {
   if (!node.hasAttribute("k"))
     return node.invalid("attribute 'k' is missing");

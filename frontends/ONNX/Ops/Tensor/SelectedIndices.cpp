@@ -86,8 +86,8 @@ LogicalResult SelectedNode::importGather() {
   const Selection &selection = *rows.selection;
   const bool isColumn =
       rows.places && rows.places->size() == 1 && rankOf(1) == 1;
-  // The indices are the row numbers 0, 1, 2, ... of the selected rows, so each
-  // row reads itself.
+  // The index in each selected row is the row's own number. So each row reads
+  // itself, and the data stays unchanged.
   if (data && isColumn && rows.places->front() == kRowNumber &&
       selectSame(data->selection, rows.selection) && *along == data->axis) {
     SelectedRows own = *data;
@@ -122,7 +122,8 @@ LogicalResult SelectedNode::importGatherND() {
   const SelectedRows *data = find(0), *index = find(1);
   const int64_t depth = node.operandShape(1).back();
   if (!index) {
-    // Known indices read the same elements of each row.
+    // Only the data has selected rows: the indices read the same elements of
+    // each row.
     if (data->axis < depth || hasNumbers())
       return refuse("and this op reads some of them");
     return build(data->axis - depth + rankOf(1) - 1);
