@@ -11,7 +11,8 @@ namespace mpc::onnx_frontend {
 /// Reads 'reduction' and 'ignore_index'.
 llvm::SmallVector<mlir::NamedAttribute> readLossAttributes(NodeImporter &node);
 
-/// Like above, for ops whose ignore_index is the optional input `ignoreIndex`.
+/// Like readLossAttributes(), for ops whose ignore_index is the optional input
+/// `ignoreIndex`.
 mlir::FailureOr<llvm::SmallVector<mlir::NamedAttribute>>
 readInternalLossAttributes(NodeImporter &node, unsigned ignoreIndex);
 
