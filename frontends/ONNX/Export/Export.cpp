@@ -72,8 +72,9 @@ private:
   /// The tensor of the file that receives each trained value, by the name of
   /// the variable.
   llvm::StringMap<proto::TensorProto *> places;
-  /// While writing: the new values of tensors. Converted and copied as late as
-  /// possible, because all values together may exceed the remaining memory.
+  /// The new value of each tensor, set only while writing. Values are converted
+  /// and copied as late as possible, because all values together may exceed the
+  /// remaining memory.
   llvm::DenseMap<const proto::TensorProto *, const HostTensor *> values;
 };
 

@@ -11,9 +11,9 @@ namespace mpc::onnx_frontend {
 /// Sets every BatchNormalization and Dropout to inference mode, in the graph,
 /// in bodies and in functions. The opset decides how: `training_mode`,
 /// `is_test` or the number of outputs. Readers of updated running statistics
-/// get the statistics of the input instead. A node whose saved outputs for a
-/// gradient have readers stays. So does `training_info`, which describes
-/// training.
+/// get the old statistics instead. A BatchNormalization stays as it is if
+/// outputs that were saved for a gradient have readers. `training_info`, which
+/// describes training, stays as well.
 void setInferenceMode(proto::ModelProto &model);
 
 } // namespace mpc::onnx_frontend

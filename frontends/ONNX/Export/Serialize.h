@@ -17,10 +17,12 @@ namespace mpc::onnx_frontend {
 /// Supplies elements that are written as `raw_data` of initializers without
 /// data.
 struct RawElements {
-  /// Returns the number of bytes; nullopt if the tensor has its own elements.
+  /// Returns the number of bytes of a tensor's elements; nullopt if the tensor
+  /// holds its elements.
   llvm::function_ref<std::optional<uint64_t>(const proto::TensorProto &)>
       countBytes;
-  /// Returns the elements. Called once per tensor, when the tensor is written.
+  /// Returns the elements of a tensor. Called once per tensor, when the tensor
+  /// is written.
   llvm::function_ref<HostTensor(const proto::TensorProto &)> get;
 };
 

@@ -111,7 +111,8 @@ void TextPrinter::printName(StringRef name) {
     printString(name);
 }
 
-// Prints the fewest digits that read as the same number.
+// Prints `value` with the fewest digits from which the parser reads the same
+// number.
 void TextPrinter::printNumber(double value, bool isSingle) {
   if (std::isnan(value)) {
     os << "nan";
@@ -251,8 +252,8 @@ void TextPrinter::printElements(const HostTensor &values, int32_t type) {
   os << '}';
 }
 
-// Prints "float[2] w = {1, 2}". The name of an attribute's tensor may be
-// missing.
+// Prints a tensor, such as "float[2] w = {1, 2}". The tensor of an attribute
+// may have no name.
 void TextPrinter::printTensor(const proto::TensorProto &tensor,
                               bool isInitializer) {
   os << getElementName(tensor.data_type());
