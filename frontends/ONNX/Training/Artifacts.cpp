@@ -170,7 +170,8 @@ Error ArtifactImporter::readResetFlag(const Graph &graph,
 }
 
 // Creates the variable of a parameter that is a graph input, with the user's
-// value. Null if there is no value; `missing` or a report explains.
+// value. Null without a usable value: then `missing` has the name, or an error
+// is reported.
 VariableOp ArtifactImporter::addParameter(const Model &model, StringRef name,
                                           RankedTensorType type) {
   Role role = inputs.statistics.contains(name)   ? Role::Statistic
@@ -325,7 +326,8 @@ void ArtifactImporter::addAccumulators(FunctionImporter &function) {
 }
 
 Error ArtifactImporter::importAccumulate() {
-  // The training graph has forward, backward and one accumulator per parameter.
+  // The training graph has a forward pass, a backward pass and one accumulator
+  // node per parameter.
   Expected<Graph> graph =
       Graph::check(training, {&training.getProto().graph()});
   if (!graph)

@@ -135,8 +135,8 @@ private:
   LogicalResult importClip(NodeImporter &node);
   LogicalResult importAdamW(NodeImporter &node);
   LogicalResult importSGD(NodeImporter &node);
-  /// Returns the gradients in input `index`, which is a sequence, clipped or
-  /// not.
+  /// Returns the gradients in input `index`, a sequence: the sums of
+  /// @accumulate, or the results of a clipping node.
   FailureOr<ArrayRef<Value>> getGradients(NodeImporter &node, unsigned index);
   LogicalResult update(NodeImporter &node, VariableOp variable, Value value);
   Value getMoment(Accumulation accumulation, StringRef suffix);

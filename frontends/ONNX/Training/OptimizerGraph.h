@@ -43,7 +43,7 @@ void addTrainingOutputs(FunctionImporter &function,
                         llvm::ArrayRef<llvm::StringRef> names);
 
 /// Adds outputs for metrics to an evaluation: loss per sample, the scores that
-/// a loss reads, and correct labels.
+/// a loss reads, and a 1 for each label with the greatest score (0 for others).
 void addEvaluationOutputs(FunctionImporter &function);
 
 /// Adds one to the variable `counter` in every step; returns the new value.

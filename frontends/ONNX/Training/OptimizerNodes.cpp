@@ -52,8 +52,8 @@ static std::optional<OptimizerNode> readKnown(const proto::NodeProto &node) {
   }
   OptimizerNode result;
   // ONNX Runtime's nodes; some files omit their domain. Each updates single
-  // tensors. Below, a number is the position of an input, a pair (input,
-  // output).
+  // tensors. Below, a number is the position of an input, and a pair holds the
+  // positions of an input and an output.
   bool isMicrosoft = domain == kMicrosoft || domain.empty();
   if (isMicrosoft && op == "SGDOptimizer") {
     result.rate = 0;

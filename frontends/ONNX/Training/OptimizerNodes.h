@@ -10,7 +10,8 @@ namespace mpc::onnx_frontend {
 
 /// The positions of an optimizer node's inputs and outputs.
 struct OptimizerNode {
-  /// The positions of a state, and of the value after the update.
+  /// The position of a parameter or state among the inputs, and of its new
+  /// value among the outputs.
   struct Update {
     int input, output;
   };
@@ -29,8 +30,8 @@ struct OptimizerNode {
 /// com.microsoft, or SGD without a domain. nullopt for other nodes.
 std::optional<OptimizerNode> readOptimizerNode(const proto::NodeProto &node);
 
-/// Returns the position of the gradients in an optimizer over lists of tensors,
-/// behind the parameters. nullopt for other nodes.
+/// Returns the input of an optimizer over lists of tensors that holds the
+/// gradients, such as 2 for SGDOptimizerV2. nullopt for other nodes.
 std::optional<int> findGradientList(const proto::NodeProto &node);
 
 } // namespace mpc::onnx_frontend

@@ -231,8 +231,8 @@ void StepImporter::addUpdates(FunctionImporter &function) {
   }
 }
 
-// Adds each gradient under the name of its parameter, which mpc-add-optimizer
-// needs.
+// Adds each gradient as an output with the name of the parameter, by which
+// mpc-add-optimizer finds the gradient.
 void StepImporter::addGradients(FunctionImporter &function) {
   for (const auto &[state, name] : step.gradients) {
     VariableOp variable = module.findVariable(state);

@@ -26,7 +26,7 @@ struct TrainingStep {
   llvm::StringSet<> parameters;
   /// Inputs set by the caller's schedule.
   llvm::StringSet<> learningRates;
-  /// Inputs that scale the loss; always 1.
+  /// Inputs that scale the loss. mpc sets these inputs to 1.
   llvm::StringSet<> lossScales;
   /// Inputs that count updates, with the value at the first update.
   llvm::StringMap<int64_t> stepCounts;

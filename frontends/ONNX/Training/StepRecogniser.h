@@ -62,7 +62,8 @@ private:
   StepValues values;
   TrainingStep step;
   llvm::StringMap<unsigned> readers;
-  /// The updates found so far: value by state, and state by value.
+  /// The updates found so far. `updates` maps each state to the new value,
+  /// `updated` each new value to the state.
   llvm::StringMap<std::string> updates, updated;
   llvm::StringSet<> statistics;
   unsigned byNode = 0, speltOut = 0;

@@ -28,8 +28,8 @@ public:
   bool fits(const proto::ValueInfoProto &output, llvm::StringRef state) const;
   /// True if `name` is a constant or input of one element.
   bool isSmall(llvm::StringRef name) const;
-  /// Returns the scalar input that `name` is, through reshapes and casts; empty
-  /// if there is none.
+  /// If `name` is a scalar input of the graph, perhaps reshaped or cast,
+  /// returns the name of the input. Otherwise empty.
   llvm::StringRef findScalarInput(llvm::StringRef name) const;
   /// True for an initializer of one element with value 1.
   bool isOne(llvm::StringRef name) const;
@@ -54,9 +54,10 @@ llvm::SmallVector<llvm::StringRef> getYielded(const Graph &graph);
 /// here, must be 1.
 llvm::StringSet<> findGradientSeeds(const Graph &graph);
 
-/// True if the op's name is that of a gradient.
+/// True if the op computes a gradient, judged by the op's name.
 bool isGradientNode(const proto::NodeProto &node);
-/// True if the op's name is that of a loss, and the loss is a result.
+/// True if the op computes a loss, judged by the op's name, and output 0 is not
+/// absent.
 bool isLossNode(const proto::NodeProto &node);
 /// True for nodes that ONNX Runtime's trainer inserts between gradients and
 /// update, such as MixedPrecisionScale, IsAllFinite and ReduceAllL2.

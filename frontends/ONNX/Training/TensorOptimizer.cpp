@@ -135,7 +135,7 @@ Error TensorOptimizerImporter::readNode(const proto::NodeProto &node,
                                   "node '" + getNodeName(node) +
                                       "' gives no new parameter");
   bindScalars(node, optimizer);
-  // States and parameters of a node are in the same order.
+  // An optimizer node lists its states in the order of its parameters.
   for (auto [i, place] : llvm::enumerate(optimizer.parameters)) {
     StringRef name = node.input(place.input);
     VariableOp parameter = parameters.lookup(name);

@@ -18,8 +18,8 @@ using Kind = WeightedOp::Kind;
 // The search
 //===----------------------------------------------------------------------===//
 
-// Appends the nodes in bodies of `node`, then `node`. Skips nodes without a
-// result; the import reports them.
+// Appends to `nodes` the nodes in bodies of `node`, then `node`. Skips nodes
+// without a result; the import reports them.
 static void addNodes(const proto::NodeProto &node,
                      std::vector<const proto::NodeProto *> &nodes) {
   for (const proto::GraphProto *body : getBodies(node))
@@ -150,8 +150,8 @@ void TrainableSearch::inferBias(const Node &node, Facts &result) {
     result.isNormalized =
         weighted->weights.size() == 0 || op == "InstanceNormalization";
   }
-  // Gather reads rows of a table. With a fixed table and fixed indices it is a
-  // lookup, otherwise an embedding.
+  // Gather reads rows of a table. A constant table with constant indices is a
+  // lookup, any other Gather an embedding.
   if (op == "Gather" && isTable(node))
     (result.isFixed ? result.isLookup : result.takesBias) = true;
 }

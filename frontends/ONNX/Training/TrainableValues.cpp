@@ -94,8 +94,8 @@ bool TrainableSearch::isOneNumber(StringRef name) {
   return shape && llvm::all_of(*shape, [](int64_t n) { return n == 1; });
 }
 
-// True if a stored value is a buffer: by an op that reads it, by name or by
-// values.
+// True if a stored value is a buffer. An op that reads the value, the name or
+// the elements tell.
 bool TrainableSearch::isBuffer(StringRef name) {
   if (buffers.contains(name) || isNamedAsBuffer(name))
     return true;
