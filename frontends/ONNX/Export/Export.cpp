@@ -357,7 +357,8 @@ Error ExportModel::Impl::loadExternal() {
   return Error::success();
 }
 
-// Returns the bytes that a tensor takes in the file, including a new value.
+// Returns the size of a tensor's elements in the file, in bytes. A new value
+// counts in place of the old.
 uint64_t ExportModel::Impl::bytesOf(const proto::TensorProto &tensor) const {
   if (!values.contains(&tensor))
     return tensor.raw_data().size();

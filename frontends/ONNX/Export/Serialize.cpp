@@ -58,7 +58,8 @@ static uint32_t makeTag(int field) {
                                  WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
 }
 
-/// Returns the bytes of a field: tag, length and `bytes` of content.
+/// Returns the size of a field in bytes: tag, length, and `bytes` bytes of
+/// content.
 static uint64_t sizeOfField(int field, uint64_t bytes) {
   return CodedOutputStream::VarintSize32(makeTag(field)) +
          CodedOutputStream::VarintSize64(bytes) + bytes;
@@ -69,7 +70,7 @@ static void writeStart(int field, uint64_t bytes, CodedOutputStream &output) {
   output.WriteVarint64(bytes);
 }
 
-/// Returns the bytes of an initializer with its elements.
+/// Returns the size in bytes of an initializer with its elements.
 static uint64_t sizeOf(const proto::TensorProto &tensor,
                        const RawElements &elements) {
   std::optional<uint64_t> raw = elements.countBytes(tensor);

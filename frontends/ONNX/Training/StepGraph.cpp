@@ -203,7 +203,7 @@ std::vector<StepRecogniser::Open> StepRecogniser::findOpen() {
       states.clear();
       states.insert(*named);
     } else if (states.size() > 1) {
-      // The constant 1 that is added to a counter is not a state.
+      // In `count + 1` both operands look like states. The constant 1 is none.
       SmallVector<StringRef> ones = llvm::to_vector(llvm::make_filter_range(
           states, [&](StringRef state) { return values.isOne(state); }));
       for (StringRef one : ones)

@@ -350,7 +350,8 @@ static LogicalResult importIdentity(NodeImporter &node) {
   return node.define(0, node.operand(0));
 }
 
-// Imports any op of Formulas.def, whose parameters have ONNX's names.
+// Imports any op in the table Formulas.def. The table names parameters as ONNX
+// does.
 template <typename OpT>
 static LogicalResult importFormula(NodeImporter &node) {
   const formulas::Formula &formula =

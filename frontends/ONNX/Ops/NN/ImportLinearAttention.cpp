@@ -285,7 +285,7 @@ static LogicalResult importCausalConv(NodeImporter &node) {
                                    node.attribute("group", shape[1])});
   if (activation != "none")
     y = node.emit<SwishOp>({y}, {node.attribute("alpha", 1.0)});
-  // A weight of size 1 leaves an empty state.
+  // With a weight of size 1, the state has no positions.
   if (!node.hasOutput(1))
     return node.define(0, y);
   if (before == 0) {

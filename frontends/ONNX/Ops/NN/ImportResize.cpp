@@ -276,7 +276,7 @@ static LogicalResult cropAxes(NodeImporter &node,
     return node.invalid("expected " + Twine(2 * axes.size()) +
                         " values as region of interest, found " +
                         Twine(region->size()));
-  // The comparison also refuses NaN, which compares false.
+  // NaN is refused, too: `NaN <= limit` is false.
   if (!llvm::all_of(*region, [](double share) {
         return std::abs(share) <= kLargestExtent;
       }))

@@ -89,7 +89,8 @@ static Value comparable(NodeImporter &node, Value x, bool isMin) {
     x = castTo(node, x, node.attributes().getF64Type());
   if (!isMin)
     return x;
-  // The complement reverses the order of integers.
+  // The complement ~x reverses the order of integers. Unlike -x, it cannot
+  // overflow.
   return isInteger ? node.emit<NotOp>({x}) : node.emit<NegOp>({x});
 }
 

@@ -59,7 +59,8 @@ static RankedLines rankLines(NodeImporter &node, Value x, bool isLargest) {
     scores.push_back(lines.n - 1 - i);
   lines.scores = integerConstant(node, {1, lines.n, 1}, scores);
   if (!isa<FloatType>(elementTypeOf(x))) {
-    // The complement reverses the order of integers.
+    // The complement ~x reverses the order of integers, so that the smallest
+    // come first.
     lines.keys = isLargest ? x : node.emit<NotOp>({x});
     return lines;
   }
@@ -262,8 +263,8 @@ static LogicalResult assembleTopK(NodeImporter &node, int64_t k) {
   if (!numbers)
     return failure();
   node.getFunction().noteRange(numbers, {0, n - 1});
-  // Gather the values at the found positions, and restore the axis in both
-  // results.
+  // Gather the values at the indices found. In values and indices, restore the
+  // axes that were merged.
   Value values = node.emit<GatherElementsOp>(
       {x, numbers}, {node.attribute("axis", int64_t(1))});
   shape[*axis] = k;

@@ -158,8 +158,8 @@ static LogicalResult importAdamOptimizer(NodeImporter &node) {
   Value count = node.reshape(step, {});
   Value gradient = readGradient(
       node, 3, inputs, node.real("max_norm_clip", 1.0), elementTypeOf(w));
-  // A false signal, after an overflow of gradients, skips the update of w,
-  // moments and count.
+  // After an overflow of gradients the signal is false: w, moments and count
+  // are not updated.
   Value signal = readScalar(node, inputs.signal);
   if (!rate || !count || !gradient)
     return failure();
