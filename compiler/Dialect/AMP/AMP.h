@@ -18,7 +18,9 @@
 
 namespace mpc::amp {
 
-/// Names of the attributes on a module with decided precision; see the dialect.
+/// Discardable attributes of a module after the Precision stage has decided all
+/// types: the precision mode, and the kind of loss scale. The description of
+/// the amp dialect lists all attributes.
 inline constexpr llvm::StringLiteral kModeAttr = "amp.mode";
 inline constexpr llvm::StringLiteral kLossScaleAttr = "amp.loss_scale";
 

@@ -1,5 +1,5 @@
-// Every attribute of the amp dialect, for one run of TableGen: a dialect has
-// one parser of attributes.
+// Includes all attribute definitions of the amp dialect. TableGen must see them
+// in one run, because a run generates the dialect's only attribute parser.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_AMP_AMPALLATTRS_TD

@@ -1,5 +1,10 @@
-// The decision record: one attribute per op. All explanations of precision
-// print it.
+// Defines the decision record: an attribute on each op that holds the types
+// chosen for the op, and the reasons. `mpc explain`, remarks and all other
+// views print this record.
+//
+// The class of an op in the precision policy, as the comments use the words:
+// allow (faster in a low type), infer (low between low ops), clear (exact in
+// any type), deny (stays fp32). A low type is fp16 or bf16.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_AMP_AMPATTRS_TD
@@ -20,7 +25,7 @@ class AMP_EnumAttr<EnumAttrInfo info, string mnemonic>
   let assemblyFormat = "`<` $value `>`";
 }
 
-// The modes use Lightning's names.
+// The precision modes, named as in PyTorch Lightning.
 def AMP_PrecisionMode : AMP_Enum<"PrecisionMode", "what precision was decided for", [
   I32EnumAttrCase<"FP32True", 0, "32-true">,
   I32EnumAttrCase<"FP16Mixed", 1, "16-mixed">,
@@ -28,7 +33,8 @@ def AMP_PrecisionMode : AMP_Enum<"PrecisionMode", "what precision was decided fo
   I32EnumAttrCase<"FP64True", 3, "64-true">,
 ]>;
 def AMP_PrecisionModeAttr : AMP_EnumAttr<AMP_PrecisionMode, "mode"> {
-  // Quoted, because keywords of the IR cannot begin with a digit.
+  // The IR prints a mode as a quoted string, such as "16-mixed", because a
+  // keyword of the IR cannot begin with a digit.
   let assemblyFormat = "`<` custom<Mode>($value) `>`";
 }
 
@@ -36,64 +42,69 @@ def AMP_LossScale : AMP_Enum<"LossScale", "how a loss is scaled", [
   I32EnumAttrCase<"None", 0, "none">,
   // A constant scale.
   I32EnumAttrCase<"Static", 1, "static">,
-  // A scale that grows, and shrinks if gradients overflow.
+  // A loss scale that grows over time, and shrinks if gradients overflow.
   I32EnumAttrCase<"Dynamic", 2, "dynamic">,
 ]>;
 def AMP_LossScaleAttr : AMP_EnumAttr<AMP_LossScale, "loss_scale">;
 
-// A closed list. A new reason needs a case here, and a sentence in
-// describeReason.
+// All possible reasons for the types of an op. A new reason needs a case here,
+// and a sentence in describeReason (compiler/Precision/DecisionText.cpp).
 def AMP_Reason : AMP_Enum<"Reason", "why an op has its types", [
   // The mode has one float type: 32-true or 64-true.
   I32EnumAttrCase<"Mode", 0, "mode">,
   // The op is on the allow list.
   I32EnumAttrCase<"AllowList", 1, "allow_list">,
-  // The op is on the allow list, but multiplies sums of unbounded range.
+  // The op is on the allow list, so it is low. Its operand is a sum whose range
+  // grows with the shape, so fp16 might overflow.
   I32EnumAttrCase<"AllowListUnbounded", 2, "allow_list_unbounded">,
-  // The op is on a path of infer and clear ops between two low ops.
+  // The op lies on a path from one low op to another, and all ops on the path
+  // have the class infer or clear.
   I32EnumAttrCase<"BetweenLow", 3, "between_low">,
   // The op is exact in any type, and only low ops read the result.
   I32EnumAttrCase<"FollowsNeighbours", 4, "follows_neighbours">,
-  // The op could be low, but is not between low ops: a low type would gain
-  // nothing.
+  // The op may be low, but does not lie between low ops, so a low type would
+  // gain nothing.
   I32EnumAttrCase<"NotBetweenLow", 5, "not_between_low">,
   // The op is on the deny list.
   I32EnumAttrCase<"DenyList", 6, "deny_list">,
-  // The op reads the result of a denied op, directly or through infer and clear
-  // ops.
+  // The op reads the result of a denied op, directly or through ops of the
+  // classes infer and clear.
   I32EnumAttrCase<"AfterDenied", 7, "after_denied">,
   // The op is part of the loss or of its gradient.
   I32EnumAttrCase<"LossRegion", 8, "loss_region">,
   // The op is part of the optimizer, gradient clipping or loss scaling.
   I32EnumAttrCase<"Update", 9, "update">,
-  // The op is a conversion in the model.
+  // The op is a type conversion that the model itself contains.
   I32EnumAttrCase<"ModelCast", 10, "model_cast">,
   // The model stores the value in a type other than fp32.
   I32EnumAttrCase<"ModelType", 11, "model_type">,
-  // The op is a constant, which is cast for its users.
+  // The op is a constant. It stays as it is; casts convert it for its users.
   I32EnumAttrCase<"Constant", 12, "constant">,
-  // A constant puts values of the op out of the low type's range or precision.
+  // A constant operand moves the op's values out of the range or the precision
+  // of the low type.
   I32EnumAttrCase<"ConstantRange", 13, "constant_range">,
   // --keep-fp32 names the node.
   I32EnumAttrCase<"KeepFP32", 14, "keep_fp32">,
   // --force-low names the node.
   I32EnumAttrCase<"ForceLow", 15, "force_low">,
-  // The op is in no list, and so denied.
+  // No list has the op, so the op is treated as denied.
   I32EnumAttrCase<"UnknownOp", 16, "unknown_op">,
-  // The op combines a low value with a float32 input, parameter or constant, or
-  // reads such a result. Rounding could leave nothing of the low value.
+  // The op combines a low value with a float32 input, parameter or constant,
+  // which may be much larger: rounding a sum of both could erase the low value.
+  // Also the reason for ops that read such a result.
   I32EnumAttrCase<"WideOperand", 17, "wide_operand">,
-  // Like WideOperand, between low ops, but with values of parameters and
-  // constants that make the rounding harmless.
+  // The op combines a low value with a float32 input, parameter or constant of
+  // similar size, so rounding does no harm. The op lies between low ops.
   I32EnumAttrCase<"KnownOperand", 18, "known_operand">,
 ]>;
 
 def AMP_Evidence : AMP_Enum<"Evidence", "what a decision rests on", [
-  // The graph proves the decision: types, constants, shapes.
+  // Types, constants and shapes in the graph prove the decision.
   I32EnumAttrCase<"Proved", 0, "proved">,
-  // Values of a run support the decision.
+  // Values measured in a run support the decision.
   I32EnumAttrCase<"Profiled", 1, "profiled">,
-  // The list is trusted.
+  // The decision rests on the class that the policy gives to the op, without
+  // further evidence.
   I32EnumAttrCase<"Assumed", 2, "assumed">,
 ]>;
 
@@ -152,23 +163,25 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
         `cost_high` `=` $costHigh (`,` `flip` `=` $flip^)? `>`
   }];
   let extraClassDeclaration = [{
-    /// The discardable attribute that holds the record of an op.
+    /// The discardable attribute of an op that holds the op's decision record.
     static constexpr ::llvm::StringLiteral attrName = "amp.decision";
 
-    /// Returns the record of `op`, or null.
+    /// Returns the decision record of `op`; null if the op has none.
     static DecisionAttr of(::mlir::Operation *op) {
       return op->getAttrOfType<DecisionAttr>(attrName);
     }
 
-    /// True if the op computes or stores below fp32.
+    /// True if the op computes in, or stores, a type of fewer than 32 bits.
     bool isLow() const {
       return getCompute().getWidth() < 32 || getStorage().getWidth() < 32;
     }
 
-    /// Returns the record with other counts of casts.
+    /// Returns a copy of this record with the given numbers of casts: of
+    /// operands, of results, and, of both, those fused into kernels.
     DecisionAttr withCasts(int64_t in, int64_t out, int64_t fused) const;
 
-    /// Returns the record of an op that stores `type` because its users do.
+    /// Returns a copy of this record that stores results as `type`, because the
+    /// users of the op read this type.
     DecisionAttr withStorage(::mlir::FloatType type) const;
   }];
 }

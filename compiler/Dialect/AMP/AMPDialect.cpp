@@ -66,14 +66,16 @@ void AMPDialect::initialize() {
 
 LogicalResult AMPDialect::verifyOperationAttribute(Operation *op,
                                                    NamedAttribute attr) {
-  // A misspelt name would otherwise be kept and ignored.
+  // Report unknown attributes. Without this check, a misspelt attribute would
+  // have no effect, and nobody would notice.
   const bool isKnown =
       attr.getName() == DecisionAttr::attrName || attr.getName() == kModeAttr ||
       attr.getName() == kLossScaleAttr || attr.getName() == kRequestAttr;
   if (!isKnown)
     return op->emitOpError("no op has an attribute '")
            << attr.getName().getValue() << "'";
-  // Passes cast the attributes to these types unchecked.
+  // Check the types of the attributes here, since passes cast the attributes
+  // unchecked.
   if (attr.getName() == DecisionAttr::attrName &&
       !isa<DecisionAttr>(attr.getValue()))
     return op->emitOpError("expected amp.decision to be a decision, found ")

@@ -16,7 +16,8 @@ bool Request::operator==(const Request &other) const {
          forceLow == other.forceLow;
 }
 
-// A module has one request, so two fields tell requests apart well enough.
+// Hashes two of the fields only. A module has a single request, so few requests
+// meet in one context.
 llvm::hash_code mpc::amp::hash_value(const Request &request) {
   return llvm::hash_combine(request.mode, request.policy);
 }
@@ -50,7 +51,8 @@ llvm::Expected<LossScaling> mpc::amp::parseLossScaling(StringRef text) {
   if (named && *named != LossScale::Static)
     return LossScaling{*named};
   LossScaling scaling{LossScale::Static};
-  // The scale is float32 state, so check the rounded value.
+  // The run holds the scale in float32, so check the number after rounding:
+  // 1e39 rounds to infinity.
   bool isNumber = !text.getAsDouble(scaling.scale);
   auto stored = static_cast<float>(scaling.scale);
   if (isNumber && std::isfinite(stored) && stored > 0.0f)
@@ -155,7 +157,7 @@ Attribute RequestAttr::parse(AsmParser &parser, Type) {
 }
 
 //===----------------------------------------------------------------------===//
-// The request of a module
+// The request attribute of a module
 //===----------------------------------------------------------------------===//
 
 Request mpc::amp::getRequest(ModuleOp module) {

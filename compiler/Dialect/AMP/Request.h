@@ -1,4 +1,5 @@
-// The precision that a module is asked for, before anything is decided.
+// The precision that the user requests for a module, by flags such as
+// --precision. The Precision stage reads the request.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_AMP_REQUEST_H
@@ -15,10 +16,11 @@
 
 namespace mpc::amp {
 
-/// On a module: the request that passes read; see getRequest.
+/// The attribute of a module that holds the request; getRequest reads it.
 inline constexpr llvm::StringLiteral kRequestAttr = "amp.request";
 
-/// A kind of loss scale, and the scale of a static one.
+/// A kind of loss scale: none, static or dynamic. `scale` is the factor if the
+/// kind is static.
 struct LossScaling {
   LossScale kind = LossScale::None;
   double scale = 1;
@@ -28,24 +30,27 @@ struct LossScaling {
   }
 };
 
-/// The flags of the Precision stage.
+/// The flags of `mpc` that the Precision stage reads.
 struct Request {
   PrecisionMode mode = PrecisionMode::FP32True;
-  /// nullopt means dynamic for 16-mixed, none otherwise.
+  /// nullopt means a dynamic scale for 16-mixed, and no scale otherwise.
   std::optional<LossScaling> lossScale;
-  /// A file or preset laid over the default table; empty for none.
+  /// A policy file, or the name of a preset, whose rules override the default
+  /// policy. Empty if there is none.
   std::string policy;
-  /// Patterns of nodes to keep in fp32, and of nodes to make low.
+  /// Regular expressions for node names: --keep-fp32 keeps the nodes in fp32,
+  /// --force-low makes them low.
   std::vector<std::string> keepFP32, forceLow;
 
   bool operator==(const Request &other) const;
-  /// Returns the loss scale, with the mode's default.
+  /// Returns `lossScale`, or the default of the mode if it is nullopt.
   LossScaling getLossScaling() const;
 };
 llvm::hash_code hash_value(const Request &request);
 
-/// Parses the argument of --precision. An error says if the mode is unknown, or
-/// known and not supported; `isUnsupported` tells both apart.
+/// Parses the argument of --precision. On error, `isUnsupported` is true if the
+/// mode is known but not supported, such as 16-true, and false if the mode is
+/// unknown.
 llvm::Expected<PrecisionMode> parsePrecisionMode(llvm::StringRef text,
                                                  bool &isUnsupported);
 
@@ -55,7 +60,8 @@ llvm::Expected<LossScaling> parseLossScaling(llvm::StringRef text);
 /// Returns the request of `module`; the defaults if the module has none.
 Request getRequest(mlir::ModuleOp module);
 
-/// Sets the request of `module`. A request of defaults needs no attribute.
+/// Sets the request of `module`. Does nothing if getRequest returns `request`
+/// already, so a request of defaults adds no attribute.
 void setRequest(mlir::ModuleOp module, const Request &request);
 
 } // namespace mpc::amp

@@ -1,5 +1,5 @@
-// The attribute for the precision that a module is asked for. Apart from
-// AMPAttrs.td, since few sources read the attribute.
+// Defines the attribute that holds the precision requested for a module. The
+// file is separate from AMPAttrs.td because few sources need it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_AMP_REQUEST_TD
