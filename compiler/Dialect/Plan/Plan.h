@@ -1,4 +1,5 @@
-// The plan dialect: a training step as a flat list.
+// The plan dialect: a training step as a flat list of steps over memory
+// buffers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_PLAN_PLAN_H
@@ -18,22 +19,22 @@
 
 namespace mpc::plan {
 
-/// The compute type of a contraction in a library, if neither f32 nor f64:
-/// #plan.compute<...> on the op, from plan-place-contractions to
-/// plan-build-programs.
+/// Attribute #plan.compute<tf32> of a contraction that a GPU's library computes
+/// in tf32. The pass plan-place-contractions sets the attribute,
+/// plan-build-programs reads it last.
 inline constexpr llvm::StringLiteral kComputeAttr = "plan.compute";
 
 /// Returns the bytes of one element in the runtime: i1 takes one byte.
 int64_t getElementBytes(mlir::Type type);
 
-/// Returns the bytes of a buffer.
+/// Returns the size of a buffer in bytes.
 int64_t getBufferBytes(mlir::MemRefType type);
 
 /// Returns the strides, in elements, of a row-major tensor.
 llvm::SmallVector<int64_t> getDenseStrides(llvm::ArrayRef<int64_t> shape);
 
-/// Returns the bytes per row of the bit mask that a fused product of n columns
-/// makes.
+/// Returns the bytes per row of the bit mask that a product fused with a relu
+/// writes: a bit per column, n columns, and padding.
 int64_t getAuxRowBytes(int64_t n);
 
 } // namespace mpc::plan
@@ -50,14 +51,16 @@ int64_t getAuxRowBytes(int64_t n);
 
 namespace mpc::plan {
 
-/// True if `op`, on tensors, shares its operand's memory: a reshape or an
-/// access.
+/// True if the result of `op` shares the memory of its operand: a reshape or a
+/// plan.access. `op` works on tensors.
 bool isView(mlir::Operation *op);
 
-/// Returns the memory of a buffer, looking through views.
+/// Returns the buffer of which `buffer` is a view, through any number of
+/// plan.view ops; `buffer` itself if it is no view.
 mlir::Value getStorage(mlir::Value buffer);
 
-/// Returns the memory that contains a buffer, looking through views and parts.
+/// Like getStorage, but also looks through plan.part: returns the whole memory
+/// of which `buffer` is a part.
 mlir::Value getMemory(mlir::Value buffer);
 
 } // namespace mpc::plan

@@ -1,4 +1,5 @@
-// The plan dialect: a training step as a flat list.
+// Defines the plan dialect, which describes a training step as a flat list, and
+// the base classes of its attributes and ops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_PLAN_PLAN_TD
@@ -31,7 +32,7 @@ def Plan_Dialect : Dialect {
   }];
 }
 
-// Enumerations that only plans use.
+// Enumerations that only the plan dialect uses.
 def Plan_ComputeAttr : MPC_NamesAttr<Plan_Dialect, "Compute", "compute",
     "what a GPU's library computes products in">;
 def Plan_ConvKindAttr : MPC_NamesAttr<Plan_Dialect, "ConvKind", "conv",
@@ -43,8 +44,9 @@ class Plan_RecordParameter<string record> : AttrParameter<record, "the record"> 
   let cppAccessorType = "const " # record # " &";
 }
 
-// An attribute that holds a record of runtime/PlanSchema.h. Its fields, and how
-// they are printed and parsed, follow from PlanSchema.def.
+// An attribute that holds a record (struct) of runtime/PlanSchema.h.
+// PlanSchema.def lists the record's fields, from which the attribute's printer
+// and parser follow.
 class Plan_RecordAttr<string record, string word, string meaning>
     : AttrDef<Plan_Dialect, record> {
   let summary = meaning;

@@ -119,7 +119,8 @@ LogicalResult OutputOp::verify() {
   return success();
 }
 
-// Returns the type of a buffer for a tensor of type `type`.
+// Returns the memref type with the shape and the element type of the tensor
+// type `type`.
 static MemRefType bufferOf(Type type) {
   auto tensor = cast<RankedTensorType>(type);
   return MemRefType::get(tensor.getShape(), tensor.getElementType());
@@ -168,7 +169,8 @@ LogicalResult ViewOp::verify() {
     return emitOpError("expected ")
            << source.getNumElements() << " elements of "
            << source.getElementType() << ", found " << buffer;
-  // A part starts at an element and ends within the source.
+  // A view with an offset must start at a whole element and end within the
+  // source.
   auto offset = static_cast<int64_t>(getOffset().value_or(0));
   if (offset < 0 || offset % getElementBytes(buffer.getElementType()) != 0 ||
       offset > getBufferBytes(source) - getBufferBytes(buffer))
@@ -177,17 +179,18 @@ LogicalResult ViewOp::verify() {
   return success();
 }
 
-// Verifies that the first and the last iteration are inside the source; then
-// all iterations are.
+// Verifies that the part lies within the source in the first and in the last
+// iteration of the loop. The offset is linear in the iteration, so the part
+// then lies within the source in all iterations.
 LogicalResult PartOp::verify() {
   auto source = cast<MemRefType>(getSource().getType());
   auto part = cast<MemRefType>(getBuffer().getType());
-  // With equal element types, a number of bytes is a number of elements.
+  // The checks below compare bytes, which requires equal element types.
   if (source.getElementType() != part.getElementType())
     return emitOpError("expected elements of ")
            << source.getElementType() << ", found " << part;
-  // The start of the last iteration is a product that may overflow 64 bits in
-  // an untrusted plan.
+  // Compute the start of the last iteration with overflow checks: an untrusted
+  // plan may contain any numbers.
   auto count =
       static_cast<int64_t>(cast<ForOp>((*this)->getParentOp()).getCount());
   auto first = static_cast<int64_t>(getFrom()),
@@ -198,7 +201,8 @@ LogicalResult PartOp::verify() {
   if (overflows || std::min(first, last) < 0 || std::max(first, last) > limit)
     return emitOpError("expected parts within ")
            << source << " in " << count << " iterations";
-  // A step of 2 bytes would end inside an f32.
+  // Offsets must be multiples of the element size: an offset of 2 bytes would
+  // point into the middle of an f32.
   if (int64_t element = getElementBytes(part.getElementType());
       first % element != 0 || by % element != 0)
     return emitOpError("expected whole elements between parts");
@@ -211,9 +215,9 @@ LogicalResult PartOp::verify() {
 
 SmallVector<Value> LaunchOp::getWrittenBuffers() { return getOutputs(); }
 
-// A product writes the result and the fused outputs: the mask of a relu, which
-// only the gradient of the relu reads, and the gradient of a bias. The epilogue
-// writes its own outputs.
+// A product writes its result and up to two fused outputs: the bit mask of a
+// relu, for the relu's gradient, and the gradient of a bias. An epilogue adds
+// its own outputs.
 SmallVector<Value> plan::MatMulOp::getWrittenBuffers() {
   SmallVector<Value> written(getEpilogueOutputs());
   if (getC())
@@ -225,8 +229,8 @@ SmallVector<Value> plan::MatMulOp::getWrittenBuffers() {
   return written;
 }
 
-// A convolution passes its result to an epilogue tile by tile, so no buffer
-// holds the whole result.
+// Without an epilogue, a convolution writes one buffer. With an epilogue, the
+// library passes tiles of the result to the epilogue, which writes the buffers.
 SmallVector<Value> plan::ConvOp::getWrittenBuffers() {
   return getWritten() ? SmallVector<Value>{getWritten()}
                       : SmallVector<Value>(getEpilogueOutputs());
@@ -249,29 +253,32 @@ static LogicalResult verifyWrites(Operation *step) {
   return success();
 }
 
-// Verifies that the kernel is an epilogue if and only if `isEpilogue`, and that
-// the buffers match the arguments and results.
+// Verifies that the kernel called `name` is an epilogue if and only if
+// `isEpilogue`, and that `inputs` and `outputs` match the kernel's arguments
+// and results.
 static LogicalResult verifyKernel(Operation *step, FlatSymbolRefAttr name,
                                   bool isEpilogue, ValueRange inputs,
                                   ValueRange outputs,
                                   SymbolTableCollection &symbols) {
   auto kernel = symbols.lookupNearestSymbolFrom<func::FuncOp>(step, name);
-  // Codegen changes the kernel's tensors to buffers, then replaces the kernel
-  // by code of the target. There is nothing left to compare.
+  // Skip a kernel that Codegen has lowered: its arguments are no longer
+  // tensors, or the function is gone, so nothing is left to compare.
   if (!kernel ||
       !llvm::all_of(kernel.getArgumentTypes(), llvm::IsaPred<RankedTensorType>))
     return success();
-  // An epilogue takes other arguments than a launched kernel.
+  // A launch must not call an epilogue, and a product must not call another
+  // kernel as its epilogue, since the arguments differ.
   std::optional<KernelKind> kind = getKernelKind(kernel);
   if (!kind || (*kind == KernelKind::Epilogue) != isEpilogue)
     return step->emitOpError("expected ")
            << name << " to be "
            << (isEpilogue ? "an epilogue" : "a kernel that is no epilogue");
-  // An epilogue's first argument is a tile of sums, which has no buffer.
+  // The first argument of an epilogue is a tile of the product's sums. The
+  // library passes the tile, so the step has no buffer for it.
   TypeRange arguments = kernel.getArgumentTypes();
   if (isEpilogue)
     arguments = arguments.drop_front();
-  // Buffers match the arguments, then the results, in shape and type.
+  // Compare types in the order inputs and outputs, arguments and results.
   SmallVector<Type> expected, found(inputs.getTypes());
   llvm::append_range(found, outputs.getTypes());
   for (Type type : llvm::concat<const Type>(arguments, kernel.getResultTypes()))
@@ -282,7 +289,8 @@ static LogicalResult verifyKernel(Operation *step, FlatSymbolRefAttr name,
   return success();
 }
 
-// Verifies the ranges of a record's fields: those that the runtime requires.
+// Verifies that each field of `record` lies in the range that the runtime
+// accepts on this kind of device.
 template <typename Record>
 static LogicalResult verifyRanges(Operation *op, const Record &record,
                                   bool isGPU) {
@@ -305,7 +313,8 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
                       getOutputs(), symbols);
 }
 
-// Verifies that a contraction's result goes to either a buffer or an epilogue.
+// Verifies that a contraction either writes its result to the buffer `written`
+// or passes the result to an epilogue, not both.
 template <typename OpTy>
 static LogicalResult verifyContraction(OpTy op, Value written) {
   if (static_cast<bool>(op.getEpilogue()) == static_cast<bool>(written))
@@ -337,7 +346,8 @@ LogicalResult ProductOp::verify() {
            << stringify(getFused()) << "\"";
   if (getUnfused().empty())
     return success();
-  // Kernels read the product, and write the result, in the placed type.
+  // The kernels in `unfused` take the bare product in the type that plan.place
+  // stores. They yield the output in this type, or the gradient of the bias.
   Type product = getWrittenType();
   Type result = getBiasGrad() ? getBiasGrad().getType() : product;
   Block &body = getUnfused().front();
@@ -356,7 +366,8 @@ Type ProductOp::getWrittenType() {
   return getOutput().getType();
 }
 
-// Verifies that each outer axis of the batch has a stride per operand.
+// Verifies that the lists of strides of a, b and c have one entry per outer
+// batch axis.
 static LogicalResult verifyOuter(plan::MatMulOp op) {
   const runtime::OuterAxes &outer = op.getAxes().outer;
   const size_t count = outer.extents.size();
@@ -371,10 +382,12 @@ static LogicalResult verifyOuter(plan::MatMulOp op) {
 
 static LogicalResult verifyFused(plan::MatMulOp op) {
   runtime::FusedBuffers takes;
-  // Each kind fuses certain buffers: a bias, a mask, the gradient of a bias.
+  // The fused kind determines which buffers the product has: a bias, a bit
+  // mask, the gradient of a bias.
   if (op.getFused()) {
     takes = runtime::getFusedBuffers(*op.getFused());
-    // Only a CPU's library, which has tiles, sums beside an epilogue.
+    // A product with an epilogue may also sum an operand, but only in a library
+    // for CPUs. There a product has tiles; on a GPU, tileM is 0.
     const bool needsResult =
         !runtime::isSumOfOperand(*op.getFused()) || op.getShape().tileM == 0;
     if ((!op.getC() && needsResult) || op.getAxes().batch != 1)
@@ -385,7 +398,8 @@ static LogicalResult verifyFused(plan::MatMulOp op) {
       static_cast<bool>(op.getBiasGrad()) != takes.biasGrad)
     return op.emitOpError("buffers do not fit the fused kind \"")
            << (op.getFused() ? stringify(*op.getFused()) : "") << "\"";
-  // The buffers' sizes follow from the product.
+  // Verifies that a fused buffer has the size that follows from the product's
+  // shape.
   auto expect = [&](StringRef name, Value buffer, Type element,
                     int64_t count) -> LogicalResult {
     if (!buffer)
@@ -397,16 +411,18 @@ static LogicalResult verifyFused(plan::MatMulOp op) {
            << name << " to have " << count << " elements of " << element
            << ", found " << type;
   };
-  // The fallback is a list of launches.
+  // `unfused` replaces the fused algorithm if a library lacks it. It may
+  // contain only kernel launches.
   if (!op.getUnfused().empty() &&
       (!op.getFused() ||
        !llvm::all_of(op.getUnfused().front(), llvm::IsaPred<LaunchOp>)))
     return op.emitOpError("expected launches that stand for what is fused");
   if (!op.getFused())
     return success();
-  // A bias has an element per column. The gradient of a bias has an element per
-  // column, or per row of the result for `bgrad_a`. It is f32 if a CPU sums,
-  // which the tiles show. A mask has a bit per element, in rows of whole bytes.
+  // A bias has one element per column. The gradient of a bias has one element
+  // per column, or per row for the fused kind `bgrad_a`; it is f32 on a CPU,
+  // where products have tiles. A mask has a bit per element of the result, in
+  // rows of whole bytes.
   Type element = Float32Type::get(op.getContext());
   if (op.getShape().tileM == 0)
     element = cast<MemRefType>(op.getC().getType()).getElementType();
@@ -422,7 +438,7 @@ static LogicalResult verifyFused(plan::MatMulOp op) {
 }
 
 LogicalResult plan::MatMulOp::verify() {
-  // Products for a GPU have no tiles.
+  // tileM is 0 in products for a GPU, since they have no tiles.
   const bool isGPU = getShape().tileM == 0;
   if (failed(verifyRanges(*this, getShape(), isGPU)) ||
       failed(verifyRanges(*this, getAxes(), isGPU)) ||
@@ -444,7 +460,8 @@ LogicalResult plan::ConvOp::verify() {
     return emitOpError("a weight gradient takes no epilogue");
   if (failed(verifyBounds(*this)))
     return failure();
-  // A GPU takes each compute type and filter layout.
+  // Check the ranges for a GPU, which are the wider ones: a GPU accepts every
+  // compute type and filter layout.
   runtime::ConvStep step;
   readAttributes(*this, step);
   if (failed(verifyRanges(*this, step, /*isGPU=*/true)))
@@ -456,8 +473,8 @@ LogicalResult plan::ConvOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyEpilogue(*this, symbols);
 }
 
-// True if rows of `row` bytes lie within the buffer and do not overlap. The
-// first row starts at `offset`, each further row `stride` bytes later.
+// True if `rows` rows of `row` bytes lie within the buffer and do not overlap.
+// The first row starts at byte `offset`; rows start `stride` bytes apart.
 static bool liesWithin(MemRefType buffer, int64_t rows, int64_t row,
                        int64_t offset, int64_t stride) {
   int64_t room = getBufferBytes(buffer) - row;

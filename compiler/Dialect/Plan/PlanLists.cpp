@@ -1,4 +1,4 @@
-// Verifies the steps that hold lists of steps: conditions and loops.
+// Verifies plan.if and plan.for, the steps that contain lists of steps.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/Plan/StepAttributes.h"
@@ -7,8 +7,8 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::plan;
 
-// Verifies that the list of a loop or branch holds only memory and steps;
-// inputs and outputs belong to the program.
+// Verifies that `list`, the body of a loop or branch, holds only memory and
+// steps. Inputs and outputs are allowed only directly in a plan.program.
 static LogicalResult verifyList(Operation *op, Block &list) {
   for (Operation &each : list)
     if (isa<OutputOp, InputOp>(each) ||
@@ -28,11 +28,12 @@ LogicalResult plan::IfOp::verify() {
   return success();
 }
 
-// Verifies that steps of a parallel loop write only parts, or memory declared
-// in the loop.
+// Verifies that the steps of a parallel loop write only to parts (plan.part) of
+// the loop and to memory declared in the loop. Otherwise iterations on
+// different threads would write to the same memory.
 static LogicalResult verifyParallel(ForOp loop) {
   auto isOwn = [&](Value buffer) {
-    // Look through views, and through parts of loops inside.
+    // Look through views. A part of an inner loop is private if its source is.
     buffer = plan::getStorage(buffer);
     while (auto part = buffer.getDefiningOp<PartOp>()) {
       if (part->getParentOp() == loop)
@@ -53,8 +54,8 @@ static LogicalResult verifyParallel(ForOp loop) {
   return failure(result.wasInterrupted());
 }
 
-// Verifies the range of a loop's private memory, and that the slices in the
-// loop lie within.
+// Verifies that the private memory of a loop starts at a multiple of 64 bytes,
+// and that all memory declared in the loop lies within.
 static LogicalResult verifyPrivate(ForOp loop) {
   int64_t offset = static_cast<int64_t>(*loop.getPrivateOffset());
   int64_t bytes = static_cast<int64_t>(*loop.getPrivateBytes());

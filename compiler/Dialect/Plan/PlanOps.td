@@ -175,7 +175,7 @@ def Plan_OutputOp : Plan_Op<"output", [HasParent<"ProgramOp">]> {
 }
 
 //===----------------------------------------------------------------------===//
-// Products before they have buffers
+// Matrix products on tensors, before buffers exist
 //===----------------------------------------------------------------------===//
 
 def Plan_ProductOp : Plan_Op<"product", [Pure, AttrSizedOperandSegments,
@@ -219,13 +219,14 @@ def Plan_ProductOp : Plan_Op<"product", [Pure, AttrSizedOperandSegments,
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Returns the value that `unfused` computes: the gradient of the bias if
-    /// there is one, else the output.
+    /// Returns the value that the region `unfused` computes: the gradient of
+    /// the bias if there is one, else the output.
     ::mlir::Value getUnfusedResult() {
       return getBiasGrad() ? getBiasGrad() : getOutput();
     }
 
-    /// Returns the output's type in memory: that of plan.place, if any.
+    /// Returns the type in which the output is stored: the result type of the
+    /// plan.place that reads the output, else the output's own type.
     ::mlir::Type getWrittenType();
   }];
 }
@@ -394,7 +395,8 @@ def Plan_ConvOp : Plan_StepOp<"conv", [AttrSizedOperandSegments,
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Returns the operand that the convolution writes; null with an epilogue.
+    /// Returns the buffer that the convolution writes: y, or for a gradient x
+    /// or w. Null if an epilogue takes the result.
     ::mlir::Value getWritten() {
       switch (getKind()) {
       case ConvKind::Forward: return getY();

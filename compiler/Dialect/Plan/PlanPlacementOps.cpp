@@ -1,5 +1,5 @@
-// Verifies the ops that determine where products and kernels read and write
-// elements.
+// Verifies plan.access, plan.arrange, plan.place and plan.assemble, which
+// determine at which elements of a tensor products and kernels read and write.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/Plan/Plan.h"
@@ -28,7 +28,8 @@ LogicalResult AccessOp::verify() {
   if (static_cast<int64_t>(getStrides().size()) != output.getRank())
     return emitOpError("expected a stride for each of ")
            << output.getRank() << " axes, found " << getStrides().size();
-  // If the first and the last element lie in the source, so do all others.
+  // Strides are not negative, so if the first and the last element lie in the
+  // source, all others do.
   int64_t last = getOffset();
   for (auto [extent, stride] : llvm::zip(output.getShape(), getStrides())) {
     if (stride < 0)
@@ -75,7 +76,8 @@ LogicalResult PlaceOp::verify() {
       input.getNumElements() >= output.getNumElements())
     return emitOpError("expected a larger tensor of the same elements, found ")
            << output;
-  // Makers write the box in place, so it must not leave the tensor.
+  // The op that computes the box writes it in place, so the box must lie within
+  // the tensor.
   SmallVector<int64_t> offsets(input.getRank(), 0);
   if (getOffsets())
     offsets.assign(getOffsets()->begin(), getOffsets()->end());
@@ -96,11 +98,12 @@ LogicalResult PlaceOp::verify() {
 }
 
 //===----------------------------------------------------------------------===//
-// Parts of one tensor
+// Tensors assembled from boxes
 //===----------------------------------------------------------------------===//
 
-// Returns the plan.place that stores a product's result, or, inside its kernel,
-// a region's result; null for any other value.
+// Returns the plan.place that defines `part`. If a region defines `part`,
+// returns the plan.place inside the region that defines the yielded value. Null
+// if there is none.
 static PlaceOp findPlace(Value part) {
   if (auto region = part.getDefiningOp<RegionOp>()) {
     Operation *yield = region.getBody().front().getTerminator();
@@ -109,7 +112,8 @@ static PlaceOp findPlace(Value part) {
   return part.getDefiningOp<PlaceOp>();
 }
 
-// True if the boxes of two places, in tensors of equal shape, overlap.
+// True if the boxes of two plan.place ops overlap. The ops place the boxes in
+// tensors of equal shape.
 static bool overlap(PlaceOp first, PlaceOp second) {
   auto offsetOf = [](PlaceOp place, size_t axis) {
     return place.getOffsets() ? (*place.getOffsets())[axis] : 0;
@@ -122,9 +126,9 @@ static bool overlap(PlaceOp first, PlaceOp second) {
   });
 }
 
-// Verifies that the parts are boxes that fill the whole, if all places are
-// visible. Once kernels are functions, a caller does not see the places of
-// results.
+// Verifies that the boxes of all parts do not overlap and fill the whole
+// tensor. Succeeds without a check if the plan.place of a part is inside a
+// kernel function, where this op cannot see it.
 static LogicalResult verifyBoxes(AssembleOp op) {
   SmallVector<PlaceOp> places = llvm::map_to_vector(op.getParts(), findPlace);
   int64_t elements = 0;

@@ -1,5 +1,5 @@
-// The ops of the plan dialect that determine where products and kernels read
-// and write elements, before buffers exist. None is a step.
+// Ops that determine at which elements of a tensor products and kernels read
+// and write, before buffers exist. No op of this file is a step.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_PLAN_PLANPLACEMENTOPS_TD
@@ -26,7 +26,7 @@ def Plan_AccessOp : Plan_Op<"access", [Pure]> {
   let results = (outs AnyRankedTensor:$output);
   let assemblyFormat = "$source attr-dict `:` type($source) `to` type($output)";
   let extraClassDeclaration = [{
-    /// True if the elements are adjacent, in row-major order.
+    /// True if the elements are adjacent in memory, in row-major order.
     bool isDense();
   }];
   let hasVerifier = 1;
@@ -75,7 +75,7 @@ def Plan_PlaceOp : Plan_Op<"place", [Pure]> {
     build($_builder, $_state, output, input, ::mlir::DenseI64ArrayAttr());
   }]>];
   let extraClassDeclaration = [{
-    /// Returns the index of the box's first element in the result.
+    /// Returns the row-major index, in the result, of the box's first element.
     int64_t getFirstElement();
   }];
   let hasVerifier = 1;

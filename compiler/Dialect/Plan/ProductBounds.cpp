@@ -11,13 +11,15 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// Accumulates the extent of strided matrices in a buffer: the elements from
-/// the first to the last. Becomes unknown if the number exceeds 64 bits.
+/// Computes the number of elements from the first to the last element of
+/// strided matrices in a buffer. The number is unknown if it exceeds 64 bits or
+/// a stride is negative.
 class Reach {
 public:
   explicit Reach(int64_t elements) : elements(elements) {}
 
-  /// Repeats the extent `extent` times, `stride` elements apart.
+  /// Adds an axis: `extent` copies of everything so far, `stride` elements
+  /// apart.
   void addAxis(int64_t extent, int64_t stride) {
     int64_t way = 0;
     isKnown &= stride >= 0 && !llvm::MulOverflow(extent - 1, stride, way) &&
@@ -31,9 +33,10 @@ private:
   bool isKnown = true;
 };
 
-/// The stored matrices of an operand or the result: rows of `columns` elements,
-/// `ld` elements apart. Matrices are `stride` elements apart along the last
-/// batch axis.
+/// The layout in memory of an operand or the result of a batched product. Each
+/// matrix has `rows` rows of `columns` elements, and rows start `ld` elements
+/// apart. Matrices are `stride` elements apart along the last batch axis, and
+/// as `outer` lists along the other batch axes.
 struct Matrices {
   StringRef name;
   Value buffer; ///< null if an epilogue takes the result
@@ -42,8 +45,8 @@ struct Matrices {
 };
 } // namespace
 
-/// Returns the elements of the whole result; nullopt if they exceed 64 bits or
-/// an extent is below 1.
+/// Returns the number of elements of the result, over all batches; nullopt if
+/// the number exceeds 64 bits or an extent is below 1.
 static std::optional<int64_t> countResults(plan::MatMulOp op) {
   SmallVector<int64_t> extents = {op.getAxes().batch, op.getShape().m,
                                   op.getShape().n};
@@ -61,7 +64,8 @@ static LogicalResult verifyMatrices(plan::MatMulOp op,
   if (!results)
     return op.emitOpError("expected extents of at least 1, and a result whose "
                           "elements can be counted");
-  // Measure from the first row of the first matrix to the last row of the last.
+  // Count from the start of the buffer to the last element of the last matrix:
+  // the offset is an axis of two positions.
   Reach reach(matrices.columns);
   reach.addAxis(2, matrices.offset);
   reach.addAxis(matrices.rows, matrices.ld);
@@ -70,7 +74,7 @@ static LogicalResult verifyMatrices(plan::MatMulOp op,
   for (auto [extent, stride] :
        llvm::zip_equal(axes.outer.extents, matrices.outer))
     reach.addAxis(extent, stride);
-  // The extent must fit in the buffer.
+  // Without a buffer for c, the bound is the number of results.
   int64_t limit =
       matrices.buffer
           ? cast<MemRefType>(matrices.buffer.getType()).getNumElements()
@@ -84,7 +88,7 @@ static LogicalResult verifyMatrices(plan::MatMulOp op,
 LogicalResult mpc::plan::verifyBounds(plan::MatMulOp op) {
   const runtime::ProductShape &s = op.getShape();
   const runtime::BatchAxes &axes = op.getAxes();
-  // Stored shapes: a is m x k, or k x m if transposed.
+  // In memory, a is m x k, or k x m if transposed; b is k x n, or n x k.
   const Matrices all[] = {
       {"a", op.getA(), s.offsetA, s.transA ? s.k : s.m, s.transA ? s.m : s.k,
        s.lda, axes.strideA, axes.outer.a},
@@ -119,14 +123,16 @@ LogicalResult mpc::plan::verifyBounds(plan::ConvOp op) {
 // Epilogues
 //===----------------------------------------------------------------------===//
 
-// Verifies that an epilogue is made for the product's extents. With more rows
-// or columns, the kernel would access memory past its buffers.
+// Verifies that an epilogue kernel was compiled for `elements` results in rows
+// of `columns`. A kernel for more rows or columns would access memory past the
+// buffers.
 static LogicalResult verifyTiles(Operation *op, FlatSymbolRefAttr epilogue,
                                  std::optional<int64_t> elements,
                                  int64_t columns,
                                  SymbolTableCollection &symbols) {
   auto kernel = symbols.lookupNearestSymbolFrom<func::FuncOp>(op, epilogue);
-  // Codegen replaces the kernel by code of the target, so it may be gone.
+  // Succeed without a check if Codegen has lowered the kernel: then its
+  // function has no tensor arguments, or is gone.
   auto tiled = kernel && kernel.getNumArguments() > 0
                    ? dyn_cast<RankedTensorType>(kernel.getArgumentTypes()[0])
                    : RankedTensorType();
@@ -150,7 +156,8 @@ LogicalResult mpc::plan::verifyTiles(plan::MatMulOp op,
 LogicalResult mpc::plan::verifyTiles(plan::ConvOp op,
                                      FlatSymbolRefAttr epilogue,
                                      SymbolTableCollection &symbols) {
-  // The gradient of an input is as large as the input.
+  // The gradient of the input has the extents of the input, the forward result
+  // those of the output.
   const bool isForward = op.getKind() == ConvKind::Forward;
   const int64_t channels = isForward ? op.getOutChannels() : op.getInChannels();
   int64_t elements = 1;

@@ -1,5 +1,5 @@
-// Verifies that the matrices of a product lie within the buffers, and that
-// extents fit the runtime's 32-bit counters.
+// Verifies that the matrices of a product lie within their buffers, and that
+// the extents of a convolution fit the 32-bit counters of libraries.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_PLAN_PRODUCTBOUNDS_H
@@ -9,19 +9,20 @@
 
 namespace mpc::plan {
 
-/// Succeeds if every element that `op` reads of a and b, and writes of c, lies
-/// in the buffer, for all indices of all batch axes. The last element is at
-/// offset + the sum of (extent - 1) * stride. With an epilogue, which takes
-/// tiles instead of c, c counts as having as many elements as the product. Each
-/// outer axis must already have a stride per operand.
+/// Succeeds if every element of a and b that `op` reads, and of c that it
+/// writes, lies within the operand's buffer, for all batches. The last element
+/// is at offset + the sum of (extent - 1) * stride over all axes. If `op` has
+/// an epilogue and thus no buffer for c, the bound for c is the number of
+/// results. `op` must have a stride of each operand for each outer batch axis.
 llvm::LogicalResult verifyBounds(MatMulOp op);
 
-/// Succeeds if libraries can step through the input of `op`; the runtime
-/// requires this of a plan.
+/// Succeeds if input extent, padding and stride of `op` are small enough for
+/// the 32-bit counters of libraries. The runtime rejects other plans.
 llvm::LogicalResult verifyBounds(ConvOp op);
 
-/// Fails unless `epilogue`, if still a kernel on tensors, takes tiles of a
-/// result with the rows and columns of `op`.
+/// Fails if the kernel `epilogue` was built for a result of another shape than
+/// that of `op`. Succeeds if the kernel is already lowered, since its shape is
+/// no longer known.
 llvm::LogicalResult verifyTiles(MatMulOp op, mlir::FlatSymbolRefAttr epilogue,
                                 mlir::SymbolTableCollection &symbols);
 llvm::LogicalResult verifyTiles(ConvOp op, mlir::FlatSymbolRefAttr epilogue,

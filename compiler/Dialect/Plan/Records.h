@@ -1,7 +1,8 @@
-// Prints, parses and hashes the records of runtime/PlanSchema.h, for attributes
-// that hold a record. Fields of the default value are not printed:
+// Prints, parses and hashes the records (structs) of runtime/PlanSchema.h, for
+// attributes that hold a record. Fields with their default value are not
+// printed:
 //
-//   #plan.product_shape<m = 32, n = 10, k = 64, trans_b = true, lda = 64, ...>
+//  #plan.product_shape<m = 32, n = 10, k = 64, trans_b = true, lda = 64, ...>
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_PLAN_RECORDS_H
@@ -16,7 +17,8 @@
 
 namespace mpc::runtime {
 
-/// Hashes a record, for the context's table of attributes.
+/// Hashes a record. MLIR needs the hash to store each distinct attribute once
+/// per context.
 template <typename Record>
 std::enable_if_t<IsRecord<Record>::value, llvm::hash_code>
 hash_value(const Record &record) {
@@ -85,7 +87,8 @@ parseField(mlir::AsmParser &parser, Record &record) {
   return parseRecord(parser, record);
 }
 
-/// Parses fields in any order; fields that are not there keep their defaults.
+/// Parses `<key = value, ...>` in any order. A missing key keeps the default of
+/// the field; an unknown or repeated key is an error.
 template <typename Record>
 mlir::ParseResult parseRecord(mlir::AsmParser &parser, Record &record) {
   llvm::SmallSet<llvm::StringRef, 16> seen;

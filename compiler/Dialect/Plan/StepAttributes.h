@@ -1,5 +1,5 @@
-// Reads the attributes of an op that are named by the fields of a record of
-// runtime/PlanSchema.h.
+// Copies the attributes of a plan op into a record (struct) of
+// runtime/PlanSchema.h whose fields have the same names.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_PLAN_STEPATTRIBUTES_H
@@ -9,7 +9,7 @@
 
 namespace mpc::plan {
 
-/// The attribute that holds an enumeration of runtime/Names.h.
+/// Maps an enumeration of runtime/Names.h to the attribute class that holds it.
 template <typename Enum>
 struct AttrOf;
 template <>
@@ -29,9 +29,10 @@ struct AttrOf<FilterLayout> {
   using Type = FilterLayoutAttr;
 };
 
-/// Sets each field of `record` for which `op` has an attribute of that name. An
-/// inlined record is there if the attribute of its key is. Buffers, lists of
-/// steps and nested records are no attributes; the caller sets them.
+/// Sets each field of `record` whose name is an attribute of `op`. An optional
+/// record whose fields are inlined is set if `op` has the attribute named after
+/// the record's key. The caller sets buffers, lists of steps and nested
+/// records, because they are no attributes.
 template <typename Record>
 void readAttributes(mlir::Operation *op, Record &record) {
   runtime::visitFields<Record>([&](const runtime::Field &field, auto member) {
