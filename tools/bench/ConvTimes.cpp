@@ -1,17 +1,17 @@
 // mpc-conv-times: measures the convolutions of a training step one at a time,
 // for tools/bench/convs.
 //
-// Reads a convolution per line, and prints the milliseconds of a run on a
-// single thread. The figure is processor time, the median of as many runs as
-// SECONDS allow:
+// Reads one convolution per line, in this format, and prints its time in
+// milliseconds on a single thread. The time is the median processor time of as
+// many runs as fit into SECONDS:
 //
-//   {forward|input_grad|weight_grad} {f32|bf16} SECONDS AXES
-//       BATCH GROUPS IN_CHANNELS OUT_CHANNELS
-//       SPATIAL... KERNEL... STRIDES... DILATIONS... PADS...
+//  {forward|input_grad|weight_grad} {f32|bf16} SECONDS AXES
+//      BATCH GROUPS IN_CHANNELS OUT_CHANNELS
+//      SPATIAL... KERNEL... STRIDES... DILATIONS... PADS...
 //
-// Each convolution is prepared as in a session for a plan. A
-// convolution with a single tap and strides of 1 is measured as a matrix
-// product, as Fusion makes of such a convolution.
+// Each convolution is prepared as in a training session. A 1 x 1 convolution
+// with strides of 1, one group and no padding is measured as a matrix product,
+// because mpc's Fusion stage turns such convolutions into products.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/CPUFeatures.h"
@@ -28,7 +28,8 @@ using namespace mpc::runtime;
 
 namespace {
 
-/// Memory with the alignment of a plan, filled with numbers between -1 and 1.
+/// A 64-byte aligned buffer, as in a session, filled with random numbers
+/// between -1 and 1.
 class Memory {
 public:
   Memory(DType type, int64_t elements) : type(type) {
@@ -97,7 +98,8 @@ bool Request::isProduct() const {
          areAll(step.strides, 1) && areAll(step.padsBegin, 0);
 }
 
-/// Fusion's product over pixels and channels.
+/// Returns the matrix product that mpc's Fusion stage makes of a 1 x 1
+/// convolution: rows are the pixels of the batch, columns are channels.
 static MatMulStep productOf(const ConvStep &conv) {
   const int64_t pixels = conv.batch * numElements(conv.inSpatial);
   MatMulStep step;
@@ -129,7 +131,8 @@ static Status runAllSlices(Contraction &contraction, const Memory &shared,
   return Status();
 }
 
-/// The processor time of this thread, which excludes time of other programs.
+/// Returns the processor time of this thread in seconds. Unlike wall time, it
+/// excludes other programs.
 static double threadSeconds() {
   timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -144,7 +147,8 @@ static StatusOr<double> measure(ContractionProvider &provider,
                  step.batch * step.inChannels * numElements(step.inSpatial));
   const Memory y(request.type,
                  step.batch * step.outChannels * numElements(step.outSpatial));
-  // The gradient of a filter is added to a master copy in f32.
+  // The gradient of a filter is always f32, because the optimizer applies it to
+  // an f32 master copy.
   const Memory w(isWeightGrad ? DType::F32 : request.type,
                  step.inChannels / step.groups * step.outChannels *
                      numElements(step.kernel));
@@ -167,7 +171,8 @@ static StatusOr<double> measure(ContractionProvider &provider,
   const Memory shared(DType::BF16, int64_t(contraction.sharedBytes() / 2));
   const Memory scratch(DType::BF16, int64_t(contraction.scratchBytes() / 2));
 
-  // The first run compiles code, so the time counts only without other runs.
+  // The library compiles code in the first run, so drop that time if there are
+  // others.
   std::vector<double> times;
   const double begin = threadSeconds();
   double spent = 0;
@@ -189,7 +194,8 @@ static StatusOr<double> measure(ContractionProvider &provider,
 
 int main() {
   std::vector<std::string> features = hostFeatures();
-  // Like an artifact that may use AMX, let the library use it.
+  // Request AMX from the system first, as a session for an AMX artifact does;
+  // otherwise the library must not use AMX.
   const bool hasAMX = hostHasFeature("amx-bf16") && requestAMXPermission().ok();
   if (!hasAMX)
     features.erase(std::remove(features.begin(), features.end(), "amx-bf16"),

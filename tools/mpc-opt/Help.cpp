@@ -17,7 +17,8 @@ using llvm::StringRef;
 using mlir::PassInfo;
 
 namespace {
-/// The passes of a stage, in the order in which mpc runs them.
+/// The passes of one stage of `mpc compile`, in the order in which mpc runs
+/// them.
 struct StagePasses {
   StringRef stage, summary;
   std::vector<const PassInfo *> passes;
@@ -29,7 +30,8 @@ static bool isOwn(StringRef pass) {
          pass.starts_with("plan-");
 }
 
-// Adds the passes of a pipeline by parsing the pipeline's text, at any nesting.
+// Adds to `found` all passes of `pipeline`, also nested ones. MLIR has no list
+// of them, so parse the text of the pipeline.
 static void addPasses(const mlir::OpPassManager &pipeline,
                       llvm::SetVector<const PassInfo *> &found) {
   std::string text;
@@ -45,16 +47,16 @@ static void addPasses(const mlir::OpPassManager &pipeline,
   }
 }
 
-// Lists the passes of every stage, for CPUs and GPUs. Passes of no stage, or of
-// all stages, come last.
+// Lists the passes of every stage, for CPUs and GPUs together. Passes that
+// belong to no stage, or run in all stages, form the last entry.
 static std::vector<StagePasses> listStages() {
   std::vector<StagePasses> stages;
   llvm::StringSet<> seen = {"mpc-attach-target"};
   Stage done = Stage::Import;
   for (const StageInfo &info : getStages()) {
     llvm::SetVector<const PassInfo *> found;
-    // The passes of a stage depend on target, mode and loss: collect all
-    // variants.
+    // A stage runs different passes for different targets and modes, so collect
+    // the passes of all variants.
     for (StringRef target : {"native", "sm_80"})
       for (StringRef mode : {"64-true", "bf16-mixed"}) {
         PipelineOptions options;
@@ -66,7 +68,7 @@ static std::vector<StagePasses> listStages() {
         buildPipeline(pipeline, options, info.stage, done);
         addPasses(pipeline, found);
       }
-    // A pass that two stages run, like CSE, is listed with the first.
+    // List a pass that several stages run, such as CSE, only with the first.
     StagePasses stage{info.name, info.summary, {}};
     for (const PassInfo *pass : found)
       if (isOwn(pass->getPassArgument()) &&
@@ -130,7 +132,7 @@ static int printPasses(llvm::ArrayRef<const char *> names) {
                    << "'; there are " << listNearestNames(name, known) << "\n";
       return 2;
     }
-    // The column in which descriptions begin, after names and options.
+    // Names and options of a pass are left of this column, descriptions right.
     constexpr size_t column = 40;
     pass->printHelpStr(/*indent=*/2, column);
   }

@@ -1,4 +1,4 @@
-// Prints the first screen of mpc-opt: the purpose, and mpc's own passes.
+// Prints the help of mpc-opt: its purpose, and mpc's own passes by stage.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_OPT_HELP_H
@@ -8,9 +8,9 @@
 
 namespace mpc::tools {
 
-/// Prints help if the arguments ask for it, and returns the exit code: 0, or 2
-/// if they name an unknown pass. nullopt if they do not ask for help. The
-/// passes must be registered.
+/// Prints help if the arguments begin with --help. Returns the exit code: 0, or
+/// 2 if an argument after --help names an unknown pass. Returns nullopt if the
+/// arguments do not ask for help. Register all passes before the call.
 std::optional<int> printHelp(llvm::ArrayRef<const char *> arguments);
 
 } // namespace mpc::tools

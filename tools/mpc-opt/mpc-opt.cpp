@@ -21,7 +21,7 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<mpc::MPCDialect, mpc::amp::AMPDialect, mpc::plan::PlanDialect,
                   mlir::func::FuncDialect>();
-  // The Codegen stage writes kernels in these dialects.
+  // Kernels are in these dialects after the Codegen stage.
   registry.insert<mlir::arith::ArithDialect, mlir::LLVM::LLVMDialect,
                   mlir::math::MathDialect, mlir::memref::MemRefDialect,
                   mlir::scf::SCFDialect, mlir::vector::VectorDialect>();

@@ -81,7 +81,8 @@ static llvm::Expected<ImportOptions> getOptions(mlir::MLIRContext &context) {
   if (training || evaluation)
     options.mode = training ? ImportMode::Training : ImportMode::Evaluation;
   options.optimizerModel = optimizerModel;
-  // Weights keep the names that the file has.
+  // Record the names in the weight file: the import fails if the model has
+  // none of them.
   if (!weights.empty()) {
     llvm::Expected<TensorMap> tensors = readWeights(weights, &context);
     if (!tensors)
@@ -122,8 +123,8 @@ static llvm::Error exportONNX() {
 int main(int argc, char **argv) {
   cl::ParseCommandLineOptions(argc, argv, "mpc's translations\n");
   if (action == Action::ExportONNX) {
-    // exportModel writes files whole or not at all, so it needs no
-    // ToolOutputFile.
+    // exportModel writes the file itself, and leaves no partial file on
+    // failure, so no ToolOutputFile is needed here.
     llvm::Error error = exportONNX();
     return error ? fail(std::move(error)) : 0;
   }
