@@ -1,4 +1,5 @@
-// Names the attribute of a maximum or minimum that bounds a value.
+// Declares the attribute of an mpc.maximum or mpc.minimum that bounds a value,
+// as in PyTorch's clamp.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_FACTS_CLAMPS_H
@@ -8,10 +9,10 @@
 
 namespace mpc {
 
-/// 0.0 or 1.0 of an mpc.maximum or mpc.minimum whose operand 1 is the bound of
-/// operand 0, as in PyTorch's clamp. Where both are equal, operand 0 gets this
-/// share of the gradient, and the bound none. Without the attribute, each
-/// operand gets one half.
+/// Float attribute, 0.0 or 1.0, of an mpc.maximum or mpc.minimum that bounds
+/// operand 0 by operand 1, as PyTorch's clamp does. Where both operands are
+/// equal, operand 0 gets this share of the gradient, and the bound gets none.
+/// Without the attribute, each operand gets half of the gradient there.
 inline constexpr llvm::StringLiteral kClampsAttr = "mpc.clamps";
 
 } // namespace mpc

@@ -1,4 +1,6 @@
-// Maps boxes of indices from an op's result to its operands.
+// Tracks which operand elements become the indices of a table: maps boxes of
+// index elements from an op's result to its operands. Also converts boxes to
+// and from attributes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Facts/IndexBoxes.h"
@@ -68,12 +70,12 @@ unflatten(int64_t begin, int64_t end, ArrayRef<int64_t> shape, int64_t size) {
   return box;
 }
 
-/// A reshape keeps the row-major order of elements. The leading and trailing
-/// axes that both shapes share keep their ranges. The axes between are mapped
-/// through row-major positions.
+/// Maps a box through a reshape, which keeps the row-major order of elements.
+/// Ranges along the leading and trailing axes that both shapes share stay as
+/// they are. The axes between are mapped through row-major positions.
 static Origins throughReshape(ReshapeOp op, const IndexBox &box) {
   ArrayRef<int64_t> from = shapeOf(op.getInput()), to = shapeOf(op.getOutput());
-  // Count the shared axes at either end.
+  // Count the equal axes at the start and at the end of both shapes.
   const size_t most = std::min(from.size(), to.size());
   size_t head = 0, tail = 0;
   while (head < most && from[head] == to[head])
@@ -122,8 +124,9 @@ static Origins throughExpand(ExpandOp op, const IndexBox &box) {
   return IndexOrigins{{op.getInput(), origin}};
 }
 
-/// With a stride other than 1 or -1, elements between the selected ones are not
-/// in the box. So the box may have only one element along such an axis.
+/// Maps a box through a slice. If the stride along an axis is neither 1 nor -1,
+/// the selected elements are not adjacent in the operand, and form a box only
+/// if there is just one.
 static Origins throughSlice(SliceOp op, const IndexBox &box) {
   SmallVector<int64_t> strides =
       fillStrides(op.getStrides(), op.getSizes().size());
@@ -169,7 +172,7 @@ static Origins findPlaces(Operation *op, const IndexBox &box) {
     return throughSlice(slice, box);
   if (auto concat = dyn_cast<ConcatOp>(op))
     return throughConcat(concat, box);
-  // A cast from i32 to i64 keeps every value.
+  // A cast from i32 to i64 changes no value, so indices stay indices.
   if (auto cast = dyn_cast<mpc::CastOp>(op))
     if (elementOf(cast.getInput()).isInteger(32) &&
         elementOf(cast.getOutput()).isInteger(64))
@@ -217,10 +220,10 @@ static Attribute toAttribute(const IndexBox &box, Builder &builder) {
   return entries.getDictionary(builder.getContext());
 }
 
-/// Extends `box` by `next` if both have the same kind and size of indices, and
-/// `next` adjoins `box` at its end along one axis: [0, 2) x [0, 8) and [2, 5) x
-/// [0, 8) become [0, 5) x [0, 8). Equal boxes merge too. Returns true if `box`
-/// now covers `next`.
+/// Merges `next` into `box` if both hold indices of the same kind and size, and
+/// `next` starts where `box` ends along one axis: [0, 2) x [0, 8) and [2, 5) x
+/// [0, 8) become [0, 5) x [0, 8). Equal boxes merge too. Returns true if
+/// merged.
 static bool absorb(IndexBox &box, const IndexBox &next) {
   assert(box.begin.size() == next.begin.size() && "boxes of one tensor");
   if (box.size != next.size || box.isLabel != next.isLabel ||
@@ -260,7 +263,7 @@ static bool isBox(Attribute attribute, ArrayRef<int64_t> shape) {
   auto box = dyn_cast<DictionaryAttr>(attribute);
   if (!box)
     return false;
-  // Reject keys that a box does not have.
+  // The count of entries also rejects unknown keys.
   const bool isLabel = box.contains(kLabel), ignores = box.contains(kIgnored);
   auto ignored = box.getAs<IntegerAttr>(kIgnored);
   if (box.size() != 3u + isLabel + ignores ||

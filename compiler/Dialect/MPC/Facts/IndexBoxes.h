@@ -1,16 +1,16 @@
-// Describes which elements of an integer tensor are indices, and the size of
-// the axis that each of them indexes.
+// Describes which elements of an integer tensor are indices into another
+// tensor, and how many elements the indexed axis has.
 //
-// Columns of one input often index different tables. For example, of ids [3,
-// N], ids[0] is looked up in a table of 20 rows and ids[1] in a table of 1000.
-// So an input lists boxes of its elements, each with its own size, as the
-// attribute
+// Rows of one input often index different tables. For example, in ids of shape
+// [3, 8], row 0 is looked up in a table of 20 rows and row 1 in a table of
+// 1000. So an input has a list of boxes of elements, each with the size of the
+// indexed axis:
 //
-//     mpc.indices = [{begin = array<i64: 0, 0>, end = array<i64: 1, 8>,
-//                     size = 20 : i64}, ...]
+//    mpc.indices = [{begin = array<i64: 0, 0>, end = array<i64: 1, 8>,
+//                    size = 20 : i64}, ...]
 //
-// Class labels are indices too: their box has `label`, and `ignored` if the
-// loss ignores one label.
+// Class labels are indices of scores. Their box also has the key `label`, and
+// `ignored` with the label that the loss ignores, if any.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_FACTS_INDEXBOXES_H
@@ -20,45 +20,47 @@
 
 namespace mpc {
 
-/// Attribute of an integer function argument: a list of the boxes below.
+/// Attribute of an integer argument of a function: a list of index boxes.
 inline constexpr llvm::StringLiteral kIndicesAttr = "mpc.indices";
 
-/// A box of elements: from `begin` (inclusive) to `end` (exclusive) along every
-/// axis. Each element is in [-size, size). A label is in [0, size) or equal to
-/// `ignored`.
+/// A box of elements that are indices: from `begin` (inclusive) to `end`
+/// (exclusive) along every axis. An index is in [-size, size), where negative
+/// indices count from the end. A label is in [0, size) or equal to `ignored`.
 struct IndexBox {
   llvm::SmallVector<int64_t> begin, end;
   int64_t size = 0;
   bool isLabel = false;
   std::optional<int64_t> ignored = std::nullopt;
 
-  /// Returns the box of all elements of a tensor of `shape`.
+  /// Returns the box of all elements of a tensor of `shape`, with indices of an
+  /// axis of `size` elements.
   static IndexBox whole(llvm::ArrayRef<int64_t> shape, int64_t size);
 };
 
 /// True if the box has no elements.
 bool isEmpty(const IndexBox &box);
 
-/// Operands of an op, with boxes of their elements.
+/// Operands of an op, each with a box of its elements.
 using IndexOrigins = llvm::SmallVector<std::pair<mlir::Value, IndexBox>>;
 
-/// Returns the elements of the operands that `op` moves to `box` of its result,
-/// with the operands. nullopt if `op` does more than move integers, or if the
-/// elements are no box of the operand: a reshape from [4, 2] to [8] maps
-/// elements 1 to 6 to no box.
+/// Returns the operand elements that `op` moves to `box` of its result: each
+/// operand with a box. nullopt if `op` does not only move integers, or if the
+/// operand elements form no box. For example, a reshape from [4, 2] to [8] maps
+/// elements 1 to 6 of the result to no box.
 std::optional<IndexOrigins> findOrigins(mlir::Operation *op,
                                         const IndexBox &box);
 
-/// Returns `list`, null or a list of boxes, with `box` appended. If `box`
-/// adjoins the last box and has its size, the last box grows instead. So the
-/// samples of a batch, added in turn, stay a single box.
+/// Returns `list` with `box` appended; null counts as an empty list. If `box`
+/// starts where the last box ends, and has the same size, the last box grows
+/// instead: adding the samples of a batch one by one gives a single box.
 mlir::ArrayAttr addBox(mlir::ArrayAttr list, const IndexBox &box,
                        mlir::Builder &builder);
 
-/// True if `attribute` is a list of boxes of a tensor of `type`.
+/// True if `attribute` is a list of valid index boxes for an integer tensor of
+/// `type`.
 bool isIndices(mlir::Attribute attribute, mlir::ShapedType type);
 
-/// Returns the boxes of `list`, for which isIndices must hold.
+/// Returns the boxes in `list`. Call isIndices first.
 llvm::SmallVector<IndexBox> getBoxes(mlir::ArrayAttr list);
 
 } // namespace mpc

@@ -1,10 +1,11 @@
-// The sizes of inputs in the data that a model is trained with.
+// Records how large the values of each model input are in the training data.
 //
-// The attribute `mpc.input_sizes` of a module holds them by the ONNX name of
-// the input: root mean square, then the largest absolute value. Values that
-// come later may be larger, so a size supports a decision but proves nothing.
+// The attribute `mpc.input_sizes` of a module maps the ONNX name of an input to
+// the root mean square and the largest absolute value of its elements. Later
+// data may be larger, so the sizes support a precision decision, but prove
+// nothing.
 //
-//   module attributes {mpc.input_sizes = {t = array<f64: 0.98, 4.1>}}
+//  module attributes {mpc.input_sizes = {t = array<f64: 0.98, 4.1>}}
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_FACTS_INPUTSIZES_H
@@ -24,7 +25,8 @@ struct InputSize {
   double rms = 0, largest = 0;
 };
 
-/// True for a dictionary of arrays as in the example.
+/// True if `attribute` is a dictionary of arrays of two numbers, none negative:
+/// {t = array<f64: 0.98, 4.1>}.
 inline bool areInputSizes(mlir::Attribute attribute) {
   auto sizes = llvm::dyn_cast<mlir::DictionaryAttr>(attribute);
   return sizes && llvm::all_of(sizes, [](mlir::NamedAttribute each) {

@@ -1,6 +1,7 @@
-// Implements PartsOpInterface for ops of the dialect that are not elementwise:
-// the axes along which an op can run part by part, on one part of its operands
-// at a time.
+// Implements PartsOpInterface for ops that are not elementwise. The interface
+// tells along which axes an op can be split: each part of the result is
+// computed from parts of the operands. A part is one of n equal runs along an
+// axis, such as rows 0 to 3 of 8.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -18,20 +19,20 @@ using PartedAxes = std::optional<List>;
 template <typename Model, typename OpT>
 using PartsBase = PartsOpInterface::ExternalModel<Model, OpT>;
 
-// Returns `axis` for every operand if `holds`, else nullopt. For ops whose
-// result parts need the same parts of every operand.
+// Returns `axis` for every operand if `holds`, else nullopt. For ops that
+// compute a part of the result from the same part of every operand.
 static PartedAxes sameIf(Operation *op, int64_t axis, bool holds) {
   return holds ? PartedAxes(List(op->getNumOperands(), axis)) : std::nullopt;
 }
 
 //===----------------------------------------------------------------------===//
-// Products, reductions and what is made of them
+// Matrix products, reductions and softmax
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Parts along a batch axis need parts of both operands. Parts of the result's
-/// rows need rows of the left operand, parts of its columns need columns of the
-/// right.
+/// To compute a part of a batch axis, a product needs the same part of both
+/// operands. To compute some rows of the result, it needs these rows of the
+/// left operand; to compute some columns, these columns of the right operand.
 struct MatMulParts : PartsBase<MatMulParts, MatMulOp> {
   PartedAxes findPartedAxes(Operation *op, int64_t axis) const {
     auto product = cast<MatMulOp>(op);
@@ -78,7 +79,7 @@ struct SoftmaxParts : PartsBase<SoftmaxParts<OpT>, OpT> {
 // Views and moves
 //===----------------------------------------------------------------------===//
 
-// True if the slice takes all of `axis`, in order.
+// True if the slice selects every element along `axis`, in order.
 static bool hasAll(SliceOp op, int64_t axis) {
   ArrayRef<int64_t> strides = op.getStrides();
   return op.getOffsets()[axis] == 0 &&
@@ -111,12 +112,13 @@ struct TransposeParts : PartsBase<TransposeParts, TransposeOp> {
   }
 };
 
-/// Only axes that the slice takes entirely can be split.
+/// A slice can be split along axes that it selects entirely.
 struct SliceParts : PartsBase<SliceParts, SliceOp> {
   PartedAxes findPartedAxes(Operation *op, int64_t axis) const {
     return sameIf(op, axis, hasAll(cast<SliceOp>(op), axis));
   }
-  // The clone has the sizes of the whole slice along `axis`; a part has fewer.
+  // The cloned op has the size of the whole slice along `axis`. Reduce it to
+  // the size of a part.
   Operation *createPart(Operation *op, OpBuilder &builder, ValueRange operands,
                         int64_t axis, int64_t count, Value) const {
     auto part = cast<SliceOp>(clonePart(builder, op, operands, axis, count));
@@ -127,7 +129,7 @@ struct SliceParts : PartsBase<SliceParts, SliceOp> {
   }
 };
 
-/// Only axes other than the joined axis can be split.
+/// A concat can be split along all axes but the joined one.
 struct ConcatParts : PartsBase<ConcatParts, ConcatOp> {
   PartedAxes findPartedAxes(Operation *op, int64_t axis) const {
     return sameIf(op, axis,
@@ -140,7 +142,8 @@ struct ConcatParts : PartsBase<ConcatParts, ConcatOp> {
 // Dropout
 //===----------------------------------------------------------------------===//
 
-// Returns the distance in elements between the starts of two adjacent parts.
+// Returns the distance in memory, in elements, between the starts of two
+// adjacent parts.
 static int64_t getElementsPerPart(DropoutOp op, int64_t axis, int64_t count) {
   assert(count > 0 && shapeOf(op.getOutput())[axis] % count == 0 &&
          "parts are equal");
@@ -162,15 +165,15 @@ struct DropoutParts : PartsBase<DropoutParts, DropoutOp> {
                                           int64_t count) const {
     return getElementsPerPart(cast<DropoutOp>(op), axis, count) / 4;
   }
-  // The mask depends on the position in the whole tensor. So a part needs the
-  // number of its first group, and the shape of the whole.
+  // A dropout draws random numbers for groups of four elements, numbered over
+  // the whole tensor. So a part needs the number of its first group, and the
+  // shape of the whole tensor.
   Operation *createPart(Operation *op, OpBuilder &builder, ValueRange operands,
                         int64_t axis, int64_t count, Value group) const {
     assert(group && "a part of a mask starts at a group");
     auto dropout = cast<DropoutOp>(op);
     SmallVector<Value> all(operands);
-    // If the dropout is a part already, its own first group adds to that of the
-    // part.
+    // If the dropout is a part already, add the number of its first group.
     if (dropout.getGroup()) {
       group = AddOp::create(builder, op->getLoc(), group.getType(), all.back(),
                             group);

@@ -1,6 +1,7 @@
-// Implements RangeOpInterface for ops of the dialect: interval arithmetic over
-// floats and integers, the values at which functions saturate, and the operands
-// from which a result gets its closeness to a constant.
+// Implements RangeOpInterface, which gives an op's result range by interval
+// arithmetic over floats and integers. The interface also tells at which values
+// a function saturates, and which operands pass closeness to a constant on to
+// the result.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -33,10 +34,11 @@ static Bounds multiply(Bounds a, Bounds b) {
   return {*low, *high};
 }
 
-/// Adds, subtracts or multiplies 64-bit integers. Returns nonzero on overflow.
+/// A function that adds, subtracts or multiplies two 64-bit integers into its
+/// last argument. Returns nonzero on overflow.
 using Arithmetic = int64_t (*)(int64_t, int64_t, int64_t &);
 
-// Returns the extremes of a sum, difference or product, which occur at the ends
+// Returns the range of a sum, difference or product. The extremes occur at ends
 // of the operands' ranges: for [-2, 3] * [-4, 5], the extremes -12 and 15 are
 // among the four products of the ends. nullopt on 64-bit overflow.
 static IntRange combineEnds(FindIntegerRange operand, Arithmetic compute) {
@@ -79,8 +81,8 @@ struct MulRange : RangeBase<MulRange, MulOp> {
   IntRange inferIntegerRange(Operation *, FindIntegerRange operand) const {
     return combineEnds(operand, llvm::MulOverflow<int64_t>);
   }
-  // A square is close to 1 where its factor is. A product is close to 1 or -1
-  // where factors are that gather there.
+  // A square is close to 1 if its factor is. Any other product is close to 1 or
+  // -1 only if its factors are, so return the factors that saturate at 1 or -1.
   SmallVector<Value> listHandedOn(Operation *op) const {
     auto gathersAtOne = [](Value factor) {
       FloatRange ends = mpc::getSaturation(factor);
@@ -95,7 +97,8 @@ struct MulRange : RangeBase<MulRange, MulOp> {
 };
 
 struct DivRange : RangeBase<DivRange, DivOp> {
-  // A divisor whose range includes 0 is assumed to be of order 1, not near 0.
+  // If the divisor's range contains 0, assume that divisors are as large as the
+  // range's ends, not close to 0.
   FloatRange inferRange(Operation *, Floats in) const {
     Bounds by = in[1];
     if (by.low > 0.0 || by.high < 0.0)
@@ -106,7 +109,7 @@ struct DivRange : RangeBase<DivRange, DivOp> {
 };
 
 struct ModRange : RangeBase<ModRange, ModOp> {
-  // Applies only if the divisor is positive.
+  // The result range is known only if the divisor is positive.
   IntRange inferIntegerRange(Operation *op, FindIntegerRange operand) const {
     IntegerRange divisor = operand(1);
     if (divisor.low <= 0)
@@ -127,11 +130,12 @@ struct PowRange : RangeBase<PowRange, PowOp> {
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// Functions that hand on their operand, up to sign or bounds
+// Functions that return their operand, perhaps negated or bounded
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A function that hands on its single operand.
+/// Base class for functions whose result is close to a constant if their single
+/// operand is.
 template <typename Model, typename OpT>
 struct HandsOn : RangeBase<Model, OpT> {
   SmallVector<Value> listHandedOn(Operation *op) const {
@@ -172,15 +176,16 @@ struct ClipRange : HandsOn<ClipRange, ClipOp> {
   }
 };
 
-/// The larger or the smaller of two operands; monotonic in both.
+/// Computes the range of mpc.maximum or mpc.minimum, which are monotonic in
+/// both operands.
 template <typename Model, typename OpT>
 struct ChoiceRange : RangeBase<Model, OpT> {
   FloatRange inferRange(Operation *, Floats in) const {
     return Bounds{Model::choose(in[0].low, in[1].low),
                   Model::choose(in[0].high, in[1].high)};
   }
-  // For a in [0, 5] and b in [3, 9], the larger is in [3, 9], the smaller in
-  // [0, 5].
+  // For a in [0, 5] and b in [3, 9], the maximum is in [3, 9], and the minimum
+  // in [0, 5].
   IntRange inferIntegerRange(Operation *, FindIntegerRange operand) const {
     IntegerRange a = operand(0), b = operand(1);
     return IntegerRange{Model::choose(a.low, b.low),
@@ -212,8 +217,8 @@ struct MinimumRange : ChoiceRange<MinimumRange, MinimumOp> {
 
 static double toDouble(APFloat number) { return number.convertToDouble(); }
 
-// The distance from 0 to the lower limit of the function: 1 for an ELU with
-// alpha 1.
+// Returns the distance from 0 to the negative limit of the function: 1 for an
+// ELU with alpha 1.
 static double getDepth(EluOp op) { return toDouble(op.getAlpha()); }
 static double getDepth(CeluOp op) { return toDouble(op.getAlpha()); }
 static double getDepth(SeluOp op) {
@@ -245,7 +250,7 @@ static IntRange keepIntegers(Operation *op, FindIntegerRange operand) {
   return operand(0);
 }
 
-// Returns the range of a sum of at most `count` elements of operand 0: up to 4
+// Returns the range of the sum of at most `count` elements of operand 0: 4
 // elements of [0, 9] give [0, 36]. nullopt on overflow.
 static IntRange addUp(FindIntegerRange operand, int64_t count) {
   IntegerRange range = operand(0), sum;
@@ -256,8 +261,9 @@ static IntRange addUp(FindIntegerRange operand, int64_t count) {
 }
 
 namespace {
-/// Moving, repeating, choosing or converting elements keeps their range. The
-/// caller drops a range that does not fit the result type.
+/// Computes the range for ops that move, repeat, choose or convert elements:
+/// the range of operand 0. The caller ignores a range that does not fit the
+/// result type.
 template <typename OpT>
 struct Kept : HandsOn<Kept<OpT>, OpT> {
   FloatRange inferRange(Operation *, Floats in) const { return in[0]; }
@@ -274,14 +280,14 @@ struct MeanRange : RangeBase<MeanRange, ReduceMeanOp> {
 };
 
 struct PadRange : RangeBase<PadRange, PadOp> {
-  // The border value joins the range of the elements.
+  // The result also contains the border value.
   FloatRange inferRange(Operation *op, Floats in) const {
     double value = cast<PadOp>(op).getValue().convertToDouble();
     return unite(in[0], {value, value});
   }
-  // Every float type represents 0 and infinities, so only other border values
-  // are constants that a low type may not hold. Integers have no float range:
-  // think of padded token IDs.
+  // True if the border is a constant that a low type may be unable to
+  // represent. Every float type represents 0 and infinities. Integer borders,
+  // such as those of padded token IDs, do not matter.
   bool holdsConstant(Operation *op) const {
     auto pad = cast<PadOp>(op);
     return isa<FloatType>(elementOf(pad.getResult())) &&
@@ -299,7 +305,7 @@ struct ConcatRange : RangeBase<ConcatRange, ConcatOp> {
 };
 
 struct SelectRange : RangeBase<SelectRange, SelectOp> {
-  // The condition is not float, so `in` holds only the two choices.
+  // `in` holds ranges of float operands only, so without the condition.
   FloatRange inferRange(Operation *, Floats in) const {
     return unite(in[0], in[1]);
   }
@@ -311,10 +317,10 @@ struct SelectRange : RangeBase<SelectRange, SelectOp> {
   }
 };
 
-/// An out-of-range index gives 0.
+/// The result of a gather also contains 0, which an out-of-range index gives.
 template <typename OpT>
 struct GatherRange : HandsOn<GatherRange<OpT>, OpT> {
-  // The indices are not float, so `in` holds only the range of the data.
+  // `in` holds ranges of float operands only, so only that of the data.
   FloatRange inferRange(Operation *, Floats in) const {
     return unite(in[0], {0.0, 0.0});
   }
@@ -343,7 +349,7 @@ struct CumSumRange : RangeBase<CumSumRange, CumSumOp> {
 //===----------------------------------------------------------------------===//
 
 void mpc::attachRangeModels(MLIRContext &context) {
-  // Ops whose results have ranges by interval arithmetic.
+  // Ops whose result range follows by interval arithmetic.
   AddOp::attachInterface<AddRange>(context);
   SubOp::attachInterface<SubRange>(context);
   MulOp::attachInterface<MulRange>(context);
@@ -356,8 +362,8 @@ void mpc::attachRangeModels(MLIRContext &context) {
   ClipOp::attachInterface<ClipRange>(context);
   MaximumOp::attachInterface<MaximumRange>(context);
   MinimumOp::attachInterface<MinimumRange>(context);
-  // Functions that saturate at both ends, or at one. A sine is flat at its
-  // turns.
+  // Functions that saturate at one or two values. Sine and cosine count, since
+  // they are flat near -1 and 1.
   TanhOp::attachInterface<Flat<TanhOp, -1, 1>>(context);
   ErfOp::attachInterface<Flat<ErfOp, -1, 1>>(context);
   CosOp::attachInterface<Flat<CosOp, -1, 1>>(context);

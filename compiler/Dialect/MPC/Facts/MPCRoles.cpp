@@ -1,5 +1,6 @@
-// Implements the interfaces of contractions, reductions and ops with a layout:
-// iteration spaces, axes, activations and filters.
+// Implements the interfaces that describe contractions (rows, columns and
+// depth), reductions (reduced axes), and ops with a memory layout (activations
+// and filters).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Shapes/FilterLayout.h"
@@ -13,7 +14,9 @@ using namespace mpc;
 // Contractions
 //===----------------------------------------------------------------------===//
 
-// In NHWC and in matrix products, rows are all axes of the result but the last.
+// Returns the extents of a matrix product that writes `result`. In matrix
+// products, and in convolutions in NHWC, the last axis is the columns, and all
+// other axes together are the rows.
 static ContractionSpace spaceOf(Value result, int64_t depth) {
   ArrayRef<int64_t> shape = shapeOf(result);
   return {ShapedType::getNumElements(shape.drop_back()), shape.back(), depth};
@@ -85,9 +88,10 @@ Value SumToSizeOp::reduceLike(OpBuilder &builder, RankedTensorType type,
 // Activations and filters
 //===----------------------------------------------------------------------===//
 
-// conv_weight_grad reads two activations and produces none. batch_norm_grad and
-// max_pool_grad read two activations in the layout of their results. max_pool
-// produces indices beside the maxima.
+// An op with a layout has one activation among its operands and one among its
+// results, unless stated here. conv_weight_grad reads two and produces none.
+// batch_norm_grad and max_pool_grad read two: the gradient of the output, and
+// what the forward op saved. max_pool also produces indices.
 unsigned ConvWeightGradOp::countActivationOperands() { return 2; }
 unsigned ConvWeightGradOp::countActivationResults() { return 0; }
 unsigned BatchNormGradOp::countActivationOperands() { return 2; }

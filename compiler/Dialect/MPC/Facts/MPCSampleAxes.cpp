@@ -21,21 +21,22 @@ using SamplesBase = SampleAxisOpInterface::ExternalModel<Model, OpT>;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A reshape keeps the order of elements, so it keeps the number of elements
-/// outside the samples.
+/// A reshape keeps the row-major order of elements, so the number of positions
+/// before the axis of the samples stays the same.
 struct ReshapeSamples : SamplesBase<ReshapeSamples, ReshapeOp> {
   Samples followSamples(Operation *op, OperandSamples operands,
                         int64_t batch) const {
     Samples place = operands.front();
     if (!place)
       return std::nullopt;
-    // Positions before the samples: whole axes, and the outer part of the
-    // samples' axis.
+    // Count the positions outside the samples: the extents of the axes before,
+    // times the outer part of the samples' own axis, if other positions share
+    // this axis.
     int64_t outside = ShapedType::getNumElements(
                           shapeOf(op->getOperand(0)).take_front(place->axis)) *
                       place->outer;
     int64_t before = 1;
-    // Find the result axis that contains that many positions.
+    // Find the result axis that begins within this number of positions.
     for (auto [axis, extent] : llvm::enumerate(shapeOf(op->getResult(0)))) {
       if (outside % before != 0)
         return std::nullopt;
@@ -60,7 +61,7 @@ struct TransposeSamples : SamplesBase<TransposeSamples, TransposeOp> {
   }
 };
 
-/// A slice keeps the samples if it takes all of them in order.
+/// A slice keeps the axis of the samples if it selects all samples in order.
 struct SliceSamples : SamplesBase<SliceSamples, SliceOp> {
   Samples followSamples(Operation *op, OperandSamples operands, int64_t) const {
     Samples place = operands.front();
@@ -73,8 +74,8 @@ struct SliceSamples : SamplesBase<SliceSamples, SliceOp> {
   }
 };
 
-/// Operands are joined along another axis than that of the samples, as the two
-/// directions of a recurrent layer.
+/// A concat keeps the axis of the samples unless it joins along this axis. A
+/// recurrent layer, for example, joins its two directions along the features.
 struct ConcatSamples : SamplesBase<ConcatSamples, ConcatOp> {
   Samples followSamples(Operation *op, OperandSamples operands, int64_t) const {
     Samples found;
@@ -89,7 +90,8 @@ struct ConcatSamples : SamplesBase<ConcatSamples, ConcatOp> {
   }
 };
 
-/// The axes of the indices replace the indexed axis of the data.
+/// A gather replaces the indexed axis of the data by the axes of the indices,
+/// so axes after it move.
 struct GatherSamples : SamplesBase<GatherSamples, GatherOp> {
   Samples followSamples(Operation *op, OperandSamples operands, int64_t) const {
     auto gather = cast<GatherOp>(op);
@@ -124,7 +126,7 @@ struct SamplesStay : SamplesBase<SamplesStay<OpT>, OpT> {
   }
 };
 
-/// Keeps every axis that is not normalised.
+/// Keeps the axis of the samples, unless the op normalises along it.
 template <typename OpT>
 struct NormSamples : SamplesBase<NormSamples<OpT>, OpT> {
   Samples followSamples(Operation *op, OperandSamples operands, int64_t) const {
@@ -147,14 +149,16 @@ struct StopGradientSamples : SamplesBase<StopGradientSamples, StopGradientOp> {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Each matrix of the leading axes is an independent attention.
+/// Attention keeps the axis of the samples if it is a leading axis, since each
+/// matrix of the leading axes is computed on its own.
 struct AttentionSamples : SamplesBase<AttentionSamples, AttentionOp> {
   Samples followSamples(Operation *op, OperandSamples operands, int64_t) const {
     Samples query = operands.front();
     int64_t rank = typeOf(op->getOperand(0)).getRank();
     if (!query || query->axis >= rank - 2)
       return std::nullopt;
-    // Other operands must have the samples of the query, or no samples.
+    // Keys, values and masks must have the same samples as the query, at the
+    // same axis counted from the end, or no samples.
     for (auto [operand, place] : llvm::zip(op->getOperands(), operands)) {
       if (!place)
         continue;
@@ -167,7 +171,8 @@ struct AttentionSamples : SamplesBase<AttentionSamples, AttentionOp> {
   }
 };
 
-/// Follows rows and batch axes of the left operand. Its columns are contracted.
+/// Follows samples along the rows and batch axes of the left operand. Samples
+/// along its columns are summed, so they end there.
 struct MatMulSamples : SamplesBase<MatMulSamples, MatMulOp> {
   Samples followSamples(Operation *op, OperandSamples operands, int64_t) const {
     auto matmul = cast<MatMulOp>(op);
@@ -180,7 +185,7 @@ struct MatMulSamples : SamplesBase<MatMulSamples, MatMulOp> {
   }
 };
 
-/// Follows rows of the left matrix.
+/// Follows samples along the rows of the left matrix.
 struct GemmSamples : SamplesBase<GemmSamples, GemmOp> {
   Samples followSamples(Operation *op, OperandSamples operands, int64_t) const {
     Samples place = operands.front();
@@ -189,7 +194,7 @@ struct GemmSamples : SamplesBase<GemmSamples, GemmOp> {
   }
 };
 
-/// Images lie along axis 0 of input and output.
+/// A convolution keeps samples on axis 0, the batch axis of input and output.
 struct ConvSamples : SamplesBase<ConvSamples, ConvOp> {
   Samples followSamples(Operation *, OperandSamples operands, int64_t) const {
     Samples place = operands.front();

@@ -1,5 +1,6 @@
-// Undoes the mean of a loss. Walks from the loss through linear ops to the op
-// that averages, then applies the linear ops to the losses of the samples.
+// Computes the loss of each sample from the graph of a mean loss. Walks from
+// the loss back through linear ops, such as a scaling, to the op that averages.
+// Then applies the linear ops to the unaveraged losses.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Facts/SampleLoss.h"
@@ -22,8 +23,8 @@ static bool hasSamples(Value value, int64_t batch) {
   return type.getRank() > 0 && type.getDimSize(0) == batch;
 }
 
-// Averages `value` over all axes but the first, in the phase and at the
-// location of `loss`.
+// Averages `value` over all axes except axis 0, the samples. The new op gets
+// the phase and the location of `loss`.
 static Value averageSamples(OpBuilder &builder, Operation *loss, Value value) {
   auto type = tensorType(value);
   if (type.getRank() == 1)
@@ -36,9 +37,9 @@ static Value averageSamples(OpBuilder &builder, Operation *loss, Value value) {
   return mean.getOutput();
 }
 
-// True if an evaluation that averages the samples can skip ignored labels.
-// There must be one label per sample, and this loss must be the only loss in
-// the block, so that the ignored index is unique.
+// True if evaluation can skip samples with an ignored label. This requires one
+// label per sample. `loss` must also be the only loss over labels in its block,
+// so that there is one ignored label.
 static bool canLeaveOut(Operation *loss, RankedTensorType labels) {
   return labels.getRank() == 1 &&
          llvm::count_if(*loss->getBlock(), [](Operation &op) {
@@ -46,8 +47,9 @@ static bool canLeaveOut(Operation *loss, RankedTensorType labels) {
          }) == 1;
 }
 
-// Rebuilds a loss over labels without its reduction, averaged per sample. Null
-// if the loss is not a plain mean over `batch` samples.
+// Rebuilds a loss over labels without its reduction, averaged per sample: a
+// vector of `batch` losses. Null if the loss is not a plain mean over the
+// samples.
 template <typename OpT>
 static Value withoutReduction(OpBuilder &builder, OpT loss, int64_t batch) {
   auto labels = tensorType(loss.getLabels());
@@ -63,8 +65,8 @@ static Value withoutReduction(OpBuilder &builder, OpT loss, int64_t batch) {
   return averageSamples(builder, loss, all.getLoss());
 }
 
-// Returns the samples' terms of the mean that `op` computes; null if `op`
-// computes no mean over samples.
+// If `op` computes a mean over samples, returns the vector of the samples'
+// terms; else null.
 static Value findTerms(OpBuilder &builder, Operation *op, int64_t batch) {
   if (auto loss = dyn_cast<SoftmaxCrossEntropyLossOp>(op))
     return withoutReduction(builder, loss, batch);
@@ -83,8 +85,8 @@ static bool isScalarView(Operation *op) {
          hasOneElement(op->getOperand(0));
 }
 
-// Returns the operand of `op` in which the result is linear, so that a mean of
-// samples may pass through; null if there is none.
+// Returns the operand of `op` in which the result is linear: a mean of samples
+// of this operand gives the mean of the results. Null if there is none.
 static OpOperand *findLinearOperand(Operation *op) {
   if (isScalarView(op) || isa<mpc::CastOp, NegOp>(op))
     return &op->getOpOperand(0);
@@ -97,7 +99,8 @@ static OpOperand *findLinearOperand(Operation *op) {
   return nullptr;
 }
 
-// Applies `op`, which maps a scalar to a scalar, to a vector of samples.
+// Applies the op that uses `scalar`, and maps scalars to scalars, to the vector
+// `samples` instead.
 static Value applyToSamples(OpBuilder &builder, OpOperand &scalar,
                             Value samples) {
   Operation *op = scalar.getOwner();
@@ -119,8 +122,8 @@ Value mpc::buildSampleLoss(OpBuilder &builder, Value loss, int64_t batch) {
   Value samples;
   while (op && !(samples = findTerms(builder, op, batch))) {
     OpOperand *operand = findLinearOperand(op);
-    // A factor of higher rank would broadcast the vector of samples to more
-    // axes.
+    // Other operands must be scalars. An operand of rank 2 would broadcast the
+    // vector of samples to a matrix.
     auto fits = [&](OpOperand &factor) {
       return &factor == operand || (hasOneElement(factor.get()) &&
                                     tensorType(factor.get()).getRank() <= 1);
@@ -137,8 +140,8 @@ Value mpc::buildSampleLoss(OpBuilder &builder, Value loss, int64_t batch) {
   return samples;
 }
 
-// True if the labels are block arguments, at most reshaped or converted: they
-// keep the order of the input.
+// True if the labels are an input, at most reshaped or converted, so they are
+// in the order of the samples.
 static bool areInputs(Value labels) {
   while (Operation *op = labels.getDefiningOp()) {
     if (!isa<ReshapeOp, mpc::CastOp>(op))
@@ -155,8 +158,8 @@ Operation *mpc::findLabelLoss(Block &block) {
       continue;
     if (!areInputs(op.getOperand(1)))
       return nullptr;
-    // Evaluation has two losses: one over all samples, and one per sample. Both
-    // must read the same scores and labels.
+    // Evaluation computes the mean loss and the loss per sample, from the same
+    // scores and labels. They count as one loss.
     auto same = [&](unsigned operand) {
       return op.getOperand(operand) == found->getOperand(operand);
     };

@@ -13,7 +13,8 @@
 
 namespace mpc {
 
-/// Valid until other code adds symbols to the module or removes symbols.
+/// A table of the symbols of a module. Changes by declare() are included; it
+/// becomes invalid if other code adds or removes symbols.
 class VariableTable {
 public:
   explicit VariableTable(mlir::ModuleOp module);
@@ -27,13 +28,13 @@ public:
     return symbols.lookup<VariableOp>(name);
   }
 
-  /// Returns the variable that a port refers to; null if `reference` is null or
-  /// names no variable.
+  /// Returns the variable that `reference`, an attribute of a function argument
+  /// or result, names. Null if `reference` is null or names no variable.
   VariableOp lookupVariable(mlir::FlatSymbolRefAttr reference) const {
     return reference ? lookupVariable(reference.getValue()) : VariableOp();
   }
 
-  /// Declares a variable after the module's last variable.
+  /// Adds a variable to the module, after the last one. Returns the new op.
   VariableOp declare(llvm::StringRef name, mlir::Type type, Role role,
                      std::optional<double> fill = std::nullopt);
 
