@@ -28,7 +28,8 @@ int64_t mpc::getPosition(ArrayRef<int64_t> index, ArrayRef<int64_t> shape) {
   return position;
 }
 
-// Appends little-endian elements, each a whole number of bytes.
+// Appends to `bits` the elements in `data`, which are little-endian and `width`
+// bits wide, a multiple of 8.
 static void readBytes(ArrayRef<char> data, unsigned width,
                       SmallVectorImpl<llvm::APInt> &bits) {
   size_t bytes = width / 8;
@@ -47,12 +48,13 @@ std::optional<ConstantElements> ConstantElements::read(Attribute attribute) {
     return std::nullopt;
   ConstantElements result;
   result.type = type;
-  // Folding large constants costs compile time. Splats are cheap.
+  // Do not read large constants, since folding them costs compile time. A splat
+  // has a single element, whatever its shape.
   result.splat = elements.isSplat();
   if (!result.splat && type.getNumElements() > kMostFoldedElements)
     return std::nullopt;
-  // Elements of whole bytes are copied at once; i1 is packed, so each element
-  // is read on its own.
+  // Elements of whole bytes are copied from memory. MLIR packs i1 into bits, so
+  // i1 is read through the attribute.
   unsigned width = type.getElementTypeBitWidth();
   if (auto dense = dyn_cast<DenseElementsAttr>(elements)) {
     if (width % 8 == 0)
@@ -63,7 +65,8 @@ std::optional<ConstantElements> ConstantElements::read(Attribute attribute) {
       llvm::append_range(result.bits, dense.getValues<llvm::APInt>());
     return result;
   }
-  // A resource may hold fewer bytes than the type needs.
+  // Count the elements that were read, because a resource may hold fewer bytes
+  // than its type needs.
   auto resource = dyn_cast<DenseResourceElementsAttr>(elements);
   AsmResourceBlob *blob =
       resource ? resource.getRawHandle().getBlob() : nullptr;

@@ -10,9 +10,9 @@
 
 namespace mpc {
 
-/// Limits on the elements of a folded operand, unless the operand is a splat,
-/// and of a folded result. A result may be larger: the mask of two vectors, for
-/// example.
+/// Limits of constant folding, in elements: of an operand, unless it is a
+/// splat, and of a result. The limit of results is higher, because a broadcast
+/// of small operands, such as the mask of two vectors, may be large.
 inline constexpr int64_t kMostFoldedElements = 1 << 16;
 inline constexpr int64_t kMostFoldedResults = 1 << 22;
 
@@ -20,23 +20,25 @@ inline constexpr int64_t kMostFoldedResults = 1 << 22;
 void forEachIndex(llvm::ArrayRef<int64_t> shape,
                   llvm::function_ref<void(llvm::ArrayRef<int64_t>)> visit);
 
-/// Returns the row-major position of `index` in a tensor of `shape` that is
-/// broadcast to the rank of `index`. Axes of size 1 are read at 0.
+/// Returns the row-major position in a tensor of `shape` of the element that a
+/// broadcast moves to `index`. For shape [3, 1], index [5, 2, 7] gives position
+/// 2.
 int64_t getPosition(llvm::ArrayRef<int64_t> index,
                     llvm::ArrayRef<int64_t> shape);
 
-/// The bits of a constant's elements. A splat stores a single value.
+/// The elements of a constant as bit patterns. A splat stores a single element.
 class ConstantElements {
 public:
-  /// Reads an attribute of a ranked tensor. nullopt if `attribute` is null, has
-  /// no bytes in memory, or is no splat and has more than kMostFoldedElements.
+  /// Reads the elements of a constant tensor. nullopt if `attribute` is null or
+  /// has no data in memory, or if it has more than kMostFoldedElements elements
+  /// and is no splat.
   static std::optional<ConstantElements> read(mlir::Attribute attribute);
 
   mlir::RankedTensorType getType() const { return type; }
   mlir::Type getElementType() const { return type.getElementType(); }
   bool isSplat() const { return splat; }
 
-  /// Returns the element at a row-major position.
+  /// Returns the bit pattern of the element at a row-major position.
   const llvm::APInt &getBits(int64_t position) const {
     return bits[splat ? 0 : position];
   }
@@ -54,8 +56,8 @@ inline bool isUnsignedElement(mlir::Type element) {
   return element.isInteger(1) || element.isUnsignedInteger();
 }
 
-/// Returns a tensor of `type` with the elements `bits`. A single element makes
-/// a splat.
+/// Returns a constant of `type` with the elements `bits` in row-major order. A
+/// single element makes a splat.
 mlir::DenseElementsAttr makeElements(mlir::RankedTensorType type,
                                      llvm::ArrayRef<llvm::APInt> bits);
 

@@ -1,5 +1,5 @@
-// Reads float constants whose elements all have one value: epsilons, exponents,
-// factors.
+// Reads float constants whose elements are all equal, such as an epsilon, an
+// exponent or a factor.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_FOLD_CONSTANTNUMBER_H
@@ -11,8 +11,8 @@
 
 namespace mpc {
 
-/// Returns the value that all elements of a float constant share, for example
-/// 2.0 for the exponent of x^2. nullopt for any other value.
+/// If `value` is a float constant whose elements are all equal, returns the
+/// element, for example 2.0 for the exponent of x^2. nullopt otherwise.
 std::optional<double> getConstantNumber(mlir::Value value);
 
 } // namespace mpc

@@ -1,7 +1,7 @@
-// Evaluates ops on constant floats, in the op's own type: 0.1 + 0.2 of f32 is
-// rounded to f32. This file has every op whose result IEEE arithmetic fixes to
-// the last bit. The last digits of functions such as exp differ between
-// machines, so exp is not folded but left to the kernels.
+// Evaluates float ops on constants, for folding. Results are rounded to the
+// op's type: 0.1 + 0.2 of f32 gives an f32. The file has every op whose result
+// IEEE 754 fixes to the last bit. Functions such as exp differ between machines
+// in the last digits, so kernels compute them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_FOLD_FLOATFORMULAS_H
@@ -17,8 +17,8 @@ namespace mpc::floats {
 using llvm::APFloat;
 
 /// Rounds `value` to the type of `like`. A double has more than twice the
-/// digits of an f32, so rounding to double first does not change sums,
-/// products, quotients and roots.
+/// digits of an f32. So a sum, product, quotient or root that is computed in
+/// double and then rounded equals the f32 result.
 inline APFloat number(double value, const APFloat &like) {
   APFloat result(value);
   bool losesInfo;
@@ -32,11 +32,11 @@ inline APFloat number(double value, const APFloat &like) {
 
 inline APFloat evaluate(NegOp, const APFloat &x) { return neg(x); }
 inline APFloat evaluate(AbsOp, const APFloat &x) { return abs(x); }
-/// Zeros and NaN are returned unchanged.
+/// Returns 1 or -1 with the sign of x. Zeros and NaN stay as they are.
 inline APFloat evaluate(SignOp, const APFloat &x) {
   return x.isZero() || x.isNaN() ? x : number(x.isNegative() ? -1 : 1, x);
 }
-/// Returns +0 for either zero, as the kernel does.
+/// Returns max(x, 0). The result is +0 for -0 too, as in kernels.
 inline APFloat evaluate(ReluOp, const APFloat &x) {
   APFloat zero = number(0, x);
   return x <= zero ? zero : x;
@@ -48,7 +48,8 @@ inline APFloat evaluate(SqrtOp, const APFloat &x) {
   return number(std::sqrt(x.convertToDouble()), x);
 }
 
-/// Rows of Formulas.def with integral results, evaluated over doubles.
+/// Functions of Formulas.def with integral results. A double holds the result
+/// exactly, so evaluate over doubles.
 #define MPC_WHOLE_NUMBER(OP)                                                   \
   inline APFloat evaluate(OP##Op, const APFloat &x) {                          \
     return number(                                                             \
@@ -71,8 +72,8 @@ MPC_FLOAT_BINARY(Add, APFloat, a + b)
 MPC_FLOAT_BINARY(Sub, APFloat, a - b)
 MPC_FLOAT_BINARY(Mul, APFloat, a *b)
 MPC_FLOAT_BINARY(Div, APFloat, a / b)
-// NaN if either operand is NaN. +0 is larger than -0, as in IEEE 754; a kernel
-// for x86 returns the second operand.
+// The result is NaN if an operand is NaN. +0 counts as larger than -0, as in
+// IEEE 754, while an x86 kernel returns the second operand for two zeros.
 MPC_FLOAT_BINARY(Maximum, APFloat, llvm::maximum(a, b))
 MPC_FLOAT_BINARY(Minimum, APFloat, llvm::minimum(a, b))
 MPC_FLOAT_BINARY(Equal, bool, a == b)

@@ -1,9 +1,9 @@
-// Formulas of integer arithmetic, written once as templates
-// (IntegerFormulas.def). They are evaluated over llvm::APSInt for constant
-// folding, and over vectors in generated code
-// (passes/Codegen/Kernels/Elementwise/EmitIntegers.cpp). All results wrap
-// around modulo 2^n. No formula traps: an operand that would trap is replaced
-// first.
+// Functions for the formulas in IntegerFormulas.def, written as templates. The
+// formulas are evaluated over llvm::APSInt for constant folding, and over
+// vectors in generated code
+// (passes/Codegen/Kernels/Elementwise/EmitIntegers.cpp). Results wrap around
+// modulo 2^n. No formula traps: an operand that would trap, such as a divisor
+// of 0, is replaced first.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_FOLD_INTEGERFORMULAS_H
@@ -16,7 +16,7 @@
 namespace mpc::integers {
 
 //===----------------------------------------------------------------------===//
-// Functions that formulas may call, over constants
+// Basic functions, for constants (generated code has its own)
 //===----------------------------------------------------------------------===//
 
 using llvm::APInt;
@@ -35,7 +35,7 @@ inline APSInt where(bool condition, const APSInt &x, const APSInt &y) {
 inline bool either(bool x, bool y) { return x || y; }
 inline bool both(bool x, bool y) { return x && y; }
 inline bool differ(bool x, bool y) { return x != y; }
-/// Both shifts require `amount` to be below the width.
+/// Requires `amount` to be below the bit width, as does shiftBitsRight.
 inline APSInt shiftBitsLeft(const APSInt &x, const APSInt &amount) {
   return APSInt(x.shl(amount), x.isUnsigned());
 }
@@ -44,7 +44,7 @@ inline APSInt shiftBitsRight(const APSInt &x, const APSInt &amount) {
 }
 
 //===----------------------------------------------------------------------===//
-// Functions built from other functions, over any integer
+// Functions built from the basic functions, for any integer type
 //===----------------------------------------------------------------------===//
 
 template <typename V>
@@ -62,8 +62,8 @@ V sign(V x) {
   return isUnsigned(x) ? positive : where(x < zero, zero - one, positive);
 }
 
-/// a / b, truncated; 0 if b is 0. The smallest number divided by -1 wraps
-/// around to the smallest number.
+/// Returns a / b, rounded toward zero; 0 if b is 0. The smallest number divided
+/// by -1 gives the smallest number, since results wrap around.
 template <typename V>
 V divide(V a, V b) {
   V zero = number(0, b), one = number(1, b);
@@ -75,17 +75,20 @@ V divide(V a, V b) {
   return where(isZero, zero, where(isMinusOne, zero - a, quotient));
 }
 
-/// The remainder of truncated division, with the sign of a; 0 if b is 0.
+/// Returns the remainder of a division rounded toward zero. It has the sign of
+/// a; 0 if b is 0.
 template <typename V>
 V remainder(V a, V b) {
   V zero = number(0, b), one = number(1, b);
   auto isZero = b == zero;
-  // The remainder by 1 and -1 is 0, and by definition also the remainder by 0.
+  // The remainder is 0 if b is 1 or -1, and by definition if b is 0. Divide by
+  // 1 for b = 0, and for b = -1, since both may trap.
   auto isTrivial = isUnsigned(b) ? isZero : either(isZero, b == zero - one);
   return where(isTrivial, zero, a % where(isTrivial, one, b));
 }
 
-/// The remainder of division rounded down, with the sign of b; 0 if b is 0.
+/// Returns the remainder of a division rounded down. It has the sign of b; 0 if
+/// b is 0.
 template <typename V>
 V modulo(V a, V b) {
   V rest = remainder(a, b), zero = number(0, b);
@@ -95,9 +98,9 @@ V modulo(V a, V b) {
   return where(isOff, rest + b, rest);
 }
 
-/// Computes the power by repeated squaring: bit i of the exponent selects the
-/// factor base^(2^i). A negative exponent gives the truncated quotient 1 /
-/// base^-exponent, which is 0 except for bases 1 and -1.
+/// Returns base^exponent by repeated squaring: if bit i of the exponent is set,
+/// base^(2^i) is a factor. A negative exponent gives 1 / base^-exponent rounded
+/// toward zero, which is 0 unless base is 1 or -1.
 template <typename V>
 V power(V base, V exponent) {
   V zero = number(0, base), one = number(1, base);
@@ -124,10 +127,10 @@ auto isShift(V amount) {
   return both(zero <= amount, amount < number(getWidth(amount), amount));
 }
 
-/// Clears the bits of `amount` that no valid shift of this width has. A valid
-/// `amount` is unchanged. This must be a mask, not a select: LLVM turns a shift
-/// selected by the range of its own amount into a GPU instruction that reads
-/// only 32 bits of the amount, and 1 << 2^32 became 1.
+/// Clears the bits of `amount` that are never set in a valid shift, so a valid
+/// `amount` is unchanged. A select would be wrong here: if LLVM selects a shift
+/// by the range of its own amount, it emits a GPU instruction that reads only
+/// 32 bits of the amount, and 1 << 2^32 became 1.
 template <typename V>
 V maskShift(V amount) {
   return amount & number(getWidth(amount) - 1, amount);

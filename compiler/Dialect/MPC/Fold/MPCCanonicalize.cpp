@@ -1,6 +1,6 @@
-// Canonicalization patterns of mpc ops, such as two consecutive movements. No
-// pattern rewrites float arithmetic, so results stay those of the model.
-// Folders are in MPCFold.cpp and MPCFoldMovement.cpp.
+// Canonicalization patterns of mpc ops, such as merging two consecutive
+// transposes. No pattern rewrites float arithmetic, so results stay those of
+// the model. Folders are in MPCFold.cpp and MPCFoldMovement.cpp.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"

@@ -1,4 +1,5 @@
-// Canonicalization of scan and if, the ops with bodies.
+// Canonicalizes mpc.scan and mpc.if, the ops with bodies: drops unused operands
+// and results, and inlines known branches.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -14,18 +15,18 @@ using namespace mpc;
 // Arguments of bodies
 //===----------------------------------------------------------------------===//
 
-// Replaces the uses of `arguments` in `body`, which stand for `operands`. A use
-// moves to an earlier argument for the same operand, or to a constant inside
-// the body, so that kernels absorb the constant. Returns true if anything
-// changed.
+// Simplifies the block arguments of a body, each of which stands for the
+// operand at its position. If two arguments stand for one operand, users read
+// the first. If an operand is constant, users read a copy of the constant in
+// the body, so that kernels can absorb it. Returns true if anything changed.
 static bool simplifyArguments(ValueRange operands,
                               ArrayRef<BlockArgument> arguments, Block &body,
                               PatternRewriter &rewriter) {
   llvm::SmallDenseMap<Value, BlockArgument> first;
   bool changed = false;
   for (auto [operand, argument] : llvm::zip(operands, arguments)) {
-    // Unused arguments count too: both branches of a condition must choose the
-    // same earlier argument.
+    // Enter unused arguments too. Both branches of an mpc.if share one list of
+    // operands, so they must choose the same argument.
     auto [entry, isNew] = first.try_emplace(operand, argument);
     if (argument.use_empty())
       continue;
@@ -45,8 +46,8 @@ static bool simplifyArguments(ValueRange operands,
   return changed;
 }
 
-// Returns the elements of `range` whose bits in `dropped` are clear. Bit
-// `begin` belongs to the first element.
+// Returns the elements of `range` that are not dropped. Bit `begin` + i of
+// `dropped` belongs to element i.
 static SmallVector<Value> keep(ValueRange range, const llvm::BitVector &dropped,
                                unsigned begin = 0) {
   SmallVector<Value> kept;
@@ -61,23 +62,24 @@ static SmallVector<Value> keep(ValueRange range, const llvm::BitVector &dropped,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Drops operands that the body does not read, results without users, and
-/// invariant operands that are constants or duplicates.
+/// Simplifies an mpc.scan: drops operands that the body does not read and
+/// results without users. In the body, replaces arguments for constants and for
+/// duplicate invariant operands.
 struct SimplifyScan : OpRewritePattern<ScanOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ScanOp op,
                                 PatternRewriter &rewriter) const override;
 };
 
-/// The droppable parts of a loop: a bit per argument of the body, and a bit per
-/// result.
+/// The arguments and results of a loop that can be dropped: one bit for each
+/// argument of the body, and one for each result.
 struct Dropped {
   llvm::BitVector arguments, results;
 };
 } // namespace
 
-// Finds the carried values in use: those whose results have users, and those
-// whose arguments feed another value in use.
+// Finds the carried values that are in use. A carried value is in use if its
+// result has users, or if another value in use is computed from its argument.
 static llvm::BitVector findUsedCarried(ScanOp op) {
   unsigned carried = op.getNumCarried();
   Block &block = op.getBody().front();
@@ -92,8 +94,8 @@ static llvm::BitVector findUsedCarried(ScanOp op) {
       used.set(index);
     worklist.push_back(yielded.get());
   }
-  // Walk back to the arguments, and from a carried argument to the value
-  // yielded for the next iteration.
+  // Walk from used values back to the arguments. A used carried argument holds
+  // the value yielded by the previous iteration, so continue from there.
   llvm::SmallDenseSet<Value> seen;
   while (!worklist.empty()) {
     Value value = worklist.pop_back_val();
@@ -108,16 +110,16 @@ static llvm::BitVector findUsedCarried(ScanOp op) {
       }
       continue;
     }
-    // The producer of a used value uses all its operands.
     if (Operation *producer = value.getDefiningOp())
       llvm::append_range(worklist, producer->getOperands());
   }
   return used;
 }
 
-// A carried value is dropped together with its result. Other arguments are
-// dropped if the body does not read them, other results if they have no users.
-// Arguments that feed only dropped values become unused in the next round.
+// Finds what a loop can drop. A carried value is dropped as argument and result
+// together. Any other argument is dropped if the body does not read it, any
+// other result if it has no users. Arguments that only dropped values read
+// become unused in the next run of the pattern.
 static Dropped findDropped(ScanOp op) {
   unsigned carried = op.getNumCarried();
   llvm::BitVector used = findUsedCarried(op);
@@ -135,13 +137,13 @@ static Dropped findDropped(ScanOp op) {
   return dropped;
 }
 
-// Creates a loop like `op` without the dropped parts. Its body has arguments
-// but no ops.
+// Creates a loop like `op` without the dropped arguments and results. The new
+// body has arguments but no ops.
 static ScanOp createSmaller(ScanOp op, const Dropped &dropped,
                             PatternRewriter &rewriter) {
   unsigned carried = op.getNumCarried();
-  // Scanned arguments follow the carried arguments, and stacked results follow
-  // the carried results. Each has its own flag.
+  // Each scanned argument and each stacked result has a direction flag. Both
+  // follow the carried values in their lists.
   SmallVector<bool> reversedInputs, reversedOutputs;
   SmallVector<Type> stacked;
   for (auto [index, reversed] : llvm::enumerate(op.getReversedInputs()))
@@ -152,7 +154,7 @@ static ScanOp createSmaller(ScanOp op, const Dropped &dropped,
       reversedOutputs.push_back(reversed);
       stacked.push_back(op->getResult(carried + index).getType());
     }
-  // `dropped.arguments` counts the arguments of the whole body.
+  // Bits of `dropped.arguments` are in the order carried, scanned, invariant.
   unsigned firstInvariant = carried + op.getScanned().size();
   auto smaller =
       ScanOp::create(rewriter, op.getLoc(), op.getLength(),
@@ -164,15 +166,15 @@ static ScanOp createSmaller(ScanOp op, const Dropped &dropped,
   return smaller;
 }
 
-// Moves the ops of `op` into `smaller`.
+// Moves the ops in the body of `op` to the body of `smaller`.
 static void moveBody(ScanOp op, ScanOp smaller, const Dropped &dropped,
                      PatternRewriter &rewriter) {
   Operation *yield = op.getYield();
   rewriter.modifyOpInPlace(yield, [&] {
     yield->setOperands(keep(yield->getOperands(), dropped.results));
   });
-  // Ops that still read a dropped argument compute unused values, so a zero may
-  // replace the argument.
+  // An op may still read a dropped argument, but nothing uses the op's result.
+  // Replace the argument by zero.
   Block &body = smaller.getBody().front(), &old = op.getBody().front();
   SmallVector<Value> arguments;
   unsigned next = 0;
@@ -195,7 +197,7 @@ static void moveBody(ScanOp op, ScanOp smaller, const Dropped &dropped,
 
 LogicalResult SimplifyScan::matchAndRewrite(ScanOp op,
                                             PatternRewriter &rewriter) const {
-  // Do first the changes that keep all types.
+  // First simplify arguments, which changes no types.
   bool changed =
       simplifyArguments(op.getInvariant(), op.getInvariantArguments(),
                         op.getBody().front(), rewriter);
@@ -230,8 +232,9 @@ struct InlineKnownBranch : OpRewritePattern<IfOp> {
                                 PatternRewriter &rewriter) const override;
 };
 
-/// Drops operands that no branch reads and results without users. Moves
-/// constants into the branches and merges duplicate captures.
+/// Simplifies an mpc.if: drops operands that neither branch reads and results
+/// without users. Copies constant operands into the branches, and merges
+/// duplicate operands.
 struct SimplifyIf : OpRewritePattern<IfOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(IfOp op,
@@ -256,7 +259,7 @@ InlineKnownBranch::matchAndRewrite(IfOp op, PatternRewriter &rewriter) const {
 
 LogicalResult SimplifyIf::matchAndRewrite(IfOp op,
                                           PatternRewriter &rewriter) const {
-  // Do first the changes that keep all types.
+  // First simplify arguments, which changes no types.
   bool changed = false;
   for (Region &body : op->getRegions())
     changed |= simplifyArguments(op.getCaptured(), body.getArguments(),

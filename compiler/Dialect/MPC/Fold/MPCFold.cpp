@@ -1,6 +1,6 @@
-// Folders of ops on constants. Integers and booleans use the formulas of
-// IntegerFormulas.def, floats those of FloatFormulas.h. Ops that select or
-// convert elements fold too. Constants are computed here only.
+// Folds ops on constants: arithmetic, selection and conversion, element by
+// element, and integer reductions. Integers and booleans use the formulas of
+// IntegerFormulas.def, floats those of FloatFormulas.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Fold/ConstantElements.h"
@@ -21,7 +21,8 @@ using llvm::APSInt;
 // if the operands or the result have too many elements.
 static std::optional<SmallVector<ConstantElements>>
 readAll(RankedTensorType result, ArrayRef<Attribute> operands) {
-  // Reading copies the elements, so first check that all operands are known.
+  // Check for missing operands before reading any, since reading copies the
+  // elements.
   if (llvm::is_contained(operands, Attribute()))
     return std::nullopt;
   SmallVector<ConstantElements> read;
@@ -38,8 +39,9 @@ readAll(RankedTensorType result, ArrayRef<Attribute> operands) {
   return read;
 }
 
-// Makes a tensor of `type`. `compute` returns the element at an index, from the
-// positions of the operands' elements that broadcast to the index.
+// Makes a constant of `type`, element by element. `compute` receives a
+// row-major position in each operand, to which the element's index broadcasts,
+// and returns the element.
 static OpFoldResult
 mapElements(RankedTensorType type, ArrayRef<ConstantElements> operands,
             llvm::function_ref<APInt(ArrayRef<int64_t>)> compute) {
@@ -67,15 +69,16 @@ static APInt toBits(const APSInt &value) { return value; }
 static APInt toBits(const APFloat &value) { return value.bitcastToAPInt(); }
 static APInt toBits(bool value) { return APInt(1, value); }
 
-// The result type of floats::evaluate for an op with `Floats` operands.
-// Ill-formed if FloatFormulas.h has no formula.
+// The type that floats::evaluate returns for the op `OpTy` on operands of the
+// types `Floats`. A substitution failure if FloatFormulas.h has no formula for
+// the op.
 template <typename OpTy, typename... Floats>
 using FloatResult =
     decltype(floats::evaluate(std::declval<OpTy>(), std::declval<Floats>()...));
 
-// True if all operands and the result are one float type, or the result is
-// boolean. Kernels round mixed types, for example a sum of bf16 numbers stored
-// in f32.
+// True if all operands have one float type, and the result has this type or is
+// boolean. Ops of mixed types, such as a sum of bf16 numbers stored in f32, are
+// not folded, since kernels decide how to round.
 static bool isOfOneType(Operation *op) {
   Type element = elementOf(op->getOperand(0));
   Type result = elementOf(op->getResult(0));
@@ -161,7 +164,7 @@ MPC_FOLD_FLOATS(Round)
 #undef MPC_FOLD_FLOATS
 
 OpFoldResult SelectOp::fold(FoldAdaptor adaptor) {
-  // Both choices are one value, and its type needs no broadcast.
+  // Fold to the common choice only if the result needs no broadcast.
   if (getOnTrue() == getOnFalse() && getOnTrue().getType() == getType())
     return getOnTrue();
   auto read = readAll(getType(), {adaptor.getCondition(), adaptor.getOnTrue(),
@@ -180,7 +183,8 @@ OpFoldResult SelectOp::fold(FoldAdaptor adaptor) {
 // Conversions
 //===----------------------------------------------------------------------===//
 
-// Converts like generated code; see the description of mpc.cast.
+// Converts a float to an integer of type `to` like generated code; the
+// description of mpc.cast has the rules.
 static APInt truncate(const APFloat &value, Type to) {
   bool isWide = to.isUnsignedInteger(64) && !value.isNegative();
   APSInt whole(64, /*isUnsigned=*/isWide);
@@ -191,7 +195,8 @@ static APInt truncate(const APFloat &value, Type to) {
   return whole.trunc(to.getIntOrFloatBitWidth());
 }
 
-// Rounds to f32 first, or to f64 for an f64 result, as kernels do.
+// Converts an integer to a float type: kernels round to f32 first, or to f64 if
+// `to` is f64, and then to `to`.
 static APInt toFloatBits(const APSInt &value, FloatType to) {
   APFloat result(to.isF64() ? APFloat::IEEEdouble() : APFloat::IEEEsingle());
   result.convertFromAPInt(value, value.isSigned(),
@@ -204,7 +209,8 @@ static APInt toFloatBits(const APSInt &value, FloatType to) {
 
 static APInt convertElement(const ConstantElements &from, int64_t at, Type to) {
   auto toFloat = dyn_cast<FloatType>(to);
-  // Integer to float, to bool (not zero), or to an integer by its low bits.
+  // From integers: to float; to bool, true unless 0; to another integer, by its
+  // low bits.
   if (isa<IntegerType>(from.getElementType())) {
     APSInt value = from.getInteger(at);
     if (toFloat)
@@ -213,7 +219,8 @@ static APInt convertElement(const ConstantElements &from, int64_t at, Type to) {
                ? APInt(1, !value.isZero())
                : APInt(value.extOrTrunc(to.getIntOrFloatBitWidth()));
   }
-  // Float to bool (not zero), to integer, or to float by rounding.
+  // From floats: to bool, true unless 0; to integer; to another float type,
+  // rounded.
   APFloat value = from.getFloat(at);
   if (to.isInteger(1))
     return APInt(1, !value.isZero());
@@ -225,8 +232,9 @@ static APInt convertElement(const ConstantElements &from, int64_t at, Type to) {
   return value.bitcastToAPInt();
 }
 
-/// Folds `op`, which converts each element on its own, if the input is
-/// constant. `convert(input, position)` returns the bits of a result.
+/// Folds an op that converts each element on its own: to its input if both
+/// types are equal, to a constant if the input is constant. `convert(input,
+/// position)` returns the bits of a converted element.
 template <typename OpTy, typename Convert>
 static OpFoldResult foldConversion(OpTy op, Attribute input, Convert convert) {
   if (op.getInput().getType() == op.getType())
@@ -263,8 +271,8 @@ static OpFoldResult foldReduction(OpTy op, Attribute input) {
   auto read = ConstantElements::read(input);
   if (!read || read->getType().getNumElements() > kMostFoldedElements)
     return {};
-  // `results` has size 1 along the reduced axes, so getPosition finds the
-  // accumulator of each element.
+  // `kept` is the shape of the results with size 1 along reduced axes, so
+  // getPosition maps the index of each element to its accumulator.
   ArrayRef<int64_t> shape = read->getType().getShape();
   SmallVector<int64_t> kept(shape);
   for (int64_t axis : op.getAxes())

@@ -1,7 +1,7 @@
-// Folders of ops that move elements, such as transposes and slices. An op that
-// moves nothing folds to its operand, an op on constants folds to a constant.
-// Together with the arithmetic of MPCFold.cpp, these folders resolve the shapes
-// that a model computes.
+// Folds ops that move elements, such as transposes and slices. An op that moves
+// nothing folds to its operand; an op on constants folds to a constant. Models
+// compute shapes with such ops, and these folders, with the arithmetic of
+// MPCFold.cpp, resolve the shapes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Fold/ConstantElements.h"
@@ -16,9 +16,9 @@ static OpFoldResult foldIdentity(OpTy op) {
   return op.getInput().getType() == op.getType() ? op.getInput() : Value();
 }
 
-// Makes a constant of `type`. Its element at an index is the element of
-// `source` at the row-major position `positionOf(index)`. Null if `source` is
-// unknown, too large, or has another element type.
+// Makes a constant of `type` by moving elements of `source`: the element at
+// `index` is the source element at the row-major position `positionOf(index)`.
+// Null if `source` is no constant, too large, or of another element type.
 static OpFoldResult
 pick(RankedTensorType type, Attribute source,
      llvm::function_ref<int64_t(ArrayRef<int64_t>)> positionOf) {
@@ -53,8 +53,9 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
   });
 }
 
-// Large floats and masks stay unexpanded, since a kernel broadcasts them as it
-// reads. Other integers may be shapes, so they always fold.
+// Folds a broadcast of a constant. Large floats and booleans are not folded,
+// because a kernel can broadcast them as it reads. Other integers always fold,
+// because they may be parts of a shape.
 OpFoldResult ExpandOp::fold(FoldAdaptor adaptor) {
   if (OpFoldResult same = foldIdentity(*this))
     return same;
@@ -86,7 +87,8 @@ OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
   });
 }
 
-// A slice of the full size is the identity, unless a stride is negative.
+// A slice to the type of its input is the identity, unless a stride is not 1: a
+// stride of -1 reverses the axis.
 OpFoldResult SliceOp::fold(FoldAdaptor adaptor) {
   if (OpFoldResult same = isDense(getStrides()) ? foldIdentity(*this) : Value())
     return same;
@@ -114,7 +116,8 @@ OpFoldResult ConcatOp::fold(FoldAdaptor adaptor) {
   }
   if (getType().getNumElements() == 0)
     return DenseElementsAttr::get(getType(), ArrayRef<Attribute>());
-  // For each index of the axes before the join, append the run of every part.
+  // A part is contiguous in the result for each index of the axes before the
+  // joined axis. Append these runs in order.
   SmallVector<APInt> bits;
   int64_t outer =
       ShapedType::getNumElements(getType().getShape().take_front(getAxis()));
@@ -130,15 +133,16 @@ OpFoldResult ConcatOp::fold(FoldAdaptor adaptor) {
 // Gathers
 //===----------------------------------------------------------------------===//
 
-// y[b, p, i, s] = data[b, p, indices[b, i], s]
+// With batch axes b, axes p before `axis`, and axes s after it: y[b, p, i, s] =
+// data[b, p, indices[b, i], s].
 OpFoldResult GatherOp::fold(FoldAdaptor adaptor) {
   auto indices = ConstantElements::read(adaptor.getIndices());
   if (!indices)
     return {};
   ArrayRef<int64_t> data = shapeOf(getData()), named = shapeOf(getIndices());
   int64_t axis = getAxis(), batch = getBatchDims(), size = data[axis];
-  // A negative index counts from the end. An index outside the axis is an error
-  // at run time, so the op stays.
+  // A negative index counts from the end of the axis. An index outside the axis
+  // is an error at run time, so do not fold.
   SmallVector<int64_t> rows;
   for (int64_t i = 0, n = indices->getType().getNumElements(); i < n; ++i) {
     int64_t row = indices->getInteger(i).getExtValue();
@@ -147,7 +151,8 @@ OpFoldResult GatherOp::fold(FoldAdaptor adaptor) {
     rows.push_back(row < 0 ? row + size : row);
   }
   return pick(getType(), adaptor.getData(), [&](ArrayRef<int64_t> index) {
-    // These axes belong to the indices alone; the data shares the batch axes.
+    // Split `index` into batch axes, axes before `axis`, axes of the indices,
+    // and axes after.
     ArrayRef<int64_t> inner = index.slice(axis, named.size() - batch);
     SmallVector<int64_t> place(index.take_front(batch));
     llvm::append_range(place, inner);
