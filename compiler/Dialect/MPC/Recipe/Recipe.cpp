@@ -29,7 +29,8 @@ bool mpc::operator==(const Recipe &lhs, const Recipe &rhs) {
   return areEqual;
 }
 
-// A module has one recipe, so a few fields tell recipes apart well enough.
+// Hashes a few fields only: a process holds few recipes, so collisions do not
+// matter.
 llvm::hash_code mpc::hash_value(const Recipe &recipe) {
   return llvm::hash_combine(recipe.losses.size(), recipe.optimizer.kind,
                             recipe.accumulateGradBatches);
@@ -197,7 +198,7 @@ parseField(AsmParser &parser,
       });
 }
 
-// Parses FIELD = VALUE.
+// Parses FIELD = VALUE into the member of `recipe` called FIELD.
 static ParseResult parseAnyField(AsmParser &parser, Recipe &recipe) {
   StringRef word;
   SMLoc location = parser.getCurrentLocation();
@@ -257,7 +258,7 @@ RecipeAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
 }
 
 //===----------------------------------------------------------------------===//
-// The recipe of a module
+// The recipe attribute of a module
 //===----------------------------------------------------------------------===//
 
 Recipe mpc::getRecipe(ModuleOp module) {

@@ -1,8 +1,10 @@
-// The recipe that a module is trained by: losses, optimizer and parameters.
+// The training recipe of a module: losses, optimizer, and which parameters are
+// trained.
 //
-// A flag of the recipe is a member with a line in `visitLossFields` or
-// `visitOptimizerFields`. The attribute `mpc.recipe`, the options of passes and
-// the record in artifacts follow from the line.
+// Each field of the recipe is a flag of `mpc`: a member with one line in
+// `visitLossFields` or `visitOptimizerFields`. The line has the names of the
+// field. The attribute `mpc.recipe`, the options of passes, and the record in
+// artifacts are all generated from the line.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_RECIPE_RECIPE_H
@@ -21,16 +23,17 @@
 
 namespace mpc {
 
-/// On a module: the recipe that passes read; see getRecipe.
+/// The attribute of a module that holds the recipe; getRecipe reads it.
 inline constexpr llvm::StringLiteral kRecipeAttr = "mpc.recipe";
 
-/// A loss as specified by the user.
+/// A loss as the user specifies it by --loss.
 struct LossSpec {
   LossKind kind = LossKind::Output;
-  /// Empty means the model's only output. May end in :AXIS, because only the
-  /// model tells if :AXIS belongs to the name.
+  /// The model output that the loss applies to, perhaps with :AXIS at the end;
+  /// empty for the only output. Only the model tells if :AXIS belongs to the
+  /// output's name.
   std::string output;
-  double factor = 1; ///< of this loss in the sum of losses
+  double factor = 1; ///< of the loss in the sum of all losses
 
   bool operator==(const LossSpec &other) const {
     return kind == other.kind && output == other.output &&
@@ -38,10 +41,10 @@ struct LossSpec {
   }
 };
 
-/// The array with the targets of a loss.
+/// The name of the array that holds the targets of a loss.
 struct TargetSpec {
-  /// The output that the loss is of, which may lack the :AXIS of the loss;
-  /// nullopt for all losses without an array of their own.
+  /// The output that the loss applies to, perhaps without the :AXIS of the
+  /// loss. nullopt for all losses without an array of their own.
   std::optional<std::string> output;
   std::string array;
 
@@ -50,72 +53,78 @@ struct TargetSpec {
   }
 };
 
-/// An update rule and its hyperparameters.
+/// An optimizer's update rule and its hyperparameters.
 struct OptimizerSettings {
   OptimizerKind kind = OptimizerKind::SGD;
   double momentum = 0.9, beta1 = 0.9, beta2 = 0.999, alpha = 0.99;
   bool centered = false;
-  /// nullopt means the rule's default in PyTorch.
+  /// nullopt for the default that PyTorch has for this optimizer.
   std::optional<double> epsilon, weightDecay;
 };
 
-/// Losses, optimizer and parameters of training. Without losses, a forward
-/// model is compiled for inference only.
+/// The losses, the optimizer, and the trained parameters. If there are no
+/// losses, a forward model is compiled for inference only.
 struct Recipe {
-  /// The losses to add up.
+  /// The losses, which training adds up.
   std::vector<LossSpec> losses;
   /// nullopt means mean.
   std::optional<Reduction> reduction;
-  /// The label that does not count; nullopt if all labels count.
+  /// Labels with this value do not count in the loss; nullopt if all labels
+  /// count.
   std::optional<int64_t> ignoreIndex;
   std::optional<double> labelSmoothing;
-  /// The weight of each class; empty for none.
+  /// The weight of each class in the loss; empty for equal weights.
   std::vector<double> classWeights;
-  /// Factors of positive targets: one for all classes, or one per class; empty
-  /// for none.
+  /// Factors of positive targets in the loss: one for all classes, or one per
+  /// class. Empty for no factors.
   std::vector<double> posWeight;
-  /// True if steps return which labels they predicted correctly.
+  /// True if a training step also returns which labels the model predicted
+  /// correctly.
   bool trainAccuracy = false;
   std::vector<TargetSpec> targets;
-  /// Shapes of a sample's labels by array, if the data define them. The empty
-  /// name is that of all other arrays.
+  /// Maps a label array to the shape of one sample's labels, if the data
+  /// determine the shape. The empty name stands for all other arrays.
   std::map<std::string, std::vector<int64_t>> labelShapes;
 
   OptimizerSettings optimizer;
   int64_t accumulateGradBatches = 1;
-  /// nullopt means mean for forward models, sum for ORT artifacts.
+  /// The reduction of micro-batch gradients. nullopt means mean for forward
+  /// models, and sum for ONNX Runtime artifacts.
   std::optional<Reduction> accumulateReduction;
   std::optional<double> gradientClipVal;
-  /// Decay of the averages of the parameters; nullopt for no averages.
+  /// Decay of the moving averages of all parameters; nullopt for no averages.
   std::optional<double> ema;
-  /// Patterns of parameters to train and to freeze.
+  /// Regular expressions for names of parameters to train, and to freeze.
   std::vector<std::string> train, freeze;
-  /// Parameters without weight decay: `bias`, `norm` or a pattern.
+  /// Parameters without weight decay: `bias`, `norm`, or a regular expression
+  /// for names.
   std::vector<std::string> noDecay;
-  /// PATTERN=FACTOR of parameters with another learning rate.
+  /// PATTERN=FACTOR: multiplies the learning rate of parameters that match
+  /// PATTERN.
   std::vector<std::string> lrScale;
 
   bool sumsLoss() const { return reduction == Reduction::Sum; }
-  /// True if labels have different weights in a mean.
+  /// True if labels have different weights in the mean of a loss.
   bool weighsLabels() const { return ignoreIndex || !classWeights.empty(); }
 };
 
-/// The names of a member of a recipe.
+/// The names of one field of a recipe, and the help for its pass option.
 struct RecipeField {
-  llvm::StringLiteral flag; ///< of `mpc`, without dashes
-  llvm::StringLiteral help; ///< for the options of passes
-  /// The option of passes, if it has another name than the flag.
+  llvm::StringLiteral flag; ///< the flag of `mpc`, without dashes
+  llvm::StringLiteral help; ///< the help text of the pass option
+  /// The name of the pass option; empty if equal to the flag.
   llvm::StringLiteral passOption = "";
 
   llvm::StringRef option() const {
     return passOption.empty() ? flag : passOption;
   }
-  /// The name in the IR and in artifacts: gradient_clip_val.
+  /// Returns the name of the field in the IR and in artifacts, for example
+  /// gradient_clip_val.
   std::string word() const;
 };
 
-/// Calls `visit` with the names and the member for each field that
-/// `mpc-add-loss` reads. Visits the members of several recipes side by side.
+/// Calls `visit` for each field that the pass `mpc-add-loss` reads, with the
+/// names of the field and the member of each given recipe.
 template <typename Visitor, typename... Recipes>
 void visitLossFields(Visitor &&visit, Recipes &...of) {
   using Field = RecipeField;
@@ -202,8 +211,9 @@ llvm::hash_code hash_value(const Recipe &recipe);
 /// Returns the recipe of `module`; the defaults if the module has none.
 Recipe getRecipe(mlir::ModuleOp module);
 
-/// Sets the recipe of `module`. Reports a Usage error if a number is out of its
-/// range. A recipe of defaults needs no attribute.
+/// Sets the recipe of `module`. Reports an error with exit code Usage if a
+/// number is out of range. Does nothing if getRecipe returns `recipe`
+/// already, so a recipe of defaults adds no attribute.
 mlir::LogicalResult setRecipe(mlir::ModuleOp module, const Recipe &recipe);
 
 } // namespace mpc

@@ -1,5 +1,5 @@
-// The attribute for a training recipe. Apart from MPCEnums.td, since few
-// sources read a recipe.
+// Defines the attribute that holds a training recipe. The file is separate from
+// MPCEnums.td because few sources need it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_RECIPE_RECIPE_TD
