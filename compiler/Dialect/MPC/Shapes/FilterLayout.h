@@ -8,8 +8,8 @@
 
 namespace mpc {
 
-/// True if `op`, of the convolution family, stores the input channels of its
-/// filter last.
+/// True if `op`, a convolution or its gradient, stores the input channels as
+/// the last axis of its filter (OHWI).
 inline bool hasInputChannelsLast(mlir::Operation *op) {
   auto layout = op->getAttrOfType<FilterLayoutAttr>("filter_layout");
   return layout && layout.getValue() == FilterLayout::OHWI;

@@ -1,4 +1,5 @@
-// Result shapes of attention, its gradient and rotary embeddings.
+// Infers the result shapes of attention, its gradient and rotary embeddings,
+// and counts the flops of attention.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Shapes/ShapeInference.h"
@@ -8,13 +9,14 @@
 using namespace mlir;
 using namespace mpc;
 
-// Returns the shape of the scores: the broadcast leading axes of query and key,
-// then [queries, keys].
+// Returns the shape of the scores: the leading axes of query and key, broadcast
+// together, then [queries, keys].
 static FailureOr<Shape> inferScores(std::optional<Location> loc, Value query,
                                     Value key, Value value) {
   ArrayRef<int64_t> q = shapeOf(query), k = shapeOf(key), v = shapeOf(value);
   size_t rank = q.size();
-  // [..., queries, size], [..., keys, size] and [..., keys, columns].
+  // Shapes: query [..., queries, size], key [..., keys, size], value [...,
+  // keys, columns].
   if (rank < 2 || k.size() != rank || v.size() != rank)
     return emitOptionalError(loc, "expected query, key and value of one rank "
                                   "of 2 or more");
@@ -34,12 +36,13 @@ static FailureOr<Shape> inferScores(std::optional<Location> loc, Value query,
   return shape;
 }
 
-// Checks that biases and mask broadcast to the scores, and that a dropout has
-// all its operands.
+// Checks that the biases and the mask broadcast to the scores, and that the
+// operands of a dropout are all present or all absent.
 template <typename Adaptor>
 static LogicalResult verifyRest(std::optional<Location> loc, Adaptor adaptor,
                                 ArrayRef<int64_t> scores) {
-  // The broadcast must add no axis to the scores.
+  // The broadcast must give exactly the scores' shape: a bias must not add or
+  // enlarge an axis.
   SmallVector<Value> spread(adaptor.getBiases());
   if (adaptor.getMask())
     spread.push_back(adaptor.getMask());
@@ -54,7 +57,8 @@ static LogicalResult verifyRest(std::optional<Location> loc, Adaptor adaptor,
   double ratio = adaptor.getDropout().convertToDouble();
   if (!(ratio >= 0 && ratio <= 1))
     return emitOptionalError(loc, "expected a dropout between 0 and 1");
-  // The mask of a dropout depends on its id, the seed and the micro-step.
+  // A dropout computes its mask from its id, the seed and the micro-step, so
+  // all three must be present.
   bool drops = ratio != 0;
   if (drops != bool(adaptor.getSeed()) ||
       drops != bool(adaptor.getMicroStep()) ||
@@ -103,9 +107,9 @@ SmallVector<int64_t> AttentionGradOp::getScoresShape() {
   return *inferScores(std::nullopt, getQuery(), getKey(), getValue());
 }
 
-// Counts the flops of the matrix products. `ofSize` products contract or
-// produce the size of a query, `ofColumns` products the columns of a value.
-// Each also has both axes of the scores.
+// Counts the flops of the matrix products of attention. Each product has 2 *
+// queries * keys * n flops per leading index. n is the size of a query in
+// `ofSize` products, and the columns of a value in `ofColumns` products.
 template <typename Op>
 static double countFlopsOfScores(Op op, double ofSize, double ofColumns) {
   double scores = 1;
@@ -118,16 +122,17 @@ static double countFlopsOfScores(Op op, double ofSize, double ofColumns) {
 
 double AttentionOp::countFlops() { return countFlopsOfScores(*this, 1, 1); }
 
-// Three products of query size: the scores again, d_query and d_key. Two
-// products of value columns: d_value and the gradient of the softmax.
+// The gradient has three products over the query size: for the scores, computed
+// again, for d_query and for d_key. It has two over the value columns: for
+// d_value and for the gradient of the softmax.
 double AttentionGradOp::countFlops() { return countFlopsOfScores(*this, 3, 2); }
 
 //===----------------------------------------------------------------------===//
 // Rotary embeddings
 //===----------------------------------------------------------------------===//
 
-// Both tables have one shape. The last axis has one element per pair of a row;
-// the other axes broadcast to the rows.
+// Cosines and sines must have one shape. The last axis has one element per
+// pair; the other axes broadcast to the rows of the input.
 INFER(RotaryEmbeddingOp) {
   ArrayRef<int64_t> x = shapeOf(adaptor.getInput());
   ArrayRef<int64_t> table = shapeOf(adaptor.getCosine());
@@ -139,11 +144,13 @@ INFER(RotaryEmbeddingOp) {
   if (table.empty() || table.size() > x.size())
     return emitOptionalError(loc, "expected tables of rank 1 to ", x.size(),
                              ", found [", table, "]");
-  // Tables of [..., 3] turn the first 6 elements of a row and keep the rest.
+  // Tables of [..., 3] rotate the first 6 elements of a row and keep the
+  // others.
   if (table.back() < 1 || 2 * table.back() > x.back())
     return emitOptionalError(loc, "expected tables of 1 to ", x.back() / 2,
                              " pairs, found ", table.back());
-  // A table without the batch axis serves every sample.
+  // Tables may lack leading axes: without a batch axis, all samples share a
+  // table.
   FailureOr<Shape> rows = broadcastShapes(x.drop_back(), table.drop_back());
   if (failed(rows) || ArrayRef<int64_t>(*rows) != x.drop_back())
     return emitOptionalError(loc, "tables [", table,
@@ -153,8 +160,9 @@ INFER(RotaryEmbeddingOp) {
 
 int64_t RotaryEmbeddingOp::getNumPairs() { return shapeOf(getCosine()).back(); }
 
-// The leading axes of the tables run with those of the result. The pair index
-// comes from the index in the row.
+// An operand's axes align with the last axes of the result. The last axis of a
+// table does not align: the kernel computes the pair from the position in the
+// row.
 SmallVector<int64_t> RotaryEmbeddingOp::getOperandAxes(unsigned operand) {
   int64_t rank = shapeOf(getOutput()).size();
   int64_t first = rank - shapeOf(getOperand(operand)).size();
@@ -164,8 +172,8 @@ SmallVector<int64_t> RotaryEmbeddingOp::getOperandAxes(unsigned operand) {
   return axes;
 }
 
-// The kernel loads the other element of the pair and the angles at computed
-// indices.
+// A kernel loads the other element of a pair, and the angles, at computed
+// positions, so all operands must be in memory.
 bool RotaryEmbeddingOp::readsMemory(unsigned) { return true; }
 
 SmallVector<int64_t> RotaryEmbeddingOp::getIndexedAxes() {

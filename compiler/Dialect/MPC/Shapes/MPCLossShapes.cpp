@@ -1,4 +1,4 @@
-// Result shapes of losses over class labels.
+// Infers the result shapes of losses over class labels.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Shapes/ShapeInference.h"
@@ -8,7 +8,8 @@
 using namespace mlir;
 using namespace mpc;
 
-// Checks that scores (N, C, d...) and labels (N, d...) fit together.
+// Checks that labels have the shape of the scores without axis 1, the classes:
+// scores (N, C, d...), labels (N, d...).
 static LogicalResult verifyLabelShape(std::optional<Location> loc,
                                       ArrayRef<int64_t> scores, Value labels) {
   if (scores.size() < 2)
@@ -31,8 +32,8 @@ static LogicalResult verifyLabelShape(std::optional<Location> loc,
   return success();
 }
 
-// Checks that scores (N, C, d...), labels (N, d...) and weights (C) fit
-// together.
+// Like verifyLabelShape, and checks that there is one class weight per class:
+// scores (N, C, d...), labels (N, d...), weights (C).
 template <typename AdaptorT>
 static LogicalResult verifyLabels(std::optional<Location> loc,
                                   ArrayRef<int64_t> scores, AdaptorT adaptor) {
@@ -46,8 +47,8 @@ static LogicalResult verifyLabels(std::optional<Location> loc,
   return success();
 }
 
-// Checks the range of label smoothing. A smoothing of 1, which PyTorch accepts,
-// would leave nothing to learn.
+// Checks that label smoothing is in [0, 1). PyTorch also accepts 1, but the
+// loss would then not depend on the labels.
 static LogicalResult verifySmoothing(std::optional<Location> loc,
                                      const llvm::APFloat &smoothing) {
   double value = smoothing.convertToDouble();
@@ -57,8 +58,8 @@ static LogicalResult verifySmoothing(std::optional<Location> loc,
                            value);
 }
 
-// Returns the shape of a loss: that of the labels without reduction, else
-// scalar.
+// Returns the shape of the loss: the shape of the labels without a reduction,
+// else a scalar.
 static Shape lossShape(LossReduction reduction, Value labels) {
   return reduction == LossReduction::None ? Shape(shapeOf(labels)) : Shape();
 }

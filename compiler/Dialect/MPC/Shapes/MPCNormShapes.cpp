@@ -1,4 +1,4 @@
-// Result shapes of the normalisation ops.
+// Infers the result shapes of the normalisation ops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Shapes/ShapeInference.h"
@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace mpc;
 
 //===----------------------------------------------------------------------===//
-// Normalisation over the batch
+// Batch normalisation: statistics over all samples of a batch
 //===----------------------------------------------------------------------===//
 
 INFER(BatchNormOp) {
@@ -44,11 +44,11 @@ INFER(BatchNormGradOp) {
 }
 
 //===----------------------------------------------------------------------===//
-// Normalisation of each sample
+// Layer and RMS normalisation: statistics of each sample
 //===----------------------------------------------------------------------===//
 
-// Returns the shape of the statistics over `axes`: the input's shape, with size
-// 1 along these axes. Fails unless `axes` are valid and ascending.
+// Returns the shape of statistics over `axes`: the input's shape, but with size
+// 1 along `axes`. Fails if an axis is invalid or not in ascending order.
 static FailureOr<Shape> inferStatistics(std::optional<Location> loc,
                                         Value input, ArrayRef<int64_t> axes) {
   Shape shape(shapeOf(input));
@@ -64,7 +64,7 @@ static FailureOr<Shape> inferStatistics(std::optional<Location> loc,
   return shape;
 }
 
-// Checks that scale and bias broadcast to the input.
+// Checks that `scales`, the scale and the bias, broadcast to the input.
 static LogicalResult verifyScales(std::optional<Location> loc, Value input,
                                   ValueRange scales) {
   for (Value scale : scales) {
@@ -77,7 +77,8 @@ static LogicalResult verifyScales(std::optional<Location> loc, Value input,
   return success();
 }
 
-// Checks that the statistics have the shape that inferStatistics returns.
+// Checks that each of `statistics`, which the forward op saved, has the shape
+// of statistics over `axes`.
 static LogicalResult verifyStatistics(std::optional<Location> loc, Value input,
                                       ArrayRef<int64_t> axes,
                                       ValueRange statistics) {

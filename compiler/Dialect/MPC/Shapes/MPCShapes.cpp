@@ -1,6 +1,7 @@
-// Infers the result shapes of mpc ops from operands and attributes, and checks
-// both. The verifier repeats inference. The importer runs inference before it
-// builds an op, so that a bad model gives a diagnostic.
+// Infers the result shapes of mpc ops, and checks operands and attributes on
+// the way. The verifier of an op infers the shapes again. The importer infers
+// shapes before it builds an op, so that an invalid model gives an error
+// message.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Formulas.h"
@@ -45,7 +46,8 @@ Shape mpc::fillStrides(ArrayRef<int64_t> strides, size_t rank) {
   return strides.empty() ? Shape(rank, 1) : Shape(strides);
 }
 
-// Infers the shape to which all values broadcast; fails if they do not.
+// Infers a result of the shape to which all values broadcast, with element type
+// `element`. Fails if they do not broadcast.
 static LogicalResult inferBroadcast(std::optional<Location> loc,
                                     ValueRange values, Type element,
                                     Components &results) {
@@ -97,8 +99,8 @@ LogicalResult mpc::verifyChannels(std::optional<Location> loc, Value input,
 // Elementwise
 //===----------------------------------------------------------------------===//
 
-// Checks that all values are floats, of possibly different types, or have one
-// integer type. Kernels convert floats to a common type.
+// Checks that all values have one element type, or are all floats. Float types
+// may differ, since kernels convert them to a common type.
 static LogicalResult verifyElementTypes(std::optional<Location> loc,
                                         ValueRange values) {
   Type first = elementOf(values.front());
@@ -203,7 +205,7 @@ INFER(ConcatOp) {
   int64_t axis = adaptor.getAxis();
   if (failed(verifyAxis(loc, axis, shape.size())))
     return failure();
-  // Sizes along the axis add up; all other sizes must be equal.
+  // Extents along the joined axis add up; all other extents must be equal.
   shape[axis] = 0;
   for (Value input : inputs) {
     ArrayRef<int64_t> other = shapeOf(input);
@@ -221,15 +223,15 @@ INFER(ConcatOp) {
   return infer(results, shape, elementOf(inputs.front()));
 }
 
-// Checks that `count` elements from `offset`, `stride` apart, lie within an
-// axis.
+// Checks that `count` elements, which start at `offset` and are `stride` apart,
+// lie within an axis of `extent` elements.
 static LogicalResult verifyRange(std::optional<Location> loc, int64_t extent,
                                  int64_t offset, int64_t count,
                                  int64_t stride) {
   auto isInside = [&](int64_t position) {
     return position >= 0 && position < extent;
   };
-  // With stride 1, compare `offset` and `count` to the extent without overflow.
+  // With stride 1, compare without an addition that might overflow.
   if (stride == 1) {
     if (offset >= 0 && count >= 0 && count <= extent &&
         offset <= extent - count)
@@ -239,8 +241,8 @@ static LogicalResult verifyRange(std::optional<Location> loc, int64_t extent,
   }
   if (stride == 0)
     return emitOptionalError(loc, "expected strides other than 0");
-  // With other strides, the first and the last element must lie inside. The
-  // position of the last may overflow.
+  // With other strides, which may be negative, the first and the last element
+  // must lie in the axis. The position of the last may overflow 64 bits.
   int64_t distance, last;
   if (count == 0 ||
       (count > 0 && isInside(offset) &&
@@ -252,7 +254,8 @@ static LogicalResult verifyRange(std::optional<Location> loc, int64_t extent,
                            extent);
 }
 
-// Checks that a box of `counts` elements lies within a tensor of `shape`.
+// Checks that the selected elements, `counts` along each axis, lie within a
+// tensor of `shape`.
 static LogicalResult verifyBox(std::optional<Location> loc,
                                ArrayRef<int64_t> shape,
                                ArrayRef<int64_t> offsets,
@@ -305,8 +308,8 @@ INFER(CumSumOp) {
 // Reductions
 //===----------------------------------------------------------------------===//
 
-// Checks that parts have equal lengths, and that the result keeps an axis for
-// them.
+// Checks a reduction that is split into `parts` equal runs along its first
+// reduced axis. The axis must remain in the result, with one element per part.
 static LogicalResult verifyParts(std::optional<Location> loc,
                                  ArrayRef<int64_t> shape,
                                  ArrayRef<int64_t> axes, bool keepdims,
@@ -334,8 +337,8 @@ static LogicalResult inferReduction(std::optional<Location> loc, Value input,
   }
   if (parts && failed(verifyParts(loc, shape, axes, keepdims, *parts)))
     return failure();
-  // Reduced axes vanish, or keep size 1. The first axis of a split reduction
-  // keeps `parts`.
+  // A reduced axis vanishes, or with keepdims gets size 1. If the reduction is
+  // split, its first axis gets size `parts`.
   Shape reduced;
   for (auto [axis, extent] : llvm::enumerate(shape)) {
     if (!llvm::is_contained(axes, static_cast<int64_t>(axis)))
@@ -385,7 +388,8 @@ INFER(LogSoftmaxGradOp) {
 // Contractions
 //===----------------------------------------------------------------------===//
 
-// Returns the last two extents, exchanged if `transposed`.
+// Returns the rows and columns of the matrices in the last two axes, swapped if
+// `transposed`.
 static std::pair<int64_t, int64_t> matrixOf(ArrayRef<int64_t> shape,
                                             bool transposed) {
   int64_t rows = shape[shape.size() - 2], columns = shape.back();
@@ -433,7 +437,7 @@ INFER(GemmOp) {
 }
 
 //===----------------------------------------------------------------------===//
-// Gradients of elementwise ops, optimizers
+// Gradients of elementwise ops, and optimizers
 //===----------------------------------------------------------------------===//
 
 #define INFER_SAME_SHAPE(OpTy)                                                 \
@@ -449,8 +453,8 @@ INFER_SAME_SHAPE(SigmoidGradOp)
 INFER_SAME_SHAPE(TanhGradOp)
 INFER_SAME_SHAPE(ClipGradOp)
 
-// Infers the result of fake quantization. Scale and zero point must broadcast
-// to the quantized tensor.
+// Infers the result of fake quantization or of its gradients. All operands,
+// such as scale and zero point, must broadcast to the quantized tensor.
 template <typename Adaptor>
 static LogicalResult inferFakeQuantize(std::optional<Location> loc,
                                        Adaptor adaptor, Components &results) {
@@ -487,8 +491,8 @@ INFER(BCEGradOp) {
 }
 
 // Infers the results of an optimizer op. `tensors` are the parameter, the
-// gradient and the state, all of the parameter's shape. `scalars` must have
-// rank 0.
+// gradient and the optimizer's state, which must have one shape. `scalars`,
+// such as the learning rate, must have rank 0.
 static LogicalResult inferUpdate(std::optional<Location> loc,
                                  ValueRange tensors, ValueRange scalars,
                                  Components &results) {
@@ -498,7 +502,7 @@ static LogicalResult inferUpdate(std::optional<Location> loc,
     if (scalar && !isScalar(scalar))
       return emitOptionalError(loc, "expected a scalar, found [",
                                shapeOf(scalar), "]");
-  // Every tensor except the gradient (operand 1) gets a new value.
+  // The op returns a new value of every tensor except the gradient, operand 1.
   for (auto [index, tensor] : llvm::enumerate(tensors))
     if (index != 1)
       (void)infer(results, shapeOf(tensor), elementOf(tensor));

@@ -1,5 +1,5 @@
-// Infers the result shapes of convolution and pooling, the ops over channels
-// and spatial axes.
+// Infers the result shapes of convolution and pooling, which slide a window
+// over spatial axes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Shapes/FilterLayout.h"
@@ -48,14 +48,15 @@ struct Activation {
   }
 };
 
-/// Window attributes shared by convolution and pooling.
+/// The attributes of a sliding window, which convolution and pooling share.
 struct Window {
   ArrayRef<int64_t> kernel, strides, pads, dilations;
   bool ceilMode = false;
 };
 } // namespace
 
-// Returns the number of window positions along every spatial axis.
+// Returns the number of window positions along each spatial axis: the spatial
+// shape of the result.
 static FailureOr<Shape> slideWindow(std::optional<Location> loc,
                                     ArrayRef<int64_t> spatial, Window w) {
   size_t rank = spatial.size();
@@ -84,8 +85,8 @@ static FailureOr<Shape> slideWindow(std::optional<Location> loc,
       return failure();
     }
     int64_t count = room / w.strides[d] + 1;
-    // ceil_mode adds a window for the rest, unless that window would start in
-    // the end padding.
+    // ceil_mode adds one more window for the elements that the last whole
+    // window leaves, unless the window would start in the end padding.
     if (w.ceilMode && room % w.strides[d] != 0 &&
         count * w.strides[d] < spatial[d] + w.pads[d])
       ++count;
@@ -94,7 +95,8 @@ static FailureOr<Shape> slideWindow(std::optional<Location> loc,
   return out;
 }
 
-// Returns the extents of a filter in the order O, I, spatial.
+// Returns the shape of a filter in the order output channels, input channels,
+// spatial axes. `stored` is in the order of `layout`.
 static Shape filterShape(ArrayRef<int64_t> stored, FilterLayout layout) {
   if (layout == FilterLayout::OIHW || stored.size() < 2)
     return Shape(stored);
@@ -103,13 +105,12 @@ static Shape filterShape(ArrayRef<int64_t> stored, FilterLayout layout) {
   return shape;
 }
 
-// Infers the output of a convolution of `input`. `weight` is the filter's shape
-// in the order O, I, spatial.
+// Infers the output of a convolution of `input`. `weight` is the filter's
+// shape: output channels, input channels per group, spatial axes.
 template <typename AdaptorT>
 static FailureOr<Activation>
 inferConv(std::optional<Location> loc, const Activation &input,
           ArrayRef<int64_t> weight, AdaptorT attributes) {
-  // `weight` is (output channels, input channels per group, window).
   int64_t group = attributes.getGroup();
   if (weight.size() != input.spatial.size() + 2) {
     (void)emitOptionalError(loc, "expected a weight of rank ",
@@ -149,7 +150,8 @@ INFER(ConvOp) {
   return infer(results, output->shape(layout), elementOf(adaptor.getInput()));
 }
 
-// Checks a convolution gradient by repeating the forward op's inference.
+// Checks a gradient of a convolution: infers the forward op's output, whose
+// shape `dOutput` must have.
 template <typename OpTy>
 static LogicalResult verifyConvGrad(OpTy op, Value input, Value weight,
                                     Value dOutput) {
@@ -219,7 +221,8 @@ INFER(AveragePoolOp) {
   return infer(results, output.shape(layout), elementOf(adaptor.getInput()));
 }
 
-// Checks a pooling gradient by repeating the forward op's inference.
+// Checks a gradient of a pooling op: infers the forward op's output, whose
+// shape the gradient operand must have.
 template <typename OpTy>
 static LogicalResult verifyPoolGrad(OpTy op, ArrayRef<int64_t> dilations) {
   auto in = Activation::get(op.getLoc(), op.getDInput(), op.getLayout());

@@ -1,4 +1,4 @@
-// Shared helpers of the files that infer result shapes.
+// Helpers for the files that infer result shapes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_SHAPES_SHAPEINFERENCE_H
@@ -13,16 +13,17 @@ using Components = llvm::SmallVectorImpl<mlir::ShapedTypeComponents>;
 
 inline bool isScalar(mlir::Value value) { return shapeOf(value).empty(); }
 
-/// Appends one inferred result.
+/// Appends a result of the given shape and element type to `results`.
 inline llvm::LogicalResult
 infer(Components &results, llvm::ArrayRef<int64_t> shape, mlir::Type element) {
   results.emplace_back(shape, element);
   return llvm::success();
 }
 
-/// Infer the result of elementwise ops. inferUnary: the shape and type of the
-/// operand. inferBinary: the broadcast shape, and the type of the first
-/// operand. inferCompare: the broadcast shape, and i1.
+/// Each infers the result of one kind of elementwise op. inferUnary: the shape
+/// and element type of the operand. inferBinary: the broadcast shape, and the
+/// element type of the first operand. inferCompare: the broadcast shape, and
+/// i1.
 llvm::LogicalResult inferUnary(mlir::Value operand, Components &results);
 llvm::LogicalResult inferBinary(std::optional<mlir::Location> loc,
                                 mlir::ValueRange operands, Components &results);
@@ -45,8 +46,9 @@ llvm::LogicalResult verifyChannels(std::optional<mlir::Location> loc,
 
 } // namespace mpc
 
-/// Starts the definition of an op's shape inference, with the op's Adaptor as
-/// `adaptor`.
+/// Starts the definition of the function that infers the result shapes of
+/// `OpTy`. The body reads operands and attributes from `adaptor`, and appends
+/// to `results`.
 #define INFER(OpTy)                                                            \
   LogicalResult OpTy::inferReturnTypeComponents(                               \
       MLIRContext *context, std::optional<Location> loc,                       \
