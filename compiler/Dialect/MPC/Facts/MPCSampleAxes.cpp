@@ -21,22 +21,22 @@ using SamplesBase = SampleAxisOpInterface::ExternalModel<Model, OpT>;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A reshape keeps the row-major order of elements, so the number of positions
-/// before the axis of the samples stays the same.
+/// A reshape keeps the row-major order of elements, so as many positions
+/// precede the samples as before. [time, batch, 8] has samples on axis 1;
+/// reshaped to [time * batch, 8], on axis 0, where they repeat `time` times.
 struct ReshapeSamples : SamplesBase<ReshapeSamples, ReshapeOp> {
   Samples followSamples(Operation *op, OperandSamples operands,
                         int64_t batch) const {
     Samples place = operands.front();
     if (!place)
       return std::nullopt;
-    // Count the positions outside the samples: the extents of the axes before,
-    // times the outer part of the samples' own axis, if other positions share
-    // this axis.
+    // Multiply the extents of the axes before the samples by `outer`, the
+    // number of times that the samples repeat along their own axis.
     int64_t outside = ShapedType::getNumElements(
                           shapeOf(op->getOperand(0)).take_front(place->axis)) *
                       place->outer;
     int64_t before = 1;
-    // Find the result axis that begins within this number of positions.
+    // Find the result axis along which the samples now lie.
     for (auto [axis, extent] : llvm::enumerate(shapeOf(op->getResult(0)))) {
       if (outside % before != 0)
         return std::nullopt;
