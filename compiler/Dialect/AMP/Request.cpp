@@ -16,8 +16,8 @@ bool Request::operator==(const Request &other) const {
          forceLow == other.forceLow;
 }
 
-// Hashes two of the fields only. A module has a single request, so few requests
-// meet in one context.
+// Hashes two fields only: a process holds few requests, so collisions do not
+// matter.
 llvm::hash_code mpc::amp::hash_value(const Request &request) {
   return llvm::hash_combine(request.mode, request.policy);
 }
