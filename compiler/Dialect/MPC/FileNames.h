@@ -1,4 +1,4 @@
-// Names the attribute that keeps a variable's name in the user's file.
+// Declares the attribute that holds a variable's name in the user's model file.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_FILENAMES_H
@@ -8,8 +8,8 @@
 
 namespace mpc {
 
-/// String attribute of an mpc.variable whose symbol differs from the name in
-/// the user's file. Patterns such as --freeze match either name. For example,
+/// String attribute of an mpc.variable whose symbol is not its name in the
+/// model file. Flags such as --freeze accept either name. For example,
 /// @encoder.query.weight may have the file name "onnx::MatMul_57".
 inline constexpr llvm::StringLiteral kFileNameAttr = "mpc.file_name";
 

@@ -1,8 +1,9 @@
-// Formulas of elementwise functions, written once as templates (Formulas.def).
-// They are evaluated over doubles here, over vectors in generated code
-// (passes/Codegen/Kernels/Elementwise/EmitFormulas.cpp), and over dual numbers
-// of either for derivatives. For example, with x = Dual{3, 1}, x * x is Dual{9,
-// 6}: the value 9 and the slope 6 of the square at 3.
+// Functions for the formulas of elementwise ops in Formulas.def, written once
+// as templates. Formulas are evaluated over doubles here, and over vectors in
+// generated code (passes/Codegen/Kernels/Elementwise/EmitFormulas.cpp).
+// Derivatives are evaluated over dual numbers of doubles or of vectors: for x =
+// Dual{3, 1}, x * x is Dual{9, 6}, the value 9 and the slope 6 of the square at
+// 3.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_FORMULAS_H
@@ -23,7 +24,7 @@ constexpr double k2OverSqrtPi = 1.12837916709551257390;
 constexpr double k1OverSqrt2Pi = 0.39894228040143267794;
 
 //===----------------------------------------------------------------------===//
-// Functions that formulas may call, over doubles
+// Basic functions over doubles
 //===----------------------------------------------------------------------===//
 
 inline double exp(double x) { return std::exp(x); }
@@ -31,7 +32,7 @@ inline double log1p(double x) { return std::log1p(x); }
 inline double tanh(double x) { return std::tanh(x); }
 inline double erf(double x) { return std::erf(x); }
 /// The cumulative distribution function of the standard normal distribution.
-/// erfc keeps all digits of small results.
+/// Uses erfc, since 1 + erf would lose the digits of small results.
 inline double normalCDF(double x) { return 0.5 * std::erfc(-x * kSqrtHalf); }
 inline double sqrt(double x) { return std::sqrt(x); }
 inline double sin(double x) { return std::sin(x); }
@@ -47,7 +48,7 @@ inline double acosh(double x) { return std::acosh(x); }
 inline double atanh(double x) { return std::atanh(x); }
 inline double floor(double x) { return std::floor(x); }
 inline double ceil(double x) { return std::ceil(x); }
-/// Rounds half to even: nearbyint follows the default rounding mode.
+/// Rounds halves to even. nearbyint does so in the default rounding mode.
 inline double roundeven(double x) { return std::nearbyint(x); }
 inline double abs(double x) { return std::abs(x); }
 inline double max(double x, double y) { return x < y ? y : x; }
@@ -57,7 +58,7 @@ inline double where(bool condition, double x, double y) {
 }
 
 //===----------------------------------------------------------------------===//
-// Functions built from other functions, over any number
+// Functions built from the basic functions, for any kind of number
 //===----------------------------------------------------------------------===//
 
 template <typename V>
@@ -65,8 +66,8 @@ V sigmoid(V x) {
   return 1.0 / (1.0 + exp(-x));
 }
 
-/// exp(x) - 1 without cancellation near 0, by the identity tanh(x/2) = (exp(x)
-/// - 1) / (exp(x) + 1).
+/// exp(x) - 1, computed without cancellation near 0: tanh(x/2) is (exp(x) - 1)
+/// / (exp(x) + 1).
 template <typename V>
 V expm1(V x) {
   return tanh(0.5 * x) * (exp(x) + 1.0);
@@ -153,8 +154,8 @@ template <typename V>
 Dual<V> log1p(Dual<V> x) {
   return {log1p(x.value), x.slope / (1.0 + x.value)};
 }
-/// The slope is 1 / cosh^2. The formula 1 - tanh^2 would lose all digits for
-/// large |x|, and GeluTanh multiplies the slope by x^3.
+/// The slope of tanh is 1 / cosh^2. The equal formula 1 - tanh^2 would lose all
+/// digits for large |x|, and GeluTanh multiplies the slope by x^3.
 template <typename V>
 Dual<V> tanh(Dual<V> x) {
   V decay = exp(-2.0 * abs(x.value));
@@ -203,8 +204,8 @@ template <typename V>
 Dual<V> cosh(Dual<V> x) {
   return {cosh(x.value), sinh(x.value) * x.slope};
 }
-/// For |x| of 1e9 and more, x^2 might overflow, and 1 + x^2 rounds to x^2
-/// anyway.
+/// The slope of asinh is 1 / sqrt(1 + x^2). For |x| of 1e9 or more, x^2 could
+/// overflow, and 1 + x^2 rounds to x^2 anyway.
 template <typename V>
 Dual<V> asinh(Dual<V> x) {
   V size = abs(x.value);
@@ -216,8 +217,8 @@ Dual<V> acosh(Dual<V> x) {
   V root = sqrt(x.value - 1.0) * sqrt(x.value + 1.0);
   return {acosh(x.value), x.slope / root};
 }
-/// Outside [-1, 1] atanh is undefined, so its slope is NaN; the quotient alone
-/// would be finite.
+/// Outside [-1, 1], where atanh is undefined, the slope is NaN. The formula of
+/// the slope would give a finite number.
 template <typename V>
 Dual<V> atanh(Dual<V> x) {
   V slope = x.slope / ((1.0 - x.value) * (1.0 + x.value));
@@ -242,8 +243,8 @@ template <typename V>
 Dual<V> abs(Dual<V> x) {
   return {abs(x.value), where(x.value < 0.0, -x.slope, x.slope)};
 }
-/// At the kink the slope is 0, that of the constant bound: HardSigmoid has
-/// slope 0 at the points where its value reaches 0 or 1.
+/// At the point where x equals the bound, the slope is 0, that of the bound. So
+/// HardSigmoid has slope 0 at the points where its value reaches 0 or 1.
 template <typename V>
 Dual<V> max(Dual<V> x, double y) {
   return {max(x.value, y), where(x.value <= y, 0.0, x.slope)};
@@ -252,8 +253,8 @@ template <typename V>
 Dual<V> min(Dual<V> x, double y) {
   return {min(x.value, y), where(-x.value <= -y, 0.0, x.slope)};
 }
-/// sigmoid has its own rule: the quotient rule would give NaN if exp(-x) is
-/// infinite.
+/// sigmoid has a derivative rule of its own: the quotient rule would give NaN
+/// if exp(-x) is infinite.
 template <typename V>
 Dual<V> sigmoid(Dual<V> x) {
   V result = sigmoid(x.value);
@@ -268,7 +269,8 @@ Dual<V> expm1(Dual<V> x) {
 // The table
 //===----------------------------------------------------------------------===//
 
-/// One struct per row, for example `SoftplusFormula::evaluate(x, a, b)`.
+/// Defines one struct per row of Formulas.def, for example SoftplusFormula,
+/// whose `evaluate(x, a, b)` computes the formula.
 #define MPC_FORMULA(OP, MNEMONIC, ONNX, SINCE, FP16, BF16, WHY, ANAME, A,      \
                     BNAME, B, FORMULA)                                         \
   struct OP##Formula {                                                         \
@@ -280,14 +282,14 @@ Dual<V> expm1(Dual<V> x) {
   };
 #include "compiler/Dialect/MPC/Formulas.def"
 
-/// An attribute that the op's formula reads. The name is empty if the formula
-/// has fewer parameters.
+/// A parameter of a formula: the name of the op's attribute, and the default
+/// value. The name is empty if the formula has fewer parameters.
 struct Parameter {
   llvm::StringRef name;
   double byDefault;
 };
 
-/// A row of the table.
+/// A row of Formulas.def.
 struct Formula {
   llvm::StringRef op;
   Parameter a, b;
@@ -299,10 +301,12 @@ struct Formula {
 /// Returns all rows.
 llvm::ArrayRef<Formula> getFormulas();
 
-/// Returns the row of the op with mnemonic `op`; null if there is none.
+/// Returns the row of the op with mnemonic `op`, for example "softplus"; null
+/// if there is none.
 const Formula *findFormula(llvm::StringRef op);
 
-/// Returns the value of `parameter` in `op`, or its default.
+/// Returns the value of the attribute of `op` that `parameter` names, or the
+/// default if `op` lacks the attribute.
 double getParameter(mlir::Operation *op, const Parameter &parameter);
 
 } // namespace mpc::formulas

@@ -1,6 +1,6 @@
-// Reads and edits the ports of a function: its arguments, its results, and the
-// attributes on them. The description of the mpc dialect lists the attributes.
-// FunctionEditor is the only way to change ports.
+// Reads and edits the ports of a function: its arguments and results with their
+// attributes, such as the name of an input. The description of the mpc dialect
+// lists the attributes. Change ports only through FunctionEditor.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_FUNCTIONPORTS_H
@@ -14,26 +14,27 @@
 
 namespace mpc {
 
-/// The attributes of one argument or result. Defaults: a null name, no role,
-/// and samples along axis 0.
+/// The attributes of one argument or result of a function. If an attribute is
+/// missing, names are null, the role is nullopt, and samples are on axis 0.
 class PortAttrs {
 public:
   explicit PortAttrs(mlir::DictionaryAttr attributes = {})
       : attributes(attributes) {}
 
-  /// Name of the input.
+  /// Returns the ONNX name of an input; null for other ports.
   mlir::StringAttr getInput() const {
     return get<mlir::StringAttr>(kInputAttr);
   }
-  /// Name of the output.
+  /// Returns the ONNX name of an output; null for other ports.
   mlir::StringAttr getOutput() const {
     return get<mlir::StringAttr>(kOutputAttr);
   }
-  /// The variable whose value the argument holds.
+  /// Returns the variable whose value the argument holds; null if it holds
+  /// none.
   mlir::FlatSymbolRefAttr getState() const {
     return get<mlir::FlatSymbolRefAttr>(kStateAttr);
   }
-  /// The variable whose new value the result is.
+  /// Returns the variable whose new value the result is; null if there is none.
   mlir::FlatSymbolRefAttr getUpdated() const {
     return get<mlir::FlatSymbolRefAttr>(kUpdatesAttr);
   }
@@ -48,7 +49,7 @@ public:
   bool has(llvm::StringRef key) const {
     return get<mlir::Attribute>(key) != nullptr;
   }
-  /// Null if there is no attribute with the name `key` and the type `AttrT`.
+  /// Returns the attribute called `key`; null if there is none of type `AttrT`.
   template <typename AttrT>
   AttrT get(llvm::StringRef key) const {
     return attributes ? attributes.getAs<AttrT>(key) : AttrT();
@@ -58,54 +59,58 @@ private:
   mlir::DictionaryAttr attributes;
 };
 
-/// Returns the port of `value`; empty if `value` is no argument of a function.
+/// Returns the attributes of `value`, an argument of a function; empty for any
+/// other value.
 PortAttrs getArgumentPort(mlir::Value value);
-/// Returns the port of the result at position `index`.
+/// Returns the attributes of result `index` of `function`.
 PortAttrs getResultPort(mlir::FunctionOpInterface function, unsigned index);
 
-/// Returns the return op. All functions have a single block.
+/// Returns the return op of `function`, which has a single block.
 mlir::Operation *getReturn(mlir::FunctionOpInterface function);
 
 /// Adds, changes and removes ports of one function. The block and the return op
-/// change at once. The function's type and attributes change in `finish`, since
-/// updating them costs as much for one port as for all. Call `finish` after the
-/// last edit, and do not read the type or the attributes before.
+/// change at once. Call `finish` after the last edit: only then do the
+/// function's type and port attributes change, all at once, because changing
+/// them costs as much for one port as for all. Do not read them before.
 class FunctionEditor {
 public:
   explicit FunctionEditor(mlir::FunctionOpInterface function);
-  /// Creates a function without ports at the end of `module`.
+  /// Creates a function without arguments and results at the end of `module`.
   static FunctionEditor create(mlir::ModuleOp module, mlir::Location location,
                                llvm::StringRef name);
 
   mlir::FunctionOpInterface get() const { return function; }
   mlir::Block &getBody() const { return *body; }
-  /// Returns a builder that inserts before the return.
+  /// Returns a builder that inserts before the return op.
   mlir::OpBuilder builder() const;
 
   //===--- Arguments ------------------------------------------------------===//
 
-  /// Returns the current attributes of `argument`; empty for other values.
+  /// Returns the attributes of `argument` after all edits so far; empty if the
+  /// value is no argument of the function.
   PortAttrs port(mlir::Value argument) const;
-  /// Returns the input called `name`; null if there is none.
+  /// Returns the argument that is the input called `name`; null if there is
+  /// none.
   mlir::Value input(llvm::StringRef name) const;
   mlir::Value addInput(llvm::StringRef name, Role role, mlir::Type type);
   void setInputRole(mlir::Value input, Role role);
-  /// Sets or replaces one attribute of `argument`.
+  /// Sets the attribute `key` of `argument`, or replaces its value.
   void setAttr(mlir::Value argument, llvm::StringRef key,
                mlir::Attribute attribute);
   /// Returns the argument that holds the value of `variable`; adds the argument
   /// if it is missing.
   mlir::Value state(VariableOp variable);
-  /// Returns the variable whose value `argument` holds; empty if `argument` is
-  /// not state.
+  /// Returns the name of the variable whose value `argument` holds; empty if
+  /// `argument` holds no variable.
   llvm::StringRef variableOf(mlir::Value argument) const;
 
   //===--- Results --------------------------------------------------------===//
 
-  /// Returns the first output called `name`; null if there is none.
+  /// Returns the value of the first output called `name`; null if there is
+  /// none.
   mlir::Value output(llvm::StringRef name) const;
-  /// Returns the first output with `role`, or with both `role` and `name`. Null
-  /// if there is none.
+  /// Returns the value of the first output with `role`, and with `name` if
+  /// given; null if there is none.
   mlir::Value outputOfRole(Role role) const;
   mlir::Value outputOfRole(Role role, llvm::StringRef name) const;
   llvm::SmallVector<llvm::StringRef> outputNames() const;
@@ -114,15 +119,16 @@ public:
   /// the variable.
   mlir::Value update(VariableOp variable) const;
   void addUpdate(VariableOp variable, mlir::Value value);
-  /// The drop functions remove all matching results.
+  /// Removes all results of the kind named: outputs, outputs with `role`,
+  /// updates of any variable, or updates of `variable`.
   void dropOutputs();
   void dropOutputsOfRole(Role role);
   void dropUpdates();
   void dropUpdate(VariableOp variable);
-  /// Removes the updates whose values `op` computes.
+  /// Removes every update whose value is a result of `op`.
   void dropUpdatesBy(mlir::Operation *op);
-  /// Moves all outputs before all updates, and keeps the order within each
-  /// group.
+  /// Reorders the results: first all outputs, then all updates. Keeps the order
+  /// within each group.
   void putOutputsFirst();
 
   void finish();
@@ -143,7 +149,7 @@ private:
       function; // a handle without const accessors
   mlir::Block *body;
   mlir::Operation *terminator;
-  /// Attributes per argument of the block, and per operand of the return.
+  /// The attributes of each argument, and of each result.
   llvm::SmallVector<mlir::DictionaryAttr> arguments, results;
   /// Maps a variable's name to the argument that holds its value.
   llvm::DenseMap<mlir::StringAttr, mlir::Value> states;

@@ -33,13 +33,13 @@
 
 namespace mpc {
 
-/// True if the `actual` result types fit the `inferred` types. Shapes must be
-/// equal. Element types must be equal or both float, since the Precision stage
-/// decides in which float type a result is stored.
+/// True if the `actual` result types of an op fit the `inferred` types: equal
+/// shapes, and element types that are equal or both float. Any float type fits,
+/// since the Precision stage decides in which one a result is stored.
 bool areCompatibleTypes(mlir::TypeRange inferred, mlir::TypeRange actual);
 
-/// The type, the shape and the element type of a value of the dialect. Every
-/// value is a ranked tensor.
+/// Each returns the tensor type, the shape or the element type of a value.
+/// Every value of the dialect is a ranked tensor.
 inline mlir::RankedTensorType typeOf(mlir::Value value) {
   return llvm::cast<mlir::RankedTensorType>(value.getType());
 }
@@ -55,17 +55,19 @@ inline mlir::Type elementOf(mlir::Value value) {
 mlir::FailureOr<llvm::SmallVector<int64_t>>
 broadcastShapes(llvm::ArrayRef<int64_t> lhs, llvm::ArrayRef<int64_t> rhs);
 
-/// Returns the strides of a slice or pad, one per axis. If `strides` is empty,
-/// all are 1.
+/// Returns the strides of a slice or pad, one per axis: `strides`, or ones if
+/// it is empty.
 llvm::SmallVector<int64_t> fillStrides(llvm::ArrayRef<int64_t> strides,
                                        size_t rank);
 
-/// True if all strides of a slice or pad are 1.
+/// True if all strides of a slice or pad are 1, or if `strides` is empty, which
+/// means the same.
 inline bool isDense(llvm::ArrayRef<int64_t> strides) {
   return llvm::all_of(strides, [](int64_t stride) { return stride == 1; });
 }
 
-/// Attributes of function arguments and results; see the dialect's description.
+/// Names of attributes of function arguments and results, and of ops; the
+/// description of the mpc dialect explains each.
 inline constexpr llvm::StringLiteral kStateAttr = "mpc.state";
 inline constexpr llvm::StringLiteral kInputAttr = "mpc.input";
 inline constexpr llvm::StringLiteral kBatchAxisAttr = "mpc.batch_axis";
@@ -73,22 +75,25 @@ inline constexpr llvm::StringLiteral kUpdatesAttr = "mpc.updates";
 inline constexpr llvm::StringLiteral kOutputAttr = "mpc.output";
 inline constexpr llvm::StringLiteral kRoleAttr = "mpc.role";
 inline constexpr llvm::StringLiteral kPhaseAttr = "mpc.phase";
-/// On a module: the machine that the module is compiled for; see getTarget.
+/// Attribute of a module: the machine to compile for. getTarget reads it.
 inline constexpr llvm::StringLiteral kTargetAttr = "mpc.target";
-/// On a function that is a kernel: its kind, #mpc.kernel<...>.
+/// Attribute of a function that is a kernel: the kind of the kernel,
+/// #mpc.kernel<...>.
 inline constexpr llvm::StringLiteral kKernelAttr = "mpc.kernel";
-/// On an emitted GPU kernel: the threads per block, an i32.
+/// Attribute of a GPU kernel after code generation: the number of threads per
+/// block, an i32.
 inline constexpr llvm::StringLiteral kThreadsAttr = "mpc.threads";
-/// On an argument whose variable --train selects, while rotary embeddings are
-/// recognized: the elements of a trained value are not known.
+/// Attribute of an argument whose variable --train selects. Present only while
+/// mpc recognizes rotary embeddings, which must not take the elements of a
+/// trained variable as known.
 inline constexpr llvm::StringLiteral kTrainedAttr = "mpc.trained";
 
-/// The most classes mpc.accuracy can tell apart: class positions must be exact
-/// in f32.
+/// The largest number of classes that mpc.accuracy can handle: it holds class
+/// numbers in f32, which is exact up to 2^24.
 inline constexpr int64_t kMaxAccuracyClasses = int64_t(1) << 24;
 
-/// Fails if the values of a constant were elided in the text that it was parsed
-/// from. Any substitute would be wrong.
+/// Fails if the elements of a constant were elided when the IR was printed as
+/// text. mpc must not guess them.
 llvm::LogicalResult verifyHasData(mlir::Operation *op,
                                   mlir::ElementsAttr value);
 
@@ -96,8 +101,8 @@ llvm::LogicalResult verifyHasData(mlir::Operation *op,
 /// "conv1#dx"), read from its location; empty if the location has no name.
 llvm::StringRef getNodeName(mlir::Operation *op);
 
-/// Traits of normalisations, whose operands are the input, the scale and the
-/// bias, and of their gradients.
+/// Marker traits of normalisation ops, whose operands are the input, the scale
+/// and the bias, and of their gradients.
 template <typename ConcreteOp>
 class NormalizationTrait
     : public mlir::OpTrait::TraitBase<ConcreteOp, NormalizationTrait> {};
@@ -106,7 +111,8 @@ class NormalizationGradTrait
     : public mlir::OpTrait::TraitBase<ConcreteOp, NormalizationGradTrait> {};
 
 namespace formulas {
-/// Returns the precision policy in the row of Formulas.def for `op`.
+/// Returns the default precision policy of the op with mnemonic `op`, which
+/// must have a row in Formulas.def.
 OpPolicy getDefaultPolicy(llvm::StringRef op);
 } // namespace formulas
 
@@ -126,20 +132,22 @@ inline Phase getPhase(mlir::Operation *op) {
   auto phase = op->getAttrOfType<PhaseAttr>(kPhaseAttr);
   return phase ? phase.getValue() : Phase::Forward;
 }
-/// True if `phase` belongs to the forward pass, which ends with the loss.
+/// True for the phases of the forward pass: forward and loss.
 inline bool isForward(Phase phase) {
   return phase == Phase::Forward || phase == Phase::Loss;
 }
 inline void setPhase(mlir::Operation *op, Phase phase) {
   op->setAttr(kPhaseAttr, PhaseAttr::get(op->getContext(), phase));
 }
-/// Gives `to` the phase of `from`, the op that `to` is built for.
+/// Copies the training phase of `from` to `to`, a new op that replaces or
+/// serves `from`.
 inline void copyPhase(mlir::Operation *from, mlir::Operation *to) {
   if (mlir::Attribute phase = from->getAttr(kPhaseAttr))
     to->setAttr(kPhaseAttr, phase);
 }
 
-/// Returns the channel axis of activations.
+/// Returns the channel axis of an activation with `rank` axes: the last in
+/// NHWC, else axis 1.
 inline int64_t getChannelAxis(Layout layout, int64_t rank) {
   return layout == Layout::NHWC ? rank - 1 : 1;
 }
@@ -157,16 +165,16 @@ inline std::optional<KernelKind> getKernelKind(mlir::Operation *function) {
 
 namespace mpc {
 
-/// Follows `value` through its defining reshapes, and returns the first value
-/// that is no reshape.
+/// Returns the value that `value` is a reshape of, through any number of
+/// reshapes; `value` itself if no reshape defines it.
 inline mlir::Value skipReshapes(mlir::Value value) {
   while (auto reshape = value.getDefiningOp<ReshapeOp>())
     value = reshape.getInput();
   return value;
 }
 
-/// Returns the only axis that `slice` shortens; nullopt if there is none or
-/// several.
+/// Returns the axis along which `slice` does not keep the full extent; nullopt
+/// if there is none, or more than one.
 std::optional<int64_t> findSlicedAxis(SliceOp slice);
 
 } // namespace mpc

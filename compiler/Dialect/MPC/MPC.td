@@ -69,8 +69,8 @@ def MPC_Dialect : Dialect {
   let hasRegionArgAttrVerify = 1;
   let hasRegionResultAttrVerify = 1;
   let extraClassDeclaration = [{
-    /// Adds the ops of the dialect. MPCRegisterOps.cpp defines the function
-    /// alone, since each op adds much code.
+    /// Adds the ops of the dialect. This function has a source file of its own,
+    /// MPCRegisterOps.cpp, since each op adds much code.
     void registerOps();
   }];
 }
@@ -88,10 +88,12 @@ defvar MPC_Integers = [I8, UI8, I16, UI16, I32, UI32, I64, UI64];
 def MPC_IntegerTensor : StaticShapeTensorOf<MPC_Integers>;
 // Types with addition.
 def MPC_NumberTensor : StaticShapeTensorOf<MPC_Floats # MPC_Integers>;
-// Types with bits; a boolean has one bit.
+// Element types on which bitwise ops work: integers, and booleans as single
+// bits.
 def MPC_BitsTensor : StaticShapeTensorOf<MPC_Integers # [I1]>;
 def MPC_Tensor : StaticShapeTensorOf<MPC_Floats # MPC_Integers # [I1]>;
-// A float scalar (rank 0 or one element): a loss, a scale, a learning rate.
+// A float tensor used as a scalar, of rank 0 or with one element: a loss, a
+// scale, a learning rate.
 def MPC_FloatScalar : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
 
 //===----------------------------------------------------------------------===//
@@ -100,13 +102,13 @@ def MPC_FloatScalar : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
 
 class MPC_Op<string mnemonic, list<Trait> ownTraits = []>
     : Op<MPC_Dialect, mnemonic, ownTraits> {
-  // The traits that a class of MPCPolicy.td adds. Empty for ops without a
-  // precision decision, such as mpc.variable.
+  // Traits from the op's precision policy class (MPCPolicy.td). Empty for ops
+  // whose types the Precision stage does not decide, such as mpc.variable.
   list<Trait> policy = [];
   let traits = !listconcat(ownTraits, policy);
 }
 
-// An op with types that the Precision stage decides.
+// Base class of ops whose types the Precision stage decides.
 class MPC_GraphOp<string mnemonic, list<Trait> traits>
     : MPC_Op<mnemonic, !listconcat(traits, [Pure,
           DeclareOpInterfaceMethods<RegionOpInterface>])> {
@@ -114,8 +116,9 @@ class MPC_GraphOp<string mnemonic, list<Trait> traits>
       # " it needs a class of MPCPolicy.td beside its base class";
 }
 
-// A pure op whose result shapes follow from operands and attributes. Inference
-// is also the verifier: shapes must agree, float element types are free.
+// Base class of ops whose result shapes are inferred from operands and
+// attributes. The verifier infers them again: shapes must be equal, and float
+// element types may differ.
 class MPC_TensorOp<string mnemonic, string role, list<Trait> traits = []>
     : MPC_GraphOp<mnemonic, !listconcat(traits, [InferTensorTypeAdaptor])> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
@@ -132,8 +135,8 @@ class MPC_TensorOp<string mnemonic, string role, list<Trait> traits = []>
   }];
 }
 
-// A pure op with a given result shape: reshape, and gradients that restore a
-// shape. The op has its own verifier.
+// Base class of ops whose result shape is given, not inferred: mpc.reshape, and
+// gradients that restore an operand's shape. Each op has its own verifier.
 class MPC_ShapedOp<string mnemonic, string role, list<Trait> traits = []>
     : MPC_GraphOp<mnemonic, traits> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
@@ -145,8 +148,8 @@ class MPC_ShapedOp<string mnemonic, string role, list<Trait> traits = []>
   }];
 }
 
-// An elementwise op. `inference` calls a function of ShapeInference.h, which
-// infers the shapes.
+// Base class of elementwise ops. `inference` is a call of a function of
+// ShapeInference.h, which infers the result.
 class MPC_InferredOp<string mnemonic, string inference, list<Trait> traits>
     : MPC_TensorOp<mnemonic, "Elementwise", traits> {
   let extraClassDefinition = [{
@@ -162,14 +165,16 @@ class MPC_InferredOp<string mnemonic, string inference, list<Trait> traits>
   }];
 }
 
-// One operand, and one result of the operand's shape; floats by default.
+// Base class of elementwise ops with one operand, whose shape is the result's;
+// floats by default.
 class MPC_UnaryOp<string mnemonic, list<Trait> traits = [], Type type = MPC_FloatTensor>
     : MPC_InferredOp<mnemonic, "inferUnary(adaptor.getInput(), results)", traits> {
   let arguments = (ins type:$input);
   let results = (outs type:$output);
 }
 
-// Two operands that broadcast together; floats by default.
+// Base class of elementwise ops with two operands, which broadcast by NumPy's
+// rules; floats by default.
 class MPC_BinaryOp<string mnemonic, list<Trait> traits = [], Type type = MPC_FloatTensor>
     : MPC_InferredOp<mnemonic, "inferBinary(location, adaptor.getOperands(), results)",
                      traits> {

@@ -1,5 +1,5 @@
-// Every op and attribute of the mpc dialect, for one run of TableGen each: a
-// dialect has one parser of attributes.
+// Includes all ops and attributes of the mpc dialect. TableGen must see them in
+// one run, because a run generates the dialect's only attribute parser.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_MPCALLOPS_TD

@@ -6,7 +6,7 @@
 
 include "compiler/Dialect/MPC/MPC.td"
 
-// Attributes of attention and of its gradient.
+// Attributes of mpc.attention, which mpc.attention_grad has too.
 defvar MPC_AttentionAttrs = (ins
     DefaultValuedAttr<F64Attr, "1.0">:$scale,
     DefaultValuedAttr<F64Attr, "0.0">:$softcap,
@@ -16,8 +16,9 @@ defvar MPC_AttentionAttrs = (ins
     DefaultValuedAttr<F64Attr, "0.0">:$dropout,
     OptionalAttr<I64Attr>:$dropout_id);
 
-// The first `multiplied` operands are factors of the op's matrix products.
-// `leading` is the assembly format of the operands before the query.
+// Base class of mpc.attention and mpc.attention_grad. The first `multiplied`
+// operands are factors of matrix products. `leading` is the assembly format of
+// the operands before the query.
 class MPC_AttentionLikeOp<string mnemonic, string multiplied, string leading>
     : MPC_TensorOp<mnemonic, "Composite", [AttrSizedOperandSegments]> {
   let assemblyFormat = leading # [{ $query `,` $key `,` $value
@@ -30,7 +31,7 @@ class MPC_AttentionLikeOp<string mnemonic, string multiplied, string leading>
       return ::mpc::areCompatibleTypes(inferred, actual);
     }
     static unsigned getNumContractedOperands() { return }] # multiplied # [{; }
-    /// The scores' shape: [..., queries, keys].
+    /// Returns the shape of the scores: [..., queries, keys].
     ::llvm::SmallVector<int64_t> getScoresShape();
     double countFlops();
   }];
@@ -109,8 +110,8 @@ def MPC_AttentionGradOp : MPC_AttentionLikeOp<"attention_grad", "4", "$d_output 
                       Variadic<MPC_FloatTensor>:$d_biases);
 }
 
-// The tables stay fp32: they are small, and an error of an angle affects every
-// head.
+// The tables of cosines and sines stay fp32: they are small, and an error in an
+// angle affects all attention heads.
 def MPC_RotaryEmbeddingOp : MPC_TensorOp<"rotary_embedding", "Elementwise",
     [DeclareOpInterfaceMethods<IndexedOpInterface,
                                ["readsMemory", "getIndexedAxes"]>]>,
@@ -147,7 +148,8 @@ def MPC_RotaryEmbeddingOp : MPC_TensorOp<"rotary_embedding", "Elementwise",
                                         ::mlir::TypeRange actual) {
       return ::mpc::areCompatibleTypes(inferred, actual);
     }
-    /// Returns the number of pairs that turn in a row.
+    /// Returns the number of pairs per row that the op rotates: the last extent
+    /// of the tables.
     int64_t getNumPairs();
   }];
 }

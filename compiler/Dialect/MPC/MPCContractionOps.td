@@ -52,14 +52,15 @@ def MPC_GemmOp : MPC_TensorOp<"gemm", "Contraction",
   let results = (outs MPC_FloatTensor:$output);
 }
 
-// Interfaces that ops of the convolution family implement: activations, filter
-// and the column axis of the result.
+// Interfaces of the convolution ops, with the methods that each op implements
+// itself: getColumnAxis returns the axis of the result that holds the columns,
+// getFilter the filter.
 defvar MPC_ConvTraits = [
   DeclareOpInterfaceMethods<ContractionOpInterface, ["getColumnAxis"]>,
   DeclareOpInterfaceMethods<LayoutOpInterface, ["getFilter"]>];
 
-// Attributes of the convolution family, with the layouts of activations and
-// weights. Importers leave both layouts in ONNX's order.
+// Attributes of the convolution ops. `layout` is the axis order of activations,
+// `filter_layout` that of filters; importers leave both in ONNX's order.
 defvar MPC_ConvAttrs = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
                             DenseI64ArrayAttr:$dilations,
                             DefaultValuedAttr<I64Attr, "1">:$group,

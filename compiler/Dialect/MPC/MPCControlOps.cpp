@@ -1,4 +1,5 @@
-// Builds and verifies scan and if, the ops with bodies.
+// Builds and verifies mpc.scan (a loop) and mpc.if, the ops with bodies, and
+// the ops that replace both once bodies are functions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -33,12 +34,14 @@ void ScanOp::build(OpBuilder &builder, OperationState &state, int64_t length,
   properties.operandSegmentSizes = {static_cast<int32_t>(carried.size()),
                                     static_cast<int32_t>(scanned.size()),
                                     static_cast<int32_t>(invariant.size())};
-  // Operands are ordered carried, scanned, invariant; results carried, stacked.
+  // Operands are in the order carried, scanned, invariant; results in the order
+  // carried, stacked.
   for (ValueRange values : {carried, scanned, invariant})
     state.addOperands(values);
   state.addTypes(carried.getTypes());
   state.addTypes(stacked);
-  // The body gets parts of scanned operands, and whole values of the others.
+  // An iteration gets one part of each scanned operand, and the whole of each
+  // other operand.
   Block &block = state.addRegion()->emplaceBlock();
   for (Value value : carried)
     block.addArgument(value.getType(), value.getLoc());
@@ -103,7 +106,7 @@ ScanOp ScanOp::addStacked(RewriterBase &rewriter, ValueRange parts,
                                getScanned(), getInvariant(), types,
                                getReversedInputs(), directions);
   larger->setDiscardableAttrs((*this)->getDiscardableAttrDictionary());
-  // The larger loop takes over the body, which now yields `parts` too.
+  // Move the body into the larger loop, and yield `parts` as well.
   Operation *yield = getYield();
   rewriter.modifyOpInPlace(
       yield, [&] { yield->insertOperands(yield->getNumOperands(), parts); });
@@ -135,7 +138,8 @@ OpOperand &IfOp::getTiedOperand(BlockArgument argument) {
 // Verification
 //===----------------------------------------------------------------------===//
 
-// Checks that `whole` is a stack of `length` parts of type `part`.
+// Checks that the type `whole` is a stack of `length` parts of type `part`:
+// [length, ...part].
 static LogicalResult verifyStack(ScanOp op, Type whole, Type part,
                                  const Twine &what) {
   if (whole == ScanOp::getStackType(part, op.getLength()))
@@ -148,8 +152,8 @@ LogicalResult ScanOp::verify() {
   if (static_cast<int64_t>(getLength()) < 1)
     return emitOpError("expected a length of 1 at least, found ")
            << static_cast<int64_t>(getLength());
-  // Count arguments, results and directions first, since later checks index
-  // them.
+  // First check the numbers of arguments, results and directions, since the
+  // checks below index these lists.
   Block &block = getBody().front();
   if (block.getNumArguments() != getNumOperands())
     return emitOpError("expected one block argument per operand");
@@ -164,8 +168,8 @@ LogicalResult ScanOp::verify() {
   if (getReversedOutputs().size() != getNumStacked())
     return emitOpError("expected one element of reversed_outputs per stacked "
                        "result");
-  // A carried value has one type as operand, argument, yielded value and
-  // result.
+  // A carried value must have one type as operand, block argument, yielded
+  // value and result.
   for (unsigned i = 0; i < getNumCarried(); ++i) {
     Type type = getCarried()[i].getType();
     if (block.getArgument(i).getType() != type ||
@@ -174,7 +178,7 @@ LogicalResult ScanOp::verify() {
       return emitOpError("expected carried value ")
              << i << " to keep its type " << type;
   }
-  // A part has the type of its stack without the first axis.
+  // Each part must have the type of its stack without axis 0.
   for (auto [operand, argument] :
        llvm::zip(getScanned(), getScannedArguments()))
     if (failed(verifyStack(*this, operand.getType(), argument.getType(),
@@ -193,20 +197,23 @@ LogicalResult ScanOp::verify() {
   return success();
 }
 
-// Checks that the function has the arguments and results of the loop body.
+// Checks that the called function takes and returns the values of one
+// iteration.
 LogicalResult ScanCallOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto function = symbols.lookupNearestSymbolFrom<FunctionOpInterface>(
       *this, getFunctionAttr());
   if (!function)
     return emitOpError("no function ") << getFunctionAttr();
-  // Check the counts first: the loops below index the types.
+  // First check the numbers of operands and results, since the loops below
+  // index the types.
   unsigned carried = getCarried().size();
   if (getNumResults() < carried ||
       getReversedInputs().size() != getScanned().size() ||
       getReversedOutputs().size() != getNumResults() - carried)
     return emitOpError("expected one direction per scanned operand and per "
                        "stacked result");
-  // Derive the types of the arguments and results of one iteration.
+  // Compute the argument and result types of one iteration, in which scanned
+  // and stacked values are parts.
   auto length = static_cast<int64_t>(getLength());
   SmallVector<Type> arguments, results;
   for (auto [index, type] : llvm::enumerate(getOperandTypes())) {

@@ -1,4 +1,4 @@
-// Control flow: ops with bodies that run repeatedly or under a condition.
+// Control flow: mpc.scan repeats a body, mpc.if chooses between two.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_MPCCONTROLOPS_TD
@@ -57,9 +57,8 @@ def MPC_ScanOp : MPC_Op<"scan", [Pure, IsolatedFromAbove,
   }];
   let skipDefaultBuilders = 1;
   let builders = [
-    // Creates the block of the body with its arguments, but without a
-    // terminator. `stacked` has the types of the results after the carried
-    // ones.
+    // Creates the body's block with arguments, but without a terminator.
+    // `stacked` has the types of the results after the carried values.
     OpBuilder<(ins "int64_t":$length, "::mlir::ValueRange":$carried,
                    "::mlir::ValueRange":$scanned,
                    "::mlir::ValueRange":$invariant,
@@ -69,9 +68,10 @@ def MPC_ScanOp : MPC_Op<"scan", [Pure, IsolatedFromAbove,
   let hasVerifier = 1;
   let hasCanonicalizer = 1;
   let extraClassDeclaration = [{
-    /// The type of one part of a scanned operand or stacked result.
+    /// Returns the type of one part of a scanned operand or stacked result:
+    /// `type` without axis 0.
     static ::mlir::RankedTensorType getPartType(::mlir::Type type);
-    /// The type of a stack of `length` parts.
+    /// Returns the type of a stack of `length` parts: `part` with a new axis 0.
     static ::mlir::RankedTensorType getStackType(::mlir::Type part, int64_t length);
 
     unsigned getNumStacked() { return getNumResults() - getNumCarried(); }
@@ -81,12 +81,12 @@ def MPC_ScanOp : MPC_Op<"scan", [Pure, IsolatedFromAbove,
     ::mlir::ResultRange getLast() { return getResults().take_front(getNumCarried()); }
     ::mlir::ResultRange getStacked() { return getResults().drop_front(getNumCarried()); }
     ::mlir::Operation *getYield() { return getBody().front().getTerminator(); }
-    /// Adds an operand and returns its block argument. An operand that exists
-    /// already is reused.
+    /// Adds a scanned operand, or below an invariant one, and returns its block
+    /// argument. Reuses an equal operand if there is one.
     ::mlir::BlockArgument addScanned(::mlir::Value value, bool reversed);
     ::mlir::BlockArgument addInvariant(::mlir::Value value);
-    /// Replaces this op by a scan with further results: stacks of `parts`,
-    /// which are values of the body. The new op takes over the body.
+    /// Replaces this op by a scan that also returns `parts`, values of the
+    /// body, each stacked over all iterations. The new op takes over the body.
     ScanOp addStacked(::mlir::RewriterBase &rewriter,
                       ::mlir::ValueRange parts,
                       ::llvm::ArrayRef<bool> reversed);
@@ -129,7 +129,7 @@ def MPC_IfOp : MPC_Op<"if", [Pure, IsolatedFromAbove,
   }];
   let skipDefaultBuilders = 1;
   let builders = [
-    // Creates the blocks of the bodies with their arguments, but without
+    // Creates the blocks of both branches with arguments, but without
     // terminators.
     OpBuilder<(ins "::mlir::TypeRange":$outputs, "::mlir::Value":$condition,
                    "::mlir::ValueRange":$captured)>];

@@ -1,4 +1,5 @@
-// Registration of the mpc dialect and the checks on its attributes.
+// Registers the mpc dialect, and verifies its attributes on ops, arguments and
+// results.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -28,8 +29,8 @@ using namespace mpc;
 #include "compiler/Dialect/MPC/MPCAttrs.cpp.inc"
 
 namespace {
-/// Names a location after its node: `loc(#conv1_)`, or `loc(#Add_9_and_1_more)`
-/// for an op that stands for two nodes.
+/// Prints the location of an op as an alias made of node names: `loc(#conv1_)`,
+/// or `loc(#Add_9_and_1_more)` for an op that replaces two nodes.
 struct NodeAliases : OpAsmDialectInterface {
   using OpAsmDialectInterface::OpAsmDialectInterface;
 
@@ -41,7 +42,7 @@ struct NodeAliases : OpAsmDialectInterface {
     SmallVector<StringRef> names = getNodeNames(location);
     if (names.empty() || names.front().empty())
       return AliasResult::NoAlias;
-    // An alias must not contain '#', so node#dx becomes node$dx.
+    // An alias must not contain '#', so the alias for node#dx is node$dx.
     for (char c : names.front())
       os << (c == '#' ? '$' : llvm::isAlnum(c) || c == '-' ? c : '_');
     if (names.size() > 1)
@@ -76,7 +77,8 @@ Operation *MPCDialect::materializeConstant(OpBuilder &builder, Attribute value,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A discardable attribute that one pass leaves on an op for a later pass.
+/// A discardable attribute that the dialect knows: its name, on which ops and
+/// with which values it is valid, and the text for the error otherwise.
 struct OpAttribute {
   StringRef name;
   /// True if `op` may have the attribute with `value`.
@@ -85,8 +87,8 @@ struct OpAttribute {
 };
 } // namespace
 
-// True if `op` is one of `Ops`, or if `Ops` is empty, and `value` is an AttrT.
-// GCC warns that `op` is unused if `Ops` is empty.
+// True if `op` is one of `Ops`, and `value` is an AttrT. An empty list `Ops`
+// stands for all ops; GCC would then warn that `op` is unused.
 template <typename AttrT, typename... Ops>
 static bool isOf([[maybe_unused]] Operation *op, Attribute value) {
   bool isPlace = sizeof...(Ops) == 0 || (isa<Ops>(op) || ...);
@@ -127,8 +129,8 @@ static const OpAttribute kOpAttributes[] = {
      "a phase of training such as #mpc.phase<backward>"},
 };
 
-// Rejects unknown attribute names: no pass would read the attribute, so the
-// name is a mistake.
+// Verifies an attribute of an op. An unknown name is an error, because no pass
+// would read the attribute.
 LogicalResult MPCDialect::verifyOperationAttribute(Operation *op,
                                                    NamedAttribute attr) {
   const OpAttribute *known =
@@ -149,15 +151,16 @@ LogicalResult MPCDialect::verifyOperationAttribute(Operation *op,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// References to state on a function's arguments or results. `get` returns the
-/// attribute at an index that names a variable, null if there is none.
+/// The attributes of all arguments, or all results, of a function that refer to
+/// variables. `get(i)` returns the reference of port i, which names a variable;
+/// null if there is none.
 struct StateReferences {
   TypeRange types;
   llvm::function_ref<Attribute(unsigned)> get;
 };
 } // namespace
 
-// Checks that `reference` names a variable of `type`.
+// Checks that `reference` names an mpc.variable whose type is `type`.
 static LogicalResult
 verifyStateReference(Operation *op, Attribute reference, Type type,
                      const DenseMap<StringAttr, VariableOp> &variables) {
@@ -175,9 +178,9 @@ verifyStateReference(Operation *op, Attribute reference, Type type,
   return success();
 }
 
-// Checks all references when called for the first one. The verifier calls this
-// function per reference, and a search of the module each time would take
-// quadratic time.
+// Checks the references of all ports when called for the first port with a
+// reference, and does nothing for others. MLIR calls this function for each
+// reference, and searching the module each time would take quadratic time.
 static LogicalResult verifyStateReferences(Operation *op, unsigned index,
                                            StateReferences references) {
   for (unsigned i = 0; i < index; ++i)
@@ -216,7 +219,8 @@ static LogicalResult verifyBatchAxis(FunctionOpInterface function,
          << " of argument " << index;
 }
 
-// Checks the role of an input or of an output.
+// Checks that `attribute` is a role of inputs if `isInput`, else a role of
+// outputs.
 static LogicalResult verifyRole(FunctionOpInterface function,
                                 Attribute attribute, bool isInput) {
   auto role = dyn_cast<RoleAttr>(attribute);
@@ -232,7 +236,7 @@ static LogicalResult verifyRole(FunctionOpInterface function,
          << ", found " << attribute;
 }
 
-// Checks the ONNX name of an input or output.
+// Checks that the ONNX name of an input or output is a string.
 static LogicalResult verifyName(FunctionOpInterface function,
                                 NamedAttribute attr) {
   if (isa<StringAttr>(attr.getValue()))

@@ -17,13 +17,14 @@ class MPC_DescribedUnaryOp<string mnemonic, string formula, Type type = MPC_Floa
   }];
 }
 
-// An op on floats or integers; integers wrap around. Folds on constants.
+// An op on floats or integers that folds on constants. Integer results wrap
+// around.
 class MPC_NumberUnaryOp<string mnemonic, string formula>
     : MPC_DescribedUnaryOp<mnemonic, formula, MPC_NumberTensor> {
   let hasFolder = 1;
 }
 
-// A float op with equal results on every machine. Folds on constants
+// A float op whose result is equal on all machines, so constants fold
 // (FloatFormulas.h).
 class MPC_ExactUnaryOp<string mnemonic, string formula>
     : MPC_DescribedUnaryOp<mnemonic, formula> {
@@ -39,8 +40,8 @@ def MPC_SigmoidOp : MPC_DescribedUnaryOp<"sigmoid", "1 / (1 + exp(-x))">,
     MPC_Policy<["Sigmoid"], "Infer", "Infer", "bounded result of one rounding">;
 def MPC_TanhOp : MPC_DescribedUnaryOp<"tanh", "tanh(x)">,
     MPC_Policy<["Tanh"], "Infer", "Infer", "bounded result of one rounding">;
-// Exponentials soon leave the range of fp16. Logarithms and powers lose the
-// digits that their argument has lost.
+// In fp16, an exponential soon overflows. A logarithm or power loses accuracy
+// if its argument was rounded to fp16.
 def MPC_ExpOp : MPC_DescribedUnaryOp<"exp", "exp(x)">,
     MPC_Policy<["Exp"], "Deny", "Infer", "overflows fp16 above 11.09">;
 def MPC_LogOp : MPC_DescribedUnaryOp<"log", "log(x)">,
@@ -108,7 +109,7 @@ def MPC_ModOp : MPC_BinaryOp<"mod", [], MPC_NumberTensor>,
   let hasVerifier = 1;
 }
 
-// An op on booleans, and bit by bit on integers.
+// An op on booleans, or on each bit of integers.
 class MPC_BitsOp<string mnemonic, string formula, Type type = MPC_BitsTensor,
                  list<Trait> traits = []> : MPC_BinaryOp<mnemonic, traits, type> {
   let summary = "elementwise " # formula;
@@ -201,7 +202,8 @@ def MPC_BCEOp : MPC_BinaryOp<"bce">, MPC_Policy<[], "Deny", "Deny", "a loss: log
   }];
 }
 
-// Two operands that broadcast together. The result is false if either is NaN.
+// A comparison of two operands, which broadcast by NumPy's rules. The result is
+// false if an operand is NaN.
 class MPC_CompareOp<string mnemonic, string formula, Type type, list<Trait> traits = []>
     : MPC_InferredOp<mnemonic, "inferCompare(location, adaptor.getOperands(), results)",
                      traits> {
@@ -224,8 +226,8 @@ def MPC_LessOp : MPC_CompareOp<"less", "a < b", MPC_NumberTensor>,
 def MPC_LessOrEqualOp : MPC_CompareOp<"less_or_equal", "a <= b", MPC_NumberTensor>,
     MPC_ExactPolicy<["LessOrEqual", "GreaterOrEqual"]>;
 
-// One float operand. The result is true for elements of the class that the op
-// is named after.
+// A test of each element of a float operand, for example for NaN: the result is
+// a boolean tensor.
 class MPC_ClassifyOp<string mnemonic, string what, dag parameters = (ins)>
     : MPC_InferredOp<mnemonic, "inferCompare(location, adaptor.getOperands(), results)",
                      []> {

@@ -1,5 +1,5 @@
-// Elementwise functions of one operand. Each has a row in Formulas.def, which
-// defines what the function computes.
+// Elementwise functions of one operand, defined by formulas. Each op has a row
+// in Formulas.def, which has the formula.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_MPCFORMULAOPS_TD
@@ -19,14 +19,15 @@ class MPC_FormulaOp<string mnemonic, string formula, dag parameters = (ins)>
   let arguments = !con((ins MPC_FloatTensor:$input), parameters);
 }
 
-// A function with integral results, equal on every machine. Folds on constants
-// (FloatFormulas.h).
+// A function whose results are whole numbers, equal on all machines, so
+// constants fold (FloatFormulas.h).
 class MPC_WholeNumberOp<string mnemonic, string formula>
     : MPC_FormulaOp<mnemonic, formula> {
   let hasFolder = 1;
 }
 
-// A parameter with its default in ONNX.
+// An attribute that is a parameter of the formula, with the default that ONNX
+// specifies.
 class MPC_Parameter<string value> : DefaultValuedAttr<F64Attr, value>;
 
 def MPC_AcosOp : MPC_FormulaOp<"acos", "the angle in [0, pi] whose cosine is x; NaN beyond 1">;

@@ -71,7 +71,7 @@ def MPC_GradientSeedOp : MPC_GraphOp<"gradient_seed", []>,
 }
 
 //===----------------------------------------------------------------------===//
-// Elementwise: d_output first, then what the forward op saved
+// Gradients of elementwise ops: operands are d_output and a saved value
 //===----------------------------------------------------------------------===//
 
 class MPC_ElementwiseGradOp<string mnemonic, string formula, string saved>

@@ -1,5 +1,6 @@
-// Shape inference and operand axes of ops that depend on an element's index,
-// for example dropout, or that read and write at given indices.
+// Infers result shapes, and maps operand axes to result axes, for two kinds of
+// ops: those that depend on an element's index, such as dropout, and those that
+// read or write at given indices.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Facts/IndexBoxes.h"
@@ -17,7 +18,7 @@ static Axes axesFrom(int64_t begin, int64_t end) {
 }
 
 //===----------------------------------------------------------------------===//
-// Ops that compute with their index
+// Ops that depend on the index of an element
 //===----------------------------------------------------------------------===//
 
 Axes DropoutOp::getOperandAxes(unsigned operand) {
@@ -42,14 +43,15 @@ Axes RandomUniformOp::getIndexedAxes() {
   return axesFrom(0, shapeOf(getOutput()).size());
 }
 
-// Labels lack the class axis.
+// Labels have the axes of the result except the class axis.
 Axes OneHotOp::getOperandAxes(unsigned) {
   Axes axes = axesFrom(0, shapeOf(getOutput()).size());
   axes.erase(axes.begin() + getAxis());
   return axes;
 }
 
-// The kernel loops over the classes of a label, so the label must be in memory.
+// A kernel reads one label for all its classes, so the label must be in memory,
+// not in a register.
 bool OneHotOp::readsMemory(unsigned) { return true; }
 
 Axes OneHotOp::getIndexedAxes() { return {static_cast<int64_t>(getAxis())}; }
@@ -65,7 +67,8 @@ LogicalResult CheckIndicesOp::verify() {
 // Indices of parts
 //===----------------------------------------------------------------------===//
 
-// Checks that the indexed axis has elements if there are any indices.
+// Fails if there are indices but the indexed axis of `data` has no elements, so
+// that every index would be out of range.
 static LogicalResult verifyNamed(std::optional<Location> loc, Value data,
                                  Value indices, int64_t axis) {
   if (shapeOf(data)[axis] > 0 || typeOf(indices).getNumElements() == 0)
@@ -75,13 +78,13 @@ static LogicalResult verifyNamed(std::optional<Location> loc, Value data,
                            "]");
 }
 
-// Infers the shape of the parts of `data` that `indices` name, which is also
-// the shape of a scatter's updates.
+// Infers the shape of all parts of `data` that `indices` select. A gather
+// returns these parts; a scatter's updates have their shape.
 static FailureOr<Shape> inferParts(std::optional<Location> loc, Value data,
                                    Value indices, int64_t axis,
                                    int64_t batchDims) {
   ArrayRef<int64_t> from = shapeOf(data), index = shapeOf(indices);
-  // verifyAxis must come first: verifyNamed reads the extent of the axis.
+  // Call verifyAxis first, since verifyNamed reads the extent of `axis`.
   if (failed(verifyAxis(loc, axis, from.size())) ||
       failed(verifyNamed(loc, data, indices, axis)))
     return failure();
@@ -95,15 +98,16 @@ static FailureOr<Shape> inferParts(std::optional<Location> loc, Value data,
     return emitOptionalError(loc, "expected the same batch axes, found [",
                              from.take_front(batchDims), "] and [",
                              index.take_front(batchDims), "]");
-  // The axes of the indices replace the indexed axis: data [4, 9, 6] at indices
-  // [5, 2] along axis 1 has parts [4, 5, 2, 6].
+  // The axes of the indices replace the indexed axis: for data [4, 9, 6] and
+  // indices [5, 2] along axis 1, the parts are [4, 5, 2, 6].
   Shape parts(from.take_front(axis));
   llvm::append_range(parts, index.drop_front(batchDims));
   llvm::append_range(parts, from.drop_front(axis + 1));
   return parts;
 }
 
-// Returns, per axis of the indices, the axis of the parts along which it runs.
+// Returns, for each axis of the indices, the axis of the selected parts with
+// the same position. Without batch axes, these are the axes from `axis` on.
 static Axes indexAxesOfParts(Value indices, int64_t axis, int64_t batchDims) {
   Axes axes = axesFrom(0, batchDims);
   int64_t own = shapeOf(indices).size() - batchDims;
@@ -138,7 +142,8 @@ bool GatherOp::readsMemory(unsigned operand) { return operand == 0; }
 // Indices of elements
 //===----------------------------------------------------------------------===//
 
-// Checks that indices have the data's shape except along `axis`.
+// Checks that `indices` and `data` have one shape, except for the extent of
+// `axis`.
 static LogicalResult verifyLines(std::optional<Location> loc, Value data,
                                  Value indices, int64_t axis) {
   Shape from(shapeOf(data)), index(shapeOf(indices));

@@ -38,7 +38,8 @@ class MPC_GatherLikeOp<string mnemonic>
     : MPC_TensorOp<mnemonic, "Elementwise",
         [DeclareOpInterfaceMethods<IndexedOpInterface, ["readsMemory"]>]>;
 
-// The table is read in fp32; only the gathered elements may be low.
+// The data, often a large table in fp32, is read as it is; only the selected
+// elements may be converted to a low type.
 def MPC_GatherOp : MPC_GatherLikeOp<"gather">,
     MPC_MovementPolicy<["Gather", "GatherND"], fp32Operands = [0]> {
   let summary = "selects parts of a tensor along an axis by index";
@@ -88,8 +89,9 @@ def MPC_GatherElementsOp : MPC_GatherLikeOp<"gather_elements">,
 // Writing
 //===----------------------------------------------------------------------===//
 
-// Sums are formed in the scattered tensor, which may receive many updates per
-// element: a frequent word's row, for example. So the tensor stays fp32.
+// Many updates may be added to one element of the scattered tensor, such as the
+// row of a frequent word. A sum of many terms needs fp32, so the tensor stays
+// fp32.
 class MPC_ScatterPolicy<list<string> onnx>
     : MPC_Policy<onnx, "Infer", "Infer", "updates are summed in fp32",
                  fp32Operands = [0], fp32Results = [0]>;

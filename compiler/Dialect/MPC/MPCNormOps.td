@@ -1,5 +1,5 @@
 // Normalisation ops of the mpc dialect and their gradients. In mixed precision,
-// everything per channel stays fp32.
+// scale, bias and statistics stay fp32.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_MPCNORMOPS_TD
@@ -15,7 +15,7 @@ def MPC_NormalizationGrad : NativeOpTrait<"NormalizationGradTrait"> {
 }
 
 //===----------------------------------------------------------------------===//
-// Normalisation over the batch
+// Batch normalisation: statistics over all samples of a batch
 //===----------------------------------------------------------------------===//
 
 def MPC_BatchNormOp
@@ -94,11 +94,12 @@ def MPC_BatchNormGradOp : MPC_TensorOp<"batch_norm_grad", "Composite",
 }
 
 //===----------------------------------------------------------------------===//
-// Normalisation of each sample
+// Layer and RMS normalisation: statistics of each sample
 //===----------------------------------------------------------------------===//
 
-// Scale, bias and statistics stay fp32. The statistics are results at the
-// positions that the scale and the bias have among the operands.
+// The policy of mpc.layer_norm and mpc.rms_norm. `fp32` lists the positions of
+// scale and bias among the operands, which stay fp32. The statistics have the
+// same positions among the results, and stay fp32 too.
 class MPC_SampleNormPolicy<list<string> onnx, list<int> fp32>
     : MPC_Policy<onnx, "Deny", "Infer",
                  "sums of residuals and their scaled gradients overflow fp16",

@@ -1,4 +1,4 @@
-// Verifiers of mpc ops whose shapes are not inferred.
+// Verifies the mpc ops whose result shapes are given, not inferred.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -42,8 +42,9 @@ LogicalResult VariableOp::verify() {
 }
 
 bool SGDOp::keepsWithoutGradient() { return getWeightDecay().isZero(); }
-// An element with a zero gradient must not change. An epsilon that rounds to 0
-// in the parameter's type would give 0 / 0 = NaN for such an element.
+// True if an element with a zero gradient stays unchanged. False if epsilon
+// rounds to 0 in the parameter's type: the update of such an element would be 0
+// / 0 = NaN.
 bool AdagradOp::keepsWithoutGradient() {
   APFloat epsilon = getEpsilon();
   bool loses;
@@ -85,7 +86,7 @@ LogicalResult ReshapeOp::verify() {
   return success();
 }
 
-// Checks that `small` broadcasts to `large`.
+// Checks that the shape of `small` broadcasts to that of `large`.
 static LogicalResult verifyBroadcastsTo(Operation *op, RankedTensorType small,
                                         RankedTensorType large) {
   auto shape = broadcastShapes(small.getShape(), large.getShape());
@@ -131,7 +132,7 @@ Operation *RegionOp::getContraction() {
   return findContraction(getBody().front());
 }
 
-// Checks that each result has the shape of the operand at its position.
+// Checks that there is one result per operand, of the operand's shape.
 static LogicalResult verifyShapesMatch(Operation *op, TypeRange operands,
                                        TypeRange results) {
   if (operands.size() != results.size())

@@ -1,4 +1,4 @@
-// State, constants and regions.
+// Ops for state (mpc.variable), constants, conversions and regions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_MPCOPS_TD
@@ -138,10 +138,11 @@ def MPC_RegionOp : MPC_Op<"region", [Pure, IsolatedFromAbove,
   }]>];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// The input of the region that block argument `value` stands for; null if
-    /// the body computes `value`.
+    /// Returns the region's input for which block argument `value` stands; null
+    /// if `value` is computed in the body.
     ::mlir::Value getTiedInput(::mlir::Value value);
-    /// The matrix product or convolution of a region of kind contraction.
+    /// Returns the matrix product or convolution in the body of a region of
+    /// kind contraction.
     ::mlir::Operation *getContraction();
   }];
 }

@@ -1,4 +1,4 @@
-// Optimizer steps on parameters and their state.
+// Optimizer ops: each updates a parameter and its optimizer state.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_MPCOPTIMIZEROPS_TD
@@ -7,9 +7,10 @@
 include "compiler/Dialect/MPC/MPCEnums.td"
 include "compiler/Interfaces/OptimizerOpInterface.td"
 
-// All optimizer ops are elementwise. p is the parameter, g its gradient,
-// unscaled and clipped. Scalars (`lr`, `step`, `apply`) have rank 0. If `apply`
-// is given and false, every result equals the operand that it replaces.
+// All ops of this file are elementwise. In descriptions, p is the parameter and
+// g its gradient, unscaled and clipped. `lr`, `step` and `apply` are scalars of
+// rank 0. If `apply` is present and false, nothing is updated: every result
+// equals the old value.
 
 class MPC_OptimizerOp<string mnemonic, Trait interface = OptimizerOpInterface>
     : MPC_TensorOp<mnemonic, "Elementwise", [interface]>;

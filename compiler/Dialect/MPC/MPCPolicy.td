@@ -1,11 +1,13 @@
-// The default precision policy: how each op fares in 16 bits, and why. An op
-// has one of these classes beside its base class:
+// The default precision policy of the mpc ops: may an op compute in 16 bits,
+// and why. Each op has a policy class, here MPC_SumPolicy, beside its base
+// class:
 //
-//   def MPC_CumSumOp : MPC_TensorOp<"cumsum", "Cumulative">, MPC_SumPolicy<["CumSum"]> {
+//  def MPC_CumSumOp
+//      : MPC_TensorOp<"cumsum", "Cumulative">, MPC_SumPolicy<["CumSum"]> {
 //
-// The class gives the op's C++ class the function getDefaultPolicy().
-// compiler/Precision/PolicyTable.h collects the results in a table.
-// Rationale.md explains the principles behind the rows.
+// The policy class adds a function getDefaultPolicy() to the op's C++ class.
+// compiler/Precision/PolicyTable.h collects the policies of all ops in a table.
+// Rationale.md explains the principles.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_MPCPOLICY_TD
@@ -13,27 +15,29 @@
 
 include "compiler/Interfaces/PrecisionOpInterface.td"
 
-// The trait of an op with a policy. `declaration` is C++ for the op's class.
+// A trait that adds `declaration` to the C++ class of an op with a policy.
 class MPC_PolicyTrait<string name, code declaration>
     : NativeOpTrait<name, [], declaration> {
   let cppNamespace = "::mpc";
 }
 
-// Converts positions of operands or results to a bit mask in C++.
+// Converts a list of operand or result positions to a C++ bit mask: [0, 2] to
+// 5u.
 class MPC_Positions<list<int> positions> {
   string mask = !foldl(0, positions, sum, i, !or(sum, !shl(1, i))) # "u";
 }
 defvar MPC_All = !range(32);
 
-// A row of the policy.
-//   onnx          ONNX's names of the op, which users may write in a policy.
-//   fp16, bf16    The op's class if the low type is fp16 or bf16
-//                 (PrecisionClass.td).
-//   why           One clause, for explanations.
-//   fp32Operands  Positions of operands that stay fp32 in every class.
-//   fp32Results   Positions of results that stay fp32 in every class.
-//   unbounded     True if the result's range grows with its shape. An fp16
-//                 contraction that reads the result rests on an assumption.
+// The policy of an op.
+//  onnx          ONNX names of the op; a user's policy may use them.
+//  fp16, bf16    The op's class if the low type is fp16 or bf16:
+//                Allow, Infer, Deny, Clear or Fixed (PrecisionClass.td).
+//  why           The reason for the class, in a few words.
+//  fp32Operands  Positions of operands that stay fp32 whatever the class.
+//  fp32Results   Positions of results that stay fp32 whatever the class.
+//  unbounded     True if the range of the result grows with its shape. If an
+//                fp16 contraction reads the result, `mpc explain` says that
+//                the decision assumes a range.
 class MPC_Policy<list<string> onnx, string fp16, string bf16, string why,
                  list<int> fp32Operands = [], list<int> fp32Results = [],
                  bit unbounded = false> {
@@ -50,9 +54,9 @@ class MPC_Policy<list<string> onnx, string fp16, string bf16, string why,
   }]>];
 }
 
-// The classes of another op, the leader: a gradient follows its forward op. The
-// user's rules for the leader apply too. Positions that stay fp32 are the op's
-// own.
+// The policy of an op that follows the class of another op, the leader. A
+// gradient follows its forward op, for example. A user's rules for the leader
+// apply to the op too. The op has its own positions that stay fp32.
 class MPC_PolicyOf<MPC_Policy leader, list<int> fp32Operands = [],
                    list<int> fp32Results = []> {
   list<Trait> policy = [PrecisionOpInterface, MPC_PolicyTrait<"PolicyTrait", [{
@@ -64,7 +68,7 @@ class MPC_PolicyOf<MPC_Policy leader, list<int> fp32Operands = [],
   }]>];
 }
 
-// The policy of a function of Formulas.def; its row has the classes.
+// The policy of an op that is a row of Formulas.def, which has the classes.
 class MPC_PolicyOfFormula<string mnemonic> {
   list<Trait> policy = [PrecisionOpInterface, MPC_PolicyTrait<"PolicyTrait", [{
     static ::mpc::OpPolicy getDefaultPolicy() {
@@ -73,8 +77,9 @@ class MPC_PolicyOfFormula<string mnemonic> {
   }]>];
 }
 
-// The policy of a gradient that serves several ops. The attribute behind
-// `getter` names the op whose policy applies.
+// The policy of a gradient op that serves several forward ops, such as
+// mpc.formula_grad. The attribute that `getter` returns names the forward op
+// whose policy applies.
 class MPC_PolicyOfAttribute<string getter> {
   list<Trait> policy = [PrecisionOpInterface, MPC_PolicyTrait<"SharedPolicyTrait", [{
     ::llvm::StringRef getPolicyKey() { return }] # getter # [{(); }
@@ -82,10 +87,10 @@ class MPC_PolicyOfAttribute<string getter> {
 }
 
 //===----------------------------------------------------------------------===//
-// Policies of several ops
+// Policies that several ops share
 //===----------------------------------------------------------------------===//
 
-// Matrix products and convolutions, the reason for low types.
+// Matrix products and convolutions. They gain most from low types.
 class MPC_ProductPolicy<list<string> onnx, list<int> fp32Operands = []>
     : MPC_Policy<onnx, "Allow", "Allow",
                  "products of low operands are exact in fp32 sums", fp32Operands>;
@@ -93,19 +98,20 @@ class MPC_ProductPolicy<list<string> onnx, list<int> fp32Operands = []>
 class MPC_RoundingPolicy<list<string> onnx>
     : MPC_Policy<onnx, "Infer", "Infer", "one rounding per element">;
 
-// Exact in any type: selection, sign changes, movement.
+// Ops that are exact in any type: they select, negate or move elements.
 class MPC_ExactPolicy<list<string> onnx, list<int> fp32Results = []>
     : MPC_Policy<onnx, "Clear", "Clear", "exact", [], fp32Results>;
 class MPC_MovementPolicy<list<string> onnx, list<int> fp32Operands = []>
     : MPC_Policy<onnx, "Clear", "Clear", "moves elements", fp32Operands>;
 
-// Sums of many elements.
+// Sums of many elements, which may overflow fp16.
 class MPC_SumPolicy<list<string> onnx>
     : MPC_Policy<onnx, "Deny", "Infer",
                  "a sum overflows fp16 and loses its small terms",
                  fp32Results = [0], unbounded = true>;
 
-// Ops on integers and booleans only; there is nothing to decide.
+// Ops without float operands and results, for which the Precision stage decides
+// nothing.
 class MPC_NoFloatsPolicy<list<string> onnx>
     : MPC_Policy<onnx, "Fixed", "Fixed", "has no floats">;
 

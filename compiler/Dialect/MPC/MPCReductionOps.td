@@ -1,4 +1,4 @@
-// Reductions, and ops that are made of them.
+// Reductions, cumulative sums, and ops composed of reductions, such as softmax.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_MPCREDUCTIONOPS_TD
@@ -32,7 +32,7 @@ class MPC_ReduceOp<string mnemonic, string what, Type type = MPC_NumberTensor>
                        DefaultValuedAttr<BoolAttr, "false">:$keepdims,
                        OptionalAttr<I64Attr>:$parts);
   let results = (outs type:$output);
-  // Reduces in one step, without `parts`.
+  // Builds a reduction that is not split into `parts`.
   let builders = [OpBuilder<(ins "::mlir::Type":$output, "::mlir::Value":$input,
                                  "::llvm::ArrayRef<int64_t>":$axes,
                                  "bool":$keepdims), [{
@@ -42,7 +42,7 @@ class MPC_ReduceOp<string mnemonic, string what, Type type = MPC_NumberTensor>
 
 def MPC_ReduceMeanOp : MPC_ReduceOp<"reduce_mean", "mean", MPC_FloatTensor>,
     MPC_SumPolicy<["ReduceMean"]>;
-// Reductions that also work on integers. Integer constants fold.
+// Reductions of floats or integers. Constant integers fold.
 class MPC_NumberReduceOp<string mnemonic, string what> : MPC_ReduceOp<mnemonic, what> {
   let hasFolder = 1;
 }
@@ -80,9 +80,9 @@ def MPC_CumSumOp : MPC_TensorOp<"cumsum", "Cumulative">, MPC_SumPolicy<["CumSum"
   let results = (outs MPC_NumberTensor:$output);
 }
 
-// This op results from differentiation and sums in fp32, so it is no sign of
-// risk. Unlike a ReduceSum, it neither denies the gradient chain nor makes it
-// unbounded.
+// The op is the gradient of a broadcast and sums in fp32, so it does not
+// indicate a numerical risk, as a ReduceSum in a model does. So its users may
+// be low, and its range counts as bounded.
 def MPC_SumToSizeOp : MPC_ShapedOp<"sum_to_size", "Reduction",
     [DeclareOpInterfaceMethods<ReductionOpInterface,
          ["getReducedAxes", "getReductionParts", "reduceLike"]>]>,

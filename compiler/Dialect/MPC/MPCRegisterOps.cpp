@@ -1,7 +1,7 @@
-// Registers the mpc ops. MLIR's templates create function and interface tables
-// for each op, which is much code. Most of the code runs once at startup, but
-// the hooks for traits, verification and folding run for every op of a model.
-// So this file is optimised like all others.
+// Registers the mpc ops with MLIR. The file is large when compiled: MLIR's
+// templates create tables of functions and interfaces for each op. Most of this
+// code runs once at startup, but hooks such as folding and verification run for
+// every op of a model, so the file is compiled with full optimization.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"

@@ -14,7 +14,7 @@ SmallVector<StringRef> mpc::getNodeNames(LocationAttr location) {
     auto name = dyn_cast<NameLoc>(part);
     if (name && !llvm::is_contained(names, name.getName().getValue()))
       names.push_back(name.getName().getValue());
-    // The location inside a NameLoc is a position in a file.
+    // Skip the location inside a NameLoc, which is a position in a file.
     return name ? WalkResult::skip() : WalkResult::advance();
   });
   return names;

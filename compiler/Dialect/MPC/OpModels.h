@@ -1,6 +1,6 @@
-// Attaches analysis interfaces to the mpc ops from outside their definitions.
-// Each interface has one source, MPCParts.cpp for example. A new op may instead
-// list the interface among its traits.
+// Attaches analysis interfaces to mpc ops from outside the op definitions (MLIR
+// external models). Each interface has one source file, such as MPCParts.cpp. A
+// new op may list the interface among its traits instead.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_OPMODELS_H
@@ -10,13 +10,13 @@
 
 namespace mpc {
 
-/// Attaches PartsOpInterface, RangeOpInterface or SampleAxisOpInterface to the
-/// ops that need their own implementation.
+/// Each attaches one interface to the ops that need an implementation of their
+/// own: PartsOpInterface, RangeOpInterface and SampleAxisOpInterface.
 void attachPartsModels(mlir::MLIRContext &context);
 void attachRangeModels(mlir::MLIRContext &context);
 void attachSampleAxisModels(mlir::MLIRContext &context);
 
-/// Attaches a class template instance to each of several ops:
+/// Attaches the interface implementation `Model<Op>` to each op of `OpTs`:
 /// attachEach<SoftmaxParts, SoftmaxOp, LogSoftmaxOp>(context).
 template <template <typename> class Model, typename... OpTs>
 void attachEach(mlir::MLIRContext &context) {

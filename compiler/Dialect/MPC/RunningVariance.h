@@ -1,5 +1,5 @@
-// Names the attribute that selects biased or unbiased variance for running
-// statistics.
+// Declares the attribute that selects biased or unbiased variance for the
+// running statistics of a batch normalisation.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_RUNNINGVARIANCE_H

@@ -12,7 +12,7 @@ TargetInfo mpc::getTarget(Operation *op) {
     module = op->getParentOfType<ModuleOp>();
   auto target =
       module ? module->getAttrOfType<TargetAttr>(kTargetAttr) : TargetAttr();
-  // TargetAttr::verify has accepted the name, so TargetInfo knows it.
+  // TargetAttr::verify has checked the name, so TargetInfo::get cannot fail.
   return llvm::cantFail(
       TargetInfo::get(target ? target.getName() : StringRef("native")));
 }

@@ -1,5 +1,5 @@
-// Parses and prints the enumerations of runtime/Names.h and MPCEnums.td in the
-// IR: as parameters of attributes and as words in an op's assembly.
+// Parses and prints enumerations of runtime/Names.h and MPCEnums.td as words in
+// the IR: as parameters of attributes, and as words in the assembly of ops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_WORDS_H
@@ -26,7 +26,8 @@ operator<<(llvm::raw_ostream &os, Enum value) {
   return os << stringify(value);
 }
 
-/// Parses an enumeration in an op's assembly: `mpc.region pointwise`.
+/// Parses one word of an op's assembly into an enumeration attribute:
+/// `pointwise` in `mpc.region pointwise`.
 template <typename AttrT>
 mlir::ParseResult parseWord(mlir::OpAsmParser &parser, AttrT &attribute) {
   using Enum = decltype(attribute.getValue());
