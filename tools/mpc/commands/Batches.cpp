@@ -47,19 +47,19 @@ static bool fits(const Shape &array, const Shape &buffer, int64_t axis) {
   return true;
 }
 
-// True if the array fits the buffer as it is. Any array of one element fits any
-// buffer of one element.
+// True if the array can be copied to the buffer unchanged: both shapes are
+// equal, or both have a single element, such as [] and [1].
 static bool isTaken(const Array &array, const Buffer &buffer) {
   return array.shape == buffer.shape ||
          (array.size() == 1 && numElements(buffer.shape) == 1);
 }
 
-// Reads the sample axes from the artifact. Without a record, guesses axis 0 of
-// ports with one element there.
+// Finds the sample axis of each input and output: reads the axes from the
+// artifact's recipe, or guesses if the recipe has none.
 static Batching findAxes(const Plan &plan, const Function &function,
                          const std::vector<Array> &arrays) {
   Batching batching;
-  // Older artifacts record no sample axes in their recipe.
+  // The recipe of an older artifact records no sample axes.
   const nlohmann::json recipe = parseBoundedJSON(plan.recipe);
   const nlohmann::json samples = recipe.is_object()
                                      ? recipe.value("samples", nlohmann::json())
@@ -69,7 +69,8 @@ static Batching findAxes(const Plan &plan, const Function &function,
     batching.outputs = readAxes(samples.value("outputs", nlohmann::json()));
     return batching;
   }
-  // Guess axis 0 of inputs with one element there if the data has more.
+  // Guess that samples are on axis 0 if the input has one element there, and
+  // the array has another number.
   const auto isOne = [&](const FunctionValue &value) {
     const Shape &shape = function.buffers[value.buffer].shape;
     return !shape.empty() && shape[0] == 1;
@@ -89,8 +90,8 @@ static Batching findAxes(const Plan &plan, const Function &function,
 // The plan
 //===----------------------------------------------------------------------===//
 
-// Sets the number of samples and the batch size. False if an array misfits in
-// more than the number of samples.
+// Sets the number of samples and the batch size of `batching`. Returns false if
+// an array differs from its input in more than the number of samples.
 static StatusOr<bool> countSamples(const Function &function,
                                    const std::vector<Array> &arrays,
                                    Batching &batching) {
@@ -99,13 +100,14 @@ static StatusOr<bool> countSamples(const Function &function,
     const auto axis = batching.inputs.find(port.name);
     const Array *array = findArray(arrays, port.name);
     const Shape &shape = function.buffers[port.buffer].shape;
-    // Inputs without a sample axis are the same for every batch.
+    // An input without a sample axis has the same value in every batch.
     if (axis == batching.inputs.end() || !array)
       continue;
     if (axis->second >= int64_t(shape.size()) ||
         !fits(array->shape, shape, axis->second))
       return false;
-    // The first input with samples sets their number; all others must agree.
+    // The first input with samples determines their number. Other inputs must
+    // have as many.
     const int64_t samples = array->shape[size_t(axis->second)];
     if (!first) {
       first = array;
@@ -123,9 +125,11 @@ static StatusOr<bool> countSamples(const Function &function,
   return first != nullptr && batching.batch > 0;
 }
 
-// Reports an error that names the outputs without a sample axis.
+// Returns an error that names the outputs without a sample axis, which cannot
+// be joined; success if there are none.
 static Status checkOutputs(const Function &function, const Batching &batching) {
-  // Without a sample axis, an output would show the last batch alone.
+  // Each batch would overwrite the previous result of an output without a
+  // sample axis.
   std::string names;
   for (const FunctionValue &port : function.outputs) {
     const Shape &shape = function.buffers[port.buffer].shape;
@@ -148,8 +152,9 @@ static Status checkOutputs(const Function &function, const Batching &batching) {
                     names + "; run exactly one batch of samples");
 }
 
-// Refuses an incomplete last batch with --as-exported: the samples that fill up
-// the batch would be part of its statistics.
+// Refuses an incomplete last batch with --as-exported. BatchNormalization then
+// computes statistics of the batch, which depend on the samples added to fill
+// up the batch.
 static Status checkLast(const Plan &plan, const Batching &batching) {
   const nlohmann::json recipe = parseBoundedJSON(plan.recipe);
   const bool asExported = recipe.is_object() &&
@@ -169,7 +174,8 @@ StatusOr<std::optional<Batching>>
 mpc::tools::planBatches(const Plan &plan, const Function &function,
                         const std::vector<Array> &arrays) {
   const std::optional<Batching> one;
-  // One run suffices if every array fits as it is.
+  // Return nullopt if every array can be copied to its input unchanged: one run
+  // is enough.
   const bool isOne = std::all_of(
       function.inputs.begin(), function.inputs.end(),
       [&](const FunctionValue &port) {
@@ -178,7 +184,8 @@ mpc::tools::planBatches(const Plan &plan, const Function &function,
       });
   if (isOne || function.name != kForwardFunction)
     return one;
-  // Batches help only if nothing but the number of samples misfits.
+  // Batches can be formed only if arrays differ from the inputs in nothing but
+  // the number of samples.
   Batching batching = findAxes(plan, function, arrays);
   StatusOr<bool> counted = countSamples(function, arrays, batching);
   if (!counted.ok())
@@ -199,9 +206,9 @@ mpc::tools::planBatches(const Plan &plan, const Function &function,
 // In and out
 //===----------------------------------------------------------------------===//
 
-// The bytes of one sample in one block. Axes before the sample axis count
-// blocks: [time, batch, feature] with samples on axis 1 has `time` blocks of
-// `batch` rows.
+// Returns the bytes of one sample in one block. A block is one index of the
+// axes before the sample axis: [time, batch, feature] with samples on axis 1
+// has `time` blocks of `batch` rows.
 static size_t rowBytes(const Shape &shape, size_t axis, int64_t elementBytes) {
   assert(axis < shape.size() && "an axis of the shape");
   return size_t(numElements(Shape(shape.begin() + std::ptrdiff_t(axis) + 1,
@@ -222,14 +229,15 @@ Array mpc::tools::takeSamples(const Array &array, int64_t axis, int64_t begin,
   assert(begin >= 0 && begin < samples && batch > 0 &&
          "a batch of the samples");
   const size_t row = rowBytes(array.shape, at, train::sizeOf(array.type));
-  // Samples along axis 0 are contiguous: return a view.
+  // Samples along axis 0 are contiguous, so return a view of the array.
   Array part = array;
   part.shape[at] = batch;
   if (axis == 0 && begin + batch <= samples) {
     part.data = array.data + size_t(begin) * row;
     return part;
   }
-  // Copy otherwise; `filling` decides what fills up an incomplete batch.
+  // Otherwise copy sample by sample, and fill up an incomplete batch as
+  // `filling` says.
   auto bytes = std::make_shared<std::vector<std::byte>>(size_t(part.bytes()));
   std::byte *to = bytes->data();
   for (int64_t block = 0; block < countBlocks(array.shape, at); ++block)

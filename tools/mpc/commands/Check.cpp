@@ -1,4 +1,5 @@
-// mpc check: reports every finding about a model at once. Executes nothing.
+// mpc check: reports all problems of a model at once. Executes no code of the
+// model.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/commands/Commands.h"
@@ -13,12 +14,13 @@
 using namespace mpc;
 using namespace mpc::tools;
 
-// Compiles the model as far as a plan, or opens an artifact. Problems of the
-// model are the command's result and go to `os`.
+// Compiles a model up to its plan, without machine code, or opens an artifact.
+// Problems of the model are the result of the command, printed to `os`, not to
+// stderr.
 static ExitCode checkModel(const CompileOptions &options,
                            llvm::raw_ostream &os) {
   if (isArtifact(options.model.model)) {
-    // `open` verifies the artifact, so opening is the whole check.
+    // An artifact needs no further check, since `open` verifies all of it.
     auto artifact = runtime::Artifact::open(options.model.model);
     if (artifact.ok())
       return ExitCode::Done;
@@ -27,7 +29,7 @@ static ExitCode checkModel(const CompileOptions &options,
     os << "error: " << artifact.status().message() << "\n";
     return ExitCode::FoundProblems;
   }
-  // Compiling up to a plan prints all findings on the way.
+  // Importing and planning a model prints all problems to `os`.
   Driver driver;
   ExitCode code = driver.compile(options, Stage::Plan, os);
   return code == ExitCode::InvalidInput || code == ExitCode::Unsupported
@@ -35,8 +37,9 @@ static ExitCode checkModel(const CompileOptions &options,
              : code;
 }
 
-// Parses findings into JSON objects. A finding begins with a line "error: ...",
-// "warning: ..." or "note: ..."; any other line continues the finding before.
+// Parses printed findings into JSON objects. A finding starts at a line "error:
+// ...", "warning: ..." or "note: ...". Any other line continues the finding
+// above.
 static nlohmann::json parseFindings(llvm::StringRef text) {
   nlohmann::json findings = nlohmann::json::array();
   for (llvm::StringRef line : llvm::split(text.rtrim('\n'), '\n')) {
@@ -71,7 +74,8 @@ static ExitCode runCheck(const CompileOptions &options, bool isJSON) {
 }
 
 void mpc::tools::addCheckCommand(CLI::App &program, int &exitCode) {
-  // The callback keeps the parsed flags alive.
+  // The callback runs after this function returns, and shares ownership of the
+  // parsed flags.
   struct Command {
     CompileOptions options;
     std::string format = "text";
@@ -80,7 +84,7 @@ void mpc::tools::addCheckCommand(CLI::App &program, int &exitCode) {
   CLI::App *app =
       program.add_subcommand("check", "report every problem of a model");
   addCompileOptions(*app, command->options);
-  // An open batch size is no problem of the model.
+  // A model with an open batch size is fine: check it with an assumed size.
   command->options.assumesBatch = true;
   app->add_option("--format", command->format,
                   "text, or json: one object with all findings on one line")

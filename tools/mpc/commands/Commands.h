@@ -1,5 +1,5 @@
-// Declares the subcommands of mpc. Each function adds a command with its flags
-// to the program. A command that has run stores its exit code in `exitCode`.
+// Declares the subcommands of mpc. Each function adds one command and its flags
+// to the program. After the command has run, `exitCode` holds its exit code.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_COMMANDS_COMMANDS_H

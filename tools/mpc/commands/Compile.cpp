@@ -1,4 +1,5 @@
-// mpc compile: compiles a model into an artifact, or prints any stage.
+// mpc compile: compiles a model into an artifact, or prints the model after any
+// stage.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Artifact/ArtifactWriter.h"
@@ -21,7 +22,8 @@ struct CompileCommand {
   bool withData = false;
 };
 
-/// A format of code that --emit accepts besides the stages.
+/// A format of the kernels' code that --emit accepts, besides the names of
+/// stages.
 struct CodeInfo {
   llvm::StringLiteral name;
   CodeFormat format;
@@ -36,28 +38,29 @@ static constexpr CodeInfo codeFormats[] = {
     {"obj", CodeFormat::Object, "an object file with the kernels, for a CPU"},
 };
 
-/// The stage before the import, which is ONNX text.
+/// The value of --emit for the stage before the import, which prints ONNX text.
 static constexpr llvm::StringLiteral kRepairStage = "repair";
 
-/// Constants of more elements are left out of a stage's text.
+/// The text of a stage leaves out constants with more elements.
 static constexpr int64_t kLargeConstant = 16;
 
 static bool isText(llvm::StringRef emit) {
   return emit != "artifact" && emit != "obj";
 }
 
-// Prints the module after a stage. Locations hold the names of nodes, so that
-// mpc-opt knows them.
+// Prints the module after a stage. Also prints locations, which hold the names
+// of model nodes; passes in mpc-opt need the names.
 static std::string printModule(mlir::ModuleOp module, bool withData) {
   std::string text;
   llvm::raw_string_ostream os(text);
   mlir::OpPrintingFlags flags;
   flags.enableDebugInfo();
-  // Large data is in resources, which are elided before they become text.
+  // Without data, elide constants and resources. Large weights are resources.
   if (!withData)
     flags.elideLargeElementsAttrs(kLargeConstant).elideLargeResourceString(0);
   module.print(os, flags);
-  // MLIR prints an empty frame even if all resources are elided.
+  // MLIR prints an empty resource section "{-# #-}" even if all resources are
+  // elided, so remove the section.
   llvm::StringRef whole = llvm::StringRef(text).rtrim();
   whole.consume_back("{-#\n\n#-}");
   text.resize(whole.rtrim().size());
@@ -130,8 +133,9 @@ static ExitCode runCompile(CompileCommand &command) {
                              : emit(command, driver, bytes);
   if (code != ExitCode::Done)
     return code;
-  // With a loss, an early stage is forward-only just because the loss is added
-  // later.
+  // Note that a model is only a forward model, unless a loss is given. With a
+  // loss, the module may be forward-only because --emit stops before the stage
+  // that adds the loss.
   if (command.options.pipeline.recipe.losses.empty() &&
       command.emit != kRepairStage)
     noteForwardOnly(driver.getModule());
@@ -154,7 +158,8 @@ void mpc::tools::addCompileCommand(CLI::App &program, int &exitCode) {
   addCompileOptions(*app, command->options);
   app->add_option("-o,--output", command->output, "file to write, - for stdout")
       ->type_name("FILE");
-  // --emit accepts the artifact, any stage, or code of the kernels.
+  // --emit accepts `artifact`, the name of a stage, or a format of the kernels'
+  // code.
   std::vector<std::string> names = {"artifact", kRepairStage.str()};
   std::string help = "output to write:\nartifact: the .mpc file\nrepair: the "
                      "model as ONNX text, with what its exporter left out";
@@ -185,7 +190,8 @@ void mpc::tools::addCompileCommand(CLI::App &program, int &exitCode) {
                   "or cuda:N (for the GPU found, or for sm_80 and newer if "
                   "there is none); or auto")
       ->capture_default_str();
-  // The device may have to be queried before compiling.
+  // --device auto or cuda may require a query of the GPU, to know the target to
+  // compile for.
   app->callback([app, command, &exitCode] {
     exitCode = static_cast<int>(
         matchTargetAndDevice(*app, command->options.pipeline.target,

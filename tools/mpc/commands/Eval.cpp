@@ -1,5 +1,5 @@
-// mpc eval: measures loss, accuracy and metrics of a model on a data set, with
-// the code that `mpc train` evaluates with.
+// mpc eval: measures loss, accuracy and metrics of a model on a data set. Uses
+// the evaluation code of `mpc train`.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/LossSpec.h"
@@ -48,8 +48,9 @@ struct EvalCommand {
   SessionOptions session;
 };
 
-/// One evaluation, from flags to figures. `runEval` calls the steps in order.
-/// Each step prints what went wrong and returns the exit code.
+/// Runs one evaluation, from parsing flags to printing results. `runEval` calls
+/// the public methods in order. Each method prints errors and returns the exit
+/// code.
 class EvalRun {
 public:
   explicit EvalRun(EvalCommand &command)
@@ -63,8 +64,8 @@ public:
 
 private:
   ExitCode checkFunctions(const TraineeInfo &info) const;
-  /// Checks that the model can be evaluated on the data, as far as possible
-  /// without machine code. Fills `data`.
+  /// Checks that the model can be evaluated on the data, before machine code is
+  /// generated. Sets `data`.
   ExitCode checkFit(const TraineeInfo &info);
   ExitCode loadCheckpoint();
   ExitCode loadFile(const std::string &file);
@@ -73,15 +74,16 @@ private:
 
   EvalCommand &command;
   const bool isCompiled;
-  /// Files of weights to load into an artifact; empty for a model, which is
-  /// compiled with the weights.
+  /// Files of weights to load into an artifact. Empty if a model is evaluated,
+  /// since the weights are then compiled in.
   std::vector<std::string> weights;
   std::string checkpointPath;
   std::optional<CheckpointContents> checkpoint;
   std::vector<Array> arrays;
-  /// Names of the inputs whose values the driver was offered.
+  /// Names of the inputs whose values the driver may compile in as constants.
   std::vector<std::string> offered;
-  /// How the model's training samples were prepared, according to the model.
+  /// The text of describePreparation for the training samples, recorded in the
+  /// model.
   std::string trainedPreparation;
   std::shared_ptr<const Artifact> artifact;
   OpenSession opened;
@@ -90,7 +92,7 @@ private:
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// Before anything is compiled
+// Checks and data, before the model is compiled
 //===----------------------------------------------------------------------===//
 
 ExitCode EvalRun::check() {
@@ -127,7 +129,8 @@ ExitCode EvalRun::readFiles() {
       return reportError(contents.status());
     checkpointPath = *path;
     checkpoint = std::move(*contents);
-    // Parameters may be inputs of the model, so compiling needs their values.
+    // Compile the model with the checkpoint's weights: parameters may be inputs
+    // of the model, with values that the compiler needs.
     if (!isCompiled)
       command.compile.model.weights = {checkpointPath + "/state.safetensors"};
   }
@@ -148,8 +151,8 @@ ExitCode EvalRun::readFiles() {
 // The model
 //===----------------------------------------------------------------------===//
 
-// Suggests a loss for a message: the loss that the checkpoint was trained on,
-// if known.
+// Returns words for a message that suggest a value of --loss: the loss that the
+// checkpoint was trained with, or else softmax_cross_entropy.
 static std::string
 hintOfLoss(const std::optional<CheckpointContents> &checkpoint) {
   std::string loss = "softmax_cross_entropy";
@@ -208,7 +211,8 @@ ExitCode EvalRun::checkFit(const TraineeInfo &info) {
 }
 
 ExitCode EvalRun::compile() {
-  // A model is compiled for the data's batches.
+  // For a model, choose the batch size and other open dimensions by the data.
+  // An artifact has fixed shapes.
   Driver driver;
   if (!isCompiled)
     if (ExitCode code =
@@ -232,7 +236,7 @@ ExitCode EvalRun::compile() {
   if (ExitCode code = loadArtifact(driver, command.compile, artifact);
       code != ExitCode::Done)
     return code;
-  // The samples are renamed after the inputs that the artifact declares.
+  // For an artifact, name arrays without a name after the artifact's inputs.
   if (isCompiled) {
     StatusOr<TraineeInfo> info = describeArtifact(*artifact);
     if (!info.ok())
@@ -264,7 +268,8 @@ ExitCode EvalRun::compile() {
 // Weights
 //===----------------------------------------------------------------------===//
 
-// The names of the variables that evaluation computes with.
+// Returns the names of the variables that evaluation reads: parameters and
+// statistics, not the state of an optimizer.
 static std::vector<std::string> findWeightNames(const TraineeInfo &info) {
   std::vector<std::string> names;
   for (const Port &port : info.state)
@@ -273,9 +278,10 @@ static std::vector<std::string> findWeightNames(const TraineeInfo &info) {
   return names;
 }
 
-// Loads the weights of the checkpoint. Names alone do not prove that the
-// weights fit: a model with folded normalizations does not miss their
-// statistics.
+// Loads the checkpoint's weights into the artifact. Equal names do not prove
+// that the weights fit, so the hash of the model file must match too. For
+// example, a model whose normalizations are folded into convolutions needs no
+// statistics, so none would be missing.
 ExitCode EvalRun::loadCheckpoint() {
   const auto said = [&](const char *key) {
     const auto found = checkpoint->identity.find(key);
@@ -287,7 +293,6 @@ ExitCode EvalRun::loadCheckpoint() {
   if (status.ok() && said("model") != info.modelHash)
     status = Status(StatusCode::Checkpoint, "it was written for another model "
                                             "file");
-  // Names may fit by chance, so the hash of the model must match too.
   if (!status.ok())
     return reportError(ExitCode::Checkpoint,
                        checkpointPath + ": " + status.message() +
@@ -300,13 +305,13 @@ ExitCode EvalRun::loadCheckpoint() {
   return ExitCode::Done;
 }
 
-// Warns if the samples are prepared differently from the training samples: the
-// figures would say little about the weights.
+// Warns if the samples are prepared differently than in training, for example
+// without --normalize. The results would then say little about the weights.
 void EvalRun::checkPreparation(const Preparation &preparation) const {
   const std::string now = describePreparation(preparation.text);
   if (!checkpoint) {
-    // A model without a note may have been trained on arrays that were prepared
-    // beforehand, so there is nothing to compare.
+    // If the model records no preparation, there is nothing to compare. The
+    // stored training samples may have been prepared already.
     if (!trainedPreparation.empty())
       comparePreparation(command.compile.model.model, trainedPreparation, now,
                          "evaluated");
@@ -315,14 +320,14 @@ void EvalRun::checkPreparation(const Preparation &preparation) const {
   const auto found = checkpoint->identity.find("data");
   if (found == checkpoint->identity.end())
     return;
-  // The preparation follows the digest of the data.
+  // The entry is the digest of the data, then ";" and the preparation.
   llvm::StringRef trained = found->second;
   comparePreparation("the checkpoint",
                      describePreparation(trained.substr(trained.find(';'))),
                      now, "evaluated");
 }
 
-// Loads the weights in the file into the artifact.
+// Loads the weights in `file` into the opened artifact.
 ExitCode EvalRun::loadFile(const std::string &file) {
   if (llvm::StringRef(file).ends_with(".onnx"))
     return reportError(ExitCode::Usage,
@@ -375,8 +380,9 @@ ExitCode EvalRun::open() {
 // The figures
 //===----------------------------------------------------------------------===//
 
-// Prints the figures as text, or as an "eval" event of `mpc train --metrics`. A
-// checkpoint adds its step and epoch.
+// Prints loss, accuracy and metrics as text, or as an "eval" event like those
+// of `mpc train --metrics`. With a checkpoint, also prints the step and the
+// epoch.
 void EvalRun::print(const EvalResult &result) const {
   if (command.format == "text") {
     llvm::outs() << "evaluation: ";
@@ -397,7 +403,7 @@ void EvalRun::print(const EvalResult &result) const {
 }
 
 ExitCode EvalRun::evaluate() {
-  // Only a terminal can redraw the line of progress.
+  // Show progress only on a terminal, which can overwrite the line.
   const bool isShown = !isQuiet() && isatty(STDERR_FILENO) != 0;
   const auto show = [&](int64_t samples) {
     llvm::errs() << "\r\033[K" << samples << " of " << data->size();
@@ -410,8 +416,8 @@ ExitCode EvalRun::evaluate() {
   if (!result.ok())
     return reportError(result.status());
   print(*result);
-  // A loss that is a mean over a batch needs whole batches, so samples may be
-  // left out.
+  // If the model computes only the mean loss of a batch, an incomplete last
+  // batch cannot be evaluated, so its samples are left out.
   if (result->leftOut > 0)
     note("left out " + counted(result->leftOut, "sample") +
          (result->leftOut == 1 ? " that fills" : " that fill") +

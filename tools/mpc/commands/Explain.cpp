@@ -43,7 +43,8 @@ static ExitCode reportUnknownNode(const DecisionReport &report,
           "mpc explain --format=table lists them");
 }
 
-// Rows fit the width of a terminal by shortening names; a note tells the user.
+// Prints the decisions as a table. Shortens names to fit rows to the width of
+// the terminal, and then prints a note.
 static void printTable(const DecisionReport &report, llvm::raw_ostream &os) {
   bool isShortened = report.printTable(os, getColumnsOfStdout());
   os.flush();
@@ -63,7 +64,8 @@ static ExitCode runExplain(const ExplainCommand &command) {
     if (auto unknown = report.select(command.nodes))
       return reportUnknownNode(report, *unknown);
 
-  // These formats escape names themselves, so PrintableStream must not.
+  // JSON lines, dot and HTML have own rules for escaping names. PrintableStream
+  // would replace characters, so print without it.
   if (command.format == "jsonl")
     report.printJSONL(llvm::outs());
   else if (command.format == "dot")
@@ -121,7 +123,7 @@ void mpc::tools::addExplainCommand(CLI::App &program, int &exitCode) {
       "explain", "show which type every op got, and why");
   addCompileOptions(*app, command->compile);
   command->compile.assumesBatch = true;
-  // --print-policy needs no model, so the argument becomes optional.
+  // The MODEL argument is optional, since --print-policy needs none.
   app->get_option("model")->required(false);
   app->add_option("nodes", command->nodes,
                   "show only these nodes; conv1 includes its backward ops, "

@@ -1,5 +1,5 @@
-// mpc help and mpc completion: print help, manual pages and completions, made
-// from the commands and flags of the program.
+// mpc help and mpc completion: print help, manual pages and shell completions,
+// all derived from the commands and flags that CLI11 knows.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/commands/Commands.h"

@@ -33,11 +33,13 @@ std::string mpc::tools::describeShape(const Shape &shape) {
 
 void mpc::tools::printTable(llvm::raw_ostream &os,
                             std::vector<std::vector<std::string>> rows) {
-  // A newline in a name would begin a row.
+  // Replace control characters in cells: a newline in a name would start a new
+  // row.
   for (std::vector<std::string> &row : rows)
     for (std::string &cell : row)
       cell = printable(cell);
-  // Longer names stick out, so that a single name does not widen the table.
+  // Do not widen a column beyond this, so that one long name does not widen the
+  // table. Longer cells stick out.
   constexpr size_t widest = 60;
   std::vector<size_t> widths;
   for (const std::vector<std::string> &row : rows) {
@@ -160,7 +162,7 @@ static ExitCode inspectTable(const std::string &file,
   auto columns = train::parseCSV((*text)->getBuffer(), file);
   if (!columns.ok())
     return reportError(columns.status());
-  // A column with text has a fault and no rows.
+  // A column that contains text has no elements, so take the longest column.
   int64_t rows = 0;
   for (const train::Array &column : *columns)
     rows = std::max(rows, column.shape.front());
@@ -187,11 +189,11 @@ static bool isArrayFile(llvm::StringRef name) {
          name.ends_with(".safetensors");
 }
 
-// Prints what the path contains. Any other file is read as a model; the error
-// tells why a file is none.
+// Prints the contents of the file or folder at `path`. A file of unknown kind
+// is read as a model; the error then says why it is no model.
 static ExitCode runInspect(const std::string &path,
                            const InspectOptions &options) {
-  // Name and first bytes tell the kind.
+  // Determine the kind of file by its name and first bytes.
   StatusOr<train::FileKind> kind = train::kindOf(path);
   if (!kind.ok())
     return reportError(kind.status());

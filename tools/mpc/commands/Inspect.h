@@ -1,4 +1,5 @@
-// Prints the information of `mpc inspect` for each kind of file.
+// Declares one function per kind of file that `mpc inspect` prints, and their
+// shared helpers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_COMMANDS_INSPECT_H
@@ -14,7 +15,7 @@
 
 namespace mpc::tools {
 
-/// Contents to print besides the summary.
+/// The flags of `mpc inspect` that select what to print besides a summary.
 struct InspectOptions {
   bool parameters = false;           ///< --parameters
   bool layers = false;               ///< --layers
@@ -25,29 +26,31 @@ struct InspectOptions {
 /// Prints a summary of an ONNX model.
 ExitCode inspectModel(const std::string &file, const InspectOptions &options);
 
-/// Prints the graphs in a folder of ONNX Runtime's training artifacts.
-/// `isTrainingFolder` is false if the folder has none.
+/// inspectTrainingFolder prints the graphs in a folder of ONNX Runtime's
+/// training artifacts. isTrainingFolder is true if `folder` contains such
+/// graphs.
 bool isTrainingFolder(const std::string &folder);
 ExitCode inspectTrainingFolder(const std::string &folder,
                                const InspectOptions &options);
 
-/// Prints a checkpoint of `mpc train`, or lists the checkpoints of a run's
-/// folder. `isCheckpointFolder` is false if there are none.
+/// inspectCheckpoints prints a checkpoint of `mpc train`, or a list if the
+/// folder holds several. isCheckpointFolder is true if `folder` is or holds a
+/// checkpoint.
 bool isCheckpointFolder(const std::string &folder);
 ExitCode inspectCheckpoints(const std::string &folder,
                             const InspectOptions &options);
 
-/// Prints a summary of a file that `mpc train --metrics` wrote. `isMetricsFile`
-/// is false if the file does not begin with an event.
+/// inspectMetrics prints a summary of a file that `mpc train --metrics` wrote.
+/// isMetricsFile is true if the file begins with an event of such a file.
 bool isMetricsFile(const std::string &file);
 ExitCode inspectMetrics(const std::string &file, const InspectOptions &options);
 
-/// Prints columns as wide as their widest cell, but at most 60 characters. The
-/// last column is not padded.
+/// Prints a table. Each column is as wide as its widest cell, but at most 60
+/// characters; the last column is not padded.
 void printTable(llvm::raw_ostream &os,
                 std::vector<std::vector<std::string>> rows);
 
-/// Returns "1x3x224x224", or "scalar".
+/// Returns the shape as text: "1x3x224x224", or "scalar" for rank 0.
 std::string describeShape(const runtime::Shape &shape);
 
 } // namespace mpc::tools

@@ -35,8 +35,9 @@ JSONValue mpc::tools::describeFile(const std::string &file, const char *kind) {
 // Models
 //===----------------------------------------------------------------------===//
 
-// Describes a declared value. Open extents have their names: f32[N,3] is ["N",
-// 3]. A scalar has an empty shape, a value of open rank none.
+// Describes an input or output of a model. An open dimension appears by name:
+// the shape of f32[N,3] is ["N", 3]. The shape of a scalar is []; if the rank
+// is open, there is no shape.
 static JSONValue describeDeclared(const std::string &name,
                                   const std::string &type) {
   const DeclaredShape declared = parseDeclaredShape(name, type);

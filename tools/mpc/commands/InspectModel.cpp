@@ -1,5 +1,5 @@
-// mpc inspect of models: inputs, outputs and ops; every parameter, and whether
-// mpc would train it; the layers, like a Keras summary.
+// mpc inspect for models: prints inputs, outputs and ops; each parameter, and
+// if mpc would train it; and the layers as a table, as Keras does.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -50,13 +50,13 @@ static void printParameters(llvm::raw_ostream &os,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The result type of each node, by the node's name. The type is that of the
-/// node's last op.
+/// Maps the name of a model node to its result type. If several ops come from
+/// one node, the last op has the type.
 using NodeTypes = llvm::StringMap<mlir::RankedTensorType>;
 } // namespace
 
-// The types of the nodes that remain in the imported model. An error if the
-// model cannot be imported.
+// Imports the model, with batch size `batch` if given, and returns the types of
+// all nodes that the import keeps. An error if the import fails.
 static llvm::Expected<NodeTypes> importTypes(const Model &model,
                                              mlir::MLIRContext &context,
                                              std::optional<int64_t> batch) {
@@ -80,8 +80,9 @@ static llvm::Expected<NodeTypes> importTypes(const Model &model,
   return types;
 }
 
-// Prints a type, with `symbol` for the batch. `two` and `three` are the types
-// for batches of 2 and 3: f32[4,8] and f32[6,8] print as f32[2*N,8].
+// Formats a type as a function of the batch size, which is called `symbol`.
+// `two` and `three` are the type for batch sizes 2 and 3: f32[4,8] and f32[6,8]
+// give f32[2*N,8].
 static std::string printBatched(mlir::RankedTensorType two,
                                 mlir::RankedTensorType three,
                                 llvm::StringRef symbol) {
@@ -100,20 +101,21 @@ static std::string printBatched(mlir::RankedTensorType two,
   return text + "]";
 }
 
-// Adds types that the file leaves out. Layers stay as they are if the model
-// needs more than a batch size to be imported.
+// Sets the missing types of layers by importing the model for two batch sizes.
+// Does nothing if the import fails, for example because another dimension is
+// open.
 static void inferTypes(const Model &model, mlir::MLIRContext &context,
                        std::vector<LayerSummary> &layers) {
   if (llvm::none_of(
           layers, [](const LayerSummary &layer) { return layer.type.empty(); }))
     return;
-  // The first input with an open axis 0 names the batch.
+  // The batch is called like axis 0 of the first input where axis 0 is open.
   std::string symbol;
   for (const DeclaredShape &input : readDeclaredInputs(model))
     if (symbol.empty() && input.dimensions && input.isOpen(0))
       symbol = input.dimensions->front();
   bool isOpen = !symbol.empty();
-  // An axis whose extent differs between batch sizes 2 and 3 has the batch.
+  // An extent that differs between the two imports depends on the batch size.
   auto two = importTypes(model, context,
                          isOpen ? std::optional<int64_t>(2) : std::nullopt);
   if (!two)
@@ -169,7 +171,8 @@ static void printModel(llvm::raw_ostream &os, const std::string &file,
   os << "\n";
 }
 
-// Describes the model as an object, with layers and parameters on request.
+// Describes the model as a JSON object. Adds layers and parameters if `options`
+// request.
 static llvm::Expected<nlohmann::json>
 describeModel(Driver &driver, const std::string &file,
               const ModelSummary &summary, const InspectOptions &options) {

@@ -1,5 +1,5 @@
-// mpc inspect of the files that a run of `mpc train` writes: checkpoints and
-// metrics.
+// mpc inspect for the files that `mpc train` writes during a run: checkpoints
+// and metrics.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/BoundedJSON.h"
@@ -38,8 +38,7 @@ static std::string wordOf(const nlohmann::json &value) {
   return value.is_string() ? value.get<std::string>() : textOf(value);
 }
 
-// Returns "step 88, 2 epochs, 2,816 samples, 1 skipped", with complete epochs
-// only.
+// Returns "step 88, 2 epochs and 3 steps, 2,816 samples, 1 skipped".
 static std::string describeProgress(const Progress &progress) {
   return "step " + formatCount(progress.step) + ", " +
          formatCount(progress.epoch) + " epoch" +
@@ -60,7 +59,8 @@ static void printEntries(llvm::raw_ostream &os, llvm::StringRef title,
   printTable(os, rows);
 }
 
-// Splits the recipe, a JSON object, into entries. Leaves out empty entries.
+// Parses the recipe of a checkpoint, a JSON object, into texts by key. Leaves
+// out empty values.
 static std::map<std::string, std::string> readRecipe(const std::string &text) {
   std::map<std::string, std::string> entries;
   const nlohmann::json recipe = parseBoundedJSON(text);
@@ -82,7 +82,7 @@ static void printArrays(llvm::raw_ostream &os,
                                     std::string(train::nameOf(array.type)) +
                                         " " + describeShape(array.shape)};
     StatusOr<Tensor> value = array.shape.empty() ? toTensor(array) : Tensor();
-    // Show scalars, like counters and the loss scale.
+    // Show the values of scalars, such as step counters and the loss scale.
     if (array.shape.empty() && value.ok())
       row.push_back("= " + describeValues(*value));
     rows.push_back(std::move(row));
@@ -136,8 +136,8 @@ static ExitCode inspectCheckpoint(const std::string &folder,
   return ExitCode::Done;
 }
 
-// Prints the checkpoints of a folder as an object. Reports damaged checkpoints
-// and leaves them out.
+// Prints the checkpoints of a folder as one JSON object. Reports damaged
+// checkpoints as errors, without an entry.
 static ExitCode listAsJSON(const std::string &folder,
                            const std::vector<int64_t> &steps) {
   ExitCode code = ExitCode::Done;
@@ -167,8 +167,8 @@ ExitCode mpc::tools::inspectCheckpoints(const std::string &folder,
     return reportError(steps.status());
   if (options.isJSON)
     return listAsJSON(folder, *steps);
-  // One line per checkpoint. A damaged checkpoint is an error, but does not end
-  // the list.
+  // Print one line per checkpoint. Continue after a damaged checkpoint, but
+  // return its error.
   PrintableStream os(llvm::outs());
   os << folder << ": " << steps->size() << " checkpoint"
      << (steps->size() == 1 ? "" : "s") << " of mpc train\n";
@@ -199,7 +199,7 @@ bool mpc::tools::isMetricsFile(const std::string &file) {
 }
 
 namespace {
-/// A summary of the lines of a metrics file.
+/// The lines of a metrics file that its summary shows.
 struct MetricsSummary {
   std::map<std::string, int64_t> events;
   nlohmann::json start, first, last, best, end;
@@ -228,8 +228,8 @@ static void add(MetricsSummary &summary, llvm::StringRef text) {
     summary.first = line;
   if (event == "train")
     summary.last = line;
-  // A loss that is not finite is text in the file, and reads as NaN; any number
-  // is better.
+  // numberOf returns NaN for a loss that is not finite, which the file stores
+  // as text. Any finite loss is better than NaN.
   const double loss = numberOf(line, "eval_loss");
   const bool isBetter = summary.best.is_null() ||
                         std::isnan(numberOf(summary.best, "eval_loss")) ||
@@ -238,7 +238,8 @@ static void add(MetricsSummary &summary, llvm::StringRef text) {
     summary.best = line;
 }
 
-// Prints all entries of a line except the event: "step 88, epoch 1, loss 0.7".
+// Prints the entries of a metrics line, except the kind of event: "step 88,
+// epoch 1, loss 0.7".
 static void printLine(llvm::raw_ostream &os, llvm::StringRef title,
                       const nlohmann::json &line) {
   if (!line.is_object())
@@ -287,7 +288,7 @@ ExitCode mpc::tools::inspectMetrics(const std::string &file,
     return reportError(ExitCode::IO,
                        file + ": cannot read: " + buffer.getError().message());
   MetricsSummary summary;
-  // Reads line by line: files can be long.
+  // Parse line by line, since a file may be too long to hold as JSON.
   llvm::StringRef rest = (*buffer)->getBuffer();
   while (!rest.empty()) {
     auto [line, after] = rest.split('\n');

@@ -1,4 +1,5 @@
-// mpc report: writes a page of charts from the metrics of one or several runs.
+// mpc report: writes an HTML page of charts from the metrics of one or more
+// runs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Artifact/ArtifactWriter.h"
@@ -27,7 +28,8 @@ struct ReportCommand {
 };
 } // namespace
 
-// Lists the metrics files in a folder by name: those of one run, or of a sweep.
+// Lists the metrics files (.jsonl) in a folder, sorted by name. A folder may
+// hold one run, or all runs of a sweep.
 static StatusOr<std::vector<std::string>>
 findMetrics(const std::string &folder) {
   std::vector<std::string> files;
@@ -46,7 +48,8 @@ findMetrics(const std::string &folder) {
   return files;
 }
 
-// Lists the files that a RUN argument stands for.
+// Returns the metrics files of a RUN argument: the file itself, or those in the
+// folder.
 static StatusOr<std::vector<std::string>> resolve(const std::string &run) {
   fs::file_status status;
   if (std::error_code error = fs::status(run, status))
@@ -60,7 +63,8 @@ static StatusOr<std::vector<std::string>> resolve(const std::string &run) {
                       "files");
 }
 
-// Names runs by their files if the file names differ, else by the paths.
+// Names each run after its file, without the extension; after the whole path if
+// another file has the same name.
 static void nameRuns(std::vector<RunMetrics> &runs,
                      const std::vector<std::string> &files) {
   for (size_t i = 0; i < files.size(); ++i) {
@@ -75,7 +79,8 @@ static void nameRuns(std::vector<RunMetrics> &runs,
 static ExitCode runReport(const ReportCommand &command) {
   std::vector<std::string> files;
   std::vector<RunMetrics> runs;
-  // The page must not overwrite a file of metrics, so find all files first.
+  // Find all files before writing the page, to refuse a page that would
+  // overwrite one.
   for (const std::string &run : command.runs) {
     StatusOr<std::vector<std::string>> found = resolve(run);
     if (!found.ok())

@@ -1,5 +1,6 @@
-// mpc run: runs a function on given inputs, in batches if there are more
-// samples than the function takes, and prints or saves the outputs.
+// mpc run: runs a function of a model on given inputs, and prints or saves the
+// outputs. Runs in batches if there are more samples than the function takes at
+// once.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/LossSpec.h"
@@ -45,7 +46,8 @@ struct RunCommand {
 // Running
 //===----------------------------------------------------------------------===//
 
-// Chooses the function to run: the named one, else forward, else step.
+// Chooses the function to run: the value of --function, else `forward` if there
+// is one, else `step`.
 static ExitCode chooseFunction(const train::TraineeInfo &info,
                                const std::string &asked, std::string &chosen) {
   std::vector<std::string> names;
@@ -63,8 +65,8 @@ static ExitCode chooseFunction(const train::TraineeInfo &info,
                                           ", found '" + asked + "'");
 }
 
-// Sets the inputs to the batch at `begin`, or to whole arrays if `batching` is
-// null.
+// Sets the inputs of the function to the batch whose first sample is `begin`.
+// Sets the whole arrays if `batching` is null.
 static Status setInputs(Session &session, const Function &function,
                         const RunInputs &inputs, const Batching *batching,
                         int64_t begin, Filling filling) {
@@ -82,7 +84,8 @@ static Status setInputs(Session &session, const Function &function,
     StatusOr<Tensor> value = train::toTensor(part, buffer.type);
     if (!value.ok())
       return value.status();
-    // Many tools write a scalar as an array of one element.
+    // Accept an array of one element for a scalar, since many tools write
+    // scalars as [x].
     if (value->size() == 1 && numElements(buffer.shape) == 1)
       value->shape = buffer.shape;
     if (Status status = session.setInput(function.name, port.name, *value);
@@ -92,7 +95,7 @@ static Status setInputs(Session &session, const Function &function,
   return Status();
 }
 
-// Runs the function once and returns the outputs.
+// Runs the function once, without batches, and returns the outputs.
 static StatusOr<std::vector<NamedTensor>>
 runOnce(Session &session, const Function &function, const RunInputs &inputs) {
   Status status = setInputs(session, function, inputs, /*batching=*/nullptr,
@@ -111,8 +114,7 @@ runOnce(Session &session, const Function &function, const RunInputs &inputs) {
   return outputs;
 }
 
-// Runs the batch that begins at sample `begin` and passes each output to
-// `take`.
+// Runs the batch whose first sample is `begin`. Calls `take` with each output.
 static Status
 runBatch(Session &session, const Function &function, const RunInputs &inputs,
          const Batching &batching, int64_t begin, Filling filling,
@@ -131,8 +133,9 @@ runBatch(Session &session, const Function &function, const RunInputs &inputs,
   return status;
 }
 
-// Runs the last batch again, filled up with other samples than before. If an
-// output of its own samples differs, samples of a batch depend on each other.
+// Checks that the samples of a batch do not depend on each other. Runs the
+// last, incomplete batch again, filled up with other samples: an output for its
+// own samples must not change.
 static Status checkFilled(Session &session, const Function &function,
                           const RunInputs &inputs, const Batching &batching,
                           std::vector<JoinedOutput> &outputs) {
@@ -194,7 +197,8 @@ static ExitCode writeOutputs(const StatusOr<std::vector<NamedTensor>> &outputs,
                                    : train::writeArrays(file, arrays));
 }
 
-// Drops the labels that tables and folders of images have beside the samples.
+// Drops the labels: tables and folders of images contain labels beside the
+// samples, but a forward function has no input for labels.
 static void dropTargets(const CompileOptions &options, RunInputs &inputs) {
   std::string target = findCommonTarget(options.pipeline.recipe.targets);
   llvm::erase_if(inputs.arrays, [&](const train::Array &array) {
@@ -203,7 +207,8 @@ static void dropTargets(const CompileOptions &options, RunInputs &inputs) {
 }
 
 static ExitCode readInputs(RunCommand &command, RunInputs &inputs) {
-  // Flags that prepare samples need samples from --data.
+  // Flags such as --normalize prepare samples of --data only, not arrays of
+  // --input.
   const DataFlags &flags = command.data;
   inputs.arePrepared = !flags.csvColumns.empty() || !flags.normalize.empty() ||
                        !flags.inputLayout.empty();
@@ -214,7 +219,8 @@ static ExitCode readInputs(RunCommand &command, RunInputs &inputs) {
                          llvm::Twine(flag) + " has no effect without --data");
   if (Status status = checkDataFlags(flags); !status.ok())
     return reportError(status);
-  // Images, and names that occur twice, are prepared as a data set too.
+  // Arrays of --data are prepared as a data set if they are images or samples
+  // in several files, or if a name occurs twice.
   StatusOr<std::vector<train::Array>> data =
       readSamples(flags.data, flags,
                   findCommonTarget(command.compile.pipeline.recipe.targets));
@@ -227,7 +233,7 @@ static ExitCode readInputs(RunCommand &command, RunInputs &inputs) {
   for (const train::Array &array : inputs.arrays)
     inputs.arePrepared |= array.images != nullptr || array.isOfSamples ||
                           !inputs.ofData.insert(array.name).second;
-  // An array of --input needs a name that is still free.
+  // An --input must not have the name of another array.
   for (const std::string &text : command.inputs) {
     StatusOr<train::Array> input = parseInput(text);
     if (!input.ok())
@@ -259,8 +265,8 @@ static ExitCode checkOutput(const RunCommand &command) {
   return refuseOverwriting("-o", command.output, read);
 }
 
-// Warns if the samples are prepared differently than in training: predictions
-// would be wrong without looking wrong.
+// Warns if the samples are prepared differently than in training, for example
+// without --normalize. The predictions would be wrong, but look plausible.
 static ExitCode checkPreparation(const RunCommand &command,
                                  const Driver &driver) {
   const std::string &model = command.compile.model.model;
@@ -277,12 +283,13 @@ static ExitCode checkPreparation(const RunCommand &command,
   return ExitCode::Done;
 }
 
-// Runs the function, in batches or at once, and writes the outputs.
+// Runs the function on all inputs, in one run or in batches, and writes the
+// outputs.
 static ExitCode runFunction(const RunCommand &command, const Driver &driver,
                             std::shared_ptr<const Artifact> artifact,
                             const Function &function, RunInputs &inputs) {
-  // Prepared samples run in batches, so the sample axes of outputs must be
-  // known.
+  // Prepared samples always run in batches, so outputs without a sample axis
+  // cannot be joined.
   const auto refuseUnknown = [&] {
     return reportError(ExitCode::Unsupported,
                        "the batch axis of the outputs is unknown: " +
@@ -294,7 +301,8 @@ static ExitCode runFunction(const RunCommand &command, const Driver &driver,
     return writeOutputs(runSamples(std::move(artifact), function,
                                    std::move(*inputs.samples), command.session),
                         command.output, inputs.files);
-  // Arrays run unchanged, or in batches if there are more samples.
+  // Run arrays of --input at once, or in batches if they have more samples than
+  // the function takes.
   for (const FunctionValue &port : function.inputs)
     if (Status status = inputs.unpack(port.name); !status.ok())
       return reportError(status);
@@ -313,8 +321,8 @@ static ExitCode runFunction(const RunCommand &command, const Driver &driver,
                       command.output);
 }
 
-// Chooses the function and checks the inputs. Prepared inputs become a data
-// set, which counts the samples.
+// Chooses the function and checks that the inputs fit. Turns prepared arrays
+// into a data set, which knows the number of samples.
 static ExitCode checkFit(const RunCommand &command,
                          const train::TraineeInfo &info,
                          const std::vector<std::string> &known,
@@ -349,8 +357,8 @@ static ExitCode checkFit(const RunCommand &command,
   return ExitCode::Done;
 }
 
-// Loads the artifact, or compiles the model for the inputs after a check of the
-// inputs.
+// Loads the artifact, or compiles the model for the shapes of the inputs.
+// Checks the inputs before machine code is generated.
 static ExitCode compile(RunCommand &command, RunInputs &inputs, Driver &driver,
                         std::shared_ptr<const Artifact> &artifact) {
   std::vector<std::string> known;
@@ -361,8 +369,8 @@ static ExitCode compile(RunCommand &command, RunInputs &inputs, Driver &driver,
         code != ExitCode::Done)
       return code;
   findLabelShapes(inputs.arrays, command.compile.pipeline.recipe);
-  // Only compiling adds the function for deriving low copies, so an early check
-  // would fail.
+  // Skip the early check for the function that derives low-precision copies of
+  // parameters: a later stage adds this function.
   if (command.function != kDeriveFunction)
     driver.checkEarly([&](const train::TraineeInfo &info) {
       return checkFit(command, info, known, inputs);
@@ -376,7 +384,7 @@ static ExitCode compile(RunCommand &command, RunInputs &inputs, Driver &driver,
 }
 
 static ExitCode runRun(RunCommand &command) {
-  // An output that cannot be written must fail before anything takes time.
+  // First check that the output can be written, before anything takes time.
   if (ExitCode code = checkOutput(command); code != ExitCode::Done)
     return code;
   RunInputs inputs;
@@ -389,7 +397,7 @@ static ExitCode runRun(RunCommand &command) {
     return code;
   if (ExitCode code = checkPreparation(command, driver); code != ExitCode::Done)
     return code;
-  // The checks during `compile` have found the function before.
+  // This cannot fail: `compile` has chosen the same function.
   StatusOr<train::TraineeInfo> info = train::describeArtifact(*artifact);
   if (!info.ok())
     return reportError(info.status());
@@ -432,8 +440,8 @@ void mpc::tools::addRunCommand(CLI::App &program, int &exitCode) {
   addQuietFlag(*app);
   addSessionOptions(*app, command->session);
   addKernelCacheOption(*app, command->compile);
-  // Without --function, a graph runs for its outputs, so none is taken for an
-  // updated parameter.
+  // Without --function, the user wants the outputs of the model. So an output
+  // that looks like an updated parameter is still an output.
   app->callback([app, command, &exitCode] {
     command->compile.wantsOutputs = command->function.empty();
     exitCode = static_cast<int>(

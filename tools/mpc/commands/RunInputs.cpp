@@ -16,9 +16,10 @@ using namespace mpc::tools;
 using namespace mpc::runtime;
 
 namespace {
-/// The size of a batch, and the sample axes of inputs by name.
+/// How samples form batches: the batch size, the number of samples, and the
+/// sample axis of inputs by name.
 struct Batch {
-  int64_t size = 0; ///< 0 if one batch has all samples
+  int64_t size = 0; ///< 0 if a single run takes all samples
   int64_t samples = 0;
   std::map<std::string, int64_t> axes;
 };
@@ -39,7 +40,7 @@ Status RunInputs::unpack(llvm::StringRef name) {
 }
 
 //===----------------------------------------------------------------------===//
-// Inputs of a function
+// Checks of arrays against the inputs of a function
 //===----------------------------------------------------------------------===//
 
 Status mpc::tools::missingInput(const std::string &name) {
@@ -48,8 +49,9 @@ Status mpc::tools::missingInput(const std::string &name) {
                         "=FILE or --data FILE");
 }
 
-// Refuses an input that neither the function nor the model has. The model may
-// declare inputs that nothing reads.
+// Refuses an array that is an input of neither the function nor the model. A
+// model may declare an input that the function does not have, because nothing
+// reads the input.
 static ExitCode checkNames(const RunInputs &inputs, const std::string &function,
                            const train::FunctionPorts &ports,
                            const std::vector<std::string> &known) {
@@ -68,8 +70,8 @@ static ExitCode checkNames(const RunInputs &inputs, const std::string &function,
   return ExitCode::Done;
 }
 
-// Checks the type and values of an array, and the shape if the function runs
-// once (`isOne`). Shapes of batches are checked when batches are planned.
+// Checks the type and the values of an array, and if the function runs once
+// (`isOne`) also the shape. For batches, planBatches checks shapes.
 static Status checkInput(const train::Array &array, const train::Port &port,
                          bool isOne) {
   const bool isScalar = array.size() == 1 && numElements(port.shape) == 1;
@@ -109,7 +111,7 @@ ExitCode mpc::tools::checkInputs(RunInputs &inputs, const std::string &function,
 }
 
 //===----------------------------------------------------------------------===//
-// Compile options from inputs
+// Compile options that follow from the inputs
 //===----------------------------------------------------------------------===//
 
 static bool isScalar(const DeclaredShape &declared) {
@@ -122,10 +124,11 @@ static bool isScalarOrOne(const DeclaredShape &declared) {
           declared.extent(0) == 1);
 }
 
-// True for inputs that may decide shapes (Reshape's shape, Resize's scales, the
-// boxes of NonMaxSuppression), whose values are offered when compiling:
-// integers, booleans, and a limited number of floats. An input stays an input
-// if its value is not needed.
+// True if the compiler is offered the value of this input as a constant,
+// because shapes may depend on it: the shape of a Reshape, the scales of a
+// Resize, the boxes of a NonMaxSuppression. Such inputs are integers, booleans,
+// or few floats. If the compiler does not need the value, the input remains an
+// input.
 static bool isOffered(const DeclaredShape &declared, const Shape &shape) {
   constexpr int64_t kMostFloats = int64_t(1) << 22;
   bool isScalar = isScalarOrOne(declared);
@@ -138,10 +141,11 @@ static bool isOffered(const DeclaredShape &declared, const Shape &shape) {
          (!llvm::StringRef(declared.type).contains('f') || isScalar || isList);
 }
 
-// Chooses the batch size if not all samples run at once: --batch-size, or the
-// size that the model fixes. The first input with samples decides. Inputs with
-// the same dimension must have as many samples; inputs with another open
-// dimension are batched only if they do.
+// Chooses the batch size: --batch-size, or the size that the model fixes. The
+// first input with samples determines the number of samples. An input whose
+// sample axis has the same dimension name must have as many samples. An input
+// with another open dimension is batched only if its number of samples is
+// equal.
 static ExitCode chooseBatch(const std::vector<DeclaredShape> &declared,
                             const RunInputs &inputs, const ModelOptions &model,
                             Batch &batch) {
@@ -157,7 +161,6 @@ static ExitCode chooseBatch(const std::vector<DeclaredShape> &declared,
     int64_t extent = array->shape[size_t(*axis)];
     std::string own =
         input.dimensions ? (*input.dimensions)[size_t(*axis)] : "?";
-    // The first input with samples decides the size of a batch.
     if (!first) {
       first = array;
       dimension = own;
@@ -167,7 +170,8 @@ static ExitCode chooseBatch(const std::vector<DeclaredShape> &declared,
       if (size != fixed)
         size = std::min(size, samples);
     }
-    // Other inputs share the dimension by name or by size.
+    // An input is batched too if its dimension has the same name, or is open
+    // and has as many samples.
     bool isSame = own == dimension && own != "?";
     bool isOpen = input.isOpen(size_t(*axis)) && extent == samples;
     if (isSame && extent != samples && size != samples)
@@ -185,7 +189,8 @@ static ExitCode chooseBatch(const std::vector<DeclaredShape> &declared,
   return ExitCode::Done;
 }
 
-// Binds the batch size of a model that runs in batches.
+// Sets the batch size of a model that runs in batches, and the sample axes of
+// its inputs.
 static void bindBatch(const Batch &batch,
                       const std::vector<DeclaredShape> &declared,
                       CompileOptions &options) {
@@ -205,7 +210,7 @@ static void bindBatch(const Batch &batch,
   }
 }
 
-// Refuses a --shape that contradicts the shape of the array.
+// Refuses a --shape that differs from the shape of the array.
 static ExitCode checkShape(const train::Array &input, const Shape &shape,
                            const ModelOptions &model) {
   for (llvm::StringRef text : model.shapes) {
@@ -220,8 +225,8 @@ static ExitCode checkShape(const train::Array &input, const Shape &shape,
   return ExitCode::Done;
 }
 
-// Binds the shape of an input, and offers its value if compiling may need the
-// value.
+// Fixes the shape of an input to that of its array. Offers the value to the
+// compiler if shapes may depend on it.
 static ExitCode bindInput(const train::Array &input,
                           const DeclaredShape &declared, const Batch &batch,
                           CompileOptions &options, Driver &driver) {
@@ -236,7 +241,8 @@ static ExitCode bindInput(const train::Array &input,
     return code;
   if (!shape.empty() && !isScalar(declared))
     options.model.shapes.push_back(input.name + "=" + toString(shape));
-  // Samples differ from batch to batch, so there is no value to offer.
+  // The value of a batched input changes from batch to batch, so it is no
+  // constant.
   if (isPart)
     return ExitCode::Done;
   if (!type.ok() || !isOffered(declared, shape)) {
@@ -254,27 +260,29 @@ static ExitCode bindInput(const train::Array &input,
   StatusOr<Tensor> value = train::toTensor(input, *type);
   if (!value.ok())
     return reportError(value.status());
-  // Many tools write a scalar as an array of one element.
+  // Accept an array of one element for a scalar, since many tools write scalars
+  // as [x].
   if (value->size() == 1 && isScalarOrOne(declared))
     value->shape = isScalar(declared) ? Shape() : Shape{1};
   driver.offerValue(input.name, *value);
   return ExitCode::Done;
 }
 
-// True if the model has training functions, which have inputs of their own.
+// True if the compiled model will have training functions. Training functions
+// have other inputs than the forward function.
 static bool isTraining(const CompileOptions &options) {
   return !options.pipeline.recipe.losses.empty() ||
          llvm::sys::fs::is_directory(options.model.model);
 }
 
-// Refuses arrays that are no inputs of the model. Without this check, the
-// message would be about dimensions that stay open.
+// Refuses arrays that are no inputs of the model. If, for example, a name is
+// misspelt, a later error would be about open dimensions, which does not help.
 static ExitCode checkDeclared(const std::vector<DeclaredShape> &declared,
                               const RunInputs &inputs,
                               const CompileOptions &options,
                               const onnx_frontend::Model &model) {
-  // Arrays of --input must be inputs; arrays of --data may be more than the
-  // model takes.
+  // Every array of --input must be an input of the model. A file of --data may
+  // hold more arrays than the model has inputs.
   std::vector<std::string> unknown, ofData;
   for (const train::Array &input : inputs.arrays)
     if (llvm::none_of(declared, [&](const DeclaredShape &other) {
@@ -310,7 +318,8 @@ static ExitCode checkDeclared(const std::vector<DeclaredShape> &declared,
                : ""));
 }
 
-// Binds the batch size of a model that runs on samples of a data set.
+// Chooses open dimensions for a model that runs on a data set of prepared
+// samples.
 static ExitCode bindSamples(RunInputs &inputs, const DataFlags &flags,
                             CompileOptions &options, Driver &driver) {
   if (isTraining(options))
@@ -322,8 +331,8 @@ static ExitCode bindSamples(RunInputs &inputs, const DataFlags &flags,
   return chooseShapes(driver, inputs.arrays, flags, options.model);
 }
 
-// Gives a list on the command line, `x=1,2,3`, the shape of one sample or of
-// several samples of the input.
+// Reshapes lists from the command line, such as `x=1,2,3`: to one sample of the
+// input, or to several if the list is long enough.
 static ExitCode shapeValues(const std::vector<DeclaredShape> &declared,
                             RunInputs &inputs) {
   for (train::Array &array : inputs.arrays) {
@@ -334,7 +343,8 @@ static ExitCode shapeValues(const std::vector<DeclaredShape> &declared,
     if (!isList || input == declared.end() || !input->dimensions ||
         input->dimensions->size() < 2)
       continue;
-    // The elements of a sample; 0 if the model leaves their number open.
+    // A sample has the declared axes after axis 0. `each` is 0 if an extent is
+    // open; the list then stays a list.
     Shape shape{1};
     for (size_t axis = 1; axis < input->dimensions->size(); ++axis)
       shape.push_back(input->extent(axis).value_or(0));
@@ -363,7 +373,8 @@ ExitCode mpc::tools::bindInputs(RunInputs &inputs, const DataFlags &flags,
   if (ExitCode code = nameSamples(driver.getModel(), inputs.arrays);
       code != ExitCode::Done)
     return code;
-  // An array whose channels have to move must be prepared.
+  // An array of --data with channels last, for an input with channels first,
+  // must be transposed, so it is prepared as a data set.
   for (const DeclaredShape &input : declared)
     if (const train::Array *array = inputs.find(input.name))
       inputs.arePrepared |= inputs.ofData.contains(input.name) &&

@@ -1,5 +1,5 @@
-// Holds the inputs of mpc run, and derives from them what a model is compiled
-// for.
+// Holds the inputs of mpc run, and derives compile options from them, such as
+// shapes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_COMMANDS_RUNINPUTS_H
@@ -21,36 +21,40 @@
 
 namespace mpc::tools {
 
-/// The arrays that a function runs on.
+/// The arrays that --input and --data give to a function.
 struct RunInputs {
   const runtime::train::Array *find(llvm::StringRef name) const;
   /// Reads the values of the array `name` into memory.
   runtime::Status unpack(llvm::StringRef name);
 
   std::vector<runtime::train::Array> arrays;
-  /// Names of the arrays from --data, which may hold more than the model takes.
+  /// Names of the arrays from --data. Unlike arrays of --input, they need not
+  /// all be inputs of the model.
   llvm::StringSet<> ofData;
-  /// True if arrays are prepared like a data set; false if inputs take the
-  /// arrays as they are.
+  /// True if arrays are prepared like a data set (normalized, transposed,
+  /// decoded). False if they are copied to inputs unchanged.
   bool arePrepared = false;
-  /// The prepared samples, once they are known to fit.
+  /// The prepared samples; nullopt until the check that they fit the model.
   std::optional<runtime::train::Dataset> samples;
-  /// The file of each sample, if the samples are images.
+  /// The file name of each sample if the samples are images; else empty.
   std::vector<std::string> files;
 };
 
-/// Returns InvalidInput: there is no array for the input `name`.
+/// Returns status InvalidInput with the message that no array is given for the
+/// input `name`.
 runtime::Status missingInput(const std::string &name);
 
-/// Checks before compiling if unprepared inputs fit `function`: names, values,
-/// and shapes if the function runs once. `known` lists the names that the model
-/// declares. Reports errors.
+/// Before machine code is generated, checks arrays that need no preparation
+/// against the inputs of `function`: names, values, and, if the function runs
+/// once, shapes. `known` lists all inputs that the model declares. Prints
+/// errors.
 ExitCode checkInputs(RunInputs &inputs, const std::string &function,
                      const runtime::train::FunctionPorts &ports,
                      const std::vector<std::string> &known);
 
-/// Derives from the inputs what compiling may need: all shapes, and the values
-/// of some inputs. Stores the names that the model declares in `known`.
+/// Sets the compile options that follow from the inputs: all shapes, and the
+/// values of inputs that shapes depend on. Stores the names of the inputs that
+/// the model declares in `known`.
 ExitCode bindInputs(RunInputs &inputs, const DataFlags &flags,
                     CompileOptions &options, Driver &driver,
                     std::vector<std::string> &known);

@@ -14,8 +14,8 @@ using namespace mpc::runtime;
 using train::Array;
 using train::Dataset;
 
-// Plans the batches of `samples` samples. Arrays with shapes but without data
-// stand for the inputs that have samples.
+// Plans the batches of `samples` samples. planBatches expects arrays, so each
+// input with samples gets an array with a shape but without data.
 static StatusOr<std::optional<Batching>>
 planSamples(const Plan &plan, const Function &function,
             const train::FunctionPorts &ports, int64_t samples) {
@@ -33,7 +33,7 @@ planSamples(const Plan &plan, const Function &function,
 }
 
 namespace {
-/// Runs a function of a session on batches of a data set's samples.
+/// Runs a function on the samples of a data set, batch by batch.
 class SampleRunner {
 public:
   using Results = StatusOr<std::vector<NamedTensor>>;
@@ -44,9 +44,9 @@ public:
         samples(data.size()), batch(data.batchSize()),
         positions(size_t(data.batchSize())) {}
 
-  /// Runs one batch, whose outputs are the result.
+  /// Runs one batch that has all samples, and returns its outputs.
   Results runOne();
-  /// Runs as many batches as the samples fill, and joins the outputs.
+  /// Runs all batches and returns the joined outputs.
   Results runAll(const Batching &batching);
 
 private:
@@ -63,8 +63,9 @@ private:
 };
 } // namespace
 
-// Runs the batch that begins at sample `begin`. `fill` maps a position beyond
-// the last sample to a sample. Passes each output to `take`, with its index.
+// Runs the batch whose first sample is `begin`. Beyond the last sample, `fill`
+// maps a position to the sample that takes the place. Calls `take` with the
+// index and the value of each output.
 template <typename Fill, typename Take>
 Status SampleRunner::run(int64_t begin, Fill fill, Take take) {
   for (int64_t i = 0; i < batch; ++i)
@@ -96,7 +97,7 @@ SampleRunner::Results SampleRunner::runAll(const Batching &batching) {
   for (const FunctionValue &port : function.outputs)
     joined.emplace_back(port.name, function.buffers[port.buffer],
                         batching.outputs.at(port.name), samples);
-  // The last sample fills up the last batch.
+  // Copies of the last sample fill up an incomplete last batch.
   Status status;
   for (int64_t begin = 0; begin < samples && status.ok(); begin += batch)
     status = run(
@@ -105,7 +106,8 @@ SampleRunner::Results SampleRunner::runAll(const Batching &batching) {
           joined[i].add(part, begin);
           return Status();
         });
-  // Other samples in the last batch must not change its results.
+  // Run an incomplete last batch again, filled up with other samples: its
+  // results must not change.
   if (const int64_t rest = samples % batch; status.ok() && rest != 0)
     status = run(
         samples - rest, [&](int64_t place) { return place % samples; },

@@ -1,5 +1,6 @@
-// Runs functions on samples that must be prepared: tables, folders of images,
-// several files of one array, --normalize and --input-layout.
+// Runs a function on a data set whose samples must be prepared first: tables,
+// folders of images, arrays in several files, and samples with --normalize or
+// --input-layout.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_COMMANDS_RUNSAMPLES_H
@@ -17,11 +18,11 @@
 
 namespace mpc::tools {
 
-/// An output of all samples, with its name.
+/// The name of an output, and its value for all samples.
 using NamedTensor = std::pair<std::string, runtime::Tensor>;
 
-/// Runs `function` of the artifact on all samples of `data`, prepared as in
-/// `mpc train` and `mpc eval`. Prints the notes of the data.
+/// Runs `function` of the artifact on all samples of `data`. Prepares samples
+/// as `mpc train` and `mpc eval` do, and prints notes about the data.
 runtime::StatusOr<std::vector<NamedTensor>>
 runSamples(std::shared_ptr<const runtime::Artifact> artifact,
            const runtime::Function &function, runtime::train::Dataset data,

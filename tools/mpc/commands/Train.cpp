@@ -48,7 +48,8 @@ struct TrainCommand {
   bool noShuffle = false;
   TrainedModelOptions trained;
   SessionOptions session;
-  /// The flags for the learning rate that were given, in any way.
+  /// Names of the given flags that set the learning rate, for the error if they
+  /// have no effect. Values from the environment and from files count too.
   std::vector<std::string> rateFlags;
   /// The seconds between two lines of progress on stderr.
   double logEvery = 30;
@@ -63,7 +64,7 @@ struct TrainCommand {
 
 struct TrainingData {
   std::optional<Dataset> train, evaluation;
-  std::string preparation; ///< a result of describePreparation
+  std::string preparation; ///< of all samples; see describePreparation
 };
 } // namespace
 
@@ -88,7 +89,8 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
   if (!all.ok())
     return all.status();
   data.train = std::move(*all);
-  // Samples to evaluate on come from their own files, or are split off.
+  // Samples for evaluation come from --val-data, or are split off the training
+  // samples.
   const FunctionPorts *eval = info.function(kEvalFunction);
   if (command.valData.empty() && command.valSplit == 0)
     return Status();
@@ -116,8 +118,8 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
 // The command
 //===----------------------------------------------------------------------===//
 
-// Translates flags into the options of the loop, like "step:10" into a
-// schedule.
+// Translates texts of flags into options of the training loop: "step:10"
+// becomes a schedule.
 static ExitCode finishOptions(TrainCommand &command) {
   if (ExitCode code = resolve(command.schedule, command.train.schedule);
       code != ExitCode::Done)
@@ -140,7 +142,7 @@ static ExitCode finishOptions(TrainCommand &command) {
   const bool evaluates = !command.valData.empty() || command.valSplit != 0;
   const bool saves =
       !command.trained.output.empty() || !command.train.checkpointDir.empty();
-  // `resolve` needs the other members of `train`, which are set above.
+  // `resolve` reads other members of `train`, which must be set above.
   if (ExitCode code = resolve(command.loop, evaluates, saves, command.train);
       code != ExitCode::Done)
     return code;
@@ -148,8 +150,8 @@ static ExitCode finishOptions(TrainCommand &command) {
   return resolve(command.trained, command.compile.model.model);
 }
 
-// Checks that no output overwrites an input. Only the model may receive the
-// trained weights.
+// Checks that no output of the run overwrites an input. The exception is the
+// model itself, which may receive the trained weights.
 static ExitCode checkOverwriting(const TrainCommand &command) {
   std::vector<std::string> read = command.compile.model.weights;
   for (const auto *files : {&command.data.data, &command.valData})
@@ -167,12 +169,13 @@ static ExitCode checkOverwriting(const TrainCommand &command) {
     if (ExitCode code = refuseOverwriting("--metrics", metrics, read);
         code != ExitCode::Done)
       return code;
-  // Outputs must not replace each other either.
+  // Also check that no two outputs have the same path.
   std::vector<WrittenPlace> written = {
       {"--output", command.trained.output},
       {"--checkpoint-dir", command.train.checkpointDir, /*isFolder=*/true},
       {"--tensorboard", command.train.tensorboard, /*isFolder=*/true}};
-  // The weights of an ONNX file may go into a file beside it.
+  // The export of a large ONNX model stores the weights in a second file,
+  // NAME.onnx.data.
   const std::string &output = command.trained.output;
   if (llvm::StringRef(output).ends_with(".onnx"))
     written.push_back({"--output", output + ".data", /*isFolder=*/false,
@@ -182,7 +185,7 @@ static ExitCode checkOverwriting(const TrainCommand &command) {
   return refuseSharing(written);
 }
 
-// Checks everything about files that needs no compiled model.
+// Checks all files that flags name, before the model is compiled.
 static ExitCode checkFiles(TrainCommand &command) {
   if (ExitCode code = checkOverwriting(command); code != ExitCode::Done)
     return code;
@@ -200,8 +203,9 @@ static ExitCode checkFiles(TrainCommand &command) {
 }
 
 namespace {
-/// One run, from flags to the trained model. `runTrain` calls the steps in
-/// order. Each step prints what went wrong and returns the exit code.
+/// One training run, from parsing flags to the trained model. `runTrain` calls
+/// the public methods in order. Each method prints errors and returns the exit
+/// code.
 class TrainRun {
 public:
   explicit TrainRun(TrainCommand &command)
@@ -210,29 +214,31 @@ public:
   ExitCode check();
   ExitCode readData();
   ExitCode compile();
-  /// Prints what the run is going to do.
+  /// Before the run, prints the trained parameters, the precision decisions and
+  /// the memory.
   void announce();
-  /// Prepares the destination of the weights, and everything for step 0.
+  /// Releases the memory of the compiler, opens a session of the artifact, and
+  /// prepares everything for step 0.
   ExitCode open();
   /// Trains until the end or a signal; returns the exit code of the process.
   int train();
 
 private:
   ExitCode bindShapes(Driver &driver);
-  /// Checks as far as possible without machine code: the model trains, data and
-  /// output fit, and the run can begin.
+  /// Checks, before machine code is generated, that the model can be trained,
+  /// that data and output fit the model, and that a checkpoint can be resumed.
   ExitCode checkFit(const TraineeInfo &info,
                     std::shared_ptr<onnx_frontend::Model> compiled);
   int finish(const TrainResult &result);
 
   TrainCommand &command;
   std::vector<Array> arrays, heldArrays;
-  /// Names of the inputs whose values the driver was offered.
+  /// Names of the inputs whose values the driver may compile in as constants.
   std::vector<std::string> offered;
   std::shared_ptr<const Artifact> artifact;
-  /// The compiled model; null if the run began with an artifact.
+  /// The model that was compiled; null if the run uses an artifact.
   std::shared_ptr<onnx_frontend::Model> model;
-  /// The precision decisions in one line; empty if the run began with an
+  /// A summary of the precision decisions in one line; empty if the run uses an
   /// artifact.
   std::string decisions;
   TrainedModelWriter writer;
@@ -251,7 +257,8 @@ ExitCode TrainRun::check() {
 }
 
 ExitCode TrainRun::readData() {
-  // Data are read before the model is compiled: label shapes become constants.
+  // Read the data before compiling the model, because the shapes of labels are
+  // compiled in.
   const std::string target =
       findCommonTarget(command.compile.pipeline.recipe.targets);
   StatusOr<std::vector<Array>> read =
@@ -274,8 +281,8 @@ ExitCode TrainRun::readData() {
   return ExitCode::Done;
 }
 
-// Names folders of samples, and binds open dimensions to the data and the open
-// batch size to the usual one.
+// Names folders of samples after inputs. Fixes open dimensions to the extents
+// of the data, and an open batch size to the default.
 ExitCode TrainRun::bindShapes(Driver &driver) {
   ModelOptions &options = command.compile.model;
   if (isArtifact(options.model))
@@ -291,7 +298,7 @@ ExitCode TrainRun::bindShapes(Driver &driver) {
   if (ExitCode code = nameSamples(driver.getModel(), heldArrays);
       code != ExitCode::Done)
     return code;
-  // The labels of --val-data have the layout of the training data's.
+  // Labels of --val-data are transposed like those of the training data.
   const auto inputs = readDeclaredInputs(driver.getModel());
   LabelAxes axes =
       takeLabelAxes(inputs, command.compile.pipeline.recipe, options);
@@ -304,8 +311,8 @@ ExitCode TrainRun::bindShapes(Driver &driver) {
   return ExitCode::Done;
 }
 
-// Refuses flags for the learning rate if the model's own update has a fixed
-// rate.
+// Refuses flags for the learning rate if the model is a training graph with a
+// fixed rate.
 static ExitCode checkRate(const TrainCommand &command,
                           const TraineeInfo &info) {
   if (command.rateFlags.empty() || takesLearningRate(info))
@@ -339,7 +346,7 @@ ExitCode TrainRun::checkFit(const TraineeInfo &info,
                            suggestLoss(*forward));
   if (ExitCode code = checkRate(command, info); code != ExitCode::Done)
     return code;
-  // Hours of training need a place for the result, so check it first.
+  // Check now that the weights can be written, not after hours of training.
   if (ExitCode code = writer.prepare(info.state, std::move(compiled));
       code != ExitCode::Done)
     return code;
@@ -388,7 +395,7 @@ ExitCode TrainRun::compile() {
   }
   if (code != ExitCode::Done || model)
     return code;
-  // Samples are renamed after the inputs that the artifact declares.
+  // For an artifact, name arrays without a name after the artifact's inputs.
   StatusOr<TraineeInfo> info = describeArtifact(*artifact);
   if (!info.ok())
     return reportError(info.status());
@@ -426,7 +433,8 @@ ExitCode TrainRun::open() {
   if (ExitCode code = writer.takeModel(std::move(model));
       code != ExitCode::Done)
     return code;
-  // The compiler and the model, which both held the weights, are gone.
+  // Compiler and model held copies of the weights. Both are gone now, so return
+  // the memory to the system.
   model.reset();
   releaseUnusedMemory();
   resetPeakMemory();
@@ -449,7 +457,8 @@ int TrainRun::finish(const TrainResult &result) {
   ExitCode written = writer.write(*opened.trainee);
   if (written != ExitCode::Done)
     return static_cast<int>(written);
-  // Readers of the model or the metrics on stdout must not get other text.
+  // If the model or the metrics go to stdout, print the summary on stderr, to
+  // keep the stream clean.
   const bool isStream = command.trained.output == "-" ||
                         llvm::is_contained(command.train.metrics, "-");
   llvm::raw_ostream &os = isStream ? llvm::errs() : llvm::outs();
@@ -476,7 +485,7 @@ int TrainRun::train() {
 }
 
 static int runTrain(TrainCommand &command) {
-  // A run must go on even if nobody reads its output.
+  // Ignore SIGPIPE: training must continue if the reader of its output exits.
   std::signal(SIGPIPE, SIG_IGN);
   setVerbosity(command.verbosity());
   TrainRun run(command);
@@ -599,8 +608,8 @@ void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
   auto command = std::make_shared<TrainCommand>();
   CLI::App *app = program.add_subcommand(
       "train", "compile and train; write the trained model");
-  // --help lists model, data, schedule, loop, results, log and device in this
-  // order.
+  // The order of these calls is the order of flags in --help: model, data,
+  // schedule, loop, results, log, device.
   addCompileOptions(*app, command->compile);
   addDataOptions(*app, *command);
   addScheduleFlags(*app, command->schedule, command->train.schedule);
@@ -611,7 +620,8 @@ void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
   addSessionOptions(*app, command->session);
   addKernelCacheOption(*app, command->compile);
   app->callback([app, command, &exitCode] {
-    // These flags have no effect if a training graph has a fixed rate.
+    // Note which of these flags are given. They are an error if the model is a
+    // training graph with a fixed rate.
     for (const char *flag :
          {"--lr", "--lr-scheduler", "--min-lr", "--warmup-steps"})
       if (app->count(flag) > 0)
