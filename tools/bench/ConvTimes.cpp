@@ -1,9 +1,9 @@
 // mpc-conv-times: measures the convolutions of a training step one at a time,
 // for tools/bench/convs.
 //
-// Reads one convolution per line, in this format, and prints its time in
-// milliseconds on a single thread. The time is the median processor time of as
-// many runs as fit into SECONDS:
+// Reads a convolution per line, in the format below, and prints the
+// milliseconds of a run on a single thread. The time is the median processor
+// time of as many runs as fit into SECONDS:
 //
 //  {forward|input_grad|weight_grad} {f32|bf16} SECONDS AXES
 //      BATCH GROUPS IN_CHANNELS OUT_CHANNELS
@@ -131,7 +131,7 @@ static Status runAllSlices(Contraction &contraction, const Memory &shared,
   return Status();
 }
 
-/// Returns the processor time of this thread in seconds. Unlike wall time, it
+/// Returns the processor time of this thread in seconds. Unlike wall time,
 /// excludes other programs.
 static double threadSeconds() {
   timespec time;

@@ -17,8 +17,7 @@ using llvm::StringRef;
 using mlir::PassInfo;
 
 namespace {
-/// The passes of one stage of `mpc compile`, in the order in which mpc runs
-/// them.
+/// The passes of a stage of `mpc compile`, in the order in which mpc runs them.
 struct StagePasses {
   StringRef stage, summary;
   std::vector<const PassInfo *> passes;
@@ -30,8 +29,8 @@ static bool isOwn(StringRef pass) {
          pass.starts_with("plan-");
 }
 
-// Adds to `found` all passes of `pipeline`, also nested ones. MLIR has no list
-// of them, so parse the text of the pipeline.
+// Adds to `found` all passes of `pipeline`, also nested ones. MLIR cannot list
+// nested passes, so parse the text of the pipeline.
 static void addPasses(const mlir::OpPassManager &pipeline,
                       llvm::SetVector<const PassInfo *> &found) {
   std::string text;
