@@ -10,7 +10,8 @@
 using namespace mpc;
 using namespace mpc::tools;
 
-// Splits "TEXT:{mean,sum}" into the value's name and its choices.
+// Splits "TEXT:{mean,sum}" into the placeholder TEXT of the value and the list
+// of choices.
 static void describeValue(llvm::StringRef type, Argument &to) {
   auto [value, list] = type.split(":{");
   to.value = value.str();
@@ -33,7 +34,7 @@ static bool isPath(llvm::StringRef value) {
 }
 
 Argument mpc::tools::describeArgument(const CLI::Option &option) {
-  // Only a positional argument has neither short nor long names.
+  // A positional argument is the one kind without short and long names.
   Argument argument;
   for (const std::string &name : option.get_snames())
     argument.flags.push_back("-" + name);
@@ -55,8 +56,8 @@ Argument mpc::tools::describeArgument(const CLI::Option &option) {
 }
 
 std::vector<Argument> mpc::tools::argumentsOf(const CLI::App &command) {
-  // Positional arguments come first, then flags by group. Groups keep the order
-  // of their first flags.
+  // Collect positional arguments first, then flags by group. Groups are in the
+  // order of their first flags.
   std::vector<Argument> arguments, flags;
   std::vector<std::string> groups;
   for (const CLI::Option *option : command.get_options()) {

@@ -1,5 +1,6 @@
-// Describes the arguments of commands for help, manual pages and completions.
-// Everything is read from the CLI11 program, so each flag is described once.
+// Describes the arguments of commands for help, manual pages and shell
+// completions. Reads everything from the CLI11 program, so that each flag is
+// declared in one place.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_ARGUMENTS_H
@@ -27,12 +28,12 @@ struct Argument {
   /// All accepted values; empty if they cannot be listed.
   std::vector<std::string> choices;
   std::string description, byDefault;
-  /// The heading of the help that lists the argument.
+  /// The heading under which help lists the argument.
   std::string group;
   bool isRequired = false, isRepeatable = false;
   /// True if the value is a file or a folder, or contains a path (NAME=FILE).
   bool isPath = false;
-  /// True if the value is a cache folder, whose files can be made again.
+  /// True if the value is the folder of a cache. Losing the files does no harm.
   bool isCache = false;
 
   bool isSwitch() const { return !flags.empty() && value.empty(); }
@@ -44,7 +45,7 @@ Argument describeArgument(const CLI::Option &option);
 /// first, then flags by group, each in the order in which they were added.
 std::vector<Argument> argumentsOf(const CLI::App &command);
 
-/// List the commands of the program, and the names of the commands.
+/// commandsOf returns the commands of the program, commandNames their names.
 std::vector<const CLI::App *> commandsOf(const CLI::App &program);
 std::vector<std::string> commandNames(const CLI::App &program);
 

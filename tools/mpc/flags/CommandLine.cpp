@@ -41,8 +41,8 @@ static std::string wrap(llvm::StringRef text, size_t width = kLineWidth) {
 }
 
 namespace {
-/// Formats help like CLI11, but wraps lines to the terminal and shows flags as
-/// they are typed. CLI11 adds {false} to the name of a flag that turns
+/// Formats help like CLI11, but wraps lines to the width of the terminal. Shows
+/// flags as users type them; CLI11 would append {false} to a flag that turns
 /// something off.
 class HelpFormatter : public CLI::Formatter {
 public:
@@ -66,13 +66,13 @@ public:
   }
 
   std::string make_description(const CLI::App *command) const override {
-    // The program's own description already has line breaks.
+    // The description of the program itself has line breaks already.
     return command->get_parent() ? wrap(command->get_description())
                                  : CLI::Formatter::make_description(command);
   }
 
 private:
-  /// Wraps text to the width of the right column.
+  /// Wraps text to the width of the right column, which describes flags.
   std::string column(llvm::StringRef text) const {
     const std::string lines = wrap(text, kLineWidth - get_column_width());
     return llvm::StringRef(lines).rtrim('\n').str();
@@ -82,7 +82,7 @@ private:
 
 std::string mpc::tools::explainFlags(const CLI::App &command) {
   const std::vector<Argument> arguments = argumentsOf(command);
-  // Each paragraph appears only for commands that have such flags.
+  // A paragraph appears only if the command has flags of the kind it explains.
   const bool hasPatterns =
       llvm::any_of(arguments, [](const Argument &argument) {
         return llvm::StringRef(argument.value).contains("REGEX");
@@ -113,8 +113,8 @@ std::string mpc::tools::explainFlags(const CLI::App &command) {
   return text;
 }
 
-// True if the option takes at most one value and still has the default policy,
-// which rejects a repeated flag.
+// True if the option takes at most one value, and CLI11's default still
+// applies: giving the option twice is an error.
 static bool takesOne(const CLI::Option &option) {
   return option.get_expected_max() <= 1 &&
          option.get_multi_option_policy() == CLI::MultiOptionPolicy::Throw;
@@ -179,7 +179,7 @@ static std::string describeChoice(const std::string &message) {
     names.push_back(word.str());
   auto [flag, word] = text.take_front(at).rsplit(": ");
   flag = flag.ltrim('-');
-  // The flag "command" is the argument of `mpc help`.
+  // In an error of `mpc help`, the flag is called "command".
   if (flag == "command")
     return "unknown command '" + word.str() + "'" + hint(names, word, "");
   const std::string meant = findMeantValue(flag, word, names);
@@ -188,7 +188,8 @@ static std::string describeChoice(const std::string &message) {
   return meant.empty() ? message : message + "; did you mean " + meant + "?";
 }
 
-// Suggests --data for a file of arrays among the arguments.
+// If `word`, which the command does not take, is a file of arrays, suggests
+// --data; else returns an empty text.
 static std::string adviseWord(const CLI::App &command, llvm::StringRef word) {
   const bool isData = word.ends_with(".npz") || word.ends_with(".npy") ||
                       word.ends_with(".csv") || word.ends_with(".safetensors");
@@ -197,8 +198,8 @@ static std::string adviseWord(const CLI::App &command, llvm::StringRef word) {
              : "";
 }
 
-// Reports an argument that the command does not take: the first unknown flag,
-// or else the first word. Empty if there is none.
+// Returns the message for an argument that the command does not take: the first
+// unknown flag, or else the first extra word. Empty if there is none.
 static std::string describeExtra(const CLI::App &program,
                                  const CLI::App &command) {
   const std::vector<std::string> extras = command.remaining();
@@ -225,7 +226,8 @@ std::string mpc::tools::describe(const CLI::App &program,
   for (const std::string &word : program.remaining())
     if (llvm::StringRef(word).starts_with("--"))
       return word + " goes before the command; the command's flags follow it";
-  // A missing argument may be present under a wrong name.
+  // First look for unknown arguments: a required argument may be missing
+  // because of a misspelt name.
   const auto code = static_cast<CLI::ExitCodes>(error.get_exit_code());
   if (code == CLI::ExitCodes::ExtrasError ||
       code == CLI::ExitCodes::RequiredError)

@@ -1,5 +1,5 @@
-// Command-line behaviour of all commands: the look of help, repeated flags, and
-// messages for mistakes.
+// Behaviour of the command line that all commands share: the format of help,
+// repeated flags, and messages for mistakes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_COMMANDLINE_H
@@ -14,12 +14,14 @@ class Error;
 
 namespace mpc::tools {
 
-/// Sets the help format of every command. If a flag that takes one value is
-/// given twice, the last value wins. Call after all flags have been added.
+/// Finishes all commands: sets the format of help, and makes the last value win
+/// if a flag that takes one value is given twice. Call after all flags have
+/// been added.
 void finishCommands(CLI::App &program);
 
-/// Explains how the flags of a command are matched and where values come from.
-/// Paragraphs have no line breaks.
+/// Returns help paragraphs on regular expressions, environment variables and
+/// files of flags, if the command has such flags. Paragraphs have no line
+/// breaks.
 std::string explainFlags(const CLI::App &command);
 
 /// Returns the message for a rejected command line, with the nearest known name

@@ -12,8 +12,8 @@ using namespace mpc;
 using namespace mpc::tools;
 namespace json = llvm::json;
 
-// The digest of a file's bytes. null if `file` is empty or cannot be read;
-// compiling has reported an unreadable file.
+// Returns a digest of the file's bytes. Null if `file` is empty or cannot be
+// read; the compiler has reported an unreadable file already.
 static json::Value digestOf(const std::string &file) {
   if (file.empty())
     return nullptr;
@@ -32,7 +32,8 @@ static json::Array listOf(const std::vector<std::string> &words) {
   return list;
 }
 
-// Describes the loss scale as a number, so that "1024" and "1024.0" are equal.
+// Describes the loss scale. A static scale is a number, so that "1024" and
+// "1024.0" are equal.
 static json::Value describeLossScale(const amp::Request &request) {
   const amp::LossScaling scaling = request.getLossScaling();
   if (scaling.kind == amp::LossScale::Static)
@@ -41,7 +42,8 @@ static json::Value describeLossScale(const amp::Request &request) {
 }
 
 namespace {
-/// Records the fields of a recipe that decide the update of a parameter.
+/// Copies the fields of a recipe that determine the optimizer's update to a
+/// JSON object.
 class OptimizerRecorder {
 public:
   explicit OptimizerRecorder(OptimizerKind kind, json::Object &object)
@@ -55,7 +57,8 @@ public:
   template <typename Number>
   std::enable_if_t<std::is_arithmetic_v<Number>>
   operator()(const RecipeField &field, Number value) {
-    // Of all optimizers, since older checkpoints have these.
+    // Record these settings for every optimizer, since checkpoints of older
+    // versions contain all four.
     bool isAlways = llvm::is_contained({"momentum", "beta1", "beta2", "eps"},
                                        llvm::StringRef(field.flag));
     if (isAlways || hasSetting(optimizer, field.flag))
@@ -84,8 +87,9 @@ void mpc::tools::addOptimizerFlags(json::Object &object, Recipe recipe) {
   OptimizerRecorder record(recipe.optimizer.kind, object);
   visitOptimizerFields(
       [&](const RecipeField &field, const auto &value) {
-        // Trained parameters show in the roles of the state, and `accumulate`
-        // is recorded of training graphs too.
+        // Skip fields that are recorded elsewhere: trained parameters have a
+        // role in the list of state, and the number of accumulated batches has
+        // a key of its own, which training graphs have too.
         constexpr llvm::StringLiteral elsewhere[] = {"accumulate-grad-batches",
                                                      "accumulate-reduction",
                                                      "train", "freeze"};
@@ -104,12 +108,13 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
   recipe["accumulate_reduction"] =
       llvm::StringRef(stringify(training.accumulateReduction.value_or(
           addsOptimizer ? Reduction::Mean : Reduction::Sum)));
-  // As typed: "bias,norm" is one text.
+  // Record the texts as typed, so "bias,norm" is one text.
   if (!training.noDecay.empty())
     recipe["no_decay"] = listOf(training.noDecay);
   if (training.trainAccuracy)
     recipe["train_accuracy"] = true;
-  // These flags decide values or types. Files count by contents, not by name.
+  // Record flags that change values or types. A file is recorded by a digest of
+  // the contents, not by name.
   recipe["as_exported"] = options.asExported;
   recipe["loss_scale"] = describeLossScale(precision);
   recipe["policy"] = digestOf(precision.policy);

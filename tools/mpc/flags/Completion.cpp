@@ -15,8 +15,8 @@ using namespace mpc::tools;
 // Bash
 //===----------------------------------------------------------------------===//
 
-// The head of the script, before the command's flags are known. Bash splits
-// --flag=value at the equals sign.
+// The start of the bash script, which finds the current word and the flag
+// before. Bash splits --flag=value into three words, --flag, = and value.
 static constexpr llvm::StringLiteral kBashHead =
     R"(# Completes mpc in bash: source <(mpc completion bash)
 _mpc() {
@@ -38,7 +38,8 @@ static std::string quote(llvm::ArrayRef<std::string> words) {
   return text + "'";
 }
 
-// Prints one branch of a `case`, which completes `words`.
+// Prints one branch of a bash `case` statement. The branch completes the
+// current word to one of `words`.
 static void printBashWords(llvm::StringRef pattern,
                            llvm::ArrayRef<std::string> words,
                            llvm::raw_ostream &os) {
@@ -46,7 +47,7 @@ static void printBashWords(llvm::StringRef pattern,
      << " -- \"$word\"))\n";
 }
 
-// Prints the branches that complete the values of flags.
+// Prints the branches that complete values of the command's flags.
 static void printBashValues(const CLI::App &command, llvm::StringRef name,
                             llvm::raw_ostream &os) {
   for (const Argument &argument : argumentsOf(command)) {
@@ -75,8 +76,9 @@ static std::vector<std::string> flagsOf(const CLI::App &command) {
   return flags;
 }
 
-// Prints the branch of the first positional argument with listed values.
-// Without a branch, bash completes files.
+// Prints the branch for the first positional argument whose values are known,
+// like the command of `mpc help`. Without a branch, bash completes file
+// names.
 static void printBashArguments(const CLI::App &command, llvm::raw_ostream &os) {
   for (const Argument &argument : argumentsOf(command))
     if (argument.flags.empty() && !argument.choices.empty()) {
@@ -88,18 +90,19 @@ static void printBashArguments(const CLI::App &command, llvm::raw_ostream &os) {
 
 void mpc::tools::printBashCompletion(const CLI::App &program,
                                      llvm::raw_ostream &os) {
-  // The command is the first word that is a command's name.
+  // The script takes the first word that is the name of a command.
   const std::vector<std::string> names = commandNames(program);
   os << kBashHead << "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
      << "    case ${COMP_WORDS[i]} in\n    " << llvm::join(names, " | ")
      << ")\n      command=${COMP_WORDS[i]}\n      break ;;\n"
      << "    --config)\n      ((i++)) ;;\n    esac\n  done\n"
      << "  case $command:$flag in\n";
-  // After a flag that takes a value, complete the value.
+  // If the word before is a flag that takes a value, the script completes the
+  // value.
   printBashValues(program, "", os);
   for (const CLI::App *command : commandsOf(program))
     printBashValues(*command, command->get_name(), os);
-  // A word that begins with a dash completes to flags.
+  // If the word begins with a dash, the script completes flags.
   os << "  esac\n  if [[ $word == -* ]]; then\n  case $command in\n";
   printBashWords("''", flagsOf(program), os);
   os << "    ;;\n";
@@ -107,7 +110,7 @@ void mpc::tools::printBashCompletion(const CLI::App &program,
     printBashWords(command->get_name(), flagsOf(*command), os);
     os << "    ;;\n";
   }
-  // Any other word completes to commands or positional arguments.
+  // Otherwise the script completes commands or positional arguments.
   os << "  esac\n  return\n  fi\n  case $command in\n";
   printBashWords("''", names, os);
   os << "    ;;\n";
@@ -121,7 +124,8 @@ void mpc::tools::printBashCompletion(const CLI::App &program,
 // Zsh
 //===----------------------------------------------------------------------===//
 
-// Escapes text for '...' in zsh. Characters in `special` get a backslash.
+// Escapes text for a string in single quotes in zsh. A backslash goes before
+// each character of `special`.
 static std::string escapeZsh(llvm::StringRef text, llvm::StringRef special) {
   std::string escaped;
   for (char c : text) {
@@ -135,8 +139,8 @@ static std::string escapeZsh(llvm::StringRef text, llvm::StringRef special) {
   return escaped;
 }
 
-// Returns ":VALUE:ACTION" for _arguments. ACTION lists the choices or completes
-// files.
+// Returns ":VALUE:ACTION", by which zsh's _arguments completes a value. ACTION
+// is the list of choices, or _files to complete file names.
 static std::string describeZshValue(const Argument &argument,
                                     llvm::StringRef name) {
   std::string action;
@@ -147,7 +151,7 @@ static std::string describeZshValue(const Argument &argument,
   return ":" + escapeZsh(name, ":") + ":" + action;
 }
 
-// Prints the specifications for _arguments, one per line.
+// Prints one specification per argument for zsh's _arguments.
 static void printZshArguments(const CLI::App &command, llvm::raw_ostream &os) {
   for (const Argument &argument : argumentsOf(command)) {
     if (argument.flags.empty()) {
@@ -156,7 +160,8 @@ static void printZshArguments(const CLI::App &command, llvm::raw_ostream &os) {
       continue;
     }
     for (llvm::StringRef flag : argument.flags) {
-      // A flag that cannot be repeated excludes its other spellings.
+      // If the flag cannot be repeated, one spelling excludes the others: after
+      // -o, zsh does not offer --output.
       std::vector<std::string> others = argument.flags;
       llvm::erase(others, flag.str());
       std::string before = argument.isRepeatable ? "*"

@@ -12,7 +12,8 @@ class App;
 
 namespace mpc::tools {
 
-/// Print a script to complete commands, flags, files, and values with a list.
+/// Print a shell script that completes commands, flags, file names, and values
+/// from a list.
 void printBashCompletion(const CLI::App &program, llvm::raw_ostream &os);
 void printZshCompletion(const CLI::App &program, llvm::raw_ostream &os);
 

@@ -30,8 +30,8 @@ static CLI::ConfigError makeError(const std::string &where,
 // Keys
 //===----------------------------------------------------------------------===//
 
-// The key of an option in a file: a flag without dashes, or an argument's name.
-// Empty if files cannot set the option.
+// Returns the key of an option in a file of flags: the name of the flag without
+// dashes, or of the positional argument. Empty if a file cannot set the option.
 static std::string keyOf(const CLI::Option &option) {
   if (!option.get_configurable())
     return "";
@@ -46,7 +46,7 @@ static CLI::Option *findOption(CLI::App &command, llvm::StringRef key) {
   return nullptr;
 }
 
-// The commands that accept --config.
+// Returns the commands that have the flag --config.
 static std::vector<CLI::App *> configurable(CLI::App &program) {
   return program.get_subcommands([](CLI::App *command) {
     return command->get_option_no_throw("--config") != nullptr;
@@ -77,7 +77,8 @@ static bool isSwitch(const CLI::Option &option) {
          describeArgument(option).isSwitch();
 }
 
-// Gives an option values, with the checks that values of flags go through.
+// Sets the values of an option, with the same checks as for flags. `where` is
+// the source of the values, for errors.
 static void set(CLI::Option &option, const std::string &where,
                 const Values &values) {
   try {
@@ -89,8 +90,8 @@ static void set(CLI::Option &option, const std::string &where,
   }
 }
 
-// Turns a switch on. A switch that is turned off stays as if nobody had named
-// it.
+// Turns a switch on if `on`. Otherwise does nothing, as if the switch were not
+// mentioned.
 static void turn(CLI::Option &option, const std::string &where, bool on) {
   if (on)
     set(option, where, {option.get_flag_value(keyOf(option), "true")});
@@ -121,7 +122,8 @@ static std::string nameOf(toml::node_type type) {
   }
 }
 
-// Formats a number or a string as the value of a flag; nullopt for other types.
+// Formats a TOML number or string like the value of a flag; nullopt for other
+// types.
 static std::optional<std::string> textOf(const toml::node &node) {
   if (const auto *text = node.as_string())
     return text->get();
@@ -137,10 +139,10 @@ static std::optional<std::string> textOf(const toml::node &node) {
 }
 
 namespace {
-/// A key with its value and place.
+/// One entry of a TOML file: the key, the value, and the position.
 struct Entry {
-  std::string name;  ///< such as "train.optimizer"
-  std::string where; ///< the place of the value, such as "c.toml:3:1"
+  std::string name;  ///< the key, such as "train.optimizer"
+  std::string where; ///< of the value, such as "c.toml:3:1"
   const toml::node *node;
 };
 } // namespace
@@ -152,7 +154,7 @@ static Values textsOf(const Entry &entry, bool mayBeSeveral) {
                          (mayBeSeveral ? ", or an array of them" : "") +
                          ", found " + nameOf(node.type()));
   };
-  // Only a flag that may be repeated accepts an array.
+  // An array is accepted only for a flag that may be repeated.
   Values values;
   const toml::array *array = entry.node->as_array();
   if (!array || !mayBeSeveral) {
@@ -174,7 +176,8 @@ static Values textsOf(const Entry &entry, bool mayBeSeveral) {
 // The file
 //===----------------------------------------------------------------------===//
 
-// Reads a file of flags, at most 1 MiB, which may come through a pipe.
+// Reads a TOML file of flags. The limit of 1 MiB also holds for a pipe, whose
+// size is not known.
 static std::string readText(const std::string &file) {
   constexpr size_t kMostBytes = size_t(1) << 20;
   std::ifstream input(file == "-" ? "/dev/stdin" : file, std::ios::binary);
@@ -192,7 +195,8 @@ static std::string readText(const std::string &file) {
   return text;
 }
 
-// Limits the parts of keys: the parser recurses once per part.
+// Limits the number of dots in the file. The TOML parser recurses for each part
+// of a dotted key, so a long key could exhaust the stack.
 static void checkKeys(const std::string &file, llvm::StringRef text) {
   constexpr size_t kMostDots = 5000;
   if (size_t dots = text.count('.'); dots > kMostDots)
@@ -213,13 +217,14 @@ static toml::table parse(const std::string &file) {
 }
 
 namespace {
-/// The entries of a file for one command: from its own section, and from above
-/// all sections.
+/// The entries of a file that apply to one command: `own` from the command's
+/// section, `shared` from the lines above all sections.
 struct FileEntries {
   std::vector<std::pair<CLI::Option *, Entry>> own, shared;
 };
 
-/// Reads the entries for one command, and checks every key of the file.
+/// Reads the entries for one command. Checks every key of the file, also those
+/// for other commands.
 class FileReader {
 public:
   FileReader(CLI::App &program, CLI::App &command, std::string file)
@@ -244,7 +249,8 @@ private:
 
 void FileReader::refuseKey(const toml::key &key, const std::string &name,
                            llvm::ArrayRef<CLI::App *> commands) const {
-  // The key may be a flag's name in another program, or misspelt.
+  // Suggest a flag: the key may be the flag's name in another tool, or
+  // misspelt.
   std::string meant;
   for (CLI::App *each : commands)
     if (meant.empty())
@@ -269,8 +275,8 @@ void FileReader::readSection(const std::string &name,
   }
 }
 
-// Reads a key above all sections. The key applies to every command that has the
-// flag; at least one command must.
+// Reads an entry above all sections. The entry applies to every command with a
+// flag of this name. An error if no command has the flag.
 void FileReader::readShared(const toml::key &key, const toml::node &node) {
   const std::string text(key.str());
   const std::vector<CLI::App *> commands = configurable(program);
@@ -284,7 +290,8 @@ void FileReader::readShared(const toml::key &key, const toml::node &node) {
 
 FileEntries FileReader::read(const toml::table &table) {
   for (auto &&[key, node] : table) {
-    // A table is the section of one command; other keys are for all.
+    // A TOML table is the section of one command. Other entries apply to all
+    // commands.
     const toml::table *section = node.as_table();
     if (!section) {
       readShared(key, node);
@@ -331,9 +338,10 @@ Configuration::Configuration(CLI::App &program) : program(program) {
           ->configurable(false)
           ->type_name("FILE")
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  // CLI11 runs the callback of an option with a value, here "", after the
-  // arguments are parsed and before they are checked. Values from elsewhere are
-  // due then, with or without a file.
+  // Give --config a value, here "", even if the flag is absent: CLI11 then runs
+  // the callback of --config after parsing and before checking the arguments.
+  // At that time the callback must set values from the environment and the
+  // file.
   option->add_result("");
   for (CLI::App *command : program.get_subcommands({}))
     command
@@ -359,7 +367,7 @@ void Configuration::takeEnvironment(CLI::App &command) {
   for (CLI::Option *option : command.get_options()) {
     const std::string name = environmentVariable(*option);
     const char *value = name.empty() ? nullptr : std::getenv(name.c_str());
-    // An empty variable counts as if unset.
+    // Treat an empty variable like one that is not set.
     if (!value || !*value || option->count() > 0)
       continue;
     sources[option] = name;
@@ -381,7 +389,8 @@ void Configuration::takeFile(CLI::App &command, const std::string &file) {
   FileEntries entries = FileReader(program, command, file).read(table);
   for (const auto *part : {&entries.own, &entries.shared})
     for (const auto &[option, entry] : *part) {
-      // A switch that is off has a source but no value.
+      // Skip an option that has a value, or a source: a switch that was turned
+      // off has only a source.
       if (option->count() > 0 || sources.count(option))
         continue;
       sources[option] = entry.where;
@@ -391,7 +400,8 @@ void Configuration::takeFile(CLI::App &command, const std::string &file) {
 
 void Configuration::apply(const std::string &file) {
   for (CLI::App *command : program.get_subcommands()) {
-    // Help must work in spite of mistakes in the environment or the file.
+    // Skip commands with --help, so that help works in spite of mistakes in the
+    // environment or the file.
     if (command->get_help_ptr() && command->get_help_ptr()->count() > 0)
       continue;
     takeEnvironment(*command);

@@ -1,5 +1,5 @@
-// Fills in values missing on the command line, from the environment or from the
-// TOML file of --config.
+// Sets flags that the command line does not give, from environment variables or
+// from the TOML file that --config names.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_CONFIGURATION_H
@@ -15,17 +15,18 @@ class Option;
 
 namespace mpc::tools {
 
-/// Gives flags priority over the environment (`MPC_*`), the environment over
-/// the command's section in the file, and the section over the keys above all
-/// sections. Keys above all sections apply to every command with the flag.
+/// Sets the values of flags. In order of priority, a value comes from the
+/// command line, from the environment (`MPC_*`), from the command's section of
+/// the file, or from the lines above all sections, which apply to every command
+/// with the flag.
 class Configuration {
 public:
-  /// Adds --config to the program and to each of its commands. Call after the
-  /// commands have been added. The program must not outlive the Configuration.
+  /// Adds --config to the program and to all its commands, so add the commands
+  /// first. The Configuration must live as long as the program.
   explicit Configuration(CLI::App &program);
 
-  /// Returns the source of a value that no flag gave, like "c.toml:3:1" or
-  /// "MPC_LR". Empty if a flag gave the value, or if there is none.
+  /// Returns where the value of `option` comes from, like "c.toml:3:1" or
+  /// "MPC_LR". Empty if the command line gives the value, or if there is none.
   std::string sourceOf(const CLI::Option &option) const;
 
 private:

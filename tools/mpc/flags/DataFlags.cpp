@@ -30,7 +30,8 @@ void mpc::tools::addDataFlags(CLI::App &app, DataFlags &flags) {
 }
 
 void mpc::tools::addPreparationFlags(CLI::App &app, DataFlags &flags) {
-  // NAME may be left out if the flag can mean only one input.
+  // NAME may be left out if the model has only one input that the flag can
+  // apply to.
   app.add_option("--csv-columns", flags.csvColumns,
                  "csv columns that form one input: NAME=a,b, or NAME=a:d for "
                  "all columns from a to d (repeatable)")
@@ -111,7 +112,7 @@ mpc::tools::readSamples(const std::vector<std::string> &files,
   return readDataFiles(files, options);
 }
 
-// Drops --augment: random changes are for training only.
+// Leave out --augment: random changes of samples happen only in training.
 std::string mpc::tools::describePreparation(llvm::StringRef text) {
   text = text.take_front(text.find("; --augment"));
   text.consume_front("; ");

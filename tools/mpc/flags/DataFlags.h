@@ -1,4 +1,5 @@
-// Flags that name files of samples and prepare samples for the model's inputs.
+// Flags that name files of samples, and flags that say how samples are prepared
+// for the model's inputs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_DATAFLAGS_H
@@ -23,7 +24,7 @@ struct DataFlags {
   std::vector<std::string> normalize;
   std::vector<std::string> inputLayout;
   bool allowsNaN = false;
-  std::string augment; ///< for training only
+  std::string augment; ///< --augment, of mpc train only
 };
 
 /// Adds --data and the flags of addPreparationFlags.
@@ -33,39 +34,42 @@ void addPreparationFlags(CLI::App &app, DataFlags &flags);
 /// Adds --augment.
 void addAugmentFlag(CLI::App &app, DataFlags &flags);
 
-/// Parses how the flags prepare samples. A malformed flag is a Usage error.
+/// Parses the flags that say how to prepare samples. A malformed flag gives
+/// status Usage.
 runtime::StatusOr<runtime::train::Preparation>
 preparationOf(const DataFlags &flags, uint64_t seed);
 
-/// Returns how samples become the inputs of `info`. `targetArray` names the
-/// array of the labels; empty if no flag does. A malformed flag is a Usage
-/// error.
+/// Returns the options for making a data set for the inputs of `info`.
+/// `targetArray` names the array with the labels; empty if no flag names one. A
+/// malformed flag gives status Usage.
 runtime::StatusOr<runtime::train::DatasetOptions>
 datasetOptionsOf(const DataFlags &flags,
                  const runtime::train::TraineeInfo &info,
                  std::string targetArray, uint64_t seed);
 
-/// Checks the files of --data and `more`: all exist, and the flags apply. Call
-/// before compiling the model, to fail early.
+/// Checks that the files of --data and `more` exist, and that the other flags
+/// apply to these files. Call before compiling the model, so that mistakes show
+/// early.
 runtime::Status checkDataFlags(const DataFlags &flags,
                                const std::vector<std::string> &more = {});
 
-/// Reads the arrays of `files`, which --data or a similar flag names.
+/// Reads the arrays in `files`, the value of --data or of a similar flag.
 runtime::StatusOr<std::vector<runtime::train::Array>>
 readSamples(const std::vector<std::string> &files, const DataFlags &flags,
             const std::string &targetArray);
 
-/// Returns the part of a preparation that applies to both training and
-/// evaluation, like "--normalize 0:1"; empty if there is none.
+/// Shortens the text of a preparation to what applies in both training and
+/// evaluation, like "--normalize 0:1"; empty if nothing does.
 std::string describePreparation(llvm::StringRef text);
 
-/// Warns if samples are prepared differently from the samples that `what` was
-/// trained on. `trained` and `now` are results of `describePreparation`; `done`
-/// is "evaluated" or "run".
+/// Warns if samples are now prepared differently from the training samples of
+/// `what`, a model or checkpoint. `trained` and `now` are results of
+/// describePreparation. The message says that `what` is `done`, which is
+/// "evaluated" or "run".
 void comparePreparation(const std::string &what, llvm::StringRef trained,
                         llvm::StringRef now, llvm::StringRef done);
 
-/// Prints the notes of a dataset.
+/// Prints what the data set has to tell the user, as notes.
 void printDataNotes(const runtime::train::Dataset &data);
 
 } // namespace mpc::tools

@@ -21,7 +21,8 @@ bool DeclaredShape::isOpen(size_t axis) const {
   return !dimensions || (axis < dimensions->size() && !extent(axis));
 }
 
-/// Takes the first dimension off a list, without the quotes of a quoted name.
+/// Removes the first dimension from the start of `list` and returns it, without
+/// quotes.
 static std::string takeDimension(llvm::StringRef &list) {
   std::string dimension;
   if (!list.consume_front("'")) {
@@ -32,7 +33,7 @@ static std::string takeDimension(llvm::StringRef &list) {
   while (!list.empty()) {
     char letter = list.front();
     list = list.drop_front();
-    // A quote ends the name; two quotes stand for a quote in the name.
+    // A quote ends the name, but two quotes in a row are a quote in the name.
     if (letter == '\'' && !list.consume_front("'"))
       break;
     dimension += letter;
@@ -89,7 +90,8 @@ mpc::tools::findBatchAxis(const DeclaredShape &input,
   return axis;
 }
 
-// True if the array fits the input, whatever the number of samples (axis 0).
+// True if an array of `shape` fits the input, for any number of samples on axis
+// 0.
 static bool mayBe(const DeclaredShape &input, llvm::ArrayRef<int64_t> shape) {
   if (!input.dimensions || input.dimensions->size() != shape.size())
     return false;

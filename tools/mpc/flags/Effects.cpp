@@ -22,20 +22,21 @@ using llvm::StringLiteral;
 using llvm::StringRef;
 
 //===----------------------------------------------------------------------===//
-// Flags beside each other
+// Flags that depend on other flags
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A flag that applies only if `other` has one of `values`, which may end in
-/// `*`. Without values, `other` must be given.
+/// A rule for a flag that has an effect only if the flag `other` has one of
+/// `values`, which may end in `*`. If `values` is empty, `other` only has to be
+/// given.
 struct Rule {
   StringLiteral flag, other;
   std::vector<StringRef> values;
-  /// True if the flag tunes how to work rather than what to do. The environment
-  /// sets such a flag for all commands, so in some commands it may have no
-  /// effect.
+  /// True if the flag affects how mpc works, not what it computes. The
+  /// environment sets such a flag for all commands, so in some commands the
+  /// flag may have no effect.
   bool isWorking = false;
-  /// A flag that may be given instead of `other`; empty if there is none.
+  /// A flag that can be given in place of `other`; empty if there is none.
   StringLiteral orOther = "";
 };
 } // namespace
@@ -73,7 +74,8 @@ static const CLI::Option *findFlag(const CLI::App &command, StringRef flag) {
   return command.get_option_no_throw(flag.str());
 }
 
-// The name of the flag, and its source if the flag was not typed.
+// Returns the name of the option, and the source of the value, unless it is the
+// command line.
 static std::string nameOf(const CLI::Option &option,
                           const Configuration &configuration) {
   const Argument argument = describeArgument(option);
@@ -105,8 +107,9 @@ bool mpc::tools::hasSetting(StringRef optimizer, StringRef key) {
   return true;
 }
 
-// True if only the model tells what the flag applies to: the model may have its
-// own optimizer. `checkTrainingFlags` decides later.
+// True if only the model tells if the flag has an effect: without --optimizer
+// and --loss, the model may have an optimizer of its own. checkTrainingFlags
+// decides later.
 static bool dependsOnModel(const Rule &rule, const CLI::App &command) {
   const auto isGiven = [&](StringRef name) {
     const CLI::Option *flag = findFlag(command, name);
@@ -122,7 +125,8 @@ static void check(const Rule &rule, const CLI::App &command,
   const CLI::Option *other = findFlag(command, rule.other);
   if (!flag || !other || flag->count() == 0 || dependsOnModel(rule, command))
     return;
-  // --print-policy prints policies of both types, so --precision plays no role.
+  // --print-policy prints the policies for fp16 and bf16, so --policy has an
+  // effect without --precision.
   const CLI::Option *printed = findFlag(command, "--print-policy");
   if (rule.flag == "--policy" && printed && printed->count() > 0)
     return;
@@ -151,7 +155,8 @@ static void check(const Rule &rule, const CLI::App &command,
 // Streams
 //===----------------------------------------------------------------------===//
 
-/// Arguments that accept `-` for stdin or stdout, by command.
+/// Arguments that accept `-` for stdin or stdout: the command, then the
+/// argument.
 static constexpr StringLiteral kStreams[] = {
     "compile --output", "train --output", "train --metrics", "report --output",
     "check model",      "compile model",  "explain model",   "inspect file",
@@ -183,8 +188,8 @@ static void checkStreams(const CLI::App &command,
   }
 }
 
-// Refuses empty names of files, like -o "$OUT" where OUT is not set: the result
-// would be lost.
+// Refuses empty names of files. For example, -o "$OUT" gives an empty name if
+// OUT is not set, and the result would be lost.
 static void checkEmptyNames(const CLI::App &command,
                             const Configuration &configuration) {
   for (const CLI::Option *option : command.get_options()) {
@@ -198,15 +203,16 @@ static void checkEmptyNames(const CLI::App &command,
   }
 }
 
-// Refuses --max-skipped without a loss scale: a step is skipped only if scaled
-// gradients overflow.
+// Refuses --max-skipped if there is no loss scale: training skips a step only
+// if scaled gradients overflow.
 static void checkMaxSkipped(const CLI::App &command,
                             const Configuration &configuration) {
   const CLI::Option *flag = findFlag(command, "--max-skipped");
   const CLI::Option *loss = findFlag(command, "--loss");
   const CLI::Option *scale = findFlag(command, "--loss-scale");
   const CLI::Option *precision = findFlag(command, "--precision");
-  // A training graph or an artifact may have a loss scale of its own.
+  // Without --loss, the model is a training graph or an artifact, which may
+  // have a loss scale.
   if (!flag || flag->count() == 0 || !loss || loss->count() == 0)
     return;
   const bool isScaled = scale->count() > 0
@@ -223,13 +229,14 @@ static void checkMaxSkipped(const CLI::App &command,
 // Artifacts
 //===----------------------------------------------------------------------===//
 
-// Refuses compile flags for an artifact: it is compiled already, and no kernels
-// go to a cache.
+// Refuses compile flags for an artifact, which is compiled already, and
+// --kernel-cache, since nothing is compiled.
 static void checkArtifactFlags(const CLI::App &command, const std::string &file,
                                const Configuration &configuration) {
   std::vector<std::string> given;
   for (const CLI::Option *option : command.get_options()) {
-    // mpc eval may replace the weights of the artifact.
+    // --weights is a compile flag, but mpc eval can also load weights into an
+    // artifact.
     const bool isReplaced =
         command.get_name() == "eval" && option->check_name("--weights");
     if (option->get_group() == kCompileGroup && option->count() > 0 &&
@@ -246,8 +253,8 @@ static void checkArtifactFlags(const CLI::App &command, const std::string &file,
                                "effect on an artifact");
 }
 
-// Refuses an untrusted artifact before anything else is read, and --trust for a
-// model.
+// Refuses an untrusted artifact, before any other file is read. Refuses --trust
+// for a model, on which it has no effect.
 static void checkTrust(const CLI::App &command, const std::string &file,
                        bool isCompiled) {
   const CLI::Option *flag = findFlag(command, "--trust");
@@ -264,7 +271,8 @@ static void checkTrust(const CLI::App &command, const std::string &file,
     close(*opened);
     return;
   }
-  // A file that cannot be opened is reported where it is loaded.
+  // Report only missing trust here. If the file cannot be opened, loading
+  // reports the error.
   onnx_frontend::Findings found =
       onnx_frontend::takeFindings(opened.takeError());
   if (found.exitCode == static_cast<int>(ExitCode::Usage))
@@ -276,8 +284,8 @@ static void checkTrust(const CLI::App &command, const std::string &file,
 //===----------------------------------------------------------------------===//
 
 // Refuses --as-exported in mpc eval, which always evaluates in inference mode.
-// In mixed precision the flag has an effect: the training mode influences
-// types.
+// In mixed precision, the flag is accepted, because the mode of layers
+// influences types.
 static void checkEvaluation(const CLI::App &command,
                             const Configuration &configuration) {
   const CLI::Option *exported = findFlag(command, "--as-exported");
@@ -296,9 +304,9 @@ static void checkEvaluation(const CLI::App &command,
 // Policies
 //===----------------------------------------------------------------------===//
 
-// Refuses flags beside --print-policy, which reads no model; only --policy
-// changes the output. Values from the environment and files are allowed, as
-// other commands may need them.
+// Refuses other flags beside --print-policy, which reads no model: only
+// --policy affects the output. Values from the environment or a file are
+// accepted, since they may be for other commands.
 static void checkPrintPolicy(const CLI::App &command,
                              const Configuration &configuration) {
   const CLI::Option *printed = findFlag(command, "--print-policy");
@@ -321,7 +329,7 @@ static void checkPrintPolicy(const CLI::App &command,
 }
 
 //===----------------------------------------------------------------------===//
-// All of a command
+// All checks of a command
 //===----------------------------------------------------------------------===//
 
 void mpc::tools::checkEffects(const CLI::App &command,
@@ -343,14 +351,14 @@ void mpc::tools::checkEffects(const CLI::App &command,
 }
 
 //===----------------------------------------------------------------------===//
-// Flags beside the model
+// Flags that depend on the model
 //===----------------------------------------------------------------------===//
 
 static llvm::Error makeUsage(const llvm::Twine &message) {
   return onnx_frontend::makeError(onnx_frontend::ErrorKind::Usage, message);
 }
 
-/// Flags that apply to an optimizer that mpc adds.
+/// Flags that have an effect only if mpc adds the optimizer.
 static constexpr StringRef kOptimizerFlags[] = {"--optimizer",
                                                 "--momentum",
                                                 "--beta1",
@@ -365,12 +373,12 @@ static constexpr StringRef kOptimizerFlags[] = {"--optimizer",
                                                 "--lr-scale",
                                                 "--gradient-clip-val",
                                                 "--ema"};
-/// Other flags for training only.
+/// Other flags that have an effect only if the model is trained.
 static constexpr StringRef kTrainingFlags[] = {
     "--accumulate-grad-batches", "--accumulate-reduction", "--running-variance",
     "--loss-scale"};
 
-// The first of `flags` that was given; empty if none was.
+// Returns the first of `flags` that the user gave; empty if none was given.
 static std::string findGiven(const CompileOptions &options,
                              llvm::ArrayRef<StringRef> flags) {
   for (const std::string &given : options.given())
@@ -379,7 +387,7 @@ static std::string findGiven(const CompileOptions &options,
   return "";
 }
 
-// Refuses settings that the optimizer does not have.
+// Refuses flags for settings that the chosen optimizer does not have.
 static llvm::Error checkOptimizerFlags(const CompileOptions &options) {
   StringRef optimizer = stringify(options.pipeline.recipe.optimizer.kind);
   for (const Rule &rule : getRules())
@@ -402,7 +410,8 @@ llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
                      "inputs; leave the flag out");
   if (addsOptimizer)
     return checkOptimizerFlags(options);
-  // A forward model without a loss is not trained.
+  // Without a loss, a forward model is only run, so no training flag has an
+  // effect.
   std::string given = findGiven(options, kOptimizerFlags);
   if (isForward) {
     if (given.empty())
@@ -419,8 +428,8 @@ llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
                            suggestLoss(*describeModule(module).function(
                                kForwardFunction)));
   }
-  // A training graph trains in its own way. For ONNX Runtime's artifacts, mpc
-  // decides only how many batches make a step.
+  // A training graph determines how it trains. With ONNX Runtime's artifacts,
+  // mpc can still choose how many batches make a step.
   const bool isArtifacts = module.lookupSymbol(kAccumulateFunction) != nullptr;
   if (given.empty() && !isArtifacts)
     given = findGiven(options, {"--accumulate-grad-batches"});

@@ -1,5 +1,5 @@
-// Refuses flags that would change nothing, with the reason: users mean what
-// they type.
+// Refuses flags that have no effect, with the reason. A user who gives a flag
+// expects an effect.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_EFFECTS_H
@@ -14,25 +14,25 @@ namespace mpc::tools {
 
 class Configuration;
 
-/// Throws CLI::ValidationError for flags that have no effect beside the
-/// command's other flags, and for `-` as a file that cannot be a stream.
+/// Throws CLI::ValidationError if a flag has no effect because of the command's
+/// other flags, or if `-` is given for a file that cannot be stdin or stdout.
 void checkEffects(const CLI::App &command, const Configuration &configuration);
 
-/// Refuses training flags if nothing is trained, and optimizer flags if the
-/// model has its own optimizer. `addsOptimizer` is true if the flags choose the
-/// optimizer.
+/// Returns an error if a training flag is given but nothing is trained, or if
+/// an optimizer flag is given but the model has an optimizer. `addsOptimizer`
+/// is true if the flags choose the optimizer.
 llvm::Error checkTrainingFlags(const CompileOptions &options,
                                mlir::ModuleOp module, bool addsOptimizer);
 
-/// Matches PyTorch's defaults: a given --momentum turns sgd into momentum, and
-/// rmsprop has no momentum unless --momentum is given.
+/// Chooses the optimizer that PyTorch would use: sgd becomes momentum if
+/// --momentum is given. rmsprop has no momentum unless --momentum is given.
 void chooseOptimizer(const CompileOptions &options, Recipe &recipe);
 
-/// True if an optimizer has the setting `key`, like "beta1". True also for
-/// settings that every optimizer has.
+/// True if `optimizer` has the setting `key`, like "beta1". Also true for
+/// keys of settings that all optimizers have.
 bool hasSetting(llvm::StringRef optimizer, llvm::StringRef key);
 
-/// Refuses GPU flags if the target is a CPU.
+/// Returns an error if a flag for GPUs is given but the target is a CPU.
 llvm::Error checkTargetFlags(const CompileOptions &options);
 
 } // namespace mpc::tools

@@ -39,7 +39,7 @@ static ExitCode refuse(const std::string &flag, const Status &status) {
              : reportError(ExitCode::Usage, flag + ": " + status.message());
 }
 
-// Refuses flags that have no effect without evaluations.
+// Refuses flags that need evaluations, like --best, if there are none.
 static ExitCode checkEvaluated(const LoopFlags &flags,
                                const TrainOptions &train) {
   const std::pair<const char *, bool> given[] = {
@@ -93,8 +93,8 @@ static ExitCode resolveMaxTime(const LoopFlags &flags, TrainOptions &train) {
   return ExitCode::Done;
 }
 
-// Checks a schedule: --min-lr is not above --lr, and a schedule towards the
-// last step has a last step.
+// Checks the schedule of the learning rate: --min-lr must not be above --lr,
+// and a schedule that runs to the last step needs a known last step.
 static ExitCode checkSchedule(const TrainOptions &train) {
   const Schedule &schedule = train.schedule;
   if (schedule.minLearningRate > schedule.learningRate)

@@ -1,4 +1,4 @@
-// The flags of `mpc train` to end a run, and the flags about evaluations.
+// Flags of `mpc train` that end a run, and flags about evaluations.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_LOOPFLAGS_H
@@ -13,7 +13,7 @@
 
 namespace mpc::tools {
 
-/// The texts of the flags.
+/// The values of the flags as typed, like "loss:5" for --early-stopping.
 struct LoopFlags {
   std::string best, earlyStopping, maxTime;
 };
@@ -21,10 +21,10 @@ struct LoopFlags {
 void addLoopFlags(CLI::App &app, LoopFlags &flags,
                   runtime::train::TrainOptions &train);
 
-/// Parses `flags` into `train`, whose other members must be set. --max-time
-/// counts from this call. Reports a Usage error if a flag is malformed or has
-/// no effect. `evaluates` is true if there is data to evaluate on;
-/// `keepsWeights` is true if there is a place for weights.
+/// Parses `flags` into `train`. Set the other members of `train` before.
+/// --max-time counts from this call. Prints an error and returns Usage if a
+/// flag is malformed or has no effect. `evaluates` is true if there are data
+/// for evaluations, `keepsWeights` if the run has a place to save weights.
 ExitCode resolve(const LoopFlags &flags, bool evaluates, bool keepsWeights,
                  runtime::train::TrainOptions &train);
 

@@ -36,7 +36,8 @@ mpc::tools::suggestLoss(const runtime::train::FunctionPorts &forward) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A flag and the affected losses: as a predicate, and as words for a message.
+/// A flag that affects losses: the name, true if the flag is given, a predicate
+/// for the affected losses, and words for the losses in a message.
 struct LossFlag {
   llvm::StringLiteral name;
   bool isGiven;
@@ -94,8 +95,9 @@ ExitCode mpc::tools::checkLossFlags(const CompileOptions &options) {
 // Files
 //===----------------------------------------------------------------------===//
 
-// Splits "NAME=FILE" into name and path. The name is empty if `text` is itself
-// a file, or has no '='.
+// Splits "NAME=FILE" into the name and the path. If `text` is the path of an
+// existing file, or has no '=', the name is empty and all of `text` is the
+// path.
 static StatusOr<std::pair<llvm::StringRef, llvm::StringRef>>
 splitName(llvm::StringRef text) {
   StatusOr<bool> isFile = train::exists(text.str());
@@ -106,7 +108,7 @@ splitName(llvm::StringRef text) {
   return text.split('=');
 }
 
-// Reads the array that the argument of a flag names.
+// Reads one array from FILE or NAME=FILE, the value of a flag.
 static StatusOr<Array> readOne(const std::string &text) {
   auto split = splitName(text);
   if (!split.ok())
@@ -119,7 +121,7 @@ static StatusOr<Array> readOne(const std::string &text) {
     Status status = train::unpack(array);
     return status.ok() ? StatusOr<Array>(array) : status;
   };
-  // A file's only array needs no name.
+  // The only array in a file needs no name.
   if (name.empty() && arrays->size() == 1)
     return whole(arrays->front());
   std::vector<std::string> names;
@@ -136,13 +138,14 @@ static StatusOr<Array> readOne(const std::string &text) {
                                         "'; its arrays are " + all);
 }
 
-// Reads weights from a file: finite values along one axis, at least 0, not all
-// 0.
+// Reads weights from a file. Weights must lie along one axis, and be finite and
+// at least 0, but not all 0.
 static StatusOr<std::vector<double>> readWeights(const std::string &text) {
   StatusOr<Array> array = readOne(text);
   if (!array.ok())
     return array.status();
-  // One weight per class, along the only axis that is not of size 1.
+  // Accept [C] and shapes like [1, C] or [C, 1, 1]: one axis has all
+  // weights.
   const int64_t extent =
       array->shape.empty()
           ? 1
@@ -151,7 +154,7 @@ static StatusOr<std::vector<double>> readWeights(const std::string &text) {
     return train::invalid(train::locate(*array),
                           "expected weights along one axis, found shape " +
                               toString(array->shape));
-  // Any numeric type is accepted if float32 can hold the values.
+  // Accept any numeric type if float32 can hold the values.
   std::vector<double> values(size_t(array->size()));
   if (auto bad =
           train::convertElements(*array, 0, array->size(), DType::F64,
@@ -171,7 +174,8 @@ static StatusOr<std::vector<double>> readWeights(const std::string &text) {
   return values;
 }
 
-// Parses "1,2.5,3". nullopt if the text is a file, or no list of numbers.
+// Parses a list of numbers like "1,2.5,3". nullopt if `text` is an existing
+// file, or no such list.
 static StatusOr<std::optional<std::vector<double>>>
 parseNumbers(llvm::StringRef text) {
   StatusOr<bool> isFile = train::exists(text.str());
@@ -186,7 +190,8 @@ parseNumbers(llvm::StringRef text) {
   return std::optional(std::move(values));
 }
 
-// Reads numbers from the command line or from a file. Reports errors.
+// Reads the numbers of a flag into `values`: from `text`, or from the file
+// called `text`. Prints errors.
 static ExitCode readInto(llvm::StringRef flag, const std::string &text,
                          std::vector<double> &values) {
   auto parsed = parseNumbers(text);
@@ -242,8 +247,8 @@ mpc::tools::lossFilesOf(const CompileOptions &options) {
 // The recipe
 //===----------------------------------------------------------------------===//
 
-// Describes a single number as a number, several numbers by a digest of the
-// bytes.
+// Describes weights for the recipe: one weight as a number, several by a digest
+// of the bytes.
 static llvm::json::Value describeWeights(const std::vector<double> &values) {
   if (values.size() == 1)
     return values.front();

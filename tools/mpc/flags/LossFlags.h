@@ -1,4 +1,4 @@
-// Checks the flags of losses and reads the named files.
+// Checks the flags of losses, and reads the files that they name.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_LOSSFLAGS_H
@@ -11,25 +11,27 @@
 
 namespace mpc::tools {
 
-/// PyTorch's default of ignore_index.
+/// The label that PyTorch's losses ignore by default.
 inline constexpr int64_t kPyTorchIgnoreIndex = -100;
 
-/// Reports a Usage error if a flag has no effect on the named losses.
+/// Prints an error and returns Usage if a flag has no effect on the given
+/// losses.
 ExitCode checkLossFlags(const CompileOptions &options);
 
-/// Suggests a loss for a model with the forward function `forward`: "--loss
-/// output:NAME" if NAME is the only output that is one number, else "--loss
+/// Suggests a loss for a model whose forward function is `forward`: "--loss
+/// output:NAME" if NAME is the only output with a single number, else "--loss
 /// softmax_cross_entropy".
 std::string suggestLoss(const runtime::train::FunctionPorts &forward);
 
-/// Reads the files of `options.lossFiles` into `recipe`. Done, or a reported
-/// error: InvalidInput with the file and the wrong element.
+/// Reads the files that `options.lossFiles` names into `recipe`. Returns Done,
+/// or InvalidInput after printing the file and the invalid element.
 ExitCode readLossFiles(const CompileOptions &options, Recipe &recipe);
 
-/// Lists the files in `options.lossFiles`; other values are numbers.
+/// Returns the values in `options.lossFiles` that are files; other values are
+/// numbers.
 std::vector<std::string> lossFilesOf(const CompileOptions &options);
 
-/// Adds the given loss flags to the recipe of an artifact.
+/// Adds the loss flags that were given to `object`, the recipe of an artifact.
 void addLossFlags(llvm::json::Object &object, const Recipe &recipe);
 
 } // namespace mpc::tools

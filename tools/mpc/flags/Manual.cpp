@@ -45,8 +45,8 @@ static constexpr ExitStatus kExitStatuses[] = {
 // Text
 //===----------------------------------------------------------------------===//
 
-// Escapes text for roff: backslashes, dashes, and line beginnings that roff
-// would take for requests.
+// Escapes text for roff: backslashes, dashes, and a dot or quote at the start
+// of a line, which roff would read as a command.
 static std::string escape(llvm::StringRef text) {
   std::string escaped;
   for (char c : text) {
@@ -122,7 +122,8 @@ static void printArgument(const Argument &argument, llvm::raw_ostream &os) {
   llvm::interleave(
       lines, os, [&](llvm::StringRef line) { os << escape(line) << "\n"; },
       ".br\n");
-  // A description of several lines explains the choices already.
+  // If the description has several lines, the lines explain the choices, so do
+  // not list the choices again.
   if (!argument.choices.empty() && lines.size() == 1)
     os << ".br\nOne of " << escape(llvm::join(argument.choices, ", ")) << ".\n";
   if (!argument.byDefault.empty())
@@ -182,7 +183,7 @@ void mpc::tools::printManual(const CLI::App &program, const CLI::App *command,
                              llvm::raw_ostream &os) {
   const CLI::App &page = command ? *command : program;
   const std::string title = titleOf(program, command);
-  // The first line of a description is the summary.
+  // The first line of a description is the summary, further lines are examples.
   const std::string description = page.get_description();
   auto [summary, rest] = llvm::StringRef(description).split('\n');
   os << ".TH " << llvm::StringRef(title).upper() << " 1 \"\" \"mpc "

@@ -31,7 +31,8 @@ static Choices<Enum> wordsOf() {
   return choices;
 }
 
-// Adds a flag that takes one of `choices`.
+// Adds a flag whose value is one of the words in `choices`, and stores the
+// enumerator of the word in `value`.
 template <typename Enum, typename Value>
 static CLI::Option *addChoice(CLI::App &command, const std::string &flag,
                               Value &value, const std::string &help,
@@ -43,7 +44,8 @@ static CLI::Option *addChoice(CLI::App &command, const std::string &flag,
       .add_option_function<std::string>(
           flag,
           [&value, choices](const std::string &given) {
-            // The check below has refused other words.
+            // One of the words matches: CLI::IsMember below has refused all
+            // others.
             for (const auto &[word, choice] : choices)
               if (word == given)
                 value = choice;
@@ -113,7 +115,8 @@ static void addRuleOptions(CLI::App &command, Recipe &recipe) {
   addChoice(command, "--optimizer", settings.kind, "update rule",
             wordsOf<OptimizerKind>())
       ->default_str(std::string(stringify(settings.kind)));
-  // Effects.cpp refuses settings that the chosen rule does not have.
+  // All optimizers share these flags. Effects.cpp refuses a setting that the
+  // chosen optimizer does not have.
   command
       .add_option("--momentum", settings.momentum,
                   "momentum of the optimizers momentum and nesterov; if "
@@ -147,7 +150,8 @@ static void addRuleOptions(CLI::App &command, Recipe &recipe) {
 
 static void addOptimizerOptions(CLI::App &command, Recipe &recipe) {
   addRuleOptions(command, recipe);
-  // Weight decay and learning rate may differ between parameters.
+  // These flags set weight decay and learning rate, which may differ by
+  // parameter.
   command
       .add_option("--weight-decay", recipe.optimizer.weightDecay,
                   "default: the optimizer's in PyTorch")
@@ -181,7 +185,8 @@ static void addOptimizerOptions(CLI::App &command, Recipe &recipe) {
       ->type_name("DECAY");
 }
 
-// Throws CLI::ValidationError if a text is no loss.
+// Parses the values of --loss. Throws CLI::ValidationError if a text is no
+// loss.
 static std::vector<LossSpec>
 parseLosses(const std::vector<std::string> &texts) {
   std::vector<LossSpec> losses;
@@ -292,7 +297,8 @@ static void addPrecisionOptions(CLI::App &command, PipelineOptions &pipeline) {
           },
           "precision mode")
       ->check(oneOf({"32-true", "16-mixed", "bf16-mixed", "64-true"},
-                    // Later checks have special messages for these modes.
+                    // Accept these modes here, since a later check explains why
+                    // mpc lacks each.
                     {"16-true", "bf16-true", "auto"}))
       ->default_str(amp::stringifyPrecisionMode(options.mode).str());
   command.add_option("--policy", options.policy, "precision rules, JSON")
@@ -330,13 +336,14 @@ static std::vector<std::string> findGiven(const CLI::App &command) {
   return given;
 }
 
-// True for commands that run code and thus take artifacts.
+// True for commands that run code, and therefore accept artifacts.
 static bool takesArtifacts(const CLI::App &command) {
   const std::string &name = command.get_name();
   return name == "train" || name == "eval" || name == "run";
 }
 
-// The help text of the MODEL argument.
+// Returns the help text of MODEL. `runs` is true if the command accepts
+// artifacts.
 static std::string describeModelArgument(bool runs) {
   return std::string("ONNX model, - for stdin, ") + (runs ? "" : "or ") +
          "a directory of ONNX Runtime training artifacts" +
@@ -348,8 +355,8 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
   command.add_option("model", options.model.model, describeModelArgument(runs))
       ->required()
       ->type_name("MODEL");
-  // Somebody else may have written a file of flags, so a file cannot set
-  // --trust.
+  // A file of flags cannot set --trust, since another user may have written the
+  // file.
   if (runs)
     command
         .add_flag("--trust", options.isTrusted,
@@ -368,7 +375,8 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
           "one output (repeatable); default: target")
       ->allow_extra_args(false)
       ->type_name("NAME");
-  // Help lists the flags that all commands share under one heading.
+  // Put the flags below under one heading of the help, which all commands
+  // share.
   const std::string group = command.option_defaults()->get_group();
   command.option_defaults()->group(kCompileGroup);
   addModelOptions(command, options.model);
@@ -394,7 +402,8 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
       ->capture_default_str();
   command.add_flag("--tf32", options.pipeline.tf32,
                    "on a GPU, round operands of float32 products to tf32");
-  // Users can leave out rewrites to see their effect.
+  // --no-recognize turns rewrites off, so that users can see the effect of
+  // each.
   std::vector<std::string> recognized = {"all"};
   for (llvm::StringRef op : getRecognizedOps())
     recognized.push_back(op.str());
@@ -408,7 +417,7 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
                    "keep every value that another kernel reads, even if "
                    "recomputing is cheaper; the bits of results stay the "
                    "same, except for sums over rows of long attentions");
-  // Later flags belong to the command's own heading again.
+  // Flags added later have the command's own heading again.
   command.option_defaults()->group(group);
   options.given = [&command] { return findGiven(command); };
 }
@@ -441,14 +450,16 @@ void mpc::tools::addSessionOptions(CLI::App &command,
       ->check(threadCount());
 }
 
-// Returns 80 for sm_80; 0 if the name is no GPU's.
+// Returns the number in the name of a GPU target, 80 for sm_80; 0 if the target
+// is no GPU.
 static unsigned numberOf(llvm::StringRef name) {
   unsigned value = 0;
   return name.consume_front("sm_") && !name.getAsInteger(10, value) ? value
                                                                     : 0u;
 }
 
-// The newest target that a GPU of `architecture` runs.
+// Returns the newest target whose code runs on a GPU of `architecture`, such as
+// sm_90.
 static std::string targetFor(llvm::StringRef architecture) {
   std::string best = kOldestGPU.str();
   for (llvm::StringRef name : TargetInfo::getNames())
@@ -466,8 +477,8 @@ ExitCode mpc::tools::matchSession(const CLI::App &command,
                               WithoutGPU::Fail);
 }
 
-// Finds the target for the GPU of `device`. An error if there is no GPU, or if
-// the GPU or its driver is too old.
+// Stores the target for the GPU of `device` in `target`. An error if there is
+// no such GPU, or if the GPU or its driver is too old.
 static runtime::Status findTargetOfGPU(const runtime::DeviceId &device,
                                        std::string &target) {
   auto architecture = runtime::findArchitecture(device);
@@ -500,13 +511,15 @@ ExitCode mpc::tools::matchTargetAndDevice(const CLI::App &command,
       return ExitCode::Done;
     std::string found = kOldestGPU.str();
     runtime::Status status = findTargetOfGPU(*id, found);
-    // Code that is only compiled may be for another computer.
+    // Fail without a GPU only if the command runs the code. Code that is only
+    // compiled may be for another computer.
     if (id->kind == Kind::CUDA && withoutGPU == WithoutGPU::Fail &&
         !status.ok())
       return reportError(status);
     if (id->kind == Kind::CUDA || status.ok())
       target = found;
-    // A missing GPU is no news under `auto`; an unusable GPU is.
+    // With --device auto, say nothing if the computer has no GPU. If a GPU is
+    // present but unusable, print a note.
     else if (runtime::hasGPUDriver())
       note(
           "--device auto uses the CPU: " +

@@ -1,4 +1,4 @@
-// Command-line flags that several subcommands share.
+// Command-line flags that several commands of mpc share.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_OPTIONS_H
@@ -19,19 +19,19 @@ class App;
 
 namespace mpc::tools {
 
-/// The model, and what fixes its shapes and weights.
+/// The model, and the flags that fix its shapes and weights.
 struct ModelOptions {
   std::string model;
   std::vector<std::string> shapes; ///< NAME=32x3x224x224
   int64_t batchSize = 0;
   std::vector<std::string> batchAxes; ///< NAME=1, NAME=none
   std::vector<std::string> weights;
-  std::vector<std::string> weightsPrefixes; ///< FROM=TO, of names in `weights`
+  std::vector<std::string> weightsPrefixes; ///< FROM=TO, to rename weights
   std::string optimizerModel;
-  std::vector<std::string> noRepair; ///< names of repairs to leave out
+  std::vector<std::string> noRepair; ///< repairs of the model to skip
 };
 
-/// Arguments of loss flags that may be files.
+/// Values of those loss flags that accept a file.
 struct LossFiles {
   std::string classWeights; ///< --class-weights
   std::string posWeight;    ///< --pos-weight: a number or a file
@@ -42,35 +42,38 @@ struct CompileOptions {
   ModelOptions model;
   LossFiles lossFiles;
   PipelineOptions pipeline;
-  /// True if BatchNormalization and Dropout keep the mode they were exported
-  /// in.
+  /// True if BatchNormalization and Dropout keep the mode, training or
+  /// inference, in which the model was exported.
   bool asExported = false;
   onnx_frontend::RunningVariance runningVariance =
       onnx_frontend::RunningVariance::Auto;
-  /// The folder of --kernel-cache, `auto` or `none`. Changes only how long
-  /// compiling takes.
+  /// The value of --kernel-cache: a folder, `auto` or `none`. The cache affects
+  /// only the time of compilation.
   std::string kernelCache = "auto";
-  /// Number of kernels compiled at once; 0 for one per usable core.
+  /// The number of threads that compile kernels; 0 for one per usable core.
   int threads = 0;
-  /// True if a graph runs for its outputs (`mpc run` without --function), even
-  /// if an output looks like an updated parameter.
+  /// True for `mpc run` without --function: the user wants the outputs of the
+  /// graph. So an output that looks like an updated parameter remains an
+  /// output.
   bool wantsOutputs = false;
-  /// True if the artifact of a forward model records the sample axes of inputs
-  /// and outputs, to run more samples than a batch.
+  /// True if the artifact of a forward model must record the sample axes of
+  /// inputs and outputs. `mpc run` needs the axes to run in batches.
   bool findsSamples = false;
-  /// True if --target-array names an array that a run leaves out.
+  /// True if --target-array names an array that `mpc run` drops, so the flag
+  /// has an effect.
   bool leavesOutLabels = false;
-  /// True if an open batch size becomes the usual one, in commands that run
-  /// nothing.
+  /// True if an open batch size becomes the default one. For commands that do
+  /// not run the model.
   bool assumesBatch = false;
-  /// True if the code of an artifact runs no matter who wrote the artifact.
+  /// True for --trust: the code of an artifact may run whoever wrote the file.
   bool isTrusted = false;
-  /// Lists the flags for these options that were given, in any way.
+  /// Returns the given flags of these options, whether from the command line,
+  /// the environment or a file.
   std::function<std::vector<std::string>()> given;
 };
 
-/// The help heading of the flags that an artifact is compiled with. They cannot
-/// be changed for an artifact.
+/// The heading under which help lists the compile flags. An artifact records
+/// the values, which cannot be changed.
 inline constexpr char kCompileGroup[] = "Compilation";
 
 /// Adds the MODEL argument and the flags of CompileOptions.
@@ -87,19 +90,20 @@ void addSessionOptions(CLI::App &command, runtime::SessionOptions &options);
 
 /// The effect of --device cuda if the driver shows no GPU.
 enum class WithoutGPU {
-  Fail,         ///< the command has to run on it
-  CompileForAny ///< for the oldest GPU; newer ones run the code
+  Fail,         ///< error, because the command runs on it
+  CompileForAny ///< for the oldest GPU; newer ones run it
 };
 
-/// Makes --target and --device agree: unless both are given, the GPU to compile
-/// for is the GPU to run on. Without --target, the code is for the GPU of this
-/// computer, under `auto` too. Done, or a reported error. Throws
-/// CLI::ValidationError if the two contradict each other.
+/// Makes --target and --device agree. Without --target, code is compiled for
+/// the GPU of --device; with --device auto, for the GPU of this computer, if
+/// any. Returns Done, or another code after printing an error. Throws
+/// CLI::ValidationError if --target and --device contradict each other.
 ExitCode matchTargetAndDevice(const CLI::App &command, std::string &target,
                               std::string &device, WithoutGPU withoutGPU);
 
-/// Calls `matchTargetAndDevice` for a command that runs what it compiles: a
-/// requested GPU must exist. Compiles on as many threads as the session has.
+/// Calls matchTargetAndDevice for a command that runs the compiled code, so a
+/// requested GPU must exist. Also sets the number of compiling threads to that
+/// of the session.
 ExitCode matchSession(const CLI::App &command, CompileOptions &options,
                       runtime::SessionOptions &session);
 

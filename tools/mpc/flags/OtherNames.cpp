@@ -20,21 +20,22 @@ using llvm::StringRef;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Names of a flag in other tools, separated by spaces, and mpc's flag. `value`
-/// is suggested with the flag; empty if the user's value stays.
+/// A flag of mpc, and its names in other tools, separated by spaces. `value` is
+/// the value to suggest with the flag; empty to suggest the flag alone.
 struct OtherFlag {
   StringRef names;
   StringRef flag;
   StringRef value;
 };
 
-/// Names of settings that need no flag, and the reason.
+/// Names of settings in other tools for which mpc needs no flag, and the
+/// reason.
 struct NoFlag {
   StringRef names;
   StringRef reason;
 };
 
-/// Names of a value of `flag` in other tools, and mpc's value.
+/// A value of the flag `flag`, and its names in other tools.
 struct OtherValue {
   StringRef flag;
   StringRef names;
@@ -42,7 +43,7 @@ struct OtherValue {
 };
 } // namespace
 
-/// Names of commands in other tools, and mpc's commands.
+/// Commands in other tools, and the corresponding commands of mpc.
 static constexpr std::pair<StringRef, StringRef> kOtherCommands[] = {
     {"fit finetune fine-tune learn", "train"},
     {"evaluate test validate val score", "eval"},
@@ -54,9 +55,9 @@ static constexpr std::pair<StringRef, StringRef> kOtherCommands[] = {
     {"version", "--version"},
 };
 
-/// The rows name flags for optimizers, schedules, the length of a run, data,
-/// losses and metrics, types and devices, weights, and output, in this order.
-/// If a name means several flags, the first flag that the command has is meant.
+/// The rows are in this order: optimizers, schedules, the length of a run,
+/// data, losses and metrics, types and devices, weights, output. If a name is
+/// in several rows, the first row whose flag the command has applies.
 static constexpr OtherFlag kOtherFlags[] = {
     {"learning-rate learningrate base-lr", "lr", ""},
     {"opt optim optimiser solver", "optimizer", ""},
@@ -177,7 +178,7 @@ static constexpr NoFlag kNoFlags[] = {
      "the model needs no flag: mpc COMMAND model.onnx"},
 };
 
-/// Names are in lower case, without dashes and underscores.
+/// Values of flags. Names are in lower case, without dashes and underscores.
 static constexpr OtherValue kOtherValues[] = {
     {"optimizer", "sgdm sgdmomentum", "momentum"},
     {"optimizer", "nag", "nesterov"},
@@ -238,7 +239,7 @@ static bool hasFlag(const CLI::App &command, StringRef name) {
   return command.get_option_no_throw("--" + name.str()) != nullptr;
 }
 
-// Spells a word as a flag of mpc: learning_rate becomes learning-rate.
+// Spells a word like mpc's flags: learning_rate becomes learning-rate.
 static std::string asFlag(StringRef word) {
   std::string name = word.lower();
   std::replace(name.begin(), name.end(), '_', '-');
@@ -261,8 +262,8 @@ std::string mpc::tools::findMeantFlag(const CLI::App &command, StringRef word) {
   return findNearestName(name, longNamesOf(command));
 }
 
-// Returns "; mpc train has it" if one or two other commands have the flag; else
-// empty.
+// If one or two commands have the flag `name`, returns words for a message,
+// like "; mpc train has it". Empty otherwise.
 static std::string nameOwners(const CLI::App &program, StringRef name) {
   std::vector<std::string> owners;
   for (const CLI::App *command : commandsOf(program))
@@ -314,14 +315,15 @@ static std::string bareOf(StringRef word) {
 std::string mpc::tools::findMeantValue(StringRef flag, StringRef word,
                                        llvm::ArrayRef<std::string> values) {
   const std::string bare = bareOf(word);
-  // The word may differ from a value only in case and dashes.
+  // First compare the words without case and dashes.
   for (const std::string &value : values)
     if (bareOf(value) == bare)
       return value;
   for (const OtherValue &other : kOtherValues)
     if (other.flag == flag && isAmong(bare, other.names))
       return other.value.str();
-  // A beginning like bf16 means bf16-mixed, although the two are not near.
+  // Accept the start of a value, like bf16 for bf16-mixed, which
+  // findNearestName considers too different.
   std::string near = findNearestName(word.lower(), values);
   for (const std::string &value : values)
     if (near.empty() && word.size() > 1 &&
@@ -330,8 +332,8 @@ std::string mpc::tools::findMeantValue(StringRef flag, StringRef word,
   return near;
 }
 
-// The name of the loss in 0.5*NAME@OUTPUT; empty for output:NAME, a loss that
-// the model computes.
+// Returns NAME of a --loss like 0.5*NAME@OUTPUT. Empty for output:NAME,
+// since the model itself computes this loss.
 static StringRef lossName(StringRef text) {
   double factor;
   auto [number, behind] = text.split('*');
@@ -347,8 +349,8 @@ static const std::vector<std::string> &metricNames() {
   return names;
 }
 
-// Finds an evaluation metric by the name that Lightning or Keras logs, like
-// val_acc.
+// Returns the metric of mpc that a name in Lightning or Keras means, such as
+// accuracy for val_acc.
 static std::string findMeantFigure(StringRef word) {
   for (StringRef prefix : {"val_", "valid_", "eval_", "test_", "val/", "eval/"})
     word.consume_front(prefix);
@@ -357,8 +359,8 @@ static std::string findMeantFigure(StringRef word) {
   return findMeantValue("metric", word, names);
 }
 
-// Throws CLI::ValidationError if `word` means `meant`, a different word. `what`
-// names the kind of both.
+// Throws CLI::ValidationError if `word` is not `meant`, the value of mpc with
+// this meaning. `what` is the kind of value, for the message.
 static void refuse(StringRef flag, StringRef what, StringRef word,
                    StringRef meant) {
   if (!meant.empty() && meant != word)
@@ -388,7 +390,8 @@ static void checkMetrics(const CLI::App &command) {
                                      findMeantFigure(file) + "?");
 }
 
-// Checks the METRIC of --best and of --early-stopping METRIC:PATIENCE.
+// Checks the name METRIC in --best METRIC and in --early-stopping
+// METRIC:PATIENCE.
 static void checkFigures(const CLI::App &command) {
   for (StringRef flag : {"best", "early-stopping"})
     for (const std::string &value : valuesOf(command, flag)) {
@@ -397,7 +400,7 @@ static void checkFigures(const CLI::App &command) {
         word.consume_front("max:");
       if (flag == "early-stopping")
         word = word.split(':').first;
-      // The flag itself reports a patience without a metric.
+      // Skip a number: parsing the flag reports a patience without a metric.
       const bool isNumber = llvm::all_of(word, llvm::isDigit);
       if (!isNumber && word != "loss" &&
           !runtime::train::checkEvalMetric(word.str()).ok())
@@ -417,7 +420,7 @@ void mpc::tools::checkOtherNames(const CLI::App &command) {
     const std::vector<std::string> names = {"constant",  "linear",  "cosine",
                                             "one-cycle", "plateau", "step"};
     const StringRef name = StringRef(value).split(':').first;
-    // `step` needs a size, so the word alone is wrong.
+    // The word `step` alone is invalid too, since the schedule needs a size.
     if (!llvm::is_contained(names, name) || value == "step")
       refuse("lr-scheduler", "schedule", name,
              value == "step" ? "step:SIZE"

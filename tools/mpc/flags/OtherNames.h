@@ -1,5 +1,5 @@
-// Recognizes the names that PyTorch, Lightning, Keras and similar tools have
-// for mpc's flags and values.
+// Recognizes names of flags and values in PyTorch, Lightning, Keras and similar
+// tools, to suggest mpc's names in error messages.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_OTHERNAMES_H
@@ -16,29 +16,31 @@ class App;
 
 namespace mpc::tools {
 
-/// Returns the command's flag, without dashes, that an unknown word means;
-/// empty if no flag is known.
+/// Returns the flag of `command`, without dashes, that an unknown word means in
+/// other tools; empty if there is none.
 std::string findMeantFlag(const CLI::App &command, llvm::StringRef word);
 
-/// Returns the command that an unknown word means, like Keras's `fit`; empty if
-/// no command is known.
+/// Returns the command of mpc that an unknown word means in other tools, such
+/// as Keras's `fit`; empty if there is none.
 std::string findMeantCommand(llvm::StringRef word);
 
-/// Returns advice to append to the message about an unknown flag: "; did you
-/// mean --lr?", or why there is no such flag. Empty if nothing is near.
+/// Returns the end of the message about an unknown flag: "; did you mean
+/// --lr?", or the reason why there is no such flag. Empty if nothing is
+/// similar.
 std::string adviseFlag(const CLI::App &program, const CLI::App &command,
                        llvm::StringRef flag);
 
-/// Returns the element of `values` that an unknown value of a flag means; empty
-/// if no element is known.
+/// Returns the element of `values` that an unknown value of `flag` means; empty
+/// if there is none.
 std::string findMeantValue(llvm::StringRef flag, llvm::StringRef word,
                            llvm::ArrayRef<std::string> values);
 
-/// Throws CLI::ValidationError if a value outside any list has the name of
-/// another tool, like `--best val_acc`.
+/// Throws CLI::ValidationError if a flag whose values CLI11 cannot list has a
+/// value from another tool, like `--best val_acc`.
 void checkOtherNames(const CLI::App &command);
 
-/// Like checkOtherNames, for a value of --loss, like CrossEntropyLoss.
+/// Throws CLI::ValidationError if `text`, a value of --loss, has the name of a
+/// loss in another tool, like CrossEntropyLoss.
 void checkLossName(llvm::StringRef text);
 
 } // namespace mpc::tools

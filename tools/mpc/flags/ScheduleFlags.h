@@ -1,4 +1,4 @@
-// The flags of `mpc train` for the learning rate's schedule.
+// Flags of `mpc train` that set the schedule of the learning rate.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_SCHEDULEFLAGS_H
@@ -13,7 +13,7 @@
 
 namespace mpc::tools {
 
-/// The texts of the flags, like "step:10".
+/// The values of the flags as typed, like "step:10".
 struct ScheduleFlags {
   std::string scheduler = "constant";
 };
@@ -21,8 +21,8 @@ struct ScheduleFlags {
 void addScheduleFlags(CLI::App &app, ScheduleFlags &flags,
                       runtime::train::Schedule &schedule);
 
-/// Parses the flags into `schedule`. Reports a Usage error if a flag is
-/// malformed or has no effect on the schedule.
+/// Parses the flags into `schedule`. Prints an error and returns Usage if a
+/// flag is malformed or has no effect with the chosen schedule.
 ExitCode resolve(const ScheduleFlags &flags,
                  runtime::train::Schedule &schedule);
 

@@ -1,4 +1,5 @@
-// Checks of numbers on the command line. Messages say what is expected.
+// Checks numbers on the command line. An error message says what number is
+// expected.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_VALIDATORS_H
@@ -19,7 +20,8 @@
 
 namespace mpc::tools {
 
-/// Accepts finite numbers for which `holds` is true; `what` describes them.
+/// Accepts a finite number if `holds` is true for it. `what` describes such
+/// numbers in the error message.
 inline CLI::Validator numberThat(std::function<bool(double)> holds,
                                  const std::string &what) {
   return CLI::Validator(
@@ -34,9 +36,9 @@ inline CLI::Validator numberThat(std::function<bool(double)> holds,
       "");
 }
 
-/// Accepts decimal numbers of type T from `least` to `most`. CLI11 alone reads
-/// 010 as 8, and a number that does not fit as the largest number. Rewrites the
-/// text, so use it with `transform` rather than `check`.
+/// Accepts a decimal integer of type T from `least` to `most`. CLI11 itself
+/// would read 010 as 8, and a number too large for T as the largest T. The
+/// validator rewrites the text, so pass it to `transform`, not to `check`.
 template <typename T>
 CLI::Validator wholeNumber(T least, T most = std::numeric_limits<T>::max()) {
   return CLI::Validator(
@@ -54,7 +56,7 @@ CLI::Validator wholeNumber(T least, T most = std::numeric_limits<T>::max()) {
       "");
 }
 
-/// Accepts a number of threads that this computer can have. Use it with `check`
+/// Accepts a number of threads that this computer can run. Add it by `check`,
 /// after `wholeNumber`.
 inline CLI::Validator threadCount() {
   return CLI::Validator(
@@ -69,14 +71,16 @@ inline CLI::Validator nonNegativeNumber() {
   return numberThat([](double value) { return value >= 0; }, "of at least 0");
 }
 
-/// Accepts a share of at least 0 and below 1, like the decay of a running mean.
+/// Accepts a number of at least 0 and below 1, like the decay of a running
+/// mean.
 inline CLI::Validator fraction() {
   return numberThat([](double value) { return value >= 0 && value < 1; },
                     "of at least 0 and below 1");
 }
 
-/// Accepts `names` and `others`. Help and errors list only `names`; the command
-/// explains each of `others` when it is given.
+/// Accepts the words in `names` and `others`. Help and error messages list only
+/// `names`. The command itself must report each of `others`, with a special
+/// message.
 inline CLI::Validator oneOf(const std::vector<std::string> &names,
                             std::vector<std::string> others) {
   CLI::Validator listed = CLI::IsMember(names);
