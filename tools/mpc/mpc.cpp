@@ -32,7 +32,7 @@ static const char description[] =
     "  mpc explain model.onnx --precision bf16-mixed\n"
     "  mpc compile model.onnx --emit=precision -o -\n";
 
-// Runs the subcommand that the arguments name; returns the exit code.
+// Parses the arguments, runs the named subcommand, and returns the exit code.
 static int run(CLI::App &program, int argc, char **argv, int &exitCode) {
   try {
     program.parse(argc, argv);
@@ -53,8 +53,8 @@ static int run(CLI::App &program, int argc, char **argv, int &exitCode) {
   }
 }
 
-// Reports a failed write to stdout like any other error. LLVM would end the
-// process instead.
+// Flushes stdout and reports a failed write like any other error. Without this
+// call, LLVM would report the failure at exit and abort.
 static int flush(int exitCode) {
   std::cout.flush();
   llvm::outs().flush();
@@ -93,7 +93,8 @@ int main(int argc, char **argv) {
   tools::Configuration configuration(program);
   tools::addHelpCommands(program);
   tools::finishCommands(program);
-  // All values are known here, and no command has run yet.
+  // Check flags here, when the environment and files have set all values and no
+  // command has run yet.
   program.parse_complete_callback([&] {
     for (const CLI::App *command : program.get_subcommands()) {
       tools::checkOtherNames(*command);

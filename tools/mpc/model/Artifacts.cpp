@@ -27,11 +27,12 @@ using namespace mpc::tools;
 namespace json = llvm::json;
 
 //===----------------------------------------------------------------------===//
-// The recipe in an artifact
+// The recipe that an artifact records
 //===----------------------------------------------------------------------===//
 
-// Adds the valid range of labels: once for all inputs if all losses agree, else
-// for each input that only one loss reads.
+// Adds the range of valid labels to `object`: a common range if all losses have
+// the same, else a range per input. An input that several losses read gets no
+// range then.
 static void addLabels(json::Object &object, llvm::ArrayRef<LabelFacts> labels) {
   auto describe = [](const LabelFacts &facts, json::Object &to) {
     to["classes"] = *facts.classes;
@@ -43,7 +44,7 @@ static void addLabels(json::Object &object, llvm::ArrayRef<LabelFacts> labels) {
   };
   if (!labels.empty() && llvm::all_of(labels, agree))
     return describe(labels.front(), object);
-  // Skip an input that several losses read: their ranges may differ.
+  // Skip an input that several losses read, since the ranges may differ.
   json::Object inputs;
   for (const LabelFacts &facts : labels) {
     bool isOnly = llvm::count_if(labels, [&](const LabelFacts &other) {
@@ -58,7 +59,8 @@ static void addLabels(json::Object &object, llvm::ArrayRef<LabelFacts> labels) {
     object["labels"] = std::move(inputs);
 }
 
-// Lists the inputs that hold targets of binary losses: numbers in [0, 1].
+// Adds the inputs that hold targets of bce or bce_with_logits, whose values
+// must be in [0, 1].
 static void addProbabilities(json::Object &object, const Recipe &recipe) {
   json::Object inputs;
   for (const LossSpec &loss : recipe.losses)
@@ -72,17 +74,19 @@ static void addProbabilities(json::Object &object, const Recipe &recipe) {
 json::Object Driver::describeRecipe() const {
   json::Object object{{"loss", ""},
                       {"accumulate", recipe.accumulateGradBatches}};
-  // Predictions and labels belong to the first loss.
+  // If there are several losses, record the first, whose output and labels
+  // evaluation compares.
   std::string output;
   if (!recipe.losses.empty()) {
     LossSpec first = recipe.losses.front();
     first.factor = 1;
-    // A loss of the model's own is recorded as output:NAME.
+    // A loss that the model computes itself is recorded as output:NAME.
     if (first.kind != LossKind::Output)
       std::swap(output, first.output);
     object["loss"] = json::fixUTF8(printLoss(first));
   }
-  // Leave out the name of the model's only output, the default.
+  // Record the output unless it is the model's only output, which is the
+  // default.
   const auto &graph = model->getProto().graph();
   bool isOnly = graph.output_size() == 1 && graph.output(0).name() == output;
   if (!output.empty() && !isOnly)
@@ -94,7 +98,7 @@ json::Object Driver::describeRecipe() const {
         normalizations.isUnbiased ? "unbiased" : "population";
   if (normalizations.kept > 0)
     object["kept_normalizations"] = normalizations.kept;
-  // Optimizer flags do not apply to a training graph: the graph has an
+  // The optimizer flags below do not apply to a training graph, which has an
   // optimizer.
   if (!addsOptimizer)
     return object;
@@ -128,8 +132,8 @@ static json::Object describeTarget(const TargetInfo &target) {
                       {"features", std::move(features)}};
 }
 
-// Describes the model by name, opset, and the hash of its file. For a directory
-// of graphs, the file is the training graph.
+// Describes the model for the artifact: name, opset, and hash of the file. For
+// a folder of training artifacts, the file is the training graph.
 static json::Object describeModel(llvm::StringRef path,
                                   const onnx_frontend::Model &model) {
   onnx_frontend::ModelIdentity identity = onnx_frontend::identifyModel(model);
@@ -145,7 +149,8 @@ static json::Object describeModel(llvm::StringRef path,
 // Compiling
 //===----------------------------------------------------------------------===//
 
-// Reports an error below the passes, which is a bug of the compiler.
+// Reports an error of code generation. By then the model is valid, so the error
+// is a bug of the compiler.
 static ExitCode reportInternal(llvm::Error error) {
   return reportError(ExitCode::Internal, llvm::toString(std::move(error)));
 }
@@ -162,9 +167,9 @@ ExitCode mpc::tools::reportFileError(llvm::Error error,
   return reportError(code, where + message);
 }
 
-// Opens the kernel cache that --kernel-cache names. nullopt if no cache is
-// usable: all kernels are compiled then. An error if the user named a folder
-// that cannot be opened.
+// Opens the kernel cache in the folder that --kernel-cache names. nullopt if
+// there is no usable cache, so that all kernels must be compiled. An error if
+// the user named a folder that cannot be opened.
 static llvm::Expected<std::optional<CodeCache>>
 openCache(const std::string &name) {
   std::string folder = CodeCache::findFolder(name);
@@ -208,8 +213,8 @@ ExitCode Driver::compileCode(const CompileOptions &options, CodeFormat format,
                        "there is no such code for target '" +
                            target->getName() + "', expected --emit=llvm or " +
                            (target->isGPU() ? "ptx" : "asm or obj"));
-  // PTX is printed as the artifact holds it. Other formats print one module
-  // with all kernels.
+  // For PTX, print exactly the text that an artifact holds. Other formats print
+  // one module with all kernels.
   if (format == CodeFormat::PTX)
     return compileToKernels(options, *target, code);
   if (ExitCode status = compile(options, Stage::Codegen);
@@ -222,8 +227,9 @@ ExitCode Driver::compileCode(const CompileOptions &options, CodeFormat format,
   return ExitCode::Done;
 }
 
-// Assembles the kernels of a GPU if an assembler is installed. Empty otherwise:
-// the GPU's driver assembles them when the artifact is opened.
+// Assembles PTX kernels to a cubin if a PTX assembler is installed. Returns an
+// empty text otherwise; the GPU's driver then assembles the PTX whenever the
+// artifact is opened.
 static llvm::Expected<std::string> assemble(llvm::StringRef kernels,
                                             const TargetInfo &target) {
   std::optional<std::string> assembler;
@@ -250,11 +256,12 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
   if (!cubin)
     return reportFileError(cubin.takeError());
   artifact.cubin = std::move(*cubin);
-  // The members point into `artifact.data`, which this call fills.
+  // planToJSON fills `artifact.data`, and `members` point into it.
   auto members = planToJSON(*module, artifact.data);
   if (failed(members))
     return reportError(ExitCode::Internal, "the plan could not be written");
-  // The recipe records the flags, to continue a run and to find samples.
+  // The recipe records the compile flags, so that a run can be resumed, and the
+  // sample axes, so that `mpc run` can form batches.
   json::Object recipe = describeRecipe();
   addCompileFlags(recipe, options, decisionDigest, addsOptimizer);
   if (samples && !samples->inputs.empty())
@@ -282,7 +289,7 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
 //===----------------------------------------------------------------------===//
 
 bool mpc::tools::isArtifact(const std::string &path) {
-  // Opening a pipe would block until somebody writes to it.
+  // Do not open a pipe, since opening would block until somebody writes.
   if (!llvm::sys::fs::is_regular_file(path))
     return false;
   auto file = llvm::MemoryBuffer::getFileSlice(path, 4, 0);
@@ -299,8 +306,9 @@ finish(runtime::StatusOr<std::shared_ptr<const runtime::Artifact>> opened,
   return ExitCode::Done;
 }
 
-// Compiles the model and opens the artifact from an unnamed file. Weights are
-// then in memory once, in pages that the system may drop.
+// Compiles the model, writes the artifact to an unnamed temporary file, and
+// opens it. The weights are then in memory only once, in file pages, which the
+// system may drop.
 static ExitCode
 compileAndOpen(Driver &driver, const CompileOptions &options,
                std::shared_ptr<const runtime::Artifact> &artifact) {

@@ -60,13 +60,13 @@ ExitCode mpc::tools::reportError(llvm::Error error, llvm::raw_ostream &os) {
 ExitCode mpc::tools::reportError(const runtime::Status &status) {
   if (status.ok())
     return ExitCode::Done;
-  // The values of both enumerations are the exit codes.
+  // StatusCode and ExitCode have the same numbers.
   return reportError(status.getCode(), status.message());
 }
 
 namespace {
-/// Prints diagnostics as `error: model.onnx: node 'conv1': message` and keeps
-/// the exit code of the first error.
+/// Prints MLIR diagnostics in the form `error: model.onnx: node 'conv1':
+/// message`. Keeps the exit code of the first error.
 class DiagnosticPrinter : public ScopedDiagnosticHandler {
 public:
   DiagnosticPrinter(MLIRContext *context, StringRef model,
@@ -82,7 +82,8 @@ public:
 
 private:
   void print(Diagnostic &diagnostic, bool isAttached = false) {
-    // Indexed by DiagnosticSeverity. MLIR calls a note of its own a remark.
+    // Words in the order of DiagnosticSeverity: note, warning, error, remark.
+    // MLIR reports a note that belongs to no error as a remark.
     static constexpr llvm::StringLiteral severities[] = {"note", "warning",
                                                          "error", "note"};
     DiagnosticSeverity severity = diagnostic.getSeverity();
@@ -92,8 +93,8 @@ private:
     if (auto name = diagnostic.getLocation()->findInstanceOf<NameLoc>())
       message += "node '" + name.getName().str() + "': ";
     message += inONNXWords(diagnostic.str());
-    // `warn` and `note` print a repeated message once. A note of an error must
-    // follow its error every time.
+    // `warn` and `note` print each text once. A note that belongs to an error
+    // must appear whenever the error does, so print it here.
     if (severity == DiagnosticSeverity::Error || isAttached)
       os << severities[static_cast<int>(severity)] << ": " << printable(message)
          << "\n";
@@ -148,7 +149,7 @@ static Type toElementType(runtime::DType type, MLIRContext *context) {
   llvm_unreachable("all types are above");
 }
 
-// Parses NAME=1 or NAME=none into `batchAxes`.
+// Parses NAME=1 or NAME=none, a value of --batch-axis, into `to`.
 static llvm::Error parseBatchAxis(StringRef text,
                                   onnx_frontend::ImportOptions &to) {
   auto [name, word] = text.rsplit('=');
@@ -166,7 +167,8 @@ static llvm::Error parseBatchAxis(StringRef text,
                                       "' has an axis already");
 }
 
-// Refuses --batch-axis for labels that mpc adds: their samples are on axis 0.
+// Returns an error if --batch-axis names labels that a loss of mpc reads.
+// Samples of such labels are always on axis 0.
 llvm::Error
 Driver::checkLabelAxes(const onnx_frontend::ImportOptions &importOptions,
                        const CompileOptions &options) const {
@@ -205,11 +207,11 @@ Driver::Driver() {
   DialectRegistry registry;
   registry.insert<MPCDialect, amp::AMPDialect, func::FuncDialect>();
   context.appendDialectRegistry(registry);
-  // Messages are for users: they name nodes, not printed ops.
+  // Do not print ops in messages: users know the names of nodes, not the IR.
   context.printOpOnDiagnostic(false);
 }
 
-// Parses NAME=32x3x224x224 into `shapes`.
+// Parses NAME=32x3x224x224, a value of --shape, into `to`.
 static llvm::Error parseShape(StringRef text,
                               onnx_frontend::ImportOptions &to) {
   auto [name, extents] = text.rsplit('=');
@@ -270,7 +272,8 @@ ExitCode Driver::printRepaired(const ModelOptions &options,
   return ExitCode::Done;
 }
 
-// True if the model's step returns gradients, and so needs an optimizer.
+// True if the model is a graph with gradients as outputs, to which mpc must add
+// an optimizer.
 static bool givesGradients(ModuleOp module) {
   auto step = module.lookupSymbol<func::FuncOp>(kStepFunction);
   for (unsigned i = 0; step && i < step.getNumResults(); ++i)
@@ -320,8 +323,8 @@ llvm::Error Driver::import(const CompileOptions &options) {
   module = std::move(*imported);
   onnx_frontend::replaceIntegers(*model, importOptions.weights);
   addsOptimizer = !recipe.losses.empty() || givesGradients(*module);
-  // Only the imported model tells if it trains, and thus which flags do
-  // nothing.
+  // Check training flags here, because only the imported model tells if it is
+  // trained, and by which optimizer.
   if (llvm::Error error = checkTrainingFlags(options, *module, addsOptimizer))
     return error;
   noteWeights(*module, importOptions);
@@ -330,9 +333,9 @@ llvm::Error Driver::import(const CompileOptions &options) {
   return llvm::Error::success();
 }
 
-// Finds the sample axis of each input and output. A model without such axes is
-// compiled for one batch. The reasons, "node 'a' ...; node 'b' ...", are kept
-// for a later error.
+// Finds the sample axis of each input and output. If there is none, the model
+// is compiled for a single batch, and the reasons, like "node 'a' ...; node 'b'
+// ...", are kept for a later error.
 void Driver::findSamples(const onnx_frontend::ImportOptions &options) {
   auto found = findSampleAxes(*model, options, *module);
   if (found) {
@@ -351,14 +354,15 @@ void Driver::offerValue(StringRef name, const runtime::Tensor &value) {
   offered[name] = toHostTensor(value, &context);
 }
 
-// The name of the input that a function's argument stands for; empty if the
-// argument is no input.
+// Returns the ONNX name of the input that `argument` is; empty if it is no
+// input.
 static std::string nameOfInput(Value argument) {
   StringAttr name = getArgumentPort(argument).getInput();
   return name ? name.str() : "";
 }
 
-// Finds the valid labels of each input that losses of type `OpT` compare with.
+// Finds the range of valid labels in each input whose labels are read by a loss
+// of type `OpT`.
 template <typename OpT>
 static void findLabels(ModuleOp module, SmallVectorImpl<LabelFacts> &found) {
   module.walk([&](OpT loss) {
@@ -411,8 +415,8 @@ static llvm::Error checkRunningVariance(const CompileOptions &options,
       "running statistics here");
 }
 
-// Splits "bias,norm" into two words. Other texts stay whole: a regular
-// expression may contain commas.
+// Splits the text "bias,norm" into two. Other texts stay whole, because a
+// regular expression may contain commas.
 static void splitWords(std::vector<std::string> &texts) {
   std::vector<std::string> words;
   for (StringRef text : texts) {
@@ -428,7 +432,7 @@ static void splitWords(std::vector<std::string> &texts) {
 }
 
 namespace {
-/// Records how long each part of a compilation took.
+/// Measures the time of each stage of a compilation.
 class Stopwatch {
 public:
   explicit Stopwatch(CompileTimes &times) : times(times) {}
@@ -467,9 +471,9 @@ void Driver::readDecisions() {
   normalizations = findNormalizations(*module);
 }
 
-// The stage after which a module's inputs have the types of the artifact. In
-// 64-true, the Precision stage changes the types of a step that the model
-// brought.
+// Returns the stage after which the module's inputs have the types of the
+// artifact. In 64-true, the Precision stage changes the types of a training
+// graph, so returns this stage.
 static Stage findPortStage(const PipelineOptions &pipeline) {
   return pipeline.precision.mode == amp::PrecisionMode::FP64True &&
                  pipeline.recipe.losses.empty()
@@ -504,7 +508,8 @@ ExitCode Driver::runEarlyCheck(const CompileOptions &options) {
   earlyInfo->precision =
       amp::stringifyPrecisionMode(options.pipeline.precision.mode);
   earlyInfo->modelHash = onnx_frontend::identifyModel(*model).hash;
-  // The early recipe lacks the decisions of the Precision stage.
+  // At this time the Precision stage has made no decisions, so the recipe has
+  // none.
   json::Object recipe = describeRecipe();
   addCompileFlags(recipe, options, /*decisions=*/"", addsOptimizer);
   recipe.erase("decisions");
@@ -525,7 +530,7 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
                          llvm::raw_ostream &findings,
                          llvm::function_ref<LogicalResult()> then) {
   DiagnosticPrinter printer(&context, options.model.model, findings);
-  // `threads` counts this thread, so 1 leaves no others.
+  // `threads` includes the current thread, so 1 means no further threads.
   if (options.threads == 1)
     context.disableMultithreading();
   PipelineOptions pipeline = options.pipeline;
@@ -550,7 +555,8 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
       continue;
     done = info.stage;
     passed = succeeded(runStage(*module, pipeline, done));
-    // Decisions are complete here; later stages merge and decompose ops.
+    // Read the decisions after the Precision stage, since later stages merge
+    // and decompose ops.
     if (passed && done == Stage::Precision) {
       readDecisions();
       if (llvm::Error error = checkRunningVariance(options, normalizations))

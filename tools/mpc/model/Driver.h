@@ -1,5 +1,5 @@
-// Compiles a model to a module or an artifact. Prints every error and returns
-// an exit code.
+// Compiles a model to a module or an artifact for the commands. Prints every
+// error and returns an exit code.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_DRIVER_H
@@ -27,7 +27,8 @@
 
 namespace mpc::tools {
 
-/// The valid labels of a loss over classes.
+/// The labels that are valid for a loss over classes: the input with the
+/// labels, the number of classes, and the label that the loss ignores.
 struct LabelFacts {
   std::string input;
   std::optional<int64_t> classes, ignoreIndex;
@@ -37,9 +38,9 @@ struct LabelFacts {
   }
 };
 
-/// The parts of a .mpc file.
+/// The contents of a .mpc file, before they are written.
 struct CompiledArtifact {
-  /// Writes the parts as one .mpc file.
+  /// Writes the contents as one .mpc file.
   llvm::Error write(llvm::raw_ostream &out) const;
 
   std::optional<TargetInfo> target;
@@ -47,15 +48,16 @@ struct CompiledArtifact {
   DataSection data;
 };
 
-/// How training treats BatchNormalization's running statistics.
+/// Numbers of BatchNormalization layers by what training does with their
+/// running statistics.
 struct NormalizationFacts {
-  /// The numbers of layers that update the statistics, and of layers that use
-  /// and keep the statistics.
+  /// `updated` layers update the statistics. `kept` layers normalise by the
+  /// statistics and do not change them.
   int64_t updated = 0, kept = 0;
-  bool isUnbiased = false; ///< true if a layer stores the unbiased variance
+  bool isUnbiased = false; ///< true if a layer stores unbiased variance
 };
 
-/// The seconds that each stage of a compilation took, in order.
+/// The time in seconds that each stage of a compilation took, in order.
 struct CompileTimes {
   void print(llvm::raw_ostream &os) const;
 
@@ -63,42 +65,44 @@ struct CompileTimes {
   KernelCounts kernels;
 };
 
-/// One compilation with its MLIR context.
+/// Compiles one model. Owns the MLIR context, the model and the module.
 class Driver {
 public:
   Driver();
 
-  /// Reads the model at `path` without the repairs `noRepair`. `compile` then
-  /// does not read the model again.
+  /// Reads the model at `path`. Makes all repairs except `noRepair`. `compile`
+  /// then uses this model.
   llvm::Error readModel(llvm::StringRef path,
                         llvm::ArrayRef<std::string> noRepair);
   llvm::Error readModel(const ModelOptions &options) {
     return readModel(options.model, options.noRepair);
   }
 
-  /// Prints the model as ONNX text after the repairs. Tensors of more than
-  /// `mostElements` elements are left out.
+  /// Prints the repaired model as ONNX text. Leaves out the values of tensors
+  /// of more than `mostElements` elements.
   ExitCode printRepaired(const ModelOptions &options, int64_t mostElements,
                          llvm::raw_ostream &os);
 
-  /// Calls `check` once inputs, labels and trained parameters are known: the
-  /// loss and the gradients exist, but types are not decided, so most of the
-  /// compilation is still to come. Any result but Done ends the compilation.
+  /// Registers a check to call during `compile` after the Differentiate stage:
+  /// inputs, labels and trained parameters are known, but types are not
+  /// decided, and most of the time of compilation is still to come. If the
+  /// check does not return Done, the compilation ends.
   void checkEarly(
       std::function<ExitCode(const runtime::train::TraineeInfo &)> check) {
     earlyCheck = std::move(check);
   }
 
-  /// Calls `check` once types are decided, still before machine code is made.
-  /// The argument is that of the early check, with the decisions in the recipe.
+  /// Registers a check to call during `compile` once types are decided, before
+  /// machine code is generated. The argument is the description from the early
+  /// check, with the decisions added to the recipe.
   void checkDecided(
       std::function<ExitCode(const runtime::train::TraineeInfo &)> check) {
     decidedCheck = std::move(check);
   }
 
-  /// Imports the model and runs all stages up to `last`, then calls `then`.
-  /// Reads the model unless `readModel` has. On failure every finding has been
-  /// printed to `findings`, one per line, also findings of `then`.
+  /// Imports the model and runs all stages up to `last`. Then calls `then`.
+  /// Reads the model unless `readModel` has. On failure, all errors have been
+  /// printed to `findings`, one per line, also those of `then`.
   ExitCode compile(
       const CompileOptions &options, Stage last,
       llvm::raw_ostream &findings = llvm::errs(),
@@ -106,56 +110,62 @@ public:
         return mlir::success();
       });
 
-  /// Compiles to one piece of machine code, as text or bytes.
+  /// Compiles the model and returns the code of all kernels in `format`, as
+  /// text or bytes, in `code`.
   ExitCode compileCode(const CompileOptions &options, CodeFormat format,
                        std::string &code);
 
-  /// Compiles to the parts of a .mpc file. Weights in `artifact` still belong
-  /// to the module: the driver must outlive them.
+  /// Compiles the model to the contents of a .mpc file. Weights in `artifact`
+  /// point into the module, so the driver must live longer.
   ExitCode compileArtifact(const CompileOptions &options,
                            CompiledArtifact &artifact);
 
-  /// Offers the value of a graph input as a compile-time constant, in case the
-  /// import needs the value.
+  /// Offers the value of an input to the importer, which compiles the value in
+  /// as a constant if a shape depends on it.
   void offerValue(llvm::StringRef name, const runtime::Tensor &value);
 
-  /// Names the float32 inputs whose size in the data decides types. Empty
-  /// unless the mode is mixed. Call from the early check.
+  /// Returns the names of the float32 inputs that meet low-precision values, so
+  /// that their size in the data affects decisions. Empty unless the mode is
+  /// mixed. Call from the early check.
   std::vector<std::string> listMetInputs(const CompileOptions &options);
-  /// Tells the Precision stage the size of an input in the data.
+  /// Gives the Precision stage the size of an input's values in the data.
   void setInputSize(llvm::StringRef name, InputSize size) {
     mpc::setInputSize(*module, name, size);
   }
 
   mlir::ModuleOp getModule() { return *module; }
   bool hasModel() const { return model != nullptr; }
-  /// The model that was read. Whoever takes the model gives it another context.
+  /// Each returns the model that was read. A caller that keeps the model beyond
+  /// the driver must give it another MLIR context.
   const onnx_frontend::Model &getModel() const { return *model; }
   std::shared_ptr<onnx_frontend::Model> shareModel() { return model; }
   std::shared_ptr<onnx_frontend::Model> takeModel() { return std::move(model); }
-  /// The decisions of the Precision stage in one line; empty before that stage.
+  /// Returns a summary of the precision decisions in one line; empty before the
+  /// Precision stage.
   llvm::StringRef getPrecisionSummary() const { return precisionSummary; }
-  /// The reason why the sample axes of the outputs are unknown; empty if they
-  /// are known or not requested.
+  /// Returns the reason why the sample axes of the outputs are unknown; empty
+  /// if they are known, or were not requested.
   llvm::StringRef getSamplesFinding() const { return samplesFinding; }
   const CompileTimes &getCompileTimes() const { return times; }
   mlir::MLIRContext &getContext() { return context; }
 
 private:
-  /// Compiles to the kernels that `ArtifactParts::kernels` expects.
+  /// Compiles the model to the text of kernels that an artifact holds.
   ExitCode compileToKernels(const CompileOptions &options,
                             const TargetInfo &target, std::string &kernels);
   llvm::Error import(const CompileOptions &options);
-  /// Returns a usage error if --batch-axis names labels that a loss adds.
+  /// Returns a usage error if --batch-axis names labels that a loss of mpc
+  /// reads.
   llvm::Error checkLabelAxes(const onnx_frontend::ImportOptions &importOptions,
                              const CompileOptions &options) const;
   void findSamples(const onnx_frontend::ImportOptions &options);
-  /// Keeps the decisions of the Precision stage and facts that later stages
-  /// hide.
+  /// Reads the precision decisions from the module, and other facts that later
+  /// stages remove.
   void readDecisions();
   ExitCode runEarlyCheck(const CompileOptions &options);
   ExitCode runDecidedCheck(const CompileOptions &options);
-  /// Describes the recipe for the runtime and `mpc inspect`.
+  /// Returns the recipe that the artifact records, for the runtime and for `mpc
+  /// inspect`.
   llvm::json::Object describeRecipe() const;
 
   CompilerMemory memory;
@@ -166,58 +176,60 @@ private:
   std::string precisionSummary, decisionDigest, samplesFinding;
   std::function<ExitCode(const runtime::train::TraineeInfo &)> earlyCheck,
       decidedCheck;
-  /// The argument of `earlyCheck`.
+  /// The description of the model that `earlyCheck` gets.
   std::optional<runtime::train::TraineeInfo> earlyInfo;
   std::optional<SampleAxes> samples;
   /// True if the flags choose the optimizer; false if the model has its own.
   bool addsOptimizer = false;
   llvm::SmallVector<LabelFacts> labels;
-  /// The recipe, with the contents of the files that flags name.
+  /// The training recipe, with the contents of files that flags name.
   Recipe recipe;
   NormalizationFacts normalizations;
   CompileTimes times;
 };
 
-/// Prints a note if the module holds only a forward model.
+/// Prints a note if the module has only a forward function, so that nothing is
+/// trained.
 void noteForwardOnly(mlir::ModuleOp module);
 
 /// True if the file at `path` is an artifact rather than a model.
 bool isArtifact(const std::string &path);
 
-/// Opens the artifact in `options`, or compiles the model in `options` with
-/// `driver`. The artifact does not refer to `driver` afterwards.
+/// If `options` name an artifact, opens it. Else compiles the model with
+/// `driver`, and opens the result. The artifact does not depend on `driver`
+/// afterwards.
 ExitCode loadArtifact(Driver &driver, const CompileOptions &options,
                       std::shared_ptr<const runtime::Artifact> &artifact);
 
-/// A session of an artifact, and a trainee for training or evaluation in the
-/// session.
+/// A session of an artifact, and in the session a trainee, which trains or
+/// evaluates.
 struct OpenSession {
   std::unique_ptr<runtime::Session> session;
   std::unique_ptr<runtime::train::Trainee> trainee;
 };
 
-/// Opens a session and gives every state variable of the artifact its initial
+/// Opens a session of the artifact and sets every state variable to its initial
 /// value.
 ExitCode openSession(std::shared_ptr<const runtime::Artifact> artifact,
                      const runtime::SessionOptions &options,
                      OpenSession &opened);
 
-/// Copies a tensor of the runtime to a tensor of the compiler.
+/// Copies a tensor of the runtime to a tensor that the compiler reads.
 onnx_frontend::HostTensor toHostTensor(const runtime::Tensor &tensor,
                                        mlir::MLIRContext *context);
-/// Converts an array whose type models have to a tensor of the compiler. Shares
-/// the array's memory if aligned; copies booleans.
+/// Converts an array to a tensor that the compiler reads; the element type must
+/// exist in models. Shares the array's memory if aligned, but copies booleans.
 onnx_frontend::HostTensor toHostTensor(const runtime::train::Array &array,
                                        mlir::MLIRContext *context);
 
 /// Prints "error: MESSAGE" to stderr and returns `code`.
 ExitCode reportError(ExitCode code, const llvm::Twine &message);
-/// Prints every finding of `error`; returns their exit code.
+/// Prints every message of `error` and returns the exit code.
 ExitCode reportError(llvm::Error error, llvm::raw_ostream &os = llvm::errs());
-/// Prints why a file could not be made. IO if the system refused, else
-/// Internal.
+/// Prints why a file could not be written. Returns IO if the system gave the
+/// error, else Internal.
 ExitCode reportFileError(llvm::Error error, const llvm::Twine &where = "");
-/// Prints the status unless it is success; returns its code.
+/// Prints the message of `status` unless it is success, and returns the code.
 ExitCode reportError(const runtime::Status &status);
 
 } // namespace mpc::tools

@@ -18,12 +18,13 @@
 
 static constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
 
-// True for each stop signal that was ignored at the start, and for SIGUSR1.
+// For each stop signal, and for SIGUSR1: true if the signal was ignored when
+// mpc started.
 static bool wasIgnored[std::size(kStopSignals)];
 static bool wasSaveIgnored = false;
 
-// The signal to end the run, and the time of the signal in milliseconds; both 0
-// at first.
+// The signal that ends the run, and the time when it came, in milliseconds.
+// Both are 0 before.
 static std::atomic<int> stopSignal = 0;
 static std::atomic<int64_t> stopTime = 0;
 static std::atomic<bool> saveAsked = false;
@@ -35,13 +36,14 @@ static int64_t milliseconds() {
   return int64_t(now.tv_sec) * 1000 + now.tv_nsec / 1000000;
 }
 
-// Prints text from a signal handler. Calls only async-signal-safe functions,
-// and does not wait for a slow reader.
+// Prints text from a signal handler, so it calls only async-signal-safe
+// functions. Prints nothing if stderr is not ready: a handler must not wait for
+// a slow reader.
 static void say(const char *text) {
   pollfd reader = {STDERR_FILENO, POLLOUT, 0};
   if (poll(&reader, 1, /*timeout=*/0) != 1)
     return;
-  // A failure to print cannot be reported.
+  // If printing fails, there is no way to report it.
   ssize_t written = write(STDERR_FILENO, text, strlen(text));
   static_cast<void>(written);
 }
@@ -60,7 +62,8 @@ static void handleStop(int signal) {
             ? "stopping after this batch; press Ctrl-C again to abort\n"
             : "stopping after this batch; a second signal aborts\n");
   } else if (signal != SIGXCPU && now - stopTime > oneSecond) {
-    // A process beyond its limit gets SIGXCPU every second, even while saving.
+    // Not for SIGXCPU: beyond the CPU limit, the system sends it every second,
+    // even while the run saves.
     std::signal(signal, SIG_DFL);
     raise(signal);
   }
@@ -82,14 +85,16 @@ void mpc::tools::prepareSignals() {
   setenv("LLVM_DISABLE_SYMBOLIZATION", "1", /*overwrite=*/0);
 }
 
-// The crash signals of LLVM, and the handlers installed by LLVM.
+// The signals by which LLVM recognizes a crash, and for each the handler that
+// LLVM installed.
 static constexpr int kCrashSignals[] = {SIGILL, SIGTRAP, SIGABRT, SIGFPE,
                                         SIGBUS, SIGSEGV, SIGQUIT, SIGSYS};
 static struct sigaction reports[std::size(kCrashSignals)];
 static volatile std::sig_atomic_t crashSignal = 0;
 
-// Ends the process if the report hangs: on a lock of the crashed thread, like
-// malloc's, or on standard error without a reader.
+// Handles the timeout of a crash report: ends the process by the signal of the
+// crash. A report hangs, for example, on the lock of malloc, or on stderr
+// without a reader.
 static void endUnreported(int) {
   std::signal(crashSignal, SIG_DFL);
   sigset_t signals;
@@ -111,8 +116,8 @@ static uintptr_t fromHex(const char *&text) {
   }
 }
 
-// Prints the file that is mapped at the address. Calls only async-signal-safe
-// functions.
+// Prints the name of the file that is mapped at `address`. Calls only
+// async-signal-safe functions, since it runs in a signal handler.
 static void sayFileAt(uintptr_t address) {
   const int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
   static char line[8192];
@@ -123,7 +128,8 @@ static void sayFileAt(uintptr_t address) {
       size += size + 1 < sizeof(line);
       continue;
     }
-    // A line reads "BEGIN-END RIGHTS OFFSET DEVICE INODE PATH".
+    // A line of /proc/self/maps reads "BEGIN-END RIGHTS OFFSET DEVICE INODE
+    // PATH".
     line[size] = '\0';
     size = 0;
     const char *text = line;
@@ -139,8 +145,9 @@ static void sayFileAt(uintptr_t address) {
   close(maps);
 }
 
-// Reports a SIGBUS in a mapped file. Data and machine code are used where the
-// file is mapped, so both fail if the file shrinks.
+// Reports a SIGBUS in a mapped file and ends the process. Data and machine code
+// are read directly from mapped files, so if another process shortens a file,
+// the next access fails.
 static void endForLostFile(uintptr_t address) {
   llvm::sys::RunInterruptHandlers(); // removes temporary files
   say("error: ");

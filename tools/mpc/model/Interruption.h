@@ -1,4 +1,5 @@
-// Signal handling: some signals end a run after a save, others report a crash.
+// Handles signals: some end a run after saving, one requests a save, and others
+// report a crash.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_INTERRUPTION_H
@@ -8,31 +9,34 @@
 
 namespace mpc::tools {
 
-/// Call before anything else. Remembers which signals the starter of mpc wants
-/// ignored (nohup, a shell's background jobs). Keeps crash reports from running
-/// llvm-symbolizer, as the report would wait for the symbolizer without limit;
-/// reports have addresses instead.
+/// Call first in main. Remembers which signals are ignored, for example by
+/// nohup or for background jobs of a shell. Keeps crash reports from running
+/// llvm-symbolizer, for which a report would wait without limit; reports have
+/// addresses instead.
 void prepareSignals();
 
-/// Call after LLVM has installed its handlers. Ends a crash report after 5
-/// seconds, and the process with it, by the signal that came. A report
-/// allocates memory, which blocks for ever after a crash in malloc, and writes
-/// to standard error, which may have no reader.
+/// Call after LLVM has installed its signal handlers. Ends a crash report, and
+/// the process, after 5 seconds, by the signal of the crash. Without this
+/// limit, a report can block for ever: it allocates memory, which blocks after
+/// a crash in malloc, and writes to stderr, which may have no reader.
 void limitCrashReports();
 
-/// Call after LLVM has installed its handlers. Makes writing beyond the file
-/// size limit (ulimit -f) a failed write instead of a crash.
+/// Call after LLVM has installed its signal handlers. Ignores SIGXFSZ, so that
+/// a write beyond the file size limit (ulimit -f) fails instead of ending the
+/// process.
 void ignoreFileSizeSignal();
 
-/// Installs handlers for SIGINT, SIGTERM, SIGHUP and SIGXCPU (ulimit -t). The
-/// first signal sets the returned flag to the signal's number and prints a
-/// message. A second signal ends the process as if there were no handler,
-/// unless it comes within a second of the first: a key pressed twice, or a
-/// signal sent to the process and to its group. SIGXCPU repeats every second
-/// and never ends the process. Signals that were ignored stay ignored.
+/// Installs handlers for SIGINT, SIGTERM, SIGHUP and SIGXCPU (ulimit -t), which
+/// stop a run. The first signal prints a message and sets the returned flag to
+/// the number of the signal. A second signal ends the process at once. Within a
+/// second of the first, a second signal is ignored: a user may press a key
+/// twice, or a signal may reach the process twice, through the process group.
+/// SIGXCPU comes every second, and never ends the process. Signals that were
+/// ignored at the start stay ignored.
 const std::atomic<int> &installStopHandlers();
 
-/// Installs a handler for SIGUSR1, which raises the returned flag.
+/// Installs a handler for SIGUSR1, which sets the returned flag: the run then
+/// saves a checkpoint.
 std::atomic<bool> &installSaveHandler();
 
 } // namespace mpc::tools

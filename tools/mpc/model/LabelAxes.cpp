@@ -17,24 +17,25 @@ using namespace mpc::runtime;
 using namespace mpc::runtime::train;
 
 namespace {
-/// An input with samples, and their axis.
+/// An input that has samples, and the axis along which they lie.
 struct SampledInput {
   std::string name;
   int64_t axis;
 };
 
-/// The extents that tell the layout of labels.
+/// Facts on the layout of labels that follow from the inputs.
 struct SampleCounts {
-  /// The number of samples of the inputs; 0 if unknown.
+  /// The number of samples that the inputs have; 0 if unknown.
   int64_t samples = 0;
-  /// True if an input has its samples on axis 1, and if such an input has as
-  /// many steps. Without such inputs, labels with samples on axis 1 are a sign
-  /// of a forgotten flag.
+  /// `hasTimeFirst`: an input has time steps on axis 0 and samples on axis 1.
+  /// `hasEqualTime`: in addition, the input has as many steps as samples.
+  /// Without `hasTimeFirst`, labels with samples on axis 1 mean a forgotten
+  /// flag.
   bool hasTimeFirst = false, hasEqualTime = false;
 };
 } // namespace
 
-// Returns the names of the labels that losses read.
+// Returns the names of the label arrays that losses of mpc read.
 static std::set<std::string> listLabels(const Recipe &recipe) {
   std::set<std::string> names;
   for (const LossSpec &loss : recipe.losses)
@@ -71,7 +72,8 @@ static SampleCounts countInputSamples(llvm::ArrayRef<SampledInput> inputs,
   for (const SampledInput &input : inputs) {
     const int64_t samples =
         countSamples(arrays, input.name, size_t(input.axis));
-    // The data set reports inputs of unequal numbers.
+    // Return early if inputs have different numbers of samples; the data set
+    // reports the error later.
     if (counts.samples != 0 && samples != 0 && samples != counts.samples)
       return {};
     if (samples != 0)
@@ -85,7 +87,7 @@ static SampleCounts countInputSamples(llvm::ArrayRef<SampledInput> inputs,
   return counts;
 }
 
-// Moves axis `from` of an array to the front.
+// Transposes the elements of an array so that axis `from` becomes axis 0.
 static Status moveFirst(Array &array, size_t from) {
   if (Status status = unpack(array); !status.ok())
     return status;
@@ -107,13 +109,15 @@ static Status moveFirst(Array &array, size_t from) {
   return Status();
 }
 
-// True if labels have two axes that may be those of samples and steps.
+// True if the labels have at least two axes, of which one may be samples and
+// another time steps.
 static bool hasSteps(const Array &array) {
   return !array.images && !array.isColumn && array.fault.empty() &&
          array.shape.size() >= 2;
 }
 
-// Finds the axis of the samples; nullopt if samples and steps are equally many.
+// Returns the axis of the samples in the labels. nullopt if the extents do not
+// decide, because there are as many time steps as samples.
 static std::optional<int64_t> findAxis(const std::vector<Array> &arrays,
                                        const std::string &label,
                                        const SampleCounts &counts) {

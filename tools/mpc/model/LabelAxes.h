@@ -1,4 +1,5 @@
-// Finds the axis of the samples in arrays of labels, and moves that axis first.
+// Finds the axis along which samples lie in arrays of labels, and moves the
+// samples to axis 0.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_LABELAXES_H
@@ -16,25 +17,26 @@
 
 namespace mpc::tools {
 
-/// The axis of the samples in each array of labels, by name.
+/// Maps the name of a label array to the axis of the samples.
 using LabelAxes = std::map<std::string, int64_t>;
 
-/// Takes the axes that --batch-axis gives for labels of losses out of
-/// `options`. Axes of the model's `inputs` stay.
+/// Removes from `options` each value of --batch-axis that is for labels of a
+/// loss, and returns them. Values for `inputs` of the model stay.
 LabelAxes takeLabelAxes(const std::vector<DeclaredShape> &inputs,
                         const Recipe &recipe, ModelOptions &options);
 
-/// Moves the samples of labels to axis 0: labels of shape [time, samples]
-/// become [samples, time]. Inputs with samples on axis 1 tell the axis by their
-/// number of samples, or `axes` does, which receives each axis found. Usage
-/// error if time and samples are equally many and nothing tells the axis.
+/// Moves the samples of label arrays to axis 0: labels of [time, samples]
+/// become [samples, time]. The axis comes from `axes`, or follows from the
+/// number of samples if the inputs have samples on axis 1; `axes` then receives
+/// the axis. A usage error if there are as many time steps as samples and
+/// `axes` has no entry.
 ExitCode moveLabelSamples(const std::vector<DeclaredShape> &inputs,
                           const CompileOptions &options,
                           std::vector<runtime::train::Array> &arrays,
                           LabelAxes &axes);
 
-/// Like above, for the labels of an artifact. Labels that could be of either
-/// layout are taken as [samples, time], with a warning.
+/// Like the function above, for the inputs of an artifact. If both layouts are
+/// possible, takes the labels as [samples, time] and prints a warning.
 ExitCode moveLabelSamples(const runtime::train::FunctionPorts &function,
                           std::vector<runtime::train::Array> &arrays);
 

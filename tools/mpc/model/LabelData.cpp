@@ -29,18 +29,18 @@ void mpc::tools::findLabelShapes(const std::vector<Array> &arrays,
 }
 
 namespace {
-/// An input and the array that it takes without changes.
+/// An input of the model, and the array whose elements it gets unchanged.
 struct TakenArray {
   const DeclaredShape &input;
   const Array &array;
-  /// The sample axis; nullopt if the input has none.
+  /// The axis of the samples; nullopt if the input has no samples.
   std::optional<int64_t> batch;
 };
 } // namespace
 
-// Finds arrays that inputs take as they are. Images and columns of tables get
-// their shape from the input. An array whose extent differs from a fixed extent
-// is transposed or refused later.
+// Finds the arrays that can be copied to their inputs unchanged. Leaves out
+// images and columns of tables, which get their shape from the input. An array
+// with another extent than the model fixes is transposed or refused later.
 static std::vector<TakenArray>
 findTakenArrays(const std::vector<DeclaredShape> &inputs,
                 const std::vector<Array> &arrays,
@@ -69,7 +69,8 @@ void mpc::tools::bindDataShapes(const std::vector<DeclaredShape> &inputs,
                                 const std::vector<Array> &arrays,
                                 ModelOptions &options) {
   const auto taken = findTakenArrays(inputs, arrays, options.batchAxes);
-  // A dimension that is a batch in one input is a batch everywhere.
+  // If a dimension is the batch in one input, the same name is the batch in all
+  // inputs.
   std::set<std::string> batches;
   for (const TakenArray &each : taken)
     if (each.batch)
@@ -92,8 +93,8 @@ void mpc::tools::bindNamelessShapes(const std::vector<DeclaredShape> &inputs,
                                     ModelOptions &options) {
   for (const TakenArray &each :
        findTakenArrays(inputs, arrays, options.batchAxes)) {
-    // --shape needs every extent. The batch comes from --batch-size or the
-    // model.
+    // Build a value of --shape, which needs all extents. The extent of the
+    // batch is --batch-size, or fixed by the model.
     std::string shape;
     bool isKnown = true, isNameless = false;
     for (size_t axis = 0; axis < each.array.shape.size(); ++axis) {
@@ -122,20 +123,20 @@ void mpc::tools::chooseTargets(CompileOptions &options,
   };
   if (!recipe.targets.empty() || isThere("target"))
     return;
-  // Choose labels for all losses, or for none.
+  // Choose labels either for all losses or for none.
   std::vector<TargetSpec> targets;
   std::vector<std::string> names;
   for (const LossSpec &loss : recipe.losses) {
     if (loss.kind == LossKind::Output)
       continue;
-    // An axis of classes may follow the output's name.
+    // The output of a loss may end in :AXIS, the axis of classes.
     llvm::StringRef output = loss.output;
     if (!isThere(output))
       output = output.rsplit(':').first;
-    // --target-array could not express a name with '=' either.
+    // Skip names with '=', which --target-array could not express either.
     if (output.empty() || output.contains('=') || !isThere(output))
       return;
-    // Two losses of one output share their labels.
+    // If two losses read one output, both have the same labels.
     const TargetSpec target = {output.str(), output.str()};
     if (llvm::is_contained(targets, target))
       continue;
@@ -150,18 +151,19 @@ void mpc::tools::chooseTargets(CompileOptions &options,
        "; --target-array chooses others");
 }
 
-// True if the array of labels has PyTorch's ignored label, -100.
+// True if the label array called `targetArray` contains -100, the label that
+// PyTorch ignores.
 static bool hasIgnoredLabels(const std::vector<Array> &arrays,
                              const std::string &targetArray) {
   constexpr int64_t chunk = 65536;
   std::vector<int64_t> values(chunk);
   for (Array array : arrays) {
-    // The data set reports damaged arrays later.
+    // Skip an array that cannot be read; the data set reports the error later.
     if (array.name != targetArray || !unpack(array).ok())
       continue;
     for (int64_t begin = 0; begin < array.size(); begin += chunk) {
       const int64_t count = std::min(chunk, array.size() - begin);
-      // The data set reports values that are no integers.
+      // Give up if a label is no integer; the data set reports the error later.
       if (convertElements(array, begin, count, DType::I64, NonFinite::Reject,
                           values.data()))
         return false;
@@ -189,8 +191,8 @@ void mpc::tools::chooseIgnoreIndex(CompileOptions &options,
        " are ignored, as in PyTorch; --ignore-index sets another");
 }
 
-// Returns the label inputs whose floats cross_entropy takes as probabilities.
-// For an artifact, only its first loss is known.
+// Returns the inputs of floats that cross_entropy reads as probabilities of
+// classes. An artifact records only its first loss.
 static std::set<std::string> findProbabilities(const TraineeInfo &info,
                                                const Recipe &recipe) {
   std::set<std::string> names;
@@ -203,7 +205,8 @@ static std::set<std::string> findProbabilities(const TraineeInfo &info,
 }
 
 namespace {
-/// The sum of the probabilities at one position of a sample.
+/// The sum of the probabilities of all classes at one position, and the sample
+/// with this position.
 struct ProbabilitySum {
   int64_t sample;
   double sum;
@@ -216,8 +219,8 @@ static std::string printSum(double value) {
   return text;
 }
 
-// Adds up `values` along `axis` of samples of `shape`. Returns the first sum
-// that is not 1; nullopt if all sums are.
+// Adds up `values` along `axis`, the classes, for samples of `shape`. Returns
+// the first sum that is not 1; nullopt if all are.
 static std::optional<ProbabilitySum> findOtherSum(llvm::ArrayRef<double> values,
                                                   llvm::ArrayRef<int64_t> shape,
                                                   size_t axis) {
@@ -252,7 +255,8 @@ void mpc::tools::warnOfProbabilities(const TraineeInfo &info,
         port->batchAxis != 0)
       continue;
     const auto shape = llvm::ArrayRef(port->shape).drop_front();
-    // Targets of every pixel are many: look at fewer samples, but at least one.
+    // If samples are large, as with a target per pixel, look at fewer samples,
+    // but at least at one.
     int64_t elements = 1;
     for (int64_t extent : shape)
       elements *= std::max<int64_t>(extent, 1);
@@ -262,7 +266,8 @@ void mpc::tools::warnOfProbabilities(const TraineeInfo &info,
     std::iota(positions.begin(), positions.end(), int64_t(0));
     const std::vector<double> values =
         data.targets(positions.data(), int64_t(positions.size()), name);
-    // Classes are on the first or the last axis of a sample.
+    // The classes may be on the first or the last axis of a sample. Warn only
+    // if neither axis has sums of 1.
     const auto first = findOtherSum(values, shape, 0);
     if (!first || !findOtherSum(values, shape, shape.size() - 1))
       continue;
@@ -277,7 +282,7 @@ void mpc::tools::warnOfProbabilities(const TraineeInfo &info,
 }
 
 ExitCode mpc::tools::readMetricFlags(std::vector<std::string> &names) {
-  // "top5,f1" names two metrics.
+  // A value of --metric may list several metrics: "top5,f1".
   std::vector<std::string> single;
   for (llvm::StringRef text : names)
     for (llvm::StringRef name : llvm::split(text, ','))

@@ -1,4 +1,4 @@
-// Derives compile options from the data before the model is compiled.
+// Derives compile options from the data, before the model is compiled.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_LABELDATA_H
@@ -15,46 +15,47 @@
 
 namespace mpc::tools {
 
-/// Gives `recipe` the shape of one sample of each array. The shape of labels
-/// tells on which axis a loss has classes. Only later is it known which arrays
-/// are labels.
+/// Stores the shape of one sample of every array in `recipe`: the shape of
+/// labels determines on which axis a loss has classes. Stores all arrays,
+/// because the labels among them are not known yet.
 void findLabelShapes(const std::vector<runtime::train::Array> &arrays,
                      Recipe &recipe);
 
-/// Adds a --shape to `options` for each named, open dimension without a flag,
-/// except batches: the extent in the data, like the length of sequences. Prints
-/// a note.
+/// For each open dimension with a name, like the length of sequences, adds a
+/// --shape with the extent in the data to `options`. Skips batches, and
+/// dimensions that a flag fixes. Prints a note.
 void bindDataShapes(const std::vector<DeclaredShape> &inputs,
                     const std::vector<runtime::train::Array> &arrays,
                     ModelOptions &options);
 
-/// Like `bindDataShapes` for open dimensions without a name: adds the shape of
-/// the whole input. Call once the batch size is chosen.
+/// Like bindDataShapes, for open dimensions without a name: adds a --shape with
+/// all extents of the input. Call after the batch size is chosen.
 void bindNamelessShapes(const std::vector<DeclaredShape> &inputs,
                         const std::vector<runtime::train::Array> &arrays,
                         ModelOptions &options);
 
-/// Chooses the labels of losses: arrays named like the outputs, as in Keras.
-/// Does nothing if there is an array "target" or a --target-array. Prints a
-/// note.
+/// Chooses the labels of losses by name, as Keras does: the labels of a loss of
+/// output "y" are the array "y". Does nothing if there is an array "target" or
+/// a --target-array. Prints a note.
 void chooseTargets(CompileOptions &options,
                    const std::vector<runtime::train::Array> &arrays);
 
-/// Ignores labels of -100, as PyTorch does, unless the user chooses otherwise.
-/// Prints a note. Data without such labels keeps the simpler loss.
+/// Makes losses ignore the label -100, as PyTorch does, unless a flag says
+/// otherwise. Does nothing if no label is -100, to keep losses simple. Prints a
+/// note.
 void chooseIgnoreIndex(CompileOptions &options,
                        const std::vector<runtime::train::Array> &arrays);
 
-/// Warns if the targets of cross_entropy, which are probabilities, do not add
-/// up to 1, like targets with a yes or no for each class. `data` is for the
-/// model of `info`. Looks at 4096 samples, or at fewer with a million elements
-/// in all.
+/// Warns if targets of cross_entropy are floats and do not add up to 1 over the
+/// classes, for example because each class has a separate yes or no. `info`
+/// describes the model. Looks at 4096 samples at most, and at a million
+/// elements at most.
 void warnOfProbabilities(const runtime::train::TraineeInfo &info,
                          const runtime::train::Dataset &data,
                          const Recipe &recipe);
 
-/// Splits lists of --metric into names. Reports a Usage error for unknown
-/// metrics and for metrics that are given twice.
+/// Splits values of --metric like "top5,f1" into names. Prints an error and
+/// returns Usage if a metric is unknown or given twice.
 ExitCode readMetricFlags(std::vector<std::string> &names);
 
 } // namespace mpc::tools

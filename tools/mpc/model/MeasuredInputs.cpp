@@ -14,11 +14,12 @@ using namespace mpc::tools;
 using namespace mpc::runtime;
 using namespace mpc::runtime::train;
 
-// The most elements of an input that are looked at: 256 MiB, read in less time
-// than a model takes to compile.
+// Limit of the elements to measure per input: 256 MiB, which are read faster
+// than a model compiles.
 static constexpr int64_t kMostElements = int64_t(1) << 26;
 
-// Measures the only input of `ports`; nullopt if an element is not finite.
+// Measures the only input of `ports`: root mean square and largest absolute
+// value. nullopt if an element is NaN or infinite.
 static StatusOr<std::optional<InputSize>> measure(const FunctionPorts &ports,
                                                   const Dataset &data) {
   const Port &port = ports.inputs.front();
@@ -30,7 +31,8 @@ static StatusOr<std::optional<InputSize>> measure(const FunctionPorts &ports,
   double sum = 0, largest = 0;
   std::vector<int64_t> positions(static_cast<size_t>(batch));
   for (int64_t i = 0; i < count; ++i) {
-    // The last batch ends with the last sample.
+    // Spread the batches over all samples; the last one ends with the last
+    // sample.
     const int64_t begin = std::max<int64_t>(
         std::min(i * all / count * batch, samples - batch), 0);
     for (int64_t j = 0; j < batch; ++j)

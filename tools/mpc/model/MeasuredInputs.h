@@ -1,4 +1,5 @@
-// Measures the inputs whose size in the data decides precision.
+// Measures how large the values of inputs are in the data, for precision
+// decisions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_MEASUREDINPUTS_H
@@ -10,11 +11,11 @@
 
 namespace mpc::tools {
 
-/// Gives the driver the root mean square and the largest element of each
-/// float32 input that meets low values, as prepared for the model of `info`.
-/// Large data are measured in batches spread over all samples. An input with
-/// NaN or infinities has no size. Does nothing unless the mode of `options` is
-/// mixed.
+/// Gives the driver the root mean square and the largest absolute value of each
+/// float32 input that is combined with low-precision values. The values are
+/// measured after samples are prepared for the model of `info`; of large data,
+/// in batches spread over all samples. Skips an input with NaN or infinities.
+/// Does nothing unless the mode in `options` is mixed.
 ExitCode measureInputs(const CompileOptions &options,
                        const runtime::train::TraineeInfo &info,
                        const runtime::train::Dataset &data, Driver &driver);

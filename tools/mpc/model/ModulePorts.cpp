@@ -14,7 +14,8 @@ using runtime::train::FunctionPorts;
 using runtime::train::Port;
 using runtime::train::TraineeInfo;
 
-// Artifacts have names in UTF-8; names in models may be any bytes.
+// Convert the name to valid UTF-8, as artifacts do: names in models may have
+// any bytes.
 static Port makePort(llvm::StringRef name, Role role, mlir::Type type) {
   auto tensor = llvm::cast<mlir::RankedTensorType>(type);
   const llvm::ArrayRef<int64_t> shape = tensor.getShape();
@@ -24,7 +25,8 @@ static Port makePort(llvm::StringRef name, Role role, mlir::Type type) {
           {shape.begin(), shape.end()}};
 }
 
-// The parts of an input whose integers are indices along an axis.
+// Returns the boxes of the input whose elements are indices, each with the size
+// of the indexed axis.
 static std::vector<runtime::IndexBox> boxesOf(const PortAttrs &attributes) {
   std::vector<runtime::IndexBox> boxes;
   auto list = attributes.get<mlir::ArrayAttr>(kIndicesAttr);
@@ -41,7 +43,7 @@ static std::vector<runtime::IndexBox> boxesOf(const PortAttrs &attributes) {
 
 static FunctionPorts portsOf(mlir::func::FuncOp function) {
   FunctionPorts ports;
-  // Arguments that are no inputs are state.
+  // Skip arguments without the name of an input: they hold state.
   for (mlir::BlockArgument argument : function.getArguments()) {
     const PortAttrs attributes = getArgumentPort(argument);
     if (!attributes.getInput())

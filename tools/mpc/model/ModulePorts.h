@@ -1,4 +1,5 @@
-// Describes a module as the artifact that it will become.
+// Describes a module as if it were an artifact already, for checks before
+// compiling.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_MODULEPORTS_H
@@ -10,10 +11,10 @@
 
 namespace mpc::tools {
 
-/// Describes the module's state and the functions' inputs and outputs, under
-/// the names in the artifact. Data, labels and weights can be checked against
-/// the result before compiling. State that later stages add, like low copies of
-/// parameters, is missing.
+/// Returns the module's state, and the inputs and outputs of its functions,
+/// under the names that the artifact will have. Data, labels and weights can be
+/// checked against the result before machine code is generated. State that
+/// later stages add, like low-precision copies of parameters, is missing.
 runtime::train::TraineeInfo describeModule(mlir::ModuleOp module);
 
 } // namespace mpc::tools

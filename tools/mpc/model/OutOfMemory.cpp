@@ -1,4 +1,5 @@
-// Nothing in this file allocates memory before the message is written.
+// Handles failures to allocate memory or to start a thread. The code here must
+// not allocate memory before the message is written.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/model/OutOfMemory.h"
@@ -20,19 +21,20 @@
 
 using namespace mpc;
 
-/// The number of CompilerMemory objects.
+/// The number of CompilerMemory objects that exist.
 static std::atomic<int> compilers{0};
 static std::atomic<bool> ending{false};
-/// True on the thread that ends the process.
+/// True on the thread that is ending the process; allocations on it may fail.
 static thread_local bool endsHere = false;
 
 static void writeError(const char *text) {
-  // A failure to print cannot be reported.
+  // If printing fails, there is no way to report it.
   ssize_t written = write(STDERR_FILENO, text, std::strlen(text));
   static_cast<void>(written);
 }
 
-// Prints the reason and ends the process; once, even if several threads fail.
+// Prints the reason and ends the process. If several threads get here, the
+// first one prints and the others wait.
 [[noreturn]] static void endFor(const char *reason) {
   while (ending.exchange(true))
     pause();
@@ -44,7 +46,8 @@ static void writeError(const char *text) {
   _exit(static_cast<int>(ExitCode::IO));
 }
 
-// Handles a failed allocation in LLVM, which LLVM would report as a bug.
+// Handles a failed allocation that LLVM notices. LLVM itself would print a bug
+// report.
 static void endForMemory(void *, const char *, bool) {
   endFor("out of memory");
 }
@@ -56,7 +59,8 @@ static void endForFatalError(void *, const char *reason, bool) {
   llvm::errs() << "LLVM ERROR: " << reason << "\n";
 }
 
-// Handles exceptions that leave the function of a thread.
+// Handles exceptions that no function of a thread has caught; std::terminate
+// calls it.
 static void terminate() {
   try {
     if (std::current_exception())
@@ -69,8 +73,8 @@ static void terminate() {
 }
 
 void tools::installMemoryHandlers() {
-  // LLVM's handler aborts. Without a handler, `new` throws std::bad_alloc,
-  // which `main` or `terminate` reports.
+  // LLVM's handler of `new` aborts, so remove it: `new` then throws
+  // std::bad_alloc, which `main` or `terminate` reports.
   std::set_new_handler(nullptr);
   std::set_terminate(terminate);
   llvm::install_bad_alloc_error_handler(endForMemory);
@@ -80,8 +84,8 @@ void tools::installMemoryHandlers() {
 tools::CompilerMemory::CompilerMemory() { ++compilers; }
 tools::CompilerMemory::~CompilerMemory() { --compilers; }
 
-// Replaces the C library's malloc, which it calls, for all libraries of the
-// process. Sanitizers have their own malloc.
+// Replaces malloc for all libraries of the process, and calls the C library's
+// malloc. Not for sanitizers, which replace malloc too.
 #if !LLVM_ADDRESS_SANITIZER_BUILD && !LLVM_MEMORY_SANITIZER_BUILD &&           \
     !LLVM_THREAD_SANITIZER_BUILD
 extern "C" void *__libc_malloc(size_t bytes);

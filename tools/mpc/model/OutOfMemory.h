@@ -1,4 +1,4 @@
-// Ends mpc with a message if memory or threads are short.
+// Ends mpc with a message if memory runs out or a thread cannot be started.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_OUTOFMEMORY_H
@@ -10,9 +10,10 @@ namespace mpc::tools {
 /// wherever memory or threads run out.
 void installMemoryHandlers();
 
-/// While a CompilerMemory exists, a failed allocation on any thread ends the
-/// process. LLVM and MLIR do not check the result of malloc, and are compiled
-/// without exceptions: std::bad_alloc does not get through their functions.
+/// While a CompilerMemory exists, a failed malloc on any thread ends the
+/// process with a message. LLVM and MLIR need this, since they do not check the
+/// result of malloc, and are compiled without exceptions, so std::bad_alloc
+/// cannot pass through their code.
 class CompilerMemory {
 public:
   CompilerMemory();

@@ -45,14 +45,15 @@ ExitCode mpc::tools::refuseOverwriting(llvm::StringRef flag,
   return ExitCode::Done;
 }
 
-// Returns the absolute path that `path` leads to, even if there is no file yet:
-// if `m.jsonl` links to `trained.onnx`, the place is `/runs/trained.onnx`.
+// Returns the absolute path to which `path` leads through symbolic links, even
+// if no file exists there. If `m.jsonl` links to `trained.onnx`, the result is
+// `/runs/trained.onnx`.
 static StatusOr<std::string> findPlace(llvm::StringRef path) {
-  // Without a current folder, the path stays as it was given.
+  // If there is no current folder, use the path as given.
   llvm::SmallString<128> place(path.rtrim('/'));
   static_cast<void>(llvm::sys::fs::make_absolute(place));
-  // Follows as many links as Linux does. The system would not resolve a link to
-  // a file that does not exist yet.
+  // Follow links one by one, at most 40 as Linux does: realpath fails for a
+  // link to a file that does not exist yet.
   constexpr int kMostLinks = 40;
   for (int i = 0; i < kMostLinks; ++i) {
     auto target = train::readLink(place.str().str());
@@ -65,7 +66,8 @@ static StatusOr<std::string> findPlace(llvm::StringRef path) {
       place.clear();
     llvm::sys::path::append(place, **target);
   }
-  // If the folder does not exist, nothing can be written there anyway.
+  // Ignore an error: if the folder does not exist, nothing can be written
+  // there.
   llvm::SmallString<128> folder;
   if (!llvm::sys::fs::real_path(llvm::sys::path::parent_path(place), folder)) {
     llvm::sys::path::append(folder, llvm::sys::path::filename(place));
@@ -81,7 +83,7 @@ ExitCode mpc::tools::refuseSharing(llvm::ArrayRef<WrittenPlace> places) {
       if (place.path.empty() || other.path.empty() ||
           (place.isFolder && other.isFolder))
         continue;
-      // MetricsLog reports a file that one flag gives twice.
+      // Skip a flag that names the same file twice, which MetricsLog reports.
       if (place.flag == other.flag && place.path == other.path)
         continue;
       StatusOr<std::string> first = findPlace(place.path);

@@ -1,4 +1,5 @@
-// Checks that a command can write its outputs, and that no output is an input.
+// Checks that a command can write its outputs, and that no output overwrites an
+// input or another output.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_OVERWRITING_H
@@ -9,29 +10,32 @@
 
 namespace mpc::tools {
 
-/// Lists the files that mpc reads because of `options`.
+/// Returns the files that mpc reads according to `options`: model, weights, and
+/// files of other flags.
 std::vector<std::string> inputFiles(const CompileOptions &options);
 
-/// Reports a Usage error if `output`, given as `flag`, is one of `inputs` under
-/// any path. An input may be NAME=FILE or NAME=@FILE.
+/// Prints an error and returns Usage if the file `output`, the value of `flag`,
+/// is one of `inputs`, even by another path. An input may have the form
+/// NAME=FILE or NAME=@FILE.
 ExitCode refuseOverwriting(llvm::StringRef flag, const std::string &output,
                            const std::vector<std::string> &inputs);
 
-/// Reports early if `file`, given as `flag`, cannot be written: the folder is
-/// missing or not writable. Accepts "-" and an empty name.
+/// Prints an error if `file`, the value of `flag`, cannot be written, because
+/// its folder is missing or not writable. Call before the work begins. Accepts
+/// "-" and an empty name.
 ExitCode checkDestination(llvm::StringRef flag, const std::string &file);
 
-/// The argument of a flag that writes: a file, a folder, or - for standard
-/// output.
+/// The value of a flag that names an output: a file, a folder, or - for stdout.
 struct WrittenPlace {
   llvm::StringRef flag;
-  std::string path; ///< empty if the flag is not given
+  std::string path; ///< empty if the flag is absent
   bool isFolder = false;
-  llvm::StringRef note = {}; ///< for the message: what the flag writes there
+  llvm::StringRef note = {}; ///< what the flag writes there
 };
 
-/// Reports a Usage error if two places are the same, unless both are folders.
-/// The file that is written last would replace the other, or fail.
+/// Prints an error and returns Usage if two outputs have the same path: the
+/// second write would replace the first file, or fail. Two folders may be the
+/// same.
 ExitCode refuseSharing(llvm::ArrayRef<WrittenPlace> places);
 
 } // namespace mpc::tools

@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/// True if the loader wrote into the code of an object, so that the code
-/// differs from the file.
+/// True if the dynamic loader has written into the code of a loaded library, so
+/// that its pages differ from the file.
 static bool hasRelocatedCode(const dl_phdr_info &object) {
   const auto *headers = object.dlpi_phdr;
   return std::any_of(
@@ -27,8 +27,9 @@ static bool hasRelocatedCode(const dl_phdr_info &object) {
       });
 }
 
-/// Drops the read-only segments of a loaded object, which equal its file except
-/// for breakpoints. A debugger must set its breakpoints again.
+/// Drops the read-only pages of a loaded library, which the system can read
+/// again from the file. Breakpoints of a debugger are in these pages and get
+/// lost.
 static int releaseSegments(dl_phdr_info *object, size_t, void *) {
   if (hasRelocatedCode(*object))
     return 0;

@@ -6,9 +6,9 @@
 
 namespace mpc::tools {
 
-/// Returns free memory to the system, and drops the pages of code and constants
-/// of the program and its libraries: some 90 MiB after compiling a model. A
-/// dropped page that is used again comes from the system's copy of the file.
+/// Returns free memory to the system, and drops the pages with code and
+/// constants of the program and its libraries: some 90 MiB after compiling a
+/// model. If a dropped page is needed again, the system reads it from the file.
 void releaseUnusedMemory();
 
 } // namespace mpc::tools

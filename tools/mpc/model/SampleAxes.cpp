@@ -14,14 +14,14 @@ using namespace mpc::tools;
 using namespace mpc::onnx_frontend;
 
 namespace {
-/// The sample axes of the inputs that have `batch` samples.
+/// The inputs whose sample axis has `batch` elements, with that axis by name.
 struct BatchedInputs {
   std::map<std::string, int64_t> axes;
   int64_t batch = 0;
 };
 } // namespace
 
-// Finds the inputs that have as many samples as the first input with samples.
+// Finds the first input with samples, and all inputs with as many.
 static BatchedInputs findInputs(func::FuncOp forward) {
   BatchedInputs found;
   for (Value argument : forward.getArguments()) {
@@ -50,7 +50,8 @@ findOutputs(func::FuncOp forward) {
   return outputs;
 }
 
-// Replaces the batch size wherever the options name it.
+// Returns `options` with `batch` in place of the batch size, also in the shapes
+// of inputs.
 static ImportOptions rebatch(const Model &model, ImportOptions options,
                              const BatchedInputs &inputs, int64_t batch) {
   options.batchSize = batch;
@@ -72,8 +73,8 @@ static ImportOptions rebatch(const Model &model, ImportOptions options,
   return options;
 }
 
-// Returns the only axis that differs between the shapes, if its extents are the
-// batch sizes; nullopt otherwise.
+// Returns the axis on which the two shapes differ, if there is only one such
+// axis, with the extents `batch` and `otherBatch`; nullopt otherwise.
 static std::optional<int64_t> compare(ArrayRef<int64_t> shape, int64_t batch,
                                       ArrayRef<int64_t> otherShape,
                                       int64_t otherBatch) {
@@ -103,7 +104,8 @@ mpc::tools::findSampleAxes(const Model &model, const ImportOptions &options,
   if (inputs.axes.empty())
     return axes;
   int64_t otherBatch = inputs.batch + 1;
-  // The first import has reported everything about the model.
+  // Drop the diagnostics of the second import, since the first has printed them
+  // all.
   ScopedDiagnosticHandler quiet(module.getContext(),
                                 [](Diagnostic &) { return success(); });
   auto imported =

@@ -25,7 +25,8 @@ ExitCode mpc::tools::nameSamples(const std::vector<std::string> &inputs,
                                  std::vector<Array> &arrays) {
   if (llvm::all_of(arrays, hasName))
     return ExitCode::Done;
-  // Inputs with an array of their name need no folder.
+  // An array without a name can only be for an input that has no array of its
+  // name.
   std::vector<std::string> free;
   for (const std::string &input : inputs)
     if (llvm::none_of(arrays,
@@ -42,7 +43,8 @@ ExitCode mpc::tools::nameSamples(const std::vector<std::string> &inputs,
             (inputs.empty() ? "NAME" : inputs.front()) + "=" + folder->source +
             "; there are " +
             (inputs.empty() ? "none" : "'" + llvm::join(inputs, "', '") + "'"));
-  // Several folders without a name are parts of one array.
+  // If there are several arrays without a name, all hold samples of the same
+  // input.
   for (Array &array : arrays)
     if (!hasName(array))
       array.name = free.front();
@@ -98,7 +100,7 @@ int64_t mpc::tools::assumeBatch(const onnx_frontend::Model &model,
       isFixed &= !input.isOpen(i);
     if (!isFixed || *input.extent(0) <= 1)
       continue;
-    // Inputs of several sizes do not agree on a batch.
+    // If fixed inputs have several sizes, none of the sizes is the batch.
     if (batch.value_or(*input.extent(0)) != *input.extent(0))
       return kUsualBatch;
     batch = input.extent(0);
@@ -111,9 +113,9 @@ void mpc::tools::noteBatch(const ModelOptions &options) {
        " samples, as the model leaves it open; --batch-size chooses");
 }
 
-// The fixed batch size of an input, for inputs with an open batch size: an
-// extent of axis 0 below the array's. An extent that equals the array's tells
-// nothing, like the two rows of a graph's edges.
+// Returns the batch size that a fixed input implies for open inputs: the extent
+// of axis 0, if the array has more samples. If the array has exactly this
+// extent, axis 0 may be no batch: a graph's edges have two rows.
 static std::optional<int64_t>
 findFixedBatch(const std::vector<DeclaredShape> &inputs,
                const std::vector<Array> &arrays,
@@ -130,8 +132,9 @@ findFixedBatch(const std::vector<DeclaredShape> &inputs,
   return std::nullopt;
 }
 
-// Returns the usual batch size, or the number of samples if there are fewer; 0
-// if no batch is open. Later checks report an input without an array.
+// Returns the batch size for an open dimension: the default, or the number of
+// samples if there are fewer. 0 if no batch is open. A later check reports an
+// input without an array.
 static int64_t chooseBatch(const std::vector<DeclaredShape> &inputs,
                            const std::vector<Array> &arrays,
                            const ModelOptions &model) {
@@ -141,9 +144,10 @@ static int64_t chooseBatch(const std::vector<DeclaredShape> &inputs,
   for (const DeclaredShape &input : inputs) {
     auto array = llvm::find_if(
         arrays, [&](const Array &other) { return other.name == input.name; });
-    // Samples of images, tables and sample files are on axis 0.
+    // In images, tables and files of samples, the samples are on axis 0.
     std::optional<int64_t> axis = 0;
-    // Later checks refuse an array of another rank, with the expected shape.
+    // If the rank of the array is wrong, a later check refuses it and shows the
+    // expected shape.
     bool hasRank = true;
     if (array != arrays.end() && !array->images && !array->isOfSamples &&
         !array->isColumn) {
@@ -166,8 +170,9 @@ static int64_t chooseBatch(const std::vector<DeclaredShape> &inputs,
   return batch;
 }
 
-// Refuses a long row of tokens for an input of samples, before confusing
-// messages follow, like labels without matching scores.
+// Refuses an array that is one long row of tokens for an input with samples.
+// Without this check, the user would see a confusing message later, for example
+// about labels.
 static ExitCode refuseRows(const std::vector<DeclaredShape> &inputs,
                            const std::vector<Array> &arrays) {
   for (const DeclaredShape &input : inputs)
@@ -195,7 +200,8 @@ ExitCode mpc::tools::chooseShapes(Driver &driver, std::vector<Array> &arrays,
   const auto inputs = readDeclaredInputs(driver.getModel());
   if (ExitCode code = refuseRows(inputs, arrays); code != ExitCode::Done)
     return code;
-  // Arrays that --input-layout transposes will have other shapes.
+  // With --input-layout, arrays are transposed later, so their shapes do not
+  // tell the dimensions.
   const bool isTurned = !flags.inputLayout.empty();
   if (!isTurned)
     bindDataShapes(inputs, arrays, model);

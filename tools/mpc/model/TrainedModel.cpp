@@ -24,13 +24,13 @@ static llvm::StringRef extensionOf(const std::string &path) {
   return llvm::sys::path::extension(path);
 }
 
-// True if the output is a model. A stream can be nothing else.
+// True if the output is an ONNX model. On stdout, only a model can be written.
 static bool isModel(const std::string &output) {
   return output == onnx_frontend::kStandardOutput ||
          extensionOf(output) == ".onnx";
 }
 
-// True if PyTorch programs give their files this extension.
+// True for the extensions of files that PyTorch itself writes.
 static bool isPyTorch(llvm::StringRef extension) {
   return extension == ".pt" || extension == ".pth" || extension == ".ckpt" ||
          extension == ".bin";
@@ -43,7 +43,8 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
   if (ExitCode code = checkDestination("--output", options.output);
       code != ExitCode::Done)
     return code;
-  // Writing through a link could change a shared file, like a file of a cache.
+  // Do not write through a symbolic link, which may lead to a shared file, for
+  // example in the cache of a download.
   StatusOr<train::FileKind> kind = train::kindOfLink(options.output);
   if (!kind.ok())
     return reportError(kind.status());
@@ -64,7 +65,8 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
     return reportError(ExitCode::Usage,
                        "--trained-only is for an --output of .safetensors or "
                        ".npz; a model always has all its weights");
-  // Weights go into a copy of a model: the trained one, or another.
+  // The output is a copy of an ONNX model: of the trained model, or of
+  // --export-model.
   if (!isModel(options.output))
     return reportError(ExitCode::Usage,
                        "--output " + options.output +
@@ -101,9 +103,9 @@ static Status writeState(const std::string &file, State state,
   return train::writeArrays(file, state, mode);
 }
 
-// Writes the weights to another place, since hours of training are worth a
-// second try: the disk may be full, or the folder gone. Nobody chose the place,
-// so only the owner may read the file.
+// Writes the weights to another place after a failed write, for example because
+// the disk is full, since hours of training would be lost. Only the owner may
+// read the file, because the user did not choose the place.
 static void writeElsewhere(const TrainedModelOptions &options,
                            const State &state) {
   llvm::SmallString<128> beside(options.output), here, temporary;
@@ -133,7 +135,7 @@ TrainedModelWriter::TrainedModelWriter(const TrainedModelOptions &options)
 
 TrainedModelWriter::~TrainedModelWriter() = default;
 
-// Reports a model that cannot receive the weights, and suggests alternatives.
+// Prints why a model cannot receive the weights, and suggests alternatives.
 static ExitCode refuseModel(llvm::Error error) {
   ExitCode code = reportError(std::move(error));
   llvm::errs() << "note: name a model that can receive the weights with "
@@ -158,7 +160,7 @@ TrainedModelWriter::prepare(const std::vector<train::Port> &state,
     if (isModelRole(variable.role))
       shapes[variable.name] = llvm::SmallVector<int64_t>(variable.shape.begin(),
                                                          variable.shape.end());
-  // Only check `compiled` here: compiling still needs the model's values.
+  // Only check the compiled model here: the compiler still needs its weights.
   using onnx_frontend::ExportModel;
   if (options.exportModel.empty()) {
     llvm::Error error = ExportModel::check(std::move(compiled), shapes);
@@ -200,7 +202,8 @@ ExitCode TrainedModelWriter::write(train::Trainee &trainee) {
   if (!state.ok())
     return reportError(state.status());
   ExitCode code = ExitCode::Done;
-  // If writing fails, try elsewhere, so that training was not for nothing.
+  // After a failed write, save the weights elsewhere, so that the training is
+  // not lost.
   if (model) {
     onnx_frontend::TensorMap values;
     for (const train::Array &array : *state)

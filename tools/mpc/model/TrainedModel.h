@@ -1,4 +1,4 @@
-// Writes trained weights: into a copy of an ONNX model, or as plain arrays.
+// Writes trained weights into a copy of an ONNX model, or as a file of arrays.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_TRAINEDMODEL_H
@@ -14,45 +14,46 @@
 
 namespace mpc::tools {
 
-/// The destination of trained weights.
+/// The flags that say where and how trained weights are written.
 struct TrainedModelOptions {
-  std::string output;      ///< .onnx, .safetensors or .npz; empty: nowhere
-  std::string exportModel; ///< the ONNX model that receives them; empty: the
-                           ///< one that is compiled
-  std::vector<std::string> noRepair; ///< repairs to leave out of exportModel
-  bool trainedOnly = false; ///< of arrays: not what the run leaves as it was
+  std::string output;      ///< .onnx, .safetensors or .npz; may be empty
+  std::string exportModel; ///< the ONNX model to copy; empty for the one that
+                           ///< is trained
+  std::vector<std::string> noRepair; ///< repairs of exportModel to skip
+  bool trainedOnly = false;          ///< leave out arrays that do not change
 };
 
-/// Checks before compiling that the output can be written: its folder exists,
-/// and an ONNX output has a model to start from. `model` is the model to train,
-/// which receives the weights if it is an ONNX file.
+/// Checks the flags before the model is compiled: the folder of the output must
+/// exist, and an output .onnx needs a model to copy. `model` is the trained
+/// file, which is also the default model to copy if ONNX.
 ExitCode resolve(TrainedModelOptions &options, const std::string &model);
 
-/// Writes the weights at the end of a run. Reads before the run what writing
-/// needs.
+/// Writes the weights at the end of a run. Before the run, checks the flags and
+/// reads the model to copy.
 class TrainedModelWriter {
 public:
   explicit TrainedModelWriter(const TrainedModelOptions &options);
   ~TrainedModelWriter();
 
-  /// Call before compiling. Finds places for `state` in the model that receives
-  /// the weights, and refuses a model without places. The model comes from the
-  /// options, and is read only here, or is `compiled`, which stays unchanged.
+  /// Call before machine code is generated. Finds, in the model to copy, an
+  /// initializer for each variable of `state`; an error if there is none. The
+  /// model is `compiled`, which is not changed, or --export-model, which is
+  /// read here.
   ExitCode prepare(const std::vector<runtime::train::Port> &state,
                    std::shared_ptr<onnx_frontend::Model> compiled);
 
-  /// Takes over the compiled model, which nobody else may use any longer,
-  /// unless the options name another. Must be the model that `prepare` got.
+  /// Call after compiling, with the model that `prepare` got, which nobody else
+  /// may use any longer. Ignores the model if --export-model names another.
   ExitCode takeModel(std::shared_ptr<onnx_frontend::Model> compiled);
 
-  /// Sets how the samples of the run are prepared, as text of
-  /// `describePreparation`. A written model records the text.
+  /// Sets the text of describePreparation for the samples of the run. A written
+  /// model records the text.
   void setPreparation(const std::string &text);
 
-  /// Writes parameters and statistics. The file appears whole or not at all.
-  /// After a failure, the weights go into a .safetensors file beside the
-  /// output, in the current folder or in the folder for temporary files; a
-  /// warning names the file, and the failure is still returned.
+  /// Writes parameters and statistics. The file is complete, or does not
+  /// appear. If writing fails, saves the weights as .safetensors beside the
+  /// output, in the current folder or in the folder of temporary files, names
+  /// the file in a warning, and returns the failure.
   ExitCode write(runtime::train::Trainee &trainee);
 
 private:

@@ -15,9 +15,10 @@ using namespace mpc;
 using namespace mpc::tools;
 using onnx_frontend::ErrorKind;
 
-// Returns why somebody else may have written the file, and the remedy; empty if
-// nobody else can have. The permissions of the folder do not matter: somebody
-// who replaces the file owns the new file, which is then not trusted.
+// Returns the reason why another user may have written the file, and what to do
+// about it; empty if that is impossible. The permissions of the folder do not
+// matter: a user who replaces the file owns the new file, which is then not
+// trusted.
 static std::string findDoubt(const std::string &path,
                              const struct stat &status) {
   if (llvm::sys::path::extension(path) != ".mpc")
@@ -32,7 +33,8 @@ static std::string findDoubt(const std::string &path,
 
 llvm::Expected<int> mpc::tools::openArtifact(const std::string &path,
                                              bool isTrusted) {
-  // Check the descriptor that will run; the path could change.
+  // Check the opened file, not the path, which might lead to another file
+  // later.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status;
   if (file < 0 || fstat(file, &status) != 0) {

@@ -30,15 +30,17 @@ namespace train = mpc::runtime::train;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Renames the arrays of files of weights to the names in the model.
+/// The replacements of --weights-prefix, which rename arrays in weight files to
+/// names in the model.
 class WeightNames {
 public:
-  /// Adds FROM=TO. The first prefix that fits a name replaces it.
+  /// Adds a replacement FROM=TO. If several prefixes fit a name, the first is
+  /// replaced.
   llvm::Error add(StringRef text);
   bool isEmpty() const { return prefixes.empty(); }
-  /// Returns `name` with its prefix in the model.
+  /// Returns `name` after replacing the first prefix that fits.
   std::string rename(StringRef name);
-  /// An error if some prefix fitted no name.
+  /// Returns an error if a prefix has fitted no name.
   llvm::Error verify() const;
 
 private:
@@ -82,12 +84,12 @@ llvm::Error WeightNames::verify() const {
 }
 
 //===----------------------------------------------------------------------===//
-// Prefixes of nested modules
+// Prefixes that PyTorch modules add to names
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A prefix that the file's names have and the model's lack, or, if
-/// `isMissing`, the other way round.
+/// A prefix like `module.`. All names in the file have the prefix, and the
+/// model's names lack it; if `isMissing`, the other way round.
 struct Prefix {
   std::string text;
   bool isMissing = false;
@@ -96,8 +98,8 @@ struct Prefix {
 using Values = std::vector<std::pair<std::string, onnx_frontend::HostTensor>>;
 } // namespace
 
-// Counts the names that the model has without `prefix`; 0 if some name lacks
-// the prefix.
+// Counts the names in `values` that are names of the model once `prefix` is
+// removed. 0 if a name does not have the prefix.
 static int64_t countWithout(StringRef prefix, const Values &values,
                             const llvm::StringSet<> &taken) {
   int64_t count = 0;
@@ -110,8 +112,10 @@ static int64_t countWithout(StringRef prefix, const Values &values,
   return count;
 }
 
-// Finds the common prefix of all names, up to a dot, without which most names
-// are the model's; else the only prefix with which the model has every name.
+// Finds a prefix, up to a dot, that relates the names in `values` to the
+// model's names. First tries prefixes of all names, and takes the prefix
+// without which most names are in the model. Else looks for the only prefix
+// with which the model has every name.
 static std::optional<Prefix> findPrefix(const Values &values,
                                         const llvm::StringSet<> &taken) {
   StringRef first = values.front().first;
@@ -135,7 +139,8 @@ static std::optional<Prefix> findPrefix(const Values &values,
           return taken.contains((prefix + value.first).str());
         }))
       continue;
-    // Two modules have these names, so either may be meant.
+    // Give up if two prefixes fit, since the model has two modules with these
+    // names.
     if (!found.text.empty())
       return std::nullopt;
     found.text = prefix.str();
@@ -143,7 +148,8 @@ static std::optional<Prefix> findPrefix(const Values &values,
   return found.text.empty() ? std::nullopt : std::optional(found);
 }
 
-// Renames the values after the model's names if no value has such a name.
+// Renames the values by the prefix of findPrefix, unless a value has a name of
+// the model already.
 static void adoptNames(const std::string &file,
                        const onnx_frontend::Model &model, Values &values) {
   llvm::StringSet<> taken;
@@ -163,9 +169,9 @@ static void adoptNames(const std::string &file,
        " '" + prefix->text + "', as the model has them");
 }
 
-// Renames values after the matrix in the model if the user's file had another
-// name for the matrix. The values have the file's layout, so matrices are
-// transposed.
+// Renames each value whose name in the user's file differs from the name in the
+// repaired model. The repaired model stores the transposed matrix, so
+// transposes the value too.
 static void adoptFileNames(const onnx_frontend::Model &model, Values &values) {
   for (auto &[name, value] : values) {
     std::string present = model.findPresentName(name);
@@ -200,9 +206,10 @@ void mpc::tools::takeAveragedWeights(
        listNearestNames("", taken));
 }
 
-// Returns the model's name for a variable of a checkpoint: "onnx:step" is the
-// initializer "step". Names that an exporter numbers were escaped too in the
-// past: "onnx:onnx::MatMul_57". `isOwn` is true for names of the model.
+// Returns the model's name of a checkpoint's variable: "onnx:step" is the
+// initializer "step". Old checkpoints also escaped names that an exporter
+// numbers, like "onnx:onnx::MatMul_57" for "onnx::MatMul_57". `isOwn` is true
+// for names of the model.
 static StringRef findModelName(StringRef variable,
                                llvm::function_ref<bool(StringRef)> isOwn) {
   StringRef name = onnx_frontend::getONNXName(variable), inner = name;
@@ -211,7 +218,8 @@ static StringRef findModelName(StringRef variable,
   return wasEscaped ? inner : name;
 }
 
-// Reads the values of a file. `isOwn` is true for names of the model.
+// Reads all arrays of a weight file, by the model's names. `isOwn` is true for
+// names of the model.
 static llvm::Expected<Values>
 readValues(const std::string &file, MLIRContext *context,
            ArrayRef<std::string> noRepair,
@@ -234,7 +242,7 @@ readValues(const std::string &file, MLIRContext *context,
       values.emplace_back(findModelName(array.name, isOwn).str(),
                           toHostTensor(array, context));
   }
-  // A file without arrays must be a mistake.
+  // Report a file without arrays, which must be a mistake of the user.
   if (!values.empty())
     return values;
   return onnx_frontend::makeError(onnx_frontend::ErrorKind::InvalidInput,
@@ -242,7 +250,7 @@ readValues(const std::string &file, MLIRContext *context,
                                       ": the file holds no arrays");
 }
 
-// True if a file begins like ONNX Runtime's checkpoints.
+// True if the file at `path` begins like a checkpoint of ONNX Runtime.
 static StatusOr<bool> beginsAsCheckpoint(const std::string &path) {
   auto file = train::MappedFile::open(path);
   if (!file.ok())
@@ -250,9 +258,10 @@ static StatusOr<bool> beginsAsCheckpoint(const std::string &path) {
   return train::looksLikeRuntimeCheckpoint((*file)->data(), (*file)->size());
 }
 
-// Finds the checkpoint beside ONNX Runtime's training artifacts, which holds
-// the values of their parameters. Empty for other models, for another kind of
-// file with that name, and for a link, which may lead out of the folder.
+// For a model that is a training artifact of ONNX Runtime, finds the file
+// `checkpoint` in the same folder, which holds the values of the parameters.
+// Empty for other models, if the file is of another kind, and for a symbolic
+// link, which may lead out of the folder.
 static StatusOr<std::vector<std::string>>
 findOwnCheckpoint(const onnx_frontend::Model &model) {
   std::vector<std::string> found;
@@ -299,8 +308,7 @@ llvm::Error mpc::tools::readWeightFiles(const ModelOptions &given,
         });
     if (!values)
       return values.takeError();
-    // --weights-prefix decides the names; without the flag, `adoptNames`
-    // guesses.
+    // Rename by --weights-prefix; without the flag, guess a prefix.
     for (auto &[name, value] : *values)
       name = renamed.rename(name);
     adoptFileNames(model, *values);
@@ -316,7 +324,7 @@ llvm::Error mpc::tools::readWeightFiles(const ModelOptions &given,
   return renamed.verify();
 }
 
-// True for the number of batches that PyTorch's BatchNormalization counts,
+// True for the name of the counter of batches in PyTorch's BatchNormalization,
 // which no ONNX model has.
 static bool isCounter(StringRef name) {
   return name.ends_with(".num_batches_tracked");
@@ -324,7 +332,7 @@ static bool isCounter(StringRef name) {
 
 void mpc::tools::noteWeights(ModuleOp module,
                              const onnx_frontend::ImportOptions &options) {
-  // Files know parameters by their names in ONNX.
+  // Compare names in ONNX, which weight files have, not names of variables.
   std::vector<std::string> variables, kept;
   for (auto variable : module.getOps<VariableOp>())
     if (isModelRole(variable.getRole()))

@@ -1,4 +1,5 @@
-// Reads files of --weights: values that replace the model's, by name.
+// Reads the files of --weights, whose arrays replace the model's weights of the
+// same names.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_WEIGHTFILES_H
@@ -17,27 +18,28 @@
 
 namespace mpc::tools {
 
-/// Reads the values of --weights from ONNX models or arrays, renamed by
-/// --weights-prefix. Without --weights, ONNX Runtime's training artifacts take
-/// values from the file `checkpoint` beside them. Without --weights-prefix, a
-/// prefix like `module.` that all names have is dropped if the model has the
-/// rest, or added if the model has it; a note tells the user.
+/// Reads the values of --weights from ONNX models or files of arrays, and
+/// renames them by --weights-prefix. Without --weights, a model that is a
+/// training artifact of ONNX Runtime takes the values in the file `checkpoint`
+/// beside it. Without --weights-prefix, a prefix like `module.` is removed if
+/// all names have it and the model's names do not, or added in the opposite
+/// case. Prints a note then.
 llvm::Error readWeightFiles(const ModelOptions &given,
                             const onnx_frontend::Model &model,
                             onnx_frontend::ImportOptions &options,
                             mlir::MLIRContext *context);
 
-/// Replaces the parameters in `arrays`, read from `file`, by their averages if
-/// they come from a checkpoint of a run with --ema. Runs with --ema evaluate
-/// the averages and write averages to --output. `isOwn` is true for names of
-/// the model; an average is used only if its parameter is in the model. Prints
-/// a note.
+/// If `file` is a checkpoint of a run with --ema, replaces parameters in
+/// `arrays`, which come from the file, by the averages, which a run with --ema
+/// evaluates and writes to --output. `isOwn` is true for names of the model;
+/// other averages are not used. Prints a note.
 void takeAveragedWeights(const std::string &file,
                          std::vector<runtime::train::Array> &arrays,
                          llvm::function_ref<bool(llvm::StringRef)> isOwn);
 
-/// Prints how many of the module's parameters and statistics each file gave,
-/// other arrays of the file, and parameters that keep the model's values.
+/// For each weight file, prints how many parameters and statistics of the
+/// module it gave, and names unused arrays. Also prints the parameters that
+/// keep the model's values.
 void noteWeights(mlir::ModuleOp module,
                  const onnx_frontend::ImportOptions &options);
 
