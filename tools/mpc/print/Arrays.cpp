@@ -39,8 +39,8 @@ static StatusOr<Array> readFile(llvm::StringRef name, const std::string &file) {
                 file + ": has no array '" + name.str() + "'");
 }
 
-// The shape of nested lists. The first element of each level gives the next
-// extent.
+// Returns the shape of nested JSON lists, by the first element of each level:
+// [[1, 2], [3, 4]] has shape [2, 2].
 static Shape shapeOf(const nlohmann::json &value) {
   Shape shape;
   const nlohmann::json *level = &value;
@@ -53,8 +53,9 @@ static Shape shapeOf(const nlohmann::json &value) {
   return shape;
 }
 
-// Appends all numbers of nested lists in row-major order. False if the lists
-// are ragged or hold anything but numbers and booleans.
+// Appends the numbers of nested lists to `numbers`, in row-major order. False
+// if the lists do not have `shape`, or contain anything but numbers and
+// booleans.
 static bool flatten(const nlohmann::json &value, const Shape &shape,
                     size_t depth, std::vector<nlohmann::json> &numbers) {
   if (depth == shape.size()) {
@@ -75,8 +76,8 @@ static StatusOr<Array> parseLiteral(llvm::StringRef name,
                     text.find('[') == std::string::npos;
   const auto value = nlohmann::json::parse(list ? "[" + text + "]" : text,
                                            nullptr, /*allow_exceptions=*/false);
-  // Limits nesting to the largest rank of a shape. Deeper nesting could exhaust
-  // the stack.
+  // Limit the nesting of lists to the largest rank of a shape, since deep
+  // nesting could exhaust the stack.
   constexpr size_t deepest = 16;
   const Shape shape = value.is_discarded() ? Shape() : shapeOf(value);
   std::vector<nlohmann::json> numbers;
@@ -110,7 +111,7 @@ StatusOr<Array> mpc::tools::parseInput(const std::string &text) {
   if (value.consume_front("@"))
     return readFile(name, value.str());
   StatusOr<Array> literal = parseLiteral(name, value.str());
-  // A valid literal wins over a file of that name.
+  // If the text is a valid literal, do not look for a file of this name.
   if (literal.ok())
     return literal;
   StatusOr<bool> isFile = train::exists(value.str());
@@ -125,7 +126,7 @@ StatusOr<Array> mpc::tools::parseInput(const std::string &text) {
 
 std::string mpc::tools::describeValues(const Tensor &tensor) {
   constexpr int64_t longest = 32, ends = 8;
-  // F64, U64 and I64 together represent the values of every type exactly.
+  // Convert to one of three types that together hold all values exactly.
   const DType type = isFloat(tensor.type)        ? DType::F64
                      : tensor.type == DType::U64 ? DType::U64
                                                  : DType::I64;

@@ -11,15 +11,16 @@
 
 namespace mpc::tools {
 
-/// Parses NAME=FILE, NAME=@FILE or NAME=VALUE. FILE is an npy file, or an npz
-/// or safetensors file; of several arrays in FILE, the array called NAME is
-/// read. VALUE is a number, a list 1,2,3, or a nested JSON list. A valid VALUE
-/// is never read as the name of a file; write NAME=@FILE for that. Literals
-/// become f64 or i64; binding converts them.
+/// Parses a value of --input: NAME=FILE, NAME=@FILE or NAME=VALUE. FILE is an
+/// npy file, or an npz or safetensors file; if it has several arrays, the array
+/// called NAME is read. VALUE is a number, a list 1,2,3, or a nested JSON list.
+/// A text that is a valid VALUE is never read as a file; write NAME=@FILE for
+/// that. A VALUE becomes f64 or i64, and is converted when it is set as an
+/// input.
 runtime::StatusOr<runtime::train::Array> parseInput(const std::string &text);
 
-/// Formats the values of `tensor`. If there are more than 32 values, only the
-/// first and the last 8 appear.
+/// Formats the values of `tensor` as text. Shows only the first and the last 8
+/// values if there are more than 32.
 std::string describeValues(const runtime::Tensor &tensor);
 
 /// Prints `name: f32 2x3 =` and the values, formatted by `describeValues`.

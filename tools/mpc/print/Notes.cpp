@@ -49,7 +49,7 @@ void mpc::tools::warn(const llvm::Twine &message, llvm::raw_ostream &os) {
 // RunMessages
 //===----------------------------------------------------------------------===//
 
-/// The bytes accepted at once by a pipe that accepts any.
+/// If a pipe is ready for writing, it accepts at least this many bytes at once.
 static constexpr size_t kPiece = 4096;
 static constexpr size_t kMostPending = size_t(1) << 16;
 static constexpr int kLastWait = 1000; // milliseconds
@@ -57,9 +57,10 @@ static constexpr int kLastWait = 1000; // milliseconds
 RunMessages::RunMessages()
     : raw_ostream(/*unbuffered=*/true), file(STDERR_FILENO) {
   llvm::errs().flush();
-  // O_NONBLOCK would also affect other processes that share the open file, so a
-  // pipe or a terminal is opened again. If the system refuses, poll(2) tells
-  // when writing does not block.
+  // Open stderr again if it is a pipe or a terminal, to write without blocking.
+  // Setting O_NONBLOCK on the descriptor itself would affect other processes
+  // that share it. If the system refuses, poll(2) tells when writing does not
+  // block.
   struct stat info;
   if (fstat(STDERR_FILENO, &info) != 0 ||
       (!S_ISFIFO(info.st_mode) && !S_ISCHR(info.st_mode)))
@@ -98,7 +99,7 @@ void RunMessages::writePending() {
         ::write(file, pending.data(), std::min(pending.size(), kPiece));
     if (written < 0 && (errno == EINTR || errno == EAGAIN))
       return;
-    // The reader is gone for good: drop the text, so that training goes on.
+    // Drop the text if the reader has gone for good, so that training goes on.
     pending.erase(0, written < 0 ? pending.size() : size_t(written));
   }
 }

@@ -1,5 +1,5 @@
-// Prints notes and warnings on stderr: each text once, and no more than --quiet
-// allows.
+// Prints notes and warnings on stderr. Prints each text once, and no notes with
+// --quiet.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_PRINT_NOTES_H
@@ -16,34 +16,36 @@ class App;
 
 namespace mpc::tools {
 
-/// How much a command says about its work. Warnings and errors are always
-/// printed.
+/// How much a command prints about its work. It always prints warnings and
+/// errors.
 enum class Verbosity { Quiet, Normal, Verbose };
 
-/// Applies to all later notes. The default is Normal.
+/// Sets the verbosity of all later notes. The default is Normal.
 void setVerbosity(Verbosity verbosity);
 
 /// Adds -q, --quiet: print only results, warnings and errors.
 void addQuietFlag(CLI::App &command);
-/// True if --quiet was given, on the command line or elsewhere.
+/// True if --quiet is set, on the command line or elsewhere.
 bool isQuiet();
 
-/// Prints "note: MESSAGE" as one line, unless quiet or printed before.
+/// Prints "note: MESSAGE" as one line, unless --quiet is set or the message has
+/// been printed before.
 void note(const llvm::Twine &message, llvm::raw_ostream &os = llvm::errs());
-/// Prints "warning: MESSAGE" as one line, unless printed before.
+/// Prints "warning: MESSAGE" as one line, unless the message has been printed
+/// before.
 void warn(const llvm::Twine &message, llvm::raw_ostream &os = llvm::errs());
 
-/// Standard error during a run. A stopped reader, like a terminal after Ctrl-S,
-/// does not hold up the run: unwritten text is kept in order, up to 64 KiB,
-/// until the reader goes on. Write whole lines.
+/// The stream for messages on stderr during a run. A reader that stops, like a
+/// terminal after Ctrl-S, does not stop the run: text waits in a buffer of up
+/// to 64 KiB until the reader goes on. Write whole lines.
 class RunMessages : public llvm::raw_ostream {
 public:
   RunMessages();
-  /// Waits for the reader, at most a second.
+  /// Waits at most a second for the reader to take the rest.
   ~RunMessages() override;
 
-  /// True if all text has been written. Callers may leave out progress
-  /// otherwise.
+  /// True if all text has been written. If not, callers may leave out further
+  /// progress.
   bool isRead();
 
 private:

@@ -7,7 +7,8 @@
 using namespace mpc;
 using llvm::StringRef;
 
-// ONNX's name of an element type; empty for any other word.
+// Returns ONNX's name of an element type, like float for f32; empty for any
+// other word.
 static StringRef nameElement(StringRef type) {
   return llvm::StringSwitch<StringRef>(type)
       .Case("f16", "float16")
@@ -41,8 +42,8 @@ static std::string nameTensor(StringRef text) {
   return element.str() + "[" + extents + "]";
 }
 
-// Returns the length of the type at the start of `text`, and the type in ONNX's
-// words; empty words if there is no type.
+// Finds a type at the start of `text`. Returns the type's length in `text`, and
+// the type as ONNX writes it; an empty text if there is none.
 static std::pair<size_t, std::string> findType(StringRef text) {
   StringRef rest = text;
   if (rest.consume_front("tensor<"))
@@ -62,8 +63,8 @@ static std::pair<size_t, std::string> findType(StringRef text) {
 std::string mpc::tools::inONNXWords(StringRef message) {
   std::string text;
   while (!message.empty()) {
-    // Types follow these characters. Names of files and values, which may look
-    // like types, are in quotes or between slashes.
+    // A type starts only after one of these characters. Names of files and
+    // values may look like types, but stand in quotes or between slashes.
     const bool starts = text.empty() || StringRef(" (,;").contains(text.back());
     auto [length, type] =
         starts ? findType(message) : std::pair<size_t, std::string>();

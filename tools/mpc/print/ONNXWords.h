@@ -1,4 +1,4 @@
-// Rewrites MLIR's types in messages to ONNX's.
+// Rewrites types in messages from MLIR's form to ONNX's.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_PRINT_ONNXWORDS_H
@@ -10,8 +10,8 @@
 
 namespace mpc::tools {
 
-/// Returns the message with `tensor<2x8xf32>` as float[2,8], `f32[N,8]` as
-/// float[N,8] and `tensor(f32)` as tensor(float).
+/// Rewrites the types in a message: `tensor<2x8xf32>` to float[2,8], `f32[N,8]`
+/// to float[N,8], and `tensor(f32)` to tensor(float).
 std::string inONNXWords(llvm::StringRef message);
 
 } // namespace mpc::tools

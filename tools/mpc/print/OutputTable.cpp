@@ -35,8 +35,8 @@ Status mpc::tools::checkTable(const std::string &file,
   return Status();
 }
 
-// Prints a name as in RFC 4180: in quotes if it has a comma, a quote or a line
-// break.
+// Prints the name of a column as RFC 4180 requires: in quotes if it has a
+// comma, a quote or a line break.
 static void printName(llvm::raw_ostream &os, llvm::StringRef name) {
   if (name.find_first_of(",\"\r\n") == llvm::StringRef::npos) {
     os << name;
@@ -55,8 +55,8 @@ static void printNumber(llvm::raw_ostream &os, T value) {
   os << llvm::StringRef(text, size_t(end - text));
 }
 
-// Prints an element in the fewest digits that read back the same value; NaN and
-// infinities as words.
+// Prints an element of an array, with the fewest digits from which the same
+// value can be read back. NaN and infinities are words.
 static void printElement(llvm::raw_ostream &os, const Array &array,
                          int64_t index) {
   const bool isWhole = !train::isFloat(array.type);
@@ -84,7 +84,7 @@ static void printElement(llvm::raw_ostream &os, const Array &array,
 Status mpc::tools::writeTable(const std::string &file,
                               const std::vector<Array> &arrays,
                               const std::vector<std::string> &sampleFiles) {
-  // A table has the same rows in every column.
+  // Check that all outputs have as many rows.
   for (const Array &array : arrays) {
     if (array.shape.empty() || array.shape.size() > 2)
       return refuse(file, array.name, array.shape);

@@ -1,5 +1,5 @@
-// Writes outputs of mpc run as a table: comma-separated values, one row per
-// sample.
+// Writes the outputs of mpc run as a table of comma-separated values, one row
+// per sample.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_PRINT_OUTPUTTABLE_H
@@ -14,18 +14,18 @@
 
 namespace mpc::tools {
 
-/// True if outputs to a file of that name are written as a table.
+/// True if the extension of `file` says that outputs are written as a table.
 bool isTable(const std::string &file);
 
-/// Returns a usage error if an output of `function` is neither a column [N] nor
-/// rows [N, K].
+/// Returns a usage error if an output of `function` has another shape than [N]
+/// or [N, K], so that it does not fit in a table.
 runtime::Status checkTable(const std::string &file,
                            const runtime::train::FunctionPorts &function);
 
-/// Writes arrays [N] as a column called by their name, and [N, K] as K columns
-/// NAME_0, NAME_1 and so on. Floats have enough digits to read back equal
-/// values. If `sampleFiles` has an element per row, the elements make a first
-/// column `file`.
+/// Writes a table. An array [N] is one column, called by its name; an array [N,
+/// K] is K columns NAME_0, NAME_1 and so on. Floats have enough digits to be
+/// read back exactly. If `sampleFiles` is not empty, it has one file per row,
+/// for a first column `file`.
 runtime::Status writeTable(const std::string &file,
                            const std::vector<runtime::train::Array> &arrays,
                            const std::vector<std::string> &sampleFiles = {});

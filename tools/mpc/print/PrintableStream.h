@@ -9,9 +9,9 @@
 
 namespace mpc::tools {
 
-/// Prints lines of text for a terminal. Names from models and files may have
-/// any bytes: control characters except newlines become spaces. Pass names
-/// through `printable` first, since their newlines would begin lines.
+/// Prints lines to a terminal. Replaces control characters except newlines by
+/// spaces, since names in models and files may have any bytes. Pass a name
+/// through `printable` first: a newline in the name would start a new line.
 class PrintableStream : public llvm::raw_ostream {
 public:
   explicit PrintableStream(llvm::raw_ostream &os)
@@ -24,11 +24,13 @@ private:
   llvm::raw_ostream &os;
 };
 
-/// The width of the terminal on standard output in columns; 0 if there is none.
+/// Returns the width in columns of the terminal on stdout; 0 if stdout is no
+/// terminal.
 unsigned getColumnsOfStdout();
 
-/// Returns one line of printable, abbreviated text. Names in models may have
-/// any bytes, and values of flags any length.
+/// Returns `message` as one line: replaces control characters and newlines, and
+/// abbreviates long text. Names in models may have any bytes, and values of
+/// flags any length.
 std::string printable(llvm::StringRef message);
 
 } // namespace mpc::tools

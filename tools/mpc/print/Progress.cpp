@@ -17,8 +17,8 @@ using namespace mpc;
 using namespace mpc::tools;
 using namespace mpc::runtime::train;
 
-/// The longest interval, in seconds, that `isShort` counts with: a run of less
-/// than ten intervals prints a line at every tenth.
+/// isShort counts with intervals of at most this many seconds. A run of fewer
+/// than ten intervals is short, and prints a line at every tenth.
 static constexpr double kMostBetween = 30;
 static constexpr double kTerminalSeconds = 0.1;
 static constexpr int64_t kManyEpochs = 100;
@@ -29,7 +29,7 @@ static double secondsSince(std::chrono::steady_clock::time_point begin) {
       .count();
 }
 
-/// True if a line on stderr can be overwritten.
+/// True if stderr is a terminal on which a line can be overwritten.
 static bool isErrTerminal() {
   const char *kind = std::getenv("TERM");
   return isatty(STDERR_FILENO) && kind && llvm::StringRef(kind) != "dumb";
@@ -63,7 +63,7 @@ void ProgressPrinter::say(const std::string &text) {
 
 void ProgressPrinter::started(const StartReport &report) {
   start = report;
-  // All clocks begin here, even if nothing is printed.
+  // Start the clocks even if nothing is printed, since later methods read them.
   begin = epochShown = sinceLine.begin = sinceEpoch.begin = Clock::now();
   if (isQuiet)
     return;
@@ -71,8 +71,8 @@ void ProgressPrinter::started(const StartReport &report) {
       std::max<int64_t>(0, report.totalSteps - report.firstStep);
   std::string line;
   llvm::raw_string_ostream os(line);
-  // For example: data: 50000 samples, 5000 held back; 780 steps of 64, 390 an
-  // epoch.
+  // The line reads: data: 50000 samples, 5000 held back; 780 steps of 64, 390
+  // an epoch.
   os << "data: " << counted(report.samples, "sample");
   if (report.evalSamples > 0)
     os << ", " << report.evalSamples << " held back";
@@ -108,14 +108,15 @@ void ProgressPrinter::Steps::add(const StepReport &report) {
     ++measured;
     accuracy += *report.accuracy;
   }
-  // The gradient norm of a skipped step is not finite.
+  // Leave out the norm of a skipped step, which is infinite or NaN.
   if (!report.gradNorm || report.skipped)
     return;
   ++updates;
   gradNorm += *report.gradNorm;
 }
 
-/// True if the whole run is too short for lines by the clock.
+/// True if the whole run is expected to be shorter than ten intervals, so that
+/// lines appear at every tenth of the run.
 bool ProgressPrinter::isShort() const {
   assert(stepsDone > 0 && "a step has ended");
   const double perStep = secondsSince(begin) / double(stepsDone);
@@ -134,8 +135,8 @@ bool ProgressPrinter::isDue(int64_t step) const {
   return passed >= secondsBetween || (sinceLine.count >= tenth && isShort());
 }
 
-/// True if the line of an epoch is due: of thousands of short epochs, some have
-/// no line.
+/// True if the line for the current epoch is due. A run of many short epochs
+/// prints at most one such line per second.
 bool ProgressPrinter::isEpochDue(int64_t step) const {
   return start.totalSteps / start.stepsPerEpoch <= kManyEpochs ||
          secondsSince(epochShown) >= kShortEpoch || step == start.totalSteps;
@@ -174,7 +175,7 @@ void ProgressPrinter::printFigures(llvm::raw_ostream &os, const Steps &steps,
   os << "  " << formatMilliseconds(steps.ms / count) << " ms/step";
 }
 
-// Returns "N/TOTAL", or "N" without an end.
+// Returns "N/TOTAL", or "N" if the run has no end.
 static std::string outOf(int64_t number, int64_t total) {
   std::string text = std::to_string(number);
   if (total < kUnlimited)
@@ -182,7 +183,7 @@ static std::string outOf(int64_t number, int64_t total) {
   return text;
 }
 
-// Counts the epochs that begin within `steps` steps.
+// Returns the number of epochs that begin within `steps` steps.
 static int64_t epochsOf(int64_t steps, int64_t stepsPerEpoch) {
   return steps == kUnlimited ? steps : (steps - 1) / stepsPerEpoch + 1;
 }
@@ -248,7 +249,7 @@ void mpc::tools::printEvaluation(llvm::raw_ostream &os,
     os << "accuracy " << llvm::format("%.2f%%", *result.accuracy * 100) << ", ";
   for (const auto &[name, value] : result.metrics) {
     os << name << " ";
-    // A top-K accuracy is a share of all labels, like the accuracy.
+    // Print a top-K accuracy in percent, like the accuracy.
     if (llvm::StringRef(name).starts_with("top"))
       os << llvm::format("%.2f%%", value * 100);
     else

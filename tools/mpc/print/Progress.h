@@ -15,10 +15,10 @@
 
 namespace mpc::tools {
 
-/// Prints progress on stderr. A terminal shows one line that changes. Otherwise
-/// a line appears every `secondsBetween` seconds, or at every tenth of a short
-/// run. Each epoch, evaluation and checkpoint has a line. Figures are means
-/// since the line before.
+/// Prints the progress of training on stderr. On a terminal, one line changes
+/// in place. Otherwise a new line appears every `secondsBetween` seconds, or at
+/// every tenth of a short run. Each epoch, evaluation and checkpoint gets a
+/// line. Numbers are means since the previous line.
 class ProgressPrinter : public runtime::train::TrainObserver {
 public:
   ProgressPrinter(double secondsBetween, Verbosity verbosity);
@@ -35,31 +35,32 @@ public:
 private:
   using Clock = std::chrono::steady_clock;
 
-  /// Sums over several steps.
+  /// Sums over the steps since the last line, from which the line computes
+  /// means.
   struct Steps {
     int64_t count = 0, updates = 0, measured = 0;
     /// `gradNorm` is a sum over `updates` steps, `accuracy` over `measured`
-    /// steps.
+    /// steps; the other two over all `count` steps.
     double loss = 0, gradNorm = 0, accuracy = 0, ms = 0;
     Clock::time_point begin;
 
     void add(const runtime::train::StepReport &report);
   };
 
-  /// Erases the line that changes.
+  /// Erases the line that changes in place, if one is shown.
   void clearLine();
   bool isDue(int64_t step) const;
   bool isEpochDue(int64_t step) const;
-  /// Prints a line. The next line overwrites it unless `stays` is true.
+  /// Prints a line. If `stays` is false, the next line overwrites this one.
   void show(llvm::StringRef line, bool stays);
   bool isShort() const;
-  /// Writes lines that are left out if nobody reads.
+  /// Prints text that may be left out if the reader of stderr has stopped.
   void say(const std::string &text);
   void printFigures(llvm::raw_ostream &os, const Steps &steps,
                     const runtime::train::StepReport &report) const;
   std::string stepLine(const runtime::train::StepReport &report) const;
   std::string epochLine(const runtime::train::StepReport &report) const;
-  /// Returns "  ETA 1:23"; empty if the time is unknown.
+  /// Returns the time left, like "  ETA 1:23"; empty if it is unknown.
   std::string timeLeft(int64_t step) const;
 
   const double secondsBetween;
@@ -68,7 +69,7 @@ private:
   RunMessages messages;
   runtime::train::StartReport start;
   Clock::time_point begin, epochShown;
-  int64_t stepsDone = 0; ///< of this process
+  int64_t stepsDone = 0; ///< steps of this process, not of earlier ones
   Steps sinceLine, sinceEpoch;
 };
 

@@ -21,7 +21,7 @@ using namespace mpc::runtime;
 using namespace mpc::runtime::train;
 
 //===----------------------------------------------------------------------===//
-// Before the first step
+// The report before the first step
 //===----------------------------------------------------------------------===//
 
 // Formats a count as 12,345,678.
@@ -44,7 +44,7 @@ std::string mpc::tools::formatBytes(double bytes) {
   return text;
 }
 
-// The variable's name in the model, printable.
+// Returns the variable's name in the model, with control characters replaced.
 static std::string printableName(const StateVariable &variable) {
   return printable(onnx_frontend::getONNXName(variable.name));
 }
@@ -56,14 +56,14 @@ static void printVariable(llvm::raw_ostream &os, const StateVariable &variable,
      << "\n";
 }
 
-// True if an exporter made up the name, as PyTorch's older exporter does for
+// True for names that exporters invent, as PyTorch's older exporter does for
 // constants.
 static bool isNumbered(llvm::StringRef name) {
   return name.starts_with("onnx::") || name.starts_with("Constant_") ||
          (name.starts_with("/") && name.contains("Constant"));
 }
 
-// Returns "mean, std and 3 constants of the graph".
+// Lists names of frozen tensors, like "mean, std and 3 constants of the graph".
 static std::string describeOthers(std::vector<std::string> names) {
   const auto numbered = std::stable_partition(
       names.begin(), names.end(),
@@ -80,7 +80,8 @@ static std::string describeOthers(std::vector<std::string> names) {
 void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan,
                                  const TrainablesList &list) {
   constexpr size_t longest = 24, ends = 10;
-  // Collect all names before printing: the longest sets the column's width.
+  // Collect the names before printing, since the longest determines the width
+  // of the column.
   std::vector<const StateVariable *> trainables;
   std::vector<std::string> others;
   int64_t elements = 0, frozen = 0;
@@ -119,7 +120,7 @@ void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan,
 }
 
 void mpc::tools::printNormalizations(llvm::raw_ostream &os, const Plan &plan) {
-  // Artifacts of other versions may have a recipe without either field.
+  // The recipe of an artifact of another version may lack both entries.
   const nlohmann::json recipe = parseBoundedJSON(plan.recipe);
   if (!recipe.is_object())
     return;
@@ -152,7 +153,7 @@ void mpc::tools::printResources(llvm::raw_ostream &os, const Plan &plan,
   os << "\n";
 }
 
-// Counts the steps of each kind, including steps within other steps.
+// Counts the steps of each kind, also those inside loops and conditions.
 static void countSteps(const std::vector<Step> &steps,
                        std::map<std::string, int64_t> &counts) {
   for (const Step &step : steps) {
