@@ -40,8 +40,9 @@ std::vector<Tick> ChartAxis::ticks(int count) const {
   return axisKind == Kind::Linear ? linearTicks(count) : powerTicks(count);
 }
 
-// Formats a short label like "20k" or "1.5M". `step` decides how many digits
-// tell labels apart; `size` is the greatest absolute value on the axis.
+// Formats the label of a tick, like "20k" or "1.5M". `step` is the distance of
+// two ticks, so labels have enough digits to differ. `size` is the largest
+// absolute value on the axis, and determines the unit.
 static std::string labelOf(double value, double step, double size) {
   if (value == 0)
     return "0";
@@ -83,7 +84,8 @@ std::vector<Tick> ChartAxis::powerTicks(int count) const {
   const double last = std::floor(std::log(to) / std::log(base) + 1e-9);
   std::vector<Tick> ticks;
   const double stride = std::max(1.0, std::ceil((last - first) / count));
-  // A range of few powers of ten has room for labels at 2 and 5.
+  // On a range of less than two powers of ten, also put ticks at 2 and 5 times
+  // a power.
   const bool isSparse = base == 10 && last - first < 2;
   for (double power = first - (isSparse ? 1 : 0); power <= last;
        power += stride)

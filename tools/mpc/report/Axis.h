@@ -1,4 +1,4 @@
-// A chart's axis: the range, the places of values, and the labels.
+// The axis of a chart: maps values to positions, and chooses ticks with labels.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_REPORT_AXIS_H
@@ -18,13 +18,14 @@ class ChartAxis {
 public:
   enum class Kind { Linear, Logarithmic, PowersOfTwo };
 
-  /// Makes an axis from `low` to `high`. Both must be finite and, unless
-  /// linear, above 0. An empty range is widened.
+  /// Makes an axis from `low` to `high`, both finite. Unless the axis is
+  /// linear, both must be above 0. If both are equal, widens the range.
   ChartAxis(Kind kind, double low, double high);
 
-  /// The place of a value: 0 at the low end, 1 at the high end.
+  /// Returns the position of a value on the axis: 0 at the low end, 1 at the
+  /// high end.
   double place(double value) const;
-  /// About `count` ticks on round values.
+  /// Returns about `count` ticks at round values.
   std::vector<Tick> ticks(int count) const;
 
   Kind kind() const { return axisKind; }

@@ -19,13 +19,13 @@
 using namespace mpc;
 using namespace mpc::tools;
 
-// The size of the drawing and the margins around the axes. report.js reads the
-// same numbers from the figure's data.
+// The size of the drawing, and the margins between its edges and the axes.
+// report.js reads these numbers from the data in the page.
 static constexpr double kWidth = 640, kHeight = 260;
 static constexpr double kLeft = 58, kRight = 12, kTop = 10, kBottom = 34;
 static constexpr double kAcross = kWidth - kLeft - kRight;
 static constexpr double kUp = kHeight - kTop - kBottom;
-/// More points could not be told apart.
+/// The most points per line; the eye cannot separate more.
 static constexpr size_t kMostPoints = 300;
 static constexpr size_t kColours = 8;
 
@@ -56,21 +56,22 @@ std::string mpc::tools::formatValue(double value) {
 }
 
 //===----------------------------------------------------------------------===//
-// From steps to points
+// Points of a line, each for several steps
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A run of consecutive steps, drawn as one point.
+/// A point of a line. A point stands for a step, or for several consecutive
+/// steps.
 struct Point {
-  double step;             ///< the last step
-  double value, low, high; ///< of finite values; NaN if there are none
+  double step;             ///< the last of the steps
+  double value, low, high; ///< mean, least, greatest; or NaN
 };
 using Points = std::vector<Point>;
 } // namespace
 
-/// Joins steps `begin` to `end` into a point. The value is the mean of values
-/// up to `limit`, or the last finite value if there are none or `limit` is
-/// nullopt.
+/// Makes one point of the steps at positions `begin` to `end` of a series.
+/// `value` is the mean of the values that are not above `limit`. If there are
+/// none, or `limit` is nullopt, it is the last finite value.
 static Point join(const Series &series, size_t begin, size_t end,
                   std::optional<double> limit) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -83,7 +84,8 @@ static Point join(const Series &series, size_t begin, size_t end,
       continue;
     point.low = std::fmin(point.low, value);
     point.high = std::fmax(point.high, value);
-    // A sum of 1e6 values of at most 1e300 is finite.
+    // This sum cannot overflow: values are at most 1e300, so a million of them
+    // are finite.
     const bool counts = limit && value <= *limit;
     sum += counts ? value : 0;
     count += counts;
@@ -102,13 +104,15 @@ static Points reduce(const Series &series, std::optional<double> limit) {
   return points;
 }
 
-/// Replaces each value by the mean of its neighbourhood.
+/// Returns the points with each value replaced by the mean of the points around
+/// it.
 static Points smoothed(const Points &points) {
   const size_t reach = points.size() / 50;
   Points smooth = points;
   for (size_t i = 0; i < points.size(); ++i) {
-    // A run often begins steeply and ends in noise. Near the beginning, the
-    // window shrinks on both sides, so that it stays symmetric.
+    // Near the beginning, make the window smaller on both sides, to keep the
+    // window symmetric: a loss often starts with a steep fall, which a
+    // one-sided mean would distort.
     const size_t before = std::min(reach, i);
     const size_t end = std::min(i + before + 1, points.size());
     double sum = 0, count = 0;
@@ -142,8 +146,8 @@ struct Range {
 };
 } // namespace
 
-/// Returns where the axis ends if a few steps lie far above all others; nullopt
-/// otherwise.
+/// If a few values lie far above all others, returns the value at which the
+/// axis ends, and so cuts off the outliers; nullopt otherwise.
 static std::optional<double> findCut(const Chart &chart) {
   std::vector<double> values;
   for (const ChartLine &line : chart.lines)
@@ -175,12 +179,12 @@ static ChartAxis chooseAxis(const Chart &chart, Range range) {
                          ? ChartAxis::Kind::PowersOfTwo
                          : ChartAxis::Kind::Logarithmic,
                      range.low / 1.2, range.high * 1.2);
-  // No share exceeds 100 %, so a constant share extends the axis downwards
-  // only.
+  // Extend the axis of a constant percentage downwards only, since a percentage
+  // cannot exceed 100 %.
   if (llvm::StringRef(chart.unit).starts_with("%") && range.low == range.high &&
       range.high <= 100)
     range.low = std::max(0.0, range.high - 10);
-  // The line needs room for its width.
+  // Leave room above and below, because a line has a width.
   const double room = (range.high - range.low) / 30;
   return ChartAxis(ChartAxis::Kind::Linear,
                    range.low >= 0 && range.low < 3 * room ? 0
@@ -193,7 +197,7 @@ static ChartAxis chooseAxis(const Chart &chart, Range range) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Draws one chart as text.
+/// Draws a chart as the text of an SVG figure.
 class Drawing {
 public:
   explicit Drawing(const Chart &chart);
@@ -212,9 +216,9 @@ private:
   std::string label() const;
 
   const Chart &chart;
-  std::vector<Points> points, lines; ///< per line: all, and as drawn
+  std::vector<Points> points, lines; ///< one entry per line of the chart
   std::optional<ChartAxis> across, up;
-  size_t cut = 0; ///< values above the axis
+  size_t cut = 0; ///< number of values that are cut off
   std::string text;
   llvm::raw_string_ostream os{text};
 };
@@ -256,8 +260,8 @@ Drawing::Drawing(const Chart &chart) : chart(chart) {
 
 double Drawing::y(double value) const {
   assert(up && "a chart with values has axes");
-  // Values far outside the chart need no exact place; clamping keeps numbers
-  // short.
+  // A value far outside the chart needs no exact position; clamp it to keep the
+  // SVG short.
   const double place = std::clamp(up->place(value), -0.5, 1.5);
   return kTop + kUp * (1 - place);
 }
@@ -274,7 +278,7 @@ void Drawing::drawFrame() {
        << at(kLeft - 8) << "\" y=\"" << at(y(tick.value) + 4) << "\">"
        << tick.label << "</text>";
   for (const Tick &tick : across->ticks(6))
-    // Steps are whole numbers; skip ticks between.
+    // Skip ticks that are no whole numbers, because steps are.
     if (tick.value == std::floor(tick.value))
       os << "<path class=\"short\" d=\"M" << at(x(tick.value)) << " "
          << at(kHeight - kBottom) << "v5\"/><text x=\"" << at(x(tick.value))
@@ -305,8 +309,8 @@ void Drawing::drawPath(const Points &points, llvm::StringRef attributes) {
   os << "\"/>";
 }
 
-/// Fills the band between the least and the greatest value of each point.
-/// Points without values split the band into pieces.
+/// Fills the band between the least and the greatest value of each point. Gaps
+/// without values split the band.
 void Drawing::drawBand(const Points &points) {
   os << "<path class=\"band\" d=\"";
   for (auto begin = points.begin(); begin != points.end();) {
@@ -333,7 +337,8 @@ void Drawing::drawLine(size_t index) {
   const Points &all = points[index];
   os << "<g class=\"c" << line.colour % kColours << "\" data-label=\""
      << escapeHTML(line.label) << "\">";
-  // Behind a smooth line, the unsmoothed values appear as a band, or faintly.
+  // Behind a smoothed line, show the values before smoothing: as a band, or as
+  // a faint line if each point is a step.
   const bool isSmooth = chart.style == ChartStyle::Smooth && !line.hasPoints;
   if (isSmooth && line.series->steps.size() > all.size())
     drawBand(all);
@@ -341,7 +346,7 @@ void Drawing::drawLine(size_t index) {
     drawPath(all, "class=\"faint\"");
   drawPath(lines[index],
            line.isDashed ? "class=\"line dashed\"" : "class=\"line\"");
-  // Too few points to make a line are dots.
+  // Draw dots if there are too few points to make a line.
   constexpr size_t fewest = 60;
   if (all.size() == 1 || (line.hasPoints && all.size() <= fewest))
     for (const Point &point : all)
@@ -351,7 +356,8 @@ void Drawing::drawLine(size_t index) {
   os << "</g>\n";
 }
 
-/// Draws marks as ticks, one per place even if several steps share the place.
+/// Draws the marks of certain steps as ticks at the foot of the chart. Steps at
+/// the same pixel share a tick.
 void Drawing::drawMarks(const ChartMarks &marks, size_t row) {
   assert(marks.steps && across && "marks lie on the axis of steps");
   os << "<path class=\"mark c" << marks.colour % kColours << "\" d=\"";
@@ -368,7 +374,8 @@ void Drawing::drawMarks(const ChartMarks &marks, size_t row) {
 }
 
 void Drawing::writeLegend() {
-  // A single line needs no legend if the title ends with its label.
+  // If the chart has a single line, and the title ends with the line's label,
+  // there is no need for a legend.
   if (chart.lines.size() == 1 &&
       llvm::StringRef(chart.title).ends_with(chart.lines.front().label))
     return;
@@ -387,10 +394,10 @@ static void writeNumber(llvm::raw_ostream &os, double value) {
     os << "null";
 }
 
-/// Writes the data that the script shows under the pointer.
+/// Writes the data as JSON, from which report.js shows the values under the
+/// mouse pointer.
 void Drawing::writeData() {
-  // A point may stand for many steps, so its least and greatest value follow
-  // it.
+  // For a point of several steps, also write the least and the greatest value.
   const bool isLinear = up->kind() == ChartAxis::Kind::Linear;
   os << "<script type=\"application/json\">{\"frame\":[" << kLeft << "," << kTop
      << "," << kAcross << "," << kUp << "],\"x\":["
@@ -417,7 +424,7 @@ void Drawing::writeData() {
   os << "]}</script>\n";
 }
 
-/// Describes the chart in words, for screen readers.
+/// Returns a description of the chart for screen readers.
 std::string Drawing::label() const {
   std::string words = chart.title + " by step";
   for (size_t i = 0; i < chart.lines.size(); ++i)
@@ -448,7 +455,8 @@ std::string Drawing::draw() {
      << " " << int(kHeight) << "\" role=\"img\" aria-label=\"" << label()
      << "\">\n";
   drawFrame();
-  // Clip at the axes, with room for half of a point that lies on one.
+  // Cut off the lines at the axes, but leave room for half of a dot that lies
+  // on an axis.
   const int left = int(kLeft) - 4, top = int(kTop) - 4;
   const int width = int(kAcross) + 8, height = int(kUp) + 8;
   os << "<svg x=\"" << left << "\" y=\"" << top << "\" width=\"" << width

@@ -1,5 +1,5 @@
-// Draws charts as SVG, so that a page shows them without scripts. A script adds
-// the values under the pointer.
+// Draws charts as SVG, so that a page shows them without scripts. report.js
+// adds the values under the mouse pointer.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_REPORT_CHART_H
@@ -14,16 +14,16 @@
 
 namespace mpc::tools {
 
-/// A quantity of a run.
+/// One line of a chart: a quantity of one run.
 struct ChartLine {
   std::string label;
   const Series *series;
   size_t colour = 0;
   bool isDashed = false;
-  bool hasPoints = false; ///< few values, each drawn as a point
+  bool hasPoints = false; ///< few values, drawn as dots
 };
 
-/// Steps to mark with ticks at the foot of the chart.
+/// Steps that the chart marks by ticks at the foot, for example skipped steps.
 struct ChartMarks {
   const std::vector<double> *steps;
   size_t colour = 0;
@@ -31,29 +31,30 @@ struct ChartMarks {
 
 enum class ChartScale {
   Linear,
-  Automatic, ///< logarithmic if values span several magnitudes
+  Automatic, ///< logarithmic if values differ by magnitudes
   PowersOfTwo,
 };
 
-/// The method that turns the values of many steps into a line.
+/// How a chart draws the values of many steps as a line.
 enum class ChartStyle {
-  Smooth, ///< a moving mean over a band from least to greatest value
-  Steps,  ///< each value holds until the next
+  Smooth, ///< a moving mean, over a band of all values
+  Steps,  ///< a staircase: a value holds until the next
   Plain,
 };
 
 struct Chart {
   std::string title;
-  std::string unit; ///< of values; may be empty
+  std::string unit; ///< the unit of the values; may be empty
   ChartScale scale = ChartScale::Linear;
   ChartStyle style = ChartStyle::Plain;
   bool cutsOutliers = false;
-  std::string caption = ""; ///< more text beside the title
+  std::string caption = ""; ///< text beside the title
   std::vector<ChartLine> lines = {};
   std::vector<ChartMarks> marks = {};
 };
 
-/// Draws the chart as a <figure>; empty if no line has a finite value.
+/// Returns the chart as a <figure> element; empty if no line has a finite
+/// value.
 std::string drawChart(const Chart &chart);
 
 /// Escapes text for HTML, inside elements and attributes.

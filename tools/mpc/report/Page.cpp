@@ -21,12 +21,14 @@ using namespace mpc::tools;
 // Values
 //===----------------------------------------------------------------------===//
 
-/// True for shares of all labels, which are printed in percent.
+/// True for metrics that are shares of all labels, like the accuracy; they are
+/// printed in percent.
 static bool isShare(llvm::StringRef metric) {
   return metric == "accuracy" || metric.starts_with("top");
 }
 
-/// True if less is better, false if more is; nullopt if unknown.
+/// True if lower values of the metric are better, false if higher values are;
+/// nullopt if unknown.
 static std::optional<bool> isBetterLess(llvm::StringRef metric) {
   for (llvm::StringRef name : {"loss", "perplexity", "mae", "rmse"})
     if (metric == name)
@@ -44,7 +46,8 @@ static std::string formatMetric(llvm::StringRef metric, double value) {
   return text;
 }
 
-/// The index of the best value; nullopt if no value is finite.
+/// Returns the position of the best value in the series: the least if `isLess`,
+/// else the greatest. nullopt if no value is finite.
 static std::optional<size_t> findBest(const Series &series, bool isLess) {
   std::optional<size_t> best;
   for (size_t i = 0; i < series.values.size(); ++i) {
@@ -62,16 +65,16 @@ static std::string atStep(double step) {
   return " (step " + std::to_string(int64_t(step)) + ")";
 }
 
-/// Describes how the run ended, including the last and best values.
+/// Returns the result of a run for a table: exit code, last and best values.
 static std::vector<Fact> outcomeOf(const RunMetrics &run) {
-  // The exit code and the last loss come first.
+  // First add the exit code and the last loss.
   std::vector<Fact> facts;
   if (run.outcome.empty())
     facts.push_back({"exit code", "none: still running, or killed"});
   facts.insert(facts.end(), run.outcome.begin(), run.outcome.end());
   if (!run.loss.empty())
     facts.push_back({"last loss", formatValue(run.loss.values.back())});
-  // Evaluations follow, with the last and the best of each figure.
+  // Then add the last and the best value of each metric of the evaluations.
   for (const auto &[name, series] : run.evaluations) {
     facts.push_back({"evaluation: " + name + ", last",
                      formatMetric(name, series.values.back()) +
@@ -92,7 +95,7 @@ static std::vector<Fact> outcomeOf(const RunMetrics &run) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Draws one chart per quantity, with a line for each run.
+/// Draws the charts of the page: one per quantity, with a line per run.
 class Charts {
 public:
   explicit Charts(const std::vector<RunMetrics> &runs) : runs(runs) {}
@@ -106,11 +109,12 @@ private:
   std::string nameOf(size_t run, llvm::StringRef what) const;
 
   const std::vector<RunMetrics> &runs;
-  std::deque<Series> percentages; ///< transformed series that charts point to
+  std::deque<Series> percentages; ///< values in percent, for the charts
 };
 } // namespace
 
-/// The label of a line: the run's name, or the quantity if there is one run.
+/// Returns the label of a line: the name of the run, or the quantity `what` if
+/// there is only one run.
 std::string Charts::nameOf(size_t run, llvm::StringRef what) const {
   return runs.size() == 1 ? what.str() : runs[run].name;
 }
@@ -172,13 +176,14 @@ std::string Charts::drawLossScale() {
 }
 
 std::string Charts::draw() {
-  // The loss has its own chart; every other evaluated metric gets one.
+  // Collect the evaluated metrics, which get a chart each; the loss has its own
+  // chart.
   std::set<std::string> metrics;
   for (const RunMetrics &run : runs)
     for (const auto &[name, series] : run.evaluations)
       if (name != "loss")
         metrics.insert(name);
-  // Results come first, then the course of training, then speed.
+  // Draw results first, then how training went, then speed.
   std::string text = drawLoss();
   text += draw({"Accuracy of training batches", "%, before the update",
                 ChartScale::Linear, ChartStyle::Smooth},
@@ -225,7 +230,7 @@ static void writeRow(llvm::raw_ostream &os, const std::string &name,
   os << "</tr>\n";
 }
 
-/// Writes a table with a row per name and a column per run.
+/// Writes a table with a row per name of a fact and a column per run.
 static void writeComparison(llvm::raw_ostream &os, llvm::StringRef title,
                             const std::vector<RunMetrics> &runs,
                             const std::vector<std::vector<Fact>> &columns) {
@@ -245,14 +250,15 @@ static void writeComparison(llvm::raw_ostream &os, llvm::StringRef title,
   os << "</tbody></table></div></section>\n";
 }
 
-/// Writes the most important figures of a run.
+/// Writes the most important numbers of a run as large tiles.
 static void writeTiles(llvm::raw_ostream &os, const RunMetrics &run) {
   auto write = [&](llvm::StringRef name, llvm::StringRef value) {
     os << "<div><span>" << escapeHTML(name) << "</span><b>" << escapeHTML(value)
        << "</b></div>\n";
   };
   os << "<div class=\"tiles\">\n";
-  // Losses and figures come first, then time, memory and a bad exit code.
+  // The order is: losses and metrics, then time and memory, then an exit code
+  // other than 0.
   if (!run.loss.empty())
     write("last loss", formatValue(run.loss.values.back()));
   for (const auto &[name, series] : run.evaluations)
@@ -276,7 +282,7 @@ static void writeTiles(llvm::raw_ostream &os, const RunMetrics &run) {
 //===----------------------------------------------------------------------===//
 
 std::string mpc::tools::writePage(const std::vector<RunMetrics> &runs) {
-  // Style and script are inlined: the page must load nothing from outside.
+  // Write style and script into the page, which must not load anything.
   std::string text, names;
   for (const RunMetrics &run : runs)
     names += (names.empty() ? "" : ", ") + run.name;
@@ -294,7 +300,8 @@ std::string mpc::tools::writePage(const std::vector<RunMetrics> &runs) {
   if (runs.size() == 1)
     writeTiles(os, runs.front());
   os << "<div class=\"charts\">\n" << Charts(runs).draw() << "</div>\n";
-  // Results come first, then settings, with one column per run.
+  // Write a table of results, then a table of settings, with one column per
+  // run.
   std::vector<std::vector<Fact>> settings, outcomes;
   for (const RunMetrics &run : runs) {
     settings.push_back(run.settings);

@@ -11,12 +11,12 @@
 
 namespace mpc::tools {
 
-/// Returns one HTML page that needs neither other files nor a network. Each
-/// chart shows all runs; tables show their settings and results. The same runs
-/// give the same bytes.
+/// Returns one HTML page that works without other files and without a network.
+/// It has charts that show all runs, and tables of settings and results. The
+/// same runs always give the same bytes.
 std::string writePage(const std::vector<RunMetrics> &runs);
 
-/// The contents of report.css and report.js.
+/// The contents of report.css and report.js, compiled into mpc.
 extern const char kReportStyle[], kReportScript[];
 
 } // namespace mpc::tools

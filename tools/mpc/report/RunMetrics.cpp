@@ -44,7 +44,8 @@ void Series::cutAfter(double step) {
 // Values
 //===----------------------------------------------------------------------===//
 
-// Formats a value for people.
+// Formats the value of `key` as text for a table of the page; empty if it
+// cannot be shown.
 static std::string textOf(llvm::StringRef key, const json &value) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -64,7 +65,8 @@ static std::string textOf(llvm::StringRef key, const json &value) {
   return text;
 }
 
-// Returns "batch size" for batch_size.
+// Returns the key as words: "batch size" for batch_size. Drops "bytes" at the
+// end.
 static std::string nameOf(llvm::StringRef key) {
   std::string name = key.str();
   std::replace(name.begin(), name.end(), '_', ' ');
@@ -73,7 +75,8 @@ static std::string nameOf(llvm::StringRef key) {
   return name;
 }
 
-// Adds the values that have a text, beginning with the keys in `first`.
+// Adds the entries of a JSON object to `facts`, first those with the keys in
+// `first`. Leaves out entries without a text.
 static void addFacts(const json &values, std::vector<std::string> first,
                      std::vector<Fact> &facts) {
   std::set<std::string> done = {"event"};
@@ -83,7 +86,7 @@ static void addFacts(const json &values, std::vector<std::string> first,
     auto value = values.find(key);
     if (value == values.end() || !done.insert(key).second)
       continue;
-    // Only one level of nested values becomes text; deeper levels are left out.
+    // textOf shows one level of nesting, and leaves out deeper values.
     if (std::string text = textOf(key, *value); !text.empty())
       facts.push_back({nameOf(key), std::move(text)});
   }
@@ -106,15 +109,16 @@ static std::string describeExit(int64_t code) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Collects the metrics of a run, event by event.
+/// Reads the events in the metrics file of a run, one by one, and collects the
+/// values.
 class MetricsReader {
 public:
   explicit MetricsReader(RunMetrics &run) : run(run) {}
 
-  /// Reads an event. Returns what is wrong with the line, or an empty text.
+  /// Reads one event. Returns an error about the line, or an empty text.
   std::string read(const json &line);
-  /// Like `read` for a row of a table. A table does not record that a run was
-  /// resumed.
+  /// Like `read`, for a row of a table. Unlike events, a table does not tell if
+  /// the run was resumed.
   std::string readRow(const json &row);
   bool isEmpty() const { return !hasEvents; }
 
@@ -130,12 +134,13 @@ private:
 
   RunMetrics &run;
   bool hasEvents = false;
-  std::string problem; ///< of the line that is being read
+  std::string problem; ///< the error in the current line
 };
 } // namespace
 
-// Returns the number at `key`; nullopt if missing or null. NaN for "nan", "inf"
-// and "-inf", which JSON lacks, and for numbers too large to draw.
+// Returns the number at `key`; nullopt if missing or null. Returns NaN for the
+// texts "nan", "inf" and "-inf", which JSON has no numbers for, and for numbers
+// too large to draw.
 std::optional<double> MetricsReader::numberOf(const json &line,
                                               const std::string &key) {
   constexpr double largest = 1e300;
@@ -153,7 +158,7 @@ std::optional<double> MetricsReader::numberOf(const json &line,
   return std::nullopt;
 }
 
-// Returns the step of an event, which must be a whole number.
+// Returns the step number of an event. Sets `problem` if it is no whole number.
 double MetricsReader::stepOf(const json &line) {
   constexpr int64_t most = int64_t(1) << 53;
   auto found = line.find("step");
@@ -175,7 +180,7 @@ void MetricsReader::add(Series &series, double step,
     series.add(step, *value);
 }
 
-// Removes settings from the recipe that its optimizer does not have.
+// Returns the recipe without settings that the optimizer does not have.
 static json withEffect(json recipe) {
   const json optimizer = recipe.value("optimizer", json());
   if (!optimizer.is_string())
@@ -183,13 +188,15 @@ static json withEffect(json recipe) {
   for (const char *key : {"momentum", "beta1", "beta2", "eps"})
     if (!hasSetting(optimizer.get_ref<const std::string &>(), key))
       recipe.erase(key);
-  // With a momentum, sgd is recorded as the optimizer "momentum".
+  // Remove the momentum of sgd: with a momentum, the recipe has the optimizer
+  // "momentum".
   if (optimizer == "sgd")
     recipe.erase("momentum");
   return recipe;
 }
 
-// Drops values after `from`: a resumed run repeats these steps.
+// Drops the values after step `from`, because a resumed run repeats these
+// steps.
 void MetricsReader::cutAfter(double from) {
   for (Series *series : {&run.loss, &run.accuracy, &run.learningRate,
                          &run.gradNorm, &run.lossScale, &run.stepMs})
@@ -290,8 +297,8 @@ std::string MetricsReader::readRow(const json &row) {
   return read(row);
 }
 
-// Parses a row of a table of metrics into an object with the columns' names.
-// Leaves out empty cells.
+// Parses a row of a table of metrics into a JSON object, with the columns as
+// keys. Leaves out empty cells.
 static json parseRow(llvm::StringRef line,
                      llvm::ArrayRef<llvm::StringRef> columns) {
   json row = json::object();
@@ -300,7 +307,7 @@ static json parseRow(llvm::StringRef line,
   for (auto [name, cell] : llvm::zip(columns, cells)) {
     if (cell.empty())
       continue;
-    // Cells other than numbers and booleans stay text.
+    // Read numbers and booleans as JSON; all other cells stay text.
     json value;
     if (!cell.starts_with("[") && !cell.starts_with("{"))
       value = parseBoundedJSON({cell.data(), cell.size()});
@@ -318,7 +325,8 @@ StatusOr<RunMetrics> mpc::tools::readMetrics(const std::string &path) {
     return Status(StatusCode::IO,
                   path + ": cannot read: " + file.getError().message());
   RunMetrics run;
-  // A crash may have cut off the last line.
+  // A crash may have cut off the last line. Ignore a last line without a
+  // newline if it is a table row, or no valid JSON.
   MetricsReader reader(run);
   llvm::StringRef rest = (*file)->getBuffer();
   llvm::SmallVector<llvm::StringRef> columns; // of a table

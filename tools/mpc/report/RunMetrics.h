@@ -1,4 +1,4 @@
-// Reads back the metrics of one run that `mpc train --metrics` wrote.
+// Reads the metrics file of a run, which `mpc train --metrics` wrote.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_REPORT_RUNMETRICS_H
@@ -14,8 +14,8 @@
 
 namespace mpc::tools {
 
-/// A quantity by step, in ascending order of steps. NaN stands for every value
-/// that is not finite.
+/// The values of one quantity, and the step of each, in ascending order of
+/// steps. Values that are not finite are NaN.
 struct Series {
   std::vector<double> steps, values;
 
@@ -25,12 +25,12 @@ struct Series {
   void cutAfter(double step);
 };
 
-/// A named value in a table.
+/// One entry of a table on the page: a name and a text.
 struct Fact {
   std::string name, value;
 };
 
-/// The exit code of a successful run, as its outcome says it.
+/// The text of the exit code in the outcome of a successful run.
 constexpr char kDone[] = "0 (done)";
 
 struct RunMetrics {
@@ -38,14 +38,16 @@ struct RunMetrics {
   std::vector<Fact> settings; ///< from the "start" event
   std::vector<Fact> outcome;  ///< from the "end" event
   Series loss, accuracy, learningRate, gradNorm, lossScale, stepMs;
-  std::vector<double> skipped; ///< the skipped steps
-  /// The evaluated "loss", "accuracy" and values of --metric, by name.
+  std::vector<double> skipped; ///< numbers of skipped steps
+  /// The results of evaluations by name: "loss", "accuracy", and metrics of
+  /// --metric.
   std::map<std::string, Series> evaluations;
 };
 
-/// Reads a metrics file of JSON lines, or a table. A run that was killed and
-/// resumed is one run: repeated steps replace earlier ones. InvalidInput, with
-/// the line, if the file is malformed. An unfinished last line is left out.
+/// Reads a metrics file: JSON lines or a table. If a run was killed and
+/// resumed, the steps form a single run, and repeated steps replace earlier
+/// ones. Ignores an unfinished last line. If the file is malformed, returns
+/// InvalidInput with the number of the line.
 runtime::StatusOr<RunMetrics> readMetrics(const std::string &path);
 
 } // namespace mpc::tools
