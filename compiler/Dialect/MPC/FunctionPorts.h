@@ -71,7 +71,8 @@ mlir::Operation *getReturn(mlir::FunctionOpInterface function);
 /// Adds, changes and removes ports of one function. The block and the return op
 /// change at once. Call `finish` after the last edit: only then do the
 /// function's type and port attributes change, all at once, because changing
-/// them costs as much for one port as for all. Do not read them before.
+/// them costs as much for one port as for all. Do not read the type and the
+/// port attributes before.
 class FunctionEditor {
 public:
   explicit FunctionEditor(mlir::FunctionOpInterface function);
@@ -119,8 +120,8 @@ public:
   /// the variable.
   mlir::Value update(VariableOp variable) const;
   void addUpdate(VariableOp variable, mlir::Value value);
-  /// Removes all results of the kind named: outputs, outputs with `role`,
-  /// updates of any variable, or updates of `variable`.
+  /// The next four functions remove all outputs, all outputs with `role`, all
+  /// updates, or all updates of `variable`.
   void dropOutputs();
   void dropOutputsOfRole(Role role);
   void dropUpdates();

@@ -1,5 +1,8 @@
 // Builds and verifies mpc.scan (a loop) and mpc.if, the ops with bodies, and
-// the ops that replace both once bodies are functions.
+// the ops that replace both once bodies are functions. In an mpc.scan, carried
+// values go from iteration to iteration, a scanned operand gives each iteration
+// one part along axis 0, invariant operands stay the same, and a stacked result
+// has one part from each iteration.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"

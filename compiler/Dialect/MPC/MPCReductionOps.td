@@ -80,9 +80,9 @@ def MPC_CumSumOp : MPC_TensorOp<"cumsum", "Cumulative">, MPC_SumPolicy<["CumSum"
   let results = (outs MPC_NumberTensor:$output);
 }
 
-// The op is the gradient of a broadcast and sums in fp32, so it does not
-// indicate a numerical risk, as a ReduceSum in a model does. So its users may
-// be low, and its range counts as bounded.
+// Unlike a ReduceSum in a model, the op is the gradient of a broadcast and sums
+// in fp32, so the op is no sign of numerical risk: users may be low, and the
+// range counts as bounded.
 def MPC_SumToSizeOp : MPC_ShapedOp<"sum_to_size", "Reduction",
     [DeclareOpInterfaceMethods<ReductionOpInterface,
          ["getReducedAxes", "getReductionParts", "reduceLike"]>]>,

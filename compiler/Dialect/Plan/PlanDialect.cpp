@@ -1,4 +1,5 @@
-// Registers the plan dialect; defines the verifiers of its ops.
+// Registers the plan dialect; defines the verifiers of its ops. An epilogue is
+// a kernel that a library calls for each tile of a product's result.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/Plan/Plan.h"

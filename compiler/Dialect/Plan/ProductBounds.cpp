@@ -65,7 +65,7 @@ static LogicalResult verifyMatrices(plan::MatMulOp op,
     return op.emitOpError("expected extents of at least 1, and a result whose "
                           "elements can be counted");
   // Count from the start of the buffer to the last element of the last matrix:
-  // the offset is an axis of two positions.
+  // the offset counts as an axis with two positions.
   Reach reach(matrices.columns);
   reach.addAxis(2, matrices.offset);
   reach.addAxis(matrices.rows, matrices.ld);

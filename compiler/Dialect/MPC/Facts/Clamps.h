@@ -10,9 +10,9 @@
 namespace mpc {
 
 /// Float attribute, 0.0 or 1.0, of an mpc.maximum or mpc.minimum that bounds
-/// operand 0 by operand 1, as PyTorch's clamp does. Where both operands are
-/// equal, operand 0 gets this share of the gradient, and the bound gets none.
-/// Without the attribute, each operand gets half of the gradient there.
+/// operand 0 by operand 1, as PyTorch's clamp does. If both operands are equal,
+/// operand 0 gets this share of the gradient, and the bound gets none. Without
+/// the attribute, each operand gets half of the gradient then.
 inline constexpr llvm::StringLiteral kClampsAttr = "mpc.clamps";
 
 } // namespace mpc

@@ -59,7 +59,8 @@ unflatten(int64_t begin, int64_t end, ArrayRef<int64_t> shape, int64_t size) {
     box.begin[axis] = first;
     box.end[axis] = last + 1;
     if (first != last) {
-      // A range over several outer indices must cover the inner axes entirely.
+      // Positions that span several indices of this axis form a box only if
+      // they cover all later axes entirely.
       if (begin % inner != 0 || end % inner != 0)
         return std::nullopt;
       return box;
@@ -263,7 +264,7 @@ static bool isBox(Attribute attribute, ArrayRef<int64_t> shape) {
   auto box = dyn_cast<DictionaryAttr>(attribute);
   if (!box)
     return false;
-  // The count of entries also rejects unknown keys.
+  // Compare the number of entries too, which rejects unknown keys.
   const bool isLabel = box.contains(kLabel), ignores = box.contains(kIgnored);
   auto ignored = box.getAs<IntegerAttr>(kIgnored);
   if (box.size() != 3u + isLabel + ignores ||

@@ -305,7 +305,7 @@ struct ConcatRange : RangeBase<ConcatRange, ConcatOp> {
 };
 
 struct SelectRange : RangeBase<SelectRange, SelectOp> {
-  // `in` holds ranges of float operands only, so without the condition.
+  // `in` has no range for the condition, which is no float.
   FloatRange inferRange(Operation *, Floats in) const {
     return unite(in[0], in[1]);
   }
@@ -320,7 +320,7 @@ struct SelectRange : RangeBase<SelectRange, SelectOp> {
 /// The result of a gather also contains 0, which an out-of-range index gives.
 template <typename OpT>
 struct GatherRange : HandsOn<GatherRange<OpT>, OpT> {
-  // `in` holds ranges of float operands only, so only that of the data.
+  // `in` has no range for the indices, which are no floats.
   FloatRange inferRange(Operation *, Floats in) const {
     return unite(in[0], {0.0, 0.0});
   }

@@ -89,9 +89,10 @@ Value SumToSizeOp::reduceLike(OpBuilder &builder, RankedTensorType type,
 //===----------------------------------------------------------------------===//
 
 // An op with a layout has one activation among its operands and one among its
-// results, unless stated here. conv_weight_grad reads two and produces none.
-// batch_norm_grad and max_pool_grad read two: the gradient of the output, and
-// what the forward op saved. max_pool also produces indices.
+// results, unless stated here. conv_weight_grad reads two activations and
+// produces none. batch_norm_grad and max_pool_grad read two activations: the
+// gradient of the output, and what the forward op saved. max_pool also produces
+// indices.
 unsigned ConvWeightGradOp::countActivationOperands() { return 2; }
 unsigned ConvWeightGradOp::countActivationResults() { return 0; }
 unsigned BatchNormGradOp::countActivationOperands() { return 2; }

@@ -159,7 +159,7 @@ Operation *mpc::findLabelLoss(Block &block) {
     if (!areInputs(op.getOperand(1)))
       return nullptr;
     // Evaluation computes the mean loss and the loss per sample, from the same
-    // scores and labels. They count as one loss.
+    // scores and labels. Count both as one loss.
     auto same = [&](unsigned operand) {
       return op.getOperand(operand) == found->getOperand(operand);
     };

@@ -1,7 +1,7 @@
 // Evaluates float ops on constants, for folding. Results are rounded to the
 // op's type: 0.1 + 0.2 of f32 gives an f32. The file has every op whose result
 // IEEE 754 fixes to the last bit. Functions such as exp differ between machines
-// in the last digits, so kernels compute them.
+// in the last digits, so these functions are left to kernels.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_FOLD_FLOATFORMULAS_H

@@ -128,9 +128,9 @@ auto isShift(V amount) {
 }
 
 /// Clears the bits of `amount` that are never set in a valid shift, so a valid
-/// `amount` is unchanged. A select would be wrong here: if LLVM selects a shift
-/// by the range of its own amount, it emits a GPU instruction that reads only
-/// 32 bits of the amount, and 1 << 2^32 became 1.
+/// `amount` is unchanged. A select on the range of `amount` would be wrong
+/// here: LLVM turns the selected shift into a GPU instruction that reads only
+/// 32 bits of `amount`, so 1 << 2^32 became 1.
 template <typename V>
 V maskShift(V amount) {
   return amount & number(getWidth(amount) - 1, amount);

@@ -1,5 +1,7 @@
 // Canonicalizes mpc.scan and mpc.if, the ops with bodies: drops unused operands
-// and results, and inlines known branches.
+// and results, and inlines known branches. In an mpc.scan, carried values go
+// from iteration to iteration, a scanned operand gives each iteration one part,
+// and invariant operands stay the same.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"

@@ -209,8 +209,8 @@ static APInt toFloatBits(const APSInt &value, FloatType to) {
 
 static APInt convertElement(const ConstantElements &from, int64_t at, Type to) {
   auto toFloat = dyn_cast<FloatType>(to);
-  // From integers: to float; to bool, true unless 0; to another integer, by its
-  // low bits.
+  // An integer becomes a float, a bool (true unless 0), or another integer (the
+  // low bits).
   if (isa<IntegerType>(from.getElementType())) {
     APSInt value = from.getInteger(at);
     if (toFloat)
@@ -219,8 +219,8 @@ static APInt convertElement(const ConstantElements &from, int64_t at, Type to) {
                ? APInt(1, !value.isZero())
                : APInt(value.extOrTrunc(to.getIntOrFloatBitWidth()));
   }
-  // From floats: to bool, true unless 0; to integer; to another float type,
-  // rounded.
+  // A float becomes a bool (true unless 0), an integer, or another float
+  // (rounded).
   APFloat value = from.getFloat(at);
   if (to.isInteger(1))
     return APInt(1, !value.isZero());
