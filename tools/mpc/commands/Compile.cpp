@@ -133,9 +133,9 @@ static ExitCode runCompile(CompileCommand &command) {
                              : emit(command, driver, bytes);
   if (code != ExitCode::Done)
     return code;
-  // Note that a model is only a forward model, unless a loss is given. With a
-  // loss, the module may be forward-only because --emit stops before the stage
-  // that adds the loss.
+  // Print a note that the model is only a forward model, unless a loss is
+  // given. With a loss, the module may be forward-only because --emit stops
+  // before the stage that adds the loss.
   if (command.options.pipeline.recipe.losses.empty() &&
       command.emit != kRepairStage)
     noteForwardOnly(driver.getModule());

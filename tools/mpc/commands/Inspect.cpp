@@ -38,8 +38,8 @@ void mpc::tools::printTable(llvm::raw_ostream &os,
   for (std::vector<std::string> &row : rows)
     for (std::string &cell : row)
       cell = printable(cell);
-  // Do not widen a column beyond this, so that one long name does not widen the
-  // table. Longer cells stick out.
+  // Do not widen a column beyond this width, so that one long name does not
+  // widen the table. Longer cells stick out.
   constexpr size_t widest = 60;
   std::vector<size_t> widths;
   for (const std::vector<std::string> &row : rows) {

@@ -171,8 +171,7 @@ static void printModel(llvm::raw_ostream &os, const std::string &file,
   os << "\n";
 }
 
-// Describes the model as a JSON object. Adds layers and parameters if `options`
-// request.
+// Describes the model as a JSON object. Adds layers and parameters on request.
 static llvm::Expected<nlohmann::json>
 describeModel(Driver &driver, const std::string &file,
               const ModelSummary &summary, const InspectOptions &options) {

@@ -64,7 +64,7 @@ struct TrainCommand {
 
 struct TrainingData {
   std::optional<Dataset> train, evaluation;
-  std::string preparation; ///< of all samples; see describePreparation
+  std::string preparation; ///< the result of describePreparation
 };
 } // namespace
 

@@ -84,7 +84,7 @@ static void printElement(llvm::raw_ostream &os, const Array &array,
 Status mpc::tools::writeTable(const std::string &file,
                               const std::vector<Array> &arrays,
                               const std::vector<std::string> &sampleFiles) {
-  // Check that all outputs have as many rows.
+  // Check that all outputs have the same number of rows.
   for (const Array &array : arrays) {
     if (array.shape.empty() || array.shape.size() > 2)
       return refuse(file, array.name, array.shape);

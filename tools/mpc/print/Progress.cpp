@@ -17,8 +17,8 @@ using namespace mpc;
 using namespace mpc::tools;
 using namespace mpc::runtime::train;
 
-/// isShort counts with intervals of at most this many seconds. A run of fewer
-/// than ten intervals is short, and prints a line at every tenth.
+/// The longest interval between lines, in seconds, that isShort assumes. A run
+/// shorter than ten intervals prints a line at every tenth of the steps.
 static constexpr double kMostBetween = 30;
 static constexpr double kTerminalSeconds = 0.1;
 static constexpr int64_t kManyEpochs = 100;

@@ -278,7 +278,7 @@ void Drawing::drawFrame() {
        << at(kLeft - 8) << "\" y=\"" << at(y(tick.value) + 4) << "\">"
        << tick.label << "</text>";
   for (const Tick &tick : across->ticks(6))
-    // Skip ticks that are no whole numbers, because steps are.
+    // Skip ticks between whole numbers, since steps are whole numbers.
     if (tick.value == std::floor(tick.value))
       os << "<path class=\"short\" d=\"M" << at(x(tick.value)) << " "
          << at(kHeight - kBottom) << "v5\"/><text x=\"" << at(x(tick.value))
