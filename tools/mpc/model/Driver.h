@@ -83,9 +83,9 @@ public:
   ExitCode printRepaired(const ModelOptions &options, int64_t mostElements,
                          llvm::raw_ostream &os);
 
-  /// Registers a check to call during `compile` after the Differentiate stage:
-  /// inputs, labels and trained parameters are known, but types are not
-  /// decided, and most of the time of compilation is still to come. If the
+  /// Registers a check to call during `compile` once inputs, labels and trained
+  /// parameters are known. The loss and the gradients exist then, but types are
+  /// not decided, and most of the time of compilation is still to come. If the
   /// check does not return Done, the compilation ends.
   void checkEarly(
       std::function<ExitCode(const runtime::train::TraineeInfo &)> check) {

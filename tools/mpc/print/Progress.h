@@ -35,8 +35,8 @@ public:
 private:
   using Clock = std::chrono::steady_clock;
 
-  /// Sums over the steps since the last line, from which the line computes
-  /// means.
+  /// Sums over the steps since the last line, or of the current epoch. A line
+  /// prints the means.
   struct Steps {
     int64_t count = 0, updates = 0, measured = 0;
     /// `gradNorm` is a sum over `updates` steps, `accuracy` over `measured`
