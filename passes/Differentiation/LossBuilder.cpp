@@ -16,24 +16,10 @@ Operation *mpc::throughViews(Value value) {
   return op;
 }
 
-std::string mpc::printShape(ArrayRef<int64_t> shape) {
-  std::string text = "[";
-  llvm::raw_string_ostream os(text);
-  llvm::interleave(shape, os, ",");
-  return text + "]";
-}
-
 Type LossBuilder::lossElementType(Value output) {
   if (isDouble || elementOf(output).isF64())
     return builder.getF64Type();
   return builder.getF32Type();
-}
-
-// Prints "i64[4,3]".
-static std::string printType(RankedTensorType type) {
-  std::string text;
-  llvm::raw_string_ostream(text) << type.getElementType();
-  return text + printShape(type.getShape());
 }
 
 FailureOr<Value> LossBuilder::addLabels(StringRef name, RankedTensorType type) {
@@ -44,15 +30,16 @@ FailureOr<Value> LossBuilder::addLabels(StringRef name, RankedTensorType type) {
   const bool isOfOther = function.port(found).getRole() == Role::Label;
   if (found.getType() != type && isOfOther)
     return withExitCode(mlir::emitError(where), ExitCode::InvalidInput)
-           << "one loss needs labels of " << printType(typeOf(found))
-           << ", another of " << printType(type) << ", and '" << name
+           << "one loss needs labels of " << printTensorType(typeOf(found))
+           << ", another of " << printTensorType(type) << ", and '" << name
            << "' cannot be both; name an array for each with --target-array "
               "OUTPUT=ARRAY";
   if (found.getType() != type)
     return withExitCode(mlir::emitError(where), ExitCode::InvalidInput)
            << "input '" << name << "' of the model is "
-           << printType(typeOf(found)) << ", but the loss needs labels of "
-           << printType(type) << "; name another array with --target-array";
+           << printTensorType(typeOf(found))
+           << ", but the loss needs labels of " << printTensorType(type)
+           << "; name another array with --target-array";
   // If the model reads the array too, as an autoencoder does, keep that input
   // and add a second input for the labels.
   if (!isOfOther && !found.use_empty())
@@ -192,7 +179,7 @@ FailureOr<Loss> LossBuilder::build(const PlacedLoss &loss) {
     return withExitCode(mlir::emitError(loss.output.getLoc()),
                         ExitCode::InvalidInput)
            << "expected a float output for the loss, found "
-           << printType(typeOf(loss.output));
+           << printTensorType(typeOf(loss.output));
   if (hasClasses(loss.spec.kind))
     return buildOfClasses(loss);
   if (loss.spec.kind == LossKind::Output)

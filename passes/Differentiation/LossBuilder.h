@@ -169,9 +169,6 @@ mlir::Operation *throughViews(mlir::Value value);
 mlir::Value moveAxis(mlir::OpBuilder &builder, mlir::Location loc,
                      mlir::Value value, int64_t from, int64_t to);
 
-/// Prints "[2,3]".
-std::string printShape(llvm::ArrayRef<int64_t> shape);
-
 } // namespace mpc
 
 #endif // MPC_PASSES_DIFFERENTIATION_LOSSBUILDER_H

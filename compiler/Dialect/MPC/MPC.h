@@ -55,6 +55,11 @@ inline mlir::Type elementOf(mlir::Value value) {
 mlir::FailureOr<llvm::SmallVector<int64_t>>
 broadcastShapes(llvm::ArrayRef<int64_t> lhs, llvm::ArrayRef<int64_t> rhs);
 
+/// Each prints a part of a type for messages: "[2,3]", "f32" or "f32[2,3]".
+std::string printShape(llvm::ArrayRef<int64_t> shape);
+std::string printElementType(mlir::Type type);
+std::string printTensorType(mlir::RankedTensorType type);
+
 /// Returns the strides of a slice or pad, one per axis: `strides`, or ones if
 /// it is empty.
 llvm::SmallVector<int64_t> fillStrides(llvm::ArrayRef<int64_t> strides,

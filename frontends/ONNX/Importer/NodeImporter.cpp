@@ -308,6 +308,16 @@ std::string NodeImporter::describe() const {
   return "node '" + getNodeName(node) + "' (" + getOpName(node) + ")";
 }
 
+std::string NodeImporter::found(std::initializer_list<unsigned> inputs) {
+  std::string text;
+  for (unsigned index : inputs)
+    if (hasInput(index))
+      text += ((text.empty() ? ", found '" : ", '") + getInputName(index) +
+               "' " + printTensorType(operandType(index)))
+                  .str();
+  return text;
+}
+
 LogicalResult NodeImporter::invalid(const Twine &message) {
   failed = true;
   function.module.report(function.getModel().error(

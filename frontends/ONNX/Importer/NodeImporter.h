@@ -104,6 +104,9 @@ public:
   void ignore(llvm::StringRef name) { readAttributes.insert(name); }
 
   //===--- Findings ---===//
+  /// Lists the inputs that are present, with their types, to end a message:
+  /// ", found 'x' f32[2,3], 'w' f32[4]".
+  std::string found(std::initializer_list<unsigned> inputs);
   mlir::LogicalResult invalid(const llvm::Twine &message);
   mlir::LogicalResult unsupported(const llvm::Twine &message);
   /// Reports an error: two inputs have the different element types `first` and

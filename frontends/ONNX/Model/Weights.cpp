@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/Weights.h"
 
+#include "compiler/Dialect/MPC/MPC.h"
 #include "frontends/ONNX/Model/Graph.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -11,16 +12,6 @@ using namespace mlir;
 using namespace mpc::onnx_frontend;
 using llvm::Error;
 using llvm::Expected;
-
-// Prints a type: "f32[2,3]".
-static std::string printTensorType(RankedTensorType type) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  os << type.getElementType() << '[';
-  llvm::interleave(type.getShape(), os, ",");
-  os << ']';
-  return text;
-}
 
 Expected<HostTensor> mpc::onnx_frontend::fitWeight(const Model &model,
                                                    const Twine &kind,

@@ -17,6 +17,23 @@ using namespace mpc;
 // Shared checks
 //===----------------------------------------------------------------------===//
 
+std::string mpc::printShape(ArrayRef<int64_t> shape) {
+  std::string text = "[";
+  llvm::raw_string_ostream os(text);
+  llvm::interleave(shape, os, ",");
+  return text + "]";
+}
+
+std::string mpc::printElementType(Type type) {
+  std::string text;
+  llvm::raw_string_ostream(text) << type;
+  return text;
+}
+
+std::string mpc::printTensorType(RankedTensorType type) {
+  return printElementType(type.getElementType()) + printShape(type.getShape());
+}
+
 FailureOr<Shape> mpc::broadcastShapes(ArrayRef<int64_t> lhs,
                                       ArrayRef<int64_t> rhs) {
   Shape result(std::max(lhs.size(), rhs.size()));
