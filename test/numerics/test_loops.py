@@ -462,4 +462,4 @@ def test_samples_of_several_lengths_are_refused(tmp_path):
         *("--emit=import", "--as-exported"),
     )
     assert process.returncode == 4, process.stderr
-    assert "sequences of another length than 6 are not" in process.stderr
+    assert "expected sequences of 6 elements, found one of" in process.stderr

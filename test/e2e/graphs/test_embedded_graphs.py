@@ -440,7 +440,7 @@ def test_target_and_prediction_are_told_apart(tmp_path):
     made = embedded_graphs.autoencoder()
     node = find(made.training.graph, "MSELossGrad")
     node.input[:] = reversed(node.input)
-    refuse(made, tmp_path, 3, node.name, "which are the target and the predic")
+    refuse(made, tmp_path, 3, node.name, "swap the two inputs")
 
 
 def test_a_number_that_no_operator_knows_is_refused(tmp_path):

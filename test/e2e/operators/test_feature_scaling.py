@@ -71,7 +71,7 @@ def test_a_scaler_of_other_features_is_refused(tmp_path):
     process = mpctest.mpc("check", model, "--batch-size", 4)
     assert process.returncode != 0
     text = process.stdout + process.stderr
-    assert "'offset' of one number, or one of each feature" in text
+    assert "'offset' to have one number, or one for each feature" in text
 
 
 def test_a_scaler_of_no_features_is_refused(tmp_path):
@@ -84,4 +84,4 @@ def test_a_scaler_of_no_features_is_refused(tmp_path):
     onnx.save(model, tmp_path / "none.onnx")
     process = mpctest.mpc("compile", tmp_path / "none.onnx", "--emit=import")
     assert process.returncode == UNSUPPORTED
-    assert "'offset' of one number, or one of each feature" in process.stderr
+    assert "'offset' to have one number, or one for each feature" in process.stderr

@@ -453,7 +453,7 @@ def test_a_fused_encoder_trains_as_its_parts(precision, tmp_path):
     [
         (
             Case("Attention", [X, WEIGHTS, BIASES, None, normal(2, 2, 3, 1, 5)], NUM_HEADS),
-            "past keys and values do not fit those of the node",
+            "expected past keys and values of shape",
         ),
         (
             Case("Attention", [X, WEIGHTS, BIASES], {**NUM_HEADS, "do_rotary": 1}),
@@ -467,15 +467,15 @@ def test_a_fused_encoder_trains_as_its_parts(precision, tmp_path):
             Case(
                 "GroupQueryAttention", [*GROUPED, *[None] * 4, normal(3)], GROUPS
             ),
-            "expected input 'head_sink' to be one number a head",
+            "expected input 'head_sink' to hold one number for each of",
         ),
         (
             Case("GroupQueryAttention", GROUPED, {"num_heads": 4, "kv_num_heads": 3}),
-            "expected attributes 'num_heads' and 'kv_num_heads', which divides it,",
+            "expected attribute 'num_heads' to be a multiple of 'kv_num_heads'",
         ),
         (
             Case("GroupQueryAttention", GROUPED, {**GROUPS, "do_rotary": 1}),
-            "expected cos_cache and sin_cache beside attribute 'do_rotary'",
+            "expected inputs 7 and 8, cos_cache and sin_cache",
         ),
         (
             Case(
@@ -483,7 +483,7 @@ def test_a_fused_encoder_trains_as_its_parts(precision, tmp_path):
                 [X[:, :3], X, X],
                 {**NUM_HEADS, "unidirectional": 1},
             ),
-            "'unidirectional' is of as many keys as queries behind the past, found 5 keys",
+            "'unidirectional' is 1, found 5 keys and 3 queries",
         ),
         (
             Case("FusedConv", CONV, {"activation": "Elu"}),
@@ -495,11 +495,11 @@ def test_a_fused_encoder_trains_as_its_parts(precision, tmp_path):
         ),
         (
             Case("MultiHeadAttention", [normal(2, 5, 3, 2, 4)], NUM_HEADS),
-            "packed queries, keys and values of [batch, tokens, heads, 3, size]",
+            "packed queries, keys and values of [batch, tokens, ",
         ),
         (
             Case("EmbedLayerNormalization", EMBEDDED[:1]),
-            "input 3 is absent",
+            "expected input 3, the table of positions, found none",
         ),
         (
             Case(
@@ -510,7 +510,7 @@ def test_a_fused_encoder_trains_as_its_parts(precision, tmp_path):
         ),
         (
             Case("MultiHeadAttention", [X, SKIP, SKIP, normal(40)], NUM_HEADS),
-            "expected a bias of queries, keys and values",
+            "expected a bias with an element for each column",
         ),
         (
             Case("FusedGemm", [normal(4, 6), normal(6, 3)], {"activation": "Other"}),

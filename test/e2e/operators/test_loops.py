@@ -173,7 +173,7 @@ def test_a_scan_of_opset_8_runs_forwards_or_backwards(tmp_path):
     onnx.save(model, tmp_path / "model.onnx")
     process = mpctest.mpc("compile", tmp_path / "model.onnx", "--emit=import")
     assert process.returncode == 3
-    assert "attribute 'directions' is of 0 and 1, found 7" in process.stderr
+    assert "attribute 'directions' to hold only 0 and 1, found 7" in process.stderr
 
 
 def test_branches_with_dropouts_of_one_name_drop_other_elements(tmp_path):

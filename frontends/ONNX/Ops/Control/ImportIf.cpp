@@ -110,7 +110,7 @@ static LogicalResult importBranches(NodeImporter &node, const Graph &thenGraph,
                                     const Graph &elseGraph) {
   if (!node.operandType(0).getElementType().isInteger(1) ||
       node.operandType(0).getNumElements() != 1)
-    return node.invalid("expected one boolean as condition");
+    return node.invalid("expected one boolean as condition" + node.found({0}));
   Branch then(node, thenGraph), otherwise(node, elseGraph);
   if (failed(then.import()) || failed(otherwise.import()) ||
       failed(checkTypes(node, then, otherwise)))
@@ -147,7 +147,7 @@ static LogicalResult importIf(NodeImporter &node) {
   std::optional<HostTensor> condition = node.constant(0);
   bool isKnown = condition && !node.isState(0);
   if (isKnown && (condition->getNumElements() != 1 || condition->isFloat()))
-    return node.invalid("expected one boolean as condition");
+    return node.invalid("expected one boolean as condition" + node.found({0}));
   bool holds = isKnown && condition->getInteger(0) != 0;
   if (isKnown)
     node.ignore(holds ? "else_branch" : "then_branch");

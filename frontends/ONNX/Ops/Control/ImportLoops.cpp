@@ -64,9 +64,10 @@ static FailureOr<int64_t> limitLength(NodeImporter &node, LoopBody &body,
   const ImportedValue &next = body.getImporter().lookup(body.getOutput(0));
   if (!next.constant || next.constant->getNumElements() != 1 ||
       next.constant->isFloat())
-    return node.unsupported("expected a condition that is known at import, so "
-                            "that the number of iterations is; '" +
-                            body.getOutput(0) + "' depends on data");
+    return node.unsupported("expected the loop condition '" +
+                            body.getOutput(0) +
+                            "' to be known at import, because it decides the "
+                            "number of iterations; it depends on data");
   if (next.constant->getInteger(0) == 0)
     length = std::min<int64_t>(length, 1);
   if (length > kMostIterations)

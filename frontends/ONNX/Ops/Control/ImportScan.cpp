@@ -34,13 +34,15 @@ static FailureOr<Directions> readDirections(NodeImporter &node, StringRef what,
   for (int64_t direction :
        node.integerList(directions).value_or(SmallVector<int64_t>(count, 0))) {
     if (direction != 0 && direction != 1)
-      return node.invalid("attribute '" + directions +
-                          "' is of 0 and 1, found " + Twine(direction));
+      return node.invalid("expected attribute '" + directions +
+                          "' to hold only 0 and 1, found " + Twine(direction));
     result.reversed.push_back(direction);
   }
   if (result.axes.size() != count || result.reversed.size() != count)
     return node.invalid("expected " + Twine(count) +
-                        " axes and directions of " + what + "s");
+                        " axes and directions of " + what + "s, found " +
+                        Twine(result.axes.size()) + " axes and " +
+                        Twine(result.reversed.size()) + " directions");
   return result;
 }
 
@@ -88,7 +90,8 @@ static FailureOr<int64_t> findLength(NodeImporter &node,
     length = extent;
   }
   if (*length == 0)
-    return node.unsupported("expected a part at least to scan");
+    return node.unsupported(
+        "expected scanned inputs of at least 1 part, found 0");
   return *length;
 }
 
@@ -132,9 +135,11 @@ readScanCounts(NodeImporter &node, const Graph &graph, unsigned first) {
   unsigned inputs = node.getNumInputs() - std::min(first, node.getNumInputs());
   unsigned outputs = node.getNode().output_size();
   if (scanned < 1 || scanned > inputs || inputs - scanned > outputs)
-    return node.invalid("expected num_scan_inputs between 1 and the number of "
-                        "inputs, found " +
-                        Twine(scanned));
+    return node.invalid(
+        "expected attribute 'num_scan_inputs' between 1 and the number of "
+        "inputs, and an output for each carried value, found " +
+        Twine(scanned) + " of " + Twine(inputs) + " inputs scanned, and " +
+        Twine(outputs) + " outputs");
   if (failed(checkCounts(node, graph, inputs, outputs)))
     return failure();
   unsigned carried = inputs - scanned;
@@ -198,7 +203,9 @@ static FailureOr<int64_t> readBatch(NodeImporter &node) {
   for (unsigned i = 1; i < node.getNumInputs(); ++i) {
     ArrayRef<int64_t> shape = node.operandShape(i);
     if (shape.empty() || batch.value_or(shape.front()) != shape.front())
-      return node.invalid("expected inputs with one batch on axis 0");
+      return node.invalid(
+          "expected all inputs to have the same batch size on axis 0" +
+          node.found({1, i}));
     batch = shape.front();
   }
   constexpr int64_t kMostSamples = 256;
@@ -217,9 +224,11 @@ static LogicalResult checkSequenceLengths(NodeImporter &node, int64_t length) {
   auto lengths = node.integers(0, "the lengths of sequences");
   if (failed(lengths))
     return failure();
-  if (llvm::any_of(*lengths, [&](int64_t each) { return each != length; }))
-    return node.unsupported("sequences of another length than " +
-                            Twine(length) + " are not supported");
+  for (int64_t each : *lengths)
+    if (each != length)
+      return node.unsupported("expected sequences of " + Twine(length) +
+                              " elements, found one of " + Twine(each) +
+                              "; other lengths are not supported");
   return success();
 }
 
@@ -248,18 +257,21 @@ static LogicalResult importBatchedScan(NodeImporter &node) {
   if (auto directions = node.integerList("directions")) {
     if (directions->size() != reversed.size())
       return node.invalid("expected " + Twine(reversed.size()) +
-                          " directions, found " + Twine(directions->size()));
+                          " values in attribute 'directions', found " +
+                          Twine(directions->size()));
     // Direction 1 runs from the last element to the first.
     for (auto [i, direction] : llvm::enumerate(*directions)) {
       if (direction != 0 && direction != 1)
-        return node.invalid("attribute 'directions' is of 0 and 1, found " +
-                            Twine(direction));
+        return node.invalid(
+            "expected attribute 'directions' to hold only 0 and 1, found " +
+            Twine(direction));
       reversed[i] = direction == 1;
     }
   }
   ArrayRef<int64_t> shape = node.operandShape(1 + counts->carried);
   if (shape.size() < 2)
-    return node.invalid("expected scanned inputs of [batch, time, ...]");
+    return node.invalid("expected scanned inputs of [batch, time, ...]" +
+                        node.found({1 + counts->carried}));
   if (failed(checkSequenceLengths(node, shape[1])))
     return failure();
   std::vector<SmallVector<Value>> samples(counts->carried + counts->parts);

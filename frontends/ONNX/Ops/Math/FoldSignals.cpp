@@ -17,8 +17,9 @@ static FailureOr<Type> readDataType(NodeImporter &node) {
   FailureOr<Type> element =
       node.elementType("output_datatype", node.attributes().getF32Type());
   if (succeeded(element) && !isa<FloatType>(*element))
-    return node.unsupported("expected a type of floats as attribute "
-                            "'output_datatype'");
+    return node.unsupported(
+        "expected attribute 'output_datatype' to be a float type, found " +
+        printElementType(*element));
   return element;
 }
 
@@ -30,7 +31,7 @@ static FailureOr<int64_t> readCount(NodeImporter &node, unsigned index,
     return failure();
   if (values->size() != 1 || values->front() < smallest)
     return node.invalid("expected " + what + " to be one number of at least " +
-                        Twine(smallest));
+                        Twine(smallest) + ", found " + printShape(*values));
   return values->front();
 }
 
@@ -48,7 +49,8 @@ static LogicalResult foldWindow(NodeImporter &node,
     return failure();
   if (*size > kMostFoldedResults)
     return node.unsupported("a window of " + Twine(*size) +
-                            " elements is too long");
+                            " elements is too long: expected at most " +
+                            Twine(kMostFoldedResults));
   bool isPeriodic = node.integer("periodic", 1) != 0;
   int64_t period = isPeriodic ? *size : *size - 1;
   SmallVector<double> values;
@@ -127,10 +129,15 @@ static FailureOr<MelFilters> readFilters(NodeImporter &node) {
   if (!(*lower >= 0 && *lower < *upper &&
         *upper <= static_cast<double>(*rate) / 2))
     return node.invalid("expected 0 <= lower_edge_hertz < upper_edge_hertz <= "
-                        "sample_rate / 2");
+                        "sample_rate / 2, found " +
+                        std::to_string(*lower) + ", " + std::to_string(*upper) +
+                        " and a sample rate of " + Twine(*rate));
   if (*filters > kMostFoldedResults || *length > kMostFoldedResults ||
       (*length / 2 + 1) * *filters > kMostFoldedResults)
-    return node.unsupported("the matrix is too large");
+    return node.unsupported("the matrix is too large: expected at most " +
+                            Twine(kMostFoldedResults) + " elements, found " +
+                            Twine(*filters) + " filters for a transform of " +
+                            Twine(*length) + " elements");
   return MelFilters{*filters, *length, *rate, *lower, *upper};
 }
 

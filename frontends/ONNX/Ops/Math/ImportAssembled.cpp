@@ -33,7 +33,8 @@ static LogicalResult assemblePRelu(NodeImporter &node, Value slope) {
   auto shape =
       broadcastShapes(NodeImporter::shapeOf(x), NodeImporter::shapeOf(slope));
   if (failed(shape) || ArrayRef<int64_t>(*shape) != NodeImporter::shapeOf(x))
-    return node.invalid("the slope does not broadcast to the input");
+    return node.invalid("the slope does not broadcast to the input" +
+                        node.found({0, 1}));
   Value zero =
       numberConstant(node, 0, NodeImporter::typeOf(x).getElementType());
   Value isPositive = node.emit<LessOp>({zero, x});
@@ -74,12 +75,16 @@ static LogicalResult importTile(NodeImporter &node) {
   SmallVector<int64_t> apart, spread, joined;
   for (auto [extent, count] : llvm::zip(type.getShape(), *copies)) {
     if (count < 0 || llvm::MulOverflow(extent, count, joined.emplace_back()))
-      return node.invalid("the number of copies is " + Twine(count));
+      return node.invalid("cannot make " + Twine(count) +
+                          " copies of an axis of " + Twine(extent) +
+                          " elements: expected at least 0 copies, and a result "
+                          "that fits 64 bits");
     apart.append({1, extent});
     spread.append({count, extent});
   }
   if (!getCheckedBytes(joined, type.getElementType()))
-    return node.invalid("the copies are too many");
+    return node.invalid("the result of shape " + printShape(joined) +
+                        " is too large");
   Value expanded =
       node.emit<ExpandOp>({node.reshape(node.operand(0), apart)}, {},
                           RankedTensorType::get(spread, type.getElementType()));
@@ -168,7 +173,8 @@ static LogicalResult importCDist(NodeImporter &node) {
                             "', expected 'sqeuclidean' or 'euclidean'");
   SmallVector<int64_t> a(node.operandShape(0)), b(node.operandShape(1));
   if (a.size() != 2 || b.size() != 2 || a[1] != b[1])
-    return node.invalid("expected two matrices of rows of one size");
+    return node.invalid("expected two matrices with rows of equal size" +
+                        node.found({0, 1}));
   // Broadcast each row of one input against each row of the other: [m, n,
   // size].
   Value difference =
@@ -215,8 +221,8 @@ static LogicalResult importLRN(NodeImporter &node) {
   int64_t size = node.integer("size", 0);
   if (shape.size() < 2 || size < 1)
     return node.invalid("expected an input of at least rank 2 and an attribute "
-                        "'size' of at least 1, found " +
-                        Twine(size));
+                        "'size' of at least 1, found rank " +
+                        Twine(shape.size()) + " and size " + Twine(size));
   int64_t pixels =
       ShapedType::getNumElements(ArrayRef<int64_t>(shape).drop_front(2));
   Value squares = node.emit<MulOp>({x, x});
@@ -328,7 +334,7 @@ static LogicalResult importDet(NodeImporter &node) {
   constexpr int64_t kLargest = 10; // 5120 products, twice as many for 11
   ArrayRef<int64_t> shape = node.operandShape(0);
   if (shape.size() < 2 || shape.back() != shape[shape.size() - 2])
-    return node.invalid("expected square matrices");
+    return node.invalid("expected square matrices" + node.found({0}));
   int64_t n = shape.back();
   if (n > kLargest)
     return node.unsupported("determinants of " + Twine(n) + " x " + Twine(n) +
@@ -360,9 +366,10 @@ readTransposedExtents(NodeImporter &node, ArrayRef<int64_t> input,
     if (list && (list->size() != rank || llvm::any_of(*list, [](int64_t value) {
                    return value < 0 || value > (int64_t(1) << 30);
                  })))
-      return node.invalid("expected attributes 'output_padding' and "
-                          "'output_shape' to have a valid value for each "
-                          "spatial axis");
+      return node.invalid(
+          "expected attributes 'output_padding' and 'output_shape' to have a "
+          "value from 0 to 2^30 for each of the " +
+          Twine(rank) + " spatial axes, found " + printShape(*list));
   bool isUpper = autoPad == "SAME_UPPER";
   SmallVector<int64_t> extents;
   // `covered` is the extent from the start of the first window to the end of
@@ -380,7 +387,9 @@ readTransposedExtents(NodeImporter &node, ArrayRef<int64_t> input,
       window.pads[rank + i] = total - window.pads[i];
     }
     if (extents.back() < 1)
-      return node.invalid("the result would have no elements");
+      return node.invalid("the result would have " + Twine(extents.back()) +
+                          " elements along spatial axis " + Twine(i) +
+                          ", expected at least 1");
   }
   return extents;
 }
@@ -408,7 +417,8 @@ static Value emitTransposed(NodeImporter &node, Value input, Value weight,
   }
   if (llvm::any_of(ArrayRef(reached).drop_front(2),
                    [](int64_t extent) { return extent < 1; })) {
-    (void)node.invalid("no window reaches the result");
+    (void)node.invalid("no window reaches the result of shape " +
+                       printShape(result));
     return Value();
   }
   Value output = node.emit<ConvInputGradOp>(
@@ -434,8 +444,10 @@ static LogicalResult importConvTranspose(NodeImporter &node) {
   int64_t group = node.integer("group", 1);
   if (filters.size() < 3 || filters.size() != shape.size() || group < 1 ||
       filters[0] != shape[1])
-    return node.invalid("expected an input of shape (N, C, d...) and a weight "
-                        "of shape (C, M/group, k...)");
+    return node.invalid(
+        "expected an input of shape (N, C, d...), a weight of shape (C, "
+        "M/group, k...) and attribute 'group' of at least 1" +
+        node.found({0, 1}) + ", group " + Twine(group));
   auto window = readWindow(node, shape, filters.drop_front(2));
   if (failed(window))
     return failure();
@@ -444,18 +456,21 @@ static LogicalResult importConvTranspose(NodeImporter &node) {
     return failure();
   SmallVector<int64_t> result = {shape[0]};
   if (llvm::MulOverflow(filters[1], group, result.emplace_back()))
-    return node.invalid("attribute 'group' is " + Twine(group));
+    return node.invalid("attribute 'group' of " + Twine(group) +
+                        " is too large: " + Twine(filters[1]) + " * " +
+                        Twine(group) + " output channels overflow");
   result.append(*extents);
   Type element = NodeImporter::typeOf(input).getElementType();
   if (!getCheckedBytes(result, element))
-    return node.invalid("the result is too large");
+    return node.invalid("the result of shape " + printShape(result) +
+                        " is too large");
   Value output = emitTransposed(node, input, weight, *window, group, result);
   if (output && node.hasInput(2)) {
     SmallVector<int64_t> perChannel(result.size() - 1, 1);
     perChannel[0] = result[1];
     if (node.operandShape(2) != ArrayRef<int64_t>(result[1]))
       return node.invalid("expected a bias of " + Twine(result[1]) +
-                          " elements");
+                          " elements" + node.found({2}));
     output =
         node.emit<AddOp>({output, node.reshape(node.operand(2), perChannel)});
   }

@@ -21,7 +21,8 @@ static LogicalResult importMatMul(NodeImporter &node) {
   SmallVector<int64_t> a(NodeImporter::shapeOf(lhs));
   SmallVector<int64_t> b(NodeImporter::shapeOf(rhs));
   if (a.empty() || b.empty())
-    return node.invalid("expected operands of rank 1 or more");
+    return node.invalid("expected operands of rank 1 or more" +
+                        node.found({0, 1}));
   bool isRow = a.size() == 1, isColumn = b.size() == 1;
   if (isRow)
     a.insert(a.begin(), 1);
@@ -44,7 +45,9 @@ static LogicalResult importMatMul(NodeImporter &node) {
 static FailureOr<double> readFactor(NodeImporter &node, StringRef name) {
   double factor = node.real(name, 1.0);
   if (!std::isfinite(factor))
-    return node.invalid("attribute '" + name + "' is not a finite number");
+    return node.invalid("expected attribute '" + name +
+                        "' to be a finite number, found " +
+                        std::to_string(factor));
   return factor;
 }
 
@@ -55,7 +58,8 @@ static Value addTerm(NodeImporter &node, Value product, double beta) {
   ArrayRef<int64_t> shape = NodeImporter::shapeOf(product);
   auto spread = broadcastShapes(shape, node.operandShape(2));
   if (failed(spread) || ArrayRef<int64_t>(*spread) != shape) {
-    (void)node.invalid("input 2 does not broadcast to the product");
+    (void)node.invalid("input 2 does not broadcast to the product of shape " +
+                       printShape(shape) + node.found({2}));
     return {};
   }
   Value term = node.operand(2);
@@ -115,7 +119,9 @@ static LogicalResult importGemm(NodeImporter &node) {
 // may be transposed.
 static LogicalResult importFusedMatMul(NodeImporter &node) {
   if (node.integer("transBatchA", 0) || node.integer("transBatchB", 0))
-    return node.unsupported("transposed batch axes are not supported");
+    return node.unsupported(
+        "attributes 'transBatchA' and 'transBatchB' are not supported: "
+        "expected 0; transpose the operands before the node");
   auto alpha = readFactor(node, "alpha");
   if (failed(alpha))
     return failure();

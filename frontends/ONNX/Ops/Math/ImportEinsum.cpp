@@ -71,15 +71,18 @@ FailureOr<Labels> Einsum::parseTerm(StringRef text, int64_t axes) {
     // An ellipsis stands for the axes without letters, counted from the end.
     if (text.consume_front("...")) {
       if (hasEllipsis)
-        return node.invalid("the equation has two ellipses in one term");
+        return node.invalid(
+            "expected at most one ellipsis per term of equation '" +
+            node.string("equation", "") + "', found two");
       hasEllipsis = true;
       for (int64_t i = axes; i-- > 0;)
         labels.push_back(kEllipsis + i);
       continue;
     }
     if (!llvm::isAlpha(text.front()))
-      return node.invalid("the equation has '" + text.take_front(1) +
-                          "' where a letter is expected");
+      return node.invalid("expected a letter in equation '" +
+                          node.string("equation", "") + "', found '" +
+                          text.take_front(1) + "'");
     labels.push_back(text.front());
     text = text.drop_front();
   }
@@ -96,9 +99,9 @@ FailureOr<EinsumTerm> Einsum::readOperand(unsigned index, StringRef text) {
   if (failed(labels))
     return failure();
   if (static_cast<int64_t>(labels->size()) != rank)
-    return node.invalid("term '" + text +
-                        "' of the equation does not name the " + Twine(rank) +
-                        " axes of input " + Twine(index));
+    return node.invalid("term '" + text + "' of the equation names " +
+                        Twine(labels->size()) + " axes, but input " +
+                        Twine(index) + " has rank " + Twine(rank));
   ellipsisAxes = std::max(ellipsisAxes, axes);
   return EinsumTerm{value, *labels};
 }
@@ -140,15 +143,16 @@ LogicalResult Einsum::parse() {
     return failure();
   output = *labels;
   if (ellipsisAxes > 0 && !right.contains("..."))
-    return node.invalid("the result has no ellipsis, but inputs have");
+    return node.invalid("expected an ellipsis in the result '" + right +
+                        "' of the equation, because inputs have one");
   // Each output axis must be an axis of an input, and appear once.
   llvm::SmallDenseSet<Label> seen;
   for (Label label : output) {
     bool isKnown = llvm::any_of(
         terms, [&](const EinsumTerm &term) { return term.find(label); });
     if (!isKnown || !seen.insert(label).second)
-      return node.invalid("axes of the result must be those of inputs, each "
-                          "once");
+      return node.invalid("expected each axis of the result '" + right +
+                          "' to be an axis of an input, and to appear once");
   }
   return success();
 }
@@ -171,8 +175,9 @@ EinsumTerm Einsum::takeDiagonals(EinsumTerm term) {
     SmallVector<int64_t> shape(term.getShape());
     int64_t extent = shape[first];
     if (shape[second] != extent) {
-      (void)node.invalid("one label names axes of " + Twine(extent) + " and " +
-                         Twine(shape[second]) + " elements");
+      (void)node.invalid(
+          "one label of the equation names axes of different sizes, " +
+          Twine(extent) + " and " + Twine(shape[second]));
       return {};
     }
     if (!canList(node, extent))
@@ -240,9 +245,9 @@ LogicalResult Einsum::dropBroadcast(EinsumTerm &a, EinsumTerm &b) {
       continue;
     EinsumTerm &single = a.getExtent(label) == 1 ? a : b;
     if (single.getExtent(label) != 1)
-      return node.invalid("one label names axes of " +
-                          Twine(a.getExtent(label)) + " and " +
-                          Twine(b.getExtent(label)) + " elements");
+      return node.invalid(
+          "one label of the equation names axes of different sizes, " +
+          Twine(a.getExtent(label)) + " and " + Twine(b.getExtent(label)));
     SmallVector<int64_t> shape(single.getShape());
     int64_t axis = *single.find(label);
     shape.erase(shape.begin() + axis);

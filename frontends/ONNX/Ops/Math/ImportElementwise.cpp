@@ -40,7 +40,9 @@ template <LogicalResult (*import)(NodeImporter &)>
 static LogicalResult importBits(NodeImporter &node) {
   bool isBitwise = node.getOpType().starts_with("Bitwise");
   if (node.operandType(0).getElementType().isInteger(1) == isBitwise)
-    return node.invalid(isBitwise ? "expected integers" : "expected booleans");
+    return node.invalid(
+        (isBitwise ? "expected integers" : "expected booleans") +
+        node.found({0}));
   return import(node);
 }
 
@@ -83,7 +85,8 @@ static LogicalResult importMod(NodeImporter &node) {
   bool fmod = node.integer("fmod", 0) != 0;
   if (!fmod && isa<FloatType>(node.operandType(0).getElementType())) {
     if (node.getOpset() < 28)
-      return node.invalid("expected attribute 'fmod' to be 1 for floats");
+      return node.invalid(
+          "expected attribute 'fmod' to be 1 for floats, found 0");
     return node.define(0, floorMod(node, node.operand(0), node.operand(1)));
   }
   return node.define(0, node.emit<ModOp>({node.operand(0), node.operand(1)},
@@ -141,16 +144,18 @@ static FailureOr<Value> alignRight(NodeImporter &node, Value a, Value b) {
   SmallVector<int64_t> shape(NodeImporter::shapeOf(b));
   int64_t rank = NodeImporter::shapeOf(a).size(), size = shape.size();
   if (!broadcast && NodeImporter::shapeOf(a) != NodeImporter::shapeOf(b))
-    return node.invalid("expected inputs of the same shape without attribute "
-                        "'broadcast'");
+    return node.invalid(
+        "expected inputs of the same shape without attribute 'broadcast'" +
+        node.found({0, 1}));
   if (!node.hasAttribute("axis"))
     return b;
   int64_t axis = node.integer("axis", 0);
   axis = axis < 0 ? axis + rank : axis;
   if (axis < 0 || size > rank || axis > rank - size)
-    return node.invalid("attribute 'axis' puts " + Twine(size) +
-                        " axes outside the " + Twine(rank) +
-                        " of the first input");
+    return node.invalid("attribute 'axis' of " +
+                        Twine(node.integer("axis", 0)) + " puts the " +
+                        Twine(size) + " axes of the second input outside the " +
+                        Twine(rank) + " axes of the first");
   shape.append(rank - size - axis, 1);
   return node.reshape(b, shape);
 }
@@ -370,7 +375,7 @@ static LogicalResult importSwiGLU(NodeImporter &node) {
   if (failed(checkSameElementType(node)))
     return failure();
   if (node.operandShape(0) != node.operandShape(1))
-    return node.invalid("expected inputs of one shape");
+    return node.invalid("expected inputs of equal shapes" + node.found({0, 1}));
   Value gate = node.emit<SwishOp>(
       {node.operand(0)}, {node.attribute("alpha", node.real("alpha", 1.0))});
   return node.define(0, node.emit<MulOp>({gate, node.operand(1)}));
@@ -397,8 +402,10 @@ static LogicalResult importIntegerShrink(NodeImporter &node) {
   bool isLong = element.getIntOrFloatBitWidth() == 64;
   if (isLong && (bias != std::floor(bias) || !(std::abs(bias) < 0x1p53) ||
                  !(std::abs(lambd) < 0x1p53)))
-    return node.unsupported("for 64-bit integers, expected attribute 'bias' "
-                            "to be a whole number and 'lambd' below 2^53");
+    return node.unsupported(
+        "for 64-bit integers, expected attribute 'bias' to be a whole number "
+        "below 2^53 and 'lambd' below 2^53, found " +
+        std::to_string(bias) + " and " + std::to_string(lambd));
   Value number = castTo(node, x, wide);
   Value isBelow =
       node.emit<LessOp>({number, numberConstant(node, -lambd, wide)});
@@ -444,8 +451,10 @@ static Value importFeatureList(NodeImporter &node, StringRef name) {
   const bool fits = operand.getRank() > 0 && count > 0 &&
                     (count == 1 || count == operand.getShape().back());
   if (!fits) {
-    (void)node.unsupported("expected attribute '" + name +
-                           "' of one number, or one of each feature");
+    (void)node.unsupported(
+        "expected attribute '" + name +
+        "' to have one number, or one for each feature, found " + Twine(count) +
+        " numbers" + node.found({0}));
     return {};
   }
   llvm::SmallVector<Attribute> values;
@@ -462,7 +471,8 @@ static Value importFeatureList(NodeImporter &node, StringRef name) {
 // scale.
 static LogicalResult importScaler(NodeImporter &node) {
   if (!isa<FloatType>(node.operandType(0).getElementType()))
-    return node.unsupported("expected an input of floating point");
+    return node.unsupported("expected an input of floating point" +
+                            node.found({0}));
   Value offset = importFeatureList(node, "offset");
   Value scale = importFeatureList(node, "scale");
   if (!offset || !scale)

@@ -201,7 +201,7 @@ static FailureOr<int64_t> readLength(NodeImporter &node, unsigned input,
   constexpr int64_t kMost = int64_t(1) << 30;
   if (given->size() != 1 || given->front() < 1 || given->front() > kMost)
     return node.invalid("expected " + what + " to be one integer from 1 to " +
-                        Twine(kMost));
+                        Twine(kMost) + ", found " + printShape(*given));
   return given->front();
 }
 
@@ -279,8 +279,9 @@ static LogicalResult invertOneSided(NodeImporter &node, int64_t axis) {
   // given.
   int64_t n = *length;
   if (n < 1)
-    return node.invalid("expected the length of a signal whose transform has "
-                        "one element");
+    return node.invalid(
+        "expected the length of the signal as input 1: its transform has one "
+        "element, which does not tell the length");
   if (!canTransform(node, n))
     return failure();
   // Append the conjugates of results 1 to (n - 1) / 2, from last to first.
@@ -316,10 +317,12 @@ static LogicalResult assembleDFT(NodeImporter &node, int64_t givenAxis) {
   if (failed(axis))
     return failure();
   if (*axis == rank - 1)
-    return node.invalid("axis " + Twine(givenAxis) +
-                        " is that of real and imaginary parts");
+    return node.invalid(
+        "axis " + Twine(givenAxis) +
+        " holds the real and imaginary parts: expected another axis" +
+        node.found({0}));
   if (!isa<FloatType>(type.getElementType()))
-    return node.invalid("expected floats, found integers");
+    return node.invalid("expected floats" + node.found({0}));
   // The last axis holds a real part, or a real and an imaginary part.
   int64_t parts = type.getShape().back();
   if (parts != 1 && parts != 2)
@@ -328,9 +331,10 @@ static LogicalResult assembleDFT(NodeImporter &node, int64_t givenAxis) {
                         Twine(parts));
   if (isOneSided && parts == 2 && !isInverse)
     return node.invalid("with attribute 'onesided' expected a real input, with "
-                        "a last axis of 1 element");
+                        "a last axis of 1 element" +
+                        node.found({0}));
   if (type.getNumElements() == 0)
-    return node.invalid("the input has no elements");
+    return node.invalid("expected an input with elements" + node.found({0}));
   if (isOneSided && parts == 2)
     return invertOneSided(node, *axis);
   // Input 1, if present, is the length to which the axis is cut or padded with
@@ -378,9 +382,11 @@ static LogicalResult importSTFT(NodeImporter &node) {
     shape.push_back(1);
   if (shape.size() != 3 || (shape[2] != 1 && shape[2] != 2) ||
       llvm::is_contained(shape, 0))
-    return node.invalid("expected a signal of shape (batch, length, 1 or 2)");
+    return node.invalid(
+        "expected a signal of shape (batch, length, 1 or 2) with elements" +
+        node.found({0}));
   if (!isa<FloatType>(node.operandType(0).getElementType()))
-    return node.invalid("expected floats, found integers");
+    return node.invalid("expected floats" + node.found({0}));
   // The length of a frame is input 3, or else the length of the window, or else
   // that of the signal.
   int64_t byDefault = shape[1];
@@ -404,7 +410,8 @@ static LogicalResult importSTFT(NodeImporter &node) {
   bool isOneSided = node.integer("onesided", 1) != 0;
   if (isOneSided && shape[2] == 2)
     return node.invalid("with attribute 'onesided', which is 1 by default, "
-                        "expected a real signal");
+                        "expected a real signal" +
+                        node.found({0}) + "; set 'onesided' to 0");
   // The gather below lists every element of every frame, so limit their number.
   int64_t frames = (shape[1] - *length) / *step + 1;
   if (!canTransform(node, *length) || !canList(node, frames) ||

@@ -67,7 +67,7 @@ static FailureOr<Value> spreadScale(NodeImporter &node, unsigned input,
   std::string name = node.getInputName(input).str();
   int64_t rank = shape.size();
   if (rank == 0)
-    return node.invalid("expected one number as '" + name + "'");
+    return node.invalid("expected one number" + node.found({input}));
   // For a vector, any value of 'axis' means the only axis.
   FailureOr<int64_t> along = 0;
   if (rank > 1)
@@ -78,9 +78,10 @@ static FailureOr<Value> spreadScale(NodeImporter &node, unsigned input,
   if (block == 0) {
     spread[*along] = shape[*along];
     if (own != ArrayRef<int64_t>(shape[*along]))
-      return node.invalid("expected '" + name + "' to be one number or " +
-                          Twine(shape[*along]) + ", one for each of axis " +
-                          Twine(*along));
+      return node.invalid("expected '" + name + "' to hold one number, or " +
+                          Twine(shape[*along]) +
+                          " numbers, one for each index of axis " +
+                          Twine(*along) + node.found({input}));
     return node.reshape(value, spread);
   }
   // Repeat each number `block` times; the last block may be shorter.
@@ -90,8 +91,9 @@ static FailureOr<Value> spreadScale(NodeImporter &node, unsigned input,
     return node.invalid("expected '" + name +
                         "' to have the shape of the input, except on "
                         "axis " +
-                        Twine(*along) + ": one element for each block of " +
-                        Twine(block));
+                        Twine(*along) + ", where each block of " +
+                        Twine(block) + " elements has one number: " +
+                        printShape(spread) + node.found({input}));
   SmallVector<int64_t> copies(spread), whole(spread), origin(rank, 0);
   spread.insert(spread.begin() + *along + 1, 1);
   copies.insert(copies.begin() + *along + 1, block);
@@ -127,7 +129,7 @@ static FailureOr<Quantization> readQuantization(NodeImporter &node) {
     return node.invalid("expected attribute 'block_size' from 0 to " +
                         Twine(kMost) + ", found " + Twine(block));
   if (!isa<FloatType>(node.operandType(1).getElementType()))
-    return node.unsupported("expected floats as scale, found integers");
+    return node.unsupported("expected floats as scale" + node.found({1}));
   auto scale = spreadScale(node, 1, shape, axis, block);
   if (failed(scale))
     return failure();
@@ -137,7 +139,8 @@ static FailureOr<Quantization> readQuantization(NodeImporter &node) {
     return Quantization{*scale, Value()};
   bool areOne = isOne(node.operandShape(1)) && isOne(node.operandShape(2));
   if (node.operandShape(2) != node.operandShape(1) && !areOne)
-    return node.invalid("expected a zero point of the scale's shape");
+    return node.invalid("expected scale and zero point of equal shapes" +
+                        node.found({1, 2}));
   auto zeroPoint = spreadScale(node, 2, shape, axis, block);
   if (failed(zeroPoint))
     return failure();
@@ -176,10 +179,14 @@ static FailureOr<Type> readQuantizedType(NodeImporter &node) {
   if (failed(type))
     return failure();
   if (node.hasInput(2) && *type != byDefault)
-    return node.invalid(
-        "attribute 'output_dtype' is not the zero point's type");
+    return node.invalid("expected attribute 'output_dtype' to be the type of "
+                        "the zero point, found " +
+                        printElementType(*type) + " and " +
+                        printElementType(byDefault));
   if (!isQuantized(*type, 16))
-    return node.unsupported("expected a result of 8 or 16 bits");
+    return node.unsupported(
+        "expected a result of 8-bit or 16-bit integers, found " +
+        printElementType(*type));
   return *type;
 }
 
@@ -206,7 +213,8 @@ static LogicalResult importQuantizeLinear(NodeImporter &node) {
     return failure();
   if (!isa<FloatType>(*precision))
     return node.invalid(
-        "expected attribute 'precision' to be a type of floats");
+        "expected attribute 'precision' to be a float type, found " +
+        printElementType(*precision));
   Value quotient = node.emit<DivOp>(
       {toSingle(node, node.operand(0)), toSingle(node, quantization->scale)});
   Value integers = saturate(node, castTo(node, quotient, *precision),
@@ -328,7 +336,8 @@ static Value importFakeQuantization(NodeImporter &node,
 static LogicalResult importDequantizeLinear(NodeImporter &node) {
   Type type = node.operandType(0).getElementType();
   if (!isQuantized(type, 32))
-    return node.unsupported("expected integers of 8 to 32 bits");
+    return node.unsupported("expected integers of 8 to 32 bits" +
+                            node.found({0}));
   FailureOr<Quantization> quantization = readQuantization(node);
   if (failed(quantization))
     return failure();
@@ -339,8 +348,9 @@ static LogicalResult importDequantizeLinear(NodeImporter &node) {
   if (failed(result))
     return failure();
   if (!isa<FloatType>(*result))
-    return node.invalid("expected attribute 'output_dtype' to be a type of "
-                        "floats");
+    return node.invalid(
+        "expected attribute 'output_dtype' to be a float type, found " +
+        printElementType(*result));
   if (Value fake = importFakeQuantization(node, *quantization))
     return node.define(0, castTo(node, fake, *result));
   if (node.hasFailed())
@@ -356,7 +366,9 @@ static LogicalResult importDequantizeLinear(NodeImporter &node) {
   Value x = node.operand(0);
   if (quantization->zeroPoint) {
     if (elementTypeOf(quantization->zeroPoint) != type)
-      return node.invalid("expected a zero point of the input's type");
+      return node.invalid(
+          "expected the zero point to have the type of the input" +
+          node.found({0, 2}));
     x = node.emit<SubOp>(
         {toWhole(node, x), toWhole(node, quantization->zeroPoint)});
   }
@@ -372,7 +384,8 @@ static LogicalResult importDynamicQuantizeLinear(NodeImporter &node) {
     return failure();
   auto type = node.operandType(0);
   if (!type.getElementType().isF32() || type.getNumElements() == 0)
-    return node.invalid("expected an input of elements of f32");
+    return node.invalid("expected a float32 input with elements" +
+                        node.found({0}));
   Value x = node.operand(0);
   Value zero = numberConstant(node, 0, type.getElementType());
   auto axes = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
@@ -418,7 +431,9 @@ static FailureOr<Value> spreadOverLines(NodeImporter &node, unsigned input,
                    own[own.size() + (axis == -2 ? -1 : -2)] == 1;
   if (!isOfLines || failed(whole) || ArrayRef<int64_t>(*whole) != shape)
     return node.invalid("expected '" + node.getInputName(input) +
-                        "' to be one number for each line of the matrices");
+                        "' to hold one number, or one for each row or column "
+                        "of the matrices of shape " +
+                        printShape(shape) + node.found({input}));
   return node.operand(input);
 }
 
@@ -429,14 +444,14 @@ static FailureOr<Value> readCentered(NodeImporter &node, unsigned input,
                                      ArrayRef<int64_t> shape, int64_t axis) {
   auto type = node.operandType(input);
   if (!isQuantized(type.getElementType(), 8))
-    return node.invalid("expected '" + node.getInputName(input) +
-                        "' to be integers of 8 bits");
+    return node.invalid("expected 8-bit integers" + node.found({input}));
   Value x = toPlace(node, node.reshape(node.operand(input), shape));
   if (!node.hasInput(zeroPoint))
     return x;
   if (node.operandType(zeroPoint).getElementType() != type.getElementType())
-    return node.invalid("expected a zero point of the type of '" +
-                        node.getInputName(input) + "'");
+    return node.invalid("expected the zero point to have the type of '" +
+                        node.getInputName(input) + "'" +
+                        node.found({input, zeroPoint}));
   auto offset = spreadOverLines(node, zeroPoint, shape, axis);
   if (failed(offset))
     return failure();
@@ -459,7 +474,8 @@ static FailureOr<IntegerProduct> readProduct(NodeImporter &node,
   product.b.assign(node.operandShape(inputB).begin(),
                    node.operandShape(inputB).end());
   if (product.a.empty() || product.b.empty())
-    return node.invalid("expected operands of rank 1 and more");
+    return node.invalid("expected operands of rank 1 and more" +
+                        node.found({0, inputB}));
   product.isRow = product.a.size() == 1;
   product.isColumn = product.b.size() == 1;
   if (product.isRow)
@@ -501,14 +517,14 @@ static Value rescale(NodeImporter &node, Value sums, Value scaleA, Value scaleB,
                      unsigned scale) {
   for (unsigned input : {scale, scale + 1})
     if (node.operandType(input).getNumElements() != 1) {
-      (void)node.unsupported("expected one number as '" +
-                             node.getInputName(input) + "'");
+      (void)node.unsupported("expected one number" + node.found({input}));
       return {};
     }
   Type type = node.operandType(scale + 1).getElementType();
   if (!isQuantized(type, 8)) {
-    (void)node.invalid("expected a zero point of 8 bits as '" +
-                       node.getInputName(scale + 1) + "'");
+    (void)node.invalid(
+        "expected 8-bit integers as the zero point of the result" +
+        node.found({scale + 1}));
     return {};
   }
   // The factor is scale_a * scale_b / scale_y, in f32.
@@ -548,10 +564,12 @@ static FailureOr<Value> convolve(NodeImporter &node, unsigned inputW,
   ArrayRef<int64_t> filters = node.operandShape(inputW);
   if (shape.size() < 3 || filters.size() != shape.size())
     return node.invalid("expected an input of shape (N, C, d...) and a weight "
-                        "of shape (M, C/group, k...)");
+                        "of shape (M, C/group, k...)" +
+                        node.found({0, inputW}));
   if (node.hasInput(zeroPointX) &&
       node.operandType(zeroPointX).getNumElements() != 1)
-    return node.invalid("expected one zero point of the input");
+    return node.invalid("expected one number as the zero point of the input" +
+                        node.found({zeroPointX}));
   auto x = readCentered(node, 0, zeroPointX, shape, 1);
   auto w = readCentered(node, inputW, zeroPointW, filters, 0);
   int64_t group = node.integer("group", 1);
@@ -584,7 +602,8 @@ static LogicalResult importQLinearConv(NodeImporter &node) {
     total = node.emit<AddOp>({total, toPlace(node, *bias)});
   }
   if (node.operandType(1).getNumElements() != 1)
-    return node.invalid("expected one scale of the input");
+    return node.invalid("expected one number as the scale of the input" +
+                        node.found({1}));
   auto scaleW = spreadScale(node, 4, result, 1, 0);
   if (failed(scaleW))
     return failure();

@@ -115,7 +115,8 @@ static FailureOr<double> readRatio(NodeImporter &node, unsigned ratioIndex,
     if (failed(mode))
       return failure();
     if (mode->size() != 1)
-      return node.invalid("expected one element in training_mode");
+      return node.invalid("expected one element in training_mode" +
+                          node.found({modeIndex}));
     training = mode->front() != 0;
   }
   if (!node.hasInput(ratioIndex))
@@ -288,7 +289,8 @@ static LogicalResult importRandom(NodeImporter &node) {
   if (failed(type))
     return failure();
   if (!getCheckedBytes(*shape, *type))
-    return node.invalid("the shape has a negative extent or overflows");
+    return node.invalid("the shape " + printShape(*shape) +
+                        " has a negative extent or overflows");
   return defineNumbers(node, *shape, *type);
 }
 
@@ -307,7 +309,8 @@ static LogicalResult importBernoulli(NodeImporter &node) {
   RankedTensorType input = node.operandType(0);
   auto type = dyn_cast<FloatType>(input.getElementType());
   if (!type)
-    return node.invalid("expected probabilities that are floats");
+    return node.invalid("expected probabilities that are floats" +
+                        node.found({0}));
   FailureOr<Type> element = node.elementType("dtype", type);
   if (failed(element))
     return failure();
@@ -330,12 +333,17 @@ static LogicalResult importMultinomial(NodeImporter &node) {
     return failure();
   if (!type || input.getRank() != 2 || input.getDimSize(1) < 1)
     return node.invalid("expected floats of shape (batch_size, class_size), "
-                        "with classes");
+                        "with at least one class" +
+                        node.found({0}));
   if (!element->isInteger(32) && !element->isInteger(64))
-    return node.invalid("expected attribute 'dtype' to be int32 or int64");
+    return node.invalid(
+        "expected attribute 'dtype' to be int32 or int64, found " +
+        printElementType(*element));
   int64_t batch = input.getDimSize(0), classes = input.getDimSize(1);
   if (samples < 1 || !getCheckedBytes({batch, samples, classes}, type))
-    return node.invalid("attribute 'sample_size' is " + Twine(samples));
+    return node.invalid("expected attribute 'sample_size' of at least 1 whose "
+                        "result fits into memory, found " +
+                        Twine(samples) + node.found({0}));
 
   // Probabilities up to a factor: exp(x - max).
   FloatType wide = widen(node, type);

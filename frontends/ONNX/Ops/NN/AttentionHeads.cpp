@@ -9,8 +9,9 @@ FailureOr<Value> mpc::onnx_frontend::splitHeads(NodeImporter &node, Value value,
                                                 int64_t heads) {
   ArrayRef<int64_t> shape = NodeImporter::shapeOf(value);
   if (heads < 1 || shape[2] % heads != 0)
-    return node.invalid(Twine(heads) + " heads do not divide the " +
-                        Twine(shape[2]) + " elements of a token");
+    return node.invalid(
+        Twine(heads) + " heads do not divide the " + Twine(shape[2]) +
+        " elements of a token, in an operand of shape " + printShape(shape));
   return node.reshape(value, {shape[0], shape[1], heads, shape[2] / heads});
 }
 

@@ -20,7 +20,7 @@ static FailureOr<int64_t> readNumber(NodeImporter &node, unsigned index,
   if (failed(values))
     return failure();
   if (values->size() != 1)
-    return node.invalid("expected one number as " + what);
+    return node.invalid("expected one number as " + what + node.found({index}));
   return values->front();
 }
 
@@ -48,16 +48,21 @@ static LogicalResult importEmbeddingBackward(NodeImporter &node) {
   if (failed(rows) || failed(padding) || failed(isScaled))
     return failure();
   if (*isScaled)
-    return node.unsupported("scale_grad_by_freq is not supported");
+    return node.unsupported(
+        "scale_grad_by_freq is not supported; build the embedding without it");
   // dY holds one row for each index.
   Value dy = node.operand(0);
   ArrayRef<int64_t> shape = NodeImporter::shapeOf(dy);
   if (shape.empty() || shape.drop_back() != node.operandShape(1))
     return node.invalid("expected a gradient of the shape of the indices with "
-                        "an axis more");
+                        "one more axis at the end" +
+                        node.found({0, 1}));
   SmallVector<int64_t> table = {*rows, shape.back()};
   if (*rows < 1 || !getCheckedBytes(table, elementTypeOf(dy)))
-    return node.invalid("expected num_weights to be the rows of a table");
+    return node.invalid("expected num_weights to be the number of rows of a "
+                        "table that fits into memory, found " +
+                        Twine(*rows) + " rows of " + Twine(shape.back()) +
+                        " elements");
   if (failed(checkIndices(node, /*input=*/1, *rows)))
     return failure();
   // Rows read for the padding index get no gradient.
@@ -91,8 +96,9 @@ static LogicalResult importBitwise(NodeImporter &node) {
     return failure();
   Type type = node.operandType(0).getElementType();
   if (!type.isInteger() || type != node.operandType(1).getElementType())
-    return node.invalid("expected two inputs of one integer type, or of "
-                        "booleans");
+    return node.invalid(
+        "expected two inputs of one integer type, or of booleans" +
+        node.found({0, 1}));
   return node.define(0, node.emit<OpT>({node.operand(0), node.operand(1)}));
 }
 

@@ -82,7 +82,9 @@ LogicalResult AttentionBuilder::readHeads() {
   size_t rank = node.operandShape(0).size();
   for (unsigned i = 0; i < 3; ++i) {
     if (node.operandShape(i).size() != rank || (rank != 3 && rank != 4))
-      return node.invalid("expected query, key and value of rank 3 or 4");
+      return node.invalid(
+          "expected query, key and value of equal rank, 3 or 4" +
+          node.found({0, 1, 2}));
     *inputs[i] = node.operand(i);
     if (rank == 4)
       continue;
@@ -100,7 +102,8 @@ LogicalResult AttentionBuilder::appendToCache() {
     return node.invalid("expected both past_key and past_value or neither");
   if (node.hasInput(4)) {
     if (node.operandShape(4).size() != 4 || node.operandShape(5).size() != 4)
-      return node.invalid("expected past_key and past_value of rank 4");
+      return node.invalid("expected past_key and past_value of rank 4" +
+                          node.found({4, 5}));
     past = node.operandShape(4)[2];
     key = concatenate(node, {node.operand(4), key}, 2);
     value = concatenate(node, {node.operand(5), value}, 2);
@@ -119,10 +122,13 @@ LogicalResult AttentionBuilder::checkShapes() {
   batch = q[0], queryHeads = q[1], queries = q[2], heads = k[1], keys = k[2];
   if (k[0] != batch || v[0] != batch || v[1] != heads || v[2] != keys ||
       k[3] != q[3])
-    return node.invalid("query, key and value do not fit each other");
+    return node.invalid(
+        "expected query [batch, heads, queries, size], key [batch, key heads, "
+        "keys, size] and value [batch, key heads, keys, any size], found " +
+        printShape(q) + ", " + printShape(k) + " and " + printShape(v));
   if (heads == 0 || queryHeads % heads != 0)
     return node.invalid(Twine(heads) + " heads of keys do not divide " +
-                        Twine(queryHeads) + " of queries");
+                        Twine(queryHeads) + " heads of queries");
   return success();
 }
 
@@ -161,7 +167,7 @@ LogicalResult AttentionBuilder::readMask() {
   Value given = node.operand(3);
   SmallVector<int64_t> shape(node.operandShape(3));
   if (shape.empty() || shape.size() > 4)
-    return node.invalid("expected attn_mask of rank 1 to 4");
+    return node.invalid("expected attn_mask of rank 1 to 4" + node.found({3}));
   bool isBoolean = elementTypeOf(given).isInteger(1);
   if (int64_t missing = keys - shape.back(); missing > 0) {
     SmallVector<int64_t> rest(shape);
@@ -175,7 +181,8 @@ LogicalResult AttentionBuilder::readMask() {
   SmallVector<int64_t> whole = {batch, queryHeads, queries, keys};
   auto spread = broadcastShapes(whole, shape);
   if (failed(spread) || *spread != whole)
-    return node.invalid("attn_mask does not broadcast to the scores");
+    return node.invalid("attn_mask does not broadcast to the scores of shape " +
+                        printShape(whole) + node.found({3}));
   shape.insert(shape.begin(), 4 - shape.size(), 1);
   given = shareHeads(node.reshape(given, shape), shape[1]);
   if (!given)
@@ -200,9 +207,10 @@ LogicalResult AttentionBuilder::readLengths() {
     return success();
   if (node.operandShape(6) != ArrayRef<int64_t>(batch))
     return node.invalid("expected nonpad_kv_seqlen of shape [" + Twine(batch) +
-                        "]");
+                        "]" + node.found({6}));
   if (node.hasInput(4))
-    return node.invalid("expected nonpad_kv_seqlen or a past, not both");
+    return node.invalid(
+        "expected nonpad_kv_seqlen or past_key and past_value, found both");
   int64_t rank = getScoresRank();
   SmallVector<int64_t> shape(rank, 1);
   shape.front() = batch;
@@ -233,8 +241,9 @@ LogicalResult AttentionBuilder::readWindow() {
   int64_t left = node.integer("left_window_size", -1);
   int64_t right = node.integer("right_window_size", -1);
   if (left < -1 || right < -1)
-    return node.invalid("expected windows of -1 or more, found " + Twine(left) +
-                        " and " + Twine(right));
+    return node.invalid("expected attributes 'left_window_size' and "
+                        "'right_window_size' of at least -1, found " +
+                        Twine(left) + " and " + Twine(right));
   int64_t rank = getScoresRank();
   // Larger windows are clamped to this size, which exceeds any number of keys.
   constexpr int64_t kFar = int64_t(1) << 40;
@@ -402,7 +411,8 @@ static FailureOr<Value> readPositions(NodeImporter &node, unsigned index,
   if (shape == tokens)
     return ids;
   if (shape != ArrayRef<int64_t>(1) || node.getNode().domain().empty())
-    return node.invalid("expected position_ids of [batch, tokens]");
+    return node.invalid("expected position_ids of shape " + printShape(tokens) +
+                        node.found({index}));
   Value all =
       node.emit<AddOp>({castTo(node, ids, node.attributes().getI64Type()),
                         iota(node, 2, 1, tokens[1])});
@@ -422,7 +432,9 @@ static FailureOr<Value> readAngles(NodeImporter &node, unsigned index,
     if (failed(ids))
       return failure();
     if (node.operandShape(index).size() != 2)
-      return node.invalid("expected a table of rank 2 beside position_ids");
+      return node.invalid(
+          "expected a table of rank 2, because position_ids is given" +
+          node.found({index}));
     if (failed(checkIndices(node, positions, node.operandShape(index)[0])))
       return failure();
     markIndices(node, *ids, node.operandShape(index)[0]);
@@ -432,9 +444,10 @@ static FailureOr<Value> readAngles(NodeImporter &node, unsigned index,
     return failure();
   SmallVector<int64_t> wanted = {tokens[0], tokens[1], pairs};
   if (NodeImporter::shapeOf(angles) != ArrayRef<int64_t>(wanted))
-    return node.invalid("input " + Twine(index) + " has another shape than [" +
-                        Twine(tokens[0]) + ", " + Twine(tokens[1]) + ", " +
-                        Twine(pairs) + "]");
+    return node.invalid("expected cosines and sines of shape " +
+                        printShape(wanted) + " for all tokens, found " +
+                        printShape(NodeImporter::shapeOf(angles)) +
+                        " from input " + Twine(index));
   return angles;
 }
 
@@ -454,7 +467,7 @@ static LogicalResult importRotation(NodeImporter &node,
                                     const RotaryInputs &inputs) {
   size_t rank = node.operandShape(0).size();
   if (rank != 3 && rank != 4)
-    return node.invalid("expected an input of rank 3 or 4");
+    return node.invalid("expected an input of rank 3 or 4" + node.found({0}));
   Value x = node.operand(0);
   if (rank == 3) {
     FailureOr<Value> apart = splitHeads(node, x, inputs.heads);
@@ -470,8 +483,9 @@ static LogicalResult importRotation(NodeImporter &node,
   if (turned == 0)
     turned = shape[3];
   if (turned < 1 || turned > shape[3] || turned % 2 != 0)
-    return node.invalid("expected an even number of elements to turn, of " +
-                        Twine(shape[3]) + ", found " + Twine(turned));
+    return node.invalid(
+        "expected attribute 'rotary_embedding_dim' to be even and at most " +
+        Twine(shape[3]) + ", the size of a head, found " + Twine(turned));
   // All heads share the angles, so the angles get a heads axis of size 1.
   SmallVector<int64_t> tokens = {shape[0], shape[rank == 3 ? 1 : 2]};
   Value operands[] = {x, {}, {}};
@@ -504,8 +518,9 @@ static LogicalResult importRotaryEmbedding(NodeImporter &node) {
 static LogicalResult importMicrosoftRotary(NodeImporter &node) {
   if (node.real("scale", 1.0) != 1.0 ||
       node.integer("is_packed_batching", 0) != 0)
-    return node.unsupported("attributes 'scale' and 'is_packed_batching' are "
-                            "not supported");
+    return node.unsupported(
+        "expected attribute 'scale' of 1 and 'is_packed_batching' of 0: other "
+        "values are not supported");
   int64_t heads = node.integer("num_heads", 0);
   ArrayRef<int64_t> shape = node.operandShape(0), table = node.operandShape(2);
   if (heads == 0 && node.integer("rotary_embedding_dim", 0) == 0 &&

@@ -42,7 +42,8 @@ enum FlexAttentionInput { kQuery, kKey, kValue };
 LogicalResult FlexAttention::readShapes() {
   for (unsigned index : {kQuery, kKey, kValue})
     if (node.operandShape(index).size() != 4)
-      return node.invalid("expected query, key and value of rank 4");
+      return node.invalid("expected query, key and value of rank 4" +
+                          node.found({0, 1, 2}));
   ArrayRef<int64_t> query = node.operandShape(kQuery);
   ArrayRef<int64_t> key = node.operandShape(kKey);
   ArrayRef<int64_t> value = node.operandShape(kValue);
@@ -50,10 +51,13 @@ LogicalResult FlexAttention::readShapes() {
   keyHeads = key[1], keys = key[2];
   if (key[0] != batch || value.take_front(3) != key.take_front(3) ||
       key[3] != query[3])
-    return node.invalid("query, key and value do not fit each other");
+    return node.invalid(
+        "expected query [batch, heads, queries, size], key [batch, key heads, "
+        "keys, size] and value [batch, key heads, keys, any size]" +
+        node.found({0, 1, 2}));
   if (keyHeads == 0 || heads % keyHeads != 0)
     return node.invalid(Twine(keyHeads) + " heads of keys do not divide " +
-                        Twine(heads) + " of queries");
+                        Twine(heads) + " heads of queries");
   Type element = node.operandType(kQuery).getElementType();
   for (unsigned index : {kKey, kValue})
     if (node.operandType(index).getElementType() != element)
@@ -66,7 +70,9 @@ LogicalResult FlexAttention::readShapes() {
   if (failed(type))
     return failure();
   if (!isa<FloatType>(element) || !isa<FloatType>(*type))
-    return node.invalid("expected floats");
+    return node.invalid("expected floats, and attribute 'softmax_precision' to "
+                        "be a float type, found " +
+                        printElementType(*type) + node.found({0}));
   compute = *type;
   scale = node.real("scale", 1 / std::sqrt(static_cast<double>(query[3])));
   return success();

@@ -48,7 +48,8 @@ static Value sumSkip(NodeImporter &node, unsigned bias) {
   ArrayRef<int64_t> shape = node.operandShape(0);
   auto whole = broadcastShapes(shape, node.operandShape(1));
   if (failed(whole) || ArrayRef<int64_t>(*whole) != shape) {
-    (void)node.invalid("input 1 does not broadcast to input 0");
+    (void)node.invalid("input 1 does not broadcast to input 0" +
+                       node.found({0, 1}));
     return {};
   }
   Value sum = addTo(node, node.operand(0), node.operand(1));
@@ -72,7 +73,8 @@ static LogicalResult importSkipRMSNorm(NodeImporter &node) {
   if (!sum)
     return failure();
   if (node.hasOutput(1))
-    return node.unsupported("output 1, a mean, is not supported");
+    return node.unsupported(
+        "output 1, the mean, is not supported; leave it out");
   SmallVector<int64_t> axes = {NodeImporter::typeOf(sum).getRank() - 1};
   auto norm = node.create<RMSNormOp>(
       {sum, node.operand(2)},
@@ -93,7 +95,7 @@ static FailureOr<Value> lookUp(NodeImporter &node, unsigned table,
   if (!node.hasInput(table) || !node.hasInput(ids))
     return Value();
   if (node.operandShape(table).size() != 2)
-    return node.invalid("expected input " + Twine(table) + " of rank 2");
+    return node.invalid("expected a table of rank 2" + node.found({table}));
   if (failed(checkIndices(node, ids, node.operandShape(table)[0])))
     return failure();
   return gather(node, node.operand(table), node.operand(ids), /*axis=*/0);
@@ -120,10 +122,14 @@ static LogicalResult defineMaskIndex(NodeImporter &node, unsigned mask) {
 static LogicalResult importEmbedLayerNorm(NodeImporter &node) {
   for (unsigned index : {3, 5})
     if (!node.hasInput(index))
-      return node.invalid("input " + Twine(index) + " is absent");
+      return node.invalid(
+          "expected input " + Twine(index) +
+          (index == 3 ? ", the table of positions" : ", the scale") +
+          ", found none");
   ArrayRef<int64_t> shape = node.operandShape(0);
   if (shape.size() != 2 || node.operandShape(3).size() != 2)
-    return node.invalid("expected ids and a table of positions of rank 2");
+    return node.invalid("expected ids and a table of positions of rank 2" +
+                        node.found({0, 3}));
   // Without position ids, token i of a sample has position i.
   FailureOr<Value> words = lookUp(node, 2, 0);
   FailureOr<Value> segments = lookUp(node, 4, 1);
@@ -173,7 +179,10 @@ static Value activate(NodeImporter &node, StringRef name, Value x,
   if (name == "Clip" && parameters.size() == 2)
     return node.emit<ClipOp>({x},
                              {parameter(0, "min", 0), parameter(1, "max", 0)});
-  (void)node.unsupported("activation '" + name + "' is not known");
+  (void)node.unsupported(
+      "activation '" + name +
+      "' is not known: expected Relu, Sigmoid, Tanh, Softplus, LeakyRelu, "
+      "HardSigmoid, or Clip with both bounds");
   return {};
 }
 
@@ -218,7 +227,8 @@ static LogicalResult importFusedConv(NodeImporter &node) {
 static LogicalResult importBiasSplitGelu(NodeImporter &node) {
   SmallVector<int64_t> sizes(node.operandShape(0));
   if (sizes.empty() || sizes.back() % 2 != 0)
-    return node.invalid("expected an even number of elements in a row");
+    return node.invalid("expected an even number of elements in a row" +
+                        node.found({0}));
   Value sum = addTo(node, node.operand(0), node.operand(1));
   SmallVector<int64_t> offsets(sizes.size(), 0);
   sizes.back() /= 2;
@@ -232,7 +242,7 @@ static LogicalResult importBiasSplitGelu(NodeImporter &node) {
 static FailureOr<double> readScale(NodeImporter &node, unsigned i) {
   std::string name = "scale_" + std::to_string(i);
   if (!node.hasAttribute(name))
-    return node.invalid("expected attribute '" + name + "'");
+    return node.invalid("expected attribute '" + name + "', found none");
   return node.real(name, 1.0);
 }
 

@@ -49,7 +49,8 @@ LogicalResult FusedAttention::separateHeads(Value &x) {
     return failure();
   if (NodeImporter::shapeOf(x).size() != 3)
     return node.invalid("expected queries, keys and values of [batch, tokens, "
-                        "size]");
+                        "size], found shape " +
+                        printShape(NodeImporter::shapeOf(x)));
   FailureOr<Value> apart = splitHeads(node, x, heads);
   if (failed(apart))
     return failure();
@@ -68,7 +69,9 @@ LogicalResult FusedAttention::appendPast(Value pastKey, Value pastValue) {
     if (found.size() == 4)
       expected[2] = found[2];
     if (found != ArrayRef<int64_t>(expected))
-      return node.invalid("past keys and values do not fit those of the node");
+      return node.invalid(
+          "expected past keys and values of shape " + printShape(expected) +
+          " with any number of tokens on axis 2, found " + printShape(found));
     pastTokens = found[2];
     *now = concatenate(node, {past, *now}, 2);
   }
@@ -115,9 +118,10 @@ LogicalResult FusedAttention::readKeyMask(unsigned index) {
         {node.emit<LessOp>({places, perSample(0)}),
          node.emit<LessOrEqualOp>({perSample(batch), places})});
   else
-    return node.unsupported("expected a mask of [batch], [2 * batch], [3 * "
-                            "batch + 2], [batch, keys] or [batch, queries, "
-                            "keys]");
+    return node.unsupported(
+        "expected a mask of [batch], [2 * batch], [3 * batch + 2], [batch, "
+        "keys] or [batch, queries, keys], found " +
+        printShape(shape) + " for a batch of " + Twine(batch));
   Type element = elementTypeOf(query);
   bias = node.emit<SelectOp>({isSeen, numberConstant(node, 0, element),
                               numberConstant(node, hidden, element)});
@@ -133,7 +137,10 @@ LogicalResult FusedAttention::mix(unsigned mask, unsigned extra) {
   SmallVector<int64_t> v(NodeImporter::shapeOf(value));
   if (k[0] != q[0] || v[0] != q[0] || k[1] != q[1] || v[1] != q[1] ||
       v[2] != k[2] || k[3] != q[3])
-    return node.invalid("query, key and value do not fit each other");
+    return node.invalid(
+        "expected query [batch, heads, queries, size], key [batch, heads, "
+        "keys, size] and value [batch, heads, keys, any size], found " +
+        printShape(q) + ", " + printShape(k) + " and " + printShape(v));
   if (failed(readKeyMask(mask)))
     return failure();
   if (node.hasInput(extra))
@@ -147,8 +154,8 @@ LogicalResult FusedAttention::mix(unsigned mask, unsigned extra) {
   if (node.integer("unidirectional", 0) != 0) {
     if (k[2] != pastTokens + q[2])
       return node.unsupported(
-          "attribute 'unidirectional' is of as many keys as queries behind the "
-          "past, found " +
+          "expected as many keys as queries after the past, because attribute "
+          "'unidirectional' is 1, found " +
           Twine(k[2] - pastTokens) + " keys and " + Twine(q[2]) +
           " queries; hide keys by a mask instead");
     attributes.push_back(node.attribute("causal_offset", pastTokens));
@@ -166,7 +173,8 @@ LogicalResult FusedAttention::mix(unsigned mask, unsigned extra) {
 LogicalResult FusedAttention::appendPackedPast(unsigned index) {
   SmallVector<int64_t> shape(node.operandShape(index));
   if (shape.size() != 5 || shape[0] != 2)
-    return node.invalid("expected a past of [2, batch, heads, tokens, size]");
+    return node.invalid("expected a past of [2, batch, heads, tokens, size]" +
+                        node.found({index}));
   SmallVector<int64_t> own(ArrayRef<int64_t>(shape).drop_front());
   Value past[2];
   for (int64_t i = 0; i < 2; ++i) {
@@ -181,8 +189,11 @@ LogicalResult FusedAttention::appendPackedPast(unsigned index) {
 // heads, tokens, size].
 LogicalResult FusedAttention::definePresent(unsigned index) {
   if (NodeImporter::typeOf(key) != NodeImporter::typeOf(value))
-    return node.invalid("output 1 holds keys and values, which have not one "
-                        "shape");
+    return node.invalid("output 1 joins keys and values, and needs both in one "
+                        "type and shape, found keys " +
+                        printTensorType(NodeImporter::typeOf(key)) +
+                        " and values " +
+                        printTensorType(NodeImporter::typeOf(value)));
   SmallVector<int64_t> shape(NodeImporter::shapeOf(key));
   shape.insert(shape.begin(), 1);
   Value both = concatenate(
@@ -203,15 +214,21 @@ LogicalResult FusedAttention::importProjected() {
   // default a third each.
   SmallVector<int64_t> x(node.operandShape(0)), w(node.operandShape(1));
   if (x.size() != 3 || w.size() != 2 || w[0] != x[2])
-    return node.invalid("expected an input of [batch, tokens, size] and "
-                        "weights of [size, all heads]");
+    return node.invalid(
+        "expected an input of [batch, tokens, size] and weights of [size, "
+        "columns for queries, keys and values]" +
+        node.found({0, 1}));
   SmallVector<int64_t> sizes = {w[1] / 3, w[1] / 3, w[1] / 3};
   if (auto given = node.integerList("qkv_hidden_sizes"))
     sizes = *given;
   if (sizes.size() != 3 || sizes[0] < 1 || sizes[1] < 1 || sizes[2] < 1 ||
       sizes[0] + sizes[1] + sizes[2] != w[1])
-    return node.invalid("weights of " + Twine(w[1]) +
-                        " columns are no queries, keys and values");
+    return node.invalid(
+        "expected attribute 'qkv_hidden_sizes' to have three numbers of at "
+        "least 1 that add up to the " +
+        Twine(w[1]) + " columns of the weights, found " + printShape(sizes) +
+        (node.hasAttribute("qkv_hidden_sizes") ? ""
+                                               : " by default, a third each"));
   // One product computes all three; slice its columns.
   Value all = node.emit<MatMulOp>({node.operand(0), node.operand(1)});
   if (node.hasInput(2))
@@ -257,13 +274,18 @@ LogicalResult FusedAttention::unpack() {
   query = node.operand(0);
   if (!node.hasInput(1)) {
     if (node.hasInput(2) || !isPacked(0, 3))
-      return node.invalid("expected keys and values, or packed queries, keys "
-                          "and values of [batch, tokens, heads, 3, size]");
+      return node.invalid(
+          "expected keys and values as inputs 1 and 2, or packed queries, keys "
+          "and values of [batch, tokens, " +
+          Twine(heads) + " heads, 3, size] as the only input" +
+          node.found({0, 2}));
     query = take(0, 0), key = take(0, 1), value = take(0, 2);
   } else if (!node.hasInput(2)) {
     if (!isPacked(1, 2))
-      return node.invalid("expected values, or packed keys and values of "
-                          "[batch, tokens, heads, 2, size]");
+      return node.invalid("expected values as input 2, or packed keys and "
+                          "values of [batch, tokens, " +
+                          Twine(heads) + " heads, 2, size] as input 1" +
+                          node.found({1}));
     key = take(1, 0), value = take(1, 1);
   } else {
     key = node.operand(1), value = node.operand(2);
@@ -277,7 +299,9 @@ LogicalResult FusedAttention::addBias() {
   if (!node.hasInput(3))
     return success();
   if (node.operandShape(3).size() != 1)
-    return node.invalid("expected a bias of queries, keys and values");
+    return node.invalid("expected a bias of rank 1 with the biases of queries, "
+                        "keys and values" +
+                        node.found({3}));
   int64_t offset = 0, all = node.operandShape(3)[0];
   bool isAll = true;
   for (Value *part : {&query, &key, &value}) {
@@ -286,7 +310,9 @@ LogicalResult FusedAttention::addBias() {
     if (shape.size() != 3)
       continue;
     if (offset + shape[2] > all)
-      return node.invalid("expected a bias of queries, keys and values");
+      return node.invalid("expected a bias with an element for each column of "
+                          "queries, keys and values" +
+                          node.found({0, 1, 2, 3}));
     int64_t size = shape[2];
     *part = node.emit<AddOp>(
         {*part, slice(node, node.operand(3), {offset}, {size})});
@@ -297,7 +323,9 @@ LogicalResult FusedAttention::addBias() {
   // If queries, keys and values all have a bias, input 3 must hold nothing
   // else.
   if (isAll && offset != all)
-    return node.invalid("expected a bias of queries, keys and values");
+    return node.invalid("expected a bias with an element for each column of "
+                        "queries, keys and values" +
+                        node.found({0, 1, 2, 3}));
   return success();
 }
 
@@ -312,7 +340,8 @@ LogicalResult FusedAttention::importApart() {
                               "'cache_indirection' are not supported; give a "
                               "past of the length that it has");
   if (node.hasOutput(3))
-    return node.unsupported("output 3, the scores, is not supported");
+    return node.unsupported(
+        "output 3, the scores, is not supported; leave it out");
   if (node.hasInput(6) != node.hasInput(7))
     return node.invalid("expected both past_key and past_value or neither");
   // Add the biases before splitting heads: a bias has heads * size elements.

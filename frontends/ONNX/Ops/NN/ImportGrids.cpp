@@ -45,7 +45,8 @@ static LogicalResult importCenterCropPad(NodeImporter &node) {
     shape[axis] = extent;
   }
   if (!getCheckedBytes(shape, type.getElementType()))
-    return node.invalid("the result is too large");
+    return node.invalid("the result of shape " + printShape(shape) +
+                        " is too large");
   Value value = slice(node, node.operand(0), from, cut);
   if (shape != cut)
     value = node.emit<PadOp>(
@@ -86,12 +87,14 @@ static LogicalResult importAffineGrid(NodeImporter &node) {
                         Twine(size->size()));
   if (type.getShape() != ArrayRef<int64_t>({size->front(), rank, rank + 1}))
     return node.invalid("expected matrices of shape (" + Twine(size->front()) +
-                        ", " + Twine(rank) + ", " + Twine(rank + 1) + ")");
+                        ", " + Twine(rank) + ", " + Twine(rank + 1) + ")" +
+                        node.found({0}));
   SmallVector<int64_t> result = {size->front()};
   result.append(size->begin() + 2, size->end());
   result.push_back(rank);
   if (!getCheckedBytes(result, type.getElementType()))
-    return node.invalid("the size has a negative extent or is too large");
+    return node.invalid("the size " + printShape(*size) +
+                        " has a negative extent or is too large");
   // Compute coordinates in f32 at least: f16 has 11 bits, too few to place
   // 1,000 columns.
   Type wide = type.getElementType().isF64() ? type.getElementType()
@@ -293,12 +296,14 @@ static LogicalResult importGridSample(NodeImporter &node) {
       !isa<FloatType>(gridType.getElementType()))
     return node.invalid("expected a grid of floats of shape (" +
                         Twine(type.getDimSize(0)) + ", ..., " + Twine(rank) +
-                        ") and rank " + Twine(rank + 2));
+                        ") and rank " + Twine(rank + 2) + node.found({1}));
   if (llvm::is_contained(type.getShape().drop_front(2), 0))
-    return node.invalid("the input has no elements to read");
+    return node.invalid("expected an input with elements to read" +
+                        node.found({0}));
   if (sampling->mode != GridMode::Nearest &&
       !isa<FloatType>(type.getElementType()))
-    return node.unsupported("expected floats to interpolate, found integers");
+    return node.unsupported("expected floats to interpolate" + node.found({0}) +
+                            "; mode nearest takes integers");
   // Flatten the grid points of each sample.
   SmallVector<int64_t> result(type.getShape().take_front(2));
   llvm::append_range(result, gridType.getShape().slice(1, rank));

@@ -63,11 +63,13 @@ private:
 LogicalResult GroupQuery::checkSupported() {
   if (node.hasInput(11) &&
       node.operandType(11).getNumElements() != node.integer("num_heads", 0))
-    return node.invalid("expected input 'head_sink' to be one number a head");
+    return node.invalid(
+        "expected input 'head_sink' to hold one number for each of " +
+        Twine(node.integer("num_heads", 0)) + " heads" + node.found({11}));
   hasSink = node.integer("smooth_softmax", 0) > 0 || node.hasInput(11);
   if (node.hasOutput(3) || node.integer("qk_output", 0) != 0)
     return node.unsupported("output 3, the scores, and attribute 'qk_output' "
-                            "are not supported");
+                            "are not supported; leave them out");
   return success();
 }
 
@@ -77,8 +79,8 @@ LogicalResult GroupQuery::readHeads() {
   heads = node.integer("num_heads", 0);
   keyHeads = node.integer("kv_num_heads", 0);
   if (heads < 1 || keyHeads < 1 || heads % keyHeads != 0)
-    return node.invalid("expected attributes 'num_heads' and 'kv_num_heads', "
-                        "which divides it, found " +
+    return node.invalid("expected attribute 'num_heads' to be a multiple of "
+                        "'kv_num_heads', both at least 1, found " +
                         Twine(heads) + " and " + Twine(keyHeads));
   if (node.hasInput(1) != node.hasInput(2))
     return node.invalid("expected both key and value or neither");
@@ -88,7 +90,7 @@ LogicalResult GroupQuery::readHeads() {
   int64_t all = isPacked ? heads + 2 * keyHeads : heads;
   if (shape.size() != 3 || shape[2] == 0 || shape[2] % all != 0)
     return node.invalid("expected queries of [batch, tokens, " + Twine(all) +
-                        " heads * size]");
+                        " heads * size]" + node.found({0}));
   batch = shape[0], tokens = shape[1], size = shape[2] / all;
   int64_t offset = 0;
   for (auto [index, part] :
@@ -102,7 +104,8 @@ LogicalResult GroupQuery::readHeads() {
     if (NodeImporter::shapeOf(whole) != ArrayRef<int64_t>(own))
       return node.invalid("expected keys and values of [" + Twine(batch) +
                           ", " + Twine(tokens) + ", " + Twine(count * size) +
-                          "]");
+                          "], found " +
+                          printShape(NodeImporter::shapeOf(whole)));
     *part = node.reshape(whole, {batch, tokens, count, size});
     offset += count * size;
   }
@@ -122,7 +125,7 @@ LogicalResult GroupQuery::readPast() {
       node.operandShape(4) != ArrayRef<int64_t>(shape))
     return node.invalid("expected past_key and past_value of [" + Twine(batch) +
                         ", " + Twine(keyHeads) + ", past tokens, " +
-                        Twine(size) + "]");
+                        Twine(size) + "]" + node.found({3, 4}));
   if (past > 0)
     pastKey = node.operand(3), pastValue = node.operand(4);
   return success();
@@ -132,9 +135,10 @@ LogicalResult GroupQuery::readPast() {
 // including the past. All but the last `tokens` tokens are in the past.
 LogicalResult GroupQuery::readLengths() {
   if (!node.hasInput(5))
-    return node.invalid("expected input 'seqlens_k'");
+    return node.invalid("expected input 5, 'seqlens_k', found none");
   if (node.operandType(5).getNumElements() != batch)
-    return node.invalid("expected seqlens_k of " + Twine(batch) + " numbers");
+    return node.invalid("expected seqlens_k of " + Twine(batch) +
+                        " numbers, one per sample" + node.found({5}));
   if (std::optional<HostTensor> known = node.constant(5);
       known && !node.isState(5))
     isFull = llvm::all_of(known->getIntegers(), [&](int64_t length) {
@@ -160,7 +164,8 @@ FailureOr<Value> GroupQuery::readPositions() {
   if (node.hasInput(9)) {
     SmallVector<int64_t> ids = {batch, tokens};
     if (node.operandShape(9) != ArrayRef<int64_t>(ids))
-      return node.invalid("expected position_ids of [batch, tokens]");
+      return node.invalid("expected position_ids of shape " + printShape(ids) +
+                          node.found({9}));
     // Positions select rows of the tables of cosines and sines.
     if (failed(checkIndices(node, 9, node.operandShape(7).front())))
       return failure();
@@ -184,13 +189,15 @@ FailureOr<Value> GroupQuery::readPositions() {
 FailureOr<Value> GroupQuery::readAngles(unsigned index, Value positions) {
   ArrayRef<int64_t> table = node.operandShape(index);
   if (table.size() != 2)
-    return node.invalid("expected cos_cache and sin_cache of [positions, "
-                        "pairs]");
+    return node.invalid(
+        "expected cos_cache and sin_cache of [positions, pairs]" +
+        node.found({index}));
   int64_t pairs = table[1];
   if (tokens + (isFull ? past : 0) > table[0])
-    return node.invalid("there are angles of " + Twine(table[0]) +
-                        " positions, fewer than the " +
-                        Twine(tokens + (isFull ? past : 0)) + " tokens");
+    return node.invalid(
+        "expected cos_cache and sin_cache with a row for each of " +
+        Twine(tokens + (isFull ? past : 0)) + " tokens, found " +
+        Twine(table[0]) + " rows");
   int64_t count = NodeImporter::shapeOf(positions)[0];
   markIndices(node, positions, table[0]);
   Value rows = gather(node, node.operand(index), positions, /*axis=*/0);
@@ -204,11 +211,12 @@ LogicalResult GroupQuery::rotate() {
   if (node.integer("do_rotary", 0) == 0)
     return success();
   if (!node.hasInput(7) || !node.hasInput(8))
-    return node.invalid("expected cos_cache and sin_cache beside attribute "
-                        "'do_rotary'");
+    return node.invalid("expected inputs 7 and 8, cos_cache and sin_cache, "
+                        "because attribute 'do_rotary' is set");
   // The tables have a row per position and a column per pair.
   if (node.operandShape(7) != node.operandShape(8))
-    return node.invalid("expected cos_cache and sin_cache of one shape");
+    return node.invalid("expected cos_cache and sin_cache of equal shapes" +
+                        node.found({7, 8}));
   FailureOr<Value> positions = readPositions();
   if (failed(positions) || !*positions)
     return failure();
@@ -290,8 +298,9 @@ LogicalResult GroupQuery::readBias() {
   // Column j of the bias belongs to key j. If the past is not full, key j is
   // not position j of a text.
   if (past > 0 && !isFull)
-    return node.unsupported("an attention_bias beside a past that need not be "
-                            "full is not supported; make seqlens_k a constant");
+    return node.unsupported(
+        "an attention_bias together with a past that may be only partly filled "
+        "is not supported; make seqlens_k a constant");
   SmallVector<int64_t> shape(node.operandShape(10));
   bool fits = shape.size() == 4 && (shape[0] == 1 || shape[0] == batch) &&
               (shape[1] == 1 || shape[1] == heads) && shape[2] == tokens &&
@@ -299,7 +308,8 @@ LogicalResult GroupQuery::readBias() {
   if (!fits)
     return node.invalid("expected an attention_bias of [batch or 1, heads or "
                         "1, " +
-                        Twine(tokens) + ", " + Twine(past + tokens) + "]");
+                        Twine(tokens) + ", " + Twine(past + tokens) + "]" +
+                        node.found({10}));
   // Split the heads like the scores: [batch, key heads, heads of a group,
   // tokens, all].
   bool isOfAll = shape[1] == 1;
@@ -330,9 +340,10 @@ LogicalResult GroupQuery::arrangeHeads() {
     return failure();
   // ONNX Runtime outputs the whole cache, with gaps behind shorter texts.
   if (past > 0 && !isFull && (node.hasOutput(1) || node.hasOutput(2)))
-    return node.unsupported("outputs 1 and 2 behind a past that need not be "
-                            "full are not supported; make seqlens_k a "
-                            "constant");
+    return node.unsupported(
+        "outputs 1 and 2 together with a past that may be only partly filled "
+        "are not supported; make seqlens_k a "
+        "constant");
   if (failed(node.define(1, key)) || failed(node.define(2, value)))
     return failure();
   // Query heads in a group share a key head: give keys an axis of size 1 that

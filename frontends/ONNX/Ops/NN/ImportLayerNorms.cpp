@@ -40,7 +40,9 @@ static FailureOr<Type> readStashType(NodeImporter &node) {
   FailureOr<Type> stash =
       node.elementType("stash_type", node.attributes().getF32Type());
   if (succeeded(stash) && !isa<FloatType>(*stash))
-    return node.invalid("expected attribute 'stash_type' to be a float type");
+    return node.invalid(
+        "expected attribute 'stash_type' to be a float type, found " +
+        printElementType(*stash));
   return stash;
 }
 
@@ -60,7 +62,7 @@ static FailureOr<Value> readPerChannel(NodeImporter &node, unsigned index,
   shape[1] = channels;
   if (node.operandShape(index) != ArrayRef<int64_t>(channels))
     return node.invalid("expected input " + Twine(index) + " of shape [" +
-                        Twine(channels) + "]");
+                        Twine(channels) + "]" + node.found({index}));
   return node.reshape(node.operand(index), shape);
 }
 
@@ -82,7 +84,8 @@ static FailureOr<SmallVector<int64_t>> readLastAxes(NodeImporter &node) {
     auto spread = broadcastShapes(shape, node.operandShape(index));
     if (failed(spread) || ArrayRef<int64_t>(*spread) != shape)
       return node.invalid("input " + Twine(index) +
-                          " does not broadcast to input 0");
+                          " does not broadcast to input 0" +
+                          node.found({0, index}));
   }
   return llvm::to_vector(llvm::seq<int64_t>(*axis, rank));
 }
@@ -257,7 +260,7 @@ static LogicalResult importBareLayerNormGrad(NodeImporter &node) {
           "deviation; '" +
           node.getInputName(input) + "' is no " +
           (input == 2 ? "scale" : "bias") + " of '" + node.getInputName(1) +
-          "'");
+          "': expected shape " + printShape(normalized) + node.found({input}));
   const proto::NodeProto *forward = findForwardNorm(node);
   const proto::NodeProto *producer =
       node.getFunction().getGraph().getProducer(node.getInputName(3));
@@ -384,8 +387,9 @@ static LogicalResult importGroupNorm(NodeImporter &node) {
   if (failed(stash))
     return failure();
   if (rank < 2 || groups < 1 || shape[1] % groups != 0)
-    return node.invalid("attribute 'num_groups' of " + Twine(groups) +
-                        " does not divide the channels");
+    return node.invalid("expected attribute 'num_groups' to divide the "
+                        "channels on axis 1, found " +
+                        Twine(groups) + " groups" + node.found({0}));
   // Reshape to (N, groups, channels of a group, positions).
   int64_t channels = shape[1] / groups, positions = 1;
   for (int64_t extent : ArrayRef<int64_t>(shape).drop_front(2))

@@ -59,9 +59,9 @@ LogicalResult LinearAttention::readRule() {
                                              {kBeta, corrects}};
   for (auto [index, isRead] : gates)
     if (node.hasInput(index) != isRead)
-      return node.invalid("update_rule '" + rule +
-                          (isRead ? "' wants" : "' has no") + " input " +
-                          Twine(index));
+      return node.invalid(
+          "update_rule '" + rule + (isRead ? "' needs" : "' does not take") +
+          " input " + Twine(index) + (index == kDecay ? ", decay" : ", beta"));
   return success();
 }
 
@@ -69,7 +69,8 @@ LogicalResult LinearAttention::readShapes() {
   for (unsigned index : {kQuery, kKey, kValue})
     if (node.operandShape(index).size() != 3)
       return node.invalid("expected input " + Twine(index) +
-                          " of shape [batch, steps, heads * size]");
+                          " of shape [batch, steps, heads * size]" +
+                          node.found({index}));
   // `group` query heads share one head of keys and values.
   int64_t queries = node.integer("q_num_heads", 0);
   kv = node.integer("kv_num_heads", 0);
@@ -86,15 +87,19 @@ LogicalResult LinearAttention::readShapes() {
   if (query[2] != queries * keySize || value[2] != kv * valueSize ||
       key[2] != kv * keySize || key.take_front(2) != query.take_front(2) ||
       value.take_front(2) != query.take_front(2))
-    return node.invalid("the shapes of query, key and value do not belong "
-                        "together");
+    return node.invalid("expected query [batch, steps, " + Twine(queries) +
+                        " heads * size], key [batch, steps, " + Twine(kv) +
+                        " heads * size] and value [batch, steps, " + Twine(kv) +
+                        " heads * any size]" +
+                        node.found({kQuery, kKey, kValue}));
   if (batch < 1 || length < 1 || keySize < 1 || valueSize < 1)
-    return node.unsupported("expected inputs without empty axes");
+    return node.unsupported("expected inputs without empty axes" +
+                            node.found({kQuery, kKey, kValue}));
   // All inputs have one type. The state is f32 or f64, because it sums over all
   // steps.
   Type element = node.operandType(kQuery).getElementType();
   if (!isa<FloatType>(element))
-    return node.invalid("expected floats");
+    return node.invalid("expected floats" + node.found({kQuery}));
   for (unsigned index : {kKey, kValue, kDecay, kBeta})
     if (node.hasInput(index) &&
         node.operandType(index).getElementType() != element)
@@ -118,16 +123,16 @@ LogicalResult LinearAttention::checkGates() {
   if (decays && !hasSize(kDecay, {kv, kv * keySize}))
     return node.invalid("expected decay of shape [" + Twine(batch) + ", " +
                         Twine(length) + ", " + Twine(kv) + " or " +
-                        Twine(kv * keySize) + "]");
+                        Twine(kv * keySize) + "]" + node.found({kDecay}));
   if (corrects && !hasSize(kBeta, {kv, 1}))
     return node.invalid("expected beta of shape [" + Twine(batch) + ", " +
-                        Twine(length) + ", " + Twine(kv) + " or 1]");
+                        Twine(length) + ", " + Twine(kv) + " or 1]" +
+                        node.found({kBeta}));
   // The state of each head is a matrix of keys by values.
   const int64_t state[] = {batch, kv, keySize, valueSize};
   if (node.hasInput(kPast) && node.operandShape(kPast) != ArrayRef(state))
-    return node.invalid("expected past_state of shape [" + Twine(batch) + ", " +
-                        Twine(kv) + ", " + Twine(keySize) + ", " +
-                        Twine(valueSize) + "]");
+    return node.invalid("expected past_state of shape " + printShape(state) +
+                        node.found({kPast}));
   return success();
 }
 
@@ -255,7 +260,8 @@ static LogicalResult importCausalConv(NodeImporter &node) {
   if (shape.size() != 3 || weight.size() != 3 || weight[0] != shape[1] ||
       weight[1] != 1 || weight[2] < 1)
     return node.invalid("expected an input of shape [batch, channels, length] "
-                        "and a weight of shape [channels, 1, size]");
+                        "and a weight of shape [channels, 1, size]" +
+                        node.found({0, 1}));
   int64_t before = weight[2] - 1;
   std::string activation = node.string("activation", "none");
   if (activation != "none" && activation != "silu" && activation != "swish")
@@ -267,9 +273,8 @@ static LogicalResult importCausalConv(NodeImporter &node) {
   Value x = node.operand(0), past;
   if (node.hasInput(3)) {
     if (node.operandShape(3) != ArrayRef(state))
-      return node.invalid("expected past_state of shape [" + Twine(state[0]) +
-                          ", " + Twine(state[1]) + ", " + Twine(state[2]) +
-                          "]");
+      return node.invalid("expected past_state of shape " + printShape(state) +
+                          node.found({3}));
     past = before ? node.operand(3) : Value();
   }
   Value whole = past ? concatenate(node, {past, x}, 2) : x;

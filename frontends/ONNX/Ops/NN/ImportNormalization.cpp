@@ -187,17 +187,19 @@ static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
     // A statistic lasts from step to step. A value that nodes compute in every
     // step does not.
     return node.unsupported(
-        "expected running statistics that are initializers, found '" +
+        "expected initializers as running statistics, found '" +
         node.getInputName(index) +
-        "', which a node computes, and not as a statistic of the batch; if "
+        "', which a node other than a BatchNormalization computes; if "
         "the exporter has folded its inputs into constants, export with "
         "do_constant_folding=False");
   if (!variable)
     return success();
   if (variable.getRole() != Role::Statistic)
     return node.unsupported("'" + node.getInputName(index) +
-                            "' is read as a running statistic here and as "
-                            "something else elsewhere");
+                            "' is a running statistic of this node, and "
+                            "another node reads it with role '" +
+                            stringify(variable.getRole()) +
+                            "'; give each its own initializer");
   // Two calls of one layer update its statistics in sequence: the later update
   // includes the earlier and replaces it.
   if (oldValue == findUpdate(node, index))
@@ -265,11 +267,13 @@ static Value readAlongChannels(NodeImporter &node, unsigned index, Type type) {
 // Checks that operands 1 to 4 have one number per channel.
 static LogicalResult checkChannels(NodeImporter &node) {
   if (node.operandShape(0).size() < 2)
-    return node.invalid("expected an input of rank 2 and more");
+    return node.invalid("expected an input of rank 2 and more" +
+                        node.found({0}));
   for (unsigned index : {1, 2, 3, 4})
     if (node.operandShape(index) != node.operandShape(0).slice(1, 1))
       return node.invalid("expected input " + Twine(index) + " of shape [" +
-                          Twine(node.operandShape(0)[1]) + "]");
+                          Twine(node.operandShape(0)[1]) + "]" +
+                          node.found({index}));
   return success();
 }
 
@@ -336,7 +340,8 @@ static LogicalResult importBatchNorm(NodeImporter &node) {
   double epsilon = node.real("epsilon", 1e-5);
   double momentum = node.real("momentum", 0.9);
   if (node.getOpset() < 9 && node.integer("spatial", 1) == 0)
-    return node.unsupported("attribute 'spatial' of 0 is not supported");
+    return node.unsupported(
+        "attribute 'spatial' of 0 is not supported: expected 1");
   // Before opset 14, a node with further outputs is in training mode. Before
   // opset 7, attribute 'is_test' decides, if present.
   bool exportedForTraining = node.hasOutput(1);

@@ -87,13 +87,17 @@ static FailureOr<SmallVector<int64_t>> getUnpooledShape(NodeImporter &node,
   for (size_t i = 0; i < rank; ++i) {
     int64_t reach;
     if (llvm::MulOverflow(shape[i + 2] - 1, window.strides[i], reach))
-      return node.invalid("the result is too large");
+      return node.invalid("the result is too large: " + Twine(shape[i + 2]) +
+                          " windows with a stride of " +
+                          Twine(window.strides[i]) + " on spatial axis " +
+                          Twine(i));
     result.push_back(reach + window.kernel[i] - window.pads[i] -
                      window.pads[rank + i]);
   }
   if (llvm::any_of(result, [](int64_t extent) { return extent < 0; }) ||
       !getCheckedBytes(result, node.attributes().getI64Type()))
-    return node.invalid("the result has a negative extent or is too large");
+    return node.invalid("the result of shape " + printShape(result) +
+                        " has a negative extent or is too large");
   return result;
 }
 
@@ -104,7 +108,8 @@ static LogicalResult importMaxUnpool(NodeImporter &node) {
   Value x = node.operand(0);
   ArrayRef<int64_t> shape = node.operandShape(0);
   if (node.operandShape(1) != shape)
-    return node.invalid("expected indices of the shape of the input");
+    return node.invalid("expected indices of the shape of the input" +
+                        node.found({0, 1}));
   auto window = readWindow(node, shape, {});
   if (failed(window))
     return failure();
@@ -121,7 +126,9 @@ static LogicalResult importMaxUnpool(NodeImporter &node) {
     for (size_t i = 0; fits && i < result.size(); ++i)
       fits = result[i] >= (*unpooled)[i];
     if (!fits || !getCheckedBytes(result, node.attributes().getI64Type()))
-      return node.invalid("expected a shape that holds what the windows cover");
+      return node.invalid(
+          "expected a result shape of at least " + printShape(*unpooled) +
+          ", which the windows cover, found " + printShape(result));
   }
 
   // Indices count in the flattened result, so scatter into that.

@@ -180,7 +180,8 @@ static FailureOr<Sampling> readSampling(NodeImporter &node) {
     return node.invalid("attribute 'nearest_mode' has the unknown value '" +
                         sampling.nearest + "'");
   if (sampling.antialias && sampling.filter == Filter::Nearest)
-    return node.invalid("mode 'nearest' has no antialiasing");
+    return node.invalid(
+        "expected attribute 'antialias' of 0 in mode 'nearest', found 1");
   return sampling;
 }
 
@@ -218,7 +219,10 @@ static LogicalResult scaleAxes(NodeImporter &node,
                         " scales, one per axis, found " + Twine(scales.size()));
   for (auto [axis, scale] : llvm::zip(axes, scales)) {
     if (!(scale > 0) || !(scale * axis.in < kLargestExtent))
-      return node.invalid("a scale is out of range");
+      return node.invalid("expected scales above 0 and results below 2^30 "
+                          "elements per axis, found a scale of " +
+                          std::to_string(scale) + " for " + Twine(axis.in) +
+                          " elements");
     axis.scale = scale;
     // Computed in float, as ONNX infers shapes: 10 * 0.7f is 7, although 0.7f
     // is a little less than 0.7.
@@ -240,7 +244,9 @@ static LogicalResult sizeAxes(NodeImporter &node,
                         " sizes, one per axis, found " + Twine(sizes->size()));
   for (auto [axis, size] : llvm::zip(axes, *sizes)) {
     if (size < 1 || size > kLargestExtent || axis.in < 1)
-      return node.invalid("a size is out of range");
+      return node.invalid("expected sizes from 1 to 2^30, found " +
+                          Twine(size) + " for an axis of " + Twine(axis.in) +
+                          " elements");
     axis.out = size;
     axis.scale = static_cast<double>(size) / axis.in;
   }
@@ -268,7 +274,9 @@ static LogicalResult sizeAxes(NodeImporter &node,
 static LogicalResult cropAxes(NodeImporter &node,
                               MutableArrayRef<ResizedAxis> axes) {
   if (!isGiven(node, 1))
-    return node.invalid("tf_crop_and_resize needs a region of interest");
+    return node.invalid(
+        "expected a region of interest as input 1, because attribute "
+        "'coordinate_transformation_mode' is tf_crop_and_resize, found none");
   auto region = readFloats(node, 1, "the region of interest");
   if (failed(region))
     return failure();
@@ -280,7 +288,9 @@ static LogicalResult cropAxes(NodeImporter &node,
   if (!llvm::all_of(*region, [](double share) {
         return std::abs(share) <= kLargestExtent;
       }))
-    return node.invalid("the region of interest is out of range");
+    return node.invalid("expected a region of interest with values from -2^30 "
+                        "to 2^30, found others in '" +
+                        node.getInputName(1) + "'");
   for (auto [i, axis] : llvm::enumerate(axes)) {
     axis.start = (*region)[i];
     axis.end = (*region)[axes.size() + i];
@@ -301,7 +311,9 @@ static Value interpolate(NodeImporter &node, Value value,
   constexpr int64_t kMostWeights = int64_t(1) << 26;
   Type element = NodeImporter::typeOf(value).getElementType();
   if (!isa<FloatType>(element)) {
-    (void)node.unsupported("expected floats to interpolate, found integers");
+    (void)node.unsupported("expected floats to interpolate, found " +
+                           printTensorType(NodeImporter::typeOf(value)) +
+                           "; mode nearest takes integers");
     return {};
   }
   // The matrix is stored in the artifact, so limit its size.
@@ -384,11 +396,13 @@ static LogicalResult resize(NodeImporter &node, ArrayRef<ResizedAxis> axes,
   for (const ResizedAxis &axis : axes) {
     if (axis.in < 1 || axis.out < 1)
       return node.invalid("axis " + Twine(axis.axis) + " of " + Twine(axis.in) +
-                          " elements would have " + Twine(axis.out));
+                          " elements would have " + Twine(axis.out) +
+                          ", expected at least 1 before and after");
     shape[axis.axis] = axis.out;
   }
   if (!getCheckedBytes(shape, node.operandType(0).getElementType()))
-    return node.invalid("the result is too large");
+    return node.invalid("the result of shape " + printShape(shape) +
+                        " is too large");
   Value value = node.operand(0);
   for (const ResizedAxis &axis : axes)
     value = resizeAxis(node, value, axis, sampling);
@@ -424,7 +438,9 @@ static LogicalResult importResize(NodeImporter &node) {
   }
   SmallVector<ResizedAxis> axes = axesOf(node, numbers);
   if (isGiven(node, 2) == isGiven(node, 3))
-    return node.invalid("expected either scales or sizes");
+    return node.invalid(
+        "expected either scales (input 2) or sizes (input 3), found " +
+        Twine(isGiven(node, 2) ? "both" : "neither"));
   if (isGiven(node, 3)) {
     if (failed(sizeAxes(node, axes)))
       return failure();
@@ -479,11 +495,13 @@ static LogicalResult importResizeGrad(NodeImporter &node) {
   if (failed(sampling))
     return failure();
   if (sampling->crops())
-    return node.unsupported("the gradient of a crop");
+    return node.unsupported(
+        "the gradient of tf_crop_and_resize is not supported");
   ArrayRef<int64_t> large = node.operandShape(0), small = node.operandShape(1);
   if (large.size() != small.size() || llvm::is_contained(large, 0) ||
       llvm::is_contained(small, 0))
-    return node.invalid("expected inputs of one rank, none of them empty");
+    return node.invalid("expected inputs of equal rank, with elements" +
+                        node.found({0, 1}));
   auto numbers = llvm::to_vector(llvm::seq<int64_t>(0, small.size()));
   SmallVector<ResizedAxis> axes = axesOf(node, numbers, 1);
   if (isGiven(node, 3)) {
@@ -494,7 +512,9 @@ static LogicalResult importResizeGrad(NodeImporter &node) {
   Value value = node.operand(0);
   for (ResizedAxis &axis : axes) {
     if (isGiven(node, 3) && axis.out != large[axis.axis])
-      return node.invalid("the scales do not lead from X to dY");
+      return node.invalid("the scales give axis " + Twine(axis.axis) +
+                          " of dY " + Twine(axis.out) + " elements" +
+                          node.found({0, 1}));
     axis.out = large[axis.axis];
     if (!isGiven(node, 3))
       axis.scale = static_cast<double>(axis.out) / axis.in;

@@ -85,16 +85,18 @@ static LogicalResult importMaxRoiPool(NodeImporter &node) {
   auto pooled = node.integerList("pooled_shape");
   if (shape.size() != 4 || boxes.size() != 2 || boxes[1] != 5)
     return node.invalid(
-        "expected an input of rank 4 and boxes of shape (R, 5)");
+        "expected an input of rank 4 and boxes of shape (R, 5)" +
+        node.found({0, 1}));
   constexpr int64_t kMost = int64_t(1) << 16;
   if (!pooled || pooled->size() != 2 || llvm::any_of(*pooled, [](int64_t bins) {
         return bins < 1 || bins > kMost;
       }))
-    return node.invalid("expected attribute 'pooled_shape' of two numbers from "
-                        "1 to " +
-                        Twine(kMost));
+    return node.invalid(
+        "expected attribute 'pooled_shape' of two numbers from 1 to " +
+        Twine(kMost) + ", found " + (pooled ? printShape(*pooled) : "none"));
   if (llvm::is_contained(shape, 0))
-    return node.invalid("the input has no elements to read");
+    return node.invalid("expected an input with elements to read" +
+                        node.found({0}));
   if (!canList(node, shape[2]) || !canList(node, shape[3]))
     return failure();
   int64_t rois = boxes[0], channels = shape[1];

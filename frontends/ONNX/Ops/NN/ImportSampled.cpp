@@ -202,15 +202,17 @@ static LogicalResult importRoiAlign(NodeImporter &node) {
   if (shape.size() != 4 || boxes.size() != 2 || boxes[1] != 4 ||
       node.operandShape(2) != boxes.take_front())
     return node.invalid("expected an input of rank 4, boxes of shape (R, 4) "
-                        "and R image numbers");
+                        "and R image numbers" +
+                        node.found({0, 1, 2}));
   if (llvm::is_contained(shape, 0))
-    return node.invalid("the input has no elements to read");
+    return node.invalid("expected an input with elements to read" +
+                        node.found({0}));
   std::optional<HostTensor> images = node.constant(2);
   if (images && !images->isFloat() && !node.isState(2)) {
     for (int64_t image : images->getIntegers())
       if (image < 0 || image >= shape[0])
-        return node.invalid("image " + Twine(image) + " is not one of " +
-                            Twine(shape[0]));
+        return node.invalid("expected image numbers from 0 to " +
+                            Twine(shape[0] - 1) + ", found " + Twine(image));
   } else if (failed(markIndices(node, 2, shape[0]))) {
     return failure();
   }
@@ -262,11 +264,12 @@ static FailureOr<DeformedWindow> readDeformedWindow(NodeImporter &node) {
   deformed.group = node.integer("group", 1);
   deformed.offsetGroup = node.integer("offset_group", 1);
   if (node.hasAttribute("auto_pad"))
-    return node.invalid("attribute 'auto_pad' is not one of DeformConv");
+    return node.invalid("DeformConv has no attribute 'auto_pad'; use 'pads'");
   if (shape.size() < 3 || filters.size() != shape.size() ||
       offsets.size() != shape.size())
-    return node.invalid("expected an input, a weight and offsets of one rank, "
-                        "3 or more");
+    return node.invalid(
+        "expected an input, a weight and offsets of equal rank, 3 or more" +
+        node.found({0, 1, 2}));
   if (shape.size() > 5)
     return node.unsupported("expected an input of rank 3 to 5, found rank " +
                             Twine(shape.size()));
@@ -274,10 +277,14 @@ static FailureOr<DeformedWindow> readDeformedWindow(NodeImporter &node) {
       shape[1] % deformed.group != 0 || shape[1] % deformed.offsetGroup != 0 ||
       filters[1] != shape[1] / deformed.group ||
       filters[0] % deformed.group != 0)
-    return node.invalid("groups do not divide the channels, or the weight is "
-                        "not of shape (M, C/group, k...)");
+    return node.invalid(
+        "expected attributes 'group' and 'offset_group' to divide the "
+        "channels, and a weight of shape (M, C/group, k...), found group " +
+        Twine(deformed.group) + " and offset_group " +
+        Twine(deformed.offsetGroup) + node.found({0, 1}));
   if (llvm::is_contained(shape, 0) || llvm::is_contained(filters, 0))
-    return node.invalid("the input or the weight has no elements");
+    return node.invalid("expected an input and a weight with elements" +
+                        node.found({0, 1}));
   auto window = readWindow(node, shape, filters.drop_front(2));
   if (failed(window))
     return failure();
@@ -300,14 +307,18 @@ static FailureOr<DeformedWindow> readDeformedWindow(NodeImporter &node) {
   };
   int64_t masks = deformed.offsetGroup * deformed.taps;
   if (llvm::is_contained(deformed.results, 0) || !matches(2, masks * rank))
-    return node.invalid("expected offsets of shape (N, " + Twine(masks * rank) +
-                        ", results...), with results as of a convolution");
+    return node.invalid(
+        "expected offsets of shape (N, " + Twine(masks * rank) +
+        ", results...), where the results of the convolution are " +
+        printShape(deformed.results) + node.found({2}));
   if (node.hasInput(4) && !matches(4, masks))
-    return node.invalid("expected a mask of shape (N, " + Twine(masks) +
-                        ", results...)");
+    return node.invalid(
+        "expected a mask of shape (N, " + Twine(masks) +
+        ", results...), where the results of the convolution are " +
+        printShape(deformed.results) + node.found({4}));
   if (node.hasInput(3) && node.operandShape(3) != ArrayRef<int64_t>(filters[0]))
     return node.invalid("expected a bias of " + Twine(filters[0]) +
-                        " elements");
+                        " elements" + node.found({3}));
   return deformed;
 }
 

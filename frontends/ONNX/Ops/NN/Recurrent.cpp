@@ -31,7 +31,8 @@ LogicalResult RecurrentImporter::readAttributes() {
   if (node.hasAttribute("clip"))
     clip = node.real("clip", 0.0);
   if (clip && !(*clip >= 0))
-    return node.invalid("expected attribute 'clip' of at least 0");
+    return node.invalid("expected attribute 'clip' of at least 0, found " +
+                        std::to_string(*clip));
   direction = node.string("direction", "forward");
   if (direction != "forward" && direction != "reverse" &&
       direction != "bidirectional")
@@ -130,7 +131,8 @@ LogicalResult RecurrentImporter::readActivations() {
   if (names.size() != cell.activations.size() * directions)
     return node.invalid("expected " +
                         Twine(cell.activations.size() * directions) +
-                        " activations, found " + Twine(names.size()));
+                        " activations in attribute 'activations', found " +
+                        Twine(names.size()));
   auto readFloats = [&](StringRef name) {
     SmallVector<double> values;
     if (node.hasAttribute(name))
@@ -198,12 +200,13 @@ Value RecurrentImporter::part(unsigned input, unsigned index) {
 LogicalResult RecurrentImporter::readTypes() {
   element = node.operandType(0).getElementType();
   if (!isa<FloatType>(element))
-    return node.invalid("expected floats");
+    return node.invalid("expected floats" + node.found({0}));
   for (unsigned index : {1, 2, 3, 5, 6, 7})
     if (node.hasInput(index) &&
         node.operandType(index).getElementType() != element)
       return node.invalid("expected input " + Twine(index) +
-                          " to have the element type of X");
+                          " to have the element type of X" +
+                          node.found({0, index}));
   return success();
 }
 
@@ -211,7 +214,7 @@ LogicalResult RecurrentImporter::readTypes() {
 LogicalResult RecurrentImporter::readShapes() {
   auto shape = node.operandShape(0), w = node.operandShape(1);
   if (shape.size() != 3 || w.size() != 3)
-    return node.invalid("expected X and W of three axes");
+    return node.invalid("expected X and W of three axes" + node.found({0, 1}));
   length = shape[batchFirst ? 1 : 0];
   batch = shape[batchFirst ? 0 : 1];
   inputSize = shape[2];
@@ -224,7 +227,7 @@ LogicalResult RecurrentImporter::readShapes() {
     return node.invalid("expected W to have rows for " + Twine(cell.gates) +
                         " gates, found " + Twine(w[1]));
   if (length < 1 || batch < 1 || inputSize < 1)
-    return node.unsupported("expected X without empty axes");
+    return node.unsupported("expected X without empty axes" + node.found({0}));
   int64_t gates = cell.gates * hidden;
   // ONNX's LSTM has no projection. PyTorch's exporter still writes an LSTM with
   // a projection, as a hidden state smaller than the cell state.

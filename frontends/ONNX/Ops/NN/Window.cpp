@@ -82,7 +82,9 @@ FailureOr<Window> mpc::onnx_frontend::readWindow(NodeImporter &node,
     return failure();
   window.kernel = given ? *kernelShape : SmallVector<int64_t>(kernel);
   if (!kernel.empty() && ArrayRef<int64_t>(window.kernel) != kernel)
-    return node.invalid("attribute 'kernel_shape' is not the weight's shape");
+    return node.invalid(
+        "expected attribute 'kernel_shape' to be " + printShape(kernel) +
+        ", the shape of the weight, found " + printShape(window.kernel));
   window.strides = *strides;
   window.dilations = *dilations;
   window.pads = *pads;
@@ -94,7 +96,8 @@ FailureOr<Window> mpc::onnx_frontend::readWindow(NodeImporter &node,
     window.pads.assign(2 * rank, 0);
   else if (autoPad != "NOTSET")
     return node.invalid("attribute 'auto_pad' has the unknown value '" +
-                        autoPad + "'");
+                        autoPad +
+                        "', expected NOTSET, SAME_UPPER, SAME_LOWER or VALID");
   return window;
 }
 

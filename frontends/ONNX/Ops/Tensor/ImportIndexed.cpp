@@ -104,8 +104,8 @@ static FailureOr<int64_t> readLines(NodeImporter &node) {
     auto [whole, part] = extents;
     if (static_cast<int64_t>(d) != *axis && part > whole)
       return node.invalid("axis " + Twine(d) + " of the indices has " +
-                          Twine(part) + " elements, that of the data " +
-                          Twine(whole));
+                          Twine(part) + " elements, expected at most " +
+                          Twine(whole) + " as in the data");
   }
   if (failed(checkIndices(node, /*input=*/1, data[*axis])))
     return failure();
@@ -187,7 +187,7 @@ static FailureOr<Tuples> readTuples(NodeImporter &node, ArrayRef<int64_t> data,
   ArrayRef<int64_t> index = node.operandShape(1);
   int64_t rank = data.size();
   if (index.empty())
-    return node.invalid("expected indices of rank 1 or more");
+    return node.invalid("expected indices of rank 1 or more" + node.found({1}));
   int64_t tuple = index.back();
   int64_t most = std::min<int64_t>(rank, index.size()) - 1;
   if (batchDims < 0 || batchDims > most)
@@ -338,7 +338,8 @@ readDataShape(NodeImporter &node, unsigned input, Value gradient) {
     return failure();
   if (!getCheckedBytes(*shape, elementTypeOf(gradient)))
     return node.invalid("expected input " + Twine(input) +
-                        " to be the shape of a tensor");
+                        " to be the shape of a tensor, found " +
+                        printShape(*shape));
   return shape;
 }
 
@@ -369,7 +370,8 @@ static LogicalResult importGatherElementsGrad(NodeImporter &node) {
     return failure();
   if (index.size() != shape->size() || NodeImporter::shapeOf(dy) != index)
     return node.invalid("expected gradient and indices of equal shapes, with "
-                        "the rank of the data");
+                        "the rank of the data, " +
+                        Twine(shape->size()) + node.found({0, 2}));
   if (failed(checkIndices(node, /*input=*/2, (*shape)[*axis])))
     return failure();
   // Scatter into the part of the data that the indices can reach, and pad this
@@ -378,8 +380,9 @@ static LogicalResult importGatherElementsGrad(NodeImporter &node) {
   box[*axis] = (*shape)[*axis];
   for (auto [part, whole] : llvm::zip_equal(box, *shape))
     if (part > whole)
-      return node.invalid("expected no more indices along an axis than the "
-                          "data has elements");
+      return node.invalid(
+          "expected no more indices along an axis than the data of shape " +
+          printShape(*shape) + " has elements" + node.found({2}));
   Value sum = node.emit<ScatterElementsOp>(
       {zeros(node, box, elementTypeOf(dy)), node.operand(2), dy},
       {node.attribute("axis", *axis), addition(node)});
@@ -398,8 +401,10 @@ static LogicalResult importGatherNDGrad(NodeImporter &node) {
   Value dy = node.operand(2);
   int64_t batchDims = node.integer("batch_dims", node.integer("axis", 0));
   if (node.hasAttribute("axis") && batchDims != node.integer("axis", 0))
-    return node.invalid("attributes 'axis' and 'batch_dims', two names of one "
-                        "number, differ");
+    return node.invalid("attributes 'axis' and 'batch_dims' have the same "
+                        "meaning, but differ: " +
+                        Twine(node.integer("axis", 0)) + " and " +
+                        Twine(batchDims));
   auto shape = readDataShape(node, 0, dy);
   if (failed(shape))
     return failure();

@@ -25,7 +25,7 @@ mpc::onnx_frontend::readPermutation(NodeImporter &node) {
   llvm::sort(sorted);
   if (sorted != firstAxes(rank))
     return node.invalid("attribute 'perm' is no permutation of the " +
-                        Twine(rank) + " axes");
+                        Twine(rank) + " axes, found " + printShape(perm));
   return perm;
 }
 
@@ -134,12 +134,15 @@ static LogicalResult importExpand(NodeImporter &node) {
     return failure();
   auto type = NodeImporter::typeOf(input);
   if (!getCheckedBytes(*requested, type.getElementType()))
-    return node.invalid("the shape has a negative extent or overflows");
+    return node.invalid("the shape " + printShape(*requested) +
+                        " has a negative extent or overflows");
   // Both shapes broadcast: where the requested shape has 1, the input's extent
   // stays.
   auto shape = broadcastShapes(type.getShape(), *requested);
   if (failed(shape))
-    return node.invalid("the input does not broadcast to the shape");
+    return node.invalid("the input does not broadcast to the shape " +
+                        printShape(*requested) + ", found " +
+                        printTensorType(type));
   return node.define(
       0,
       node.emit<ExpandOp>(
@@ -203,7 +206,10 @@ readRanges(NodeImporter &node, ArrayRef<int64_t> shape,
   auto &[starts, ends, axes, steps] = *lists;
   if (ends.size() != starts.size() || axes.size() != starts.size() ||
       steps.size() != starts.size())
-    return node.invalid("starts, ends, axes and steps have different lengths");
+    return node.invalid(
+        "starts, ends, axes and steps have different lengths, found " +
+        Twine(starts.size()) + ", " + Twine(ends.size()) + ", " +
+        Twine(axes.size()) + " and " + Twine(steps.size()));
   if (failed(node.normalizeAxes(axes, shape.size())))
     return failure();
   SmallVector<SliceRange> ranges;
@@ -211,7 +217,8 @@ readRanges(NodeImporter &node, ArrayRef<int64_t> shape,
   // the axis.
   for (auto [start, end, axis, step] : llvm::zip(starts, ends, axes, steps)) {
     if (step == 0)
-      return node.invalid("expected steps other than 0");
+      return node.invalid("expected steps other than 0, found " +
+                          printShape(steps));
     axis = axis < 0 ? axis + shape.size() : axis;
     int64_t extent = shape[axis];
     bool backwards = step < 0;
@@ -283,7 +290,9 @@ static LogicalResult importSliceGrad(NodeImporter &node) {
     return failure();
   Box box(*shape, *ranges);
   if (node.operandShape(0) != ArrayRef<int64_t>(box.sizes))
-    return node.invalid("the gradient is not of the slice's shape");
+    return node.invalid("expected a gradient of shape " +
+                        printShape(box.sizes) + ", the shape of the slice" +
+                        node.found({0}));
   return node.define(
       0, node.emit<PadOp>(
              {node.operand(0)},
@@ -307,7 +316,9 @@ static FailureOr<SmallVector<int64_t>> readSplit(NodeImporter &node,
   if (node.hasInput(1))
     return node.integers(1, "split");
   if (node.integer("num_outputs", count) != count)
-    return node.invalid("attribute 'num_outputs' is not the number of outputs");
+    return node.invalid("expected attribute 'num_outputs' to be " +
+                        Twine(count) + ", the number of outputs, found " +
+                        Twine(node.integer("num_outputs", count)));
   SmallVector<int64_t> lengths;
   int64_t length = (extent + count - 1) / count;
   for (int64_t left = extent; count-- > 0; left -= lengths.back())
@@ -337,7 +348,8 @@ FailureOr<SplitParts> mpc::onnx_frontend::readSplitParts(NodeImporter &node) {
   }
   if (left != 0)
     return node.invalid("the parts do not add up to the " + Twine(extent) +
-                        " elements of the axis");
+                        " elements of the axis, found lengths " +
+                        printShape(*lengths));
   return SplitParts{*axis, *lengths};
 }
 
@@ -365,7 +377,9 @@ static LogicalResult padAxes(NodeImporter &node, ArrayRef<int64_t> axes,
   Value value = node.operand(0);
   if (std::abs(padding) > 0x1p53 &&
       NodeImporter::typeOf(value).getElementType().isInteger())
-    return node.unsupported("integers can be padded with numbers up to 2^53");
+    return node.unsupported(
+        "expected a padding value of at most 2^53 for integers, found " +
+        std::to_string(padding));
   // Remove elements first. Collect the positive amounts for one PadOp.
   SmallVector<int64_t> offsets(NodeImporter::shapeOf(value).size(), 0);
   SmallVector<int64_t> shape(NodeImporter::shapeOf(value));
@@ -375,7 +389,8 @@ static LogicalResult padAxes(NodeImporter &node, ArrayRef<int64_t> axes,
     int64_t cut = std::max<int64_t>(-before, 0);
     int64_t kept = extent - cut - std::max<int64_t>(-after, 0);
     if (kept < 0)
-      return node.invalid("pads cut more than the " + Twine(extent) +
+      return node.invalid("pads of " + Twine(before) + " and " + Twine(after) +
+                          " remove more than the " + Twine(extent) +
                           " elements of axis " + Twine(axis));
     value = sliceAxis(node, value, axis, cut, kept);
     if (!value)
@@ -462,13 +477,14 @@ static LogicalResult importPad(NodeImporter &node) {
   constexpr int64_t kLargest = int64_t(1) << 30;
   if (llvm::any_of(pads,
                    [](int64_t n) { return n < -kLargest || n > kLargest; }))
-    return node.invalid("a pad is out of range");
+    return node.invalid("expected pads from -2^30 to 2^30, found " +
+                        printShape(pads));
   bool changes = llvm::any_of(pads, [](int64_t count) { return count != 0; });
   std::string mode = node.string("mode", "constant");
   if (mode != "constant" && mode != "edge" && mode != "reflect" &&
       mode != "wrap")
     return node.invalid("attribute 'mode' has the unknown value '" + mode +
-                        "'");
+                        "', expected constant, edge, reflect or wrap");
   if (changes && mode != "constant")
     return padFromInside(node, axes, pads, mode);
   return padAxes(node, axes, pads, padding);

@@ -62,8 +62,8 @@ static LogicalResult importCol2Im(NodeImporter &node) {
   // readWindow() would also read these attributes of Conv, but Col2Im has
   // inputs instead.
   if (node.hasAttribute("kernel_shape") || node.hasAttribute("auto_pad"))
-    return node.invalid("attributes 'kernel_shape' and 'auto_pad' are none of "
-                        "Col2Im");
+    return node.invalid("Col2Im has no attributes 'kernel_shape' and "
+                        "'auto_pad'; input 2 is the shape of a block");
   constexpr int64_t kMost = int64_t(1) << 24; // as canList allows
   auto isSane = [&](ArrayRef<int64_t> extents) {
     return getCheckedBytes(extents, node.attributes().getI64Type()) &&
@@ -72,9 +72,11 @@ static LogicalResult importCol2Im(NodeImporter &node) {
   };
   if (type.getRank() != 3 || image->empty() || image->size() != block->size() ||
       !isSane(*image) || !isSane(*block))
-    return node.invalid("expected an input of rank 3, and an image and a block "
-                        "of one rank, of 1 to " +
-                        Twine(kMost) + " elements");
+    return node.invalid(
+        "expected an input of rank 3, and an image and a block "
+        "of one rank, of 1 to " +
+        Twine(kMost) + " elements, found " + printTensorType(type) +
+        ", image " + printShape(*image) + " and block " + printShape(*block));
   // readWindow() takes the shape of a convolution's input, with batch and
   // channel axes.
   SmallVector<int64_t> whole = {type.getDimSize(0), 1};
@@ -84,14 +86,17 @@ static LogicalResult importCol2Im(NodeImporter &node) {
     return failure();
   SmallVector<int64_t> blocks = countBlocks(*window, *image);
   if (!isSane(blocks))
-    return node.invalid("the image has room for no block, or for too many");
+    return node.invalid("the image " + printShape(*image) +
+                        " has room for no block " + printShape(*block) +
+                        ", or for too many: " + printShape(blocks));
   // The columns have C * `taps` elements, where `taps` is the size of a block,
   // for each position of the block.
   int64_t taps = ShapedType::getNumElements(*block);
   int64_t count = ShapedType::getNumElements(blocks);
   if (type.getDimSize(1) % taps != 0 || type.getDimSize(2) != count)
     return node.invalid("expected columns of a multiple of " + Twine(taps) +
-                        " elements for " + Twine(count) + " blocks");
+                        " elements for " + Twine(count) + " blocks" +
+                        node.found({0}));
   if (!canList(node, taps * count))
     return failure();
   // Scatter into the flattened image: element (y, x) is number y * width + x.
@@ -147,14 +152,17 @@ static LogicalResult importTensorScatter(NodeImporter &node) {
     expected[*axis] = update[*axis];
   if (*axis == 0 || ArrayRef<int64_t>(expected) != update ||
       update[*axis] > cache[*axis])
-    return node.invalid("expected an update of the cache's shape but for an "
-                        "axis other than 0, along which it is no longer");
+    return node.invalid(
+        "expected an update of the shape of the cache, except that axis " +
+        Twine(*axis) + " may be shorter; this axis cannot be 0" +
+        node.found({0, 1}));
   int64_t batch = cache[0], length = update[*axis], size = cache[*axis];
   // Without input 2, every update starts at position 0.
   if (!node.hasInput(2))
     return node.define(0, replaceBox(node, node.operand(0), node.operand(1)));
   if (node.operandShape(2) != ArrayRef<int64_t>(batch))
-    return node.invalid("expected " + Twine(batch) + " places, one per sample");
+    return node.invalid("expected " + Twine(batch) + " places, one per sample" +
+                        node.found({2}));
   bool isRing = mode == "circular";
   std::optional<HostTensor> known = node.constant(2);
   if (!isRing && known && !known->isFloat() && !node.isState(2)) {

@@ -40,7 +40,9 @@ static LogicalResult importTrilu(NodeImporter &node) {
   }
   if (type.getRank() < 2 || diagonal.size() != 1)
     return node.invalid("expected an input of at least rank 2 and one number "
-                        "as diagonal");
+                        "as diagonal, found " +
+                        printTensorType(type) + " and diagonal " +
+                        printShape(diagonal));
   if (type.getNumElements() == 0)
     return node.define(0, node.operand(0));
   // An element belongs to the upper triangle if its row number plus the
@@ -129,7 +131,8 @@ static LogicalResult importArgExtremum(NodeImporter &node) {
   if (failed(axis))
     return failure();
   if (shape[*axis] == 0)
-    return node.invalid("axis " + Twine(*axis) + " has no elements");
+    return node.invalid("expected elements along axis " + Twine(*axis) +
+                        node.found({0}));
   bool isLast = node.getOpset() >= 12 && node.integer("select_last_index", 0);
   Value place = findLargest(node, comparable(node, node.operand(0), isMin),
                             *axis, isLast);
@@ -199,9 +202,10 @@ static LogicalResult importOneHot(NodeImporter &node) {
   if (failed(axis) || failed(read))
     return failure();
   if (!(*read >= 1 && *read <= double(int64_t(1) << 40)))
-    return node.invalid("expected a depth of at least 1");
+    return node.invalid("expected a depth from 1 to 2^40, found " +
+                        std::to_string(*read));
   if (node.operandShape(2) != ArrayRef<int64_t>(2))
-    return node.invalid("expected two values, off and on");
+    return node.invalid("expected two values, off and on" + node.found({2}));
   // Along the new axis, each index is compared with 0 to depth - 1.
   auto depth = static_cast<int64_t>(*read);
   shape.insert(shape.begin() + *axis, 1);
@@ -255,16 +259,21 @@ static LogicalResult importReverseSequence(NodeImporter &node) {
   int64_t batch = node.integer("batch_axis", 1);
   int64_t time = node.integer("time_axis", 0);
   if (shape.size() < 2 || batch + time != 1 || batch * time != 0)
-    return node.invalid("expected attributes 'batch_axis' and 'time_axis' to "
-                        "be 0 and 1, or 1 and 0");
+    return node.invalid(
+        "expected attributes 'batch_axis' and 'time_axis' to be 0 and 1, or 1 "
+        "and 0, and an input of rank 2 or more, found " +
+        Twine(batch) + " and " + Twine(time) + " for " +
+        printTensorType(node.operandType(0)));
   if (node.operandShape(1) != ArrayRef<int64_t>(shape[batch]))
     return node.invalid("expected " + Twine(shape[batch]) +
-                        " lengths of sequences, one per batch");
+                        " lengths of sequences, one per sample" +
+                        node.found({1}));
   if (auto lengths = node.constant(1); lengths && !lengths->isFloat())
     for (int64_t length : lengths->getIntegers())
       if (length < 0 || length > shape[time])
-        return node.invalid("a sequence of length " + Twine(length) +
-                            " is longer than axis " + Twine(time));
+        return node.invalid("expected lengths of sequences from 0 to " +
+                            Twine(shape[time]) + ", the size of axis " +
+                            Twine(time) + ", found " + Twine(length));
   // Move the batch to the front, so that the gather reads within each sequence.
   SmallVector<int64_t> perm =
       llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));

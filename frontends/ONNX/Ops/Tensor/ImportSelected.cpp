@@ -211,8 +211,9 @@ static FailureOr<Suppression> readSuppression(NodeImporter &node) {
     if (failed(value))
       return failure();
     if (value->getNumElements() != 1 || value->isFloat() != (input != 2))
-      return node.invalid("expected a number as input '" +
-                          node.getInputName(input) + "'");
+      return node.invalid("expected one " +
+                          Twine(input == 2 ? "integer" : "float") +
+                          node.found({input}));
     if (input == 2)
       limits.mostBoxes = std::max<int64_t>(value->getInteger(0), 0);
     else if (input == 3)
@@ -222,7 +223,8 @@ static FailureOr<Suppression> readSuppression(NodeImporter &node) {
   }
   // This form of the comparison refuses NaN, too.
   if (!(limits.overlap >= 0 && limits.overlap <= 1))
-    return node.invalid("expected an iou_threshold from 0 to 1");
+    return node.invalid("expected an iou_threshold from 0 to 1, found " +
+                        std::to_string(limits.overlap));
   return limits;
 }
 
@@ -280,8 +282,9 @@ static LogicalResult importNonMaxSuppression(NodeImporter &node) {
   if (!boxes->isFloat() || !scores->isFloat() || shape.size() != 3 ||
       shape[2] != 4 || classes.size() != 3 || classes[0] != shape[0] ||
       classes[2] != shape[1])
-    return node.invalid("expected boxes of floats of shape (N, boxes, 4) and "
-                        "scores of shape (N, classes, boxes)");
+    return node.invalid("expected floats: boxes of shape (N, boxes, 4) and "
+                        "scores of shape (N, classes, boxes)" +
+                        node.found({0, 1}));
   // Boxes and scores are compared in float, as in ONNX Runtime: an overlap that
   // equals the threshold there must equal it here.
   if (!canList(node, boxes->getNumElements()) ||
@@ -302,7 +305,9 @@ static LogicalResult importNonMaxSuppression(NodeImporter &node) {
           ArrayRef(values).slice((sample * classes[1] + each) * count, count),
           *limits, left);
       if (!taken)
-        return node.unsupported("the boxes are too many to be compared");
+        return node.unsupported(
+            "the boxes are too many to be compared, found " +
+            printShape(shape) + " for " + Twine(classes[1]) + " classes");
       for (int64_t box : *taken)
         selected.append({sample, each, box});
     }

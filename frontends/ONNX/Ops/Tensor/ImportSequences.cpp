@@ -105,7 +105,9 @@ static LogicalResult importSequenceErase(NodeImporter &node) {
     return failure();
   auto &[sequence, position] = *placed;
   if (sequence.empty())
-    return node.invalid("the sequence is empty");
+    return node.invalid(
+        "expected a sequence with tensors, found an empty sequence '" +
+        node.getInputName(0) + "'");
   sequence.erase(sequence.begin() + position);
   return node.define(0, std::move(sequence));
 }
@@ -148,12 +150,14 @@ static FailureOr<SmallVector<int64_t>> readLengths(NodeImporter &node,
   for (int64_t length : lengths) {
     if (length < 0 || length > left)
       return node.invalid("the parts do not add up to the " + Twine(extent) +
-                          " elements of the axis");
+                          " elements of the axis, found lengths " +
+                          printShape(lengths));
     left -= length;
   }
   if (left != 0)
     return node.invalid("the parts do not add up to the " + Twine(extent) +
-                        " elements of the axis");
+                        " elements of the axis, found lengths " +
+                        printShape(lengths));
   return lengths;
 }
 
@@ -189,7 +193,9 @@ static LogicalResult importConcatFromSequence(NodeImporter &node) {
   if (failed(sequence))
     return failure();
   if (sequence->empty())
-    return node.invalid("expected a sequence of at least one tensor");
+    return node.invalid("expected a sequence of at least one tensor, found an "
+                        "empty sequence '" +
+                        node.getInputName(0) + "'");
   bool isNew = node.integer("new_axis", 0) != 0;
   SmallVector<Value> parts;
   for (const ImportedValue &element : *sequence) {
@@ -206,7 +212,8 @@ static LogicalResult importConcatFromSequence(NodeImporter &node) {
   for (Value &part : parts) {
     SmallVector<int64_t> shape(NodeImporter::shapeOf(part));
     if (static_cast<int64_t>(shape.size()) != rank)
-      return node.invalid("the tensors of the sequence differ in rank");
+      return node.invalid("the tensors of the sequence differ in rank, found " +
+                          Twine(rank) + " and " + Twine(shape.size()));
     if (isNew)
       shape.insert(shape.begin() + *axis, 1);
     part = node.reshape(part, shape);

@@ -32,17 +32,20 @@ resolveShape(NodeImporter &node, ArrayRef<int64_t> requested, bool allowZero) {
   for (auto [i, extent] : llvm::enumerate(shape)) {
     if (extent == 0 && !allowZero) {
       if (i >= input.size())
-        return node.invalid("0 at position " + Twine(i) +
-                            " of the shape copies an axis the input does not "
-                            "have");
+        return node.invalid(
+            "0 at position " + Twine(i) + " of the shape copies axis " +
+            Twine(i) + " of the input, which has rank " + Twine(input.size()));
       extent = input[i];
     }
     if (extent < -1 || (extent == -1 && unknown))
-      return node.invalid("expected extents of at least 0 and at most one -1");
+      return node.invalid(
+          "expected extents of at least 0 and at most one -1, found " +
+          printShape(requested));
     if (extent == -1)
       unknown = i;
     else if (llvm::MulOverflow(known, extent, known))
-      return node.invalid("the number of elements of the shape overflows");
+      return node.invalid("the number of elements of the shape " +
+                          printShape(requested) + " overflows");
   }
   int64_t count = ShapedType::getNumElements(input);
   if (unknown && (known == 0 || count % known != 0))
@@ -137,7 +140,8 @@ mpc::onnx_frontend::inferUnsqueeze(NodeImporter &node) {
   if (failed(axes))
     return failure();
   if (!*axes)
-    return node.invalid("axes are missing");
+    return node.invalid(
+        "expected axes as input 1 or attribute 'axes', found none");
   SmallVector<int64_t> shape(node.operandShape(0));
   auto normalized = node.normalizeAxes(**axes, shape.size() + (*axes)->size());
   if (failed(normalized))
@@ -223,7 +227,9 @@ static LogicalResult importConstant(NodeImporter &node) {
                                      ArrayRef<float>(value->floats().data(),
                                                      value->floats_size())));
   // All other attributes hold strings or sparse tensors.
-  return node.unsupported("expected a value, value_int(s) or value_float(s)");
+  return node.unsupported(
+      "expected attribute 'value', 'value_int', 'value_ints', 'value_float' or "
+      "'value_floats', found none");
 }
 
 static LogicalResult importConstantOfShape(NodeImporter &node) {
@@ -241,7 +247,8 @@ static LogicalResult importConstantOfShape(NodeImporter &node) {
     element = *decoded;
   }
   if (element.getNumElements() != 1)
-    return node.invalid("expected one element as value");
+    return node.invalid("expected attribute 'value' of one element, found " +
+                        printTensorType(element.type));
   return defineSplat(node, 0, *shape, element);
 }
 
@@ -252,7 +259,8 @@ LogicalResult mpc::onnx_frontend::defineSplat(NodeImporter &node,
   Type elementType = element.type.getElementType();
   auto bytes = getCheckedBytes(shape, elementType);
   if (!bytes)
-    return node.invalid("the shape has a negative extent or overflows");
+    return node.invalid("the shape " + printShape(shape) +
+                        " has a negative extent or overflows");
   auto type = RankedTensorType::get(shape, elementType);
   // Write out a small constant in full, because folding reads single elements.
   constexpr int64_t kMostBytes = int64_t(1) << 19;

@@ -189,8 +189,8 @@ LogicalResult SelectedNode::scatterOwn(bool adds) {
     added = fillRows(node, selection, 0, added, 0);
   if (!added || !all ||
       NodeImporter::typeOf(added) != NodeImporter::typeOf(all))
-    return node.invalid("expected updates of the shape of the data that is "
-                        "selected");
+    return node.invalid("expected updates of the shape of the selected data" +
+                        node.found({0, 2}));
   int64_t rank = NodeImporter::shapeOf(all).size();
   Value result = adds ? node.emit<AddOp>({all, added})
                       : node.emit<SelectOp>(

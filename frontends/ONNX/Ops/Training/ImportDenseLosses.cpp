@@ -27,8 +27,9 @@ static FailureOr<bool> readIsMean(NodeImporter &node) {
 static FailureOr<ScoreRows> readRows(NodeImporter &node, unsigned scores) {
   ArrayRef<int64_t> shape = node.operandShape(scores);
   if (shape.empty() || llvm::is_contained(shape, 0))
-    return node.invalid("expected scores of at least one axis, which is not "
-                        "empty");
+    return node.invalid(
+        "expected scores of at least one axis, without empty axes" +
+        node.found({scores}));
   int64_t count = 1;
   for (int64_t extent : shape.drop_back())
     count *= extent;
@@ -65,7 +66,8 @@ static LogicalResult importSoftmaxCrossEntropy(NodeImporter &node) {
   if (failed(isMean) || failed(rows))
     return failure();
   if (node.operandShape(0) != node.operandShape(1))
-    return node.invalid("expected scores and labels of equal shapes");
+    return node.invalid("expected scores and labels of equal shapes" +
+                        node.found({0, 1}));
   int64_t last = node.operandType(0).getRank() - 1;
   Value logProb = node.emit<LogSoftmaxOp>({node.operand(0)},
                                           {node.attribute("axis", last)});
@@ -83,9 +85,11 @@ static LogicalResult importSoftmaxCrossEntropyGrad(NodeImporter &node) {
   if (failed(isMean) || failed(rows))
     return failure();
   if (node.operandShape(1) != node.operandShape(2))
-    return node.invalid("expected scores and labels of equal shapes");
+    return node.invalid("expected scores and labels of equal shapes" +
+                        node.found({1, 2}));
   if (node.operandType(0).getNumElements() != 1)
-    return node.invalid("expected the gradient of one number");
+    return node.invalid("expected the gradient of the loss to be one number" +
+                        node.found({0}));
   Value probability = node.emit<ExpOp>({node.operand(1)});
   Value difference = node.emit<SubOp>({probability, node.operand(2)});
   double scale = *isMean ? 1.0 / static_cast<double>(rows->count) : 1.0;
@@ -101,8 +105,9 @@ static LogicalResult importSoftmaxCrossEntropyGrad(NodeImporter &node) {
 static FailureOr<Value> readClasses(NodeImporter &node, unsigned scores,
                                     unsigned labels, ScoreRows rows) {
   if (node.operandShape(scores).drop_back() != node.operandShape(labels))
-    return node.invalid("expected labels of the shape of the scores without "
-                        "its last axis");
+    return node.invalid(
+        "expected labels of the shape of the scores without the last axis" +
+        node.found({scores, labels}));
   Value value = node.operand(labels);
   node.getFunction().markLabel(value);
   IndexBox box = IndexBox::whole(NodeImporter::shapeOf(value), rows.classes);
@@ -117,7 +122,8 @@ static FailureOr<Value> readSampleWeights(NodeImporter &node, unsigned weights,
   if (!node.hasInput(weights))
     return Value();
   if (node.operandShape(weights) != node.operandShape(labels))
-    return node.invalid("expected a weight for each label");
+    return node.invalid("expected a weight for each label" +
+                        node.found({labels, weights}));
   return node.reshape(node.operand(weights), {rows.count});
 }
 
@@ -170,7 +176,8 @@ static LogicalResult importSparseCrossEntropyGrad(NodeImporter &node) {
   if (failed(labels) || failed(weights))
     return failure();
   if (node.operandType(0).getNumElements() != 1)
-    return node.invalid("expected the gradient of one number");
+    return node.invalid("expected the gradient of the loss to be one number" +
+                        node.found({0}));
   LossReduction reduction = *isMean ? LossReduction::Mean : LossReduction::Sum;
   Value dy = node.reshape(node.operand(0), {});
   if (*weights) {

@@ -60,7 +60,8 @@ static LogicalResult importBiasGeluGrad(NodeImporter &node) {
 static LogicalResult importLeakyReluGrad(NodeImporter &node) {
   double alpha = node.real("alpha", 0.01f);
   if (!(alpha > 0))
-    return node.unsupported("expected attribute 'alpha' above 0");
+    return node.unsupported("expected attribute 'alpha' above 0, found " +
+                            std::to_string(alpha));
   return defineFormulaGrad(node, node.operand(1), "leaky_relu", alpha);
 }
 
@@ -108,7 +109,9 @@ static Value dropGradient(NodeImporter &node) {
     return dy;
   auto forward = node.operand(1).getDefiningOp<DropoutOp>();
   if (!id || !forward) {
-    (void)node.unsupported("input 'mask' does not come from a Dropout");
+    (void)node.unsupported(
+        "expected the mask of a Dropout as input 1, found '" +
+        node.getInputName(1) + "'");
     return {};
   }
   return node.emit<DropoutOp>(
@@ -170,7 +173,8 @@ static LogicalResult defineFlattenedSoftmaxGrad(NodeImporter &node, Value dy,
   if (failed(axis) || !dy)
     return failure();
   if (node.operandShape(yIndex) != ArrayRef<int64_t>(shape))
-    return node.invalid("expected inputs of equal shapes");
+    return node.invalid("expected inputs of equal shapes" +
+                        node.found({0, yIndex}));
   int64_t rows = 1, columns = 1;
   for (auto [i, extent] : llvm::enumerate(shape))
     (static_cast<int64_t>(i) < *axis ? rows : columns) *= extent;
@@ -233,7 +237,8 @@ static LogicalResult defineBiasGrad(NodeImporter &node, unsigned index) {
 static LogicalResult importConvGrad(NodeImporter &node) {
   ArrayRef<int64_t> weight = node.operandShape(2);
   if (weight.size() < 3)
-    return node.invalid("expected a weight of rank 3 or more");
+    return node.invalid("expected a weight of rank 3 or more" +
+                        node.found({2}));
   auto window = readWindow(node, node.operandShape(1), weight.drop_front(2));
   if (failed(window))
     return failure();
@@ -304,7 +309,8 @@ static FailureOr<RankedTensorType>
 findSplitType(NodeImporter &node, unsigned given, unsigned index) {
   if (node.operandShape(0).size() < 3 ||
       node.operandShape(1).size() != node.operandShape(0).size())
-    return node.invalid("expected inputs of one rank, 3 or more");
+    return node.invalid("expected inputs of equal rank, 3 or more" +
+                        node.found({0, 1}));
   if (RankedTensorType type = findForwardType(node, given, index))
     return type;
   if (node.hasFailed())
@@ -337,7 +343,10 @@ static LogicalResult importConvGradW(NodeImporter &node) {
   if (failed(type))
     return failure();
   if (type->getRank() != node.operandType(1).getRank())
-    return node.invalid("expected a declared output of the rank of input 1");
+    return node.invalid(
+        "expected the declared output to have the rank of input 1, found " +
+        printTensorType(*type) + " and '" + node.getInputName(1) + "' " +
+        printTensorType(node.operandType(1)));
   auto window =
       readWindow(node, node.operandShape(1), type->getShape().drop_front(2));
   if (failed(window))
@@ -353,7 +362,8 @@ static LogicalResult importConvGradB(NodeImporter &node) {
        {"auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"})
     node.ignore(name);
   if (node.operandShape(0).size() < 3)
-    return node.invalid("expected a gradient of rank 3 or more");
+    return node.invalid("expected a gradient of rank 3 or more" +
+                        node.found({0}));
   return defineBiasGrad(node, 0);
 }
 
@@ -363,7 +373,8 @@ static LogicalResult importConvGradB(NodeImporter &node) {
 static LogicalResult importConvTransposeGrad(NodeImporter &node) {
   ArrayRef<int64_t> weight = node.operandShape(2);
   if (weight.size() < 3)
-    return node.invalid("expected a weight of rank 3 or more");
+    return node.invalid("expected a weight of rank 3 or more" +
+                        node.found({2}));
   if (node.hasAttribute("output_shape") ||
       node.string("auto_pad", "NOTSET") != "NOTSET")
     return node.unsupported("attributes 'output_shape' and 'auto_pad' are not "
@@ -410,7 +421,9 @@ static LogicalResult importMaxPoolGrad(NodeImporter &node) {
   ignoreWindow(node);
   Value indices = node.getSaved(1);
   if (!indices)
-    return node.unsupported("input 'Indices' does not come from a MaxPool");
+    return node.unsupported(
+        "expected the indices of a MaxPool as input 1, found '" +
+        node.getInputName(1) + "'");
   auto forward = indices.getDefiningOp<MaxPoolOp>();
   auto op = node.create<MaxPoolGradOp>(
       {node.operand(0), indices},
@@ -428,8 +441,10 @@ static LogicalResult importMaxPoolGrad(NodeImporter &node) {
 static LogicalResult importAveragePoolGrad(NodeImporter &node) {
   StringRef name = node.getOutputName(0);
   if (!name.consume_back("_grad") || !node.getFunction().lookup(name).value)
-    return node.unsupported("cannot tell the shape of the gradient: expected "
-                            "an output named after the pooled value, X_grad");
+    return node.unsupported(
+        "cannot tell the shape of the gradient: expected output 0 to have the "
+        "name of the input of the pooling and '_grad', found '" +
+        node.getOutputName(0) + "'");
   auto type = NodeImporter::typeOf(node.getFunction().lookup(name).value);
   auto window = readWindow(node, type.getShape(), {});
   if (failed(window))
@@ -454,16 +469,20 @@ readPooledShape(NodeImporter &node,
   if (kernel) {
     SmallVector<int64_t> shape(node.operandShape(0));
     if (shape.size() != kernel->size() + 2)
-      return node.invalid("expected a gradient of shape (N, C, 1, ...) with as "
-                          "many axes behind C as 'kernel_shape' has");
+      return node.invalid("expected a gradient of shape (N, C, 1, ...) with "
+                          "one axis after C for each of " +
+                          Twine(kernel->size()) +
+                          " elements of 'kernel_shape'" + node.found({0}));
     llvm::copy(*kernel, shape.begin() + 2);
     return shape;
   }
   StringRef name = node.getOutputName(0);
   if (!name.consume_back("_grad") || !node.getFunction().lookup(name).value)
-    return node.unsupported("cannot tell the shape of the gradient: expected "
-                            "it as an input, attribute 'kernel_shape', or an "
-                            "output named after the pooled value, X_grad");
+    return node.unsupported(
+        "cannot tell the shape of the gradient: expected it as input 1, "
+        "attribute 'kernel_shape', or output 0 to have the name of the input "
+        "of the pooling and '_grad', found '" +
+        node.getOutputName(0) + "'");
   return SmallVector<int64_t>(
       NodeImporter::shapeOf(node.getFunction().lookup(name).value));
 }
@@ -475,17 +494,21 @@ static LogicalResult importGlobalAveragePoolGrad(NodeImporter &node) {
     return failure();
   if (kernel && shape->size() > 2 &&
       ArrayRef<int64_t>(*shape).drop_front(2) != ArrayRef<int64_t>(*kernel))
-    return node.invalid("attribute 'kernel_shape' is not the pooled value's");
+    return node.invalid("expected attribute 'kernel_shape' to be the spatial "
+                        "extents of the input of the pooling, found " +
+                        printShape(*kernel) + " for an input of shape " +
+                        printShape(*shape));
   SmallVector<int64_t> pooled(*shape);
   for (size_t i = 2; i < pooled.size(); ++i)
     pooled[i] = 1;
   if (shape->size() < 3 || node.operandShape(0) != ArrayRef<int64_t>(pooled))
-    return node.invalid(
-        "expected a gradient of shape (N, C, 1, ...) of a value "
-        "of shape (N, C, d, ...)");
+    return node.invalid("expected a gradient of shape (N, C, 1, ...) for an "
+                        "input of the pooling of shape (N, C, d, ...)" +
+                        node.found({0}) + " for " + printShape(*shape));
   Type element = node.operandType(0).getElementType();
   if (!getCheckedBytes(*shape, element))
-    return node.invalid("the result is too large");
+    return node.invalid("the result of shape " + printShape(*shape) +
+                        " is too large");
   return node.define(
       0, node.emit<GlobalAveragePoolGradOp>(
              {node.operand(0)}, {}, RankedTensorType::get(*shape, element)));

@@ -28,7 +28,8 @@ static Value findNonFinite(NodeImporter &node, Value x) {
   bool isInfinityOnly = node.integer("isinf_only", 0) != 0;
   bool isNaNOnly = node.integer("isnan_only", 0) != 0;
   if (isInfinityOnly && isNaNOnly) {
-    (void)node.invalid("both isinf_only and isnan_only are set");
+    (void)node.invalid(
+        "expected attribute 'isinf_only' or 'isnan_only', found both set");
     return {};
   }
   if (isInfinityOnly)
@@ -57,7 +58,7 @@ static LogicalResult importIsAllFinite(NodeImporter &node) {
 
 static LogicalResult importAll(NodeImporter &node) {
   if (!elementTypeOf(node.operand(0)).isInteger(1))
-    return node.invalid("expected booleans");
+    return node.invalid("expected booleans" + node.found({0}));
   Value any = reduceAny(node, node.emit<NotOp>({node.operand(0)}));
   return node.define(0, node.emit<NotOp>({any}));
 }
@@ -122,7 +123,9 @@ static LogicalResult importGroup(NodeImporter &node) {
 // ops by the values that they read, so the outputs are the inputs.
 static LogicalResult importPassThrough(NodeImporter &node) {
   if (node.getNode().output_size() > static_cast<int>(node.getNumInputs()))
-    return node.invalid("expected no more outputs than inputs");
+    return node.invalid("expected no more outputs than inputs, found " +
+                        Twine(node.getNode().output_size()) + " outputs and " +
+                        Twine(node.getNumInputs()) + " inputs");
   for (unsigned i = 0, count = node.getNode().output_size(); i < count; ++i)
     if (node.hasOutput(i) && failed(node.define(i, node.operand(i))))
       return failure();
@@ -134,7 +137,7 @@ static LogicalResult importPassThrough(NodeImporter &node) {
 static LogicalResult importZeroGradient(NodeImporter &node) {
   RankedTensorType type = node.operandType(0);
   if (!isa<FloatType>(type.getElementType()))
-    return node.invalid("expected floats");
+    return node.invalid("expected floats" + node.found({0}));
   (void)node.operand(1);
   Value zero = numberConstant(node, 0, type.getElementType());
   return node.define(0, expand(node, zero, type.getShape()));

@@ -75,7 +75,7 @@ static LogicalResult importMSELoss(NodeImporter &node) {
   if (failed(reduction))
     return failure();
   if (node.operandShape(0) != node.operandShape(1))
-    return node.invalid("expected inputs of equal shapes");
+    return node.invalid("expected inputs of equal shapes" + node.found({0, 1}));
   Value difference = node.emit<SubOp>({node.operand(0), node.operand(1)});
   Value square = node.emit<MulOp>({difference, difference});
   if (!square || *reduction == LossReduction::None)
@@ -123,7 +123,8 @@ static LogicalResult checkOutputType(NodeImporter &node) {
     return failure();
   if (*type != input)
     return node.unsupported(
-        "attribute 'output_type' other than the input's type is not supported");
+        "expected attribute 'output_type' to be the type of the input, found " +
+        printElementType(*type) + node.found({0}));
   return success();
 }
 
@@ -139,7 +140,8 @@ mpc::onnx_frontend::readInternalLossAttributes(NodeImporter &node,
   if (failed(index))
     return failure();
   if (index->size() != 1)
-    return node.invalid("expected one ignore_index");
+    return node.invalid("expected one ignore_index" +
+                        node.found({ignoreIndex}));
   attributes.push_back(node.attribute("ignore_index", index->front()));
   return attributes;
 }
@@ -196,9 +198,9 @@ static LogicalResult checkReductions(NodeImporter &node,
 static LogicalResult checkSeedless(NodeImporter &node) {
   StringRef logProb = node.getInputName(0), labels = node.getInputName(1);
   if (isa<FloatType>(node.operandType(1).getElementType()))
-    return node.invalid("expected log-probabilities and labels as its two "
-                        "inputs, found floats as '" +
-                        labels + "'");
+    return node.invalid(
+        "expected log-probabilities and integer labels as the two inputs" +
+        node.found({0, 1}));
   const Graph &graph = node.getFunction().getGraph();
   const proto::NodeProto *producer = graph.getProducer(logProb);
   if (!producer || producer->op_type() == "LogSoftmax")
@@ -206,12 +208,12 @@ static LogicalResult checkSeedless(NodeImporter &node) {
   std::string by = "'" + getNodeName(*producer) + "'";
   bool isLoss = producer->op_type() == "SoftmaxCrossEntropyLoss";
   if (!isLoss || producer->output_size() < 2 || producer->output(1) != logProb)
-    return node.invalid(
-        "expected log-probabilities and labels as its two "
-        "inputs, found as '" +
-        logProb + "' " +
-        (isLoss ? "the loss of node " + by
-                : "what node " + by + " (" + getOpName(*producer) + ") makes"));
+    return node.invalid("expected log-probabilities and labels as its two "
+                        "inputs, found '" +
+                        logProb + "', " +
+                        (isLoss ? "the loss of node " + by
+                                : "an output of node " + by + " (" +
+                                      getOpName(*producer) + ")"));
   if (getInputOf(*producer, 1) != labels)
     return node.invalid("expected the labels '" + getInputOf(*producer, 1) +
                         "' of node " + by + ", found '" + labels + "'");
@@ -272,14 +274,13 @@ static LogicalResult importMSELossGrad(NodeImporter &node) {
   if (failed(reduction))
     return failure();
   if (node.operandShape(0) != node.operandShape(1))
-    return node.invalid("expected inputs of equal shapes");
+    return node.invalid("expected inputs of equal shapes" + node.found({0, 1}));
   const proto::NodeProto *loss = findMSELoss(node);
   if (loss && getInputOf(*loss, 0) != node.getInputName(0))
-    return node.invalid("expected a prediction and its target, found '" +
-                        node.getInputName(0) + "' and '" +
-                        node.getInputName(1) +
-                        "', which are the target and the prediction of node '" +
-                        getNodeName(*loss) + "'");
+    return node.invalid(
+        "expected the prediction first and its target second, as in node '" +
+        getNodeName(*loss) + "', found '" + node.getInputName(0) + "' and '" +
+        node.getInputName(1) + "'; swap the two inputs");
   if (failed(checkReductions(node, loss)))
     return failure();
   Value x = node.operand(0);

@@ -172,8 +172,8 @@ static LogicalResult importAdamOptimizer(NodeImporter &node) {
   (void)node.define(2, op.getNewV());
   (void)node.define(3, op.getNewParam());
   if (node.hasOutput(5))
-    return node.unsupported("output 'new_mixed_precision_weights' is not "
-                            "supported");
+    return node.unsupported(
+        "output 'new_mixed_precision_weights' is not supported; leave it out");
   node.setSuffix("#count");
   if (failed(defineCount(node, step, signal)))
     return failure();
@@ -318,15 +318,18 @@ LogicalResult LambImporter::importGroup(unsigned group) {
                         failed(node.define(output + i, results[i]))))
       return failure();
   if (node.hasOutput(output + 4))
-    return node.unsupported("output " + Twine(output + 4) +
-                            ", a copy in 16 bits, is not supported");
+    return node.unsupported(
+        "output " + Twine(output + 4) +
+        ", a copy of the parameter in 16 bits, is not supported; leave it out");
   return defineChange(node, output + 1, results[0], w);
 }
 
 LogicalResult LambImporter::import() {
   unsigned inputs = node.getNumInputs();
   if (inputs <= kFirst || !node.hasInput(3))
-    return node.invalid("expected a learning rate and a parameter");
+    return node.invalid(
+        "expected a learning rate as input 3 and a parameter as input " +
+        Twine(kFirst) + ", found " + Twine(inputs) + " inputs");
   rate = readScalar(node, 3), step = readScalar(node, 4);
   signal = readScalar(node, 0);
   if (!rate)
@@ -337,7 +340,8 @@ LogicalResult LambImporter::import() {
       return failure();
   if (!node.hasInput(4))
     return node.hasOutput(0)
-               ? node.invalid("output 0 counts input 4, which is absent")
+               ? node.invalid("output 0 is input 4 plus 1, but input 4, the "
+                              "count of steps, is absent")
                : success();
   node.setSuffix("#count");
   return defineCount(node, node.operand(4), signal);

@@ -105,16 +105,19 @@ LogicalResult RecurrentGrad::read(
     if (node.hasInput(index) && node.operandType(index).getElementType() !=
                                     node.operandType(0).getElementType())
       return node.invalid("expected input " + Twine(index) +
-                          " to have the element type of X");
+                          " to have the element type of X" +
+                          node.found({0, index}));
   if (node.operandShape(0).size() != 3 || node.operandShape(2).size() != 3)
-    return node.invalid("expected X and R of three axes");
+    return node.invalid("expected X and R of three axes" + node.found({0, 2}));
   length = node.operandShape(0)[0], batch = node.operandShape(0)[1];
   inputSize = node.operandShape(0)[2], hidden = node.operandShape(2)[2];
   if (node.integer("hidden_size", hidden) != hidden)
-    return node.invalid("expected hidden_size " + Twine(hidden) +
-                        ", the size in R");
+    return node.invalid("expected attribute 'hidden_size' to be " +
+                        Twine(hidden) + ", as in R, found " +
+                        Twine(node.integer("hidden_size", hidden)));
   if (length < 1 || batch < 1 || inputSize < 1 || hidden < 1)
-    return node.unsupported("expected X without empty axes");
+    return node.unsupported("expected X without empty axes" +
+                            node.found({0, 2}));
   // The gates are concatenated along one axis. So are the biases of W x and of
   // R h.
   int64_t width = gates * hidden;
@@ -253,10 +256,11 @@ static FailureOr<SmallVector<int64_t>> savedStates(NodeImporter &node,
   for (unsigned index : saved)
     if (!node.hasInput(index))
       return node.invalid("expected input " + Twine(index) +
-                          ", which its forward op saves");
+                          ", an output of the forward op, found none");
   ArrayRef<int64_t> shape = node.operandShape(saved.front());
   if (shape.size() != 4)
-    return node.invalid("expected all hidden states of four axes");
+    return node.invalid("expected all hidden states in a tensor of four axes" +
+                        node.found({saved.front()}));
   return SmallVector<int64_t>(shape);
 }
 

@@ -68,8 +68,12 @@ static LogicalResult importGradient(NodeImporter &node) {
     sources.push_back(node.operand(i));
   if (node.hasFailed())
     return failure();
-  if (!isFloatTensor(target) || !llvm::all_of(sources, isFloatTensor))
-    return node.invalid("expected floats as xs and y");
+  if (!isFloatTensor(target))
+    return node.invalid("expected floats as xs and y, found '" + y + "' " +
+                        printTensorType(NodeImporter::typeOf(target)));
+  for (unsigned i = 0; i < xs.size(); ++i)
+    if (!isFloatTensor(sources[i]))
+      return node.invalid("expected floats as xs and y" + node.found({i}));
   // The pass `mpc-expand-gradients` replaces the op by the derivatives.
   OpBuilder &builder = function.getBuilder();
   auto loc = NameLoc::get(builder.getStringAttr(getNodeName(node.getNode())));
@@ -104,8 +108,9 @@ static FailureOr<OptimizerInputs> readInputs(NodeImporter &node,
   unsigned tensors = node.getNumInputs() - 2;
   int64_t count = tensors / groups;
   if (tensors % groups != 0 || count == 0)
-    return node.invalid("expected R, T and a multiple of " + Twine(groups) +
-                        " tensors, found " + Twine(tensors) + " tensors");
+    return node.invalid("expected a learning rate, a step count and then " +
+                        Twine(groups) + " tensors for each parameter, found " +
+                        Twine(tensors) + " tensors");
   unsigned outputs = node.getNode().output_size();
   if (outputs != (groups - 1) * count)
     return node.invalid("expected " + Twine((groups - 1) * count) +
@@ -201,7 +206,7 @@ static LogicalResult importMomentum(NodeImporter &node) {
       return node.invalid("attribute '" + name + "' is missing");
   std::string mode = node.string("mode", "");
   if (mode != "standard" && mode != "nesterov")
-    return node.invalid("mode is '" + mode +
+    return node.invalid("attribute 'mode' is '" + mode +
                         "', expected 'standard' or 'nesterov'");
   SmallVector<NamedAttribute> attributes = {
       node.attribute("momentum", node.real("alpha", 0.0)),
