@@ -90,7 +90,11 @@ getType(const Model &model, const proto::TensorProto &tensor) {
   int64_t count = 1;
   for (int64_t extent : shape)
     if (extent < 0 || llvm::MulOverflow(count, extent, count))
-      return model.error(ErrorKind::InvalidInput, what + ": impossible shape");
+      return model.error(ErrorKind::InvalidInput,
+                         what +
+                             ": expected extents of at least 0 whose product "
+                             "fits 64 bits, found " +
+                             printShape(shape));
   return mlir::RankedTensorType::get(shape, *element);
 }
 

@@ -303,7 +303,7 @@ Error ExportModel::Impl::setValues(const TensorMap &given) {
     auto value = given.find(variable);
     if (value == given.end())
       return model->error(ErrorKind::Internal,
-                          "there is no new value of '" + variable + "'");
+                          "the trained tensors lack '" + variable + "'");
     if (Error error = checkValue(variable, *place, value->second))
       return error;
     values[place] = &value->second;

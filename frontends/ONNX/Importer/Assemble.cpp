@@ -37,7 +37,8 @@ Value mpc::onnx_frontend::floatConstant(NodeImporter &node, Type elementType,
                                         ArrayRef<int64_t> shape,
                                         ArrayRef<double> values) {
   if (!isa<FloatType>(elementType)) {
-    (void)node.unsupported("expected floats, found integers");
+    (void)node.unsupported("expected floats, found " +
+                           printElementType(elementType));
     return {};
   }
   return createConstant(node, makeFloats(elementType, shape, values));
@@ -74,7 +75,8 @@ LogicalResult mpc::onnx_frontend::markIndices(NodeImporter &node,
   Type type = node.operandType(input).getElementType();
   if (!type.isSignlessInteger(32) && !type.isSignlessInteger(64))
     return node.invalid("expected '" + node.getInputName(input) +
-                        "' to be indices of int32 or int64");
+                        "' to be indices of int32 or int64, found " +
+                        printElementType(type));
   if (Value value = node.operand(input))
     node.getFunction().markIndices(node.getLocation(), value, box);
   return success();
@@ -101,8 +103,9 @@ LogicalResult mpc::onnx_frontend::checkIndices(NodeImporter &node,
     return markIndices(node, input, size);
   for (int64_t index : indices->getIntegers())
     if (index < -size || index >= size)
-      return node.invalid("index " + Twine(index) + " is outside an axis of " +
-                          Twine(size));
+      return node.invalid(
+          "index " + Twine(index) + " of '" + node.getInputName(input) +
+          "' is outside an axis of " + Twine(size) + " elements");
   return success();
 }
 

@@ -17,7 +17,8 @@ std::optional<Graph> mpc::onnx_frontend::readBody(NodeImporter &node,
   if (graph)
     return std::move(*graph);
   function.getModule().report(graph.takeError());
-  (void)node.invalid("attribute '" + name + "' is no valid graph");
+  (void)node.invalid("attribute '" + name +
+                     "' is no valid graph, for the reason above");
   return std::nullopt;
 }
 

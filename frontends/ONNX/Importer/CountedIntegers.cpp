@@ -214,8 +214,11 @@ static LogicalResult importRange(NodeImporter &node, SelectionPtr selection) {
   if (!start || !step || start->isFloat() || step->isFloat() ||
       start->getNumElements() != 1 || step->getNumElements() != 1 ||
       start->getInteger(0) != 0 || step->getInteger(0) != 1)
-    return node.unsupported("the range ends at a number of rows that the data "
-                            "selects; expected one from 0, in steps of 1");
+    return node.unsupported(
+        "expected a range with the constants 0 as start and 1 as step, because "
+        "it ends at a number of rows that the data selects; '" +
+        node.getInputName(0) + "' and '" + node.getInputName(2) +
+        "' are others");
   Value numbers = castTo(node, iota(node, 1, 0, selection->getNumRows()),
                          start->type.getElementType());
   if (failed(node.define(0, numbers)))
@@ -253,11 +256,11 @@ FailureOr<bool> mpc::onnx_frontend::importCounted(NodeImporter &node,
     ArrayRef<int64_t> shape = node.operandShape(0);
     int64_t rank = shape.size();
     if (rank >= *fromEnd && shape[rank - *fromEnd] != 1)
-      return node.unsupported("'" + node.getInputName(0) +
-                              "' is repeated for as many rows as the data in "
-                              "'" +
-                              selection->source +
-                              "' selects, and has several itself");
+      return node.unsupported(
+          "'" + node.getInputName(0) +
+          "' is repeated for as many rows as the data in '" +
+          selection->source + "' selects: expected one row, found " +
+          Twine(shape[rank - *fromEnd]));
   }
   KnownCounts known(node, index);
   if (failed(entry.build(node)))

@@ -82,13 +82,14 @@ static LogicalResult foldIntegerRange(NodeImporter &node) {
     bounds[i] = node.constant(i)->getInteger(0);
   auto [start, limit, delta] = std::tie(bounds[0], bounds[1], bounds[2]);
   if (delta == 0)
-    return node.invalid("expected a step other than 0");
+    return node.invalid("expected a step other than 0, found 0");
   Integers values;
   for (int64_t value = start; delta > 0 ? value < limit : value > limit;) {
     values.push_back(value);
     if (static_cast<int64_t>(values.size()) > kMostFoldedElements ||
         llvm::AddOverflow(value, delta, value))
-      return node.unsupported("the range is too long");
+      return node.unsupported("the range is too long: expected at most " +
+                              Twine(kMostFoldedElements) + " elements");
   }
   return node.define(0, makeIntegers(node.constant(0)->type.getElementType(),
                                      {static_cast<int64_t>(values.size())},
@@ -108,16 +109,19 @@ static LogicalResult foldFloatRange(NodeImporter &node) {
   for (unsigned i : {0, 1, 2}) {
     bounds[i] = node.constant(i)->getDouble(0);
     if (!std::isfinite(bounds[i]))
-      return node.invalid("expected finite numbers as range");
+      return node.invalid(
+          "expected finite numbers as start, limit and delta, found " +
+          std::to_string(bounds[i]));
   }
   auto [start, limit, delta] = std::tie(bounds[0], bounds[1], bounds[2]);
   if (delta == 0)
-    return node.invalid("expected a step other than 0");
+    return node.invalid("expected a step other than 0, found 0");
   Type element = node.constant(0)->type.getElementType();
   double count = element.isF64() ? countSteps<double>(start, limit, delta)
                                  : countSteps<float>(start, limit, delta);
   if (count > kMostFoldedElements)
-    return node.unsupported("the range is too long");
+    return node.unsupported("the range is too long: expected at most " +
+                            Twine(kMostFoldedElements) + " elements");
   SmallVector<double> values;
   for (int64_t i = 0; i < count; ++i)
     values.push_back(start + static_cast<double>(i) * delta);
@@ -154,7 +158,8 @@ static LogicalResult foldRange(NodeImporter &node) {
   bool isOneType = true;
   for (unsigned i : {0, 1, 2}) {
     if (node.constant(i)->getNumElements() != 1)
-      return node.invalid("expected scalars as start, limit and delta");
+      return node.invalid("expected scalars as start, limit and delta" +
+                          node.found({i}));
     const Type own = node.constant(i)->type.getElementType();
     list << (i == 0 ? "" : ", ") << own;
     isOneType &= own == element;

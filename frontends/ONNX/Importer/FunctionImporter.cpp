@@ -447,9 +447,10 @@ Value FunctionImporter::materialize(StringRef name, StringRef reader) {
     // Graph::check ensures that some node defines `name`, so that node was not
     // imported.
     entry.failed = true;
-    module.report(getModel().error(ErrorKind::Unsupported,
-                                   "value '" + name +
-                                       "' is not available in this function"));
+    module.report(getModel().error(
+        ErrorKind::Unsupported,
+        "value '" + name +
+            "' is not available: the node that makes it was not imported"));
     return {};
   }
   // State is an argument of the function; any other constant becomes an op.

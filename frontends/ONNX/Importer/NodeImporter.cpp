@@ -21,7 +21,9 @@ NodeImporter::NodeImporter(FunctionImporter &function,
       (void)invalid("attribute '" + attribute.name() + "' is given twice");
     if (!attribute.ref_attr_name().empty())
       (void)invalid("attribute '" + attribute.name() +
-                    "' refers to one of a function");
+                    "' refers to an attribute of a function, '" +
+                    attribute.ref_attr_name() +
+                    "', but the node is in no function");
   }
 }
 
@@ -127,7 +129,7 @@ FailureOr<SmallVector<int64_t>> NodeImporter::integers(unsigned index,
     return unsupported("expected " + what + " (input '" + getInputName(index) +
                        "') to be known at import; it depends on data");
   if (tensor->isFloat())
-    return invalid("expected " + what + " to be integers, found floats");
+    return invalid("expected " + what + " to be integers" + found({index}));
   return tensor->getIntegers();
 }
 
@@ -139,8 +141,8 @@ FailureOr<double> NodeImporter::scalar(unsigned index, StringRef what) {
     return unsupported("expected " + what + " (input '" + getInputName(index) +
                        "') to be known at import; it depends on data");
   if (tensor->getNumElements() != 1)
-    return invalid("expected " + what + " to have one element, found " +
-                   Twine(tensor->getNumElements()));
+    return invalid("expected " + what + " to have one element" +
+                   found({index}));
   return tensor->getDouble(0);
 }
 
@@ -250,9 +252,9 @@ const AttributeProto *NodeImporter::find(StringRef name,
       continue;
     if (attribute.type() == type)
       return &attribute;
-    (void)invalid("attribute '" + name + "' has type number " +
-                  Twine(attribute.type()) + " of AttributeProto, expected " +
-                  Twine(type));
+    (void)invalid("attribute '" + name + "' has type " +
+                  AttributeProto::AttributeType_Name(attribute.type()) +
+                  ", expected " + AttributeProto::AttributeType_Name(type));
     return nullptr;
   }
   return nullptr;
@@ -473,8 +475,9 @@ static LogicalResult verifyContracted(Operation *op) {
   for (OpOperand &operand : op->getOpOperands())
     if (llvm::is_contained(shapeOf(operand.get()), 0))
       return emitError(op->getLoc())
-             << "input " << operand.getOperandNumber() << " of a product has "
-             << "an axis of 0 elements";
+             << "input " << operand.getOperandNumber()
+             << " of a product has an axis of 0 elements, found "
+             << printTensorType(typeOf(operand.get()));
   return success();
 }
 
@@ -531,7 +534,7 @@ NodeImporter::normalizeAxes(ArrayRef<int64_t> axes, int64_t rank) {
   }
   llvm::sort(result);
   if (std::adjacent_find(result.begin(), result.end()) != result.end())
-    return invalid("an axis is given twice");
+    return invalid("expected each axis once, found " + printShape(axes));
   return result;
 }
 
@@ -544,7 +547,8 @@ Value NodeImporter::reshape(Value value, ArrayRef<int64_t> shape) {
 
 Value NodeImporter::scalarConstant(double value, Type elementType) {
   if (!isa<FloatType>(elementType)) {
-    (void)unsupported("expected floats, found integers");
+    (void)unsupported("expected floats, found " +
+                      printElementType(elementType));
     return {};
   }
   Builder &builder = attributes();

@@ -128,7 +128,9 @@ FailureOr<Rebatch::Place> Rebatch::inherit(NodeImporter &node, int64_t axis,
     return Place{axis, 1};
   if (joined > 0 && extent == joined * exported)
     return Place{axis, joined};
-  return node.unsupported("the batch axis of its result is unclear");
+  return node.unsupported(
+      "the batch axis of its result is unclear: axis " + Twine(axis) + " had " +
+      Twine(extent) + " elements for the exported batch of " + Twine(exported));
 }
 
 // True if a batch of 1 was merged into an axis with other rows, as [1, time, 8]
@@ -329,7 +331,9 @@ LogicalResult Rebatch::followUnchanged(NodeImporter &node, StringRef name,
   // Refuse it: the program may mean a part of the batch or the whole batch.
   bool isPart = op == "Slice" || op == "Split" || op == "Gather";
   if (from && isPart && !isReshape(node))
-    return node.unsupported("it takes a part of the batch");
+    return node.unsupported(
+        "it takes a part of the batch, found a result of shape " +
+        printShape(shape) + " for both batch sizes");
   for (const std::string &input : node.getNode().input())
     if (isIndexed(op) && findPlace(input))
       return node.unsupported("its result is of a part of the batch, or of "
@@ -350,7 +354,10 @@ LogicalResult Rebatch::followOutput(NodeImporter &node, StringRef name,
   for (int64_t axis = 0, rank = shape.size(); axis < rank; ++axis) {
     if (before.size() != shape.size() ||
         (shape[axis] != before[axis] && changed))
-      return node.unsupported("the batch is on several axes of its result");
+      return node.unsupported(
+          "the batch is on several axes of its result, found shape " +
+          printShape(before) + " as exported and " + printShape(shape) +
+          " now");
     if (shape[axis] != before[axis])
       changed = axis;
   }
@@ -381,7 +388,8 @@ LogicalResult Rebatch::followOutput(NodeImporter &node, StringRef name,
     auto moved = moveToAxis(shapes.lookup(node.getInputName(0)), *from, before,
                             *changed);
     if (!moved)
-      return node.unsupported("its shape moves samples into each other");
+      return node.unsupported("its shape " + printShape(before) +
+                              " would mix elements of different samples");
     place = *moved;
   } else {
     place = inherit(node, *changed, extent);
@@ -501,8 +509,9 @@ FailureOr<Rebatch::Shape> Rebatch::adaptReshape(NodeImporter &node,
   if (!isBatch && llvm::is_contained(result, -1))
     return result;
   if (!place)
-    return node.unsupported("its shape contains the exported batch size, but "
-                            "it is unclear which number is the batch");
+    return node.unsupported("its shape " + printShape(shape) +
+                            " contains the exported batch size, but it is "
+                            "unclear which number is the batch");
   result = shape;
   result[place->axis] = scale(shape[place->axis]);
   return result;

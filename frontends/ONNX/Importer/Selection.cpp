@@ -208,8 +208,9 @@ LogicalResult mpc::onnx_frontend::defineNonZero(NodeImporter &node,
   SmallVector<int64_t> shape(node.operandShape(0));
   int64_t rows = ShapedType::getNumElements(shape), rank = shape.size();
   if (!x || rank == 0 || rows == 0 || !canList(node, rows * rank))
-    return node.unsupported("expected a mask with at least one axis and one "
-                            "element");
+    return node.unsupported(
+        "expected a mask with at least one axis and one element" +
+        node.found({0}));
   Value mask = x;
   if (!elementTypeOf(x).isInteger(1))
     mask = node.emit<NotOp>(
@@ -268,7 +269,8 @@ LogicalResult mpc::onnx_frontend::importDataCompress(NodeImporter &node) {
   if (!elementTypeOf(mask).isInteger(1) || shape.size() != 1 ||
       shape[0] > extent)
     return node.invalid("expected a boolean for each of at most " +
-                        Twine(extent) + " elements as condition");
+                        Twine(extent) + " elements as condition" +
+                        node.found({1}));
   // Elements behind the end of the condition are not selected.
   if (shape[0] < extent)
     mask = concatenate(

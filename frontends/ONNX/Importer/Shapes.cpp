@@ -157,9 +157,8 @@ Error ShapeBinder::bindBatch(ArrayRef<const proto::ValueInfoProto *> inputs,
     return Error::success();
   return model.error(ErrorKind::Usage,
                      "--batch-size " + Twine(batch) +
-                         " has no effect: another batch is given with the "
-                         "shape of input '" +
-                         against->name() + "'");
+                         " has no effect: the shape given for input '" +
+                         against->name() + "' has another batch");
 }
 
 // Checks that each name in --shape is an input or a symbolic dimension, and
@@ -188,7 +187,8 @@ Error ShapeBinder::checkNames(ArrayRef<const proto::ValueInfoProto *> inputs) {
                              listNearestNames(name, all));
     if (shape.size() != 1)
       return model.error(ErrorKind::Usage,
-                         "expected one number for dimension '" + name + "'");
+                         "expected one number for dimension '" + name +
+                             "', found " + printShape(shape));
     if (Error error = bind(name, shape[0], name))
       return error;
   }
@@ -302,7 +302,9 @@ ShapeBinder::getType(const proto::ValueInfoProto &input) const {
   // extents.
   constexpr int64_t kMostBytes = int64_t(1) << 46;
   if (llvm::any_of(shape, [](int64_t extent) { return extent < 0; }))
-    return model.error(ErrorKind::InvalidInput, what + ": negative dimension");
+    return model.error(ErrorKind::InvalidInput,
+                       what + ": expected extents of at least 0, found " +
+                           printShape(shape));
   auto bytes = getCheckedBytes(shape, *element);
   if (!bytes || *bytes > kMostBytes)
     return model.error(ErrorKind::Unsupported,

@@ -84,7 +84,7 @@ Error Inliner::readFunctions() {
     std::string key = makeKey(function);
     if (!functions.try_emplace(key, &function).second)
       return model.error(ErrorKind::InvalidInput,
-                         describe(function) + " is there twice");
+                         "the file defines " + describe(function) + " twice");
     auto read = model.addOpsets(function.opset_import(), describe(function));
     if (!read)
       return read.takeError();
@@ -245,8 +245,8 @@ Error Inliner::checkCall(const proto::NodeProto &call,
     return error(ErrorKind::InvalidInput, call,
                  what + " has " + Twine(function.input_size()) +
                      " inputs and " + Twine(function.output_size()) +
-                     " outputs, found " + Twine(call.input_size()) + " and " +
-                     Twine(call.output_size()));
+                     " outputs, but the call has " + Twine(call.input_size()) +
+                     " inputs and " + Twine(call.output_size()) + " outputs");
   for (const proto::AttributeProto &attribute : call.attribute())
     if (!llvm::is_contained(function.attribute(), attribute.name()) &&
         !findAttribute(function.attribute_proto(), attribute.name()))

@@ -220,7 +220,9 @@ Error Graph::addPart(const proto::GraphProto &part) {
     return error;
   if (part.sparse_initializer_size() != 0)
     return model->error(ErrorKind::Unsupported,
-                        "sparse initializers are not supported");
+                        "sparse initializers are not supported, found " +
+                            Twine(part.sparse_initializer_size()) +
+                            "; store them as dense initializers");
   // Initializers, inputs and nodes share one namespace.
   for (const proto::TensorProto &tensor : part.initializer()) {
     if (tensor.name().empty())

@@ -141,7 +141,8 @@ llvm::Error Model::checkHeader() {
   int64_t version = model.ir_version();
   if (version < 1)
     return error(ErrorKind::InvalidInput,
-                 "no valid ir_version, found " + Twine(version));
+                 "expected an ir_version of at least 1, found " +
+                     Twine(version));
   if (version < kOldestIRVersion || version > kNewestIRVersion)
     return error(ErrorKind::Unsupported,
                  "expected ir_version " + Twine(kOldestIRVersion) + " to " +
@@ -149,9 +150,9 @@ llvm::Error Model::checkHeader() {
   for (const auto &import : model.opset_import()) {
     StringRef domain = normalizeDomain(import.domain());
     if (import.version() < 1)
-      return error(ErrorKind::InvalidInput, "opset '" + domain +
-                                                "' has version " +
-                                                Twine(import.version()));
+      return error(ErrorKind::InvalidInput,
+                   "opset '" + domain + "' has version " +
+                       Twine(import.version()) + ", expected at least 1");
     // Tools that add nodes often append a second import of a domain. ONNX's own
     // tools use the last import, so do the same.
     int64_t &version = opsets[domain];
@@ -210,9 +211,9 @@ llvm::Expected<const Model::Opsets *> Model::addOpsets(
   for (const proto::OperatorSetIdProto &import : imports) {
     StringRef domain = normalizeDomain(import.domain());
     if (import.version() < 1)
-      return error(ErrorKind::InvalidInput, what + ": opset '" + domain +
-                                                "' has version " +
-                                                Twine(import.version()));
+      return error(ErrorKind::InvalidInput,
+                   what + ": opset '" + domain + "' has version " +
+                       Twine(import.version()) + ", expected at least 1");
     read[domain] = import.version();
   }
   if (llvm::Error error = checkOpset(read.lookup(""), what + ": "))

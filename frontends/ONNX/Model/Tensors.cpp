@@ -70,7 +70,8 @@ Expected<Type> Model::getElementType(int32_t dataType,
     return type;
   if (dataType < 1 || dataType > kNewestDataType)
     return error(ErrorKind::InvalidInput,
-                 what + ": no element type has number " + Twine(dataType));
+                 what + ": expected an element type from 1 to " +
+                     Twine(kNewestDataType) + ", found " + Twine(dataType));
   return error(ErrorKind::Unsupported,
                what + ": element type " +
                    proto::TensorProto::DataType_Name(
@@ -142,7 +143,8 @@ Expected<HostTensor> Model::decodeTyped(const proto::TensorProto &tensor,
     auto [result, data] = HostTensor::allocate(type);
     if (!narrow(ArrayRef(field.data(), field.size()), type, data))
       return error(ErrorKind::InvalidInput,
-                   what + ": an element does not fit its type");
+                   what + ": an element does not fit the type " +
+                       printElementType(type.getElementType()));
     return result;
   };
   // The ONNX specification fixes the field for each element type.
@@ -178,11 +180,13 @@ Expected<HostTensor> Model::decode(const proto::TensorProto &tensor,
                      " dimensions, found " + Twine(dims.size()));
   if (!getCheckedBytes(dims, *element))
     return error(ErrorKind::InvalidInput,
-                 what + ": the dimensions are negative or their product "
-                        "overflows");
+                 what + ": the dimensions " + printShape(dims) +
+                     " are negative or their product overflows");
   if (tensor.has_segment())
-    return error(ErrorKind::Unsupported,
-                 what + ": tensors in segments are not supported");
+    return error(
+        ErrorKind::Unsupported,
+        what +
+            ": tensors in segments are not supported; store the tensor whole");
   auto type = RankedTensorType::get(dims, *element);
   // The external file still has the matrix in the layout from before a repair
   // transposed it.
@@ -202,8 +206,8 @@ Expected<HostTensor> Model::decode(const proto::TensorProto &tensor,
       (tensor.string_data_size() != 0);
   if (fields > 1)
     return error(ErrorKind::InvalidInput,
-                 what + ": expected data in one field, found it in " +
-                     Twine(fields));
+                 what + ": expected data in one field, found data in " +
+                     Twine(fields) + " fields");
   if (!tensor.has_raw_data())
     return decodeTyped(tensor, type, what);
   const std::string &raw = tensor.raw_data();

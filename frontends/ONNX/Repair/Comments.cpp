@@ -115,7 +115,7 @@ llvm::Error mpc::onnx_frontend::dropComments(RepairContext &context) {
       others = ", as in " + std::to_string(found.nodes - 1) + " other node" +
                (found.nodes > 2 ? "s" : "");
     context.warn(found.first + ": attribute '" + name.str() +
-                 "' is none that ONNX has; taken as a comment and left out" +
+                 "' is unknown to ONNX; taken as a comment and left out" +
                  others);
   }
   return llvm::Error::success();

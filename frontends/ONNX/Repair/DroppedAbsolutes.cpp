@@ -282,8 +282,8 @@ llvm::Error mpc::onnx_frontend::restoreAbsolutes(RepairContext &context) {
   restored.names = context.findNames();
   AbsoluteRestorer(model, graph, restored).run();
   if (!restored.done.empty())
-    context.note("the exporter left out the absolute values of which distances "
-                 "are, which are there again, before " +
+    context.note("the exporter left out absolute values inside distances; mpc "
+                 "has put them back before " +
                  listFirst(restored.done, 2));
   return llvm::Error::success();
 }

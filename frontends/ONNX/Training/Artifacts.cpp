@@ -105,9 +105,11 @@ Error ArtifactImporter::findInputs(const Graph &graph) {
     if (!isAccumulator(*node))
       continue;
     if (node->input_size() < 2)
-      return training.error(ErrorKind::InvalidInput,
-                            "node '" + getNodeName(*node) +
-                                "': expected a buffer and a gradient");
+      return training.error(
+          ErrorKind::InvalidInput,
+          "node '" + getNodeName(*node) +
+              "': expected a buffer and a gradient as inputs, found " +
+              Twine(node->input_size()) + " inputs");
     // The name of the buffer, or of the gradient, contains the parameter's
     // name.
     auto parameter = getParameterName(*node);
@@ -140,8 +142,8 @@ Error ArtifactImporter::readResetFlag(const Graph &graph,
   if (const proto::NodeProto *producer = graph.getProducer(flag))
     return training.error(ErrorKind::Unsupported,
                           where +
-                              "expected an input of the graph as the flag "
-                              "of the sum, found '" +
+                              "expected the flag that starts the sum anew, "
+                              "input 2, to be an input of the graph, found '" +
                               flag + "', which node '" +
                               getNodeName(*producer) + "' makes");
   const proto::TensorProto *constant = graph.getInitializer(flag);
@@ -279,7 +281,8 @@ void ArtifactImporter::bindGradientSeeds(FunctionImporter &function,
     if (!bindGradientSeed(function, seed))
       return module.report(training.error(
           ErrorKind::Unsupported, "the gradient of output '" + output->name() +
-                                      "' does not start at 1"));
+                                      "' does not start at 1: expected '" +
+                                      seed + "' to be an initializer of 1"));
     backward.insert(seed);
   }
   // A loss that is no output of the graph has a seed, too.

@@ -81,8 +81,11 @@ void mpc::onnx_frontend::addAccumulation(FunctionImporter &function,
   RankedTensorType type = accumulation.parameter.getTensorType();
   if (gradient.getType() != type)
     return module.report(function.getModel().error(
-        ErrorKind::InvalidInput, "gradient '" + accumulation.gradient +
-                                     "' has another type than its parameter"));
+        ErrorKind::InvalidInput,
+        "gradient '" + accumulation.gradient +
+            "' has another type than its parameter, found " +
+            printTensorType(typeOf(gradient)) + ", expected " +
+            printTensorType(type)));
   // The buffer is a variable that starts as zeros. Each call of @accumulate
   // adds a gradient.
   accumulation.buffer = module.getVariable(accumulation.name + kGradientSuffix,
@@ -100,9 +103,10 @@ Error mpc::onnx_frontend::resetAccumulators(
   OpBuilder &builder = function.getBuilder();
   for (Accumulation accumulation : accumulations) {
     if (!function.getUpdate(accumulation.parameter))
-      return function.getModel().error(ErrorKind::InvalidInput,
-                                       "parameter '" + accumulation.name +
-                                           "' is not updated");
+      return function.getModel().error(
+          ErrorKind::InvalidInput,
+          "no node of the optimizer graph updates parameter '" +
+              accumulation.name + "'");
     RankedTensorType type = accumulation.buffer.getTensorType();
     auto zero = ConstantOp::create(
         builder, accumulation.buffer.getLoc(), type,
@@ -176,8 +180,10 @@ LogicalResult OptimizerImporter::importNode(NodeImporter &node) {
     if (node.getOpType() == "InplaceClipGradNorm")
       return importClip(node);
   }
-  return node.unsupported("expected AdamWOptimizer, SGDOptimizerV2 or "
-                          "InplaceClipGradNorm of com.microsoft");
+  return node.unsupported(
+      "expected AdamWOptimizer, SGDOptimizerV2 or InplaceClipGradNorm of "
+      "com.microsoft in an optimizer graph, found " +
+      node.getOpType());
 }
 
 FailureOr<ArrayRef<Value>> OptimizerImporter::getGradients(NodeImporter &node,
@@ -201,15 +207,17 @@ Value OptimizerImporter::getMoment(Accumulation accumulation,
   if (variable.getRole() != Role::OptimizerState)
     module.report(graph.getModel().error(
         ErrorKind::Unsupported, "'" + name +
-                                    "' is both a value of the model and the "
-                                    "name of optimizer state"));
+                                    "' is a value of the model, but optimizer "
+                                    "state needs that name; rename the value"));
   return function.getState(variable);
 }
 
 LogicalResult OptimizerImporter::update(NodeImporter &node, VariableOp variable,
                                         Value value) {
   if (failed(function.addUpdate(variable, value)))
-    return node.invalid("'" + variable.getSymName() + "' is updated twice");
+    return node.invalid(
+        "'" + variable.getSymName() +
+        "' is updated twice: expected one optimizer node per parameter");
   return success();
 }
 
@@ -221,10 +229,12 @@ LogicalResult OptimizerImporter::importClip(NodeImporter &node) {
   // Only the Frobenius norm over all gradients is supported.
   std::string norm = node.string("norm_type", "fro");
   if (norm != "fro")
-    return node.unsupported("norm_type '" + norm + "' is not supported");
+    return node.unsupported("norm_type '" + norm +
+                            "' is not supported: expected 'fro'");
   double maxNorm = node.real("max_norm", 1.0);
   if (!(maxNorm > 0.0))
-    return node.invalid("expected max_norm above 0");
+    return node.invalid("expected attribute 'max_norm' above 0, found " +
+                        std::to_string(maxNorm));
   // One op clips all gradients; later nodes read the results.
   SmallVector<Value> operands(*gradients);
   SmallVector<Type> types = llvm::to_vector(ValueRange(operands).getTypes());
@@ -247,7 +257,8 @@ LogicalResult OptimizerImporter::importAdamW(NodeImporter &node) {
     return failure();
   int64_t mode = node.integer("adam_mode", 0);
   if (mode != 0 && mode != 1)
-    return node.invalid("adam_mode is " + Twine(mode) + ", expected 0 or 1");
+    return node.invalid("attribute 'adam_mode' is " + Twine(mode) +
+                        ", expected 0 or 1");
   bool correct = node.integer("correct_bias", 1) != 0;
   BiasCorrection correction = !correct    ? BiasCorrection::None
                               : mode == 0 ? BiasCorrection::Torch

@@ -222,9 +222,8 @@ void StepImporter::addUpdates(FunctionImporter &function) {
     if (variable.getRole() == Role::Counter && !isCountedUp(value)) {
       module.report(model.error(
           ErrorKind::Unsupported,
-          what + ": expected '" + name +
-              "' to be that integer plus 1, the only update of integers that "
-              "is supported"));
+          what + ": expected '" + name + "' to be '" + state +
+              "' plus 1, the only update of integers that is supported"));
       continue;
     }
     (void)function.addUpdate(variable, value);

@@ -120,8 +120,10 @@ Error TensorOptimizerImporter::readState(const proto::NodeProto &node,
     return graph.getModel().error(
         ErrorKind::Unsupported,
         "node '" + getNodeName(node) + "': '" + name +
-            "' is state of several parameters, or a name that the training "
-            "graph has, too");
+            "' must be optimizer state of type " +
+            printTensorType(parameter.getTensorType()) +
+            " for one parameter, but is also state of another parameter, or a "
+            "value of the training graph");
   function.bindState(name, variable);
   bound.insert(name);
   updates.push_back({variable, value});
@@ -133,7 +135,7 @@ Error TensorOptimizerImporter::readNode(const proto::NodeProto &node,
   if (optimizer.parameters.empty())
     return graph.getModel().error(ErrorKind::Unsupported,
                                   "node '" + getNodeName(node) +
-                                      "' gives no new parameter");
+                                      "' has no output for a new parameter");
   bindScalars(node, optimizer);
   // An optimizer node lists its states in the order of its parameters.
   for (auto [i, place] : llvm::enumerate(optimizer.parameters)) {
@@ -143,8 +145,7 @@ Error TensorOptimizerImporter::readNode(const proto::NodeProto &node,
       return graph.getModel().error(
           ErrorKind::InvalidInput,
           "node '" + getNodeName(node) + "': '" + name +
-              "' is no parameter that the training graph "
-              "has a gradient of");
+              "' is no parameter with a gradient in the training graph");
     updates.push_back({parameter, node.output(place.output)});
   }
   size_t count = optimizer.parameters.size();
@@ -194,7 +195,7 @@ Error TensorOptimizerImporter::run() {
           ErrorKind::Unsupported,
           "input '" + input->name() +
               "' is neither a parameter, nor a gradient such as w_grad, nor "
-              "what an optimizer reads as its rate, its count or its state");
+              "the learning rate, step count or state of an optimizer");
   // Import only the nodes that new values need.
   SmallVector<StringRef> values;
   for (const Update &update : updates)
@@ -205,14 +206,16 @@ Error TensorOptimizerImporter::run() {
   for (Update update : updates) {
     Value value = function.materialize(update.value, "");
     if (value && value.getType() != update.variable.getType())
-      return graph.getModel().error(ErrorKind::InvalidInput,
-                                    "'" + update.value +
-                                        "' is of another type than what it "
-                                        "updates");
+      return graph.getModel().error(
+          ErrorKind::InvalidInput,
+          "'" + update.value + "' is " + printTensorType(typeOf(value)) +
+              ", but updates '" + update.variable.getSymName() + "' of type " +
+              printTensorType(update.variable.getTensorType()));
     if (value && failed(function.addUpdate(update.variable, value)))
-      return graph.getModel().error(ErrorKind::InvalidInput,
-                                    "'" + update.variable.getSymName() +
-                                        "' is updated twice");
+      return graph.getModel().error(
+          ErrorKind::InvalidInput,
+          "'" + update.variable.getSymName() +
+              "' is updated twice, the second time by '" + update.value + "'");
   }
   // The sums of gradients restart from zero in the next step.
   if (Error error = resetAccumulators(function, accumulations))

@@ -70,8 +70,9 @@ Error TrainingInfoImporter::checkBindings(const Graph &graph) {
   }
   // A step that updates nothing is a mistake in the file.
   if (keys.empty())
-    return model.error(ErrorKind::InvalidInput,
-                       "training_info without update_binding changes nothing");
+    return model.error(
+        ErrorKind::InvalidInput,
+        "training_info has no update_binding, and so would train nothing");
   return Error::success();
 }
 
@@ -83,11 +84,13 @@ Error TrainingInfoImporter::initialize(const Graph &graph) {
     return Error::success();
   if (!info.has_initialization())
     return model.error(ErrorKind::InvalidInput,
-                       "initialization_binding without an initialization "
-                       "graph");
+                       "training_info has an initialization_binding, but no "
+                       "initialization graph");
   if (info.initialization().input_size() != 0)
-    return model.error(ErrorKind::InvalidInput,
-                       "the initialization graph has inputs, expected none");
+    return model.error(
+        ErrorKind::InvalidInput,
+        "expected an initialization graph without inputs, found " +
+            Twine(info.initialization().input_size()));
   Expected<Graph> initial = Graph::check(model, {&info.initialization()});
   if (!initial)
     return initial.takeError();
@@ -112,9 +115,10 @@ Error TrainingInfoImporter::initialize(const Graph &graph) {
                              "' is no output of the initialization graph");
     const auto &constant = function.lookup(value).constant;
     if (!constant)
-      return model.error(ErrorKind::Unsupported, "the initial value of '" +
-                                                     key +
-                                                     "' is not a constant");
+      return model.error(
+          ErrorKind::Unsupported,
+          "the initial value of '" + key + "', output '" + value +
+              "' of the initialization graph, is not a constant");
     // Keep a value that the user has given with --weights.
     options.weights.try_emplace(key, *constant);
   }

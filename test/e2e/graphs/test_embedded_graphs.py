@@ -140,7 +140,7 @@ def test_what_was_edited_is_said_once(tmp_path):
         for n in made.training.graph.node
     )
     for text in (
-        f"attribute 'description' is none that ONNX has; taken as a comment and"
+        f"attribute 'description' is unknown to ONNX; taken as a comment and"
         f" left out, as in {count - 1} other nodes",
         "as version 18 and 12; the last one holds",
         "(Gemm): expected matrices, found operands of ranks 3 and 2",

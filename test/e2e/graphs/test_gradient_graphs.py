@@ -258,10 +258,10 @@ def add_input(model):
     [
         (
             change_parameter,
-            "'w1_grad' is no parameter that the training graph has a gradient of",
+            "'w1_grad' is no parameter with a gradient in the training graph",
         ),
         (add_input, "input 'other' is neither a parameter, nor a gradient"),
-        (drop_parameter, "parameter 'b2' is not updated"),
+        (drop_parameter, "no node of the optimizer graph updates parameter 'b2'"),
     ],
     ids=["parameter", "input", "missing"],
 )

@@ -295,12 +295,12 @@ DEEP = [HALVED] + [
     [
         ([SELF], call("Self", ["x"], ["y"]), 3, "calls itself"),
         ([PING, PONG], call("Ping", ["x"], ["y"]), 3, "calls itself"),
-        ([HALVED, HALVED], call("Halved", ["x"], ["y"]), 3, "is there twice"),
+        ([HALVED, HALVED], call("Halved", ["x"], ["y"]), 3, "the file defines function"),
         (
             [HALVED],
             call("Halved", ["x", "x"], ["y"]),
             3,
-            "has 1 inputs and 1 outputs, found 2 and 1",
+            "has 1 inputs and 1 outputs, but the call has 2 inputs",
         ),
         (
             [HALVED],
