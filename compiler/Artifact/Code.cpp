@@ -155,7 +155,8 @@ static llvm::Expected<std::string> emitCode(llvm::Module &module,
                                    ? llvm::CodeGenFileType::ObjectFile
                                    : llvm::CodeGenFileType::AssemblyFile;
   if (machine.addPassesToEmitFile(passes, out, nullptr, type))
-    return llvm::createStringError("LLVM cannot emit code for this target");
+    return llvm::createStringError("LLVM cannot emit code for target '%s'",
+                                   machine.getTargetTriple().str().c_str());
   passes.run(module);
   return out.str().str();
 }

@@ -87,13 +87,16 @@ llvm::Expected<CodeCache> CodeCache::open(llvm::StringRef folder) {
       !(parent.st_mode & S_IWOTH) || (parent.st_mode & S_ISVTX);
   if (!isOurs || !staysOurs)
     return llvm::createStringError(
-        "others may write to %s '%s', and so to the code that runs",
+        "others may write to %s '%s', and so change the code that runs; remove "
+        "their write permission, or name another folder",
         isOurs ? "the parent of the folder" : "the folder",
         folder.str().c_str());
   // Entries of another build of mpc are told apart by the identity. Without
   // one, old code could be run.
   if (identifyCompiler().empty())
-    return llvm::createStringError("this build of mpc has no build ID");
+    return llvm::createStringError(
+        "this build of mpc has no build ID, which the kernel cache needs; link "
+        "mpc with --build-id");
   CodeCache cache(std::move(descriptor));
   if (!fs::is_directory(cache.folder))
     return llvm::createStringError("/proc is not mounted, and the kernel "

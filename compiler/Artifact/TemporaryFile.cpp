@@ -66,8 +66,9 @@ llvm::Error TemporaryFile::create(llvm::StringRef suffix,
 llvm::Expected<std::string> TemporaryFile::read() {
   auto buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer)
-    return llvm::createStringError(buffer.getError(), "cannot read '%s'",
-                                   path.c_str());
+    return llvm::createStringError(buffer.getError(), "cannot read '%s': %s",
+                                   path.c_str(),
+                                   buffer.getError().message().c_str());
   return (*buffer)->getBuffer().str();
 }
 

@@ -102,7 +102,8 @@ TEST_F(Cache, RefusesAFolderThatOthersMayWriteTo) {
   ASSERT_FALSE(cache);
   EXPECT_EQ(llvm::toString(cache.takeError()),
             "others may write to the folder '" + folder.str().str() +
-                "', and so to the code that runs");
+                "', and so change the code that runs; remove their write "
+                "permission, or name another folder");
 }
 
 // Whoever may write to the parent folder may replace the cache's folder.
@@ -115,7 +116,9 @@ TEST_F(Cache, RefusesAFolderThatOthersMayExchange) {
   ASSERT_FALSE(cache);
   EXPECT_EQ(llvm::toString(cache.takeError()),
             "others may write to the parent of the folder '" +
-                inner.str().str() + "', and so to the code that runs");
+                inner.str().str() +
+                "', and so change the code that runs; remove their write "
+                "permission, or name another folder");
   // A sticky folder, such as /tmp, protects files of others.
   ASSERT_FALSE(fs::setPermissions(folder, fs::all_all | fs::sticky_bit));
   EXPECT_TRUE(!!CodeCache::open(inner));
