@@ -21,7 +21,8 @@ static ParseResult parseMode(AsmParser &parser, PrecisionMode &mode) {
     return failure();
   std::optional<PrecisionMode> known = symbolizePrecisionMode(word);
   if (!known)
-    return parser.emitError(location, "unknown mode \"") << word << "\"";
+    return parser.emitError(location, "unknown mode \"")
+           << word << "\", expected 32-true, 16-mixed, bf16-mixed or 64-true";
   mode = *known;
   return success();
 }
@@ -133,6 +134,7 @@ LogicalResult UpdateScaleOp::verify() {
            << getHysteresis();
   double minScale = getMinScale().convertToDouble();
   if (minScale <= 0.0 || minScale > getMaxScale().convertToDouble())
-    return emitOpError("expected 0 < min_scale <= max_scale");
+    return emitOpError("expected 0 < min_scale <= max_scale, found ")
+           << minScale << " and " << getMaxScale().convertToDouble();
   return success();
 }

@@ -109,7 +109,8 @@ static ParseResult parseScaling(AsmParser &parser,
     if (parser.parseFloat(parsed.scale))
       return failure();
     if (!std::isfinite(parsed.scale) || parsed.scale <= 0)
-      return parser.emitError(location, "expected a loss scale above 0");
+      return parser.emitError(location, "expected a loss scale above 0, found ")
+             << parsed.scale;
   }
   scaling = parsed;
   return success();

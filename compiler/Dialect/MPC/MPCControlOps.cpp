@@ -159,18 +159,26 @@ LogicalResult ScanOp::verify() {
   // checks below index these lists.
   Block &block = getBody().front();
   if (block.getNumArguments() != getNumOperands())
-    return emitOpError("expected one block argument per operand");
+    return emitOpError("expected one block argument per operand, found ")
+           << block.getNumArguments() << " for " << getNumOperands()
+           << " operands";
   if (getReversedInputs().size() != getScanned().size())
     return emitOpError("expected one element of reversed_inputs per scanned "
-                       "operand");
+                       "operand, found ")
+           << getReversedInputs().size() << " for " << getScanned().size()
+           << " scanned operands";
   Operation *yield = getYield();
   if (getNumResults() < getNumCarried() ||
       yield->getNumOperands() != getNumResults())
     return emitOpError("expected to yield one value per result, the carried "
-                       "values first");
+                       "values first, found ")
+           << yield->getNumOperands() << " values for " << getNumResults()
+           << " results, " << getNumCarried() << " of them carried";
   if (getReversedOutputs().size() != getNumStacked())
     return emitOpError("expected one element of reversed_outputs per stacked "
-                       "result");
+                       "result, found ")
+           << getReversedOutputs().size() << " for " << getNumStacked()
+           << " stacked results";
   // A carried value must have one type as operand, block argument, yielded
   // value and result.
   for (unsigned i = 0; i < getNumCarried(); ++i) {
@@ -179,7 +187,10 @@ LogicalResult ScanOp::verify() {
         yield->getOperand(i).getType() != type ||
         getLast()[i].getType() != type)
       return emitOpError("expected carried value ")
-             << i << " to keep its type " << type;
+             << i << " to keep its type " << type << ", found "
+             << block.getArgument(i).getType() << " as argument, "
+             << yield->getOperand(i).getType() << " as yielded value and "
+             << getLast()[i].getType() << " as result";
   }
   // Each part must have the type of its stack without axis 0.
   for (auto [operand, argument] :
@@ -214,7 +225,10 @@ LogicalResult ScanCallOp::verifySymbolUses(SymbolTableCollection &symbols) {
       getReversedInputs().size() != getScanned().size() ||
       getReversedOutputs().size() != getNumResults() - carried)
     return emitOpError("expected one direction per scanned operand and per "
-                       "stacked result");
+                       "stacked result, found ")
+           << getReversedInputs().size() << " for " << getScanned().size()
+           << " scanned operands and " << getReversedOutputs().size() << " for "
+           << getNumResults() << " results, " << carried << " of them carried";
   // Compute the argument and result types of one iteration, in which scanned
   // and stacked values are parts.
   auto length = static_cast<int64_t>(getLength());
@@ -228,7 +242,9 @@ LogicalResult ScanCallOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (function.getArgumentTypes() != ArrayRef<Type>(arguments) ||
       function.getResultTypes() != ArrayRef<Type>(results))
     return emitOpError("expected @")
-           << getFunction() << " to take and give what an iteration does";
+           << getFunction() << " to have type "
+           << FunctionType::get(getContext(), arguments, results)
+           << " as an iteration has, found " << function.getFunctionType();
   // Each stack must have one part per iteration.
   for (Type type : TypeRange(getScanned().getTypes()))
     if (cast<RankedTensorType>(type).getDimSize(0) != length)
@@ -241,10 +257,13 @@ LogicalResult IfOp::verify() {
     Block &block = body.front();
     if (block.getArgumentTypes() != getCaptured().getTypes())
       return emitOpError("expected one block argument per captured operand, of "
-                         "its type");
+                         "its type, found ")
+             << block.getArgumentTypes() << " for " << getCaptured().getTypes();
     if (block.getTerminator()->getOperandTypes() != getResultTypes())
       return emitOpError("expected both branches to yield values of the "
-                         "results' types");
+                         "results' types, found ")
+             << block.getTerminator()->getOperandTypes() << " for "
+             << getResultTypes();
   }
   return success();
 }
@@ -259,7 +278,10 @@ LogicalResult IfCallOp::verifySymbolUses(SymbolTableCollection &symbols) {
     if (!llvm::equal(function.getArgumentTypes(), getCaptured().getTypes()) ||
         !llvm::equal(function.getResultTypes(), getResultTypes()))
       return emitOpError("expected ")
-             << name << " to take and give what a branch does";
+             << name << " to have type "
+             << FunctionType::get(getContext(), getCaptured().getTypes(),
+                                  getResultTypes())
+             << " as a branch has, found " << function.getFunctionType();
   }
   return success();
 }

@@ -55,14 +55,16 @@ bool AdagradOp::keepsWithoutGradient() {
 
 LogicalResult CastOp::verify() {
   if (getInput().getType().getShape() != getType().getShape())
-    return emitOpError("expected equal shapes");
+    return emitOpError("expected equal shapes, found ")
+           << getInput().getType() << " and " << getType();
   return success();
 }
 
 LogicalResult BitCastOp::verify() {
   auto input = getInput().getType(), output = getType();
   if (input.getShape() != output.getShape())
-    return emitOpError("expected equal shapes");
+    return emitOpError("expected equal shapes, found ")
+           << input << " and " << output;
   if (input.getElementTypeBitWidth() != output.getElementTypeBitWidth())
     return emitOpError("expected types of one width, found ")
            << input.getElementType() << " and " << output.getElementType();
@@ -71,14 +73,17 @@ LogicalResult BitCastOp::verify() {
 
 LogicalResult ModOp::verify() {
   if (!getFmod() && isa<FloatType>(elementOf(getLhs())))
-    return emitOpError("of floats is expected with fmod");
+    return emitOpError("expected attribute fmod, because the operands are "
+                       "floats, found ")
+           << getLhs().getType();
   return success();
 }
 
 LogicalResult ReshapeOp::verify() {
   auto input = getInput().getType(), output = getType();
   if (input.getElementType() != output.getElementType())
-    return emitOpError("expected equal element types");
+    return emitOpError("expected equal element types, found ")
+           << input.getElementType() << " and " << output.getElementType();
   if (input.getNumElements() != output.getNumElements())
     return emitOpError("expected ")
            << input.getNumElements() << " elements, found "
@@ -100,7 +105,8 @@ static LogicalResult verifyBroadcastsTo(Operation *op, RankedTensorType small,
 LogicalResult RandomUniformOp::verify() {
   for (Value counter : getOperands())
     if (cast<RankedTensorType>(counter.getType()).getRank() != 0)
-      return emitOpError("expected scalar seed and micro_step");
+      return emitOpError("expected scalar seed and micro_step, found ")
+             << counter.getType();
   return success();
 }
 
@@ -114,12 +120,18 @@ LogicalResult SumToSizeOp::verify() {
 
 LogicalResult RegionOp::verify() {
   if (getKind() == KernelKind::Epilogue)
-    return emitOpError("an epilogue is what Planning makes of a tail");
+    return emitOpError(
+        "expected another kind than epilogue, which only Planning makes");
   Block &block = getBody().front();
   if (block.getArgumentTypes() != getInputs().getTypes())
-    return emitOpError("expected one block argument per input, of its type");
+    return emitOpError(
+               "expected one block argument per input, of its type, found ")
+           << block.getArgumentTypes() << " for " << getInputs().getTypes();
   if (block.getTerminator()->getOperandTypes() != getResultTypes())
-    return emitOpError("expected the yielded types to be the result types");
+    return emitOpError(
+               "expected the yielded types to be the result types, found ")
+           << block.getTerminator()->getOperandTypes() << " for "
+           << getResultTypes();
   return success();
 }
 
@@ -156,7 +168,7 @@ LogicalResult ClipGradNormOp::verify() {
     return emitOpError("expected max_norm above 0, found ")
            << getMaxNorm()->convertToDouble();
   if (cast<RankedTensorType>(getNorm().getType()).getRank() != 0)
-    return emitOpError("expected a scalar norm");
+    return emitOpError("expected a scalar norm, found ") << getNorm().getType();
   return verifyShapesMatch(*this, getGrads().getTypes(),
                            getClipped().getTypes());
 }

@@ -44,7 +44,7 @@ LogicalResult PlanDialect::verifyOperationAttribute(Operation *op,
            << attr.getName().getValue() << "'";
   if (isa<ComputeAttr>(attr.getValue()))
     return success();
-  return op->emitOpError("expected what a library computes in, such as "
+  return op->emitOpError("expected the compute type of a library, such as "
                          "#plan.compute<tf32>, found ")
          << attr.getValue();
 }
@@ -103,7 +103,8 @@ void ProgramOp::build(OpBuilder &builder, OperationState &state,
 LogicalResult InputOp::verify() {
   int64_t axis = getBatchAxis();
   if (axis < -1 || (axis > 0 && axis >= getBuffer().getType().getRank()))
-    return emitOpError("has no axis ") << axis;
+    return emitOpError("has no axis ")
+           << axis << ", found " << getBuffer().getType();
   if (getIndices() && !isIndices(*getIndices(), getBuffer().getType()))
     return emitOpError("expected boxes of integers of the buffer, found ")
            << *getIndices();
@@ -201,12 +202,15 @@ LogicalResult PartOp::verify() {
                    __builtin_add_overflow(last, first, &last);
   if (overflows || std::min(first, last) < 0 || std::max(first, last) > limit)
     return emitOpError("expected parts within ")
-           << source << " in " << count << " iterations";
+           << source << " in " << count << " iterations, found " << part
+           << " from byte " << first << " on, " << by << " bytes apart";
   // Offsets must be multiples of the element size: an offset of 2 bytes would
   // point into the middle of an f32.
   if (int64_t element = getElementBytes(part.getElementType());
       first % element != 0 || by % element != 0)
-    return emitOpError("expected whole elements between parts");
+    return emitOpError("expected parts at multiples of ")
+           << element << " bytes, found byte " << first << " and steps of "
+           << by;
   return success();
 }
 
@@ -250,7 +254,8 @@ static LogicalResult verifyWrites(Operation *step) {
   for (Value buffer : cast<StepOpInterface>(step).getWrittenBuffers())
     if (isa_and_present<InputOp, plan::ConstantOp>(
             getMemory(buffer).getDefiningOp()))
-      return step->emitOpError("writes to an input or a constant");
+      return step->emitOpError("writes to an input or a constant, found ")
+             << getMemory(buffer).getDefiningOp()->getName();
   return success();
 }
 
@@ -286,7 +291,7 @@ static LogicalResult verifyKernel(Operation *step, FlatSymbolRefAttr name,
     expected.push_back(bufferOf(type));
   if (expected != found)
     return step->emitOpError("buffers do not fit the arguments and results of ")
-           << name;
+           << name << ", expected " << expected << ", found " << found;
   return success();
 }
 
@@ -319,10 +324,14 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
 template <typename OpTy>
 static LogicalResult verifyContraction(OpTy op, Value written) {
   if (static_cast<bool>(op.getEpilogue()) == static_cast<bool>(written))
-    return op.emitOpError("expected either a result buffer or an epilogue");
+    return op.emitOpError(
+               "expected either a result buffer or an epilogue, found ")
+           << (written ? "both" : "neither");
   if (!op.getEpilogue() &&
       !(op.getEpilogueInputs().empty() && op.getEpilogueOutputs().empty()))
-    return op.emitOpError("ins and outs belong to an epilogue");
+    return op.emitOpError("expected ins and outs only for an epilogue, found ")
+           << op.getEpilogueInputs().size() << " ins and "
+           << op.getEpilogueOutputs().size() << " outs";
   return verifyWrites(op);
 }
 
@@ -339,12 +348,16 @@ static LogicalResult verifyEpilogue(OpTy op, SymbolTableCollection &symbols) {
 
 LogicalResult ProductOp::verify() {
   const runtime::FusedBuffers takes = runtime::getFusedBuffers(getFused());
-  if (static_cast<bool>(getBias()) != takes.bias ||
-      static_cast<bool>(getAux()) != (takes.aux && !takes.writesAux()) ||
-      static_cast<bool>(getNewAux()) != takes.writesAux() ||
-      static_cast<bool>(getBiasGrad()) != takes.biasGrad)
-    return emitOpError("operands and results do not fit the fused kind \"")
-           << stringify(getFused()) << "\"";
+  const std::tuple<StringRef, Value, bool> values[] = {
+      {"bias", getBias(), takes.bias},
+      {"aux", getAux(), takes.aux && !takes.writesAux()},
+      {"new_aux", getNewAux(), takes.writesAux()},
+      {"bias_grad", getBiasGrad(), takes.biasGrad}};
+  for (auto [name, value, isTaken] : values)
+    if (static_cast<bool>(value) != isTaken)
+      return emitOpError("fused kind \"")
+             << stringify(getFused())
+             << (isTaken ? "\" needs " : "\" does not take ") << name;
   if (getUnfused().empty())
     return success();
   // The kernels in `unfused` take the bare product in the type that plan.place
@@ -355,8 +368,9 @@ LogicalResult ProductOp::verify() {
   auto yield = dyn_cast<plan::YieldOp>(body.empty() ? nullptr : &body.back());
   if (body.getArgumentTypes() != TypeRange(product) || !yield ||
       yield.getValue().getType() != result)
-    return emitOpError("expected unfused to take the product and to yield ")
-           << result;
+    return emitOpError("expected unfused to take ")
+           << product << " and to yield " << result << ", found arguments "
+           << body.getArgumentTypes();
   return success();
 }
 
@@ -375,9 +389,10 @@ static LogicalResult verifyOuter(plan::MatMulOp op) {
   for (const auto *strides : {&outer.a, &outer.b, &outer.c})
     if (strides->size() != count)
       return op.emitOpError("expected a stride of each operand for each of ")
-             << count << " outer axes";
+             << count << " outer axes, found " << strides->size();
   if (count > 0 && op.getFused())
-    return op.emitOpError("a fused product has a result and no batches");
+    return op.emitOpError("expected no outer axes of a fused product, found ")
+           << count;
   return success();
 }
 
@@ -392,13 +407,20 @@ static LogicalResult verifyFused(plan::MatMulOp op) {
     const bool needsResult =
         !runtime::isSumOfOperand(*op.getFused()) || op.getShape().tileM == 0;
     if ((!op.getC() && needsResult) || op.getAxes().batch != 1)
-      return op.emitOpError("a fused product has a result and no batches");
+      return op.emitOpError("expected a fused product with a result buffer and "
+                            "a batch of 1, found ")
+             << (op.getC() ? "a" : "no") << " result buffer and a batch of "
+             << op.getAxes().batch;
   }
-  if (static_cast<bool>(op.getBias()) != takes.bias ||
-      static_cast<bool>(op.getAux()) != takes.aux ||
-      static_cast<bool>(op.getBiasGrad()) != takes.biasGrad)
-    return op.emitOpError("buffers do not fit the fused kind \"")
-           << (op.getFused() ? stringify(*op.getFused()) : "") << "\"";
+  const std::tuple<StringRef, Value, bool> buffers[] = {
+      {"bias", op.getBias(), takes.bias},
+      {"aux", op.getAux(), takes.aux},
+      {"bias_grad", op.getBiasGrad(), takes.biasGrad}};
+  for (auto [name, buffer, isTaken] : buffers)
+    if (static_cast<bool>(buffer) != isTaken)
+      return op.emitOpError("fused kind \"")
+             << (op.getFused() ? stringify(*op.getFused()) : "none")
+             << (isTaken ? "\" needs " : "\" does not take ") << name;
   // Verifies that a fused buffer has the size that follows from the product's
   // shape.
   auto expect = [&](StringRef name, Value buffer, Type element,
@@ -417,7 +439,8 @@ static LogicalResult verifyFused(plan::MatMulOp op) {
   if (!op.getUnfused().empty() &&
       (!op.getFused() ||
        !llvm::all_of(op.getUnfused().front(), llvm::IsaPred<LaunchOp>)))
-    return op.emitOpError("expected launches that stand for what is fused");
+    return op.emitOpError("expected only launches in unfused, and unfused only "
+                          "of a fused product");
   if (!op.getFused())
     return success();
   // A bias has one element per column. The gradient of a bias has one element
@@ -456,9 +479,12 @@ LogicalResult plan::MatMulOp::verifySymbolUses(SymbolTableCollection &symbols) {
 LogicalResult plan::ConvOp::verify() {
   int buffers = bool(getX()) + bool(getW()) + bool(getY());
   if (buffers != (getWritten() ? 3 : 2))
-    return emitOpError("expected both operands that it reads");
+    return emitOpError("expected ")
+           << (getWritten() ? 3 : 2) << " of the buffers x, w and y, found "
+           << buffers;
   if (getKind() == ConvKind::WeightGrad && getEpilogue())
-    return emitOpError("a weight gradient takes no epilogue");
+    return emitOpError("expected no epilogue of a weight gradient, found ")
+           << *getEpilogue();
   if (failed(verifyBounds(*this)))
     return failure();
   // Check the ranges for a GPU, which are the wider ones: a GPU accepts every
@@ -491,13 +517,21 @@ LogicalResult CopyOp::verifyRows() {
            << source << " and " << destination;
   int64_t rows = *getRows(), bytes = getBufferBytes(destination);
   if (rows < 1 || (!getRowBytes() && bytes % rows != 0))
-    return emitOpError("expected rows that fill ") << destination;
+    return emitOpError("expected rows that fill ")
+           << destination << ", found " << rows << " rows for " << bytes
+           << " bytes";
   int64_t row = getRowBytes() ? *getRowBytes() : bytes / rows;
   if (!liesWithin(source, rows, row, getOffset(), getStride()))
-    return emitOpError("expected rows within ") << source;
+    return emitOpError("expected rows within ")
+           << source << ", found " << rows << " rows of " << row
+           << " bytes from byte " << getOffset() << " on, " << getStride()
+           << " bytes apart";
   if (getRowBytes() &&
       !liesWithin(destination, rows, row, getToOffset(), getToStride()))
-    return emitOpError("expected rows within ") << destination;
+    return emitOpError("expected rows within ")
+           << destination << ", found " << rows << " rows of " << row
+           << " bytes from byte " << getToOffset() << " on, " << getToStride()
+           << " bytes apart";
   return success();
 }
 

@@ -69,7 +69,10 @@ static LogicalResult verifyPrivate(ForOp loop) {
         begin + plan::getBufferBytes(cast<MemRefType>(slice.getType()));
     if (begin >= offset && end <= offset + bytes)
       return WalkResult::advance();
-    slice.emitOpError("expected a slice within the private memory of its loop");
+    slice.emitOpError(
+        "expected a slice within the private memory of its loop, bytes ")
+        << offset << " to " << offset + bytes << ", found bytes " << begin
+        << " to " << end;
     return WalkResult::interrupt();
   });
   return failure(result.wasInterrupted());
@@ -82,8 +85,11 @@ LogicalResult ForOp::verify() {
     return emitOpError(message);
   if (getPrivateOffset().has_value() != getPrivateBytes().has_value() ||
       (getPrivateBytes() && !getParallel()))
-    return emitOpError("private memory has an offset and a size, and belongs "
-                       "to a parallel loop");
+    return emitOpError("expected private memory with an offset and a size, in "
+                       "a parallel loop, found ")
+           << (getPrivateOffset() ? "an" : "no") << " offset and "
+           << (getPrivateBytes() ? "a" : "no") << " size in a "
+           << (getParallel() ? "parallel" : "sequential") << " loop";
   if (getParallel() && failed(verifyParallel(*this)))
     return failure();
   if (getPrivateBytes() && failed(verifyPrivate(*this)))

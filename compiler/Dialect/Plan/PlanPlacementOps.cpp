@@ -33,7 +33,7 @@ LogicalResult AccessOp::verify() {
   int64_t last = getOffset();
   for (auto [extent, stride] : llvm::zip(output.getShape(), getStrides())) {
     if (stride < 0)
-      return emitOpError("expected strides of at least 0");
+      return emitOpError("expected strides of at least 0, found ") << stride;
     last += (extent - 1) * stride;
   }
   if (static_cast<int64_t>(getOffset()) < 0 || last >= source.getNumElements())
@@ -50,14 +50,16 @@ LogicalResult ArrangeOp::verify() {
   llvm::sort(sorted);
   if (!llvm::equal(sorted, llvm::seq<int64_t>(0, from.size())) ||
       sorted.empty() || getPerm().back() != sorted.back())
-    return emitOpError("expected a permutation of all axes but the last");
+    return emitOpError("expected a permutation that keeps the last of ")
+           << from.size() << " axes, found [" << getPerm() << "]";
   for (int64_t axis : getPerm())
     shape.push_back(from[axis]);
   if (output != cast<RankedTensorType>(getProduct().getType()).clone(shape))
     return emitOpError("expected a result of shape [")
            << shape << "], found " << output;
   if (!getProduct().hasOneUse())
-    return emitOpError("expected to be the only reader of its product");
+    return emitOpError("expected to be the only reader of its product, found ")
+           << llvm::range_size(getProduct().getUses()) << " readers";
   return success();
 }
 
@@ -75,7 +77,7 @@ LogicalResult PlaceOp::verify() {
       input.getElementType() != output.getElementType() ||
       input.getNumElements() >= output.getNumElements())
     return emitOpError("expected a larger tensor of the same elements, found ")
-           << output;
+           << output << " for " << input;
   // The op that computes the box writes it in place, so the box must lie within
   // the tensor.
   SmallVector<int64_t> offsets(input.getRank(), 0);
@@ -93,7 +95,8 @@ LogicalResult PlaceOp::verify() {
   bool isOfProduct = maker && (isa<ProductOp, ArrangeOp>(maker) ||
                                hasRole(maker, RegionRole::Contraction));
   if (isOfProduct && !getInput().hasOneUse())
-    return emitOpError("expected to be the only reader of its product");
+    return emitOpError("expected to be the only reader of its product, found ")
+           << llvm::range_size(getInput().getUses()) << " readers";
   return success();
 }
 
@@ -161,7 +164,8 @@ LogicalResult AssembleOp::verify() {
       return emitOpError("expected parts as large as ")
              << output << ", found " << type;
     if (!part.hasOneUse())
-      return emitOpError("expected to be the only reader of its parts");
+      return emitOpError("expected to be the only reader of its parts, found ")
+             << llvm::range_size(part.getUses()) << " readers of " << type;
   }
   return verifyBoxes(*this);
 }

@@ -62,8 +62,12 @@ static LogicalResult verifyMatrices(plan::MatMulOp op,
                                     const Matrices &matrices) {
   std::optional<int64_t> results = countResults(op);
   if (!results)
-    return op.emitOpError("expected extents of at least 1, and a result whose "
-                          "elements can be counted");
+    return op.emitOpError("expected extents of at least 1, and fewer than 2^63 "
+                          "results, found a batch of ")
+           << op.getAxes().batch << ", outer axes ["
+           << ArrayRef<int64_t>(op.getAxes().outer.extents)
+           << "] and a product of " << op.getShape().m << " x "
+           << op.getShape().n;
   // Count from the start of the buffer to the last element of the last matrix:
   // the offset counts as an axis with two positions.
   Reach reach(matrices.columns);
@@ -82,7 +86,11 @@ static LogicalResult verifyMatrices(plan::MatMulOp op,
   if (matrices.ld >= matrices.columns && reach.isWithin(limit))
     return success();
   return op.emitOpError("expected the matrices of ")
-         << matrices.name << " to lie within " << limit << " elements";
+         << matrices.name << " to lie within " << limit
+         << " elements, found a batch of " << axes.batch << " with "
+         << matrices.rows << " rows of " << matrices.columns
+         << ", leading dimension " << matrices.ld << ", offset "
+         << matrices.offset << " and stride " << matrices.stride;
 }
 
 LogicalResult mpc::plan::verifyBounds(plan::MatMulOp op) {
@@ -112,10 +120,10 @@ LogicalResult mpc::plan::verifyBounds(plan::ConvOp op) {
                  op.getStrides()))
     if (!format::canStepThrough(extent, before, after, stride))
       return withExitCode(op.emitOpError(), ExitCode::Unsupported)
-             << "an input of " << extent << ", padding of " << before << " and "
-             << after << " and a stride of " << stride
-             << " are too long together: convolutions count to "
-             << format::kMaxExtent;
+             << "expected an input extent, its padding and the stride to add "
+                "up to at most "
+             << format::kMaxExtent << ", found " << extent << ", padding of "
+             << before << " and " << after << " and a stride of " << stride;
   return success();
 }
 

@@ -30,9 +30,11 @@ public:
 } // namespace
 
 LogicalResult ContractionHero::verify(Operation *hero) const {
-  if (!llvm::all_of(hero->getOperands(),
-                    [](Value operand) { return isa<BlockArgument>(operand); }))
-    return hero->emitOpError("expected to read inputs of its region alone");
+  for (Value operand : hero->getOperands())
+    if (!isa<BlockArgument>(operand))
+      return hero->emitOpError("expected to read only inputs of its region, "
+                               "found the result of ")
+             << operand.getDefiningOp()->getName();
   if (isa<MatMulOp>(hero))
     return success();
   auto conv = dyn_cast<LayoutOpInterface>(hero);
@@ -40,8 +42,9 @@ LogicalResult ContractionHero::verify(Operation *hero) const {
     return hero->emitOpError("expected a matrix product or a convolution, run "
                              "mpc-split-contractions first");
   if (conv.getActivationLayout() != Layout::NHWC)
-    return hero->emitOpError("expected layout NHWC, run mpc-convert-layout "
-                             "first");
+    return hero->emitOpError("expected layout NHWC, found ")
+           << stringifyLayout(conv.getActivationLayout())
+           << ", run mpc-convert-layout first";
   if (auto conv = dyn_cast<ConvOp>(hero); conv && conv.getBias())
     return hero->emitOpError("expected no bias, run mpc-split-contractions "
                              "first");

@@ -34,11 +34,14 @@ LogicalResult ScatterHero::verify(Operation *hero) const {
   auto scatter = cast<ScatterOpInterface>(hero);
   Value data = scatter.getDataOperand().get();
   if (scatter.hasUniqueIndices() && !isa<BlockArgument>(data))
-    return hero->emitOpError("expected to write over an input of its region");
+    return hero->emitOpError("expected to write over an input of its region, "
+                             "found the result of ")
+           << data.getDefiningOp()->getName();
   if (isa<BlockArgument>(data) || data.getDefiningOp<ConstantOp>())
     return success();
   return hero->emitOpError("expected to start from an input of its region or a "
-                           "constant");
+                           "constant, found the result of ")
+         << data.getDefiningOp()->getName();
 }
 
 // Counts the rows that slices own: rows of updates if indices are unique,

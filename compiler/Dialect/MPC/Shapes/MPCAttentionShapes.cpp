@@ -18,14 +18,16 @@ static FailureOr<Shape> inferScores(std::optional<Location> loc, Value query,
   // Shapes: query [..., queries, size], key [..., keys, size], value [...,
   // keys, columns].
   if (rank < 2 || k.size() != rank || v.size() != rank)
-    return emitOptionalError(loc, "expected query, key and value of one rank "
-                                  "of 2 or more");
+    return emitOptionalError(
+        loc, "expected query, key and value of equal rank, 2 or more, found [",
+        q, "], [", k, "] and [", v, "]");
   if (q.back() != k.back() || k[rank - 2] != v[rank - 2])
     return emitOptionalError(loc, "query [", q, "], key [", k, "] and value [",
                              v, "] do not fit each other");
   if (k.drop_back(2) != v.drop_back(2))
-    return emitOptionalError(loc, "expected key and value of the same leading "
-                                  "axes");
+    return emitOptionalError(
+        loc, "expected key and value of equal leading axes, found [", k,
+        "] and [", v, "]");
   // Several query heads may share a key head: [2, 8, 5, 64] and [2, 1, 7, 64]
   // have scores [2, 8, 5, 7].
   FailureOr<Shape> shape = broadcastShapes(q.drop_back(2), k.drop_back(2));

@@ -57,7 +57,8 @@ static FailureOr<Shape> inferStatistics(std::optional<Location> loc,
     if (failed(verifyAxis(loc, axis, shape.size())))
       return failure();
     if (axis < least)
-      return emitOptionalError(loc, "expected ascending axes");
+      return emitOptionalError(loc, "expected ascending axes, found [", axes,
+                               "]");
     least = axis + 1;
     shape[axis] = 1;
   }

@@ -172,14 +172,22 @@ INFER(DropoutOp) {
   if (!(ratio >= 0.0 && ratio < 1.0))
     return emitOptionalError(loc, "expected ratio in [0, 1), found ", ratio);
   if (!isScalar(adaptor.getSeed()) || !isScalar(adaptor.getMicroStep()))
-    return emitOptionalError(loc, "expected scalar seed and micro_step");
+    return emitOptionalError(loc,
+                             "expected scalar seed and micro_step, found [",
+                             shapeOf(adaptor.getSeed()), "] and [",
+                             shapeOf(adaptor.getMicroStep()), "]");
   if (adaptor.getGroup() && !isScalar(adaptor.getGroup()))
-    return emitOptionalError(loc, "expected a scalar group");
+    return emitOptionalError(loc, "expected a scalar group, found [",
+                             shapeOf(adaptor.getGroup()), "]");
   if (static_cast<bool>(adaptor.getGroup()) != adaptor.getWhole().has_value())
-    return emitOptionalError(loc, "expected both group and whole or neither");
+    return emitOptionalError(loc,
+                             "expected both group and whole or neither, found ",
+                             adaptor.getGroup() ? "group" : "whole", " alone");
   if (adaptor.getWhole() &&
       adaptor.getWhole()->size() != shapeOf(adaptor.getInput()).size())
-    return emitOptionalError(loc, "expected a whole of the input's rank");
+    return emitOptionalError(
+        loc, "expected whole to have the rank of the input, found [",
+        *adaptor.getWhole(), "] and [", shapeOf(adaptor.getInput()), "]");
   return infer(results, shapeOf(adaptor.getInput()),
                elementOf(adaptor.getInput()));
 }
@@ -257,7 +265,7 @@ static LogicalResult verifyRange(std::optional<Location> loc, int64_t extent,
                              ") are outside an axis of size ", extent);
   }
   if (stride == 0)
-    return emitOptionalError(loc, "expected strides other than 0");
+    return emitOptionalError(loc, "expected strides other than 0, found 0");
   // With other strides, which may be negative, the first and the last element
   // must lie in the axis. The position of the last may overflow 64 bits.
   int64_t distance, last;
@@ -280,7 +288,7 @@ static LogicalResult verifyBox(std::optional<Location> loc,
                                ArrayRef<int64_t> strides) {
   if (!strides.empty() && strides.size() != shape.size())
     return emitOptionalError(loc, "expected ", shape.size(),
-                             " strides, one per axis");
+                             " strides, one per axis, found ", strides.size());
   for (auto [extent, offset, count, stride] :
        llvm::zip(shape, offsets, counts, fillStrides(strides, shape.size())))
     if (failed(verifyRange(loc, extent, offset, count, stride)))
@@ -293,7 +301,8 @@ INFER(SliceOp) {
   ArrayRef<int64_t> offsets = adaptor.getOffsets(), sizes = adaptor.getSizes();
   if (offsets.size() != shape.size() || sizes.size() != shape.size())
     return emitOptionalError(loc, "expected ", shape.size(),
-                             " offsets and sizes, one per axis");
+                             " offsets and sizes, one per axis, found ",
+                             offsets.size(), " and ", sizes.size());
   if (failed(verifyBox(loc, shape, offsets, sizes, adaptor.getStrides())))
     return failure();
   return infer(results, sizes, elementOf(adaptor.getInput()));
@@ -304,7 +313,8 @@ INFER(PadOp) {
   ArrayRef<int64_t> offsets = adaptor.getOffsets(), shape = adaptor.getShape();
   if (offsets.size() != size.size() || shape.size() != size.size())
     return emitOptionalError(loc, "expected ", size.size(),
-                             " offsets and extents, one per axis");
+                             " offsets and extents, one per axis, found ",
+                             offsets.size(), " and ", shape.size());
   if (failed(verifyBox(loc, shape, offsets, size, adaptor.getStrides())))
     return failure();
   return infer(results, shape, elementOf(adaptor.getInput()));
@@ -332,8 +342,9 @@ static LogicalResult verifyParts(std::optional<Location> loc,
                                  ArrayRef<int64_t> axes, bool keepdims,
                                  int64_t parts) {
   if (!keepdims || axes.empty())
-    return emitOptionalError(loc, "expected 'parts' of reduced axes that are "
-                                  "kept");
+    return emitOptionalError(
+        loc, "expected reduced axes, and keepdims, because 'parts' is ", parts,
+        ", found axes [", axes, "]", keepdims ? "" : " without keepdims");
   int64_t extent = shape[axes.front()];
   if (parts < 1 || extent % parts != 0)
     return emitOptionalError(loc, "expected 'parts' to divide an axis of size ",
@@ -350,7 +361,8 @@ static LogicalResult inferReduction(std::optional<Location> loc, Value input,
     if (failed(verifyAxis(loc, axis, shape.size())))
       return failure();
     if (i > 0 && axes[i - 1] >= axis)
-      return emitOptionalError(loc, "expected sorted, distinct axes");
+      return emitOptionalError(loc, "expected sorted, distinct axes, found [",
+                               axes, "]");
   }
   if (parts && failed(verifyParts(loc, shape, axes, keepdims, *parts)))
     return failure();
@@ -418,7 +430,9 @@ INFER(MatMulOp) {
   ArrayRef<int64_t> lhs = shapeOf(adaptor.getLhs());
   ArrayRef<int64_t> rhs = shapeOf(adaptor.getRhs());
   if (lhs.size() < 2 || rhs.size() < 2)
-    return emitOptionalError(loc, "expected operands of rank 2 or more");
+    return emitOptionalError(loc,
+                             "expected operands of rank 2 or more, found [",
+                             lhs, "] and [", rhs, "]");
   auto [m, k] = matrixOf(lhs, adaptor.getTransA());
   auto [otherK, n] = matrixOf(rhs, adaptor.getTransB());
   if (k != otherK)

@@ -244,7 +244,8 @@ static LogicalResult verifyPoolGrad(OpTy op, ArrayRef<int64_t> dilations) {
 
 LogicalResult MaxPoolGradOp::verify() {
   if (shapeOf(getIndices()) != shapeOf(getDOutput()))
-    return emitOpError("expected indices of the shape of d_output");
+    return emitOpError("expected indices of the shape of d_output, found ")
+           << getIndices().getType() << " and " << getDOutput().getType();
   return verifyPoolGrad(*this, getDilations());
 }
 

@@ -57,7 +57,7 @@ func.func @no_direction(%x: tensor<5x4xf32>) {
 // -----
 
 func.func @another_body(%x: tensor<5x4xf32>) {
-  // expected-error @below {{expected @takes_scalars to take and give what an iteration does}}
+  // expected-error @below {{expected @takes_scalars to have type '(tensor<4xf32>) -> tensor<4xf32>' as an iteration has, found '(tensor<f32>) -> tensor<f32>'}}
   %0 = mpc.scan_call @takes_scalars 5 scanned(%x : tensor<5x4xf32>)
       {reversed_inputs = array<i1: false>, reversed_outputs = array<i1: false>} -> (tensor<5x4xf32>)
   return
@@ -98,7 +98,7 @@ func.func @another_type_in_a_branch(%c: tensor<i1>, %x: tensor<4xf32>) {
 // -----
 
 func.func @another_branch(%c: tensor<i1>, %x: tensor<4xf32>) {
-  // expected-error @below {{expected @takes_scalars to take and give what a branch does}}
+  // expected-error @below {{expected @takes_scalars to have type '(tensor<4xf32>) -> tensor<4xf32>' as a branch has, found '(tensor<f32>) -> tensor<f32>'}}
   %0 = mpc.if_call %c @takes_scalars else @takes_scalars(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }

@@ -54,7 +54,7 @@ func.func @sum_of_booleans(%a: tensor<4xi1>) {
 // -----
 
 func.func @remainder_of_floats_with_the_sign_of_the_divisor(%a: tensor<4xf32>) {
-  // expected-error@+1 {{of floats is expected with fmod}}
+  // expected-error@+1 {{expected attribute fmod, because the operands are floats}}
   %0 = mpc.mod %a, %a : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return
 }

@@ -20,7 +20,7 @@ func.func @parts_of_unequal_length(%x: tensor<10x4xf32>) {
 
 func.func @parts_of_an_axis_that_is_gone(%x: tensor<10x4xf32>) {
   // expected-error@+2 {{failed to infer returned types}}
-  // expected-error@+1 {{expected 'parts' of reduced axes that are kept}}
+  // expected-error@+1 {{expected reduced axes, and keepdims, because 'parts' is 2, found axes [0] without keepdims}}
   %0 = "mpc.reduce_max"(%x) {axes = array<i64: 0>, parts = 2 : i64} : (tensor<10x4xf32>) -> tensor<4xf32>
   return
 }

@@ -255,7 +255,7 @@ plan.program @f {
   %a = plan.arena : memref<4x4xf32>
   %c = plan.arena : memref<4x4xf32>
   %b = plan.arena : memref<4xf32>
-  // expected-error @below {{expected launches that stand for what is fused}}
+  // expected-error @below {{expected only launches in unfused}}
   plan.matmul %a, %a into %c : memref<4x4xf32> fused bias bias(%b : memref<4xf32>)
       shape <m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 4>
       axes <stride_c = 16> {alpha = 1.0 : f64} : memref<4x4xf32>, memref<4x4xf32> unfused {
@@ -266,7 +266,7 @@ plan.program @f {
 // -----
 
 func.func @f(%x: tensor<4x4xf32>, %b: tensor<4xf32>) -> tensor<4x4xf32> {
-  // expected-error @below {{expected unfused to take the product and to yield 'tensor<4x4xf32>'}}
+  // expected-error @below {{expected unfused to take 'tensor<4x4xf32>' and to yield 'tensor<4x4xf32>'}}
   %y = plan.product bias %x, %x bias(%b : tensor<4xf32>) {transA = false, transB = false, alpha = 1.0 : f64}
       : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> unfused {
   ^bb0(%p: tensor<4x4xf32>):
@@ -280,7 +280,7 @@ func.func @f(%x: tensor<4x4xf32>, %b: tensor<4xf32>) -> tensor<4x4xf32> {
 plan.program @f {
   %a = plan.arena : memref<4x4xf32>
   %c = plan.arena : memref<4x4xf32>
-  // expected-error @below {{buffers do not fit the fused kind "bias"}}
+  // expected-error @below {{fused kind "bias" needs bias}}
   plan.matmul %a, %a into %c : memref<4x4xf32> fused bias
       shape <m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 4>
       axes <stride_c = 16> {alpha = 1.0 : f64} : memref<4x4xf32>, memref<4x4xf32>
@@ -517,7 +517,7 @@ plan.program @f {
 plan.program @f {
   %x = plan.input "x" role data : memref<4x2xf32>
   plan.for 4 {
-    // expected-error @below {{expected whole elements between parts}}
+    // expected-error @below {{expected parts at multiples of 4 bytes, found byte 2 and steps of 4}}
     %part = plan.part %x from 2 by 4 : memref<4x2xf32> to memref<2xf32>
   }
 }
@@ -580,7 +580,7 @@ plan.program @f attributes {arena_bytes = 256 : i64} {
 // -----
 
 plan.program @f attributes {arena_bytes = 256 : i64} {
-  // expected-error @below {{private memory has an offset and a size, and belongs to a parallel loop}}
+  // expected-error @below {{expected private memory with an offset and a size, in a parallel loop, found an offset and a size in a sequential loop}}
   plan.for 4 {
   } {private_offset = 0 : i64, private_bytes = 128 : i64}
 }
@@ -598,7 +598,7 @@ plan.program @f {
 // -----
 
 func.func @computed_in_a_string(%a: tensor<4x4xf32>) {
-  // expected-error @below {{expected what a library computes in, such as #plan.compute<tf32>, found "tf32"}}
+  // expected-error @below {{expected the compute type of a library, such as #plan.compute<tf32>, found "tf32"}}
   %0 = mpc.matmul %a, %a {plan.compute = "tf32"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return
 }
@@ -740,7 +740,7 @@ plan.program @f {
   %a = plan.arena : memref<4x4xf32>
   %c = plan.arena : memref<4x4xf32>
   %s = plan.arena : memref<4xf32>
-  // expected-error @below {{a fused product has a result and no batches}}
+  // expected-error @below {{expected a fused product with a result buffer and a batch of 1, found no result buffer and a batch of 1}}
   plan.matmul %a, %a epilogue @tail outs(%c : memref<4x4xf32>) fused bgrad_b bias_grad(%s : memref<4xf32>)
       shape <m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 4>
       axes <stride_c = 16> {alpha = 1.0 : f64} : memref<4x4xf32>, memref<4x4xf32>
@@ -807,7 +807,7 @@ plan.program @f {
   %x = plan.arena : memref<1x8x8x3xf32>
   %w = plan.arena : memref<2x3x1x1xf32>
   %y = plan.arena : memref<1x8x1x2xf32>
-  // expected-error @below {{'plan.conv' op an input of 8, padding of 0 and 0 and a stride of 2147483640 are too long together: convolutions count to 2147483647}}
+  // expected-error @below {{'plan.conv' op expected an input extent, its padding and the stride to add up to at most 2147483647, found 8, padding of 0 and 0 and a stride of 2147483640}}
   plan.conv forward x(%x : memref<1x8x8x3xf32>) w(%w : memref<2x3x1x1xf32>) y(%y : memref<1x8x1x2xf32>)
       {batch = 1 : i64, groups = 1 : i64, in_channels = 3 : i64, out_channels = 2 : i64,
        in_spatial = array<i64: 8, 8>, out_spatial = array<i64: 8, 1>, kernel = array<i64: 1, 1>,
