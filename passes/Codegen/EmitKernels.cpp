@@ -249,8 +249,8 @@ static LogicalResult verifySharedMemory(func::FuncOp emitted) {
   if (total <= kMaxStaticBytes)
     return success();
   return emitted.emitOpError("declares ")
-         << total << " bytes of shared memory, a block has " << kMaxStaticBytes
-         << " without asking for more";
+         << total << " bytes of shared memory, expected at most "
+         << kMaxStaticBytes << ", the static limit of a block";
 }
 
 LogicalResult EmitKernelsPass::emitKernel(func::FuncOp kernel,
@@ -259,13 +259,15 @@ LogicalResult EmitKernelsPass::emitKernel(func::FuncOp kernel,
   assert(kind && "the dialect checks the attribute");
   // Reject kernels that no code can be generated for.
   if (kernel.isExternal() || kernel.getNumResults() == 0)
-    return kernel.emitOpError("is a kernel and must have a body and results");
+    return kernel.emitOpError(
+               "is a kernel and must have a body and results, found ")
+           << (kernel.isExternal() ? "no body" : "no results");
   if (failed(checkOps(kernel.getBody().front(), *kind)))
     return failure();
   bool isPerTile = KernelHero::get(*kind).isCalledPerTile();
   if (target.isGPU() && isPerTile)
-    return kernel.emitOpError("is called per tile, which nothing on target '")
-           << target.getName() << "' does";
+    return kernel.emitOpError("is called per tile, but no library on target '")
+           << target.getName() << "' calls kernels";
 
   KernelPartition partition;
   if (!isPerTile)

@@ -57,7 +57,9 @@ static LogicalResult splitAxis(const FunctionEditor &function,
                mlir::emitError(function.get()->getParentOp()->getLoc()),
                ExitCode::Usage)
            << "'" << spec.output
-           << "': only softmax_cross_entropy and nll have classes on an axis";
+           << "': only softmax_cross_entropy and nll have classes on an axis, "
+              "found "
+           << stringify(spec.kind);
   loss.classAxis = axis;
   spec.output = name.str();
   return success();
@@ -339,8 +341,9 @@ LogicalResult AddLossPass::addTo(func::FuncOp func, bool forEvaluation) {
     function.addOutput("correct", Role::Correct, correct);
   else if (recipe.trainAccuracy)
     return withExitCode(mlir::emitError(func.getLoc()), ExitCode::Usage)
-           << "--train-accuracy needs a loss of class labels, and the first "
-              "loss is not one";
+           << "--train-accuracy needs a loss of class labels as the first "
+              "loss, found "
+           << stringify(recipe.losses.front().kind);
   function.finish();
   return success();
 }

@@ -371,7 +371,7 @@ void AddOptimizerPass::runOnOperation() {
   Value loss = step.outputOfRole(Role::Loss);
   if (!loss) {
     withExitCode(mlir::emitError(func.getLoc()), ExitCode::InvalidInput)
-        << "expected a result of role loss in @step";
+        << "expected a result of role loss in @step, found none";
     return signalPassFailure();
   }
   if (failed(chooseTrained(step, loss)))

@@ -253,7 +253,9 @@ LogicalResult Former::run() {
   // RegionAnalysis forms no regions that depend on each other, so sorting
   // cannot fail.
   if (placement.size() != units.size())
-    return function.emitOpError("kernels need each other's results");
+    return function.emitOpError("expected kernels without a cycle, found ")
+           << units.size() - placement.size()
+           << " that need each other's results";
   for (unsigned index : placement)
     place(units[index]);
   for (OpOperand &operand : block.getTerminator()->getOpOperands())

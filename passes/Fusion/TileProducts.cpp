@@ -372,6 +372,7 @@ void TileProductsPass::runOnOperation() {
   TargetInfo target = getTarget(getOperation());
   if (target.isGPU() || tileBlock(getOperation().getBody().front()))
     return;
-  getOperation().emitError("expected loops over parts without a cycle");
+  getOperation().emitError("expected loops over tiles of products that do not "
+                           "depend on each other's results in a cycle");
   signalPassFailure();
 }

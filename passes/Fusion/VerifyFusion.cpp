@@ -38,12 +38,15 @@ static LogicalResult verifyHero(Operation *op, KernelKind kind) {
 static LogicalResult verifyTable(Operation *op) {
   OpOperand *table = findTable(op);
   if (table && !isa<BlockArgument>(table->get()))
-    return op->emitOpError("expected to gather from an input of its region");
+    return op->emitOpError("expected to gather from an input of its region, "
+                           "found the result of ")
+           << table->get().getDefiningOp()->getName();
   auto rotary = dyn_cast<RotaryEmbeddingOp>(op);
   if (rotary && !llvm::all_of(op->getOperands(), [](Value operand) {
         return isa<BlockArgument>(operand);
       }))
-    return op->emitOpError("expected to turn an input of its region");
+    return op->emitOpError("expected to rotate an input of its region with "
+                           "tables that are inputs, too");
   return success();
 }
 
@@ -51,7 +54,8 @@ static LogicalResult verifyRegion(RegionOp region) {
   KernelKind kind = region.getKind();
   const KernelHero &hero = KernelHero::get(kind);
   if (!region.getKernel())
-    return region.emitOpError("expected the name of a kernel");
+    return region.emitOpError(
+        "expected the name of a kernel in attribute 'kernel', found none");
   // Every op must be allowed in a region of this kind, and every hero must fit
   // the region's loops.
   unsigned heroes = 0, ops = 0;

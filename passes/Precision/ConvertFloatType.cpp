@@ -121,8 +121,8 @@ void ConvertFloatTypePass::runOnOperation() {
                                         /*replaceTypes=*/true);
   getOperation()->walk(keepWidth);
   if (!resourcesRead) {
-    getOperation().emitError(
-        "expected the values of every resource to be present");
+    getOperation().emitError("expected the values of every dense_resource in "
+                             "the text; mpc compile --emit-data prints them");
     signalPassFailure();
   }
 }

@@ -387,9 +387,9 @@ void FindLossGradientPass::runOnOperation() {
     auto diagnostic =
         withExitCode((obstacle ? obstacle : first)->emitError(),
                      ExitCode::Unsupported)
-        << "cannot apply a loss scale to the model's own backward pass: all "
-           "gradients must be multiples of one value that depends on all "
-           "parameters";
+        << "cannot apply a loss scale to the model's own backward pass: found "
+           "no value to scale, because all gradients must be proportional to "
+           "one value that depends on all parameters";
     if (obstacle)
       diagnostic << ", but '" << getNodeName(obstacle) << "' breaks this";
     diagnostic << "; use --precision bf16-mixed, or --loss-scale none";

@@ -31,7 +31,8 @@ private:
 LogicalResult InsertCastsPass::checkDecided(Operation *op) {
   if (!isa<PrecisionOpInterface>(op) || DecisionAttr::of(op) || !hasFloats(op))
     return success();
-  return op->emitOpError("expected an amp.decision");
+  return op->emitOpError(
+      "expected an amp.decision, found none, run amp-assign-precision first");
 }
 
 // Casts operands to the types that `demands` lists. Operands with the same

@@ -329,8 +329,8 @@ LogicalResult InsertLossScalingPass::guardUpdate(FunctionOpInterface function,
   // before them in the block, so sort the ops.
   if (!sortTopologically(&function.getFunctionBody().front()))
     return withExitCode(function->emitError(), ExitCode::Unsupported)
-           << "expected gradients not to depend on what their finiteness "
-              "guards";
+           << "expected gradients that do not depend on their own update, "
+              "which is made only if they are finite";
   return success();
 }
 
@@ -373,8 +373,8 @@ LogicalResult InsertLossScalingPass::rewrite(FunctionOpInterface function) {
     return success();
   if (gradients.empty())
     return withExitCode(function->emitError(), ExitCode::Unsupported)
-           << "no gradient of this update comes from a loss that could be "
-              "scaled";
+           << "expected a gradient of a loss to scale, found none in this "
+              "update";
 
   // A single condition tests all gradients of the update.
   OpBuilder builder(getReturn(function));
@@ -438,8 +438,8 @@ void InsertLossScalingPass::runOnOperation() {
   if (!differentiated && kind != LossScale::None)
     if (Operation *op = findBackward(getOperation())) {
       withExitCode(op->emitError(), ExitCode::Unsupported)
-          << "cannot apply a loss scale to the model's own backward pass: no "
-             "value was found that all gradients are multiples of; use "
+          << "cannot apply a loss scale to the model's own backward pass: "
+             "found no value that all gradients are proportional to; use "
              "--precision bf16-mixed, or --loss-scale none";
       return signalPassFailure();
     }

@@ -56,7 +56,8 @@ void amp::verifyUpdateGuards(
   function->walk([&](OptimizerOpInterface op) {
     MutableOperandRange condition = op.getApplyOperand();
     if (condition.empty())
-      report(op) << "expected a condition, since gradients can overflow";
+      report(op)
+          << "expected a condition, since gradients can overflow, found none";
     else if (!testsAll(condition[0].get(), gradients))
       report(op) << "expected amp.all_finite of all gradients of the update "
                     "as the condition";
@@ -74,7 +75,8 @@ void amp::verifyUpdateGuards(
         getUpdatedVariable(function, result.getOperandNumber(), variables);
     if (variable && isGuarded(variable) &&
         !keepsState(result.get(), states.lookup(variable), gradients))
-      report(terminator) << "changes @" << variable.getSymName()
-                         << " where a gradient is not finite";
+      report(terminator) << "updates @" << variable.getSymName()
+                         << " even in a step with a gradient that is not "
+                            "finite: expected the old value";
   }
 }

@@ -126,7 +126,8 @@ void VerifyPrecisionPass::verifyRecord(PrecisionOpInterface op,
       expected == PrecisionClass::Deny || expected == PrecisionClass::Fixed;
   if (denied && isLowered(decision) && decision.getReason() != Reason::ForceLow)
     report(op) << "is of class " << stringifyPrecisionClass(expected)
-               << ", but decided as low";
+               << ", but decided as low: storage " << decision.getStorage()
+               << ", compute " << decision.getCompute();
   // Sums in 16 bits would lose small summands: 2048 + 1 is 2048 in f16.
   if (decision.getAccumulate().getWidth() < 32)
     report(op) << "expected sums in fp32 at least, found "
@@ -153,7 +154,9 @@ void VerifyPrecisionPass::verifyState(VariableOp variable) {
 
 void VerifyPrecisionPass::verifyExpanded(Operation *op) {
   if (isa<GradientOp, GradientSeedOp>(op))
-    report(op) << "left unexpanded by the stages before";
+    report(op)
+        << "expected gradients to be expanded by an earlier stage, found "
+        << op->getName();
 }
 
 void VerifyPrecisionPass::verifyTypes(PrecisionOpInterface op,
@@ -232,7 +235,7 @@ void VerifyPrecisionPass::verifyOp(Operation *op) {
   DecisionAttr decision = DecisionAttr::of(op);
   if (!decision) {
     if (hasFloats(op) && !isa<GradientSeedOp>(op))
-      report(op) << "expected an amp.decision";
+      report(op) << "expected an amp.decision, found none";
     return;
   }
   verifyRecord(precise, decision);
@@ -272,7 +275,7 @@ void VerifyPrecisionPass::verifyResults(FunctionOpInterface function) {
     VariableOp variable = getUpdatedVariable(function, index, *variables);
     bool isCopy = variable && variable.getRole() == Role::Derived;
     if (!isCopy && isRoundedByStage(result.get(), *variables))
-      report(terminator) << "returns what the stage has rounded to "
+      report(terminator) << "returns a value that the stage has rounded to "
                          << getFloatType(result.get()) << " as result "
                          << index;
   }

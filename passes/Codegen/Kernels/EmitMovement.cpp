@@ -558,6 +558,6 @@ LogicalResult codegen::emitMovement(KernelContext &context) {
   else if (auto pad = dyn_cast<PadOp>(op))
     emitter.emitPad(pad);
   else
-    return op.emitOpError("is no movement that code is generated for");
+    return op.emitOpError("is a movement that no code generator supports");
   return success();
 }

@@ -482,7 +482,8 @@ void ScatterEmitter::emitUniqueUpdates() {
 LogicalResult codegen::emitScatter(KernelContext &context) {
   ScatterOpInterface op = findScatter(context.kernel.getBody().front());
   if (context.kernel.getNumResults() != 1)
-    return op->emitOpError("is the only result its kernel can have");
+    return op->emitOpError("must be the only result of its kernel, found ")
+           << context.kernel.getNumResults() << " results";
   // Group the axes of the updates: axes before the scattered axis, axes of the
   // indices, axes after the scattered axis.
   ArrayRef<int64_t> shape = shapeOf(op.getUpdatesOperand().get());

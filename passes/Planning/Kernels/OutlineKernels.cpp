@@ -191,7 +191,7 @@ LogicalResult Outliner::outline(RegionOp region) {
   if (Operation *contraction = region.getContraction()) {
     std::optional<ContractionProvider> provider = region.getProvider();
     if (!provider)
-      return region.emitOpError("expected a provider, run "
+      return region.emitOpError("expected a provider of the contraction, run "
                                 "plan-place-contractions first");
     if (*provider == ContractionProvider::Library) {
       outlineTail(region, contraction);

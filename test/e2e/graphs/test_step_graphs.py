@@ -244,9 +244,9 @@ def test_gradients_that_meet_nowhere_take_no_loss_scale(digits, tmp_path):
     assert found.returncode == 4
     assert "node '" in found.stderr
     assert (
-        "cannot apply a loss scale to the model's own backward pass: all "
-        "gradients must be multiples of one value that depends on all "
-        "parameters" in found.stderr
+        "cannot apply a loss scale to the model's own backward pass: found no "
+        "value to scale, because all gradients must be proportional to one "
+        "value that depends on all parameters" in found.stderr
     )
     assert "use --precision bf16-mixed, or --loss-scale none" in found.stderr
 

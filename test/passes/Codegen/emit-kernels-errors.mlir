@@ -101,7 +101,7 @@ func.func private @follows_column_sum(%x: tensor<4x8x16xf32>) -> tensor<4x1x16xf
     attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
   %0 = mpc.reduce_max %x {axes = array<i64: 2>, keepdims = true} : (tensor<4x8x16xf32>) -> tensor<4x8x1xf32>
   %1 = mpc.sub %x, %0 : (tensor<4x8x16xf32>, tensor<4x8x1xf32>) -> tensor<4x8x16xf32>
-  // expected-error @below {{'mpc.reduce_sum' op adds up columns in a kernel over rows, where nothing may depend on it}}
+  // expected-error @below {{'mpc.reduce_sum' op reduces columns in a row kernel: expected no op of the kernel to read the sums}}
   %2 = mpc.reduce_sum %1 {axes = array<i64: 1>, keepdims = true} : (tensor<4x8x16xf32>) -> tensor<4x1x16xf32>
   %3 = mpc.relu %2 : (tensor<4x1x16xf32>) -> tensor<4x1x16xf32>
   return %3 : tensor<4x1x16xf32>

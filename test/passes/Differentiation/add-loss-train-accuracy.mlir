@@ -4,7 +4,7 @@
 // RUN: mpc-opt %s -mpc-add-loss="loss=softmax_cross_entropy" | FileCheck %s --check-prefixes=CHECK,WITHOUT
 // RUN: not mpc-opt %s -mpc-add-loss="loss=mse train-accuracy" 2>&1 | FileCheck %s --check-prefix=MSE
 
-// MSE: --train-accuracy needs a loss of class labels, and the first loss is not one
+// MSE: --train-accuracy needs a loss of class labels as the first loss, found mse
 
 // CHECK-LABEL: func @step
 // WITH-SAME: tensor<4xf32> {mpc.output = "correct", mpc.role = #mpc.role<correct>}

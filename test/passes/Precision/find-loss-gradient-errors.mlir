@@ -9,7 +9,7 @@ func.func @two_losses(%x: tensor<8x4xf32>, %xt: tensor<4x8xf32>, %t: tensor<8x2x
     -> (tensor<4x2xf32> {mpc.updates = @w}, tensor<4x2xf32> {mpc.updates = @v}) {
   %y = mpc.matmul %x, %w : (tensor<8x4xf32>, tensor<4x2xf32>) -> tensor<8x2xf32>
   %z = mpc.matmul %x, %v : (tensor<8x4xf32>, tensor<4x2xf32>) -> tensor<8x2xf32>
-  // expected-error@+1 {{cannot apply a loss scale to the model's own backward pass: all gradients must be multiples of one value that depends on all parameters; use --precision bf16-mixed, or --loss-scale none}}
+  // expected-error@+1 {{cannot apply a loss scale to the model's own backward pass: found no value to scale, because all gradients must be proportional to one value that depends on all parameters; use --precision bf16-mixed, or --loss-scale none}}
   %d = mpc.sub %y, %t {mpc.phase = #mpc.phase<backward>} : (tensor<8x2xf32>, tensor<8x2xf32>) -> tensor<8x2xf32>
   %e = mpc.sub %z, %t {mpc.phase = #mpc.phase<backward>} : (tensor<8x2xf32>, tensor<8x2xf32>) -> tensor<8x2xf32>
   %gw = mpc.matmul %xt, %d {mpc.phase = #mpc.phase<backward>} : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>

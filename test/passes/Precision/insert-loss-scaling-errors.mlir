@@ -4,7 +4,7 @@
 // RUN: not mpc-opt %s -amp-insert-loss-scaling="loss-scale=-2" 2>&1 | FileCheck %s --check-prefix=NEGATIVE
 // NEGATIVE: expected a loss scale of dynamic, none or a number above 0, found '-2'
 
-// expected-error@+1 {{no gradient of this update comes from a loss that could be scaled}}
+// expected-error@+1 {{expected a gradient of a loss to scale, found none in this update}}
 func.func @gradient_from_elsewhere(%w: tensor<8xf32>, %g: tensor<8xf32>, %lr: tensor<f32>) -> tensor<8xf32> {
   %seed = mpc.gradient_seed : tensor<f32>
   %w1 = mpc.sgd %w, %g, %lr : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
@@ -14,7 +14,7 @@ func.func @gradient_from_elsewhere(%w: tensor<8xf32>, %g: tensor<8xf32>, %lr: te
 // -----
 
 // A second loss reads a parameter that the first gradient has updated.
-// expected-error@+1 {{expected gradients not to depend on what their finiteness guards}}
+// expected-error@+1 {{expected gradients that do not depend on their own update, which is made only if they are finite}}
 func.func @gradient_of_what_is_guarded(%w: tensor<8xf32>, %lr: tensor<f32>) -> tensor<8xf32> {
   %seed = mpc.gradient_seed : tensor<f32>
   %g = mpc.mul %w, %seed : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>

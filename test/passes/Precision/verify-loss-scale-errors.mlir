@@ -275,7 +275,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
     %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
     // expected-error@+1 {{expected a condition, since gradients can overflow}}
     %w1 = mpc.sgd %w, %u, %lr {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
-    // expected-error@+1 {{changes @w where a gradient is not finite}}
+    // expected-error@+1 {{updates @w even in a step with a gradient that is not finite}}
     return %w1 : tensor<8xf32>
   }
 }
@@ -319,7 +319,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
     // expected-error@+1 {{expected amp.all_finite of all gradients of the update as the condition}}
     %v1 = mpc.sgd %v, %x, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
     %n1 = mpc.increment %n : (tensor<i64>) -> tensor<i64>
-    // expected-error@+1 {{changes @n where a gradient is not finite}}
+    // expected-error@+1 {{updates @n even in a step with a gradient that is not finite}}
     return %w1, %v1, %n1 : tensor<8xf32>, tensor<8xf32>, tensor<i64>
   }
 }
@@ -341,8 +341,8 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
     %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
     %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
     %m1 = mpc.add %m, %u {amp.decision = #high, mpc.phase = #mpc.phase<optimizer>} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
-    // expected-error@+2 {{changes @v where a gradient is not finite}}
-    // expected-error@+1 {{changes @m where a gradient is not finite}}
+    // expected-error@+2 {{updates @v even in a step with a gradient that is not finite}}
+    // expected-error@+1 {{updates @m even in a step with a gradient that is not finite}}
     return %w1, %w1, %m1 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
   }
 }

@@ -92,7 +92,7 @@ func.func @derive(%w: tensor<8xf32> {mpc.state = @w}) -> (tensor<8xbf16> {mpc.up
 // -----
 
 func.func @unexpanded() -> tensor<f32> {
-  // expected-error@+1 {{left unexpanded by the stages before}}
+  // expected-error@+1 {{expected gradients to be expanded by an earlier stage}}
   %0 = mpc.gradient_seed : tensor<f32>
   return %0 : tensor<f32>
 }
@@ -186,6 +186,6 @@ mpc.variable @w : tensor<8xf32> role parameter
 func.func @parameter_leaves_rounded(%w: tensor<8xf32> {mpc.state = @w}, %g: tensor<8xf32>, %lr: tensor<f32>) -> tensor<8xbf16> {
   %w1 = mpc.sgd %w, %g, %lr {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
   %r = amp.cast %w1 : (tensor<8xf32>) -> tensor<8xbf16>
-  // expected-error@+1 {{returns what the stage has rounded to 'bf16' as result 0}}
+  // expected-error@+1 {{returns a value that the stage has rounded to 'bf16' as result 0}}
   return %r : tensor<8xbf16>
 }

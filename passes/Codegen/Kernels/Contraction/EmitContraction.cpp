@@ -91,7 +91,9 @@ static LogicalResult verifyOperands(Operation *op) {
     size_t batchRank = shapeOf(matmul).size() - 2;
     std::optional<MatrixOperand> operand = getMatrixOperand(value, batchRank);
     if (!operand || !isa<BlockArgument>(operand->source))
-      return op->emitOpError("expected to multiply what is in memory");
+      return op->emitOpError("expected to multiply inputs of the kernel, found "
+                             "a computed operand ")
+             << value.getType();
   }
   return success();
 }
@@ -121,7 +123,7 @@ LogicalResult codegen::emitContraction(KernelContext &context) {
   }
   std::unique_ptr<ContractionSums> hero = createContractionSums(context, op);
   if (!hero)
-    return op->emitOpError("is no contraction that code is generated for");
+    return op->emitOpError("is a contraction that no code generator supports");
   ContractionLoops(context, *body, *hero, op)
       .emit(context.bounds[0], context.bounds[1]);
   return success();

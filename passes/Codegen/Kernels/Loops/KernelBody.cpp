@@ -257,7 +257,9 @@ static LogicalResult addTable(Node &node, size_t rank) {
     return success();
   auto argument = dyn_cast<BlockArgument>(operand->get());
   if (!argument)
-    return node.op->emitOpError("reads a table that is no input of the kernel");
+    return node.op->emitOpError("reads a table that is no input of the kernel, "
+                                "found the result of ")
+           << operand->get().getDefiningOp()->getName();
   ArrayRef<int64_t> shape = shapeOf(operand->get());
   SmallVector<int64_t> axes = getOperandAxes(*operand);
   size_t own = llvm::find(axes, kOwnAxis) - axes.begin();
@@ -395,8 +397,8 @@ LogicalResult KernelBody::findColumnSums(func::FuncOp kernel) {
     if (!llvm::all_of(op->getUsers(), [](Operation *user) {
           return user->hasTrait<OpTrait::IsTerminator>();
         }))
-      return op->emitOpError("adds up columns in a kernel over rows, where "
-                             "nothing may depend on it");
+      return op->emitOpError("reduces columns in a row kernel: expected no op "
+                             "of the kernel to read the sums");
     columnSums.push_back(getNode(op));
     nodes[columnSums.back()].level = 0;
   }

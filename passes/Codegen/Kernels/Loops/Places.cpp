@@ -65,7 +65,8 @@ FailureOr<Place> codegen::operandPlace(OpOperand &operand,
   if (isa<ReductionOpInterface>(op)) {
     if (shape != space)
       return op->emitOpError("reduces a value of another shape than the "
-                             "kernel's iteration space");
+                             "kernel's iteration space, found [")
+             << shape << "], expected [" << space << "]";
     return alignRight(shape, wholeSpace(space.size()));
   }
   if (auto scatter = dyn_cast<ScatterOpInterface>(op))
@@ -79,7 +80,9 @@ FailureOr<Place> codegen::operandPlace(OpOperand &operand,
     std::optional<Place> through =
         throughReshape(shape, shapeOf(reshape.getOutput()), place);
     if (!through)
-      return op->emitOpError("in a kernel may only add or drop axes of size 1");
+      return op->emitOpError(
+                 "in a kernel may only add or drop axes of size 1, found [")
+             << shape << "] to [" << shapeOf(reshape.getOutput()) << "]";
     return *through;
   }
   if (auto transpose = dyn_cast<TransposeOp>(op)) {
@@ -134,7 +137,8 @@ FailureOr<Place> codegen::outputPlace(OpOperand &returned,
   if (shape.size() > space.size())
     return returned.getOwner()->emitOpError("returns ")
            << returned.get().getType()
-           << ", of higher rank than the kernel's iteration space";
+           << ", of higher rank than the kernel's iteration space [" << space
+           << "]";
   return alignRight(shape, all);
 }
 

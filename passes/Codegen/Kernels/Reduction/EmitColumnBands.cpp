@@ -245,7 +245,10 @@ LogicalResult codegen::emitColumnBands(KernelContext &context,
   if (body.getLevelCount() != 1 ||
       static_cast<int64_t>(body.getReductions(1).size()) >
           countReductions(context.kernel))
-    return context.kernel.emitOpError("has no totals for all that it reduces");
+    return context.kernel.emitOpError(
+               "expected all reductions in one pass, each with a total, found ")
+           << body.getLevelCount() << " passes and "
+           << countReductions(context.kernel) << " totals";
   BandEmitter(context, body).emit();
   return success();
 }

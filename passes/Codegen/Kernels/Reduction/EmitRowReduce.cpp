@@ -340,7 +340,9 @@ static LogicalResult checkColumnSum(Operation *sum, Operation *first,
           cast<ReductionOpInterface>(first).getReductionParts())
     return success();
   return sum->emitOpError("expected to add up the rows of its kernel, in the "
-                          "parts that other sums have");
+                          "parts that other sums have, found ")
+         << sum->getOperand(0).getType() << " in a kernel over "
+         << hero->getOperand(0).getType();
 }
 
 /// Emits the loops of a row kernel that also makes column sums.
@@ -348,9 +350,9 @@ static LogicalResult emitRowsAndColumns(KernelContext &context,
                                         ArrayRef<Operation *> sums) {
   Operation *columnSum = sums.front();
   if (!context.target.addsColumnsBesideRows())
-    return columnSum->emitOpError("adds up columns beside rows, which kernels "
-                                  "for target '")
-           << context.target.getName() << "' do not";
+    return columnSum->emitOpError(
+               "reduces columns in a row kernel, which target '")
+           << context.target.getName() << "' does not support";
   Operation *hero = findReduction(context.kernel.getBody().front());
   for (Operation *sum : sums)
     if (failed(checkColumnSum(sum, columnSum, hero)))

@@ -341,6 +341,6 @@ LogicalResult codegen::emitWindow(KernelContext &context) {
     PoolEmitter(context, grad, grad.getDInput(), grad.getDOutput())
         .emitAverageGrad(grad.getCountIncludePad());
   else
-    return op.emitOpError("is no window op that code is generated for");
+    return op.emitOpError("is a window op that no code generator supports");
   return success();
 }
