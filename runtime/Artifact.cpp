@@ -110,7 +110,8 @@ void Artifact::Impl::addToDigest(XXH3_state_t *state, size_t begin,
 
 Status Artifact::Impl::checkDigest(const ELFSection &digest) const {
   if (digest.bytes != sizeof(uint64_t))
-    return invalid("its digest section has the wrong size");
+    return invalid("its digest section has " + std::to_string(digest.bytes) +
+                   " bytes, expected " + std::to_string(sizeof(uint64_t)));
   uint64_t stored;
   std::memcpy(&stored, bytes() + digest.offset, sizeof(stored));
 
@@ -156,8 +157,7 @@ Status Artifact::Impl::readSections() {
     if (!slot)
       continue;
     if (*slot)
-      return invalid("section " + std::string(section.name) +
-                     " is there twice");
+      return invalid("section " + std::string(section.name) + " occurs twice");
     *slot = &section;
     loadedBytes = std::min(loadedBytes, section.offset);
   }
@@ -175,7 +175,10 @@ Status Artifact::Impl::readSections() {
     return invalid("its PTX section does not end with a zero byte");
   if (dataSection) {
     if (dataSection->offset % format::kDataAlignment != 0)
-      return invalid("its data section is not aligned");
+      return invalid("its data section begins at byte " +
+                     std::to_string(dataSection->offset) +
+                     ", expected a multiple of " +
+                     std::to_string(format::kDataAlignment));
     data = bytes() + dataSection->offset;
     dataBytes = dataSection->bytes;
   }

@@ -43,7 +43,7 @@ public:
     const auto [found, isNew] = members.try_emplace(std::move(name));
     member = &found->second;
     if (!isNew && isStrict) {
-      problem = "key '" + found->first + "' stands twice";
+      problem = "key '" + found->first + "' occurs twice";
       return false;
     }
     clear(*member); // for a repeated key the last value counts

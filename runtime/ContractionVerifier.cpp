@@ -99,10 +99,19 @@ void PlanVerifier::verifyMatrix(const Buffer &buffer, const char *name,
     last = last + Checked(extent - 1) * stride;
   }
   if (!isPossible)
-    return fail(std::string("the strides of '") + name + "' are impossible");
+    return fail(std::string("the strides of '") + name +
+                "' are impossible: expected a leading dimension of at least " +
+                std::to_string(matrix.columns) +
+                ", and no negative offset or stride, found " +
+                std::to_string(matrix.ld) + " and offset " +
+                std::to_string(matrix.offset));
   if (!(last <= numElements(buffer.shape)))
     fail(std::string("'") + name +
-         "' is smaller than the step reads it: " + toString(buffer.shape));
+         "' is smaller than what the step reads, found " +
+         toString(buffer.shape) +
+         (last.overflowed
+              ? std::string()
+              : ", expected " + std::to_string(last.value) + " elements"));
 }
 
 /// Checks that no two elements of the result share memory. Visits axes by
@@ -176,8 +185,10 @@ void PlanVerifier::verifyFusedOperand(const std::optional<size_t> &index,
     return fail(operand + " names a buffer that does not exist");
   const Buffer &buffer = function->buffers[*index];
   if (buffer.type != type || !(elements == numElements(buffer.shape)))
-    fail(operand + " has another type or size than the product: " +
-         std::string(nameOf(buffer.type)) + " " + toString(buffer.shape));
+    fail(operand + " has another type or size than the product, found " +
+         std::string(nameOf(buffer.type)) + " " + toString(buffer.shape) +
+         ", expected " + std::to_string(elements.value) + " of " +
+         std::string(nameOf(type)));
 }
 
 /// Checks the operation that is fused with a product. `c` is the buffer of the
@@ -355,8 +366,9 @@ void PlanVerifier::verifyStep(const ConvStep &step) {
       return;
     if (!(operand.elements == numElements(buffer->shape)))
       return fail(std::string("operand '") + operand.name +
-                  "' has another size than the convolution: " +
-                  toString(buffer->shape));
+                  "' has another size than the convolution, found " +
+                  toString(buffer->shape) + ", expected " +
+                  std::to_string(operand.elements.value) + " elements");
   }
   if (step.epilogue)
     return verifyConvTiles(step);

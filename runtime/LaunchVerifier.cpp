@@ -65,9 +65,12 @@ const Kernel *PlanVerifier::verifyCall(const std::string &name,
   }
   const Kernel &kernel = found->second;
   const size_t reads = kernel.reads.size();
-  if (!expect(args.size() == reads + kernel.writes.size(),
-              "its kernel is made for another number of arguments"))
+  if (args.size() != reads + kernel.writes.size()) {
+    fail("its kernel is made for " +
+         std::to_string(reads + kernel.writes.size()) + " arguments, found " +
+         std::to_string(args.size()));
     return nullptr;
+  }
   for (size_t i = 0; i < args.size(); ++i) {
     if (!expect(args[i] < function->buffers.size(),
                 "an argument names a buffer that does not exist"))
@@ -99,10 +102,13 @@ void PlanVerifier::verifyStep(const LaunchStep &step) {
   const Kernel *kernel = verifyCall(step.kernel, step.args);
   if (!kernel || !expect(!kernel->tiled, "its kernel is an epilogue"))
     return;
-  expect(step.extent == kernel->extent && step.grain == kernel->grain,
-         "its kernel is made for another extent or grain");
-  expect(step.threads == kernel->threads,
-         "its kernel is made for another number of threads");
+  if (step.extent != kernel->extent || step.grain != kernel->grain)
+    fail("its kernel is made for extent " + std::to_string(kernel->extent) +
+         " and grain " + std::to_string(kernel->grain) + ", found " +
+         std::to_string(step.extent) + " and " + std::to_string(step.grain));
+  if (step.threads != kernel->threads)
+    fail("its kernel is made for " + std::to_string(kernel->threads) +
+         " threads, found " + std::to_string(step.threads));
   expect(step.sharedBytes == kernel->sharedBytes &&
              step.scratchBytes == kernel->scratchBytes,
          "its kernel is made for more or less memory beside its arguments");
@@ -118,8 +124,11 @@ void PlanVerifier::verifyTiles(const Epilogue &epilogue, Checked rows,
   if (!kernel ||
       !expect(kernel->tiled.has_value(), "its epilogue is a kernel to launch"))
     return;
-  expect(rows == kernel->tiled->rows && columns == kernel->tiled->columns,
-         "its epilogue is made for a result of another size");
+  if (!(rows == kernel->tiled->rows) || columns != kernel->tiled->columns)
+    fail("its epilogue is made for a result of " +
+         std::to_string(kernel->tiled->rows) + " x " +
+         std::to_string(kernel->tiled->columns) + ", found " +
+         std::to_string(rows.value) + " x " + std::to_string(columns));
   for (size_t i = kernel->reads.size(); i < epilogue.args.size(); ++i)
     for (size_t operand : read)
       verifyWritten(function->buffers[epilogue.args[i]],

@@ -51,7 +51,8 @@ public:
     const nlohmann::json &value = get(key);
     if (value.is_string())
       return value.get<std::string>();
-    fail(std::string("'") + key + "' is not a string");
+    fail(std::string("'") + key + "' is not a string, found " +
+         value.type_name());
     return {};
   }
 
@@ -65,7 +66,8 @@ public:
     const nlohmann::json &value = get(key);
     if (value.is_number())
       return value.get<double>();
-    fail(std::string("'") + key + "' is not a number");
+    fail(std::string("'") + key + "' is not a number, found " +
+         value.type_name());
     return 0;
   }
 
@@ -73,7 +75,8 @@ public:
     const nlohmann::json &value = get(key);
     if (value.is_boolean())
       return value.get<bool>();
-    fail(std::string("'") + key + "' is not true or false");
+    fail(std::string("'") + key + "' is not true or false, found " +
+         value.type_name());
     return false;
   }
 
@@ -98,7 +101,8 @@ public:
     std::vector<std::string> values;
     for (const nlohmann::json &value : array(key)) {
       if (!value.is_string())
-        fail(std::string("'") + key + "' holds something else than strings");
+        fail(std::string("'") + key +
+             "' holds something else than strings, found " + value.type_name());
       else
         values.push_back(value.get<std::string>());
     }
@@ -110,7 +114,8 @@ public:
     const nlohmann::json &value = get(key);
     if (value.is_array())
       return value;
-    fail(std::string("'") + key + "' is not a list");
+    fail(std::string("'") + key + "' is not a list, found " +
+         value.type_name());
     return empty;
   }
 
@@ -149,7 +154,7 @@ public:
   /// Fails if the object has a member outside `known`.
   void expectOnly(const std::vector<std::string_view> &known) {
     if (!json.is_object())
-      return fail("expected an object");
+      return fail(std::string("expected an object, found ") + json.type_name());
     for (const auto &[key, value] : json.items())
       if (std::find(known.begin(), known.end(), key) == known.end())
         fail("unknown field '" + key + "'");
@@ -184,14 +189,15 @@ private:
     if (value.is_number_integer() &&
         !(value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX))
       return value.get<int64_t>();
-    fail(std::string("'") + key + "' is not a 64-bit integer");
+    fail(std::string("'") + key + "' is not a 64-bit integer, found " +
+         value.type_name());
     return 0;
   }
 
   size_t toIndex(const nlohmann::json &value, const char *key) {
     int64_t index = toInteger(value, key);
     if (index < 0)
-      fail(std::string("'") + key + "' is negative");
+      fail(std::string("'") + key + "' is negative: " + std::to_string(index));
     return static_cast<size_t>(index);
   }
 

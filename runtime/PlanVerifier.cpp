@@ -67,10 +67,10 @@ void PlanVerifier::verifyValues(const std::vector<FunctionValue> &values,
   std::set<std::string_view> names;
   for (const FunctionValue &value : values) {
     if (!names.insert(value.name).second)
-      fail("'" + value.name + "' is there twice");
+      fail("'" + value.name + "' occurs twice");
     if (!mayHave(value.role))
-      fail("'" + value.name + "' has the role '" +
-           std::string(stringify(value.role)) + "' and cannot");
+      fail("'" + value.name + "' cannot have the role '" +
+           std::string(stringify(value.role)) + "'");
     if (value.buffer >= function->buffers.size())
       fail("'" + value.name + "' names a buffer that does not exist");
   }
@@ -133,7 +133,7 @@ Status PlanVerifier::verify() {
     total = total + state.bytes;
     expect(!total.overflowed, "the sizes of all state variables overflow");
     if (!names.insert(state.name).second)
-      fail("there are two of that name");
+      fail("two state variables have this name");
   }
   for (const auto &[name, kernel] : plan.kernels) {
     where = "kernel '" + name + "'";
@@ -193,10 +193,14 @@ void PlanVerifier::verifyRows(const StridedRows &strided, const Buffer &src,
   auto verifySide = [&](const Buffer &buffer, int64_t offset, int64_t stride,
                         const std::string &side) {
     if (row < 0 || offset < 0 || stride < row)
-      return fail("its rows overlap or begin before the " + side);
+      return fail("its rows overlap or begin before the " + side + ": " +
+                  std::to_string(row) + " bytes from byte " +
+                  std::to_string(offset) + " on, " + std::to_string(stride) +
+                  " bytes apart");
     Checked end = Checked(strided.rows - 1) * stride + offset + row;
     if (!(end <= buffer.bytes))
-      fail("its rows end behind the " + side);
+      fail("its rows end behind the " + side + " of " +
+           std::to_string(buffer.bytes) + " bytes");
   };
   verifySide(src, strided.offset, strided.stride, "source");
   if (target)

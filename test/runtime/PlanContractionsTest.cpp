@@ -171,7 +171,7 @@ TEST(PlanContractions, ChecksThatFusedResultsAreApart) {
 
 TEST(PlanContractions, ChecksMatrixProducts) {
   const std::string step = kStep + "/steps/0";
-  EXPECT_REFUSED(step + "/m", 3, "smaller than the step reads it");
+  EXPECT_REFUSED(step + "/m", 3, "smaller than what the step reads");
   EXPECT_REFUSED(step + "/k", 0, "out of range");
   EXPECT_REFUSED(step + "/lda", 3, "strides of 'a' are impossible");
   EXPECT_REFUSED(step + "/stride_b", -1, "strides of 'b' are impossible");

@@ -42,7 +42,7 @@ TEST(PlanKernels, MustBeDescribed) {
 }
 
 TEST(PlanKernels, AreAskedForWhatTheyAreMadeFor) {
-  const char *division = "made for another extent or grain";
+  const char *division = "its kernel is made for extent";
   for (int64_t extent : {0, 5, 7, 1 << 20})
     EXPECT_REFUSED(kLaunch + "/extent", extent, division);
   for (int64_t grain : {1, 5, 7})
@@ -51,17 +51,16 @@ TEST(PlanKernels, AreAskedForWhatTheyAreMadeFor) {
   for (int64_t bytes : {0, 64, 8192})
     EXPECT_REFUSED(kLaunch + "/scratch_bytes", bytes, memory);
   const std::string onGPU = kStep + "/steps/2";
-  EXPECT_GPU_REFUSED(onGPU + "/threads", 256, "another number of threads");
+  EXPECT_GPU_REFUSED(onGPU + "/threads", 256, "threads, found 256");
   EXPECT_GPU_REFUSED(onGPU + "/shared_bytes", 512, memory);
   EXPECT_GPU_REFUSED(onGPU + "/extent", 7, division);
   // The other side of the comparison is wrong.
   EXPECT_REFUSED("/kernels/all_finite/extent", 7, division);
-  EXPECT_REFUSED("/kernels/all_finite/threads", 32, "number of threads");
+  EXPECT_REFUSED("/kernels/all_finite/threads", 32, "made for 32 threads");
 }
 
 TEST(PlanKernels, GetTheArgumentsThatTheyAreMadeFor) {
-  EXPECT_REFUSED(kLaunch + "/args", Json::array({3}),
-                 "another number of arguments");
+  EXPECT_REFUSED(kLaunch + "/args", Json::array({3}), "arguments, found 1");
   EXPECT_REFUSED(kLaunch + "/args/0", 99, "does not exist");
   EXPECT_REFUSED(kEpilogue + "/args/0", 99, "does not exist");
   EXPECT_REFUSED("/kernels/all_finite/reads/0/type", "bf16",
@@ -126,7 +125,7 @@ TEST(PlanKernels, WriteWhatNothingElseOverlaps) {
 }
 
 TEST(PlanKernels, EpiloguesGetTheirResultsRowsAndColumns) {
-  const char *expected = "made for a result of another size";
+  const char *expected = "its epilogue is made for a result of";
   EXPECT_REFUSED("/kernels/bias_relu/rows", 5, expected);
   EXPECT_REFUSED("/kernels/bias_relu/columns", 1, expected);
   EXPECT_REFUSED("/kernels/bias_relu/rows", -4, "negative number of rows");

@@ -139,7 +139,7 @@ TEST(Plan, ChecksStateAgainstTheDataSection) {
   EXPECT_REFUSED("/state/0/init/bytes", 44, "another size");
   EXPECT_REFUSED("/state/0/role", "pet", "unknown role 'pet'");
   EXPECT_REFUSED("/state/0/role", "data", "not one of state");
-  EXPECT_REFUSED("/state/1/name", "w", "two of that name");
+  EXPECT_REFUSED("/state/1/name", "w", "two state variables have this name");
 }
 
 TEST(Plan, ChecksConstantsAgainstTheDataSection) {

@@ -111,7 +111,8 @@ static StatusOr<Samples> readSamples(const fs::path &root,
                      "is a folder within that of a label; move its samples "
                      "up into the label's");
     if (files->empty())
-      return invalid(folder.string(), "a label without .npy files");
+      return invalid(folder.string(),
+                     "the folder of a label has no .npy files");
     for (const std::string &file : *files)
       if (Status status = samples.add((folder / file).string(), int64_t(i));
           !status.ok())

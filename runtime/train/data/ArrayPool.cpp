@@ -24,7 +24,7 @@ StatusOr<ArrayPool> ArrayPool::create(std::vector<Array> arrays) {
   std::set<std::pair<std::string, std::string>> seen;
   for (const Array &array : arrays)
     if (!seen.emplace(array.source, array.name).second)
-      return invalid(locate(array), "another array has that name");
+      return invalid(locate(array), "two arrays have this name");
   ArrayPool pool;
   pool.arrays = std::move(arrays);
   return pool;
@@ -98,7 +98,8 @@ ArrayPool::takeColumns(const std::string &name, int64_t count,
     taken.insert(names.begin(), names.end());
   }
   if (parts.empty())
-    return invalid("no columns are left for the input '" + name + "'");
+    return invalid("no columns are left for the input '" + name +
+                   "'; choose with --csv-columns " + name + "=...");
   return parts;
 }
 

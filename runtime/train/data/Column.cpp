@@ -198,7 +198,9 @@ Status Column::addPart(Array part) {
   if (isBatched()) {
     const size_t axis = size_t(input.batchAxis);
     if (shape[axis] == 0)
-      return invalid(locate(part), "has no samples");
+      return invalid(locate(part),
+                     "has no samples, found " +
+                         brackets(part.shape, -1, nameOf(part.type)));
     outer = numElements(Shape(shape.begin(), shape.begin() + axis));
     rowElements = numElements(Shape(shape.begin() + axis + 1, shape.end()));
     starts.push_back(starts.back() + shape[axis]);
@@ -228,7 +230,8 @@ Status Column::addImages(Array part) {
   // Folders of all parts must have the same names, so that label 3 is the same
   // folder in each.
   if (!parts.empty() && part.images->classes() != parts[0].images->classes())
-    return invalid(part.source, "has other labels than " + parts[0].source);
+    return invalid(part.source, "has other labels than " + parts[0].source +
+                                    "; every label needs a folder in both");
   // Only count the images here; decodeImages decodes them.
   rowElements = layout->elements();
   starts.push_back(starts.back() + part.images->size());
@@ -374,11 +377,13 @@ StatusOr<Column> Column::create(const Port &port, std::vector<Array> parts,
   if (!column.isBatched() && parts.size() > 1)
     return invalid(locate(parts[1]), "must be given once, because it is the "
                                      "same for every batch, but is also in " +
-                                         parts[0].source + " as well");
+                                         parts[0].source);
   const bool isImages = parts[0].images != nullptr;
   for (Array &part : parts) {
     if ((part.images != nullptr) != isImages)
-      return invalid(locate(part), "images and arrays cannot be joined");
+      return invalid(locate(part), "images and arrays cannot be joined, and " +
+                                       parts[0].source + " has " +
+                                       (isImages ? "images" : "an array"));
     if (isImages && !column.isMasks())
       notes.push_back(part.source + ": " + part.images->description());
     Status status = isImages ? column.addImages(std::move(part))

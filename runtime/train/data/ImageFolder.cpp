@@ -143,7 +143,7 @@ Status ImageFolder::addClass(const std::string &name) {
     return status;
   if (files.size() == before)
     return invalid((fs::path(root) / name).string(),
-                   "a label without JPEG or PNG images");
+                   "the folder of a label has no JPEG or PNG images");
   names.push_back(name);
   return Status();
 }

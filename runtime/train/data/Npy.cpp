@@ -44,7 +44,7 @@ public:
       if (!string(key) || !accept(':'))
         return "expected a quoted key and ':'";
       if (!seen.insert(key).second)
-        return "key '" + key + "' stands twice";
+        return "key '" + key + "' occurs twice";
       if (auto reason = value(key, header))
         return reason;
       if (accept(','))
@@ -252,17 +252,20 @@ static StatusOr<Beginning> readBeginning(const std::byte *data, size_t present,
   if (!looksLikeNpy(data, present))
     return invalid(where, "not a .npy file: it does not begin with \\x93NUMPY");
   if (present < kMagic.size() + 2)
-    return invalid(where, "truncated .npy header");
+    return invalid(where, "truncated .npy header: the file has " +
+                              std::to_string(size) + " bytes");
   // A file begins with magic bytes and version. The length of the header
   // follows, in 2 or 4 bytes, depending on the version.
   const auto byteAt = [&](size_t i) { return size_t(data[i]); };
   const size_t version = byteAt(6);
   if (version < 1 || version > 3)
-    return invalid(where, "unknown .npy version " + std::to_string(version));
+    return invalid(where, "unknown .npy version " + std::to_string(version) +
+                              ", expected 1 to 3");
   const size_t lengthBytes = version == 1 ? 2 : 4;
   const size_t start = kMagic.size() + 2 + lengthBytes;
   if (present < start)
-    return invalid(where, "truncated .npy header");
+    return invalid(where, "truncated .npy header: the file has " +
+                              std::to_string(size) + " bytes");
   size_t length = 0;
   for (size_t i = lengthBytes; i-- > 0;)
     length = length << 8 | byteAt(kMagic.size() + 2 + i);
@@ -271,7 +274,8 @@ static StatusOr<Beginning> readBeginning(const std::byte *data, size_t present,
                               " bytes; at most " + std::to_string(kMaxHeader) +
                               " are read");
   if (length > present - start)
-    return invalid(where, "truncated .npy header");
+    return invalid(where, "truncated .npy header: the file has " +
+                              std::to_string(size) + " bytes");
 
   // Refuse a file whose shape and type do not account for every byte after the
   // header.

@@ -165,7 +165,10 @@ static Status checkMember(const zip_stat_t &info, size_t size,
     return Status(StatusCode::Unsupported,
                   member + ": compressed by a method other than deflate");
   if (info.comp_size > size || info.size / kMaxRatio > info.comp_size)
-    return invalid(member, "claims more bytes than the archive can hold");
+    return invalid(member, "claims " + std::to_string(info.size) +
+                               " bytes, more than its " +
+                               std::to_string(info.comp_size) +
+                               " compressed bytes can hold");
   if (info.size > maxBytes || (total += info.size) > maxBytes)
     return invalid(where, "takes more than " + std::to_string(maxBytes) +
                               " bytes in memory; .npy files are read in "
@@ -180,8 +183,9 @@ static StatusOr<Directory> readDirectory(zip_t *zip, size_t size,
   Directory directory;
   directory.entries = zip_get_num_entries(zip, 0);
   if (directory.entries > kMaxMembers)
-    return invalid(where,
-                   "more than " + std::to_string(kMaxMembers) + " members");
+    return invalid(where, "expected at most " + std::to_string(kMaxMembers) +
+                              " members, found " +
+                              std::to_string(directory.entries));
   // A member data.pkl identifies a file of torch.save.
   std::set<std::string> names;
   uint64_t total = 0;
@@ -198,7 +202,7 @@ static StatusOr<Directory> readDirectory(zip_t *zip, size_t size,
     if (!endsWith(name, kExtension))
       continue;
     if (!names.insert(info.name).second)
-      return invalid(where + ":" + info.name, "stands twice in the archive");
+      return invalid(where + ":" + info.name, "occurs twice in the archive");
     if (Status status = checkMember(info, size, where, maxBytes, total);
         !status.ok())
       return status;

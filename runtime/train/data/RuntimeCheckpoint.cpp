@@ -104,8 +104,9 @@ static StatusOr<Array> readTensor(FlatBufferReader &reader, size_t table,
   // In a hostile file, many tensors can share the bytes of one long name. The
   // limit bounds the memory for the copies.
   if (name.count > kMaxNameBytes)
-    return invalid(where, "a parameter's name of " +
-                              std::to_string(name.count) + " bytes");
+    return invalid(
+        where, "a parameter's name has " + std::to_string(name.count) +
+                   " bytes, expected at most " + std::to_string(kMaxNameBytes));
   array.name.assign(reinterpret_cast<const char *>(data + name.begin),
                     name.count);
   const std::string what = "parameter '" + array.name + "'";
@@ -125,14 +126,19 @@ static StatusOr<Array> readTensor(FlatBufferReader &reader, size_t table,
   if (reader.isDamaged)
     return array;
   if (dims.count > kMaxRank)
-    return invalid(where,
-                   what + " has " + std::to_string(dims.count) + " dimensions");
+    return invalid(where, what + " has " + std::to_string(dims.count) +
+                              " dimensions, expected at most " +
+                              std::to_string(kMaxRank));
   array.type = type->second;
   int64_t expected = sizeOf(array.type);
   for (size_t i = 0; i < dims.count; ++i) {
     const auto extent = reader.read<int64_t>(dims.begin + i * sizeof(int64_t));
     if (extent < 0 || __builtin_mul_overflow(expected, extent, &expected))
-      return invalid(where, what + " has an impossible shape");
+      return invalid(
+          where,
+          what + " has a shape with " + std::to_string(extent) +
+              " along axis " + std::to_string(i) +
+              ", expected extents of at least 0 and less than 2^63 bytes");
     array.shape.push_back(extent);
   }
 
@@ -186,7 +192,7 @@ parseRuntimeCheckpoint(const std::byte *data, size_t size,
       if (!array.ok())
         return array.status();
       if (!names.insert(array->name).second)
-        return invalid(where, "parameter '" + array->name + "' stands twice");
+        return invalid(where, "parameter '" + array->name + "' occurs twice");
       array->owner = owner;
       arrays.push_back(std::move(*array));
     }

@@ -70,9 +70,9 @@ static StatusOr<TensorEntry> parseEntry(const std::string &name,
                                         const json &value,
                                         const std::string &where) {
   const std::string what = "tensor '" + name + "'";
-  if (!value.is_object() || !value.contains("dtype") ||
-      !value.contains("shape") || !value.contains("data_offsets"))
-    return invalid(where, what + " lacks dtype, shape or data_offsets");
+  for (const char *key : {"dtype", "shape", "data_offsets"})
+    if (!value.is_object() || !value.contains(key))
+      return invalid(where, what + " lacks " + key);
   TensorEntry entry;
   entry.array.name = name;
 
@@ -91,11 +91,13 @@ static StatusOr<TensorEntry> parseEntry(const std::string &name,
   // Check for overflow: a huge shape could otherwise pass with small offsets.
   int64_t bytes = sizeOf(entry.array.type);
   if (!shape.is_array())
-    return invalid(where, what + " has a shape that is not a list");
+    return invalid(where, what + " has a shape that is not a list, found " +
+                              shape.type_name());
   for (const json &dimension : shape) {
     const std::optional<int64_t> extent = toExtent(dimension);
     if (!extent || __builtin_mul_overflow(bytes, *extent, &bytes))
-      return invalid(where, what + " has an impossible shape");
+      return invalid(where, what + " has an impossible shape: expected extents "
+                                   "of at least 0 and less than 2^63 bytes");
     entry.array.shape.push_back(*extent);
   }
 
@@ -106,7 +108,13 @@ static StatusOr<TensorEntry> parseEntry(const std::string &name,
     end = toExtent(offsets[1]);
   }
   if (!begin || !end || *begin > *end)
-    return invalid(where, what + " has impossible data_offsets");
+    return invalid(where,
+                   what +
+                       " has impossible data_offsets: expected [begin, end] "
+                       "with 0 <= begin <= end" +
+                       (begin && end ? ", found [" + std::to_string(*begin) +
+                                           ", " + std::to_string(*end) + "]"
+                                     : std::string()));
   if (*end - *begin != bytes)
     return invalid(where, what + " of " + toString(entry.array.shape) + " " +
                               std::string(nameOf(entry.array.type)) +

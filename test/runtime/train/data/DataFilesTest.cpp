@@ -156,7 +156,7 @@ TEST(DataFiles, AFileThatIsThereTwiceIsAMistake) {
   const std::string path = directory / "1.csv";
   writeFile(path, "a,b,c,target\n1,2,3,4\n");
   expectInvalid(openFiles({path, path}, rowPorts()),
-                "1.csv: a: another array has that name");
+                "1.csv: a: two arrays have this name");
 }
 
 TEST(DataFiles, FoldersOfImagesNeedAnInput) {

@@ -301,7 +301,7 @@ TEST(Dataset, RefusesEmptyDuplicateAndUnequalArrays) {
       Dataset::create({images(0), labels("target", {})}, imagePorts()),
       "x: has no samples");
   expectInvalid(Dataset::create({images(1), images(1)}, imagePorts()),
-                "x: another array has that name");
+                "x: two arrays have this name");
   expectInvalid(
       Dataset::create({images(3), labels("target", {0, 1})}, imagePorts()),
       "target: has 2 samples, x has 3");

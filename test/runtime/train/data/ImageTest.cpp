@@ -190,7 +190,8 @@ TEST(ImageFolder, SaysWhatIsMissing) {
                 "label");
   write(directory / "cat/notes.txt", "");
   expectFailure(ImageFolder::open(directory.path).status(),
-                StatusCode::InvalidInput, "cat: a label without JPEG or PNG");
+                StatusCode::InvalidInput,
+                "cat: the folder of a label has no JPEG or PNG");
   write(directory / "cat/a.webp", "");
   expectFailure(ImageFolder::open(directory.path).status(),
                 StatusCode::Unsupported, "a.webp: only JPEG and PNG");

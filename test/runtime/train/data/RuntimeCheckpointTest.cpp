@@ -128,7 +128,7 @@ TEST(RuntimeCheckpoint, WhatIsNotThereIsSaid) {
   expectFailure(parse(makeCheckpoint({kWeight}, {}, 3)).status(),
                 StatusCode::Unsupported, "another file");
   expectFailure(parse(makeCheckpoint({kWeight}, {kWeight})).status(),
-                StatusCode::InvalidInput, "'w' stands twice");
+                StatusCode::InvalidInput, "'w' occurs twice");
   expectFailure(parse(makeCheckpoint({{"s", {1}, "a", 8}}, {})).status(),
                 StatusCode::Unsupported, "'s' has element type 8");
   expectFailure(parse(makeCheckpoint({{"w", {3}, "1234"}}, {})).status(),

@@ -68,12 +68,12 @@ TEST(SafeTensors, AcceptsMetadataAndPadding) {
 TEST(SafeTensors, RefusesDuplicateKeys) {
   expectInvalidTensors(
       file("{" + u8("a", 0, 1) + "," + u8("a", 1, 2) + "}", "xy"),
-      "'a' stands twice");
+      "'a' occurs twice");
   expectInvalidTensors(
       file("{\"a\":{\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[1],"
            "\"data_offsets\":[0,1]}}",
            "x"),
-      "'dtype' stands twice");
+      "'dtype' occurs twice");
 }
 
 TEST(SafeTensors, RefusesOverlapsHolesAndRests) {
