@@ -205,7 +205,7 @@ RUNS = {
         USAGE,
         ["--input", "image=image.npy", "--input", "labels=target.npy"]
         + ["--loss", "cross_entropy", "--function", "eval"],
-        "--input labels: function 'eval' has the inputs image, target",
+        "--input labels: function 'eval' has no such input; it has image, target",
     ),
     "another shape": (
         INVALID,

@@ -193,7 +193,7 @@ mpc::tools::planBatches(const Plan &plan, const Function &function,
   if (!*counted || batching.samples == batching.batch)
     return one;
   if (batching.samples == 0)
-    return train::invalid("the inputs have no samples");
+    return train::invalid("expected inputs with at least 1 sample, found 0");
   Status status = checkOutputs(function, batching);
   if (status.ok())
     status = checkLast(plan, batching);

@@ -110,8 +110,9 @@ ExitCode EvalRun::check() {
     if (ExitCode code = checkLossFlags(options); code != ExitCode::Done)
       return code;
   if (!command.checkpoint.empty() && !options.model.weights.empty())
-    return reportError(ExitCode::Usage,
-                       "expected --weights or --checkpoint, found both");
+    return reportError(
+        ExitCode::Usage,
+        "expected --weights or --checkpoint, found both; leave one out");
   if (isCompiled) {
     weights = std::move(options.model.weights);
     options.model.weights.clear();
@@ -424,7 +425,8 @@ ExitCode EvalRun::evaluate() {
          " no batch: " + train::whyLeftOut(*result) +
          "; choose a --batch-size that divides all");
   if (!std::isfinite(result->loss))
-    return reportError(ExitCode::Numeric, "the loss is not finite");
+    return reportError(ExitCode::Numeric, "the loss is not finite, found " +
+                                              std::to_string(result->loss));
   return ExitCode::Done;
 }
 

@@ -63,9 +63,10 @@ static ExitCode checkNames(const RunInputs &inputs, const std::string &function,
     std::vector<std::string> names;
     for (const train::Port &port : ports.inputs)
       names.push_back(port.name);
-    return reportError(ExitCode::Usage,
-                       "--input " + input.name + ": function '" + function +
-                           "' has the inputs " + llvm::join(names, ", "));
+    return reportError(ExitCode::Usage, "--input " + input.name +
+                                            ": function '" + function +
+                                            "' has no such input; it has " +
+                                            llvm::join(names, ", "));
   }
   return ExitCode::Done;
 }

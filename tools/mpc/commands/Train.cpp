@@ -137,8 +137,9 @@ static ExitCode finishOptions(TrainCommand &command) {
                        "--metric is measured in evaluations, and has no "
                        "effect without --val-data or --val-split");
   if (!command.valData.empty() && command.valSplit != 0)
-    return reportError(ExitCode::Usage,
-                       "expected --val-data or --val-split, found both");
+    return reportError(
+        ExitCode::Usage,
+        "expected --val-data or --val-split, found both; leave one out");
   const bool evaluates = !command.valData.empty() || command.valSplit != 0;
   const bool saves =
       !command.trained.output.empty() || !command.train.checkpointDir.empty();

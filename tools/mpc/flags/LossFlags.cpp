@@ -166,11 +166,14 @@ static StatusOr<std::vector<double>> readWeights(const std::string &text) {
                             ": expected a weight of at least 0, found " +
                             llvm::formatv("{0}", values[i]).str());
     if (!std::isfinite(static_cast<float>(values[i])))
-      return train::invalid(train::locate(*array, int64_t(i)) +
-                            ": the weight does not fit in float32");
+      return train::invalid(
+          train::locate(*array, int64_t(i)) + ": the weight " +
+          llvm::formatv("{0:e}", values[i]).str() + " does not fit in float32");
   }
   if (llvm::all_of(values, [](double value) { return value == 0; }))
-    return train::invalid(train::locate(*array), "all weights are 0");
+    return train::invalid(train::locate(*array),
+                          "expected a weight above 0, found " +
+                              std::to_string(values.size()) + " weights of 0");
   return values;
 }
 

@@ -209,10 +209,11 @@ ExitCode Driver::compileCode(const CompileOptions &options, CodeFormat format,
   if (!target)
     return reportError(ExitCode::Usage, llvm::toString(target.takeError()));
   if (!hasFormat(*target, format))
-    return reportError(ExitCode::Usage,
-                       "there is no such code for target '" +
-                           target->getName() + "', expected --emit=llvm or " +
-                           (target->isGPU() ? "ptx" : "asm or obj"));
+    return reportError(
+        ExitCode::Usage,
+        "--emit: target '" + target->getName() +
+            "' has no code of this format, expected --emit=llvm or " +
+            (target->isGPU() ? "ptx" : "asm or obj"));
   // For PTX, print exactly the text that an artifact holds. Other formats print
   // one module with all kernels.
   if (format == CodeFormat::PTX)

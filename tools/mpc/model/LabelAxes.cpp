@@ -169,7 +169,8 @@ static ExitCode moveAll(llvm::ArrayRef<SampledInput> inputs,
         return reportError(ExitCode::Usage,
                            "--batch-axis " + label + "=" +
                                std::to_string(axis) + ": the labels have " +
-                               std::to_string(array.shape.size()) + " axes");
+                               std::to_string(array.shape.size()) +
+                               " axes, counted from 0");
       if (Status status = moveFirst(array, size_t(axis)); !status.ok())
         return reportError(status);
     }
