@@ -325,8 +325,8 @@ LogicalResult Rebatch::followUnchanged(NodeImporter &node, StringRef name,
                                        std::optional<Place> from) {
   StringRef op = node.getOpType();
   if (spreadsSample(node, shape))
-    return node.unsupported("it combines one sample with a constant of the "
-                            "batch it was exported with");
+    return node.unsupported(
+        "it combines one sample with a constant of the exported batch size");
   // A Slice, Split or Gather may take as many rows as the exported batch has.
   // Refuse it: the program may mean a part of the batch or the whole batch.
   bool isPart = op == "Slice" || op == "Split" || op == "Gather";
@@ -336,11 +336,12 @@ LogicalResult Rebatch::followUnchanged(NodeImporter &node, StringRef name,
         printShape(shape) + " for both batch sizes");
   for (const std::string &input : node.getNode().input())
     if (isIndexed(op) && findPlace(input))
-      return node.unsupported("its result is of a part of the batch, or of "
-                              "the batch it was exported with");
+      return node.unsupported("its result covers a part of the batch, or only "
+                              "the exported batch, found shape " +
+                              printShape(shape) + " for both batch sizes");
   if (averagesSum(node))
-    return node.unsupported("it divides a sum over all samples by the batch "
-                            "it was exported with");
+    return node.unsupported(
+        "it divides a sum over all samples by the exported batch size");
   return followJoined(node, name, shape);
 }
 
@@ -367,12 +368,12 @@ LogicalResult Rebatch::followOutput(NodeImporter &node, StringRef name,
     return followUnchanged(node, name, shape, from);
   // Refuse computations that would mix the samples of the wanted batch.
   if (namesSamples(node))
-    return node.unsupported("its indices number the samples of the exported "
-                            "batch");
+    return node.unsupported(
+        "its indices are positions of samples in the exported batch");
   for (const std::string &input : node.getNode().input())
     if (joined.contains(input))
-      return node.unsupported("it combines samples with what was computed of "
-                              "the rows of all");
+      return node.unsupported("it combines single samples with a value "
+                              "computed from the rows of all samples");
   if (normalizesSamples(node))
     return node.unsupported("with a batch of 1 it reads the rows of one "
                             "sample, with more it would read the rows of all "

@@ -90,8 +90,8 @@ llvm::Error mpc::onnx_frontend::restoreLosses(RepairContext &context) {
       loss = "loss_" + std::to_string(i);
     putBack(graph, node, loss);
     context.warn("node '" + name + "' (" + getOpName(node) +
-                 "): the only output is read as log-probabilities, which are "
-                 "the second; put the loss before it, as output '" +
+                 "): the only output is read as log-probabilities, which must "
+                 "be output 1; put the loss before it, as output '" +
                  loss + "' of the graph");
   }
   return llvm::Error::success();

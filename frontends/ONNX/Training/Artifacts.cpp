@@ -140,12 +140,12 @@ Error ArtifactImporter::readResetFlag(const Graph &graph,
   std::string where = "node '" + getNodeName(accumulator) + "' (" +
                       getOpName(accumulator) + "): ";
   if (const proto::NodeProto *producer = graph.getProducer(flag))
-    return training.error(ErrorKind::Unsupported,
-                          where +
-                              "expected the flag that starts the sum anew, "
-                              "input 2, to be an input of the graph, found '" +
-                              flag + "', which node '" +
-                              getNodeName(*producer) + "' makes");
+    return training.error(
+        ErrorKind::Unsupported,
+        where +
+            "expected input 2, the flag that updates or resets the sum, to be "
+            "an input of the graph, found '" +
+            flag + "', which node '" + getNodeName(*producer) + "' makes");
   const proto::TensorProto *constant = graph.getInitializer(flag);
   if (!constant) {
     inputs.resetFlags.insert(flag);
@@ -162,8 +162,8 @@ Error ArtifactImporter::readResetFlag(const Graph &graph,
     return isSet ? Error::success()
                  : training.error(ErrorKind::Unsupported,
                                   where + "'" + flag +
-                                      "' never lets the sum be updated; "
-                                      "expected true");
+                                      "' is false, so the sum is never "
+                                      "updated; expected true");
   if (isSet && module.isFirst("a flag that always resets"))
     training.warn(where + "'" + flag +
                   "' resets the sum in every batch; mpc resets it once per "

@@ -313,7 +313,7 @@ def test_indices_of_samples_are_refused(tmp_path):
     process = mpctest.mpc("check", tmp_path / "m.onnx", "--batch-size", "8")
     assert process.returncode == 1
     text = process.stdout + process.stderr
-    assert "node 'pool' (GatherND): its indices number the samples" in text
+    assert "node 'pool' (GatherND): its indices are positions of samples" in text
 
 
 @pytest.mark.parametrize("exported, wanted", [(1, 8), (4, 8), (4, 2)])

@@ -403,7 +403,7 @@ def test_gradient_of_scores_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     "reduction, code, word",
-    [("sum", 3, "but mean in node"), ("none", 4, "each sample's loss is absent")],
+    [("sum", 3, "expected mean as in the loss node"), ("none", 4, "each sample's loss is absent")],
 )
 def test_gradient_of_another_reduction_is_refused(
     reduction, code, word, tmp_path
@@ -556,4 +556,4 @@ def test_flag_of_the_older_accumulator_says_whether_to_add(tmp_path):
         numpy_helper.from_array(np.array([False]), flag.name)
     )
     node = find(graph, "InPlaceAccumulator")
-    refuse(made, tmp_path, 4, node.name, "never lets the sum be updated")
+    refuse(made, tmp_path, 4, node.name, "so the sum is never updated")

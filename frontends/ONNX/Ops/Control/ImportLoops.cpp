@@ -242,8 +242,8 @@ FailureOr<bool> LoopUnroller::goesOn() {
   const ImportedValue &next = last->lookup(getOutput(0));
   if (!next.constant || next.constant->getNumElements() != 1 ||
       next.constant->isFloat())
-    return node.unsupported("expected a condition that is known at import; '" +
-                            getOutput(0) + "' depends on data");
+    return node.unsupported("expected the loop condition '" + getOutput(0) +
+                            "' to be known at import; it depends on data");
   return next.constant->getInteger(0) != 0;
 }
 
@@ -297,11 +297,11 @@ LogicalResult LoopUnroller::import(int64_t atMost) {
   bool more = true;
   for (int64_t number = 0; more && number < atMost; ++number) {
     if (number == most)
-      return node.unsupported(
-          "expected " + Twine(most) +
-          " iterations at most of a loop whose shapes or condition depend on "
-          "the iteration, and " +
-          Twine(kMostIterations) + " of other loops");
+      return node.unsupported("expected " + Twine(most) +
+                              " iterations at most of a loop whose shapes or "
+                              "condition depend on the iteration, found more; "
+                              "loops without such a dependence may have " +
+                              Twine(kMostIterations));
     if (failed(addIteration(number)))
       return failure();
     FailureOr<bool> next = goesOn();
@@ -315,7 +315,9 @@ LogicalResult LoopUnroller::import(int64_t atMost) {
 static LogicalResult importLoop(NodeImporter &node) {
   for (unsigned i = 2; i < node.getNumInputs(); ++i)
     if (!node.hasInput(i))
-      return node.invalid("input " + Twine(i) + " is absent");
+      return node.invalid(
+          "expected the initial value of a carried value as input " + Twine(i) +
+          ", found none");
   FailureOr<int64_t> length = readLength(node);
   std::optional<Graph> graph = readBody(node, "body");
   if (failed(length) || !graph)

@@ -211,7 +211,9 @@ static FailureOr<int64_t> readBatch(NodeImporter &node) {
   constexpr int64_t kMostSamples = 256;
   if (!batch || *batch < 1 || *batch > kMostSamples)
     return node.unsupported("expected a batch of 1 to " + Twine(kMostSamples) +
-                            " for a Scan of opset 8; export with opset 9 or "
+                            " for a Scan of opset 8, found " +
+                            Twine(batch.value_or(0)) +
+                            "; export with opset 9 or "
                             "later");
   return *batch;
 }

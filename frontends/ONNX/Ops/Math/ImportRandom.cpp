@@ -246,8 +246,9 @@ static FailureOr<FloatType> readFloatType(NodeImporter &node, Type byDefault) {
     return failure();
   if (auto type = dyn_cast<FloatType>(*element))
     return type;
-  return node.invalid("expected a type of floats for random numbers; "
-                      "attribute 'dtype' chooses one");
+  return node.invalid("expected a float type for random numbers, found " +
+                      printElementType(*element) +
+                      "; attribute 'dtype' chooses one");
 }
 
 // Returns the type in which to compute with random numbers: f32 if the result

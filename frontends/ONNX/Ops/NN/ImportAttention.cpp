@@ -99,7 +99,8 @@ LogicalResult AttentionBuilder::readHeads() {
 /// Prepends the cached keys and values of earlier tokens.
 LogicalResult AttentionBuilder::appendToCache() {
   if (node.hasInput(4) != node.hasInput(5))
-    return node.invalid("expected both past_key and past_value or neither");
+    return node.invalid("expected both past_key and past_value or neither" +
+                        node.found({4, 5}));
   if (node.hasInput(4)) {
     if (node.operandShape(4).size() != 4 || node.operandShape(5).size() != 4)
       return node.invalid("expected past_key and past_value of rank 4" +

@@ -139,9 +139,10 @@ static LogicalResult importEmbedLayerNorm(NodeImporter &node) {
   if (!*positions) {
     ArrayRef<int64_t> table = node.operandShape(3);
     if (shape[1] > table[0])
-      return node.invalid("there are " + Twine(table[0]) +
-                          " positions, fewer than the " + Twine(shape[1]) +
-                          " ids of a sample");
+      return node.invalid(
+          "expected a table of positions with a row for each of the " +
+          Twine(shape[1]) + " ids of a sample, found " + Twine(table[0]) +
+          " rows");
     positions = slice(node, node.operand(3), {0, 0}, {shape[1], table[1]});
   }
   Value sum = addTo(node, addTo(node, *words, *positions), *segments);

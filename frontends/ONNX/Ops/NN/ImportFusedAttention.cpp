@@ -343,7 +343,8 @@ LogicalResult FusedAttention::importApart() {
     return node.unsupported(
         "output 3, the scores, is not supported; leave it out");
   if (node.hasInput(6) != node.hasInput(7))
-    return node.invalid("expected both past_key and past_value or neither");
+    return node.invalid("expected both past_key and past_value or neither" +
+                        node.found({6, 7}));
   // Add the biases before splitting heads: a bias has heads * size elements.
   if (failed(unpack()) || failed(addBias()))
     return failure();

@@ -83,7 +83,8 @@ LogicalResult GroupQuery::readHeads() {
                         "'kv_num_heads', both at least 1, found " +
                         Twine(heads) + " and " + Twine(keyHeads));
   if (node.hasInput(1) != node.hasInput(2))
-    return node.invalid("expected both key and value or neither");
+    return node.invalid("expected both key and value or neither" +
+                        node.found({1, 2}));
   bool isPacked = !node.hasInput(1);
   // A packed input holds queries, then keys, then values.
   SmallVector<int64_t> shape(node.operandShape(0));
@@ -114,7 +115,8 @@ LogicalResult GroupQuery::readHeads() {
 
 LogicalResult GroupQuery::readPast() {
   if (node.hasInput(3) != node.hasInput(4))
-    return node.invalid("expected both past_key and past_value or neither");
+    return node.invalid("expected both past_key and past_value or neither" +
+                        node.found({3, 4}));
   if (!node.hasInput(3))
     return success();
   SmallVector<int64_t> shape(node.operandShape(3));

@@ -273,11 +273,11 @@ static LogicalResult importBareLayerNormGrad(NodeImporter &node) {
   if (failed(epsilon))
     return failure();
   if (isGradientOfAnother(node, shape))
-    return node.unsupported(
-        "expected output '" + node.getOutputName(0) +
-        "' to be the gradient of '" + node.getInputName(1) +
-        "', but its name or its declared shape says another; gradients of "
-        "scale and bias are outputs 1 and 2");
+    return node.unsupported("expected output '" + node.getOutputName(0) +
+                            "' to be the gradient of '" + node.getInputName(1) +
+                            "', but the name or the declared shape of the "
+                            "output says otherwise; gradients of "
+                            "scale and bias are outputs 1 and 2");
   // Without a forward op whose statistics can be reused, compute the statistics
   // here.
   LayerNormOp norm = findNorm(*grad, *epsilon);

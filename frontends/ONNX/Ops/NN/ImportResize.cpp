@@ -177,8 +177,9 @@ static FailureOr<Sampling> readSampling(NodeImporter &node) {
                         sampling.coordinates + "'");
   if (!isOneOf(sampling.nearest,
                {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}))
-    return node.invalid("attribute 'nearest_mode' has the unknown value '" +
-                        sampling.nearest + "'");
+    return node.invalid(
+        "attribute 'nearest_mode' has the unknown value '" + sampling.nearest +
+        "', expected round_prefer_floor, round_prefer_ceil, floor or ceil");
   if (sampling.antialias && sampling.filter == Filter::Nearest)
     return node.invalid(
         "expected attribute 'antialias' of 0 in mode 'nearest', found 1");
@@ -256,9 +257,9 @@ static LogicalResult sizeAxes(NodeImporter &node,
   if (policy == "stretch" || axes.empty())
     return success();
   if (policy != "not_larger" && policy != "not_smaller")
-    return node.invalid("attribute 'keep_aspect_ratio_policy' has the unknown "
-                        "value '" +
-                        policy + "'");
+    return node.invalid(
+        "attribute 'keep_aspect_ratio_policy' has the unknown value '" +
+        policy + "', expected stretch, not_larger or not_smaller");
   double common = axes.front().scale;
   for (const ResizedAxis &axis : axes)
     common = policy == "not_larger" ? std::min(common, axis.scale)

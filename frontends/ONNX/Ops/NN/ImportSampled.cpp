@@ -39,9 +39,9 @@ static FailureOr<RoiPooling> readRoiPooling(NodeImporter &node) {
   if (node.getOpset() >= 16)
     coordinates = node.string("coordinate_transformation_mode", "half_pixel");
   if (coordinates != "half_pixel" && coordinates != "output_half_pixel")
-    return node.invalid("attribute 'coordinate_transformation_mode' has the "
-                        "unknown value '" +
-                        coordinates + "'");
+    return node.invalid(
+        "attribute 'coordinate_transformation_mode' has the unknown value '" +
+        coordinates + "', expected half_pixel or output_half_pixel");
   pooling.isMax = mode == "max";
   pooling.halfPixel = coordinates == "half_pixel";
   pooling.bins[0] = node.integer("output_height", 1);

@@ -48,8 +48,9 @@ LogicalResult RecurrentImporter::readAttributes() {
       (batchFirst || inputForget || clip || direction != "forward" ||
        node.hasInput(4) || node.hasAttribute("activations")))
     return node.unsupported(
-        "expected the forward direction, the functions by default and no "
-        "clip, input_forget, layout or sequence_lens; export the forward "
+        "training is supported only with direction 'forward', the default "
+        "activations, and without clip, input_forget, layout and "
+        "sequence_lens; export the forward "
         "model instead, which may have them");
   return success();
 }
@@ -146,7 +147,9 @@ LogicalResult RecurrentImporter::readActivations() {
   for (const std::string &name : names) {
     std::optional<GateFunction> activation = findActivation(name);
     if (!activation)
-      return node.unsupported("activation '" + name + "' is not known");
+      return node.unsupported("activation '" + name +
+                              "' is not known: expected a function of ONNX, "
+                              "such as Sigmoid or Tanh");
     if (activation->alpha && nextAlpha < alphas.size())
       activation->alpha = alphas[nextAlpha++];
     if (activation->beta && nextBeta < betas.size())

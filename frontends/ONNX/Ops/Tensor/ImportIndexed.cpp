@@ -218,8 +218,9 @@ static Value flattenKnown(NodeImporter &node, const HostTensor &indices,
     for (int64_t extent : tuples.extents) {
       int64_t index = values[i++];
       if (index < -extent || index >= extent) {
-        (void)node.invalid("index " + Twine(index) + " is outside an axis of " +
-                           Twine(extent));
+        (void)node.invalid("index " + Twine(index) + " of '" +
+                           node.getInputName(1) + "' is outside an axis of " +
+                           Twine(extent) + " elements");
         return {};
       }
       number = number * extent + (index < 0 ? index + extent : index);

@@ -168,9 +168,10 @@ static LogicalResult importTensorScatter(NodeImporter &node) {
   if (!isRing && known && !known->isFloat() && !node.isState(2)) {
     for (int64_t first : known->getIntegers())
       if (first < 0 || first > size - length)
-        return node.invalid("an update of " + Twine(length) + " at place " +
-                            Twine(first) + " is not within a cache of " +
-                            Twine(size));
+        return node.invalid("an update of " + Twine(length) +
+                            " elements at place " + Twine(first) +
+                            " is not within a cache of " + Twine(size) +
+                            " elements");
   } else if (!isRing && failed(markIndices(node, 2, size))) {
     return failure();
   }

@@ -49,8 +49,9 @@ resolveShape(NodeImporter &node, ArrayRef<int64_t> requested, bool allowZero) {
   }
   int64_t count = ShapedType::getNumElements(input);
   if (unknown && (known == 0 || count % known != 0))
-    return node.invalid("cannot infer -1: " + Twine(count) +
-                        " elements do not divide into " + Twine(known));
+    return node.invalid("cannot infer -1 in shape " + printShape(requested) +
+                        ": " + Twine(count) + " elements do not divide into " +
+                        Twine(known));
   if (unknown)
     shape[*unknown] = count / known;
   else if (known != count)

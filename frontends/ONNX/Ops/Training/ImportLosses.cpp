@@ -187,9 +187,9 @@ static LogicalResult checkReductions(NodeImporter &node,
         "the gradient of each sample's loss is absent; expected 'reduction' "
         "mean or sum, or the gradient as input 0");
   if (loss && getReduction(*loss) != reduction)
-    return node.invalid("attribute 'reduction' is " + reduction + ", but " +
-                        getReduction(*loss) + " in node '" +
-                        getNodeName(*loss) + "', whose gradient this is");
+    return node.invalid("attribute 'reduction' is " + reduction +
+                        ", expected " + getReduction(*loss) +
+                        " as in the loss node '" + getNodeName(*loss) + "'");
   return success();
 }
 
@@ -218,9 +218,10 @@ static LogicalResult checkSeedless(NodeImporter &node) {
     return node.invalid("expected the labels '" + getInputOf(*producer, 1) +
                         "' of node " + by + ", found '" + labels + "'");
   if (!getInputOf(*producer, 2).empty())
-    return node.unsupported("node " + by +
-                            " weighs the classes, and its gradient has no "
-                            "weights; expected dY, log_prob, labels, weights");
+    return node.unsupported(
+        "node " + by +
+        " has class weights, but the gradient node has none; expected the "
+        "inputs dY, log_prob, labels and weights");
   return checkReductions(node, producer);
 }
 

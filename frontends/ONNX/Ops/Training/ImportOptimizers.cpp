@@ -46,14 +46,15 @@ static LogicalResult importPlainSGD(NodeImporter &node) {
   std::optional<double> given = readRate(node);
   if (node.hasInput(2)) {
     if (given)
-      return node.invalid("the learning rate is given twice, as an input and "
-                          "as an attribute");
+      return node.invalid("expected the learning rate as input 2 or as an "
+                          "attribute, found both");
     rate = node.reshape(node.operand(2), {});
   } else if (given) {
     rate =
         node.scalarConstant(*given, NodeImporter::typeOf(w).getElementType());
   } else {
-    return node.invalid("expected a learning rate: input 2, or attribute 'lr'");
+    return node.invalid(
+        "expected a learning rate as input 2 or attribute 'lr', found neither");
   }
   auto op =
       rate ? node.create<SGDOp>(
@@ -138,7 +139,7 @@ static LogicalResult importAdamOptimizer(NodeImporter &node) {
     return failure();
   int64_t mode = node.integer("weight_decay_mode", 0);
   if (mode != 0 && mode != 1)
-    return node.invalid("weight_decay_mode is " + Twine(mode) +
+    return node.invalid("attribute 'weight_decay_mode' is " + Twine(mode) +
                         ", expected 0 or 1");
   bool correct = node.integer("do_bias_correction", 1) != 0;
   SmallVector<NamedAttribute> attributes = {
@@ -278,7 +279,9 @@ LogicalResult LambImporter::importGroup(unsigned group) {
   unsigned first = kFirst + kGroup * group, output = 1 + kGroup * group;
   for (unsigned i = 0; i < 4; ++i)
     if (!node.hasInput(first + i))
-      return node.invalid("input " + Twine(first + i) + " is absent");
+      return node.invalid("expected weights, gradient and moments as inputs " +
+                          Twine(first) + " to " + Twine(first + 3) +
+                          ", found no input " + Twine(first + i));
   if (failed(refuseLowCopy(node, first + 4)))
     return failure();
   node.setSuffix(("#" + node.getInputName(first)).str());

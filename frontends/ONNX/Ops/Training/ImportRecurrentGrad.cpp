@@ -98,9 +98,9 @@ LogicalResult RecurrentGrad::read(
   if (node.string("direction", "forward") != "forward" ||
       node.hasAttribute("activations") || node.hasAttribute("clip") ||
       node.integer("input_forget", 0) != 0 || node.hasInput(4))
-    return node.unsupported("expected the forward direction, the functions by "
-                            "default and no clip, input_forget or "
-                            "sequence_lens");
+    return node.unsupported(
+        "the gradient is supported only with direction 'forward', the default "
+        "activations, and without clip, input_forget and sequence_lens");
   for (unsigned index = 0; index < node.getNumInputs(); ++index)
     if (node.hasInput(index) && node.operandType(index).getElementType() !=
                                     node.operandType(0).getElementType())
