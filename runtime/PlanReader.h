@@ -32,7 +32,7 @@ public:
   const nlohmann::json &get(const char *key) {
     static const nlohmann::json null;
     if (!json.is_object()) {
-      fail("expected an object");
+      fail(std::string("expected an object, found ") + json.type_name());
       return null;
     }
     auto it = json.find(key);
@@ -142,7 +142,8 @@ public:
   void eachMember(const char *key, Body body) {
     PlanReader members = object(key);
     if (!members.json.is_object())
-      members.fail("expected an object");
+      members.fail(std::string("expected an object, found ") +
+                   members.json.type_name());
     if (failed())
       return;
     for (const auto &[name, value] : members.json.items()) {

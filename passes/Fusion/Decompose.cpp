@@ -137,7 +137,7 @@ void DecomposePass::runOnOperation() {
   for (Operation *op : composites) {
     Decomposition decomposition = findDecomposition(op);
     if (!decomposition) {
-      op->emitOpError("has no decomposition");
+      op->emitOpError("has no decomposition into primitive ops");
       return signalPassFailure();
     }
     Emitter emitter(op);

@@ -278,7 +278,8 @@ static LogicalResult verifyKernel(Operation *step, FlatSymbolRefAttr name,
   if (!kind || (*kind == KernelKind::Epilogue) != isEpilogue)
     return step->emitOpError("expected ")
            << name << " to be "
-           << (isEpilogue ? "an epilogue" : "a kernel that is no epilogue");
+           << (isEpilogue ? "an epilogue" : "a kernel that is no epilogue")
+           << ", found " << (kind ? stringify(*kind) : "no kernel");
   // The first argument of an epilogue is a tile of the product's sums. The
   // library passes the tile, so the step has no buffer for it.
   TypeRange arguments = kernel.getArgumentTypes();

@@ -547,7 +547,7 @@ LogicalResult codegen::emitMovement(KernelContext &context) {
   Operation *terminator = op.getNextNode();
   if (!terminator || !terminator->hasTrait<OpTrait::IsTerminator>())
     return context.kernel.emitOpError(
-        "of kind 'movement' must hold exactly one op");
+        "of kind 'movement' must hold exactly one op, found several");
   MovementEmitter emitter(context);
   if (auto transpose = dyn_cast<TransposeOp>(op))
     emitter.emitTranspose(transpose);

@@ -58,15 +58,18 @@ static LogicalResult verifyRest(std::optional<Location> loc, Adaptor adaptor,
   // The negated comparison also rejects a ratio of NaN.
   double ratio = adaptor.getDropout().convertToDouble();
   if (!(ratio >= 0 && ratio <= 1))
-    return emitOptionalError(loc, "expected a dropout between 0 and 1");
+    return emitOptionalError(loc, "expected a dropout between 0 and 1, found ",
+                             ratio);
   // A dropout computes its mask from its id, the seed and the micro-step, so
   // all three must be present.
   bool drops = ratio != 0;
   if (drops != bool(adaptor.getSeed()) ||
       drops != bool(adaptor.getMicroStep()) ||
       drops != adaptor.getDropoutId().has_value())
-    return emitOptionalError(loc, "expected a dropout with its id, seed and "
-                                  "micro step, or none of them");
+    return emitOptionalError(loc,
+                             "expected a dropout with dropout_id, seed and "
+                             "micro_step, or none of them, found a dropout of ",
+                             ratio);
   return success();
 }
 

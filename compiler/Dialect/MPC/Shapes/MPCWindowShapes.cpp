@@ -65,7 +65,9 @@ static FailureOr<Shape> slideWindow(std::optional<Location> loc,
     (void)emitOptionalError(loc, "expected ", rank,
                             " kernel sizes, strides "
                             "and dilations and ",
-                            2 * rank, " pads");
+                            2 * rank, " pads, found ", w.kernel.size(), ", ",
+                            w.strides.size(), ", ", w.dilations.size(), " and ",
+                            w.pads.size());
     return failure();
   }
   Shape out;
@@ -73,8 +75,11 @@ static FailureOr<Shape> slideWindow(std::optional<Location> loc,
     if (w.kernel[d] < 1 || w.strides[d] < 1 || w.dilations[d] < 1 ||
         w.pads[d] < 0 || w.pads[rank + d] < 0) {
       (void)emitOptionalError(loc,
-                              "expected kernel sizes, strides and "
-                              "dilations of at least 1 and pads of at least 0");
+                              "expected kernel sizes, strides and dilations of "
+                              "at least 1 and pads of at least 0, found ",
+                              w.kernel[d], ", ", w.strides[d], ", ",
+                              w.dilations[d], ", ", w.pads[d], " and ",
+                              w.pads[rank + d], " on spatial axis ", d);
       return failure();
     }
     int64_t extent = (w.kernel[d] - 1) * w.dilations[d] + 1;

@@ -328,7 +328,7 @@ LogicalResult codegen::emitWindow(KernelContext &context) {
   Operation *terminator = op.getNextNode();
   if (!terminator || !terminator->hasTrait<OpTrait::IsTerminator>())
     return context.kernel.emitOpError(
-        "of kind 'window' must hold exactly one op");
+        "of kind 'window' must hold exactly one op, found several");
   if (auto pool = dyn_cast<MaxPoolOp>(op))
     PoolEmitter(context, pool, pool.getInput(), pool.getOutput()).emitMax();
   else if (auto pool = dyn_cast<AveragePoolOp>(op))

@@ -63,7 +63,7 @@ func.func @tables_of_more_axes(%x: tensor<8x4xf32>, %c: tensor<1x8x2xf32>) {
 // -----
 
 func.func @attention_with_half_a_dropout(%q: tensor<2x8x4xf32>) {
-  // expected-error @+2 {{expected a dropout with its id, seed and micro step, or none of them}}
+  // expected-error @+2 {{expected a dropout with dropout_id, seed and micro_step, or none of them}}
   // expected-error @+1 {{failed to infer returned types}}
   %0 = mpc.attention %q, %q, %q {dropout = 0.5} : (tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   return
