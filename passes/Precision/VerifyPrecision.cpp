@@ -304,8 +304,8 @@ void VerifyPrecisionPass::findCopies() {
   }
   for (auto variable : getOperation().getOps<VariableOp>())
     if (variable.getRole() == Role::Derived && !made.contains(variable))
-      report(variable)
-          << "expected @derive to make the low copy of a parameter";
+      report(variable) << "expected @derive to write @" << variable.getSymName()
+                       << ", the low copy of a parameter";
 }
 
 // Verifies that each update of a parameter also writes the low copy. The next

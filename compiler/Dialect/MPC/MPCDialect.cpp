@@ -203,8 +203,10 @@ static LogicalResult verifyIndices(FunctionOpInterface function, unsigned index,
                 dyn_cast<ShapedType>(function.getArgumentTypes()[index])))
     return success();
   return function.emitOpError("expected ")
-         << kIndicesAttr << " to be boxes of an argument of integers, found "
-         << attribute << " of argument " << index;
+         << kIndicesAttr
+         << " to be boxes of indices within an integer argument, found "
+         << attribute << " of argument " << index << " of type "
+         << function.getArgumentTypes()[index];
 }
 
 static LogicalResult verifyBatchAxis(FunctionOpInterface function,

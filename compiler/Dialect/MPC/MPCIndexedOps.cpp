@@ -58,8 +58,9 @@ Axes OneHotOp::getIndexedAxes() { return {static_cast<int64_t>(getAxis())}; }
 
 LogicalResult CheckIndicesOp::verify() {
   if (!isIndices(getIndices(), getInput().getType()))
-    return emitOpError("expected boxes of integers of the input, found ")
-           << getIndices();
+    return emitOpError(
+               "expected boxes of indices within an integer input, found ")
+           << getIndices() << " of " << getInput().getType();
   return success();
 }
 

@@ -106,8 +106,9 @@ LogicalResult InputOp::verify() {
     return emitOpError("has no axis ")
            << axis << ", found " << getBuffer().getType();
   if (getIndices() && !isIndices(*getIndices(), getBuffer().getType()))
-    return emitOpError("expected boxes of integers of the buffer, found ")
-           << *getIndices();
+    return emitOpError(
+               "expected boxes of indices within an integer buffer, found ")
+           << *getIndices() << " of " << getBuffer().getType();
   if (!isInputRole(getRole()))
     return emitOpError("expected a role of inputs, found ")
            << stringify(getRole());
@@ -549,7 +550,8 @@ LogicalResult CopyOp::verify() {
 
 LogicalResult plan::CheckIndicesOp::verify() {
   if (!isIndices(getIndices(), cast<ShapedType>(getBuffer().getType())))
-    return emitOpError("expected boxes of integers of the buffer, found ")
-           << getIndices();
+    return emitOpError(
+               "expected boxes of indices within an integer buffer, found ")
+           << getIndices() << " of " << getBuffer().getType();
   return success();
 }

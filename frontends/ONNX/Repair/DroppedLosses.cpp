@@ -91,7 +91,7 @@ llvm::Error mpc::onnx_frontend::restoreLosses(RepairContext &context) {
     putBack(graph, node, loss);
     context.warn("node '" + name + "' (" + getOpName(node) +
                  "): the only output is read as log-probabilities, which must "
-                 "be output 1; put the loss before it, as output '" +
+                 "be output 1; mpc has put the loss before it, as output '" +
                  loss + "' of the graph");
   }
   return llvm::Error::success();

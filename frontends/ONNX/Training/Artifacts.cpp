@@ -114,10 +114,11 @@ Error ArtifactImporter::findInputs(const Graph &graph) {
     // name.
     auto parameter = getParameterName(*node);
     if (!parameter)
-      return training.error(ErrorKind::Unsupported,
-                            "node '" + getNodeName(*node) +
-                                "': cannot tell the parameter of gradient '" +
-                                node->input(1) + "'");
+      return training.error(
+          ErrorKind::Unsupported,
+          "node '" + getNodeName(*node) +
+              "': cannot tell the parameter of gradient '" + node->input(1) +
+              "': expected the parameter's name followed by '_grad'");
     inputs.accumulations.push_back({parameter->str(), node->input(1),
                                     getNodeName(*node), VariableOp(),
                                     VariableOp()});

@@ -127,7 +127,7 @@ func.func @derive(%w: tensor<4x4xf32> {mpc.state = @w}) -> (tensor<4x4xbf16> {mp
 // -----
 
 mpc.variable @w : tensor<8xf32> role parameter
-// expected-error@+1 {{expected @derive to make the low copy of a parameter}}
+// expected-error@+1 {{expected @derive to write @w.low, the low copy of a parameter}}
 mpc.variable @w.low : tensor<8xbf16> role derived
 
 // -----

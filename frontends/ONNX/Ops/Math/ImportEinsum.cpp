@@ -175,9 +175,10 @@ EinsumTerm Einsum::takeDiagonals(EinsumTerm term) {
     SmallVector<int64_t> shape(term.getShape());
     int64_t extent = shape[first];
     if (shape[second] != extent) {
-      (void)node.invalid(
-          "one label of the equation names axes of different sizes, " +
-          Twine(extent) + " and " + Twine(shape[second]));
+      (void)node.invalid("one label of equation '" +
+                         node.string("equation", "") +
+                         "' names axes of different sizes, " + Twine(extent) +
+                         " and " + Twine(shape[second]));
       return {};
     }
     if (!canList(node, extent))
@@ -246,8 +247,9 @@ LogicalResult Einsum::dropBroadcast(EinsumTerm &a, EinsumTerm &b) {
     EinsumTerm &single = a.getExtent(label) == 1 ? a : b;
     if (single.getExtent(label) != 1)
       return node.invalid(
-          "one label of the equation names axes of different sizes, " +
-          Twine(a.getExtent(label)) + " and " + Twine(b.getExtent(label)));
+          "one label of equation '" + node.string("equation", "") +
+          "' names axes of different sizes, " + Twine(a.getExtent(label)) +
+          " and " + Twine(b.getExtent(label)));
     SmallVector<int64_t> shape(single.getShape());
     int64_t axis = *single.find(label);
     shape.erase(shape.begin() + axis);

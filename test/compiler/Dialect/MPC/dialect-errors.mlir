@@ -31,21 +31,21 @@ func.func private @kernel_as_text(%x: tensor<4xf32>) -> tensor<4xf32>
 
 // -----
 
-// expected-error @+1 {{expected mpc.indices to be boxes of an argument of integers}}
+// expected-error @+1 {{expected mpc.indices to be boxes of indices within an integer argument}}
 func.func @indices_beyond_the_argument(%ids: tensor<4x2xi64> {mpc.indices = [{begin = array<i64: 0, 1>, end = array<i64: 4, 3>, size = 9 : i64}]}) {
   return
 }
 
 // -----
 
-// expected-error @+1 {{expected mpc.indices to be boxes of an argument of integers}}
+// expected-error @+1 {{expected mpc.indices to be boxes of indices within an integer argument}}
 func.func @indices_that_are_floats(%ids: tensor<4xf32> {mpc.indices = [{begin = array<i64: 0>, end = array<i64: 4>, size = 9 : i64}]}) {
   return
 }
 
 // -----
 
-// expected-error @+1 {{expected mpc.indices to be boxes of an argument of integers}}
+// expected-error @+1 {{expected mpc.indices to be boxes of indices within an integer argument}}
 func.func @ignored_index_that_is_no_label(%ids: tensor<4xi64> {mpc.indices = [{begin = array<i64: 0>, end = array<i64: 4>, size = 9 : i64, ignored = 2 : i64}]}) {
   return
 }

@@ -12,7 +12,7 @@ func.func @indices_that_fit(%x: tensor<4x9x6xf32>, %i: tensor<5x2xi64>, %j: tens
 // -----
 
 func.func @checked_indices_beyond_the_input(%ids: tensor<4xi64>) {
-  // expected-error @+1 {{expected boxes of integers of the input}}
+  // expected-error @+1 {{expected boxes of indices within an integer input}}
   mpc.check_indices %ids [{begin = array<i64: 0>, end = array<i64: 5>, size = 9 : i64}] : tensor<4xi64>
   return
 }

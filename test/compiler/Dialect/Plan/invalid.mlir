@@ -23,7 +23,7 @@ plan.program @f {
 // -----
 
 plan.program @f {
-  // expected-error @below {{'plan.input' op expected boxes of integers of the buffer, found [}}
+  // expected-error @below {{'plan.input' op expected boxes of indices within an integer buffer, found [}}
   %ids = plan.input "ids" role data indices [{begin = array<i64: 0>, end = array<i64: 5>, size = 9 : i64}] : memref<4xi64>
 }
 
@@ -607,7 +607,7 @@ func.func @computed_in_a_string(%a: tensor<4x4xf32>) {
 
 plan.program @f {
   %ids = plan.arena : memref<4xi32>
-  // expected-error @below {{expected boxes of integers of the buffer}}
+  // expected-error @below {{expected boxes of indices within an integer buffer}}
   plan.check_indices %ids [{begin = array<i64: 0>, end = array<i64: 5>, size = 9 : i64}] : memref<4xi32>
 }
 
