@@ -131,5 +131,5 @@ def test_indices_that_name_nothing_are_refused(tmp_path):
         {"y": (x.dtype, (1, 1, 4, 4))},
         {"i": np.array([0, 1, 2, 16]).reshape(x.shape)},
     )
-    with pytest.raises(AssertionError, match="index 16 is outside an axis"):
+    with pytest.raises(AssertionError, match="index 16 of .* is outside an axis"):
         mpctest.run(model, {"x": x}, tmp_path)

@@ -134,11 +134,11 @@ static StatusOr<Array> readTensor(FlatBufferReader &reader, size_t table,
   for (size_t i = 0; i < dims.count; ++i) {
     const auto extent = reader.read<int64_t>(dims.begin + i * sizeof(int64_t));
     if (extent < 0 || __builtin_mul_overflow(expected, extent, &expected))
-      return invalid(
-          where,
-          what + " has a shape with " + std::to_string(extent) +
-              " along axis " + std::to_string(i) +
-              ", expected extents of at least 0 and less than 2^63 bytes");
+      return invalid(where, what +
+                                " has an impossible shape: expected extents of "
+                                "at least 0 and less than 2^63 bytes, found " +
+                                std::to_string(extent) + " along axis " +
+                                std::to_string(i));
     array.shape.push_back(extent);
   }
 

@@ -507,7 +507,7 @@ def test_pooled_shape_must_fit(tmp_path):
     made = embedded_graphs.resnet()
     node = find(made.training.graph, "GlobalAveragePoolGrad")
     node.attribute[0].ints[:] = [6]
-    refuse(made, tmp_path, 3, node.name, "as 'kernel_shape' has")
+    refuse(made, tmp_path, 3, node.name, "elements of 'kernel_shape'")
 
 
 @pytest.mark.parametrize("name", ["axis", "batch_dims"])
