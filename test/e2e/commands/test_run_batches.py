@@ -170,7 +170,7 @@ def test_without_samples(tmp_path):
     path = save(model(4), tmp_path)
     process = run(path, *mpctest.TARGET, x=X[:0])
     assert process.returncode == 3
-    assert "have no samples" in process.stderr
+    assert "with at least 1 sample" in process.stderr
 
 
 def test_statistics_of_batches(tmp_path):
