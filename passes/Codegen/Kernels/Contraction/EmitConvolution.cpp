@@ -244,8 +244,8 @@ ActivationHero::Source ActivationHero::getSource(const Position &at,
   Value exists;
   for (size_t i = 0; i < axes.size(); ++i) {
     Neighbour neighbour = isForward
-                              ? getReader(b, axes[i], at.spatial[i], taps[i])
-                              : getWriter(b, axes[i], at.spatial[i], taps[i]);
+                              ? findInput(b, axes[i], at.spatial[i], taps[i])
+                              : findOutput(b, axes[i], at.spatial[i], taps[i]);
     spatial.push_back(neighbour.position);
     exists = exists ? Value(arith::AndIOp::create(b, exists, neighbour.exists))
                     : neighbour.exists;

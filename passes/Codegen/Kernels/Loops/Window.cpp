@@ -56,7 +56,7 @@ Value codegen::getInput(ImplicitLocOpBuilder &b, const WindowAxis &axis,
   return addIndex(b, position, -axis.padBegin);
 }
 
-Neighbour codegen::getReader(ImplicitLocOpBuilder &b, const WindowAxis &axis,
+Neighbour codegen::findInput(ImplicitLocOpBuilder &b, const WindowAxis &axis,
                              Value out, Value tap) {
   Value position = getInput(b, axis, out, tap);
   // The unsigned comparison also rejects a negative position.
@@ -65,8 +65,8 @@ Neighbour codegen::getReader(ImplicitLocOpBuilder &b, const WindowAxis &axis,
   return {position, exists};
 }
 
-Neighbour codegen::getWriter(ImplicitLocOpBuilder &b, const WindowAxis &axis,
-                             Value in, Value tap) {
+Neighbour codegen::findOutput(ImplicitLocOpBuilder &b, const WindowAxis &axis,
+                              Value in, Value tap) {
   Value distance = arith::SubIOp::create(b, addIndex(b, in, axis.padBegin),
                                          mulIndex(b, tap, axis.dilation));
   // A negative distance is a huge unsigned number, so `output` is not below

@@ -42,13 +42,13 @@ struct Neighbour {
 
 /// Returns the input position that `out` reads at `tap`, and a flag that it is
 /// inside the input.
-Neighbour getReader(mlir::ImplicitLocOpBuilder &b, const WindowAxis &axis,
+Neighbour findInput(mlir::ImplicitLocOpBuilder &b, const WindowAxis &axis,
                     mlir::Value out, mlir::Value tap);
 
 /// Returns the output position that reads input position `in` at `tap`, and a
 /// flag that there is one.
-Neighbour getWriter(mlir::ImplicitLocOpBuilder &b, const WindowAxis &axis,
-                    mlir::Value in, mlir::Value tap);
+Neighbour findOutput(mlir::ImplicitLocOpBuilder &b, const WindowAxis &axis,
+                     mlir::Value in, mlir::Value tap);
 
 /// The layout of activations: sizes and strides of a row-major buffer with
 /// channels first or last.

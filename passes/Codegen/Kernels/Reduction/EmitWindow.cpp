@@ -282,10 +282,10 @@ Carried PoolEmitter::emitReaders(
     SmallVector<Value> out;
     Value exists;
     for (size_t i = 0; i < axes.size(); ++i) {
-      Neighbour writer = getWriter(b, axes[i], at.spatial[i], tap[i]);
-      out.push_back(writer.position);
-      exists = exists ? Value(arith::AndIOp::create(b, exists, writer.exists))
-                      : writer.exists;
+      Neighbour reader = findOutput(b, axes[i], at.spatial[i], tap[i]);
+      out.push_back(reader.position);
+      exists = exists ? Value(arith::AndIOp::create(b, exists, reader.exists))
+                      : reader.exists;
     }
     return emitIf(b, exists, carried, [&] { return body(out, carried); });
   });
