@@ -3,7 +3,7 @@
 
 #include "compiler/Dialect/MPC/Facts/SampleLoss.h"
 #include "compiler/Support/ExitCode.h"
-#include "passes/Differentiation/SampleAxis.h"
+#include "passes/Differentiation/SampleAxisAnalysis.h"
 #include "runtime/Names.h"
 
 using namespace mlir;
@@ -114,7 +114,7 @@ std::optional<SampleAxis> LossBuilder::findSamples(Value output) {
       inputs.emplace_back(argument, port.getBatchAxis());
   }
   if (*batch != 1)
-    return SampleAxes(function.getBody(), inputs, *batch).find(output);
+    return SampleAxisAnalysis(function.getBody(), inputs, *batch).find(output);
   // With a batch of 1, an axis of samples is not recognizable by size. Assume
   // that the samples are on the same axis as in the inputs.
   if (inputs.empty() || !llvm::all_equal(llvm::make_second_range(inputs)))

@@ -1,8 +1,8 @@
 // Finds the axis of the samples of a batch in the values of a forward function.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPC_PASSES_DIFFERENTIATION_SAMPLEAXIS_H
-#define MPC_PASSES_DIFFERENTIATION_SAMPLEAXIS_H
+#ifndef MPC_PASSES_DIFFERENTIATION_SAMPLEAXISANALYSIS_H
+#define MPC_PASSES_DIFFERENTIATION_SAMPLEAXISANALYSIS_H
 
 #include "compiler/Interfaces/SampleAxisOpInterface.h"
 
@@ -12,13 +12,13 @@
 namespace mpc {
 
 /// Traces the axis of samples from the inputs of a function to all values.
-class SampleAxes {
+class SampleAxisAnalysis {
 public:
   /// `inputs` pairs each input with the axis of its samples. `batch` is the
   /// number of samples.
-  SampleAxes(mlir::Block &block,
-             llvm::ArrayRef<std::pair<mlir::Value, int64_t>> inputs,
-             int64_t batch);
+  SampleAxisAnalysis(mlir::Block &block,
+                     llvm::ArrayRef<std::pair<mlir::Value, int64_t>> inputs,
+                     int64_t batch);
 
   /// Returns the axis of the samples in `value`. nullopt if `value` has no
   /// samples, or if the axis is unknown: after an op that does not tell the
@@ -35,4 +35,4 @@ private:
 
 } // namespace mpc
 
-#endif // MPC_PASSES_DIFFERENTIATION_SAMPLEAXIS_H
+#endif // MPC_PASSES_DIFFERENTIATION_SAMPLEAXISANALYSIS_H

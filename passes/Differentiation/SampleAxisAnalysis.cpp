@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/Differentiation/SampleAxis.h"
+#include "passes/Differentiation/SampleAxisAnalysis.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
 
@@ -8,8 +8,8 @@
 using namespace mlir;
 using namespace mpc;
 
-SampleAxes::SampleAxes(Block &block, ArrayRef<std::pair<Value, int64_t>> inputs,
-                       int64_t batch) {
+SampleAxisAnalysis::SampleAxisAnalysis(
+    Block &block, ArrayRef<std::pair<Value, int64_t>> inputs, int64_t batch) {
   if (batch < 2)
     return;
   for (auto [input, axis] : inputs)
@@ -19,7 +19,7 @@ SampleAxes::SampleAxes(Block &block, ArrayRef<std::pair<Value, int64_t>> inputs,
 
 // Records the axis of samples for all values of a block. Visits ops in order,
 // so the axes of operands are known before their users.
-void SampleAxes::follow(Block &block, int64_t batch) {
+void SampleAxisAnalysis::follow(Block &block, int64_t batch) {
   for (Operation &op : block) {
     if (isa<ScanOp>(op)) {
       followScan(&op, batch);
@@ -34,13 +34,13 @@ void SampleAxes::follow(Block &block, int64_t batch) {
 
 // Records that `value` has `samples`. Returns true if nothing was recorded for
 // `value` before.
-bool SampleAxes::note(Value value, std::optional<SampleAxis> samples) {
+bool SampleAxisAnalysis::note(Value value, std::optional<SampleAxis> samples) {
   return samples && axes.try_emplace(value, *samples).second;
 }
 
 // Follows samples through a loop over another axis, such as time. Initial
 // values of carried values may be zeros, which have no samples.
-void SampleAxes::followScan(Operation *op, int64_t batch) {
+void SampleAxisAnalysis::followScan(Operation *op, int64_t batch) {
   auto scan = cast<ScanOp>(op);
   const unsigned carried = scan.getNumCarried();
   for (auto [argument, value] :
@@ -79,7 +79,7 @@ void SampleAxes::followScan(Operation *op, int64_t batch) {
       note(stacked, SampleAxis{samples->axis + 1, samples->outer});
 }
 
-std::optional<SampleAxis> SampleAxes::find(Value value) const {
+std::optional<SampleAxis> SampleAxisAnalysis::find(Value value) const {
   auto found = axes.find(value);
   return found == axes.end() ? std::nullopt : std::optional(found->second);
 }
