@@ -209,17 +209,6 @@ FailureOr<json::Object> ProgramWriter::memoryOf(Operation *op) {
       .DefaultUnreachable("not a buffer");
 }
 
-static std::vector<runtime::IndexBox> boxesOf(ArrayAttr indices) {
-  std::vector<runtime::IndexBox> boxes;
-  for (const IndexBox &box : getBoxes(indices))
-    boxes.push_back({{box.begin.begin(), box.begin.end()},
-                     {box.end.begin(), box.end.end()},
-                     box.size,
-                     box.isLabel,
-                     box.ignored});
-  return boxes;
-}
-
 LogicalResult ProgramWriter::addBuffer(Operation *op) {
   FailureOr<json::Object> object = memoryOf(op);
   Value buffer = op->getResult(0);
@@ -235,7 +224,7 @@ LogicalResult ProgramWriter::addBuffer(Operation *op) {
                       {"role", word(input.getRole())},
                       {"buffer", indexOf.lookup(buffer)}};
     if (std::optional<ArrayAttr> indices = input.getIndices())
-      port["indices"] = valueToJSON(boxesOf(*indices), noSteps);
+      port["indices"] = valueToJSON(getBoxes(*indices), noSteps);
     if (int64_t axis = input.getBatchAxis(); axis != 0)
       port["batch_axis"] = axis;
     inputs.push_back(std::move(port));
@@ -301,7 +290,7 @@ void ProgramWriter::setFields(runtime::CopyStep &step, plan::CopyOp op) const {
 void ProgramWriter::setFields(runtime::CheckIndicesStep &step,
                               plan::CheckIndicesOp op) const {
   step.buffer = index(op.getBuffer());
-  step.indices = boxesOf(op.getIndices());
+  step.indices = getBoxes(op.getIndices());
 }
 
 void ProgramWriter::setFields(runtime::IfStep &step, plan::IfOp op) const {

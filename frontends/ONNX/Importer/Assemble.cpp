@@ -85,7 +85,7 @@ LogicalResult mpc::onnx_frontend::markIndices(NodeImporter &node,
 LogicalResult mpc::onnx_frontend::markIndices(NodeImporter &node,
                                               unsigned input, int64_t size) {
   return markIndices(node, input,
-                     IndexBox::whole(node.operandShape(input), size));
+                     createWholeBox(node.operandShape(input), size));
 }
 
 void mpc::onnx_frontend::markIndices(NodeImporter &node, Value indices,
@@ -93,7 +93,7 @@ void mpc::onnx_frontend::markIndices(NodeImporter &node, Value indices,
   if (indices)
     node.getFunction().markIndices(
         node.getLocation(), indices,
-        IndexBox::whole(NodeImporter::shapeOf(indices), size));
+        createWholeBox(NodeImporter::shapeOf(indices), size));
 }
 
 LogicalResult mpc::onnx_frontend::checkIndices(NodeImporter &node,

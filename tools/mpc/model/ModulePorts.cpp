@@ -25,22 +25,6 @@ static Port makePort(llvm::StringRef name, Role role, mlir::Type type) {
           {shape.begin(), shape.end()}};
 }
 
-// Returns the boxes of the input whose elements are indices, each with the size
-// of the indexed axis.
-static std::vector<runtime::IndexBox> boxesOf(const PortAttrs &attributes) {
-  std::vector<runtime::IndexBox> boxes;
-  auto list = attributes.get<mlir::ArrayAttr>(kIndicesAttr);
-  if (!list)
-    return boxes;
-  for (const mpc::IndexBox &box : getBoxes(list))
-    boxes.push_back({{box.begin.begin(), box.begin.end()},
-                     {box.end.begin(), box.end.end()},
-                     box.size,
-                     box.isLabel,
-                     box.ignored});
-  return boxes;
-}
-
 static FunctionPorts portsOf(mlir::func::FuncOp function) {
   FunctionPorts ports;
   // Skip arguments without the name of an input: they hold state.
@@ -51,7 +35,8 @@ static FunctionPorts portsOf(mlir::func::FuncOp function) {
     Port port =
         makePort(attributes.getInput(),
                  attributes.getRole().value_or(Role::Data), argument.getType());
-    port.indices = boxesOf(attributes);
+    if (auto boxes = attributes.get<mlir::ArrayAttr>(kIndicesAttr))
+      port.indices = getBoxes(boxes);
     port.batchAxis = attributes.getBatchAxis();
     ports.inputs.push_back(std::move(port));
   }

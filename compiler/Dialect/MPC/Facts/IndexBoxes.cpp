@@ -12,8 +12,8 @@ using namespace mpc;
 
 using Origins = std::optional<IndexOrigins>;
 
-IndexBox IndexBox::whole(ArrayRef<int64_t> shape, int64_t size) {
-  return {SmallVector<int64_t>(shape.size(), 0), llvm::to_vector(shape), size};
+IndexBox mpc::createWholeBox(ArrayRef<int64_t> shape, int64_t size) {
+  return {std::vector<int64_t>(shape.size(), 0), shape.vec(), size};
 }
 
 bool mpc::isEmpty(const IndexBox &box) {
@@ -49,7 +49,7 @@ flatten(const IndexBox &box, ArrayRef<int64_t> shape) {
 static std::optional<IndexBox>
 unflatten(int64_t begin, int64_t end, ArrayRef<int64_t> shape, int64_t size) {
   assert(begin < end && "a box has elements");
-  IndexBox box = IndexBox::whole(shape, size);
+  IndexBox box = createWholeBox(shape, size);
   int64_t inner = 1;
   for (int64_t extent : shape)
     inner *= extent;
@@ -87,8 +87,8 @@ static Origins throughReshape(ReshapeOp op, const IndexBox &box) {
   auto middle = [&](ArrayRef<int64_t> of) {
     return of.drop_front(head).drop_back(tail);
   };
-  const IndexBox inside{llvm::to_vector(middle(box.begin)),
-                        llvm::to_vector(middle(box.end)), box.size};
+  const IndexBox inside{middle(box.begin).vec(), middle(box.end).vec(),
+                        box.size};
   const auto places = flatten(inside, middle(to));
   if (!places)
     return std::nullopt;
@@ -96,7 +96,7 @@ static Origins throughReshape(ReshapeOp op, const IndexBox &box) {
       unflatten(places->first, places->second, middle(from), box.size);
   if (!origin)
     return std::nullopt;
-  auto surround = [&](SmallVector<int64_t> &of, ArrayRef<int64_t> by) {
+  auto surround = [&](std::vector<int64_t> &of, ArrayRef<int64_t> by) {
     of.insert(of.begin(), by.begin(), by.begin() + head);
     llvm::append_range(of, by.take_back(tail));
   };
@@ -116,9 +116,8 @@ static Origins throughTranspose(TransposeOp op, const IndexBox &box) {
 
 static Origins throughExpand(ExpandOp op, const IndexBox &box) {
   ArrayRef<int64_t> shape = shapeOf(op.getInput());
-  IndexBox origin{llvm::to_vector(ArrayRef(box.begin).take_back(shape.size())),
-                  llvm::to_vector(ArrayRef(box.end).take_back(shape.size())),
-                  box.size};
+  IndexBox origin{ArrayRef(box.begin).take_back(shape.size()).vec(),
+                  ArrayRef(box.end).take_back(shape.size()).vec(), box.size};
   for (auto [axis, extent] : llvm::enumerate(shape))
     if (extent == 1)
       origin.begin[axis] = 0, origin.end[axis] = 1;
@@ -200,10 +199,9 @@ constexpr llvm::StringLiteral kBegin = "begin", kEnd = "end", kSize = "size",
 
 static IndexBox toBox(Attribute attribute) {
   auto box = cast<DictionaryAttr>(attribute);
-  IndexBox result{
-      llvm::to_vector(box.getAs<DenseI64ArrayAttr>(kBegin).asArrayRef()),
-      llvm::to_vector(box.getAs<DenseI64ArrayAttr>(kEnd).asArrayRef()),
-      box.getAs<IntegerAttr>(kSize).getInt(), box.contains(kLabel)};
+  IndexBox result{box.getAs<DenseI64ArrayAttr>(kBegin).asArrayRef().vec(),
+                  box.getAs<DenseI64ArrayAttr>(kEnd).asArrayRef().vec(),
+                  box.getAs<IntegerAttr>(kSize).getInt(), box.contains(kLabel)};
   if (auto ignored = box.getAs<IntegerAttr>(kIgnored))
     result.ignored = ignored.getInt();
   return result;
@@ -292,6 +290,7 @@ bool mpc::isIndices(Attribute attribute, ShapedType type) {
              list, [&](Attribute box) { return isBox(box, type.getShape()); });
 }
 
-SmallVector<IndexBox> mpc::getBoxes(ArrayAttr list) {
-  return llvm::map_to_vector(list, toBox);
+std::vector<IndexBox> mpc::getBoxes(ArrayAttr list) {
+  return {llvm::map_iterator(list.begin(), toBox),
+          llvm::map_iterator(list.end(), toBox)};
 }

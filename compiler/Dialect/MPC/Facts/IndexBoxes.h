@@ -17,25 +17,22 @@
 #define MPC_COMPILER_DIALECT_MPC_FACTS_INDEXBOXES_H
 
 #include "compiler/Dialect/MPC/MPC.h"
+#include "runtime/PlanSchema.h"
 
 namespace mpc {
 
 /// Attribute of an integer argument of a function: a list of index boxes.
 inline constexpr llvm::StringLiteral kIndicesAttr = "mpc.indices";
 
-/// A box of elements that are indices: from `begin` (inclusive) to `end`
-/// (exclusive) along every axis. An index is in [-size, size), where negative
-/// indices count from the end. A label is in [0, size) or equal to `ignored`.
-struct IndexBox {
-  llvm::SmallVector<int64_t> begin, end;
-  int64_t size = 0;
-  bool isLabel = false;
-  std::optional<int64_t> ignored = std::nullopt;
+/// A box of elements that are indices, as plans store it: from `begin`
+/// (inclusive) to `end` (exclusive) along every axis. An index is in [-size,
+/// size), where negative indices count from the end. A label is in [0, size) or
+/// equal to `ignored`.
+using runtime::IndexBox;
 
-  /// Returns the box of all elements of a tensor of `shape`, with indices of an
-  /// axis of `size` elements.
-  static IndexBox whole(llvm::ArrayRef<int64_t> shape, int64_t size);
-};
+/// Returns the box of all elements of a tensor of `shape`, with indices of an
+/// axis of `size` elements.
+IndexBox createWholeBox(llvm::ArrayRef<int64_t> shape, int64_t size);
 
 /// True if the box has no elements.
 bool isEmpty(const IndexBox &box);
@@ -61,7 +58,7 @@ mlir::ArrayAttr addBox(mlir::ArrayAttr list, const IndexBox &box,
 bool isIndices(mlir::Attribute attribute, mlir::ShapedType type);
 
 /// Returns the boxes in `list`. Call isIndices first.
-llvm::SmallVector<IndexBox> getBoxes(mlir::ArrayAttr list);
+std::vector<IndexBox> getBoxes(mlir::ArrayAttr list);
 
 } // namespace mpc
 

@@ -245,7 +245,7 @@ static Value takeIndex(NodeImporter &node, const Tuples &tuples,
 
 // Ensures that every index of a tuple is in range on the axis that it indexes.
 static LogicalResult markTuples(NodeImporter &node, const Tuples &tuples) {
-  IndexBox box = IndexBox::whole(node.operandShape(1), 0);
+  IndexBox box = createWholeBox(node.operandShape(1), 0);
   for (auto [number, extent] : llvm::enumerate(tuples.extents)) {
     box.begin.back() = number;
     box.end.back() = number + 1;

@@ -110,7 +110,7 @@ static FailureOr<Value> readClasses(NodeImporter &node, unsigned scores,
         node.found({scores, labels}));
   Value value = node.operand(labels);
   node.getFunction().markLabel(value);
-  IndexBox box = IndexBox::whole(NodeImporter::shapeOf(value), rows.classes);
+  IndexBox box = createWholeBox(NodeImporter::shapeOf(value), rows.classes);
   box.isLabel = true;
   node.getFunction().markIndices(node.getLocation(), value, box);
   return node.reshape(value, {rows.count});

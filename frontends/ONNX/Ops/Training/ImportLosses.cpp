@@ -36,7 +36,7 @@ static void markLabels(NodeImporter &node,
   if (!labels || scores.size() < 2)
     return;
   node.getFunction().markLabel(labels);
-  IndexBox box = IndexBox::whole(NodeImporter::shapeOf(labels), scores[1]);
+  IndexBox box = createWholeBox(NodeImporter::shapeOf(labels), scores[1]);
   box.isLabel = true;
   for (NamedAttribute attribute : attributes)
     if (attribute.getName() == "ignore_index")

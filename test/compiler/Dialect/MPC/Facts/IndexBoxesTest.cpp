@@ -80,7 +80,7 @@ TEST_F(IndexBoxes, ASliceMovesThem) {
   EXPECT_EQ(follow("%x: tensor<8x26xi64>",
                    "mpc.slice %x {offsets = array<i64: 0, 7>, sizes = "
                    "array<i64: 8, 2>} : (tensor<8x26xi64>) -> tensor<8x2xi64>",
-                   IndexBox::whole({8, 2}, 30)),
+                   createWholeBox({8, 2}, 30)),
             Found{"0,7:8,9<30"});
   EXPECT_EQ(follow("%x: tensor<9xi64>",
                    "mpc.slice %x {offsets = array<i64: 8>, sizes = array<i64: "
@@ -116,11 +116,11 @@ TEST_F(IndexBoxes, TransposeExpandAndConcatMoveThem) {
 TEST_F(IndexBoxes, OnlyACastThatKeepsEveryValueIsFollowed) {
   EXPECT_EQ(follow("%x: tensor<3xi32>",
                    "mpc.cast %x : (tensor<3xi32>) -> tensor<3xi64>",
-                   IndexBox::whole({3}, 5)),
+                   createWholeBox({3}, 5)),
             Found{"0:3<5"});
   EXPECT_EQ(follow("%x: tensor<3xi64>",
                    "mpc.cast %x : (tensor<3xi64>) -> tensor<3xi32>",
-                   IndexBox::whole({3}, 5)),
+                   createWholeBox({3}, 5)),
             Found{});
 }
 
