@@ -2,15 +2,18 @@
 #include "runtime/InitialState.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace mpc::runtime {
 
-bool isSeed(const StateVariable &variable) {
+/// True if `variable` is the 64-bit seed of random numbers.
+static bool isSeed(const StateVariable &variable) {
   return variable.name == kSeedVariable && variable.type == DType::I64 &&
          numElements(variable.shape) == 1;
 }
 
-StatusOr<Tensor> createFilled(const StateVariable &variable) {
+/// Returns a tensor of the variable's type and shape, filled with `fill`.
+static StatusOr<Tensor> createFilled(const StateVariable &variable) {
   Tensor one = Tensor::zeros(DType::F64, {1});
   *one.as<double>() = variable.fill;
   StatusOr<Tensor> element = convert(one, variable.type);
@@ -23,6 +26,29 @@ StatusOr<Tensor> createFilled(const StateVariable &variable) {
   for (size_t i = 0; i < value.bytes.size(); i += width)
     std::copy_n(element->bytes.begin(), width, value.bytes.begin() + i);
   return value;
+}
+
+Status InitialState::upload(const StateVariable &variable, Device &device,
+                            void *memory) const {
+  assert(memory && "a variable has memory");
+  if (isSeed(variable))
+    return device.upload(memory, &seed, sizeof(seed));
+  if (variable.data) {
+    const auto bytes = static_cast<size_t>(variable.bytes);
+    Status status =
+        device.upload(memory, artifact.data() + variable.data->offset, bytes);
+    // The device has its own copy now, so free the pages of the artifact's
+    // file.
+    if (status.ok())
+      artifact.releaseData(variable.data->offset, bytes);
+    return status;
+  }
+  if (variable.fill == 0 && isZero)
+    return Status();
+  StatusOr<Tensor> value = createFilled(variable);
+  if (!value.ok())
+    return value.status();
+  return device.upload(memory, value->bytes.data(), value->bytes.size());
 }
 
 } // namespace mpc::runtime

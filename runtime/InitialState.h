@@ -1,23 +1,29 @@
-// Provides initial values of state variables for which the artifact has no
-// data.
+// Gives state variables their initial values.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_INITIALSTATE_H
 #define MPC_RUNTIME_INITIALSTATE_H
 
-#include "runtime/Plan.h"
-#include "runtime/Tensor.h"
+#include "runtime/Artifact.h"
+#include "runtime/Device.h"
+
+#include <cstdint>
 
 namespace mpc::runtime {
 
-/// True if `variable` is the 64-bit seed of random numbers, whose value the
-/// session sets.
-bool isSeed(const StateVariable &variable);
+/// The initial values of a session's state. The artifact has the value of each
+/// variable, as data or as `fill`, except of the seed of random numbers.
+struct InitialState {
+  const Artifact &artifact;
+  uint64_t seed;
+  /// True if the memory of all state is zero: a `fill` of 0 needs no upload.
+  bool isZero;
 
-/// Returns the value of a variable without data: a tensor of its type and
-/// shape, filled with `fill`. An error if `fill` cannot be converted to the
-/// type.
-StatusOr<Tensor> createFilled(const StateVariable &variable);
+  /// Copies the initial value of `variable` to `memory` of `device`. An error
+  /// if `fill` cannot be converted to the type.
+  Status upload(const StateVariable &variable, Device &device,
+                void *memory) const;
+};
 
 } // namespace mpc::runtime
 

@@ -130,43 +130,17 @@ Status Session::Impl::allocateState() {
   return Status();
 }
 
-/// Gives every variable its initial value. If `isZero`, the memory of all state
-/// is zero, as after allocation, so a `fill` of 0 needs no upload.
+/// Gives every variable its initial value. `isZero` is true if the memory of
+/// all state is zero, as after allocation.
 Status Session::Impl::initializeState(bool isZero) {
   assert(state.size() == artifact->plan().state.size() &&
          "allocateState comes first");
-  for (size_t i = 0; i < state.size(); ++i) {
-    const StateVariable &variable = artifact->plan().state[i];
-    // The session's options set the seed. The artifact has the values of all
-    // other variables, as data or as `fill`.
-    if (isSeed(variable)) {
-      Status status = device->upload(state[i], &seed, sizeof(seed));
-      if (!status.ok())
-        return status;
-      continue;
-    }
-    if (variable.data) {
-      Status status =
-          device->upload(state[i], artifact->data() + variable.data->offset,
-                         static_cast<size_t>(variable.bytes));
-      if (!status.ok())
-        return status;
-      // The device has its own copy now, so free the pages of the artifact's
-      // file.
-      artifact->releaseData(variable.data->offset,
-                            static_cast<size_t>(variable.bytes));
-      continue;
-    }
-    if (variable.fill == 0 && isZero)
-      continue;
-    StatusOr<Tensor> value = createFilled(variable);
-    if (!value.ok())
-      return value.status();
-    Status status =
-        device->upload(state[i], value->bytes.data(), value->bytes.size());
-    if (!status.ok())
+  const InitialState initial{*artifact, seed, isZero};
+  for (size_t i = 0; i < state.size(); ++i)
+    if (Status status =
+            initial.upload(artifact->plan().state[i], *device, state[i]);
+        !status.ok())
       return status;
-  }
   return Status();
 }
 
