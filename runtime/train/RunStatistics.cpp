@@ -53,35 +53,4 @@ void StepTimes::add(double milliseconds) {
   stride *= 2;
 }
 
-/// Returns the word with which metrics name the reason for the end of a run.
-static const char *endOf(const TrainResult &result, const Status &status) {
-  if (!status.ok())
-    return "failure";
-  if (result.stopSignal)
-    return "signal";
-  return result.end == RunEnd::EarlyStopping ? "early_stopping"
-         : result.end == RunEnd::TimeLimit   ? "max_time"
-                                             : "steps";
-}
-
-MetricsLine endLine(const TrainResult &result, const Status &status,
-                    int exitCode, Digits digits) {
-  MetricsLine line("end", digits);
-  line.add("exit_code", int64_t(exitCode))
-      .add("steps", result.steps)
-      .add("skipped_total", result.skipped)
-      .add("epochs", result.epochs)
-      .add("samples", result.samples)
-      .add("ended_by", endOf(result, status))
-      .add("best_step", result.best ? std::optional<int64_t>(result.best->step)
-                                    : std::nullopt)
-      .add("best_value", result.best ? std::optional<double>(result.best->value)
-                                     : std::nullopt)
-      .add("median_step_ms", result.medianStepMs)
-      .add("peak_memory_bytes", int64_t(result.peakMemoryBytes));
-  if (!status.ok())
-    line.add("message", status.message());
-  return line;
-}
-
 } // namespace mpc::runtime::train

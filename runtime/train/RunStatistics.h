@@ -1,12 +1,8 @@
-// Measures time and memory of a whole run, and writes the event of its end.
+// Measures time and memory of a whole run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_RUNSTATISTICS_H
 #define MPC_RUNTIME_TRAIN_RUNSTATISTICS_H
-
-#include "runtime/Status.h"
-#include "runtime/train/Trainer.h"
-#include "runtime/train/record/Metrics.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -35,11 +31,6 @@ private:
   std::vector<double> kept;
   int64_t count = 0, stride = 1;
 };
-
-/// Returns the "end" event of a run that ended with `status`: totals of the
-/// run, and the reason for its end.
-MetricsLine endLine(const TrainResult &result, const Status &status,
-                    int exitCode, Digits digits);
 
 } // namespace mpc::runtime::train
 

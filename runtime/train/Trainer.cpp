@@ -11,6 +11,7 @@
 #include "runtime/train/EvaluationRules.h"
 #include "runtime/train/MetricsLog.h"
 #include "runtime/train/NonFiniteSearch.h"
+#include "runtime/train/RunEvents.h"
 #include "runtime/train/RunIdentity.h"
 #include "runtime/train/RunPaths.h"
 #include "runtime/train/RunStatistics.h"
@@ -46,6 +47,7 @@ private:
   Status resume();
   Status accept(Progress restored);
   Status openMetrics();
+  StartReport describeStart() const;
   Status train();
   Status attempt();
   bool isDue(int64_t every) const;
@@ -209,37 +211,21 @@ Status TrainingRun::openMetrics() {
   if (!log.ok())
     return log.status();
   metrics = std::move(*log);
-  // The first line has the model, the data and the step at which the run
-  // begins.
-  const TraineeInfo &info = model.info();
-  MetricsLine line("start", digits);
-  line.add("version", options.version)
-      .add("producer", info.producer)
-      .add("target", info.target)
-      .add("precision", info.precision)
-      .add("seed", options.seed)
-      .add("model", info.modelHash)
-      .add("plan", info.planHash)
-      .add("data", data.fingerprint())
-      .add("samples", data.size())
-      .add("eval_samples", evalData ? evalData->size() : int64_t(0))
-      .add("batch_size", data.batchSize())
-      .add("accumulate", batchesPerStep)
-      .add("steps", totalSteps == kUnlimited
-                        ? std::nullopt
-                        : std::optional<int64_t>(totalSteps))
-      .add("state_bytes", info.stateBytes)
-      .add("activation_bytes", info.activationBytes)
-      .add("resumed_from",
-           firstStep > 0 ? std::optional<int64_t>(firstStep) : std::nullopt)
-      .add("learning_rate",
-           takesLearningRate(info)
-               ? std::optional<double>(options.schedule.learningRate)
-               : std::nullopt)
-      .add("lr_scheduler", options.schedule.name());
-  if (!info.recipe.empty())
-    line.addJSON("recipe", info.recipe);
-  return metrics.write(line);
+  return metrics.write(startLine(model.info(), options, describeStart(),
+                                 data.fingerprint(), digits));
+}
+
+StartReport TrainingRun::describeStart() const {
+  StartReport report;
+  report.samples = data.size();
+  report.evalSamples = evalData ? evalData->size() : 0;
+  report.batchSize = data.batchSize();
+  report.accumulate = batchesPerStep;
+  report.stepsPerEpoch = stepsPerEpoch;
+  report.totalSteps = totalSteps;
+  report.firstStep = firstStep;
+  report.memoryBytes = model.memoryBytes();
+  return report;
 }
 
 Status TrainingRun::prepare() {
@@ -279,16 +265,7 @@ Status TrainingRun::prepare() {
   if (checkpoints)
     checkpoints->allowNonFinite(guard.brokenAtFirst());
   // Tell observers of the run only once it is certain to start.
-  StartReport report;
-  report.samples = data.size();
-  report.evalSamples = evalData ? evalData->size() : 0;
-  report.batchSize = data.batchSize();
-  report.accumulate = batchesPerStep;
-  report.stepsPerEpoch = stepsPerEpoch;
-  report.totalSteps = totalSteps;
-  report.firstStep = firstStep;
-  report.memoryBytes = model.memoryBytes();
-  observer.started(report);
+  observer.started(describeStart());
   return Status();
 }
 
@@ -307,23 +284,7 @@ Status TrainingRun::attempt() {
   const StepReport &report = **ran;
   stepTimes.add(report.stepMs);
   result.finalLoss = report.loss;
-  MetricsLine line("train", digits);
-  line.add("step", report.step)
-      .add("micro_step", report.microStep)
-      .add("epoch", report.epoch)
-      .add("samples", report.samples)
-      .add("loss", report.loss);
-  // A table has fixed columns, so each step has an accuracy, or no step has
-  // one.
-  if (measuresAccuracy)
-    line.add("accuracy", report.accuracy);
-  line.add("lr", report.learningRate)
-      .add("grad_norm", report.gradNorm)
-      .add("loss_scale", report.lossScale)
-      .add("skipped", report.skipped)
-      .add("skipped_total", report.skippedTotal)
-      .add("step_ms", report.stepMs);
-  record(line);
+  record(stepLine(report, measuresAccuracy, digits));
   observer.stepped(report);
   if (const std::string warning = guard.findWarning(report); !warning.empty())
     observer.warning(warning);
