@@ -7,22 +7,16 @@
 #include "runtime/train/StepRunner.h"
 #include "runtime/train/checkpoint/Checkpoint.h"
 #include "runtime/train/data/ArrayFile.h"
-#include "runtime/train/evaluate/EvalMetrics.h"
 #include "tools/mpc/commands/Commands.h"
-#include "tools/mpc/flags/DataFlags.h"
-#include "tools/mpc/flags/LoopFlags.h"
+#include "tools/mpc/commands/TrainFlags.h"
 #include "tools/mpc/flags/LossFlags.h"
-#include "tools/mpc/flags/ScheduleFlags.h"
-#include "tools/mpc/flags/Validators.h"
 #include "tools/mpc/model/Driver.h"
 #include "tools/mpc/model/Interruption.h"
 #include "tools/mpc/model/LabelAxes.h"
 #include "tools/mpc/model/LabelData.h"
 #include "tools/mpc/model/MeasuredInputs.h"
-#include "tools/mpc/model/Overwriting.h"
 #include "tools/mpc/model/ReleasedMemory.h"
 #include "tools/mpc/model/SampleBatch.h"
-#include "tools/mpc/model/TrainedModel.h"
 #include "tools/mpc/print/Notes.h"
 #include "tools/mpc/print/PrintableStream.h"
 #include "tools/mpc/print/Progress.h"
@@ -36,32 +30,6 @@ using namespace mpc::runtime;
 using namespace mpc::runtime::train;
 
 namespace {
-struct TrainCommand {
-  CompileOptions compile;
-  DataFlags data;
-  std::vector<std::string> valData;
-  double valSplit = 0;
-  TrainOptions train;
-  LoopFlags loop;
-  ScheduleFlags schedule;
-  std::string lastBatch = "drop";
-  bool noShuffle = false;
-  TrainedModelOptions trained;
-  SessionOptions session;
-  /// Names of the given flags that set the learning rate, for the error if they
-  /// have no effect. Values from the environment and from files count too.
-  std::vector<std::string> rateFlags;
-  /// The seconds between two lines of progress on stderr.
-  double logEvery = 30;
-  bool isQuiet = false, isVerbose = false;
-
-  Verbosity verbosity() const {
-    return isQuiet     ? Verbosity::Quiet
-           : isVerbose ? Verbosity::Verbose
-                       : Verbosity::Normal;
-  }
-};
-
 struct TrainingData {
   std::optional<Dataset> train, evaluation;
   std::string preparation; ///< the result of describePreparation
@@ -118,91 +86,6 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
 // The command
 //===----------------------------------------------------------------------===//
 
-// Translates texts of flags into options of the training loop: "step:10"
-// becomes a schedule.
-static ExitCode finishOptions(TrainCommand &command) {
-  if (ExitCode code = resolve(command.schedule, command.train.schedule);
-      code != ExitCode::Done)
-    return code;
-  command.train.lastBatch =
-      command.lastBatch == "keep" ? LastBatch::Keep : LastBatch::Drop;
-  command.train.shuffle = !command.noShuffle;
-  command.train.version = MPC_VERSION;
-  if (ExitCode code = readMetricFlags(command.train.evalMetrics);
-      code != ExitCode::Done)
-    return code;
-  if (!command.train.evalMetrics.empty() && command.valData.empty() &&
-      command.valSplit == 0)
-    return reportError(ExitCode::Usage,
-                       "--metric is measured in evaluations, and has no "
-                       "effect without --val-data or --val-split");
-  if (!command.valData.empty() && command.valSplit != 0)
-    return reportError(
-        ExitCode::Usage,
-        "expected --val-data or --val-split, found both; leave one out");
-  const bool evaluates = !command.valData.empty() || command.valSplit != 0;
-  const bool saves =
-      !command.trained.output.empty() || !command.train.checkpointDir.empty();
-  // `resolve` reads other members of `train`, which must be set above.
-  if (ExitCode code = resolve(command.loop, evaluates, saves, command.train);
-      code != ExitCode::Done)
-    return code;
-  command.trained.noRepair = command.compile.model.noRepair;
-  return resolve(command.trained, command.compile.model.model);
-}
-
-// Checks that no output of the run overwrites an input. The exception is the
-// model itself, which may receive the trained weights.
-static ExitCode checkOverwriting(const TrainCommand &command) {
-  std::vector<std::string> read = command.compile.model.weights;
-  for (const auto *files : {&command.data.data, &command.valData})
-    if (StatusOr<std::vector<std::string>> all = expandPatterns(*files);
-        all.ok())
-      read.insert(read.end(), all->begin(), all->end());
-  if (ExitCode code =
-          refuseOverwriting("--output", command.trained.output, read);
-      code != ExitCode::Done)
-    return code;
-  for (const std::string &file : inputFiles(command.compile))
-    read.push_back(file);
-  read.push_back(command.trained.exportModel);
-  for (const std::string &metrics : command.train.metrics)
-    if (ExitCode code = refuseOverwriting("--metrics", metrics, read);
-        code != ExitCode::Done)
-      return code;
-  // Also check that no two outputs have the same path.
-  std::vector<WrittenPlace> written = {
-      {"--output", command.trained.output},
-      {"--checkpoint-dir", command.train.checkpointDir, /*isFolder=*/true},
-      {"--tensorboard", command.train.tensorboard, /*isFolder=*/true}};
-  // The export of a large ONNX model stores the weights in a second file,
-  // NAME.onnx.data.
-  const std::string &output = command.trained.output;
-  if (llvm::StringRef(output).ends_with(".onnx"))
-    written.push_back({"--output", output + ".data", /*isFolder=*/false,
-                       "the weights of a model whose file does not hold them"});
-  for (const std::string &metrics : command.train.metrics)
-    written.push_back({"--metrics", metrics});
-  return refuseSharing(written);
-}
-
-// Checks all files that flags name, before the model is compiled.
-static ExitCode checkFiles(TrainCommand &command) {
-  if (ExitCode code = checkOverwriting(command); code != ExitCode::Done)
-    return code;
-  if (Status status = checkDataFlags(command.data, command.valData);
-      !status.ok())
-    return reportError(status);
-  std::string &resume = command.train.resume;
-  if (!resume.empty() && resume != "auto") {
-    StatusOr<std::string> found = findCheckpoint(resume);
-    if (!found.ok())
-      return reportError(found.status());
-    resume = *found;
-  }
-  return reportError(checkPaths(command.train));
-}
-
 namespace {
 /// One training run, from parsing flags to the trained model. `runTrain` calls
 /// the public methods in order. Each method prints errors and returns the exit
@@ -249,7 +132,7 @@ private:
 } // namespace
 
 ExitCode TrainRun::check() {
-  if (ExitCode code = finishOptions(command); code != ExitCode::Done)
+  if (ExitCode code = resolve(command); code != ExitCode::Done)
     return code;
   if (!isArtifact(command.compile.model.model))
     if (ExitCode code = checkLossFlags(command.compile); code != ExitCode::Done)
@@ -499,127 +382,11 @@ static int runTrain(TrainCommand &command) {
   return run.train();
 }
 
-static void addDataOptions(CLI::App &app, TrainCommand &command) {
-  addDataFlags(app, command.data);
-  addAugmentFlag(app, command.data);
-  app.add_option("--val-data", command.valData,
-                 "data to evaluate on after every epoch, in any form of "
-                 "--data (repeatable)")
-      ->allow_extra_args(false)
-      ->type_name("FILE");
-  app.add_option("--val-split", command.valSplit,
-                 "fraction of the data to hold back and evaluate on; every "
-                 "class gives the same share")
-      ->check(fraction());
-  app.add_flag("--no-shuffle", command.noShuffle, "take samples in file order");
-  app.add_option("--last-batch", command.lastBatch,
-                 "drop or keep samples that do not fill the last step of an "
-                 "epoch")
-      ->check(CLI::IsMember({"drop", "keep"}))
-      ->capture_default_str();
-}
-
-static void addLoopOptions(CLI::App &app, TrainOptions &train) {
-  app.add_option("--epochs", train.epochs,
-                 "passes over the data; default 1, or no limit with "
-                 "--max-steps, --max-time or --early-stopping")
-      ->transform(wholeNumber(int64_t(1)));
-  app.add_option("--max-steps", train.maxSteps,
-                 "end after this many optimizer "
-                 "steps")
-      ->transform(wholeNumber(int64_t(1)));
-  app.add_option("--seed", train.seed,
-                 "seed for shuffling, dropout and random numbers")
-      ->transform(wholeNumber(uint64_t(0)))
-      ->capture_default_str();
-  app.add_option("--max-nonfinite", train.maxNonfinite,
-                 "end the run after this many steps in a row with a "
-                 "non-finite loss; 0: check only at its end")
-      ->transform(wholeNumber(int64_t(0)))
-      ->capture_default_str();
-  app.add_option("--max-skipped", train.maxSkipped,
-                 "end the run after this many skipped steps in a row; 0: "
-                 "check only at its end")
-      ->transform(wholeNumber(int64_t(0)))
-      ->capture_default_str();
-}
-
-static void addOutputOptions(CLI::App &app, TrainCommand &command) {
-  app.add_option("-o,--output", command.trained.output,
-                 "trained model (.onnx, - for stdout) or weights "
-                 "(.safetensors, .npz)")
-      ->type_name("FILE");
-  app.add_option("--export-model", command.trained.exportModel,
-                 "ONNX model that receives the weights; default: MODEL")
-      ->type_name("FILE");
-  app.add_flag("--trained-only", command.trained.trainedOnly,
-               "write only trained parameters, such as adapters, and running "
-               "statistics to --output (.safetensors or .npz)");
-  app.add_option("--metric", command.train.evalMetrics,
-                 "metric to measure in evaluations besides the loss: " +
-                     listEvalMetrics() + "; several with commas (repeatable)")
-      ->allow_extra_args(false)
-      ->type_name("NAME");
-  app.add_option("--checkpoint-dir", command.train.checkpointDir,
-                 "folder of checkpoints")
-      ->type_name("FOLDER");
-  app.add_option("--checkpoint-every", command.train.checkpointEvery,
-                 "steps between checkpoints; 0, the default: each epoch's end")
-      ->transform(wholeNumber(int64_t(0)));
-  app.add_option("--keep-checkpoints", command.train.keepCheckpoints,
-                 "number of checkpoints to keep")
-      ->transform(wholeNumber(int64_t(1)))
-      ->capture_default_str();
-  app.add_option("--resume", command.train.resume,
-                 "auto (the newest in --checkpoint-dir), a checkpoint, or a "
-                 "folder of checkpoints (the newest)")
-      ->type_name("PATH");
-}
-
-static void addLogOptions(CLI::App &app, TrainCommand &command) {
-  app.add_option("--metrics", command.train.metrics,
-                 "write a JSON object per step and evaluation, or table rows "
-                 "if FILE ends with .csv; -: JSON to standard output "
-                 "(repeatable)")
-      ->allow_extra_args(false)
-      ->type_name("FILE");
-  app.add_option("--tensorboard", command.train.tensorboard,
-                 "write TensorBoard event files to this folder")
-      ->type_name("FOLDER");
-  app.add_flag("--overwrite-metrics", command.train.overwriteMetrics,
-               "replace the metrics and events of an earlier run");
-  CLI::Option *logEvery =
-      app.add_option("--log-every", command.logEvery,
-                     "seconds between progress lines outside a terminal; 0: a "
-                     "line for every step")
-          ->check(nonNegativeNumber())
-          ->type_name("SECONDS")
-          ->capture_default_str();
-  CLI::Option *quiet =
-      app.add_flag("-q,--quiet", command.isQuiet,
-                   "print only warnings, errors and the summary")
-          ->excludes(logEvery);
-  app.add_flag("-v,--verbose", command.isVerbose,
-               "also print compile times and the number of kernels of each "
-               "kind")
-      ->excludes(quiet);
-}
-
 void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
   auto command = std::make_shared<TrainCommand>();
   CLI::App *app = program.add_subcommand(
       "train", "compile and train; write the trained model");
-  // The order of these calls is the order of flags in --help: model, data,
-  // schedule, loop, results, log, device.
-  addCompileOptions(*app, command->compile);
-  addDataOptions(*app, *command);
-  addScheduleFlags(*app, command->schedule, command->train.schedule);
-  addLoopOptions(*app, command->train);
-  addLoopFlags(*app, command->loop, command->train);
-  addOutputOptions(*app, *command);
-  addLogOptions(*app, *command);
-  addSessionOptions(*app, command->session);
-  addKernelCacheOption(*app, command->compile);
+  addTrainFlags(*app, *command);
   app->callback([app, command, &exitCode] {
     // Note which of these flags are given. They are an error if the model is a
     // training graph with a fixed rate.

@@ -1,0 +1,60 @@
+// The flags of `mpc train`: registration, translation into options of the
+// training loop, and checks before the model is compiled.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_TOOLS_MPC_COMMANDS_TRAINFLAGS_H
+#define MPC_TOOLS_MPC_COMMANDS_TRAINFLAGS_H
+
+#include "tools/mpc/flags/DataFlags.h"
+#include "tools/mpc/flags/LoopFlags.h"
+#include "tools/mpc/flags/ScheduleFlags.h"
+#include "tools/mpc/model/Driver.h"
+#include "tools/mpc/model/TrainedModel.h"
+#include "tools/mpc/print/Progress.h"
+
+#include <string>
+#include <vector>
+
+namespace mpc::tools {
+
+/// The flags of `mpc train`.
+struct TrainCommand {
+  CompileOptions compile;
+  DataFlags data;
+  std::vector<std::string> valData;
+  double valSplit = 0;
+  runtime::train::TrainOptions train;
+  LoopFlags loop;
+  ScheduleFlags schedule;
+  std::string lastBatch = "drop";
+  bool noShuffle = false;
+  TrainedModelOptions trained;
+  runtime::SessionOptions session;
+  /// Names of the given flags that set the learning rate, for the error if they
+  /// have no effect. Values from the environment and from files count too.
+  std::vector<std::string> rateFlags;
+  /// The seconds between two lines of progress on stderr.
+  double logEvery = 30;
+  bool isQuiet = false, isVerbose = false;
+
+  Verbosity verbosity() const {
+    return isQuiet     ? Verbosity::Quiet
+           : isVerbose ? Verbosity::Verbose
+                       : Verbosity::Normal;
+  }
+};
+
+/// Adds all flags to `app`, in the order of --help.
+void addTrainFlags(CLI::App &app, TrainCommand &command);
+
+/// Translates texts of flags into options of the training loop: "step:10"
+/// becomes a schedule. Prints an error if flags contradict each other.
+ExitCode resolve(TrainCommand &command);
+
+/// Checks all files that flags name, before the model is compiled: outputs
+/// overwrite no input, and inputs exist. Prints an error.
+ExitCode checkFiles(TrainCommand &command);
+
+} // namespace mpc::tools
+
+#endif // MPC_TOOLS_MPC_COMMANDS_TRAINFLAGS_H
