@@ -134,29 +134,29 @@ void packBlock(BlockOrder order, const uint16_t *source, int64_t leading,
 // Sums of bf16 numbers
 //===----------------------------------------------------------------------===//
 
-/// Returns the next bf16 part of 16 floats, in the upper 16 bits of each lane,
-/// and subtracts the part from `values`. A part is the nearest bf16 number; the
-/// last part is the truncated remainder. To round, add half a unit of the last
+/// Returns the next bf16 term of 16 floats, in the upper 16 bits of each lane,
+/// and subtracts the term from `values`. A term is the nearest bf16 number; the
+/// last term is the truncated remainder. To round, add half a unit of the last
 /// place and clear the lower 16 bits.
-MPC_BLOCK_INLINE __m512i takePart(__m512 &values, bool isLast) {
+MPC_BLOCK_INLINE __m512i takeTerm(__m512 &values, bool isLast) {
   if (isLast)
     return _mm512_castps_si512(values);
   const __m512i half = _mm512_set1_epi32(0x8000);
   const __m512i kept = _mm512_set1_epi32(int32_t(0xffff0000));
-  const __m512i part = _mm512_and_si512(
+  const __m512i term = _mm512_and_si512(
       _mm512_add_epi32(_mm512_castps_si512(values), half), kept);
-  values = _mm512_sub_ps(values, _mm512_castsi512_ps(part));
-  return part;
+  values = _mm512_sub_ps(values, _mm512_castsi512_ps(term));
+  return term;
 }
 
-/// The range of the first parts' magnitudes, as bits: the largest, and the
+/// The range of the first terms' magnitudes, as bits: the largest, and the
 /// smallest nonzero magnitude less 1.
 struct Magnitudes {
   __m512i largest, smallest;
 };
 
-MPC_BLOCK_INLINE void include(Magnitudes &magnitudes, __m512i firstParts) {
-  const __m512i bits = _mm512_and_si512(firstParts, _mm512_set1_epi16(0x7fff));
+MPC_BLOCK_INLINE void include(Magnitudes &magnitudes, __m512i firstTerms) {
+  const __m512i bits = _mm512_and_si512(firstTerms, _mm512_set1_epi16(0x7fff));
   magnitudes.largest = _mm512_max_epu16(magnitudes.largest, bits);
   // Zero less 1 wraps around to the largest 16-bit number, so the minimum
   // ignores zero.
@@ -170,7 +170,7 @@ static inline void prefetch(const float *row) {
   _mm_prefetch(reinterpret_cast<const char *>(row + kSquare), _MM_HINT_T0);
 }
 
-/// True if all first parts are zero or in the range that can be split.
+/// True if all first terms are zero or in the range that can be split.
 MPC_BLOCK_INLINE bool canBeSplit(const Magnitudes &magnitudes) {
   const auto least = int16_t(bitsOf(kLeastSplit) >> 16);
   const auto greatest = int16_t(bitsOf(kGreatestSplit) >> 16);
@@ -180,31 +180,31 @@ MPC_BLOCK_INLINE bool canBeSplit(const Magnitudes &magnitudes) {
                                  _mm512_set1_epi16(int16_t(least - 1))) == 0;
 }
 
-/// Splits two vectors of 16 floats into `Parts` bf16 parts each. Part i of both
+/// Splits two vectors of 16 floats into `Terms` bf16 terms each. Term i of both
 /// vectors is stored as one vector of 32 to block i of `result`: concatenated,
 /// or interleaved if `InPairs`.
-template <int Parts, bool InPairs>
+template <int Terms, bool InPairs>
 MPC_BLOCK_INLINE void splitVector(__m512 first, __m512 second,
                                   Magnitudes &magnitudes, uint16_t *result) {
   alignas(64) static constexpr uint16_t kUpperHalves[kSide] = {
       1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31,
       33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
-  for (int part = 0; part < Parts; ++part) {
-    const __m512i one = takePart(first, part == Parts - 1);
-    const __m512i other = takePart(second, part == Parts - 1);
+  for (int term = 0; term < Terms; ++term) {
+    const __m512i one = takeTerm(first, term == Terms - 1);
+    const __m512i other = takeTerm(second, term == Terms - 1);
     const __m512i both =
         InPairs ? _mm512_or_si512(_mm512_srli_epi32(one, 16), other)
                 : _mm512_permutex2var_epi16(
                       one, _mm512_load_si512(kUpperHalves), other);
-    if (part == 0)
+    if (term == 0)
       include(magnitudes, both);
-    store(result + part * kBlockElements, both);
+    store(result + term * kBlockElements, both);
   }
 }
 
-/// Splits a block of f32 into parts, which are stored in rows, or in pairs of
-/// rows if `InPairs`. Returns false if a first part is out of range.
-template <int Parts, bool InPairs>
+/// Splits a block of f32 into terms, which are stored in rows, or in pairs of
+/// rows if `InPairs`. Returns false if a first term is out of range.
+template <int Terms, bool InPairs>
 MPC_BLOCK static bool splitRows(const float *source, int64_t leading,
                                 uint16_t *result) {
   Magnitudes magnitudes = {_mm512_setzero_si512(), _mm512_set1_epi32(-1)};
@@ -218,8 +218,8 @@ MPC_BLOCK static bool splitRows(const float *source, int64_t leading,
     // Prefetch the block to the right, which the caller usually splits next.
     prefetch(upper + kSide);
     prefetch(lower + kSide);
-    splitVector<Parts, InPairs>(a, InPairs ? c : b, magnitudes, to);
-    splitVector<Parts, InPairs>(InPairs ? b : c, d, magnitudes, to + kSide);
+    splitVector<Terms, InPairs>(a, InPairs ? c : b, magnitudes, to);
+    splitVector<Terms, InPairs>(InPairs ? b : c, d, magnitudes, to + kSide);
   }
   return canBeSplit(magnitudes);
 }
@@ -241,16 +241,16 @@ static int64_t placeOf(BlockOrder order, int64_t row, int64_t column) {
 
 /// Splits a block without AVX-512. Gives the same bits as splitRows.
 static bool splitPortably(BlockOrder order, const float *source,
-                          int64_t leading, int64_t parts, uint16_t *result) {
+                          int64_t leading, int64_t terms, uint16_t *result) {
   for (int64_t row = 0; row < kSide; ++row)
     for (int64_t column = 0; column < kSide; ++column) {
       float rest = source[row * leading + column];
       uint16_t *to = result + placeOf(order, row, column);
-      for (int64_t part = 0; part < parts; ++part, to += kBlockElements) {
-        const uint32_t half = part + 1 < parts ? 0x8000 : 0;
+      for (int64_t term = 0; term < terms; ++term, to += kBlockElements) {
+        const uint32_t half = term + 1 < terms ? 0x8000 : 0;
         *to = uint16_t((bitsOf(rest) + half) >> 16);
         const float taken = bf16ToFloat(*to), magnitude = std::fabs(taken);
-        if (part == 0 && taken != 0 &&
+        if (term == 0 && taken != 0 &&
             !(magnitude >= kLeastSplit && magnitude <= kGreatestSplit))
           return false;
         rest -= taken;
@@ -260,25 +260,25 @@ static bool splitPortably(BlockOrder order, const float *source,
 }
 
 bool splitBlock(BlockOrder order, const float *source, int64_t leading,
-                int64_t parts, uint16_t *result) {
-  constexpr int64_t kMaxParts = 3;
-  assert(parts > 1 && parts <= kMaxParts && "a block has two or three parts");
+                int64_t terms, uint16_t *result) {
+  constexpr int64_t kMaxTerms = 3;
+  assert(terms > 1 && terms <= kMaxTerms && "a block has two or three terms");
   if (!hostHasAVX512())
-    return splitPortably(order, source, leading, parts, result);
+    return splitPortably(order, source, leading, terms, result);
   // Rows and paired rows are written directly.
   if (order == BlockOrder::PairedRows)
-    return (parts == 2 ? splitRows<2, true>
+    return (terms == 2 ? splitRows<2, true>
                        : splitRows<3, true>)(source, leading, result);
-  auto *split = parts == 2 ? splitRows<2, false> : splitRows<3, false>;
+  auto *split = terms == 2 ? splitRows<2, false> : splitRows<3, false>;
   if (order == BlockOrder::InRows)
     return split(source, leading, result);
-  // Other orders are split into rows first, then packed part by part.
-  alignas(64) uint16_t rows[kMaxParts * kBlockElements];
+  // Other orders are split into rows first, then packed term by term.
+  alignas(64) uint16_t rows[kMaxTerms * kBlockElements];
   if (!split(source, leading, rows))
     return false;
-  for (int64_t part = 0; part < parts; ++part)
-    packBlock(order, rows + part * kBlockElements, kSide,
-              result + part * kBlockElements);
+  for (int64_t term = 0; term < terms; ++term)
+    packBlock(order, rows + term * kBlockElements, kSide,
+              result + term * kBlockElements);
   return true;
 }
 

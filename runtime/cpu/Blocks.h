@@ -1,5 +1,5 @@
 // Packs blocks of 32 x 32 16-bit elements, transposed or paired, with AVX-512.
-// Also splits blocks of f32 into bf16 parts.
+// Also splits blocks of f32 into bf16 terms.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_BLOCKS_H
@@ -26,18 +26,18 @@ inline constexpr int64_t kBlockElements = kBlockSide * kBlockSide;
 void packBlock(BlockOrder order, const uint16_t *source, int64_t leading,
                uint16_t *result);
 
-/// Limits for the magnitude of an f32 number's first part. Within the limits,
-/// none of the three parts is subnormal, which AMX would read as zero, and
+/// Limits for the magnitude of an f32 number's first term. Within the limits,
+/// none of the three terms is subnormal, which AMX would read as zero, and
 /// products of two numbers are finite.
 inline constexpr float kLeastSplit = 0x1p-102f, kGreatestSplit = 0x1p62f;
 
-/// Splits a block of f32 into `parts` blocks of bf16, 2 or 3, one after the
+/// Splits a block of f32 into `terms` blocks of bf16, 2 or 3, one after the
 /// other. The first block has the nearest bf16 numbers, each next block the
-/// remainders. Three parts sum to the element exactly; magnitudes below 2^-134
-/// count as zero. Returns false if a first part is neither zero nor in the
+/// remainders. Three terms sum to the element exactly; magnitudes below 2^-134
+/// count as zero. Returns false if a first term is neither zero nor in the
 /// range above; `result` is then undefined.
 bool splitBlock(BlockOrder order, const float *source, int64_t leading,
-                int64_t parts, uint16_t *result);
+                int64_t terms, uint16_t *result);
 
 } // namespace mpc::runtime
 

@@ -13,7 +13,7 @@
 //   gather  Gathers the filters in f32: a matrix of channels x filters per tap.
 //   pack    Packs these matrices as right operands.
 //   images  Takes some images, or a band of an image. Splits the pixels into
-//           parts (AMXPanels.h) once for all taps, and multiplies tap after
+//           terms (AMXPanels.h) once for all taps, and multiplies tap after
 //           tap. Then passes each row to the epilogue, or rounds it.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -28,8 +28,8 @@ namespace mpc::runtime {
 namespace {
 
 /// Limits the bytes of a slice's sums, and of a slice's pixels after the split
-/// into bf16 parts (AMXPanels.h). Both stay in the worker's cache.
-constexpr int64_t kMaxSumsBytes = 512 << 10, kMaxPartsBytes = 768 << 10;
+/// into bf16 terms (AMXPanels.h). Both stay in the worker's cache.
+constexpr int64_t kMaxSumsBytes = 512 << 10, kMaxTermsBytes = 768 << 10;
 /// With at least this many images in the batch, there are at least this many
 /// slices.
 constexpr int64_t kFewestSlices = 8;
@@ -63,7 +63,7 @@ public:
           const OneDNNConfig &config)
       : g(geometry), isPortable(!config.hasAMX), x(operands.x), w(operands.w),
         y(operands.y), epilogue(std::move(operands.epilogue)),
-        parts(partsOf(w.type)), groupSteps(chunkStepsOf(parts)) {
+        terms(termsOf(w.type)), groupSteps(chunkStepsOf(terms)) {
     chooseSlices();
     layOutMemory();
   }
@@ -85,8 +85,8 @@ private:
   struct Band {
     int64_t image, row, rows;
     float *sums;
-    std::byte *parts; ///< [step][part][pixel][32 channels]
-    bool *isLeftOut;  ///< [step][pixel]: true if no bf16 parts represent it
+    std::byte *terms; ///< [step][term][pixel][32 channels]
+    bool *isLeftOut;  ///< [step][pixel]: true if no bf16 terms represent it
     bool *leavesOut;  ///< true if any pixel is left out
   };
 
@@ -124,11 +124,11 @@ private:
   int64_t sumsBytes(int64_t rows) const {
     return wholePanels(sumRows(rows)) * columns() * int64_t(sizeof(float));
   }
-  int64_t partsBytes(int64_t rows) const {
-    return g.steps() * parts * pixels(rows) * kPixelBytes;
+  int64_t termsBytes(int64_t rows) const {
+    return g.steps() * terms * pixels(rows) * kPixelBytes;
   }
   int64_t bandBytes() const {
-    return sumsBytes(bandRows) + partsBytes(bandRows) +
+    return sumsBytes(bandRows) + termsBytes(bandRows) +
            int64_t(alignScratch(size_t(g.steps() * pixels(bandRows) + 1)));
   }
   int64_t bands() const { return (g.outHeight + bandRows - 1) / bandRows; }
@@ -144,7 +144,7 @@ private:
   const bool isPortable;
   Operand x, w, y;
   EpilogueCall epilogue;
-  const int64_t parts;      ///< per element
+  const int64_t terms;      ///< per element
   const int64_t groupSteps; ///< steps of 32 channels multiplied at once
   int64_t bandRows = 1, bandsPerSlice = 1;
   size_t panelsOffset = 0, groupBytes = 0; ///< of packed filters, in shared
@@ -162,7 +162,7 @@ private:
 void AMXConv::chooseSlices() {
   auto fits = [&](int64_t rows, int64_t images) {
     return images * sumsBytes(rows) <= kMaxSumsBytes &&
-           images * partsBytes(rows) <= kMaxPartsBytes;
+           images * termsBytes(rows) <= kMaxTermsBytes;
   };
   bandRows = g.outHeight;
   while (bandRows > 1 && !fits(bandRows, 1))
@@ -178,7 +178,7 @@ void AMXConv::layOutMemory() {
   panelsOffset =
       alignScratch(size_t(g.taps() * g.channels * columns()) * sizeof(float));
   groupBytes = alignScratch(
-      size_t(Panels::bytes(panelsOf(g.filters), groupSteps, parts)));
+      size_t(Panels::bytes(panelsOf(g.filters), groupSteps, terms)));
   sharedSize = panelsOffset + size_t(g.taps() * groups()) * groupBytes;
   // Per worker: the bands, and an image row in f32.
   widenedOffset = size_t(bandsPerSlice * bandBytes());
@@ -227,15 +227,15 @@ void AMXConv::packFilters(int64_t slice, const SliceContext &context) const {
   packRightPanels(
       source, steps * kPanelWidth, columns(),
       Panels::at(context.shared + panelsOffset + size_t(slice) * groupBytes,
-                 panelsOf(g.filters), steps, parts));
+                 panelsOf(g.filters), steps, terms));
 }
 
 //===----------------------------------------------------------------------===//
 // Images
 //===----------------------------------------------------------------------===//
 
-/// Splits `count` pixels of an image, at most 32, into bf16 parts, and stores
-/// the parts from pixel `pixel` of the band on.
+/// Splits `count` pixels of an image, at most 32, into bf16 terms, and stores
+/// the terms from pixel `pixel` of the band on.
 void AMXConv::splitRun(const Band &band, const float *from, int64_t pixel,
                        int64_t count) const {
   alignas(64) float padded[kBlockElements];
@@ -258,16 +258,16 @@ void AMXConv::splitRun(const Band &band, const float *from, int64_t pixel,
     // such as an infinity, all pixels of this run are left out here and
     // multiplied in f32 later.
     const bool could =
-        splitBlock(BlockOrder::InRows, rows, leading, parts, block);
+        splitBlock(BlockOrder::InRows, rows, leading, terms, block);
     std::fill_n(band.isLeftOut + step * all + pixel, count, !could);
     *band.leavesOut |= !could;
-    // The first parts of all pixels lie together, then the second parts. Pixels
-    // that no parts represent are stored as zeros.
-    for (int64_t part = 0; part < parts; ++part) {
+    // The first terms of all pixels lie together, then the second terms. Pixels
+    // that no terms represent are stored as zeros.
+    for (int64_t term = 0; term < terms; ++term) {
       std::byte *to =
-          band.parts + ((step * parts + part) * all + pixel) * kPixelBytes;
+          band.terms + ((step * terms + term) * all + pixel) * kPixelBytes;
       if (could)
-        std::memcpy(to, block + part * kBlockElements,
+        std::memcpy(to, block + term * kBlockElements,
                     size_t(count * kPixelBytes));
       else
         std::memset(to, 0, size_t(count * kPixelBytes));
@@ -279,7 +279,7 @@ void AMXConv::splitRun(const Band &band, const float *from, int64_t pixel,
 void AMXConv::splitBand(const Band &band, float *widened) const {
   // Clear first, since the padding is never written.
   const int64_t all = pixels(bandRows), rowPixels = g.rowPixels();
-  std::memset(band.parts, 0, size_t(partsBytes(bandRows)));
+  std::memset(band.terms, 0, size_t(termsBytes(bandRows)));
   std::fill_n(band.isLeftOut, g.steps() * all, false);
   *band.leavesOut = false;
   // The columns of the image that lie within the padded rows.
@@ -305,7 +305,7 @@ void AMXConv::splitBand(const Band &band, float *widened) const {
 }
 
 /// Adds the products of one tap and one step in f32, for those pixels and
-/// filters that no bf16 parts represent.
+/// filters that no bf16 terms represent.
 void AMXConv::addLeftOut(const Band &band, int64_t tap, int64_t step,
                          const Panels &right, int64_t stepInGroup,
                          int64_t steps, const float *matrix) const {
@@ -344,16 +344,16 @@ void AMXConv::multiplyTap(const Band &band, int64_t tap, int64_t group,
   const int64_t steps = std::min(groupSteps, g.steps() - step);
   std::byte *packed = const_cast<std::byte *>(shared) + panelsOffset +
                       size_t(tap * groups() + group) * groupBytes;
-  const Panels right = Panels::at(packed, panelsOf(g.filters), steps, parts);
-  const LeftOperand left{band.parts + (step * parts * all + g.offsetOf(tap)) *
+  const Panels right = Panels::at(packed, panelsOf(g.filters), steps, terms);
+  const LeftOperand left{band.terms + (step * terms * all + g.offsetOf(tap)) *
                                           kPixelBytes,
                          kPixelBytes, all * kPixelBytes,
-                         parts * all * kPixelBytes, kPanelWidth * kPixelBytes};
+                         terms * all * kPixelBytes, kPanelWidth * kPixelBytes};
   const ProductSums sums{band.sums, columns(), sumRows(band.rows), g.filters};
   (isPortable ? multiplyPanelsPortably : multiplyPanels)(
       left, right, steps, sums, tap == 0 && group == 0);
 
-  // Add, in f32, the products that AMX left out because no bf16 parts represent
+  // Add, in f32, the products that AMX left out because no bf16 terms represent
   // the pixel or the filter.
   const bool *marks = right.isLeftOut;
   const bool leavesOut =
@@ -391,8 +391,8 @@ AMXConv::Band AMXConv::bandAt(int64_t index, std::byte *memory) const {
   band.row = index % bands() * bandRows;
   band.rows = std::min(bandRows, g.outHeight - band.row);
   band.sums = reinterpret_cast<float *>(memory);
-  band.parts = memory + sumsBytes(bandRows);
-  band.isLeftOut = reinterpret_cast<bool *>(band.parts + partsBytes(bandRows));
+  band.terms = memory + sumsBytes(bandRows);
+  band.isLeftOut = reinterpret_cast<bool *>(band.terms + termsBytes(bandRows));
   band.leavesOut = band.isLeftOut + g.steps() * pixels(bandRows);
   return band;
 }
@@ -437,12 +437,12 @@ double AMXConv::estimateCycles() const {
   constexpr double kProducts = 0.8 * 512, kSplit = 1.5, kFilter = 8, kRead = 8;
   const double taps = double(g.taps()) * double(g.channels);
   const double weights = taps * double(columns());
-  const double products = parts == 2 ? 4 : 6;
+  const double products = terms == 2 ? 4 : 6;
   const double band =
       double(wholePanels(sumRows(bandRows))) * weights * products / kProducts +
       double(pixels(bandRows) * g.channels) * kSplit;
   const double perSlice =
-      weights * double(parts * int64_t(sizeof(uint16_t))) / kRead;
+      weights * double(terms * int64_t(sizeof(uint16_t))) / kRead;
   return double(g.batch * bands()) * band + weights * kFilter +
          double(phaseSlices[2]) * perSlice;
 }
@@ -509,7 +509,7 @@ static BlockedConv geometryOf(const ConvStep &step) {
 std::unique_ptr<Contraction> prepareAMXConv(const ConvStep &step,
                                             ConvOperands &operands,
                                             const OneDNNConfig &config) {
-  // Images and filters must have the same type, which bf16 parts can represent.
+  // Images and filters must have the same type, which bf16 terms can represent.
   const DType type = operands.w.type;
   const bool isGradient = step.kind == ConvKind::InputGrad;
   const DType other = isGradient ? operands.y.type : operands.x.type;

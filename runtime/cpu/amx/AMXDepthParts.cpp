@@ -31,13 +31,13 @@ class DepthParts : public Contraction {
 public:
   DepthParts(const MatMulStep &step, MatMulOperands operands,
              const OneDNNConfig &config)
-      : step(step), isPortable(!config.hasAMX), parts(partsOf(operands.a.type)),
+      : step(step), isPortable(!config.hasAMX), terms(termsOf(operands.a.type)),
         a(leftMatrix(step, operands.a)), b(rightMatrix(step, operands.b)),
         c(step, operands.c, std::move(operands.epilogue)) {
     // Partial results are shared; packed chunks and sums belong to a worker.
     phaseSlices = {depthParts(), (step.m + rowsPerSum() - 1) / rowsPerSum()};
     sharedSize = size_t(depthParts() * partialElements()) * sizeof(float);
-    scratchSize = std::max(ChunkScratch(step.m, step.n, step.k, parts).bytes(),
+    scratchSize = std::max(ChunkScratch(step.m, step.n, step.k, terms).bytes(),
                            size_t(rowsPerSum() * leading()) * sizeof(float));
   }
 
@@ -58,8 +58,8 @@ private:
   int64_t leading() const { return wholePanels(step.n); }
   int64_t partialElements() const { return wholePanels(step.m) * leading(); }
   int64_t depthPerPart() const {
-    const int64_t pieces = (step.k + kPartDepth - 1) / kPartDepth;
-    return (pieces + kMaxParts - 1) / kMaxParts * kPartDepth;
+    const int64_t units = (step.k + kPartDepth - 1) / kPartDepth;
+    return (units + kMaxParts - 1) / kMaxParts * kPartDepth;
   }
   int64_t depthParts() const {
     return (step.k + depthPerPart() - 1) / depthPerPart();
@@ -73,7 +73,7 @@ private:
 
   const MatMulStep step;
   const bool isPortable;
-  const int64_t parts; ///< bf16 parts of an operand's element
+  const int64_t terms; ///< bf16 terms of an operand's element
   MatMulOperand a, b;
   ProductResult c;
 };
@@ -85,7 +85,7 @@ void DepthParts::runPart(int64_t part, const SliceContext &context) const {
                          step.n};
   const int64_t first = part * depthPerPart();
   const int64_t depth = std::min(depthPerPart(), step.k - first);
-  const ChunkScratch scratch(step.m, step.n, step.k, parts);
+  const ChunkScratch scratch(step.m, step.n, step.k, terms);
   multiplyByChunks({sourceAt(a, 0, 0, first), sourceAt(b, 0, first, 0)}, depth,
                    scratch, context.scratch, isPortable, sums);
 }

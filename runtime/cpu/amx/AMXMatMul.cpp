@@ -37,7 +37,7 @@ public:
         c(step, operands.c, std::move(operands.epilogue)),
         a(leftMatrix(step, operands.a)), b(rightMatrix(step, operands.b)) {
     chooseTiles(config.workers);
-    chunks = ChunkScratch(tileM, tileN, step.k, partsOf(operands.a.type));
+    chunks = ChunkScratch(tileM, tileN, step.k, termsOf(operands.a.type));
     chunkOffset = size_t(tileM * sumsLeading(tileN)) * sizeof(float);
     scratchSize = chunkOffset + chunks.bytes();
     phaseSlices = {tiles()};

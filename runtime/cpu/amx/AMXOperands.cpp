@@ -31,7 +31,7 @@ static bool isReadInPlace(const PanelSource &source, int64_t rows,
 }
 
 /// Returns a chunk of the left operand, in place or packed into panels. Sets
-/// `leavesOut` if bf16 parts cannot represent some step, which the AMX product
+/// `leavesOut` if bf16 terms cannot represent some step, which the AMX product
 /// then leaves out.
 static LeftOperand packLeft(const PanelSource &source, int64_t rows,
                             int64_t depth, const Panels &panels,
@@ -42,8 +42,8 @@ static LeftOperand packLeft(const PanelSource &source, int64_t rows,
     return {source.data, leading, 0, kRowBytes, kPanelWidth * leading};
   }
   leavesOut |= packLeftPanels(source, rows, depth, panels);
-  const int64_t stepBytes = panels.parts * kPartBytes;
-  return {panels.data, kRowBytes, kPartBytes, stepBytes,
+  const int64_t stepBytes = panels.terms * kTermBytes;
+  return {panels.data, kRowBytes, kTermBytes, stepBytes,
           panelsOf(depth) * stepBytes};
 }
 

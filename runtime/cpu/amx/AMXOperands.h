@@ -42,26 +42,26 @@ inline PanelSource sourceAt(const MatMulOperand &operand, int64_t index,
 class ChunkScratch {
 public:
   ChunkScratch() = default;
-  ChunkScratch(int64_t rows, int64_t columns, int64_t depth, int64_t parts)
-      : parts(parts), steps(std::min(panelsOf(depth), chunkStepsOf(parts))),
+  ChunkScratch(int64_t rows, int64_t columns, int64_t depth, int64_t terms)
+      : terms(terms), steps(std::min(panelsOf(depth), chunkStepsOf(terms))),
         rightOffset(
-            alignScratch(size_t(Panels::bytes(panelsOf(rows), steps, parts)))),
+            alignScratch(size_t(Panels::bytes(panelsOf(rows), steps, terms)))),
         size(rightOffset +
-             size_t(Panels::bytes(panelsOf(columns), steps, parts))) {}
+             size_t(Panels::bytes(panelsOf(columns), steps, terms))) {}
 
   size_t bytes() const { return size; }
   /// Elements of the depth that are multiplied at once.
   int64_t chunkDepth() const { return steps * kPanelWidth; }
   Panels left(std::byte *memory, int64_t rows, int64_t depth) const {
-    return Panels::at(memory, panelsOf(rows), panelsOf(depth), parts);
+    return Panels::at(memory, panelsOf(rows), panelsOf(depth), terms);
   }
   Panels right(std::byte *memory, int64_t columns, int64_t depth) const {
     return Panels::at(memory + rightOffset, panelsOf(columns), panelsOf(depth),
-                      parts);
+                      terms);
   }
 
 private:
-  int64_t parts = 1, steps = 0;
+  int64_t terms = 1, steps = 0;
   size_t rightOffset = 0, size = 0;
 };
 

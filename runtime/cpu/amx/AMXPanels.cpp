@@ -2,7 +2,7 @@
 // two a step of the left panel, two a step of the right panel. So four loaded
 // tiles give four tile products of 16 cycles each. From L2 alone, a step takes
 // longer to load than to multiply. So some steps of a right panel stay in L1
-// while all rows pass. Three parts give 24 products for 14 loaded tiles.
+// while all rows pass. Three terms give 24 products for 14 loaded tiles.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/amx/AMXPanels.h"
@@ -59,7 +59,7 @@ static void packLeftStep(const PanelSource &source, const StepExtent &extent,
       reinterpret_cast<const uint16_t *>(source.at(extent.row, extent.column));
   if (extent.isWhole() && hostHasAVX512())
     return packBlock(leftOrderOf(source), from, source.leading, to);
-  std::memset(to, 0, kPartBytes);
+  std::memset(to, 0, kTermBytes);
   if (source.inColumns)
     return transpose(from, source.leading, to, kPanelWidth, extent.columns,
                      extent.rows);
@@ -94,10 +94,10 @@ static void widenStep(const PanelSource &source, const StepExtent &extent,
           length);
 }
 
-/// Splits a step into bf16 parts, and packs the parts. Returns false, and
-/// writes zeros, if no parts represent an element.
-static bool packPartsOfStep(const PanelSource &source, const StepExtent &extent,
-                            BlockOrder order, int64_t parts, uint16_t *to) {
+/// Splits a step into bf16 terms, and packs the terms. Returns false, and
+/// writes zeros, if no terms represent an element.
+static bool packTermsOfStep(const PanelSource &source, const StepExtent &extent,
+                            BlockOrder order, int64_t terms, uint16_t *to) {
   alignas(64) float widened[kBlockElements];
   const auto *from =
       reinterpret_cast<const float *>(source.at(extent.row, extent.column));
@@ -107,16 +107,16 @@ static bool packPartsOfStep(const PanelSource &source, const StepExtent &extent,
     from = widened;
     leading = kPanelWidth;
   }
-  if (splitBlock(order, from, leading, parts, to))
+  if (splitBlock(order, from, leading, terms, to))
     return true;
-  std::memset(to, 0, size_t(parts * kPartBytes));
+  std::memset(to, 0, size_t(terms * kTermBytes));
   return false;
 }
 
 /// Packs all steps of all panels, in the order in which the matrix is stored:
 /// step by step if `isStoredByDepth`, otherwise panel by panel.
 /// `extentOf(panel, step)` returns the block of a step. `packStep` packs a step
-/// in bf16; a step with several parts is packed in `order`. Returns true if a
+/// in bf16; a step with several terms is packed in `order`. Returns true if a
 /// step was left out.
 template <typename ExtentOf>
 static bool packSteps(const PanelSource &source, int64_t panels, int64_t steps,
@@ -129,12 +129,12 @@ static bool packSteps(const PanelSource &source, int64_t panels, int64_t steps,
     const StepExtent extent = extentOf(panel * kPanelWidth, step * kPanelWidth);
     const int64_t index = panel * steps + step;
     auto *to = reinterpret_cast<uint16_t *>(result.data +
-                                            index * result.parts * kPartBytes);
-    // bf16 is copied. Splitting f32 may fail, since parts do not represent all
+                                            index * result.terms * kTermBytes);
+    // bf16 is copied. Splitting f32 may fail, since terms do not represent all
     // numbers.
-    if (result.parts == 1)
+    if (result.terms == 1)
       return packStep(source, extent, to);
-    const bool could = packPartsOfStep(source, extent, order, result.parts, to);
+    const bool could = packTermsOfStep(source, extent, order, result.terms, to);
     result.isLeftOut[index] = !could;
     leftOut |= !could;
   };
@@ -200,61 +200,61 @@ struct SumsBlock {
   const float *next; ///< sums of the next block, to prefetch
 };
 
-/// A product of one part of the left and one part of the right operand. Part 0
+/// A product of one term of the left and one term of the right operand. Term 0
 /// is the greatest.
-struct PartPair {
+struct TermPair {
   int left, right;
 
-  bool operator==(const PartPair &other) const {
+  bool operator==(const TermPair &other) const {
     return left == other.left && right == other.right;
   }
 };
 
-/// The products of parts, summed from the smallest. Each pair shares an operand
-/// with the pair before, which then is not loaded again. For three parts, three
+/// The products of terms, summed from the smallest. Each pair shares an operand
+/// with the pair before, which then is not loaded again. For three terms, three
 /// more products are dropped; they are at most 2^-24 of the whole.
-template <int Parts>
-struct PartPairs;
+template <int Terms>
+struct TermPairs;
 template <>
-struct PartPairs<1> {
-  static constexpr std::array<PartPair, 1> all = {{{0, 0}}};
+struct TermPairs<1> {
+  static constexpr std::array<TermPair, 1> all = {{{0, 0}}};
 };
 template <>
-struct PartPairs<2> {
-  static constexpr std::array<PartPair, 4> all = {
+struct TermPairs<2> {
+  static constexpr std::array<TermPair, 4> all = {
       {{1, 0}, {1, 1}, {0, 1}, {0, 0}}};
 };
 template <>
-struct PartPairs<3> {
-  static constexpr std::array<PartPair, 6> all = {
+struct TermPairs<3> {
+  static constexpr std::array<TermPair, 6> all = {
       {{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}}};
 };
 
 } // namespace
 
-/// Adds the products of a step's parts from pair number Pair on. Tiles 0 to 3
+/// Adds the products of a step's terms from pair number Pair on. Tiles 0 to 3
 /// hold the sums, 4 and 5 the left operand, 6 and 7 the right operand. Without
 /// BothRows or BothColumns, the second tile of that operand is unused.
-template <int Parts, bool BothRows, bool BothColumns, size_t Pair = 0>
+template <int Terms, bool BothRows, bool BothColumns, size_t Pair = 0>
 MPC_AMX_INLINE void multiplyStep(const std::byte *left, int64_t leftRow,
-                                 int64_t leftPart, const std::byte *right) {
-  constexpr auto &pairs = PartPairs<Parts>::all;
+                                 int64_t leftTerm, const std::byte *right) {
+  constexpr auto &pairs = TermPairs<Terms>::all;
   if constexpr (Pair < pairs.size()) {
-    // A part that the pair before used is still in its tile.
-    constexpr PartPair pair = pairs[Pair], before = pairs[Pair ? Pair - 1 : 0];
+    // A term that the pair before used is still in its tile.
+    constexpr TermPair pair = pairs[Pair], before = pairs[Pair ? Pair - 1 : 0];
     if constexpr (Pair == 0 || pair.left != before.left) {
-      const std::byte *part = left + pair.left * leftPart;
-      _tile_loadd(4, part, leftRow);
+      const std::byte *term = left + pair.left * leftTerm;
+      _tile_loadd(4, term, leftRow);
       if constexpr (BothRows)
-        _tile_loadd(5, part + kTileWidth * leftRow, leftRow);
+        _tile_loadd(5, term + kTileWidth * leftRow, leftRow);
     }
     // Tiles 6 and 7 hold 16 columns each of the right operand, in pairs of rows
     // as the instruction requires.
     if constexpr (Pair == 0 || pair.right != before.right) {
-      const std::byte *part = right + pair.right * kPartBytes;
-      _tile_loadd(6, part, 2 * kTileRowBytes);
+      const std::byte *term = right + pair.right * kTermBytes;
+      _tile_loadd(6, term, 2 * kTileRowBytes);
       if constexpr (BothColumns)
-        _tile_loadd(7, part + kTileRowBytes, 2 * kTileRowBytes);
+        _tile_loadd(7, term + kTileRowBytes, 2 * kTileRowBytes);
     }
     _tile_dpbf16ps(0, 4, 6);
     if constexpr (BothColumns)
@@ -263,17 +263,17 @@ MPC_AMX_INLINE void multiplyStep(const std::byte *left, int64_t leftRow,
       _tile_dpbf16ps(2, 5, 6);
     if constexpr (BothRows && BothColumns)
       _tile_dpbf16ps(3, 5, 7);
-    multiplyStep<Parts, BothRows, BothColumns, Pair + 1>(left, leftRow,
-                                                         leftPart, right);
+    multiplyStep<Terms, BothRows, BothColumns, Pair + 1>(left, leftRow,
+                                                         leftTerm, right);
   }
 }
 
 /// In each step, prefetches a few rows of the next block's sums; after all
 /// steps of a chunk, all rows are in the cache. Otherwise the next block would
 /// wait for memory.
-template <int Parts>
+template <int Terms>
 MPC_AMX_INLINE void prefetchSums(const SumsBlock &block, int64_t step) {
-  constexpr int64_t rows = kPanelWidth / chunkStepsOf(Parts);
+  constexpr int64_t rows = kPanelWidth / chunkStepsOf(Terms);
   for (int64_t row = step * rows; row < (step + 1) * rows; ++row) {
     const float *sums = block.next + row * block.leading;
     _mm_prefetch(reinterpret_cast<const char *>(sums), _MM_HINT_T0);
@@ -282,7 +282,7 @@ MPC_AMX_INLINE void prefetchSums(const SumsBlock &block, int64_t step) {
   }
 }
 
-template <int Parts, bool BothRows, bool BothColumns>
+template <int Terms, bool BothRows, bool BothColumns>
 MPC_AMX static void multiplyBlock(const SumsBlock &block) {
   const int64_t sumsRow = block.leading * int64_t(sizeof(float));
   float *sums = block.sums;
@@ -306,11 +306,11 @@ MPC_AMX static void multiplyBlock(const SumsBlock &block) {
   // The sums stay in tiles over all steps of the depth.
   const std::byte *left = block.left.data, *right = block.right;
   for (int64_t step = 0; step < block.steps; ++step) {
-    prefetchSums<Parts>(block, step);
-    multiplyStep<Parts, BothRows, BothColumns>(left, block.left.row,
-                                               block.left.part, right);
+    prefetchSums<Terms>(block, step);
+    multiplyStep<Terms, BothRows, BothColumns>(left, block.left.row,
+                                               block.left.term, right);
     left += block.left.step;
-    right += Parts * kPartBytes;
+    right += Terms * kTermBytes;
   }
 
   _tile_stored(0, sums, sumsRow);
@@ -322,7 +322,7 @@ MPC_AMX static void multiplyBlock(const SumsBlock &block) {
     _tile_stored(3, lower + kTileWidth, sumsRow);
 }
 
-template <int Parts>
+template <int Terms>
 MPC_AMX static void multiplyParts(const LeftOperand &left,
                                   const std::byte *right, int64_t steps,
                                   const ProductSums &sums, bool isFirst) {
@@ -339,16 +339,16 @@ MPC_AMX static void multiplyParts(const LeftOperand &left,
       block.next = isLast ? sums.data + column + kPanelWidth
                           : block.sums + kPanelWidth * sums.leading;
       if (sums.rows - row > kTileWidth)
-        bothColumns ? multiplyBlock<Parts, true, true>(block)
-                    : multiplyBlock<Parts, true, false>(block);
+        bothColumns ? multiplyBlock<Terms, true, true>(block)
+                    : multiplyBlock<Terms, true, false>(block);
       else
-        bothColumns ? multiplyBlock<Parts, false, true>(block)
-                    : multiplyBlock<Parts, false, false>(block);
+        bothColumns ? multiplyBlock<Terms, false, true>(block)
+                    : multiplyBlock<Terms, false, false>(block);
       block.left.data += left.panel;
       block.sums += kPanelWidth * sums.leading;
     }
     // The next panel follows all steps of this panel.
-    right += steps * Parts * kPartBytes;
+    right += steps * Terms * kTermBytes;
   }
 }
 
@@ -363,8 +363,8 @@ MPC_AMX void multiplyPanels(const LeftOperand &left, const Panels &right,
   __asm__ volatile("" ::: "memory");
   _tile_loadconfig(&config);
 
-  auto *multiply = right.parts == 1   ? multiplyParts<1>
-                   : right.parts == 2 ? multiplyParts<2>
+  auto *multiply = right.terms == 1   ? multiplyParts<1>
+                   : right.terms == 2 ? multiplyParts<2>
                                       : multiplyParts<3>;
   multiply(left, right.data, steps, sums, isFirst);
 
@@ -373,14 +373,14 @@ MPC_AMX void multiplyPanels(const LeftOperand &left, const Panels &right,
   __asm__ volatile("" ::: "memory");
 }
 
-/// Returns element `place` of a block as the sum of its parts. The parts are
-/// `parts` blocks, `distance` bytes apart, from `block` on.
+/// Returns element `place` of a block as the sum of its terms. The terms are
+/// `terms` blocks, `distance` bytes apart, from `block` on.
 static float sumOfParts(const std::byte *block, int64_t distance, int64_t place,
-                        int64_t parts) {
+                        int64_t terms) {
   float sum = 0;
-  for (int64_t part = parts; part-- > 0;)
+  for (int64_t term = terms; term-- > 0;)
     sum += bf16ToFloat(
-        reinterpret_cast<const uint16_t *>(block + part * distance)[place]);
+        reinterpret_cast<const uint16_t *>(block + term * distance)[place]);
   return sum;
 }
 
@@ -388,7 +388,7 @@ void multiplyPanelsPortably(const LeftOperand &left, const Panels &right,
                             int64_t steps, const ProductSums &sums,
                             bool isFirst) {
   // Reads the packed operands of the AMX code, one element at a time.
-  const int64_t stepBytes = right.parts * kPartBytes;
+  const int64_t stepBytes = right.terms * kTermBytes;
   for (int64_t i = 0; i < sums.rows; ++i)
     for (int64_t j = 0; j < sums.columns; ++j) {
       float &sum = sums.data[i * sums.leading + j];
@@ -404,8 +404,8 @@ void multiplyPanelsPortably(const LeftOperand &left, const Panels &right,
             right.data + (j / kPanelWidth * steps + step) * stepBytes;
         const int64_t place =
             (inStep / 2 * kPanelWidth + j % kPanelWidth) * 2 + inStep % 2;
-        sum += sumOfParts(a, left.part, inStep, right.parts) *
-               sumOfParts(b, kPartBytes, place, right.parts);
+        sum += sumOfParts(a, left.term, inStep, right.terms) *
+               sumOfParts(b, kTermBytes, place, right.terms);
       }
     }
 }
@@ -464,7 +464,7 @@ void multiplyLeftOut(const PanelSource &left, const PanelSource &right,
   for (int64_t row = 0; row < sums.rows; row += kPanelWidth)
     for (int64_t column = 0; column < sums.columns; column += kPanelWidth)
       for (int64_t step = 0; step < steps; ++step) {
-        // If parts represent both blocks, multiplyPanels has already added the
+        // If terms represent both blocks, multiplyPanels has already added the
         // product.
         if (!leftOutOfLeft[row / kPanelWidth * steps + step] &&
             !leftOutOfRight[column / kPanelWidth * steps + step])

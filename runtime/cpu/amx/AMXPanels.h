@@ -2,9 +2,9 @@
 // read them, and multiplies such operands.
 //
 // AMX multiplies bf16 numbers and accumulates in f32. Operands of higher
-// precision are sums of bf16 numbers, called parts: two for f16, three for f32.
-// A product of two f32 numbers takes six products of parts; the other three are
-// less than half a unit of the last place. If no parts represent an element,
+// precision are sums of bf16 numbers, called terms: two for f16, three for f32.
+// A product of two f32 numbers takes six products of terms; the other three are
+// less than half a unit of the last place. If no terms represent an element,
 // for example an infinity, the AMX product leaves out the element's block of 32
 // x 32, and the block is multiplied in f32.
 //
@@ -21,10 +21,10 @@
 namespace mpc::runtime {
 
 /// The width of a panel, in rows of the left operand or columns of the right
-/// operand, and of a step, in elements of the depth. One part of a panel step
+/// operand, and of a step, in elements of the depth. One term of a panel step
 /// is 2 KiB, two tile registers.
 inline constexpr int64_t kPanelWidth = kBlockSide;
-inline constexpr int64_t kPartBytes = kBlockElements * sizeof(uint16_t);
+inline constexpr int64_t kTermBytes = kBlockElements * sizeof(uint16_t);
 
 /// Returns the number of panels or steps that hold `extent` elements.
 inline constexpr int64_t panelsOf(int64_t extent) {
@@ -36,15 +36,15 @@ inline constexpr int64_t wholePanels(int64_t extent) {
   return panelsOf(extent) * kPanelWidth;
 }
 
-/// Returns the number of bf16 parts of `type`: bf16, f16 or f32.
-inline constexpr int64_t partsOf(DType type) {
+/// Returns the number of bf16 terms of `type`: bf16, f16 or f32.
+inline constexpr int64_t termsOf(DType type) {
   return type == DType::BF16 ? 1 : type == DType::F16 ? 2 : 3;
 }
 
 /// Returns the number of steps of a panel that are multiplied at once. They
 /// take 16 to 24 KiB of the L1 cache.
-inline constexpr int64_t chunkStepsOf(int64_t parts) {
-  return parts == 1 ? 8 : 4;
+inline constexpr int64_t chunkStepsOf(int64_t terms) {
+  return terms == 1 ? 8 : 4;
 }
 
 /// A stored matrix: row-major, or column-major with `inColumns`. `leading` is
@@ -63,23 +63,23 @@ struct PanelSource {
 };
 
 /// An operand packed in panels. The steps of a panel are consecutive; then
-/// comes the next panel. A step is one block per part.
+/// comes the next panel. A step is one block per term.
 struct Panels {
   std::byte *data;
-  int64_t parts;
+  int64_t terms;
   /// Per step of each panel: true if the step is stored as zeros, because no
-  /// parts represent one of its elements. Null for one part.
+  /// terms represent one of its elements. Null for one term.
   bool *isLeftOut;
 
-  static int64_t bytes(int64_t panels, int64_t steps, int64_t parts) {
-    return panels * steps * (parts * kPartBytes + int64_t(parts > 1));
+  static int64_t bytes(int64_t panels, int64_t steps, int64_t terms) {
+    return panels * steps * (terms * kTermBytes + int64_t(terms > 1));
   }
-  /// Returns panels in memory of `bytes(panels, steps, parts)` bytes.
+  /// Returns panels in memory of `bytes(panels, steps, terms)` bytes.
   static Panels at(std::byte *memory, int64_t panels, int64_t steps,
-                   int64_t parts) {
-    std::byte *marks = memory + panels * steps * parts * kPartBytes;
-    return {memory, parts,
-            parts > 1 ? reinterpret_cast<bool *>(marks) : nullptr};
+                   int64_t terms) {
+    std::byte *marks = memory + panels * steps * terms * kTermBytes;
+    return {memory, terms,
+            terms > 1 ? reinterpret_cast<bool *>(marks) : nullptr};
   }
 };
 
@@ -100,7 +100,7 @@ bool packRightPanels(const PanelSource &source, int64_t depth, int64_t columns,
 struct LeftOperand {
   const std::byte *data;
   int64_t row;   ///< between rows of a panel
-  int64_t part;  ///< between parts of a step
+  int64_t term;  ///< between terms of a step
   int64_t step;  ///< between steps
   int64_t panel; ///< between panels
 };
@@ -114,7 +114,7 @@ struct ProductSums {
   int64_t rows, columns;
 };
 
-/// Adds the product of `left` and `right`, which have equally many parts, over
+/// Adds the product of `left` and `right`, which have equally many terms, over
 /// `steps` steps to `sums`. With `isFirst` the sums start at zero. Requires AMX
 /// in the CPU and the permission to use it (`requestAMXPermission`).
 void multiplyPanels(const LeftOperand &left, const Panels &right, int64_t steps,

@@ -1,4 +1,4 @@
-// Tests the order of elements in blocks, and the split of elements into parts.
+// Tests the order of elements in blocks, and the split of elements into terms.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/Blocks.h"
@@ -52,7 +52,7 @@ TEST(Blocks, EveryOrderFromRowsFarApart) {
 
 /// Three bf16 numbers hold every digit of an f32 number of any exponent. Each
 /// bf16 number is the nearest to the remainder of the earlier ones.
-TEST(Blocks, PartsAddUpToTheElement) {
+TEST(Blocks, TermsAddUpToTheElement) {
   constexpr int64_t kLeading = 35;
   std::mt19937 random(1);
   std::vector<float> source(32 * kLeading);
@@ -73,8 +73,8 @@ TEST(Blocks, PartsAddUpToTheElement) {
         const float value = source[size_t(row * kLeading + column)];
         const auto place = size_t(placeOf(order, row, column));
         float rest = value;
-        for (size_t part = 0; part < 3; ++part) {
-          const float number = bf16ToFloat(result[part * 1024 + place]);
+        for (size_t term = 0; term < 3; ++term) {
+          const float number = bf16ToFloat(result[term * 1024 + place]);
           ASSERT_LE(std::fabs(rest - number), std::fabs(rest) * 0x1p-8f);
           rest -= number;
         }
@@ -83,7 +83,7 @@ TEST(Blocks, PartsAddUpToTheElement) {
   }
 }
 
-TEST(Blocks, TwoPartsHoldAHalf) {
+TEST(Blocks, TwoTermsHoldAHalf) {
   std::vector<float> source(1024);
   std::vector<uint16_t> result(2 * 1024);
   for (int64_t first = 0; first < 0x7c00; first += 1024) {
@@ -97,7 +97,7 @@ TEST(Blocks, TwoPartsHoldAHalf) {
   }
 }
 
-TEST(Blocks, SaysWhichElementsHaveNoParts) {
+TEST(Blocks, SaysWhichElementsHaveNoTerms) {
   std::vector<uint16_t> result(3 * 1024);
   const float infinity = std::numeric_limits<float>::infinity();
   for (float value :

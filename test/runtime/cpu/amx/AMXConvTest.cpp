@@ -72,9 +72,9 @@ TEST_P(AMXConv, BatchesThatDoNotDivide) {
       {37, 1, 32, 32, {4, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}});
 }
 
-/// Infinite, huge and tiny pixels and filters are not sums of parts. Products
+/// Infinite, huge and tiny pixels and filters are not sums of terms. Products
 /// with them are computed in f32 and leave all others unaffected.
-TEST_P(AMXConv, ElementsWithoutParts) {
+TEST_P(AMXConv, ElementsWithoutTerms) {
   const float infinity = std::numeric_limits<float>::infinity();
   ConvCase c{2, 1, 64, 32, {8, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
   Conv plain(c), changed(c);

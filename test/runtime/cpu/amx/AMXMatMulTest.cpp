@@ -38,7 +38,7 @@ MatMulCase bf16Case(int64_t m, int64_t n, int64_t k) {
   return {m, n, k, DType::BF16, DType::BF16};
 }
 
-/// Types of one, two and three parts.
+/// Types of one, two and three terms.
 constexpr DType kTypes[] = {DType::BF16, DType::F16, DType::F32};
 
 /// Whole panels and steps, and each of their edges: half tile registers, one
@@ -63,7 +63,7 @@ TEST_P(AMXMatMul, EveryTranspositionAndEdge) {
 
 /// Products of f32 numbers keep f32's digits: errors are far below the 2^-9 of
 /// bf16, and do not grow with the depth.
-TEST_P(AMXMatMul, ProductsOfPartsHaveAllDigits) {
+TEST_P(AMXMatMul, ProductsOfTermsHaveAllDigits) {
   for (DType type : {DType::F16, DType::F32}) {
     MatMul matmul({64, 64, 1000, type, type});
     const std::vector<double> values = toDoubles(run(matmul));
@@ -74,9 +74,9 @@ TEST_P(AMXMatMul, ProductsOfPartsHaveAllDigits) {
   }
 }
 
-/// Infinite, NaN, huge and tiny elements are not sums of parts. They do not
+/// Infinite, NaN, huge and tiny elements are not sums of terms. They do not
 /// affect other products, and the bits are the same for any tiles.
-TEST_P(AMXMatMul, ElementsWithoutParts) {
+TEST_P(AMXMatMul, ElementsWithoutTerms) {
   const float infinity = std::numeric_limits<float>::infinity();
   for (bool transposed : {false, true}) {
     MatMulCase c{100, 90, 200, DType::F32, DType::F32};
