@@ -128,8 +128,8 @@ public:
     size_t bytes;
   };
   /// Downloads several blocks, with a single wait for all.
-  virtual Status download(const std::vector<Download> &pieces) {
-    for (const auto &[host, device, bytes] : pieces)
+  virtual Status download(const std::vector<Download> &blocks) {
+    for (const auto &[host, device, bytes] : blocks)
       if (Status status = download(host, device, bytes); !status.ok())
         return status;
     return Status();

@@ -529,11 +529,11 @@ Session::outputs(std::string_view function,
     places.push_back(instance.buffers[*index]);
   }
   assert(values.size() == places.size() && "a place per output");
-  std::vector<Device::Download> pieces;
+  std::vector<Device::Download> blocks;
   for (size_t i = 0; i < values.size(); ++i)
-    pieces.push_back(
+    blocks.push_back(
         {values[i].bytes.data(), places[i], values[i].bytes.size()});
-  Status status = impl->device->download(pieces);
+  Status status = impl->device->download(blocks);
   if (!status.ok())
     return status;
   return values;

@@ -1,6 +1,6 @@
 // Plans how a CPU reduces the columns of wide rows.
 //
-// Reducing 64 adjacent columns at a time would read short pieces of rows that
+// Reducing 64 adjacent columns at a time would read short runs of rows that
 // are kilobytes apart, at a half or a third of the memory bandwidth. Slices of
 // wide rows therefore own many columns and read the rows in memory order, a
 // band of rows at a time. A slice sums a band in registers and adds the sums to

@@ -10,7 +10,7 @@
 
 namespace mpc::runtime {
 
-/// Workers share a copy in pieces of this many bytes.
+/// Workers share a copy in slices of this many bytes.
 static constexpr int64_t kCopyGrain = 1 << 20;
 
 static bool holds(const PreparedIf &conditional) {

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/BLASLt.h"
 #include "runtime/cuda/Driver.h"
-#include "runtime/cuda/ProductPieces.h"
+#include "runtime/cuda/ProductParts.h"
 #include "runtime/cuda/SharedLibrary.h"
 
 #include <algorithm>
@@ -29,9 +29,9 @@ struct MatrixShape {
 /// A prepared product. The descriptors live as long as the step.
 class BLASMatMulStep : public CUDAStep {
 public:
-  BLASMatMulStep(BLASLt &library, const ProductPiece &piece)
-      : library(library), step(piece.step), operands(piece.operands),
-        beta32(piece.adds ? 1 : 0), beta64(piece.adds ? 1 : 0) {}
+  BLASMatMulStep(BLASLt &library, const ProductPart &part)
+      : library(library), step(part.step), operands(part.operands),
+        beta32(part.adds ? 1 : 0), beta64(part.adds ? 1 : 0) {}
   ~BLASMatMulStep() override;
 
   Status prepare();
@@ -73,22 +73,22 @@ private:
   double alpha64 = 1, beta64 = 0;
 };
 
-/// A product in several pieces (ProductPieces.h), computed by one library call
+/// A product in several parts (ProductParts.h), computed by one library call
 /// after the other.
-class PartedMatMulStep : public CUDAStep {
+class SplitMatMulStep : public CUDAStep {
 public:
-  explicit PartedMatMulStep(std::vector<std::unique_ptr<CUDAStep>> pieces)
-      : pieces(std::move(pieces)) {}
+  explicit SplitMatMulStep(std::vector<std::unique_ptr<CUDAStep>> parts)
+      : parts(std::move(parts)) {}
 
   Status enqueue(Stream stream) override {
-    for (const std::unique_ptr<CUDAStep> &piece : pieces)
-      if (Status status = piece->enqueue(stream); !status.ok())
+    for (const std::unique_ptr<CUDAStep> &part : parts)
+      if (Status status = part->enqueue(stream); !status.ok())
         return status;
     return Status();
   }
 
 private:
-  std::vector<std::unique_ptr<CUDAStep>> pieces;
+  std::vector<std::unique_ptr<CUDAStep>> parts;
 };
 
 } // namespace
@@ -186,8 +186,8 @@ std::string BLASLt::describe(BLASStatus status) const {
 StatusOr<std::unique_ptr<CUDAStep>>
 BLASLt::prepare(const MatMulStep &step, const MatMulAddresses &operands) {
   std::vector<std::unique_ptr<CUDAStep>> prepared;
-  for (const ProductPiece &piece : partProduct(step, operands)) {
-    auto next = std::make_unique<BLASMatMulStep>(*this, piece);
+  for (const ProductPart &part : splitProduct(step, operands)) {
+    auto next = std::make_unique<BLASMatMulStep>(*this, part);
     if (Status status = next->prepare(); !status.ok())
       return status;
     prepared.push_back(std::move(next));
@@ -195,7 +195,7 @@ BLASLt::prepare(const MatMulStep &step, const MatMulAddresses &operands) {
   if (prepared.size() == 1)
     return std::move(prepared.front());
   return std::unique_ptr<CUDAStep>(
-      std::make_unique<PartedMatMulStep>(std::move(prepared)));
+      std::make_unique<SplitMatMulStep>(std::move(prepared)));
 }
 
 //===----------------------------------------------------------------------===//

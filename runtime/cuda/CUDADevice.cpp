@@ -230,12 +230,12 @@ Status CUDADevice::download(void *host, const void *device, size_t bytes) {
   return download(std::vector<Download>{{host, device, bytes}});
 }
 
-Status CUDADevice::download(const std::vector<Download> &pieces) {
+Status CUDADevice::download(const std::vector<Download> &blocks) {
   ContextScope scope(*impl->driver, impl->context.context);
   if (!scope.status().ok())
     return scope.status();
-  std::vector<Staging::Piece> copies;
-  for (const auto &[host, device, bytes] : pieces)
+  std::vector<Staging::Copy> copies;
+  for (const auto &[host, device, bytes] : blocks)
     copies.push_back({host, toDevicePointer(device), bytes});
   return impl->staging->download(copies);
 }

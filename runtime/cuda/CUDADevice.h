@@ -32,7 +32,7 @@ public:
   StatusOr<const void *> mapConstants(const void *host, size_t bytes) override;
   Status upload(void *device, const void *host, size_t bytes) override;
   Status download(void *host, const void *device, size_t bytes) override;
-  Status download(const std::vector<Download> &pieces) override;
+  Status download(const std::vector<Download> &blocks) override;
   StatusOr<std::unique_ptr<InputStage>> openStage(void *input,
                                                   size_t bytes) override;
   StatusOr<std::unique_ptr<Executable>>

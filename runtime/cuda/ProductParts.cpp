@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/cuda/ProductPieces.h"
+#include "runtime/cuda/ProductParts.h"
 
 #include <algorithm>
 
@@ -21,8 +21,8 @@ static void advance(DeviceOperand &operand, int64_t elements) {
 /// computed by Tensor Cores, without a fused operation. All rows must start at
 /// vector boundaries. The work must be at least `leastWork` operations, to be
 /// worth a second call.
-static bool canBeParted(const MatMulStep &step, const MatMulAddresses &operands,
-                        double leastWork) {
+static bool canBeSplit(const MatMulStep &step, const MatMulAddresses &operands,
+                       double leastWork) {
   const bool isLow =
       sizeOf(operands.a.type) == 2 && sizeOf(operands.b.type) == 2;
   const bool isOne =
@@ -49,13 +49,13 @@ struct Cut {
 };
 } // namespace
 
-/// Cuts `whole` into two pieces: up to the last whole vector, and the rest.
-static std::pair<ProductPiece, ProductPiece> cutAt(const ProductPiece &whole,
-                                                   const Cut &cut) {
+/// Cuts `whole` into two parts: up to the last whole vector, and the rest.
+static std::pair<ProductPart, ProductPart> cutAt(const ProductPart &whole,
+                                                 const Cut &cut) {
   // Eight elements of 16 bits make a vector.
   const int64_t unit = kVectorBytes / 2;
   const int64_t extent = whole.step.*cut.extent, place = extent / unit * unit;
-  ProductPiece front = whole, rest = whole;
+  ProductPart front = whole, rest = whole;
   front.step.*cut.extent = place;
   rest.step.*cut.extent = extent - place;
   advance(rest.operands.a, place * cut.a);
@@ -64,11 +64,11 @@ static std::pair<ProductPiece, ProductPiece> cutAt(const ProductPiece &whole,
   return {front, rest};
 }
 
-std::vector<ProductPiece> partProduct(const MatMulStep &step,
+std::vector<ProductPart> splitProduct(const MatMulStep &step,
                                       const MatMulAddresses &operands,
                                       double leastWork) {
-  ProductPiece front{step, operands};
-  if (!canBeParted(step, operands, leastWork))
+  ProductPart front{step, operands};
+  if (!canBeSplit(step, operands, leastWork))
     return {front};
   // Find the extents that are row lengths in memory, but not whole vectors. n
   // is the row length of c, and of b unless transposed. m is the row length of
@@ -85,23 +85,23 @@ std::vector<ProductPiece> partProduct(const MatMulStep &step,
               step.transB ? 1 : step.ldb, 0};
   // Columns (n) and rows (m) after the last whole vector become separate
   // products.
-  std::vector<ProductPiece> pieces;
+  std::vector<ProductPart> parts;
   for (const auto &[isRagged, cut] : {std::pair(hasN, n), std::pair(hasM, m)}) {
     if (!isRagged || front.step.*cut.extent < kVectorBytes)
       continue;
     auto [next, rest] = cutAt(front, cut);
-    pieces.push_back(rest);
+    parts.push_back(rest);
     front = next;
   }
-  // The short piece of the depth comes first, since the long piece adds to it.
+  // The short part of the depth comes first, since the long part adds to it.
   if (hasK && step.k >= kVectorBytes) {
     auto [next, rest] = cutAt(front, k);
-    pieces.push_back(rest);
+    parts.push_back(rest);
     front = next;
     front.adds = true;
   }
-  pieces.push_back(front);
-  return pieces;
+  parts.push_back(front);
+  return parts;
 }
 
 } // namespace mpc::runtime::cuda

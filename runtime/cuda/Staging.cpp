@@ -73,38 +73,38 @@ Status Staging::upload(DevicePointer to, const void *from, size_t bytes) {
   return Status();
 }
 
-Status Staging::download(std::vector<Piece> pieces) {
+Status Staging::download(std::vector<Copy> copies) {
   size_t next = 0;
-  while (next < pieces.size()) {
+  while (next < copies.size()) {
     StatusOr<Slot *> slot = acquire();
     if (!slot.ok())
       return slot.status();
     auto *memory = static_cast<std::byte *>((*slot)->memory);
-    // The GPU writes as many pieces as the slot holds, one after the other.
+    // The GPU writes as many copies as the slot holds, one after the other.
     struct Part {
       void *to;
       size_t offset, bytes;
     };
     std::vector<Part> parts;
     size_t used = 0;
-    while (next < pieces.size() && used < kSlotBytes) {
-      Piece &piece = pieces[next];
-      const size_t bytes = std::min(piece.bytes, kSlotBytes - used);
+    while (next < copies.size() && used < kSlotBytes) {
+      Copy &copy = copies[next];
+      const size_t bytes = std::min(copy.bytes, kSlotBytes - used);
       if (bytes > 0) {
         Status status =
-            driver.check(driver.call.memcpyDtoHAsync(memory + used, piece.from,
+            driver.check(driver.call.memcpyDtoHAsync(memory + used, copy.from,
                                                      bytes, stream),
                          "copy from the GPU");
         if (!status.ok())
           return status;
-        parts.push_back({piece.to, used, bytes});
+        parts.push_back({copy.to, used, bytes});
       }
       // Each part begins on a separate cache line.
       used = std::min(kSlotBytes, (used + bytes + 63) / 64 * 64);
-      piece.to = static_cast<std::byte *>(piece.to) + bytes;
-      piece.from += bytes;
-      piece.bytes -= bytes;
-      if (piece.bytes == 0)
+      copy.to = static_cast<std::byte *>(copy.to) + bytes;
+      copy.from += bytes;
+      copy.bytes -= bytes;
+      if (copy.bytes == 0)
         ++next;
     }
     if (parts.empty())

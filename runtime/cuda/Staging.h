@@ -27,14 +27,14 @@ public:
   /// Enqueues a copy to the device. `from` may be reused on return.
   Status upload(DevicePointer to, const void *from, size_t bytes);
 
-  struct Piece {
+  struct Copy {
     void *to;
     DevicePointer from;
     size_t bytes;
   };
-  /// Copies `pieces` from the device, after all enqueued work. Waits once per
-  /// filled slot, instead of once per piece.
-  Status download(std::vector<Piece> pieces);
+  /// Copies `copies` from the device, after all enqueued work. Waits once per
+  /// filled slot, instead of once per copy.
+  Status download(std::vector<Copy> copies);
 
 private:
   static constexpr size_t kSlots = 8;

@@ -243,23 +243,23 @@ void MovementEmitter::emitSquare(Value input, Value from, Value to,
 /// begin and end within a matrix.
 void MovementEmitter::emitBlocks(Value input, ArrayRef<MovedAxis> outer,
                                  MovedAxis rows, MovedAxis columns) {
-  emitPieces(b, context.bounds[0], context.bounds[1], rows.size,
-             [&](Value matrix, Value lower, Value upper) {
-               Value base = offsetOf(matrix, outer);
-               Value start = mulIndex(b, matrix, rows.size);
-               // Elements of a column are adjacent in the input. Process as
-               // many rows at once as fill a cache line of a column, then
-               // `blockSide` rows, then single rows.
-               emitDynamicChunks(
-                   b, lower, upper, rows.size,
-                   {{lineElements, 1}, {blockSide, 1}, {1, 1}},
-                   [&](Chunk chunk) {
-                     Value to = mulIndex(b, addIndex(b, start, chunk.index),
-                                         columns.size);
-                     emitBlock(input, addIndex(b, base, chunk.index), to,
-                               chunk.width, columns);
-                   });
-             });
+  emitRunLoop(b, context.bounds[0], context.bounds[1], rows.size,
+              [&](Value matrix, Value lower, Value upper) {
+                Value base = offsetOf(matrix, outer);
+                Value start = mulIndex(b, matrix, rows.size);
+                // Elements of a column are adjacent in the input. Process as
+                // many rows at once as fill a cache line of a column, then
+                // `blockSide` rows, then single rows.
+                emitDynamicChunks(
+                    b, lower, upper, rows.size,
+                    {{lineElements, 1}, {blockSide, 1}, {1, 1}},
+                    [&](Chunk chunk) {
+                      Value to = mulIndex(b, addIndex(b, start, chunk.index),
+                                          columns.size);
+                      emitBlock(input, addIndex(b, base, chunk.index), to,
+                                chunk.width, columns);
+                    });
+              });
 }
 
 /// Transposes one tile of a matrix through shared memory: reads along the
@@ -359,7 +359,7 @@ void MovementEmitter::emitSlice(SliceOp op) {
 }
 
 // Emits a concat row by row. If the last axis is concatenated, a row of the
-// result has a piece of every input. Otherwise it is a row of one input, and
+// result has a part of every input. Otherwise it is a row of one input, and
 // row numbers are split into (outer axes, concatenated axis, inner axes).
 void MovementEmitter::emitConcat(ConcatOp op) {
   // Count the rows of one index of the concatenated axis.

@@ -98,7 +98,7 @@ void FragmentEmitter::store(Value value, Value buffer, Value offset,
 }
 
 /// On CPUs, prefetches the current columns in the next row of a tile. Rows of a
-/// tile are short pieces of rows in memory, too short for a CPU to predict the
+/// tile are short runs of rows in memory, too short for a CPU to predict the
 /// next row (docs/measured/cpu.md).
 void FragmentEmitter::prefetchNextRow(Value buffer, Value offset,
                                       ArrayRef<int64_t> strides, bool isWrite) {

@@ -83,22 +83,22 @@ TileCopier::TileCopier(ImplicitLocOpBuilder &builder,
                        Value thread)
     : b(builder), i32(builder), operand(operand), matrix(matrix) {
   // All threads copy the tile together, in passes of `passRows` rows. In each
-  // pass, a thread copies one piece of a row, `copyBytes` long.
+  // pass, a thread copies one vector of a row, `copyBytes` long.
   const SwizzledTile &tile = operand.tile;
-  int64_t pieceElements = operand.copyBytes / kElementBytes;
-  int64_t rowPieces = tile.getRowBytes() / operand.copyBytes;
-  assert(threads % rowPieces == 0 && "a pass copies whole rows");
-  passRows = threads / rowPieces;
+  int64_t vectorElements = operand.copyBytes / kElementBytes;
+  int64_t rowVectors = tile.getRowBytes() / operand.copyBytes;
+  assert(threads % rowVectors == 0 && "a pass copies whole rows");
+  passRows = threads / rowVectors;
   passes = tile.rows / passRows;
   assert(passes * passRows == tile.rows && "passes cover the tile once");
   int64_t extent = operand.alongDepth ? tile.rows : tile.chunks * 8;
   hasEdge = matrix.extent % extent != 0;
   hasDepthEdge = matrix.depth % TensorCoreTiling::kBlockK != 0;
 
-  // Compute the offsets of this thread's pieces in shared memory. The swizzle
+  // Compute the offsets of this thread's vectors in shared memory. The swizzle
   // repeats after tile.getPeriod() rows, so later passes reuse the offsets.
-  row = i32.div(thread, rowPieces);
-  column = i32.mul(i32.rem(thread, rowPieces), pieceElements);
+  row = i32.div(thread, rowVectors);
+  column = i32.mul(i32.rem(thread, rowVectors), vectorElements);
   Value chunk = i32.div(column, 8);
   Value inChunk = i32.mul(i32.rem(column, 8), kElementBytes);
   int64_t distinct = std::max<int64_t>(1, tile.getPeriod() / passRows);
@@ -107,7 +107,7 @@ TileCopier::TileCopier(ImplicitLocOpBuilder &builder,
     offsets.push_back(i32.add(i32.getOffset(tile, passRow, chunk), inChunk));
   }
 
-  // Compute the address of this thread's first piece in global memory.
+  // Compute the address of this thread's first vector in global memory.
   auto wide = [&](Value value) {
     return arith::IndexCastUIOp::create(b, b.getIndexType(), value);
   };
@@ -157,7 +157,7 @@ Value TileCopier::getSize(int64_t pass, Value depth) {
 }
 
 void TileCopier::emit(Value pointer, Value depth, Value address) {
-  assert(!offsets.empty() && "a thread copies a piece in every pass");
+  assert(!offsets.empty() && "a thread copies a vector in every pass");
   SmallVector<Value> bases;
   for (Value offset : offsets)
     bases.push_back(i32.add(address, offset));

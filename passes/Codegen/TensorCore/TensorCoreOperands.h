@@ -57,20 +57,20 @@ struct GlobalMatrix {
 };
 
 /// Copies tiles of one operand to shared memory. Each thread copies several
-/// pieces, each `copyBytes` long. Elements outside the matrix become zero.
+/// vectors, each `copyBytes` long. Elements outside the matrix become zero.
 class TileCopier {
 public:
   TileCopier(mlir::ImplicitLocOpBuilder &builder,
              const TensorCoreOperand &operand, const GlobalMatrix &matrix,
              int64_t threads, mlir::Value thread);
 
-  /// The address in global memory of the thread's first piece of the first
+  /// The address in global memory of the thread's first vector of the first
   /// tile.
   mlir::Value getStart() const { return start; }
-  /// Returns the address of the same piece in the next tile along the depth.
+  /// Returns the address of the same vector in the next tile along the depth.
   mlir::Value advance(mlir::Value pointer);
   /// Emits this thread's copies of a tile to `address` in shared memory. The
-  /// thread's first piece is at `pointer`. The tile starts at index `depth`
+  /// thread's first vector is at `pointer`. The tile starts at index `depth`
   /// (i32) along the depth.
   void emit(mlir::Value pointer, mlir::Value depth, mlir::Value address);
 
@@ -85,17 +85,17 @@ private:
   /// passes.
   int64_t passRows, passes;
   bool hasEdge, hasDepthEdge;
-  /// The position in the tile of the piece that the thread copies in the first
+  /// The position in the tile of the vector that the thread copies in the first
   /// pass: the row, and the first element in the row.
   mlir::Value row, column;
   mlir::Value start;
-  /// Byte offsets in the tile of the pieces that the thread copies in the first
-  /// passes. Later passes repeat the swizzle pattern.
+  /// Byte offsets in the tile of the vectors that the thread copies in the
+  /// first passes. Later passes repeat the swizzle pattern.
   llvm::SmallVector<mlir::Value> offsets;
-  /// True for each pass in which the thread's piece is inside the matrix, along
-  /// its rows (lhs) or columns (rhs). The depth is tested in getSize. A single
-  /// value if tile rows run across the depth; empty if tiles divide the matrix
-  /// evenly.
+  /// True for each pass in which the thread's vector is inside the matrix,
+  /// along its rows (lhs) or columns (rhs). The depth is tested in getSize. A
+  /// single value if tile rows run across the depth; empty if tiles divide the
+  /// matrix evenly.
   llvm::SmallVector<mlir::Value> inside;
 };
 

@@ -169,7 +169,7 @@ TEST(CUDADevice, BringsInputsWhileStepsRun) {
     std::vector<std::string> calls = readLog(log);
     calls.erase(calls.begin(), calls.begin() + static_cast<long>(before));
     EXPECT_EQ(countCalls(calls, "cuStreamSynchronize"), 0u);
-    EXPECT_EQ(countCalls(calls, "cuEventSynchronize"), 3u); // two pieces
+    EXPECT_EQ(countCalls(calls, "cuEventSynchronize"), 3u); // two blocks
     EXPECT_EQ(countCalls(calls, "cuGraphLaunch"), 5u);
     EXPECT_EQ(values(session->state("w")),
               (Floats{1 + sum, 2 + sum, 3 + sum, 4 + sum, 5 + sum}));

@@ -86,7 +86,7 @@ TEST(CUDAMatMul, TransposesAndSkipsBetweenRows) {
 }
 
 /// Products large enough for a second call, where k is the length of both
-/// operands' rows. The long piece adds to the short piece's result.
+/// operands' rows. The long part adds to the short part's result.
 TEST(CUDAMatMul, AddsPiecesOfRaggedRows) {
   emulated({}, [] {
     MatMulCase c{128,         1024,        15265, DType::BF16,
@@ -103,7 +103,7 @@ TEST(CUDAMatMul, AddsPiecesOfRaggedRows) {
     for (int64_t element = 0; element < c.m * c.n; element += 1021) {
       const int64_t row = element / c.n, column = element % c.n;
       const DotProduct dot = matmul.product(0, row, column);
-      // The short piece, of the last term, is rounded to c's type first.
+      // The short part, of the last term, is rounded to c's type first.
       const double last =
           matmul.atA(0, row, c.k - 1) * matmul.atB(0, c.k - 1, column);
       ASSERT_NEAR(values[size_t(element)], dot.value,

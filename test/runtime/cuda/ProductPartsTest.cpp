@@ -1,8 +1,8 @@
-// Tests that a product in pieces equals the whole product, on numbers with
+// Tests that a product in parts equals the whole product, on numbers with
 // exact sums, for every layout of operands.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/cuda/ProductPieces.h"
+#include "runtime/cuda/ProductParts.h"
 
 #include "runtime/FloatBits.h"
 
@@ -47,53 +47,53 @@ float elementOf(const DeviceOperand &operand, int64_t index) {
   return bf16ToFloat(static_cast<const uint16_t *>(operand.data)[index]);
 }
 
-/// Multiplies a piece like the library.
-void multiply(const ProductPiece &piece) {
-  const MatMulStep &s = piece.step;
-  auto *c = static_cast<float *>(piece.operands.c.data);
+/// Multiplies a part like the library.
+void multiply(const ProductPart &part) {
+  const MatMulStep &s = part.step;
+  auto *c = static_cast<float *>(part.operands.c.data);
   for (int64_t row = 0; row < s.m; ++row)
     for (int64_t column = 0; column < s.n; ++column) {
-      float sum = piece.adds ? c[row * s.ldc + column] : 0;
+      float sum = part.adds ? c[row * s.ldc + column] : 0;
       for (int64_t i = 0; i < s.k; ++i)
-        sum += elementOf(piece.operands.a,
+        sum += elementOf(part.operands.a,
                          s.transA ? i * s.lda + row : row * s.lda + i) *
-               elementOf(piece.operands.b,
+               elementOf(part.operands.b,
                          s.transB ? column * s.ldb + i : i * s.ldb + column);
       c[row * s.ldc + column] = sum;
     }
 }
 
-TEST(ProductPieces, AreTheProduct) {
+TEST(ProductParts, AreTheProduct) {
   for (bool transA : {false, true})
     for (bool transB : {false, true})
       for (int64_t m : {24, 27})
         for (int64_t n : {32, 33})
           for (int64_t k : {40, 47}) {
-            Product whole(m, n, k, transA, transB), parted = whole;
-            parted.operands.a.data = parted.a.data();
-            parted.operands.b.data = parted.b.data();
-            parted.operands.c.data = parted.c.data();
+            Product whole(m, n, k, transA, transB), split = whole;
+            split.operands.a.data = split.a.data();
+            split.operands.b.data = split.b.data();
+            split.operands.c.data = split.c.data();
             multiply({whole.step, whole.operands});
-            for (const ProductPiece &piece :
-                 partProduct(parted.step, parted.operands, /*leastWork=*/0))
-              multiply(piece);
-            EXPECT_EQ(parted.c, whole.c);
+            for (const ProductPart &part :
+                 splitProduct(split.step, split.operands, /*leastWork=*/0))
+              multiply(part);
+            EXPECT_EQ(split.c, whole.c);
           }
 }
 
-/// The extents of the pieces.
+/// The extents of the parts.
 std::vector<std::array<int64_t, 3>> extentsOf(const Product &product,
                                               double leastWork = 0) {
   std::vector<std::array<int64_t, 3>> extents;
-  for (const ProductPiece &piece :
-       partProduct(product.step, product.operands, leastWork))
-    extents.push_back({piece.step.m, piece.step.n, piece.step.k});
+  for (const ProductPart &part :
+       splitProduct(product.step, product.operands, leastWork))
+    extents.push_back({part.step.m, part.step.n, part.step.k});
   return extents;
 }
 
 using Extents = std::vector<std::array<int64_t, 3>>;
 
-TEST(ProductPieces, RowsOfWholeVectorsAreMultipliedFast) {
+TEST(ProductParts, RowsOfWholeVectorsAreMultipliedFast) {
   // Scores of 33 words, the gradient of their input, and that of the words'
   // table.
   EXPECT_EQ(extentsOf({24, 33, 40, false, true}),
@@ -106,9 +106,9 @@ TEST(ProductPieces, RowsOfWholeVectorsAreMultipliedFast) {
   EXPECT_EQ(extentsOf({27, 32, 40, false, true}), (Extents{{27, 32, 40}}));
 }
 
-TEST(ProductPieces, WhatWouldNotHelpStaysWhole) {
+TEST(ProductParts, WhatWouldNotHelpStaysWhole) {
   const Extents whole{{24, 33, 40}};
-  EXPECT_EQ(extentsOf({24, 33, 40, false, true}, kLeastPartedWork), whole);
+  EXPECT_EQ(extentsOf({24, 33, 40, false, true}, kLeastSplitWork), whole);
   // Rows that begin anywhere.
   Product product(24, 33, 40, false, true);
   product.step.ldc = 33;

@@ -66,8 +66,8 @@ void LinePacker::packPanels(const Lines &lines, Value source, Value target,
 }
 
 /// Returns the largest power of two that is at most `most` and at most `rest`.
-static int64_t pieceOf(int64_t rest, int64_t most) {
-  assert(rest > 0 && most > 0 && "a piece has elements");
+static int64_t getVectorSize(int64_t rest, int64_t most) {
+  assert(rest > 0 && most > 0 && "a vector has elements");
   return std::min<int64_t>(most, llvm::bit_floor<uint64_t>(rest));
 }
 
@@ -79,10 +79,10 @@ void LinePacker::packAlongLines(const Lines &lines, Value source, Value target,
     Value from = addIndex(b, source, mulIndex(b, k, lines.depthStride));
     Value to = addIndex(b, target, mulIndex(b, k, lines.panel));
     for (int64_t line = 0; line < lines.panel;) {
-      int64_t piece = pieceOf(lines.panel - line, width);
-      store(lines, load(lines, addIndex(b, from, line), piece),
+      int64_t size = getVectorSize(lines.panel - line, width);
+      store(lines, load(lines, addIndex(b, from, line), size),
             addIndex(b, to, line));
-      line += piece;
+      line += size;
     }
     return Carried();
   });
@@ -167,19 +167,19 @@ void LinePacker::transposeBlock(const Lines &lines, Value source, Value target,
         lines, addIndex(b, source, (first + i) * lines.lineStride), width));
   vectors.resize(width, vectors.front());
   vectors = transposeVectors(b, std::move(vectors));
-  // Of each transposed vector, store the lanes that are in the panel, in pieces
-  // of powers of two.
+  // Of each transposed vector, store the lanes that are in the panel, in
+  // vectors of powers of two.
   for (auto [k, vector] : llvm::enumerate(vectors))
     for (int64_t lane = 0; lane < count;) {
-      int64_t piece = pieceOf(count - lane, width);
-      Value part = piece == width
+      int64_t size = getVectorSize(count - lane, width);
+      Value part = size == width
                        ? vector
                        : Value(vector::ExtractStridedSliceOp::create(
                              b, vector, ArrayRef<int64_t>{lane},
-                             ArrayRef<int64_t>{piece}, ArrayRef<int64_t>{1}));
+                             ArrayRef<int64_t>{size}, ArrayRef<int64_t>{1}));
       int64_t offset = static_cast<int64_t>(k) * lines.panel + first + lane;
       store(lines, part, addIndex(b, target, offset));
-      lane += piece;
+      lane += size;
     }
 }
 

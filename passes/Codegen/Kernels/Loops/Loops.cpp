@@ -169,10 +169,10 @@ void codegen::emitDynamicChunks(ImplicitLocOpBuilder &b, Value lower,
   }
 }
 
-void codegen::emitPieces(ImplicitLocOpBuilder &b, Value begin, Value end,
-                         int64_t size,
-                         llvm::function_ref<void(Value, Value, Value)> body) {
-  assert(size > 0 && "a piece has elements");
+void codegen::emitRunLoop(ImplicitLocOpBuilder &b, Value begin, Value end,
+                          int64_t size,
+                          llvm::function_ref<void(Value, Value, Value)> body) {
+  assert(size > 0 && "a run has elements");
   Value whole = createIndex(b, size);
   Value first = arith::DivUIOp::create(b, begin, whole);
   Value last = arith::CeilDivUIOp::create(b, end, whole);

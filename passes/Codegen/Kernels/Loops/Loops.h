@@ -114,14 +114,15 @@ void emitDynamicChunks(mlir::ImplicitLocOpBuilder &b, mlir::Value lower,
                        llvm::function_ref<void(Chunk)> body,
                        const Team &team = {});
 
-/// Cuts [begin, end), known only at run time, at the multiples of `size`.
-/// `body` gets the number of a piece, and the range [lower, upper) relative to
-/// the start of this piece. The first and last piece may be cut.
-void emitPieces(mlir::ImplicitLocOpBuilder &b, mlir::Value begin,
-                mlir::Value end, int64_t size,
-                llvm::function_ref<void(mlir::Value number, mlir::Value lower,
-                                        mlir::Value upper)>
-                    body);
+/// Cuts [begin, end), known only at run time, into runs at the multiples of
+/// `size`, and emits a loop over the runs. `body` gets the number of a run, and
+/// the range [lower, upper) relative to the start of this run. The first and
+/// last run may be cut.
+void emitRunLoop(mlir::ImplicitLocOpBuilder &b, mlir::Value begin,
+                 mlir::Value end, int64_t size,
+                 llvm::function_ref<void(mlir::Value number, mlir::Value lower,
+                                         mlir::Value upper)>
+                     body);
 
 /// Emits: if (condition) body(). Omits the test if `condition` is null.
 void emitWhere(mlir::ImplicitLocOpBuilder &b, mlir::Value condition,

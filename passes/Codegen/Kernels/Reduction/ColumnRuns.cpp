@@ -41,7 +41,7 @@ void codegen::emitRuns(KernelContext &context, const KernelBody &body,
     }
   // Visit the runs that the slice [begin, end) covers; the first and last may
   // be cut.
-  emitPieces(b, begin, end, run, [&](Value number, Value lower, Value upper) {
+  emitRunLoop(b, begin, end, run, [&](Value number, Value lower, Value upper) {
     Scope scope = fragments.createScope();
     for (auto [dimension, index] :
          llvm::zip_equal(outerDimensions, splitIndex(b, number, outerSizes)))

@@ -27,18 +27,18 @@ public:
 private:
   /// Columns [first, end) of a run, at most as many as a buffer of totals
   /// holds.
-  struct Piece {
+  struct ColumnRange {
     Value first, end;
   };
 
   void createTotals();
-  void emitPiece(const Scope &outer, Piece piece);
-  void emitBands(const Scope &outer, unsigned dimension, Piece piece);
+  void emitRange(const Scope &outer, ColumnRange range);
+  void emitBands(const Scope &outer, unsigned dimension, ColumnRange range);
   Carried sumBand(const Columns &at, unsigned dimension, Value row, Value end);
   Carried accumulate(ArrayRef<Scope> scopes, ValueRange carried);
   void finish(Columns &at);
 
-  void forColumns(const Scope &outer, Piece piece,
+  void forColumns(const Scope &outer, ColumnRange range,
                   llvm::function_ref<void(Columns &at)> emit);
   AccumulatorChain createChain(const Columns &at);
   Carried loadTotals(const Columns &at);
@@ -86,10 +86,10 @@ void BandEmitter::createTotals() {
         Accumulator::getTotalType(opOf(reduction))));
 }
 
-void BandEmitter::forColumns(const Scope &outer, Piece piece,
+void BandEmitter::forColumns(const Scope &outer, ColumnRange range,
                              llvm::function_ref<void(Columns &at)> emit) {
   unsigned last = body.getDimensions().size() - 1;
-  emitDynamicChunks(b, piece.first, piece.end,
+  emitDynamicChunks(b, range.first, range.end,
                     std::min(columns, body.getDimensions().back().size), shapes,
                     [&](Chunk chunk) {
                       Columns at;
@@ -100,7 +100,7 @@ void BandEmitter::forColumns(const Scope &outer, Piece piece,
                         scope.enter(last, column);
                         fragments.evaluate(scope, outputNodes);
                         at.places.push_back(
-                            arith::SubIOp::create(b, column, piece.first));
+                            arith::SubIOp::create(b, column, range.first));
                       }
                       emit(at);
                     });
@@ -175,7 +175,7 @@ Carried BandEmitter::sumBand(const Columns &at, unsigned dimension, Value row,
 /// Emits loops over the rows along `dimension` and its inner dimensions, and
 /// adds all these rows to the totals, band by band.
 void BandEmitter::emitBands(const Scope &outer, unsigned dimension,
-                            Piece piece) {
+                            ColumnRange range) {
   int64_t size = body.getDimensions()[dimension].size;
   bool isLast = dimension + 1 == body.getGroup(1).second;
   int64_t step = isLast ? kBandRows : 1;
@@ -186,13 +186,13 @@ void BandEmitter::emitBands(const Scope &outer, unsigned dimension,
       Scope scope = outer;
       scope.enter(dimension, index);
       fragments.evaluate(scope, outputNodes);
-      emitBands(scope, dimension + 1, piece);
+      emitBands(scope, dimension + 1, range);
       return Carried();
     }
     Value end = arith::MinUIOp::create(b, addIndex(b, index, step),
                                        createIndex(b, size));
     // Add the band's sums to the totals in scratch memory.
-    forColumns(outer, piece, [&](Columns &at) {
+    forColumns(outer, range, [&](Columns &at) {
       Carried sums = sumBand(at, dimension, index, end);
       storeTotals(at, createChain(at).add(loadTotals(at), sums));
     });
@@ -217,13 +217,13 @@ void BandEmitter::finish(Columns &at) {
   }
 }
 
-void BandEmitter::emitPiece(const Scope &outer, Piece piece) {
-  forColumns(outer, piece, [&](Columns &at) {
+void BandEmitter::emitRange(const Scope &outer, ColumnRange range) {
+  forColumns(outer, range, [&](Columns &at) {
     AccumulatorChain chain = createChain(at);
     storeTotals(at, chain.open(chain.start()));
   });
-  emitBands(outer, body.getGroup(1).first, piece);
-  forColumns(outer, piece, [&](Columns &at) { finish(at); });
+  emitBands(outer, body.getGroup(1).first, range);
+  forColumns(outer, range, [&](Columns &at) { finish(at); });
 }
 
 void BandEmitter::emit() {
@@ -234,7 +234,7 @@ void BandEmitter::emit() {
         emitLoop(b, lower, upper, columns, {}, [&](Value first, ValueRange) {
           Value end =
               arith::MinUIOp::create(b, addIndex(b, first, columns), upper);
-          emitPiece(outer, {first, end});
+          emitRange(outer, {first, end});
           return Carried();
         });
       });

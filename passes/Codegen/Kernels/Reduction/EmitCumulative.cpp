@@ -98,16 +98,16 @@ void CumulativeEmitter::emitLines() {
 /// Emits lines [begin, end) in vectors of adjacent lines. The range may begin
 /// and end within an outer index.
 void CumulativeEmitter::emitAdjacentLines() {
-  emitPieces(b, context.bounds[0], context.bounds[1], space.inner,
-             [&](Value outer, Value lower, Value upper) {
-               // Use vectors of adjacent lines, then single lines.
-               emitDynamicChunks(
-                   b, lower, upper, space.inner,
-                   {{context.getVectorWidth(), 1}, {1, 1}}, [&](Chunk chunk) {
-                     emitLine(firstOf(b, space, outer, chunk.index),
-                              chunk.width);
-                   });
-             });
+  emitRunLoop(b, context.bounds[0], context.bounds[1], space.inner,
+              [&](Value outer, Value lower, Value upper) {
+                // Use vectors of adjacent lines, then single lines.
+                emitDynamicChunks(
+                    b, lower, upper, space.inner,
+                    {{context.getVectorWidth(), 1}, {1, 1}}, [&](Chunk chunk) {
+                      emitLine(firstOf(b, space, outer, chunk.index),
+                               chunk.width);
+                    });
+              });
 }
 
 LogicalResult codegen::emitCumulative(KernelContext &context) {

@@ -154,7 +154,7 @@ std::string manyOfColumns(int64_t outer, int64_t rows, int64_t columns,
 }
 
 // Numbers of columns and rows with and without partial blocks and bands, with
-// one piece of totals and several.
+// one range of totals and several.
 TEST_P(Reduction, SumsWideRowsInBands) {
   for (auto [outer, rows, columns] :
        {std::tuple<int64_t, int64_t, int64_t>{1, 16, 1024},
