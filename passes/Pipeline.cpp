@@ -182,7 +182,7 @@ static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
 
 static void addPlanning(OpPassManager &pm, const PipelineOptions &options) {
   // Choose who computes each contraction (library or mpc), and which movements
-  // the contraction absorbs.
+  // the contraction fuses.
   PlaceContractionsPassOptions place;
   place.contractions = options.contractions;
   pm.addNestedPass<func::FuncOp>(createPlaceContractionsPass(std::move(place)));

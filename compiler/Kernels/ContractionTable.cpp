@@ -36,10 +36,10 @@ static constexpr auto kLibrary = ContractionProvider::Library;
 static constexpr auto kGenerated = ContractionProvider::Generated;
 
 /// Chooses the provider by the first matching row. On a GPU, the library's
-/// product plus a separate pass for its tail is faster than a generated kernel.
-/// On a CPU without 512-bit vectors, generated kernels are faster for large
-/// products: oneDNN packs operands only if a tile does not fit the cache, and
-/// widens 16-bit operands in a separate pass.
+/// product plus a separate pass for its epilogue is faster than a generated
+/// kernel. On a CPU without 512-bit vectors, generated kernels are faster for
+/// large products: oneDNN packs operands only if a tile does not fit the cache,
+/// and widens 16-bit operands in a separate pass.
 static constexpr Row kTable[] = {
     {Machine::CPU, Types::F64, Shape::Any, kGenerated},
     {Machine::NarrowCPU, Types::Any, Shape::Blocks, kGenerated},

@@ -23,22 +23,22 @@ enum class Company {
   Heroes,
 };
 
-/// The ops around its hero that a kernel absorbs. Kernels absorb ops in the
-/// order of this enum: an op that is already in the tail of a contraction
+/// The ops around its hero that a kernel fuses. Kernels fuse ops in the
+/// order of this enum: an op that is already in the epilogue of a contraction
 /// cannot join a reduction.
 enum class Growth {
   /// Nothing.
   None,
-  /// A tail: the elementwise ops that follow the hero, and the elementwise
-  /// producers of the tail's further operands.
-  Tail,
+  /// An epilogue: the elementwise ops that follow the hero, and the elementwise
+  /// producers of the epilogue's further operands.
+  Epilogue,
   /// Elementwise ops around reductions, and further reductions of the same
   /// elements.
   Reductions,
   /// Elementwise ops that compute the values a scatter writes.
   Updates,
   /// Elementwise ops of the same shape. Each op would also be a kernel by
-  /// itself, and any other kernel can absorb it.
+  /// itself, and any other kernel can fuse it.
   Elementwise,
 };
 
@@ -69,7 +69,7 @@ public:
   /// The ops that may share a kernel with the hero.
   virtual Company getCompany() const = 0;
 
-  /// The ops around the hero that the kernel absorbs.
+  /// The ops around the hero that the kernel fuses.
   virtual Growth getGrowth() const { return Growth::None; }
 
   /// True if kernels of this kind hold elementwise ops alone, over the shape of

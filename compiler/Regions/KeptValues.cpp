@@ -84,7 +84,7 @@ struct Recomputing {
 static constexpr Recomputing kRecomputing[] = {
     {Growth::Elementwise, fitsPointwise},
     {Growth::Reductions, fitsOrderedReduction},
-    {Growth::Tail, fitsTail},
+    {Growth::Epilogue, fitsEpilogue},
 };
 
 // Returns the row of kRecomputing for `kernel`; null if the kernel cannot

@@ -13,7 +13,7 @@
 //
 // the gradient of y reads h and t. Keeping t costs a store and a load per
 // element; recomputing t costs an erf. Only h is kept, written by the product's
-// tail.
+// epilogue.
 //
 // A cut needs fixed costs, but the cost of recomputing a value depends on the
 // kernels that do so, and thus on which other values are kept. The first cut

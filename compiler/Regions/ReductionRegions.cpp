@@ -1,6 +1,6 @@
 // Grows kernels around reductions.
 //
-// A kernel absorbs one op at a time, and each choice limits later choices.
+// A kernel fuses one op at a time, and each choice limits later choices.
 // Candidates are therefore tried in a fixed order: producers of the kernel's
 // operands, users of the kernel's results, then other reductions of the
 // kernel's operands. An op between a candidate and the kernel may block the
@@ -200,7 +200,7 @@ static void addTouching(ArrayRef<Operation *> ops, ArrayRef<int64_t> shape,
 }
 
 // Joins reduction kernels that reduce a common tensor along the same axes. All
-// ops that the kernels have absorbed join too.
+// ops that the kernels have fused join too.
 void RegionFormer::mergeReductions() {
   SmallVector<unsigned> reductions;
   for (unsigned i = 0; i < regions.size(); ++i)

@@ -5,8 +5,9 @@
 // never on element types, so both stages get the same answer.
 //
 // Kernels form around heroes, in this order:
-// - Contractions take the elementwise ops that follow: their tail. The tail may
-//   read full tensors, rows, columns or scalars at the computed element.
+// - Contractions take the elementwise ops that follow: their epilogue. The
+//   epilogue may read full tensors, rows, columns or scalars at the computed
+//   element.
 // - Reductions take preceding elementwise ops. Reductions over trailing axes
 //   also take the elementwise ops that follow, and further reductions of the
 //   same rows.
@@ -39,7 +40,7 @@ struct KernelRegion {
   /// part gives a sum of its own.
   int64_t parts = 1;
 
-  /// The ops that the kernel absorbs; Growth::None for a composite op.
+  /// The ops that the kernel fuses; Growth::None for a composite op.
   Growth getGrowth() const {
     return kind ? KernelHero::get(*kind).getGrowth() : Growth::None;
   }

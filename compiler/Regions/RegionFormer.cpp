@@ -45,10 +45,10 @@ std::optional<KernelRegion> mpc::seedRegion(Operation *op) {
   return region;
 }
 
-// True if a tail over `space` can read a tensor of `shape`: a full tensor, one
-// value, a value per row or a value per column.
-static bool isTailOperand(ArrayRef<int64_t> shape, ArrayRef<int64_t> space,
-                          size_t columnAxis) {
+// True if an epilogue over `space` can read a tensor of `shape`: a full tensor,
+// one value, a value per row or a value per column.
+static bool isEpilogueOperand(ArrayRef<int64_t> shape, ArrayRef<int64_t> space,
+                              size_t columnAxis) {
   if (shape == space || isSingleElement(shape))
     return true;
   if (shape.size() > space.size())
@@ -73,14 +73,14 @@ static bool isOnlyReduced(Operation *op) {
   });
 }
 
-bool mpc::fitsTail(Operation *op, const KernelRegion &region) {
-  assert(region.getGrowth() == Growth::Tail && "a contraction's kernel");
+bool mpc::fitsEpilogue(Operation *op, const KernelRegion &region) {
+  assert(region.getGrowth() == Growth::Epilogue && "a contraction's kernel");
   std::optional<size_t> axis =
       cast<ContractionOpInterface>(region.hero).getColumnAxis();
   return axis && !readsMemory(op) && !isOnlyReduced(op) &&
          resultsHaveShape(op, region.space) &&
          llvm::all_of(op->getOperands(), [&](Value operand) {
-           return isTailOperand(shapeOf(operand), region.space, *axis);
+           return isEpilogueOperand(shapeOf(operand), region.space, *axis);
          });
 }
 
@@ -167,17 +167,18 @@ bool RegionFormer::tryMerge(unsigned into, unsigned from) {
 // Contractions
 //===----------------------------------------------------------------------===//
 
-// Absorbs the ops that follow the contraction. Also absorbs producers (such as
-// a cast) of the tail's other operands if only the tail needs the producers.
-// The contraction's operands stay in memory. An op that cannot join yet,
-// because a path to it leads through a neighbour, is tried again when the
+// Fuses the ops that follow the contraction. Also fuses producers (such as
+// a cast) of the epilogue's other operands if only the epilogue needs the
+// producers. The contraction's operands stay in memory. An op that cannot join
+// yet, because a path to it leads through a neighbour, is tried again when the
 // neighbour has joined.
-void RegionFormer::growTail(unsigned region) {
-  assert(!hasGrown.contains(region) && "tails grow before pointwise kernels");
+void RegionFormer::growEpilogue(unsigned region) {
+  assert(!hasGrown.contains(region) &&
+         "epilogues grow before pointwise kernels");
   Operation *hero = regions[region].hero;
   Operations users(hero->getUsers()), producers;
-  // For each producer, its first user outside the tail. The tail only grows, so
-  // the search for this user goes on where it stopped.
+  // For each producer, its first user outside the epilogue. The epilogue only
+  // grows, so the search for this user goes on where it stopped.
   DenseMap<Operation *, Operation::user_iterator> outside;
   auto isNeededOutside = [&](Operation *op) {
     auto &user = outside.try_emplace(op, op->user_begin()).first->second;
@@ -186,7 +187,7 @@ void RegionFormer::growTail(unsigned region) {
     return user != op->user_end();
   };
   auto take = [&](Operation *op) {
-    if (!isAlonePointwise(op) || !fitsTail(op, regions[region]))
+    if (!isAlonePointwise(op) || !fitsEpilogue(op, regions[region]))
       return;
     if (!tryMerge(region, find(op)))
       return;
@@ -208,7 +209,7 @@ void RegionFormer::growTail(unsigned region) {
 // Scatters
 //===----------------------------------------------------------------------===//
 
-// Absorbs the elementwise ops that compute the updates of a scatter, if no
+// Fuses the elementwise ops that compute the updates of a scatter, if no
 // other op needs them. A slice of the kernel then computes only the updates of
 // its own part of the result. The scattered data stays outside even if updates
 // are computed from it, since the kernel reads the data from memory. Ops that
@@ -235,7 +236,7 @@ void RegionFormer::growScatter(unsigned region) {
                      [&](Operation *user) { return find(user) != region; }) ||
         !tryMerge(region, find(op)))
       continue;
-    // The producers of the absorbed op may have lost their last user outside
+    // The producers of the fused op may have lost their last user outside
     // this kernel, so try the producers too.
     for (Value operand : op->getOperands())
       producers.push_back(operand.getDefiningOp());
@@ -246,9 +247,9 @@ void RegionFormer::growScatter(unsigned region) {
 // Pointwise
 //===----------------------------------------------------------------------===//
 
-// Absorbs elementwise users of equal shape until none is left. The order makes
+// Fuses elementwise users of equal shape until none is left. The order makes
 // no difference: a user that an op of another kind blocks stays blocked. A
-// kernel that has grown already is absorbed as a whole. The users of such a
+// kernel that has grown already is fused as a whole. The users of such a
 // kernel need no second try, since the same ops still block the users.
 void RegionFormer::growPointwise(unsigned region) {
   assert(regions[region].isElementwise() && !hasGrown.contains(region) &&
@@ -272,7 +273,7 @@ void RegionFormer::mergeSmall() {
   constexpr unsigned kTries = 32;
   constexpr int64_t kSmall = 4096;
   /// The small kernels of one space. `turn` counts the kernels whose turn to
-  /// absorb others has come.
+  /// fuse others has come.
   struct Bucket {
     SmallVector<unsigned> regions;
     size_t turn = 0;
@@ -312,10 +313,10 @@ void RegionFormer::run() {
       if (!regions[i].ops.empty() && regions[i].getGrowth() == growth)
         (this->*body)(i);
   };
-  // Contractions go first: a product's tail adds no memory traffic.
-  grow(Growth::Tail, &RegionFormer::growTail);
+  // Contractions go first: a product's epilogue adds no memory traffic.
+  grow(Growth::Epilogue, &RegionFormer::growEpilogue);
   grow(Growth::Reductions, &RegionFormer::growReduction);
-  // Merge reductions over the same rows, including all absorbed ops.
+  // Merge reductions over the same rows, including all fused ops.
   mergeReductions();
   if (isOnGPU)
     mergeSums();

@@ -19,8 +19,8 @@ namespace mpc {
 /// Returns the kernel that `op` alone makes; nullopt if `op` needs no kernel.
 std::optional<KernelRegion> seedRegion(mlir::Operation *op);
 
-/// True if elementwise `op` can join the tail of the contraction `region`.
-bool fitsTail(mlir::Operation *op, const KernelRegion &region);
+/// True if elementwise `op` can join the epilogue of the contraction `region`.
+bool fitsEpilogue(mlir::Operation *op, const KernelRegion &region);
 
 /// True if the results of elementwise `op` have a shape that the reduction
 /// kernel computes: the space, or, in a row kernel, one value per row.
@@ -45,7 +45,7 @@ private:
   bool feedsMemory(unsigned producer, unsigned consumer) const;
   bool tryMerge(unsigned into, unsigned from);
 
-  void growTail(unsigned region);
+  void growEpilogue(unsigned region);
   llvm::ArrayRef<mlir::Operation *> getReductionsOf(mlir::Value tensor);
   void growReduction(unsigned region);
   bool followsReduction(mlir::Operation *op, unsigned region) const;

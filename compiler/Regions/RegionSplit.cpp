@@ -20,12 +20,12 @@ using Ops = SmallVector<Operation *>;
 
 namespace {
 /// Orders the ops of a contraction's kernel: first the contraction, then the
-/// tail. Each producer that does not depend on the contraction comes right
-/// before its first user. So a cut seldom separates the two, and the tail
+/// epilogue. Each producer that does not depend on the contraction comes right
+/// before its first user. So a cut seldom separates the two, and the epilogue
 /// computes the producer itself.
-class TailOrder {
+class EpilogueOrder {
 public:
-  explicit TailOrder(const KernelRegion &region) {
+  explicit EpilogueOrder(const KernelRegion &region) {
     for (auto [number, op] : llvm::enumerate(region.ops))
       position[op] = number;
     append(region.hero);
@@ -73,12 +73,12 @@ private:
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Cuts a topologically sorted list of ops into pieces within the limits of
+/// Cuts a topologically sorted list of ops into kernels within the limits of
 /// RegionSplit.h.
 class Cutter {
 public:
   explicit Cutter(ArrayRef<Operation *> ops);
-  /// Returns, for each piece, the index behind the piece's last op.
+  /// Returns, for each kernel, the index behind the kernel's last op.
   SmallVector<size_t> cut();
 
 private:
@@ -166,7 +166,7 @@ SmallVector<size_t> Cutter::cut() {
     size_t end = limit == ops.size()
                      ? limit
                      : findNarrowest(begin + (limit - begin) / 2, limit);
-    assert(end > begin && "every piece has an op");
+    assert(end > begin && "every kernel has an op");
     ends.push_back(end);
     begin = end;
   }
@@ -215,25 +215,25 @@ SmallVector<KernelRegion> mpc::splitRegion(KernelRegion region) {
                            return a->isBeforeInBlock(b);
                          }) &&
          "ops in program order");
-  bool isTail = region.getGrowth() == Growth::Tail;
-  Ops ops =
-      isTail && region.ops.size() > 1 ? TailOrder(region).ordered : region.ops;
+  bool hasEpilogue = region.getGrowth() == Growth::Epilogue;
+  Ops ops = hasEpilogue && region.ops.size() > 1 ? EpilogueOrder(region).ordered
+                                                 : region.ops;
   SmallVector<size_t> ends = Cutter(ops).cut();
   if (ends.size() == 1)
     return {std::move(region)};
   SmallVector<KernelRegion> kernels;
   size_t begin = 0;
   for (size_t end : ends) {
-    Ops piece = llvm::to_vector(ArrayRef(ops).slice(begin, end - begin));
+    Ops members = llvm::to_vector(ArrayRef(ops).slice(begin, end - begin));
     begin = end;
-    auto hero = llvm::find_if(piece, [&](Operation *op) {
+    auto hero = llvm::find_if(members, [&](Operation *op) {
       return op == region.hero || isa<ReductionOpInterface>(op);
     });
-    bool hasHero = hero != piece.end() && !region.isElementwise();
+    bool hasHero = hero != members.end() && !region.isElementwise();
     if (hasHero)
-      kernels.push_back(makeKernel(region, piece, *hero));
+      kernels.push_back(makeKernel(region, members, *hero));
     else
-      addPointwise(region, piece, kernels);
+      addPointwise(region, members, kernels);
   }
   return kernels;
 }

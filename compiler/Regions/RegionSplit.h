@@ -4,7 +4,7 @@
 // take longer to compile than to run. The kernel would keep more values than
 // there are registers, and read more buffers than a kernel can receive. Large
 // kernels are therefore split where the fewest elements have to be stored by
-// one piece and loaded by the next.
+// one kernel and loaded by the next.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_REGIONS_REGIONSPLIT_H

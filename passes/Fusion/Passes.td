@@ -109,7 +109,7 @@ def FoldScalingPass : FusionPass<"mpc-fold-scaling"> {
 }
 
 def SinkMovementPass : FusionPass<"mpc-sink-movement"> {
-  let summary = "move elementwise ops before transposes if a kernel can absorb them there";
+  let summary = "move elementwise ops before transposes if a kernel can fuse them there";
   let description = [{
     Moves an elementwise op, whose other operands are scalars, from behind
     transposes or reshapes to the front, if only products read the result. A
@@ -197,10 +197,10 @@ def SplitContractionsPass : FusionPass<"mpc-split-contractions"> {
   let summary = "split bias, C and transposes off contractions";
   let description = [{
     Takes elementwise parts out of contractions, so that they can join the
-    kernel's tail: C, beta and bias become ops after the contraction. Transposes
-    of the last two axes, of operands and of the result, become `transA` and
-    `transB`. A transpose that also moves batches keeps only that part. Batch
-    dimensions that partly broadcast are expanded.
+    kernel's epilogue: C, beta and bias become ops after the contraction.
+    Transposes of the last two axes, of operands and of the result, become
+    `transA` and `transB`. A transpose that also moves batches keeps only that
+    part. Batch dimensions that partly broadcast are expanded.
 
     Before:
 

@@ -63,7 +63,7 @@ static bool isScalingOf(Operation *op, Value input) {
 }
 
 /// True if only matrix products read `value`, possibly through transposes,
-/// reshapes and further scaling. Then no later kernel can absorb the op that
+/// reshapes and further scaling. Then no later kernel can fuse the op that
 /// computes `value`.
 static bool isOnlyMultiplied(Value value) {
   // Skip further scaling of the value, which moves before the transposes too.

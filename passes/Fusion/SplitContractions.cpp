@@ -1,5 +1,5 @@
 // Moves bias, C and beta out of contractions into elementwise ops, which can
-// join a kernel's tail. Also brings matrix products into the form of a plan
+// join a kernel's epilogue. Also brings matrix products into the form of a plan
 // step: transposes of the last two axes become flags, and an operand has either
 // all batches of the result or one batch.
 //

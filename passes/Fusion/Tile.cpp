@@ -351,7 +351,7 @@ static bool scalesByConstants(Operation *op) {
          });
 }
 
-/// True if a product can absorb `op`, which makes an operand of the product: a
+/// True if a product can fuse `op`, which makes an operand of the product: a
 /// move becomes strides, a factor becomes alpha. Casts do not qualify, since a
 /// cast may make a stored value narrower.
 static bool isFreeInFront(Operation *op) {
@@ -361,14 +361,14 @@ static bool isFreeInFront(Operation *op) {
   return moves(op) || scales;
 }
 
-/// True if a product can absorb `op`, which reads the result of the product.
+/// True if a product can fuse `op`, which reads the result of the product.
 static bool isFreeBehind(Operation *op) {
   return moves(op) || scalesByConstants(op);
 }
 
-// Adds the op outside the tile that makes `operand`, if absorbing the op costs
+// Adds the op outside the tile that makes `operand`, if fusing the op costs
 // nothing. Returns true if added.
-bool Tile::absorbMaker(OpOperand &operand) {
+bool Tile::fuseMaker(OpOperand &operand) {
   assert(count > 1 && "find has chosen the number of parts");
   Operation *maker = operand.get().getDefiningOp();
   int64_t axis = getAxis(operand);
@@ -383,7 +383,7 @@ bool Tile::absorbMaker(OpOperand &operand) {
 
 // Adds the op outside the tile that reads the result of `op`, if it is the only
 // one and costs nothing. Returns true if added.
-bool Tile::absorbReader(Operation *op) {
+bool Tile::fuseReader(Operation *op) {
   OpOperand *reader = nullptr;
   for (OpOperand &use : op->getUses()) {
     if (contains(use.getOwner()))
@@ -412,13 +412,13 @@ bool Tile::absorbReader(Operation *op) {
   return (joins || isFreeBehind(next)) && add(next, axis);
 }
 
-void Tile::absorb() {
-  // The lists grow in the loops, because absorbed ops have operands and readers
+void Tile::fuse() {
+  // The lists grow in the loops, because fused ops have operands and readers
   // of their own.
   for (unsigned i = 0; i < axes.size(); ++i)
     for (OpOperand &operand : axes.begin()[i].first->getOpOperands())
-      absorbMaker(operand);
+      fuseMaker(operand);
   for (unsigned i = 0; i < axes.size(); ++i)
-    if (absorbReader(axes.begin()[i].first))
+    if (fuseReader(axes.begin()[i].first))
       i = 0;
 }

@@ -59,7 +59,7 @@ public:
   /// Makes ops of later phases recompute the wide values that they read.
   void recomputeEscaping();
   /// Adds surrounding ops to the tile if they cost nothing in the loop.
-  void absorb();
+  void fuse();
 
 private:
   Tile(MatMulOp product);
@@ -76,8 +76,8 @@ private:
   bool setCount(int64_t possible, int64_t elements);
   bool canRecompute() const;
   void addEscapingMaxima();
-  bool absorbMaker(mlir::OpOperand &operand);
-  bool absorbReader(mlir::Operation *op);
+  bool fuseMaker(mlir::OpOperand &operand);
+  bool fuseReader(mlir::Operation *op);
 
   MatMulOp product;
   /// The phase of all ops in the tile; null for the forward pass.

@@ -351,7 +351,7 @@ bool TileProductsPass::tileBlock(Block &block) {
   // readers, from last to first.
   SmallVector<ScanOp> loops;
   for (Tile &tile : tiles) {
-    tile.absorb();
+    tile.fuse();
     loops.push_back(LoopBuilder(tile).build());
     SmallVector<Operation *> replaced = tile.getOps();
     for (Operation *op : llvm::reverse(replaced))

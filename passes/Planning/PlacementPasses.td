@@ -15,11 +15,11 @@ def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncO
     products are generated, and so are large products on vectors of less than
     512 bits. oneDNN computes all others.
 
-    A GPU's library takes no epilogue, so the regions it computes are dissolved.
-    Supported tails become part of a `plan.product`, with the gradient of a bias
-    and the mask of a relu if needed in the backward pass. Any other tail
-    becomes a pointwise region that reads the product, in the type of the
-    region's contraction.
+    A GPU's library takes no epilogue kernel, so the regions it computes are
+    dissolved. Supported epilogues become part of a `plan.product`, with the
+    gradient of a bias and the mask of a relu if needed in the backward pass.
+    Any other epilogue becomes a pointwise region that reads the product, in the
+    type of the region's contraction.
 
     A relu becomes part of a product only if the user asks for the library,
     whose relu of NaN is 0. Otherwise the library adds the bias, and a kernel
@@ -84,7 +84,7 @@ def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncO
 def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
   let summary = "let kernels and products read and write through transposes";
   let description = [{
-    Kernels of elementwise ops and of row reductions absorb transposes of whole
+    Kernels of elementwise ops and of row reductions fuse transposes of whole
     rows (at least 32 bytes). A transpose that is the only user of a kernel's
     result becomes the kernel's last op, so the kernel stores in transposed
     order. A transpose that only elementwise kernels and row reductions read
@@ -96,10 +96,10 @@ def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
     So a library product reads operands through `plan.access` from before
     transposes, slices, expansions and reshapes, if rows stay whole. If a
     transpose of whole rows is the only user of a product, the product writes
-    the transposed result. The library does so through `plan.arrange`; a tail
-    kernel or a generated kernel gets the transpose as its last op. A view that
-    merges axes (heads that share keys) may lie between product and transpose.
-    Movement kernels without users are erased.
+    the transposed result. The library does so through `plan.arrange`; an
+    epilogue kernel or a generated kernel gets the transpose as its last op. A
+    view that merges axes (heads that share keys) may lie between product and
+    transpose. Movement kernels without users are erased.
 
     On any target, a generated product reads operands through clones of the
     movement ops at the start of the region. The clones generate no code. There
@@ -109,7 +109,7 @@ def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
     On a GPU, the library takes one distance between the matrices of a batch.
     Operands and results of library products stay in place if the required
     calls, one per index of the other batch axes, cost less than the movement
-    kernels (`TargetInfo`). The kernel of a transpose absorbs a cast of its
+    kernels (`TargetInfo`). The kernel of a transpose fuses a cast of its
     operand.
 
     On any target, a slice of adjacent elements, such as some rows of a matrix,
@@ -164,11 +164,11 @@ def FoldPartsPass : Pass<"plan-fold-parts", "::mlir::func::FuncOp"> {
   let description = [{
     Folds a kernel that only copies a slice of adjacent elements (some columns
     of a matrix, say) into all users, if these are pointwise kernels, row
-    reductions or tails of library products and read element by element. The
+    reductions or epilogues of library products and read element by element. The
     slice becomes the first op of each user, so the user loads a part of the
     whole. Also folds a kernel that only joins equally shaped values, if one
-    pointwise kernel or tail makes all values and nothing else reads them. The
-    join becomes the last op there, and the values are stored side by side.
+    pointwise kernel or epilogue makes all values and nothing else reads them.
+    The join becomes the last op there, and the values are stored side by side.
 
     The pass omits a fold that would need more memory. A slice is not folded if
     the backward pass would then keep the whole for a single part. A join is not
@@ -223,10 +223,10 @@ def AssembleJoinsPass : Pass<"plan-assemble-joins", "::mlir::func::FuncOp"> {
     A kernel that only joins parts of rows becomes `plan.assemble`, which takes
     no step, if separate kernels and products make the parts and nothing else
     reads the parts. Each maker writes its box of the joined tensor
-    (`plan.place`). Makers are library products with or without tails, generated
-    products, and kernels that store rows anywhere. Heads that are columns in
-    the join form a box of the join viewed in heads. So the gradients of
-    queries, keys and values are written where the gradient of the common
+    (`plan.place`). Makers are library products with or without epilogues,
+    generated products, and kernels that store rows anywhere. Heads that are
+    columns in the join form a box of the join viewed in heads. So the gradients
+    of queries, keys and values are written where the gradient of the common
     product reads.
 
     On a GPU, the join stays if the box is not aligned to vectors of 16 bytes. A
@@ -319,7 +319,7 @@ def PadRowsPass : Pass<"plan-pad-rows", "::mlir::func::FuncOp"> {
     rows through `plan.place`; products read through `plan.access`. Nothing
     reads or writes the padding. The length of rows stays: the runtime
     multiplies the elements after the last whole vector separately
-    (`runtime/cuda/ProductPieces`).
+    (`runtime/cuda/ProductParts`).
 
     Rows are padded to 128 bytes for at most 1/64 more memory, else to the next
     multiple that holds whole vectors of f32 and of 16 bits. Values are padded

@@ -11,8 +11,8 @@ def RecomputeUnscalePass : Pass<"plan-recompute-unscale", "::mlir::func::FuncOp"
   let summary = "unscale gradients where they are read";
   let description = [{
     On a GPU, clones a pointwise region that holds only `amp.unscale`, as made
-    by `plan-place-contractions` from a gradient's tail, into every kernel that
-    reads it.
+    by `plan-place-contractions` from a gradient's epilogue, into every kernel
+    that reads it.
 
     Before:
 

@@ -1,4 +1,4 @@
-// Generated kernels for matrix products and convolutions, with their tails.
+// Generated kernels for matrix products and convolutions, with their epilogues.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/Heroes/Heroes.h"
@@ -17,7 +17,7 @@ class ContractionHero : public KernelHero {
 public:
   RegionRole getRole() const override { return RegionRole::Contraction; }
   Company getCompany() const override { return Company::Elementwise; }
-  Growth getGrowth() const override { return Growth::Tail; }
+  Growth getGrowth() const override { return Growth::Epilogue; }
   bool readsMemory() const override { return true; }
   bool storesArranged() const override { return true; }
   bool writesWhereItReads(func::FuncOp kernel,

@@ -1,11 +1,11 @@
 // Emits matrix products on Tensor Cores. One thread block computes one tile of
-// the result, then applies the kernel's elementwise tail.
+// the result, then applies the kernel's elementwise epilogue.
 //
 // The sums leave the main loop in the order of the mma instruction, as
 // scattered pairs of adjacent elements. Each warp exchanges its sums through
 // shared memory, until a thread holds up to eight adjacent elements of a row.
-// The tail then reads and writes 16 bytes at a time, and is emitted once, in a
-// loop, instead of once per sum.
+// The epilogue then reads and writes 16 bytes at a time, and is emitted once,
+// in a loop, instead of once per sum.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -32,8 +32,8 @@ static constexpr llvm::StringLiteral kSharedSymbol = "mpc_shared_memory";
 /// part of the result, and share rows of the lhs and columns of the rhs in L2.
 static constexpr int64_t kGroupRows = 8;
 
-/// Rows that a thread handles together in the tail. The loads of all these rows
-/// are issued before the first result is used.
+/// Rows that a thread handles together in the epilogue. The loads of all these
+/// rows are issued before the first result is used.
 static constexpr int64_t kPositions = 4;
 
 namespace {
@@ -50,7 +50,7 @@ private:
 
   void stage(ArrayRef<Value> sums);
   Value unstage(Value row, Value column);
-  void emitTail();
+  void emitEpilogue();
   void emitRows(const Scope &outer, Value column);
   Scope getRowScope(const Scope &outer, Value row);
   void finishRow(Scope &scope, Value row, Value column);
@@ -84,10 +84,10 @@ static Value toIndex(ImplicitLocOpBuilder &b, Value value) {
   return arith::IndexCastUIOp::create(b, b.getIndexType(), value);
 }
 
-/// Returns how many adjacent elements of a row a thread handles in the tail: 8
-/// if the tail has a buffer of less than 32 bits per element along rows,
-/// otherwise 4. Accesses to the narrowest buffer are then 16 bytes wide. Fewer
-/// elements if they do not divide `columns`.
+/// Returns how many adjacent elements of a row a thread handles in the
+/// epilogue: 8 if the epilogue has a buffer of less than 32 bits per element
+/// along rows, otherwise 4. Accesses to the narrowest buffer are then 16 bytes
+/// wide. Fewer elements if they do not divide `columns`.
 static int64_t getWidth(func::FuncOp kernel, int64_t columns) {
   int64_t width = 4;
   auto narrow = [&](Type type) {
@@ -98,7 +98,7 @@ static int64_t getWidth(func::FuncOp kernel, int64_t columns) {
         tensor.getShape().back() == columns)
       width = 8;
   };
-  // Only the tail's operands and results count. The main loop reads the
+  // Only the epilogue's operands and results count. The main loop reads the
   // operands of the product.
   for (Operation &op : kernel.getBody().front())
     if (!isa<MatMulOp>(op) && !movesOperand(&op))
@@ -274,16 +274,16 @@ Value TensorCoreEmitter::unstage(Value row, Value column) {
 }
 
 //===----------------------------------------------------------------------===//
-// Tail
+// Epilogue
 //===----------------------------------------------------------------------===//
 
 static Value clampIndex(ImplicitLocOpBuilder &b, Value index, int64_t last) {
   return arith::MinUIOp::create(b, index, createIndex(b, last));
 }
 
-/// Enters a row of the warp's tile and loads the tail's arguments there. A row
-/// past the end of the result loads the last row instead; its results are not
-/// stored.
+/// Enters a row of the warp's tile and loads the epilogue's arguments there. A
+/// row past the end of the result loads the last row instead; its results are
+/// not stored.
 Scope TensorCoreEmitter::getRowScope(const Scope &outer, Value row) {
   Value inMatrix = addIndex(b, blockRow, toIndex(b, i32.add(warpRow, row)));
   if (hasRowEdge)
@@ -297,8 +297,8 @@ Scope TensorCoreEmitter::getRowScope(const Scope &outer, Value row) {
   return scope;
 }
 
-/// Emits the tail for this thread's elements of a row of the warp's tile. The
-/// tail starts from the product's elements times alpha.
+/// Emits the epilogue for this thread's elements of a row of the warp's tile.
+/// The epilogue starts from the product's elements times alpha.
 void TensorCoreEmitter::finishRow(Scope &scope, Value row, Value column) {
   Value sum = unstage(row, column);
   double alpha = op.getAlpha().convertToDouble();
@@ -326,7 +326,7 @@ Value TensorCoreEmitter::findInside(Value row, Value column) {
   return inside;
 }
 
-/// Stores the tail's results at `scope` if `inside` is true or null.
+/// Stores the epilogue's results at `scope` if `inside` is true or null.
 void TensorCoreEmitter::storeRow(const Scope &scope, Value inside) {
   auto store = [&] {
     for (const Output &output : body.getOutputs())
@@ -378,7 +378,7 @@ void TensorCoreEmitter::emitRows(const Scope &outer, Value column) {
            });
 }
 
-void TensorCoreEmitter::emitTail() {
+void TensorCoreEmitter::emitEpilogue() {
   int64_t rowThreads =
       std::min(kWarpSize, StagingTile::kColumns / staging.width);
   Scope outer = fragments.createScope();
@@ -418,7 +418,7 @@ void TensorCoreEmitter::emit() {
   emitBarrier(b);
   stage(sums);
   emitWarpBarrier(b);
-  emitTail();
+  emitEpilogue();
 }
 
 LogicalResult

@@ -3,7 +3,7 @@
 
 #include "compiler/Dialect/MPC/Shapes/FilterLayout.h"
 #include "compiler/Kernels/KernelSpace.h"
-#include "passes/Planning/Contractions/LibraryTails.h"
+#include "passes/Planning/Contractions/LibraryEpilogues.h"
 #include "passes/Planning/Contractions/ProductLayout.h"
 
 #include "llvm/ADT/StringMap.h"

@@ -17,7 +17,7 @@ struct ContractionResult {
   llvm::SmallVector<mlir::Value> inputs, outputs;
 };
 
-/// The buffers of a product and of a fused tail. Null if unused.
+/// The buffers of a product and of a fused epilogue. Null if unused.
 struct ProductBuffers {
   mlir::Value lhs, rhs, output, bias, aux, biasGrad;
 };
@@ -37,8 +37,8 @@ public:
   mlir::LogicalResult emit(mlir::Operation *op, mlir::Value first,
                            mlir::Value second, const ContractionResult &result);
 
-  /// Adds the step for a product with a tail fused by the library. `result`
-  /// holds the epilogue, if any.
+  /// Adds the step for a product with an epilogue fused by the library.
+  /// `result` holds the epilogue kernel, if any.
   plan::MatMulOp emit(plan::ProductOp op, const ProductBuffers &buffers,
                       const ContractionResult &result);
 

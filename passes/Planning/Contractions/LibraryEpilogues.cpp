@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/Planning/Contractions/LibraryTails.h"
+#include "passes/Planning/Contractions/LibraryEpilogues.h"
 
 #include "compiler/Dialect/Plan/Plan.h"
 
@@ -7,16 +7,17 @@ using namespace mlir;
 using namespace mpc;
 
 //===----------------------------------------------------------------------===//
-// Tails
+// Epilogues
 //===----------------------------------------------------------------------===//
 
-// Returns the ops of the tail in order, without constants.
-static SmallVector<Operation *> tailOf(RegionOp region, Operation *hero) {
-  SmallVector<Operation *> tail;
+// Returns the ops of the epilogue in order, without constants.
+static SmallVector<Operation *> epilogueOpsOf(RegionOp region,
+                                              Operation *hero) {
+  SmallVector<Operation *> epilogue;
   for (Operation &op : region.getBody().front().without_terminator())
     if (&op != hero && !isa<ConstantOp>(op))
-      tail.push_back(&op);
-  return tail;
+      epilogue.push_back(&op);
+  return epilogue;
 }
 
 // If `op` adds an operand to `value`, returns this operand; null otherwise.
@@ -40,32 +41,32 @@ static bool isColumnBias(Value bias, RankedTensorType result) {
 }
 
 // True if `value` is f32 and thus not rounded yet. The library rounds only at
-// the end, so the product before the tail must be unrounded.
+// the end, so the product before the epilogue must be unrounded.
 static bool isExact(Value value) {
   return typeOf(value).getElementType().isF32();
 }
 
-static LibraryTail biasTail(RegionOp region, Operation *hero,
-                            ArrayRef<Operation *> tail) {
+static LibraryEpilogue biasEpilogue(RegionOp region, Operation *hero,
+                                    ArrayRef<Operation *> epilogue) {
   Value product = hero->getResult(0);
-  Value bias = addedTo(product, tail[0]);
-  auto sum = typeOf(tail[0]->getResult(0));
+  Value bias = addedTo(product, epilogue[0]);
+  auto sum = typeOf(epilogue[0]->getResult(0));
   if (!bias || !isExact(product) || !region.getTiedInput(bias) ||
       !isColumnBias(bias, sum))
     return {};
-  if (tail.size() == 1)
-    return {LibraryTail::Kind::Bias, region.getTiedInput(bias)};
-  auto relu = dyn_cast<ReluOp>(tail[1]);
-  if (tail.size() > 2 || !relu || relu.getInput() != tail[0]->getResult(0) ||
-      relu.getType() != sum)
+  if (epilogue.size() == 1)
+    return {LibraryEpilogue::Kind::Bias, region.getTiedInput(bias)};
+  auto relu = dyn_cast<ReluOp>(epilogue[1]);
+  if (epilogue.size() > 2 || !relu ||
+      relu.getInput() != epilogue[0]->getResult(0) || relu.getType() != sum)
     return {};
-  return {LibraryTail::Kind::ReluBias, region.getTiedInput(bias)};
+  return {LibraryEpilogue::Kind::ReluBias, region.getTiedInput(bias)};
 }
 
-static LibraryTail reluGradTail(RegionOp region, Operation *hero,
-                                ArrayRef<Operation *> tail) {
-  auto grad = dyn_cast<ReluGradOp>(tail[0]);
-  if (!grad || tail.size() > 1 || grad.getDOutput() != hero->getResult(0))
+static LibraryEpilogue reluGradEpilogue(RegionOp region, Operation *hero,
+                                        ArrayRef<Operation *> epilogue) {
+  auto grad = dyn_cast<ReluGradOp>(epilogue[0]);
+  if (!grad || epilogue.size() > 1 || grad.getDOutput() != hero->getResult(0))
     return {};
   Value saved = region.getTiedInput(grad.getSaved());
   // Masking commutes with rounding, so their order does not matter.
@@ -74,20 +75,20 @@ static LibraryTail reluGradTail(RegionOp region, Operation *hero,
   if (!saved || !oneRounding ||
       typeOf(saved).getShape() != grad.getType().getShape())
     return {};
-  return {LibraryTail::Kind::ReluGrad, saved};
+  return {LibraryEpilogue::Kind::ReluGrad, saved};
 }
 
-LibraryTail mpc::getLibraryTail(RegionOp region) {
+LibraryEpilogue mpc::getLibraryEpilogue(RegionOp region) {
   Operation *hero = region.getContraction();
-  SmallVector<Operation *> tail = tailOf(region, hero);
-  if (tail.empty())
-    return {LibraryTail::Kind::None, Value()};
+  SmallVector<Operation *> epilogue = epilogueOpsOf(region, hero);
+  if (epilogue.empty())
+    return {LibraryEpilogue::Kind::None, Value()};
   Operation *yield = region.getBody().front().getTerminator();
   if (!isa<MatMulOp>(hero) || yield->getNumOperands() != 1 ||
-      yield->getOperand(0) != tail.back()->getResult(0))
+      yield->getOperand(0) != epilogue.back()->getResult(0))
     return {};
-  LibraryTail bias = biasTail(region, hero, tail);
-  return bias.operand ? bias : reluGradTail(region, hero, tail);
+  LibraryEpilogue bias = biasEpilogue(region, hero, epilogue);
+  return bias.operand ? bias : reluGradEpilogue(region, hero, epilogue);
 }
 
 //===----------------------------------------------------------------------===//
@@ -121,8 +122,8 @@ Value mpc::findSumOfRows(Value matrix, int64_t columns) {
         continue;
       }
       // A plan.product holds fallback kernels, which run only if the library
-      // cannot fuse the tail. A sum inside such a fallback is no user of the
-      // matrix.
+      // cannot fuse the epilogue. A sum inside such a fallback is no user of
+      // the matrix.
       if (isa<plan::ProductOp>(user->getParentOp()))
         continue;
       Value sum = sumOfRows(user, columns);

@@ -103,7 +103,7 @@ static bool storesAnyRows(RegionOp region, OpResult result) {
          isStoredByElement(region, result.getResultNumber());
 }
 
-/// True if the fallback kernels of `product`, which compute the tail if the
+/// True if the fallback kernels of `product`, which compute the epilogue if the
 /// library cannot, are able to read the product and store the result with
 /// padded rows.
 static bool isUnfusedInAnyRows(plan::ProductOp product) {
@@ -327,7 +327,7 @@ static void storePadded(RegionOp region, OpResult result, int64_t row) {
   result.setType(type);
 }
 
-/// Makes the fallback kernels of `product`, which compute the tail if the
+/// Makes the fallback kernels of `product`, which compute the epilogue if the
 /// library cannot, read and store rows of `row` elements.
 static void padUnfused(plan::ProductOp product, int64_t row) {
   if (product.getUnfused().empty())

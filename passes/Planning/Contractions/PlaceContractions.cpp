@@ -1,10 +1,10 @@
-// Decides who computes each contraction, and hands a GPU's library the tails it
-// supports.
+// Decides who computes each contraction, and hands a GPU's library the
+// epilogues it supports.
 //
 // Every region of kind contraction gets the attribute `provider`. A CPU's
 // library calls an epilogue kernel on its tiles, so nothing else changes. A
-// GPU's library fuses only a few kinds of tails. All other regions are split
-// here, and only here, into the contraction and a pointwise kernel.
+// GPU's library fuses only a few kinds of epilogues. All other regions are
+// split here, and only here, into the contraction and a pointwise kernel.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -12,7 +12,7 @@
 #include "compiler/Dialect/MPC/Shapes/FilterLayout.h"
 #include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/KernelSpace.h"
-#include "passes/Planning/Contractions/LibraryTails.h"
+#include "passes/Planning/Contractions/LibraryEpilogues.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
@@ -31,11 +31,11 @@ namespace {
 /// A region with a contraction, and how the contraction is computed.
 struct Placement {
   RegionOp region;
-  LibraryTail tail;
+  LibraryEpilogue epilogue;
   bool generated = false;
-  /// The last fused op if the library fuses only a part of the tail: the add of
-  /// a bias before a relu. Null if the library fuses all or nothing.
-  Operation *lastAbsorbed = nullptr;
+  /// The last fused op if the library fuses only a part of the epilogue: the
+  /// add of a bias before a relu. Null if the library fuses all or nothing.
+  Operation *lastFused = nullptr;
   /// The forward product whose relu mask this product reads, or null.
   Placement *maskedBy = nullptr;
   /// True if a backward product will read the bit mask of this product's relu.
@@ -61,13 +61,13 @@ public:
 
 private:
   void decide(Placement &placement);
-  bool isAbsorbed(Placement &placement);
+  bool isFused(Placement &placement);
   Placement *findMask(Placement &placement);
 
   void emitForLibrary(Placement &placement);
   Value emitProduct(Placement &placement, MatMulOp matmul);
   Block *addUnfused(plan::ProductOp product);
-  void addUnfusedTail(plan::ProductOp product, Placement &placement);
+  void addUnfusedEpilogue(plan::ProductOp product, Placement &placement);
   void addUnfusedSum(plan::ProductOp product, Value sum);
   void emitSplit(RegionOp region, Operation *hero, Value product);
   Value emitHero(Placement &placement, Operation *hero);
@@ -77,7 +77,7 @@ private:
   func::FuncOp function;
   const TargetInfo &target;
   std::optional<ContractionProvider> override;
-  bool isBare; ///< true if libraries get contractions without their tails
+  bool isBare; ///< true if libraries get contractions without their epilogues
   OpBuilder builder;
   std::deque<Placement> placements;
   DenseMap<Operation *, Placement *> placementOf;
@@ -181,11 +181,11 @@ static void foldCast(RegionOp region) {
 // cuBLASLt makes the mask before rounding the product, so the product must be
 // f32.
 Placement *Placer::findMask(Placement &placement) {
-  Operation *producer = placement.tail.operand.getDefiningOp();
+  Operation *producer = placement.epilogue.operand.getDefiningOp();
   Placement *forward = producer ? placementOf.lookup(producer) : nullptr;
   if (!forward || forward->generated ||
-      forward->tail.kind != LibraryTail::Kind::ReluBias ||
-      !elementOf(placement.tail.operand).isF32())
+      forward->epilogue.kind != LibraryEpilogue::Kind::ReluBias ||
+      !elementOf(placement.epilogue.operand).isF32())
     return nullptr;
   auto matmul = cast<MatMulOp>(placement.region.getContraction());
   auto other = cast<MatMulOp>(forward->region.getContraction());
@@ -194,17 +194,17 @@ Placement *Placer::findMask(Placement &placement) {
   return own.batch == 1 && own.m == its.m && own.n == its.n ? forward : nullptr;
 }
 
-// True if the library may fuse a tail with `matmul`. False for products with an
-// extent of 1: the release notes of cuBLASLt 11.3 to 12.8 list wrong results
-// and out-of-bounds accesses for fused tails on such products.
+// True if the library may fuse an epilogue with `matmul`. False for products
+// with an extent of 1: the release notes of cuBLASLt 11.3 to 12.8 list wrong
+// results and out-of-bounds accesses for fused epilogues on such products.
 static bool mayHaveEpilogue(MatMulOp matmul) {
   ProductExtents extents = getProductExtents(matmul);
   return hasLibraryTypes(matmul) && extents.batch == 1 && extents.m != 1 &&
          extents.n != 1 && extents.k != 1;
 }
 
-// True if the library fuses the tail of `placement` with the product.
-bool Placer::isAbsorbed(Placement &placement) {
+// True if the library fuses the epilogue of `placement` with the product.
+bool Placer::isFused(Placement &placement) {
   auto matmul = dyn_cast<MatMulOp>(placement.region.getContraction());
   if (!matmul || !mayHaveEpilogue(matmul) || elementOf(matmul).isF64())
     return false;
@@ -213,19 +213,19 @@ bool Placer::isAbsorbed(Placement &placement) {
   Type written = elementOf(placement.region.getResult(0));
   if (written != operandType(matmul) && !written.isF32())
     return false;
-  switch (placement.tail.kind) {
-  case LibraryTail::Kind::Bias:
+  switch (placement.epilogue.kind) {
+  case LibraryEpilogue::Kind::Bias:
     return true;
-  case LibraryTail::Kind::ReluBias:
+  case LibraryEpilogue::Kind::ReluBias:
     // The library's relu turns NaN into 0, which hides that training diverged.
     // Unless the user asks for the library, it adds only the bias, and a kernel
     // computes the relu.
     if (override == ContractionProvider::Library)
       return true;
-    placement.tail.kind = LibraryTail::Kind::Bias;
-    placement.lastAbsorbed = *matmul.getOutput().user_begin();
+    placement.epilogue.kind = LibraryEpilogue::Kind::Bias;
+    placement.lastFused = *matmul.getOutput().user_begin();
     return true;
-  case LibraryTail::Kind::ReluGrad:
+  case LibraryEpilogue::Kind::ReluGrad:
     placement.maskedBy = findMask(placement);
     return placement.maskedBy;
   default:
@@ -239,11 +239,11 @@ void Placer::decide(Placement &placement) {
     foldCast(placement.region);
   }
   assert(placement.region.getContraction() && "a region of a contraction");
-  placement.tail = getLibraryTail(placement.region);
-  const bool isEmpty = placement.tail.kind == LibraryTail::Kind::None;
-  const bool isAbsorbable = !target.callsEpilogues() && !isBare && !isEmpty;
-  if (!isEmpty && !(isAbsorbable && isAbsorbed(placement)))
-    placement.tail.kind = LibraryTail::Kind::Other;
+  placement.epilogue = getLibraryEpilogue(placement.region);
+  const bool isEmpty = placement.epilogue.kind == LibraryEpilogue::Kind::None;
+  const bool canBeFused = !target.callsEpilogues() && !isBare && !isEmpty;
+  if (!isEmpty && !(canBeFused && isFused(placement)))
+    placement.epilogue.kind = LibraryEpilogue::Kind::Other;
   ContractionProvider provider = getContractionProvider(
       placement.region.getContraction(), target, override);
   placement.generated = provider == ContractionProvider::Generated;
@@ -292,30 +292,30 @@ Block *Placer::addUnfused(plan::ProductOp product) {
 
 // Adds a kernel for the ops that the library fuses with the product of
 // `placement`.
-void Placer::addUnfusedTail(plan::ProductOp product, Placement &placement) {
+void Placer::addUnfusedEpilogue(plan::ProductOp product, Placement &placement) {
   // The kernel reads the product and the bias, and computes the fused result.
   OpBuilder::InsertionGuard guard(builder);
   RegionOp region = placement.region;
   Block *unfused = addUnfused(product);
   auto type = product.getOutput().getType();
-  auto tail =
+  auto epilogue =
       RegionOp::create(builder, region.getLoc(), type, KernelKind::Pointwise,
-                       {unfused->getArgument(0), placement.tail.operand});
+                       {unfused->getArgument(0), placement.epilogue.operand});
   if (std::optional<StringRef> name = region.getKernel())
-    tail.setKernel((*name + "_bias").str());
-  plan::YieldOp::create(builder, region.getLoc(), tail.getResult(0));
+    epilogue.setKernel((*name + "_bias").str());
+  plan::YieldOp::create(builder, region.getLoc(), epilogue.getResult(0));
 
   // Clone the ops after the contraction. Their operands become the kernel's
   // arguments: the product and the bias.
-  Block *body = builder.createBlock(&tail.getBody());
+  Block *body = builder.createBlock(&epilogue.getBody());
   Block &original = region.getBody().front();
   Operation *hero = region.getContraction();
   IRMapping mapping;
-  for (Value input : tail.getInputs())
+  for (Value input : epilogue.getInputs())
     body->addArgument(input.getType(), region.getLoc());
   mapping.map(hero->getResult(0), body->getArgument(0));
   for (BlockArgument argument : original.getArguments())
-    if (region.getTiedInput(argument) == placement.tail.operand)
+    if (region.getTiedInput(argument) == placement.epilogue.operand)
       mapping.map(argument, body->getArgument(1));
   Value last;
   // Stop after the last op that the library fuses; another kernel computes the
@@ -324,7 +324,7 @@ void Placer::addUnfusedTail(plan::ProductOp product, Placement &placement) {
     if (&op == hero)
       continue;
     last = builder.clone(op, mapping)->getResult(0);
-    if (&op == placement.lastAbsorbed)
+    if (&op == placement.lastFused)
       break;
   }
   YieldOp::create(builder, region.getLoc(), last);
@@ -346,14 +346,13 @@ void Placer::addUnfusedSum(plan::ProductOp product, Value sum) {
   plan::YieldOp::create(builder, product.getLoc(), mapping.lookup(sum));
 }
 
-// Creates the product with the fused tail, before the region. Returns the
+// Creates the product with the fused epilogue, before the region. Returns the
 // output.
 Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
   RegionOp region = placement.region;
   // The product writes the result of the last op that the library fuses.
-  auto type =
-      typeOf(placement.lastAbsorbed ? placement.lastAbsorbed->getResult(0)
-                                    : region.getResult(0));
+  auto type = typeOf(placement.lastFused ? placement.lastFused->getResult(0)
+                                         : region.getResult(0));
   // A relu's mask has a bit per element, in rows padded for cuBLASLt.
   ProductExtents extents = getProductExtents(matmul);
   Type maskType =
@@ -363,8 +362,8 @@ Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
   Value bias, mask, sum;
   Type newMask;
   // With the bit mask of a relu, the product computes the gradient of the relu,
-  // and possibly the gradient of a bias. Without a mask, the fused tail is a
-  // bias, with or without a relu.
+  // and possibly the gradient of a bias. Without a mask, the fused epilogue is
+  // a bias, with or without a relu.
   if (placement.maskedBy) {
     mask = placement.maskedBy->mask;
     sum = findSumOfRows(region.getResult(0), extents.n);
@@ -372,9 +371,10 @@ Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
       sum = Value();
     fused = sum ? FusedKind::DReluBGrad : FusedKind::DRelu;
   } else {
-    bias = placement.tail.operand;
+    bias = placement.epilogue.operand;
     newMask = placement.makesMask ? maskType : Type();
-    fused = placement.tail.kind == LibraryTail::Kind::Bias ? FusedKind::Bias
+    fused = placement.epilogue.kind == LibraryEpilogue::Kind::Bias
+                ? FusedKind::Bias
             : placement.makesMask ? FusedKind::ReluAuxBias
                                   : FusedKind::ReluBias;
   }
@@ -387,7 +387,7 @@ Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
   // The fallback kernels would need the bit mask in cuBLASLt's private layout.
   // So a product that reads or writes a mask has no fallback.
   if (!mask && !newMask)
-    addUnfusedTail(product, placement);
+    addUnfusedEpilogue(product, placement);
   if (sum)
     sum.replaceAllUsesWith(product.getBiasGrad());
   return product.getOutput();
@@ -435,7 +435,7 @@ Value Placer::emitWithBiasGrad(RegionOp region, MatMulOp matmul) {
   return product.getOutput();
 }
 
-// Creates the contraction without its tail, with operands and result in the
+// Creates the contraction without its epilogue, with operands and result in the
 // types that the library supports.
 Value Placer::emitHero(Placement &placement, Operation *hero) {
   RegionOp region = placement.region;
@@ -476,13 +476,13 @@ void Placer::emitSplit(RegionOp region, Operation *hero, Value product) {
       inputs.push_back(input);
       arguments.push_back(argument);
     }
-  auto tail =
+  auto epilogue =
       RegionOp::create(builder, region.getLoc(), region.getResultTypes(),
                        KernelKind::Pointwise, inputs);
-  tail.setKernelAttr(region.getKernelAttr());
-  copyPhase(region, tail);
+  epilogue.setKernelAttr(region.getKernelAttr());
+  copyPhase(region, epilogue);
   OpBuilder::InsertionGuard guard(builder);
-  Block *block = builder.createBlock(&tail.getBody());
+  Block *block = builder.createBlock(&epilogue.getBody());
   IRMapping mapping;
   for (Value input : inputs)
     block->addArgument(input.getType(), region.getLoc());
@@ -498,29 +498,30 @@ void Placer::emitSplit(RegionOp region, Operation *hero, Value product) {
   for (Operation &op : body)
     if (!isDone(&op))
       builder.clone(op, mapping);
-  region.replaceAllUsesWith(tail.getResults());
+  region.replaceAllUsesWith(epilogue.getResults());
 }
 
 void Placer::emitForLibrary(Placement &placement) {
   RegionOp region = placement.region;
   Operation *hero = region.getContraction();
   builder.setInsertionPoint(region);
-  // If the library does not fuse the tail, a separate kernel computes the tail.
-  bool absorbed = placement.tail.kind == LibraryTail::Kind::Bias ||
-                  placement.tail.kind == LibraryTail::Kind::ReluBias ||
-                  placement.tail.kind == LibraryTail::Kind::ReluGrad;
-  Value product = absorbed ? emitProduct(placement, cast<MatMulOp>(hero))
-                           : emitHero(placement, hero);
+  // If the library does not fuse the epilogue, a separate kernel computes the
+  // epilogue.
+  bool fused = placement.epilogue.kind == LibraryEpilogue::Kind::Bias ||
+               placement.epilogue.kind == LibraryEpilogue::Kind::ReluBias ||
+               placement.epilogue.kind == LibraryEpilogue::Kind::ReluGrad;
+  Value product = fused ? emitProduct(placement, cast<MatMulOp>(hero))
+                        : emitHero(placement, hero);
   // isAll: the product computes everything the region did. Otherwise, a kernel
-  // computes the rest of the tail.
+  // computes the rest of the epilogue.
   const bool isAll =
-      absorbed ? !placement.lastAbsorbed
-               : placement.tail.kind == LibraryTail::Kind::None &&
-                     product.getType() == hero->getResult(0).getType();
+      fused ? !placement.lastFused
+            : placement.epilogue.kind == LibraryEpilogue::Kind::None &&
+                  product.getType() == hero->getResult(0).getType();
   if (isAll)
     region.getResult(0).replaceAllUsesWith(product);
   else
-    emitSplit(region, placement.lastAbsorbed ? placement.lastAbsorbed : hero,
+    emitSplit(region, placement.lastFused ? placement.lastFused : hero,
               product);
   region.erase();
 }

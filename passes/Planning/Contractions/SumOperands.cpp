@@ -6,7 +6,7 @@
 // its operands can add up the rows while packing.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/Planning/Contractions/LibraryTails.h"
+#include "passes/Planning/Contractions/LibraryEpilogues.h"
 #include "passes/Planning/Passes.h"
 
 #include "compiler/Dialect/MPC/Target.h"

@@ -9,7 +9,7 @@
 #include "passes/Planning/Passes.h"
 
 #include "compiler/Kernels/KernelSegments.h"
-#include "passes/Planning/Contractions/LibraryTails.h"
+#include "passes/Planning/Contractions/LibraryEpilogues.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"
@@ -31,7 +31,7 @@ public:
 
 private:
   void outlineWhole(RegionOp region);
-  void outlineTail(RegionOp region, Operation *hero);
+  void outlineEpilogue(RegionOp region, Operation *hero);
   func::FuncOp createKernel(RegionOp region, KernelKind kind,
                             TypeRange arguments);
   void replaceByCall(RegionOp region, func::FuncOp kernel, ValueRange operands);
@@ -135,13 +135,13 @@ static Operation *hoistWithSum(RegionOp &region, ReduceSumOp sum,
   return product;
 }
 
-void Outliner::outlineTail(RegionOp region, Operation *hero) {
+void Outliner::outlineEpilogue(RegionOp region, Operation *hero) {
   // A library product also computes the sum of an operand, if the region has
   // one.
   ReduceSumOp sum = findOperandSum(region);
   Operation *hoisted =
       sum ? hoistWithSum(region, sum, builder) : hoist(region, hero, builder);
-  // Without a tail, the contraction replaces the region.
+  // Without an epilogue, the contraction replaces the region.
   Block &body = region.getBody().front();
   Operation *yield = body.getTerminator();
   if (yield->getNumOperands() == 1 &&
@@ -156,7 +156,7 @@ void Outliner::outlineTail(RegionOp region, Operation *hero) {
   auto exact = type.clone(builder.getF32Type());
   hoisted->getResult(0).setType(exact);
 
-  // Argument 0 of the epilogue is the tile; the other inputs of the tail
+  // Argument 0 of the epilogue is the tile; the other inputs of the epilogue
   // follow.
   SmallVector<Value> inputs, operands = {hoisted->getResult(0)};
   for (auto [argument, input] :
@@ -194,7 +194,7 @@ LogicalResult Outliner::outline(RegionOp region) {
       return region.emitOpError("expected a provider of the contraction, run "
                                 "plan-place-contractions first");
     if (*provider == ContractionProvider::Library) {
-      outlineTail(region, contraction);
+      outlineEpilogue(region, contraction);
       return success();
     }
   }

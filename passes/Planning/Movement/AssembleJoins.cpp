@@ -74,7 +74,7 @@ static Operation *findStored(Value yielded) {
 }
 
 /// True if the op that computes `made` can write to a box of a larger tensor: a
-/// library product, the kernel of a tail, or a kernel that stores rows
+/// library product, the kernel of an epilogue, or a kernel that stores rows
 /// anywhere.
 static bool canPlace(OpResult made) {
   Operation *maker = made.getOwner();

@@ -177,8 +177,8 @@ static bool divideAxes(RegionOp region, ArrayRef<int64_t> to) {
 // Results
 //===----------------------------------------------------------------------===//
 
-void mpc::absorbTranspose(RegionOp region, OpResult result,
-                          TransposeOp transpose) {
+void mpc::fuseTranspose(RegionOp region, OpResult result,
+                        TransposeOp transpose) {
   auto movement = transpose->getParentOfType<RegionOp>();
   Operation *yield = region.getBody().front().getTerminator();
   OpOperand &yielded = yield->getOpOperand(result.getResultNumber());
@@ -236,7 +236,7 @@ static void foldResult(RegionOp region, OpResult result) {
     for (ReshapeOp view : llvm::reverse(views))
       view.erase();
   }
-  absorbTranspose(region, result, transpose);
+  fuseTranspose(region, result, transpose);
 }
 
 //===----------------------------------------------------------------------===//

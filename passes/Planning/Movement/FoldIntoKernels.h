@@ -15,8 +15,8 @@ void foldTransposesIntoKernels(mlir::Block &block);
 
 /// Lets the kernel of `region` store `result` in the order of `transpose`, the
 /// only user. Erases the kernel of `transpose`.
-void absorbTranspose(RegionOp region, mlir::OpResult result,
-                     TransposeOp transpose);
+void fuseTranspose(RegionOp region, mlir::OpResult result,
+                   TransposeOp transpose);
 
 /// True if `transpose` keeps rows whole, and rows are long enough for one
 /// memory transaction of a GPU each.

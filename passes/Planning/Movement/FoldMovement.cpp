@@ -261,7 +261,7 @@ static void foldResults(RegionOp region, const TargetInfo &target) {
     if (isBareLibraryContraction(region))
       arrange(region, transpose);
     else
-      absorbTranspose(region, result, transpose);
+      fuseTranspose(region, result, transpose);
   }
 }
 
@@ -292,17 +292,17 @@ static void foldProducts(Block &block, const TargetInfo &target) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The movements that a product of a GPU's library can absorb: transposes,
+/// The movements that a product of a GPU's library can fuse: transposes,
 /// slices and repeated heads of the operands, and a transpose of the result.
 class GPUProduct {
 public:
   GPUProduct(MatMulOp product, const TargetInfo &target);
 
-  /// Absorbs the movements that save the most time, if any do.
+  /// Fuses the movements that save the most time, if any do.
   void fold();
 
 private:
-  /// A choice of movements to absorb: a source for either operand (null to read
+  /// A choice of movements to fuse: a source for either operand (null to read
   /// the operand itself), and the transpose of the result.
   struct Folding {
     const Source *lhs = nullptr, *rhs = nullptr;
@@ -348,7 +348,7 @@ std::optional<double> GPUProduct::getSaving(const Folding &folding) {
   ProductPlaces places = getProductPlaces(product);
   bool transA = product.getTransA();
   ProductLayout before = layOutProduct(product, transA, target, places);
-  // Each absorbed movement saves the time of its kernels.
+  // Each fused movement saves the time of its kernels.
   double saving = 0;
   auto readThere = [&](Value operand, const Source *source,
                        ProductPlace &place) {

@@ -77,7 +77,7 @@ private:
   mlir::LogicalResult
   addUnfused(plan::ProductOp op,
              llvm::SmallVectorImpl<plan::LaunchOp> &launches);
-  mlir::Value newTail(mlir::Value buffer, int64_t first);
+  mlir::Value newRest(mlir::Value buffer, int64_t first);
   mlir::Value newSection(mlir::Value source, plan::AccessOp access);
 
   // Joined tensors are in ProgramJoins.cpp.

@@ -139,7 +139,7 @@ LogicalResult ProgramBuilder::addContraction(Operation *op,
       writer = place;
     result.buffer = placeResults(writer, Reads()).front();
     if (place && place.getFirstElement() > 0)
-      result.buffer = newTail(result.buffer, place.getFirstElement());
+      result.buffer = newRest(result.buffer, place.getFirstElement());
   }
   Value lhs = buffers.lookup(op->getOperand(0));
   Value rhs = buffers.lookup(op->getOperand(1));
@@ -156,9 +156,9 @@ LogicalResult ProgramBuilder::addContraction(Operation *op,
   return success();
 }
 
-// Adds launches that compute the tail of `op` if the library cannot fuse the
-// tail. The launches read the product without its tail, which the library
-// writes to the result's memory.
+// Adds launches that compute the epilogue of `op` if the library cannot fuse
+// the epilogue. The launches read the product without its epilogue, which the
+// library writes to the result's memory.
 LogicalResult
 ProgramBuilder::addUnfused(plan::ProductOp op,
                            SmallVectorImpl<plan::LaunchOp> &launches) {
@@ -205,7 +205,7 @@ LogicalResult ProgramBuilder::addProduct(plan::ProductOp op) {
 }
 
 // Returns a view of the elements of `buffer` from index `first` on.
-Value ProgramBuilder::newTail(Value buffer, int64_t first) {
+Value ProgramBuilder::newRest(Value buffer, int64_t first) {
   auto whole = cast<MemRefType>(buffer.getType());
   assert(first >= 0 && first <= whole.getNumElements() &&
          "a view lies in its buffer");

@@ -78,7 +78,7 @@ private:
   }
   bool fits(Operation *op, unsigned region) const;
   bool tryMerge(unsigned into, unsigned from);
-  bool growTail(unsigned region);
+  bool growEpilogue(unsigned region);
   bool growReduction(unsigned region);
   bool growSiblings(unsigned region);
   bool growPointwise(unsigned region);
@@ -111,16 +111,17 @@ bool PlainFormer::tryMerge(unsigned into, unsigned from) {
   return true;
 }
 
-bool PlainFormer::growTail(unsigned region) {
+bool PlainFormer::growEpilogue(unsigned region) {
   for (Operation *user : usersOf(region))
-    if (isAlonePointwise(user) && fitsTail(user, regions[region]) &&
+    if (isAlonePointwise(user) && fitsEpilogue(user, regions[region]) &&
         tryMerge(region, find(user)))
       return true;
   for (Operation *op : regions[region].ops)
     for (Value operand : op->getOperands()) {
       Operation *producer = operand.getDefiningOp();
       if (op == regions[region].hero || !producer ||
-          !isAlonePointwise(producer) || !fitsTail(producer, regions[region]))
+          !isAlonePointwise(producer) ||
+          !fitsEpilogue(producer, regions[region]))
         continue;
       bool onlyHere = llvm::all_of(producer->getUsers(), [&](Operation *user) {
         return user != regions[region].hero && find(user) == region;
@@ -230,7 +231,8 @@ void PlainFormer::run() {
         while (grow(i))
           ;
   };
-  forEach({KernelKind::Contraction}, [&](unsigned i) { return growTail(i); });
+  forEach({KernelKind::Contraction},
+          [&](unsigned i) { return growEpilogue(i); });
   forEach({KernelKind::RowReduce, KernelKind::ColumnReduce},
           [&](unsigned i) { return growReduction(i) || growSiblings(i); });
   mergeReductions();
@@ -406,7 +408,7 @@ TEST(RegionFormer, FormsTheKernelsThatLookingAgainForms) {
   EXPECT_GT(counts.numLateJoins, 50u);
 }
 
-// Other kernels absorb kernels that have grown.
+// Other kernels fuse kernels that have grown.
 TEST(RegionFormer, TakesInWhatHasGrown) {
   Counts counts;
   for (unsigned seed = 0; seed < 1000; ++seed) {

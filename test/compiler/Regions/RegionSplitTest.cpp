@@ -1,4 +1,4 @@
-// Tests splitting large kernels into pieces.
+// Tests splitting large kernels into smaller kernels.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Regions/RegionSplit.h"
@@ -127,7 +127,7 @@ TEST(RegionSplit, LeavesSmallKernelsWhole) {
   EXPECT_EQ(analysis.getRegions().size(), 1u);
 }
 
-TEST(RegionSplit, DividesALongTail) {
+TEST(RegionSplit, DividesALongEpilogue) {
   Model model;
   Value x = model.matmul(model.input({8, 4}), model.input({4, 16}));
   for (int i = 0; i < 130; ++i)

@@ -223,7 +223,7 @@ static Attribute toAttribute(const IndexBox &box, Builder &builder) {
 /// `next` starts where `box` ends along one axis: [0, 2) x [0, 8) and [2, 5) x
 /// [0, 8) become [0, 5) x [0, 8). Equal boxes merge too. Returns true if
 /// merged.
-static bool absorb(IndexBox &box, const IndexBox &next) {
+static bool extendBox(IndexBox &box, const IndexBox &next) {
   assert(box.begin.size() == next.begin.size() && "boxes of one tensor");
   if (box.size != next.size || box.isLabel != next.isLabel ||
       box.ignored != next.ignored)
@@ -249,7 +249,7 @@ ArrayAttr mpc::addBox(ArrayAttr list, const IndexBox &box, Builder &builder) {
     llvm::append_range(boxes, list);
   if (!boxes.empty()) {
     IndexBox last = toBox(boxes.back());
-    if (absorb(last, box)) {
+    if (extendBox(last, box)) {
       boxes.back() = toAttribute(last, builder);
       return builder.getArrayAttr(boxes);
     }

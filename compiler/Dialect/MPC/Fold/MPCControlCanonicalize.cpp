@@ -20,7 +20,7 @@ using namespace mpc;
 // Simplifies the block arguments of a body, each of which stands for the
 // operand at its position. If two arguments stand for one operand, users read
 // the first. If an operand is constant, users read a copy of the constant in
-// the body, so that kernels can absorb it. Returns true if anything changed.
+// the body, so that kernels can fuse it. Returns true if anything changed.
 static bool simplifyArguments(ValueRange operands,
                               ArrayRef<BlockArgument> arguments, Block &body,
                               PatternRewriter &rewriter) {

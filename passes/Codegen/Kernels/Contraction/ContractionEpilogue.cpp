@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/Codegen/Kernels/Contraction/ContractionTail.h"
+#include "passes/Codegen/Kernels/Contraction/ContractionEpilogue.h"
 
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-ContractionTail::ContractionTail(KernelContext &context, const KernelBody &body,
-                                 Operation *contraction)
+ContractionEpilogue::ContractionEpilogue(KernelContext &context,
+                                         const KernelBody &body,
+                                         Operation *contraction)
     : body(body), fragments(context, body), targets(body.getOutputNodes()),
       contractionNode(body.getNode(contraction)) {}
 
-Scope ContractionTail::start() {
+Scope ContractionEpilogue::start() {
   Scope scope = fragments.createScope();
   fragments.evaluate(scope, targets);
   return scope;
 }
 
-Scope ContractionTail::enterRow(const Scope &outer, Value row) {
+Scope ContractionEpilogue::enterRow(const Scope &outer, Value row) {
   Scope scope = outer;
   fragments.enterGroup(scope, 0, row);
   fragments.evaluate(scope, targets);
   return scope;
 }
 
-void ContractionTail::store(const Scope &row, Value column, Value sum) {
+void ContractionEpilogue::store(const Scope &row, Value column, Value sum) {
   Scope scope = row;
   if (auto vector = dyn_cast<VectorType>(sum.getType()))
     scope.width = vector.getNumElements();

@@ -86,13 +86,13 @@ std::unique_ptr<ContractionSums> createConvolutionHero(KernelContext &context,
                                                        mlir::Operation *op);
 
 /// Emits the matrix product `op` on Tensor Cores, and the elementwise ops after
-/// the product (its tail).
+/// the product (its epilogue).
 mlir::LogicalResult emitTensorCoreContraction(KernelContext &context,
                                               mlir::Operation *op,
                                               const TensorCoreTiling &tiling);
 
 /// Emits the large matrix product `matmul` on a CPU, and the elementwise ops
-/// after the product (its tail). Operands are packed in `blocks`.
+/// after the product (its epilogue). Operands are packed in `blocks`.
 void emitProductBlocks(KernelContext &context, const KernelBody &body,
                        const ProductBlocks &blocks, MatMulOp matmul);
 

@@ -2,14 +2,14 @@
 // library computes, above all in float64, with the elementwise ops after them.
 //
 // Every element is summed in the order of its depth axes, in f32 or f64, then
-// goes through the kernel's tail in registers. Large products are elsewhere:
-// blocks on a CPU (EmitProductBlocks.cpp), Tensor Cores on a GPU.
+// goes through the kernel's epilogue in registers. Large products are
+// elsewhere: blocks on a CPU (EmitProductBlocks.cpp), Tensor Cores on a GPU.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Kernels/TensorCoreTiling.h"
+#include "passes/Codegen/Kernels/Contraction/ContractionEpilogue.h"
 #include "passes/Codegen/Kernels/Contraction/ContractionSums.h"
-#include "passes/Codegen/Kernels/Contraction/ContractionTail.h"
 #include "passes/Codegen/Kernels/Loops/Loops.h"
 
 using namespace mlir;
@@ -21,8 +21,8 @@ class ContractionLoops {
 public:
   ContractionLoops(KernelContext &context, const KernelBody &body,
                    ContractionSums &hero, Operation *heroOp)
-      : context(context), body(body), hero(hero), tail(context, body, heroOp),
-        b(context.b) {}
+      : context(context), body(body), hero(hero),
+        epilogue(context, body, heroOp), b(context.b) {}
 
   void emit(Value begin, Value end);
 
@@ -32,18 +32,18 @@ private:
   KernelContext &context;
   const KernelBody &body;
   ContractionSums &hero;
-  ContractionTail tail;
+  ContractionEpilogue epilogue;
   ImplicitLocOpBuilder &b;
 };
 } // namespace
 
 void ContractionLoops::emitBlock(Value row, int64_t count) {
-  Scope outer = tail.start();
+  Scope outer = epilogue.start();
   SmallVector<Scope> rows;
   for (int64_t i = 0; i < count; ++i)
-    rows.push_back(tail.enterRow(outer, addIndex(b, row, i)));
+    rows.push_back(epilogue.enterRow(outer, addIndex(b, row, i)));
   hero.emitRows(row, count, [&](int64_t i, Value column, Value sum) {
-    tail.store(rows[i], column, sum);
+    epilogue.store(rows[i], column, sum);
   });
 }
 

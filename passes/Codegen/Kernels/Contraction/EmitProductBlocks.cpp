@@ -3,8 +3,8 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/ProductBlocks.h"
+#include "passes/Codegen/Kernels/Contraction/ContractionEpilogue.h"
 #include "passes/Codegen/Kernels/Contraction/ContractionSums.h"
-#include "passes/Codegen/Kernels/Contraction/ContractionTail.h"
 #include "passes/Codegen/Kernels/Loops/LinePacker.h"
 #include "passes/Codegen/Kernels/Loops/Loops.h"
 
@@ -41,7 +41,7 @@ private:
 
   KernelContext &context;
   const ProductBlocks &blocks;
-  ContractionTail tail;
+  ContractionEpilogue epilogue;
   ImplicitLocOpBuilder &b;
   Lanes lanes;
   SmallVector<int64_t> batchSizes;
@@ -54,7 +54,7 @@ private:
 
 BlocksEmitter::BlocksEmitter(KernelContext &context, const KernelBody &body,
                              const ProductBlocks &blocks, MatMulOp matmul)
-    : context(context), blocks(blocks), tail(context, body, matmul),
+    : context(context), blocks(blocks), epilogue(context, body, matmul),
       b(context.b), lanes(b, KernelContext::getComputeType(matmul)),
       alpha(matmul.getAlpha().convertToDouble()) {
   // `blocks` treats a batch that shares the right operand as rows of a single
@@ -165,10 +165,10 @@ void BlocksEmitter::multiplyPanels(Value row, Value column, Value depth) {
 void BlocksEmitter::finish(Value batch, Extent rows, Extent columns) {
   Value firstRow =
       addIndex(b, mulIndex(b, batch, blocks.extents.m), rows.first);
-  Scope whole = tail.start();
+  Scope whole = epilogue.start();
   SmallVector<ChunkShape> shapes = {{context.getVectorWidth(), 1}, {1, 1}};
   emitLoop(b, createIndex(b, 0), rows.size, 1, {}, [&](Value row, ValueRange) {
-    Scope scope = tail.enterRow(whole, addIndex(b, firstRow, row));
+    Scope scope = epilogue.enterRow(whole, addIndex(b, firstRow, row));
     emitDynamicChunks(
         b, createIndex(b, 0), columns.size, blocks.columns, shapes,
         [&](Chunk chunk) {
@@ -176,7 +176,7 @@ void BlocksEmitter::finish(Value batch, Extent rows, Extent columns) {
                                    /*multiple=*/1);
           if (alpha != 1)
             sum = lanes.mul(sum, lanes.constant(alpha));
-          tail.store(scope, addIndex(b, columns.first, chunk.index), sum);
+          epilogue.store(scope, addIndex(b, columns.first, chunk.index), sum);
         });
     return Carried();
   });

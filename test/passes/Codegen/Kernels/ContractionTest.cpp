@@ -18,7 +18,7 @@ std::vector<double> randomDoubles(size_t count) {
   return std::vector<double>(floats.begin(), floats.end());
 }
 
-TEST_P(Contraction, MultipliesEveryOrientationWithATail) {
+TEST_P(Contraction, MultipliesEveryOrientationWithAnEpilogue) {
   constexpr int64_t M = 7, K = 29, J = 45;
   for (bool transA : {false, true})
     for (bool transB : {false, true}) {

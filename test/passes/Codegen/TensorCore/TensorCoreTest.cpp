@@ -79,8 +79,8 @@ struct Product {
   bool transA = false, transB = false;
   Type type = Type::BF16;
   int64_t lhsBatch = 0, rhsBatch = 0;
-  /// The type of the tail's second operand and result.
-  Type tail = Type::BF16;
+  /// The type of the epilogue's second operand and result.
+  Type epilogue = Type::BF16;
   /// True if the result overwrites that operand, like an updated weight.
   bool inPlace = false;
 };
@@ -142,8 +142,8 @@ void check(const Product &p) {
                             p.type);
   int64_t batch = std::max(p.lhsBatch, p.rhsBatch);
   Tensor bias = Tensor::random({p.n}, Type::F32);
-  Tensor residual = Tensor::random(withBatch(batch, p.m, p.n), p.tail);
-  Tensor y(residual.shape, Type::F32), other(residual.shape, p.tail);
+  Tensor residual = Tensor::random(withBatch(batch, p.m, p.n), p.epilogue);
+  Tensor y(residual.shape, Type::F32), other(residual.shape, p.epilogue);
   CompiledKernel kernel(getText(p, a, b, bias, residual, y), "sm_80");
   ASSERT_EQ(kernel.getError(), "");
   const std::vector<double> added = residual.getAll();
