@@ -21,8 +21,8 @@ static void advance(DeviceOperand &operand, int64_t elements) {
 /// computed by Tensor Cores, without a fused operation. All rows must start at
 /// vector boundaries. The work must be at least `leastWork` operations, to be
 /// worth a second call.
-static bool canBeSplit(const MatMulStep &step, const MatMulAddresses &operands,
-                       double leastWork) {
+static bool shouldSplit(const MatMulStep &step, const MatMulAddresses &operands,
+                        double leastWork) {
   const bool isLow =
       sizeOf(operands.a.type) == 2 && sizeOf(operands.b.type) == 2;
   const bool isOne =
@@ -68,7 +68,7 @@ std::vector<ProductPart> splitProduct(const MatMulStep &step,
                                       const MatMulAddresses &operands,
                                       double leastWork) {
   ProductPart front{step, operands};
-  if (!canBeSplit(step, operands, leastWork))
+  if (!shouldSplit(step, operands, leastWork))
     return {front};
   // Find the extents that are row lengths in memory, but not whole vectors. n
   // is the row length of c, and of b unless transposed. m is the row length of
