@@ -10,7 +10,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
-#include "passes/Fusion/Tile.h"
+#include "passes/Fusion/TiledProduct.h"
 
 #include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Regions/Parts.h"
@@ -33,12 +33,12 @@ namespace {
 /// A value, and the axis along which the value is divided into parts.
 using PartedValue = std::pair<Value, int64_t>;
 
-/// Builds the loop that replaces the ops of a tile.
+/// Builds the loop that replaces the ops of a tiled product.
 class LoopBuilder {
 public:
-  explicit LoopBuilder(const Tile &tile)
-      : tile(tile), ops(tile.getOps()), count(tile.getCount()),
-        location(tile.getProduct().getLoc()), builder(ops.back()) {}
+  explicit LoopBuilder(const TiledProduct &tiled)
+      : tiled(tiled), ops(tiled.getOps()), count(tiled.getCount()),
+        location(tiled.getProduct().getLoc()), builder(ops.back()) {}
   ScanOp build();
 
 private:
@@ -52,18 +52,18 @@ private:
   void addBody(ScanOp scan);
   void replace(Value value, Value made);
 
-  const Tile &tile;
+  const TiledProduct &tiled;
   SmallVector<Operation *> ops;
   int64_t count;
   Location location;
   OpBuilder builder;
-  /// Values from outside the tile. The loop reads `parted` part by part, and
-  /// `whole` completely in every iteration. `constants` and `masks` are made
-  /// again inside the loop.
+  /// Values from outside the tiled product. The loop reads `parted` part by
+  /// part, and `whole` completely in every iteration. `constants` and `masks`
+  /// are made again inside the loop.
   llvm::SetVector<PartedValue> parted;
   llvm::SetVector<Value> whole, constants, masks;
-  /// Results that ops outside the tile read: `sums` over all parts, and values
-  /// `made` part by part.
+  /// Results that ops outside the tiled product read: `sums` over all parts,
+  /// and values `made` part by part.
   SmallVector<Value> sums;
   SmallVector<PartedValue> made;
   /// For dropouts in the loop: the random groups (of four elements) between the
@@ -100,33 +100,33 @@ void LoopBuilder::addWhole(Value value) {
 // (sums, made) of the loop.
 void LoopBuilder::findValues() {
   for (Operation *op : ops) {
-    // Operands from outside the tile are divided into parts, or read as a
-    // whole.
+    // Operands from outside the tiled product are divided into parts, or read
+    // as a whole.
     for (OpOperand &operand : op->getOpOperands()) {
-      int64_t axis = tile.getAxis(operand);
-      if (tile.isMadeInside(operand))
+      int64_t axis = tiled.getAxis(operand);
+      if (tiled.isMadeInside(operand))
         continue;
       if (axis != kWhole)
         parted.insert({operand.get(), axis});
       else
         addWhole(operand.get());
     }
-    // Ops outside the tile read a sum over all parts, or a value whose parts
-    // are stacked.
+    // Ops outside the tiled product read a sum over all parts, or a value whose
+    // parts are stacked.
     Value result = op->getResult(0);
-    if (tile.isCopy(op) || llvm::all_of(op->getUsers(), [&](Operation *user) {
-          return tile.contains(user);
+    if (tiled.isCopy(op) || llvm::all_of(op->getUsers(), [&](Operation *user) {
+          return tiled.contains(user);
         }))
       continue;
-    if (tile.getAxis(op) == Tile::kSum)
+    if (tiled.getAxis(op) == TiledProduct::kSum)
       sums.push_back(result);
     else
-      made.push_back({result, tile.getAxis(op)});
+      made.push_back({result, tiled.getAxis(op)});
   }
   // Dropout computes random numbers in groups. An iteration must know the
   // number of its first group.
   for (Operation *op : ops)
-    if (auto step = getGroupsPerPart(op, tile.getAxis(op), count))
+    if (auto step = getGroupsPerPart(op, tiled.getAxis(op), count))
       groupSteps.insert(*step);
 }
 
@@ -241,10 +241,11 @@ void LoopBuilder::addBody(ScanOp scan) {
   for (Operation *op : ops) {
     SmallVector<Value> operands;
     for (OpOperand &operand : op->getOpOperands())
-      operands.push_back(values.lookup({operand.get(), tile.getAxis(operand)}));
-    int64_t axis = tile.getAxis(op);
+      operands.push_back(
+          values.lookup({operand.get(), tiled.getAxis(operand)}));
+    int64_t axis = tiled.getAxis(op);
     Value result = op->getResult(0);
-    if (axis != Tile::kSum) {
+    if (axis != TiledProduct::kSum) {
       Value group;
       if (auto step = getGroupsPerPart(op, axis, count))
         group = starts[llvm::find(groupSteps, *step) - groupSteps.begin()];
@@ -262,10 +263,10 @@ void LoopBuilder::addBody(ScanOp scan) {
   // The loop carries sums, and stacks the parts of other results.
   SmallVector<Value> yielded;
   for (auto [sum, old] : llvm::zip(sums, scan.getCarriedArguments())) {
-    Value summand = values.lookup({sum, Tile::kSum});
+    Value summand = values.lookup({sum, TiledProduct::kSum});
     auto added = AddOp::create(body, location, summand.getType(), old, summand);
-    if (tile.getPhase())
-      added->setAttr(kPhaseAttr, tile.getPhase());
+    if (tiled.getPhase())
+      added->setAttr(kPhaseAttr, tiled.getPhase());
     yielded.push_back(added);
   }
   for (PartedValue value : made)
@@ -276,7 +277,7 @@ void LoopBuilder::addBody(ScanOp scan) {
 // Makes the ops outside the loop read `made` instead of `value`.
 void LoopBuilder::replace(Value value, Value made) {
   value.replaceUsesWithIf(
-      made, [&](OpOperand &use) { return !tile.contains(use.getOwner()); });
+      made, [&](OpOperand &use) { return !tiled.contains(use.getOwner()); });
 }
 
 ScanOp LoopBuilder::build() {
@@ -309,12 +310,12 @@ ScanOp LoopBuilder::build() {
   }
   for (auto [index, stack] : llvm::enumerate(scan.getStacked()))
     replace(made[index].first, join(stack, made[index]));
-  // Give the new ops the phase of the tile.
+  // Give the new ops the phase of the tiled product.
   Operation *op =
       before ? before->getNextNode() : &ops.back()->getBlock()->front();
-  for (; tile.getPhase() && op != ops.back(); op = op->getNextNode())
+  for (; tiled.getPhase() && op != ops.back(); op = op->getNextNode())
     if (!isa<ConstantOp, amp::CastOp>(op))
-      op->setAttr(kPhaseAttr, tile.getPhase());
+      op->setAttr(kPhaseAttr, tiled.getPhase());
   return scan;
 }
 
@@ -325,7 +326,7 @@ ScanOp LoopBuilder::build() {
 // Turns the products of a block into loops, then the products in the bodies of
 // the loops. Returns false if two loops would depend on each other.
 bool TileProductsPass::tileBlock(Block &block) {
-  SmallVector<Tile> tiles;
+  SmallVector<TiledProduct> tiledProducts;
   llvm::DenseSet<Operation *> isTiled;
   // Visit products in program order: `recomputeEscaping` adds copies of forward
   // products later in the block, which are visited too.
@@ -335,25 +336,25 @@ bool TileProductsPass::tileBlock(Block &block) {
       continue;
     // Prefer parts of whole samples or heads (axis 0); otherwise take some rows
     // of every sample.
-    std::optional<Tile> tile;
+    std::optional<TiledProduct> tiled;
     int64_t rank = product.getType().getRank();
     for (int64_t axis : {int64_t(0), rank - 2})
-      if (!tile)
-        tile = Tile::find(product, axis, elements, isTiled);
-    if (!tile)
+      if (!tiled)
+        tiled = TiledProduct::find(product, axis, elements, isTiled);
+    if (!tiled)
       continue;
-    tile->recomputeEscaping();
-    for (Operation *tiled : tile->getOps())
-      isTiled.insert(tiled);
-    tiles.push_back(std::move(*tile));
+    tiled->recomputeEscaping();
+    for (Operation *op : tiled->getOps())
+      isTiled.insert(op);
+    tiledProducts.push_back(std::move(*tiled));
   }
-  // Replace each tile by its loop, then erase the tile's ops that have no
-  // readers, from last to first.
+  // Replace each tiled product by its loop, then erase the tiled product's ops
+  // that have no readers, from last to first.
   SmallVector<ScanOp> loops;
-  for (Tile &tile : tiles) {
-    tile.fuse();
-    loops.push_back(LoopBuilder(tile).build());
-    SmallVector<Operation *> replaced = tile.getOps();
+  for (TiledProduct &tiled : tiledProducts) {
+    tiled.fuse();
+    loops.push_back(LoopBuilder(tiled).build());
+    SmallVector<Operation *> replaced = tiled.getOps();
     for (Operation *op : llvm::reverse(replaced))
       if (op->use_empty())
         op->erase();
@@ -362,7 +363,7 @@ bool TileProductsPass::tileBlock(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (makesLargeMask(&op) && op.use_empty())
       op.erase();
-  return (tiles.empty() || sortTopologically(&block)) &&
+  return (tiledProducts.empty() || sortTopologically(&block)) &&
          llvm::all_of(loops, [&](ScanOp loop) {
            return tileBlock(loop.getBody().front());
          });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/Fusion/Tile.h"
+#include "passes/Fusion/TiledProduct.h"
 
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Regions/Parts.h"
@@ -61,15 +61,19 @@ static Attribute getPhaseOf(Operation *op) {
   return op ? op->getAttr(kPhaseAttr) : Attribute();
 }
 
-Tile::Tile(MatMulOp product)
+TiledProduct::TiledProduct(MatMulOp product)
     : product(product), phase(getPhaseOf(product)),
       wide(countElements(product.getOutput())) {}
 
-bool Tile::isWide(Value value) const { return countElements(value) == wide; }
+bool TiledProduct::isWide(Value value) const {
+  return countElements(value) == wide;
+}
 
-bool Tile::isInPhase(Operation *op) const { return getPhaseOf(op) == phase; }
+bool TiledProduct::isInPhase(Operation *op) const {
+  return getPhaseOf(op) == phase;
+}
 
-int64_t Tile::getAxis(OpOperand &operand) const {
+int64_t TiledProduct::getAxis(OpOperand &operand) const {
   Operation *op = operand.getOwner();
   int64_t axis = getAxis(op);
   assert((axis == kSum || findPartedAxes(op, axis)) &&
@@ -78,12 +82,12 @@ int64_t Tile::getAxis(OpOperand &operand) const {
                       : (*findPartedAxes(op, axis))[operand.getOperandNumber()];
 }
 
-bool Tile::isMadeInside(OpOperand &operand) const {
+bool TiledProduct::isMadeInside(OpOperand &operand) const {
   Operation *maker = operand.get().getDefiningOp();
   return contains(maker) && getAxis(maker) == getAxis(operand);
 }
 
-SmallVector<Operation *> Tile::getOps() const {
+SmallVector<Operation *> TiledProduct::getOps() const {
   SmallVector<Operation *> sorted =
       llvm::to_vector(llvm::make_first_range(axes));
   llvm::sort(sorted,
@@ -92,13 +96,13 @@ SmallVector<Operation *> Tile::getOps() const {
 }
 
 //===----------------------------------------------------------------------===//
-// Finding tiles
+// Finding tiled products
 //===----------------------------------------------------------------------===//
 
-// Adds `op` to the tile; the loop makes its result in parts along `axis`.
-// Returns false if `op` cannot run in parts along `axis`, or is in the tile
-// with another axis.
-bool Tile::add(Operation *op, std::optional<int64_t> axis) {
+// Adds `op` to the tiled product; the loop makes its result in parts along
+// `axis`. Returns false if `op` cannot run in parts along `axis`, or is in the
+// tiled product with another axis.
+bool TiledProduct::add(Operation *op, std::optional<int64_t> axis) {
   if (!axis || op->getBlock() != product->getBlock() ||
       (*axis != kSum && !findPartedAxes(op, *axis)))
     return false;
@@ -107,7 +111,7 @@ bool Tile::add(Operation *op, std::optional<int64_t> axis) {
 
 // Adds the op that uses a wide value, if the value comes in parts along `axis`.
 // Returns false if the op cannot read parts.
-bool Tile::addReader(OpOperand &use, int64_t axis) {
+bool TiledProduct::addReader(OpOperand &use, int64_t axis) {
   if (isSummed(use, axis))
     return add(use.getOwner(), kSum);
   return add(use.getOwner(), findResultAxis(use, axis));
@@ -115,7 +119,7 @@ bool Tile::addReader(OpOperand &use, int64_t axis) {
 
 // Adds all ops that read the wide result of `op`. In the forward pass, ops of
 // the backward pass are not added: they will recompute the value.
-bool Tile::addReaders(Operation *op) {
+bool TiledProduct::addReaders(Operation *op) {
   Value result = op->getResult(0);
   if (!isWide(result))
     return true;
@@ -129,7 +133,7 @@ bool Tile::addReaders(Operation *op) {
 
 // Adds all ops of the phase that make wide operands of `op`. For example,
 // softmax's gradient reads the product of dy and V^T, another wide value.
-bool Tile::addMakers(Operation *op) {
+bool TiledProduct::addMakers(Operation *op) {
   return llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
     Operation *maker = operand.get().getDefiningOp();
     if (!maker || !isWide(operand.get()) || !isInPhase(maker) ||
@@ -140,13 +144,14 @@ bool Tile::addMakers(Operation *op) {
   });
 }
 
-// Adds the ops that lie between ops of the tile. For example, the sum of a
-// softmax row is narrow; its reciprocal is narrow too, but ops of the tile read
-// the reciprocal.
-bool Tile::addBetween() {
+// Adds the ops that lie between ops of the tiled product. For example, the sum
+// of a softmax row is narrow; its reciprocal is narrow too, but ops of the
+// tiled product read the reciprocal.
+bool TiledProduct::addBetween() {
   assert(!axes.empty() && "the product comes first");
   SmallVector<Operation *> sorted = getOps();
-  // Collect all ops that depend on the tile, up to the last op of the tile.
+  // Collect all ops that depend on the tiled product, up to the last op of the
+  // tiled product.
   llvm::SetVector<Operation *> behind;
   for (Operation *op = sorted.front(); op != sorted.back();
        op = op->getNextNode())
@@ -155,8 +160,8 @@ bool Tile::addBetween() {
                  behind.contains(operand.getDefiningOp());
         }))
       behind.insert(op);
-  // Walk back: of these ops, find those whose results the tile reads, and the
-  // axis along which the tile reads each in parts.
+  // Walk back: of these ops, find those whose results the tiled product reads,
+  // and the axis along which the tiled product reads each in parts.
   llvm::DenseMap<Operation *, int64_t> needed;
   auto need = [&](Operation *op) {
     for (OpOperand &operand : op->getOpOperands())
@@ -176,9 +181,10 @@ bool Tile::addBetween() {
   return true;
 }
 
-// True if the ops of the tile agree on parts: each op reads a result of another
-// op of the tile along the axis along which the other op makes the result.
-bool Tile::isConsistent() const {
+// True if the ops of the tiled product agree on parts: each op reads a result
+// of another op of the tiled product along the axis along which the other op
+// makes the result.
+bool TiledProduct::isConsistent() const {
   return llvm::all_of(llvm::make_first_range(axes), [&](Operation *op) {
     return llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
       return !contains(operand.get().getDefiningOp()) || isMadeInside(operand);
@@ -190,7 +196,7 @@ bool Tile::isConsistent() const {
 // `elements` elements, or the largest possible. If the loop adds up no sums,
 // iterations run in parallel, one per core, and parts may be small enough for a
 // core's cache.
-bool Tile::chooseCount(int64_t elements) {
+bool TiledProduct::chooseCount(int64_t elements) {
   int64_t possible = 0;
   for (auto [op, axis] : axes) {
     if (axis != kSum)
@@ -210,7 +216,7 @@ bool Tile::chooseCount(int64_t elements) {
 
 // Sets the number of parts so that a part has at most `elements` elements. The
 // number divides `possible`. Returns false if no suitable number exists.
-bool Tile::setCount(int64_t possible, int64_t elements) {
+bool TiledProduct::setCount(int64_t possible, int64_t elements) {
   assert(elements > 0 && "a part has elements");
   count = std::min<int64_t>(possible, llvm::divideCeil(wide, elements));
   int64_t wanted = count;
@@ -225,9 +231,9 @@ bool Tile::setCount(int64_t possible, int64_t elements) {
          });
 }
 
-// True if each product of the tile has short sums, so that recomputing the
-// result is cheaper than storing it.
-bool Tile::canRecompute() const {
+// True if each product of the tiled product has short sums, so that recomputing
+// the result is cheaper than storing it.
+bool TiledProduct::canRecompute() const {
   return llvm::all_of(llvm::make_first_range(axes), [&](Operation *op) {
     auto matmul = dyn_cast<MatMulOp>(op);
     if (!matmul || !isWide(matmul.getOutput()))
@@ -237,38 +243,40 @@ bool Tile::canRecompute() const {
   });
 }
 
-std::optional<Tile> Tile::find(MatMulOp product, int64_t axis, int64_t elements,
-                               const llvm::DenseSet<Operation *> &isTiled) {
-  Tile tile(product);
+std::optional<TiledProduct>
+TiledProduct::find(MatMulOp product, int64_t axis, int64_t elements,
+                   const llvm::DenseSet<Operation *> &isTiled) {
+  TiledProduct tiled(product);
   int64_t largest = std::max(countElements(product.getLhs()),
                              countElements(product.getRhs()));
   // Only products of two batches qualify. A batch times a weight is just a few
   // times larger than the batch.
   bool isOfBatches = typeOf(product.getLhs()).getRank() > 2 &&
                      typeOf(product.getRhs()).getRank() > 2;
-  if (!isOfBatches || tile.wide <= elements || tile.wide < 2 * largest ||
-      !tile.add(product, axis))
+  if (!isOfBatches || tiled.wide <= elements || tiled.wide < 2 * largest ||
+      !tiled.add(product, axis))
     return std::nullopt;
   // Add ops that read or make wide values, and then their readers and makers.
   // The list grows during the loop.
-  for (unsigned i = 0; i < tile.axes.size(); ++i) {
-    Operation *op = tile.axes.begin()[i].first;
-    if (!tile.addReaders(op) || !tile.addMakers(op))
+  for (unsigned i = 0; i < tiled.axes.size(); ++i) {
+    Operation *op = tiled.axes.begin()[i].first;
+    if (!tiled.addReaders(op) || !tiled.addMakers(op))
       return std::nullopt;
   }
   // All ops must run in parts along one axis each, and the number of parts must
   // divide all these axes.
-  if (!tile.addBetween() || !tile.isConsistent() || !tile.chooseCount(elements))
+  if (!tiled.addBetween() || !tiled.isConsistent() ||
+      !tiled.chooseCount(elements))
     return std::nullopt;
   // A loop of a product alone gains nothing, and an op can be in one loop only.
-  if (tile.axes.size() < 2 ||
-      llvm::any_of(llvm::make_first_range(tile.axes),
+  if (tiled.axes.size() < 2 ||
+      llvm::any_of(llvm::make_first_range(tiled.axes),
                    [&](Operation *op) { return isTiled.contains(op); }))
     return std::nullopt;
   // If later phases read wide values, they must be able to recompute them.
-  if (!tile.escaping.empty() && !tile.canRecompute())
+  if (!tiled.escaping.empty() && !tiled.canRecompute())
     return std::nullopt;
-  return tile;
+  return tiled;
 }
 
 //===----------------------------------------------------------------------===//
@@ -279,7 +287,7 @@ std::optional<Tile> Tile::find(MatMulOp product, int64_t axis, int64_t elements,
 // of a maximum finds its position by comparing all elements with the maximum.
 // Recomputed elements may differ from the forward pass in the last bit, and
 // then would not equal the maximum of the forward pass.
-void Tile::addEscapingMaxima() {
+void TiledProduct::addEscapingMaxima() {
   for (Operation *op : getOps()) {
     auto reduction = dyn_cast<ReductionOpInterface>(op);
     bool isOfWide =
@@ -291,7 +299,7 @@ void Tile::addEscapingMaxima() {
   }
 }
 
-void Tile::recomputeEscaping() {
+void TiledProduct::recomputeEscaping() {
   if (!escaping.empty())
     addEscapingMaxima();
   // Find the ops that compute escaping values, and the first op of another
@@ -309,7 +317,8 @@ void Tile::recomputeEscaping() {
       first = !first || user->isBeforeInBlock(first) ? user : first;
     }
   }
-  // Walk back to all ops of the tile that the escaping values depend on.
+  // Walk back to all ops of the tiled product that the escaping values depend
+  // on.
   if (readers.empty())
     return;
   SmallVector<Operation *> sorted = getOps();
@@ -366,9 +375,9 @@ static bool isFreeBehind(Operation *op) {
   return moves(op) || scalesByConstants(op);
 }
 
-// Adds the op outside the tile that makes `operand`, if fusing the op costs
-// nothing. Returns true if added.
-bool Tile::fuseMaker(OpOperand &operand) {
+// Adds the op outside the tiled product that makes `operand`, if fusing the op
+// costs nothing. Returns true if added.
+bool TiledProduct::fuseMaker(OpOperand &operand) {
   assert(count > 1 && "find has chosen the number of parts");
   Operation *maker = operand.get().getDefiningOp();
   int64_t axis = getAxis(operand);
@@ -381,9 +390,9 @@ bool Tile::fuseMaker(OpOperand &operand) {
   return true;
 }
 
-// Adds the op outside the tile that reads the result of `op`, if it is the only
-// one and costs nothing. Returns true if added.
-bool Tile::fuseReader(Operation *op) {
+// Adds the op outside the tiled product that reads the result of `op`, if it is
+// the only one and costs nothing. Returns true if added.
+bool TiledProduct::fuseReader(Operation *op) {
   OpOperand *reader = nullptr;
   for (OpOperand &use : op->getUses()) {
     if (contains(use.getOwner()))
@@ -399,8 +408,8 @@ bool Tile::fuseReader(Operation *op) {
   std::optional<int64_t> axis = findResultAxis(*reader, getAxis(op));
   if (!axis || !canSplit(next, *axis, count))
     return false;
-  // A concat of three results of the tile also joins: if one product makes Q, K
-  // and V, its backward pass concatenates their gradients.
+  // A concat of three results of the tiled product also joins: if one product
+  // makes Q, K and V, its backward pass concatenates their gradients.
   SmallVector<int64_t> parted = *findPartedAxes(next, *axis);
   bool joins =
       isa<ConcatOp>(next) &&
@@ -412,7 +421,7 @@ bool Tile::fuseReader(Operation *op) {
   return (joins || isFreeBehind(next)) && add(next, axis);
 }
 
-void Tile::fuse() {
+void TiledProduct::fuse() {
   // The lists grow in the loops, because fused ops have operands and readers
   // of their own.
   for (unsigned i = 0; i < axes.size(); ++i)

@@ -1,10 +1,11 @@
-// A tile: a product with a wide result, and the ops around the product that can
-// run with it in parts, as the body of a loop. A wide value has as many
-// elements as the product's result. Only TileProducts.cpp uses this header.
+// A tiled product: a product with a wide result, and the ops around the product
+// that can run with it in parts, as the body of a loop. A wide value has as
+// many elements as the product's result. Only TileProducts.cpp uses this
+// header.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPC_PASSES_FUSION_TILE_H
-#define MPC_PASSES_FUSION_TILE_H
+#ifndef MPC_PASSES_FUSION_TILEDPRODUCT_H
+#define MPC_PASSES_FUSION_TILEDPRODUCT_H
 
 #include "compiler/Dialect/MPC/MPC.h"
 
@@ -24,16 +25,16 @@ bool makesLargeMask(mlir::Operation *op);
 /// the same phase that read or make equally large (wide) values. Attention, for
 /// example: S = Q K^T, softmax(S), and softmax(S) V. These ops become the body
 /// of a loop over parts.
-class Tile {
+class TiledProduct {
 public:
   /// Instead of an axis: the result is not made in parts, but is a sum over all
   /// parts.
   static constexpr int64_t kSum = -2;
 
-  /// Finds the tile around `product`, divided along `axis` of its result into
-  /// parts of about `elements` elements. nullopt if the ops cannot run in
-  /// parts, or if another tile (`isTiled`) has one of the ops.
-  static std::optional<Tile>
+  /// Finds the tiled product around `product`, divided along `axis` of its
+  /// result into parts of about `elements` elements. nullopt if the ops cannot
+  /// run in parts, or if another tiled product (`isTiled`) has one of the ops.
+  static std::optional<TiledProduct>
   find(MatMulOp product, int64_t axis, int64_t elements,
        const llvm::DenseSet<mlir::Operation *> &isTiled);
 
@@ -41,16 +42,17 @@ public:
   mlir::Attribute getPhase() const { return phase; }
   /// Returns the number of parts.
   int64_t getCount() const { return count; }
-  /// Returns the ops of the tile in program order.
+  /// Returns the ops of the tiled product in program order.
   llvm::SmallVector<mlir::Operation *> getOps() const;
   bool contains(mlir::Operation *op) const { return op && axes.contains(op); }
-  /// Returns the axis along which `op`, of the tile, makes its result in parts;
-  /// kSum if the result is a sum over all parts.
+  /// Returns the axis along which `op`, of the tiled product, makes its result
+  /// in parts; kSum if the result is a sum over all parts.
   int64_t getAxis(mlir::Operation *op) const { return axes.lookup(op); }
   /// Returns the axis along which the owner of `operand` reads the operand in
   /// parts; kWhole if every part reads the whole operand.
   int64_t getAxis(mlir::OpOperand &operand) const;
-  /// True if another op of the tile makes the part that the owner reads.
+  /// True if another op of the tiled product makes the part that the owner
+  /// reads.
   bool isMadeInside(mlir::OpOperand &operand) const;
   /// True if `op` also stays outside the loop, because other ops read its whole
   /// result. The loop has a copy of `op`.
@@ -58,11 +60,12 @@ public:
 
   /// Makes ops of later phases recompute the wide values that they read.
   void recomputeEscaping();
-  /// Adds surrounding ops to the tile if they cost nothing in the loop.
+  /// Adds surrounding ops to the tiled product if they cost nothing in the
+  /// loop.
   void fuse();
 
 private:
-  Tile(MatMulOp product);
+  TiledProduct(MatMulOp product);
 
   bool isWide(mlir::Value value) const;
   bool isInPhase(mlir::Operation *op) const;
@@ -80,7 +83,7 @@ private:
   bool fuseReader(mlir::Operation *op);
 
   MatMulOp product;
-  /// The phase of all ops in the tile; null for the forward pass.
+  /// The phase of all ops in the tiled product; null for the forward pass.
   mlir::Attribute phase;
   int64_t wide, count = 0;
   llvm::MapVector<mlir::Operation *, int64_t> axes;
@@ -92,4 +95,4 @@ private:
 
 } // namespace mpc
 
-#endif // MPC_PASSES_FUSION_TILE_H
+#endif // MPC_PASSES_FUSION_TILEDPRODUCT_H
