@@ -210,12 +210,12 @@ def BuildProgramsPass : Pass<"plan-build-programs", "::mlir::ModuleOp"> {
 }
 
 def AssignOffsetsPass : Pass<"plan-assign-offsets", "::mlir::ModuleOp"> {
-  let summary = "assign offsets to the slices of every program's arena";
+  let summary = "assign offsets to the allocations in every program's arena";
   let description = [{
-    Gives every `plan.arena` an offset and sets `arena_bytes`. Slices that hold
-    data at the same time do not overlap. A view keeps its source alive. The
-    slices of a parallel `plan.for` form its private memory; above 4 MiB, the
-    loop becomes sequential.
+    Gives every `plan.arena` an offset and sets `arena_bytes`. Allocations that
+    hold data at the same time do not overlap. A view keeps its source alive.
+    The allocations of a parallel `plan.for` form its private memory; above 4
+    MiB, the loop becomes sequential.
 
     Before:
 

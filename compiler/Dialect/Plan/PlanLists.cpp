@@ -63,14 +63,14 @@ static LogicalResult verifyPrivate(ForOp loop) {
     return loop.emitOpError("expected private memory at a multiple of 64, "
                             "found ")
            << bytes << " bytes at " << offset;
-  WalkResult result = loop.getBody().walk([&](ArenaOp slice) {
-    int64_t begin = static_cast<int64_t>(slice.getOffset().value_or(0));
+  WalkResult result = loop.getBody().walk([&](ArenaOp arena) {
+    int64_t begin = static_cast<int64_t>(arena.getOffset().value_or(0));
     int64_t end =
-        begin + plan::getBufferBytes(cast<MemRefType>(slice.getType()));
+        begin + plan::getBufferBytes(cast<MemRefType>(arena.getType()));
     if (begin >= offset && end <= offset + bytes)
       return WalkResult::advance();
-    slice.emitOpError(
-        "expected a slice within the private memory of its loop, bytes ")
+    arena.emitOpError(
+        "expected an allocation within the private memory of its loop, bytes ")
         << offset << " to " << offset + bytes << ", found bytes " << begin
         << " to " << end;
     return WalkResult::interrupt();

@@ -107,7 +107,7 @@ def Plan_ConstantOp : Plan_BufferOp<"constant"> {
 }
 
 def Plan_ArenaOp : Plan_BufferOp<"arena"> {
-  let summary = "a slice of the arena";
+  let summary = "an allocation in the arena";
   let description = [{
     `offset`, in bytes, is absent until `plan-assign-offsets`.
 
@@ -498,11 +498,11 @@ def Plan_ForOp : Plan_StepOp<"for", [NoTerminator, SingleBlock,
     }
     ```
 
-    Iterations of a `parallel` loop write only parts, and slices of the arena
-    that the loop declares, so workers of a CPU may run iterations at the same
-    time. `plan-assign-offsets` puts the slices side by side, in `private_bytes`
-    from `private_offset`, and each worker has a copy of this memory. The pass
-    clears `parallel` if the memory exceeds a cache.
+    Iterations of a `parallel` loop write only parts, and allocations in the
+    arena that the loop declares, so workers of a CPU may run iterations at the
+    same time. `plan-assign-offsets` puts these allocations side by side, in
+    `private_bytes` from `private_offset`, and each worker has a copy of this
+    memory. The pass clears `parallel` if the memory exceeds a cache.
 
     ```mlir
     plan.for 8 parallel {

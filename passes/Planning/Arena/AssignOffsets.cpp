@@ -1,7 +1,7 @@
-// Assigns an offset in the arena to every slice, so that slices that hold data
-// at the same time do not overlap. A slice is the memory of one buffer, a
-// plan.arena op, or of all buffers inside a parallel loop. The pass places the
-// largest slice first, each in the tightest gap that fits.
+// Assigns an offset in the arena to every allocation, so that allocations that
+// hold data at the same time do not overlap. An allocation is the memory of one
+// buffer, a plan.arena op, or of all buffers inside a parallel loop. The pass
+// places the largest allocation first, each in the tightest gap that fits.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -20,10 +20,10 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// A slice of the arena: the number of bytes, and the first and last step that
-/// use the slice. For a parallel loop, one slice stands for all buffers of the
-/// body.
-struct Slice {
+/// An allocation in the arena: the number of bytes, and the first and last step
+/// that use the allocation. For a parallel loop, one allocation stands for all
+/// buffers of the body.
+struct Allocation {
   plan::ArenaOp op;
   plan::ForOp loop;
   int64_t bytes = 0;
@@ -70,12 +70,12 @@ private:
 };
 } // namespace
 
-// Records the uses of a slice, through views and parts, as positions. A use in
-// a nested loop or branch counts as a use by the whole loop or branch, because
-// every iteration may use the slice.
-static void collectUses(Slice &slice, const Positions &positions) {
-  Block *list = slice.op->getBlock();
-  SmallVector<Value> worklist = {slice.op.getBuffer()};
+// Records the uses of an allocation, through views and parts, as positions. A
+// use in a nested loop or branch counts as a use by the whole loop or branch,
+// because every iteration may use the allocation.
+static void collectUses(Allocation &allocation, const Positions &positions) {
+  Block *list = allocation.op->getBlock();
+  SmallVector<Value> worklist = {allocation.op.getBuffer()};
   while (!worklist.empty())
     for (Operation *user : worklist.pop_back_val().getUsers()) {
       if (isa<plan::ViewOp, plan::PartOp>(user)) {
@@ -83,23 +83,24 @@ static void collectUses(Slice &slice, const Positions &positions) {
         continue;
       }
       Operation *step = list->findAncestorOpInBlock(*user);
-      assert(step && "a slice is used in its own list of steps");
-      slice.first = std::min(slice.first, positions.begin(step));
+      assert(step && "an allocation is used in its own list of steps");
+      allocation.first = std::min(allocation.first, positions.begin(step));
       // Outputs are read after the program has run.
-      slice.last = isa<plan::OutputOp>(user)
-                       ? ~0u
-                       : std::max(slice.last, positions.end(step));
+      allocation.last = isa<plan::OutputOp>(user)
+                            ? ~0u
+                            : std::max(allocation.last, positions.end(step));
     }
 }
 
-static Slice makeSlice(plan::ArenaOp arena, const Positions &positions) {
-  Slice slice;
-  slice.op = arena;
+static Allocation makeAllocation(plan::ArenaOp arena,
+                                 const Positions &positions) {
+  Allocation allocation;
+  allocation.op = arena;
   int64_t bytes =
       plan::getBufferBytes(cast<MemRefType>(arena.getBuffer().getType()));
-  slice.bytes = llvm::alignTo(bytes, kAlignment);
-  collectUses(slice, positions);
-  return slice;
+  allocation.bytes = llvm::alignTo(bytes, kAlignment);
+  collectUses(allocation, positions);
+  return allocation;
 }
 
 namespace {
@@ -128,33 +129,38 @@ private:
   SmallVector<AddressRange, 1> list;
 };
 
-/// The addresses that placed slices occupy at each point in time, as a segment
-/// tree over time. A node of the tree covers a time span. The node stores the
-/// addresses occupied during the whole span (`throughout`) and those occupied
-/// at some time of the span (`anywhere`). Slices used at similar times mostly
-/// have adjacent addresses, so one range stands for many slices.
+/// The addresses that placed allocations occupy at each point in time, as a
+/// segment tree over time. A node of the tree covers a time span. The node
+/// stores the addresses occupied during the whole span (`throughout`) and those
+/// occupied at some time of the span (`anywhere`). Allocations used at similar
+/// times mostly have adjacent addresses, so one range stands for many
+/// allocations.
 class TakenMemory {
 public:
-  explicit TakenMemory(ArrayRef<Slice> slices) {
-    // If two slices are ever in use together, both are in use when the later
-    // begins. So only the points in time at which a slice begins matter.
-    for (const Slice &slice : slices)
-      starts.push_back(slice.first);
+  explicit TakenMemory(ArrayRef<Allocation> allocations) {
+    // If two allocations are ever in use together, both are in use when the
+    // later begins. So only the points in time at which an allocation begins
+    // matter.
+    for (const Allocation &allocation : allocations)
+      starts.push_back(allocation.first);
     llvm::sort(starts);
     starts.erase(llvm::unique(starts), starts.end());
     spans.resize(4 * starts.size());
   }
 
-  void add(const Slice &slice) {
-    assert(slice.bytes % kAlignment == 0 && slice.offset % kAlignment == 0 &&
-           "slices fill cache lines");
-    add(0, {0, starts.size()}, timeOf(slice), {slice.offset, slice.end()});
+  void add(const Allocation &allocation) {
+    assert(allocation.bytes % kAlignment == 0 &&
+           allocation.offset % kAlignment == 0 &&
+           "allocations fill cache lines");
+    add(0, {0, starts.size()}, timeOf(allocation),
+        {allocation.offset, allocation.end()});
   }
 
-  /// Returns the memory taken while `slice` holds data, in order of offset.
-  SmallVector<AddressRange> findDuring(const Slice &slice) const {
+  /// Returns the memory taken while `allocation` holds data, in order of
+  /// offset.
+  SmallVector<AddressRange> findDuring(const Allocation &allocation) const {
     SmallVector<AddressRange> found;
-    find(0, {0, starts.size()}, timeOf(slice), found);
+    find(0, {0, starts.size()}, timeOf(allocation), found);
     llvm::sort(found, [](const AddressRange &a, const AddressRange &b) {
       return a.begin < b.begin;
     });
@@ -181,9 +187,9 @@ private:
     Extents throughout, anywhere;
   };
 
-  Time timeOf(const Slice &slice) const {
-    auto *begin = llvm::lower_bound(starts, slice.first);
-    auto *end = llvm::upper_bound(starts, slice.last);
+  Time timeOf(const Allocation &allocation) const {
+    auto *begin = llvm::lower_bound(starts, allocation.first);
+    auto *end = llvm::upper_bound(starts, allocation.last);
     return {size_t(begin - starts.begin()), size_t(end - starts.begin())};
   }
 
@@ -238,20 +244,22 @@ static int64_t findGap(int64_t bytes, ArrayRef<AddressRange> taken) {
   return best < 0 ? cursor : best;
 }
 
-static int64_t assignOffsets(MutableArrayRef<Slice> slices) {
-  // Place large slices first; small slices fit into the remaining gaps.
-  SmallVector<Slice *> bySize;
-  for (Slice &slice : slices)
-    bySize.push_back(&slice);
-  llvm::stable_sort(bySize, [](const Slice *a, const Slice *b) {
+static int64_t assignOffsets(MutableArrayRef<Allocation> allocations) {
+  // Place large allocations first; small allocations fit into the remaining
+  // gaps.
+  SmallVector<Allocation *> bySize;
+  for (Allocation &allocation : allocations)
+    bySize.push_back(&allocation);
+  llvm::stable_sort(bySize, [](const Allocation *a, const Allocation *b) {
     return a->bytes > b->bytes;
   });
   int64_t total = 0;
-  TakenMemory taken(slices);
-  for (Slice *slice : bySize) {
-    slice->offset = findGap(slice->bytes, taken.findDuring(*slice));
-    total = std::max(total, slice->end());
-    taken.add(*slice);
+  TakenMemory taken(allocations);
+  for (Allocation *allocation : bySize) {
+    allocation->offset =
+        findGap(allocation->bytes, taken.findDuring(*allocation));
+    total = std::max(total, allocation->end());
+    taken.add(*allocation);
   }
   return total;
 }
@@ -266,76 +274,81 @@ static int64_t assignOffsets(MutableArrayRef<Slice> slices) {
 static constexpr int64_t kMostPrivateBytes = 4 << 20;
 
 // Assigns offsets to the buffers inside the parallel loop `loop`, from 0, and
-// adds one slice with room for all of them to `slices`. Returns false, and does
-// nothing, if the memory exceeds kMostPrivateBytes.
+// adds one allocation with room for all of them to `allocations`. Returns
+// false, and does nothing, if the memory exceeds kMostPrivateBytes.
 static bool addPrivate(plan::ForOp loop, const Positions &positions,
-                       SmallVector<Slice> &slices) {
+                       SmallVector<Allocation> &allocations) {
   // The walk includes the buffers of nested loops, which run inside an
   // iteration.
-  SmallVector<Slice> own;
-  loop.getBody().walk(
-      [&](plan::ArenaOp arena) { own.push_back(makeSlice(arena, positions)); });
+  SmallVector<Allocation> own;
+  loop.getBody().walk([&](plan::ArenaOp arena) {
+    own.push_back(makeAllocation(arena, positions));
+  });
   int64_t bytes = assignOffsets(own);
   if (bytes > kMostPrivateBytes)
     return false;
-  assert(llvm::all_of(
-             own, [&](const Slice &slice) { return slice.end() <= bytes; }) &&
-         "private slices lie in the loop's memory");
-  for (Slice &slice : own)
-    slice.op.setOffset(slice.offset);
+  assert(llvm::all_of(own,
+                      [&](const Allocation &allocation) {
+                        return allocation.end() <= bytes;
+                      }) &&
+         "private allocations lie in the loop's memory");
+  for (Allocation &allocation : own)
+    allocation.op.setOffset(allocation.offset);
   loop.getBody().walk([](plan::ForOp inside) { inside.setParallel(false); });
-  Slice slice;
-  slice.loop = loop;
-  slice.bytes = bytes;
-  slice.first = positions.begin(loop);
-  slice.last = positions.end(loop);
-  slices.push_back(slice);
+  Allocation allocation;
+  allocation.loop = loop;
+  allocation.bytes = bytes;
+  allocation.first = positions.begin(loop);
+  allocation.last = positions.end(loop);
+  allocations.push_back(allocation);
   return true;
 }
 
-// Adds the slices declared in `block` and in nested bodies. A parallel loop
-// becomes one slice, or is made sequential.
-static void collectSlices(Block &block, const Positions &positions,
-                          SmallVector<Slice> &slices) {
+// Adds the allocations declared in `block` and in nested bodies. A parallel
+// loop becomes one allocation, or is made sequential.
+static void collectAllocations(Block &block, const Positions &positions,
+                               SmallVector<Allocation> &allocations) {
   for (Operation &op : block) {
     if (auto arena = dyn_cast<plan::ArenaOp>(op))
-      slices.push_back(makeSlice(arena, positions));
+      allocations.push_back(makeAllocation(arena, positions));
     auto loop = dyn_cast<plan::ForOp>(op);
-    if (loop && loop.getParallel() && addPrivate(loop, positions, slices))
+    if (loop && loop.getParallel() && addPrivate(loop, positions, allocations))
       continue;
     if (loop)
       loop.setParallel(false);
     for (Region &body : op.getRegions())
       if (!body.empty())
-        collectSlices(body.front(), positions, slices);
+        collectAllocations(body.front(), positions, allocations);
   }
 }
 
-// Stores the assigned offset in the op of the slice. For a loop, also adds the
-// offset to the offsets of all buffers inside the loop.
-static void place(Slice &slice) {
-  assert(bool(slice.op) != bool(slice.loop) && "a slice is a buffer or a loop");
-  if (!slice.loop) {
-    slice.op.setOffset(slice.offset);
+// Stores the assigned offset in the op of the allocation. For a loop, also adds
+// the offset to the offsets of all buffers inside the loop.
+static void place(Allocation &allocation) {
+  assert(bool(allocation.op) != bool(allocation.loop) &&
+         "an allocation is a buffer or a loop");
+  if (!allocation.loop) {
+    allocation.op.setOffset(allocation.offset);
     return;
   }
-  slice.loop.setPrivateOffset(slice.offset);
-  slice.loop.setPrivateBytes(slice.bytes);
-  slice.loop.getBody().walk([&](plan::ArenaOp inside) {
-    assert(inside.getOffset() && "addPrivate placed the slices of the loop");
-    inside.setOffset(*inside.getOffset() + slice.offset);
+  allocation.loop.setPrivateOffset(allocation.offset);
+  allocation.loop.setPrivateBytes(allocation.bytes);
+  allocation.loop.getBody().walk([&](plan::ArenaOp inside) {
+    assert(inside.getOffset() &&
+           "addPrivate placed the allocations of the loop");
+    inside.setOffset(*inside.getOffset() + allocation.offset);
   });
 }
 
 void AssignOffsetsPass::runOnOperation() {
   for (auto program : getOperation().getOps<plan::ProgramOp>()) {
     Positions positions(program);
-    SmallVector<Slice> slices;
-    collectSlices(program.getBody().front(), positions, slices);
-    int64_t total = assignOffsets(slices);
-    for (Slice &slice : slices) {
-      assert(slice.end() <= total && "a slice lies in the arena");
-      place(slice);
+    SmallVector<Allocation> allocations;
+    collectAllocations(program.getBody().front(), positions, allocations);
+    int64_t total = assignOffsets(allocations);
+    for (Allocation &allocation : allocations) {
+      assert(allocation.end() <= total && "an allocation lies in the arena");
+      place(allocation);
     }
     program.setArenaBytes(total);
   }

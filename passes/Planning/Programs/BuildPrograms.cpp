@@ -3,7 +3,8 @@
 // Every value gets memory:
 // - State variables and inputs have memory of their own.
 // - A reshape shares the source's memory.
-// - All other values get a slice of the arena; a later pass assigns the offset.
+// - All other values get an allocation in the arena; a later pass assigns the
+// offset.
 //
 // Some results share memory with other values:
 // - The new value of a state variable is written over the old value, if all

@@ -564,7 +564,7 @@ plan.program @f {
 
 plan.program @f attributes {arena_bytes = 256 : i64} {
   plan.for 4 parallel {
-    // expected-error @below {{expected a slice within the private memory of its loop}}
+    // expected-error @below {{expected an allocation within the private memory of its loop}}
     %a = plan.arena at 128 : memref<2xf32>
   } {private_offset = 0 : i64, private_bytes = 128 : i64}
 }
