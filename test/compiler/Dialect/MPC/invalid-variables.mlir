@@ -41,6 +41,17 @@ func.func @region_of_unknown_kind(%x: tensor<8xf32>) {
 
 // -----
 
+func.func @region_of_epilogue(%x: tensor<8xf32>) {
+  // expected-error@+1 {{expected another kind than epilogue, which only Planning gives to kernels}}
+  %0 = mpc.region epilogue(%x) : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%a: tensor<8xf32>):
+    mpc.yield %a : tensor<8xf32>
+  }
+  return
+}
+
+// -----
+
 // Printed without large constants.
 func.func @values_left_out() {
   // expected-error @+1 {{has no values: they were left out when this text was printed; mpc compile --emit-data prints them}}
