@@ -27,7 +27,7 @@ def turned(values):
 
 class RandomProducts(RandomGraph):
     KINDS = ["product", "product", "product", "scores", "gemm", "activation"]
-    KINDS += ["tail", "scale", "residual", "transpose", "heads"]
+    KINDS += ["epilogue", "scale", "residual", "transpose", "heads"]
     KINDS += ["norm", "softmax"]
 
     def draw_input(self):
@@ -117,7 +117,7 @@ class RandomProducts(RandomGraph):
             **flags,
         )
 
-    def add_tail(self, x):
+    def add_epilogue(self, x):
         shape = self.shape[x]
         other = self.choose([shape[-1:], (*shape[:-1], 1), (1,) * len(shape)])
         op, function = self.choose([("Add", np.add), ("Mul", np.multiply)])

@@ -27,7 +27,7 @@ TEST(Convert, WidensEveryValueAsTheScalarCodeDoes) {
 }
 
 TEST(Convert, ScalesEveryValue) {
-  std::vector<float> values(1003); // odd: covers the tail
+  std::vector<float> values(1003); // odd: covers the remainder
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<float>(i) - 500;
   scale(values.data(), 1002, 0.3f);
@@ -38,7 +38,7 @@ TEST(Convert, ScalesEveryValue) {
 
 TEST(Convert, NarrowsAsTheScalarCodeDoes) {
   std::mt19937 random(1);
-  std::vector<float> source(100003); // odd: covers the tail
+  std::vector<float> source(100003); // odd: covers the remainder
   for (float &value : source)
     value = floatOf(random());
   for (size_t i = 0; i < source.size(); i += 3)

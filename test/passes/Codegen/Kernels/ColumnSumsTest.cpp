@@ -46,8 +46,8 @@ std::string centerRows(const Shape &shape, const std::string &element,
          ", " + part + ", " + part + "\n}";
 }
 
-// Numbers of columns with and without a tail, numbers of rows with and without
-// a partial band, one part per sample and several.
+// Numbers of columns with and without a remainder, numbers of rows with and
+// without a partial band, one part per sample and several.
 TEST_P(ColumnSums, AreThoseOfWhatTheRowsAre) {
   for (const Shape &shape : {Shape{8, 64, 768, 2}, Shape{3, 90, 100, 2},
                              Shape{8, 35, 33, 1}, Shape{1, 160, 7, 5}}) {

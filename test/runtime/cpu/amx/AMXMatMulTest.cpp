@@ -210,7 +210,7 @@ struct Summing {
   MatMulOperands operands;
 };
 
-/// Numbers of columns with and without a tail, and several tiles of either
+/// Numbers of columns with and without a remainder, and several tiles of either
 /// operand. The bits are the same on any number of workers.
 TEST_P(AMXMatMul, SumsAnOperandOnTheWay) {
   for (DType type : kTypes)
