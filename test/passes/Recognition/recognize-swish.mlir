@@ -1,4 +1,5 @@
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-recognize-swish))" | FileCheck %s
+// RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-recognize-swish))" --mlir-print-debuginfo --mlir-print-local-scope | FileCheck %s --check-prefix=NAMES
 
 // CHECK-LABEL: func.func @silu
 func.func @silu(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
@@ -31,6 +32,20 @@ func.func @quick_gelu(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> tensor<4x8xf3
   %0 = mpc.mul %alpha, %x : (tensor<f32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   %1 = mpc.sigmoid %0 : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %y = mpc.mul %x, %1 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+
+// The new op has the names of all nodes of the formula, also of the products
+// that make alpha.
+// NAMES-LABEL: func.func @two_factors
+// NAMES: mpc.swish {{.*}}alpha = 1.5{{.*}} : f64, mpc.phase = #mpc.phase<forward>{{.*}} loc(fused["gate", "sigmoid", "half", "thrice"])
+func.func @two_factors(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %three = mpc.constant dense<3.0> : tensor<f32>
+  %two = mpc.constant dense<2.0> : tensor<f32>
+  %0 = mpc.mul %x, %three {mpc.phase = #mpc.phase<forward>} : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32> loc("thrice")
+  %1 = mpc.div %0, %two {mpc.phase = #mpc.phase<forward>} : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32> loc("half")
+  %2 = mpc.sigmoid %1 {mpc.phase = #mpc.phase<forward>} : (tensor<4x8xf32>) -> tensor<4x8xf32> loc("sigmoid")
+  %y = mpc.mul %2, %x {mpc.phase = #mpc.phase<forward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32> loc("gate")
   return %y : tensor<4x8xf32>
 }
 
