@@ -10,8 +10,10 @@
 using namespace mlir;
 using namespace mpc;
 
-/// The work of a division or a square root. A low estimate: their throughput is
-/// a tenth of an addition's, or less.
+/// The work of a division or a square root. On Zen 4, a division of vectors of
+/// floats takes as long as 6 additions in registers, and as 2.3 additions if
+/// operands and results are in the first cache. A square root takes as long as
+/// 10 and 4 additions.
 static constexpr int64_t kDivision = 4;
 /// The work of exp, tanh and similar functions: a polynomial of about ten
 /// terms, plus range reduction and special cases.
