@@ -2,9 +2,6 @@
 #include "compiler/Precision/Cancellations.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
-#include "compiler/Interfaces/TiedValues.h"
-
-#include "mlir/IR/TypeUtilities.h"
 
 #include <algorithm>
 #include <cmath>
@@ -35,10 +32,10 @@ static double getStep(FloatType type) {
 }
 
 Cancellations::Cancellations(ModuleOp module, const ConstantRanges &ranges,
-                             FloatType low)
-    : ranges(ranges), low(low) {
+                             const ModelTypes &types, FloatType low)
+    : ranges(ranges), types(types), low(low) {
   module.walk([&](PrecisionOpInterface op) {
-    if (!isForward(getPhase(op)))
+    if (!isForward(getPhase(op)) || ranges.isInexact(op))
       return;
     addOffset(op);
     addDifference(op);
@@ -50,7 +47,7 @@ Cancellations::Cancellations(ModuleOp module, const ConstantRanges &ranges,
 // range: width > largest × eps(f32), but width < 32 × largest × eps(low).
 void Cancellations::addOffset(Operation *op) {
   if (op->hasTrait<OpTrait::ConstantLike>() || op->getNumResults() != 1 ||
-      !getElementTypeOrSelf(op->getResult(0)).isF32())
+      !types.isF32(op->getResult(0)))
     return;
   std::optional<Bounds> range = ranges.lookup(op->getResult(0));
   if (!range)
@@ -69,7 +66,8 @@ static std::optional<Bounds> lookupGiven(Value value,
   const std::optional<Bounds> range = ranges.lookup(value);
   if (!range)
     return std::nullopt;
-  for (value = findOrigin(value); value; value = findOrigin(value)) {
+  for (value = findUncastOrigin(value); value;
+       value = findUncastOrigin(value)) {
     Operation *op = value.getDefiningOp();
     if (!op || op->getNumOperands() != 1)
       break;
@@ -88,7 +86,7 @@ static std::optional<Bounds> lookupGiven(Value value,
 // value.
 static double getLowerEnd(Value value) {
   double end = 0.0;
-  for (Value origin : listOrigins(value))
+  for (Value origin : listUncastOrigins(value))
     if (std::optional<Bounds> ends = getSaturation(origin))
       end = std::min(end, ends->low);
   return end;
@@ -107,7 +105,7 @@ void Cancellations::addDifference(Operation *op) {
       continue;
     // `at`: the values of `value` at which the result of `op` is 0.
     Bounds at = *constant;
-    Value origin = findOrigin(value);
+    Value origin = findUncastOrigin(value);
     auto negated = origin ? origin.getDefiningOp<NegOp>() : NegOp();
     if (isa<AddOp>(op) && !negated) {
       at = {-constant->high, -constant->low};
@@ -132,7 +130,7 @@ void Cancellations::addDifference(Operation *op) {
 void Cancellations::addSource(Value value) {
   SmallVector<Value> values = {value};
   while (!values.empty())
-    for (Value origin : listOrigins(values.pop_back_val())) {
+    for (Value origin : listUncastOrigins(values.pop_back_val())) {
       Operation *op = origin.getDefiningOp();
       auto precise = dyn_cast_or_null<PrecisionOpInterface>(op);
       if (!precise || op->hasTrait<OpTrait::ConstantLike>() ||

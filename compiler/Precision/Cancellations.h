@@ -12,6 +12,7 @@
 #define MPC_COMPILER_PRECISION_CANCELLATIONS_H
 
 #include "compiler/Precision/ConstantRanges.h"
+#include "compiler/Precision/ModelTypes.h"
 
 #include "mlir/IR/Operation.h"
 #include "llvm/ADT/DenseSet.h"
@@ -21,9 +22,10 @@ namespace mpc {
 class Cancellations {
 public:
   /// Analyses the forward ops of all functions of `module` for rounding to
-  /// `low`. `ranges` holds the ranges of their values.
+  /// `low`. `ranges` holds the ranges of their values, and `types` the types of
+  /// the model.
   Cancellations(mlir::ModuleOp module, const ConstantRanges &ranges,
-                mlir::FloatType low);
+                const ModelTypes &types, mlir::FloatType low);
 
   /// True if the results of `op` must not be rounded to the low type. Then `op`
   /// is a sum such as 10000 + x, or the producer of p in 1 - p, where p may
@@ -36,6 +38,7 @@ private:
   void addSource(mlir::Value value);
 
   const ConstantRanges &ranges;
+  const ModelTypes &types;
   mlir::FloatType low;
   llvm::DenseSet<mlir::Operation *> ops;
   llvm::DenseSet<mlir::Operation *> visited; ///< ops inserted by addSource

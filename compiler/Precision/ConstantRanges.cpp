@@ -4,9 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/ConstantRanges.h"
 
+#include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Interfaces/TiedValues.h"
 #include "compiler/Precision/ConstantElements.h"
+#include "runtime/Names.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -50,6 +52,15 @@ static std::optional<Bounds> boundsOf(VariableOp variable) {
 // The analysis
 //===----------------------------------------------------------------------===//
 
+// Returns the variable with the values of `name`: for a low copy, its master.
+static VariableOp lookupMaster(const SymbolTable &symbols, StringRef name) {
+  auto variable = symbols.lookup<VariableOp>(name);
+  if (variable && variable.getRole() == Role::Derived &&
+      name.consume_back(kLowSuffix))
+    return symbols.lookup<VariableOp>(name);
+  return variable;
+}
+
 /// Records ranges of the function arguments that hold frozen state.
 void ConstantRanges::addFrozen(ModuleOp module) {
   SymbolTable symbols(module);
@@ -65,14 +76,15 @@ void ConstantRanges::addFrozen(ModuleOp module) {
           known.try_emplace(state.getRootReference(), std::nullopt);
       if (isNew)
         range->second =
-            boundsOf(symbols.lookup<VariableOp>(state.getRootReference()));
+            boundsOf(lookupMaster(symbols, state.getRootReference()));
       if (range->second)
         ranges.try_emplace(argument, *range->second);
     }
   });
 }
 
-ConstantRanges::ConstantRanges(ModuleOp module) {
+ConstantRanges::ConstantRanges(ModuleOp module)
+    : isDecided(module->hasAttr(amp::kModeAttr)) {
   addFrozen(module);
   for (auto function : module.getOps<FunctionOpInterface>())
     if (!function.isExternal())
@@ -92,6 +104,20 @@ void ConstantRanges::visit(Operation *op) {
   if (auto constant = dyn_cast<ConstantOp>(op)) {
     if (std::optional<Bounds> range = boundsOf(constant.getValue()))
       ranges[constant.getResult()] = *range;
+    if (isDecided && !amp::DecisionAttr::of(op))
+      inexact.insert(constant.getResult());
+    return;
+  }
+  const bool isInexact = llvm::any_of(op->getOperands(), [&](Value operand) {
+    return inexact.contains(operand);
+  });
+  if (isInexact)
+    inexact.insert(op->result_begin(), op->result_end());
+  if (auto cast = dyn_cast<amp::CastOp>(op)) {
+    if (std::optional<Bounds> range = lookup(cast.getInput()))
+      ranges[cast.getOutput()] = *range;
+    else
+      ranges.erase(cast.getOutput());
     return;
   }
   // Collect the ranges of the float operands. An operand without a known range
@@ -131,6 +157,15 @@ std::optional<Bounds> ConstantRanges::uniteSources(Value value) const {
   return range;
 }
 
+// Marks `value`, an argument or result of a loop or branch, as inexact if a
+// source is. Returns true if the mark is new.
+bool ConstantRanges::spreadInexact(Value value) {
+  const bool isInexact =
+      llvm::any_of(listTiedSources(value),
+                   [&](Value source) { return inexact.contains(source); });
+  return isInexact && inexact.insert(value).second;
+}
+
 void ConstantRanges::visitBodies(BodyOpInterface op) {
   // A value that a loop carries starts with the range of the operand and widens
   // with the yielded values.
@@ -140,6 +175,7 @@ void ConstantRanges::visitBodies(BodyOpInterface op) {
       if (std::optional<Bounds> range =
               lookup(op.getTiedOperand(argument).get()))
         ranges[argument] = *range;
+      spreadInexact(argument);
       if (argument.getArgNumber() < op.getNumCarried())
         growing.push_back(argument);
     }
@@ -151,6 +187,7 @@ void ConstantRanges::visitBodies(BodyOpInterface op) {
       visit(body.front());
     bool changed = false;
     for (Value argument : growing) {
+      changed |= spreadInexact(argument);
       std::optional<Bounds> before = lookup(argument);
       std::optional<Bounds> range = uniteSources(argument);
       if (!before ||
@@ -165,11 +202,19 @@ void ConstantRanges::visitBodies(BodyOpInterface op) {
     if (!changed)
       break;
   }
-  for (Value result : op->getResults())
+  for (Value result : op->getResults()) {
+    spreadInexact(result);
     if (std::optional<Bounds> range = uniteSources(result))
       ranges[result] = *range;
     else
       ranges.erase(result);
+  }
+}
+
+bool ConstantRanges::isInexact(Operation *op) const {
+  auto contains = [&](Value value) { return inexact.contains(value); };
+  return llvm::any_of(op->getOperands(), contains) ||
+         llvm::any_of(op->getResults(), contains);
 }
 
 std::optional<Bounds> ConstantRanges::lookup(Value value) const {

@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Precision/DecisionReport.h"
-#include "compiler/Precision/Lowered.h"
 #include "compiler/Precision/PrecisionGraph.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
@@ -32,7 +31,7 @@ static std::string quote(StringRef text) {
 }
 
 static StringRef getFill(DecisionAttr record) {
-  if (!isLowered(record))
+  if (!record.isLowered())
     return record.getPrecisionClass() == PrecisionClass::Fixed ? "white"
                                                                : "#dbe4f0";
   // Green: low. Yellow: computed low, but stored as fp32.

@@ -7,7 +7,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/DecisionPageParts.h"
 #include "compiler/Precision/DecisionReport.h"
-#include "compiler/Precision/Lowered.h"
 #include "compiler/Precision/PrecisionGraph.h"
 
 #include "compiler/Dialect/MPC/NodeNames.h"
@@ -212,7 +211,7 @@ void PagePrinter::printRow(unsigned index) {
   };
   auto printType = [&](StringRef column, FloatType type) {
     printCell(column, toString(type),
-              isLowered(record) && type.getWidth() < 32);
+              record.isLowered() && type.getWidth() < 32);
   };
   // The order of the cells must match the titles in printTable.
   printCell("op", decision.op->getName().stripDialect());

@@ -3,7 +3,6 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/DecisionReport.h"
-#include "compiler/Precision/Lowered.h"
 #include "compiler/Precision/PrecisionGraph.h"
 
 #include "compiler/Dialect/MPC/NodeNames.h"
@@ -133,9 +132,9 @@ std::string DecisionReport::summarize() const {
   for (const Decision &decision : decisions) {
     bool isContraction =
         cast<PrecisionOpInterface>(decision.op).getNumContractedOperands() > 0;
-    low += isLowered(decision.record);
+    low += decision.record.isLowered();
     contractions += isContraction;
-    lowContractions += isContraction && isLowered(decision.record);
+    lowContractions += isContraction && decision.record.isLowered();
     missing += !decision.record.getNative();
   }
   // Report the mode and the loss scale in use, which may differ from those that

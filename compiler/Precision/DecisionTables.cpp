@@ -2,7 +2,6 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/DecisionReport.h"
-#include "compiler/Precision/Lowered.h"
 #include "compiler/Precision/PrecisionGraph.h"
 #include "compiler/Support/TextTable.h"
 
@@ -21,7 +20,7 @@ struct OpCounts {
 
   void add(DecisionAttr record) {
     ++ops;
-    low += isLowered(record);
+    low += record.isLowered();
     ++compute[record.getCompute()];
     ++storage[record.getStorage()];
   }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/LossRegion.h"
 
+#include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Interfaces/TiedValues.h"
+#include "compiler/Precision/ModelTypes.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -49,6 +51,12 @@ static void collectLoss(FunctionOpInterface function,
     Value value = values[i];
     llvm::for_each(listTiedSources(value), visit);
     Operation *op = value.getDefiningOp();
+    // A cast of the stage has the name of a reader, which may be outside of the
+    // loss, so the region has no casts.
+    if (auto cast = dyn_cast_or_null<amp::CastOp>(op)) {
+      visit(cast.getInput());
+      continue;
+    }
     if (op && !endsLossRegion(op) && !op->hasTrait<OpTrait::ConstantLike>() &&
         isForward(getPhase(op)) && region.insert(op).second)
       llvm::for_each(op->getOperands(), visit);
@@ -62,11 +70,18 @@ static void collectLoss(FunctionOpInterface function,
 static void collectLossGradient(FunctionOpInterface function,
                                 llvm::DenseSet<Operation *> &region) {
   SmallVector<Operation *> worklist;
-  function->walk([&](GradientSeedOp seed) { worklist.push_back(seed); });
+  function->walk([&](Operation *op) {
+    if (isa<GradientSeedOp, amp::ScaleLossOp>(op))
+      worklist.push_back(op);
+  });
+  llvm::DenseSet<Operation *> casts;
   auto visit = [&](OpOperand &use) {
     Operation *user = use.getOwner();
-    if (getPhase(user) == Phase::Backward && !endsLossRegion(user) &&
-        !getNodeName(user).contains('#') && region.insert(user).second)
+    if (isa<amp::CastOp>(user) && casts.insert(user).second)
+      worklist.push_back(user);
+    else if (isa<PrecisionOpInterface>(user) &&
+             getPhase(user) == Phase::Backward && !endsLossRegion(user) &&
+             !getNodeName(user).contains('#') && region.insert(user).second)
       worklist.push_back(user);
   };
   while (!worklist.empty())
@@ -103,7 +118,7 @@ llvm::DenseSet<Operation *> mpc::findLossRegion(ModuleOp module) {
 
 // True if `value` is a constant, possibly from outside a loop.
 static bool isConstant(Value value) {
-  Value origin = findOrigin(value);
+  Value origin = findUncastOrigin(value);
   return origin && origin.getDefiningOp<ConstantOp>();
 }
 
@@ -113,10 +128,16 @@ llvm::DenseSet<Operation *> mpc::findMultiplesOfSeed(ModuleOp module) {
   // iterations share a type.
   auto isMultiple = [&](Value value) {
     SmallVector<Value, 2> sources;
-    for (; !(sources = listTiedSources(value)).empty();)
+    auto getSources = [](Value value) -> SmallVector<Value, 2> {
+      if (auto cast = value.getDefiningOp<amp::CastOp>())
+        return {cast.getInput()};
+      return listTiedSources(value);
+    };
+    for (; !(sources = getSources(value)).empty();)
       value = sources.front();
     Operation *op = value.getDefiningOp();
-    return op && (isa<GradientSeedOp>(op) || multiples.contains(op));
+    return op && (isa<GradientSeedOp, amp::ScaleLossOp>(op) ||
+                  multiples.contains(op));
   };
   // Pre-order visits operands before users, and a loop before its body.
   module.walk<WalkOrder::PreOrder>([&](PrecisionOpInterface op) {

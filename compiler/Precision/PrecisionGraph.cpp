@@ -7,10 +7,7 @@
 
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Interfaces/TiedValues.h"
-#include "compiler/Precision/Cancellations.h"
-#include "compiler/Precision/ConstantRanges.h"
 #include "compiler/Precision/GivenValues.h"
-#include "compiler/Precision/LossRegion.h"
 #include "compiler/Precision/PrecisionCost.h"
 #include "compiler/Support/ExitCode.h"
 #include "compiler/Support/NamePattern.h"
@@ -76,31 +73,18 @@ void PrecisionGraph::collect(ModuleOp module) {
          "a node stands for ops");
 }
 
-// Returns the key of the policy row that applies to `op`. A reduction in a
-// backward pass is the gradient of a broadcast, and takes the row of
-// mpc.sum_to_size. The row of a forward sum would deny the gradients around it,
-// or mark them as unbounded.
-StringRef mpc::getPolicyRow(PrecisionOpInterface op) {
-  auto region = cast<RegionOpInterface>(op.getOperation());
-  if (getPhase(op) == Phase::Backward &&
-      region.getRegionRole() == RegionRole::Reduction)
-    return SumToSizeOp::getOperationName().split('.').second;
-  return op.getPolicyKey();
-}
-
-void PrecisionGraph::consult(PrecisionPolicy &policy) {
+void PrecisionGraph::consult(const PrecisionFacts &facts) {
   assert(nodes.size() == problem.nodes.size() && "collect comes first");
   for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
     PrecisionOpInterface op = node.ops.front();
-    StringRef key = getPolicyRow(op);
     // An op without a row stays fp32, with a warning.
-    if (auto entry = policy.lookup(key, getNodeNames(op))) {
+    if (std::optional<PolicyEntry> entry = facts.lookupPolicy(op)) {
       node.entry = std::move(*entry);
     } else {
       op->emitWarning("no precision policy for ")
           << op->getName() << ", so it stays fp32";
       node.entry.precisionClass = PrecisionClass::Deny;
-      node.entry.rule = ("default:" + key).str();
+      node.entry.rule = ("default:" + getPolicyRow(op)).str();
       node.entry.why = "in no list";
       placed.pin = Pin::High;
       placed.pinReason = Reason::UnknownOp;
@@ -115,120 +99,39 @@ void PrecisionGraph::consult(PrecisionPolicy &policy) {
 // Pins
 //===----------------------------------------------------------------------===//
 
-// Returns the reason for which an op of class Fixed is fixed.
-static Reason getFixedReason(Operation *op) {
-  if (op->hasTrait<OpTrait::ConstantLike>())
-    return Reason::Constant;
-  return isa<mpc::CastOp>(op) ? Reason::ModelCast : Reason::Update;
+// Returns the strongest constraint on the ops of a node, which share a type.
+static std::optional<Reason> findConstraint(const PrecisionGraphNode &node,
+                                            const PrecisionFacts &facts) {
+  // From the weakest to the strongest.
+  static constexpr Reason kOrder[] = {Reason::ConstantRange, Reason::LossRegion,
+                                      Reason::Update,        Reason::ModelType,
+                                      Reason::ModelCast,     Reason::Constant};
+  std::optional<Reason> strongest;
+  for (PrecisionOpInterface op : node.ops)
+    if (std::optional<Reason> reason =
+            facts.findConstraint(op, node.entry.precisionClass);
+        reason && (!strongest || llvm::find(kOrder, *reason) >
+                                     llvm::find(kOrder, *strongest)))
+      strongest = reason;
+  return strongest;
 }
 
-// True if `bound`, a limit of a clip, overflows in `low`, or becomes denormal
-// or zero.
-static bool leavesRange(std::optional<APFloat> bound, FloatType low) {
-  if (!bound || bound->isZero())
-    return false;
-  bool losesInfo;
-  bound->convert(low.getFloatSemantics(), APFloat::rmNearestTiesToEven,
-                 &losesInfo);
-  return bound->isInfinity() || bound->isZero() || bound->isDenormal();
-}
-
-// True if `value` is an argument or a constant, directly or through loops. Such
-// a value stays fp32, and each low user rounds it.
-static bool isGiven(Value value) {
-  return llvm::all_of(listOrigins(value), [](Value origin) {
-    return isa<BlockArgument>(origin) || origin.getDefiningOp<ConstantOp>();
-  });
-}
-
-// True if a constant moves a value of `op` out of the range of `low`, such as
-// 1e6 in f16. The constant may be an operand, a bound of a clip, or determine
-// the range of an operand or result.
-static bool leavesRange(PrecisionOpInterface op, const ConstantRanges &ranges,
-                        FloatType low) {
-  StringRef key = op.getPolicyKey();
-  // Small values do not matter in the backward pass, where the loss scale makes
-  // them larger.
-  bool isScaled = getPhase(op) == Phase::Backward;
-  auto leaves = [&](Value value) {
-    return ranges.overflows(value, low) ||
-           (!isScaled && ranges.vanishes(value, low));
-  };
-  // A bound that rounds to infinity or zero would no longer clip.
-  if (auto clip = dyn_cast<ClipOp>(op.getOperation()))
-    if (leavesRange(clip.getMin(), low) || leavesRange(clip.getMax(), low))
-      return true;
-  // Check the operands that a low op would round: contracted operands, and
-  // arguments and constants.
-  for (OpOperand &operand : op->getOpOperands()) {
-    unsigned index = operand.getOperandNumber();
-    bool rounded =
-        index < op.getNumContractedOperands() || isGiven(operand.get());
-    if (rounded && isF32(operand.get()) &&
-        !policyKeepsOperandFP32(key, index) && leaves(operand.get()))
-      return true;
-  }
-  return llvm::any_of(op->getResults(), [&](OpResult result) {
-    return isF32(result) &&
-           !policyKeepsResultFP32(key, result.getResultNumber()) &&
-           leaves(result);
-  });
-}
-
-//===----------------------------------------------------------------------===//
-// Nodes that the graph alone settles
-//===----------------------------------------------------------------------===//
-
-static bool hasOpenType(PrecisionOpInterface op) {
-  return op.getNumContractedOperands() > 0 ||
-         llvm::any_of(op->getResults(), [&](OpResult result) {
-           return isF32(result) &&
-                  !policyKeepsResultFP32(op.getPolicyKey(),
-                                         result.getResultNumber());
-         });
-}
-
-// True if no precision can be chosen: a float of the op is not fp32 in the
-// model, or no result is a float.
-static bool hasOtherType(Operation *op) {
-  auto isOther = [](Value value) { return isFloat(value) && !isF32(value); };
-  return llvm::any_of(op->getResults(), isOther) ||
-         llvm::any_of(op->getOperands(), isOther) ||
-         llvm::none_of(op->getResults(), isFloat);
-}
-
-// Pins the nodes that the graph settles without flags. Later pins override
-// earlier pins.
-void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
-  llvm::DenseSet<Operation *> lossRegion = findLossRegion(module);
-  llvm::DenseSet<Operation *> multiplesOfSeed = findMultiplesOfSeed(module);
-  ConstantRanges ranges(module);
-  Cancellations cancellations(module, ranges, policy.getLowType());
-  GivenValues givenValues(module, policy.getLowType());
-
+// Pins the nodes that the graph settles without flags.
+void PrecisionGraph::pin(const PrecisionFacts &facts, ModuleOp module) {
+  GivenValues givenValues(module, facts.getPolicy().getLowType());
   for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
-    auto pinHigh = [&, node = &node, placed = &placed](Reason reason) {
-      placed->pin = Pin::High;
-      placed->pinReason = reason;
-      node->evidence = amp::Evidence::Proved;
-    };
     PrecisionOpInterface op = node.ops.front();
-    bool isFixed = node.entry.precisionClass == PrecisionClass::Fixed;
-    if (llvm::any_of(node.ops, [&](PrecisionOpInterface member) {
-          return leavesRange(member, ranges, policy.getLowType());
-        }))
-      pinHigh(Reason::ConstantRange);
-    // Values close to a constant lose all digits in the low type
-    // (Cancellations). A contraction may still compute low, but keeps its
-    // result in fp32.
-    if (llvm::any_of(node.ops, [&](Operation *member) {
-          return cancellations.contains(member);
-        })) {
-      placed.keepsResult = true;
-      if (node.ops.front().getNumContractedOperands() == 0)
-        pinHigh(Reason::ConstantRange);
+    node.isOpen = facts.isOpen(op, node.entry.precisionClass);
+    std::optional<Reason> constraint = findConstraint(node, facts);
+    if (constraint) {
+      placed.pin = Pin::High;
+      placed.pinReason = *constraint;
+      node.evidence = amp::Evidence::Proved;
     }
     for (Operation *member : node.ops) {
+      placed.keepsResult |= facts.cancels(member);
+      // Users of an op of a loss are high, too, as behind a denied op.
+      placed.deniesReaders |= facts.isInLoss(member);
       GivenValues::Meeting meeting = givenValues.lookup(member);
       placed.meetsWide |= meeting == GivenValues::Meeting::Wide;
       placed.meetsKnown |= meeting == GivenValues::Meeting::Harmless;
@@ -236,42 +139,17 @@ void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
         node.met = givenValues.describe(member);
       // The size was measured in the present data. Data of a later run may be
       // larger.
-      if (givenValues.restsOnData(member))
+      if (givenValues.restsOnData(member) &&
+          (!constraint || *constraint == Reason::ConstantRange))
         node.evidence = amp::Evidence::Assumed;
     }
     placed.isBounded = GivenValues::isBounded(op);
-    node.isOpen = !isFixed && hasOpenType(op);
-    // Multiples of the loss scale may exceed the range of a low type.
-    if (llvm::any_of(node.ops, [&](Operation *member) {
-          return multiplesOfSeed.contains(member);
-        }))
-      pinHigh(Reason::LossRegion);
-    // Ops of a loss are high, and so are their users, as behind a denied op.
-    if (llvm::any_of(node.ops, [&](Operation *member) {
-          return lossRegion.contains(member);
-        })) {
-      pinHigh(Reason::LossRegion);
-      placed.deniesReaders = true;
-    }
-    if (llvm::any_of(node.ops, [&](Operation *member) {
-          return getPhase(member) == Phase::Optimizer;
-        }))
-      pinHigh(Reason::Update);
-    // Nothing overrides these two: ops of class Fixed, and ops that have
-    // another type than fp32 in the model.
-    if (isFixed)
-      pinHigh(getFixedReason(op));
-    else if (hasOtherType(op))
-      pinHigh(Reason::ModelType);
   }
 }
 
-// True if no flag can lift the pin, because the op has its type from the model,
-// or belongs to the update or the loss.
-static bool isHard(const PlacementNode &placed) {
-  return placed.pin == Pin::High && (placed.pinReason == Reason::ModelType ||
-                                     placed.pinReason == Reason::Update ||
-                                     placed.pinReason == Reason::LossRegion);
+// True if no flag can lift the pin.
+static bool isPinnedHard(const PlacementNode &placed) {
+  return placed.pin == Pin::High && isHard(placed.pinReason);
 }
 
 // Lists the names of nodes that a flag can change, most similar to `expression`
@@ -279,7 +157,7 @@ static bool isHard(const PlacementNode &placed) {
 std::string PrecisionGraph::listOpenNodes(StringRef expression) const {
   std::vector<std::string> names;
   for (auto [node, placed] : llvm::zip(nodes, problem.nodes))
-    if (node.isOpen && !isHard(placed))
+    if (node.isOpen && !isPinnedHard(placed))
       names.push_back(node.name);
   return listNearestNames(expression, names);
 }
@@ -294,16 +172,6 @@ std::string PrecisionGraph::listOps(StringRef op) const {
       names.push_back(first.getPolicyKey().str());
   }
   return listNearestNames(op, names);
-}
-
-// True if the pattern matches a name of the op. An op without a name has the
-// empty name.
-static bool matchesNode(Operation *op, const NamePattern &pattern) {
-  const SmallVector<StringRef> names = getNodeNames(op);
-  return names.empty() ? pattern.match("")
-                       : llvm::any_of(names, [&](StringRef name) {
-                           return pattern.match(name);
-                         });
 }
 
 // Pins the nodes that the user's expressions match. Skips fixed nodes. Reports
@@ -324,7 +192,7 @@ LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
       if (!matchesNode(node.ops.front(), pattern))
         continue;
       found = true;
-      if (!node.isOpen || isHard(placed))
+      if (!node.isOpen || isPinnedHard(placed))
         continue;
       changed = true;
       placed.pin = pin;
@@ -410,22 +278,23 @@ void PrecisionGraph::estimate(const TargetInfo &target, FloatType low) {
 }
 
 FailureOr<PrecisionGraph> PrecisionGraph::build(ModuleOp module,
-                                                PrecisionPolicy &policy,
-                                                const Overrides &overrides,
+                                                const PrecisionFacts &facts,
                                                 const TargetInfo &target) {
   PrecisionGraph graph;
   graph.collect(module);
-  graph.consult(policy);
-  graph.pin(policy, module);
+  graph.consult(facts);
+  graph.pin(facts, module);
+  const PrecisionPolicy &policy = facts.getPolicy();
   for (const auto &[place, rule] : policy.getUnmatchedRules())
     return withExitCode(module.emitError(), ExitCode::Usage)
            << place << ": matches no node of the model; there are "
            << (rule->node.empty() ? graph.listOps(rule->op)
                                   : graph.listOpenNodes(rule->node));
   // If both flags match a node, fp32 wins as the safer choice.
-  if (failed(graph.apply(overrides.forceLow, "--force-low", Pin::Low,
+  const amp::Request &request = facts.getRequest();
+  if (failed(graph.apply(request.forceLow, "--force-low", Pin::Low,
                          Reason::ForceLow, module)) ||
-      failed(graph.apply(overrides.keepFP32, "--keep-fp32", Pin::High,
+      failed(graph.apply(request.keepFP32, "--keep-fp32", Pin::High,
                          Reason::KeepFP32, module)))
     return failure();
   graph.connect();

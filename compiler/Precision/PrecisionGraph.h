@@ -9,8 +9,8 @@
 #define MPC_COMPILER_PRECISION_PRECISIONGRAPH_H
 
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Precision/Facts.h"
 #include "compiler/Precision/Placement.h"
-#include "compiler/Precision/PrecisionPolicy.h"
 #include "compiler/Target/TargetInfo.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -32,22 +32,12 @@ struct PrecisionGraphNode {
   bool isOpen = false;
 };
 
-/// Returns the key of the policy row that decides `op`, usually the op's own
-/// key.
-llvm::StringRef getPolicyRow(PrecisionOpInterface op);
-
 class PrecisionGraph {
 public:
-  /// Regular expressions, searched in node names, that settle nodes.
-  struct Overrides {
-    llvm::ArrayRef<std::string> keepFP32, forceLow;
-  };
-
-  /// Builds the problem. Fails with an error if a rule or expression matches
-  /// nothing. Warns of ops without a policy.
+  /// Builds the problem from the facts of `module`. Fails with an error if a
+  /// rule or expression matches nothing. Warns of ops without a policy.
   static mlir::FailureOr<PrecisionGraph> build(mlir::ModuleOp module,
-                                               PrecisionPolicy &policy,
-                                               const Overrides &overrides,
+                                               const PrecisionFacts &facts,
                                                const TargetInfo &target);
 
   llvm::ArrayRef<PrecisionGraphNode> getNodes() const { return nodes; }
@@ -60,8 +50,8 @@ public:
 
 private:
   void collect(mlir::ModuleOp module);
-  void consult(PrecisionPolicy &policy);
-  void pin(const PrecisionPolicy &policy, mlir::ModuleOp module);
+  void consult(const PrecisionFacts &facts);
+  void pin(const PrecisionFacts &facts, mlir::ModuleOp module);
   mlir::LogicalResult apply(llvm::ArrayRef<std::string> expressions,
                             llvm::StringRef flag, PlacementNode::Pin pin,
                             amp::Reason reason, mlir::ModuleOp module);

@@ -11,7 +11,6 @@
 #include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/ContractionTable.h"
 #include "compiler/Precision/DecisionReport.h"
-#include "compiler/Precision/Lowered.h"
 #include "compiler/Precision/PrecisionGraph.h"
 #include "compiler/Regions/RegionAnalysis.h"
 #include "compiler/Support/ExitCode.h"
@@ -23,6 +22,7 @@
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallSet.h"
 
 namespace mpc {
@@ -143,6 +143,37 @@ static FloatType getModelType(Operation *op) {
   llvm_unreachable("an op of the precision graph has a float");
 }
 
+// Returns the float types that the model gives the op, each once; null if all
+// are fp32.
+static ArrayAttr listModelTypes(Operation *op) {
+  llvm::SetVector<Attribute> types;
+  bool isOther = false;
+  for (ValueRange values :
+       {ValueRange(op->getResults()), ValueRange(op->getOperands())})
+    for (Value value : values)
+      if (auto type =
+              dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()))) {
+        types.insert(TypeAttr::get(type));
+        isOther |= !type.isF32();
+      }
+  return isOther ? ArrayAttr::get(op->getContext(), types.getArrayRef())
+                 : ArrayAttr();
+}
+
+// True if the op, which is high, must read float operands in the types of the
+// model: the node is pinned or denied. Any other high op reads low values as
+// they are.
+static bool keepsOperands(const PrecisionGraphNode &node,
+                          const PlacementNode &problem) {
+  auto isFloat = [](Type type) {
+    return isa<FloatType>(getElementTypeOrSelf(type));
+  };
+  PrecisionOpInterface op = node.ops.front();
+  return llvm::any_of(op->getOperandTypes(), isFloat) &&
+         (problem.pin == PlacementNode::Pin::High ||
+          problem.precisionClass == PrecisionClass::Deny);
+}
+
 /// In a mode with one float type: the flag that would make an op low.
 static constexpr llvm::StringLiteral kOfferedFlag = "--precision=bf16-mixed";
 
@@ -227,7 +258,9 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
       placement.reason, ArrayAttr::get(context, path), node.evidence,
       !contraction || target.hasNativeContraction(compute), 0, 0, 0,
       problem.costLow, problem.costHigh,
-      flip.empty() ? StringAttr() : StringAttr::get(context, flip));
+      flip.empty() ? StringAttr() : StringAttr::get(context, flip),
+      low && !placement.low && keepsOperands(node, problem),
+      listModelTypes(op));
 }
 
 // True if a mixed mode would make the op low. `offered` are the placements of a
@@ -398,7 +431,7 @@ void AssignPrecisionPass::emitRemarks() {
       StringRef name = op->getName().getStringRef();
       auto options = remark::RemarkOpts::name(name).category("amp").function(
           function.getName());
-      auto emit = isLowered(decision)  ? remark::passed
+      auto emit = decision.isLowered() ? remark::passed
                   : decision.getFlip() ? remark::missed
                                        : remark::analysis;
       auto remark = emit(op->getLoc(), options);
@@ -431,8 +464,8 @@ void AssignPrecisionPass::runOnOperation() {
           << llvm::toString(std::move(error));
       return signalPassFailure();
     }
-  auto graph = PrecisionGraph::build(
-      module, precisionPolicy, {request.keepFP32, request.forceLow}, target);
+  PrecisionFacts facts(module, precisionPolicy, request);
+  auto graph = PrecisionGraph::build(module, facts, target);
   if (failed(graph))
     return signalPassFailure();
 

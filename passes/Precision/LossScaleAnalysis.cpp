@@ -2,7 +2,6 @@
 #include "passes/Precision/LossScaleAnalysis.h"
 
 #include "compiler/Dialect/MPC/FunctionPorts.h"
-#include "compiler/Precision/Lowered.h"
 #include "passes/Precision/GuardedState.h"
 #include "passes/Precision/ScaledValues.h"
 
@@ -299,7 +298,7 @@ void LossScaleAnalysis::checkRounding(Operation *op, Multiple result) {
   auto type =
       dyn_cast<FloatType>(getElementTypeOrSelf(op->getResult(0).getType()));
   // If the model has a 16-bit seed, rounding is the model's choice.
-  bool ofModel = decision && decision.isLow() && !isLowered(decision);
+  bool ofModel = decision && decision.isLow() && !decision.isLowered();
   if (!type || type.getWidth() >= 32 || ofModel)
     return;
   bool onlyMultiplied =

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Precision/OperandTypes.h"
 
-#include "compiler/Precision/Lowered.h"
 #include "compiler/Precision/PrecisionPolicy.h"
 
 #include "mlir/IR/TypeUtilities.h"
@@ -38,24 +37,6 @@ FloatType amp::getStoredType(OpResult result) {
   return type;
 }
 
-bool amp::readsFP32Only(DecisionAttr decision) {
-  if (isLowered(decision))
-    return false;
-  switch (decision.getReason()) {
-  case Reason::DenyList:
-  case Reason::LossRegion:
-  case Reason::Update:
-  case Reason::ModelCast:
-  case Reason::ModelType:
-  case Reason::ConstantRange:
-  case Reason::KeepFP32:
-  case Reason::UnknownOp:
-    return true;
-  default:
-    return false;
-  }
-}
-
 FloatType amp::getRequiredType(OpOperand &operand) {
   auto type =
       dyn_cast<FloatType>(getElementTypeOrSelf(operand.get().getType()));
@@ -73,7 +54,7 @@ FloatType amp::getRequiredType(OpOperand &operand) {
     return decision.getCompute();
   if (precise.movesElements())
     return decision.getStorage();
-  if (readsFP32Only(decision) ||
+  if (decision.getKeepsOperands() ||
       policyKeepsOperandFP32(precise.getPolicyKey(), index))
     return type;
   return {};

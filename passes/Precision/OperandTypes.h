@@ -28,10 +28,6 @@ mlir::FloatType getStoredType(mlir::OpResult result);
 /// the model.
 mlir::FloatType getRequiredType(mlir::OpOperand &operand);
 
-/// True if every float operand of the op must be at least fp32, because the
-/// policy denies low types or the user pins the op to fp32.
-bool readsFP32Only(DecisionAttr decision);
-
 /// True if the op has a float operand or result. Such an op has a decision.
 bool hasFloats(mlir::Operation *op);
 

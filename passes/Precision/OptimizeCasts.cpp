@@ -79,7 +79,7 @@ struct CastBeforeMovement : OpRewritePattern<amp::CastOp> {
       return rewriter.notifyMatchFailure(op, "casting first moves no less");
     // If the movement must read fp32, the cast stays behind.
     if (DecisionAttr decision = DecisionAttr::of(moving);
-        decision && readsFP32Only(decision))
+        decision && decision.getKeepsOperands())
       return rewriter.notifyMatchFailure(op, "the movement is to stay fp32");
     rewriter.modifyOpInPlace(moving, [&] {
       OpBuilder::InsertionGuard guard(rewriter);

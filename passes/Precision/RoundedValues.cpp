@@ -2,7 +2,6 @@
 #include "passes/Precision/RoundedValues.h"
 
 #include "compiler/Dialect/MPC/FunctionPorts.h"
-#include "compiler/Precision/Lowered.h"
 
 #include "mlir/IR/TypeUtilities.h"
 
@@ -36,7 +35,7 @@ bool amp::isRoundedByStage(Value value, const VariableTable &variables) {
                               variables);
     });
   DecisionAttr decision = DecisionAttr::of(op);
-  return decision && isLowered(decision);
+  return decision && decision.isLowered();
 }
 
 // True if the op only moves the elements of one operand, and no flag forces the

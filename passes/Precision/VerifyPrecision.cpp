@@ -4,7 +4,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
-#include "compiler/Precision/Lowered.h"
 #include "compiler/Precision/PrecisionGraph.h"
 #include "passes/Precision/GuardedState.h"
 #include "passes/Precision/LossScaleAnalysis.h"
@@ -115,7 +114,7 @@ void VerifyPrecisionPass::verifyRecord(PrecisionOpInterface op,
                  << stringifyPrecisionClass(decision.getPrecisionClass())
                  << ", but policy says " << stringifyPrecisionClass(expected);
     for (FloatType type : {decision.getCompute(), decision.getStorage()})
-      if (isLowered(decision) && type.getWidth() < 32 &&
+      if (decision.isLowered() && type.getWidth() < 32 &&
           type != asked->getLowType())
         report(op) << "decided as " << type << " in a mode that lowers to "
                    << asked->getLowType();
@@ -124,7 +123,8 @@ void VerifyPrecisionPass::verifyRecord(PrecisionOpInterface op,
   // the record.
   bool denied =
       expected == PrecisionClass::Deny || expected == PrecisionClass::Fixed;
-  if (denied && isLowered(decision) && decision.getReason() != Reason::ForceLow)
+  if (denied && decision.isLowered() &&
+      decision.getReason() != Reason::ForceLow)
     report(op) << "is of class " << stringifyPrecisionClass(expected)
                << ", but decided as low: storage " << decision.getStorage()
                << ", compute " << decision.getCompute();
@@ -167,7 +167,7 @@ void VerifyPrecisionPass::verifyTypes(PrecisionOpInterface op,
       continue;
     unsigned index = result.getResultNumber();
     bool keeps = policyKeepsResultFP32(op.getPolicyKey(), index);
-    if (keeps && isNarrow(result) && isLowered(decision))
+    if (keeps && isNarrow(result) && decision.isLowered())
       report(op) << "expected result " << index << " in fp32, found " << type;
     else if (type != decision.getStorage() && (isNarrow(result) || !keeps))
       report(op) << "expected result " << index << " in "
@@ -193,7 +193,7 @@ void VerifyPrecisionPass::verifyOperands(PrecisionOpInterface op,
     // in fp32.
     if (!isRoundedByStage(operand.get(), *variables))
       continue;
-    if (isDenied || readsFP32Only(decision))
+    if (isDenied || decision.getKeepsOperands())
       report(op) << "kept in fp32 (" << stringifyReason(decision.getReason())
                  << ") but reads operand " << index << " in " << type;
     else if (policyKeepsOperandFP32(op.getPolicyKey(), index))

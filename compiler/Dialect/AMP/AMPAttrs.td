@@ -121,6 +121,8 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
     | `compute` | type of the factors in a contraction, of the arithmetic in other ops |
     | `accumulate` | type of sums |
     | `storage` | type of the stored float results |
+    | `keeps_operands` | true if the op reads float operands in the types of the model, apart from contracted operands; absent if false |
+    | `model` | the float types of the op in the model; absent if all are fp32 |
     | `class` | the list of the op |
     | `rule` | the row, user rule or flag that decided |
     | `why` | the reason for the rule, in words |
@@ -152,7 +154,9 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
                         "bool":$native, "int64_t":$castsIn,
                         "int64_t":$castsOut, "int64_t":$castsFused,
                         "int64_t":$costLow, "int64_t":$costHigh,
-                        OptionalParameter<"::mlir::StringAttr">:$flip);
+                        OptionalParameter<"::mlir::StringAttr">:$flip,
+                        OptionalParameter<"bool", "false">:$keepsOperands,
+                        OptionalParameter<"::mlir::ArrayAttr">:$model);
   let assemblyFormat = [{
     `<` `compute` `=` $compute `,` `accumulate` `=` $accumulate `,`
         `storage` `=` $storage `,` `class` `=` $precisionClass `,`
@@ -160,7 +164,8 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
         `evidence` `=` $evidence `,` `native` `=` $native `,`
         `casts_in` `=` $castsIn `,` `casts_out` `=` $castsOut `,`
         `casts_fused` `=` $castsFused `,` `cost_low` `=` $costLow `,`
-        `cost_high` `=` $costHigh (`,` `flip` `=` $flip^)? `>`
+        `cost_high` `=` $costHigh (`,` `flip` `=` $flip^)?
+        (`,` `keeps_operands` `=` $keepsOperands^)? (`,` `model` `=` $model^)? `>`
   }];
   let extraClassDeclaration = [{
     /// The discardable attribute of an op that holds the op's decision record.
@@ -175,6 +180,10 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
     bool isLow() const {
       return getCompute().getWidth() < 32 || getStorage().getWidth() < 32;
     }
+
+    /// True if the decision puts a float32 value of the model into a lower
+    /// type. Values that have 16 bits in the model do not count.
+    bool isLowered() const { return isLow() && !getModel(); }
 
     /// Returns a copy of this record with the given numbers of casts: of
     /// operands, of results, and, of both, those fused into kernels.

@@ -101,7 +101,7 @@ DecisionAttr DecisionAttr::withCasts(int64_t in, int64_t out,
   return get(getContext(), getCompute(), getAccumulate(), getStorage(),
              getPrecisionClass(), getRule(), getWhy(), getReason(), getPath(),
              getEvidence(), getNative(), in, out, fused, getCostLow(),
-             getCostHigh(), getFlip());
+             getCostHigh(), getFlip(), getKeepsOperands(), getModel());
 }
 
 DecisionAttr DecisionAttr::withStorage(FloatType type) const {
@@ -109,7 +109,7 @@ DecisionAttr DecisionAttr::withStorage(FloatType type) const {
              getPrecisionClass(), getRule(), getWhy(),
              Reason::FollowsNeighbours, getPath(), getEvidence(), getNative(),
              getCastsIn(), getCastsOut(), getCastsFused(), getCostLow(),
-             getCostHigh(), getFlip());
+             getCostHigh(), getFlip(), getKeepsOperands(), getModel());
 }
 
 // Folds a cast to the operand's own type. Pairs of casts are not folded,

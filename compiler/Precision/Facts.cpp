@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Precision/Facts.h"
+
+#include "compiler/Dialect/MPC/NodeNames.h"
+#include "compiler/Interfaces/TiedValues.h"
+#include "compiler/Precision/LossRegion.h"
+
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace mpc;
+using amp::Reason;
+
+PrecisionFacts::PrecisionFacts(ModuleOp module, PrecisionPolicy &policy,
+                               const amp::Request &request)
+    : policy(policy), request(request), types(module), ranges(module),
+      cancellations(module, ranges, types, policy.getLowType()),
+      loss(findLossRegion(module)),
+      multiplesOfSeed(findMultiplesOfSeed(module)),
+      keepFP32(makeNamePatterns(request.keepFP32)),
+      forceLow(makeNamePatterns(request.forceLow)) {}
+
+//===----------------------------------------------------------------------===//
+// Policy
+//===----------------------------------------------------------------------===//
+
+// Returns the key of the policy row that applies to `op`. A reduction in a
+// backward pass is the gradient of a broadcast, and takes the row of
+// mpc.sum_to_size. The row of a forward sum would deny the gradients around it,
+// or mark them as unbounded.
+StringRef mpc::getPolicyRow(PrecisionOpInterface op) {
+  auto region = cast<RegionOpInterface>(op.getOperation());
+  if (getPhase(op) == Phase::Backward &&
+      region.getRegionRole() == RegionRole::Reduction)
+    return SumToSizeOp::getOperationName().split('.').second;
+  return op.getPolicyKey();
+}
+
+std::optional<PolicyEntry>
+PrecisionFacts::lookupPolicy(PrecisionOpInterface op) const {
+  return policy.lookup(getPolicyRow(op), getNodeNames(op));
+}
+
+bool PrecisionFacts::isOpen(PrecisionOpInterface op,
+                            PrecisionClass precisionClass) const {
+  if (precisionClass == PrecisionClass::Fixed)
+    return false;
+  return op.getNumContractedOperands() > 0 ||
+         llvm::any_of(op->getResults(), [&](OpResult result) {
+           return types.isF32(result) &&
+                  !policyKeepsResultFP32(op.getPolicyKey(),
+                                         result.getResultNumber());
+         });
+}
+
+//===----------------------------------------------------------------------===//
+// Ranges
+//===----------------------------------------------------------------------===//
+
+// True if `bound`, a limit of a clip, overflows in `low`, or becomes denormal
+// or zero.
+static bool leavesRangeOf(FloatType low, std::optional<APFloat> bound) {
+  if (!bound || bound->isZero())
+    return false;
+  bool losesInfo;
+  bound->convert(low.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                 &losesInfo);
+  return bound->isInfinity() || bound->isZero() || bound->isDenormal();
+}
+
+// True if `value` is an argument or a constant, directly or through loops. Such
+// a value stays fp32, and each low user rounds it.
+static bool isGiven(Value value) {
+  return llvm::all_of(listUncastOrigins(value), [](Value origin) {
+    return isa<BlockArgument>(origin) || origin.getDefiningOp<ConstantOp>();
+  });
+}
+
+bool PrecisionFacts::leavesRange(PrecisionOpInterface op) const {
+  if (ranges.isInexact(op))
+    return false;
+  StringRef key = op.getPolicyKey();
+  FloatType low = policy.getLowType();
+  // Small values do not matter in the backward pass, where the loss scale makes
+  // them larger.
+  bool isScaled = getPhase(op) == Phase::Backward;
+  auto leaves = [&](Value value) {
+    return ranges.overflows(value, low) ||
+           (!isScaled && ranges.vanishes(value, low));
+  };
+  // A bound that rounds to infinity or zero would no longer clip.
+  if (auto clip = dyn_cast<ClipOp>(op.getOperation()))
+    if (leavesRangeOf(low, clip.getMin()) || leavesRangeOf(low, clip.getMax()))
+      return true;
+  // Check the operands that a low op would round: contracted operands, and
+  // arguments and constants.
+  for (OpOperand &operand : op->getOpOperands()) {
+    unsigned index = operand.getOperandNumber();
+    bool rounded =
+        index < op.getNumContractedOperands() || isGiven(operand.get());
+    if (rounded && types.isF32(operand.get()) &&
+        !policyKeepsOperandFP32(key, index) && leaves(operand.get()))
+      return true;
+  }
+  return llvm::any_of(op->getResults(), [&](OpResult result) {
+    return types.isF32(result) &&
+           !policyKeepsResultFP32(key, result.getResultNumber()) &&
+           leaves(result);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Constraints and flags
+//===----------------------------------------------------------------------===//
+
+// Returns the reason for which an op of class Fixed is fixed.
+static Reason getFixedReason(Operation *op) {
+  if (op->hasTrait<OpTrait::ConstantLike>())
+    return Reason::Constant;
+  return isa<mpc::CastOp>(op) ? Reason::ModelCast : Reason::Update;
+}
+
+std::optional<Reason>
+PrecisionFacts::findConstraint(PrecisionOpInterface op,
+                               PrecisionClass precisionClass) const {
+  if (precisionClass == PrecisionClass::Fixed)
+    return getFixedReason(op);
+  if (types.isSettled(op))
+    return Reason::ModelType;
+  if (getPhase(op) == Phase::Optimizer)
+    return Reason::Update;
+  // Multiples of the loss scale may exceed the range of a low type.
+  if (isInLoss(op) || multiplesOfSeed.contains(op))
+    return Reason::LossRegion;
+  // Values close to a constant lose all digits in the low type. A contraction
+  // may still compute low, but keeps its result in fp32.
+  if (leavesRange(op) || (cancels(op) && op.getNumContractedOperands() == 0))
+    return Reason::ConstantRange;
+  return std::nullopt;
+}
+
+bool mpc::isHard(Reason reason) {
+  return reason == Reason::ModelType || reason == Reason::Update ||
+         reason == Reason::LossRegion;
+}
+
+bool mpc::matchesNode(Operation *op, const NamePattern &pattern) {
+  const SmallVector<StringRef> names = getNodeNames(op);
+  return names.empty() ? pattern.match("")
+                       : llvm::any_of(names, [&](StringRef name) {
+                           return pattern.match(name);
+                         });
+}
+
+PrecisionFacts::Judgement PrecisionFacts::judge(PrecisionOpInterface op) const {
+  auto isNamedBy = [&](ArrayRef<NamePattern> patterns) {
+    return llvm::any_of(patterns, [&](const NamePattern &pattern) {
+      return matchesNode(op, pattern);
+    });
+  };
+  Judgement judgement;
+  std::optional<PolicyEntry> entry = lookupPolicy(op);
+  if (entry)
+    judgement.precisionClass = entry->precisionClass;
+  judgement.keep = findConstraint(op, judgement.precisionClass);
+  // If both flags match an op, fp32 wins as the safer choice.
+  if (isOpen(op, judgement.precisionClass) &&
+      !(judgement.keep && isHard(*judgement.keep))) {
+    if (isNamedBy(keepFP32)) {
+      judgement.keep = Reason::KeepFP32;
+      return judgement;
+    }
+    if (isNamedBy(forceLow)) {
+      judgement.keep.reset();
+      judgement.isForcedLow = true;
+      return judgement;
+    }
+  }
+  if (!judgement.keep && judgement.precisionClass == PrecisionClass::Deny)
+    judgement.keep = entry ? Reason::DenyList : Reason::UnknownOp;
+  return judgement;
+}
