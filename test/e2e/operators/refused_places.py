@@ -37,6 +37,12 @@ REFUSED = {
         {},
         (18, INVALID, "is too large"),
     ),
+    "pad_axis_twice": (
+        "Pad",
+        [(4, 4), ints(1, 2, 0, 0), None, ints(0, -2)],
+        {},
+        (18, INVALID, "an axis is given twice"),
+    ),
     "affine_rank": (
         "AffineGrid",
         [(1, 2, 3), ints(1, 1, 4)],

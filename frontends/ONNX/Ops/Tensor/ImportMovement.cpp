@@ -461,13 +461,12 @@ static LogicalResult importPad(NodeImporter &node) {
     auto given = node.integers(3, "axes");
     if (failed(given))
       return failure();
+    if (failed(node.normalizeAxes(*given, rank)))
+      return failure();
+    // Keep the order, which the pads share.
     axes = *given;
-    for (int64_t &axis : axes) {
-      auto normalized = node.normalizeAxis(axis, rank);
-      if (failed(normalized))
-        return failure();
-      axis = *normalized;
-    }
+    for (int64_t &axis : axes)
+      axis = axis < 0 ? axis + rank : axis;
   }
   if (pads.size() != 2 * axes.size())
     return node.invalid("expected " + Twine(2 * axes.size()) + " pads, found " +
