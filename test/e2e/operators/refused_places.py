@@ -43,6 +43,12 @@ REFUSED = {
         {},
         (18, INVALID, "an axis is given twice"),
     ),
+    "conv_shorter_weight": (
+        "Conv",
+        [(1, 1, 4, 4), (1, 1, 3)],
+        {"auto_pad": "SAME_UPPER"},
+        (18, INVALID, "expected a weight of rank 4, found rank 3"),
+    ),
     "affine_rank": (
         "AffineGrid",
         [(1, 2, 3), ints(1, 1, 4)],

@@ -68,6 +68,9 @@ FailureOr<Window> mpc::onnx_frontend::readWindow(NodeImporter &node,
                         Twine(inputShape.size()));
   ArrayRef<int64_t> spatial = inputShape.drop_front(2);
   size_t rank = spatial.size();
+  if (!kernel.empty() && kernel.size() != rank)
+    return node.invalid("expected a weight of rank " + Twine(rank + 2) +
+                        ", found rank " + Twine(kernel.size() + 2));
   Window window;
   bool given = node.hasAttribute("kernel_shape");
   if (!given && kernel.empty())
