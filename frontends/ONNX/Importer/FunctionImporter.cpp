@@ -165,7 +165,7 @@ void FunctionImporter::addCheck(Location location, Value value,
 void FunctionImporter::markIndices(Location location, Value value,
                                    const IndexBox &box) {
   assert(box.begin.size() == shapeOf(value).size() && box.size >= 0 &&
-         "a box of the value");
+         elementOf(value).isInteger() && "a box of integers");
   // Trace the integers back through the ops that only move them.
   IndexOrigins worklist = {{value, box}};
   while (!worklist.empty()) {

@@ -49,6 +49,24 @@ REFUSED = {
         {"auto_pad": "SAME_UPPER"},
         (18, INVALID, "expected a weight of rank 4, found rank 3"),
     ),
+    "loss_of_float_labels": (
+        "SoftmaxCrossEntropyLoss",
+        [(3, 5, 2), (np.float64, (3, 2))],
+        {},
+        (13, INVALID, "expected 'in1' to be indices of int32 or int64"),
+    ),
+    "nll_of_float_labels": (
+        "NegativeLogLikelihoodLoss",
+        [(3, 5), (3,)],
+        {},
+        (13, INVALID, "expected 'in1' to be indices of int32 or int64"),
+    ),
+    "sparse_loss_of_float_labels": (
+        "SparseSoftmaxCrossEntropy",
+        [(3, 5), (3,)],
+        {},
+        (9, INVALID, "expected 'in1' to be indices of int32 or int64"),
+    ),
     "affine_rank": (
         "AffineGrid",
         [(1, 2, 3), ints(1, 1, 4)],

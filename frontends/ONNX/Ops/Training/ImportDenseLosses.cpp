@@ -112,7 +112,8 @@ static FailureOr<Value> readClasses(NodeImporter &node, unsigned scores,
   node.getFunction().markLabel(value);
   IndexBox box = createWholeBox(NodeImporter::shapeOf(value), rows.classes);
   box.isLabel = true;
-  node.getFunction().markIndices(node.getLocation(), value, box);
+  if (failed(markIndices(node, labels, box)))
+    return failure();
   return node.reshape(value, {rows.count});
 }
 

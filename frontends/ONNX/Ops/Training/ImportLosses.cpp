@@ -28,27 +28,29 @@ mpc::onnx_frontend::readLossAttributes(NodeImporter &node) {
   return attributes;
 }
 
-// Marks input 1 as labels: each element is a class or ignore_index.
-static void markLabels(NodeImporter &node,
-                       ArrayRef<NamedAttribute> attributes) {
+// Marks input 1 as labels: each element is a class or ignore_index. Reports an
+// error unless the labels are int32 or int64.
+static LogicalResult markLabels(NodeImporter &node,
+                                ArrayRef<NamedAttribute> attributes) {
   Value labels = node.operand(1);
   ArrayRef<int64_t> scores = node.operandShape(0);
   if (!labels || scores.size() < 2)
-    return;
+    return success(); // the op reports the error
   node.getFunction().markLabel(labels);
   IndexBox box = createWholeBox(NodeImporter::shapeOf(labels), scores[1]);
   box.isLabel = true;
   for (NamedAttribute attribute : attributes)
     if (attribute.getName() == "ignore_index")
       box.ignored = cast<IntegerAttr>(attribute.getValue()).getInt();
-  node.getFunction().markIndices(node.getLocation(), labels, box);
+  return markIndices(node, 1, box);
 }
 
 static LogicalResult importSoftmaxCrossEntropyLoss(NodeImporter &node) {
   node.setPhase(Phase::Loss);
   Value labels = node.operand(1);
   SmallVector<NamedAttribute> attributes = readLossAttributes(node);
-  markLabels(node, attributes);
+  if (failed(markLabels(node, attributes)))
+    return failure();
   auto op = node.create<SoftmaxCrossEntropyLossOp>(
       {node.operand(0), labels, node.operand(2)}, attributes);
   if (!op)
@@ -61,7 +63,8 @@ static LogicalResult importNLLLoss(NodeImporter &node) {
   node.setPhase(Phase::Loss);
   Value labels = node.operand(1);
   SmallVector<NamedAttribute> attributes = readLossAttributes(node);
-  markLabels(node, attributes);
+  if (failed(markLabels(node, attributes)))
+    return failure();
   auto op = node.create<NLLLossOp>({node.operand(0), labels, node.operand(2)},
                                    attributes);
   return op ? node.define(0, op.getLoss()) : failure();
@@ -96,7 +99,8 @@ static OpT createInternalLoss(NodeImporter &node) {
   if (failed(attributes))
     return {};
   Value labels = node.operand(1);
-  markLabels(node, *attributes);
+  if (failed(markLabels(node, *attributes)))
+    return {};
   return node.create<OpT>({node.operand(0), labels, node.operand(2)},
                           *attributes);
 }
