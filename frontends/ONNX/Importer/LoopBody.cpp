@@ -16,7 +16,7 @@ Value LoopBody::createNumbers(int64_t length) {
   auto type = RankedTensorType::get({length}, getI64());
   Attribute numbers = DenseIntElementsAttr::get(
       type, llvm::to_vector(llvm::seq<int64_t>(0, length)));
-  return node.create<ConstantOp>({}, {node.attribute("value", numbers)}, type);
+  return node.emit<ConstantOp>({}, {node.attribute("value", numbers)}, type);
 }
 
 ScanOp LoopBody::finish(int64_t length, ArrayRef<Value> yielded,
@@ -34,8 +34,8 @@ ScanOp LoopBody::finish(int64_t length, ArrayRef<Value> yielded,
   // addNumber leaves null for the iteration number. Replace null by the
   // constant [0, 1, ..., `length` - 1], which the loop scans.
   for (Value &whole : scanned)
-    if (!whole)
-      whole = createNumbers(length);
+    if (!whole && !(whole = createNumbers(length)))
+      return {};
   ArrayRef<Value> outer = importer.getOuterValues();
   return node.createScan(length, carried, scanned,
                          outer.drop_front(carried.size() + scanned.size()),

@@ -67,6 +67,12 @@ REFUSED = {
         {},
         (9, INVALID, "expected 'in1' to be indices of int32 or int64"),
     ),
+    "rnn_attribute_type": (
+        "RNN",
+        [(1, 3, 3), (1, 5, 3), (1, 5, 5)],
+        {"hidden_size": 0.5},
+        (14, INVALID, "attribute 'hidden_size' has type number 1"),
+    ),
     "affine_rank": (
         "AffineGrid",
         [(1, 2, 3), ints(1, 1, 4)],

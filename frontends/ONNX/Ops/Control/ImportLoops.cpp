@@ -89,7 +89,7 @@ static HostTensor createTrue(NodeImporter &node) {
 static Value createEmpty(NodeImporter &node, Type part) {
   RankedTensorType type = ScanOp::getStackType(part, 0);
   Attribute elements = DenseElementsAttr::get(type, ArrayRef<Attribute>());
-  return node.create<ConstantOp>({}, {node.attribute("value", elements)}, type);
+  return node.emit<ConstantOp>({}, {node.attribute("value", elements)}, type);
 }
 
 namespace {

@@ -296,7 +296,7 @@ Value RecurrentImporter::initialState(unsigned input, unsigned index) {
   auto type = RankedTensorType::get({batch, hidden}, element);
   Attribute zeros =
       DenseElementsAttr::get(type, node.attributes().getZeroAttr(element));
-  return node.create<ConstantOp>({}, {node.attribute("value", zeros)}, type);
+  return node.emit<ConstantOp>({}, {node.attribute("value", zeros)}, type);
 }
 
 // Computes the product of the inputs and the weights, plus biases, for all
@@ -338,7 +338,7 @@ Value RecurrentImporter::createMask() {
   Attribute numbers = DenseIntElementsAttr::get(
       type, llvm::to_vector(llvm::seq<int32_t>(0, length)));
   Value steps =
-      node.create<ConstantOp>({}, {node.attribute("value", numbers)}, type);
+      node.emit<ConstantOp>({}, {node.attribute("value", numbers)}, type);
   Value lengths = node.reshape(node.operand(4), {1, batch, 1});
   return steps && lengths ? node.emit<LessOp>({steps, lengths}) : Value();
 }

@@ -151,7 +151,7 @@ Value RecurrentGrad::zeros(ArrayRef<int64_t> shape) {
   auto type = RankedTensorType::get(shape, elementTypeOf(x));
   Attribute zeros = DenseElementsAttr::get(
       type, node.attributes().getZeroAttr(type.getElementType()));
-  return node.create<ConstantOp>({}, {node.attribute("value", zeros)}, type);
+  return node.emit<ConstantOp>({}, {node.attribute("value", zeros)}, type);
 }
 
 Value RecurrentGrad::steps(unsigned index, int64_t width) {
