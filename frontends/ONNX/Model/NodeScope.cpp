@@ -290,6 +290,19 @@ std::optional<int64_t> NodeScope::findRank(StringRef value) const {
 // Counts the elements of an integer vector, such as a shape that Concat
 // assembles from parts; nullopt if unknown.
 std::optional<int64_t> NodeScope::findLength(StringRef vector) const {
+  // Shape arithmetic has fewer values. The limit ends a walk around a cycle,
+  // which no check has refused yet, and walks that double at each node.
+  unsigned left = 256;
+  return findLength(vector, left);
+}
+
+// Does the work of `findLength`. `left` is the number of values that the search
+// may still visit; nullopt if there are more.
+std::optional<int64_t> NodeScope::findLength(StringRef vector,
+                                             unsigned &left) const {
+  if (left == 0)
+    return std::nullopt;
+  --left;
   if (const proto::TensorProto *tensor = tensors.lookup(vector))
     return tensor->dims_size() == 1 ? std::optional(tensor->dims(0))
                                     : std::nullopt;
@@ -306,16 +319,16 @@ std::optional<int64_t> NodeScope::findLength(StringRef vector) const {
     return 1;
   static const llvm::StringSet<> same = {"Abs", "Cast", "Identity", "Neg"};
   if (same.contains(node->op_type()) && node->input_size() > 0)
-    return findLength(node->input(0));
+    return findLength(node->input(0), left);
   if (node->op_type() == "Gather" && node->input_size() > 1)
-    return findLength(node->input(1));
+    return findLength(node->input(1), left);
   static const llvm::StringSet<> elementwise = {"Add", "Div", "Max",
                                                 "Min", "Mul", "Sub"};
   if (node->op_type() != "Concat" && !elementwise.contains(node->op_type()))
     return std::nullopt;
   int64_t sum = 0, most = 0;
   for (StringRef part : node->input()) {
-    std::optional<int64_t> length = findLength(part);
+    std::optional<int64_t> length = findLength(part, left);
     if (!length && findRank(part) == 0)
       length = 1;
     if (!length)

@@ -73,6 +73,8 @@ private:
   void addType(const proto::ValueInfoProto &value);
   std::optional<int64_t> inferRank(const proto::NodeProto &node) const;
   std::optional<int64_t> findLength(llvm::StringRef vector) const;
+  std::optional<int64_t> findLength(llvm::StringRef vector,
+                                    unsigned &left) const;
 
   Model &model;
   Imports *imports;

@@ -422,7 +422,8 @@ void FormMender::moveAttribute(proto::NodeProto &node, const Move &move,
       llvm::find_if(node.attribute(), [&](const AttributeProto &attribute) {
         return attribute.name() == move.attribute;
       });
-  if (found == node.attribute().end())
+  // Without its data, the node stays as it is: the import reports the error.
+  if (found == node.attribute().end() || node.input_size() == 0)
     return;
   const AttributeProto &attribute = *found;
   const int place = found - node.attribute().begin();

@@ -276,6 +276,8 @@ RandomChoices::compute(const proto::NodeProto &node, bool areWhole) const {
     result.chain.insert(operand->chain.begin(), operand->chain.end());
     operands.push_back(std::move(*operand));
   }
+  if (operands.empty())
+    return std::nullopt;
   if (op == "Cast" || op == "CastLike" || op == "Identity") {
     if (!operands[0].isMask())
       return std::nullopt;

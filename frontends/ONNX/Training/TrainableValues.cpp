@@ -53,7 +53,8 @@ bool TrainableSearch::isIntegerInput(StringRef value) {
 // trained.
 bool TrainableSearch::isAngles(const Node &product) {
   StringRef op = product.op_type();
-  if ((op != "Einsum" && op != "MatMul") || product.input_size() != 2)
+  if ((op != "Einsum" && op != "MatMul") || product.input_size() != 2 ||
+      product.output_size() != 1)
     return false;
   // The positions in the product are constants, or integer inputs that are cast
   // to floats.

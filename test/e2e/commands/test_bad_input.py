@@ -125,6 +125,62 @@ def cycle(folder):
     return write_model(folder, model), []
 
 
+def write_nodes(folder, nodes, opset=18):
+    """Writes a model of `nodes` from x, (2, 3, 4), to y. It has the parameter w,
+    (2, 4, 4)."""
+    model = mpctest.make_model(
+        nodes,
+        {"x": (np.float32, [2, 3, 4])},
+        {"y": (np.float32, None)},
+        {"w": np.ones((2, 4, 4), np.float32)},
+        opset,
+    )
+    return write_model(folder, model)
+
+
+@bad(INVALID, "model.onnx", "cycle", "first")
+def cycle_in_a_shape(folder):
+    """The repair of Gemms of stacks asks how long the shape is."""
+    nodes = [
+        helper.make_node("Concat", ["b", "b"], ["a"], "first", axis=0),
+        helper.make_node("Concat", ["a", "a"], ["b"], "second", axis=0),
+        helper.make_node("Reshape", ["x", "a"], ["r"]),
+        helper.make_node("Gemm", ["r", "w"], ["y"]),
+    ]
+    return write_nodes(folder, nodes), []
+
+
+@bad(UNSUPPORTED, "model.onnx", "known at import")
+def shape_that_doubles_at_each_node(folder):
+    nodes = [helper.make_node("Constant", [], ["c0"], value_ints=[1])]
+    for i in range(64):
+        nodes.append(helper.make_node("Add", [f"c{i}"] * 2, [f"c{i + 1}"]))
+    nodes += [
+        helper.make_node("Cast", ["x"], ["n"], to=TensorProto.INT64),
+        helper.make_node("Add", ["c64", "n"], ["s"]),
+        helper.make_node("Reshape", ["x", "s"], ["r"]),
+        helper.make_node("Gemm", ["r", "w"], ["y"]),
+    ]
+    return write_nodes(folder, nodes), []
+
+
+@bad(INVALID, "model.onnx", "node 'pad' (Pad)")
+def pad_without_data(folder):
+    """The repair of forms of other opsets makes the attribute an input."""
+    pad = helper.make_node("Pad", [], ["y"], "pad", value=1.0)
+    return write_nodes(folder, [pad]), []
+
+
+@bad(INVALID, "model.onnx", "node 'cast' (Cast)")
+def cast_without_data(folder):
+    """The repair of random masks follows casts."""
+    nodes = [
+        helper.make_node("RandomUniformLike", ["x"], ["u"], dtype=1),
+        helper.make_node("Cast", [], ["y"], "cast", to=1),
+    ]
+    return write_nodes(folder, nodes), []
+
+
 @bad(INVALID, "model.onnx", "fc2", "fc2.weight")
 def missing_initializer(folder):
     model = mlp()
