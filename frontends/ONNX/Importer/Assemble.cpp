@@ -131,6 +131,8 @@ Value mpc::onnx_frontend::expand(NodeImporter &node, Value value,
 
 Value mpc::onnx_frontend::transpose(NodeImporter &node, Value value,
                                     ArrayRef<int64_t> perm) {
+  assert((!value || NodeImporter::shapeOf(value).size() == perm.size()) &&
+         "a permutation of all axes");
   if (llvm::equal(perm, llvm::seq<int64_t>(0, perm.size())))
     return value;
   return node.emit<TransposeOp>({value}, {node.attribute("perm", perm)});
@@ -216,6 +218,10 @@ Value mpc::onnx_frontend::take(NodeImporter &node, Value value, int64_t axis,
   Integers shape(NodeImporter::shapeOf(value)), result(shape);
   assert(axis >= 0 && size_t(axis) < shape.size() && "an axis of the value");
   int64_t extent = shape[axis], count = indices.size();
+  assert(llvm::all_of(
+             indices,
+             [&](int64_t index) { return index >= 0 && index < extent; }) &&
+         "indices are positions on the axis");
   result[axis] = count;
   if (std::optional<int64_t> stride = findStride(indices)) {
     Integers offsets(shape.size(), 0), strides(shape.size(), 1);

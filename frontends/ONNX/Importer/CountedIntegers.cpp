@@ -35,6 +35,7 @@ SelectionPtr mpc::onnx_frontend::findCounted(NodeImporter &node,
                                              const CountedIntegers &integers) {
   if (integers.selection)
     return integers.selection;
+  assert(integers.mask && "a count counts a selection or a mask");
   return findSelection(node, integers.mask,
                        NodeImporter::shapeOf(integers.mask), integers.source);
 }
@@ -182,6 +183,8 @@ void mpc::onnx_frontend::passOnCounts(NodeImporter &node,
       });
   if (!elements || !isCount || elements->isFloat())
     return;
+  assert(elements->getShape() == isCount->getShape() &&
+         "every integer is the count or not");
   ImportedValue &result = function.lookup(node.getOutputName(0));
   // If the count is not among the integers of the result, the result is a
   // constant.

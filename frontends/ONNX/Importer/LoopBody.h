@@ -38,6 +38,7 @@ public:
 
   /// Makes input `index` of the body a carried value that starts as `init`.
   void addCarried(unsigned index, mlir::Value init) {
+    assert(scanned.empty() && "carried values come first");
     addArgument(index, mlir::Value(), init.getType());
     carried.push_back(init);
   }

@@ -46,8 +46,16 @@ static std::string getKey(StringRef domain, StringRef name) {
 static const OpIndex &getIndex() {
   static const OpIndex index = [] {
     OpIndex result;
-    for (const OpEntry &entry : getAllOps())
-      result[getKey(entry.domain, entry.name)].push_back(entry);
+    for (const OpEntry &entry : getAllOps()) {
+      std::vector<OpEntry> &entries = result[getKey(entry.domain, entry.name)];
+      assert(llvm::none_of(entries,
+                           [&](const OpEntry &other) {
+                             return entry.since <= other.until &&
+                                    other.since <= entry.until;
+                           }) &&
+             "an opset has one entry");
+      entries.push_back(entry);
+    }
     return result;
   }();
   return index;

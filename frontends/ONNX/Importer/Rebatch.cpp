@@ -397,6 +397,9 @@ LogicalResult Rebatch::followOutput(NodeImporter &node, StringRef name,
   }
   if (failed(place))
     return failure();
+  assert(place->axis == *changed && place->outer > 0 &&
+         extent % (place->outer * exported) == 0 &&
+         "the axis runs over outer * batch * rest elements");
   places[name] = *place;
   return success();
 }

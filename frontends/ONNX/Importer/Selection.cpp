@@ -77,7 +77,8 @@ SelectionPtr mpc::onnx_frontend::findSelection(NodeImporter &node, Value mask,
     return nullptr;
   assert(NodeImporter::typeOf(mask).getNumElements() ==
              ShapedType::getNumElements(shape) &&
-         "the mask has the elements of its shape");
+         elementTypeOf(mask).isInteger(1) &&
+         "the mask has a boolean for each element of its shape");
   FunctionImporter &function = node.getFunction();
   auto selection = std::make_shared<Selection>();
   selection->source = source.str();
@@ -140,7 +141,11 @@ void mpc::onnx_frontend::selectOutput(
   ImportedValue &value = function.lookup(name);
   // Forget the constant elements: the data decides which of the rows are
   // selected.
-  (void)function.materialize(name, "");
+  [[maybe_unused]] Value rows = function.materialize(name, "");
+  assert((!rows ||
+          (size_t(axis) < NodeImporter::shapeOf(rows).size() &&
+           NodeImporter::shapeOf(rows)[axis] == selection->getNumRows())) &&
+         "the value keeps all rows");
   value.constant.reset();
   value.selected = SelectedRows{std::move(selection), axis, std::move(places)};
 }

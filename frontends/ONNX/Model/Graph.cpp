@@ -335,6 +335,7 @@ Error Graph::sortNodes() {
   for (auto [index, node] : llvm::enumerate(nodes))
     for (StringRef input : getReadValues(*node))
       if (const proto::NodeProto *producer = getProducer(input)) {
+        assert(indices.contains(producer) && "a producer is a node");
         users[indices[producer]].push_back(index);
         ++pendingInputs[index];
       }

@@ -277,6 +277,7 @@ Error StepImporter::importBody(FunctionImporter &function) {
 }
 
 Error StepImporter::importAccumulate(std::vector<Accumulation> &accumulations) {
+  assert(step.updates.empty() && "an optimizer graph updates the state");
   FunctionImporter function(module, graph, kAccumulateFunction);
   if (Error error = importBody(function))
     return error;
@@ -293,6 +294,8 @@ Error StepImporter::importAccumulate(std::vector<Accumulation> &accumulations) {
 }
 
 Error StepImporter::importStep() {
+  assert((step.updates.empty() || step.gradients.empty()) &&
+         "only a graph without an update lists gradients");
   FunctionImporter function(module, graph, kStepFunction);
   if (Error error = importBody(function))
     return error;

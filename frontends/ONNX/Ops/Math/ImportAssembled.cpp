@@ -274,6 +274,7 @@ struct Minors {
 // Lists the minors of `size` rows: one for each set of `size` of the `n`
 // columns.
 static Minors listMinors(int64_t n, int64_t size) {
+  assert(size > 0 && size <= n && n < 32 && "a set of columns has 32 bits");
   // A set of columns is a bit mask; number the sets.
   auto numberSets = [&](int64_t elements) {
     llvm::DenseMap<uint32_t, int64_t> numbers;

@@ -124,6 +124,12 @@ SmallVector<Value> mpc::onnx_frontend::readTaps(NodeImporter &node, Value data,
   if (!data)
     return {Value()};
   SmallVector<int64_t> shape(NodeImporter::shapeOf(data));
+  assert(shape.size() == size_t(batchDims) + 1 + axes.size() &&
+         llvm::equal(
+             ArrayRef(shape).take_back(axes.size()),
+             llvm::map_range(
+                 axes, [](const SampledAxis &axis) { return axis.size; })) &&
+         "the data has shape (batch..., C, extents...)");
   int64_t count = 1;
   for (const SampledAxis &axis : axes) {
     count *= axis.size;

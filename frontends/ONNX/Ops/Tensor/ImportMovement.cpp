@@ -239,6 +239,10 @@ readRanges(NodeImporter &node, ArrayRef<int64_t> shape,
                                          std::max<int64_t>(length, 1));
     int64_t distance = std::abs(stride);
     int64_t count = length <= 0 ? 0 : (length + distance - 1) / distance;
+    [[maybe_unused]] int64_t farthest = offset + (count - 1) * stride;
+    assert((count == 0 || (std::min(offset, farthest) >= 0 &&
+                           std::max(offset, farthest) < extent)) &&
+           "a range selects elements of the axis");
     ranges.push_back({axis, count == 0 ? 0 : offset, count, stride});
   }
   return ranges;
