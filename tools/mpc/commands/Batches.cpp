@@ -267,6 +267,9 @@ JoinedOutput::JoinedOutput(std::string name, const Buffer &buffer, int64_t axis,
 template <typename Visit>
 void JoinedOutput::zip(const Tensor &part, int64_t begin, Visit visit) const {
   const int64_t samples = whole.shape[axis], batch = part.shape[axis];
+  assert(part.type == whole.type && begin >= 0 && begin < samples &&
+         withSamples(part.shape, int64_t(axis), samples) == whole.shape &&
+         "a batch of the whole");
   const size_t row = rowBytes(part.shape, axis, sizeOf(part.type));
   const size_t size = size_t(std::min(batch, samples - begin)) * row;
   for (int64_t block = 0; block < countBlocks(part.shape, axis); ++block)

@@ -29,6 +29,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 
+#include <cassert>
 #include <chrono>
 
 using namespace mlir;
@@ -195,6 +196,8 @@ mpc::tools::toHostTensor(const runtime::Tensor &tensor, MLIRContext *context) {
   auto type =
       RankedTensorType::get(tensor.shape, toElementType(tensor.type, context));
   auto [copy, bytes] = onnx_frontend::HostTensor::allocate(type);
+  assert(copy.data.size() == tensor.bytes.size() &&
+         "both tell booleans in bytes");
   std::memcpy(bytes, tensor.bytes.data(), tensor.bytes.size());
   return copy;
 }

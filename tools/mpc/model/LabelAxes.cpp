@@ -8,6 +8,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <cassert>
 #include <cstring>
 #include <set>
 
@@ -91,6 +92,7 @@ static SampleCounts countInputSamples(llvm::ArrayRef<SampledInput> inputs,
 static Status moveFirst(Array &array, size_t from) {
   if (Status status = unpack(array); !status.ok())
     return status;
+  assert(from < array.shape.size() && "an axis of the array");
   int64_t outer = 1, inner = sizeOf(array.type);
   for (size_t i = 0; i < from; ++i)
     outer *= array.shape[i];

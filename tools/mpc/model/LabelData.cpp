@@ -11,6 +11,7 @@
 #include "llvm/Support/Format.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <numeric>
 #include <set>
@@ -231,6 +232,10 @@ static std::optional<ProbabilitySum> findOtherSum(llvm::ArrayRef<double> values,
     if (i > axis)
       inner *= shape[i];
   }
+  assert(axis < shape.size() && "an axis of a sample");
+  assert((elements == 0 ? values.empty()
+                        : values.size() % size_t(elements) == 0) &&
+         "whole samples");
   const int64_t classes = shape[axis];
   for (int64_t i = 0, n = int64_t(values.size()); i < n; ++i) {
     if (i / inner % classes != 0)

@@ -24,8 +24,9 @@ runtime::Status checkTable(const std::string &file,
 
 /// Writes a table. An array [N] is one column, called by its name; an array [N,
 /// K] is K columns NAME_0, NAME_1 and so on. Floats have enough digits to be
-/// read back exactly. If `sampleFiles` is not empty, it has one file per row,
-/// for a first column `file`.
+/// read back exactly. If there is one of `sampleFiles` per row, the first
+/// column `file` has them. Outputs of a single batch may have other rows than
+/// samples.
 runtime::Status writeTable(const std::string &file,
                            const std::vector<runtime::train::Array> &arrays,
                            const std::vector<std::string> &sampleFiles = {});

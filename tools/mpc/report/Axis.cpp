@@ -5,6 +5,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 
 using namespace mpc::tools;
@@ -18,6 +19,9 @@ static std::string print(const char *pattern, Ts... values) {
 
 ChartAxis::ChartAxis(Kind kind, double low, double high)
     : axisKind(kind), from(low), to(high) {
+  assert(std::isfinite(low) && std::isfinite(high) && low <= high &&
+         "a range of numbers");
+  assert((kind == Kind::Linear || low > 0) && "logarithms of numbers above 0");
   if (from < to)
     return;
   if (kind == Kind::Linear) {

@@ -13,6 +13,7 @@
 #include "llvm/Support/MemoryBuffer.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -29,6 +30,7 @@ void Series::add(double step, double value) {
     values.back() = value;
     return;
   }
+  assert((empty() || steps.back() < step) && "steps ascend");
   steps.push_back(step);
   values.push_back(value);
 }
