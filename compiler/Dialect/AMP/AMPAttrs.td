@@ -162,10 +162,10 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
         `storage` `=` $storage `,` `class` `=` $precisionClass `,`
         `rule` `=` $rule `,` `why` `=` $why `,` `reason` `=` $reason `,` `path` `=` $path `,`
         `evidence` `=` $evidence `,` `native` `=` $native `,`
+        (`keeps_operands` `=` $keepsOperands^ `,`)? (`model` `=` $model^ `,`)?
         `casts_in` `=` $castsIn `,` `casts_out` `=` $castsOut `,`
         `casts_fused` `=` $castsFused `,` `cost_low` `=` $costLow `,`
-        `cost_high` `=` $costHigh (`,` `flip` `=` $flip^)?
-        (`,` `keeps_operands` `=` $keepsOperands^)? (`,` `model` `=` $model^)? `>`
+        `cost_high` `=` $costHigh (`,` `flip` `=` $flip^)? `>`
   }];
   let extraClassDeclaration = [{
     /// The discardable attribute of an op that holds the op's decision record.
