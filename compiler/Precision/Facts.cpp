@@ -127,7 +127,7 @@ PrecisionFacts::findConstraint(PrecisionOpInterface op,
     return getFixedReason(op);
   if (types.isSettled(op))
     return Reason::ModelType;
-  if (getPhase(op) == Phase::Optimizer)
+  if (getPhase(op) == Phase::Optimizer || isGuard(op))
     return Reason::Update;
   // Multiples of the loss scale may exceed the range of a low type.
   if (isInLoss(op) || multiplesOfSeed.contains(op))
@@ -137,6 +137,10 @@ PrecisionFacts::findConstraint(PrecisionOpInterface op,
   if (leavesRange(op) || (cancels(op) && op.getNumContractedOperands() == 0))
     return Reason::ConstantRange;
   return std::nullopt;
+}
+
+bool mpc::isGuard(Operation *op) {
+  return getNodeName(op).ends_with(kGuardSuffix);
 }
 
 bool mpc::isHard(Reason reason) {

@@ -1,4 +1,4 @@
-// What is known of the ops of a module before any precision is chosen: the
+// Gathers the facts about the ops of a module that precede all decisions: the
 // policy, the loss, ranges, flags, and types of the model.
 //
 // AssignPrecision decides by these facts. VerifyPrecision computes the facts
@@ -73,6 +73,13 @@ private:
   llvm::DenseSet<mlir::Operation *> loss, multiplesOfSeed;
   std::vector<NamePattern> keepFP32, forceLow;
 };
+
+/// Ends the names of ops that the stage adds to keep old state, such as
+/// `running_mean#guard`. Like all ops of the update, guards are never low.
+inline constexpr llvm::StringLiteral kGuardSuffix = "#guard";
+
+/// True if the Precision stage has added `op` to keep old state.
+bool isGuard(mlir::Operation *op);
 
 /// Returns the key of the policy row that decides `op`, usually the op's own
 /// key.

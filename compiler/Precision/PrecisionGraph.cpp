@@ -102,7 +102,7 @@ void PrecisionGraph::consult(const PrecisionFacts &facts) {
 // Returns the strongest constraint on the ops of a node, which share a type.
 static std::optional<Reason> findConstraint(const PrecisionGraphNode &node,
                                             const PrecisionFacts &facts) {
-  // From the weakest to the strongest.
+  // Ops of one node get the reason that comes last.
   static constexpr Reason kOrder[] = {Reason::ConstantRange, Reason::LossRegion,
                                       Reason::Update,        Reason::ModelType,
                                       Reason::ModelCast,     Reason::Constant};

@@ -10,6 +10,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/FunctionPorts.h"
+#include "compiler/Precision/Facts.h"
 #include "compiler/Support/ExitCode.h"
 #include "passes/Precision/GuardedState.h"
 #include "passes/Precision/LossScaleAnalysis.h"
@@ -272,7 +273,7 @@ LogicalResult InsertLossScalingPass::selectState(FunctionOpInterface function,
              << "; with a loss scale, state other than floats can only count "
                 "updates (itself + 1); train with --loss-scale none or "
                 "another --precision";
-    std::string name = (variable.getSymName() + "#guard").str();
+    std::string name = (variable.getSymName() + kGuardSuffix).str();
     auto guarded =
         SelectOp::create(builder, NameLoc::get(builder.getStringAttr(name)),
                          type, finite, next, old);
@@ -304,7 +305,7 @@ void InsertLossScalingPass::guardStatistics(FunctionOpInterface function) {
     if (next == old)
       continue;
     // guarded = select(isinf(next) or isnan(next), old, next)
-    std::string name = (variable.getSymName() + "#guard").str();
+    std::string name = (variable.getSymName() + kGuardSuffix).str();
     Location loc = NameLoc::get(builder.getStringAttr(name));
     auto flags = type.clone(builder.getI1Type());
     builder.setInsertionPointAfterValue(next);

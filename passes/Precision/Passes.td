@@ -332,26 +332,36 @@ def ConvertFloatTypePass : Pass<"amp-convert-float-type", "::mlir::ModuleOp"> {
 def VerifyPrecisionPass : Pass<"amp-verify-precision", "::mlir::ModuleOp"> {
   let summary = "check the rules of the Precision stage";
   let description = [{
-    Reports every violation of these rules, for the module's mode:
+    Reports every violation of these rules, for the module's mode and the
+    `amp.request` of the user. The pass trusts no reason in a record: it computes
+    the facts again (compiler/Precision/Facts.h).
 
     1. Every op with floats has a record and the recorded types. The types
        belong to the mode, and the class equals the policy's, which is consulted
-       again.
-    2. A denied op is not low. Neither a denied op nor an operand that policy
-       keeps in fp32 (scales of a normalisation) reads values that the stage has
-       rounded: by a cast, in a low op, or as a low copy.
+       again. If a record names a 16-bit type of the model, an operand has this
+       type in the model.
+    2. An op is not low if policy denies the op, if the op belongs to a loss or
+       to the update, if a constant takes values out of range or cancels
+       them, or if `--keep-fp32` names the op. `--force-low` lifts ranges and
+       denials. None of these ops reads values that the stage has rounded: by a
+       cast, in a low op, or as a low copy. Nor does an operand that policy keeps
+       in fp32 (scales of a normalisation).
     3. Contractions multiply the decided type. Every sum is formed in fp32 at
        least. State that sums (accumulators, statistics, moments, masters) and
        results that policy keeps in fp32 are fp32 at least.
-    4. No cast reads a value that another cast has rounded, directly or through
-       views.
+    4. No cast and no `amp.unscale` reads a value that another cast has rounded,
+       directly or through bodies, views and movements of such values alone. No
+       op reads a value through a cast that rounds, except to multiply or move
+       the value.
     5. The loss is scaled once. Every gradient is unscaled once, by that scale,
        before clipping and the optimizer. In between, only linear ops read the
        gradient, every sum, selection or concatenation is of multiples of one
        scale, and the scale times constants stays fp32. All accumulators leave a
        function scaled, and nothing else does.
     6. If the loss is scaled, no state of the update changes unless every
-       unscaled gradient is finite.
+       unscaled gradient is finite. This test alone drives `amp.update_scale`,
+       and the function returns the new scale. A running statistic keeps its old
+       value where the new value is not finite.
     7. Optimizers read and write fp32. A rounded value leaves a function only as
        a low copy.
     8. @derive makes every low copy, and every update of a master writes the
@@ -359,9 +369,8 @@ def VerifyPrecisionPass : Pass<"amp-verify-precision", "::mlir::ModuleOp"> {
     9. No gradient or seed is left unexpanded.
 
     The loss scale is checked by abstract interpretation (LossScaleAnalysis.h),
-    not by matching patterns. The pass changes nothing. The options are those of
-    `amp-assign-precision`. Without `amp.mode` on the module, classes are taken
-    from the records.
+    not by matching patterns. The pass changes nothing. A module without
+    `amp.mode` must have no low op.
 
     Before:
 

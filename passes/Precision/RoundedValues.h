@@ -1,24 +1,27 @@
-// Tells which values have been rounded by decisions of the Precision stage, not
-// by the model.
+// Finds wide values that casts have rounded without use.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PRECISION_ROUNDEDVALUES_H
 #define MPC_PASSES_PRECISION_ROUNDEDVALUES_H
 
 #include "compiler/Dialect/AMP/AMP.h"
-#include "compiler/Dialect/MPC/Facts/VariableTable.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace mpc::amp {
 
-/// True if `value` has a 16-bit type because of a decision: a cast, the result
-/// of a low op, or the low copy of a parameter. False for a value that has 16
-/// bits in the model.
-bool isRoundedByStage(mlir::Value value, const mpc::VariableTable &variables);
+/// True if the user forces an op to be low. Such an op may round.
+using IsForcedLow = llvm::function_ref<bool(mlir::Operation *)>;
 
-/// Returns the cast that rounded `value`, looking through views and movements;
-/// null if no cast did. Stops at an op that the user forces low, since the op
-/// may round.
-CastOp findRoundingCast(mlir::Value value);
+/// Returns a cast that rounded `value`, looking through bodies of loops and
+/// branches, and through views and movements with any number of operands. Null
+/// if a part of `value` comes from anything but a cast: a low op has rounded
+/// the part, so the movement of this part is low with reason.
+CastOp findRoundingCast(mlir::Value value, IsForcedLow isForcedLow);
+
+/// Returns a cast that rounded `value`, looking through bodies of loops and
+/// branches alone; null if no cast did.
+CastOp findDirectRoundingCast(mlir::Value value);
 
 } // namespace mpc::amp
 

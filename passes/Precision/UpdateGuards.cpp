@@ -4,6 +4,7 @@
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "passes/Precision/GuardedState.h"
+#include "passes/Precision/ScaledValues.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
 
@@ -11,22 +12,36 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::amp;
 
+// True if `flag` is amp.all_finite of all gradients.
+static bool isTestOfAll(Value flag, ArrayRef<Value> gradients) {
+  auto test = flag.getDefiningOp<AllFiniteOp>();
+  if (!test)
+    return false;
+  llvm::SmallPtrSet<Value, 8> tested(test.getInputs().begin(),
+                                     test.getInputs().end());
+  return llvm::all_of(
+      gradients, [&](Value gradient) { return tested.contains(gradient); });
+}
+
 // True if `flag` is surely false if any of `gradients` is not finite: `flag` is
 // amp.all_finite of all gradients, or the conjunction of this test with a
 // condition of the model.
 static bool testsAll(Value flag, ArrayRef<Value> gradients) {
-  auto testsThem = [&](Value value) {
-    auto test = value.getDefiningOp<AllFiniteOp>();
-    if (!test)
-      return false;
-    llvm::SmallPtrSet<Value, 8> tested(test.getInputs().begin(),
-                                       test.getInputs().end());
-    return llvm::all_of(
-        gradients, [&](Value gradient) { return tested.contains(gradient); });
-  };
   auto both = flag.getDefiningOp<AndOp>();
-  return testsThem(flag) ||
-         (both && (testsThem(both.getLhs()) || testsThem(both.getRhs())));
+  return isTestOfAll(flag, gradients) ||
+         (both && (isTestOfAll(both.getLhs(), gradients) ||
+                   isTestOfAll(both.getRhs(), gradients)));
+}
+
+// Maps each variable that `function` reads to the argument with its value.
+static llvm::DenseMap<Operation *, Value>
+mapState(FunctionOpInterface function, const VariableTable &variables) {
+  llvm::DenseMap<Operation *, Value> states;
+  for (BlockArgument argument : function.getArguments())
+    if (VariableOp variable =
+            variables.lookupVariable(getArgumentPort(argument).getState()))
+      states[variable] = argument;
+  return states;
 }
 
 // True if `next` equals `old` whenever any of `gradients` is not finite. Does
@@ -64,11 +79,7 @@ void amp::verifyUpdateGuards(
   });
   // All other guarded state must keep its old value if a gradient is not
   // finite.
-  llvm::DenseMap<Operation *, Value> states;
-  for (BlockArgument argument : function.getArguments())
-    if (VariableOp variable =
-            variables.lookupVariable(getArgumentPort(argument).getState()))
-      states[variable] = argument;
+  llvm::DenseMap<Operation *, Value> states = mapState(function, variables);
   Operation *terminator = getReturn(function);
   for (OpOperand &result : terminator->getOpOperands()) {
     VariableOp variable =
@@ -79,4 +90,77 @@ void amp::verifyUpdateGuards(
                          << " even in a step with a gradient that is not "
                             "finite: expected the old value";
   }
+}
+
+// True if `next` is select(is_inf(x) or is_nan(x), old, x).
+static bool staysFinite(Value next, Value old) {
+  auto guard = next.getDefiningOp<SelectOp>();
+  auto isBroken = guard ? guard.getCondition().getDefiningOp<OrOp>() : OrOp();
+  if (!isBroken || guard.getOnTrue() != old)
+    return false;
+  bool testsInf = false, testsNaN = false;
+  for (Value test : isBroken->getOperands()) {
+    if (auto isInf = test.getDefiningOp<IsInfOp>())
+      testsInf |= isInf->getOperand(0) == guard.getOnFalse() &&
+                  isInf.getNegative() && isInf.getPositive();
+    if (auto isNaN = test.getDefiningOp<IsNaNOp>())
+      testsNaN |= isNaN->getOperand(0) == guard.getOnFalse();
+  }
+  return testsInf && testsNaN;
+}
+
+void amp::verifyStatisticGuards(
+    FunctionOpInterface function, const VariableTable &variables,
+    llvm::function_ref<InFlightDiagnostic(Operation *)> report) {
+  llvm::DenseMap<Operation *, Value> states = mapState(function, variables);
+  Operation *terminator = getReturn(function);
+  for (OpOperand &result : terminator->getOpOperands()) {
+    VariableOp variable =
+        getUpdatedVariable(function, result.getOperandNumber(), variables);
+    if (!variable || variable.getRole() != Role::Statistic ||
+        !isa<FloatType>(variable.getTensorType().getElementType()))
+      continue;
+    Value old = states.lookup(variable);
+    if (!old || (result.get() != old && !staysFinite(result.get(), old)))
+      report(terminator) << "changes statistic @" << variable.getSymName()
+                         << " where the new value is not finite";
+  }
+}
+
+void amp::verifyScaleUpdate(
+    FunctionOpInterface function, ArrayRef<Value> gradients,
+    const VariableTable &variables,
+    llvm::function_ref<InFlightDiagnostic(Operation *)> report) {
+  llvm::DenseMap<Operation *, Value> states = mapState(function, variables);
+  Operation *terminator = getReturn(function);
+  // The results of amp.update_scale that the function returns as new state.
+  llvm::SmallPtrSet<Value, 4> returned;
+  for (OpOperand &result : terminator->getOpOperands()) {
+    VariableOp variable =
+        getUpdatedVariable(function, result.getOperandNumber(), variables);
+    if (!variable || variable.getRole() != Role::LossScale)
+      continue;
+    Value next = result.get(), old = states.lookup(variable);
+    auto update = next.getDefiningOp<UpdateScaleOp>();
+    // Result i replaces operand i: the scale, good steps, hysteresis.
+    if (update && old &&
+        update->getOperand(cast<OpResult>(next).getResultNumber()) == old)
+      returned.insert(next);
+    else if (!old || next != old)
+      report(terminator) << "changes @" << variable.getSymName()
+                         << " by other means than amp.update_scale";
+  }
+  bool hasUpdate = false;
+  function->walk([&](UpdateScaleOp op) {
+    hasUpdate = true;
+    if (!isTestOfAll(op.getFinite(), gradients))
+      report(op) << "expected amp.all_finite of all gradients of the update "
+                    "as the condition";
+    if (!llvm::all_of(op->getResults(),
+                      [&](Value result) { return returned.contains(result); }))
+      report(op) << "computes a new loss scale that the function does not "
+                    "return";
+  });
+  if (!hasUpdate && updatesParameters(function))
+    report(function) << "updates parameters but never the loss scale";
 }

@@ -1,4 +1,5 @@
-// Proves that a step with overflowing gradients changes no guarded state.
+// Proves that a step with overflowing gradients changes no guarded state, that
+// statistics stay finite, and that the loss scale advances.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PRECISION_UPDATEGUARDS_H
@@ -17,6 +18,21 @@ namespace mpc::amp {
 /// - a result for guarded state that keeps its old value neither by such a
 /// condition nor by a select.
 void verifyUpdateGuards(
+    mlir::FunctionOpInterface function, llvm::ArrayRef<mlir::Value> gradients,
+    const mpc::VariableTable &variables,
+    llvm::function_ref<mlir::InFlightDiagnostic(mlir::Operation *)> report);
+
+/// Reports every new value of a running statistic that `function` returns
+/// without a guard: a select of the old value where the new value is infinite
+/// or NaN.
+void verifyStatisticGuards(
+    mlir::FunctionOpInterface function, const mpc::VariableTable &variables,
+    llvm::function_ref<mlir::InFlightDiagnostic(mlir::Operation *)> report);
+
+/// Reports every change of a dynamic loss scale that is not amp.update_scale of
+/// the present state, every amp.update_scale whose results `function` does not
+/// return, and every one that a test of all `gradients` does not drive.
+void verifyScaleUpdate(
     mlir::FunctionOpInterface function, llvm::ArrayRef<mlir::Value> gradients,
     const mpc::VariableTable &variables,
     llvm::function_ref<mlir::InFlightDiagnostic(mlir::Operation *)> report);

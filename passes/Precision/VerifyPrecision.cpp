@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
-#include "compiler/Precision/PrecisionGraph.h"
+#include "compiler/Precision/Facts.h"
 #include "passes/Precision/GuardedState.h"
 #include "passes/Precision/LossScaleAnalysis.h"
 #include "passes/Precision/OperandTypes.h"
@@ -16,6 +16,7 @@
 
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 namespace mpc {
 #define GEN_PASS_DEF_VERIFYPRECISIONPASS
@@ -35,13 +36,20 @@ struct VerifyPrecisionPass
 private:
   InFlightDiagnostic report(Operation *op);
 
-  void loadPolicy();
+  void gatherFacts();
+  PrecisionFacts::Judgement judge(PrecisionOpInterface op,
+                                  DecisionAttr decision) const;
   void verifyState(VariableOp variable);
   void verifyExpanded(Operation *op);
-  void verifyRecord(PrecisionOpInterface op, DecisionAttr decision);
-  void verifyTypes(PrecisionOpInterface op, DecisionAttr decision);
-  void verifyOperands(PrecisionOpInterface op, DecisionAttr decision);
-  void verifyCast(amp::CastOp op);
+  void verifyMode();
+  void verifyRecord(PrecisionOpInterface op, DecisionAttr decision,
+                    const PrecisionFacts::Judgement &judgement);
+  void verifyModelTypes(PrecisionOpInterface op, DecisionAttr decision);
+  void verifyTypes(PrecisionOpInterface op, DecisionAttr decision,
+                   const PrecisionFacts::Judgement &judgement);
+  void verifyOperands(PrecisionOpInterface op, DecisionAttr decision,
+                      const PrecisionFacts::Judgement &judgement);
+  void verifyRounding(Operation *op, Value value, bool widens);
   void verifyOptimizer(Operation *op);
   void verifyOp(Operation *op);
   void verifyScale(FunctionOpInterface function);
@@ -50,12 +58,20 @@ private:
   void verifyCopies(FunctionOpInterface function);
 
   std::optional<VariableTable> variables;
-  /// The policy of the requested mode, to compare the records with; null unless
-  /// the mode is mixed. A shared pointer, because MLIR copies passes.
+  Request request;
+  /// Null unless the mode is mixed. Shared pointers, because MLIR copies
+  /// passes.
   std::shared_ptr<PrecisionPolicy> asked;
+  std::shared_ptr<PrecisionFacts> facts;
+  std::optional<ModelTypes> modelTypes;
+  /// Null if the module has no mode.
+  PrecisionModeAttr mode;
   /// Maps each parameter to the low copy that @derive computes.
   llvm::DenseMap<Operation *, VariableOp> copies;
-  bool scales = false;
+  bool scales = false, isDynamic = false;
+  /// True if the module scales a loss. A module without a backward pass does
+  /// not, whatever the mode.
+  bool hasScaledLoss = false;
   bool violated = false;
 };
 } // namespace
@@ -77,11 +93,13 @@ static bool isNarrow(Value value) {
 // Records
 //===----------------------------------------------------------------------===//
 
-// Loads the policy of the module's mode, so that the class of each op is looked
-// up again instead of trusted.
-void VerifyPrecisionPass::loadPolicy() {
+// Computes the facts of the module's mode and request again, instead of
+// trusting the records.
+void VerifyPrecisionPass::gatherFacts() {
   asked.reset();
-  auto mode = getOperation()->getAttrOfType<PrecisionModeAttr>(kModeAttr);
+  facts.reset();
+  mode = getOperation()->getAttrOfType<PrecisionModeAttr>(kModeAttr);
+  modelTypes.emplace(getOperation());
   bool isHalf = mode && mode.getValue() == PrecisionMode::FP16Mixed;
   if (!isHalf && !(mode && mode.getValue() == PrecisionMode::BF16Mixed))
     return;
@@ -89,49 +107,94 @@ void VerifyPrecisionPass::loadPolicy() {
   asked = std::make_shared<PrecisionPolicy>(
       isHalf ? FloatType(Float16Type::get(context))
              : FloatType(BFloat16Type::get(context)));
-  Request request = getRequest(getOperation());
+  request = getRequest(getOperation());
   if (!policy.empty())
     request.policy = policy;
   if (!request.policy.empty())
     if (llvm::Error error = asked->load(request.policy))
       report(getOperation()) << llvm::toString(std::move(error));
+  facts = std::make_shared<PrecisionFacts>(getOperation(), *asked, request);
 }
 
-// Verifies class and types of a decision record. An op that the policy denies
-// may be low only if a flag of the user forces it.
-void VerifyPrecisionPass::verifyRecord(PrecisionOpInterface op,
-                                       DecisionAttr decision) {
-  PrecisionClass expected = decision.getPrecisionClass();
-  if (asked) {
-    auto entry = asked->lookup(getPolicyRow(op), getNodeNames(op));
-    expected = entry ? entry->precisionClass : PrecisionClass::Deny;
-    // InsertLossScaling has created selects after the policy was consulted.
-    // Trust their records.
-    if (decision.getReason() == Reason::Update)
-      expected = decision.getPrecisionClass();
-    if (decision.getPrecisionClass() != expected)
-      report(op) << "recorded as "
-                 << stringifyPrecisionClass(decision.getPrecisionClass())
-                 << ", but policy says " << stringifyPrecisionClass(expected);
-    for (FloatType type : {decision.getCompute(), decision.getStorage()})
-      if (decision.isLowered() && type.getWidth() < 32 &&
-          type != asked->getLowType())
-        report(op) << "decided as " << type << " in a mode that lowers to "
-                   << asked->getLowType();
+// Returns the judgement of the facts. Without a mode, only the class in the
+// record can tell.
+PrecisionFacts::Judgement
+VerifyPrecisionPass::judge(PrecisionOpInterface op,
+                           DecisionAttr decision) const {
+  if (facts)
+    return facts->judge(op);
+  PrecisionFacts::Judgement judgement;
+  judgement.precisionClass = decision.getPrecisionClass();
+  if (judgement.precisionClass == PrecisionClass::Deny)
+    judgement.keep = Reason::DenyList;
+  return judgement;
+}
+
+// Reports a module with low values whose mode is unknown: nothing would say
+// which values may be low.
+void VerifyPrecisionPass::verifyMode() {
+  if (mode)
+    return;
+  WalkResult walk = getOperation().walk([](Operation *op) {
+    DecisionAttr decision = DecisionAttr::of(op);
+    return decision && decision.isLowered() ? WalkResult::interrupt()
+                                            : WalkResult::advance();
+  });
+  if (walk.wasInterrupted())
+    report(getOperation()) << "expected " << StringRef(kModeAttr)
+                           << ", since some ops are decided as low";
+}
+
+// Verifies class and types of a decision record.
+void VerifyPrecisionPass::verifyRecord(
+    PrecisionOpInterface op, DecisionAttr decision,
+    const PrecisionFacts::Judgement &judgement) {
+  PrecisionClass expected = judgement.precisionClass;
+  // Guards are no ops of the model, so no policy has named them.
+  if (decision.getPrecisionClass() != expected && !isGuard(op))
+    report(op) << "recorded as "
+               << stringifyPrecisionClass(decision.getPrecisionClass())
+               << ", but policy says " << stringifyPrecisionClass(expected);
+  if (mode && !asked && decision.isLowered())
+    report(op) << "decided as low in a mode without a low type";
+  for (FloatType type : {decision.getCompute(), decision.getStorage()})
+    if (asked && decision.isLowered() && type.getWidth() < 32 &&
+        type != asked->getLowType())
+      report(op) << "decided as " << type << " in a mode that lowers to "
+                 << asked->getLowType();
+  // An op that must be kept must not be low, even if a pass has changed the
+  // record.
+  if (judgement.keep && decision.isLowered()) {
+    if (expected == PrecisionClass::Deny || expected == PrecisionClass::Fixed)
+      report(op) << "is of class " << stringifyPrecisionClass(expected)
+                 << ", but decided as low";
+    else
+      report(op) << "must be kept in fp32 (" << stringifyReason(*judgement.keep)
+                 << "), but is decided as low";
   }
-  // An op that the policy denies must not be low, even if a pass has changed
-  // the record.
-  bool denied =
-      expected == PrecisionClass::Deny || expected == PrecisionClass::Fixed;
-  if (denied && decision.isLowered() &&
-      decision.getReason() != Reason::ForceLow)
-    report(op) << "is of class " << stringifyPrecisionClass(expected)
-               << ", but decided as low: storage " << decision.getStorage()
-               << ", compute " << decision.getCompute();
   // Sums in 16 bits would lose small summands: 2048 + 1 is 2048 in f16.
   if (decision.getAccumulate().getWidth() < 32)
     report(op) << "expected sums in fp32 at least, found "
                << decision.getAccumulate();
+}
+
+// Verifies the types that the op has in the model, by the record. Only casts of
+// the model and ops without float operands make a type that no operand has.
+void VerifyPrecisionPass::verifyModelTypes(PrecisionOpInterface op,
+                                           DecisionAttr decision) {
+  if (!decision.getModel() || isa<mpc::CastOp>(op))
+    return;
+  llvm::SmallPtrSet<Type, 2> known;
+  for (Value operand : op->getOperands())
+    if (getFloatType(operand))
+      known.insert(modelTypes->lookup(operand));
+  if (known.empty() || known.contains(Type()))
+    return;
+  for (Type type : decision.getModel().getAsValueRange<TypeAttr>())
+    if (getElementTypeOrSelf(type).getIntOrFloatBitWidth() < 32 &&
+        !known.contains(type))
+      report(op) << "recorded as " << type
+                 << " in the model, but no operand has this type there";
 }
 
 //===----------------------------------------------------------------------===//
@@ -159,8 +222,10 @@ void VerifyPrecisionPass::verifyExpanded(Operation *op) {
         << op->getName();
 }
 
-void VerifyPrecisionPass::verifyTypes(PrecisionOpInterface op,
-                                      DecisionAttr decision) {
+void VerifyPrecisionPass::verifyTypes(
+    PrecisionOpInterface op, DecisionAttr decision,
+    const PrecisionFacts::Judgement &judgement) {
+  const bool cancels = facts && facts->cancels(op) && !judgement.isForcedLow;
   for (OpResult result : op->getResults()) {
     FloatType type = getFloatType(result);
     if (!type)
@@ -172,13 +237,17 @@ void VerifyPrecisionPass::verifyTypes(PrecisionOpInterface op,
     else if (type != decision.getStorage() && (isNarrow(result) || !keeps))
       report(op) << "expected result " << index << " in "
                  << decision.getStorage() << " as decided, found " << type;
+    else if (cancels && modelTypes->isRounded(result))
+      report(op) << "rounds result " << index << " to " << type
+                 << ", which is close to a constant and would lose all digits";
   }
 }
 
-void VerifyPrecisionPass::verifyOperands(PrecisionOpInterface op,
-                                         DecisionAttr decision) {
-  bool isDenied = decision.getPrecisionClass() == PrecisionClass::Deny &&
-                  decision.getReason() != Reason::ForceLow;
+void VerifyPrecisionPass::verifyOperands(
+    PrecisionOpInterface op, DecisionAttr decision,
+    const PrecisionFacts::Judgement &judgement) {
+  const bool keeps = judgement.keep || decision.getKeepsOperands();
+  const Reason reason = judgement.keep.value_or(decision.getReason());
   // A contraction must multiply its operands in the decided type.
   for (OpOperand &operand : op->getOpOperands()) {
     unsigned index = operand.getOperandNumber();
@@ -189,25 +258,33 @@ void VerifyPrecisionPass::verifyOperands(PrecisionOpInterface op,
                    << " as decided, found operand " << index << " in " << type;
       continue;
     }
-    // Other operands may be low, unless the policy keeps the op or the operand
-    // in fp32.
-    if (!isRoundedByStage(operand.get(), *variables))
+    // Other operands may be low, unless the facts keep the op, or the policy
+    // keeps the operand in fp32.
+    if (!modelTypes->isRounded(operand.get()))
       continue;
-    if (isDenied || decision.getKeepsOperands())
-      report(op) << "kept in fp32 (" << stringifyReason(decision.getReason())
+    if (keeps)
+      report(op) << "kept in fp32 (" << stringifyReason(reason)
                  << ") but reads operand " << index << " in " << type;
     else if (policyKeepsOperandFP32(op.getPolicyKey(), index))
       report(op) << "expected operand " << index << " in fp32, found " << type;
+    else if (!op.movesElements() && findDirectRoundingCast(operand.get()))
+      report(op) << "reads operand " << index
+                 << " through a cast that rounds, but does not multiply it";
   }
 }
 
-// Reports a cast of a value that a cast has already rounded. A wider type would
-// make the rounded digits look exact; a narrower type would round twice.
-void VerifyPrecisionPass::verifyCast(amp::CastOp op) {
-  amp::CastOp inner = findRoundingCast(op.getInput());
+// Reports `op`, a cast or amp.unscale of `value`, if a cast has already rounded
+// the value. A wider type would make the rounded digits look exact; a narrower
+// type would round twice.
+void VerifyPrecisionPass::verifyRounding(Operation *op, Value value,
+                                         bool widens) {
+  auto isForcedLow = [&](Operation *moved) {
+    auto precise = cast<PrecisionOpInterface>(moved);
+    return facts && facts->judge(precise).isForcedLow;
+  };
+  amp::CastOp inner = findRoundingCast(value, isForcedLow);
   if (!inner)
     return;
-  bool widens = getFloatType(op).getWidth() > getFloatType(inner).getWidth();
   report(op) << (widens ? "widens" : "rounds again") << " what a cast from "
              << getFloatType(inner.getInput()) << " to " << getFloatType(inner)
              << " has rounded";
@@ -228,7 +305,11 @@ void VerifyPrecisionPass::verifyOp(Operation *op) {
   verifyExpanded(op);
   verifyOptimizer(op);
   if (auto castOp = dyn_cast<amp::CastOp>(op))
-    verifyCast(castOp);
+    verifyRounding(op, castOp.getInput(),
+                   getFloatType(castOp).getWidth() >
+                       getFloatType(castOp.getInput()).getWidth());
+  if (auto unscale = dyn_cast<UnscaleOp>(op))
+    verifyRounding(op, unscale.getGrad(), /*widens=*/true);
   auto precise = dyn_cast<PrecisionOpInterface>(op);
   if (!precise || op->hasTrait<OpTrait::ConstantLike>())
     return;
@@ -238,9 +319,11 @@ void VerifyPrecisionPass::verifyOp(Operation *op) {
       report(op) << "expected an amp.decision, found none";
     return;
   }
-  verifyRecord(precise, decision);
-  verifyTypes(precise, decision);
-  verifyOperands(precise, decision);
+  const PrecisionFacts::Judgement judgement = judge(precise, decision);
+  verifyRecord(precise, decision, judgement);
+  verifyModelTypes(precise, decision);
+  verifyTypes(precise, decision, judgement);
+  verifyOperands(precise, decision, judgement);
 }
 
 //===----------------------------------------------------------------------===//
@@ -254,6 +337,10 @@ void VerifyPrecisionPass::verifyScale(FunctionOpInterface function) {
     if (updatesParameters(function))
       verifyUpdateGuards(function, analysis.getUnscaled(), *variables,
                          reportAt);
+    if (hasScaledLoss)
+      verifyStatisticGuards(function, *variables, reportAt);
+    if (isDynamic && hasScaledLoss)
+      verifyScaleUpdate(function, analysis.getUnscaled(), *variables, reportAt);
     return;
   }
   function->walk([&](Operation *op) {
@@ -274,7 +361,7 @@ void VerifyPrecisionPass::verifyResults(FunctionOpInterface function) {
     unsigned index = result.getOperandNumber();
     VariableOp variable = getUpdatedVariable(function, index, *variables);
     bool isCopy = variable && variable.getRole() == Role::Derived;
-    if (!isCopy && isRoundedByStage(result.get(), *variables))
+    if (!isCopy && modelTypes->isRounded(result.get()))
       report(terminator) << "returns a value that the stage has rounded to "
                          << getFloatType(result.get()) << " as result "
                          << index;
@@ -337,9 +424,14 @@ void VerifyPrecisionPass::runOnOperation() {
   ModuleOp module = getOperation();
   auto scale = module->getAttrOfType<LossScaleAttr>(kLossScaleAttr);
   scales = scale && scale.getValue() != LossScale::None;
+  isDynamic = scale && scale.getValue() == LossScale::Dynamic;
+  hasScaledLoss =
+      module.walk([](ScaleLossOp) { return WalkResult::interrupt(); })
+          .wasInterrupted();
   violated = false;
   variables.emplace(module);
-  loadPolicy();
+  gatherFacts();
+  verifyMode();
 
   // Check variables and copies first: the checks of functions use `copies`.
   for (auto variable : module.getOps<VariableOp>())

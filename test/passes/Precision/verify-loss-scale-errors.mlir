@@ -4,7 +4,7 @@
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // The gradient is not unscaled.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   // expected-error@+1 {{updates parameters with gradients that were never scaled and unscaled}}
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
@@ -22,7 +22,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // The gradient is not scaled.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   // expected-error@+1 {{updates parameters with gradients that were never scaled and unscaled}}
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
@@ -38,7 +38,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // The loss is scaled twice.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
@@ -57,7 +57,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // The gradient is unscaled twice.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
@@ -76,7 +76,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // The gradient is unscaled by another value.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
@@ -94,7 +94,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // The square of a multiple of the scale is a multiple of its square.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
@@ -113,7 +113,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // Bounds apply to a gradient that is still scaled.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
@@ -132,7 +132,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // The gradient is clipped by its norm before it is unscaled.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
@@ -152,7 +152,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // A select mixes a gradient and a parameter.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>, %c: tensor<8xi1>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
@@ -171,7 +171,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // Weight decay is added to a gradient that is still scaled.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
@@ -190,13 +190,14 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // The scale has a type that 65536 overflows.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
     // expected-error@+1 {{rounds the loss scale itself to 'f16'}}
     %low = amp.cast %seed : (tensor<f32>) -> tensor<f16>
+    // expected-error@+1 {{reads operand 1 through a cast that rounds, but does not multiply it}}
     %g = mpc.mul %w, %low {amp.decision = #high} : (tensor<8xf32>, tensor<f16>) -> tensor<8xf32>
     %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
     %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
@@ -209,7 +210,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // The gradient is unscaled into a type that loses small values.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
@@ -228,7 +229,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // The function returns the scaled gradient.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}, tensor<8xf32>) {
     %one = mpc.constant dense<1.0> : tensor<f32>
@@ -265,7 +266,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<none>} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // The update has no condition.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
@@ -284,7 +285,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // The condition always holds.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
@@ -302,7 +303,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // The condition covers one of two gradients, and a count has none.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   mpc.variable @v : tensor<8xf32> role parameter
   mpc.variable @n : tensor<i64> role counter
@@ -329,7 +330,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // An op of the model's own changes state, and a parameter takes another's new
 // value.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   mpc.variable @v : tensor<8xf32> role parameter
   mpc.variable @m : tensor<8xf32> role optimizer_state
@@ -351,7 +352,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // An accumulator takes a gradient without the scale.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   mpc.variable @sum : tensor<8xf32> role accumulator
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}, tensor<8xf32> {mpc.updates = @sum}) {
@@ -370,7 +371,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // The gradient is padded with an unscaled value.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
@@ -390,7 +391,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // The gradient has the scale in one branch only.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %c: tensor<i1>, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
@@ -415,7 +416,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // Zeros of a branch are a multiple of any scale.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %c: tensor<i1>, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
@@ -441,7 +442,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // So are products and sums of zeros, such as the gradient of a branch that has
 // none.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
@@ -463,7 +464,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // Other functions of zeros need not be zero.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
@@ -484,7 +485,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // The sum of zeros and another value is not zero.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
@@ -505,7 +506,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // Zeros padded with other values are not zero.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
@@ -527,7 +528,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // A product of all elements has the scale as often as there are elements.
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>

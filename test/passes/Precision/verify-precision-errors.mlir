@@ -11,40 +11,49 @@ func.func @no_record(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 // -----
 
 #low = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-func.func @stored_in_another_type(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
-  // expected-error@+1 {{expected result 0 in 'bf16' as decided, found 'f32'}}
-  %0 = mpc.relu %x {amp.decision = #low} : (tensor<4x4xf32>) -> tensor<4x4xf32>
-  return %0 : tensor<4x4xf32>
+module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
+  func.func @stored_in_another_type(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+    // expected-error@+1 {{expected result 0 in 'bf16' as decided, found 'f32'}}
+    %0 = mpc.relu %x {amp.decision = #low} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %0 : tensor<4x4xf32>
+  }
 }
 
 // -----
 
-#low = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#low = #amp.decision<compute = f32, accumulate = f32, storage = f16, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 #deny = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = deny, rule = "test", why = "", reason = deny_list, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-func.func @denied_reads_low(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
-  %0 = mpc.relu %x {amp.decision = #low} : (tensor<4x4xf32>) -> tensor<4x4xbf16>
-  // expected-error@+1 {{kept in fp32 (deny_list) but reads operand 0 in 'bf16'}}
-  %1 = mpc.exp %0 {amp.decision = #deny} : (tensor<4x4xbf16>) -> tensor<4x4xf32>
-  return %1 : tensor<4x4xf32>
+module attributes {amp.mode = #amp.mode<"16-mixed">} {
+  func.func @denied_reads_low(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+    %0 = mpc.relu %x {amp.decision = #low} : (tensor<4x4xf32>) -> tensor<4x4xf16>
+    // expected-error@+1 {{kept in fp32 (deny_list) but reads operand 0 in 'f16'}}
+    %1 = mpc.exp %0 {amp.decision = #deny} : (tensor<4x4xf16>) -> tensor<4x4xf32>
+    return %1 : tensor<4x4xf32>
+  }
 }
 
 // -----
 
 #low = #amp.decision<compute = bf16, accumulate = f32, storage = f32, class = allow, rule = "test", why = "", reason = allow_list, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-func.func @multiplies_another_type(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
-  %0 = amp.cast %x : (tensor<4x4xf32>) -> tensor<4x4xbf16>
-  // expected-error@+1 {{expected to multiply 'bf16' as decided, found operand 1 in 'f32'}}
-  %1 = mpc.matmul %0, %x {amp.decision = #low} : (tensor<4x4xbf16>, tensor<4x4xf32>) -> tensor<4x4xf32>
-  return %1 : tensor<4x4xf32>
+module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
+  func.func @multiplies_another_type(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+    %0 = amp.cast %x : (tensor<4x4xf32>) -> tensor<4x4xbf16>
+    // expected-error@+1 {{expected to multiply 'bf16' as decided, found operand 1 in 'f32'}}
+    %1 = mpc.matmul %0, %x {amp.decision = #low} : (tensor<4x4xbf16>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %1 : tensor<4x4xf32>
+  }
 }
 
 // -----
 
 #low = #amp.decision<compute = bf16, accumulate = bf16, storage = f32, class = allow, rule = "test", why = "", reason = allow_list, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-func.func @sums_below_fp32(%x: tensor<4x4xbf16>) -> tensor<4x4xf32> {
-  // expected-error@+1 {{expected sums in fp32 at least, found 'bf16'}}
-  %0 = mpc.matmul %x, %x {amp.decision = #low} : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xf32>
-  return %0 : tensor<4x4xf32>
+module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
+  func.func @sums_below_fp32(%wide: tensor<4x4xf32>) -> tensor<4x4xf32> {
+    %x = amp.cast %wide : (tensor<4x4xf32>) -> tensor<4x4xbf16>
+    // expected-error@+1 {{expected sums in fp32 at least, found 'bf16'}}
+    %0 = mpc.matmul %x, %x {amp.decision = #low} : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xf32>
+    return %0 : tensor<4x4xf32>
+  }
 }
 
 // -----
@@ -100,13 +109,16 @@ func.func @unexpanded() -> tensor<f32> {
 // -----
 
 #low = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-func.func @normalisation_in_bf16(%x: tensor<4x8x4x4xf32>, %s: tensor<8xf32>, %m: tensor<8xf32>) -> tensor<8xf32> {
-  %x16 = amp.cast %x : (tensor<4x8x4x4xf32>) -> tensor<4x8x4x4xbf16>
-  %s16 = amp.cast %s : (tensor<8xf32>) -> tensor<8xbf16>
-  // expected-error@+2 {{expected result 3 in fp32, found 'bf16'}}
-  // expected-error@+1 {{expected operand 1 in fp32, found 'bf16'}}
-  %y, %mean, %inv, %nm, %nv = mpc.batch_norm %x16, %s16, %m, %m, %m {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64, amp.decision = #low} : (tensor<4x8x4x4xbf16>, tensor<8xbf16>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<4x8x4x4xbf16>, tensor<8xf32>, tensor<8xf32>, tensor<8xbf16>, tensor<8xf32>)
-  return %mean : tensor<8xf32>
+module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
+  func.func @normalisation_in_bf16(%x: tensor<4x8x4x4xf32>, %s: tensor<8xf32>, %m: tensor<8xf32>) -> tensor<8xf32> {
+    %x16 = amp.cast %x : (tensor<4x8x4x4xf32>) -> tensor<4x8x4x4xbf16>
+    %s16 = amp.cast %s : (tensor<8xf32>) -> tensor<8xbf16>
+    // expected-error@+3 {{reads operand 0 through a cast that rounds, but does not multiply it}}
+    // expected-error@+2 {{expected result 3 in fp32, found 'bf16'}}
+    // expected-error@+1 {{expected operand 1 in fp32, found 'bf16'}}
+    %y, %mean, %inv, %nm, %nv = mpc.batch_norm %x16, %s16, %m, %m, %m {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64, amp.decision = #low} : (tensor<4x8x4x4xbf16>, tensor<8xbf16>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<4x8x4x4xbf16>, tensor<8xf32>, tensor<8xf32>, tensor<8xbf16>, tensor<8xf32>)
+    return %mean : tensor<8xf32>
+  }
 }
 
 // -----
@@ -133,12 +145,14 @@ mpc.variable @w.low : tensor<8xbf16> role derived
 // -----
 
 #low = #amp.decision<compute = f32, accumulate = bf16, storage = f16, class = deny, rule = "test", why = "", reason = between_low, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-func.func @denied_op_decided_low(%x: tensor<4x4xf16>) {
-  // expected-error@+3 {{is of class deny, but decided as low}}
-  // expected-error@+2 {{expected sums in fp32 at least, found 'bf16'}}
-  // expected-error@+1 {{expected result 0 in fp32, found 'f16'}}
-  %0 = mpc.reduce_sum %x {axes = array<i64: 1>, keepdims = false, amp.decision = #low} : (tensor<4x4xf16>) -> tensor<4xf16>
-  return
+module attributes {amp.mode = #amp.mode<"16-mixed">} {
+  func.func @denied_op_decided_low(%x: tensor<4x4xf16>) {
+    // expected-error@+3 {{is of class deny, but decided as low}}
+    // expected-error@+2 {{expected sums in fp32 at least, found 'bf16'}}
+    // expected-error@+1 {{expected result 0 in fp32, found 'f16'}}
+    %0 = mpc.reduce_sum %x {axes = array<i64: 1>, keepdims = false, amp.decision = #low} : (tensor<4x4xf16>) -> tensor<4xf16>
+    return
+  }
 }
 
 // -----
@@ -156,12 +170,14 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
 // -----
 
 #low = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-func.func @lossy_pair_around_a_view(%x: tensor<8xf32>) -> tensor<2x4xf32> {
-  %0 = amp.cast %x : (tensor<8xf32>) -> tensor<8xbf16>
-  %1 = mpc.reshape %0 {amp.decision = #low} : (tensor<8xbf16>) -> tensor<2x4xbf16>
-  // expected-error@+1 {{widens what a cast from 'f32' to 'bf16' has rounded}}
-  %2 = amp.cast %1 : (tensor<2x4xbf16>) -> tensor<2x4xf32>
-  return %2 : tensor<2x4xf32>
+module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
+  func.func @lossy_pair_around_a_view(%x: tensor<8xf32>) -> tensor<2x4xf32> {
+    %0 = amp.cast %x : (tensor<8xf32>) -> tensor<8xbf16>
+    %1 = mpc.reshape %0 {amp.decision = #low} : (tensor<8xbf16>) -> tensor<2x4xbf16>
+    // expected-error@+1 {{widens what a cast from 'f32' to 'bf16' has rounded}}
+    %2 = amp.cast %1 : (tensor<2x4xbf16>) -> tensor<2x4xf32>
+    return %2 : tensor<2x4xf32>
+  }
 }
 
 // -----

@@ -1,20 +1,22 @@
 // RUN: mpc-opt %s -split-input-file -amp-verify-precision | FileCheck %s
 
-// A module that keeps the rules passes unchanged: a bf16 contraction that sums
+// A module that keeps the rules passes unchanged: an f16 contraction that sums
 // in f32, with operands cast once, and a denied op in fp32.
 
-#low = #amp.decision<compute = bf16, accumulate = f32, storage = f32, class = allow, rule = "test", why = "", reason = allow_list, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#low = #amp.decision<compute = f16, accumulate = f32, storage = f32, class = allow, rule = "test", why = "", reason = allow_list, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 #deny = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = deny, rule = "test", why = "", reason = deny_list, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 
-// CHECK-LABEL: func.func @kept
-// CHECK: %[[LOW:.*]] = amp.cast
-// CHECK: %[[Y:.*]] = mpc.matmul %[[LOW]], %[[LOW]]
-// CHECK: mpc.exp %[[Y]]
-func.func @kept(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
-  %0 = amp.cast %x : (tensor<4x4xf32>) -> tensor<4x4xbf16>
-  %1 = mpc.matmul %0, %0 {amp.decision = #low} : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xf32>
-  %2 = mpc.exp %1 {amp.decision = #deny} : (tensor<4x4xf32>) -> tensor<4x4xf32>
-  return %2 : tensor<4x4xf32>
+module attributes {amp.mode = #amp.mode<"16-mixed">} {
+  // CHECK-LABEL: func.func @kept
+  // CHECK: %[[LOW:.*]] = amp.cast
+  // CHECK: %[[Y:.*]] = mpc.matmul %[[LOW]], %[[LOW]]
+  // CHECK: mpc.exp %[[Y]]
+  func.func @kept(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+    %0 = amp.cast %x : (tensor<4x4xf32>) -> tensor<4x4xf16>
+    %1 = mpc.matmul %0, %0 {amp.decision = #low} : (tensor<4x4xf16>, tensor<4x4xf16>) -> tensor<4x4xf32>
+    %2 = mpc.exp %1 {amp.decision = #deny} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %2 : tensor<4x4xf32>
+  }
 }
 
 // -----
@@ -24,7 +26,7 @@ func.func @kept(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 
 // CHECK-LABEL: func.func @step
-module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<4x4xf32> role parameter
   mpc.variable @m : tensor<4x4xf32> role optimizer_state
   mpc.variable @n : tensor<i64> role counter
@@ -54,7 +56,31 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
     %m1 = mpc.select %ok, %sum, %m {mpc.phase = #mpc.phase<optimizer>, amp.decision = #high} : (tensor<i1>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     %n1 = mpc.increment %n, %ok : (tensor<i64>, tensor<i1>) -> tensor<i64>
     %micro1 = mpc.increment %micro : (tensor<i64>) -> tensor<i64>
-    %mean1 = mpc.add %mean, %w {amp.decision = #high} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %mean0 = mpc.add %mean, %w {amp.decision = #high} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %inf = mpc.is_inf %mean0 {amp.decision = #high} : (tensor<4x4xf32>) -> tensor<4x4xi1>
+    %nan = mpc.is_nan %mean0 {amp.decision = #high} : (tensor<4x4xf32>) -> tensor<4x4xi1>
+    %broken = mpc.or %inf, %nan : (tensor<4x4xi1>, tensor<4x4xi1>) -> tensor<4x4xi1>
+    %mean1 = mpc.select %broken, %mean, %mean0 {amp.decision = #high} : (tensor<4x4xi1>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     return %w1, %m1, %n1, %micro1, %mean1 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<i64>, tensor<i64>, tensor<4x4xf32>
+  }
+}
+
+// -----
+
+// A flag forces a denied op. In the model, a value has 16 bits. A concatenation
+// of a low and a rounded value is low with reason.
+#forced = #amp.decision<compute = f32, accumulate = f32, storage = f16, class = deny, rule = "test", why = "", reason = force_low, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#half = #amp.decision<compute = f32, accumulate = f32, storage = f16, class = deny, rule = "test", why = "", reason = model_type, path = [], evidence = assumed, native = true, keeps_operands = true, model = [f16], casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#low = #amp.decision<compute = f32, accumulate = f32, storage = f16, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+
+// CHECK-LABEL: func.func @reasons_that_hold
+module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<"16-mixed", force_low = ["^e$"]>} {
+  func.func @reasons_that_hold(%x: tensor<4x4xf32>, %y: tensor<4x4xf16>) -> tensor<4x8xf32> {
+    %0 = mpc.exp %x {amp.decision = #forced} : (tensor<4x4xf32>) -> tensor<4x4xf16> loc("e")
+    %1 = mpc.exp %y {amp.decision = #half} : (tensor<4x4xf16>) -> tensor<4x4xf16> loc("own")
+    %2 = amp.cast %x : (tensor<4x4xf32>) -> tensor<4x4xf16>
+    %3 = mpc.concat %0, %2 {axis = 1 : i64, amp.decision = #low} : (tensor<4x4xf16>, tensor<4x4xf16>) -> tensor<4x8xf16>
+    %4 = amp.cast %3 : (tensor<4x8xf16>) -> tensor<4x8xf32>
+    return %4 : tensor<4x8xf32>
   }
 }
