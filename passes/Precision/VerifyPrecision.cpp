@@ -172,6 +172,12 @@ void VerifyPrecisionPass::verifyRecord(
       report(op) << "must be kept in fp32 (" << stringifyReason(*judgement.keep)
                  << "), but is decided as low";
   }
+  // Reports show the reason, so a record must not hide one that no flag lifts.
+  if (judgement.keep && isHard(*judgement.keep) &&
+      !isHard(decision.getReason()))
+    report(op) << "recorded for the reason "
+               << stringifyReason(decision.getReason())
+               << ", but the reason is " << stringifyReason(*judgement.keep);
   // Sums in 16 bits would lose small summands: 2048 + 1 is 2048 in f16.
   if (decision.getAccumulate().getWidth() < 32)
     report(op) << "expected sums in fp32 at least, found "

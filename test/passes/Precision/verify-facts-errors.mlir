@@ -65,14 +65,26 @@ module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<
 // -----
 
 // A low op of a loss that the model spells out.
-#low = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = infer, rule = "test", why = "", reason = not_between_low, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#low = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = infer, rule = "test", why = "", reason = loss_region, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = infer, rule = "test", why = "", reason = loss_region, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
   func.func @lowers_loss(%x: tensor<f32>) -> (tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>}) {
     // expected-error@+1 {{must be kept in fp32 (loss_region), but is decided as low}}
     %p = mpc.sigmoid %x {amp.decision = #low} : (tensor<f32>) -> tensor<bf16>
     // expected-error@+1 {{kept in fp32 (loss_region) but reads operand 0 in 'bf16'}}
     %l = mpc.tanh %p {amp.decision = #high} : (tensor<bf16>) -> tensor<f32>
+    return %l : tensor<f32>
+  }
+}
+
+// -----
+
+// An op of a loss that is high, but for another reason.
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = infer, rule = "test", why = "", reason = not_between_low, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
+  func.func @hides_loss(%x: tensor<f32>) -> (tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>}) {
+    // expected-error@+1 {{recorded for the reason not_between_low, but the reason is loss_region}}
+    %l = mpc.tanh %x {amp.decision = #high} : (tensor<f32>) -> tensor<f32>
     return %l : tensor<f32>
   }
 }

@@ -147,6 +147,7 @@ mpc.variable @w.low : tensor<8xbf16> role derived
 #low = #amp.decision<compute = f32, accumulate = bf16, storage = f16, class = deny, rule = "test", why = "", reason = between_low, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 module attributes {amp.mode = #amp.mode<"16-mixed">} {
   func.func @denied_op_decided_low(%x: tensor<4x4xf16>) {
+    // expected-error@+4 {{recorded for the reason between_low, but the reason is model_type}}
     // expected-error@+3 {{is of class deny, but decided as low}}
     // expected-error@+2 {{expected sums in fp32 at least, found 'bf16'}}
     // expected-error@+1 {{expected result 0 in fp32, found 'f16'}}
