@@ -146,8 +146,10 @@ std::string DecisionReport::summarize() const {
   os << (mode ? stringifyPrecisionMode(mode.getValue()) : "none") << ": " << low
      << " of " << decisions.size() << " ops low (" << lowContractions << " of "
      << contractions << " contractions), " << numCasts
-     << (numCasts == 1 ? " cast" : " casts") << ", loss scale "
-     << stringifyLossScale(scale ? scale.getValue() : LossScale::None);
+     << (numCasts == 1 ? " cast" : " casts");
+  // A module without a gradient and an update has no loss scale.
+  if (scale)
+    os << ", loss scale " << stringifyLossScale(scale.getValue());
   // Warn if low ops have no fast kernel on the target, because such ops are
   // slower than in float32.
   if (missing != 0)

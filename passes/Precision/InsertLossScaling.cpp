@@ -21,6 +21,7 @@
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/Support/Format.h"
 
 namespace mpc {
 #define GEN_PASS_DEF_INSERTLOSSSCALINGPASS
@@ -39,6 +40,7 @@ struct InsertLossScalingPass
 
 private:
   LogicalResult readOptions();
+  void warnOfSmallScale();
   void declareState();
   LogicalResult rewrite(FunctionOpInterface function);
   void replaceSeeds(FunctionOpInterface function);
@@ -51,6 +53,7 @@ private:
   void advanceScale(FunctionOpInterface function, Value finite);
   Value createOnes(OpBuilder &builder, Location loc, Type type);
 
+  PrecisionMode mode = PrecisionMode::FP32True;
   LossScale kind = LossScale::None;
   double staticScale = 1.0;
   VariableOp scale, goodSteps, hysteresisLeft;
@@ -68,14 +71,50 @@ LogicalResult InsertLossScalingPass::readOptions() {
     return failure();
   Request request = getRequest(getOperation());
   // If AssignPrecision has recorded a mode in the module, that mode counts.
-  if (auto mode = getOperation()->getAttrOfType<PrecisionModeAttr>(kModeAttr))
-    request.mode = mode.getValue();
+  if (auto decided =
+          getOperation()->getAttrOfType<PrecisionModeAttr>(kModeAttr))
+    request.mode = decided.getValue();
   LossScaling scaling = request.getLossScaling();
+  mode = request.mode;
   kind = scaling.kind;
   staticScale = scaling.scale;
-  getOperation()->setAttr(kLossScaleAttr,
-                          LossScaleAttr::get(&getContext(), kind));
   return success();
+}
+
+// Returns the narrowest type that a mode stores gradients in.
+static FloatType getGradientType(MLIRContext *context, PrecisionMode mode) {
+  switch (mode) {
+  case PrecisionMode::FP16Mixed:
+    return Float16Type::get(context);
+  case PrecisionMode::BF16Mixed:
+    return BFloat16Type::get(context);
+  case PrecisionMode::FP32True:
+    return Float32Type::get(context);
+  case PrecisionMode::FP64True:
+    return Float64Type::get(context);
+  }
+  llvm_unreachable("unknown mode");
+}
+
+// Warns if a constant scale rounds gradients of usual size to zero. A run would
+// then change no parameter, and report nothing.
+void InsertLossScalingPass::warnOfSmallScale() {
+  // A size that gradients of most networks exceed.
+  constexpr double kUsualGradient = 0x1p-14;
+  FloatType type = getGradientType(&getContext(), mode);
+  // Half of the smallest number rounds to zero.
+  const double least =
+      APFloat::getSmallest(type.getFloatSemantics()).convertToDouble() / 2;
+  if (staticScale * kUsualGradient >= least)
+    return;
+  std::string text;
+  llvm::raw_string_ostream(text)
+      << "the loss scale " << llvm::format("%g", staticScale)
+      << " rounds gradients below " << llvm::format("%.3g", least / staticScale)
+      << " to zero in " << type << "; expected a scale of at least "
+      << llvm::format("%.3g", least / kUsualGradient)
+      << "; use --loss-scale dynamic, or a larger number";
+  getOperation().emitWarning() << text;
 }
 
 void InsertLossScalingPass::declareState() {
@@ -435,8 +474,19 @@ void InsertLossScalingPass::runOnOperation() {
       getOperation()
           .walk([](GradientSeedOp) { return WalkResult::interrupt(); })
           .wasInterrupted();
+  // A module that neither differentiates nor updates has no loss scale at all,
+  // not even none.
+  bool updates = llvm::any_of(getOperation().getOps<FunctionOpInterface>(),
+                              updatesParameters);
+  if (differentiated || updates)
+    getOperation()->setAttr(
+        kLossScaleAttr,
+        LossScaleAttr::get(&getContext(),
+                           differentiated ? kind : LossScale::None));
   if (kind == LossScale::Dynamic && differentiated)
     declareState();
+  if (kind == LossScale::Static && differentiated)
+    warnOfSmallScale();
   if (!differentiated && kind != LossScale::None)
     if (Operation *op = findBackward(getOperation())) {
       withExitCode(op->emitError(), ExitCode::Unsupported)
@@ -445,14 +495,9 @@ void InsertLossScalingPass::runOnOperation() {
              "--precision bf16-mixed, or --loss-scale none";
       return signalPassFailure();
     }
-  if (!differentiated) {
-    // All gradients are zero, so there is no backward pass and no scale.
-    if (llvm::any_of(getOperation().getOps<FunctionOpInterface>(),
-                     updatesParameters))
-      getOperation()->setAttr(
-          kLossScaleAttr, LossScaleAttr::get(&getContext(), LossScale::None));
+  // All gradients are zero, so there is no backward pass and no scale.
+  if (!differentiated)
     return;
-  }
   for (auto function :
        llvm::to_vector(getOperation().getOps<FunctionOpInterface>()))
     if (failed(rewrite(function)))

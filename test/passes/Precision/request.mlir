@@ -4,7 +4,7 @@
 // RUN: mpc-opt %s -amp-find-loss-gradient -amp-assign-precision -amp-insert-casts -amp-optimize-casts -amp-insert-loss-scaling -mlir-print-local-scope | FileCheck %s --check-prefix=ASKED
 // RUN: mpc-opt %s -amp-assign-precision="mode=16-mixed keep-fp32=^fc1$" -amp-insert-loss-scaling="loss-scale=none" -mlir-print-local-scope | FileCheck %s --check-prefix=CHANGED
 
-// ASKED: amp.loss_scale = #amp.loss_scale<static>, amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.request<"bf16-mixed", loss_scale = 1.280000e+02, keep_fp32 = ["^fc2$"]>
+// ASKED: module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.request<"bf16-mixed", loss_scale = 1.280000e+02, keep_fp32 = ["^fc2$"]>
 // ASKED: mpc.gemm {{.*}}compute = bf16,
 // ASKED: mpc.gemm {{.*}}compute = f32, {{.*}}rule = "--keep-fp32=^fc2$"
 
