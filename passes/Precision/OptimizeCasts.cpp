@@ -7,6 +7,7 @@
 #include "passes/Precision/Passes.h"
 #include "passes/Precision/ScanCasts.h"
 
+#include "mlir/IR/DialectResourceBlobManager.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -38,6 +39,52 @@ static bool isLossless(FloatType from, FloatType to) {
              APFloat::semanticsMaxExponent(wide) &&
          APFloat::semanticsMinExponent(narrow) >=
              APFloat::semanticsMinExponent(wide);
+}
+
+// Returns the bits of `value` rounded to nearest even in `type`.
+static APInt roundBits(APFloat value, FloatType type) {
+  bool losesInfo;
+  value.convert(type.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                &losesInfo);
+  return value.bitcastToAPInt();
+}
+
+// Returns the float elements of a resource, rounded to `type`; null if the
+// resource has no values in memory.
+static ElementsAttr roundResource(DenseResourceElementsAttr elements,
+                                  FloatType type) {
+  auto from = cast<FloatType>(elements.getElementType());
+  AsmResourceBlob *blob = elements.getRawHandle().getBlob();
+  const size_t count = elements.getNumElements();
+  const size_t width = from.getWidth() / 8, newWidth = type.getWidth() / 8;
+  if (!blob || blob->getData().size() != count * width)
+    return {};
+  AsmResourceBlob rounded =
+      HeapAsmResourceBlob::allocate(count * newWidth, alignof(int64_t));
+  const char *source = blob->getData().data();
+  char *target = rounded.getMutableData().data();
+  for (size_t i = 0; i < count; ++i) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, source + i * width, width);
+    bits = roundBits(
+               APFloat(from.getFloatSemantics(), APInt(from.getWidth(), bits)),
+               type)
+               .getZExtValue();
+    std::memcpy(target + i * newWidth, &bits, newWidth);
+  }
+  return DenseResourceElementsAttr::get(elements.getType().clone(type),
+                                        elements.getRawHandle().getKey(),
+                                        std::move(rounded));
+}
+
+// Returns the elements of a float constant, rounded to `type`; null if the
+// values are not in memory.
+static ElementsAttr roundElements(ElementsAttr elements, FloatType type) {
+  if (auto dense = dyn_cast<DenseFPElementsAttr>(elements))
+    return cast<ElementsAttr>(dense.mapValues(
+        type, [&](const APFloat &value) { return roundBits(value, type); }));
+  auto resource = dyn_cast<DenseResourceElementsAttr>(elements);
+  return resource ? roundResource(resource, type) : ElementsAttr();
 }
 
 //===----------------------------------------------------------------------===//
@@ -97,24 +144,19 @@ struct CastBeforeMovement : OpRewritePattern<amp::CastOp> {
   }
 };
 
-/// cast(constant) -> constant.
+/// cast(constant) -> constant. The constant may be large: otherwise each step
+/// would cast the constant again.
 struct CastConstant : OpRewritePattern<amp::CastOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(amp::CastOp op,
                                 PatternRewriter &rewriter) const override {
-    DenseFPElementsAttr values;
+    ElementsAttr values;
     if (!matchPattern(op.getInput(), m_Constant(&values)))
-      return rewriter.notifyMatchFailure(op, "input is not a dense constant");
-    FloatType type = getFloatType(op);
-    auto rounded = cast<DenseFPElementsAttr>(
-        values.mapValues(type, [&](const APFloat &value) {
-          APFloat result = value;
-          bool losesInfo;
-          result.convert(type.getFloatSemantics(), APFloat::rmNearestTiesToEven,
-                         &losesInfo);
-          return result.bitcastToAPInt();
-        }));
+      return rewriter.notifyMatchFailure(op, "input is not a constant");
+    ElementsAttr rounded = roundElements(values, getFloatType(op));
+    if (!rounded)
+      return rewriter.notifyMatchFailure(op, "the constant has no values");
     rewriter.replaceOpWithNewOp<mpc::ConstantOp>(op, op.getType(), rounded);
     return success();
   }

@@ -96,3 +96,24 @@ func.func @constants() -> (tensor<3xf16>, tensor<2xbf16>) {
   %3 = amp.cast %2 : (tensor<2xf32>) -> tensor<2xbf16>
   return %1, %3 : tensor<3xf16>, tensor<2xbf16>
 }
+
+// -----
+
+// Large constants are cast at compile time, too: 1, 2049 and 70000.
+// CHECK-LABEL: func @large_constants
+// CHECK-NEXT: %[[LOW:.*]] = mpc.constant dense_resource<[[$LOW:numbers.*]]> : tensor<3xf16>
+// CHECK-NEXT: return %[[LOW]]
+// CHECK: [[$LOW]]: "{{0x........}}003C0068007C"
+func.func @large_constants() -> tensor<3xf16> {
+  %0 = mpc.constant dense_resource<numbers> : tensor<3xf32>
+  %1 = amp.cast %0 : (tensor<3xf32>) -> tensor<3xf16>
+  return %1 : tensor<3xf16>
+}
+
+{-#
+  dialect_resources: {
+    builtin: {
+      numbers: "0x040000000000803F0010004500B88847"
+    }
+  }
+#-}
