@@ -43,6 +43,13 @@ template <typename ConcreteOp>
 class SharedPolicyTrait
     : public mlir::OpTrait::TraitBase<ConcreteOp, SharedPolicyTrait> {};
 
+/// Marks ops f with f(s * x) = s * f(x) for each s > 0, where x is operand 0
+/// and the other operands are constants: sums, maxima, relu, and all gradient
+/// ops, whose operand 0 is the gradient of the forward result.
+template <typename ConcreteOp>
+class LinearInFirstOperand
+    : public mlir::OpTrait::TraitBase<ConcreteOp, LinearInFirstOperand> {};
+
 /// Counts the multiplications and additions of an op that multiplies its first
 /// two operands; 0 if the op is no contraction.
 double countFlopsOfProduct(mlir::Operation *op);

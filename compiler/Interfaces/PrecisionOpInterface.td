@@ -6,6 +6,13 @@
 
 include "mlir/IR/OpBase.td"
 
+// True of an op f with f(s * x) = s * f(x) for each s > 0, where x is operand 0
+// and the other operands are constants. The loss scale then multiplies the
+// results, too.
+def LinearInFirstOperand : NativeOpTrait<"LinearInFirstOperand"> {
+  let cppNamespace = "::mpc";
+}
+
 def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
   let cppNamespace = "::mpc";
   let description = [{

@@ -205,7 +205,7 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::contract(Operation *op) {
 }
 
 // Returns the rule registered for ops called `name`. Null for other ops, whose
-// region role determines the rule.
+// traits, interfaces and region role determine the rule.
 LossScaleAnalysis::Rule LossScaleAnalysis::findOwnRule(StringRef name) {
   using Analysis = LossScaleAnalysis;
   static const auto rules = [] {
@@ -219,22 +219,6 @@ LossScaleAnalysis::Rule LossScaleAnalysis::findOwnRule(StringRef name) {
     add(&Analysis::multiply, namesOf<MulOp>());
     add(&Analysis::divide, namesOf<DivOp>());
     add(&Analysis::pad, namesOf<PadOp>());
-    // A product of n scaled elements would carry the n-th power of the scale.
-    add(&Analysis::refuse, namesOf<ReduceProdOp>());
-    add(&Analysis::linearInFirst,
-        namesOf<NegOp, AbsOp, ReluOp, DropoutOp, ExpandOp, mpc::CastOp,
-                amp::CastOp, AveragePoolOp, GlobalAveragePoolOp,
-                RotaryEmbeddingOp>());
-    // Gradient ops are linear in operand 0, the gradient of the forward result.
-    add(&Analysis::linearInFirst,
-        namesOf<ReluGradOp, SigmoidGradOp, TanhGradOp, FormulaGradOp,
-                ClipGradOp, SoftmaxGradOp, LogSoftmaxGradOp, MaxPoolGradOp,
-                AveragePoolGradOp, GlobalAveragePoolGradOp, BatchNormGradOp,
-                LayerNormGradOp, RMSNormGradOp, AttentionGradOp>());
-    add(&Analysis::linearInFirst,
-        namesOf<BCEGradOp, BCEWithLogitsGradOp, NLLLossGradOp,
-                SoftmaxCrossEntropyLossGradOp, FakeQuantizeGradOp,
-                FakeQuantizeScaleGradOp>());
     return rules;
   }();
   return rules.lookup(name);
@@ -243,8 +227,9 @@ LossScaleAnalysis::Rule LossScaleAnalysis::findOwnRule(StringRef name) {
 LossScaleAnalysis::Rule LossScaleAnalysis::findRule(Operation *op) {
   if (Rule own = findOwnRule(op->getName().getStringRef()))
     return own;
-  // Views, movements and lookups only move elements; reductions and
-  // contractions are linear.
+  if (op->hasTrait<LinearInFirstOperand>())
+    return &LossScaleAnalysis::linearInFirst;
+  // Views, movements and lookups only move elements.
   auto region = dyn_cast<RegionOpInterface>(op);
   RegionRole role = region ? region.getRegionRole() : RegionRole::Composite;
   if (role == RegionRole::View || role == RegionRole::Movement)
@@ -255,8 +240,6 @@ LossScaleAnalysis::Rule LossScaleAnalysis::findRule(Operation *op) {
     return &LossScaleAnalysis::scatter;
   if (role == RegionRole::Contraction)
     return &LossScaleAnalysis::contract;
-  if (role == RegionRole::Reduction || role == RegionRole::Cumulative)
-    return &LossScaleAnalysis::linearInFirst;
   return &LossScaleAnalysis::refuse;
 }
 

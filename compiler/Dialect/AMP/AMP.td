@@ -4,6 +4,7 @@
 #ifndef MPC_COMPILER_DIALECT_AMP_AMP_TD
 #define MPC_COMPILER_DIALECT_AMP_AMP_TD
 
+include "compiler/Interfaces/PrecisionOpInterface.td"
 include "compiler/Interfaces/RegionOpInterface.td"
 include "mlir/IR/OpBase.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"

@@ -6,7 +6,8 @@
 
 include "compiler/Dialect/AMP/AMP.td"
 
-def AMP_CastOp : AMP_Op<"cast", "Elementwise", [SameOperandsAndResultShape]> {
+def AMP_CastOp : AMP_Op<"cast", "Elementwise",
+    [LinearInFirstOperand, SameOperandsAndResultShape]> {
   let summary = "a change of float type that the Precision stage decided";
   let description = [{
     Rounds to nearest even if the result is narrower. Differs from `mpc.cast`, a

@@ -105,7 +105,17 @@ class MPC_Op<string mnemonic, list<Trait> ownTraits = []>
   // Traits from the op's precision policy class (MPCPolicy.td). Empty for ops
   // whose types the Precision stage does not decide, such as mpc.variable.
   list<Trait> policy = [];
-  let traits = !listconcat(ownTraits, policy);
+  // Set by MPC_Linear.
+  list<Trait> linearity = [];
+  let traits = !listconcat(ownTraits, policy, linearity);
+}
+
+// Stands beside the base class of an op that is linear in operand 0, as
+// LinearInFirstOperand defines. An op without MPC_Linear must not read a value
+// that carries the loss scale, unless passes/Precision/LossScaleAnalysis.cpp
+// has a rule for the op's role or kind.
+class MPC_Linear {
+  list<Trait> linearity = [LinearInFirstOperand];
 }
 
 // Base class of ops whose types the Precision stage decides.

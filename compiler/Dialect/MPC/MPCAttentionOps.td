@@ -83,7 +83,7 @@ def MPC_AttentionOp : MPC_AttentionLikeOp<"attention", "3", "">,
 }
 
 def MPC_AttentionGradOp : MPC_AttentionLikeOp<"attention_grad", "4", "$d_output `,`">,
-    MPC_PolicyOf<MPC_AttentionOp, fp32Operands = [4], fp32Results = [3]> {
+    MPC_PolicyOf<MPC_AttentionOp, fp32Operands = [4], fp32Results = [3]>, MPC_Linear {
   let summary = "gradient of attention";
   let description = [{
     The gradients of query, key, value and each bias from the gradient of the
@@ -116,7 +116,8 @@ def MPC_RotaryEmbeddingOp : MPC_TensorOp<"rotary_embedding", "Elementwise",
     [DeclareOpInterfaceMethods<IndexedOpInterface,
                                ["readsMemory", "getIndexedAxes"]>]>,
     MPC_Policy<["RotaryEmbedding"], "Infer", "Infer",
-               "one rounding per element, by angles that stay fp32", fp32Operands = [1, 2]> {
+               "one rounding per element, by angles that stay fp32", fp32Operands = [1, 2]>,
+    MPC_Linear {
   let summary = "turns pairs of elements by the angles of their positions";
   let description = [{
     ONNX RotaryEmbedding with given tables. Pair j = (a, b) of a row of the last

@@ -116,7 +116,8 @@ def MPC_MaxPoolOp : MPC_TensorOp<"max_pool", "Window",
 }
 
 def MPC_AveragePoolOp : MPC_TensorOp<"average_pool", "Window", [LayoutOpInterface]>,
-    MPC_Policy<["AveragePool"], "Infer", "Infer", "a mean of few elements, summed in fp32"> {
+    MPC_Policy<["AveragePool"], "Infer", "Infer", "a mean of few elements, summed in fp32">,
+    MPC_Linear {
   let summary = "mean of sliding windows";
   let description = [{
     `dilations` are 1 if absent.
@@ -135,7 +136,7 @@ def MPC_AveragePoolOp : MPC_TensorOp<"average_pool", "Window", [LayoutOpInterfac
 
 def MPC_GlobalAveragePoolOp
     : MPC_TensorOp<"global_average_pool", "Composite", [LayoutOpInterface]>,
-      MPC_Policy<["GlobalAveragePool"], "Infer", "Infer", "a mean, summed in fp32"> {
+      MPC_Policy<["GlobalAveragePool"], "Infer", "Infer", "a mean, summed in fp32">, MPC_Linear {
   let summary = "mean over all spatial axes, which stay with size 1";
   let description = [{
     `layout` determines the spatial axes: in NCHW, all axes from axis 2.

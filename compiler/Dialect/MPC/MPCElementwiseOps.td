@@ -31,11 +31,11 @@ class MPC_ExactUnaryOp<string mnemonic, string formula>
   let hasFolder = 1;
 }
 
-def MPC_NegOp : MPC_NumberUnaryOp<"neg", "-x">, MPC_ExactPolicy<["Neg"]>;
-def MPC_AbsOp : MPC_NumberUnaryOp<"abs", "|x|">, MPC_ExactPolicy<["Abs"]>;
+def MPC_NegOp : MPC_NumberUnaryOp<"neg", "-x">, MPC_ExactPolicy<["Neg"]>, MPC_Linear;
+def MPC_AbsOp : MPC_NumberUnaryOp<"abs", "|x|">, MPC_ExactPolicy<["Abs"]>, MPC_Linear;
 def MPC_SignOp : MPC_NumberUnaryOp<"sign", "sign(x), 0 at 0">, MPC_ExactPolicy<["Sign"]>;
 def MPC_ReluOp : MPC_ExactUnaryOp<"relu", "max(x, 0), NaN stays NaN">,
-    MPC_ExactPolicy<["Relu"]>;
+    MPC_ExactPolicy<["Relu"]>, MPC_Linear;
 def MPC_SigmoidOp : MPC_DescribedUnaryOp<"sigmoid", "1 / (1 + exp(-x))">,
     MPC_Policy<["Sigmoid"], "Infer", "Infer", "bounded result of one rounding">;
 def MPC_TanhOp : MPC_DescribedUnaryOp<"tanh", "tanh(x)">,
@@ -249,7 +249,7 @@ def MPC_IsInfOp : MPC_ClassifyOp<"is_inf",
          DefaultValuedAttr<BoolAttr, "true">:$positive)>, MPC_ExactPolicy<["IsInf"]>;
 
 def MPC_CastOp : MPC_ShapedOp<"cast", "Elementwise">,
-    MPC_Policy<["Cast"], "Fixed", "Fixed", "the model's own conversion"> {
+    MPC_Policy<["Cast"], "Fixed", "Fixed", "the model's own conversion">, MPC_Linear {
   let summary = "ONNX Cast: a conversion the model asks for";
   let description = [{
     Part of the model's meaning, unlike `amp.cast`: never removed if it loses
@@ -286,7 +286,7 @@ def MPC_BitCastOp : MPC_ShapedOp<"bit_cast", "Elementwise">,
 
 def MPC_DropoutOp : MPC_TensorOp<"dropout", "Elementwise",
     [DeclareOpInterfaceMethods<IndexedOpInterface, ["getIndexedAxes", "getIndexedShape"]>]>,
-    MPC_Policy<["Dropout"], "Clear", "Clear", "drops, or scales by one factor"> {
+    MPC_Policy<["Dropout"], "Clear", "Clear", "drops, or scales by one factor">, MPC_Linear {
   let summary = "training-mode dropout with a counter-based mask";
   let description = [{
     Element i becomes x[i] / (1 - ratio) with probability 1 - ratio, and 0

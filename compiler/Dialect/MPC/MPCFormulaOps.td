@@ -72,7 +72,7 @@ def MPC_ThresholdedReluOp : MPC_FormulaOp<"thresholded_relu", "x where it is abo
     (ins MPC_Parameter<"1.0">:$alpha)>;
 
 def MPC_FormulaGradOp : MPC_TensorOp<"formula_grad", "Elementwise">,
-    MPC_PolicyOfAttribute<"getOf"> {
+    MPC_PolicyOfAttribute<"getOf">, MPC_Linear {
   let summary = "gradient of any op of Formulas.def";
   let description = [{
     Computes dy times the derivative at x of the formula named `of`, with the

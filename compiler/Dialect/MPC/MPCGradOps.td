@@ -88,13 +88,14 @@ class MPC_ElementwiseGradOp<string mnemonic, string formula, string saved>
 }
 
 def MPC_ReluGradOp : MPC_ElementwiseGradOp<"relu_grad", "dy where saved > 0, NaN where it is NaN, else 0",
-    "saved is relu's input or output (both have the same sign)">, MPC_PolicyOf<MPC_ReluOp>;
+    "saved is relu's input or output (both have the same sign)">, MPC_PolicyOf<MPC_ReluOp>,
+    MPC_Linear;
 def MPC_SigmoidGradOp : MPC_ElementwiseGradOp<"sigmoid_grad", "dy * y * (1 - y)",
-    "saved is sigmoid's output y">, MPC_PolicyOf<MPC_SigmoidOp>;
+    "saved is sigmoid's output y">, MPC_PolicyOf<MPC_SigmoidOp>, MPC_Linear;
 def MPC_TanhGradOp : MPC_ElementwiseGradOp<"tanh_grad", "dy * (1 - y * y)",
-    "saved is tanh's output y">, MPC_PolicyOf<MPC_TanhOp>;
+    "saved is tanh's output y">, MPC_PolicyOf<MPC_TanhOp>, MPC_Linear;
 
-def MPC_ClipGradOp : MPC_TensorOp<"clip_grad", "Elementwise">, MPC_PolicyOf<MPC_ClipOp> {
+def MPC_ClipGradOp : MPC_TensorOp<"clip_grad", "Elementwise">, MPC_PolicyOf<MPC_ClipOp>, MPC_Linear {
   let summary = "elementwise dy where min <= x <= max, NaN where x is NaN, else 0";
   let description = [{
     The gradient of `mpc.clip`, with the bounds of the forward op. A bound that
@@ -130,10 +131,12 @@ class MPC_FakeQuantizeGradientOp<string mnemonic, string formula, string example
 
 def MPC_FakeQuantizeGradOp : MPC_FakeQuantizeGradientOp<"fake_quantize_grad",
     "dy where low <= p <= high, NaN where p is NaN, else 0",
-    "dx = mpc.fake_quantize_grad">, MPC_PolicyOf<MPC_FakeQuantizeOp, fp32Operands = [2, 3]>;
+    "dx = mpc.fake_quantize_grad">, MPC_PolicyOf<MPC_FakeQuantizeOp, fp32Operands = [2, 3]>,
+    MPC_Linear;
 def MPC_FakeQuantizeScaleGradOp : MPC_FakeQuantizeGradientOp<"fake_quantize_scale_grad",
     "each element's part of the gradient of the scale",
-    "part = mpc.fake_quantize_scale_grad">, MPC_PolicyOf<MPC_FakeQuantizeOp, fp32Operands = [2, 3]>;
+    "part = mpc.fake_quantize_scale_grad">, MPC_PolicyOf<MPC_FakeQuantizeOp, fp32Operands = [2, 3]>,
+    MPC_Linear;
 
 //===----------------------------------------------------------------------===//
 // Softmax
@@ -153,9 +156,9 @@ class MPC_SoftmaxLikeGradOp<string mnemonic, string formula> : MPC_TensorOp<mnem
 }
 
 def MPC_SoftmaxGradOp : MPC_SoftmaxLikeGradOp<"softmax_grad", "y * (dy - sum(dy * y))">,
-    MPC_PolicyOf<MPC_SoftmaxOp>;
+    MPC_PolicyOf<MPC_SoftmaxOp>, MPC_Linear;
 def MPC_LogSoftmaxGradOp : MPC_SoftmaxLikeGradOp<"log_softmax_grad", "dy - exp(y) * sum(dy)">,
-    MPC_PolicyOf<MPC_LogSoftmaxOp>;
+    MPC_PolicyOf<MPC_LogSoftmaxOp>, MPC_Linear;
 
 //===----------------------------------------------------------------------===//
 // Convolution
@@ -202,7 +205,7 @@ def MPC_ConvWeightGradOp : MPC_ShapedOp<"conv_weight_grad", "Contraction",
 
 def MPC_MaxPoolGradOp : MPC_ShapedOp<"max_pool_grad", "Window",
     [DeclareOpInterfaceMethods<LayoutOpInterface, ["countActivationOperands"]>]>,
-    MPC_PolicyOf<MPC_MaxPoolOp> {
+    MPC_PolicyOf<MPC_MaxPoolOp>, MPC_Linear {
   let summary = "adds every output gradient to the position of its maximum";
   let description = [{
     `indices` is the forward op's second result. Sums of overlapping windows are
@@ -221,7 +224,7 @@ def MPC_MaxPoolGradOp : MPC_ShapedOp<"max_pool_grad", "Window",
 
 def MPC_AveragePoolGradOp
     : MPC_ShapedOp<"average_pool_grad", "Window", [LayoutOpInterface]>,
-      MPC_PolicyOf<MPC_AveragePoolOp> {
+      MPC_PolicyOf<MPC_AveragePoolOp>, MPC_Linear {
   let summary = "spreads every output gradient over its window";
   let description = [{
     Each element of a window gets dy divided by the divisor of the forward op:
@@ -242,7 +245,7 @@ def MPC_AveragePoolGradOp
 
 def MPC_GlobalAveragePoolGradOp
     : MPC_ShapedOp<"global_average_pool_grad", "Composite", [LayoutOpInterface]>,
-      MPC_PolicyOf<MPC_GlobalAveragePoolOp> {
+      MPC_PolicyOf<MPC_GlobalAveragePoolOp>, MPC_Linear {
   let summary = "spreads the gradient of a mean over all spatial positions";
   let description = [{
     Each position gets dy over the number of positions: in the example, dy / 16.
@@ -261,7 +264,7 @@ def MPC_GlobalAveragePoolGradOp
 //===----------------------------------------------------------------------===//
 
 def MPC_BCEWithLogitsGradOp : MPC_TensorOp<"bce_with_logits_grad", "Elementwise">,
-    MPC_PolicyOf<MPC_BCEWithLogitsOp> {
+    MPC_PolicyOf<MPC_BCEWithLogitsOp>, MPC_Linear {
   let summary = "elementwise dy * (sigmoid(x) - t)";
   let description = [{
     The gradient of `mpc.bce_with_logits` with respect to the logits x.
@@ -276,7 +279,7 @@ def MPC_BCEWithLogitsGradOp : MPC_TensorOp<"bce_with_logits_grad", "Elementwise"
   let results = (outs MPC_FloatTensor:$d_logits);
 }
 
-def MPC_BCEGradOp : MPC_TensorOp<"bce_grad", "Elementwise">, MPC_PolicyOf<MPC_BCEOp> {
+def MPC_BCEGradOp : MPC_TensorOp<"bce_grad", "Elementwise">, MPC_PolicyOf<MPC_BCEOp>, MPC_Linear {
   let summary = "elementwise dy * (p - t) / max(p * (1 - p), 1e-12)";
   let description = [{
     The bound of the divisor is PyTorch's.
@@ -292,7 +295,7 @@ def MPC_BCEGradOp : MPC_TensorOp<"bce_grad", "Elementwise">, MPC_PolicyOf<MPC_BC
 }
 
 def MPC_SoftmaxCrossEntropyLossGradOp : MPC_TensorOp<"softmax_cross_entropy_loss_grad", "Composite">,
-    MPC_PolicyOf<MPC_SoftmaxCrossEntropyLossOp, fp32Operands = [0, 3]> {
+    MPC_PolicyOf<MPC_SoftmaxCrossEntropyLossOp, fp32Operands = [0, 3]>, MPC_Linear {
   let summary = "gradient of softmax_cross_entropy_loss with respect to the scores";
   let description = [{
     (exp(log_prob) - one_hot(labels)) * d_loss * weight[label] / denominator,
@@ -315,7 +318,7 @@ def MPC_SoftmaxCrossEntropyLossGradOp : MPC_TensorOp<"softmax_cross_entropy_loss
 }
 
 def MPC_NLLLossGradOp : MPC_ShapedOp<"nll_loss_grad", "Composite">,
-    MPC_PolicyOf<MPC_NLLLossOp, fp32Operands = [0, 2]> {
+    MPC_PolicyOf<MPC_NLLLossOp, fp32Operands = [0, 2]>, MPC_Linear {
   let summary = "gradient of nll_loss with respect to the log-probabilities";
   let description = [{
     -one_hot(labels) * d_loss * weight[label] / denominator.

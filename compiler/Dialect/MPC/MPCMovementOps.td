@@ -38,7 +38,7 @@ def MPC_TransposeOp : MPC_TensorOp<"transpose", "Movement">, MPC_MovementPolicy<
   let hasCanonicalizer = 1;
 }
 
-def MPC_ExpandOp : MPC_ShapedOp<"expand", "Elementwise">, MPC_MovementPolicy<["Expand"]> {
+def MPC_ExpandOp : MPC_ShapedOp<"expand", "Elementwise">, MPC_MovementPolicy<["Expand"]>, MPC_Linear {
   let summary = "broadcasts to a larger shape by NumPy's rules";
   let description = [{
     Repeats axes of size 1 and axes that are missing in front.

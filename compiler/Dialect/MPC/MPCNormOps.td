@@ -72,7 +72,7 @@ def MPC_BatchNormInferenceOp
 def MPC_BatchNormGradOp : MPC_TensorOp<"batch_norm_grad", "Composite",
     [DeclareOpInterfaceMethods<LayoutOpInterface, ["countActivationOperands"]>,
      MPC_NormalizationGrad]>,
-    MPC_PolicyOf<MPC_BatchNormOp, fp32Operands = [2, 3, 4], fp32Results = [1, 2]> {
+    MPC_PolicyOf<MPC_BatchNormOp, fp32Operands = [2, 3, 4], fp32Results = [1, 2]>, MPC_Linear {
   let summary = "gradient of batch_norm";
   let description = [{
     d_scale = sum(dy * xhat), d_bias = sum(dy), d_input = scale * inv_std * (dy
@@ -138,7 +138,7 @@ def MPC_LayerNormOp
 
 def MPC_LayerNormGradOp
     : MPC_TensorOp<"layer_norm_grad", "Composite", [MPC_NormalizationGrad]>,
-      MPC_PolicyOf<MPC_LayerNormOp, fp32Operands = [2, 3, 4], fp32Results = [1]> {
+      MPC_PolicyOf<MPC_LayerNormOp, fp32Operands = [2, 3, 4], fp32Results = [1]>, MPC_Linear {
   let summary = "gradient of layer_norm";
   let description = [{
     d_scale = sum(dy * xhat) over the axes along which the scale broadcasts.
@@ -179,7 +179,7 @@ def MPC_RMSNormOp
 
 def MPC_RMSNormGradOp
     : MPC_TensorOp<"rms_norm_grad", "Composite", [MPC_NormalizationGrad]>,
-      MPC_PolicyOf<MPC_RMSNormOp, fp32Operands = [2, 3], fp32Results = [1]> {
+      MPC_PolicyOf<MPC_RMSNormOp, fp32Operands = [2, 3], fp32Results = [1]>, MPC_Linear {
   let summary = "gradient of rms_norm";
   let description = [{
     d_scale = sum(dy * xhat) over the axes along which the scale broadcasts.

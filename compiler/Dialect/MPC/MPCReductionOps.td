@@ -41,14 +41,15 @@ class MPC_ReduceOp<string mnemonic, string what, Type type = MPC_NumberTensor>
 }
 
 def MPC_ReduceMeanOp : MPC_ReduceOp<"reduce_mean", "mean", MPC_FloatTensor>,
-    MPC_SumPolicy<["ReduceMean"]>;
+    MPC_SumPolicy<["ReduceMean"]>, MPC_Linear;
 // Reductions of floats or integers. Constant integers fold.
 class MPC_NumberReduceOp<string mnemonic, string what> : MPC_ReduceOp<mnemonic, what> {
   let hasFolder = 1;
 }
-def MPC_ReduceSumOp : MPC_NumberReduceOp<"reduce_sum", "sum">, MPC_SumPolicy<["ReduceSum"]>;
+def MPC_ReduceSumOp : MPC_NumberReduceOp<"reduce_sum", "sum">, MPC_SumPolicy<["ReduceSum"]>,
+    MPC_Linear;
 def MPC_ReduceMaxOp : MPC_NumberReduceOp<"reduce_max", "maximum">,
-    MPC_ExactPolicy<["ReduceMax"], fp32Results = [0]> {
+    MPC_ExactPolicy<["ReduceMax"], fp32Results = [0]>, MPC_Linear {
   let extraClassDeclaration = [{
     static bool isCompatibleReturnTypes(::mlir::TypeRange inferred,
                                         ::mlir::TypeRange actual) {
@@ -61,7 +62,7 @@ def MPC_ReduceProdOp : MPC_NumberReduceOp<"reduce_prod", "product">,
     MPC_Policy<["ReduceProd"], "Deny", "Infer",
                "range grows with the number of factors", fp32Results = [0], unbounded = true>;
 
-def MPC_CumSumOp : MPC_TensorOp<"cumsum", "Cumulative">, MPC_SumPolicy<["CumSum"]> {
+def MPC_CumSumOp : MPC_TensorOp<"cumsum", "Cumulative">, MPC_SumPolicy<["CumSum"]>, MPC_Linear {
   let summary = "cumulative sums along an axis";
   let description = [{
     ONNX CumSum: y[i] is the sum of x[0] to x[i]. `exclusive` leaves out x[i],
@@ -86,7 +87,7 @@ def MPC_CumSumOp : MPC_TensorOp<"cumsum", "Cumulative">, MPC_SumPolicy<["CumSum"
 def MPC_SumToSizeOp : MPC_ShapedOp<"sum_to_size", "Reduction",
     [DeclareOpInterfaceMethods<ReductionOpInterface,
          ["getReducedAxes", "getReductionParts", "reduceLike"]>]>,
-    MPC_Policy<[], "Infer", "Infer", "gradient of a broadcast, summed in fp32"> {
+    MPC_Policy<[], "Infer", "Infer", "gradient of a broadcast, summed in fp32">, MPC_Linear {
   let summary = "the gradient of broadcasting: sums to a smaller shape";
   let description = [{
     Sums over the axes along which the result's shape would broadcast to the
