@@ -43,9 +43,10 @@ template <typename ConcreteOp>
 class SharedPolicyTrait
     : public mlir::OpTrait::TraitBase<ConcreteOp, SharedPolicyTrait> {};
 
-/// Marks ops f with f(s * x) = s * f(x) for each s > 0, where x is operand 0
-/// and the other operands are constants: sums, maxima, relu, and all gradient
-/// ops, whose operand 0 is the gradient of the forward result.
+/// Marks ops f with f(s * x) = s * f(x) for each s > 0. Here x is operand 0,
+/// and the other operands are constants. Examples are sums, maxima, relu and
+/// gradient ops. Operand 0 of a gradient op is the gradient of the forward
+/// result.
 template <typename ConcreteOp>
 class LinearInFirstOperand
     : public mlir::OpTrait::TraitBase<ConcreteOp, LinearInFirstOperand> {};
