@@ -14,7 +14,9 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/Convert.h"
+#include "runtime/cpu/conv/ImageParts.h"
 #include "runtime/cpu/conv/PixelCopies.h"
+#include "runtime/cpu/onednn/ConvShapes.h"
 #include "runtime/cpu/onednn/OneDNN.h"
 #include "runtime/cpu/onednn/OneDNNProvider.h"
 #include "runtime/cpu/onednn/SlicedReorder.h"
@@ -42,10 +44,6 @@ constexpr int64_t kSliceBytes = 512 << 10;
 /// gradient is written, read and added, which costs more than it gains if
 /// weights are large.
 constexpr int64_t kPartialBytes = 12 << 20;
-/// Sizes in bytes: the part of an image that stays in a worker's cache, a large
-/// image, and a cache line.
-constexpr int64_t kCachedImageBytes = 512 << 10, kLargeImageBytes = 1 << 20,
-                  kLineBytes = 64;
 /// An image with at least this many channels is read often enough to be worth a
 /// copy.
 constexpr int64_t kManyChannels = 128;
@@ -54,108 +52,9 @@ constexpr int64_t kMinSliceProducts = 1 << 20;
 /// Elements of the partial sums that one slice adds up.
 constexpr int64_t kSumBlock = 1 << 14;
 
-/// The shapes and layouts of a step as oneDNN's types.
-struct Geometry {
-  Dims weights, strides, dilations, padsBegin, padsEnd;
-  Tag imageTag, weightsTag, channelsLastTag;
-  Tag blockedTags[2];                   ///< blocks of 8, and of 16 channels
-  int64_t xElements = 1, yElements = 1; ///< elements of one image
-  int64_t xPixels = 1, yPixels = 1;     ///< pixels of one image
-  int64_t wElements = 1;
-
-  explicit Geometry(const ConvStep &step);
-};
-
 /// The element type of each operand of oneDNN's primitive.
 struct Types {
   DType x, w, y;
-};
-
-/// True if, along every axis, at least one window lies within the image,
-/// without padding. False, for example, for 3 taps at stride 2 over 3 pixels
-/// with 1 pixel of padding on either side.
-///
-/// If no window does, oneDNN's convolution kernels compute wrong gradients for
-/// some taps (oneDNN 2.6: bf16 of any rank, f32 of three axes), or write past
-/// the end of the result. If the weights have the output channels last, oneDNN
-/// multiplies matrices in f32 instead, and the result is right.
-bool hasWholeWindows(const ConvStep &step) {
-  for (size_t axis = 0; axis < step.kernel.size(); ++axis) {
-    const int64_t window = step.dilations[axis] * (step.kernel[axis] - 1) + 1;
-    // `first` is the start of the first window that does not begin in the
-    // padding.
-    const int64_t stride = step.strides[axis];
-    const int64_t before = (step.padsBegin[axis] + stride - 1) / stride;
-    const int64_t first = before * stride - step.padsBegin[axis];
-    if (first + window > step.inSpatial[axis])
-      return false;
-  }
-  return true;
-}
-
-/// True if a stride, a padding or the distance between the first and last tap
-/// exceeds a million pixels. In bf16, oneDNN then takes minutes for a weight
-/// gradient, although most of the work is padding. With AMX tiles, oneDNN fails
-/// to prepare the input gradient, or writes past the end of the result (oneDNN
-/// 3.2).
-bool isFarApart(const ConvStep &step) {
-  constexpr int64_t kFar = int64_t(1) << 20;
-  for (size_t axis = 0; axis < step.kernel.size(); ++axis)
-    if (std::max({step.strides[axis], step.padsBegin[axis], step.padsEnd[axis],
-                  step.dilations[axis] * (step.kernel[axis] - 1)}) > kFar)
-      return true;
-  return false;
-}
-
-/// Returns the number of groups to convolve at once. In NHWC, the groups of a
-/// pixel are adjacent, and oneDNN reads the whole image again for each group.
-/// If the image is large, a slice first copies the channels of some groups, few
-/// enough to fit the cache. Forward convolutions are divided only if strides
-/// leave at most half as many pixels: otherwise copying the results takes as
-/// long as the division saves.
-int64_t groupsAtOnce(const ConvStep &step, DType type) {
-  const int64_t in = step.inChannels / step.groups;
-  const int64_t out = step.outChannels / step.groups;
-  const int64_t inPixels = numElements(step.inSpatial);
-  const int64_t outPixels = numElements(step.outSpatial);
-  const int64_t group = sizeOf(type) * std::max(inPixels * in, outPixels * out);
-  const bool isLarge = group * step.groups >= (step.kind == ConvKind::Forward
-                                                   ? 2 * kLargeImageBytes
-                                                   : kLargeImageBytes);
-  const bool hasFewResults = inPixels >= 2 * outPixels;
-  if (std::max(in, out) == 1 || !isLarge || step.kind == ConvKind::InputGrad ||
-      (step.kind == ConvKind::Forward && !hasFewResults))
-    return step.groups;
-  int64_t atOnce = step.groups;
-  for (int64_t count = step.groups; count > 0; --count) {
-    if (step.groups % count != 0)
-      continue;
-    if (count * std::min(in, out) * sizeOf(type) < kLineBytes)
-      break;
-    atOnce = count;
-    if (count * group <= kCachedImageBytes)
-      break;
-  }
-  return atOnce;
-}
-
-/// Returns `step` with only `groups` of its groups.
-ConvStep cutGroups(ConvStep step, int64_t groups) {
-  step.inChannels = step.inChannels / step.groups * groups;
-  step.outChannels = step.outChannels / step.groups * groups;
-  step.groups = groups;
-  return step;
-}
-
-/// A part of the channels of images: channels [first, first + channels) of
-/// pixels that have `step` channels.
-struct ImagePart {
-  const Operand *operand;
-  int64_t pixels, channels, first, step;
-
-  std::byte *at(int64_t image, int64_t pixel = 0) const {
-    return operand->at((image * pixels + pixel) * step + first);
-  }
 };
 
 class OneDNNConv : public Contraction {
@@ -255,7 +154,7 @@ private:
   Operand x, w, y;
   EpilogueCall epilogue;
   const OneDNNConfig config;
-  const Geometry geometry;
+  const ConvGeometry geometry;
 
   Types types = {DType::F32, DType::F32, DType::F32};
   bool direct = false;    ///< the primitive writes the result, without scratch
@@ -272,36 +171,6 @@ private:
 };
 
 } // namespace
-
-Geometry::Geometry(const ConvStep &step)
-    : strides(step.strides), padsBegin(step.padsBegin), padsEnd(step.padsEnd) {
-  static const Tag imageTags[] = {Tag::nwc, Tag::nhwc, Tag::ndhwc};
-  static const Tag eights[] = {Tag::nCw8c, Tag::nChw8c, Tag::nCdhw8c};
-  static const Tag sixteens[] = {Tag::nCw16c, Tag::nChw16c, Tag::nCdhw16c};
-  static const Tag tags[2][3] = {{Tag::oiw, Tag::oihw, Tag::oidhw},
-                                 {Tag::goiw, Tag::goihw, Tag::goidhw}};
-  static const Tag lastTags[2][3] = {{Tag::wio, Tag::hwio, Tag::dhwio},
-                                     {Tag::wigo, Tag::hwigo, Tag::dhwigo}};
-  size_t rank = step.kernel.size();
-  bool grouped = step.groups > 1;
-  imageTag = imageTags[rank - 1];
-  blockedTags[0] = eights[rank - 1];
-  blockedTags[1] = sixteens[rank - 1];
-  weightsTag = tags[grouped][rank - 1];
-  channelsLastTag = lastTags[grouped][rank - 1];
-  if (grouped)
-    weights.push_back(step.groups);
-  weights.push_back(step.outChannels / step.groups);
-  weights.push_back(step.inChannels / step.groups);
-  weights.insert(weights.end(), step.kernel.begin(), step.kernel.end());
-  for (int64_t dilation : step.dilations)
-    dilations.push_back(dilation - 1); // the library counts the gaps
-  xPixels = numElements(step.inSpatial);
-  yPixels = numElements(step.outSpatial);
-  xElements = xPixels * step.inChannels;
-  yElements = yPixels * step.outChannels;
-  wElements = numElements(weights);
-}
 
 //===----------------------------------------------------------------------===//
 // Preparation
@@ -394,7 +263,7 @@ static bool isBlocked(const dnnl::memory::desc &desc) {
 /// Returns the forward convolution of a gradient, because oneDNN requires a
 /// description of it. All its types are the type of the output gradient.
 static dnnl::convolution_forward::primitive_desc
-forwardHint(const dnnl::memory::desc &x, const Geometry &geometry,
+forwardHint(const dnnl::memory::desc &x, const ConvGeometry &geometry,
             const dnnl::memory::desc &y) {
   const dnnl::memory::data_type type = y.get_data_type();
   return {dnnlEngine(),
@@ -595,26 +464,6 @@ Status OneDNNConv::runSlice(size_t phase, int64_t slice,
   return Status();
 }
 
-/// Returns `count` images of `part` from image `first` on, with elements of
-/// `type`. If the channels are not adjacent or have another type, copies or
-/// widens the images to `room`.
-static const void *load(const ImagePart &part, DType type, int64_t first,
-                        int64_t count, std::byte *room) {
-  const DType from = part.operand->type;
-  const bool isWhole = part.channels == part.step;
-  if (isWhole && from == type)
-    return part.at(first);
-  const PixelChannels channels = {count * part.pixels, part.channels,
-                                  part.step};
-  if (from == type && type != DType::F32)
-    copyPixels(reinterpret_cast<const uint16_t *>(part.at(first)), channels,
-               reinterpret_cast<uint16_t *>(room), part.channels);
-  else
-    widenPixels(from, part.at(first), channels, reinterpret_cast<float *>(room),
-                part.channels);
-  return room;
-}
-
 Status OneDNNConv::reorderWeights(int64_t slice, const SliceContext &context) {
   const int64_t part = slice / reorder.slices();
   slice %= reorder.slices();
@@ -639,8 +488,8 @@ Status OneDNNConv::runImages(int64_t slice, const SliceContext &context) {
   // The last slice may have fewer images.
   const int64_t part = partOf(slice);
   const Images images = imagesOf(slice);
-  const void *in = load(inputPart(part), inputType(), images.first,
-                        images.count, context.scratch);
+  const void *in = loadImages(inputPart(part), inputType(), images.first,
+                              images.count, context.scratch);
   std::byte *out = direct ? output().at(images.first * outputElements())
                           : context.scratch + resultOffset;
   Status status = primitives[images.count != imagesPerSlice].run(
@@ -663,27 +512,6 @@ Status OneDNNConv::runImages(int64_t slice, const SliceContext &context) {
   return Status();
 }
 
-/// Copies `count` images of `part` from image `first` on to `room`, as f32 in
-/// blocks of `width` channels: [image][block][pixel][channel].
-static const void *loadBlocked(const ImagePart &part, int64_t first,
-                               int64_t count, int64_t width, std::byte *room) {
-  constexpr int64_t kPixels = 64; // as the first cache holds
-  const int64_t blocks = part.channels / width;
-  auto *to = reinterpret_cast<float *>(room);
-  for (int64_t image = first; image < first + count; ++image) {
-    for (int64_t pixel = 0; pixel < part.pixels; pixel += kPixels)
-      for (int64_t block = 0; block < blocks; ++block) {
-        ImagePart channels = part;
-        channels.first += block * width;
-        widenPixels(part.operand->type, channels.at(image, pixel),
-                    {std::min(kPixels, part.pixels - pixel), width, part.step},
-                    to + (block * part.pixels + pixel) * width, width);
-      }
-    to += blocks * part.pixels * width;
-  }
-  return room;
-}
-
 Status OneDNNConv::runPartial(int64_t slice, const SliceContext &context) {
   const int64_t part = partOf(slice);
   const Images images = imagesOf(slice);
@@ -697,8 +525,9 @@ Status OneDNNConv::runPartial(int64_t slice, const SliceContext &context) {
     gradient =
         loadBlocked(yPart, images.first, images.count, imageBlock, second);
   } else {
-    in = load(xPart, types.x, images.first, images.count, context.scratch);
-    gradient = load(yPart, types.y, images.first, images.count, second);
+    in =
+        loadImages(xPart, types.x, images.first, images.count, context.scratch);
+    gradient = loadImages(yPart, types.y, images.first, images.count, second);
   }
   // The partial sums lie in the order [slice][part], so that one pass can add
   // them.

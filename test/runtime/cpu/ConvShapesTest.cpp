@@ -1,0 +1,61 @@
+// Tests what the runtime finds in the shapes of convolutions.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cpu/onednn/ConvShapes.h"
+#include "test/runtime/cpu/RunContraction.h"
+
+using namespace mpc::runtime;
+using namespace mpc::runtime::test;
+
+namespace {
+
+ConvStep stepOf(const ConvCase &c, ConvKind kind = ConvKind::WeightGrad) {
+  return mpc::runtime::test::stepOf(Conv(c), kind);
+}
+
+TEST(ConvShapes, WholeWindowsLieWithoutPadding) {
+  EXPECT_TRUE(
+      hasWholeWindows(stepOf({1, 1, 1, 1, {3}, {3}, {1}, {1}, {1}, {1}})));
+  // Windows begin at -1 and at 1, of pixels 0 to 2.
+  EXPECT_FALSE(
+      hasWholeWindows(stepOf({1, 1, 1, 1, {3}, {3}, {2}, {1}, {1}, {1}})));
+  EXPECT_TRUE(
+      hasWholeWindows(stepOf({1, 1, 1, 1, {4}, {3}, {2}, {1}, {1}, {1}})));
+  // Every axis must have one.
+  EXPECT_FALSE(hasWholeWindows(
+      stepOf({1, 1, 1, 1, {9, 3}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}})));
+}
+
+TEST(ConvShapes, FarApartIsBeyondAMillionPixels) {
+  const int64_t far = int64_t(1) << 20;
+  EXPECT_FALSE(
+      isFarApart(stepOf({1, 1, 1, 1, {3}, {1}, {far}, {1}, {0}, {0}})));
+  EXPECT_TRUE(
+      isFarApart(stepOf({1, 1, 1, 1, {3}, {1}, {far + 1}, {1}, {0}, {0}})));
+  EXPECT_TRUE(
+      isFarApart(stepOf({1, 1, 1, 1, {3}, {2}, {1}, {far + 1}, {far}, {far}})));
+}
+
+TEST(ConvShapes, GroupsOfLargeImagesAreCutToTheCache) {
+  // An image of 4 MiB in 32 groups.
+  const ConvCase c{1,      32,     256,    256,    {64, 64},
+                   {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}};
+  // A group has 128 KiB.
+  EXPECT_EQ(groupsAtOnce(stepOf(c), DType::F32), 4);
+  EXPECT_EQ(groupsAtOnce(stepOf(c, ConvKind::Forward), DType::F32), 4);
+  EXPECT_EQ(groupsAtOnce(stepOf(c, ConvKind::InputGrad), DType::F32), 32);
+  // Copies of the results would take as long as the cut saves.
+  ConvCase dense = c;
+  dense.strides = {1, 1};
+  EXPECT_EQ(groupsAtOnce(stepOf(dense, ConvKind::Forward), DType::F32), 32);
+  ConvCase small = c;
+  small.inSpatial = {16, 16};
+  EXPECT_EQ(groupsAtOnce(stepOf(small), DType::F32), 32);
+
+  const ConvStep cut = cutGroups(stepOf(c), 4);
+  EXPECT_EQ(cut.groups, 4);
+  EXPECT_EQ(cut.inChannels, 32);
+  EXPECT_EQ(cut.outChannels, 32);
+}
+
+} // namespace
