@@ -16,15 +16,12 @@
 // the pixel's sum. In a gradient with stride s along an axis, pixels i and i +
 // s meet the same taps, and pixels in between meet other taps. So there are s
 // kinds of pixels. A slice computes all its pixels of one kind together.
-//
-// A row of taps is the taps of a filter along the innermost axis. A run is a
-// sequence of adjacent source pixels that a row of taps multiplies. A term is
-// one product in the sum of a result element.
+// PackedTaps.h explains rows of taps, runs and terms.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/FloatBits.h"
 #include "runtime/cpu/Convert.h"
 #include "runtime/cpu/conv/DirectSums.h"
+#include "runtime/cpu/conv/PackedTaps.h"
 #include "runtime/cpu/conv/PixelCopies.h"
 #include "runtime/cpu/conv/SumAxis.h"
 #include "runtime/cpu/onednn/OneDNN.h"
@@ -47,6 +44,10 @@ constexpr int64_t kMostElements = int64_t(1) << 20, kMostKinds = 64,
 /// too long.
 constexpr double kGain = 0.6;
 constexpr int64_t kFewestPixels = 256;
+/// The routine of oneDNN that computes image gradients with strides on AVX2
+/// takes up to twice as long as this routine if sums have at most kFewTerms
+/// terms.
+constexpr int64_t kFewTerms = 256;
 /// The number of slices to aim for, if the result has enough rows.
 constexpr int64_t kWantedSlices = 16;
 
@@ -73,17 +74,6 @@ private:
   struct Block {
     int64_t group, channel, lanes;
   };
-  /// The position of a tap's weights in a packed row of taps. `weights` is the
-  /// start of the run that contains the tap; `firstTerm` counts the terms of
-  /// the run before the tap.
-  struct TapPlace {
-    int64_t weights = 0, firstTerm = 0;
-    bool isMet = false;
-  };
-  /// The runs of source pixels that the pixels of one kind meet in a row of
-  /// taps.
-  using Kind = std::vector<SumRun>;
-
   const Operand &source() const { return isGradient ? y : x; }
   const Operand &result() const { return isGradient ? x : y; }
   int64_t channels() const { return groups * perGroup; }
@@ -98,19 +88,17 @@ private:
     return block.group * perGroup + block.channel;
   }
 
-  void chooseLanes(int64_t taps);
+  void chooseLanes(int64_t all);
   double termVectors(int64_t lanes) const;
   void chooseSums(const OneDNNConfig &config);
-  bool gainsByPairs() const;
-  void findTaps();
+  PackedTaps findTaps(SumKind kind);
   void chooseSlices(const OneDNNConfig &config);
-  int64_t weightOf(const TapPlace &tap, int64_t channel, int64_t lane) const;
   void packWeights(int64_t slice, const SliceContext &context) const;
   void runBand(int64_t slice, const SliceContext &context) const;
   void copyRow(const Block &block, int64_t row, int64_t first, int64_t count,
                float *run, std::byte *to) const;
-  void spreadLanes(const float *vectors, int64_t pixels, const Block &block,
-                   float *to, int64_t step) const;
+  void spreadLanes(const float *vectors, int64_t vector, int64_t pixels,
+                   const Block &block, float *to, int64_t step) const;
   void finish(const float *pixelSums, int64_t pixel, int64_t pixels) const;
 
   int64_t rowElements(int64_t pixels) const {
@@ -119,13 +107,9 @@ private:
     return metPixels(pixels) * sourceLanes;
   }
   int64_t metPixels(int64_t pixels) const {
-    return (pixels - 1) * width.sourceStep() + span + 1;
+    return (pixels - 1) * width.sourceStep() + taps.span + 1;
   }
   int64_t rowsOfTaps() const { return depth.kernel * height.kernel; }
-  /// The packed elements of one row of taps for the channels of one Block.
-  int64_t packedRow() const {
-    return outputStep * (lanes == Lanes::Terms ? kMostOutputs : 1);
-  }
   int64_t bytesOf(int64_t elements) const {
     return elements * (hasPairs ? sizeof(uint16_t) : sizeof(float));
   }
@@ -133,6 +117,15 @@ private:
   /// computed.
   bool isDirect() const {
     return !epilogue && (hasFloats() || !lanesAreGroups() || perGroup == 1);
+  }
+  bool isStridedGradient() const {
+    return depth.resultStep() * height.resultStep() * width.resultStep() > 1;
+  }
+  /// True if the channels of `block` fit half as many lanes, and the CPU's
+  /// vectors are short enough to gain by it.
+  bool fillsHalfVectors(const Block &block) const {
+    return lanes == Lanes::Channels && !hasPairs &&
+           block.lanes <= kSumLanes / 2 && floatLanes() <= kSumLanes / 2;
   }
   bool hasFloats() const { return result().type == DType::F32; }
   bool readsInPlace(int64_t start, int64_t pixels) const {
@@ -158,14 +151,10 @@ private:
   int64_t laneBlocks, blocks;
   int64_t sourceLanes;            ///< elements of a source pixel in scratch
   SumFunction sums[kMostOutputs]; ///< sums[i] computes i + 1 outputs at once
+  SumFunction halfSums = runtime::chooseSums(SumKind::SharedHalf, 1);
 
   bool hasRoom = true;
-  std::vector<Kind> kinds;
-  std::vector<TapPlace> tapPlaces;
-  int64_t outputStep = 0; ///< packed elements of a row of taps
-  /// The first source pixel that the first pixels of all kinds meet, and the
-  /// distance from there to the last.
-  int64_t firstPlace = 0, span = 0;
+  PackedTaps taps;
   /// The planes along the depth axis that a slice computes, and the number of
   /// bands into which the planes of an image are divided.
   int64_t bandPlanes = 1, planeBands = 1;
@@ -220,8 +209,8 @@ double DirectConv::termVectors(int64_t lanesOfTerms) const {
 
 /// Chooses channels, groups or terms as lanes: the choice that needs the fewest
 /// vectors per pixel and tap.
-void DirectConv::chooseLanes(int64_t taps) {
-  metTaps = taps;
+void DirectConv::chooseLanes(int64_t all) {
+  metTaps = all;
   for (const SumAxis *axis : {&depth, &height, &width})
     metTaps = ceilDiv(metTaps, axis->resultStep());
   const int64_t asChannels =
@@ -254,87 +243,47 @@ bool DirectConv::beatsLibrary(const OneDNNConfig &config) const {
   if (lanesAreGroups())
     return groups >= kSumLanes && perGroup * sumChannels > 1 &&
            perGroup * sumChannels <= 4;
+  if (isStridedGradient() && floatLanes() == kSumLanes / 2)
+    return groups == 1 && perGroup % (kSumLanes / 2) == 0 &&
+           metTaps * sumChannels <= kFewTerms;
   return hasPairs && groups == 1 && sumChannels == 1 && perGroup <= kSumLanes &&
          metTaps >= 25;
+}
+
+/// Returns the packed order of the weights for sums of `kind`, and sets
+/// `sourceLanes`.
+PackedTaps DirectConv::findTaps(SumKind kind) {
+  sourceLanes = sumChannels;
+  if (lanesAreGroups())
+    sourceLanes *= kSumLanes;
+  if (lanes == Lanes::Terms)
+    sourceLanes = ceilDiv(sumChannels, wholeTerms(kind)) * wholeTerms(kind);
+  return {width, kind, lanes == Lanes::Terms ? sourceLanes : sumChannels,
+          sourceLanes};
 }
 
 void DirectConv::chooseSums(const OneDNNConfig &config) {
   const bool mayPair = config.nativeBF16 && !lanesAreGroups() &&
                        source().type == DType::BF16 && w.type == DType::BF16;
+  const bool isDots = lanes == Lanes::Terms;
   // Try pairs of bf16 terms first. Use single terms if runs are too short for
   // pairs to pay.
-  hasPairs = mayPair;
-  findTaps();
-  if (hasPairs && !gainsByPairs()) {
-    hasPairs = false;
-    findTaps();
+  SumKind kind = isDots ? SumKind::DotPairs : SumKind::SharedPairs;
+  if (mayPair)
+    taps = findTaps(kind);
+  hasPairs = mayPair && taps.gainsByPairs();
+  if (!hasPairs) {
+    kind = lanesAreGroups() ? SumKind::Own
+           : isDots         ? SumKind::Dots
+                            : SumKind::Shared;
+    taps = findTaps(kind);
   }
-  const SumKind kind = lanesAreGroups() ? SumKind::Own
-                       : lanes == Lanes::Terms
-                           ? hasPairs ? SumKind::DotPairs : SumKind::Dots
-                       : hasPairs ? SumKind::SharedPairs
-                                  : SumKind::Shared;
   for (int64_t outputs = 1; outputs <= kMostOutputs; ++outputs)
     sums[outputs - 1] = runtime::chooseSums(kind, outputs);
 }
 
-/// False if many pairs contain only one term. Some CPUs multiply pairs at half
-/// the rate of floats.
-bool DirectConv::gainsByPairs() const {
-  int64_t terms = 0, pairs = 0;
-  for (const Kind &kind : kinds)
-    for (const SumRun &run : kind) {
-      terms += run.terms;
-      pairs += ceilDiv(run.terms, 2);
-    }
-  return 4 * pairs <= 3 * terms;
-}
-
-/// Finds, for each kind of pixel, the taps that the pixels meet. Taps on
-/// adjacent source pixels form a run.
-void DirectConv::findTaps() {
-  const int64_t whole =
-      wholeTerms(hasPairs ? SumKind::DotPairs : SumKind::Dots);
-  sourceLanes = lanesAreGroups()        ? sumChannels * kSumLanes
-                : lanes == Lanes::Terms ? ceilDiv(sumChannels, whole) * whole
-                                        : sumChannels;
-  const int64_t tapTerms = lanes == Lanes::Terms ? sourceLanes : sumChannels;
-  const int64_t termWeights = lanes == Lanes::Terms ? 1 : kSumLanes;
-  kinds.assign(size_t(std::min(width.resultStep(), width.result)), {});
-  tapPlaces.assign(size_t(width.kernel), {});
-  outputStep = 0;
-  int64_t last = std::numeric_limits<int64_t>::min();
-  firstPlace = std::numeric_limits<int64_t>::max();
-  for (size_t kind = 0; kind < kinds.size(); ++kind) {
-    std::vector<std::pair<int64_t, size_t>> met; // places, and their taps
-    for (int64_t tap = 0; tap < width.kernel; ++tap)
-      if (int64_t place; width.meets(int64_t(kind), tap, place))
-        met.emplace_back(place, size_t(tap));
-    std::sort(met.begin(), met.end());
-    Kind &runs = kinds[kind];
-    for (size_t i = 0; i < met.size(); ++i) {
-      const auto [place, tap] = met[i];
-      if (i == 0 || place != met[i - 1].first + 1)
-        runs.push_back({place, outputStep, 0});
-      SumRun &run = runs.back();
-      tapPlaces[tap] = {run.weights, run.terms, true};
-      run.terms += tapTerms;
-      const int64_t terms = hasPairs ? ceilDiv(run.terms, 2) * 2 : run.terms;
-      outputStep = run.weights + terms * termWeights;
-      firstPlace = std::min(firstPlace, place);
-      last = std::max(last, place);
-    }
-  }
-  if (last < firstPlace)
-    firstPlace = last = 0; // no pixel of a row meets a tap
-  span = last - firstPlace;
-  for (Kind &kind : kinds)
-    for (SumRun &run : kind)
-      run.source = (run.source - firstPlace) * sourceLanes;
-}
-
 void DirectConv::chooseSlices(const OneDNNConfig &config) {
-  const int64_t kindCount = int64_t(kinds.size());
+  const int64_t kindCount = int64_t(taps.kinds.size());
   const int64_t all = ceilDiv(width.result, width.resultStep());
   auto resultElements = [&]() -> int64_t {
     if (isDirect())
@@ -390,16 +339,16 @@ void DirectConv::chooseSlices(const OneDNNConfig &config) {
     return alignScratch(size_t(count) * sizeof(float));
   };
   // Scratch holds source rows, sums of all channels, sums of a block, a pixel
-  // and a list of rows. In phase 0, scratch holds the taps of a filter.
+  // and a list of rows. In phase 0, scratch holds filters.
   resultOffset = alignScratch(size_t(bytesOf(sourceElements())));
   laneOffset = resultOffset + floats(resultElements());
   runOffset = laneOffset + floats(partPixels * kSumLanes);
   rowsOffset = runOffset + floats(sourceLanes);
   scratchSize =
       std::max(rowsOffset + alignScratch(size_t(rowsOfTaps()) * sizeof(SumRow)),
-               floats(rowsOfTaps() * width.kernel));
+               alignScratch(taps.scratchBytes(rowsOfTaps())));
   sharedSize =
-      alignScratch(size_t(bytesOf(blocks * rowsOfTaps() * packedRow())));
+      alignScratch(size_t(bytesOf(blocks * rowsOfTaps() * taps.rowElements())));
 }
 
 DirectConv::Block DirectConv::blockOf(int64_t index) const {
@@ -419,49 +368,23 @@ Status DirectConv::runSlice(size_t phase, int64_t slice,
   return Status();
 }
 
-/// Returns the index of a weight in a packed row of taps.
-int64_t DirectConv::weightOf(const TapPlace &tap, int64_t channel,
-                             int64_t lane) const {
-  const int64_t term = tap.firstTerm + channel;
-  if (lanes == Lanes::Terms)
-    return lane * outputStep + tap.weights + term;
-  if (hasPairs)
-    return tap.weights + (term / 2 * kSumLanes + lane) * 2 + term % 2;
-  return tap.weights + term * kSumLanes + lane;
-}
-
-/// Packs the weights of one Block, one row of taps after the other.
+/// Packs the weights of one Block.
 void DirectConv::packWeights(int64_t slice, const SliceContext &context) const {
   const Block block = blockOf(slice);
-  const int64_t taps = rowsOfTaps() * width.kernel;
-  auto *run = reinterpret_cast<float *>(context.scratch);
-  const int64_t elements = rowsOfTaps() * packedRow();
-  std::byte *to = context.shared + slice * bytesOf(elements);
-  std::memset(to, 0, size_t(bytesOf(elements)));
-  for (int64_t lane = 0; lane < block.lanes; ++lane)
-    for (int64_t channel = 0; channel < sumChannels; ++channel) {
-      const int64_t group = block.group + (lanesAreGroups() ? lane : 0);
-      const int64_t mine = block.channel + (lanesAreGroups() ? 0 : lane);
-      const int64_t out = isGradient ? channel : mine;
-      const int64_t in = isGradient ? mine : channel;
-      widen(w.type,
-            w.at(((group * outPerGroup + out) * inPerGroup + in) * taps), run,
-            taps);
-      for (int64_t tap = 0; tap < width.kernel; ++tap) {
-        const TapPlace &place = tapPlaces[size_t(tap)];
-        if (!place.isMet)
-          continue;
-        const int64_t at = weightOf(place, channel, lane);
-        for (int64_t row = 0; row < rowsOfTaps(); ++row) {
-          const float weight = run[row * width.kernel + tap];
-          if (hasPairs)
-            reinterpret_cast<uint16_t *>(to)[row * packedRow() + at] =
-                floatToBF16(weight);
-          else
-            reinterpret_cast<float *>(to)[row * packedRow() + at] = weight;
-        }
-      }
-    }
+  const int64_t filter = block.group * outPerGroup * inPerGroup +
+                         block.channel * (isGradient ? 1 : inPerGroup);
+  const FilterLanes filters = {&w,
+                               rowsOfTaps(),
+                               block.lanes,
+                               sumChannels,
+                               filter,
+                               lanesAreGroups() ? outPerGroup * inPerGroup
+                               : isGradient     ? 1
+                                                : inPerGroup,
+                               isGradient ? inPerGroup : 1};
+  taps.pack(filters,
+            context.shared + slice * bytesOf(rowsOfTaps() * taps.rowElements()),
+            context.scratch);
 }
 
 /// Copies pixels [first, first + count) of a source row to scratch, in the
@@ -508,7 +431,8 @@ void DirectConv::runBand(int64_t slice, const SliceContext &context) const {
   const SumBand planes(depth, firstPlane,
                        std::min(bandPlanes, depth.result - firstPlane));
   // `firstOfKind` counts the pixels of one kind, `first` all pixels of a row.
-  const int64_t kindCount = int64_t(kinds.size()), step = width.resultStep();
+  const int64_t kindCount = int64_t(taps.kinds.size()),
+                step = width.resultStep();
   const int64_t firstOfKind = part * partPixels, first = firstOfKind * step;
   const int64_t pixels = std::min(partPixels * step, width.result - first);
 
@@ -517,7 +441,7 @@ void DirectConv::runBand(int64_t slice, const SliceContext &context) const {
   auto *run = reinterpret_cast<float *>(context.scratch + runOffset);
   auto *list = reinterpret_cast<SumRow *>(context.scratch + rowsOffset);
   const int64_t leading = bytesOf(rowElements(partPixels));
-  const int64_t start = firstPlace + firstOfKind * width.sourceStep();
+  const int64_t start = taps.firstPlace + firstOfKind * width.sourceStep();
   const bool isInPlace = readsInPlace(start, ceilDiv(pixels, step));
   auto sourceRow = [&](int64_t plane, int64_t row) {
     return (image * depth.source + plane) * height.source + row;
@@ -552,12 +476,16 @@ void DirectConv::runBand(int64_t slice, const SliceContext &context) const {
                   copyAt(planes.low + i, rows.low + j));
     // Store whole vectors of adjacent channels directly, others by way of
     // scratch.
-    const int64_t vector = lanes == Lanes::Terms ? block.lanes : kSumLanes;
+    const bool isHalf = fillsHalfVectors(block);
+    const int64_t vector = lanes == Lanes::Terms ? block.lanes
+                           : isHalf              ? kSumLanes / 2
+                                                 : kSumLanes;
     const bool isNarrowed = isDirect() && !hasFloats();
     const bool isPart = !isNarrowed && block.lanes == vector &&
                         (!lanesAreGroups() || perGroup == 1);
-    const SumFunction sumPixels =
-        sums[lanes == Lanes::Terms ? block.lanes - 1 : 0];
+    const SumFunction sumPixels = lanes == Lanes::Terms ? sums[block.lanes - 1]
+                                  : isHalf              ? halfSums
+                                                        : sums[0];
     for (int64_t at = 0; at < planes.count * rows.count; ++at) {
       const int64_t plane = at / rows.count, row = at % rows.count;
       int64_t count = 0;
@@ -577,11 +505,11 @@ void DirectConv::runBand(int64_t slice, const SliceContext &context) const {
                         (sourceRow(inPlane, inRow) * width.source + start) *
                         sumChannels)
                   : copyAt(inPlane, inRow),
-              context.shared + bytesOf(weightsRow * packedRow())};
+              context.shared + bytesOf(weightsRow * taps.rowElements())};
         }
       for (int64_t kind = 0; kind < kindCount; ++kind) {
         const int64_t ofKind = (pixels - kind + step - 1) / step;
-        const Kind &runs = kinds[size_t(kind)];
+        const PackedTaps::Kind &runs = taps.kinds[size_t(kind)];
         if (ofKind <= 0)
           continue;
         float *to = isNarrowed ? nullptr
@@ -589,7 +517,7 @@ void DirectConv::runBand(int64_t slice, const SliceContext &context) const {
                                      resultChannel(block);
         const int64_t toStep = step * channels();
         sumPixels({list, count, runs.data(), int64_t(runs.size()),
-                   width.sourceStep() * sourceLanes, outputStep,
+                   width.sourceStep() * sourceLanes, taps.outputStep,
                    isPart ? to : someLanes, isPart ? toStep : vector},
                   ofKind);
         if (isPart)
@@ -600,7 +528,7 @@ void DirectConv::runBand(int64_t slice, const SliceContext &context) const {
                        result().at((pixelAt(plane, row) + kind) * channels() +
                                    resultChannel(block)));
         else
-          spreadLanes(someLanes, ofKind, block, to, toStep);
+          spreadLanes(someLanes, vector, ofKind, block, to, toStep);
       }
     }
   }
@@ -613,16 +541,16 @@ void DirectConv::runBand(int64_t slice, const SliceContext &context) const {
       finish(sumsAt(plane, row), pixelAt(plane, row), together * pixels);
 }
 
-/// Copies sums from vectors of kSumLanes lanes to the channels that the lanes
+/// Copies sums from vectors of `vector` lanes to the channels that the lanes
 /// stand for. `to` is the channel of the first lane; `step` is the distance
 /// between pixels.
-void DirectConv::spreadLanes(const float *vectors, int64_t pixels,
-                             const Block &block, float *to,
+void DirectConv::spreadLanes(const float *vectors, int64_t vector,
+                             int64_t pixels, const Block &block, float *to,
                              int64_t step) const {
   const int64_t next = lanesAreGroups() ? perGroup : 1;
   for (int64_t pixel = 0; pixel < pixels; ++pixel)
     for (int64_t lane = 0; lane < block.lanes; ++lane)
-      to[pixel * step + lane * next] = vectors[pixel * kSumLanes + lane];
+      to[pixel * step + lane * next] = vectors[pixel * vector + lane];
 }
 
 /// Passes the sums of all channels of some pixels to the epilogue, or rounds

@@ -51,12 +51,14 @@ enum class Meets {
 };
 
 /// Adds terms [term, term + kTerms) to the sums of `kPixels` pixels.
-template <int kPixels, int kTerms, Meets kMeets>
+template <int kLanes, int kPixels, int kTerms, Meets kMeets>
 MPC_INLINE void addTerms(const RunElements<float> &run, int64_t step,
-                         int64_t term, FloatVector<kSumLanes>::type *total) {
-  using V = FloatVector<kSumLanes>::type;
+                         int64_t term,
+                         typename FloatVector<kLanes>::type *total) {
+  using V = typename FloatVector<kLanes>::type;
   V weights[kTerms];
-  std::memcpy(weights, run.weights + term * kSumLanes, sizeof(weights));
+  for (int i = 0; i < kTerms; ++i)
+    std::memcpy(&weights[i], run.weights + (term + i) * kSumLanes, sizeof(V));
   if constexpr (kMeets == Meets::Sliding) {
     // Adjacent pixels share vectors, so load each vector only once.
     for (int place = 0; place < kPixels + kTerms - 1; ++place) {
@@ -81,9 +83,9 @@ MPC_INLINE void addTerms(const RunElements<float> &run, int64_t step,
     }
 }
 
-template <int kPixels, Meets kMeets>
+template <int kLanes, int kPixels, Meets kMeets>
 MPC_INLINE void sumLanes(const PixelSums &sums, int64_t pixel) {
-  using V = FloatVector<kSumLanes>::type;
+  using V = typename FloatVector<kLanes>::type;
   constexpr int kTerms = kMeets == Meets::Sliding ? 3 : 1;
   V total[kPixels] = {};
   const int64_t step = sums.pixelStep;
@@ -93,24 +95,24 @@ MPC_INLINE void sumLanes(const PixelSums &sums, int64_t pixel) {
       const int64_t end = sums.runs[i].terms;
       int64_t term = 0;
       for (; term + kTerms <= end; term += kTerms)
-        addTerms<kPixels, kTerms, kMeets>(run, step, term, total);
+        addTerms<kLanes, kPixels, kTerms, kMeets>(run, step, term, total);
       for (; kTerms > 1 && term < end; ++term)
-        addTerms<kPixels, 1, kMeets>(run, step, term, total);
+        addTerms<kLanes, kPixels, 1, kMeets>(run, step, term, total);
     }
   for (int i = 0; i < kPixels; ++i)
     std::memcpy(sums.result + (pixel + i) * sums.resultStep, &total[i],
                 sizeof(V));
 }
 
-template <int kPixels, Meets kMeets>
+template <int kPixels, Meets kMeets, int kLanes = kSumLanes>
 MPC_INLINE void sumAllLanes(const PixelSums &sums, int64_t pixels) {
   int64_t pixel = 0;
   for (; pixel + kPixels <= pixels; pixel += kPixels)
-    sumLanes<kPixels, kMeets>(sums, pixel);
+    sumLanes<kLanes, kPixels, kMeets>(sums, pixel);
   for (; pixel + kPixels / 2 <= pixels; pixel += kPixels / 2)
-    sumLanes<kPixels / 2, kMeets>(sums, pixel);
+    sumLanes<kLanes, kPixels / 2, kMeets>(sums, pixel);
   for (; pixel < pixels; ++pixel)
-    sumLanes<1, kMeets>(sums, pixel);
+    sumLanes<kLanes, 1, kMeets>(sums, pixel);
 }
 
 /// Broadcasts two adjacent bf16 numbers to all lanes.
@@ -287,7 +289,7 @@ MPC_INLINE_PAIRS void sumDotPairs(const PixelSums &sums, int64_t pixel) {
 
 struct LaneSums {
   int64_t length; ///< floats of a vector
-  SumFunction shared, own, dots[kMostOutputs];
+  SumFunction shared, sharedHalf, own, dots[kMostOutputs];
 };
 
 /// Defines a function that sums `kPixels` pixels at a time. If pixels remain,
@@ -310,6 +312,9 @@ struct LaneSums {
   attribute void sumShared##suffix(const PixelSums &sums, int64_t count) {     \
     sumAllLanes<pixels, Meets::Shared>(sums, count);                           \
   }                                                                            \
+  attribute void sumSharedHalf##suffix(const PixelSums &sums, int64_t count) { \
+    sumAllLanes<2 * pixels, Meets::Shared, kSumLanes / 2>(sums, count);        \
+  }                                                                            \
   attribute void sumOwn##suffix(const PixelSums &sums, int64_t count) {        \
     if (sums.pixelStep == kSumLanes)                                           \
       sumAllLanes<pixels, Meets::Sliding>(sums, count);                        \
@@ -321,6 +326,7 @@ struct LaneSums {
                   (sumDots<length, 1, kOutputs>))                              \
   constexpr LaneSums kSums##suffix = {length,                                  \
                                       sumShared##suffix,                       \
+                                      sumSharedHalf##suffix,                   \
                                       sumOwn##suffix,                          \
                                       {sumDots##suffix<1>, sumDots##suffix<2>, \
                                        sumDots##suffix<3>,                     \
@@ -351,6 +357,8 @@ SumFunction chooseSums(SumKind kind, int64_t outputs) {
   switch (kind) {
   case SumKind::Shared:
     return sums.shared;
+  case SumKind::SharedHalf:
+    return sums.sharedHalf;
   case SumKind::SharedPairs:
     return sumSharedPairs;
   case SumKind::Own:

@@ -42,6 +42,8 @@ struct PixelSums {
 enum class SumKind {
   /// A term is one source element times 16 weights, for 16 sums.
   Shared,
+  /// Like Shared, for the first 8 of the 16 sums. Weights are laid out for 16.
+  SharedHalf,
   /// Like Shared, with two bf16 terms at a time; weights lie in pairs. If a run
   /// has an odd number of terms, the last pair of weights has a zero.
   SharedPairs,

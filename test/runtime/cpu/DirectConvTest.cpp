@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/CPUFeatures.h"
 #include "runtime/cpu/Convert.h"
+#include "runtime/cpu/conv/DirectSums.h"
 #include "test/runtime/ConvCase.h"
 #include "test/runtime/cpu/RunContraction.h"
 
@@ -69,6 +70,21 @@ TEST(DirectConv, LanesAreFilters) {
       {2, 1, 20, 33, {9, 11}, {3, 5}, {1, 1}, {1, 1}, {1, 2}, {1, 2}});
   expectBothDirectlyCorrect(
       {2, 2, 34, 40, {9, 8}, {3, 2}, {2, 3}, {1, 2}, {0, 1}, {2, 0}});
+}
+
+// Eight channels fill half of the lanes.
+TEST(DirectConv, LanesAreHalfFilled) {
+  for (int64_t channels : {5, 8, 24})
+    expectBothDirectlyCorrect({1,
+                               1,
+                               channels,
+                               channels,
+                               {9, 23},
+                               {3, 5},
+                               {1, 2},
+                               {1, 1},
+                               {1, 2},
+                               {1, 2}});
 }
 
 TEST(DirectConv, LanesAreGroups) {
@@ -257,6 +273,29 @@ TEST(DirectConv, TakesFromTheLibraryWhatLeavesItsVectorsEmpty) {
   tiles.hasAMX = true;
   EXPECT_EQ(isFaster(1, 64, 3, forward, DType::BF16, tiles, 30),
             !tiles.nativeBF16);
+}
+
+TEST(DirectConv, TakesGradientsWithStridesAndFewTermsOnAVX2) {
+  auto isFaster = [](int64_t in, int64_t out, int64_t stride) {
+    const Conv conv({1,
+                     1,
+                     in,
+                     out,
+                     {64, 64},
+                     {4, 4},
+                     {stride, stride},
+                     {1, 1},
+                     {1, 1},
+                     {1, 1}});
+    const Operand operand{DType::F32, nullptr};
+    return prepareFasterDirectConv(stepOf(conv, ConvKind::InputGrad),
+                                   {operand, operand, operand, {}},
+                                   {}) != nullptr;
+  };
+  EXPECT_EQ(isFaster(32, 64, 2), floatLanes() == 8);
+  EXPECT_FALSE(isFaster(32, 64, 1));
+  EXPECT_FALSE(isFaster(32, 65, 2)); // more terms
+  EXPECT_FALSE(isFaster(36, 64, 2)); // lanes would be empty
 }
 
 void expectWeightGradCorrect(ConvCase c) {

@@ -261,6 +261,21 @@ TEST(GuardPages, ConvolutionsThatLeaveVectorsEmpty) {
   expectConvsWithin({1, 18, 36, 18, {17, 19}, {3, 3}, {2, 1}, {1, 1}, {0, 1}});
 }
 
+// On AVX2, sums of few terms are not the library's.
+TEST(GuardPages, GradientsWithStrides) {
+  for (int64_t channels : {16, 24})
+    for (int64_t kernel : {2, 5})
+      expectConvsWithin({2,
+                         1,
+                         channels,
+                         18,
+                         {31, 30},
+                         {kernel, 4},
+                         {2, 3},
+                         {1, 1},
+                         {kernel / 2, 1}});
+}
+
 // Gradients of filters read copies of images in blocks of channels: by AVX2 of
 // any images, by AVX-512 of large ones.
 TEST(GuardPages, WholeBlocksOfChannels) {
