@@ -580,6 +580,9 @@ prepareOneDNNConv(const ConvStep &step, ConvOperands operands,
       return direct;
   if (auto direct = prepareFasterDirectConv(step, operands, config))
     return direct;
+  if (auto product = prepareFasterPatchProduct(step, operands, config);
+      !product.ok() || *product)
+    return product;
   auto conv = std::make_unique<OneDNNConv>(step, std::move(operands), config);
   if (Status status = conv->prepare(); !status.ok())
     return status;

@@ -53,8 +53,8 @@ private:
 
 // Each function is in a file of its name: prepareAMXConv is in AMXConv.cpp of
 // runtime/cpu/amx. OneDNNMatMul.cpp and OneDNNConv.cpp are in this folder.
-// DirectConv.cpp, DirectWeightGrad.cpp and NarrowMatMul.cpp are in
-// runtime/cpu/conv.
+// DirectConv.cpp, DirectWeightGrad.cpp, PatchProduct.cpp and NarrowMatMul.cpp
+// are in runtime/cpu/conv.
 StatusOr<std::unique_ptr<Contraction>>
 prepareOneDNNMatMul(const MatMulStep &step, MatMulOperands operands,
                     const OneDNNConfig &config);
@@ -94,6 +94,17 @@ prepareFasterDirectConv(const ConvStep &step, const ConvOperands &operands,
 std::unique_ptr<Contraction> prepareNarrowMatMul(const MatMulStep &step,
                                                  MatMulOperands &operands,
                                                  const OneDNNConfig &config);
+/// Prepares a convolution without groups, or the gradient of its filters, as a
+/// product of patches of the image. Null for other steps, and if the patches
+/// are too large.
+StatusOr<std::unique_ptr<Contraction>>
+preparePatchProduct(const ConvStep &step, const ConvOperands &operands,
+                    const OneDNNConfig &config);
+/// Prepares preparePatchProduct's routine if this routine is faster than
+/// oneDNN; null for other steps.
+StatusOr<std::unique_ptr<Contraction>>
+prepareFasterPatchProduct(const ConvStep &step, const ConvOperands &operands,
+                          const OneDNNConfig &config);
 /// Prepares any convolution. Uses another routine if oneDNN would loop over
 /// single elements, or would leave most lanes of its vectors empty.
 StatusOr<std::unique_ptr<Contraction>>

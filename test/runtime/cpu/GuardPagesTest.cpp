@@ -296,6 +296,12 @@ TEST(GuardPages, LargeFilters) {
   expectConvsWithin({1, 2, 96, 80, {8, 8}, {4, 4}, {2, 2}, {1, 1}, {1, 1}});
 }
 
+// On AVX2, products of patches of the image.
+TEST(GuardPages, FewPatches) {
+  expectConvsWithin({3, 1, 130, 130, {4, 5}, {4, 4}, {1, 1}, {1, 1}, {0, 0}});
+  expectConvsWithin({1, 1, 170, 101, {9, 7}, {4, 4}, {3, 2}, {1, 2}, {1, 2}});
+}
+
 TEST(GuardPages, NarrowProducts) {
   for (DType type : {DType::F32, DType::BF16, DType::F16})
     for (DType result : {type, DType::F32})
