@@ -39,8 +39,7 @@ private:
 
 } // namespace
 
-/// True for a single product of dense operands, with a row-major left operand.
-static bool isDenseProduct(const MatMulStep &step) {
+bool isDenseProduct(const MatMulStep &step) {
   return countMatrices(step) == 1 && step.alpha == 1 && !step.transA &&
          step.lda == step.k && step.ldb == (step.transB ? step.k : step.n) &&
          step.ldc == step.n && step.offsetA == 0 && step.offsetB == 0;

@@ -86,6 +86,8 @@ OneDNNProvider::prepare(const MatMulStep &step, MatMulOperands operands,
       return product;
   if (auto narrow = prepareNarrowMatMul(step, operands, configOf(workers)))
     return addOperandSums(std::move(narrow), sums);
+  if (auto shallow = prepareShallowMatMul(step, operands, configOf(workers)))
+    return addOperandSums(std::move(shallow), sums);
   auto product =
       prepareOneDNNMatMul(step, std::move(operands), configOf(workers));
   if (!product.ok())

@@ -53,8 +53,8 @@ private:
 
 // Each function is in a file of its name: prepareAMXConv is in AMXConv.cpp of
 // runtime/cpu/amx. OneDNNMatMul.cpp and OneDNNConv.cpp are in this folder.
-// DirectConv.cpp, DirectWeightGrad.cpp, PatchProduct.cpp and NarrowMatMul.cpp
-// are in runtime/cpu/conv.
+// DirectConv.cpp, DirectWeightGrad.cpp, PatchProduct.cpp, NarrowMatMul.cpp and
+// ShallowMatMul.cpp are in runtime/cpu/conv.
 StatusOr<std::unique_ptr<Contraction>>
 prepareOneDNNMatMul(const MatMulStep &step, MatMulOperands operands,
                     const OneDNNConfig &config);
@@ -94,6 +94,13 @@ prepareFasterDirectConv(const ConvStep &step, const ConvOperands &operands,
 std::unique_ptr<Contraction> prepareNarrowMatMul(const MatMulStep &step,
                                                  MatMulOperands &operands,
                                                  const OneDNNConfig &config);
+/// True for a single product of dense operands, with a row-major left operand.
+bool isDenseProduct(const MatMulStep &step);
+/// Prepares a bf16 product of few terms per sum, on a CPU that multiplies bf16.
+/// Null for other steps.
+std::unique_ptr<Contraction>
+prepareShallowMatMul(const MatMulStep &step, const MatMulOperands &operands,
+                     const OneDNNConfig &config);
 /// Prepares a convolution without groups, or the gradient of its filters, as a
 /// product of patches of the image. Null for other steps, and if the patches
 /// are too large.

@@ -302,12 +302,13 @@ TEST(GuardPages, FewPatches) {
   expectConvsWithin({1, 1, 170, 101, {9, 7}, {4, 4}, {3, 2}, {1, 2}, {1, 2}});
 }
 
-TEST(GuardPages, NarrowProducts) {
+/// Multiplies m x k by k x n, both dense.
+void expectProductsWithin(int64_t m, int64_t n, int64_t k) {
   for (DType type : {DType::F32, DType::BF16, DType::F16})
     for (DType result : {type, DType::F32})
       for (bool transB : {false, true}) {
         MatMulStep step;
-        step.m = 299, step.n = 3, step.k = 75;
+        step.m = m, step.n = n, step.k = k;
         step.transB = transB;
         step.lda = step.k;
         step.ldb = step.transB ? step.k : step.n;
@@ -321,6 +322,13 @@ TEST(GuardPages, NarrowProducts) {
                            step, {given[0], given[1], given[2], {}}, 2);
                      });
       }
+}
+
+TEST(GuardPages, NarrowProducts) { expectProductsWithin(299, 3, 75); }
+
+TEST(GuardPages, ShallowProducts) {
+  for (int64_t terms : {1, 2, 7, 8})
+    expectProductsWithin(2999, 41, terms);
 }
 
 TEST(GuardPages, ProductsOfRandomShapes) {
