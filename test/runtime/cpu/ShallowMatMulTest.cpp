@@ -15,7 +15,7 @@ OneDNNConfig withBF16() {
 }
 
 MatMulCase caseOf(int64_t columns, int64_t terms) {
-  return {3001, columns, terms, DType::BF16, DType::BF16, DType::BF16};
+  return {1601, columns, terms, DType::BF16, DType::BF16, DType::BF16};
 }
 
 std::unique_ptr<Contraction> prepare(const MatMul &matmul, const Tensor &result,
@@ -29,8 +29,8 @@ TEST(ShallowMatMul, FewTerms) {
   if (!withBF16().nativeBF16)
     GTEST_SKIP() << "the CPU multiplies no bf16";
   for (bool transB : {false, true})
-    for (int64_t columns : {32, 41, 64, 95})
-      for (int64_t terms = 1; terms <= 8; ++terms) {
+    for (int64_t columns : {41, 64})
+      for (int64_t terms : {1, 2, 3, 5, 8}) {
         SCOPED_TRACE(std::to_string(columns) + " columns of " +
                      std::to_string(terms) + " terms");
         MatMulCase c = caseOf(columns, terms);
