@@ -1,14 +1,20 @@
-// Runs the repairs.
+// Checks a file and runs the repairs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Repair/Repair.h"
+
+#include "frontends/ONNX/Model/CheckModel.h"
 
 using namespace mpc::onnx_frontend;
 
 llvm::ArrayRef<RepairInfo> mpc::onnx_frontend::getRepairs() {
   static constexpr RepairInfo repairs[] = {
-#define MPC_REPAIR(FUNCTION, ...) {__VA_ARGS__, FUNCTION, nullptr},
-#define MPC_LOSS(FUNCTION, ...) {__VA_ARGS__, nullptr, FUNCTION},
+#define MPC_UNCHECKED_REPAIR(FUNCTION, ...)                                    \
+  {__VA_ARGS__, RepairTime::BeforeCheck, FUNCTION, nullptr},
+#define MPC_REPAIR(FUNCTION, ...)                                              \
+  {__VA_ARGS__, RepairTime::AfterCheck, FUNCTION, nullptr},
+#define MPC_LOSS(FUNCTION, ...)                                                \
+  {__VA_ARGS__, RepairTime::AfterImport, nullptr, FUNCTION},
 #include "frontends/ONNX/Repair/Repairs.def"
   };
   return repairs;
@@ -61,15 +67,53 @@ llvm::StringSet<> RepairContext::findNames() const {
   return names;
 }
 
-llvm::Error mpc::onnx_frontend::repair(Model &model) {
-  for (const RepairInfo &info : getRepairs()) {
-    if (!info.rewrite || model.skipsRepair(info.name))
-      continue;
-    RepairContext context(model, info.name);
-    if (llvm::Error error = info.rewrite(context))
-      return error;
-  }
-  return llvm::Error::success();
+// True if a graph of the file has sparse initializers, which no Graph can have.
+static bool hasSparseInitializers(Model &model) {
+  return llvm::any_of(findGraphs(model.getProto()),
+                      [](const proto::GraphProto *graph) {
+                        return graph->sparse_initializer_size() != 0;
+                      });
+}
+
+// Checks the model after the repair `name`. The file was valid before, so a
+// finding is a fault of the repair.
+static llvm::Error checkRepaired(const Model &model, llvm::StringRef name) {
+  llvm::Error error = checkModel(model);
+  if (!error)
+    return error;
+  llvm::Error errors = model.error(
+      ErrorKind::Internal,
+      "the repair " + name + " has made the file invalid" + nameFlag(name));
+  for (const std::string &message : takeFindings(std::move(error)).messages)
+    errors = llvm::joinErrors(std::move(errors),
+                              makeError(ErrorKind::Internal, message));
+  return errors;
+}
+
+llvm::Error mpc::onnx_frontend::repair(Model &model,
+                                       llvm::ArrayRef<RepairInfo> repairs) {
+  auto runAll = [&](RepairTime time) -> llvm::Error {
+    for (const RepairInfo &info : repairs) {
+      if (info.time != time || model.skipsRepair(info.name))
+        continue;
+      RepairContext context(model, info.name);
+      if (llvm::Error error = info.rewrite(context))
+        return error;
+      if (time == RepairTime::BeforeCheck)
+        continue;
+      if (llvm::Error error = checkRepaired(model, info.name))
+        return error;
+    }
+    return llvm::Error::success();
+  };
+  // A valid file that the import refuses: inspect and export it as it is.
+  if (hasSparseInitializers(model))
+    return llvm::Error::success();
+  if (llvm::Error error = runAll(RepairTime::BeforeCheck))
+    return error;
+  if (llvm::Error error = checkModel(model))
+    return error;
+  return runAll(RepairTime::AfterCheck);
 }
 
 void mpc::onnx_frontend::warnOfLosses(const LossContext &context) {

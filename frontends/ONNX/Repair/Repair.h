@@ -3,8 +3,9 @@
 //
 //   Read (parse, check) -> Repair -> Import -> Recognise
 //
-// Repairs.def lists all repairs in their order. "The program" is the model
-// before the export, like a PyTorch module.
+// A repair edits a checked graph, and the graph is checked again after the
+// repair. Repairs.def lists all repairs in their order. "The program" is the
+// model before the export, like a PyTorch module.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_REPAIR_H
@@ -67,24 +68,35 @@ struct LossContext {
   const Model &getModel() const { return graph.getModel(); }
 };
 
-/// A row of Repairs.def. `rewrite` is set for an MPC_REPAIR, `warn` for an
-/// MPC_LOSS, and the other is null. The texts are Markdown.
+/// The time at which a row of Repairs.def acts.
+enum class RepairTime {
+  BeforeCheck, ///< MPC_UNCHECKED_REPAIR: mends what the check would refuse
+  AfterCheck,  ///< MPC_REPAIR: edits a checked graph
+  AfterImport, ///< MPC_LOSS: warns
+};
+
+/// A row of Repairs.def. `warn` is set for an MPC_LOSS, `rewrite` for all other
+/// rows, and the other is null. The texts are Markdown.
 struct RepairInfo {
   llvm::StringLiteral name, exporter, defect, repaired, remedy;
+  RepairTime time;
   llvm::Error (*rewrite)(RepairContext &);
   void (*warn)(const LossContext &);
 };
 llvm::ArrayRef<RepairInfo> getRepairs();
 
 #define MPC_REPAIR(FUNCTION, ...) llvm::Error FUNCTION(RepairContext &context);
+#define MPC_UNCHECKED_REPAIR MPC_REPAIR
 #define MPC_LOSS(FUNCTION, ...) void FUNCTION(const LossContext &context);
 #include "frontends/ONNX/Repair/Repairs.def"
 
-/// Applies the repairs of Repairs.def in order, except those that the model
-/// skips (Model::skipRepairs). Each repair logs the changes in the model. Fails
-/// if the file contradicts itself: two initializers have the same name and
-/// different values.
-llvm::Error repair(Model &model);
+/// Checks and repairs the file. Runs `repairs` in order, except those that the
+/// model skips (Model::skipRepairs). Each repair logs the changes in the model.
+/// Fails, before any repair of RepairTime::AfterCheck, if the file is invalid.
+/// Fails with ErrorKind::Internal if a repair leaves an invalid graph. Runs no
+/// repair on a file with sparse initializers, which the import refuses.
+llvm::Error repair(Model &model,
+                   llvm::ArrayRef<RepairInfo> repairs = getRepairs());
 
 /// Prints a Markdown table with a row per repair.
 void printRepairs(llvm::raw_ostream &os);

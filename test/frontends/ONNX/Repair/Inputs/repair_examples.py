@@ -31,7 +31,7 @@ import subprocess
 import sys
 import tempfile
 
-ROW = re.compile(r"^MPC_(REPAIR|LOSS)\(\w+, \"([a-z-]+)\"", re.M)
+ROW = re.compile(r"^MPC_(?:UNCHECKED_)?(REPAIR|LOSS)\(\w+, \"([a-z-]+)\"", re.M)
 BLOCK = re.compile(r"^(Before|After):\n\n```\n(.*?)```$", re.M | re.S)
 
 
