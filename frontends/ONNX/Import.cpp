@@ -21,6 +21,7 @@
 #include "frontends/ONNX/Training/Trainable.h"
 #include "frontends/ONNX/Training/TrainingInfo.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -123,11 +124,18 @@ static void listUntrained(const Model &model, const ImportOptions &options,
         " not trained: the name looks like a module's parameter, but the file "
         "does not mark it as one, and no layer reads it; --train REGEX "
         "chooses the trained parameters");
-  if (!found.constants.empty())
-    model.note(list(found.constants) +
-               " taken as constant, not trained: no layer reads it as a "
-               "weight, and its name is no module's; --train REGEX trains it, "
-               "mpc inspect --parameters lists all");
+  // Evidence may mislead, so it has notes of its own.
+  llvm::MapVector<StringRef, std::vector<std::string>> constants;
+  for (const std::string &name : found.constants)
+    constants[found.evidence.lookup(name)].push_back(name);
+  for (const auto &[evidence, names] : constants)
+    model.note(list(names) +
+               (evidence.empty()
+                    ? std::string(" taken as constant, not trained: no layer "
+                                  "reads it as a weight, and its name is no "
+                                  "module's")
+                    : " not trained: " + evidence.str()) +
+               "; --train REGEX trains it, mpc inspect --parameters lists all");
 }
 
 // Emits a note that lists inputs without readers. An exporter that gets one

@@ -120,9 +120,10 @@ listNodes(llvm::ArrayRef<std::pair<const proto::NodeProto *, int>> readers) {
   return listFirst(nodes, 3);
 }
 
-// Explains why an initializer is not trained.
+// Explains why an initializer is not trained. `evidence` is the entry of
+// Trainables::evidence.
 static std::string
-explain(mlir::RankedTensorType type, StringRef origin,
+explain(mlir::RankedTensorType type, StringRef origin, StringRef evidence,
         llvm::ArrayRef<std::pair<const proto::NodeProto *, int>> readers) {
   if (!isFloat(type))
     return "no floats";
@@ -137,6 +138,8 @@ explain(mlir::RankedTensorType type, StringRef origin,
   if (readers.empty())
     return "nothing reads it";
   std::string reading = ": read by " + listNodes(readers);
+  if (!evidence.empty())
+    return evidence.str() + reading;
   return (type.getShape().empty() ? "a scalar, so a constant"
                                   : "not a layer's weight") +
          reading;
@@ -168,7 +171,7 @@ mpc::onnx_frontend::describeParameters(const Model &model) {
     return error;
   // Find what mpc train would train, and the readers of each value.
   llvm::StringMap<std::string> origins = findOrigins(*graph);
-  llvm::StringSet<> trained = findTrainable(*graph, {}, origins).parameters;
+  const Trainables found = findTrainable(*graph, {}, origins);
   Readers readers;
   for (const proto::NodeProto *node : graph->getNodes())
     addReaders(*node, readers);
@@ -178,10 +181,11 @@ mpc::onnx_frontend::describeParameters(const Model &model) {
     if (!type)
       return type.takeError();
     ParameterSummary parameter{name.str(), *type, false, ""};
-    parameter.isTrained = isFloat(*type) && trained.contains(name);
+    parameter.isTrained = isFloat(*type) && found.parameters.contains(name);
     if (!parameter.isTrained)
       parameter.why =
-          explain(*type, origins.lookup(name), readers.lookup(name));
+          explain(*type, origins.lookup(name), found.evidence.lookup(name),
+                  readers.lookup(name));
     parameters.push_back(std::move(parameter));
     return Error::success();
   };
@@ -191,7 +195,7 @@ mpc::onnx_frontend::describeParameters(const Model &model) {
       return error;
   for (const proto::NodeProto &node : file.node())
     if (const proto::TensorProto *tensor = findConstantTensor(node);
-        tensor && trained.contains(node.output(0)))
+        tensor && found.parameters.contains(node.output(0)))
       if (Error error = add(node.output(0), *tensor))
         return error;
   return parameters;

@@ -125,7 +125,12 @@ void TrainableSearch::listOthers(const llvm::StringMap<std::string> &origins,
       continue;
     const bool isNamed =
         (isPyTorchs || name.contains('.')) && !isNumbered(name);
-    (isNamed && !isBuffer(name) ? found.named : found.constants)
+    StringRef evidence = findEvidence(name);
+    if (evidence.empty())
+      evidence = scales.lookup(name);
+    if (!evidence.empty())
+      found.evidence[name] = evidence;
+    (isNamed && evidence.empty() ? found.named : found.constants)
         .push_back(name.str());
   }
 }
@@ -222,12 +227,23 @@ void TrainableSearch::inferNormalization(const Node &node, Facts &result) {
 void TrainableSearch::findWeights(const Node &node) {
   StringRef op = node.op_type();
   const WeightedOp *weighted = findWeightedOp(op);
-  if (weighted && !isAngles(node))
-    for (int index : weighted->weights)
-      if (index < node.input_size())
+  const bool isTurn = isAngles(node);
+  if (weighted)
+    for (int index : weighted->weights) {
+      if (index >= node.input_size())
+        continue;
+      if (isTurn)
+        scales[skipViews(node.input(index))] =
+            "only sines and cosines read its products with positions";
+      else
         use(node.input(index), Use::Operand);
-  if (op == "Gather" && isTable(node) && !getFacts(node.input(1)).isFixed)
-    use(node.input(0), Use::Operand);
+    }
+  if (op == "Gather" && readsRows(node) && !getFacts(node.input(1)).isFixed) {
+    if (isTable(node))
+      use(node.input(0), Use::Operand);
+    else
+      scales[skipQuantization(node.input(0))] = "its rows only scale data";
+  }
   // Find the scale of a normalization in single ops: scale * (x / root), or
   // (scale * x) / root.
   if ((op == "Mul" || op == "Div") && node.input_size() == 2)

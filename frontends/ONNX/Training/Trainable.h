@@ -17,6 +17,9 @@ struct Trainables {
   /// of the file. `named` are names that modules gave; `constants` are all
   /// other names.
   std::vector<std::string> named, constants;
+  /// The evidence against training, for names in `constants` that would be
+  /// trained without the evidence, as text: "the name is typical of a buffer".
+  llvm::StringMap<llvm::StringRef> evidence;
   /// Names of single numbers that a tool has named by a number, such as
   /// "onnx::Mul_57".
   llvm::StringSet<> numbers;

@@ -75,10 +75,12 @@ private:
   bool mayBe(llvm::StringRef name, Use how);
   bool isFloat(llvm::StringRef name);
   bool isOneNumber(llvm::StringRef name);
+  llvm::StringRef findEvidence(llvm::StringRef name);
   bool isBuffer(llvm::StringRef name);
   bool isStoredVector(llvm::StringRef value);
   bool isIntegerInput(llvm::StringRef value);
   bool isAngles(const Node &product);
+  bool readsRows(const Node &gather);
   bool isTable(const Node &gather);
   bool onlyScales(llvm::StringRef value);
   bool isRow(llvm::StringRef value);
@@ -96,6 +98,9 @@ private:
   /// Values that an op reads as a statistic, a scale of integers or class
   /// weights.
   llvm::StringSet<> buffers;
+  /// Values that would be weights if they did not only turn or scale data, each
+  /// with the evidence as text for messages.
+  llvm::StringMap<llvm::StringRef> scales;
   /// Values already visited while looking for the sources of weights. A value
   /// in `searched` may itself be a weight; a value in `searchedWithin` is an
   /// input of ops that compute a weight.

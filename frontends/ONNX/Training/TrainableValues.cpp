@@ -95,14 +95,22 @@ bool TrainableSearch::isOneNumber(StringRef name) {
   return shape && llvm::all_of(*shape, [](int64_t n) { return n == 1; });
 }
 
+// Returns the evidence in the name or the elements of a stored value that the
+// value is no weight, as text for messages. Empty if there is none.
+StringRef TrainableSearch::findEvidence(StringRef name) {
+  if (isNamedAsBuffer(name))
+    return "the name is typical of a buffer";
+  const proto::TensorProto *tensor = findTensor(name);
+  if (tensor && holdsFloats(*tensor) && holdsBuffer(graph.getModel(), *tensor))
+    return "the elements are those of a mask, or sines and cosines of "
+           "positions";
+  return {};
+}
+
 // True if a stored value is a buffer. An op that reads the value, the name or
 // the elements tell.
 bool TrainableSearch::isBuffer(StringRef name) {
-  if (buffers.contains(name) || isNamedAsBuffer(name))
-    return true;
-  const proto::TensorProto *tensor = findTensor(name);
-  return tensor && holdsFloats(*tensor) &&
-         holdsBuffer(graph.getModel(), *tensor);
+  return buffers.contains(name) || !findEvidence(name).empty();
 }
 
 // True if `value` is a stored tensor with a single axis longer than 1, such as
@@ -112,13 +120,19 @@ bool TrainableSearch::isStoredVector(StringRef value) {
   return shape && llvm::count_if(*shape, [](int64_t n) { return n > 1; }) == 1;
 }
 
-// True if `gather` reads rows of a table, as an embedding does. False if the
-// table is a vector, such as class weights, or if the rows only scale data.
-bool TrainableSearch::isTable(const Node &gather) {
+// True if `gather` reads rows of a table. False if the table is a vector, such
+// as class weights.
+bool TrainableSearch::readsRows(const Node &gather) {
   if (gather.input_size() != 2 || gather.output_size() != 1)
     return false;
   auto shape = getStoredShape(skipQuantization(gather.input(0)));
-  return shape && shape->size() > 1 && !onlyScales(gather.output(0));
+  return shape && shape->size() > 1;
+}
+
+// True if `gather` reads rows of a table that do not only scale data, as an
+// embedding does.
+bool TrainableSearch::isTable(const Node &gather) {
+  return readsRows(gather) && !onlyScales(gather.output(0));
 }
 
 // True if all readers multiply `value` with data, as for the cosines and sines
