@@ -133,7 +133,9 @@ static void addPrecision(OpPassManager &pm, const PipelineOptions &options) {
   // FindLossGradient multiplies values by a seed; these products need precision
   // decisions too, so run this pass first.
   pm.addPass(createFindLossGradientPass());
-  pm.addPass(createAssignPrecisionPass());
+  AssignPrecisionPassOptions assign;
+  assign.listFollowers = options.listsFollowers;
+  pm.addPass(createAssignPrecisionPass(assign));
   // Convert again, in case passes since the first conversion have added f32
   // values.
   if (isFloat64(options.precision.mode))

@@ -45,6 +45,9 @@ struct PipelineOptions {
   std::vector<std::string> unrecognized;
   Recipe recipe;
   amp::Request precision;
+  /// True if the records of precision list, for each flag that flips a
+  /// decision, the other ops that follow.
+  bool listsFollowers = false;
   /// A precision mode that the user asked for and mpc lacks, such as 16-true;
   /// otherwise empty. The Precision stage reports the mode as an error.
   std::string unsupportedMode;

@@ -46,6 +46,9 @@ static json::Object toJSON(const Decision &decision) {
   json::Value flip = nullptr;
   if (StringAttr flag = record.getFlip())
     flip = validText(flag.getValue());
+  json::Value follows = nullptr;
+  if (auto followers = decision.getFollowers())
+    follows = listNames(*followers);
   return json::Object{
       {"schema", 1},
       {"id", validText(decision.id)},
@@ -72,6 +75,7 @@ static json::Object toJSON(const Decision &decision) {
       {"cost_low", record.getCostLow()},
       {"cost_high", record.getCostHigh()},
       {"flip", std::move(flip)},
+      {"follows", std::move(follows)},
   };
 }
 

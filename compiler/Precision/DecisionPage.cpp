@@ -170,7 +170,7 @@ void PagePrinter::printFacts(unsigned index) {
   if (names.size() > 1)
     os << "<dt>stands for</dt><dd>" << escapeHTML(llvm::join(names, ", "))
        << "</dd>";
-  for (const DecisionFact &fact : explainDecision(decision.record)) {
+  for (const DecisionFact &fact : explainDecision(decision)) {
     os << "<dt>" << fact.about << "</dt><dd>";
     if (fact.about == "path")
       printPath(decision.record);

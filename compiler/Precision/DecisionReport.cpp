@@ -5,6 +5,7 @@
 #include "compiler/Precision/DecisionReport.h"
 #include "compiler/Precision/PrecisionGraph.h"
 
+#include "compiler/Dialect/AMP/NodeIds.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -19,9 +20,7 @@ using namespace mpc::amp;
 // Collecting
 //===----------------------------------------------------------------------===//
 
-// Returns the functions that a report shows: @step, or else @accumulate and
-// @update, @forward, @eval, or all functions, in this order of preference.
-static std::vector<FunctionOpInterface> getShownFunctions(ModuleOp module) {
+std::vector<FunctionOpInterface> mpc::getShownFunctions(ModuleOp module) {
   static constexpr llvm::StringLiteral choices[][2] = {
       {kStepFunction, ""},
       {kAccumulateFunction, kUpdateFunction},
@@ -39,10 +38,13 @@ static std::vector<FunctionOpInterface> getShownFunctions(ModuleOp module) {
   return {all.begin(), all.end()};
 }
 
-// Returns the op's name, or `name~2`, `name~3`, ... if the name is taken. An op
-// without a name uses its kind.
+// Returns the op's id. If the id is taken, as by an op of another function that
+// shares all decisions with this op, adds a number: `name~2`, `name~3`, ... An
+// op without a name uses its kind.
 static std::string makeId(Operation *op, llvm::StringSet<> &taken) {
   StringRef name = getNodeName(op);
+  if (auto id = op->getAttrOfType<StringAttr>(kIdAttr))
+    name = id.getValue();
   if (name.empty())
     name = op->getName().stripDialect();
   std::string id = name.str();
@@ -76,6 +78,16 @@ static StringRef getForwardName(StringRef name, Phase phase) {
 
 StringRef Decision::getNode() const {
   return getForwardName(getNodeName(op), getPhase(op));
+}
+
+std::optional<SmallVector<StringRef>> Decision::getFollowers() const {
+  auto followers = op->getAttrOfType<ArrayAttr>(kFollowersAttr);
+  if (!followers)
+    return std::nullopt;
+  SmallVector<StringRef> ids;
+  for (auto id : followers.getAsRange<StringAttr>())
+    ids.push_back(id.getValue());
+  return ids;
 }
 
 // True if the name `node` selects `decision`: it is the op's id (conv1~2) or

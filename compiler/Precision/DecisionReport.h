@@ -21,12 +21,16 @@ namespace mpc {
 struct Decision {
   mlir::Operation *op;
   amp::DecisionAttr record;
-  /// The node's name: `conv1`, or `conv1#dx` in the backward pass, or `conv1~2`
-  /// for the second op of the name. Unique within the report.
+  /// The node's name: `conv1`, or `conv1#dx` in the backward pass. If several
+  /// ops have the name: `conv1~1`, `conv1~2`. Unique within the report.
   std::string id;
 
   /// The name of the model's node; empty if the op comes from no node.
   llvm::StringRef getNode() const;
+
+  /// The ids of the other ops that get other types if the user applies the flip
+  /// of this op. nullopt if amp-assign-precision did not list them.
+  std::optional<llvm::SmallVector<llvm::StringRef>> getFollowers() const;
 };
 
 /// The decisions of a module after the Precision stage. Shows the functions
@@ -86,6 +90,10 @@ private:
   std::string summary;
 };
 
+/// Returns the functions that a report shows: @step, or else @accumulate and
+/// @update, @forward, @eval, or all functions, in this order of preference.
+std::vector<mlir::FunctionOpInterface> getShownFunctions(mlir::ModuleOp module);
+
 /// Describes a record in one line, for remarks.
 std::string describeDecision(amp::DecisionAttr decision);
 
@@ -96,8 +104,8 @@ struct DecisionFact {
 };
 
 /// Returns the chain of reasons of an op: types, class, reason, evidence,
-/// casts, cost, and the flag that flips the decision.
-std::vector<DecisionFact> explainDecision(amp::DecisionAttr decision);
+/// casts, cost, the flag that flips the decision, and the ops that follow.
+std::vector<DecisionFact> explainDecision(const Decision &decision);
 
 /// Returns the sentence for a reason code.
 llvm::StringRef describeReason(amp::Reason reason);

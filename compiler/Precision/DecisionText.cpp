@@ -5,6 +5,8 @@
 #include "compiler/Precision/PrecisionGraph.h"
 #include "compiler/Support/PrintableText.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::amp;
@@ -122,7 +124,8 @@ static void explainReason(DecisionAttr decision,
   facts.push_back({"evidence", std::move(evidence)});
 }
 
-std::vector<DecisionFact> mpc::explainDecision(DecisionAttr decision) {
+std::vector<DecisionFact> mpc::explainDecision(const Decision &explained) {
+  DecisionAttr decision = explained.record;
   std::vector<DecisionFact> facts;
   facts.push_back({"types", "storage " + toString(decision.getStorage()) +
                                 ", compute " + toString(decision.getCompute()) +
@@ -142,6 +145,9 @@ std::vector<DecisionFact> mpc::explainDecision(DecisionAttr decision) {
   StringAttr flip = decision.getFlip();
   facts.push_back({"to flip", flip ? flip.getValue().str()
                                    : "impossible: a hard constraint"});
+  if (auto followers = explained.getFollowers();
+      followers && !followers->empty())
+    facts.push_back({"follow", llvm::join(*followers, ", ")});
   return facts;
 }
 
@@ -150,7 +156,7 @@ void DecisionReport::printReasons(llvm::raw_ostream &os) const {
     os << toPrintable(decision.id) << ": "
        << decision.op->getName().stripDialect() << ", "
        << stringifyPhase(getPhase(decision.op)) << "\n";
-    for (const DecisionFact &fact : explainDecision(decision.record))
+    for (const DecisionFact &fact : explainDecision(decision))
       os << "  " << fact.about
          << std::string(fact.about.size() < 10 ? 10 - fact.about.size() : 1,
                         ' ')

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/Facts.h"
 
+#include "compiler/Dialect/AMP/NodeIds.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Interfaces/TiedValues.h"
 #include "compiler/Precision/LossRegion.h"
@@ -157,10 +158,17 @@ bool mpc::matchesNode(Operation *op, const NamePattern &pattern) {
 }
 
 PrecisionFacts::Judgement PrecisionFacts::judge(PrecisionOpInterface op) const {
-  auto isNamedBy = [&](ArrayRef<NamePattern> patterns) {
-    return llvm::any_of(patterns, [&](const NamePattern &pattern) {
-      return matchesNode(op, pattern);
-    });
+  // Decided ops have ids. Only an expression with a ~ may match an id.
+  auto id = op->getAttrOfType<StringAttr>(amp::kIdAttr);
+  auto isNamedBy = [&](ArrayRef<NamePattern> patterns,
+                       ArrayRef<std::string> expressions) {
+    return llvm::any_of(llvm::zip_equal(patterns, expressions),
+                        [&](const auto &flag) {
+                          const auto &[pattern, expression] = flag;
+                          return matchesNode(op, pattern) ||
+                                 (id && StringRef(expression).contains('~') &&
+                                  pattern.match(id.getValue()));
+                        });
   };
   Judgement judgement;
   std::optional<PolicyEntry> entry = lookupPolicy(op);
@@ -170,11 +178,11 @@ PrecisionFacts::Judgement PrecisionFacts::judge(PrecisionOpInterface op) const {
   // If both flags match an op, fp32 wins as the safer choice.
   if (isOpen(op, judgement.precisionClass) &&
       !(judgement.keep && isHard(*judgement.keep))) {
-    if (isNamedBy(keepFP32)) {
+    if (isNamedBy(keepFP32, request.keepFP32)) {
       judgement.keep = Reason::KeepFP32;
       return judgement;
     }
-    if (isNamedBy(forceLow)) {
+    if (isNamedBy(forceLow, request.forceLow)) {
       judgement.keep.reset();
       judgement.isForcedLow = true;
       return judgement;

@@ -7,6 +7,7 @@
 
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Interfaces/TiedValues.h"
+#include "compiler/Precision/DecisionReport.h"
 #include "compiler/Precision/GivenValues.h"
 #include "compiler/Precision/PrecisionCost.h"
 #include "compiler/Support/ExitCode.h"
@@ -67,10 +68,43 @@ void PrecisionGraph::collect(ModuleOp module) {
     });
   }
   problem.nodes.resize(nodes.size());
+  assignIds(module);
   assert(llvm::none_of(
              nodes,
              [](const PrecisionGraphNode &node) { return node.ops.empty(); }) &&
          "a node stands for ops");
+}
+
+// Gives each node an id. Nodes get numbers if a report shows several of a name.
+// Otherwise the name is the id, also of nodes that no report shows, such as the
+// op of a layer in evaluation. No id with a ~ equals a name of any node.
+void PrecisionGraph::assignIds(ModuleOp module) {
+  llvm::SmallDenseSet<Operation *> shownFunctions;
+  for (FunctionOpInterface function : getShownFunctions(module))
+    shownFunctions.insert(function);
+  // Seeds become constants before a report shows them.
+  auto isShown = [&](const PrecisionGraphNode &node) {
+    return llvm::any_of(node.ops, [&](Operation *op) {
+      return !isa<GradientSeedOp>(op) &&
+             shownFunctions.contains(
+                 op->getParentOfType<FunctionOpInterface>());
+    });
+  };
+  llvm::StringMap<unsigned> shownNodes, numbers;
+  for (auto [index, node] : llvm::enumerate(nodes))
+    for (StringRef name : getNodeNames(node.ops.front())) {
+      named[name].push_back(index);
+      shownNodes[name] += isShown(node);
+    }
+  for (PrecisionGraphNode &node : nodes) {
+    node.id = node.name;
+    const bool hasName = !getNodeName(node.ops.front()).empty();
+    if (hasName && (shownNodes.lookup(node.name) < 2 || !isShown(node)))
+      continue;
+    do
+      node.id = (node.name + "~" + Twine(++numbers[node.name])).str();
+    while (named.contains(node.id));
+  }
 }
 
 void PrecisionGraph::consult(const PrecisionFacts &facts) {
@@ -174,6 +208,21 @@ std::string PrecisionGraph::listOps(StringRef op) const {
   return listNearestNames(op, names);
 }
 
+// True if the pattern matches a name of the node's op. Only an expression with
+// a ~ may match the node's id, too: otherwise 1$ would match the number at the
+// end of fc~1.
+static bool matchesNode(const PrecisionGraphNode &node, StringRef expression,
+                        const NamePattern &pattern) {
+  return (expression.contains('~') && pattern.match(node.id)) ||
+         matchesNode(node.ops.front(), pattern);
+}
+
+static void settle(PlacementNode &placed, Pin pin, Reason reason) {
+  placed.pin = pin;
+  placed.pinReason = reason;
+  placed.deniesReaders = false;
+}
+
 // Pins the nodes that the user's expressions match. Skips fixed nodes. Reports
 // an error if an expression matches no node, or only fixed nodes.
 LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
@@ -188,17 +237,20 @@ LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
       return withExitCode(module.emitError(), ExitCode::Usage)
              << flag << ": " << error;
     bool found = false, changed = false;
-    for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
-      if (!matchesNode(node.ops.front(), pattern))
+    AppliedFlag &applied = flags.emplace_back(
+        AppliedFlag{(flag + "=" + expression).str(), pin, reason, {}});
+    for (auto [index, node] : llvm::enumerate(nodes)) {
+      PlacementNode &placed = problem.nodes[index];
+      if (!matchesNode(node, expression, pattern))
         continue;
       found = true;
       if (!node.isOpen || isPinnedHard(placed))
         continue;
       changed = true;
-      placed.pin = pin;
-      placed.pinReason = reason;
-      placed.deniesReaders = false;
-      node.entry.rule = (flag + "=" + expression).str();
+      unflagged.try_emplace(index, placed);
+      applied.nodes.push_back(index);
+      settle(placed, pin, reason);
+      node.entry.rule = applied.flag;
       node.entry.why.clear();
       node.evidence = amp::Evidence::Assumed;
     }
@@ -211,6 +263,37 @@ LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
                        : "no node; there are " + listOpenNodes(expression));
   }
   return success();
+}
+
+void PrecisionGraph::pinByFlag(PlacementProblem &changed, unsigned index,
+                               bool low) const {
+  assert(nodes[index].isOpen && !isPinnedHard(changed.nodes[index]) &&
+         "a flag can settle the node");
+  // An id that is a name matches all nodes with the name.
+  SmallVector<unsigned> matched = {index};
+  if (auto group = named.find(nodes[index].id); group != named.end())
+    matched.assign(group->second.begin(), group->second.end());
+  for (unsigned each : matched)
+    if (nodes[each].isOpen && !isPinnedHard(changed.nodes[each]))
+      settle(changed.nodes[each], low ? Pin::Low : Pin::High,
+             low ? Reason::ForceLow : Reason::KeepFP32);
+}
+
+PlacementProblem PrecisionGraph::dropFlag(StringRef flag) const {
+  PlacementProblem changed = problem;
+  // The nodes have got their edges since the flags were applied, so restore
+  // only what flags change.
+  for (const auto &[index, before] : unflagged) {
+    PlacementNode &placed = changed.nodes[index];
+    placed.pin = before.pin;
+    placed.pinReason = before.pinReason;
+    placed.deniesReaders = before.deniesReaders;
+  }
+  for (const AppliedFlag &applied : flags)
+    if (applied.flag != flag)
+      for (unsigned index : applied.nodes)
+        settle(changed.nodes[index], applied.pin, applied.reason);
+  return changed;
 }
 
 //===----------------------------------------------------------------------===//

@@ -14,12 +14,16 @@
 #include "compiler/Target/TargetInfo.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringMap.h"
 
 namespace mpc {
 
 /// An op and its counterparts in the other functions.
 struct PrecisionGraphNode {
   std::string name;
+  /// The name, or name~1, name~2, ... if a report shows several nodes with the
+  /// name. A layer's ops of training and of evaluation may share an id.
+  std::string id;
   llvm::SmallVector<PrecisionOpInterface, 2> ops;
   /// The op's row of the policy; a denying row if no table has the op.
   PolicyEntry entry;
@@ -48,8 +52,24 @@ public:
   }
   const PlacementProblem &getProblem() const { return problem; }
 
+  /// Settles node `index` in `changed`, a copy of the problem, as if the user
+  /// had given a flag with the id of the node.
+  void pinByFlag(PlacementProblem &changed, unsigned index, bool low) const;
+  /// Returns the problem that results if the user leaves out `flag`, one of the
+  /// given flags, such as "--keep-fp32=^conv1$".
+  PlacementProblem dropFlag(llvm::StringRef flag) const;
+
 private:
+  /// A flag of the user, and the nodes that the flag has settled.
+  struct AppliedFlag {
+    std::string flag;
+    PlacementNode::Pin pin;
+    amp::Reason reason;
+    llvm::SmallVector<unsigned, 1> nodes;
+  };
+
   void collect(mlir::ModuleOp module);
+  void assignIds(mlir::ModuleOp module);
   void consult(const PrecisionFacts &facts);
   void pin(const PrecisionFacts &facts, mlir::ModuleOp module);
   mlir::LogicalResult apply(llvm::ArrayRef<std::string> expressions,
@@ -62,7 +82,13 @@ private:
 
   std::vector<PrecisionGraphNode> nodes;
   llvm::DenseMap<mlir::Operation *, unsigned> indexOf;
+  /// Maps each name to the nodes that have the name.
+  llvm::StringMap<llvm::SmallVector<unsigned, 1>> named;
   PlacementProblem problem;
+  /// The flags of the user, in the order of application.
+  std::vector<AppliedFlag> flags;
+  /// The nodes that flags have settled, as they were before.
+  llvm::DenseMap<unsigned, PlacementNode> unflagged;
 };
 
 } // namespace mpc

@@ -8,6 +8,7 @@
 // or fp32 for each op.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/AMP/NodeIds.h"
 #include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/ContractionTable.h"
 #include "compiler/Precision/DecisionReport.h"
@@ -19,6 +20,7 @@
 #include "passes/Precision/RequestOptions.h"
 
 #include "mlir/IR/Remarks.h"
+#include "mlir/IR/Threading.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/BitVector.h"
@@ -47,6 +49,9 @@ private:
                       ArrayRef<Placement> placements, StringRef flip,
                       const TargetInfo &target);
   void record(const PrecisionGraph &graph, const TargetInfo &target);
+  void recordFollowers(const PrecisionGraph &graph,
+                       ArrayRef<Placement> placements,
+                       const TargetInfo &target);
   void countCasts(Block &block);
   void emitRemarks();
 
@@ -174,13 +179,46 @@ static bool keepsOperands(const PrecisionGraphNode &node,
           problem.precisionClass == PrecisionClass::Deny);
 }
 
+namespace {
+/// The types of an op in a placement: low, or else the type of the model.
+struct LowTypes {
+  bool computesLow = false, storesLow = false;
+  /// True if the results are low only since the GPU's library has no float32
+  /// weight gradient of low operands.
+  bool isRounded = false;
+
+  bool operator!=(const LowTypes &other) const {
+    return computesLow != other.computesLow || storesLow != other.storesLow;
+  }
+};
+} // namespace
+
+// Returns the types of node `index`, given the placements of all nodes.
+static LowTypes findLowTypes(const PrecisionGraph &graph, unsigned index,
+                             ArrayRef<Placement> placements,
+                             const TargetInfo &target) {
+  PrecisionOpInterface op = graph.getNodes()[index].ops.front();
+  const Placement &placement = placements[index];
+  LowTypes types;
+  types.computesLow = placement.low && op.getNumContractedOperands() > 0;
+  // If the library cannot store the weight gradient in fp32, the convolution
+  // sums in fp32 and rounds the result, and a cast widens the gradient again.
+  types.isRounded = placement.low && isa<ConvWeightGradOp>(op) &&
+                    !hasWideWeightGradient(op, target);
+  types.storesLow =
+      types.isRounded ||
+      (storesLow(op, graph.getProblem().nodes[index], placement, placements) &&
+       mayRoundMaximum(graph, op, placements));
+  return types;
+}
+
 /// In a mode with one float type: the flag that would make an op low.
 static constexpr llvm::StringLiteral kOfferedFlag = "--precision=bf16-mixed";
 
 // Returns the flag with which the user can change the decision:
 // `--keep-fp32=^conv1$`, for example. Empty if no flag can.
 static std::string getFlip(Reason reason, bool low, StringRef rule,
-                           StringRef name) {
+                           StringRef id) {
   switch (reason) {
   case Reason::Mode:
   case Reason::Update:
@@ -194,10 +232,8 @@ static std::string getFlip(Reason reason, bool low, StringRef rule,
   case Reason::ForceLow:
     return ("drop " + rule).str();
   default:
-    if (name.empty())
-      return "";
     return ((low ? "--keep-fp32=^" : "--force-low=^") +
-            llvm::Twine(llvm::Regex::escape(name)) + "$")
+            llvm::Twine(llvm::Regex::escape(id)) + "$")
         .str();
   }
 }
@@ -227,15 +263,10 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
   FloatType compute = wide.getWidth() < 32 && !contraction
                           ? FloatType(Float32Type::get(context))
                           : wide;
-  if (placement.low && contraction)
+  const LowTypes types = findLowTypes(graph, index, placements, target);
+  if (types.computesLow)
     compute = low;
-  bool isStoredLow = storesLow(op, problem, placement, placements) &&
-                     mayRoundMaximum(graph, op, placements);
-  // If the library cannot store the weight gradient in fp32, the convolution
-  // sums in fp32 and rounds the result, and a cast widens the gradient again.
-  const bool isRounded = placement.low && isa<ConvWeightGradOp>(op) &&
-                         !hasWideWeightGradient(op, target);
-  FloatType storage = isStoredLow || isRounded ? low : wide;
+  FloatType storage = types.storesLow ? low : wide;
   FloatType accumulate = wide.isF64() ? wide : Float32Type::get(context);
 
   SmallVector<Attribute> path;
@@ -246,7 +277,7 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
     path.insert(path.begin() + PlacementPath::kEnd,
                 StringAttr::get(context, "(" + Twine(omitted) + " more)"));
   std::string why = node.entry.why;
-  if (isRounded)
+  if (types.isRounded)
     why += kRoundedWeightGradient;
   const bool decidesByMet = placement.reason == Reason::WideOperand ||
                             placement.reason == Reason::KnownOperand;
@@ -361,11 +392,73 @@ void AssignPrecisionPass::record(const PrecisionGraph &graph,
       flip = wouldBeLow(graph, index, offered) ? kOfferedFlag.str() : "";
     else if (node.isOpen)
       flip = getFlip(placements[index].reason, placements[index].low,
-                     node.entry.rule, getNodeName(node.ops.front()));
+                     node.entry.rule, node.id);
     DecisionAttr decision = decide(graph, index, placements, flip, target);
-    for (Operation *op : node.ops)
+    for (Operation *op : node.ops) {
       op->setAttr(DecisionAttr::attrName, decision);
+      if (node.id != getNodeName(op))
+        op->setAttr(kIdAttr, StringAttr::get(&getContext(), node.id));
+    }
   }
+  if (low && listFollowers)
+    recordFollowers(graph, placements, target);
+}
+
+/// The largest number of ops for which followers are listed, since the time is
+/// quadratic in this number.
+static constexpr unsigned kMostFlipped = 5000;
+
+// Records, for each op with a flag that flips the decision, the other ops that
+// get other types if the user gives the flag. Decides all ops again for each
+// flag.
+void AssignPrecisionPass::recordFollowers(const PrecisionGraph &graph,
+                                          ArrayRef<Placement> placements,
+                                          const TargetInfo &target) {
+  const PlacementProblem &problem = graph.getProblem();
+  const unsigned count = problem.nodes.size();
+  if (count > kMostFlipped)
+    return;
+  auto findAllTypes = [&](ArrayRef<Placement> placed) {
+    std::vector<LowTypes> types;
+    for (unsigned i = 0; i < count; ++i)
+      types.push_back(findLowTypes(graph, i, placed, target));
+    return types;
+  };
+  const std::vector<LowTypes> present = findAllTypes(placements);
+  // List only ops that a report shows.
+  llvm::BitVector isShown(count);
+  for (FunctionOpInterface function : getShownFunctions(getOperation()))
+    function->walk([&](Operation *op) {
+      if (std::optional<unsigned> index = graph.lookup(op))
+        isShown.set(*index);
+    });
+  std::vector<ArrayAttr> followers(count);
+  parallelFor(&getContext(), 0, count, [&](size_t index) {
+    const PrecisionGraphNode &node = graph.getNodes()[index];
+    auto decision = DecisionAttr::of(node.ops.front());
+    if (!decision.getFlip())
+      return;
+    StringRef flag = decision.getFlip().getValue();
+    PlacementProblem changed;
+    if (flag.consume_front("drop ")) {
+      changed = graph.dropFlag(flag);
+    } else {
+      changed = problem;
+      graph.pinByFlag(changed, index, !placements[index].low);
+    }
+    std::vector<LowTypes> types = findAllTypes(
+        createGreedyPlacement(/*findsPaths=*/false)->place(changed));
+    SmallVector<Attribute> ids;
+    for (unsigned i = 0; i < count; ++i)
+      if (isShown.test(i) && types[i] != present[i] &&
+          graph.getNodes()[i].id != node.id)
+        ids.push_back(StringAttr::get(&getContext(), graph.getNodes()[i].id));
+    followers[index] = ArrayAttr::get(&getContext(), ids);
+  });
+  for (auto [node, ids] : llvm::zip(graph.getNodes(), followers))
+    if (ids)
+      for (Operation *op : node.ops)
+        op->setAttr(kFollowersAttr, ids);
 }
 
 // Returns the float type in which `value` will be stored, by the decision of

@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/AMP/AMP.h"
+#include "compiler/Dialect/AMP/NodeIds.h"
 
 #include "compiler/Dialect/AMP/Request.h"
 
@@ -71,7 +72,8 @@ LogicalResult AMPDialect::verifyOperationAttribute(Operation *op,
   // have no effect, and nobody would notice.
   const bool isKnown =
       attr.getName() == DecisionAttr::attrName || attr.getName() == kModeAttr ||
-      attr.getName() == kLossScaleAttr || attr.getName() == kRequestAttr;
+      attr.getName() == kLossScaleAttr || attr.getName() == kRequestAttr ||
+      attr.getName() == kIdAttr || attr.getName() == kFollowersAttr;
   if (!isKnown)
     return op->emitOpError("no op has an attribute '")
            << attr.getName().getValue() << "'";
@@ -88,6 +90,15 @@ LogicalResult AMPDialect::verifyOperationAttribute(Operation *op,
   if (attr.getName() == kLossScaleAttr && !isa<LossScaleAttr>(attr.getValue()))
     return op->emitOpError("expected a kind of loss scale such as "
                            "#amp.loss_scale<dynamic>, found ")
+           << attr.getValue();
+  if (attr.getName() == kIdAttr && !isa<StringAttr>(attr.getValue()))
+    return op->emitOpError("expected amp.id to be a string, found ")
+           << attr.getValue();
+  auto ids = dyn_cast<ArrayAttr>(attr.getValue());
+  if (attr.getName() == kFollowersAttr &&
+      (!ids || !llvm::all_of(ids, llvm::IsaPred<StringAttr>)))
+    return op->emitOpError("expected amp.followers to be an array of strings, "
+                           "found ")
            << attr.getValue();
   if (attr.getName() == kRequestAttr && !isa<RequestAttr>(attr.getValue()))
     return op->emitOpError("expected a request such as "

@@ -107,9 +107,10 @@ TEST_F(DecisionReportTest, EveryLineOfJSONLIsARecord) {
   ASSERT_TRUE(static_cast<bool>(first));
   const llvm::json::Object &fc = *first->getAsObject();
   for (const char *key :
-       {"schema", "id", "node", "op", "phase", "operands", "results", "compute",
-        "accumulate", "class", "rule", "reason", "path", "evidence", "casts_in",
-        "casts_out", "cost_low", "cost_high", "flip"})
+       {"schema",    "id",       "node",      "op",         "phase",
+        "operands",  "results",  "compute",   "accumulate", "class",
+        "rule",      "reason",   "path",      "evidence",   "casts_in",
+        "casts_out", "cost_low", "cost_high", "flip",       "follows"})
     EXPECT_NE(fc.get(key), nullptr) << key;
   EXPECT_EQ(fc.getInteger("schema"), 1);
   EXPECT_EQ(fc.getString("phase"), "forward");
@@ -122,6 +123,7 @@ TEST_F(DecisionReportTest, EveryLineOfJSONLIsARecord) {
   EXPECT_EQ(second->getAsObject()->getString("id"), "fc#dx");
   EXPECT_EQ(second->getAsObject()->getString("node"), "fc");
   EXPECT_TRUE(second->getAsObject()->get("flip")->getAsNull().has_value());
+  EXPECT_TRUE(second->getAsObject()->get("follows")->getAsNull().has_value());
 }
 
 TEST_F(DecisionReportTest, NoTwoOpsHaveOneId) {

@@ -114,6 +114,9 @@ static ExitCode run(ExplainCommand &command) {
     throw CLI::RequiredError("model");
   if (command.format.empty())
     command.format = command.nodes.empty() ? "summary" : "reasons";
+  // The other formats do not print which ops follow a flip.
+  command.compile.pipeline.listsFollowers =
+      llvm::is_contained({"reasons", "jsonl", "html"}, command.format);
   return runExplain(command);
 }
 

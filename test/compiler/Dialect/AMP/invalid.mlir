@@ -133,3 +133,19 @@ module attributes {amp.request = #amp.request<"16-mixed", scale = 1.0>} {
 // expected-error@+1 {{expected a loss scale above 0}}
 module attributes {amp.request = #amp.request<"16-mixed", loss_scale = 0.0>} {
 }
+
+// -----
+
+func.func @id(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error@+1 {{expected amp.id to be a string, found 1 : i64}}
+  %0 = mpc.neg %x {amp.id = 1 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+func.func @followers(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error@+1 {{expected amp.followers to be an array of strings, found [1]}}
+  %0 = mpc.neg %x {amp.followers = [1]} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
