@@ -36,11 +36,14 @@ def run_mpc(*arguments):
 
 
 def explain(mode, model, flags, run):
-    """Returns the records of the training step by id. `run` runs mpc."""
+    """Returns the records of the training step by id. `run` runs mpc. Leaves out
+    constants: a constant that only low ops read is cast at compile time, and has
+    no record then."""
     process = run("explain", model, "--precision", mode, "--format", "jsonl", *flags)
     if process.returncode != 0:
         raise ValueError(process.stderr.strip())
-    return {row["id"]: row for row in map(json.loads, process.stdout.splitlines())}
+    rows = map(json.loads, process.stdout.splitlines())
+    return {row["id"]: row for row in rows if row["reason"] != "constant"}
 
 
 def types(row):
