@@ -214,7 +214,7 @@ std::string PrecisionGraph::listOps(StringRef op) const {
 static bool matchesNode(const PrecisionGraphNode &node, StringRef expression,
                         const NamePattern &pattern) {
   return (expression.contains('~') && pattern.match(node.id)) ||
-         matchesNode(node.ops.front(), pattern);
+         mpc::matchesNode(node.ops.front(), pattern);
 }
 
 static void settle(PlacementNode &placed, Pin pin, Reason reason) {
