@@ -384,15 +384,32 @@ void AssignPrecisionPass::record(const PrecisionGraph &graph,
       placement.path.add(index);
     }
   }
+  // True if the op gets other types once the user leaves out `flag`.
+  llvm::StringMap<std::vector<Placement>> withoutFlag;
+  auto dependsOn = [&](unsigned index, StringRef flag) {
+    auto [entry, isNew] = withoutFlag.try_emplace(flag);
+    if (isNew)
+      entry->second = createGreedyPlacement(/*findsPaths=*/false)
+                          ->place(graph.dropFlag(flag));
+    return findLowTypes(graph, index, entry->second, target) !=
+           findLowTypes(graph, index, placements, target);
+  };
   // A node of the model may have several ops: in the training step, in
   // evaluation and in prediction. All get the same record.
   for (auto [index, node] : llvm::enumerate(graph.getNodes())) {
+    const Placement &placement = placements[index];
     std::string flip;
     if (!low)
       flip = wouldBeLow(graph, index, offered) ? kOfferedFlag.str() : "";
     else if (node.isOpen)
-      flip = getFlip(placements[index].reason, placements[index].low,
-                     node.entry.rule, node.id);
+      flip = getFlip(placement.reason, placement.low, node.entry.rule, node.id);
+    // The op may have the types of the user's flag without the flag, too. Only
+    // --keep-fp32 then flips the decision, since it wins over --force-low.
+    if (StringRef(flip).starts_with("drop ") &&
+        !dependsOn(index, node.entry.rule))
+      flip = placement.low
+                 ? getFlip(Reason::BetweenLow, /*low=*/true, "", node.id)
+                 : "";
     DecisionAttr decision = decide(graph, index, placements, flip, target);
     for (Operation *op : node.ops) {
       op->setAttr(DecisionAttr::attrName, decision);

@@ -62,3 +62,12 @@ def test_an_id_names_one_of_several_ops():
     after = flips.explain("bf16-mixed", path, [*FLAGS, flip], mpctest.mpc)
     kept = [name for name, row in after.items() if row["reason"] == "keep_fp32"]
     assert kept == [op]
+
+
+def test_flags_that_the_policy_agrees_with_are_no_flips():
+    """Leaving out --force-low changes nothing if the op is low anyway."""
+    path, _ = MODELS["resnet"]
+    flags = [*FLAGS, "--force-low=^stem[.]relu$", "--keep-fp32=^block1"]
+    wrong, count = flips.check("bf16-mixed", path, flags, mpctest.mpc)
+    assert not wrong, "\n".join(wrong)
+    assert count > 20
