@@ -85,16 +85,17 @@ def AssignPrecisionPass : Pass<"amp-assign-precision", "::mlir::ModuleOp"> {
         class = allow, rule = "default:gemm",
         why = "products of low operands are exact in fp32 sums", reason = allow_list,
         path = ["gemm"], evidence = assumed, native = true, casts_in = 2, casts_out = 0,
-        casts_fused = 0, cost_low = 6, cost_high = 11>
+        casts_fused = 0, cost_low = 6, cost_high = 11, flip = "--keep-fp32=^gemm~1$">
     module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.request<"bf16-mixed">} {
     func.func @step(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>) -> tensor<4x2xf32> {
-      %0 = mpc.gemm %x, %w {amp.decision = #decision}
+      %0 = mpc.gemm %x, %w {amp.decision = #decision, amp.id = "gemm~1"}
           : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
       return %0 : tensor<4x2xf32>
     }
     ```
 
     Afterwards every op with floats has a record, and the module names the mode.
+    An op without a name, or with a name of several ops, has an id.
   }];
   let options = [
     Option<"mode", "mode", "std::string", "\"\"",
