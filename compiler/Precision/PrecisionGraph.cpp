@@ -211,10 +211,11 @@ std::string PrecisionGraph::listOps(StringRef op) const {
 // True if the pattern matches a name of the node's op. Only an expression with
 // a ~ may match the node's id, too: otherwise 1$ would match the number at the
 // end of fc~1.
-static bool matchesNode(const PrecisionGraphNode &node, StringRef expression,
-                        const NamePattern &pattern) {
+static bool matchesExpression(const PrecisionGraphNode &node,
+                              StringRef expression,
+                              const NamePattern &pattern) {
   return (expression.contains('~') && pattern.match(node.id)) ||
-         mpc::matchesNode(node.ops.front(), pattern);
+         matchesNode(node.ops.front(), pattern);
 }
 
 static void settle(PlacementNode &placed, Pin pin, Reason reason) {
@@ -241,7 +242,7 @@ LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
         AppliedFlag{(flag + "=" + expression).str(), pin, reason, {}});
     for (auto [index, node] : llvm::enumerate(nodes)) {
       PlacementNode &placed = problem.nodes[index];
-      if (!matchesNode(node, expression, pattern))
+      if (!matchesExpression(node, expression, pattern))
         continue;
       found = true;
       if (!node.isOpen || isPinnedHard(placed))
