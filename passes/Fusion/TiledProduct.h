@@ -58,7 +58,8 @@ public:
   /// result. The loop has a copy of `op`.
   bool isCopy(mlir::Operation *op) const { return copies.contains(op); }
 
-  /// Makes ops of later phases recompute the wide values that they read.
+  /// Makes ops of later phases recompute whole rows of the product that they
+  /// read, so that no such rows stay in memory.
   void recomputeEscaping();
   /// Adds surrounding ops to the tiled product if they cost nothing in the
   /// loop.

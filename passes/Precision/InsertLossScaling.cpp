@@ -366,8 +366,8 @@ LogicalResult InsertLossScalingPass::guardUpdate(FunctionOpInterface function,
   setConditions(function, finite);
   if (failed(selectState(function, finite)))
     return failure();
-  // The condition depends on the gradients, but a counter's increment may come
-  // before them in the block, so sort the ops.
+  // Counters advance only if the gradients are finite, but an increment may
+  // come before the gradients in the block, so sort the ops.
   if (!sortTopologically(&function.getFunctionBody().front()))
     return withExitCode(function->emitError(), ExitCode::Unsupported)
            << "expected gradients that do not depend on their own update, "

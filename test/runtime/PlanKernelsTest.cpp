@@ -169,7 +169,8 @@ TEST(PlanKernels, EpiloguesWriteOverNoOperand) {
   for (size_t operand : {a, b})
     EXPECT_REFUSED_IN(builder, kStep + "/steps/0/epilogue/args/0", operand,
                       "its result overlaps an operand");
-  EXPECT_REFUSED_IN(builder, "/kernels/k/rows", 4, "another size");
+  EXPECT_REFUSED_IN(builder, "/kernels/k/rows", 4,
+                    "its epilogue is made for a result of 4 x 2");
 }
 
 } // namespace

@@ -25,8 +25,8 @@ static Error checkDimensions(const Model &model,
   const ArrayRef<int64_t> dims(tensor.dims().data(), tensor.dims().size());
   if (!getCheckedBytes(dims, Builder(model.getContext()).getI64Type()))
     return model.error(ErrorKind::InvalidInput,
-                       what + ": the dimensions are negative or their product "
-                              "overflows");
+                       what + ": the dimensions " + printShape(dims) +
+                           " are negative or their product overflows");
   return Error::success();
 }
 

@@ -114,9 +114,10 @@ struct ProductSums {
   int64_t rows, columns;
 };
 
-/// Adds the product of `left` and `right`, which have equally many terms, over
-/// `steps` steps to `sums`. With `isFirst` the sums start at zero. Requires AMX
-/// in the CPU and the permission to use it (`requestAMXPermission`).
+/// Adds the product of `left` and `right`, which have equally many terms, to
+/// `sums`. The depth is `steps` tiles of 32 bf16 elements. With `isFirst` the
+/// sums start at zero. Requires AMX in the CPU and the permission to use it
+/// (`requestAMXPermission`).
 void multiplyPanels(const LeftOperand &left, const Panels &right, int64_t steps,
                     const ProductSums &sums, bool isFirst);
 

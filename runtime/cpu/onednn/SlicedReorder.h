@@ -14,8 +14,8 @@
 
 namespace mpc::runtime {
 
-/// Returns the layout that `pairRows` writes, if it can convert `from` to `to`.
-/// nullopt otherwise. `from` must be a bf16 matrix in rows or columns.
+/// Describes `to` as a layout that `pairRows` can write from `from`; nullopt if
+/// it cannot. `from` must be a row-major or column-major bf16 matrix.
 std::optional<PairedLayout> findPairedLayout(const dnnl::memory::desc &from,
                                              const dnnl::memory::desc &to);
 

@@ -210,7 +210,8 @@ Status CheckpointStore::markBest(int64_t step, int64_t newest,
 // The directory
 //===----------------------------------------------------------------------===//
 
-/// Returns N of "step-N" without leading zeros; nullopt for other names.
+/// Returns N if `name` is "step-N" and N has no leading zeros; nullopt
+/// otherwise.
 static std::optional<int64_t> parseStep(std::string_view name) {
   if (name.substr(0, kPrefix.size()) != kPrefix)
     return std::nullopt;

@@ -5,8 +5,10 @@
 #include "runtime/cpu/DeferredSignals.h"
 #include "test/runtime/MatMulCase.h"
 
+#include <csignal>
+#include <ctime>
 #include <pthread.h>
-#include <sys/time.h>
+#include <unistd.h>
 
 using namespace mpc::runtime;
 using namespace mpc::runtime::test;
@@ -35,8 +37,9 @@ void findStack() {
   stackEnd = stackBegin + size;
 }
 
-/// Sends SIGALRM every 200 microseconds while this lives. The handler has no
-/// alternate stack, as in a library's host program.
+/// Sends SIGALRM to this thread every 200 microseconds while this lives. Other
+/// threads of the process may not take the signal while this thread defers it.
+/// The handler has no alternate stack, as in a library's host program.
 class Alarms {
 public:
   Alarms() {
@@ -44,17 +47,25 @@ public:
     action.sa_handler = countStack;
     action.sa_flags = SA_RESTART;
     sigaction(SIGALRM, &action, &previous);
-    const itimerval often = {{0, 200}, {0, 200}};
-    setitimer(ITIMER_REAL, &often, nullptr);
+    sigevent event = {};
+    event.sigev_notify = SIGEV_THREAD_ID;
+    event.sigev_signo = SIGALRM;
+    event._sigev_un._tid = gettid();
+    isRunning = timer_create(CLOCK_MONOTONIC, &event, &timer) == 0;
+    const itimerspec often = {{0, 200'000}, {0, 200'000}};
+    if (isRunning)
+      timer_settime(timer, /*flags=*/0, &often, nullptr);
   }
   ~Alarms() {
-    const itimerval never = {};
-    setitimer(ITIMER_REAL, &never, nullptr);
+    if (isRunning)
+      timer_delete(timer);
     sigaction(SIGALRM, &previous, nullptr);
   }
 
 private:
   struct sigaction previous;
+  timer_t timer;
+  bool isRunning = false;
 };
 
 /// oneDNN's products of few rows by many columns use the stack pointer for

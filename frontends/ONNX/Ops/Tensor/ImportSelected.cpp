@@ -83,7 +83,8 @@ private:
 };
 } // namespace
 
-/// Groups of equal parts, the result of Unique.
+/// The result of Unique: groups of parts along its axis whose elements are
+/// equal.
 struct EqualParts {
   /// The first part of each group, in the order of the result.
   SmallVector<int64_t> firsts;

@@ -403,8 +403,8 @@ private:
 };
 } // namespace
 
-// Emits e^x = 2^h (1 + r ln 2), where h is x log2 e rounded, and r the rest,
-// below a unit in the last place of h. Clamps x: all results beyond the limits
+// Emits e^x = 2^h (1 + r ln 2), where h is the float nearest to x log2 e, and r
+// the rounding error, below a unit in the last place of h. Clamps x: all results beyond the limits
 // are equal, and the rest of infinity would be NaN.
 Value GPUFunctions::exp(Value x) {
   constexpr double log2E = 0x1.715476p+0, rest = 0x1.4ae0c0p-26;

@@ -42,7 +42,7 @@ func.func @region_of_unknown_kind(%x: tensor<8xf32>) {
 // -----
 
 func.func @region_of_epilogue(%x: tensor<8xf32>) {
-  // expected-error@+1 {{expected another kind than epilogue, which only Planning gives to kernels}}
+  // expected-error@+1 {{expected another kind than epilogue, which only Planning makes}}
   %0 = mpc.region epilogue(%x) : (tensor<8xf32>) -> tensor<8xf32> {
   ^bb0(%a: tensor<8xf32>):
     mpc.yield %a : tensor<8xf32>

@@ -142,7 +142,7 @@ TEST(RuntimeCheckpoint, WhatIsNotThereIsSaid) {
                 StatusCode::InvalidInput, "'w' has 33 dimensions");
   const std::string name(5000, 'w');
   expectFailure(parse(makeCheckpoint({{name, {1}, "1234"}}, {})).status(),
-                StatusCode::InvalidInput, "name of 5000 bytes");
+                StatusCode::InvalidInput, "name has 5000 bytes");
 }
 
 // Truncated or changed files are never read outside their bounds.
