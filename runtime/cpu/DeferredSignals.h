@@ -10,6 +10,7 @@
 #define MPC_RUNTIME_CPU_DEFERREDSIGNALS_H
 
 #include <csignal>
+#include <initializer_list>
 
 namespace mpc::runtime {
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/CheckModel.h"
 
+#include "compiler/Dialect/MPC/MPC.h"
 #include "frontends/ONNX/Model/Graph.h"
 #include "frontends/ONNX/Model/Limits.h"
 
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
+using namespace mpc;
 using namespace mpc::onnx_frontend;
 using llvm::Error;
 using llvm::Expected;
