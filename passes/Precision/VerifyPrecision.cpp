@@ -188,7 +188,7 @@ void VerifyPrecisionPass::verifyRecord(
 // the model and ops without float operands make a type that no operand has.
 void VerifyPrecisionPass::verifyModelTypes(PrecisionOpInterface op,
                                            DecisionAttr decision) {
-  if (!decision.getModel() || isa<mpc::CastOp>(op))
+  if (!decision.getModel() || isa<mpc::CastOp, BitCastOp>(op))
     return;
   llvm::SmallPtrSet<Type, 2> known;
   for (Value operand : op->getOperands())

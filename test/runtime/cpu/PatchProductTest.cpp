@@ -1,6 +1,7 @@
 // Tests convolutions and gradients of filters as products of patches.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/cpu/onednn/OneDNNProvider.h"
 #include "test/runtime/ConvCase.h"
 #include "test/runtime/cpu/RunContraction.h"
 
@@ -9,8 +10,10 @@ using namespace mpc::runtime::test;
 
 namespace {
 
-/// For the workers of runAll.
+/// For the workers of runAll. The first use of oneDNN fixes the instruction set
+/// for all tests of the program, so select that of the target.
 OneDNNConfig twoWorkers() {
+  EXPECT_TRUE(OneDNNProvider::create(testFeatures()).ok());
   OneDNNConfig config;
   config.workers = 2;
   return config;
