@@ -423,7 +423,7 @@ void AssignPrecisionPass::record(const PrecisionGraph &graph,
 
 /// The largest number of ops for which followers are listed, since the time is
 /// quadratic in this number.
-static constexpr unsigned kMostFlipped = 5000;
+static constexpr unsigned kMostFlipped = 2000;
 
 // Records, for each op with a flag that flips the decision, the other ops that
 // get other types if the user gives the flag. Decides all ops again for each

@@ -154,12 +154,19 @@ struct CastConstant : OpRewritePattern<amp::CastOp> {
     ElementsAttr values;
     if (!matchPattern(op.getInput(), m_Constant(&values)))
       return rewriter.notifyMatchFailure(op, "input is not a constant");
-    ElementsAttr rounded = roundElements(values, getFloatType(op));
+    const FloatType type = getFloatType(op);
+    ElementsAttr &rounded = known[{values, type}];
+    if (!rounded)
+      rounded = roundElements(values, type);
     if (!rounded)
       return rewriter.notifyMatchFailure(op, "the constant has no values");
     rewriter.replaceOpWithNewOp<mpc::ConstantOp>(op, op.getType(), rounded);
     return success();
   }
+
+  /// The rounded elements by elements and type. Functions share a constant, and
+  /// must share the rounded one: each resource is stored on its own.
+  mutable llvm::DenseMap<std::pair<Attribute, Type>, ElementsAttr> known;
 };
 } // namespace
 

@@ -110,7 +110,7 @@ def AssignPrecisionPass : Pass<"amp-assign-precision", "::mlir::ModuleOp"> {
                "expressions for names of nodes to compute in the low type">,
     Option<"listFollowers", "list-followers", "bool", "false",
            "record which other ops follow if a decision is flipped; not for "
-           "more than 5000 ops, since the time is quadratic">,
+           "more than 2000 ops, since the time is quadratic">,
   ];
   let dependentDialects = ["::mpc::amp::AMPDialect"];
 }

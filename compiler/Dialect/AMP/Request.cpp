@@ -46,16 +46,20 @@ mpc::amp::parsePrecisionMode(StringRef text, bool &isUnsupported) {
                                  expected);
 }
 
+// True if a run can hold the scale, which is float32 there: 1e39 rounds to
+// infinity.
+static bool isStorableScale(double scale) {
+  const auto stored = static_cast<float>(scale);
+  return std::isfinite(stored) && stored > 0.0f;
+}
+
 llvm::Expected<LossScaling> mpc::amp::parseLossScaling(StringRef text) {
   std::optional<LossScale> named = symbolizeLossScale(text);
   if (named && *named != LossScale::Static)
     return LossScaling{*named};
   LossScaling scaling{LossScale::Static};
-  // The run holds the scale in float32, so check the number after rounding:
-  // 1e39 rounds to infinity.
   bool isNumber = !text.getAsDouble(scaling.scale);
-  auto stored = static_cast<float>(scaling.scale);
-  if (isNumber && std::isfinite(stored) && stored > 0.0f)
+  if (isNumber && isStorableScale(scaling.scale))
     return scaling;
   return llvm::createStringError("expected a loss scale of dynamic, none or a "
                                  "number above 0, found '" +
@@ -108,7 +112,7 @@ static ParseResult parseScaling(AsmParser &parser,
     parsed.kind = LossScale::Static;
     if (parser.parseFloat(parsed.scale))
       return failure();
-    if (!std::isfinite(parsed.scale) || parsed.scale <= 0)
+    if (!isStorableScale(parsed.scale))
       return parser.emitError(location, "expected a loss scale above 0, found ")
              << parsed.scale;
   }

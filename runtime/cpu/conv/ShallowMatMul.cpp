@@ -27,6 +27,9 @@ constexpr int64_t kFewestColumns = 16;
 /// Approximate number of elements of the result per slice. A smaller result is
 /// not worth a phase of its own to pack b.
 constexpr int64_t kElementsPerSlice = 1 << 16;
+/// Slices are rows, and one worker packs the right operand before. A product of
+/// few rows would run on few workers, so the library computes it.
+constexpr int64_t kFewestRows = 64;
 
 /// Some rows of a product.
 struct ShallowRows {
@@ -138,7 +141,7 @@ prepareShallowMatMul(const MatMulStep &step, const MatMulOperands &operands,
   };
   if (!config.nativeBF16 || operands.epilogue || !isDenseProduct(step) ||
       !isBF16(operands.a) || !isBF16(operands.b) || !isBF16(operands.c) ||
-      step.k > kMostTerms || step.n < kFewestColumns ||
+      step.k > kMostTerms || step.n < kFewestColumns || step.m < kFewestRows ||
       step.m * step.n < kElementsPerSlice)
     return nullptr;
   return std::make_unique<ShallowMatMul>(step, operands);

@@ -108,7 +108,7 @@ def test_the_model_that_receives_the_weights(tmp_path):
     data = save(tmp_path, digits())
     flags = ["--output", tmp_path / "o.onnx", "--export-model"]
     command = train(data, *flags, without_a_weight(tmp_path))
-    refused(tmp_path, command, INVALID, "'fc1.weight' is missing")
+    refused(tmp_path, command, INVALID, "input 'fc1.weight' is never defined")
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,8 @@ TEST(PatchProduct, PaddingStridesAndDilations) {
 }
 
 TEST(PatchProduct, EpilogueGetsEveryPixelOnce) {
-  ConvCase c{2, 1, 16, 40, {7, 7}, {3, 3}, {3, 3}, {1, 1}, {0, 0}, {0, 0}};
+  // The results of a pixel are several tiles of 256 channels.
+  ConvCase c{2, 1, 16, 300, {7, 7}, {3, 3}, {3, 3}, {1, 1}, {0, 0}, {0, 0}};
   const Conv conv(c);
   Tensor added = Tensor::zeros(DType::F32, conv.yShape);
   ConvOperands operands = operandsOf(conv, ConvKind::Forward, added);

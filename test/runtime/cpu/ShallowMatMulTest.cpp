@@ -61,6 +61,9 @@ TEST(ShallowMatMul, LeavesOtherProductsToTheLibrary) {
   c = caseOf(64, 2);
   c.m = 1000; // a small result
   EXPECT_FALSE(isTaken(c));
+  c = caseOf(4096, 2);
+  c.m = 63; // few slices
+  EXPECT_FALSE(isTaken(c));
   c = caseOf(64, 2);
   c.transA = true;
   EXPECT_FALSE(isTaken(c));
