@@ -141,7 +141,9 @@ PrecisionFacts::findConstraint(PrecisionOpInterface op,
 }
 
 bool mpc::isGuard(Operation *op) {
-  return getNodeName(op).ends_with(kGuardSuffix);
+  // Nodes of models may have any name, so ask for the ops of guards, too.
+  return isa<SelectOp, IsInfOp, IsNaNOp, OrOp>(op) &&
+         getNodeName(op).ends_with(kGuardSuffix);
 }
 
 bool mpc::isHard(Reason reason) {
