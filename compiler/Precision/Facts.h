@@ -53,7 +53,7 @@ public:
   std::optional<amp::Reason>
   findConstraint(PrecisionOpInterface op, PrecisionClass precisionClass) const;
 
-  /// What the facts say about one op.
+  /// The facts about one op, as one answer.
   struct Judgement {
     PrecisionClass precisionClass = PrecisionClass::Deny;
     /// The reason for which the op must neither be low nor read rounded values:

@@ -105,8 +105,8 @@ private:
   std::vector<const proto::NodeProto *> nodes;
   llvm::StringMap<const proto::TensorProto *> initializers;
   llvm::StringMap<const proto::NodeProto *> producers;
-  /// What defines each name, as text for messages: "an initializer", "node
-  /// 'fc1'".
+  /// The definition of each name, as text for messages: "an initializer",
+  /// "node 'fc1'".
   llvm::StringMap<std::string> definitions;
 };
 

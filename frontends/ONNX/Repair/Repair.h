@@ -44,7 +44,7 @@ private:
   llvm::StringRef repair;
 };
 
-/// What the importer knows about a value. MPC_LOSS repairs read it.
+/// The importer's knowledge of a value. MPC_LOSS repairs read it.
 struct ValueFacts {
   /// The role of the variable that holds the value; nullopt if none does.
   std::optional<Role> stateRole;

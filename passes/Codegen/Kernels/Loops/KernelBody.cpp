@@ -471,8 +471,8 @@ unsigned KernelBody::getLargest(unsigned group) const {
   auto [first, end] = getGroup(group);
   unsigned largest = first;
   for (unsigned d = first; d < end; ++d)
-    // Of equally large dimensions, prefer the last, whose elements are closest
-    // in memory.
+    // Among equally large dimensions, prefer the last, whose elements are
+    // closest in memory.
     if (dimensions[d].size >= dimensions[largest].size)
       largest = d;
   return largest;

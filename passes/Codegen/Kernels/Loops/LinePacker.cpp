@@ -167,7 +167,7 @@ void LinePacker::transposeBlock(const Lines &lines, Value source, Value target,
         lines, addIndex(b, source, (first + i) * lines.lineStride), width));
   vectors.resize(width, vectors.front());
   vectors = transposeVectors(b, std::move(vectors));
-  // Of each transposed vector, store the lanes that are in the panel, in
+  // Store the lanes of each transposed vector that are in the panel, in
   // vectors of powers of two.
   for (auto [k, vector] : llvm::enumerate(vectors))
     for (int64_t lane = 0; lane < count;) {
