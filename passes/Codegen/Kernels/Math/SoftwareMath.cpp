@@ -404,8 +404,8 @@ private:
 } // namespace
 
 // Emits e^x = 2^h (1 + r ln 2), where h is the float nearest to x log2 e, and r
-// the rounding error, below a unit in the last place of h. Clamps x: all results beyond the limits
-// are equal, and the rest of infinity would be NaN.
+// the rounding error, below a unit in the last place of h. Clamps x: all
+// results beyond the limits are equal, and the rest of infinity would be NaN.
 Value GPUFunctions::exp(Value x) {
   constexpr double log2E = 0x1.715476p+0, rest = 0x1.4ae0c0p-26;
   Value z = l.minimum(l.maximum(x, c(-110, x)), c(100, x));
