@@ -2,8 +2,10 @@
 // policy, the loss, ranges, flags, and types of the model.
 //
 // AssignPrecision decides by these facts. VerifyPrecision computes the facts
-// again on the output of the stage and compares. The facts of both modules are
-// equal, since the analyses look through the casts of the stage.
+// again on the output of the stage and compares. The analyses look through the
+// casts of the stage. Ranges and cancellations are the exception: they exempt
+// values behind constants without a record, such as folded casts and seeds, so
+// the verifier refuses fewer ops for them than the decider keeps.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_FACTS_H

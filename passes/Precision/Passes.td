@@ -349,7 +349,8 @@ def VerifyPrecisionPass : Pass<"amp-verify-precision", "::mlir::ModuleOp"> {
        them, or if `--keep-fp32` names the op. `--force-low` lifts ranges and
        denials. None of these ops reads values that the stage has rounded: by a
        cast, in a low op, or as a low copy. Nor does an operand that policy keeps
-       in fp32 (scales of a normalisation).
+       in fp32 (scales of a normalisation). Ranges and cancellations are not
+       verified behind constants without a record, such as folded casts.
     3. Contractions multiply the decided type. Every sum is formed in fp32 at
        least. State that sums (accumulators, statistics, moments, masters) and
        results that policy keeps in fp32 are fp32 at least.
