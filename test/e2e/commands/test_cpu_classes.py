@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import re
+import shutil
 import subprocess
 import tempfile
 
@@ -82,6 +83,19 @@ def test_code_for_more_is_refused(cpu, tmp_path):
     )
     assert process.returncode == 6
     assert "needs CPU features" in process.stderr
+
+
+def test_a_library_without_its_folder_does_not_emulate(tmp_path):
+    library = shutil.copy(LIBRARY, tmp_path)
+    process = subprocess.run(
+        ["true"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"LD_PRELOAD": str(library), "MPC_EMULATOR_CPU": "haswell"},
+    )
+    assert process.returncode != 0
+    assert f"{tmp_path}/cpuid/ cannot be read" in process.stderr
 
 
 @pytest.mark.parametrize("precision", MODES)

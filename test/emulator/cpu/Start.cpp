@@ -293,15 +293,19 @@ static std::string folderOfThisLibrary() {
   return path.substr(0, path.rfind('/') + 1);
 }
 
-// The folder cpuid beside this library has a file for each library that uses
-// cpuid, with a line per instruction: its offset and name.
-static int replaceInLibrary(dl_phdr_info *library, size_t, void *) {
+// Has a file for each library that uses cpuid, with a line per instruction: its
+// offset and name.
+static const std::string &folderOfInstructions() {
   static const std::string folder = folderOfThisLibrary() + "cpuid/";
+  return folder;
+}
+
+static int replaceInLibrary(dl_phdr_info *library, size_t, void *) {
   const char *slash = std::strrchr(library->dlpi_name, '/');
   const char *name = slash ? slash + 1 : library->dlpi_name;
   if (!*name)
     return 0;
-  std::FILE *file = std::fopen((folder + name).c_str(), "r");
+  std::FILE *file = std::fopen((folderOfInstructions() + name).c_str(), "r");
   if (!file)
     return 0;
   unsigned long offset;
@@ -340,6 +344,9 @@ __attribute__((constructor)) static void start(int, char **,
   constexpr uint32_t kAVX512F = 1u << 16, kAVX512BF16 = 1u << 5;
   if (cpu->hasTiles() && !(features.ebx & kAVX512F && more.eax & kAVX512BF16))
     fail(std::string(name) + " needs a machine with AVX-512 and bfloat16");
+  // Without these files, all libraries would see the real CPU.
+  if (access(folderOfInstructions().c_str(), R_OK | X_OK) != 0)
+    fail(folderOfInstructions() + " cannot be read");
   handle(SIGILL, handleIllegal);
   handle(SIGTRAP, handleTrap);
   prepareTrampolines(runAgain);
