@@ -4,8 +4,9 @@
 // MPC_GUARDED_ARTIFACTS lists artifacts for the host's CPU, separated by
 // colons. Every step runs alone, and of a loop the first iteration. Each
 // operand lies at the start and then at the end of pages between guard pages.
-// Constants are the artifact's, other operands numbers between -1 and 1, and
-// zeros for integers.
+// Constants are the artifact's. Other operands are numbers between -1 and 1,
+// and for integers 0, 1, 2 and so on: kernels skip indices out of range, and
+// may need distinct ones.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Artifact.h"
@@ -108,6 +109,19 @@ private:
         range.type == DType::F16 || range.type == DType::F64)
       fillWithNumbers(*range.memory, range.type,
                       static_cast<unsigned>(range.begin));
+    else if (range.type == DType::I64)
+      fillWithIndices<int64_t>(*range.memory, shiftOf(range));
+    else if (range.type == DType::I32)
+      fillWithIndices<int32_t>(*range.memory, shiftOf(range));
+  }
+
+  template <typename T>
+  static void fillWithIndices(Guarded &memory, size_t shift) {
+    T index = 0;
+    for (size_t at = shift; at + sizeof(T) <= memory.bytes; at += sizeof(T)) {
+      std::memcpy(memory.data + at, &index, sizeof(T));
+      ++index;
+    }
   }
 
   void *findAddress(const Buffer &buffer,
