@@ -11,8 +11,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 import mpctest
-from test_exported_program import FLAGS, SAMPLES, WIDTH, make_model, matrix
-from test_exported_program import node, train
+from exported_program import FLAGS, SAMPLES, WIDTH, make_model, matrix
+from exported_program import node, train
 
 
 def check(path):

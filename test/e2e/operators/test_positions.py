@@ -10,8 +10,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 from test_detached import check
-from test_exported_program import WIDTH, assert_trains_alike, make_model, matrix
-from test_exported_program import node, train
+from exported_program import WIDTH, assert_trains_alike, make_model, matrix
+from exported_program import node, train
 
 
 def positioned(table, folded=None, parameters=("p", "f")):
