@@ -47,7 +47,7 @@ void TrainableSearch::findBuffers(const Node &node) {
   int first = node.input_size();
   if (op == "BatchNormalization" && node.input_size() == 5)
     first = 3;
-  else if (isQuantization(op))
+  else if (op == "QuantizeLinear" || op == "DequantizeLinear")
     first = 1;
   else if (op == "SoftmaxCrossEntropyLoss" || op == "NegativeLogLikelihoodLoss")
     first = 2;
@@ -172,7 +172,7 @@ Facts TrainableSearch::infer(const Node &node) {
   result.isFixed &= !op.starts_with("Random") && op != "Bernoulli";
   inferBias(node, result);
   // Views and sums pass on `takesBias` from their operands.
-  if (isView(op) || isSum(op) || isQuantization(op))
+  if (isView(op) || isSum(op))
     for (const std::string &input : node.input())
       result.takesBias |= getFacts(input).takesBias;
   // The result of a view, such as a reshape, has the facts of its first
@@ -242,7 +242,7 @@ void TrainableSearch::findWeights(const Node &node) {
     if (isTable(node))
       use(node.input(0), Use::Operand);
     else
-      scales[skipQuantization(node.input(0))] = "its rows only scale data";
+      scales[skipViews(node.input(0))] = "its rows only scale data";
   }
   // Find the scale of a normalization in single ops: scale * (x / root), or
   // (scale * x) / root.
@@ -324,15 +324,15 @@ void TrainableSearch::use(StringRef value, Use how) {
     const Node *producer = graph.getProducer(current);
     if (!producer || producer->op_type() == "Shape")
       continue;
-    if (isFakeQuantization(*producer)) {
-      worklist.push_back({producer->input(0), within});
-      continue;
-    }
     // The operand of a view may be a whole weight. The operands of other ops
     // may also be scales and masks, which are not trained.
-    bool isComputed = within || !isView(producer->op_type());
-    for (const std::string &input : producer->input())
-      worklist.push_back({input, isComputed});
+    const bool isWhole = isView(producer->op_type());
+    for (const std::string &input : producer->input()) {
+      worklist.push_back({input, within || !isWhole});
+      // A view reads its other inputs as shapes, scales or values for padding.
+      if (isWhole && producer->op_type() != "Concat")
+        break;
+    }
   }
 }
 

@@ -84,8 +84,6 @@ private:
   bool isTable(const Node &gather);
   bool onlyScales(llvm::StringRef value);
   bool isRow(llvm::StringRef value);
-  bool isFakeQuantization(const Node &node);
-  llvm::StringRef skipQuantization(llvm::StringRef value);
   llvm::StringRef skipViews(llvm::StringRef value);
 
   const Graph &graph;

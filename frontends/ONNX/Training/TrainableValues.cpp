@@ -125,8 +125,8 @@ bool TrainableSearch::isStoredVector(StringRef value) {
 bool TrainableSearch::readsRows(const Node &gather) {
   if (gather.input_size() != 2 || gather.output_size() != 1)
     return false;
-  auto shape = getStoredShape(skipQuantization(gather.input(0)));
-  return shape && shape->size() > 1;
+  auto shape = getStoredShape(gather.input(0));
+  return shape ? shape->size() > 1 : getFacts(gather.input(0)).isFixed;
 }
 
 // True if `gather` reads rows of a table that do not only scale data, as an
@@ -165,29 +165,5 @@ bool TrainableSearch::isRow(StringRef value) {
     node = graph.getProducer(node->input(0));
   if (!node || node->op_type() != "Gather" || node->input_size() != 2)
     return false;
-  auto shape = getStoredShape(skipQuantization(node->input(0)));
-  return shape && shape->size() > 1 && !getFacts(node->input(1)).isFixed;
-}
-
-// True for both halves of a fake quantization, whose scale is no weight. A
-// DequantizeLinear of stored integers is different: the integers are weights.
-bool TrainableSearch::isFakeQuantization(const Node &node) {
-  return node.input_size() > 1 && (node.op_type() == "QuantizeLinear" ||
-                                   (node.op_type() == "DequantizeLinear" &&
-                                    !getStoredShape(skipViews(node.input(0)))));
-}
-
-// Returns the operand of a fake quantization, also with a Clip of the integers;
-// any other value is returned unchanged.
-StringRef TrainableSearch::skipQuantization(StringRef value) {
-  const Node *node = graph.getProducer(value);
-  if (!node || node->op_type() != "DequantizeLinear" ||
-      !isFakeQuantization(*node))
-    return value;
-  node = graph.getProducer(node->input(0));
-  while (node && node->op_type() == "Clip" && node->input_size() > 0)
-    node = graph.getProducer(node->input(0));
-  return node && node->op_type() == "QuantizeLinear" && node->input_size() > 0
-             ? StringRef(node->input(0))
-             : value;
+  return readsRows(*node) && !getFacts(node->input(1)).isFixed;
 }

@@ -2,6 +2,7 @@
 #include "frontends/ONNX/Training/WeightedOps.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mpc::onnx_frontend;
 
@@ -45,55 +46,16 @@ const WeightedOp *mpc::onnx_frontend::findWeightedOp(llvm::StringRef name) {
   return found == std::end(ops) ? nullptr : found;
 }
 
-namespace {
-/// The way in which an op without own weights passes on weights of its
-/// operands.
-enum class Passing { View, Quantization, Sum };
-
-struct PassingOp {
-  llvm::StringRef name;
-  Passing passing;
-};
-} // namespace
-
-// Any op that is not listed is neither a view, a quantization nor a sum.
-static constexpr PassingOp kPassingOps[] = {
-    {"Cast", Passing::View},
-    {"CastLike", Passing::View},
-    {"Concat", Passing::View},
-    {"Dropout", Passing::View},
-    {"Expand", Passing::View},
-    {"Flatten", Passing::View},
-    {"Identity", Passing::View},
-    {"Pad", Passing::View},
-    {"Reshape", Passing::View},
-    {"Slice", Passing::View},
-    {"Split", Passing::View},
-    {"Squeeze", Passing::View},
-    {"Tile", Passing::View},
-    {"Transpose", Passing::View},
-    {"Unsqueeze", Passing::View},
-    {"DequantizeLinear", Passing::Quantization},
-    {"QuantizeLinear", Passing::Quantization},
-    {"Add", Passing::Sum},
-    {"Sub", Passing::Sum},
-    {"Sum", Passing::Sum},
-};
-
-static bool passes(llvm::StringRef op, Passing how) {
-  return llvm::any_of(kPassingOps, [&](const PassingOp &each) {
-    return each.name == op && each.passing == how;
-  });
-}
-
 bool mpc::onnx_frontend::isView(llvm::StringRef op) {
-  return passes(op, Passing::View);
-}
-
-bool mpc::onnx_frontend::isQuantization(llvm::StringRef op) {
-  return passes(op, Passing::Quantization);
+  static const llvm::StringSet<> views = {
+      "Cast",     "CastLike", "Concat",         "DequantizeLinear",
+      "Dropout",  "Expand",   "Flatten",        "Identity",
+      "Pad",      "Reshape",  "QuantizeLinear", "Slice",
+      "Split",    "Squeeze",  "Tile",           "Transpose",
+      "Unsqueeze"};
+  return views.contains(op);
 }
 
 bool mpc::onnx_frontend::isSum(llvm::StringRef op) {
-  return passes(op, Passing::Sum);
+  return op == "Add" || op == "Sub" || op == "Sum";
 }

@@ -25,12 +25,9 @@ struct WeightedOp {
 const WeightedOp *findWeightedOp(llvm::StringRef name);
 
 /// True if the result holds elements of the first operand (for Concat, of all
-/// operands), and besides only constants such as the zeros of a Pad.
+/// operands), perhaps rounded, and besides only constants such as the zeros of
+/// a Pad.
 bool isView(llvm::StringRef op);
-
-/// True for rounding to few bits. A fake quantization of a weight has two
-/// rounding ops; the result still counts as the weight.
-bool isQuantization(llvm::StringRef op);
 
 bool isSum(llvm::StringRef op);
 
