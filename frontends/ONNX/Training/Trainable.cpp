@@ -126,8 +126,8 @@ void TrainableSearch::listOthers(const llvm::StringMap<std::string> &origins,
     const bool isNamed =
         (isPyTorchs || name.contains('.')) && !isNumbered(name);
     StringRef evidence = findEvidence(name);
-    if (evidence.empty())
-      evidence = scales.lookup(name);
+    if (evidence.empty() && frequencies.contains(name))
+      evidence = "only sines and cosines read its products with positions";
     if (!evidence.empty())
       found.evidence[name] = evidence;
     (isNamed && evidence.empty() ? found.named : found.constants)
@@ -157,7 +157,7 @@ void TrainableSearch::inferBias(const Node &node, Facts &result) {
   }
   // Gather reads rows of a table. A constant table with constant indices is a
   // lookup, any other Gather an embedding.
-  if (op == "Gather" && isTable(node))
+  if (op == "Gather" && readsRows(node))
     (result.isFixed ? result.isLookup : result.takesBias) = true;
 }
 
@@ -233,17 +233,12 @@ void TrainableSearch::findWeights(const Node &node) {
       if (index >= node.input_size())
         continue;
       if (isTurn)
-        scales[skipViews(node.input(index))] =
-            "only sines and cosines read its products with positions";
+        frequencies.insert(skipViews(node.input(index)));
       else
         use(node.input(index), Use::Operand);
     }
-  if (op == "Gather" && readsRows(node) && !getFacts(node.input(1)).isFixed) {
-    if (isTable(node))
-      use(node.input(0), Use::Operand);
-    else
-      scales[skipViews(node.input(0))] = "its rows only scale data";
-  }
+  if (op == "Gather" && readsRows(node) && !getFacts(node.input(1)).isFixed)
+    use(node.input(0), Use::Operand);
   // Find the scale of a normalization in single ops: scale * (x / root), or
   // (scale * x) / root.
   if ((op == "Mul" || op == "Div") && node.input_size() == 2)

@@ -49,16 +49,6 @@ private:
   /// result, or as a value joined to the result or looked up.
   enum class Use { Operand, Bias, Joined };
 
-  /// The next step after visiting a reader: ignore the reader's results, follow
-  /// them, or end the walk.
-  enum class Walk { Skip, Follow, Stop };
-  /// Visits the readers of `value` and, if told to follow, the readers of the
-  /// results; each value once. Returns true if a visit ended the walk.
-  bool walkReaders(
-      llvm::StringRef value,
-      llvm::function_ref<Walk(const Node &reader, llvm::StringRef value)>
-          visit);
-
   const proto::TensorProto *findTensor(llvm::StringRef name) const;
   std::optional<llvm::SmallVector<int64_t>>
   getStoredShape(llvm::StringRef name);
@@ -81,9 +71,6 @@ private:
   bool isIntegerInput(llvm::StringRef value);
   bool isAngles(const Node &product);
   bool readsRows(const Node &gather);
-  bool isTable(const Node &gather);
-  bool onlyScales(llvm::StringRef value);
-  bool isRow(llvm::StringRef value);
   llvm::StringRef skipViews(llvm::StringRef value);
 
   const Graph &graph;
@@ -96,9 +83,9 @@ private:
   /// Values that an op reads as a statistic, a scale of integers or class
   /// weights.
   llvm::StringSet<> buffers;
-  /// Values that would be weights if they did not only turn or scale data, each
-  /// with the evidence as text for messages.
-  llvm::StringMap<llvm::StringRef> scales;
+  /// Values that would be weights if their products with positions were read by
+  /// other ops than sines and cosines.
+  llvm::StringSet<> frequencies;
   /// Values already visited while looking for the sources of weights. A value
   /// in `searched` may itself be a weight; a value in `searchedWithin` is an
   /// input of ops that compute a weight.

@@ -20,26 +20,6 @@ StringRef TrainableSearch::skipViews(StringRef value) {
   return value;
 }
 
-bool TrainableSearch::walkReaders(
-    StringRef value,
-    llvm::function_ref<Walk(const Node &reader, StringRef value)> visit) {
-  llvm::SmallVector<StringRef> worklist = {value};
-  llvm::StringSet<> visited;
-  while (!worklist.empty()) {
-    StringRef current = worklist.pop_back_val();
-    if (!visited.insert(current).second)
-      continue;
-    for (const Node *reader : readers.lookup(current)) {
-      const Walk next = visit(*reader, current);
-      if (next == Walk::Stop)
-        return true;
-      if (next == Walk::Follow)
-        worklist.append(reader->output().begin(), reader->output().end());
-    }
-  }
-  return false;
-}
-
 bool TrainableSearch::isIntegerInput(StringRef value) {
   return llvm::any_of(graph.getInputs(), [&](const auto *input) {
     const int type = input->type().tensor_type().elem_type();
@@ -69,18 +49,25 @@ bool TrainableSearch::isAngles(const Node &product) {
     if (!getFacts(input).isFixed && !isGiven)
       return false;
   }
-  // Views and factors may come between the product and its sines and cosines.
+  // Views may come between the product and its sines and cosines.
   bool turns = false;
-  const bool isReadOtherwise =
-      walkReaders(product.output(0), [&](const Node &reader, StringRef) {
-        StringRef op = reader.op_type();
-        if (isView(op) || op == "Mul")
-          return Walk::Follow;
-        const bool isTurn = op == "Sin" || op == "Cos";
-        turns |= isTurn;
-        return isTurn || op == "Shape" ? Walk::Skip : Walk::Stop;
-      });
-  return turns && !isReadOtherwise;
+  llvm::SmallVector<StringRef> worklist = {product.output(0)};
+  llvm::StringSet<> visited;
+  while (!worklist.empty()) {
+    StringRef current = worklist.pop_back_val();
+    if (!visited.insert(current).second)
+      continue;
+    for (const Node *reader : readers.lookup(current)) {
+      StringRef readingOp = reader->op_type();
+      if (isView(readingOp))
+        worklist.append(reader->output().begin(), reader->output().end());
+      else if (readingOp == "Sin" || readingOp == "Cos")
+        turns = true;
+      else if (readingOp != "Shape")
+        return false;
+    }
+  }
+  return turns;
 }
 
 bool TrainableSearch::isFloat(StringRef name) {
@@ -127,43 +114,4 @@ bool TrainableSearch::readsRows(const Node &gather) {
     return false;
   auto shape = getStoredShape(gather.input(0));
   return shape ? shape->size() > 1 : getFacts(gather.input(0)).isFixed;
-}
-
-// True if `gather` reads rows of a table that do not only scale data, as an
-// embedding does.
-bool TrainableSearch::isTable(const Node &gather) {
-  return readsRows(gather) && !onlyScales(gather.output(0));
-}
-
-// True if all readers multiply `value` with data, as for the cosines and sines
-// that rotate embeddings.
-bool TrainableSearch::onlyScales(StringRef value) {
-  bool scales = false;
-  const bool isReadOtherwise = walkReaders(value, [&](const Node &reader,
-                                                      StringRef read) {
-    if (isView(reader.op_type()))
-      return Walk::Follow;
-    StringRef other = reader.op_type() == "Mul" && reader.input_size() == 2
-                          ? reader.input(reader.input(0) == read)
-                          : StringRef();
-    // Multiplying by a constant scales the embedding, not the data. In a
-    // product of two embedded rows, such as a user's and an item's, neither row
-    // is a scale.
-    if (other.empty() || getStoredShape(other) || !graph.getProducer(other) ||
-        graph.getProducer(other)->op_type() == "Constant" || isRow(other))
-      return Walk::Stop;
-    scales = true;
-    return Walk::Skip;
-  });
-  return scales && !isReadOtherwise;
-}
-
-// True if `value` is a row that a Gather reads at indices from an input.
-bool TrainableSearch::isRow(StringRef value) {
-  const Node *node = graph.getProducer(value);
-  while (node && isView(node->op_type()) && node->input_size() > 0)
-    node = graph.getProducer(node->input(0));
-  if (!node || node->op_type() != "Gather" || node->input_size() != 2)
-    return false;
-  return readsRows(*node) && !getFacts(node->input(1)).isFixed;
 }
