@@ -6,8 +6,6 @@
 
 #include "llvm/ADT/StringSet.h"
 
-#include <cmath>
-
 using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
@@ -90,42 +88,25 @@ bool mpc::onnx_frontend::isNamedAsBuffer(StringRef name) {
 // Values
 //===----------------------------------------------------------------------===//
 
-// True if all elements are 0 or 1 and both occur, or if one is infinite.
-static bool isMask(const HostTensor &values) {
-  bool hasZero = false, hasOne = false, isBinary = true;
-  for (int64_t i = 0; i < values.getNumElements(); ++i) {
-    const double value = values.getDouble(i);
-    if (std::isinf(value))
-      return true;
-    hasZero |= value == 0;
-    hasOne |= value == 1;
-    isBinary &= value == 0 || value == 1;
-  }
-  return isBinary && hasZero && hasOne;
-}
-
-static bool isSinusoidal(const HostTensor &table) {
-  const int64_t width = table.getShape().back();
-  int64_t zeros = 0, ones = 0;
-  for (int64_t i = 0; i < table.getNumElements(); ++i) {
-    const double value = table.getDouble(i);
-    if (!(value >= -1 && value <= 1))
-      return false;
-    zeros += i < width && value == 0;
-    ones += i < width && value == 1;
-  }
-  return zeros + ones == width && zeros > 0 && ones > 0;
-}
-
-bool mpc::onnx_frontend::holdsBuffer(const Model &model,
-                                     const proto::TensorProto &tensor) {
-  llvm::Expected<HostTensor> values =
+bool mpc::onnx_frontend::holdsSinusoids(const Model &model,
+                                        const proto::TensorProto &tensor) {
+  // The first row of a vector is the whole vector, which proves nothing: a bias
+  // may start with zeros and ones.
+  if (llvm::count_if(tensor.dims(), [](int64_t n) { return n > 1; }) < 2)
+    return false;
+  llvm::Expected<HostTensor> table =
       model.decode(tensor, "initializer '" + tensor.name() + "'");
   // Drop the error: the import will report the tensor.
-  if (!values)
-    return llvm::consumeError(values.takeError()), false;
-  // Zeros and ones in a vector prove nothing: a bias may start with them.
-  const bool isVector =
-      llvm::count_if(values->getShape(), [](int64_t n) { return n > 1; }) < 2;
-  return !isVector && (isMask(*values) || isSinusoidal(*values));
+  if (!table)
+    return llvm::consumeError(table.takeError()), false;
+  const int64_t width = table->getShape().back();
+  int64_t zeros = 0;
+  for (int64_t i = 0; i < table->getNumElements(); ++i) {
+    const double value = table->getDouble(i);
+    const bool isFirst = i < width;
+    if (isFirst ? value != 0 && value != 1 : !(value >= -1 && value <= 1))
+      return false;
+    zeros += isFirst && value == 0;
+  }
+  return zeros > 0 && zeros < width;
 }

@@ -28,10 +28,9 @@ bool isListElement(llvm::StringRef name,
 /// "norm.running_mean" and "rotary.inv_freq".
 bool isNamedAsBuffer(llvm::StringRef name);
 
-/// True if the values are typical of a buffer: a mask (zeros and ones, or
-/// infinities), or sines and cosines of positions, whose first row is zeros and
-/// ones.
-bool holdsBuffer(const Model &model, const proto::TensorProto &tensor);
+/// True for a table of sines and cosines of positions: all elements lie between
+/// -1 and 1, and the first row has zeros and ones only.
+bool holdsSinusoids(const Model &model, const proto::TensorProto &tensor);
 
 } // namespace mpc::onnx_frontend
 

@@ -88,9 +88,9 @@ StringRef TrainableSearch::findEvidence(StringRef name) {
   if (isNamedAsBuffer(name))
     return "the name is typical of a buffer";
   const proto::TensorProto *tensor = findTensor(name);
-  if (tensor && holdsFloats(*tensor) && holdsBuffer(graph.getModel(), *tensor))
-    return "the elements are those of a mask, or sines and cosines of "
-           "positions";
+  if (tensor && holdsFloats(*tensor) &&
+      holdsSinusoids(graph.getModel(), *tensor))
+    return "the elements are sines and cosines of positions";
   return {};
 }
 
