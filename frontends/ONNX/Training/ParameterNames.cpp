@@ -51,15 +51,6 @@ bool mpc::onnx_frontend::isModulesName(StringRef name) {
          });
 }
 
-bool mpc::onnx_frontend::isListElement(
-    StringRef name, llvm::function_ref<bool(StringRef)> isStored) {
-  auto [list, element] = name.rsplit('.');
-  // isModulesName() wants a list inside a module, so "w.0" is tested as
-  // "m.w.0".
-  return isNumber(element) && !list.contains('.') &&
-         isModulesName(("m." + name).str()) && isStored((list + ".0").str());
-}
-
 bool mpc::onnx_frontend::isNamedAsBuffer(StringRef name) {
   static const llvm::StringSet<> words = {
       "anchor",  "anchors", "buffer", "cache",    "cached", "cos",

@@ -6,8 +6,6 @@
 
 #include "frontends/ONNX/Model/Model.h"
 
-#include "llvm/ADT/STLFunctionalExtras.h"
-
 namespace mpc::onnx_frontend {
 
 /// True for names that a tool made up, like "val_12", "onnx::Mul_57",
@@ -17,12 +15,6 @@ bool isNumbered(llvm::StringRef name);
 /// True for dotted names that modules give their tensors, like
 /// "layers.0.scale".
 bool isModulesName(llvm::StringRef name);
-
-/// True for elements of a list in the outermost module, like "w.0" and "w.1" of
-/// a ParameterList. Older tools also number plain values, like "w.1", but never
-/// from 0. So `isStored` must be true for the first element, "w.0".
-bool isListElement(llvm::StringRef name,
-                   llvm::function_ref<bool(llvm::StringRef)> isStored);
 
 /// True if the last part of a name is typical of buffers, as in
 /// "norm.running_mean" and "rotary.inv_freq".

@@ -94,11 +94,9 @@ llvm::StringSet<> TrainableSearch::run() {
 // Adds floats with a name that a module gave, such as "layers.0.scale", unless
 // they are buffers.
 void TrainableSearch::findNamed() {
-  auto isStored = [&](StringRef name) { return graph.getInitializer(name); };
   for (const auto &entry : readers) {
     StringRef name = entry.first();
-    if ((isModulesName(name) || isListElement(name, isStored)) &&
-        isFloat(name) && !isBuffer(name))
+    if (isModulesName(name) && isFloat(name) && !isBuffer(name))
       weights.insert(name);
   }
 }

@@ -167,23 +167,3 @@ def test_optimized_by_onnx_runtime(stem, tmp_path):
     is_whole = name not in COPIED and count(path, chosen) == count(PATHS[stem], before)
     flags = flags if chosen != after else []
     train(name, path, tmp_path, *flags, steps=5 if is_whole else 1)
-
-
-def test_elements_of_a_list_of_the_outermost_module_are_trained(tmp_path):
-    """PyTorch's older exporter names a ParameterList's elements by number. It
-    also numbers values, but never with 0."""
-    values = ("w.0", "w.1", "input.4", "val_12", "onnx::Mul_57")
-    chain = ("x", "a", "b", "c", "d", "y")
-    nodes = [
-        onnx.helper.make_node("Mul", [chain[i], value], [chain[i + 1]])
-        for i, value in enumerate(values)
-    ]
-    ones = {value: np.ones(4, np.float32) for value in values}
-    shape = {"x": (np.float32, ["N", 4])}
-    model = mpctest.make_model(nodes, shape, {"y": (np.float32, ["N", 4])}, ones)
-    model.producer_name = "pytorch"
-    data = {"x": np.ones((8, 4), np.float32), "target": np.zeros((8, 4), np.float32)}
-    flags = ("--loss", "mse", "--optimizer", "sgd", "--max-steps", 1)
-    _, weights = mpctest.train(model, data, tmp_path, *flags)
-    changed = {name for name in values if np.any(weights[name] != 1)}
-    assert changed == {"w.0", "w.1"}
