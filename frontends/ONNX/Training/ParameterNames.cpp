@@ -30,9 +30,7 @@ bool mpc::onnx_frontend::isNumbered(StringRef name) {
     return true;
   llvm::SmallVector<StringRef> parts;
   name.split(parts, '.');
-  StringRef last = parts.back();
-  const bool isTemporary = last.consume_front("tmp_") && isNumber(last);
-  return isTemporary || llvm::any_of(parts, isConstantsName);
+  return llvm::any_of(parts, isConstantsName);
 }
 
 bool mpc::onnx_frontend::isModulesName(StringRef name) {

@@ -167,7 +167,6 @@ Facts TrainableSearch::infer(const Node &node) {
                    llvm::all_of(node.input(), [&](const std::string &input) {
                      return input.empty() || getFacts(input).isFixed;
                    });
-  result.isFixed &= !op.starts_with("Random") && op != "Bernoulli";
   inferBias(node, result);
   // Views and sums pass on `takesBias` from their operands.
   if (isView(op) || isSum(op))
@@ -194,11 +193,9 @@ void TrainableSearch::inferNormalization(const Node &node, Facts &result) {
   auto get = [&](int index) {
     return index < node.input_size() ? getFacts(node.input(index)) : Facts();
   };
-  // An epsilon, added to a root or bounding it from below, keeps the root above
-  // 0: the result still counts as a root. So does the mean of roots.
-  bool isStabilized =
-      op == "ReduceMean" || ((isSum(op) || op == "Max" || op == "Clip") &&
-                             (get(1).isFixed || node.input_size() == 1));
+  // An epsilon added to a root keeps it above 0: the result still counts as a
+  // root. So does the mean of roots.
+  bool isStabilized = op == "ReduceMean" || (isSum(op) && get(1).isFixed);
   if (op == "Sqrt" || op == "ReduceL2")
     result.isRoot = !result.isFixed;
   else if (isStabilized)
