@@ -104,7 +104,8 @@ unsigned DotPrinter::declare(Operation *op) {
     label += ", compute " + toString(record.getCompute());
   label += "\n" + stringifyReason(record.getReason()).str();
   os << "  n" << number << " [label=" << quote(label) << ", fillcolor=\""
-     << getFill(record) << "\", tooltip=" << quote(describeDecision(record))
+     << getFill(record)
+     << "\", tooltip=" << quote(describeDecision(record, decision.isFast))
      << "];\n";
   return number;
 }

@@ -220,10 +220,9 @@ void PagePrinter::printRow(unsigned index) {
   printType("storage", record.getStorage());
   printCell("class", stringifyPrecisionClass(record.getPrecisionClass()));
   printCell("reason", stringifyReason(record.getReason()));
-  printCell("casts",
-            std::to_string(record.getCastsIn() + record.getCastsOut()));
-  printCell("cost", std::to_string(record.isLow() ? record.getCostLow()
-                                                  : record.getCostHigh()));
+  printCell("casts", std::to_string(decision.casts.in + decision.casts.out));
+  printCell("cost", std::to_string(record.isLow() ? decision.cost.low
+                                                  : decision.cost.high));
   os << "</tr>";
   printFacts(index);
   os << "</tbody>\n";

@@ -7,6 +7,7 @@
 
 #include "compiler/Dialect/AMP/NodeIds.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
+#include "compiler/Dialect/MPC/Target.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -53,15 +54,39 @@ static std::string makeId(Operation *op, llvm::StringSet<> &taken) {
   return id;
 }
 
+bool mpc::hasFastKernel(PrecisionOpInterface op, DecisionAttr record,
+                        const TargetInfo &target) {
+  return op.getNumContractedOperands() == 0 ||
+         target.hasNativeContraction(record.getCompute());
+}
+
+// Returns the low type for which costs are estimated. Modes with one float type
+// show the costs of bf16-mixed.
+static FloatType getLowType(ModuleOp module) {
+  auto mode = module->getAttrOfType<PrecisionModeAttr>(kModeAttr);
+  if (mode && mode.getValue() == PrecisionMode::FP16Mixed)
+    return Float16Type::get(module.getContext());
+  return BFloat16Type::get(module.getContext());
+}
+
 DecisionReport::DecisionReport(ModuleOp module)
     : module(module), functions(getShownFunctions(module)) {
+  const TargetInfo target = getTarget(module);
+  const FloatType low = getLowType(module);
+  const ModelTypes types(module);
   llvm::StringSet<> taken;
-  for (FunctionOpInterface function : functions)
+  for (FunctionOpInterface function : functions) {
+    const auto casts = countCasts(function);
     function->walk([&](Operation *op) {
-      if (DecisionAttr record = DecisionAttr::of(op))
-        decisions.push_back({op, record, makeId(op, taken)});
       numCasts += isa<amp::CastOp>(op);
+      auto precise = dyn_cast<PrecisionOpInterface>(op);
+      DecisionAttr record = DecisionAttr::of(op);
+      if (precise && record)
+        decisions.push_back({op, record, makeId(op, taken), casts.lookup(op),
+                             estimateCost(precise, low, target, types),
+                             hasFastKernel(precise, record, target)});
     });
+  }
   summary = summarize();
 }
 
@@ -147,7 +172,7 @@ std::string DecisionReport::summarize() const {
     low += decision.record.isLowered();
     contractions += isContraction;
     lowContractions += isContraction && decision.record.isLowered();
-    missing += !decision.record.getNative();
+    missing += !decision.isFast;
   }
   // Report the mode and the loss scale in use, which may differ from those that
   // the flags ask for.

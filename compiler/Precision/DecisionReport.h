@@ -1,12 +1,15 @@
 // Views of the decision records of a module: the output of `mpc explain` and
 // the line that `mpc train` prints first. All views read the `amp.decision`
-// attributes alone, so none can disagree with the IR.
+// attributes, and count casts and costs in the IR, so none can disagree with
+// the IR.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_DECISIONREPORT_H
 #define MPC_COMPILER_PRECISION_DECISIONREPORT_H
 
 #include "compiler/Dialect/AMP/AMP.h"
+#include "compiler/Precision/CastCounts.h"
+#include "compiler/Precision/PrecisionCost.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -24,6 +27,10 @@ struct Decision {
   /// The node's name: `conv1`, or `conv1#dx` in the backward pass. If several
   /// ops have the name: `conv1~1`, `conv1~2`. Unique within the report.
   std::string id;
+  CastCounts casts;
+  PrecisionCost cost;
+  /// True if the target has a fast kernel for the type that the op computes in.
+  bool isFast;
 
   /// The name of the model's node; empty if the op comes from no node.
   llvm::StringRef getNode() const;
@@ -94,8 +101,14 @@ private:
 /// @update, @forward, @eval, or all functions, in this order of preference.
 std::vector<mlir::FunctionOpInterface> getShownFunctions(mlir::ModuleOp module);
 
-/// Describes a record in one line, for remarks.
-std::string describeDecision(amp::DecisionAttr decision);
+/// True if `target` has a fast kernel for the type that `op` computes in, by
+/// the decision `record`.
+bool hasFastKernel(PrecisionOpInterface op, amp::DecisionAttr record,
+                   const TargetInfo &target);
+
+/// Describes a record in one line, for remarks. `isFast` is the answer of
+/// hasFastKernel.
+std::string describeDecision(amp::DecisionAttr decision, bool isFast);
 
 /// One line of the chain of reasons: {"to flip", "--keep-fp32=^bn1$"}.
 struct DecisionFact {

@@ -77,7 +77,7 @@ static bool isStoredWide(DecisionAttr decision) {
   return decision.getStorage().getWidth() > decision.getCompute().getWidth();
 }
 
-std::string mpc::describeDecision(DecisionAttr decision) {
+std::string mpc::describeDecision(DecisionAttr decision, bool isFast) {
   std::string text;
   llvm::raw_string_ostream os(text);
   os << decision.getStorage() << " (compute " << decision.getCompute()
@@ -91,15 +91,16 @@ std::string mpc::describeDecision(DecisionAttr decision) {
   os << "; rule " << decision.getRule().getValue();
   if (StringRef why = decision.getWhy().getValue(); !why.empty())
     os << ": " << why;
-  if (!decision.getNative())
+  if (!isFast)
     os << "; the target has no fast kernel for " << decision.getCompute();
   return text;
 }
 
-// Appends the class, the reason, the path and the evidence of `decision` to
+// Appends the class, the reason, the path and the evidence of `explained` to
 // `facts`.
-static void explainReason(DecisionAttr decision,
+static void explainReason(const Decision &explained,
                           std::vector<DecisionFact> &facts) {
+  DecisionAttr decision = explained.record;
   // The class and its origin, a table row, rule or flag: "deny by default:exp".
   std::string rule = (stringifyPrecisionClass(decision.getPrecisionClass()) +
                       " by " + decision.getRule().getValue())
@@ -118,7 +119,7 @@ static void explainReason(DecisionAttr decision,
     facts.push_back({"path", joinPath(decision)});
   // The evidence tells if the decision was proved, profiled or assumed.
   std::string evidence = stringifyEvidence(decision.getEvidence()).str();
-  if (!decision.getNative())
+  if (!explained.isFast)
     evidence += "; the target has no fast kernel for " +
                 toString(decision.getCompute());
   facts.push_back({"evidence", std::move(evidence)});
@@ -131,15 +132,15 @@ std::vector<DecisionFact> mpc::explainDecision(const Decision &explained) {
                                 ", compute " + toString(decision.getCompute()) +
                                 ", accumulate " +
                                 toString(decision.getAccumulate())});
-  explainReason(decision, facts);
+  explainReason(explained, facts);
   facts.push_back(
-      {"casts", (llvm::Twine(decision.getCastsIn()) + " in, " +
-                 llvm::Twine(decision.getCastsOut()) + " out, " +
-                 llvm::Twine(decision.getCastsFused()) + " of them fused")
+      {"casts", (llvm::Twine(explained.casts.in) + " in, " +
+                 llvm::Twine(explained.casts.out) + " out, " +
+                 llvm::Twine(explained.casts.fused) + " of them fused")
                     .str()});
   facts.push_back(
-      {"cost", (llvm::Twine(decision.getCostLow()) + " ns low, " +
-                llvm::Twine(decision.getCostHigh()) + " ns high (nominal)")
+      {"cost", (llvm::Twine(explained.cost.low) + " ns low, " +
+                llvm::Twine(explained.cost.high) + " ns high (nominal)")
                    .str()});
   // Ops with a hard constraint, such as parameter updates, have no flag.
   StringAttr flip = decision.getFlip();

@@ -3,8 +3,8 @@
 //
 // The problem is a graph of ops that exchange float values. Nodes settled by
 // policy, types or flags are pinned. A solution marks each node low or high and
-// gives the reason. Greedy painting is one solver; an exact minimum cut over
-// the same costs would fit too.
+// gives the reason. Greedy painting is one solver; an exact minimum cut would
+// fit too.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_PLACEMENT_H
@@ -54,10 +54,6 @@ struct PlacementNode {
   /// Neighbours through values that always stay fp32, such as sums. A denial
   /// spreads along these edges; low types do not.
   llvm::SmallVector<unsigned, 2> wideProducers, wideConsumers;
-
-  /// Nanoseconds of the op in the low type and in fp32, and of a cast of the
-  /// results.
-  int64_t costLow = 0, costHigh = 0, costCast = 0;
 };
 
 struct PlacementProblem {

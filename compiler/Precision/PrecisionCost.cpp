@@ -39,13 +39,15 @@ static double getContractionRate(Operation *op, FloatType type,
                             : kConversionSlowdown);
 }
 
-// Returns the bytes of a tensor. If `low` is given, counts float32 elements as
-// elements of type `low`.
-static double countBytes(Value value, FloatType low) {
+// Returns the bytes of a tensor in the model's type. If `low` is given, counts
+// float32 elements as elements of type `low`.
+static double countBytes(Value value, FloatType low, const ModelTypes &types) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   if (!type)
     return 0;
-  Type element = type.getElementType();
+  Type element = types.lookup(value);
+  if (!element)
+    element = type.getElementType();
   if (low && element.isF32())
     element = low;
   double bits = std::max(8u, element.getIntOrFloatBitWidth());
@@ -53,17 +55,20 @@ static double countBytes(Value value, FloatType low) {
 }
 
 PrecisionCost mpc::estimateCost(PrecisionOpInterface op, FloatType low,
-                                const TargetInfo &target) {
+                                const TargetInfo &target,
+                                const ModelTypes &types) {
   // Bytes read and written, with float32 tensors in `low` and as they are.
   double bytesLow = 0, bytesHigh = 0, resultBytes = 0;
   for (Value value : op->getOperands()) {
-    bytesLow += countBytes(value, low);
-    bytesHigh += countBytes(value, {});
+    bytesLow += countBytes(value, low, types);
+    bytesHigh += countBytes(value, {}, types);
   }
   for (Value value : op->getResults()) {
-    bytesLow += countBytes(value, low);
-    bytesHigh += countBytes(value, {});
-    resultBytes += countBytes(value, low) + countBytes(value, {});
+    double inLow = countBytes(value, low, types);
+    double inHigh = countBytes(value, {}, types);
+    bytesLow += inLow;
+    bytesHigh += inHigh;
+    resultBytes += inLow + inHigh;
   }
   double flops = op.countFlops();
   auto roofline = [&](double bytes, FloatType type) {

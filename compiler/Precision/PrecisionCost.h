@@ -5,6 +5,7 @@
 #define MPC_COMPILER_PRECISION_PRECISIONCOST_H
 
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Precision/ModelTypes.h"
 #include "compiler/Target/TargetInfo.h"
 
 namespace mpc {
@@ -14,10 +15,10 @@ struct PrecisionCost {
   int64_t low = 0, high = 0, cast = 0;
 };
 
-/// Estimates three times: of `op` with its float32 tensors in `low`, of `op` as
-/// it is, and of a cast of the results.
+/// Estimates three times: of `op` with its float32 tensors in `low`, of `op` in
+/// the types of the model, and of a cast of the results.
 PrecisionCost estimateCost(PrecisionOpInterface op, mlir::FloatType low,
-                           const TargetInfo &target);
+                           const TargetInfo &target, const ModelTypes &types);
 
 } // namespace mpc
 

@@ -9,7 +9,6 @@
 #include "compiler/Interfaces/TiedValues.h"
 #include "compiler/Precision/DecisionReport.h"
 #include "compiler/Precision/GivenValues.h"
-#include "compiler/Precision/PrecisionCost.h"
 #include "compiler/Support/ExitCode.h"
 #include "compiler/Support/NamePattern.h"
 #include "compiler/Support/NearestNames.h"
@@ -298,7 +297,7 @@ PlacementProblem PrecisionGraph::dropFlag(StringRef flag) const {
 }
 
 //===----------------------------------------------------------------------===//
-// Edges and costs
+// Edges
 //===----------------------------------------------------------------------===//
 
 void PrecisionGraph::connect() {
@@ -350,20 +349,8 @@ void PrecisionGraph::connect() {
   }
 }
 
-void PrecisionGraph::estimate(const TargetInfo &target, FloatType low) {
-  for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
-    PrecisionCost cost = estimateCost(node.ops.front(), low, target);
-    placed.costLow = cost.low;
-    placed.costHigh = cost.high;
-    placed.costCast = cost.cast;
-    assert(cost.low >= 0 && cost.high >= 0 && cost.cast >= 0 &&
-           "costs are times");
-  }
-}
-
 FailureOr<PrecisionGraph> PrecisionGraph::build(ModuleOp module,
-                                                const PrecisionFacts &facts,
-                                                const TargetInfo &target) {
+                                                const PrecisionFacts &facts) {
   PrecisionGraph graph;
   graph.collect(module);
   graph.consult(facts);
@@ -382,6 +369,5 @@ FailureOr<PrecisionGraph> PrecisionGraph::build(ModuleOp module,
                          Reason::KeepFP32, module)))
     return failure();
   graph.connect();
-  graph.estimate(target, policy.getLowType());
   return graph;
 }

@@ -11,7 +11,6 @@
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Precision/Facts.h"
 #include "compiler/Precision/Placement.h"
-#include "compiler/Target/TargetInfo.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringMap.h"
@@ -41,8 +40,7 @@ public:
   /// Builds the problem from the facts of `module`. Fails with an error if a
   /// rule or expression matches nothing. Warns of ops without a policy.
   static mlir::FailureOr<PrecisionGraph> build(mlir::ModuleOp module,
-                                               const PrecisionFacts &facts,
-                                               const TargetInfo &target);
+                                               const PrecisionFacts &facts);
 
   llvm::ArrayRef<PrecisionGraphNode> getNodes() const { return nodes; }
   /// Returns the index of the node of `op`; nullopt if `op` is in no node.
@@ -78,7 +76,6 @@ private:
   std::string listOpenNodes(llvm::StringRef expression) const;
   std::string listOps(llvm::StringRef op) const;
   void connect();
-  void estimate(const TargetInfo &target, mlir::FloatType low);
 
   std::vector<PrecisionGraphNode> nodes;
   llvm::DenseMap<mlir::Operation *, unsigned> indexOf;

@@ -13,7 +13,6 @@
 #include "compiler/Kernels/ContractionTable.h"
 #include "compiler/Precision/DecisionReport.h"
 #include "compiler/Precision/PrecisionGraph.h"
-#include "compiler/Regions/RegionAnalysis.h"
 #include "compiler/Support/ExitCode.h"
 #include "passes/Precision/OperandTypes.h"
 #include "passes/Precision/Passes.h"
@@ -52,8 +51,7 @@ private:
   void recordFollowers(const PrecisionGraph &graph,
                        ArrayRef<Placement> placements,
                        const TargetInfo &target);
-  void countCasts(Block &block);
-  void emitRemarks();
+  void emitRemarks(const TargetInfo &target);
 
   Request request;
   /// The low type of a mixed mode; null in 32-true and 64-true.
@@ -287,8 +285,6 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
       context, compute, accumulate, storage, node.entry.precisionClass,
       StringAttr::get(context, node.entry.rule), StringAttr::get(context, why),
       placement.reason, ArrayAttr::get(context, path), node.evidence,
-      !contraction || target.hasNativeContraction(compute), 0, 0, 0,
-      problem.costLow, problem.costHigh,
       flip.empty() ? StringAttr() : StringAttr::get(context, flip),
       low && !placement.low && keepsOperands(node, problem),
       listModelTypes(op));
@@ -478,60 +474,9 @@ void AssignPrecisionPass::recordFollowers(const PrecisionGraph &graph,
         op->setAttr(kFollowersAttr, ids);
 }
 
-// Returns the float type in which `value` will be stored, by the decision of
-// its op; null if `value` is no float.
-static FloatType getStorage(Value value) {
-  if (auto result = dyn_cast<OpResult>(value))
-    return getStoredType(result);
-  return dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
-}
-
-static bool needsCast(OpOperand &operand) {
-  FloatType required = getRequiredType(operand);
-  return required && required != getStorage(operand.get());
-}
-
-// Counts the casts that the decisions will need before and after each op, and
-// records the numbers. A cast between two ops of one kernel counts as fused,
-// since it happens in registers.
-void AssignPrecisionPass::countCasts(Block &block) {
-  RegionAnalysis regions(block);
-  auto shareKernel = [&](Operation *a, Operation *b) {
-    return a && regions.getRegion(a) &&
-           regions.getRegion(a) == regions.getRegion(b);
-  };
-  for (Operation &each : block) {
-    // Bodies of loops and branches become separate kernels.
-    if (isa<BodyOpInterface>(each))
-      for (Region &body : each.getRegions())
-        countCasts(body.front());
-    auto op = dyn_cast<PrecisionOpInterface>(each);
-    DecisionAttr decision = op ? DecisionAttr::of(op) : DecisionAttr();
-    if (!decision)
-      continue;
-    int64_t in = 0, out = 0, fused = 0;
-    for (OpOperand &operand : op->getOpOperands())
-      if (needsCast(operand)) {
-        ++in;
-        fused += shareKernel(operand.get().getDefiningOp(), op);
-      }
-    // Users that need the result in equal types share a cast.
-    for (OpResult result : op->getResults()) {
-      llvm::SmallDenseMap<Type, bool, 2> types;
-      for (OpOperand &use : result.getUses())
-        if (needsCast(use))
-          types[getRequiredType(use)] |= shareKernel(op, use.getOwner());
-      out += types.size();
-      for (auto [type, shared] : types)
-        fused += shared;
-    }
-    op->setAttr(DecisionAttr::attrName, decision.withCasts(in, out, fused));
-  }
-}
-
 // Emits an LLVM remark per op: "passed" for a low op, "missed" for an op that a
 // flag would make low, "analysis" for any other op.
-void AssignPrecisionPass::emitRemarks() {
+void AssignPrecisionPass::emitRemarks(const TargetInfo &target) {
   for (auto function : getOperation().getOps<FunctionOpInterface>())
     function->walk([&](PrecisionOpInterface op) {
       DecisionAttr decision = DecisionAttr::of(op);
@@ -549,8 +494,10 @@ void AssignPrecisionPass::emitRemarks() {
       remark << remark::detail::Remark::Arg("Node", getNodeName(op))
              << remark::detail::Remark::Arg("Precision",
                                             Type(decision.getStorage()))
-             << remark::detail::Remark::Arg("Reason",
-                                            describeDecision(decision));
+             << remark::detail::Remark::Arg(
+                    "Reason",
+                    describeDecision(decision,
+                                     hasFastKernel(op, decision, target)));
     });
 }
 
@@ -575,7 +522,7 @@ void AssignPrecisionPass::runOnOperation() {
       return signalPassFailure();
     }
   PrecisionFacts facts(module, precisionPolicy, request);
-  auto graph = PrecisionGraph::build(module, facts, target);
+  auto graph = PrecisionGraph::build(module, facts);
   if (failed(graph))
     return signalPassFailure();
 
@@ -589,10 +536,7 @@ void AssignPrecisionPass::runOnOperation() {
     module.emitWarning() << stringifyPrecisionMode(request.mode)
                          << " changes nothing: the model has no op that gains "
                             "from a low type";
-  if (low)
-    for (auto function : module.getOps<FunctionOpInterface>())
-      countCasts(function.getFunctionBody().front());
   module->setAttr(kModeAttr,
                   PrecisionModeAttr::get(&getContext(), request.mode));
-  emitRemarks();
+  emitRemarks(target);
 }

@@ -283,8 +283,7 @@ static DecisionAttr getGuardDecision(RankedTensorType type, StringRef why) {
       context, element, element, element, PrecisionClass::Clear,
       StringAttr::get(context, "loss-scale"), StringAttr::get(context, why),
       Reason::Update, ArrayAttr::get(context, {}), Evidence::Proved,
-      /*native=*/true, 0, 0, 0, 0, 0, StringAttr(), /*keepsOperands=*/true,
-      /*model=*/ArrayAttr());
+      /*flip=*/StringAttr(), /*keepsOperands=*/true, /*model=*/ArrayAttr());
 }
 
 // Makes a skipped step keep all other guarded state: inserts select(finite,

@@ -2,7 +2,6 @@
 // point, a value is rounded, since users could see the difference.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Regions/RegionAnalysis.h"
 #include "passes/Precision/OperandTypes.h"
 #include "passes/Precision/Passes.h"
 #include "passes/Precision/ScanCasts.h"
@@ -171,7 +170,7 @@ struct CastConstant : OpRewritePattern<amp::CastOp> {
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// Sharing and counting
+// Sharing
 //===----------------------------------------------------------------------===//
 
 // Merges casts of one value to one type into the first. In walk order, the
@@ -186,45 +185,6 @@ static void shareCasts(FunctionOpInterface function) {
       continue;
     op.replaceAllUsesWith(it->second.getOutput());
     op.erase();
-  }
-}
-
-// Counts the casts around `op` again, and updates the numbers in the decision
-// record.
-static void recountCasts(Operation *op, const RegionAnalysis &regions) {
-  DecisionAttr decision = DecisionAttr::of(op);
-  if (!decision)
-    return;
-  // A cast that shares a kernel with other ops counts as fused, since the
-  // kernel casts in registers.
-  auto isFused = [&](Operation *cast) {
-    const KernelRegion *region = regions.getRegion(cast);
-    return region && region->ops.size() > 1;
-  };
-  int64_t in = 0, out = 0, fused = 0;
-  for (Value operand : op->getOperands())
-    if (auto cast = operand.getDefiningOp<amp::CastOp>()) {
-      ++in;
-      fused += isFused(cast);
-    }
-  for (Operation *user : op->getUsers())
-    if (isa<amp::CastOp>(user)) {
-      ++out;
-      fused += isFused(user);
-    }
-  op->setAttr(DecisionAttr::attrName, decision.withCasts(in, out, fused));
-}
-
-// Updates the decision records of all ops in `block`, and in nested loops and
-// conditions.
-static void recountCasts(Block &block) {
-  RegionAnalysis regions(block);
-  for (Operation &op : block) {
-    if (isa<BodyOpInterface>(op))
-      for (Region &body : op.getRegions())
-        recountCasts(body.front());
-    else
-      recountCasts(&op, regions);
   }
 }
 
@@ -252,6 +212,5 @@ void OptimizeCastsPass::runOnOperation() {
     if (failed(applyPatternsGreedily(function, frozen)))
       return signalPassFailure();
     shareCasts(function);
-    recountCasts(function.getFunctionBody().front());
   }
 }

@@ -84,8 +84,7 @@ def AssignPrecisionPass : Pass<"amp-assign-precision", "::mlir::ModuleOp"> {
     #decision = #amp.decision<compute = bf16, accumulate = f32, storage = f32,
         class = allow, rule = "default:gemm",
         why = "products of low operands are exact in fp32 sums", reason = allow_list,
-        path = ["gemm"], evidence = assumed, native = true, casts_in = 2, casts_out = 0,
-        casts_fused = 0, cost_low = 6, cost_high = 11, flip = "--keep-fp32=^gemm~1$">
+        path = ["gemm"], evidence = assumed, flip = "--keep-fp32=^gemm~1$">
     module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.request<"bf16-mixed">} {
     func.func @step(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>) -> tensor<4x2xf32> {
       %0 = mpc.gemm %x, %w {amp.decision = #decision, amp.id = "gemm~1"}
@@ -128,8 +127,7 @@ def InsertCastsPass : Pass<"amp-insert-casts", "::mlir::ModuleOp"> {
 
     ```mlir
     #decided = #amp.decision<compute = bf16, accumulate = f32, storage = f32, class = allow,
-        rule = "default:gemm", why = "", reason = allow_list, path = [], evidence = assumed,
-        native = true, casts_in = 2, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+        rule = "default:gemm", why = "", reason = allow_list, path = [], evidence = assumed>
     func.func @step(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>) -> tensor<4x2xf32> {
       %y = mpc.gemm %x, %w {amp.decision = #decided}
           : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
@@ -381,8 +379,7 @@ def VerifyPrecisionPass : Pass<"amp-verify-precision", "::mlir::ModuleOp"> {
 
     ```mlir
     #decided = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = clear,
-        rule = "default:relu", why = "", reason = between_low, path = [], evidence = assumed,
-        native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+        rule = "default:relu", why = "", reason = between_low, path = [], evidence = assumed>
     func.func @step(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
       %y = mpc.relu %x {amp.decision = #decided} : (tensor<4x4xf32>) -> tensor<4x4xf32>
       return %y : tensor<4x4xf32>

@@ -129,18 +129,13 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
     | `reason` | the reason for the decision, from a closed list |
     | `path` | the nodes that the reason refers to, in order; only the ends of a long path |
     | `evidence` | the evidence for the decision |
-    | `native` | true if the target has a fast kernel for `compute` |
-    | `casts_in`, `casts_out` | number of operands read through a cast, and of casts of results |
-    | `casts_fused` | number of casts, of both kinds, that share a kernel with an op and cost nothing |
-    | `cost_low`, `cost_high` | nanoseconds on a nominal machine in either type |
     | `flip` | the flag that would change the decision; absent for a hard constraint |
 
     ```mlir
     #amp.decision<compute = bf16, accumulate = f32, storage = bf16,
                   class = allow, rule = "default:gemm", why = "exact products",
-                  reason = allow_list, path = ["fc1"], evidence = assumed, native = true,
-                  casts_in = 2, casts_out = 0, casts_fused = 1, cost_low = 9,
-                  cost_high = 30, flip = "--keep-fp32=^fc1$">
+                  reason = allow_list, path = ["fc1"], evidence = assumed,
+                  flip = "--keep-fp32=^fc1$">
     ```
   }];
   let parameters = (ins "::mlir::FloatType":$compute,
@@ -151,21 +146,15 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
                         EnumParameter<AMP_Reason>:$reason,
                         "::mlir::ArrayAttr":$path,
                         EnumParameter<AMP_Evidence>:$evidence,
-                        "bool":$native, "int64_t":$castsIn,
-                        "int64_t":$castsOut, "int64_t":$castsFused,
-                        "int64_t":$costLow, "int64_t":$costHigh,
                         OptionalParameter<"::mlir::StringAttr">:$flip,
                         OptionalParameter<"bool", "false">:$keepsOperands,
                         OptionalParameter<"::mlir::ArrayAttr">:$model);
   let assemblyFormat = [{
     `<` `compute` `=` $compute `,` `accumulate` `=` $accumulate `,`
-        `storage` `=` $storage `,` `class` `=` $precisionClass `,`
-        `rule` `=` $rule `,` `why` `=` $why `,` `reason` `=` $reason `,` `path` `=` $path `,`
-        `evidence` `=` $evidence `,` `native` `=` $native `,`
-        (`keeps_operands` `=` $keepsOperands^ `,`)? (`model` `=` $model^ `,`)?
-        `casts_in` `=` $castsIn `,` `casts_out` `=` $castsOut `,`
-        `casts_fused` `=` $castsFused `,` `cost_low` `=` $costLow `,`
-        `cost_high` `=` $costHigh (`,` `flip` `=` $flip^)? `>`
+        `storage` `=` $storage `,` (`keeps_operands` `=` $keepsOperands^ `,`)?
+        (`model` `=` $model^ `,`)? `class` `=` $precisionClass `,`
+        `rule` `=` $rule `,` `why` `=` $why `,` `reason` `=` $reason `,`
+        `path` `=` $path `,` `evidence` `=` $evidence (`,` `flip` `=` $flip^)? `>`
   }];
   let extraClassDeclaration = [{
     /// The discardable attribute of an op that holds the op's decision record.
@@ -184,10 +173,6 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
     /// True if the decision puts a float32 value of the model into a lower
     /// type. Values that have 16 bits in the model do not count.
     bool isLowered() const { return isLow() && !getModel(); }
-
-    /// Returns a copy of this record with the given numbers of casts: of
-    /// operands, of results, and, of both, those fused into kernels.
-    DecisionAttr withCasts(int64_t in, int64_t out, int64_t fused) const;
 
     /// Returns a copy of this record that stores results as `type`, because the
     /// users of the op read this type.

@@ -107,20 +107,11 @@ LogicalResult AMPDialect::verifyOperationAttribute(Operation *op,
   return success();
 }
 
-DecisionAttr DecisionAttr::withCasts(int64_t in, int64_t out,
-                                     int64_t fused) const {
-  return get(getContext(), getCompute(), getAccumulate(), getStorage(),
-             getPrecisionClass(), getRule(), getWhy(), getReason(), getPath(),
-             getEvidence(), getNative(), in, out, fused, getCostLow(),
-             getCostHigh(), getFlip(), getKeepsOperands(), getModel());
-}
-
 DecisionAttr DecisionAttr::withStorage(FloatType type) const {
   return get(getContext(), getCompute(), getAccumulate(), type,
              getPrecisionClass(), getRule(), getWhy(),
-             Reason::FollowsNeighbours, getPath(), getEvidence(), getNative(),
-             getCastsIn(), getCastsOut(), getCastsFused(), getCostLow(),
-             getCostHigh(), getFlip(), getKeepsOperands(), getModel());
+             Reason::FollowsNeighbours, getPath(), getEvidence(), getFlip(),
+             getKeepsOperands(), getModel());
 }
 
 // Folds a cast to the operand's own type. Pairs of casts are not folded,

@@ -19,21 +19,19 @@ using namespace mlir;
 using namespace mpc;
 
 static constexpr llvm::StringLiteral source = R"mlir(
-module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.loss_scale = #amp.loss_scale<none>} {
+module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.loss_scale = #amp.loss_scale<none>,
+    mpc.target = #mpc.target<"x86-64-v3">} {
   func.func @step(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
     %0 = amp.cast %x : (tensor<4x4xf32>) -> tensor<4x4xbf16>
     %1 = mpc.matmul %0, %0 {amp.decision = #amp.decision<
         compute = bf16, accumulate = f32, storage = f32, class = allow,
         rule = "default:matmul", why = "exact products", reason = allow_list,
-        path = ["fc"], evidence = assumed, native = false, casts_in = 2,
-        casts_out = 0, casts_fused = 0, cost_low = 3, cost_high = 5,
-        flip = "--keep-fp32=^fc$">}
+        path = ["fc"], evidence = assumed, flip = "--keep-fp32=^fc$">}
         : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xf32> loc("fc")
     %2 = mpc.softmax %1 {axis = 1 : i64, mpc.phase = #mpc.phase<backward>, amp.decision = #amp.decision<
         compute = f32, accumulate = f32, storage = f32, class = fixed,
         rule = "default:softmax", why = "", reason = after_denied,
-        path = ["exp", "fc#dx"], evidence = proved, native = true, casts_in = 0,
-        casts_out = 0, casts_fused = 0, cost_low = 3, cost_high = 5>}
+        path = ["exp", "fc#dx"], evidence = proved>}
         : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("fc#dx")
     return %2 : tensor<4x4xf32>
   }
@@ -42,15 +40,13 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.loss_scale = #amp.los
     %0 = mpc.neg %x {amp.decision = #amp.decision<
         compute = f32, accumulate = f32, storage = f16, class = clear,
         rule = "policy.json:rules[0]", why = "<b>&\22", reason = model_type,
-        path = ["</td><script>\22'\FF"], evidence = proved, native = true,
-        casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 1,
-        cost_high = 2>} : (tensor<4xf16>) -> tensor<4xf16> loc("</td><script>\22'\FF")
+        path = ["</td><script>\22'\FF"], evidence = proved>}
+        : (tensor<4xf16>) -> tensor<4xf16> loc("</td><script>\22'\FF")
     %1 = mpc.neg %0 {amp.decision = #amp.decision<
         compute = f32, accumulate = f32, storage = f16, class = clear,
         rule = "default:neg", why = "exact", reason = model_type,
-        path = ["</td><script>\22'\FF"], evidence = proved, native = true,
-        casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 1,
-        cost_high = 2>} : (tensor<4xf16>) -> tensor<4xf16> loc("</td><script>\22'\FF")
+        path = ["</td><script>\22'\FF"], evidence = proved>}
+        : (tensor<4xf16>) -> tensor<4xf16> loc("</td><script>\22'\FF")
     return %1 : tensor<4xf16>
   }
   func.func @eval(%x: tensor<4x4xf32>) -> tensor<4x4xbf16> {
@@ -117,6 +113,12 @@ TEST_F(DecisionReportTest, EveryLineOfJSONLIsARecord) {
   EXPECT_EQ(fc.getString("compute"), "bf16");
   EXPECT_EQ(fc.getString("flip"), "--keep-fp32=^fc$");
   EXPECT_EQ(fc.getObject("evidence")->getString("kernel"), "missing");
+  // The report counts casts in the IR.
+  EXPECT_EQ(fc.getInteger("casts_in"), 2);
+  EXPECT_EQ(fc.getInteger("casts_out"), 0);
+  // High costs are those of the model's types, of twice the bytes, though the
+  // operands have been rounded.
+  EXPECT_GE(*fc.getInteger("cost_high"), 2 * *fc.getInteger("cost_low") - 1);
 
   auto second = llvm::json::parse(lines[1]);
   ASSERT_TRUE(static_cast<bool>(second));

@@ -16,7 +16,8 @@ PrecisionCost costOf(const std::string &arguments, const std::string &op,
   OneOp parsed(arguments, op);
   return estimateCost(cast<PrecisionOpInterface>(parsed.get()),
                       BFloat16Type::get(parsed->getContext()),
-                      llvm::cantFail(TargetInfo::get(target)));
+                      llvm::cantFail(TargetInfo::get(target)),
+                      ModelTypes(parsed->getParentOfType<ModuleOp>()));
 }
 } // namespace
 

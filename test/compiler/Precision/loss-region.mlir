@@ -9,7 +9,7 @@
 // op.
 // TRUE: mpc.matmul {{.*}}flip = "--precision=bf16-mixed">
 // TRUE: mpc.relu {{.*}}flip = "--precision=bf16-mixed">
-// TRUE: mpc.softmax {{.*}}cost_high = {{[0-9]+}}>
+// TRUE: mpc.softmax {{.*}}evidence = {{[a-z]+}}>
 
 // CHECK-LABEL: func.func @step
 func.func @step(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>, %t: tensor<4x4xf32>)
@@ -20,7 +20,7 @@ func.func @step(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>, %t: tensor<4x4xf32>)
   %r = mpc.relu %h : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("relu")
   // CHECK: mpc.matmul {{.*}}compute = bf16, accumulate = f32, storage = f32
   %y = mpc.matmul %r, %w : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("fc2")
-  // CHECK: mpc.softmax {{.*}}storage = f32, {{.*}}reason = loss_region, {{.*}}keeps_operands = true, {{.*}}cost_high = {{[0-9]+}}>
+  // CHECK: mpc.softmax {{.*}}storage = f32, keeps_operands = true, {{.*}}reason = loss_region, {{.*}}evidence = proved>
   %p = mpc.softmax %y {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("softmax")
   // CHECK: mpc.log {{.*}}storage = f32, {{.*}}reason = loss_region
   %l = mpc.log %p : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("log")

@@ -2,7 +2,7 @@
 
 // The verifier interprets the loss scale: each graph here breaks one of its rules.
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // The gradient is not unscaled.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -20,7 +20,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // The gradient is not scaled.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -36,7 +36,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // The loss is scaled twice.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -55,7 +55,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // The gradient is unscaled twice.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -74,7 +74,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // The gradient is unscaled by another value.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -92,7 +92,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // The square of a multiple of the scale is a multiple of its square.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -111,7 +111,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // Bounds apply to a gradient that is still scaled.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -130,7 +130,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // The gradient is clipped by its norm before it is unscaled.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -150,7 +150,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // A select mixes a gradient and a parameter.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -169,7 +169,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // Weight decay is added to a gradient that is still scaled.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -188,7 +188,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // The scale has a type that 65536 overflows.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -208,7 +208,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // The gradient is unscaled into a type that loses small values.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -227,7 +227,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // The function returns the scaled gradient.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -245,7 +245,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // The loss is scaled although the module says that it is not.
 module attributes {amp.loss_scale = #amp.loss_scale<none>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -264,7 +264,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<none>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // The update has no condition.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -283,7 +283,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // The condition always holds.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -301,7 +301,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // The condition covers one of two gradients, and a count has none.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -327,7 +327,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // An op of the model's own changes state, and a parameter takes another's new
 // value.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
@@ -350,7 +350,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // An accumulator takes a gradient without the scale.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -369,7 +369,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // The gradient is padded with an unscaled value.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -389,7 +389,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // The gradient has the scale in one branch only.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -414,7 +414,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // Zeros of a branch are a multiple of any scale.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -439,7 +439,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // So are products and sums of zeros, such as the gradient of a branch that has
 // none.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
@@ -462,7 +462,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // Other functions of zeros need not be zero.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -483,7 +483,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // The sum of zeros and another value is not zero.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -504,7 +504,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // Zeros padded with other values are not zero.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -526,7 +526,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // A product of all elements has the scale as often as there are elements.
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   mpc.variable @w : tensor<8xf32> role parameter

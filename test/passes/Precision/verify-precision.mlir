@@ -3,8 +3,8 @@
 // A module that keeps the rules passes unchanged: an f16 contraction that sums
 // in f32, with operands cast once, and a denied op in fp32.
 
-#low = #amp.decision<compute = f16, accumulate = f32, storage = f32, class = allow, rule = "test", why = "", reason = allow_list, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-#deny = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = deny, rule = "test", why = "", reason = deny_list, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#low = #amp.decision<compute = f16, accumulate = f32, storage = f32, class = allow, rule = "test", why = "", reason = allow_list, path = [], evidence = assumed>
+#deny = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = deny, rule = "test", why = "", reason = deny_list, path = [], evidence = assumed>
 
 module attributes {amp.mode = #amp.mode<"16-mixed">} {
   // CHECK-LABEL: func.func @kept
@@ -23,7 +23,7 @@ module attributes {amp.mode = #amp.mode<"16-mixed">} {
 
 // The verifier proves a backward pass of ops that are linear in the gradient,
 // with a zero, an optimizer op's update, and an update in other ops.
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 
 // CHECK-LABEL: func.func @step
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
@@ -69,9 +69,9 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // A flag forces a denied op. In the model, a value has 16 bits. A concatenation
 // of a low and a rounded value is low with reason.
-#forced = #amp.decision<compute = f32, accumulate = f32, storage = f16, class = deny, rule = "test", why = "", reason = force_low, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-#half = #amp.decision<compute = f32, accumulate = f32, storage = f16, class = deny, rule = "test", why = "", reason = model_type, path = [], evidence = assumed, native = true, keeps_operands = true, model = [f16], casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-#low = #amp.decision<compute = f32, accumulate = f32, storage = f16, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#forced = #amp.decision<compute = f32, accumulate = f32, storage = f16, class = deny, rule = "test", why = "", reason = force_low, path = [], evidence = assumed>
+#half = #amp.decision<compute = f32, accumulate = f32, storage = f16, keeps_operands = true, model = [f16], class = deny, rule = "test", why = "", reason = model_type, path = [], evidence = assumed>
+#low = #amp.decision<compute = f32, accumulate = f32, storage = f16, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
 
 // CHECK-LABEL: func.func @reasons_that_hold
 module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<"16-mixed", force_low = ["^e$"]>} {

@@ -3,7 +3,7 @@
 // The loss scale and running statistics are state that changes even in skipped
 // steps. The verifier proves each change.
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // The verifier accepts this graph. All graphs below have one change.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -34,7 +34,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // A constant drives the scale.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -67,7 +67,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // The new scale is not returned.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -99,7 +99,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // Another value becomes the scale.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -132,7 +132,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // Nothing updates the scale.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -163,7 +163,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // A statistic has no guard.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -191,7 +191,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // The guard of a statistic tests another value.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -223,7 +223,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // The guard of a statistic misses -inf.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
@@ -255,7 +255,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 // A wide gradient is rounded, then unscaled.
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter

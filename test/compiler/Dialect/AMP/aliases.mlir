@@ -17,12 +17,10 @@
 // CHECK: #relu1$dx = loc("relu1#dx")
 func.func @step(%x: tensor<8xf32>) -> tensor<8xf32> {
   %0 = mpc.relu %x {amp.decision = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = clear,
-      rule = "default:relu", why = "exact", reason = between_low, path = ["fc1", "relu", "fc2"], evidence = assumed, native = true,
-      casts_in = 0, casts_out = 1, casts_fused = 1, cost_low = 1, cost_high = 2, flip = "--keep-fp32=^relu$">}
+      rule = "default:relu", why = "exact", reason = between_low, path = ["fc1", "relu", "fc2"], evidence = assumed, flip = "--keep-fp32=^relu$">}
       : (tensor<8xf32>) -> tensor<8xbf16> loc("relu1")
   %1 = mpc.relu %0 {amp.decision = #amp.decision<compute = f64, accumulate = f64, storage = f64, class = fixed,
-      rule = "default:relu", why = "", reason = model_type, path = [], evidence = proved, native = true,
-      casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 1, cost_high = 2>}
+      rule = "default:relu", why = "", reason = model_type, path = [], evidence = proved>}
       : (tensor<8xbf16>) -> tensor<8xf32> loc("relu1#dx")
   %2 = mpc.neg %1 : (tensor<8xf32>) -> tensor<8xf32> loc("/layer.0/act/Neg")
   %3 = mpc.abs %2 : (tensor<8xf32>) -> tensor<8xf32> loc(fused["Add_9", "Mul_8"])
@@ -31,8 +29,7 @@ func.func @step(%x: tensor<8xf32>) -> tensor<8xf32> {
 
 func.func @eval(%x: tensor<8xf32>) -> tensor<8xbf16> {
   %0 = mpc.relu %x {amp.decision = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = clear,
-      rule = "default:relu", why = "exact", reason = between_low, path = ["fc1", "relu", "fc2"], evidence = assumed, native = true,
-      casts_in = 0, casts_out = 1, casts_fused = 1, cost_low = 1, cost_high = 2, flip = "--keep-fp32=^relu$">}
+      rule = "default:relu", why = "exact", reason = between_low, path = ["fc1", "relu", "fc2"], evidence = assumed, flip = "--keep-fp32=^relu$">}
       : (tensor<8xf32>) -> tensor<8xbf16> loc("relu1")
   return %0 : tensor<8xbf16>
 }

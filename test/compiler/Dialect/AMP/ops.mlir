@@ -29,17 +29,14 @@ func.func @loss_scale(%g: tensor<8xf16>, %scale: tensor<f32>, %good: tensor<i64>
 // CHECK-LABEL: func @decision
 func.func @decision(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   // CHECK: #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = clear, rule = "default:relu", why = "exact",
-  // CHECK-SAME: reason = between_low, path = ["fc1", "relu", "fc2"], evidence = assumed, native = true,
-  // CHECK-SAME: casts_in = 0, casts_out = 1, casts_fused = 1, cost_low = 1, cost_high = 2, flip = "--keep-fp32=^relu$">
+  // CHECK-SAME: reason = between_low, path = ["fc1", "relu", "fc2"], evidence = assumed, flip = "--keep-fp32=^relu$">
   %0 = mpc.relu %x {amp.decision = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = clear,
-      rule = "default:relu", why = "exact", reason = between_low, path = ["fc1", "relu", "fc2"], evidence = assumed, native = true,
-      casts_in = 0, casts_out = 1, casts_fused = 1, cost_low = 1, cost_high = 2, flip = "--keep-fp32=^relu$">}
+      rule = "default:relu", why = "exact", reason = between_low, path = ["fc1", "relu", "fc2"], evidence = assumed, flip = "--keep-fp32=^relu$">}
       : (tensor<8xf32>) -> tensor<8xf32>
   // No flag flips a hard constraint.
-  // CHECK: cost_high = 2>
+  // CHECK: evidence = proved>
   %1 = mpc.relu %0 {amp.decision = #amp.decision<compute = f64, accumulate = f64, storage = f64, class = fixed,
-      rule = "default:relu", why = "exact", reason = model_type, path = ["relu"], evidence = proved, native = false,
-      casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 1, cost_high = 2>}
+      rule = "default:relu", why = "exact", reason = model_type, path = ["relu"], evidence = proved>}
       : (tensor<8xf32>) -> tensor<8xf32>
   return %0, %1 : tensor<8xf32>, tensor<8xf32>
 }
