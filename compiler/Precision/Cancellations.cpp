@@ -35,7 +35,7 @@ Cancellations::Cancellations(ModuleOp module, const ConstantRanges &ranges,
                              const ModelTypes &types, FloatType low)
     : ranges(ranges), types(types), low(low) {
   module.walk([&](PrecisionOpInterface op) {
-    if (!isForward(getPhase(op)) || ranges.isInexact(op))
+    if (!isForward(getPhase(op)))
       return;
     addOffset(op);
     addDifference(op);

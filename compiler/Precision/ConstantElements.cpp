@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/ConstantElements.h"
 
+#include "compiler/Dialect/AMP/ConstantAttrs.h"
+
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -50,4 +53,32 @@ bool mpc::forEachFiniteElement(ElementsAttr elements,
     if (APFloat value = *it; value.isFinite())
       visit(value.convertToDouble());
   return true;
+}
+
+std::optional<ElementSummary> mpc::summarize(ElementsAttr elements) {
+  ElementSummary summary;
+  double sum = 0.0;
+  int64_t count = 0;
+  if (!forEachFiniteElement(elements, [&](double element) {
+        summary.low = count == 0 ? element : std::min(summary.low, element);
+        summary.high = count == 0 ? element : std::max(summary.high, element);
+        sum += element * element;
+        ++count;
+      }))
+    return std::nullopt;
+  summary.isEmpty = count == 0;
+  summary.rms =
+      std::sqrt(sum / static_cast<double>(std::max<int64_t>(count, 1)));
+  return summary;
+}
+
+std::optional<ElementSummary> mpc::summarizeModel(ConstantOp constant) {
+  if (constant->hasAttr(amp::kSeedAttr))
+    return std::nullopt;
+  auto rounded = constant->getAttrOfType<DenseF64ArrayAttr>(amp::kRoundedAttr);
+  if (!rounded)
+    return summarize(constant.getValue());
+  if (rounded.empty())
+    return ElementSummary();
+  return ElementSummary{rounded[0], rounded[1], rounded[2], /*isEmpty=*/false};
 }

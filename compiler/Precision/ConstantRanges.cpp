@@ -8,7 +8,7 @@
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Interfaces/TiedValues.h"
 #include "compiler/Precision/ConstantElements.h"
-#include "runtime/Names.h"
+#include "compiler/Precision/ModelTypes.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -27,14 +27,13 @@ static constexpr Bounds kData = {-1.0, 1.0};
 // Constants
 //===----------------------------------------------------------------------===//
 
-// Returns the smallest and the largest finite element. Infinite elements do not
-// count: they stay infinite in any type.
-static std::optional<Bounds> boundsOf(ElementsAttr elements) {
-  std::optional<Bounds> range;
-  forEachFiniteElement(elements, [&](double number) {
-    range = unite(range.value_or(Bounds{number, number}), {number, number});
-  });
-  return range;
+// Returns the smallest and the largest finite element; nullopt if there is
+// none. Infinite elements do not count: they stay infinite in any type.
+static std::optional<Bounds>
+boundsOf(const std::optional<ElementSummary> &elements) {
+  if (!elements || elements->isEmpty)
+    return std::nullopt;
+  return Bounds{elements->low, elements->high};
 }
 
 // Returns the bounds of the initial value if `variable` is frozen, since no
@@ -43,7 +42,7 @@ static std::optional<Bounds> boundsOf(VariableOp variable) {
   if (!variable || variable.getRole() != Role::Frozen)
     return std::nullopt;
   if (std::optional<ElementsAttr> init = variable.getInit())
-    return boundsOf(*init);
+    return boundsOf(summarize(*init));
   double fill = variable.getFill().value_or(APFloat(0.0)).convertToDouble();
   return Bounds{fill, fill};
 }
@@ -51,15 +50,6 @@ static std::optional<Bounds> boundsOf(VariableOp variable) {
 //===----------------------------------------------------------------------===//
 // The analysis
 //===----------------------------------------------------------------------===//
-
-// Returns the variable with the values of `name`: for a low copy, its master.
-static VariableOp lookupMaster(const SymbolTable &symbols, StringRef name) {
-  auto variable = symbols.lookup<VariableOp>(name);
-  if (variable && variable.getRole() == Role::Derived &&
-      name.consume_back(kLowSuffix))
-    return symbols.lookup<VariableOp>(name);
-  return variable;
-}
 
 /// Records ranges of the function arguments that hold frozen state.
 void ConstantRanges::addFrozen(ModuleOp module) {
@@ -83,8 +73,7 @@ void ConstantRanges::addFrozen(ModuleOp module) {
   });
 }
 
-ConstantRanges::ConstantRanges(ModuleOp module)
-    : isDecided(module->hasAttr(amp::kModeAttr)) {
+ConstantRanges::ConstantRanges(ModuleOp module) {
   addFrozen(module);
   for (auto function : module.getOps<FunctionOpInterface>())
     if (!function.isExternal())
@@ -102,17 +91,10 @@ void ConstantRanges::visit(Block &block) {
 
 void ConstantRanges::visit(Operation *op) {
   if (auto constant = dyn_cast<ConstantOp>(op)) {
-    if (std::optional<Bounds> range = boundsOf(constant.getValue()))
+    if (std::optional<Bounds> range = boundsOf(summarizeModel(constant)))
       ranges[constant.getResult()] = *range;
-    if (isDecided && !amp::DecisionAttr::of(op))
-      inexact.insert(constant.getResult());
     return;
   }
-  const bool isInexact = llvm::any_of(op->getOperands(), [&](Value operand) {
-    return inexact.contains(operand);
-  });
-  if (isInexact)
-    inexact.insert(op->result_begin(), op->result_end());
   if (auto cast = dyn_cast<amp::CastOp>(op)) {
     if (std::optional<Bounds> range = lookup(cast.getInput()))
       ranges[cast.getOutput()] = *range;
@@ -157,15 +139,6 @@ std::optional<Bounds> ConstantRanges::uniteSources(Value value) const {
   return range;
 }
 
-// Marks `value`, an argument or result of a loop or branch, as inexact if a
-// source is. Returns true if the mark is new.
-bool ConstantRanges::spreadInexact(Value value) {
-  const bool isInexact =
-      llvm::any_of(listTiedSources(value),
-                   [&](Value source) { return inexact.contains(source); });
-  return isInexact && inexact.insert(value).second;
-}
-
 void ConstantRanges::visitBodies(BodyOpInterface op) {
   // A value that a loop carries starts with the range of the operand and widens
   // with the yielded values.
@@ -175,7 +148,6 @@ void ConstantRanges::visitBodies(BodyOpInterface op) {
       if (std::optional<Bounds> range =
               lookup(op.getTiedOperand(argument).get()))
         ranges[argument] = *range;
-      spreadInexact(argument);
       if (argument.getArgNumber() < op.getNumCarried())
         growing.push_back(argument);
     }
@@ -187,7 +159,6 @@ void ConstantRanges::visitBodies(BodyOpInterface op) {
       visit(body.front());
     bool changed = false;
     for (Value argument : growing) {
-      changed |= spreadInexact(argument);
       std::optional<Bounds> before = lookup(argument);
       std::optional<Bounds> range = uniteSources(argument);
       if (!before ||
@@ -203,18 +174,11 @@ void ConstantRanges::visitBodies(BodyOpInterface op) {
       break;
   }
   for (Value result : op->getResults()) {
-    spreadInexact(result);
     if (std::optional<Bounds> range = uniteSources(result))
       ranges[result] = *range;
     else
       ranges.erase(result);
   }
-}
-
-bool ConstantRanges::isInexact(Operation *op) const {
-  auto contains = [&](Value value) { return inexact.contains(value); };
-  return llvm::any_of(op->getOperands(), contains) ||
-         llvm::any_of(op->getResults(), contains);
 }
 
 std::optional<Bounds> ConstantRanges::lookup(Value value) const {

@@ -16,7 +16,6 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/DenseSet.h"
 
 #include <optional>
 
@@ -26,16 +25,13 @@ class ConstantRanges {
 public:
   /// Propagates the ranges of constants and frozen state through the
   /// elementwise ops, views and movements of every function, and into loops and
-  /// branches. Looks through the casts of the Precision stage.
+  /// branches. Looks through the casts of the Precision stage, and takes the
+  /// range that a constant had before the stage rounded the constant.
   explicit ConstantRanges(mlir::ModuleOp module);
 
   /// Returns the bounds of a value that depends on a constant; nullopt if
   /// unknown or if the value depends on data alone.
   std::optional<Bounds> lookup(mlir::Value value) const;
-
-  /// True if the ranges around `op` rest on a constant that the Precision stage
-  /// has added or rounded. Such ranges differ from those of the model.
-  bool isInexact(mlir::Operation *op) const;
 
   /// True if finite values of `value` become infinite in `type`, or would after
   /// a small addition.
@@ -51,14 +47,8 @@ private:
   void visit(mlir::Operation *op);
   void visitBodies(BodyOpInterface op);
   std::optional<Bounds> uniteSources(mlir::Value value) const;
-  bool spreadInexact(mlir::Value value);
 
-  /// True if the module has decision records, which all constants of the model
-  /// have then.
-  bool isDecided;
   llvm::DenseMap<mlir::Value, Bounds> ranges;
-  /// Values whose range rests on a constant without a record.
-  llvm::DenseSet<mlir::Value> inexact;
 };
 
 } // namespace mpc

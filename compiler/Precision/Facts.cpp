@@ -2,22 +2,68 @@
 #include "compiler/Precision/Facts.h"
 
 #include "compiler/Dialect/AMP/NodeIds.h"
+#include "compiler/Dialect/MPC/Facts/VariableTable.h"
+#include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Interfaces/TiedValues.h"
 #include "compiler/Precision/LossRegion.h"
 
 #include "mlir/IR/TypeUtilities.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace mpc;
 using amp::Reason;
 
+//===----------------------------------------------------------------------===//
+// State
+//===----------------------------------------------------------------------===//
+
+// True if a variable of `role` sums small changes over many steps. In a low
+// type, the sum would lose the changes.
+static bool sumsChanges(Role role) {
+  return llvm::is_contained({Role::Parameter, Role::OptimizerState,
+                             Role::Average, Role::Accumulator, Role::Statistic},
+                            role);
+}
+
+// Returns the ops whose results become the new values of such variables. Looks
+// through loops, casts, and ops that hand values on, such as guards.
+static llvm::DenseSet<Operation *> findStateOps(ModuleOp module) {
+  VariableTable variables(module);
+  llvm::SetVector<Value> values;
+  auto visit = [&](Value value) {
+    if (isa<FloatType>(getElementTypeOrSelf(value.getType())))
+      values.insert(value);
+  };
+  for (auto function : module.getOps<FunctionOpInterface>())
+    for (unsigned i = 0; i < function.getNumResults(); ++i) {
+      VariableOp variable =
+          variables.lookupVariable(getResultPort(function, i).getUpdated());
+      if (variable && sumsChanges(variable.getRole()))
+        visit(getReturn(function)->getOperand(i));
+    }
+  llvm::DenseSet<Operation *> ops;
+  for (unsigned i = 0; i < values.size(); ++i)
+    for (Value origin : listUncastOrigins(values[i])) {
+      auto op = dyn_cast_or_null<PrecisionOpInterface>(origin.getDefiningOp());
+      if (!op || op->hasTrait<OpTrait::ConstantLike>() ||
+          policyKeepsResultFP32(op.getPolicyKey(),
+                                cast<OpResult>(origin).getResultNumber()))
+        continue;
+      ops.insert(op);
+      llvm::for_each(listHandedOn(op), visit);
+    }
+  return ops;
+}
+
 PrecisionFacts::PrecisionFacts(ModuleOp module, PrecisionPolicy &policy,
                                const amp::Request &request)
     : policy(policy), request(request), types(module), ranges(module),
       cancellations(module, ranges, types, policy.getLowType()),
-      loss(findLossRegion(module)),
-      multiplesOfSeed(findMultiplesOfSeed(module)),
+      givenValues(module, policy.getLowType()), loss(findLossRegion(module)),
+      multiplesOfSeed(findMultiplesOfSeed(module)), state(findStateOps(module)),
       keepFP32(makeNamePatterns(request.keepFP32)),
       forceLow(makeNamePatterns(request.forceLow)) {}
 
@@ -78,8 +124,6 @@ static bool isGiven(Value value) {
 }
 
 bool PrecisionFacts::leavesRange(PrecisionOpInterface op) const {
-  if (ranges.isInexact(op))
-    return false;
   StringRef key = op.getPolicyKey();
   FloatType low = policy.getLowType();
   // Small values do not matter in the backward pass, where the loss scale makes
@@ -128,7 +172,7 @@ PrecisionFacts::findConstraint(PrecisionOpInterface op,
     return getFixedReason(op);
   if (types.isSettled(op))
     return Reason::ModelType;
-  if (getPhase(op) == Phase::Optimizer || isGuard(op))
+  if (getPhase(op) == Phase::Optimizer || isGuard(op) || writesState(op))
     return Reason::Update;
   // Multiples of the loss scale may exceed the range of a low type.
   if (isInLoss(op) || multiplesOfSeed.contains(op))
@@ -144,6 +188,13 @@ bool mpc::isGuard(Operation *op) {
   // Nodes of models may have any name, so ask for the ops of guards, too.
   return isa<SelectOp, IsInfOp, IsNaNOp, OrOp>(op) &&
          getNodeName(op).ends_with(kGuardSuffix);
+}
+
+bool mpc::isKeeping(Reason reason) {
+  return isHard(reason) || reason == Reason::ModelCast ||
+         reason == Reason::Constant || reason == Reason::ConstantRange ||
+         reason == Reason::KeepFP32 || reason == Reason::DenyList ||
+         reason == Reason::UnknownOp;
 }
 
 bool mpc::isHard(Reason reason) {
@@ -162,34 +213,39 @@ bool mpc::matchesNode(Operation *op, const NamePattern &pattern) {
 PrecisionFacts::Judgement PrecisionFacts::judge(PrecisionOpInterface op) const {
   // Decided ops have ids. Only an expression with a ~ may match an id.
   auto id = op->getAttrOfType<StringAttr>(amp::kIdAttr);
-  auto isNamedBy = [&](ArrayRef<NamePattern> patterns,
-                       ArrayRef<std::string> expressions) {
-    return llvm::any_of(llvm::zip_equal(patterns, expressions),
-                        [&](const auto &flag) {
-                          const auto &[pattern, expression] = flag;
-                          return matchesNode(op, pattern) ||
-                                 (id && StringRef(expression).contains('~') &&
-                                  pattern.match(id.getValue()));
-                        });
-  };
   Judgement judgement;
+  // Returns true if an expression names the op. The last one is the rule.
+  auto isNamedBy = [&](ArrayRef<NamePattern> patterns,
+                       ArrayRef<std::string> expressions, StringRef flag) {
+    for (size_t i = patterns.size(); i-- > 0;)
+      if (matchesNode(op, patterns[i]) ||
+          (id && StringRef(expressions[i]).contains('~') &&
+           patterns[i].match(id.getValue()))) {
+        judgement.rule = (flag + "=" + expressions[i]).str();
+        return true;
+      }
+    return false;
+  };
   std::optional<PolicyEntry> entry = lookupPolicy(op);
   if (entry)
     judgement.precisionClass = entry->precisionClass;
+  judgement.rule = entry ? entry->rule : ("default:" + getPolicyRow(op)).str();
   judgement.keep = findConstraint(op, judgement.precisionClass);
   // If both flags match an op, fp32 wins as the safer choice.
   if (isOpen(op, judgement.precisionClass) &&
       !(judgement.keep && isHard(*judgement.keep))) {
-    if (isNamedBy(keepFP32, request.keepFP32)) {
+    if (isNamedBy(keepFP32, request.keepFP32, "--keep-fp32")) {
       judgement.keep = Reason::KeepFP32;
       return judgement;
     }
-    if (isNamedBy(forceLow, request.forceLow)) {
+    if (isNamedBy(forceLow, request.forceLow, "--force-low")) {
       judgement.keep.reset();
       judgement.isForcedLow = true;
       return judgement;
     }
   }
+  judgement.meetsWide = judgement.precisionClass == PrecisionClass::Infer &&
+                        givenValues.lookup(op) == GivenValues::Meeting::Wide;
   if (!judgement.keep && judgement.precisionClass == PrecisionClass::Deny)
     judgement.keep = entry ? Reason::DenyList : Reason::UnknownOp;
   return judgement;

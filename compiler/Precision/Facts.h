@@ -2,10 +2,9 @@
 // policy, the loss, ranges, flags, and types of the model.
 //
 // AssignPrecision decides by these facts. VerifyPrecision computes the facts
-// again on the output of the stage and compares. The analyses look through the
-// casts of the stage. Ranges and cancellations are the exception: they exempt
-// values behind constants without a record, such as folded casts and seeds, so
-// the verifier refuses fewer ops for them than the decider keeps.
+// again on the output of the stage and compares. All analyses look through the
+// casts of the stage and through low copies. Constants that the stage has
+// rounded or added carry what the model had instead (ConstantAttrs.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_FACTS_H
@@ -15,6 +14,7 @@
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Precision/Cancellations.h"
 #include "compiler/Precision/ConstantRanges.h"
+#include "compiler/Precision/GivenValues.h"
 #include "compiler/Precision/ModelTypes.h"
 #include "compiler/Precision/PrecisionPolicy.h"
 
@@ -30,6 +30,7 @@ public:
   PrecisionPolicy &getPolicy() const { return policy; }
   const amp::Request &getRequest() const { return request; }
   const ModelTypes &getModelTypes() const { return types; }
+  const GivenValues &getGivenValues() const { return givenValues; }
 
   /// Returns the policy's entry for `op`; nullopt if no table has the op.
   std::optional<PolicyEntry> lookupPolicy(PrecisionOpInterface op) const;
@@ -45,6 +46,10 @@ public:
 
   /// True if `op` belongs to a loss or to the gradient of a loss.
   bool isInLoss(mlir::Operation *op) const { return loss.contains(op); }
+
+  /// True if `op` computes new state that sums small changes: parameters,
+  /// moments, averages, accumulators, running statistics.
+  bool writesState(mlir::Operation *op) const { return state.contains(op); }
 
   /// True if a decision can change a type of `op`: the type of contracted
   /// operands, or of an fp32 result that policy does not keep in fp32.
@@ -63,6 +68,11 @@ public:
     std::optional<amp::Reason> keep;
     /// True if --force-low makes the op low.
     bool isForcedLow = false;
+    /// True if the result must not be rounded, because `op` combines a computed
+    /// value with a large float32 value (GivenValues.h).
+    bool meetsWide = false;
+    /// The row, user rule or flag that decides.
+    std::string rule;
   };
   Judgement judge(PrecisionOpInterface op) const;
 
@@ -72,7 +82,8 @@ private:
   ModelTypes types;
   ConstantRanges ranges;
   Cancellations cancellations;
-  llvm::DenseSet<mlir::Operation *> loss, multiplesOfSeed;
+  GivenValues givenValues;
+  llvm::DenseSet<mlir::Operation *> loss, multiplesOfSeed, state;
   std::vector<NamePattern> keepFP32, forceLow;
 };
 
@@ -86,6 +97,9 @@ bool isGuard(mlir::Operation *op);
 /// Returns the key of the policy row that decides `op`, usually the op's own
 /// key.
 llvm::StringRef getPolicyRow(PrecisionOpInterface op);
+
+/// True if an op with the recorded reason is not low.
+bool isKeeping(amp::Reason reason);
 
 /// True if no flag and no list can lift the constraint `reason`: the op has its
 /// type from the model, or belongs to the update or the loss.

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/GivenValues.h"
 
+#include "compiler/Dialect/AMP/AMP.h"
+#include "compiler/Dialect/AMP/ConstantAttrs.h"
 #include "compiler/Dialect/MPC/Facts/InputSizes.h"
 #include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Interfaces/RangeOpInterface.h"
 #include "compiler/Interfaces/TiedValues.h"
-#include "compiler/Precision/ConstantElements.h"
+#include "compiler/Precision/ModelTypes.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -89,9 +91,11 @@ void GivenValues::findGiven(Block &block) {
           given.insert(result);
       continue;
     }
+    if (auto cast = dyn_cast<amp::CastOp>(op); cast && isGiven(cast.getInput()))
+      given.insert(cast.getOutput());
     auto precise = dyn_cast<PrecisionOpInterface>(op);
     if (!precise || precise.getNumContractedOperands() > 0 ||
-        isa<GradientSeedOp>(op))
+        isa<GradientSeedOp>(op) || op.hasAttr(amp::kSeedAttr))
       continue;
     auto isComputed = [&](Value value) {
       return holdsFloats(value) && !isGiven(value);
@@ -135,22 +139,13 @@ void GivenValues::findNeeded() {
 // Sizes
 //===----------------------------------------------------------------------===//
 
-// Returns the root mean square and the largest absolute value of the elements;
-// nullopt if the elements are not available. Ignores infinite elements, which
-// are infinite in any type.
-static std::optional<std::pair<double, double>>
-measureElements(ElementsAttr elements) {
-  double sum = 0.0, largest = 0.0;
-  int64_t count = 0;
-  if (!forEachFiniteElement(elements, [&](double element) {
-        sum += element * element;
-        largest = std::max(largest, std::abs(element));
-        ++count;
-      }))
+// Returns the size of a constant or of initial state; nullopt if the elements
+// are not available. Ignores infinite elements, which are infinite in any type.
+GivenValues::Size
+GivenValues::toSize(const std::optional<ElementSummary> &elements) {
+  if (!elements)
     return std::nullopt;
-  double rms =
-      std::sqrt(sum / static_cast<double>(std::max<int64_t>(count, 1)));
-  return std::pair(rms, largest);
+  return Magnitude{elements->rms, std::max(-elements->low, elements->high)};
 }
 
 // Returns the name of the model's input if `value` is a function argument that
@@ -188,16 +183,14 @@ GivenValues::Size GivenValues::measureState(BlockArgument argument) const {
   auto state = function ? function.getArgAttrOfType<FlatSymbolRefAttr>(
                               argument.getArgNumber(), kStateAttr)
                         : FlatSymbolRefAttr();
-  auto variable =
-      state ? symbols.lookup<VariableOp>(state.getRootReference().getValue())
+  VariableOp variable =
+      state ? lookupMaster(symbols, state.getRootReference().getValue())
             : VariableOp();
   if (!variable ||
       !llvm::is_contained({Role::Parameter, Role::Frozen}, variable.getRole()))
     return std::nullopt;
-  if (std::optional<ElementsAttr> init = variable.getInit()) {
-    auto size = measureElements(*init);
-    return size ? Size(Magnitude{size->first, size->second}) : std::nullopt;
-  }
+  if (std::optional<ElementsAttr> init = variable.getInit())
+    return toSize(summarize(*init));
   double fill = variable.getFill().value_or(APFloat(0.0)).convertToDouble();
   return Magnitude{std::abs(fill), std::abs(fill)};
 }
@@ -208,10 +201,10 @@ GivenValues::Size GivenValues::getSize(Value value) const {
 }
 
 GivenValues::Size GivenValues::measureResult(Operation *op) const {
-  if (auto constant = dyn_cast<ConstantOp>(op)) {
-    auto size = measureElements(constant.getValue());
-    return size ? Size(Magnitude{size->first, size->second}) : std::nullopt;
-  }
+  if (auto constant = dyn_cast<ConstantOp>(op))
+    return toSize(summarizeModel(constant));
+  if (auto cast = dyn_cast<amp::CastOp>(op))
+    return getSize(cast.getInput());
   if (isa<OneHotOp, RandomUniformOp>(op))
     return Magnitude{1.0, 1.0};
   if (auto cast = dyn_cast<mpc::CastOp>(op))

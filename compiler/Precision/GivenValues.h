@@ -1,8 +1,9 @@
 // Finds ops that combine given float32 values with results of products.
 //
 // A given value is an input, a parameter or a constant, or is computed from
-// given values without a product. Given values are float32 in any mode. All
-// other float values are called computed. In the sum h + t, a computed low
+// given values without a product, also through casts of the Precision stage.
+// Given values are float32 in any mode. All other float values are called
+// computed. In the sum h + t, a computed low
 // value h meets a given value t. A low sum keeps only the digits that the
 // larger operand leaves: with h near 0.5 and t near 1000, nothing of h remains.
 // The sum then stays float32, as in PyTorch's type promotion, unless the
@@ -15,6 +16,7 @@
 #define MPC_COMPILER_PRECISION_GIVENVALUES_H
 
 #include "compiler/Interfaces/BodyOpInterface.h"
+#include "compiler/Precision/ConstantElements.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -66,6 +68,7 @@ private:
   };
   using Size = std::optional<Magnitude>;
 
+  static Size toSize(const std::optional<ElementSummary> &elements);
   void findGiven(mlir::Block &block);
   void findNeeded();
   void measure(mlir::Block &block);

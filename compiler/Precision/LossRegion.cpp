@@ -2,6 +2,7 @@
 #include "compiler/Precision/LossRegion.h"
 
 #include "compiler/Dialect/AMP/AMP.h"
+#include "compiler/Dialect/AMP/ConstantAttrs.h"
 #include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
@@ -15,6 +16,13 @@
 
 using namespace mlir;
 using namespace mpc;
+
+// True if `op` starts a backward pass. The stage replaces each seed by a scaled
+// loss or by a constant.
+static bool isSeed(Operation *op) {
+  return isa<GradientSeedOp, amp::ScaleLossOp>(op) ||
+         op->hasAttr(amp::kSeedAttr);
+}
 
 // True if a walk from the loss ends before `op`. Contractions, attentions and
 // normalisations belong to the model. The loss reads their results as fp32.
@@ -71,7 +79,7 @@ static void collectLossGradient(FunctionOpInterface function,
                                 llvm::DenseSet<Operation *> &region) {
   SmallVector<Operation *> worklist;
   function->walk([&](Operation *op) {
-    if (isa<GradientSeedOp, amp::ScaleLossOp>(op))
+    if (isSeed(op))
       worklist.push_back(op);
   });
   llvm::DenseSet<Operation *> casts;
@@ -136,8 +144,7 @@ llvm::DenseSet<Operation *> mpc::findMultiplesOfSeed(ModuleOp module) {
     for (; !(sources = getSources(value)).empty();)
       value = sources.front();
     Operation *op = value.getDefiningOp();
-    return op && (isa<GradientSeedOp, amp::ScaleLossOp>(op) ||
-                  multiples.contains(op));
+    return op && (isSeed(op) || multiples.contains(op));
   };
   // Pre-order visits operands before users, and a loop before its body.
   module.walk<WalkOrder::PreOrder>([&](PrecisionOpInterface op) {

@@ -2,9 +2,10 @@
 #include "compiler/Precision/ModelTypes.h"
 
 #include "compiler/Dialect/AMP/AMP.h"
+#include "compiler/Dialect/AMP/ConstantAttrs.h"
 #include "compiler/Dialect/MPC/FunctionPorts.h"
-#include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Interfaces/TiedValues.h"
+#include "runtime/Names.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/SetVector.h"
@@ -12,8 +13,7 @@
 using namespace mlir;
 using namespace mpc;
 
-ModelTypes::ModelTypes(ModuleOp module)
-    : isDecided(module->hasAttr(amp::kModeAttr)) {
+ModelTypes::ModelTypes(ModuleOp module) {
   for (auto variable : module.getOps<VariableOp>())
     if (variable.getRole() == Role::Derived)
       copies.insert(FlatSymbolRefAttr::get(variable.getSymNameAttr()));
@@ -40,12 +40,13 @@ FloatType ModelTypes::lookup(Value value) const {
                ? cast<FloatType>(single)
                : type;
   Operation *op = value.getDefiningOp();
+  if (op->hasAttr(amp::kRoundedAttr))
+    return cast<FloatType>(single);
   if (auto decision = amp::DecisionAttr::of(op))
     return decision.isLowered() && type.getWidth() < 32
                ? cast<FloatType>(single)
                : type;
-  const bool isFolded = isDecided && op->hasTrait<OpTrait::ConstantLike>();
-  return isFolded && type.getWidth() < 32 ? FloatType() : type;
+  return type;
 }
 
 bool ModelTypes::isRounded(Value value) const {
@@ -67,6 +68,14 @@ bool ModelTypes::isSettled(Operation *op) const {
   return llvm::any_of(op->getResults(), isOther) ||
          llvm::any_of(op->getOperands(), isOther) ||
          llvm::none_of(op->getResultTypes(), isFloat);
+}
+
+VariableOp mpc::lookupMaster(const SymbolTable &symbols, StringRef name) {
+  auto variable = symbols.lookup<VariableOp>(name);
+  if (variable && variable.getRole() == Role::Derived &&
+      name.consume_back(kLowSuffix))
+    return symbols.lookup<VariableOp>(name);
+  return variable;
 }
 
 SmallVector<Value, 2> mpc::listUncastOrigins(Value value) {

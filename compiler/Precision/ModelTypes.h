@@ -6,8 +6,11 @@
 #ifndef MPC_COMPILER_PRECISION_MODELTYPES_H
 #define MPC_COMPILER_PRECISION_MODELTYPES_H
 
+#include "compiler/Dialect/MPC/MPC.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/DenseSet.h"
 
 namespace mpc {
@@ -19,8 +22,7 @@ public:
   explicit ModelTypes(mlir::ModuleOp module);
 
   /// Returns the float type that `value` has in the model, which is the type of
-  /// the value before all casts of the stage. Null if `value` is no float, or a
-  /// constant that the stage has rounded.
+  /// the value before all casts of the stage. Null if `value` is no float.
   mlir::FloatType lookup(mlir::Value value) const;
 
   /// True if `value` is float32 in the model.
@@ -30,7 +32,7 @@ public:
   }
 
   /// True if the stage stores `value` in a narrower type than the model: a
-  /// cast, the result of a low op, or the low copy of a parameter.
+  /// cast, the result of a low op, a constant, or the low copy of a parameter.
   bool isRounded(mlir::Value value) const;
 
   /// True if no precision can be chosen for `op`: a float of the op is not
@@ -38,11 +40,13 @@ public:
   bool isSettled(mlir::Operation *op) const;
 
 private:
-  /// True if the module has decision records.
-  bool isDecided;
   /// References to the low copies of parameters.
   llvm::DenseSet<mlir::Attribute> copies;
 };
+
+/// Returns the variable called `name`, or its master if the variable is the low
+/// copy of a parameter; null if there is none.
+VariableOp lookupMaster(const mlir::SymbolTable &symbols, llvm::StringRef name);
 
 /// Like listOrigins of TiedValues.h, but looks through the stage's casts, too.
 llvm::SmallVector<mlir::Value, 2> listUncastOrigins(mlir::Value value);

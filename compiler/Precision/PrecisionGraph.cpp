@@ -151,7 +151,7 @@ static std::optional<Reason> findConstraint(const PrecisionGraphNode &node,
 
 // Pins the nodes that the graph settles without flags.
 void PrecisionGraph::pin(const PrecisionFacts &facts, ModuleOp module) {
-  GivenValues givenValues(module, facts.getPolicy().getLowType());
+  const GivenValues &givenValues = facts.getGivenValues();
   for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
     PrecisionOpInterface op = node.ops.front();
     node.isOpen = facts.isOpen(op, node.entry.precisionClass);

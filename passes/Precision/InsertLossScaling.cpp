@@ -9,6 +9,7 @@
 // state that changes even in skipped steps.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/AMP/ConstantAttrs.h"
 #include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Precision/Facts.h"
 #include "compiler/Support/ExitCode.h"
@@ -176,6 +177,9 @@ void InsertLossScalingPass::replaceSeeds(FunctionOpInterface function) {
                                         value, factor);
       setPhase(scaled, Phase::Backward);
       value = scaled;
+    } else {
+      // Without amp.scale_loss, the attribute says where gradients start.
+      value.getDefiningOp()->setAttr(kSeedAttr, builder.getUnitAttr());
     }
     seed.getOutput().replaceAllUsesWith(value);
     seed.erase();

@@ -2,6 +2,8 @@
 // point, a value is rounded, since users could see the difference.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/AMP/ConstantAttrs.h"
+#include "compiler/Precision/ConstantElements.h"
 #include "passes/Precision/OperandTypes.h"
 #include "passes/Precision/Passes.h"
 #include "passes/Precision/ScanCasts.h"
@@ -142,32 +144,69 @@ struct CastBeforeMovement : OpRewritePattern<amp::CastOp> {
     return success();
   }
 };
-
-/// cast(constant) -> constant. The constant may be large: otherwise each step
-/// would cast the constant again.
-struct CastConstant : OpRewritePattern<amp::CastOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(amp::CastOp op,
-                                PatternRewriter &rewriter) const override {
-    ElementsAttr values;
-    if (!matchPattern(op.getInput(), m_Constant(&values)))
-      return rewriter.notifyMatchFailure(op, "input is not a constant");
-    const FloatType type = getFloatType(op);
-    ElementsAttr &rounded = known[{values, type}];
-    if (!rounded)
-      rounded = roundElements(values, type);
-    if (!rounded)
-      return rewriter.notifyMatchFailure(op, "the constant has no values");
-    rewriter.replaceOpWithNewOp<mpc::ConstantOp>(op, op.getType(), rounded);
-    return success();
-  }
-
-  /// The rounded elements by elements and type. Functions share a constant, and
-  /// must share the rounded one: each resource is stored on its own.
-  mutable llvm::DenseMap<std::pair<Attribute, Type>, ElementsAttr> known;
-};
 } // namespace
+
+//===----------------------------------------------------------------------===//
+// Constants
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A constant of a low type, and the summary of the elements before rounding.
+struct RoundedConstant {
+  ElementsAttr elements;
+  DenseF64ArrayAttr summary;
+};
+/// Maps elements and a type to the rounded constant. Functions share a constant
+/// and must share the rounded constant, because each resource is stored on its
+/// own.
+using RoundedConstants =
+    llvm::DenseMap<std::pair<Attribute, Type>, RoundedConstant>;
+} // namespace
+
+static RoundedConstant roundConstant(mpc::ConstantOp constant, FloatType type) {
+  RoundedConstant rounded{roundElements(constant.getValue(), type), {}};
+  std::optional<ElementSummary> summary = summarizeModel(constant);
+  if (rounded.elements && summary) {
+    SmallVector<double, 3> numbers;
+    if (!summary->isEmpty)
+      numbers = {summary->low, summary->high, summary->rms};
+    rounded.summary = DenseF64ArrayAttr::get(type.getContext(), numbers);
+  }
+  return rounded;
+}
+
+// cast(constant) -> constant. The constant may be large: otherwise each step
+// would cast the constant again. The patterns do not fold constants, since the
+// greedy driver merges equal constants and drops attributes.
+static void castConstants(FunctionOpInterface function,
+                          RoundedConstants &constants) {
+  SmallVector<amp::CastOp> casts;
+  function->walk([&](amp::CastOp op) {
+    auto constant = op.getInput().getDefiningOp<mpc::ConstantOp>();
+    if (constant &&
+        getFloatType(op).getWidth() < getFloatType(op.getInput()).getWidth())
+      casts.push_back(op);
+  });
+  for (amp::CastOp op : casts) {
+    auto constant = op.getInput().getDefiningOp<mpc::ConstantOp>();
+    const FloatType type = getFloatType(op);
+    auto [entry, isNew] = constants.try_emplace({constant.getValue(), type});
+    if (isNew)
+      entry->second = roundConstant(constant, type);
+    // A resource without values in memory stays as it is.
+    if (!entry->second.elements)
+      continue;
+    OpBuilder builder(op);
+    auto low = mpc::ConstantOp::create(builder, op.getLoc(), op.getType(),
+                                       entry->second.elements);
+    if (entry->second.summary)
+      low->setAttr(kRoundedAttr, entry->second.summary);
+    op.replaceAllUsesWith(low.getOutput());
+    op.erase();
+    if (constant->use_empty())
+      constant->erase();
+  }
+}
 
 //===----------------------------------------------------------------------===//
 // Sharing
@@ -200,17 +239,19 @@ static void moveCastsOutOfScans(FunctionOpInterface function) {
 
 void OptimizeCastsPass::runOnOperation() {
   RewritePatternSet patterns(&getContext());
-  patterns.add<CancelWidening, CastBeforeMovement, CastConstant>(&getContext());
+  patterns.add<CancelWidening, CastBeforeMovement>(&getContext());
   // These patterns remove operands and results of loops and conditions that
   // nothing reads after casts have moved.
   ScanOp::getCanonicalizationPatterns(patterns, &getContext());
   IfOp::getCanonicalizationPatterns(patterns, &getContext());
   FrozenRewritePatternSet frozen(std::move(patterns));
+  RoundedConstants constants;
   for (auto function : getOperation().getOps<FunctionOpInterface>()) {
     shareCasts(function);
     moveCastsOutOfScans(function);
     if (failed(applyPatternsGreedily(function, frozen)))
       return signalPassFailure();
     shareCasts(function);
+    castConstants(function, constants);
   }
 }

@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/AMP/AMP.h"
+#include "compiler/Dialect/AMP/ConstantAttrs.h"
 #include "compiler/Dialect/AMP/NodeIds.h"
 
 #include "compiler/Dialect/AMP/Request.h"
@@ -73,7 +74,8 @@ LogicalResult AMPDialect::verifyOperationAttribute(Operation *op,
   const bool isKnown =
       attr.getName() == DecisionAttr::attrName || attr.getName() == kModeAttr ||
       attr.getName() == kLossScaleAttr || attr.getName() == kRequestAttr ||
-      attr.getName() == kIdAttr || attr.getName() == kFollowersAttr;
+      attr.getName() == kIdAttr || attr.getName() == kFollowersAttr ||
+      attr.getName() == kRoundedAttr || attr.getName() == kSeedAttr;
   if (!isKnown)
     return op->emitOpError("no op has an attribute '")
            << attr.getName().getValue() << "'";
@@ -99,6 +101,15 @@ LogicalResult AMPDialect::verifyOperationAttribute(Operation *op,
       (!ids || !llvm::all_of(ids, llvm::IsaPred<StringAttr>)))
     return op->emitOpError("expected amp.followers to be an array of strings, "
                            "found ")
+           << attr.getValue();
+  auto numbers = dyn_cast<DenseF64ArrayAttr>(attr.getValue());
+  if (attr.getName() == kRoundedAttr &&
+      (!numbers || (!numbers.empty() && numbers.size() != 3)))
+    return op->emitOpError("expected amp.rounded to be an array of three "
+                           "numbers or none, found ")
+           << attr.getValue();
+  if (attr.getName() == kSeedAttr && !isa<UnitAttr>(attr.getValue()))
+    return op->emitOpError("expected amp.seed without a value, found ")
            << attr.getValue();
   if (attr.getName() == kRequestAttr && !isa<RequestAttr>(attr.getValue()))
     return op->emitOpError("expected a request such as "

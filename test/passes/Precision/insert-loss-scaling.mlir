@@ -34,7 +34,8 @@ func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %mean: tensor<8xf32> {mpc.st
   // The count of updates is known only after the gradients.
   %next = mpc.increment %step : (tensor<i64>) -> tensor<i64>
   // STATIC: %[[SCALE:.*]] = mpc.constant dense<1.280000e+02> : tensor<f32>
-  // CHECK: %[[ONE:.*]] = mpc.constant dense<1.000000e+00> : tensor<f32>
+  // SCALED: %[[ONE:.*]] = mpc.constant dense<1.000000e+00> : tensor<f32>
+  // NONE: %[[ONE:.*]] = mpc.constant {amp.seed} dense<1.000000e+00> : tensor<f32>
   // SCALED: %[[SEED:.*]] = amp.scale_loss %[[ONE]], %[[SCALE]]
   // SCALED: %[[G:.*]] = mpc.mul %{{.*}}, %[[SEED]]
   // NONE: %[[G:.*]] = mpc.mul %{{.*}}, %[[ONE]]

@@ -88,10 +88,12 @@ func.func @kept_movement(%w: tensor<4x8xf32>) -> tensor<8x4xbf16> {
 // Rounds to nearest, ties to even.
 // CHECK-LABEL: func @constants
 func.func @constants() -> (tensor<3xf16>, tensor<2xbf16>) {
-  // CHECK-DAG: mpc.constant dense<[1.000000e+00, 2.048000e+03, 0x7C00]> : tensor<3xf16>
+  // The attribute has the smallest element, the largest and the root mean
+  // square before rounding.
+  // CHECK-DAG: mpc.constant {amp.rounded = array<f64: 1.000000e+00, 7.000000e+04, 40431.8{{[0-9]*}}>} dense<[1.000000e+00, 2.048000e+03, 0x7C00]> : tensor<3xf16>
   %0 = mpc.constant dense<[1.0, 2049.0, 70000.0]> : tensor<3xf32>
   %1 = amp.cast %0 : (tensor<3xf32>) -> tensor<3xf16>
-  // CHECK-DAG: mpc.constant dense<2.500000e-01> : tensor<2xbf16>
+  // CHECK-DAG: mpc.constant {amp.rounded = array<f64: 2.500000e-01, 2.500000e-01, 2.500000e-01>} dense<2.500000e-01> : tensor<2xbf16>
   %2 = mpc.constant dense<0.25> : tensor<2xf32>
   %3 = amp.cast %2 : (tensor<2xf32>) -> tensor<2xbf16>
   return %1, %3 : tensor<3xf16>, tensor<2xbf16>
@@ -101,7 +103,7 @@ func.func @constants() -> (tensor<3xf16>, tensor<2xbf16>) {
 
 // Large constants are cast at compile time, too: 1, 2049 and 70000.
 // CHECK-LABEL: func @large_constants
-// CHECK-NEXT: %[[LOW:.*]] = mpc.constant dense_resource<[[$LOW:numbers.*]]> : tensor<3xf16>
+// CHECK-NEXT: %[[LOW:.*]] = mpc.constant {{.*}} dense_resource<[[$LOW:numbers.*]]> : tensor<3xf16>
 // CHECK-NEXT: return %[[LOW]]
 // CHECK: [[$LOW]]: "{{0x........}}003C0068007C"
 func.func @large_constants() -> tensor<3xf16> {
