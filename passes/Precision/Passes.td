@@ -339,24 +339,27 @@ def VerifyPrecisionPass : Pass<"amp-verify-precision", "::mlir::ModuleOp"> {
     the facts again (compiler/Precision/Facts.h).
 
     1. Every op with floats has a record and the recorded types. The types
-       belong to the mode, and the class equals the policy's, which is consulted
-       again. If a record names a 16-bit type of the model, an operand has this
-       type in the model.
+       belong to the mode, and the mode to the request. Class and rule equal the
+       policy's, which is consulted again, and a reason to keep the op holds. If
+       a record names a 16-bit type of the model, an operand has this type in
+       the model. An op has equal types in training and in evaluation.
     2. An op is not low if policy denies the op, if the op belongs to a loss or
-       to the update, if a constant takes values out of range or cancels
-       them, or if `--keep-fp32` names the op. `--force-low` lifts ranges and
+       to the update, or if the op computes new state. Nor if a constant takes
+       values out of range or cancels them, if the op combines a low value with
+       a large float32 value, or if `--keep-fp32` names the op. `--force-low` lifts ranges and
        denials. None of these ops reads values that the stage has rounded: by a
        cast, in a low op, or as a low copy. Nor does an operand that policy keeps
-       in fp32 (scales of a normalisation). Ranges and cancellations are not
-       verified behind constants without a record, such as folded casts.
+       in fp32 (scales of a normalisation). A constant is the model's, or is rounded
+       from the model's and says what the model has, or is a seed of ones.
     3. Contractions multiply the decided type. Every sum is formed in fp32 at
        least. State that sums (accumulators, statistics, moments, masters) and
        results that policy keeps in fp32 are fp32 at least.
     4. No cast and no `amp.unscale` reads a value that another cast has rounded,
-       directly or through bodies, views and movements of such values alone. No
+       a low copy or a rounded constant, directly or through bodies, views and movements of such values alone. No
        op reads a value through a cast that rounds, except to multiply or move
        the value.
-    5. The loss is scaled once. Every gradient is unscaled once, by that scale,
+    5. The loss is scaled once, as requested: by the state of a dynamic scale,
+       which starts above 0, or by the requested number. All seeds are 1. Every gradient is unscaled once, by that scale,
        before clipping and the optimizer. In between, only linear ops read the
        gradient, every sum, selection or concatenation is of multiples of one
        scale, and the scale times constants stays fp32. All accumulators leave a
@@ -365,9 +368,9 @@ def VerifyPrecisionPass : Pass<"amp-verify-precision", "::mlir::ModuleOp"> {
        unscaled gradient is finite. This test alone drives `amp.update_scale`,
        and the function returns the new scale. A running statistic keeps its old
        value where the new value is not finite.
-    7. Optimizers read and write fp32. A rounded value leaves a function only as
+    7. Optimizers read and write fp32, and replace the state that they read. A rounded value leaves a function only as
        a low copy.
-    8. @derive makes every low copy, and every update of a master writes the
+    8. @derive makes every low copy from its parameter, and every update of a master writes the
        copy.
     9. No gradient or seed is left unexpanded.
 

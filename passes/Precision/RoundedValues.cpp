@@ -11,30 +11,41 @@ using namespace mpc;
 using namespace mpc::amp;
 
 // True if type `to` lacks some value of type `from`.
-static bool rounds(amp::CastOp op) {
-  const llvm::fltSemantics &from =
-      cast<FloatType>(getElementTypeOrSelf(op.getInput().getType()))
-          .getFloatSemantics();
-  const llvm::fltSemantics &to =
-      cast<FloatType>(getElementTypeOrSelf(op.getType())).getFloatSemantics();
-  return APFloat::semanticsPrecision(from) > APFloat::semanticsPrecision(to) ||
-         APFloat::semanticsMaxExponent(from) >
-             APFloat::semanticsMaxExponent(to) ||
-         APFloat::semanticsMinExponent(from) <
-             APFloat::semanticsMinExponent(to);
+static bool rounds(FloatType from, FloatType to) {
+  const llvm::fltSemantics &wide = from.getFloatSemantics();
+  const llvm::fltSemantics &narrow = to.getFloatSemantics();
+  return APFloat::semanticsPrecision(wide) >
+             APFloat::semanticsPrecision(narrow) ||
+         APFloat::semanticsMaxExponent(wide) >
+             APFloat::semanticsMaxExponent(narrow) ||
+         APFloat::semanticsMinExponent(wide) <
+             APFloat::semanticsMinExponent(narrow);
 }
 
-amp::CastOp amp::findRoundingCast(Value value, IsForcedLow isForcedLow) {
-  amp::CastOp found;
+// True if `value` is the result of a cast that rounds, a low copy, or a rounded
+// constant.
+static bool isRoundedByCast(Value value, const ModelTypes &types) {
+  auto type = cast<FloatType>(getElementTypeOrSelf(value.getType()));
+  if (auto made = value.getDefiningOp<amp::CastOp>()) {
+    Type from = getElementTypeOrSelf(made.getInput().getType());
+    return rounds(cast<FloatType>(from), type);
+  }
+  Operation *op = value.getDefiningOp();
+  return (!op || op->hasTrait<OpTrait::ConstantLike>()) &&
+         types.isRounded(value);
+}
+
+Value amp::findRounded(Value value, const ModelTypes &types,
+                       IsForcedLow isForcedLow) {
+  Value found;
   llvm::SmallSetVector<Value, 8> parts;
   parts.insert(value);
   for (unsigned i = 0; i < parts.size(); ++i)
     for (Value origin : listOrigins(parts[i])) {
-      auto cast = origin.getDefiningOp<amp::CastOp>();
       auto moved =
           dyn_cast_or_null<PrecisionOpInterface>(origin.getDefiningOp());
-      if (cast && rounds(cast))
-        found = cast;
+      if (isRoundedByCast(origin, types))
+        found = origin;
       else if (!moved || !moved.movesElements() || isForcedLow(moved))
         return {};
       else
@@ -45,9 +56,9 @@ amp::CastOp amp::findRoundingCast(Value value, IsForcedLow isForcedLow) {
   return found;
 }
 
-amp::CastOp amp::findDirectRoundingCast(Value value) {
+Value amp::findDirectlyRounded(Value value, const ModelTypes &types) {
   for (Value origin : listOrigins(value))
-    if (auto cast = origin.getDefiningOp<amp::CastOp>(); cast && rounds(cast))
-      return cast;
+    if (isRoundedByCast(origin, types))
+      return origin;
   return {};
 }

@@ -92,6 +92,33 @@ void amp::verifyUpdateGuards(
   }
 }
 
+void amp::verifyReplacedState(
+    FunctionOpInterface function, const VariableTable &variables,
+    llvm::function_ref<InFlightDiagnostic(Operation *)> report) {
+  // Maps each new value to the variables that receive the value.
+  llvm::DenseMap<Value, llvm::SmallVector<VariableOp, 1>> receivers;
+  Operation *terminator = getReturn(function);
+  for (OpOperand &result : terminator->getOpOperands())
+    if (VariableOp variable =
+            getUpdatedVariable(function, result.getOperandNumber(), variables))
+      receivers[result.get()].push_back(variable);
+  for (OpOperand &result : terminator->getOpOperands()) {
+    auto next = dyn_cast<OpResult>(result.get());
+    auto old = next && isa<OptimizerOpInterface>(next.getOwner())
+                   ? dyn_cast_or_null<BlockArgument>(getReplacedOperand(next))
+                   : BlockArgument();
+    VariableOp replaced =
+        old ? variables.lookupVariable(getArgumentPort(old).getState())
+            : VariableOp();
+    VariableOp variable =
+        getUpdatedVariable(function, result.getOperandNumber(), variables);
+    if (replaced && variable &&
+        !llvm::is_contained(receivers.lookup(next), replaced))
+      report(terminator) << "updates @" << variable.getSymName()
+                         << " by the new value of @" << replaced.getSymName();
+  }
+}
+
 // True if `next` is select(is_inf(x) or is_nan(x), old, x).
 static bool staysFinite(Value next, Value old) {
   auto guard = next.getDefiningOp<SelectOp>();

@@ -1,5 +1,6 @@
-// Proves that a step with overflowing gradients changes no guarded state, that
-// statistics stay finite, and that the loss scale advances.
+// Proves that updates replace the right state, that a step with overflowing
+// gradients changes no guarded state, that statistics stay finite, and that the
+// loss scale advances.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PRECISION_UPDATEGUARDS_H
@@ -20,6 +21,13 @@ namespace mpc::amp {
 void verifyUpdateGuards(
     mlir::FunctionOpInterface function, llvm::ArrayRef<mlir::Value> gradients,
     const mpc::VariableTable &variables,
+    llvm::function_ref<mlir::InFlightDiagnostic(mlir::Operation *)> report);
+
+/// Reports every result of an optimizer op that replaces the state of one
+/// variable but is returned as the new state of another alone, as if two
+/// moments had changed places. Two variables may share one new value.
+void verifyReplacedState(
+    mlir::FunctionOpInterface function, const mpc::VariableTable &variables,
     llvm::function_ref<mlir::InFlightDiagnostic(mlir::Operation *)> report);
 
 /// Reports every new value of a running statistic that `function` returns

@@ -2,6 +2,7 @@
 // violations, so that one run shows everything.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/AMP/NodeIds.h"
 #include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Precision/Facts.h"
@@ -11,12 +12,15 @@
 #include "passes/Precision/Passes.h"
 #include "passes/Precision/RequestOptions.h"
 #include "passes/Precision/RoundedValues.h"
+#include "passes/Precision/ScaleRequest.h"
 #include "passes/Precision/ScaledValues.h"
+#include "passes/Precision/StageConstants.h"
 #include "passes/Precision/UpdateGuards.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/StringMap.h"
 
 namespace mpc {
 #define GEN_PASS_DEF_VERIFYPRECISIONPASS
@@ -44,6 +48,9 @@ private:
   void verifyMode();
   void verifyRecord(PrecisionOpInterface op, DecisionAttr decision,
                     const PrecisionFacts::Judgement &judgement);
+  void verifyReason(PrecisionOpInterface op, DecisionAttr decision,
+                    const PrecisionFacts::Judgement &judgement);
+  void verifyNodes();
   void verifyModelTypes(PrecisionOpInterface op, DecisionAttr decision);
   void verifyTypes(PrecisionOpInterface op, DecisionAttr decision,
                    const PrecisionFacts::Judgement &judgement);
@@ -66,6 +73,11 @@ private:
   std::optional<ModelTypes> modelTypes;
   /// Null if the module has no mode.
   PrecisionModeAttr mode;
+  /// An op, and the reason for which the facts keep the op, if any.
+  using Member = std::pair<PrecisionOpInterface, std::optional<Reason>>;
+  /// Maps each kind and id to the ops of the node, in all functions.
+  llvm::MapVector<std::pair<StringRef, StringRef>, SmallVector<Member, 2>>
+      nodes;
   /// Maps each parameter to the low copy that @derive computes.
   llvm::DenseMap<Operation *, VariableOp> copies;
   bool scales = false, isDynamic = false;
@@ -108,6 +120,11 @@ void VerifyPrecisionPass::gatherFacts() {
       isHalf ? FloatType(Float16Type::get(context))
              : FloatType(BFloat16Type::get(context)));
   request = getRequest(getOperation());
+  if (getOperation()->hasAttr(kRequestAttr) && request.mode != mode.getValue())
+    report(getOperation()) << "decided for "
+                           << stringifyPrecisionMode(mode.getValue())
+                           << ", but the request is for "
+                           << stringifyPrecisionMode(request.mode);
   if (!policy.empty())
     request.policy = policy;
   if (!request.policy.empty())
@@ -172,16 +189,74 @@ void VerifyPrecisionPass::verifyRecord(
       report(op) << "must be kept in fp32 (" << stringifyReason(*judgement.keep)
                  << "), but is decided as low";
   }
-  // Reports show the reason, so a record must not hide one that no flag lifts.
-  if (judgement.keep && isHard(*judgement.keep) &&
-      !isHard(decision.getReason()))
-    report(op) << "recorded for the reason "
-               << stringifyReason(decision.getReason())
-               << ", but the reason is " << stringifyReason(*judgement.keep);
+  if (judgement.meetsWide && decision.isLowered())
+    report(op) << "must be kept in fp32 ("
+               << stringifyReason(Reason::WideOperand)
+               << "), but is decided as low";
+  verifyReason(op, decision, judgement);
   // Sums in 16 bits would lose small summands: 2048 + 1 is 2048 in f16.
   if (decision.getAccumulate().getWidth() < 32)
     report(op) << "expected sums in fp32 at least, found "
                << decision.getAccumulate();
+}
+
+// Verifies the reason and the rule in a record, which reports show.
+void VerifyPrecisionPass::verifyReason(
+    PrecisionOpInterface op, DecisionAttr decision,
+    const PrecisionFacts::Judgement &judgement) {
+  const Reason reason = decision.getReason();
+  // Ops of a node share the strongest reason, which may be that of another op.
+  // A low op is reported already.
+  const bool isHidden = judgement.keep && (isHard(*judgement.keep)
+                                               ? !isHard(reason)
+                                               : facts && !isKeeping(reason) &&
+                                                     !decision.isLowered());
+  if (isHidden)
+    report(op) << "recorded for the reason " << stringifyReason(reason)
+               << ", but the reason is " << stringifyReason(*judgement.keep);
+  // A rule has an origin: a table, a file or a flag. A record written by hand
+  // may have any text.
+  StringRef rule = decision.getRule().getValue();
+  const bool hasOrigin = rule.contains(':') || rule.starts_with("--");
+  if (facts && hasOrigin && !isGuard(op) && rule != judgement.rule)
+    report(op) << "recorded by the rule '" << rule << "', but '"
+               << judgement.rule << "' decides";
+}
+
+// Verifies that the ops of a node, in training and in evaluation, have equal
+// records, and that a reason to keep the node holds for one of the ops. Casts
+// may have moved through movements, which therefore may differ.
+void VerifyPrecisionPass::verifyNodes() {
+  auto getTypes = [](DecisionAttr decision) {
+    return std::tuple(decision.getCompute(), decision.getAccumulate(),
+                      decision.getStorage(), decision.getReason());
+  };
+  for (auto &[name, members] : nodes) {
+    PrecisionOpInterface first = members.front().first;
+    DecisionAttr decision = DecisionAttr::of(first);
+    llvm::SmallPtrSet<Operation *, 4> functions;
+    // Several ops of one name and without ids cannot be told apart.
+    if (!llvm::all_of(members, [&](const Member &member) {
+          return functions
+              .insert(member.first->getParentOfType<FunctionOpInterface>())
+              .second;
+        }))
+      continue;
+    for (auto [op, keep] : members)
+      if (!op.movesElements() &&
+          getTypes(DecisionAttr::of(op)) != getTypes(decision))
+        report(op) << "is decided otherwise than in @"
+                   << first->getParentOfType<FunctionOpInterface>().getName();
+    const bool isInvented = isKeeping(decision.getReason()) &&
+                            !isGuard(first) &&
+                            llvm::none_of(members, [&](const Member &member) {
+                              return member.second == decision.getReason();
+                            });
+    if (isInvented)
+      report(first) << "recorded for the reason "
+                    << stringifyReason(decision.getReason())
+                    << ", which does not hold";
+  }
 }
 
 // Verifies the types that the op has in the model, by the record. Only casts of
@@ -194,7 +269,7 @@ void VerifyPrecisionPass::verifyModelTypes(PrecisionOpInterface op,
   for (Value operand : op->getOperands())
     if (getFloatType(operand))
       known.insert(modelTypes->lookup(operand));
-  if (known.empty() || known.contains(Type()))
+  if (known.empty())
     return;
   for (Type type : decision.getModel().getAsValueRange<TypeAttr>())
     if (getElementTypeOrSelf(type).getIntOrFloatBitWidth() < 32 &&
@@ -273,27 +348,30 @@ void VerifyPrecisionPass::verifyOperands(
                  << ") but reads operand " << index << " in " << type;
     else if (policyKeepsOperandFP32(op.getPolicyKey(), index))
       report(op) << "expected operand " << index << " in fp32, found " << type;
-    else if (!op.movesElements() && findDirectRoundingCast(operand.get()))
+    else if (!op.movesElements() &&
+             findDirectlyRounded(operand.get(), *modelTypes))
       report(op) << "reads operand " << index
                  << " through a cast that rounds, but does not multiply it";
   }
 }
 
 // Reports `op`, a cast or amp.unscale of `value`, if a cast has already rounded
-// the value. A wider type would make the rounded digits look exact; a narrower
-// type would round twice.
+// the value, or if the value is a low copy or a rounded constant. A wider type
+// would make the rounded digits look exact; a narrower type would round twice.
 void VerifyPrecisionPass::verifyRounding(Operation *op, Value value,
                                          bool widens) {
   auto isForcedLow = [&](Operation *moved) {
     auto precise = cast<PrecisionOpInterface>(moved);
     return facts && facts->judge(precise).isForcedLow;
   };
-  amp::CastOp inner = findRoundingCast(value, isForcedLow);
-  if (!inner)
+  Value rounded = findRounded(value, *modelTypes, isForcedLow);
+  if (!rounded)
     return;
+  auto inner = rounded.getDefiningOp<amp::CastOp>();
   report(op) << (widens ? "widens" : "rounds again") << " what a cast from "
-             << getFloatType(inner.getInput()) << " to " << getFloatType(inner)
-             << " has rounded";
+             << (inner ? getFloatType(inner.getInput())
+                       : modelTypes->lookup(rounded))
+             << " to " << getFloatType(rounded) << " has rounded";
 }
 
 void VerifyPrecisionPass::verifyOptimizer(Operation *op) {
@@ -316,6 +394,9 @@ void VerifyPrecisionPass::verifyOp(Operation *op) {
                        getFloatType(castOp.getInput()).getWidth());
   if (auto unscale = dyn_cast<UnscaleOp>(op))
     verifyRounding(op, unscale.getGrad(), /*widens=*/true);
+  if (auto constant = dyn_cast<mpc::ConstantOp>(op); constant && asked)
+    verifyConstant(constant, asked->getLowType(),
+                   [&](Operation *at) { return report(at); });
   auto precise = dyn_cast<PrecisionOpInterface>(op);
   if (!precise || op->hasTrait<OpTrait::ConstantLike>())
     return;
@@ -326,6 +407,10 @@ void VerifyPrecisionPass::verifyOp(Operation *op) {
     return;
   }
   const PrecisionFacts::Judgement judgement = judge(precise, decision);
+  auto id = op->getAttrOfType<StringAttr>(kIdAttr);
+  StringRef name = id ? id.getValue() : getNodeName(op);
+  if (facts && !name.empty())
+    nodes[{precise.getPolicyKey(), name}].push_back({precise, judgement.keep});
   verifyRecord(precise, decision, judgement);
   verifyModelTypes(precise, decision);
   verifyTypes(precise, decision, judgement);
@@ -394,6 +479,10 @@ void VerifyPrecisionPass::findCopies() {
       continue;
     made.insert(copy);
     copies[variable] = copy;
+    if (copy.getSymName() != (variable.getSymName() + kLowSuffix).str())
+      report(copy) << "expected @derive to compute @" << copy.getSymName()
+                   << " from its own parameter, found @"
+                   << variable.getSymName();
   }
   for (auto variable : getOperation().getOps<VariableOp>())
     if (variable.getRole() == Role::Derived && !made.contains(variable))
@@ -443,12 +532,18 @@ void VerifyPrecisionPass::runOnOperation() {
   for (auto variable : module.getOps<VariableOp>())
     verifyState(variable);
   findCopies();
+  verifyScaleRequest(module, *variables,
+                     [&](Operation *op) { return report(op); });
+  nodes.clear();
   for (auto function : module.getOps<FunctionOpInterface>()) {
     function->walk([&](Operation *op) { verifyOp(op); });
     verifyScale(function);
     verifyResults(function);
     verifyCopies(function);
+    verifyReplacedState(function, *variables,
+                        [&](Operation *op) { return report(op); });
   }
+  verifyNodes();
   if (violated)
     signalPassFailure();
   markAllAnalysesPreserved();

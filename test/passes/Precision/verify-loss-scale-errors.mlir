@@ -43,7 +43,8 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     %s0 = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
-    // expected-error@+1 {{scales what carries a loss scale already}}
+    // expected-error@+2 {{scales what carries a loss scale already}}
+    // expected-error@+1 {{expected a gradient seed of ones}}
     %seed = amp.scale_loss %s0, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
     %g = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
     %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>

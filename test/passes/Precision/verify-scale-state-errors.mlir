@@ -8,7 +8,7 @@
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   mpc.variable @mean : tensor<8xf32> role statistic
-  mpc.variable @mpc.loss_scale : tensor<f32> role loss_scale
+  mpc.variable @mpc.loss_scale : tensor<f32> role loss_scale fill 1.0
   mpc.variable @mpc.good_steps : tensor<i64> role loss_scale
   mpc.variable @mpc.hysteresis : tensor<i64> role loss_scale
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %mean: tensor<8xf32> {mpc.state = @mean},
@@ -39,7 +39,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   mpc.variable @mean : tensor<8xf32> role statistic
-  mpc.variable @mpc.loss_scale : tensor<f32> role loss_scale
+  mpc.variable @mpc.loss_scale : tensor<f32> role loss_scale fill 1.0
   mpc.variable @mpc.good_steps : tensor<i64> role loss_scale
   mpc.variable @mpc.hysteresis : tensor<i64> role loss_scale
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %mean: tensor<8xf32> {mpc.state = @mean},
@@ -72,7 +72,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   mpc.variable @mean : tensor<8xf32> role statistic
-  mpc.variable @mpc.loss_scale : tensor<f32> role loss_scale
+  mpc.variable @mpc.loss_scale : tensor<f32> role loss_scale fill 1.0
   mpc.variable @mpc.good_steps : tensor<i64> role loss_scale
   mpc.variable @mpc.hysteresis : tensor<i64> role loss_scale
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %mean: tensor<8xf32> {mpc.state = @mean},
@@ -104,7 +104,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   mpc.variable @mean : tensor<8xf32> role statistic
-  mpc.variable @mpc.loss_scale : tensor<f32> role loss_scale
+  mpc.variable @mpc.loss_scale : tensor<f32> role loss_scale fill 1.0
   mpc.variable @mpc.good_steps : tensor<i64> role loss_scale
   mpc.variable @mpc.hysteresis : tensor<i64> role loss_scale
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %mean: tensor<8xf32> {mpc.state = @mean},
@@ -137,7 +137,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   mpc.variable @mean : tensor<8xf32> role statistic
-  mpc.variable @mpc.loss_scale : tensor<f32> role loss_scale
+  mpc.variable @mpc.loss_scale : tensor<f32> role loss_scale fill 1.0
   mpc.variable @mpc.good_steps : tensor<i64> role loss_scale
   mpc.variable @mpc.hysteresis : tensor<i64> role loss_scale
   // expected-error@+1 {{updates parameters but never the loss scale}}
@@ -168,7 +168,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   mpc.variable @mean : tensor<8xf32> role statistic
-  mpc.variable @mpc.loss_scale : tensor<f32> role loss_scale
+  mpc.variable @mpc.loss_scale : tensor<f32> role loss_scale fill 1.0
   mpc.variable @mpc.good_steps : tensor<i64> role loss_scale
   mpc.variable @mpc.hysteresis : tensor<i64> role loss_scale
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %mean: tensor<8xf32> {mpc.state = @mean},
@@ -196,7 +196,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   mpc.variable @mean : tensor<8xf32> role statistic
-  mpc.variable @mpc.loss_scale : tensor<f32> role loss_scale
+  mpc.variable @mpc.loss_scale : tensor<f32> role loss_scale fill 1.0
   mpc.variable @mpc.good_steps : tensor<i64> role loss_scale
   mpc.variable @mpc.hysteresis : tensor<i64> role loss_scale
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %mean: tensor<8xf32> {mpc.state = @mean},
@@ -228,7 +228,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   mpc.variable @mean : tensor<8xf32> role statistic
-  mpc.variable @mpc.loss_scale : tensor<f32> role loss_scale
+  mpc.variable @mpc.loss_scale : tensor<f32> role loss_scale fill 1.0
   mpc.variable @mpc.good_steps : tensor<i64> role loss_scale
   mpc.variable @mpc.hysteresis : tensor<i64> role loss_scale
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %mean: tensor<8xf32> {mpc.state = @mean},
@@ -260,7 +260,7 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
 module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
   mpc.variable @w : tensor<8xf32> role parameter
   mpc.variable @mean : tensor<8xf32> role statistic
-  mpc.variable @mpc.loss_scale : tensor<f32> role loss_scale
+  mpc.variable @mpc.loss_scale : tensor<f32> role loss_scale fill 1.0
   mpc.variable @mpc.good_steps : tensor<i64> role loss_scale
   mpc.variable @mpc.hysteresis : tensor<i64> role loss_scale
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %mean: tensor<8xf32> {mpc.state = @mean},
