@@ -184,8 +184,7 @@ GivenValues::Size GivenValues::measureState(BlockArgument argument) const {
                               argument.getArgNumber(), kStateAttr)
                         : FlatSymbolRefAttr();
   VariableOp variable =
-      state ? lookupMaster(symbols, state.getRootReference().getValue())
-            : VariableOp();
+      state ? lookupMaster(symbols, state.getRootReference()) : VariableOp();
   if (!variable ||
       !llvm::is_contained({Role::Parameter, Role::Frozen}, variable.getRole()))
     return std::nullopt;

@@ -70,11 +70,12 @@ bool ModelTypes::isSettled(Operation *op) const {
          llvm::none_of(op->getResultTypes(), isFloat);
 }
 
-VariableOp mpc::lookupMaster(const SymbolTable &symbols, StringRef name) {
+VariableOp mpc::lookupMaster(const SymbolTable &symbols, StringAttr name) {
   auto variable = symbols.lookup<VariableOp>(name);
+  StringRef master = name;
   if (variable && variable.getRole() == Role::Derived &&
-      name.consume_back(kLowSuffix))
-    return symbols.lookup<VariableOp>(name);
+      master.consume_back(kLowSuffix))
+    return symbols.lookup<VariableOp>(master);
   return variable;
 }
 

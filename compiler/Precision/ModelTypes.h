@@ -46,7 +46,8 @@ private:
 
 /// Returns the variable called `name`, or its master if the variable is the low
 /// copy of a parameter; null if there is none.
-VariableOp lookupMaster(const mlir::SymbolTable &symbols, llvm::StringRef name);
+VariableOp lookupMaster(const mlir::SymbolTable &symbols,
+                        mlir::StringAttr name);
 
 /// Like listOrigins of TiedValues.h, but looks through the stage's casts, too.
 llvm::SmallVector<mlir::Value, 2> listUncastOrigins(mlir::Value value);

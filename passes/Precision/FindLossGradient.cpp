@@ -256,7 +256,7 @@ void OwnBackward::moveToUpdate(Operation *op) {
 
 bool OwnBackward::settleUpdate() {
   obstacle = nullptr;
-  const bool updates = updatesParameters(function);
+  const bool updates = updatesParameters(function, variables);
   // Each repetition moves ops to the update, so the loop ends.
   for (bool isSettled = false; !isSettled;) {
     isSettled = true;

@@ -57,6 +57,7 @@ private:
   PrecisionMode mode = PrecisionMode::FP32True;
   LossScale kind = LossScale::None;
   double staticScale = 1.0;
+  std::optional<VariableTable> variables;
   VariableOp scale, goodSteps, hysteresisLeft;
   /// Maps each function to the constant with the static scale.
   llvm::DenseMap<Operation *, Value> constants;
@@ -122,12 +123,11 @@ void InsertLossScalingPass::declareState() {
   Builder builder(&getContext());
   auto real = RankedTensorType::get({}, builder.getF32Type());
   auto count = RankedTensorType::get({}, builder.getI64Type());
-  VariableTable variables(getOperation());
   scale =
-      variables.declare(kLossScaleVariable, real, Role::LossScale, initScale);
-  goodSteps = variables.declare(kGoodStepsVariable, count, Role::LossScale);
-  hysteresisLeft = variables.declare(kHysteresisVariable, count,
-                                     Role::LossScale, hysteresis);
+      variables->declare(kLossScaleVariable, real, Role::LossScale, initScale);
+  goodSteps = variables->declare(kGoodStepsVariable, count, Role::LossScale);
+  hysteresisLeft = variables->declare(kHysteresisVariable, count,
+                                      Role::LossScale, hysteresis);
 }
 
 //===----------------------------------------------------------------------===//
@@ -190,9 +190,10 @@ void InsertLossScalingPass::replaceSeeds(FunctionOpInterface function) {
 // returns the unscaled values. All readers of a value share one amp.unscale.
 SmallVector<Value>
 InsertLossScalingPass::unscaleGradients(FunctionOpInterface function) {
-  llvm::DenseSet<Value> scaled = findScaledValues(function);
-  llvm::DenseSet<unsigned> mayBeScaled = findScaledResults(function);
-  bool updates = updatesParameters(function);
+  llvm::DenseSet<Value> scaled = findScaledValues(function, *variables);
+  llvm::DenseSet<unsigned> mayBeScaled =
+      findScaledResults(function, *variables);
+  bool updates = updatesParameters(function, *variables);
   auto mustUnscale = [&](OpOperand &use) {
     if (use.getOwner() == getReturn(function))
       return !mayBeScaled.contains(use.getOperandNumber());
@@ -248,17 +249,16 @@ static IncrementOp splitCount(IncrementOp op, OpOperand &state) {
 // update the counter they read.
 void InsertLossScalingPass::setConditions(FunctionOpInterface function,
                                           Value finite) {
-  VariableTable variables(getOperation());
   llvm::SetVector<Operation *> conditional;
   function->walk([&](OptimizerOpInterface op) { conditional.insert(op); });
   Operation *terminator = getReturn(function);
   for (unsigned i = 0, count = function.getNumResults(); i < count; ++i) {
-    VariableOp variable = getUpdatedVariable(function, i, variables);
+    VariableOp variable = getUpdatedVariable(function, i, *variables);
     auto increment = terminator->getOperand(i).getDefiningOp<IncrementOp>();
     auto counter = increment ? dyn_cast<BlockArgument>(increment.getCounter())
                              : BlockArgument();
     if (variable && isGuarded(variable) && counter &&
-        variables.lookupVariable(getArgumentPort(counter).getState()) ==
+        variables->lookupVariable(getArgumentPort(counter).getState()) ==
             variable)
       conditional.insert(splitCount(increment, terminator->getOpOperand(i)));
   }
@@ -295,12 +295,11 @@ static DecisionAttr getGuardDecision(RankedTensorType type, StringRef why) {
 // plain arithmetic, or assign the new value of one variable to another.
 LogicalResult InsertLossScalingPass::selectState(FunctionOpInterface function,
                                                  Value finite) {
-  VariableTable variables(getOperation());
   Operation *terminator = getReturn(function);
   FunctionEditor ports(function);
   OpBuilder builder(terminator);
   for (unsigned i = 0, count = function.getNumResults(); i < count; ++i) {
-    VariableOp variable = getUpdatedVariable(function, i, variables);
+    VariableOp variable = getUpdatedVariable(function, i, *variables);
     if (!variable || !isGuarded(variable))
       continue;
     Value next = terminator->getOperand(i), old = ports.state(variable);
@@ -332,12 +331,11 @@ LogicalResult InsertLossScalingPass::selectState(FunctionOpInterface function,
 // channel with an infinite or NaN statistic would never become finite again, so
 // such a channel keeps its old value.
 void InsertLossScalingPass::guardStatistics(FunctionOpInterface function) {
-  VariableTable variables(getOperation());
   Operation *terminator = getReturn(function);
   FunctionEditor ports(function);
   OpBuilder builder(terminator);
   for (unsigned i = 0, count = function.getNumResults(); i < count; ++i) {
-    VariableOp variable = getUpdatedVariable(function, i, variables);
+    VariableOp variable = getUpdatedVariable(function, i, *variables);
     Value next = terminator->getOperand(i);
     auto type = cast<RankedTensorType>(next.getType());
     if (!variable || variable.getRole() != Role::Statistic ||
@@ -413,7 +411,7 @@ LogicalResult InsertLossScalingPass::rewrite(FunctionOpInterface function) {
   guardStatistics(function);
   // A function without an update, such as @accumulate, needs no condition.
   SmallVector<Value> gradients = unscaleGradients(function);
-  if (!updatesParameters(function))
+  if (!updatesParameters(function, *variables))
     return success();
   if (gradients.empty())
     return withExitCode(function->emitError(), ExitCode::Unsupported)
@@ -452,8 +450,8 @@ static bool isOwnBackward(Operation *op) {
 // Reports an error if the model's own backward pass computes a value that is
 // not a multiple of the loss scale, such as the logarithm of a gradient.
 // Ignores ops made by mpc, which VerifyPrecision checks.
-static LogicalResult verifyOwnGradients(ModuleOp module) {
-  VariableTable variables(module);
+static LogicalResult verifyOwnGradients(ModuleOp module,
+                                        const VariableTable &variables) {
   bool violated = false;
   auto report = [&](Operation *op) -> std::optional<InFlightDiagnostic> {
     if (!isOwnBackward(op))
@@ -470,6 +468,7 @@ static LogicalResult verifyOwnGradients(ModuleOp module) {
 
 void InsertLossScalingPass::runOnOperation() {
   constants.clear();
+  variables.emplace(getOperation());
   if (failed(readOptions()))
     return signalPassFailure();
   // Without a seed there is nothing to scale.
@@ -480,7 +479,9 @@ void InsertLossScalingPass::runOnOperation() {
   // A module that neither differentiates nor updates has no loss scale at all,
   // not even none.
   bool updates = llvm::any_of(getOperation().getOps<FunctionOpInterface>(),
-                              updatesParameters);
+                              [&](FunctionOpInterface function) {
+                                return updatesParameters(function, *variables);
+                              });
   if (differentiated || updates)
     getOperation()->setAttr(
         kLossScaleAttr,
@@ -505,6 +506,7 @@ void InsertLossScalingPass::runOnOperation() {
        llvm::to_vector(getOperation().getOps<FunctionOpInterface>()))
     if (failed(rewrite(function)))
       return signalPassFailure();
-  if (kind != LossScale::None && failed(verifyOwnGradients(getOperation())))
+  if (kind != LossScale::None &&
+      failed(verifyOwnGradients(getOperation(), *variables)))
     signalPassFailure();
 }

@@ -458,7 +458,7 @@ LossScaleAnalysis::LossScaleAnalysis(FunctionOpInterface function,
                                      const VariableTable &variables,
                                      Report report)
     : variables(variables), report(report),
-      updates(updatesParameters(function)) {
+      updates(updatesParameters(function, variables)) {
   enter(function);
   // Visit ops in order, so operands are analysed before their users.
   for (Operation &op : function.getFunctionBody().front().without_terminator())

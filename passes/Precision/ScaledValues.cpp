@@ -16,8 +16,8 @@ bool amp::belongsToUpdate(Operation *op) {
   return getPhase(op) == Phase::Optimizer;
 }
 
-bool amp::updatesParameters(FunctionOpInterface function) {
-  VariableTable variables(function->getParentOfType<ModuleOp>());
+bool amp::updatesParameters(FunctionOpInterface function,
+                            const VariableTable &variables) {
   for (unsigned i = 0, count = function.getNumResults(); i < count; ++i) {
     VariableOp variable = getUpdatedVariable(function, i, variables);
     if (variable && isGuarded(variable) && variable.getRole() != Role::Counter)
@@ -28,23 +28,19 @@ bool amp::updatesParameters(FunctionOpInterface function) {
       .wasInterrupted();
 }
 
-// Returns symbol references to all accumulators of the module.
-static llvm::DenseSet<Attribute>
-findAccumulators(FunctionOpInterface function) {
-  llvm::DenseSet<Attribute> accumulators;
-  auto module = function->getParentOfType<ModuleOp>();
-  for (auto variable : module.getOps<VariableOp>())
-    if (variable.getRole() == Role::Accumulator)
-      accumulators.insert(FlatSymbolRefAttr::get(variable.getSymNameAttr()));
-  return accumulators;
+// True if `state` names an accumulator.
+static bool isAccumulator(FlatSymbolRefAttr state,
+                          const VariableTable &variables) {
+  VariableOp variable = variables.lookupVariable(state);
+  return variable && variable.getRole() == Role::Accumulator;
 }
 
-llvm::DenseSet<unsigned> amp::findScaledResults(FunctionOpInterface function) {
-  llvm::DenseSet<Attribute> accumulators = findAccumulators(function);
+llvm::DenseSet<unsigned>
+amp::findScaledResults(FunctionOpInterface function,
+                       const VariableTable &variables) {
   llvm::DenseSet<unsigned> results;
   for (unsigned i = 0, count = function.getNumResults(); i < count; ++i)
-    if (Attribute state = getResultPort(function, i).getUpdated();
-        state && accumulators.contains(state))
+    if (isAccumulator(getResultPort(function, i).getUpdated(), variables))
       results.insert(i);
   return results;
 }
@@ -100,14 +96,13 @@ static void propagate(Block &block, bool stopsAtUpdate,
   }
 }
 
-llvm::DenseSet<Value> amp::findScaledValues(FunctionOpInterface function) {
-  llvm::DenseSet<Attribute> accumulators = findAccumulators(function);
+llvm::DenseSet<Value> amp::findScaledValues(FunctionOpInterface function,
+                                            const VariableTable &variables) {
   llvm::DenseSet<Value> scaled;
   for (BlockArgument argument : function.getArguments())
-    if (Attribute state = getArgumentPort(argument).getState();
-        state && accumulators.contains(state))
+    if (isAccumulator(getArgumentPort(argument).getState(), variables))
       scaled.insert(argument);
-  propagate(function.getFunctionBody().front(), updatesParameters(function),
-            scaled);
+  propagate(function.getFunctionBody().front(),
+            updatesParameters(function, variables), scaled);
   return scaled;
 }

@@ -188,6 +188,6 @@ void amp::verifyScaleUpdate(
       report(op) << "computes a new loss scale that the function does not "
                     "return";
   });
-  if (!hasUpdate && updatesParameters(function))
+  if (!hasUpdate && updatesParameters(function, variables))
     report(function) << "updates parameters but never the loss scale";
 }

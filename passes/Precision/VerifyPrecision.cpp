@@ -425,7 +425,7 @@ void VerifyPrecisionPass::verifyScale(FunctionOpInterface function) {
   auto reportAt = [&](Operation *op) { return report(op); };
   if (scales) {
     LossScaleAnalysis analysis(function, *variables, reportAt);
-    if (updatesParameters(function))
+    if (updatesParameters(function, *variables))
       verifyUpdateGuards(function, analysis.getUnscaled(), *variables,
                          reportAt);
     if (hasScaledLoss)

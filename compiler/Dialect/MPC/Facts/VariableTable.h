@@ -31,7 +31,8 @@ public:
   /// Returns the variable that `reference`, an attribute of a function argument
   /// or result, names. Null if `reference` is null or names no variable.
   VariableOp lookupVariable(mlir::FlatSymbolRefAttr reference) const {
-    return reference ? lookupVariable(reference.getValue()) : VariableOp();
+    return reference ? symbols.lookup<VariableOp>(reference.getAttr())
+                     : VariableOp();
   }
 
   /// Adds a variable to the module, after the last one. Returns the new op.
