@@ -12,25 +12,45 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::amp;
 
-// True if `flag` is amp.all_finite of all gradients.
-static bool isTestOfAll(Value flag, ArrayRef<Value> gradients) {
+namespace {
+/// Tells which flags test all gradients of an update. Remembers the answers:
+/// most state of an update has the same condition, and large models have many
+/// gradients.
+class FiniteTests {
+public:
+  explicit FiniteTests(ArrayRef<Value> gradients) : gradients(gradients) {}
+
+  /// True if `flag` is amp.all_finite of all gradients.
+  bool isTestOfAll(Value flag);
+  /// True if `flag` is surely false if any gradient is not finite: `flag` is
+  /// amp.all_finite of all gradients, or the conjunction of this test with a
+  /// condition of the model.
+  bool testsAll(Value flag);
+
+private:
+  ArrayRef<Value> gradients;
+  llvm::DenseMap<Operation *, bool> known;
+};
+} // namespace
+
+bool FiniteTests::isTestOfAll(Value flag) {
   auto test = flag.getDefiningOp<AllFiniteOp>();
   if (!test)
     return false;
-  llvm::SmallPtrSet<Value, 8> tested(test.getInputs().begin(),
-                                     test.getInputs().end());
-  return llvm::all_of(
-      gradients, [&](Value gradient) { return tested.contains(gradient); });
+  auto [answer, isNew] = known.try_emplace(test, false);
+  if (isNew) {
+    llvm::DenseSet<Value> tested(test.getInputs().begin(),
+                                 test.getInputs().end());
+    answer->second = llvm::all_of(
+        gradients, [&](Value gradient) { return tested.contains(gradient); });
+  }
+  return answer->second;
 }
 
-// True if `flag` is surely false if any of `gradients` is not finite: `flag` is
-// amp.all_finite of all gradients, or the conjunction of this test with a
-// condition of the model.
-static bool testsAll(Value flag, ArrayRef<Value> gradients) {
+bool FiniteTests::testsAll(Value flag) {
   auto both = flag.getDefiningOp<AndOp>();
-  return isTestOfAll(flag, gradients) ||
-         (both && (isTestOfAll(both.getLhs(), gradients) ||
-                   isTestOfAll(both.getRhs(), gradients)));
+  return isTestOfAll(flag) ||
+         (both && (isTestOfAll(both.getLhs()) || isTestOfAll(both.getRhs())));
 }
 
 // Maps each variable that `function` reads to the argument with its value.
@@ -44,15 +64,14 @@ mapState(FunctionOpInterface function, const VariableTable &variables) {
   return states;
 }
 
-// True if `next` equals `old` whenever any of `gradients` is not finite. Does
-// not look at the condition of an optimizer op: the caller verifies these
+// True if `next` equals `old` whenever any gradient is not finite. Does not
+// look at the condition of an optimizer op: the caller verifies these
 // conditions.
-static bool keepsState(Value next, Value old, ArrayRef<Value> gradients) {
+static bool keepsState(Value next, Value old, FiniteTests &tests) {
   if (!old || next == old)
     return static_cast<bool>(old);
   if (auto select = next.getDefiningOp<SelectOp>())
-    return select.getOnFalse() == old &&
-           testsAll(select.getCondition(), gradients);
+    return select.getOnFalse() == old && tests.testsAll(select.getCondition());
   auto result = dyn_cast<OpResult>(next);
   if (!result || getReplacedOperand(result) != old)
     return false;
@@ -60,20 +79,21 @@ static bool keepsState(Value next, Value old, ArrayRef<Value> gradients) {
   MutableOperandRange condition = *getCondition(result.getOwner());
   return condition.size() == 1 &&
          (isa<OptimizerOpInterface>(result.getOwner()) ||
-          testsAll(condition[0].get(), gradients));
+          tests.testsAll(condition[0].get()));
 }
 
 void amp::verifyUpdateGuards(
     FunctionOpInterface function, ArrayRef<Value> gradients,
     const VariableTable &variables,
     llvm::function_ref<InFlightDiagnostic(Operation *)> report) {
+  FiniteTests tests(gradients);
   // Every optimizer op needs a condition that tests all gradients.
   function->walk([&](OptimizerOpInterface op) {
     MutableOperandRange condition = op.getApplyOperand();
     if (condition.empty())
       report(op)
           << "expected a condition, since gradients can overflow, found none";
-    else if (!testsAll(condition[0].get(), gradients))
+    else if (!tests.testsAll(condition[0].get()))
       report(op) << "expected amp.all_finite of all gradients of the update "
                     "as the condition";
   });
@@ -85,7 +105,7 @@ void amp::verifyUpdateGuards(
     VariableOp variable =
         getUpdatedVariable(function, result.getOperandNumber(), variables);
     if (variable && isGuarded(variable) &&
-        !keepsState(result.get(), states.lookup(variable), gradients))
+        !keepsState(result.get(), states.lookup(variable), tests))
       report(terminator) << "updates @" << variable.getSymName()
                          << " even in a step with a gradient that is not "
                             "finite: expected the old value";
@@ -177,10 +197,11 @@ void amp::verifyScaleUpdate(
       report(terminator) << "changes @" << variable.getSymName()
                          << " by other means than amp.update_scale";
   }
+  FiniteTests tests(gradients);
   bool hasUpdate = false;
   function->walk([&](UpdateScaleOp op) {
     hasUpdate = true;
-    if (!isTestOfAll(op.getFinite(), gradients))
+    if (!tests.isTestOfAll(op.getFinite()))
       report(op) << "expected amp.all_finite of all gradients of the update "
                     "as the condition";
     if (!llvm::all_of(op->getResults(),
