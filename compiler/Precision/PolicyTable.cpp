@@ -3,6 +3,8 @@
 
 #include "compiler/Dialect/MPC/MPC.h"
 
+#include "llvm/ADT/StringMap.h"
+
 #include <tuple>
 
 using namespace mlir;
@@ -12,6 +14,8 @@ namespace {
 struct PolicyTable {
   std::vector<PolicyRow> rows;
   std::vector<PolicyFollower> followers;
+  /// The index of each op in `rows` or `followers`.
+  llvm::StringMap<unsigned> rowOf, followerOf;
 };
 } // namespace
 
@@ -44,6 +48,10 @@ static PolicyTable buildTable() {
              [](const PolicyFollower &a, const PolicyFollower &b) {
                return a.op < b.op;
              });
+  for (auto [index, row] : llvm::enumerate(table.rows))
+    table.rowOf[row.op] = index;
+  for (auto [index, row] : llvm::enumerate(table.followers))
+    table.followerOf[row.op] = index;
   return table;
 }
 
@@ -61,20 +69,27 @@ ArrayRef<PolicyFollower> mpc::getPolicyFollowers() {
   return getTable().followers;
 }
 
-// Returns the element of `rows` (PolicyRow or PolicyFollower) for the op `key`;
-// null if absent.
-template <typename Row>
-static const Row *find(ArrayRef<Row> rows, StringRef key) {
-  const Row *row =
-      llvm::find_if(rows, [&](const Row &row) { return row.op == key; });
-  return row == rows.end() ? nullptr : row;
+// Returns the row of the op `key`; null if the op has no row of its own.
+static const PolicyRow *findRow(StringRef key) {
+  const PolicyTable &table = getTable();
+  auto found = table.rowOf.find(key);
+  return found == table.rowOf.end() ? nullptr : &table.rows[found->second];
+}
+
+// Returns the row of the op `key` if the op shares the classes of a leader;
+// null for other ops.
+static const PolicyFollower *findFollower(StringRef key) {
+  const PolicyTable &table = getTable();
+  auto found = table.followerOf.find(key);
+  return found == table.followerOf.end() ? nullptr
+                                         : &table.followers[found->second];
 }
 
 StringRef mpc::resolvePolicyKey(StringRef name) {
   for (const PolicyRow &row : getPolicyRows())
     if (name == row.op || llvm::is_contained(row.onnx, name))
       return row.op;
-  const PolicyFollower *follower = find(getPolicyFollowers(), name);
+  const PolicyFollower *follower = findFollower(name);
   return follower ? follower->op : StringRef();
 }
 
@@ -90,21 +105,21 @@ std::vector<std::string> mpc::getPolicyNames() {
 }
 
 StringRef mpc::getPolicyLeader(StringRef key) {
-  const PolicyFollower *follower = find(getPolicyFollowers(), key);
+  const PolicyFollower *follower = findFollower(key);
   return follower ? follower->leader : key;
 }
 
 ArrayRef<StringRef> mpc::getONNXNames(StringRef key) {
-  const PolicyRow *row = find(getPolicyRows(), key);
+  const PolicyRow *row = findRow(key);
   return row ? ArrayRef<StringRef>(row->onnx) : ArrayRef<StringRef>();
 }
 
 // Returns the masks of operands and of results of the op `key` that stay fp32.
 // Bit i stands for operand or result i.
 static std::pair<unsigned, unsigned> getMasks(StringRef key) {
-  if (const PolicyRow *row = find(getPolicyRows(), key))
+  if (const PolicyRow *row = findRow(key))
     return {row->fp32Operands, row->fp32Results};
-  if (const PolicyFollower *row = find(getPolicyFollowers(), key))
+  if (const PolicyFollower *row = findFollower(key))
     return {row->fp32Operands, row->fp32Results};
   return {0, 0};
 }
