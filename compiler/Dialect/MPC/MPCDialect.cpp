@@ -296,7 +296,10 @@ LogicalResult MPCDialect::verifyRegionResultAttribute(Operation *op, unsigned,
 }
 
 StringRef mpc::getNodeName(Operation *op) {
-  if (auto name = op->getLoc()->findInstanceOf<NameLoc>())
-    return name.getName().getValue();
-  return {};
+  Location location = op->getLoc();
+  // Most ops come from a single node, for which a search takes long.
+  auto name = dyn_cast<NameLoc>(LocationAttr(location));
+  if (!name)
+    name = location->findInstanceOf<NameLoc>();
+  return name ? name.getName().getValue() : StringRef();
 }

@@ -9,6 +9,9 @@ SmallVector<StringRef> mpc::getNodeNames(Operation *op) {
 }
 
 SmallVector<StringRef> mpc::getNodeNames(LocationAttr location) {
+  // Most ops come from a single node, for which a walk takes long.
+  if (auto name = dyn_cast<NameLoc>(location))
+    return {name.getName().getValue()};
   SmallVector<StringRef> names;
   location.walk([&](Location part) {
     auto name = dyn_cast<NameLoc>(part);
