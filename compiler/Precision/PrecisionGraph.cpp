@@ -14,8 +14,7 @@
 #include "compiler/Support/NearestNames.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
-
-#include <map>
+#include "llvm/ADT/SmallString.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -40,7 +39,10 @@ static bool isF32(Value value) { return getElementType(value).isF32(); }
 // in one function shares a node with the n-th of this kind and name in the
 // others. An op without a name gets a node of its own.
 void PrecisionGraph::collect(ModuleOp module) {
-  std::map<std::pair<std::string, unsigned>, unsigned> groups;
+  llvm::StringMap<SmallVector<unsigned, 1>> groups;
+  unsigned count = 0;
+  module.walk([&](PrecisionOpInterface) { ++count; });
+  nodes.reserve(count);
   // The training step, evaluation and prediction share forward ops, which must
   // get equal types in all functions.
   for (auto function : module.getOps<FunctionOpInterface>()) {
@@ -52,11 +54,14 @@ void PrecisionGraph::collect(ModuleOp module) {
       StringRef name = getNodeName(op);
       unsigned index = nodes.size();
       if (!name.empty()) {
-        std::string key = (op.getPolicyKey() + " " + name).str();
-        index = groups
-                    .try_emplace({key, occurrences[key]++},
-                                 static_cast<unsigned>(nodes.size()))
-                    .first->second;
+        llvm::SmallString<64> key(op.getPolicyKey());
+        key += ' ';
+        key += name;
+        SmallVector<unsigned, 1> &group = groups[key];
+        unsigned &occurrence = occurrences[key];
+        if (occurrence == group.size())
+          group.push_back(index);
+        index = group[occurrence++];
       }
       if (index == nodes.size()) {
         nodes.emplace_back();
