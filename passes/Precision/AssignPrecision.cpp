@@ -490,6 +490,9 @@ void AssignPrecisionPass::emitRemarks(const TargetInfo &target) {
                   : decision.getFlip() ? remark::missed
                                        : remark::analysis;
       auto remark = emit(op->getLoc(), options);
+      // The texts take long, so write none that nobody reads.
+      if (!remark)
+        return;
       // `mpc explain` and users read the remarks by these keys.
       remark << remark::detail::Remark::Arg("Node", getNodeName(op))
              << remark::detail::Remark::Arg("Precision",
