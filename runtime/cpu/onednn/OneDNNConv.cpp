@@ -575,6 +575,8 @@ Status OneDNNConv::writeWeights(int64_t slice, const SliceContext &context) {
 StatusOr<std::unique_ptr<Contraction>>
 prepareOneDNNConv(const ConvStep &step, ConvOperands operands,
                   const OneDNNConfig &config) {
+  if (auto planar = preparePlanarWeightGrad(step, operands))
+    return planar;
   if (!hasWholeWindows(step))
     if (auto direct = prepareDirectWeightGrad(step, operands))
       return direct;

@@ -53,8 +53,8 @@ private:
 
 // Each function is in a file of its name: prepareAMXConv is in AMXConv.cpp of
 // runtime/cpu/amx. OneDNNMatMul.cpp and OneDNNConv.cpp are in this folder.
-// DirectConv.cpp, DirectWeightGrad.cpp, PatchProduct.cpp, NarrowMatMul.cpp and
-// ShallowMatMul.cpp are in runtime/cpu/conv.
+// DirectConv.cpp, DirectWeightGrad.cpp, PatchProduct.cpp, PlanarWeightGrad.cpp,
+// NarrowMatMul.cpp and ShallowMatMul.cpp are in runtime/cpu/conv.
 StatusOr<std::unique_ptr<Contraction>>
 prepareOneDNNMatMul(const MatMulStep &step, MatMulOperands operands,
                     const OneDNNConfig &config);
@@ -79,6 +79,11 @@ std::unique_ptr<Contraction> prepareAMXConv(const ConvStep &step,
 /// row of taps. Null for other steps, and if a padded image row is too long.
 std::unique_ptr<Contraction>
 prepareDirectWeightGrad(const ConvStep &step, const ConvOperands &operands);
+/// Prepares filter gradients of images with few channels and filters, if
+/// adjacent windows of a row are one pixel apart. Null for other steps, and if
+/// oneDNN is as fast.
+std::unique_ptr<Contraction>
+preparePlanarWeightGrad(const ConvStep &step, const ConvOperands &operands);
 /// Prepares convolutions and input gradients. A slice computes some rows of the
 /// result. Null for other steps, and if padded rows are too long.
 std::unique_ptr<Contraction> prepareDirectConv(const ConvStep &step,

@@ -297,6 +297,12 @@ TEST(GuardPages, LargeFilters) {
 }
 
 // On AVX2, products of patches of the image.
+TEST(GuardPages, FewChannels) {
+  expectConvsWithin({2, 1, 1, 1, {9, 61}, {3, 3}, {1, 1}, {1, 1}, {1, 1}});
+  expectConvsWithin({1, 1, 3, 2, {5, 77}, {2, 9}, {2, 1}, {1, 2}, {0, 5}});
+  expectConvsWithin(
+      {1, 1, 4, 1, {3, 4, 50}, {2, 2, 3}, {1, 1, 1}, {1, 2, 1}, {1, 0, 1}});
+}
 TEST(GuardPages, FewPatches) {
   expectConvsWithin({3, 1, 130, 130, {4, 5}, {4, 4}, {1, 1}, {1, 1}, {0, 0}});
   expectConvsWithin({1, 1, 170, 101, {9, 7}, {4, 4}, {3, 2}, {1, 2}, {1, 2}});
