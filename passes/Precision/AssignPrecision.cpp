@@ -14,7 +14,7 @@
 #include "compiler/Precision/DecisionReport.h"
 #include "compiler/Precision/PrecisionGraph.h"
 #include "compiler/Support/ExitCode.h"
-#include "passes/Precision/OperandTypes.h"
+#include "passes/Precision/FloatTypes.h"
 #include "passes/Precision/Passes.h"
 #include "passes/Precision/RequestOptions.h"
 
@@ -44,9 +44,9 @@ struct AssignPrecisionPass
 private:
   FloatType getLowType();
   LogicalResult checkExpanded();
-  DecisionAttr decide(const PrecisionGraph &graph, unsigned index,
-                      ArrayRef<Placement> placements, StringRef flip,
-                      const TargetInfo &target);
+  void decide(const PrecisionGraph &graph, unsigned index,
+              ArrayRef<Placement> placements, StringRef flip,
+              const TargetInfo &target);
   void record(const PrecisionGraph &graph, const TargetInfo &target);
   void recordFollowers(const PrecisionGraph &graph,
                        ArrayRef<Placement> placements,
@@ -163,18 +163,53 @@ static ArrayAttr listModelTypes(Operation *op) {
                  : ArrayAttr();
 }
 
-// True if the op, which is high, must read float operands in the types of the
+// True if an op that is high must read float operands in the types of the
 // model: the node is pinned or denied. Any other high op reads low values as
 // they are.
-static bool keepsOperands(const PrecisionGraphNode &node,
-                          const PlacementNode &problem) {
-  auto isFloat = [](Type type) {
-    return isa<FloatType>(getElementTypeOrSelf(type));
-  };
-  PrecisionOpInterface op = node.ops.front();
-  return llvm::any_of(op->getOperandTypes(), isFloat) &&
-         (problem.pin == PlacementNode::Pin::High ||
-          problem.precisionClass == PrecisionClass::Deny);
+static bool keepsOperands(const PlacementNode &problem) {
+  return problem.pin == PlacementNode::Pin::High ||
+         problem.precisionClass == PrecisionClass::Deny;
+}
+
+// Returns the type in which `op` stores each float result. `low` is the type to
+// which the op rounds; null if the op stores the types of the model.
+static SmallVector<Type> listResultTypes(PrecisionOpInterface op,
+                                         FloatType low) {
+  SmallVector<Type> types;
+  for (OpResult result : op->getResults())
+    if (FloatType type = getFloatType(result))
+      types.push_back(low && type.isF32() &&
+                              !policyKeepsResultFP32(op.getPolicyKey(),
+                                                     result.getResultNumber())
+                          ? low
+                          : type);
+  return types;
+}
+
+// Returns the type in which `op` reads each float operand; NoneType if the op
+// reads whatever type is stored. `factor` is the type of contracted operands,
+// `moved` the type that an op must move, and null if the op moves any type.
+static SmallVector<Type> listOperandTypes(PrecisionOpInterface op,
+                                          FloatType factor, FloatType moved,
+                                          bool keepsOperands) {
+  SmallVector<Type> types;
+  Type any = NoneType::get(op->getContext());
+  for (OpOperand &operand : op->getOpOperands()) {
+    const unsigned index = operand.getOperandNumber();
+    FloatType type = getFloatType(operand.get());
+    if (!type)
+      continue;
+    if (index < op.getNumContractedOperands())
+      types.push_back(factor);
+    else if (op.movesElements())
+      types.push_back(moved ? Type(moved) : any);
+    else
+      types.push_back(keepsOperands ||
+                              policyKeepsOperandFP32(op.getPolicyKey(), index)
+                          ? Type(type)
+                          : any);
+  }
+  return types;
 }
 
 namespace {
@@ -243,11 +278,10 @@ static constexpr char kRoundedWeightGradient[] =
     "float32 weight gradient of low operands, and wide operands would take "
     "twice the traffic at half the rate";
 
-DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
-                                         unsigned index,
-                                         ArrayRef<Placement> placements,
-                                         StringRef flip,
-                                         const TargetInfo &target) {
+// Records the decision for all ops of node `index`.
+void AssignPrecisionPass::decide(const PrecisionGraph &graph, unsigned index,
+                                 ArrayRef<Placement> placements, StringRef flip,
+                                 const TargetInfo &target) {
   MLIRContext *context = &getContext();
   const PrecisionGraphNode &node = graph.getNodes()[index];
   const PlacementNode &problem = graph.getProblem().nodes[index];
@@ -264,8 +298,9 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
   const LowTypes types = findLowTypes(graph, index, placements, target);
   if (types.computesLow)
     compute = low;
-  FloatType storage = types.storesLow ? low : wide;
-  FloatType accumulate = wide.isF64() ? wide : Float32Type::get(context);
+  const bool keeps = low && !placement.low && keepsOperands(problem);
+  FloatType stored = types.storesLow ? low : FloatType();
+  FloatType moved = stored ? stored : keeps ? wide : FloatType();
 
   SmallVector<Attribute> path;
   for (unsigned step : placement.path.nodes)
@@ -281,13 +316,18 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
                             placement.reason == Reason::KnownOperand;
   if (decidesByMet && !node.met.empty())
     why += (why.empty() ? "" : "; ") + node.met;
-  return DecisionAttr::get(
-      context, compute, accumulate, storage, node.entry.precisionClass,
-      StringAttr::get(context, node.entry.rule), StringAttr::get(context, why),
-      placement.reason, ArrayAttr::get(context, path), node.evidence,
-      flip.empty() ? StringAttr() : StringAttr::get(context, flip),
-      low && !placement.low && keepsOperands(node, problem),
-      listModelTypes(op));
+  auto rule = StringAttr::get(context, node.entry.rule);
+  auto reasonOfRule = StringAttr::get(context, why);
+  auto steps = ArrayAttr::get(context, path);
+  auto flag = flip.empty() ? StringAttr() : StringAttr::get(context, flip);
+  ArrayAttr model = listModelTypes(op);
+  for (PrecisionOpInterface each : node.ops)
+    each->setAttr(DecisionAttr::attrName,
+                  DecisionAttr::get(
+                      context, listOperandTypes(each, compute, moved, keeps),
+                      listResultTypes(each, stored), compute,
+                      node.entry.precisionClass, rule, reasonOfRule,
+                      placement.reason, steps, node.evidence, flag, model));
 }
 
 // True if a mixed mode would make the op low. `offered` are the placements of a
@@ -391,7 +431,7 @@ void AssignPrecisionPass::record(const PrecisionGraph &graph,
            findLowTypes(graph, index, placements, target);
   };
   // A node of the model may have several ops: in the training step, in
-  // evaluation and in prediction. All get the same record.
+  // evaluation and in prediction. All get the same decision.
   for (auto [index, node] : llvm::enumerate(graph.getNodes())) {
     const Placement &placement = placements[index];
     std::string flip;
@@ -406,12 +446,10 @@ void AssignPrecisionPass::record(const PrecisionGraph &graph,
       flip = placement.low
                  ? getFlip(Reason::BetweenLow, /*low=*/true, "", node.id)
                  : "";
-    DecisionAttr decision = decide(graph, index, placements, flip, target);
-    for (Operation *op : node.ops) {
-      op->setAttr(DecisionAttr::attrName, decision);
+    decide(graph, index, placements, flip, target);
+    for (Operation *op : node.ops)
       if (node.id != getNodeName(op))
         op->setAttr(kIdAttr, StringAttr::get(&getContext(), node.id));
-    }
   }
   if (low && listFollowers)
     recordFollowers(graph, placements, target);

@@ -53,12 +53,12 @@ static DenseResourceElementsAttr widen(DenseF32ResourceElementsAttr elements) {
                                         std::move(blob));
 }
 
-// Changes the decision record of `op`: `op` stores its result in f32, although
-// all others store f64.
-static void storeSingle(Operation *op) {
+// Changes the types in the decision record of `op`.
+static void setDecidedTypes(Operation *op, ArrayRef<Type> operands,
+                            ArrayRef<Type> results) {
   if (auto decision = amp::DecisionAttr::of(op))
     op->setAttr(amp::DecisionAttr::attrName,
-                decision.withStorage(Float32Type::get(op->getContext())));
+                decision.withTypes(operands, results));
 }
 
 // Restores the width of a bit cast between f32 and a 32-bit integer. The float
@@ -69,7 +69,7 @@ static void keepWidth(BitCastOp op) {
   if (input.getElementTypeBitWidth() == output.getElementTypeBitWidth())
     return;
   OpBuilder builder(op);
-  Type f32 = builder.getF32Type();
+  Type f32 = builder.getF32Type(), f64 = builder.getF64Type();
   auto convert = [&](Value value, RankedTensorType type) {
     auto cast = mpc::CastOp::create(builder, op.getLoc(), type, value);
     cast->setDiscardableAttrs(op->getDiscardableAttrDictionary());
@@ -77,7 +77,8 @@ static void keepWidth(BitCastOp op) {
   };
   if (isa<FloatType>(input.getElementType())) {
     mpc::CastOp single = convert(op.getInput(), input.clone(f32));
-    storeSingle(single);
+    setDecidedTypes(single, f64, f32);
+    setDecidedTypes(op, f32, {});
     op.getInputMutable().assign(single);
     return;
   }
@@ -85,7 +86,8 @@ static void keepWidth(BitCastOp op) {
   op.getOutput().setType(output.clone(f32));
   mpc::CastOp wide = convert(op.getOutput(), output);
   op.getOutput().replaceAllUsesExcept(wide.getOutput(), wide);
-  storeSingle(op);
+  setDecidedTypes(wide, f32, f64);
+  setDecidedTypes(op, {}, f32);
 }
 
 void ConvertFloatTypePass::runOnOperation() {

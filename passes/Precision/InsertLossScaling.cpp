@@ -13,6 +13,7 @@
 #include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Precision/Facts.h"
 #include "compiler/Support/ExitCode.h"
+#include "passes/Precision/FloatTypes.h"
 #include "passes/Precision/GuardedState.h"
 #include "passes/Precision/LossScaleAnalysis.h"
 #include "passes/Precision/Passes.h"
@@ -278,16 +279,25 @@ void InsertLossScalingPass::setConditions(FunctionOpInterface function,
   }
 }
 
-// Returns the decision record of a select that keeps old state. A select does
-// not round, so it runs in the type of the state.
-static DecisionAttr getGuardDecision(RankedTensorType type, StringRef why) {
-  MLIRContext *context = type.getContext();
-  auto element = cast<FloatType>(type.getElementType());
-  return DecisionAttr::get(
-      context, element, element, element, PrecisionClass::Clear,
-      StringAttr::get(context, "loss-scale"), StringAttr::get(context, why),
-      Reason::Update, ArrayAttr::get(context, {}), Evidence::Proved,
-      /*flip=*/StringAttr(), /*keepsOperands=*/true, /*model=*/ArrayAttr());
+// Records the decision of a guard `op`: a select that keeps old state, or a
+// test of new state. A guard does not round, so it runs in the type of the
+// state.
+static void setGuardDecision(Operation *op, FloatType element, StringRef why) {
+  MLIRContext *context = op->getContext();
+  SmallVector<Type> operands, results;
+  for (Value operand : op->getOperands())
+    if (FloatType type = getFloatType(operand))
+      operands.push_back(type);
+  for (Value result : op->getResults())
+    if (FloatType type = getFloatType(result))
+      results.push_back(type);
+  op->setAttr(DecisionAttr::attrName,
+              DecisionAttr::get(context, operands, results, element,
+                                PrecisionClass::Clear,
+                                StringAttr::get(context, "loss-scale"),
+                                StringAttr::get(context, why), Reason::Update,
+                                ArrayAttr::get(context, {}), Evidence::Proved,
+                                /*flip=*/StringAttr(), /*model=*/ArrayAttr()));
 }
 
 // Makes a skipped step keep all other guarded state: inserts select(finite,
@@ -308,7 +318,8 @@ LogicalResult InsertLossScalingPass::selectState(FunctionOpInterface function,
     if (next == old || (result && getReplacedOperand(result) == old))
       continue;
     auto type = cast<RankedTensorType>(next.getType());
-    if (!isa<FloatType>(type.getElementType()))
+    auto element = dyn_cast<FloatType>(type.getElementType());
+    if (!element)
       return withExitCode(mlir::emitError(next.getLoc()), ExitCode::Unsupported)
              << "state '" << variable.getSymName() << "' is of type " << type
              << "; with a loss scale, state other than floats can only count "
@@ -319,8 +330,7 @@ LogicalResult InsertLossScalingPass::selectState(FunctionOpInterface function,
         SelectOp::create(builder, NameLoc::get(builder.getStringAttr(name)),
                          type, finite, next, old);
     setPhase(guarded, Phase::Optimizer);
-    guarded->setAttr(DecisionAttr::attrName,
-                     getGuardDecision(type, "a skipped step changes no state"));
+    setGuardDecision(guarded, element, "a skipped step changes no state");
     terminator->setOperand(i, guarded);
   }
   ports.finish();
@@ -338,8 +348,8 @@ void InsertLossScalingPass::guardStatistics(FunctionOpInterface function) {
     VariableOp variable = getUpdatedVariable(function, i, *variables);
     Value next = terminator->getOperand(i);
     auto type = cast<RankedTensorType>(next.getType());
-    if (!variable || variable.getRole() != Role::Statistic ||
-        !isa<FloatType>(type.getElementType()))
+    FloatType element = getFloatType(next);
+    if (!variable || variable.getRole() != Role::Statistic || !element)
       continue;
     Value old = ports.state(variable);
     if (next == old)
@@ -355,8 +365,7 @@ void InsertLossScalingPass::guardStatistics(FunctionOpInterface function) {
     auto guarded = SelectOp::create(builder, loc, type, isBroken, old, next);
     for (Operation *op :
          {isInf.getOperation(), isNaN.getOperation(), guarded.getOperation()})
-      op->setAttr(DecisionAttr::attrName,
-                  getGuardDecision(type, "statistics stay finite"));
+      setGuardDecision(op, element, "statistics stay finite");
     terminator->setOperand(i, guarded);
   }
   ports.finish();

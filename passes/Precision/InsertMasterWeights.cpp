@@ -7,9 +7,10 @@
 // when state is loaded, so copies are never saved.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/Precision/OperandTypes.h"
+#include "passes/Precision/FloatTypes.h"
 #include "passes/Precision/Passes.h"
 
+#include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/Facts/VariableTable.h"
 #include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Support/ExitCode.h"

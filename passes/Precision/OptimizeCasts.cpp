@@ -2,9 +2,10 @@
 // point, a value is rounded, since users could see the difference.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/AMP/ConstantAttrs.h"
 #include "compiler/Precision/ConstantElements.h"
-#include "passes/Precision/OperandTypes.h"
+#include "passes/Precision/FloatTypes.h"
 #include "passes/Precision/Passes.h"
 #include "passes/Precision/ScanCasts.h"
 
@@ -125,10 +126,11 @@ struct CastBeforeMovement : OpRewritePattern<amp::CastOp> {
     FloatType type = getFloatType(op), from = getFloatType(op.getInput());
     if (!op.getInput().hasOneUse() || type.getWidth() >= from.getWidth())
       return rewriter.notifyMatchFailure(op, "casting first moves no less");
-    // If the movement must read fp32, the cast stays behind.
-    if (DecisionAttr decision = DecisionAttr::of(moving);
-        decision && decision.getKeepsOperands())
-      return rewriter.notifyMatchFailure(op, "the movement is to stay fp32");
+    // If the decision names a type for an operand, the cast stays behind.
+    DecisionAttr decision = DecisionAttr::of(moving);
+    if (decision &&
+        llvm::any_of(decision.getOperands(), llvm::IsaPred<FloatType>))
+      return rewriter.notifyMatchFailure(op, "the movement has its type");
     rewriter.modifyOpInPlace(moving, [&] {
       OpBuilder::InsertionGuard guard(rewriter);
       rewriter.setInsertionPoint(moving);
@@ -137,8 +139,8 @@ struct CastBeforeMovement : OpRewritePattern<amp::CastOp> {
             rewriter, op.getLoc(),
             withElementType(operand.get().getType(), type), operand.get()));
       moving->getResult(0).setType(cast<RankedTensorType>(op.getType()));
-      if (DecisionAttr decision = DecisionAttr::of(moving))
-        moving->setAttr(DecisionAttr::attrName, decision.withStorage(type));
+      if (decision)
+        moving->setAttr(DecisionAttr::attrName, decision.withResult(type));
     });
     rewriter.replaceOp(op, moving->getResult(0));
     return success();

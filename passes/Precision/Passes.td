@@ -81,7 +81,7 @@ def AssignPrecisionPass : Pass<"amp-assign-precision", "::mlir::ModuleOp"> {
     After, with `mode=bf16-mixed target=zen5`:
 
     ```mlir
-    #decision = #amp.decision<compute = bf16, accumulate = f32, storage = f32,
+    #decision = #amp.decision<operands = [bf16, bf16], results = [f32], compute = bf16,
         class = allow, rule = "default:gemm",
         why = "products of low operands are exact in fp32 sums", reason = allow_list,
         path = ["gemm"], evidence = assumed, flip = "--keep-fp32=^gemm~1$">
@@ -126,8 +126,8 @@ def InsertCastsPass : Pass<"amp-insert-casts", "::mlir::ModuleOp"> {
     Before:
 
     ```mlir
-    #decided = #amp.decision<compute = bf16, accumulate = f32, storage = f32, class = allow,
-        rule = "default:gemm", why = "", reason = allow_list, path = [], evidence = assumed>
+    #decided = #amp.decision<operands = [bf16, bf16], results = [f32], compute = bf16,
+        class = allow, rule = "default:gemm", why = "", reason = allow_list, path = [], evidence = assumed>
     func.func @step(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>) -> tensor<4x2xf32> {
       %y = mpc.gemm %x, %w {amp.decision = #decided}
           : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
@@ -381,8 +381,8 @@ def VerifyPrecisionPass : Pass<"amp-verify-precision", "::mlir::ModuleOp"> {
     Before:
 
     ```mlir
-    #decided = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = clear,
-        rule = "default:relu", why = "", reason = between_low, path = [], evidence = assumed>
+    #decided = #amp.decision<operands = [any], results = [bf16], compute = f32,
+        class = clear, rule = "default:relu", why = "", reason = between_low, path = [], evidence = assumed>
     func.func @step(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
       %y = mpc.relu %x {amp.decision = #decided} : (tensor<4x4xf32>) -> tensor<4x4xf32>
       return %y : tensor<4x4xf32>

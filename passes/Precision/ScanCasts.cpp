@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Precision/ScanCasts.h"
 
-#include "passes/Precision/OperandTypes.h"
+#include "compiler/Dialect/AMP/AMP.h"
+#include "passes/Precision/FloatTypes.h"
 
 using namespace mlir;
 using namespace mpc;

@@ -5,10 +5,11 @@
 #include "compiler/Dialect/AMP/NodeIds.h"
 #include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
+#include "compiler/Precision/DecisionReport.h"
 #include "compiler/Precision/Facts.h"
+#include "passes/Precision/FloatTypes.h"
 #include "passes/Precision/GuardedState.h"
 #include "passes/Precision/LossScaleAnalysis.h"
-#include "passes/Precision/OperandTypes.h"
 #include "passes/Precision/Passes.h"
 #include "passes/Precision/RequestOptions.h"
 #include "passes/Precision/RoundedValues.h"
@@ -52,10 +53,10 @@ private:
                     const PrecisionFacts::Judgement &judgement);
   void verifyNodes();
   void verifyModelTypes(PrecisionOpInterface op, DecisionAttr decision);
-  void verifyTypes(PrecisionOpInterface op, DecisionAttr decision,
-                   const PrecisionFacts::Judgement &judgement);
-  void verifyOperands(PrecisionOpInterface op, DecisionAttr decision,
-                      const PrecisionFacts::Judgement &judgement);
+  void verifyResultTypes(PrecisionOpInterface op, DecisionAttr decision,
+                         const PrecisionFacts::Judgement &judgement);
+  void verifyOperandTypes(PrecisionOpInterface op, DecisionAttr decision,
+                          const PrecisionFacts::Judgement &judgement);
   void verifyRounding(Operation *op, Value value, bool widens);
   void verifyOptimizer(Operation *op);
   void verifyOp(Operation *op);
@@ -174,10 +175,15 @@ void VerifyPrecisionPass::verifyRecord(
                << ", but policy says " << stringifyPrecisionClass(expected);
   if (mode && !asked && decision.isLowered())
     report(op) << "decided as low in a mode without a low type";
-  for (FloatType type : {decision.getCompute(), decision.getStorage()})
-    if (asked && decision.isLowered() && type.getWidth() < 32 &&
-        type != asked->getLowType())
-      report(op) << "decided as " << type << " in a mode that lowers to "
+  SmallVector<Type> types = {decision.getCompute()};
+  llvm::append_range(types, decision.getOperands());
+  llvm::append_range(types, decision.getResults());
+  llvm::SmallPtrSet<Type, 2> other;
+  for (Type type : types)
+    if (auto element = dyn_cast<FloatType>(type);
+        element && asked && decision.isLowered() && element.getWidth() < 32 &&
+        element != asked->getLowType() && other.insert(element).second)
+      report(op) << "decided as " << element << " in a mode that lowers to "
                  << asked->getLowType();
   // An op that must be kept must not be low, even if a pass has changed the
   // record.
@@ -193,11 +199,13 @@ void VerifyPrecisionPass::verifyRecord(
     report(op) << "must be kept in fp32 ("
                << stringifyReason(Reason::WideOperand)
                << "), but is decided as low";
+  // Arithmetic and sums in 16 bits would lose small summands: 2048 + 1 is 2048
+  // in f16.
+  if (op.getNumContractedOperands() == 0 &&
+      decision.getCompute().getWidth() < 32)
+    report(op) << "expected arithmetic in fp32 at least, found "
+               << decision.getCompute();
   verifyReason(op, decision, judgement);
-  // Sums in 16 bits would lose small summands: 2048 + 1 is 2048 in f16.
-  if (decision.getAccumulate().getWidth() < 32)
-    report(op) << "expected sums in fp32 at least, found "
-               << decision.getAccumulate();
 }
 
 // Verifies the reason and the rule in a record, which reports show.
@@ -303,56 +311,68 @@ void VerifyPrecisionPass::verifyExpanded(Operation *op) {
         << op->getName();
 }
 
-void VerifyPrecisionPass::verifyTypes(
+void VerifyPrecisionPass::verifyResultTypes(
     PrecisionOpInterface op, DecisionAttr decision,
     const PrecisionFacts::Judgement &judgement) {
   const bool cancels = facts && facts->cancels(op) && !judgement.isForcedLow;
-  for (OpResult result : op->getResults()) {
+  decision.forEachResult(op, [&](OpResult result, FloatType decided) {
     FloatType type = getFloatType(result);
-    if (!type)
-      continue;
     unsigned index = result.getResultNumber();
     bool keeps = policyKeepsResultFP32(op.getPolicyKey(), index);
-    if (keeps && isNarrow(result) && decision.isLowered())
+    if (keeps && decision.isLowered() &&
+        std::min(type.getWidth(), decided.getWidth()) < 32)
       report(op) << "expected result " << index << " in fp32, found " << type;
-    else if (type != decision.getStorage() && (isNarrow(result) || !keeps))
-      report(op) << "expected result " << index << " in "
-                 << decision.getStorage() << " as decided, found " << type;
+    else if (type != decided)
+      report(op) << "expected result " << index << " in " << decided
+                 << " as decided, found " << type;
     else if (cancels && modelTypes->isRounded(result))
       report(op) << "rounds result " << index << " to " << type
                  << ", which is close to a constant and would lose all digits";
-  }
+  });
 }
 
-void VerifyPrecisionPass::verifyOperands(
+// Verifies the operands' types, in the record and in the IR. A contraction
+// multiplies its operands in the decided type. Other operands may be low,
+// unless the facts keep the op, or the policy keeps the operand in fp32.
+void VerifyPrecisionPass::verifyOperandTypes(
     PrecisionOpInterface op, DecisionAttr decision,
     const PrecisionFacts::Judgement &judgement) {
-  const bool keeps = judgement.keep || decision.getKeepsOperands();
-  const Reason reason = judgement.keep.value_or(decision.getReason());
-  // A contraction must multiply its operands in the decided type.
-  for (OpOperand &operand : op->getOpOperands()) {
-    unsigned index = operand.getOperandNumber();
-    FloatType type = getFloatType(operand.get());
+  decision.forEachOperand(op, [&](OpOperand &operand, FloatType decided) {
+    const unsigned index = operand.getOperandNumber();
+    Value value = operand.get();
+    FloatType type = getFloatType(value), model = modelTypes->lookup(value);
     if (index < op.getNumContractedOperands()) {
-      if (type != decision.getCompute())
+      if (type != decision.getCompute() || decided != type)
         report(op) << "expected to multiply " << decision.getCompute()
                    << " as decided, found operand " << index << " in " << type;
-      continue;
+      return;
     }
-    // Other operands may be low, unless the facts keep the op, or the policy
-    // keeps the operand in fp32.
-    if (!modelTypes->isRounded(operand.get()))
-      continue;
-    if (keeps)
-      report(op) << "kept in fp32 (" << stringifyReason(reason)
+    const bool moves = op.movesElements();
+    const bool isRounded = modelTypes->isRounded(value);
+    const bool keeps =
+        !moves && policyKeepsOperandFP32(op.getPolicyKey(), index);
+    // The record may name a type other than the model's only for movements of
+    // low values.
+    const bool isAny = !decided && !judgement.keep && !keeps;
+    const bool isExpected =
+        isAny ||
+        (decided && (!model || decided == model || (moves && !judgement.keep)));
+    if (isRounded && judgement.keep)
+      report(op) << "kept in fp32 (" << stringifyReason(*judgement.keep)
                  << ") but reads operand " << index << " in " << type;
-    else if (policyKeepsOperandFP32(op.getPolicyKey(), index))
+    else if (isRounded && keeps)
       report(op) << "expected operand " << index << " in fp32, found " << type;
-    else if (!op.movesElements() &&
-             findDirectlyRounded(operand.get(), *modelTypes))
+    else if (facts && !isExpected)
+      report(op) << "expected operand " << index << " to be decided as "
+                 << model << ", found "
+                 << (decided ? "'" + toString(decided) + "'" : "any");
+    else if (decided && type != decided)
+      report(op) << "expected operand " << index << " in " << decided
+                 << " as decided, found " << type;
+    else if (isRounded && !moves && findDirectlyRounded(value, *modelTypes))
       report(op) << "reads operand " << index
                  << " through a cast that rounds, but does not multiply it";
-  }
+  });
 }
 
 // Reports `op`, a cast or amp.unscale of `value`, if a cast has already rounded
@@ -406,6 +426,13 @@ void VerifyPrecisionPass::verifyOp(Operation *op) {
       report(op) << "expected an amp.decision, found none";
     return;
   }
+  if (!decision.fits(op)) {
+    report(op) << "expected an amp.decision with a type for each float operand "
+                  "and result, found "
+               << decision.getOperands().size() << " operands and "
+               << decision.getResults().size() << " results";
+    return;
+  }
   const PrecisionFacts::Judgement judgement = judge(precise, decision);
   auto id = op->getAttrOfType<StringAttr>(kIdAttr);
   StringRef name = id ? id.getValue() : getNodeName(op);
@@ -413,8 +440,8 @@ void VerifyPrecisionPass::verifyOp(Operation *op) {
     nodes[{precise.getPolicyKey(), name}].push_back({precise, judgement.keep});
   verifyRecord(precise, decision, judgement);
   verifyModelTypes(precise, decision);
-  verifyTypes(precise, decision, judgement);
-  verifyOperands(precise, decision, judgement);
+  verifyResultTypes(precise, decision, judgement);
+  verifyOperandTypes(precise, decision, judgement);
 }
 
 //===----------------------------------------------------------------------===//

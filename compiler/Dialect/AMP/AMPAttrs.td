@@ -118,10 +118,9 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
 
     | parameter | meaning |
     |---|---|
+    | `operands` | for each float operand, the type in which the op reads it; `any` if the op reads whatever type is stored |
+    | `results` | for each float result, the type in which the op stores it |
     | `compute` | type of the factors in a contraction, of the arithmetic in other ops |
-    | `accumulate` | type of sums |
-    | `storage` | type of the stored float results |
-    | `keeps_operands` | true if the op reads float operands in the types of the model, apart from contracted operands; absent if false |
     | `model` | the float types of the op in the model; absent if all are fp32 |
     | `class` | the list of the op |
     | `rule` | the row, user rule or flag that decided |
@@ -131,28 +130,35 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
     | `evidence` | the evidence for the decision |
     | `flip` | the flag that would change the decision; absent for a hard constraint |
 
+    Sums have the type fp64 if `compute` is fp64, otherwise fp32. An op that
+    moves elements reads the type that it stores, even if its operands are
+    `any`: then a later pass may cast before the movement instead of behind.
+
     ```mlir
-    #amp.decision<compute = bf16, accumulate = f32, storage = bf16,
+    #amp.decision<operands = [bf16, bf16, any], results = [f32], compute = bf16,
                   class = allow, rule = "default:gemm", why = "exact products",
                   reason = allow_list, path = ["fc1"], evidence = assumed,
                   flip = "--keep-fp32=^fc1$">
     ```
   }];
-  let parameters = (ins "::mlir::FloatType":$compute,
-                        "::mlir::FloatType":$accumulate,
-                        "::mlir::FloatType":$storage,
+  let genVerifyDecl = 1;
+  // `any` is mlir::NoneType, since MLIR's replacement of types in attributes
+  // cannot handle an array with null types.
+  let parameters = (ins ArrayRefParameter<"::mlir::Type">:$operands,
+                        ArrayRefParameter<"::mlir::Type">:$results,
+                        "::mlir::FloatType":$compute,
                         "::mpc::PrecisionClass":$precisionClass,
                         "::mlir::StringAttr":$rule, "::mlir::StringAttr":$why,
                         EnumParameter<AMP_Reason>:$reason,
                         "::mlir::ArrayAttr":$path,
                         EnumParameter<AMP_Evidence>:$evidence,
                         OptionalParameter<"::mlir::StringAttr">:$flip,
-                        OptionalParameter<"bool", "false">:$keepsOperands,
                         OptionalParameter<"::mlir::ArrayAttr">:$model);
   let assemblyFormat = [{
-    `<` `compute` `=` $compute `,` `accumulate` `=` $accumulate `,`
-        `storage` `=` $storage `,` (`keeps_operands` `=` $keepsOperands^ `,`)?
-        (`model` `=` $model^ `,`)? `class` `=` $precisionClass `,`
+    `<` `operands` `=` custom<Types>($operands) `,`
+        `results` `=` custom<Types>($results) `,`
+        `compute` `=` $compute `,` (`model` `=` $model^ `,`)?
+        `class` `=` $precisionClass `,`
         `rule` `=` $rule `,` `why` `=` $why `,` `reason` `=` $reason `,`
         `path` `=` $path `,` `evidence` `=` $evidence (`,` `flip` `=` $flip^)? `>`
   }];
@@ -165,18 +171,46 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
       return op->getAttrOfType<DecisionAttr>(attrName);
     }
 
+    /// True if the record has one type for each float operand and each float
+    /// result of `op`.
+    bool fits(::mlir::Operation *op) const;
+
+    /// Calls `visit` for each float operand of `op`, with the recorded type:
+    /// null if the op reads any type. The record must fit `op`.
+    void forEachOperand(
+        ::mlir::Operation *op,
+        ::llvm::function_ref<void(::mlir::OpOperand &, ::mlir::FloatType)>
+            visit) const;
+
+    /// Calls `visit` for each float result of `op`, with the recorded type. The
+    /// record must fit `op`.
+    void forEachResult(
+        ::mlir::Operation *op,
+        ::llvm::function_ref<void(::mlir::OpResult, ::mlir::FloatType)> visit)
+        const;
+
+    /// Returns the type of the op's sums: fp64 or fp32.
+    ::mlir::FloatType getAccumulate() const;
+
+    /// Returns the type to show for the float results: the first that is low,
+    /// or else the first. For an op without float results, the type of the
+    /// float operands.
+    ::mlir::FloatType getStorage() const;
+
     /// True if the op computes in, or stores, a type of fewer than 32 bits.
-    bool isLow() const {
-      return getCompute().getWidth() < 32 || getStorage().getWidth() < 32;
-    }
+    bool isLow() const;
 
     /// True if the decision puts a float32 value of the model into a lower
     /// type. Values that have 16 bits in the model do not count.
     bool isLowered() const { return isLow() && !getModel(); }
 
-    /// Returns a copy of this record that stores results as `type`, because the
-    /// users of the op read this type.
-    DecisionAttr withStorage(::mlir::FloatType type) const;
+    /// Returns a copy of this record with other types of operands and results.
+    DecisionAttr withTypes(::llvm::ArrayRef<::mlir::Type> operands,
+                           ::llvm::ArrayRef<::mlir::Type> results) const;
+
+    /// Returns a copy of this record for an op that stores its only float
+    /// result as `type`, because the users of the op read this type.
+    DecisionAttr withResult(::mlir::FloatType type) const;
   }];
 }
 

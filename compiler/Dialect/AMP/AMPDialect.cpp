@@ -8,6 +8,7 @@
 #include "compiler/Dialect/AMP/Request.h"
 
 #include "mlir/IR/DialectImplementation.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -31,6 +32,28 @@ static ParseResult parseMode(AsmParser &parser, PrecisionMode &mode) {
 
 static void printMode(AsmPrinter &printer, PrecisionMode mode) {
   printer << '"' << stringifyPrecisionMode(mode) << '"';
+}
+
+// Parses a list of float types, such as [bf16, any].
+static ParseResult parseTypes(AsmParser &parser, SmallVector<Type> &types) {
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
+    Type &type = types.emplace_back();
+    if (failed(parser.parseOptionalKeyword("any")))
+      return parser.parseType(type);
+    type = NoneType::get(parser.getContext());
+    return ParseResult(success());
+  });
+}
+
+static void printTypes(AsmPrinter &printer, ArrayRef<Type> types) {
+  printer << '[';
+  llvm::interleaveComma(types, printer.getStream(), [&](Type type) {
+    if (isa<NoneType>(type))
+      printer << "any";
+    else
+      printer << type;
+  });
+  printer << ']';
 }
 
 #define GET_ATTRDEF_CLASSES
@@ -118,11 +141,89 @@ LogicalResult AMPDialect::verifyOperationAttribute(Operation *op,
   return success();
 }
 
-DecisionAttr DecisionAttr::withStorage(FloatType type) const {
-  return get(getContext(), getCompute(), getAccumulate(), type,
+LogicalResult
+DecisionAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
+                     ArrayRef<Type> operands, ArrayRef<Type> results,
+                     FloatType /*compute*/, PrecisionClass /*precisionClass*/,
+                     StringAttr /*rule*/, StringAttr /*why*/, Reason /*reason*/,
+                     ArrayAttr /*path*/, Evidence /*evidence*/,
+                     StringAttr /*flip*/, ArrayAttr /*model*/) {
+  if (const Type *other =
+          llvm::find_if_not(operands, llvm::IsaPred<FloatType, NoneType>);
+      other != operands.end())
+    return emitError() << "expected float types or any as operands, found "
+                       << *other;
+  if (const Type *other = llvm::find_if_not(results, llvm::IsaPred<FloatType>);
+      other != results.end())
+    return emitError() << "expected float types as results, found " << *other;
+  return success();
+}
+
+static unsigned countFloats(ValueRange values) {
+  return llvm::count_if(values, [](Value value) {
+    return isa<FloatType>(getElementTypeOrSelf(value.getType()));
+  });
+}
+
+bool DecisionAttr::fits(Operation *op) const {
+  return getOperands().size() == countFloats(op->getOperands()) &&
+         getResults().size() == countFloats(op->getResults());
+}
+
+void DecisionAttr::forEachOperand(
+    Operation *op,
+    llvm::function_ref<void(OpOperand &, FloatType)> visit) const {
+  assert(fits(op) && "one type for each float operand");
+  const Type *type = getOperands().begin();
+  for (OpOperand &operand : op->getOpOperands())
+    if (isa<FloatType>(getElementTypeOrSelf(operand.get().getType())))
+      visit(operand, dyn_cast<FloatType>(*type++));
+}
+
+void DecisionAttr::forEachResult(
+    Operation *op, llvm::function_ref<void(OpResult, FloatType)> visit) const {
+  assert(fits(op) && "one type for each float result");
+  const Type *type = getResults().begin();
+  for (OpResult result : op->getResults())
+    if (isa<FloatType>(getElementTypeOrSelf(result.getType())))
+      visit(result, cast<FloatType>(*type++));
+}
+
+FloatType DecisionAttr::getAccumulate() const {
+  return getCompute().isF64() ? getCompute()
+                              : FloatType(Float32Type::get(getContext()));
+}
+
+static bool isLowType(Type type) { return type.getIntOrFloatBitWidth() <= 16; }
+
+FloatType DecisionAttr::getStorage() const {
+  const ArrayRef<Type> results = getResults();
+  if (const Type *low = llvm::find_if(results, isLowType); low != results.end())
+    return cast<FloatType>(*low);
+  if (!results.empty())
+    return cast<FloatType>(results.front());
+  if (ArrayAttr model = getModel())
+    return cast<FloatType>(cast<TypeAttr>(model[0]).getValue());
+  return getAccumulate();
+}
+
+bool DecisionAttr::isLow() const {
+  return isLowType(getCompute()) || llvm::any_of(getResults(), isLowType);
+}
+
+DecisionAttr DecisionAttr::withTypes(ArrayRef<Type> operands,
+                                     ArrayRef<Type> results) const {
+  return get(getContext(), operands, results, getCompute(), getPrecisionClass(),
+             getRule(), getWhy(), getReason(), getPath(), getEvidence(),
+             getFlip(), getModel());
+}
+
+DecisionAttr DecisionAttr::withResult(FloatType type) const {
+  assert(getResults().size() == 1 && "one result has a type");
+  return get(getContext(), getOperands(), Type(type), getCompute(),
              getPrecisionClass(), getRule(), getWhy(),
              Reason::FollowsNeighbours, getPath(), getEvidence(), getFlip(),
-             getKeepsOperands(), getModel());
+             getModel());
 }
 
 // Folds a cast to the operand's own type. Pairs of casts are not folded,

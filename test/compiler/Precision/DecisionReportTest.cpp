@@ -24,12 +24,12 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.loss_scale = #amp.los
   func.func @step(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
     %0 = amp.cast %x : (tensor<4x4xf32>) -> tensor<4x4xbf16>
     %1 = mpc.matmul %0, %0 {amp.decision = #amp.decision<
-        compute = bf16, accumulate = f32, storage = f32, class = allow,
+        operands = [bf16, bf16], results = [f32], compute = bf16, class = allow,
         rule = "default:matmul", why = "exact products", reason = allow_list,
         path = ["fc"], evidence = assumed, flip = "--keep-fp32=^fc$">}
         : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xf32> loc("fc")
     %2 = mpc.softmax %1 {axis = 1 : i64, mpc.phase = #mpc.phase<backward>, amp.decision = #amp.decision<
-        compute = f32, accumulate = f32, storage = f32, class = fixed,
+        operands = [f32], results = [f32], compute = f32, class = fixed,
         rule = "default:softmax", why = "", reason = after_denied,
         path = ["exp", "fc#dx"], evidence = proved>}
         : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("fc#dx")
@@ -38,12 +38,12 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.loss_scale = #amp.los
   // A node that became two ops, called as no HTML, no JSON and no DOT may be.
   func.func @update(%x: tensor<4xf16>) -> tensor<4xf16> {
     %0 = mpc.neg %x {amp.decision = #amp.decision<
-        compute = f32, accumulate = f32, storage = f16, class = clear,
+        operands = [f16], results = [f16], compute = f32, class = clear,
         rule = "policy.json:rules[0]", why = "<b>&\22", reason = model_type,
         path = ["</td><script>\22'\FF"], evidence = proved>}
         : (tensor<4xf16>) -> tensor<4xf16> loc("</td><script>\22'\FF")
     %1 = mpc.neg %0 {amp.decision = #amp.decision<
-        compute = f32, accumulate = f32, storage = f16, class = clear,
+        operands = [f16], results = [f16], compute = f32, class = clear,
         rule = "default:neg", why = "exact", reason = model_type,
         path = ["</td><script>\22'\FF"], evidence = proved>}
         : (tensor<4xf16>) -> tensor<4xf16> loc("</td><script>\22'\FF")

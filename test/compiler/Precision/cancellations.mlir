@@ -4,13 +4,13 @@
 // Next to a large constant bf16 has no digits left: for x + 10000, and for a sigmoid near 1 if the
 // model takes 1 - s, also through a view. 1 + x keeps them.
 // CHECK-LABEL: func.func @cancels
-// CHECK: mpc.matmul {{.*}}storage = f32
-// CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = constant_range
-// CHECK: mpc.sub {{.*}}storage = f32, {{.*}}reason = wide_operand
-// CHECK: mpc.sigmoid {{.*}}storage = f32, {{.*}}reason = constant_range
-// CHECK: mpc.reshape {{.*}}storage = f32, {{.*}}reason = constant_range
-// CHECK: mpc.sub {{.*}}storage = f32, {{.*}}reason = not_between_low
-// CHECK: mpc.add {{.*}}storage = bf16, {{.*}}reason = known_operand
+// CHECK: mpc.matmul {{.*}}results = [f32]
+// CHECK: mpc.add {{.*}}results = [f32], {{.*}}reason = constant_range
+// CHECK: mpc.sub {{.*}}results = [f32], {{.*}}reason = wide_operand
+// CHECK: mpc.sigmoid {{.*}}results = [f32], {{.*}}reason = constant_range
+// CHECK: mpc.reshape {{.*}}results = [f32], {{.*}}reason = constant_range
+// CHECK: mpc.sub {{.*}}results = [f32], {{.*}}reason = not_between_low
+// CHECK: mpc.add {{.*}}results = [bf16], {{.*}}reason = known_operand
 func.func @cancels(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %one = mpc.constant dense<1.0> : tensor<f32>
   %large = mpc.constant dense<1.0e+04> : tensor<f32>
@@ -30,15 +30,15 @@ func.func @cancels(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 // For 1 - t * t neither the square nor t may be rounded, and neither may
 // operands of an absolute value or power. A product of other values may.
 // CHECK-LABEL: func.func @cancels_squares
-// CHECK: mpc.tanh {{.*}}storage = f32, {{.*}}reason = constant_range
-// CHECK: mpc.mul {{.*}}storage = f32, {{.*}}reason = constant_range
-// CHECK: mpc.sub {{.*}}storage = f32
-// CHECK: mpc.sigmoid {{.*}}storage = f32, {{.*}}reason = constant_range
-// CHECK: mpc.abs {{.*}}storage = f32
-// CHECK: mpc.mul {{.*}}storage = f32, {{.*}}reason = constant_range
-// CHECK: mpc.sub {{.*}}storage = f32
-// CHECK: mpc.relu {{.*}}storage = bf16
-// CHECK: mpc.mul {{.*}}storage = f32, {{.*}}reason = constant_range
+// CHECK: mpc.tanh {{.*}}results = [f32], {{.*}}reason = constant_range
+// CHECK: mpc.mul {{.*}}results = [f32], {{.*}}reason = constant_range
+// CHECK: mpc.sub {{.*}}results = [f32]
+// CHECK: mpc.sigmoid {{.*}}results = [f32], {{.*}}reason = constant_range
+// CHECK: mpc.abs {{.*}}results = [f32]
+// CHECK: mpc.mul {{.*}}results = [f32], {{.*}}reason = constant_range
+// CHECK: mpc.sub {{.*}}results = [f32]
+// CHECK: mpc.relu {{.*}}results = [bf16]
+// CHECK: mpc.mul {{.*}}results = [f32], {{.*}}reason = constant_range
 func.func @cancels_squares(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) {
   %one = mpc.constant dense<1.0> : tensor<f32>
   %h = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("k0")
@@ -63,12 +63,12 @@ func.func @cancels_squares(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4x
 // 1 + elu(x), as in linear attention, vanishes in bf16 if the ELU is close to
 // -1, also behind a view. A leaky ReLU is close to -1 only by chance.
 // CHECK-LABEL: func.func @cancels_below_zero
-// CHECK: mpc.elu {{.*}}storage = f32, {{.*}}reason = constant_range
-// CHECK: mpc.transpose {{.*}}storage = f32
+// CHECK: mpc.elu {{.*}}results = [f32], {{.*}}reason = constant_range
+// CHECK: mpc.transpose {{.*}}results = [f32]
 // CHECK: mpc.add
-// CHECK: mpc.selu {{.*}}storage = f32, {{.*}}reason = constant_range
+// CHECK: mpc.selu {{.*}}results = [f32], {{.*}}reason = constant_range
 // CHECK: mpc.add
-// CHECK: mpc.leaky_relu {{.*}}storage = bf16
+// CHECK: mpc.leaky_relu {{.*}}results = [bf16]
 func.func @cancels_below_zero(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) {
   %one = mpc.constant dense<1.0> : tensor<f32>
   %more = mpc.constant dense<1.75> : tensor<f32>

@@ -4,11 +4,11 @@
 
 // The smallest float is added to scores where a mask is 0.
 // CHECK-LABEL: func.func @smallest_float
-// CHECK: mpc.matmul {{.*}}storage = f32
-// CHECK: mpc.sub {{.*}}storage = f32
-// CHECK: mpc.mul {{.*}}storage = f32, {{.*}}reason = constant_range
-// CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = constant_range
-// CHECK: mpc.reshape {{.*}}storage = f32, {{.*}}reason = constant_range
+// CHECK: mpc.matmul {{.*}}results = [f32]
+// CHECK: mpc.sub {{.*}}results = [f32]
+// CHECK: mpc.mul {{.*}}results = [f32], {{.*}}reason = constant_range
+// CHECK: mpc.add {{.*}}results = [f32], {{.*}}reason = constant_range
+// CHECK: mpc.reshape {{.*}}results = [f32], {{.*}}reason = constant_range
 // CHECK: mpc.softmax {{.*}}reason = not_between_low
 func.func @smallest_float(%q: tensor<4x4xf32>, %m: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %one = mpc.constant dense<1.0> : tensor<f32>
@@ -30,9 +30,9 @@ func.func @smallest_float(%q: tensor<4x4xf32>, %m: tensor<4x4xf32>) -> tensor<4x
 // bf16 holds the mask, but not its sum with scores. The largest float is
 // unreachable.
 // CHECK-LABEL: func.func @moderate
-// CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = wide_operand
+// CHECK: mpc.add {{.*}}results = [f32], {{.*}}reason = wide_operand
 // CHECK: mpc.minimum {{.*}}reason = constant_range
-// CHECK: mpc.tanh {{.*}}storage = bf16
+// CHECK: mpc.tanh {{.*}}results = [bf16]
 func.func @moderate(%q: tensor<4x4xf32>, %m: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %tenthousand = mpc.constant dense<-10000.0> : tensor<f32>
   %largest = mpc.constant dense<3.40282347E+38> : tensor<f32>
@@ -48,8 +48,8 @@ func.func @moderate(%q: tensor<4x4xf32>, %m: tensor<4x4xf32>) -> tensor<4x4xf32>
 
 // The low type cannot hold the padding.
 // CHECK-LABEL: func.func @padding
-// CHECK: mpc.pad {{.*}}storage = f32, {{.*}}reason = constant_range
-// CHECK: mpc.pad {{.*}}storage = bf16
+// CHECK: mpc.pad {{.*}}results = [f32], {{.*}}reason = constant_range
+// CHECK: mpc.pad {{.*}}results = [bf16]
 func.func @padding(%q: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
   %0 = mpc.matmul %q, %q : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("unpadded")
   %1 = mpc.slice %0 {offsets = array<i64: 0, 0>, sizes = array<i64: 4, 3>} : (tensor<4x4xf32>) -> tensor<4x3xf32> loc("slice")
@@ -62,8 +62,8 @@ func.func @padding(%q: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
 
 // Large constants have ranges like small ones.
 // CHECK-LABEL: func.func @resource
-// CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = constant_range
-// CHECK: mpc.add {{.*}}storage = bf16, {{.*}}reason = known_operand
+// CHECK: mpc.add {{.*}}results = [f32], {{.*}}reason = constant_range
+// CHECK: mpc.add {{.*}}results = [bf16], {{.*}}reason = known_operand
 func.func @resource(%q: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %least = mpc.constant dense_resource<least> : tensor<2x1xf32>
   %ones = mpc.constant dense_resource<ones> : tensor<2x1xf32>
@@ -84,9 +84,9 @@ mpc.variable @floor : tensor<4x4xf32> role frozen init dense<-3.40282347E+38> : 
 mpc.variable @shift : tensor<4x4xf32> role parameter init dense<-3.40282347E+38> : tensor<4x4xf32>
 mpc.variable @zeros : tensor<4x4xf32> role frozen
 // CHECK-LABEL: func.func @frozen
-// CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = constant_range
-// CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = wide_operand
-// CHECK: mpc.add {{.*}}storage = bf16, {{.*}}reason = known_operand
+// CHECK: mpc.add {{.*}}results = [f32], {{.*}}reason = constant_range
+// CHECK: mpc.add {{.*}}results = [f32], {{.*}}reason = wide_operand
+// CHECK: mpc.add {{.*}}results = [bf16], {{.*}}reason = known_operand
 func.func @frozen(%q: tensor<4x4xf32>, %floor: tensor<4x4xf32> {mpc.state = @floor}, %shift: tensor<4x4xf32> {mpc.state = @shift}, %zeros: tensor<4x4xf32> {mpc.state = @zeros}) -> tensor<4x4xf32> {
   %0 = mpc.matmul %q, %q : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("f0")
   %1 = mpc.add %0, %floor : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("f1")
@@ -100,11 +100,11 @@ func.func @frozen(%q: tensor<4x4xf32>, %floor: tensor<4x4xf32> {mpc.state = @flo
 
 // A repeated or gathered constant keeps its range.
 // CHECK-LABEL: func.func @repeated
-// CHECK: mpc.sigmoid {{.*}}storage = f32, {{.*}}reason = constant_range
+// CHECK: mpc.sigmoid {{.*}}results = [f32], {{.*}}reason = constant_range
 // CHECK: mpc.expand
 // CHECK: mpc.sub
 // CHECK: mpc.gather
-// CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = constant_range
+// CHECK: mpc.add {{.*}}results = [f32], {{.*}}reason = constant_range
 func.func @repeated(%x: tensor<4x4xf32>, %i: tensor<4xi64>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
   %near = mpc.constant dense<[1.0, 0.9, 1.0, 0.8]> : tensor<4xf32>
   %rows = mpc.constant dense<[[-3.40282347E+38], [0.0]]> : tensor<2x1xf32>
@@ -131,7 +131,7 @@ func.func @repeated(%x: tensor<4x4xf32>, %i: tensor<4xi64>) -> (tensor<4x4xf32>,
 // Integers have no range: padded token IDs leave the table's rows low.
 // CHECK-LABEL: func.func @token_ids
 // CHECK: mpc.pad
-// CHECK: mpc.gather {{.*}}storage = bf16
+// CHECK: mpc.gather {{.*}}results = [bf16]
 func.func @token_ids(%q: tensor<4x4xf32>, %ids: tensor<3xi64>) -> tensor<4x4xf32> {
   %0 = mpc.pad %ids {offsets = array<i64: 1>, shape = array<i64: 4>, value = 1.0 : f64} : (tensor<3xi64>) -> tensor<4xi64> loc("ids")
   %1 = mpc.matmul %q, %q : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("table")

@@ -8,11 +8,11 @@
 // order 1.
 // CHECK-LABEL: func.func @input
 // FORCED-LABEL: func.func @input
-// CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = wide_operand, path = ["sum"], evidence = assumed, {{.*}}flip = "--force-low=^sum$"
-// FORCED: mpc.add {{.*}}storage = bf16, {{.*}}reason = force_low
-// CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = wide_operand, path = ["sum", "residual"]
+// CHECK: mpc.add {{.*}}results = [f32], {{.*}}reason = wide_operand, path = ["sum"], evidence = assumed, {{.*}}flip = "--force-low=^sum$"
+// FORCED: mpc.add {{.*}}results = [bf16], {{.*}}reason = force_low
+// CHECK: mpc.add {{.*}}results = [f32], {{.*}}reason = wide_operand, path = ["sum", "residual"]
 // CHECK: mpc.tanh
-// CHECK: mpc.add {{.*}}storage = {{b?}}f16, {{.*}}reason = between_low
+// CHECK: mpc.add {{.*}}results = [{{b?}}f16], {{.*}}reason = between_low
 func.func @input(%x: tensor<4x4xf32>, %t: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %h = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("i0")
   %0 = mpc.add %h, %t : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("sum")
@@ -34,20 +34,20 @@ mpc.variable @offset : tensor<4xf32> role parameter init dense<[1.0, 30.0, -30.0
 mpc.variable @scale : tensor<4xf32> role parameter fill 1.0
 mpc.variable @tiny : tensor<4xf32> role parameter fill 1.0e-5
 // CHECK-LABEL: func.func @known
-// CHECK: mpc.add {{.*}}storage = {{b?}}f16, {{.*}}reason = known_operand, {{.*}}flip = "--keep-fp32=^bias$"
+// CHECK: mpc.add {{.*}}results = [{{b?}}f16], {{.*}}reason = known_operand, {{.*}}flip = "--keep-fp32=^bias$"
 // CHECK: mpc.gather
 // CHECK: mpc.add
-// CHECK: mpc.add {{.*}}storage = {{b?}}f16, {{.*}}reason = known_operand
+// CHECK: mpc.add {{.*}}results = [{{b?}}f16], {{.*}}reason = known_operand
 // CHECK: mpc.expand
-// CHECK: mpc.concat {{.*}}storage = {{b?}}f16, {{.*}}reason = known_operand
+// CHECK: mpc.concat {{.*}}results = [{{b?}}f16], {{.*}}reason = known_operand
 // CHECK: mpc.slice
-// BF16: mpc.mul {{.*}}storage = bf16, {{.*}}reason = between_low
-// FP16: mpc.mul {{.*}}storage = f16, {{.*}}reason = known_operand
+// BF16: mpc.mul {{.*}}results = [bf16], {{.*}}reason = between_low
+// FP16: mpc.mul {{.*}}results = [f16], {{.*}}reason = known_operand
 // CHECK: mpc.matmul
-// CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = wide_operand
+// CHECK: mpc.add {{.*}}results = [f32], {{.*}}reason = wide_operand
 // CHECK: mpc.matmul
-// BF16: mpc.mul {{.*}}storage = bf16, {{.*}}reason = between_low
-// FP16: mpc.mul {{.*}}storage = f32, {{.*}}reason = wide_operand
+// BF16: mpc.mul {{.*}}results = [bf16], {{.*}}reason = between_low
+// FP16: mpc.mul {{.*}}results = [f32], {{.*}}reason = wide_operand
 func.func @known(%x: tensor<4x4xf32>, %i: tensor<4xi64>, %bias: tensor<4xf32> {mpc.state = @bias}, %table: tensor<2x4xf32> {mpc.state = @table}, %token: tensor<1x4xf32> {mpc.state = @token}, %offset: tensor<4xf32> {mpc.state = @offset}, %scale: tensor<4xf32> {mpc.state = @scale}, %tiny: tensor<4xf32> {mpc.state = @tiny}) -> tensor<4x4xf32> {
   %h0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("k0")
   %0 = mpc.add %h0, %bias : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4x4xf32> loc("bias")
@@ -68,7 +68,7 @@ func.func @known(%x: tensor<4x4xf32>, %i: tensor<4xi64>, %bias: tensor<4xf32> {m
 
 // Slices of an input in a loop.
 // CHECK-LABEL: func.func @loop
-// CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = wide_operand
+// CHECK: mpc.add {{.*}}results = [f32], {{.*}}reason = wide_operand
 func.func @loop(%x: tensor<3x4x4xf32>, %w: tensor<4x4xf32>, %c: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %last = mpc.scan 3 carried(%c : tensor<4x4xf32>) scanned(%x : tensor<3x4x4xf32>) invariant(%w : tensor<4x4xf32>) -> (tensor<4x4xf32>) {
   ^bb0(%a: tensor<4x4xf32>, %t: tensor<4x4xf32>, %u: tensor<4x4xf32>):

@@ -16,24 +16,24 @@ func.func @step(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>, %t: tensor<4x4xf32>)
     -> (tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>}, tensor<4x4xf32>) {
   // CHECK: mpc.matmul {{.*}}compute = bf16
   %h = mpc.matmul %x, %w : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("fc1")
-  // CHECK: mpc.relu {{.*}}storage = bf16
+  // CHECK: mpc.relu {{.*}}results = [bf16]
   %r = mpc.relu %h : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("relu")
-  // CHECK: mpc.matmul {{.*}}compute = bf16, accumulate = f32, storage = f32
+  // CHECK: mpc.matmul {{.*}}results = [f32], compute = bf16
   %y = mpc.matmul %r, %w : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("fc2")
-  // CHECK: mpc.softmax {{.*}}storage = f32, keeps_operands = true, {{.*}}reason = loss_region, {{.*}}evidence = proved>
+  // CHECK: mpc.softmax {{.*}}operands = [f32], results = [f32], {{.*}}reason = loss_region, {{.*}}evidence = proved>
   %p = mpc.softmax %y {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("softmax")
-  // CHECK: mpc.log {{.*}}storage = f32, {{.*}}reason = loss_region
+  // CHECK: mpc.log {{.*}}results = [f32], {{.*}}reason = loss_region
   %l = mpc.log %p : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("log")
-  // CHECK: mpc.mul {{.*}}storage = f32, {{.*}}reason = loss_region
+  // CHECK: mpc.mul {{.*}}results = [f32], {{.*}}reason = loss_region
   %m = mpc.mul %l, %t : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("pick")
-  // CHECK: mpc.reduce_mean {{.*}}storage = f32, {{.*}}reason = loss_region
+  // CHECK: mpc.reduce_mean {{.*}}results = [f32], {{.*}}reason = loss_region
   %loss = mpc.reduce_mean %m {axes = array<i64: 0, 1>} : (tensor<4x4xf32>) -> tensor<f32> loc("mean")
   %seed = mpc.gradient_seed : tensor<f32>
-  // CHECK: mpc.mul {{.*}}storage = f32, {{.*}}reason = loss_region
+  // CHECK: mpc.mul {{.*}}results = [f32], {{.*}}reason = loss_region
   %dm = mpc.mul %t, %seed {mpc.phase = #mpc.phase<backward>} : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> loc("pick#da")
-  // CHECK: mpc.div {{.*}}storage = f32, {{.*}}reason = loss_region
+  // CHECK: mpc.div {{.*}}results = [f32], {{.*}}reason = loss_region
   %dl = mpc.div %dm, %p {mpc.phase = #mpc.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("log#dx")
-  // CHECK: mpc.softmax_grad {{.*}}storage = f32, {{.*}}reason = loss_region
+  // CHECK: mpc.softmax_grad {{.*}}results = [f32], {{.*}}reason = loss_region
   %dy = mpc.softmax_grad %dl, %p {axis = 1 : i64, mpc.phase = #mpc.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("softmax#dx")
   // CHECK: mpc.matmul {{.*}}compute = bf16
   %dr = mpc.matmul %dy, %w {mpc.phase = #mpc.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("fc2#da")

@@ -16,11 +16,11 @@
 // BACKWARD: mpc.gemm {{.*}}reason = allow_list, path = ["fc2"]
 // BACKWARD: mpc.gemm {{.*}}reason = keep_fp32, path = ["fc1#dx"]
 
-// FORCE: mpc.softmax {{.*}}storage = f16, {{.*}}class = deny, rule = "--force-low=softmax", {{.*}}reason = force_low
+// FORCE: mpc.softmax {{.*}}results = [f16], {{.*}}class = deny, rule = "--force-low=softmax", {{.*}}reason = force_low
 // Keeping fp32 is the safe side.
-// BOTH: mpc.softmax {{.*}}storage = f32, {{.*}}class = deny, rule = "--keep-fp32=soft", {{.*}}reason = keep_fp32
+// BOTH: mpc.softmax {{.*}}results = [f32], {{.*}}class = deny, rule = "--keep-fp32=soft", {{.*}}reason = keep_fp32
 
-// PRESET: mpc.softmax {{.*}}storage = f16, {{.*}}class = infer, rule = "preset:tensorflow:softmax", {{.*}}reason = between_low
+// PRESET: mpc.softmax {{.*}}results = [f16], {{.*}}class = infer, rule = "preset:tensorflow:softmax", {{.*}}reason = between_low
 
 // A rule for an op also covers its gradients. The last matching rule wins.
 // FILE: mpc.gemm {{.*}}class = deny, rule = "{{.*}}policy.json:rules[0]", {{.*}}reason = deny_list, path = ["fc1"]

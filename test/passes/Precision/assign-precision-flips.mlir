@@ -17,13 +17,13 @@
 // CHECK: mpc.neg {{.*}}flip = "--force-low=^fc~3$">, amp.followers = ["fc~4"]}
 
 // FIRST: mpc.matmul {{.*}}compute = f32, {{.*}}flip = "drop --keep-fp32=^fc~1$">, amp.followers = ["tanh~1"], amp.id = "fc~1"}
-// FIRST: mpc.tanh {{.*}}storage = f32
+// FIRST: mpc.tanh {{.*}}results = [f32]
 // FIRST: mpc.matmul {{.*}}compute = bf16
 
-// SECOND: mpc.matmul {{.*}}compute = bf16, accumulate = f32, storage = f32
-// SECOND: mpc.tanh {{.*}}storage = f32
+// SECOND: mpc.matmul {{.*}}results = [f32], compute = bf16
+// SECOND: mpc.tanh {{.*}}results = [f32]
 // SECOND: mpc.matmul {{.*}}compute = f32
-// SECOND: mpc.relu {{.*}}storage = bf16
+// SECOND: mpc.relu {{.*}}results = [bf16]
 
 // BOTH: mpc.matmul {{.*}}compute = f32, {{.*}}flip = "drop --keep-fp32=^fc$">, amp.followers = [
 // BOTH: mpc.matmul {{.*}}compute = f32, {{.*}}flip = "drop --keep-fp32=^fc$">, amp.followers = [

@@ -2,7 +2,7 @@
 
 // A product of the model with the name of a guard is no guard.
 
-// CHECK: #amp.decision<compute = bf16,
+// CHECK: #amp.decision<operands = [{{.*}}compute = bf16,
 // CHECK-SAME: reason = allow_list
 // CHECK-SAME: path = ["running_mean#guard"]
 

@@ -6,8 +6,8 @@
 
 // A loss that a loop sums begins before the loop, and is carried.
 // CHECK-LABEL: func.func @loss
-// CHECK: mpc.matmul {{.*}}storage = f32
-// CHECK: mpc.sigmoid {{.*}}storage = f32, {{.*}}reason = loss_region
+// CHECK: mpc.matmul {{.*}}results = [f32]
+// CHECK: mpc.sigmoid {{.*}}results = [f32], {{.*}}reason = loss_region
 // CHECK: mpc.log {{.*}}reason = loss_region
 // CHECK: mpc.mul {{.*}}reason = loss_region
 // CHECK: mpc.sub {{.*}}reason = loss_region
@@ -32,9 +32,9 @@ func.func @loss(%x: tensor<3x4x4xf32>, %w: tensor<4x4xf32>, %t: tensor<3x4x4xf32
 // A loop computes 1 - f of a gate of all steps. In the next loop only the sum
 // with 1 is near 2.
 // CHECK-LABEL: func.func @gate
-// CHECK: mpc.sigmoid {{.*}}storage = f32, {{.*}}reason = constant_range
-// CHECK: mpc.tanh {{.*}}storage = f32, {{.*}}reason = constant_range
-// CHECK: mpc.sigmoid {{.*}}storage = bf16, {{.*}}reason = between_low
+// CHECK: mpc.sigmoid {{.*}}results = [f32], {{.*}}reason = constant_range
+// CHECK: mpc.tanh {{.*}}results = [f32], {{.*}}reason = constant_range
+// CHECK: mpc.sigmoid {{.*}}results = [bf16], {{.*}}reason = between_low
 func.func @gate(%x: tensor<3x4x4xf32>, %w: tensor<4x4xf32>, %c: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<3x4x4xf32>) {
   %one = mpc.constant dense<1.0> : tensor<f32>
   %z = mpc.matmul %x, %w : (tensor<3x4x4xf32>, tensor<4x4xf32>) -> tensor<3x4x4xf32> loc("gate0")
@@ -62,10 +62,10 @@ func.func @gate(%x: tensor<3x4x4xf32>, %w: tensor<4x4xf32>, %c: tensor<4x4xf32>)
 // constant's range, from before the loop or from the previous iteration.
 // CHECK-LABEL: func.func @denied
 // CHECK: mpc.cos {{.*}}reason = deny_list
-// CHECK: mpc.mul {{.*}}storage = f32, {{.*}}reason = after_denied
-// CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = constant_range
+// CHECK: mpc.mul {{.*}}results = [f32], {{.*}}reason = after_denied
+// CHECK: mpc.add {{.*}}results = [f32], {{.*}}reason = constant_range
 // CHECK: mpc.cos {{.*}}reason = deny_list
-// CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = after_denied
+// CHECK: mpc.add {{.*}}results = [f32], {{.*}}reason = after_denied
 func.func @denied(%x: tensor<3x4x4xf32>, %w: tensor<4x4xf32>, %go: tensor<i1>) -> tensor<4x4xf32> {
   %least = mpc.constant dense<-3.40282347E+38> : tensor<4x4xf32>
   %zeros = mpc.constant dense<0.0> : tensor<4x4xf32>
@@ -97,7 +97,7 @@ func.func @denied(%x: tensor<3x4x4xf32>, %w: tensor<4x4xf32>, %go: tensor<i1>) -
 
 // A value that grows with every iteration has no range: any bound would be a guess.
 // CHECK-LABEL: func.func @growing
-// CHECK: mpc.add {{.*}}storage = bf16, {{.*}}reason = between_low
+// CHECK: mpc.add {{.*}}results = [bf16], {{.*}}reason = between_low
 func.func @growing(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %start = mpc.constant dense<1.0> : tensor<4x4xf32>
   %last = mpc.scan 200 carried(%start : tensor<4x4xf32>) invariant(%w : tensor<4x4xf32>) -> (tensor<4x4xf32>) {

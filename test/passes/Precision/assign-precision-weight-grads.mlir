@@ -4,7 +4,7 @@
 
 // A GPU's library has no float32 weight gradient of low operands: the gradient
 // is rounded once, and a remark says so. Matrix products and CPUs have one.
-// CHECK: mpc.conv_weight_grad {{.*}}storage = bf16{{.*}}rounded once it is summed, as in PyTorch
+// CHECK: mpc.conv_weight_grad {{.*}}results = [bf16]{{.*}}rounded once it is summed, as in PyTorch
 // CHECK: mpc.conv_weight_grad
 // CHECK-NOT: rounded once
 // CPU: mpc.conv_weight_grad

@@ -5,18 +5,18 @@
 
 // The mode with one type decides nothing, and says so.
 // FP32: amp.mode = #amp.mode<"32-true">
-// FP32: mpc.matmul {{.*}}compute = f32, accumulate = f32, storage = f32, {{.*}}class = allow, {{.*}}reason = mode
+// FP32: mpc.matmul {{.*}}results = [f32], compute = f32, class = allow, {{.*}}reason = mode
 // FP64: amp.mode = #amp.mode<"64-true">
-// FP64: mpc.matmul {{.*}}compute = f64, accumulate = f64, storage = f64, {{.*}}class = allow, {{.*}}reason = mode
+// FP64: mpc.matmul {{.*}}results = [f64], compute = f64, class = allow, {{.*}}reason = mode
 
 // A contraction multiplies the low type and sums in fp32. If no low op reads
 // the result, it stays fp32 too.
 // CHECK-LABEL: func @allowed
 func.func @allowed(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
-  // FP16: mpc.matmul {{.*}}compute = f16, accumulate = f32, storage = f16, {{.*}}class = allow, rule = "default:matmul", {{.*}}reason = allow_list, path = ["a"]
-  // BF16: mpc.matmul {{.*}}compute = bf16, accumulate = f32, storage = bf16, {{.*}}class = allow
+  // FP16: mpc.matmul {{.*}}results = [f16], compute = f16, class = allow, rule = "default:matmul", {{.*}}reason = allow_list, path = ["a"]
+  // BF16: mpc.matmul {{.*}}results = [bf16], compute = bf16, class = allow
   %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
-  // CHECK: mpc.matmul {{.*}}storage = f32, {{.*}}class = allow, {{.*}}path = ["b"], {{.*}}flip = "--keep-fp32=^b$"
+  // CHECK: mpc.matmul {{.*}}results = [f32], {{.*}}class = allow, {{.*}}path = ["b"], {{.*}}flip = "--keep-fp32=^b$"
   %1 = mpc.matmul %0, %0 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("b")
   return %1 : tensor<4x4xf32>
 }
@@ -26,12 +26,12 @@ func.func @allowed(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 // CHECK-LABEL: func @between_low
 func.func @between_low(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
-  // CHECK: mpc.add {{.*}}compute = f32, accumulate = f32, storage = {{b?}}f16, {{.*}}class = infer, {{.*}}reason = between_low, path = ["a", "add", "relu", "b"]
+  // CHECK: mpc.add {{.*}}results = [{{b?}}f16], compute = f32, class = infer, {{.*}}reason = between_low, path = ["a", "add", "relu", "b"]
   %1 = mpc.add %0, %0 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("add")
-  // CHECK: mpc.relu {{.*}}storage = {{b?}}f16, {{.*}}class = clear, {{.*}}reason = between_low
+  // CHECK: mpc.relu {{.*}}results = [{{b?}}f16], {{.*}}class = clear, {{.*}}reason = between_low
   %2 = mpc.relu %1 : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("relu")
   %3 = mpc.matmul %2, %2 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("b")
-  // CHECK: mpc.add {{.*}}storage = f32, {{.*}}class = infer, {{.*}}reason = not_between_low, {{.*}}flip = "--force-low=^tail$"
+  // CHECK: mpc.add {{.*}}results = [f32], {{.*}}class = infer, {{.*}}reason = not_between_low, {{.*}}flip = "--force-low=^tail$"
   %4 = mpc.add %3, %3 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("tail")
   return %4 : tensor<4x4xf32>
 }
@@ -42,14 +42,14 @@ func.func @between_low(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 // CHECK-LABEL: func @denied
 func.func @denied(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
-  // FP16: mpc.exp {{.*}}storage = f32, {{.*}}class = deny, rule = "default:exp", {{.*}}reason = deny_list
-  // BF16: mpc.exp {{.*}}storage = bf16, {{.*}}class = infer, {{.*}}reason = between_low
+  // FP16: mpc.exp {{.*}}results = [f32], {{.*}}class = deny, rule = "default:exp", {{.*}}reason = deny_list
+  // BF16: mpc.exp {{.*}}results = [bf16], {{.*}}class = infer, {{.*}}reason = between_low
   %1 = mpc.exp %0 : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("exp")
-  // FP16: mpc.mul {{.*}}storage = f32, {{.*}}class = infer, {{.*}}reason = after_denied, path = ["exp", "mul"]
-  // BF16: mpc.mul {{.*}}storage = bf16, {{.*}}class = infer, {{.*}}reason = between_low
+  // FP16: mpc.mul {{.*}}results = [f32], {{.*}}class = infer, {{.*}}reason = after_denied, path = ["exp", "mul"]
+  // BF16: mpc.mul {{.*}}results = [bf16], {{.*}}class = infer, {{.*}}reason = between_low
   %2 = mpc.mul %1, %1 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("mul")
   // A clear op at the end of a denied chain may round before it moves data.
-  // FP16: mpc.transpose {{.*}}storage = f16, {{.*}}class = clear, {{.*}}reason = follows_neighbours, path = ["transpose", "b"]
+  // FP16: mpc.transpose {{.*}}results = [f16], {{.*}}class = clear, {{.*}}reason = follows_neighbours, path = ["transpose", "b"]
   %3 = mpc.transpose %2 {perm = array<i64: 1, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("transpose")
   %4 = mpc.matmul %3, %3 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("b")
   return %4 : tensor<4x4xf32>
@@ -61,13 +61,13 @@ func.func @denied(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 // neither.
 // CHECK-LABEL: func @sums
 func.func @sums(%x: tensor<4x4xf32>) -> (tensor<1x4xf32>, tensor<1x4xf32>) {
-  // FP16: mpc.reduce_sum {{.*}}storage = f32, {{.*}}class = deny
+  // FP16: mpc.reduce_sum {{.*}}results = [f32], {{.*}}class = deny
   %0 = mpc.reduce_sum %x {axes = array<i64: 0>, keepdims = true} : (tensor<4x4xf32>) -> tensor<1x4xf32> loc("sum")
   // FP16: mpc.matmul {{.*}}reason = allow_list_unbounded, path = ["sum", "a"]
   // BF16: mpc.matmul {{.*}}reason = allow_list,
   %1 = mpc.matmul %x, %0 {transB = true} : (tensor<4x4xf32>, tensor<1x4xf32>) -> tensor<4x1xf32> loc("a")
   %2 = mpc.matmul %1, %0 : (tensor<4x1xf32>, tensor<1x4xf32>) -> tensor<4x4xf32> loc("b")
-  // CHECK: mpc.sum_to_size {{.*}}storage = {{b?}}f16, {{.*}}class = infer, {{.*}}reason = between_low, path = ["b", "sum_to", "c"]
+  // CHECK: mpc.sum_to_size {{.*}}results = [{{b?}}f16], {{.*}}class = infer, {{.*}}reason = between_low, path = ["b", "sum_to", "c"]
   %3 = mpc.sum_to_size %2 : (tensor<4x4xf32>) -> tensor<1x4xf32> loc("sum_to")
   %4 = mpc.matmul %3, %x : (tensor<1x4xf32>, tensor<4x4xf32>) -> tensor<1x4xf32> loc("c")
   // The rule covers every form of the backward pass.
@@ -82,7 +82,7 @@ func.func @sums(%x: tensor<4x4xf32>) -> (tensor<1x4xf32>, tensor<1x4xf32>) {
 // CHECK-LABEL: func @loss
 func.func @loss(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
-  // CHECK: mpc.sub {{.*}}storage = f32, {{.*}}class = infer, {{.*}}reason = loss_region, {{.*}}evidence = proved
+  // CHECK: mpc.sub {{.*}}results = [f32], {{.*}}class = infer, {{.*}}reason = loss_region, {{.*}}evidence = proved
   %1 = mpc.sub %0, %x {mpc.phase = #mpc.phase<loss>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("mse")
   // CHECK: mpc.mul {{.*}}reason = loss_region
   %2 = mpc.mul %1, %1 {mpc.phase = #mpc.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("mse#dx")
@@ -99,11 +99,11 @@ func.func @multiples_of_seed(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %half = mpc.constant dense<0.5> : tensor<f32>
   %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
   %seed = mpc.gradient_seed : tensor<f32>
-  // CHECK: mpc.mul {{.*}}storage = f32, {{.*}}reason = loss_region, {{.*}}loc("factor#dx")
+  // CHECK: mpc.mul {{.*}}results = [f32], {{.*}}reason = loss_region, {{.*}}loc("factor#dx")
   %1 = mpc.mul %seed, %half {mpc.phase = #mpc.phase<backward>} : (tensor<f32>, tensor<f32>) -> tensor<f32> loc("factor#dx")
-  // CHECK: mpc.expand {{.*}}storage = f32, {{.*}}class = clear, {{.*}}reason = loss_region
+  // CHECK: mpc.expand {{.*}}results = [f32], {{.*}}class = clear, {{.*}}reason = loss_region
   %2 = mpc.expand %1 {mpc.phase = #mpc.phase<backward>} : (tensor<f32>) -> tensor<4x4xf32> loc("sum#dx")
-  // CHECK: mpc.mul {{.*}}storage = {{b?}}f16, {{.*}}reason = between_low
+  // CHECK: mpc.mul {{.*}}results = [{{b?}}f16], {{.*}}reason = between_low
   %3 = mpc.mul %2, %0 {mpc.phase = #mpc.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("square#da")
   %4 = mpc.matmul %3, %x {mpc.phase = #mpc.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a#dx")
   return %4 : tensor<4x4xf32>
@@ -117,8 +117,8 @@ func.func @multiples_of_seed(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 func.func @constant_range(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %mask = mpc.constant dense<-1.0e+9> : tensor<4x4xf32>
   %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
-  // FP16: mpc.add {{.*}}storage = f32, {{.*}}class = infer, {{.*}}reason = constant_range, {{.*}}evidence = proved
-  // BF16: mpc.add {{.*}}storage = f32, {{.*}}class = infer, {{.*}}reason = wide_operand
+  // FP16: mpc.add {{.*}}results = [f32], {{.*}}class = infer, {{.*}}reason = constant_range, {{.*}}evidence = proved
+  // BF16: mpc.add {{.*}}results = [f32], {{.*}}class = infer, {{.*}}reason = wide_operand
   %1 = mpc.add %0, %mask : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("mask")
   // FP16: mpc.clip {{.*}}reason = constant_range
   %2 = mpc.clip %1 {max = 1.0e+6 : f64} : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("clip")
@@ -136,13 +136,13 @@ func.func @vanishing(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) 
   %small = mpc.constant dense<1.0e-6> : tensor<f32>
   %zero = mpc.constant dense<0.0> : tensor<f32>
   %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("v")
-  // FP16: mpc.add {{.*}}storage = f32, {{.*}}reason = constant_range
-  // BF16: mpc.add {{.*}}storage = bf16, {{.*}}reason = known_operand
+  // FP16: mpc.add {{.*}}results = [f32], {{.*}}reason = constant_range
+  // BF16: mpc.add {{.*}}results = [bf16], {{.*}}reason = known_operand
   %1 = mpc.add %0, %epsilon : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> loc("epsilon")
-  // FP16: mpc.mul {{.*}}storage = f32, {{.*}}reason = constant_range
-  // BF16: mpc.mul {{.*}}storage = bf16, {{.*}}reason = between_low
+  // FP16: mpc.mul {{.*}}results = [f32], {{.*}}reason = constant_range
+  // BF16: mpc.mul {{.*}}results = [bf16], {{.*}}reason = between_low
   %2 = mpc.mul %0, %small : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> loc("small")
-  // CHECK: mpc.add {{.*}}storage = {{b?}}f16, {{.*}}reason = known_operand
+  // CHECK: mpc.add {{.*}}results = [{{b?}}f16], {{.*}}reason = known_operand
   %3 = mpc.add %0, %zero : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> loc("zero")
   // FP16: mpc.clip {{.*}}reason = constant_range
   // BF16: mpc.clip {{.*}}reason = between_low
@@ -154,7 +154,7 @@ func.func @vanishing(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) 
   %8 = mpc.matmul %6, %7 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("w2")
   %9 = mpc.relu %2 : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("r")
   // Gradients are multiples of the loss scale.
-  // CHECK: mpc.mul {{.*}}storage = {{b?}}f16, {{.*}}reason = between_low
+  // CHECK: mpc.mul {{.*}}results = [{{b?}}f16], {{.*}}reason = between_low
   %11 = mpc.mul %0, %small {mpc.phase = #mpc.phase<backward>} : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> loc("small#da")
   %12 = mpc.matmul %11, %x {mpc.phase = #mpc.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("v#dx")
   %10 = mpc.matmul %8, %9 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("w3")
@@ -166,9 +166,9 @@ func.func @vanishing(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) 
 // Values that the model stores in another type stay unchanged.
 // CHECK-LABEL: func @model_types
 func.func @model_types(%x: tensor<4x4xf64>, %i: tensor<4x4xi64>) -> (tensor<4x4xf64>, tensor<4x4xf32>) {
-  // CHECK: mpc.matmul {{.*}}compute = f64, accumulate = f64, storage = f64, {{.*}}class = allow, {{.*}}reason = model_type
+  // CHECK: mpc.matmul {{.*}}results = [f64], compute = f64, class = allow, {{.*}}reason = model_type
   %0 = mpc.matmul %x, %x : (tensor<4x4xf64>, tensor<4x4xf64>) -> tensor<4x4xf64> loc("double")
-  // CHECK: mpc.cast {{.*}}storage = f32, {{.*}}class = fixed, {{.*}}reason = model_cast
+  // CHECK: mpc.cast {{.*}}results = [f32], {{.*}}class = fixed, {{.*}}reason = model_cast
   // CHECK-NOT: flip
   // CHECK-SAME: loc("cast")
   %1 = mpc.cast %i : (tensor<4x4xi64>) -> tensor<4x4xf32> loc("cast")
@@ -182,14 +182,14 @@ func.func @model_types(%x: tensor<4x4xf64>, %i: tensor<4x4xi64>) -> (tensor<4x4x
 // CHECK-LABEL: func @step
 func.func @step(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
-  // CHECK: mpc.add {{.*}}storage = {{b?}}f16, {{.*}}reason = between_low
+  // CHECK: mpc.add {{.*}}results = [{{b?}}f16], {{.*}}reason = between_low
   %1 = mpc.add %0, %0 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("add")
   return %1 : tensor<4x4xf32>
 }
 // CHECK-LABEL: func @eval
 func.func @eval(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
-  // CHECK: mpc.add {{.*}}storage = {{b?}}f16, {{.*}}reason = between_low
+  // CHECK: mpc.add {{.*}}results = [{{b?}}f16], {{.*}}reason = between_low
   %1 = mpc.add %0, %0 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("add")
   %2 = mpc.matmul %1, %1 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("b")
   return %2 : tensor<4x4xf32>

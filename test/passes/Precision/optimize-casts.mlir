@@ -78,7 +78,7 @@ func.func @movement_with_two_readers(%w: tensor<4x8xf32>) -> (tensor<8x4xbf16>, 
 func.func @kept_movement(%w: tensor<4x8xf32>) -> tensor<8x4xbf16> {
   // CHECK-NEXT: mpc.transpose %arg0
   // CHECK-NEXT: amp.cast
-  %0 = mpc.transpose %w {perm = array<i64: 1, 0>, amp.decision = #amp.decision<compute = f32, accumulate = f32, storage = f32, keeps_operands = true, class = clear, rule = "--keep-fp32=t", why = "", reason = keep_fp32, path = ["t"], evidence = assumed>} : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  %0 = mpc.transpose %w {perm = array<i64: 1, 0>, amp.decision = #amp.decision<operands = [f32], results = [f32], compute = f32, class = clear, rule = "--keep-fp32=t", why = "", reason = keep_fp32, path = ["t"], evidence = assumed>} : (tensor<4x8xf32>) -> tensor<8x4xf32>
   %1 = amp.cast %0 : (tensor<8x4xf32>) -> tensor<8x4xbf16>
   return %1 : tensor<8x4xbf16>
 }

@@ -4,7 +4,7 @@
 // again. Each graph has a record that these facts contradict.
 
 // A record that says update, outside of the update.
-#low = #amp.decision<compute = f32, accumulate = f32, storage = f16, class = infer, rule = "test", why = "", reason = update, path = [], evidence = assumed>
+#low = #amp.decision<operands = [f32], results = [f16], compute = f32, class = infer, rule = "test", why = "", reason = update, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"16-mixed">} {
   func.func @claims_update(%x: tensor<4x4xf32>) {
     // expected-error@+2 {{recorded as infer, but policy says deny}}
@@ -17,7 +17,7 @@ module attributes {amp.mode = #amp.mode<"16-mixed">} {
 // -----
 
 // A reason that the record of the types of the model does not support.
-#low = #amp.decision<compute = f32, accumulate = f32, storage = f16, class = deny, rule = "test", why = "", reason = model_type, path = [], evidence = assumed>
+#low = #amp.decision<operands = [f32], results = [f16], compute = f32, class = deny, rule = "test", why = "", reason = model_type, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"16-mixed">} {
   func.func @claims_model_type(%x: tensor<4x4xf32>) {
     // expected-error@+1 {{is of class deny, but decided as low}}
@@ -29,7 +29,7 @@ module attributes {amp.mode = #amp.mode<"16-mixed">} {
 // -----
 
 // A type of the model that no operand has.
-#low = #amp.decision<compute = f32, accumulate = f32, storage = f16, keeps_operands = true, model = [f16], class = deny, rule = "test", why = "", reason = model_type, path = [], evidence = assumed>
+#low = #amp.decision<operands = [f16], results = [f16], compute = f32, model = [f16], class = deny, rule = "test", why = "", reason = model_type, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"16-mixed">} {
   func.func @invents_model_type(%x: tensor<4x4xf32>) {
     // expected-error@+1 {{recorded as 'f16' in the model, but no operand has this type there}}
@@ -41,7 +41,7 @@ module attributes {amp.mode = #amp.mode<"16-mixed">} {
 // -----
 
 // A forced op without a flag.
-#low = #amp.decision<compute = f32, accumulate = f32, storage = f16, class = deny, rule = "test", why = "", reason = force_low, path = [], evidence = assumed>
+#low = #amp.decision<operands = [f32], results = [f16], compute = f32, class = deny, rule = "test", why = "", reason = force_low, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<"16-mixed", force_low = ["^other$"]>} {
   func.func @claims_flag(%x: tensor<4x4xf32>) {
     // expected-error @unknown {{of node 'e': is of class deny, but decided as low}}
@@ -53,7 +53,7 @@ module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<
 // -----
 
 // A low op that --keep-fp32 names.
-#low = #amp.decision<compute = f32, accumulate = f32, storage = f16, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
+#low = #amp.decision<operands = [any], results = [f16], compute = f32, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<"16-mixed", keep_fp32 = ["^kept$"]>} {
   func.func @ignores_flag(%x: tensor<4x4xf32>) {
     // expected-error @unknown {{of node 'kept': must be kept in fp32 (keep_fp32), but is decided as low}}
@@ -65,8 +65,8 @@ module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<
 // -----
 
 // A low op of a loss that the model spells out.
-#low = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = infer, rule = "test", why = "", reason = loss_region, path = [], evidence = assumed>
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = infer, rule = "test", why = "", reason = loss_region, path = [], evidence = assumed>
+#low = #amp.decision<operands = [f32], results = [bf16], compute = f32, class = infer, rule = "test", why = "", reason = loss_region, path = [], evidence = assumed>
+#high = #amp.decision<operands = [f32], results = [f32], compute = f32, class = infer, rule = "test", why = "", reason = loss_region, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
   func.func @lowers_loss(%x: tensor<f32>) -> (tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>}) {
     // expected-error@+1 {{must be kept in fp32 (loss_region), but is decided as low}}
@@ -80,7 +80,7 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
 // -----
 
 // An op of a loss that is high, but for another reason.
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = infer, rule = "test", why = "", reason = not_between_low, path = [], evidence = assumed>
+#high = #amp.decision<operands = [any], results = [f32], compute = f32, class = infer, rule = "test", why = "", reason = not_between_low, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
   func.func @hides_loss(%x: tensor<f32>) -> (tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>}) {
     // expected-error@+1 {{recorded for the reason not_between_low, but the reason is loss_region}}
@@ -92,8 +92,8 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
 // -----
 
 // A constant out of the range of float16.
-#low = #amp.decision<compute = f32, accumulate = f32, storage = f16, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
-#constant = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = fixed, rule = "test", why = "", reason = constant, path = [], evidence = assumed>
+#low = #amp.decision<operands = [any, any], results = [f16], compute = f32, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
+#constant = #amp.decision<operands = [f32, f32], results = [f32], compute = f32, class = fixed, rule = "test", why = "", reason = constant, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"16-mixed">} {
   func.func @leaves_range(%x: tensor<4xf32>) {
     %c = mpc.constant {amp.decision = #constant} dense<1.0e+6> : tensor<4xf32>
@@ -106,9 +106,9 @@ module attributes {amp.mode = #amp.mode<"16-mixed">} {
 // -----
 
 // 1 - p, where p comes close to 1.
-#low = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = infer, rule = "test", why = "", reason = not_between_low, path = [], evidence = assumed>
-#constant = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = fixed, rule = "test", why = "", reason = constant, path = [], evidence = assumed>
+#low = #amp.decision<operands = [any], results = [bf16], compute = f32, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
+#high = #amp.decision<operands = [any, any], results = [f32], compute = f32, class = infer, rule = "test", why = "", reason = not_between_low, path = [], evidence = assumed>
+#constant = #amp.decision<operands = [f32], results = [f32], compute = f32, class = fixed, rule = "test", why = "", reason = constant, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
   func.func @cancels(%x: tensor<4xf32>) {
     %one = mpc.constant {amp.decision = #constant} dense<1.0> : tensor<4xf32>
@@ -123,7 +123,7 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
 // -----
 
 // All parts of a concatenation are rounded by casts, then widened.
-#low = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
+#low = #amp.decision<operands = [bf16, bf16], results = [bf16], compute = f32, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
   func.func @lossy_concat(%x: tensor<4x2xf32>, %y: tensor<4x2xf32>) {
     %0 = amp.cast %x : (tensor<4x2xf32>) -> tensor<4x2xbf16>
@@ -138,7 +138,7 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
 // -----
 
 // An op that does not multiply reads a wide value through a cast.
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = infer, rule = "test", why = "", reason = not_between_low, path = [], evidence = assumed>
+#high = #amp.decision<operands = [any], results = [f32], compute = f32, class = infer, rule = "test", why = "", reason = not_between_low, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
   func.func @lossy_reader(%x: tensor<4xf32>) {
     %0 = amp.cast %x : (tensor<4xf32>) -> tensor<4xbf16>
@@ -151,7 +151,7 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
 // -----
 
 // No mode says that ops may be low.
-#low = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
+#low = #amp.decision<operands = [any], results = [bf16], compute = f32, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
 // expected-error@+1 {{expected amp.mode, since some ops are decided as low}}
 module {
   func.func @without_mode(%x: tensor<4xf32>) {
@@ -163,7 +163,7 @@ module {
 // -----
 
 // 32-true has no low type.
-#low = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
+#low = #amp.decision<operands = [any], results = [bf16], compute = f32, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"32-true">} {
   func.func @low_in_32_true(%x: tensor<4xf32>) {
     // expected-error@+1 {{decided as low in a mode without a low type}}

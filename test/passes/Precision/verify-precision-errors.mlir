@@ -10,7 +10,7 @@ func.func @no_record(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 
 // -----
 
-#low = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
+#low = #amp.decision<operands = [any], results = [bf16], compute = f32, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
   func.func @stored_in_another_type(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
     // expected-error@+1 {{expected result 0 in 'bf16' as decided, found 'f32'}}
@@ -21,8 +21,8 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
 
 // -----
 
-#low = #amp.decision<compute = f32, accumulate = f32, storage = f16, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
-#deny = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = deny, rule = "test", why = "", reason = deny_list, path = [], evidence = assumed>
+#low = #amp.decision<operands = [any], results = [f16], compute = f32, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
+#deny = #amp.decision<operands = [f32], results = [f32], compute = f32, class = deny, rule = "test", why = "", reason = deny_list, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"16-mixed">} {
   func.func @denied_reads_low(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
     %0 = mpc.relu %x {amp.decision = #low} : (tensor<4x4xf32>) -> tensor<4x4xf16>
@@ -34,7 +34,7 @@ module attributes {amp.mode = #amp.mode<"16-mixed">} {
 
 // -----
 
-#low = #amp.decision<compute = bf16, accumulate = f32, storage = f32, class = allow, rule = "test", why = "", reason = allow_list, path = [], evidence = assumed>
+#low = #amp.decision<operands = [bf16, bf16], results = [f32], compute = bf16, class = allow, rule = "test", why = "", reason = allow_list, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
   func.func @multiplies_another_type(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
     %0 = amp.cast %x : (tensor<4x4xf32>) -> tensor<4x4xbf16>
@@ -46,13 +46,59 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
 
 // -----
 
-#low = #amp.decision<compute = bf16, accumulate = bf16, storage = f32, class = allow, rule = "test", why = "", reason = allow_list, path = [], evidence = assumed>
+#low = #amp.decision<operands = [any, any], results = [bf16], compute = bf16, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
-  func.func @sums_below_fp32(%wide: tensor<4x4xf32>) -> tensor<4x4xf32> {
-    %x = amp.cast %wide : (tensor<4x4xf32>) -> tensor<4x4xbf16>
-    // expected-error@+1 {{expected sums in fp32 at least, found 'bf16'}}
-    %0 = mpc.matmul %x, %x {amp.decision = #low} : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xf32>
-    return %0 : tensor<4x4xf32>
+  func.func @arithmetic_below_fp32(%x: tensor<4x4xf32>) {
+    // expected-error@+1 {{expected arithmetic in fp32 at least, found 'bf16'}}
+    %0 = mpc.add %x, %x {amp.decision = #low} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xbf16>
+    return
+  }
+}
+
+// -----
+
+#short = #amp.decision<operands = [any], results = [f32], compute = f32, class = infer, rule = "test", why = "", reason = not_between_low, path = [], evidence = assumed>
+module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
+  func.func @operand_without_type(%x: tensor<4x4xf32>) {
+    // expected-error@+1 {{expected an amp.decision with a type for each float operand and result, found 1 operands and 1 results}}
+    %0 = mpc.add %x, %x {amp.decision = #short} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    return
+  }
+}
+
+// -----
+
+// A denied op reads the types of the model, and the record says so.
+#deny = #amp.decision<operands = [any], results = [f32], compute = f32, class = deny, rule = "test", why = "", reason = deny_list, path = [], evidence = assumed>
+module attributes {amp.mode = #amp.mode<"16-mixed">} {
+  func.func @kept_op_may_read_any_type(%x: tensor<4x4xf32>) {
+    // expected-error@+1 {{expected operand 0 to be decided as 'f32', found any}}
+    %0 = mpc.exp %x {amp.decision = #deny} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return
+  }
+}
+
+// -----
+
+// Policy keeps the angles of a rotation in fp32.
+#low = #amp.decision<operands = [any, any, f32], results = [bf16], compute = f32, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
+module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
+  func.func @kept_operand_may_have_any_type(%x: tensor<1x1x2x4xf32>, %c: tensor<2x2xf32>) {
+    // expected-error@+1 {{expected operand 1 to be decided as 'f32', found any}}
+    %0 = mpc.rotary_embedding %x, %c, %c {amp.decision = #low} : (tensor<1x1x2x4xf32>, tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<1x1x2x4xbf16>
+    return
+  }
+}
+
+// -----
+
+// Only contractions and movements may ask for low operands.
+#low = #amp.decision<operands = [bf16, any], results = [bf16], compute = f32, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
+module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
+  func.func @sum_decided_to_read_low(%x: tensor<4x4xf32>) {
+    // expected-error@+1 {{expected operand 0 to be decided as 'f32', found 'bf16'}}
+    %0 = mpc.add %x, %x {amp.decision = #low} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xbf16>
+    return
   }
 }
 
@@ -78,7 +124,7 @@ func.func @lossy_pair(%x: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
+#high = #amp.decision<operands = [any, any, any], results = [f32], compute = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 func.func @optimizer_reads_low(%w: tensor<8xf32>, %g: tensor<8xbf16>, %lr: tensor<f32>) -> tensor<8xf32> {
   // expected-error@+1 {{expected fp32 at least, found 'tensor<8xbf16>'}}
   %0 = mpc.sgd %w, %g, %lr {amp.decision = #high} : (tensor<8xf32>, tensor<8xbf16>, tensor<f32>) -> tensor<8xf32>
@@ -108,7 +154,7 @@ func.func @unexpanded() -> tensor<f32> {
 
 // -----
 
-#low = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
+#low = #amp.decision<operands = [any, any, any, any, any], results = [bf16, f32, f32, bf16, f32], compute = f32, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
   func.func @normalisation_in_bf16(%x: tensor<4x8x4x4xf32>, %s: tensor<8xf32>, %m: tensor<8xf32>) -> tensor<8xf32> {
     %x16 = amp.cast %x : (tensor<4x8x4x4xf32>) -> tensor<4x8x4x4xbf16>
@@ -125,7 +171,7 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
 
 mpc.variable @w : tensor<4x4xf32> role parameter
 mpc.variable @w.low : tensor<4x4xbf16> role derived
-#deny = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = deny, rule = "test", why = "", reason = deny_list, path = [], evidence = assumed>
+#deny = #amp.decision<operands = [f32], results = [f32], compute = f32, class = deny, rule = "test", why = "", reason = deny_list, path = [], evidence = assumed>
 func.func @denied_op_reads_low_copy(%w: tensor<4x4xbf16> {mpc.state = @w.low}) -> tensor<4x4xf32> {
   // expected-error@+1 {{kept in fp32 (deny_list) but reads operand 0 in 'bf16'}}
   %0 = mpc.exp %w {amp.decision = #deny} : (tensor<4x4xbf16>) -> tensor<4x4xf32>
@@ -144,12 +190,11 @@ mpc.variable @w.low : tensor<8xbf16> role derived
 
 // -----
 
-#low = #amp.decision<compute = f32, accumulate = bf16, storage = f16, class = deny, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
+#low = #amp.decision<operands = [f16], results = [f16], compute = f32, class = deny, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"16-mixed">} {
   func.func @denied_op_decided_low(%x: tensor<4x4xf16>) {
-    // expected-error@+4 {{recorded for the reason between_low, but the reason is model_type}}
-    // expected-error@+3 {{is of class deny, but decided as low}}
-    // expected-error@+2 {{expected sums in fp32 at least, found 'bf16'}}
+    // expected-error@+3 {{recorded for the reason between_low, but the reason is model_type}}
+    // expected-error@+2 {{is of class deny, but decided as low}}
     // expected-error@+1 {{expected result 0 in fp32, found 'f16'}}
     %0 = mpc.reduce_sum %x {axes = array<i64: 1>, keepdims = false, amp.decision = #low} : (tensor<4x4xf16>) -> tensor<4xf16>
     return
@@ -158,7 +203,7 @@ module attributes {amp.mode = #amp.mode<"16-mixed">} {
 
 // -----
 
-#low = #amp.decision<compute = f32, accumulate = f32, storage = f16, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
+#low = #amp.decision<operands = [any], results = [f16], compute = f32, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
   func.func @not_what_policy_and_mode_say(%x: tensor<4x4xf32>) {
     // expected-error@+2 {{recorded as infer, but policy says clear}}
@@ -170,7 +215,7 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
 
 // -----
 
-#low = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
+#low = #amp.decision<operands = [bf16], results = [bf16], compute = f32, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
   func.func @lossy_pair_around_a_view(%x: tensor<8xf32>) -> tensor<2x4xf32> {
     %0 = amp.cast %x : (tensor<8xf32>) -> tensor<8xbf16>
@@ -198,7 +243,7 @@ func.func @double_rounding(%x: tensor<8xf32>) {
 
 // -----
 
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
+#high = #amp.decision<operands = [any, any, any], results = [f32], compute = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 mpc.variable @w : tensor<8xf32> role parameter
 func.func @parameter_leaves_rounded(%w: tensor<8xf32> {mpc.state = @w}, %g: tensor<8xf32>, %lr: tensor<f32>) -> tensor<8xbf16> {
   %w1 = mpc.sgd %w, %g, %lr {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>

@@ -3,8 +3,8 @@
 // A module that keeps the rules passes unchanged: an f16 contraction that sums
 // in f32, with operands cast once, and a denied op in fp32.
 
-#low = #amp.decision<compute = f16, accumulate = f32, storage = f32, class = allow, rule = "test", why = "", reason = allow_list, path = [], evidence = assumed>
-#deny = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = deny, rule = "test", why = "", reason = deny_list, path = [], evidence = assumed>
+#low = #amp.decision<operands = [f16, f16], results = [f32], compute = f16, class = allow, rule = "test", why = "", reason = allow_list, path = [], evidence = assumed>
+#deny = #amp.decision<operands = [f32], results = [f32], compute = f32, class = deny, rule = "test", why = "", reason = deny_list, path = [], evidence = assumed>
 
 module attributes {amp.mode = #amp.mode<"16-mixed">} {
   // CHECK-LABEL: func.func @kept
@@ -23,7 +23,11 @@ module attributes {amp.mode = #amp.mode<"16-mixed">} {
 
 // The verifier proves a backward pass of ops that are linear in the gradient,
 // with a zero, an optimizer op's update, and an update in other ops.
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
+#high = #amp.decision<operands = [any], results = [f32], compute = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
+#high2 = #amp.decision<operands = [any, any], results = [f32], compute = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
+#high3 = #amp.decision<operands = [f32, f32], results = [f32], compute = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
+#high4 = #amp.decision<operands = [any, any, any], results = [f32], compute = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
+#high5 = #amp.decision<operands = [any], results = [], compute = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>
 
 // CHECK-LABEL: func.func @step
 module attributes {amp.loss_scale = #amp.loss_scale<static>} {
@@ -43,24 +47,24 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
     %zero = mpc.constant dense<0.0> : tensor<4x4xf32>
     %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
     %a = mpc.expand %seed {amp.decision = #high} : (tensor<f32>) -> tensor<4x4xf32>
-    %b = mpc.div %a, %w {amp.decision = #high} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-    %d = mpc.select %c, %b, %zero {amp.decision = #high} : (tensor<4x4xi1>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %b = mpc.div %a, %w {amp.decision = #high2} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %d = mpc.select %c, %b, %zero {amp.decision = #high2} : (tensor<4x4xi1>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     %e = mpc.transpose %d {perm = array<i64: 1, 0>, amp.decision = #high} : (tensor<4x4xf32>) -> tensor<4x4xf32>
-    %f = mpc.matmul %w, %e {amp.decision = #high} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-    %h = mpc.relu_grad %f, %w {amp.decision = #high} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-    %i = mpc.add %h, %b {amp.decision = #high} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %f = mpc.matmul %w, %e {amp.decision = #high3} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %h = mpc.relu_grad %f, %w {amp.decision = #high2} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %i = mpc.add %h, %b {amp.decision = #high2} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     %u = amp.unscale %i, %scale : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32>
     %ok = amp.all_finite %u : (tensor<4x4xf32>) -> tensor<i1>
-    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>, tensor<i1>) -> tensor<4x4xf32>
-    %sum = mpc.mul %m, %u {mpc.phase = #mpc.phase<optimizer>, amp.decision = #high} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-    %m1 = mpc.select %ok, %sum, %m {mpc.phase = #mpc.phase<optimizer>, amp.decision = #high} : (tensor<i1>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high4} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>, tensor<i1>) -> tensor<4x4xf32>
+    %sum = mpc.mul %m, %u {mpc.phase = #mpc.phase<optimizer>, amp.decision = #high2} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %m1 = mpc.select %ok, %sum, %m {mpc.phase = #mpc.phase<optimizer>, amp.decision = #high2} : (tensor<i1>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     %n1 = mpc.increment %n, %ok : (tensor<i64>, tensor<i1>) -> tensor<i64>
     %micro1 = mpc.increment %micro : (tensor<i64>) -> tensor<i64>
-    %mean0 = mpc.add %mean, %w {amp.decision = #high} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-    %inf = mpc.is_inf %mean0 {amp.decision = #high} : (tensor<4x4xf32>) -> tensor<4x4xi1>
-    %nan = mpc.is_nan %mean0 {amp.decision = #high} : (tensor<4x4xf32>) -> tensor<4x4xi1>
+    %mean0 = mpc.add %mean, %w {amp.decision = #high2} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %inf = mpc.is_inf %mean0 {amp.decision = #high5} : (tensor<4x4xf32>) -> tensor<4x4xi1>
+    %nan = mpc.is_nan %mean0 {amp.decision = #high5} : (tensor<4x4xf32>) -> tensor<4x4xi1>
     %broken = mpc.or %inf, %nan : (tensor<4x4xi1>, tensor<4x4xi1>) -> tensor<4x4xi1>
-    %mean1 = mpc.select %broken, %mean, %mean0 {amp.decision = #high} : (tensor<4x4xi1>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %mean1 = mpc.select %broken, %mean, %mean0 {amp.decision = #high2} : (tensor<4x4xi1>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     return %w1, %m1, %n1, %micro1, %mean1 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<i64>, tensor<i64>, tensor<4x4xf32>
   }
 }
@@ -69,9 +73,9 @@ module attributes {amp.loss_scale = #amp.loss_scale<static>} {
 
 // A flag forces a denied op. In the model, a value has 16 bits. A concatenation
 // of a low and a rounded value is low with reason.
-#forced = #amp.decision<compute = f32, accumulate = f32, storage = f16, class = deny, rule = "test", why = "", reason = force_low, path = [], evidence = assumed>
-#half = #amp.decision<compute = f32, accumulate = f32, storage = f16, keeps_operands = true, model = [f16], class = deny, rule = "test", why = "", reason = model_type, path = [], evidence = assumed>
-#low = #amp.decision<compute = f32, accumulate = f32, storage = f16, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
+#forced = #amp.decision<operands = [f32], results = [f16], compute = f32, class = deny, rule = "test", why = "", reason = force_low, path = [], evidence = assumed>
+#half = #amp.decision<operands = [f16], results = [f16], compute = f32, model = [f16], class = deny, rule = "test", why = "", reason = model_type, path = [], evidence = assumed>
+#low = #amp.decision<operands = [f16, f16], results = [f16], compute = f32, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
 
 // CHECK-LABEL: func.func @reasons_that_hold
 module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<"16-mixed", force_low = ["^e$"]>} {

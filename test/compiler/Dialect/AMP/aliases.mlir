@@ -4,8 +4,8 @@
 // RUN: FileCheck %s --input-file=%t
 // RUN: mpc-opt %t -mlir-print-debuginfo | diff %t -
 
-// CHECK: #decision = #amp.decision<compute = f32, {{.*}}path = ["fc1", "relu", "fc2"]
-// CHECK: #decision1 = #amp.decision<compute = f64,
+// CHECK: #decision = #amp.decision<operands = [any], results = [bf16], {{.*}}path = ["fc1", "relu", "fc2"]
+// CHECK: #decision1 = #amp.decision<operands = [f64],
 // CHECK-LABEL: func.func @step
 // CHECK-NEXT: mpc.relu %{{.*}} {amp.decision = #decision} : (tensor<8xf32>) -> tensor<8xbf16> loc(#relu1)
 // CHECK-NEXT: mpc.relu %{{.*}} {amp.decision = #decision1} : (tensor<8xbf16>) -> tensor<8xf32> loc(#relu1$dx)
@@ -16,10 +16,10 @@
 // CHECK: #Add_9 = loc("Add_9")
 // CHECK: #relu1$dx = loc("relu1#dx")
 func.func @step(%x: tensor<8xf32>) -> tensor<8xf32> {
-  %0 = mpc.relu %x {amp.decision = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = clear,
+  %0 = mpc.relu %x {amp.decision = #amp.decision<operands = [any], results = [bf16], compute = f32, class = clear,
       rule = "default:relu", why = "exact", reason = between_low, path = ["fc1", "relu", "fc2"], evidence = assumed, flip = "--keep-fp32=^relu$">}
       : (tensor<8xf32>) -> tensor<8xbf16> loc("relu1")
-  %1 = mpc.relu %0 {amp.decision = #amp.decision<compute = f64, accumulate = f64, storage = f64, class = fixed,
+  %1 = mpc.relu %0 {amp.decision = #amp.decision<operands = [f64], results = [f64], compute = f64, class = fixed,
       rule = "default:relu", why = "", reason = model_type, path = [], evidence = proved>}
       : (tensor<8xbf16>) -> tensor<8xf32> loc("relu1#dx")
   %2 = mpc.neg %1 : (tensor<8xf32>) -> tensor<8xf32> loc("/layer.0/act/Neg")
@@ -28,7 +28,7 @@ func.func @step(%x: tensor<8xf32>) -> tensor<8xf32> {
 }
 
 func.func @eval(%x: tensor<8xf32>) -> tensor<8xbf16> {
-  %0 = mpc.relu %x {amp.decision = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = clear,
+  %0 = mpc.relu %x {amp.decision = #amp.decision<operands = [any], results = [bf16], compute = f32, class = clear,
       rule = "default:relu", why = "exact", reason = between_low, path = ["fc1", "relu", "fc2"], evidence = assumed, flip = "--keep-fp32=^relu$">}
       : (tensor<8xf32>) -> tensor<8xbf16> loc("relu1")
   return %0 : tensor<8xbf16>

@@ -149,3 +149,19 @@ func.func @followers(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = mpc.neg %x {amp.followers = [1]} : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+func.func @result_of_any_type(%x: tensor<8xf32>) {
+  // expected-error@+1 {{expected float types as results, found 'none'}}
+  %0 = mpc.relu %x {amp.decision = #amp.decision<operands = [any], results = [any], compute = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>} : (tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @operand_of_an_integer_type(%x: tensor<8xf32>) {
+  // expected-error@+1 {{expected float types or any as operands, found 'i32'}}
+  %0 = mpc.relu %x {amp.decision = #amp.decision<operands = [i32], results = [f32], compute = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>} : (tensor<8xf32>) -> tensor<8xf32>
+  return
+}

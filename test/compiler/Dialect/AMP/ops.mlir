@@ -28,14 +28,14 @@ func.func @loss_scale(%g: tensor<8xf16>, %scale: tensor<f32>, %good: tensor<i64>
 
 // CHECK-LABEL: func @decision
 func.func @decision(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
-  // CHECK: #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = clear, rule = "default:relu", why = "exact",
+  // CHECK: #amp.decision<operands = [any], results = [bf16], compute = f32, class = clear, rule = "default:relu", why = "exact",
   // CHECK-SAME: reason = between_low, path = ["fc1", "relu", "fc2"], evidence = assumed, flip = "--keep-fp32=^relu$">
-  %0 = mpc.relu %x {amp.decision = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = clear,
+  %0 = mpc.relu %x {amp.decision = #amp.decision<operands = [any], results = [bf16], compute = f32, class = clear,
       rule = "default:relu", why = "exact", reason = between_low, path = ["fc1", "relu", "fc2"], evidence = assumed, flip = "--keep-fp32=^relu$">}
       : (tensor<8xf32>) -> tensor<8xf32>
   // No flag flips a hard constraint.
   // CHECK: evidence = proved>
-  %1 = mpc.relu %0 {amp.decision = #amp.decision<compute = f64, accumulate = f64, storage = f64, class = fixed,
+  %1 = mpc.relu %0 {amp.decision = #amp.decision<operands = [f64], results = [f64], compute = f64, class = fixed,
       rule = "default:relu", why = "exact", reason = model_type, path = ["relu"], evidence = proved>}
       : (tensor<8xf32>) -> tensor<8xf32>
   return %0, %1 : tensor<8xf32>, tensor<8xf32>
