@@ -49,13 +49,19 @@ void Cancellations::addOffset(Operation *op) {
   if (op->hasTrait<OpTrait::ConstantLike>() || op->getNumResults() != 1 ||
       !types.isF32(op->getResult(0)))
     return;
-  std::optional<Bounds> range = ranges.lookup(op->getResult(0));
+  const ConstantRanges::Range *range = ranges.find(op->getResult(0));
   if (!range)
     return;
-  const double width = range->high - range->low, largest = getLargest(*range);
+  const double width = range->bounds.high - range->bounds.low;
+  const double largest = range->getLargest();
   const double exact = getStep(Float32Type::get(op->getContext()));
   if (width > largest * exact && width < largest * getStep(low) * kFewSteps)
-    ops.insert(op);
+    ops.try_emplace(op, RangeFinding{largest, range->source, range->isProved});
+}
+
+std::optional<RangeFinding> Cancellations::lookup(Operation *op) const {
+  auto found = ops.find(op);
+  return found == ops.end() ? std::nullopt : std::optional(found->second);
 }
 
 // Returns the range of `value` if it is computed from a constant, or from a
@@ -117,9 +123,13 @@ void Cancellations::addDifference(Operation *op) {
     Bounds usual = {std::min(kUnknown.low, getLowerEnd(value)), kUnknown.high};
     Bounds range = ranges.lookup(value).value_or(usual);
     if (at.low <= range.high && at.high >= range.low) {
+      // Only data tells if `value` does come close to the constant.
+      const RangeFinding finding = {getLargest(*constant),
+                                    ranges.find(op->getOperand(index))->source,
+                                    /*isProved=*/false};
       if (negated && isa<AddOp>(op))
-        ops.insert(negated);
-      addSource(value);
+        ops.try_emplace(negated, finding);
+      addSource(value, finding);
     }
   }
 }
@@ -127,7 +137,7 @@ void Cancellations::addDifference(Operation *op) {
 // Inserts the op that computes `value` into `ops`. If the op returns elements
 // of an operand unchanged, as a reshape does, inserts the producers of the
 // operand too.
-void Cancellations::addSource(Value value) {
+void Cancellations::addSource(Value value, const RangeFinding &finding) {
   SmallVector<Value> values = {value};
   while (!values.empty())
     for (Value origin : listUncastOrigins(values.pop_back_val())) {
@@ -136,7 +146,7 @@ void Cancellations::addSource(Value value) {
       if (!precise || op->hasTrait<OpTrait::ConstantLike>() ||
           !visited.insert(op).second)
         continue;
-      ops.insert(op);
+      ops.try_emplace(op, finding);
       values.append(listHandedOn(op));
     }
 }

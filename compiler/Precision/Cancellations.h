@@ -31,16 +31,18 @@ public:
   /// is a sum such as 10000 + x, or the producer of p in 1 - p, where p may
   /// come close to 1.
   bool contains(mlir::Operation *op) const { return ops.contains(op); }
+  /// Returns the constant of such an op; nullopt for other ops.
+  std::optional<RangeFinding> lookup(mlir::Operation *op) const;
 
 private:
   void addOffset(mlir::Operation *op);
   void addDifference(mlir::Operation *op);
-  void addSource(mlir::Value value);
+  void addSource(mlir::Value value, const RangeFinding &finding);
 
   const ConstantRanges &ranges;
   const ModelTypes &types;
   mlir::FloatType low;
-  llvm::DenseSet<mlir::Operation *> ops;
+  llvm::DenseMap<mlir::Operation *, RangeFinding> ops;
   llvm::DenseSet<mlir::Operation *> visited; ///< ops inserted by addSource
 };
 

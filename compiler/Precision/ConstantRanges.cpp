@@ -68,7 +68,8 @@ void ConstantRanges::addFrozen(ModuleOp module) {
         range->second =
             boundsOf(lookupMaster(symbols, state.getRootReference()));
       if (range->second)
-        ranges.try_emplace(argument, *range->second);
+        ranges.try_emplace(argument,
+                           Range{*range->second, argument, /*isProved=*/true});
     }
   });
 }
@@ -92,49 +93,70 @@ void ConstantRanges::visit(Block &block) {
 void ConstantRanges::visit(Operation *op) {
   if (auto constant = dyn_cast<ConstantOp>(op)) {
     if (std::optional<Bounds> range = boundsOf(summarizeModel(constant)))
-      ranges[constant.getResult()] = *range;
+      ranges[constant.getResult()] = {*range, constant.getResult(),
+                                      /*isProved=*/true};
     return;
   }
   if (auto cast = dyn_cast<amp::CastOp>(op)) {
-    if (std::optional<Bounds> range = lookup(cast.getInput()))
-      ranges[cast.getOutput()] = *range;
+    if (const Range *range = find(cast.getInput()))
+      ranges[cast.getOutput()] = Range(*range);
     else
       ranges.erase(cast.getOutput());
     return;
   }
   // Collect the ranges of the float operands. An operand without a known range
   // is data, and assumed to lie within `kData`.
+  if (op->getNumResults() != 1)
+    return;
   SmallVector<Bounds> in;
   bool known = holdsConstant(op);
+  // The operand of the largest range is the source of the result's.
+  Range result = {kData, op->getResult(0), /*isProved=*/true};
+  double largest = 0.0;
   for (Value operand : op->getOperands()) {
     if (!isa<FloatType>(getElementTypeOrSelf(operand.getType())))
       continue;
-    std::optional<Bounds> range = lookup(operand);
-    known |= range.has_value();
-    in.push_back(range.value_or(kData));
+    const Range *range = find(operand);
+    known |= range != nullptr;
+    in.push_back(range ? range->bounds : kData);
+    result.isProved &= range && range->isProved;
+    if (range && range->getLargest() >= largest) {
+      largest = range->getLargest();
+      result.source = range->source;
+    }
   }
-  if (op->getNumResults() != 1)
-    return;
   // If no operand depends on a constant, a range would be a guess. Without a
   // range, the op's policy class decides. An infinite bound, as of x / [0, 1],
   // carries no information.
   std::optional<Bounds> range = known ? inferRange(op, in) : std::nullopt;
-  if (range && std::isfinite(range->low) && std::isfinite(range->high))
-    ranges[op->getResult(0)] = *range;
-  else
+  if (range && std::isfinite(range->low) && std::isfinite(range->high)) {
+    result.bounds = *range;
+    ranges[op->getResult(0)] = result;
+  } else {
     ranges.erase(op->getResult(0));
+  }
+}
+
+double ConstantRanges::Range::getLargest() const {
+  return std::max(std::abs(bounds.low), std::abs(bounds.high));
 }
 
 // Returns the union of the ranges of all values that `value`, an argument or
 // result of a loop or branch, can be equal to; nullopt if any of these values
 // has no range.
-std::optional<Bounds> ConstantRanges::uniteSources(Value value) const {
-  std::optional<Bounds> range;
+std::optional<ConstantRanges::Range>
+ConstantRanges::uniteSources(Value value) const {
+  std::optional<Range> range;
   for (Value source : listTiedSources(value)) {
-    std::optional<Bounds> found = lookup(source);
+    const Range *found = find(source);
     if (!found)
       return std::nullopt;
-    range = unite(range.value_or(*found), *found);
+    if (!range)
+      range = *found;
+    if (found->getLargest() > range->getLargest())
+      range->source = found->source;
+    range->bounds = unite(range->bounds, found->bounds);
+    range->isProved &= found->isProved;
   }
   return range;
 }
@@ -145,9 +167,8 @@ void ConstantRanges::visitBodies(BodyOpInterface op) {
   SmallVector<Value> growing;
   for (Region &body : op->getRegions())
     for (BlockArgument argument : body.getArguments()) {
-      if (std::optional<Bounds> range =
-              lookup(op.getTiedOperand(argument).get()))
-        ranges[argument] = *range;
+      if (const Range *range = find(op.getTiedOperand(argument).get()))
+        ranges[argument] = Range(*range);
       if (argument.getArgNumber() < op.getNumCarried())
         growing.push_back(argument);
     }
@@ -160,9 +181,9 @@ void ConstantRanges::visitBodies(BodyOpInterface op) {
     bool changed = false;
     for (Value argument : growing) {
       std::optional<Bounds> before = lookup(argument);
-      std::optional<Bounds> range = uniteSources(argument);
-      if (!before ||
-          (range && range->low == before->low && range->high == before->high))
+      std::optional<Range> range = uniteSources(argument);
+      if (!before || (range && range->bounds.low == before->low &&
+                      range->bounds.high == before->high))
         continue;
       changed = true;
       if (range && round < kRounds)
@@ -174,16 +195,21 @@ void ConstantRanges::visitBodies(BodyOpInterface op) {
       break;
   }
   for (Value result : op->getResults()) {
-    if (std::optional<Bounds> range = uniteSources(result))
+    if (std::optional<Range> range = uniteSources(result))
       ranges[result] = *range;
     else
       ranges.erase(result);
   }
 }
 
-std::optional<Bounds> ConstantRanges::lookup(Value value) const {
+const ConstantRanges::Range *ConstantRanges::find(Value value) const {
   auto found = ranges.find(value);
-  return found == ranges.end() ? std::nullopt : std::optional(found->second);
+  return found == ranges.end() ? nullptr : &found->second;
+}
+
+std::optional<Bounds> ConstantRanges::lookup(Value value) const {
+  const Range *range = find(value);
+  return range ? std::optional(range->bounds) : std::nullopt;
 }
 
 bool ConstantRanges::overflows(Value value, FloatType type) const {

@@ -21,8 +21,29 @@
 
 namespace mpc {
 
+/// A number that makes a low type unfit for an op.
+struct RangeFinding {
+  double number;
+  /// The value that the number comes from: a constant, an argument with frozen
+  /// state, or the result of an op with constants as attributes.
+  mlir::Value source;
+  /// True if the number follows from constants alone. Otherwise, values that
+  /// only data determines are assumed to be of order 1.
+  bool isProved;
+};
+
 class ConstantRanges {
 public:
+  struct Range {
+    Bounds bounds;
+    /// As in RangeFinding.
+    mlir::Value source;
+    bool isProved;
+
+    /// The largest absolute value.
+    double getLargest() const;
+  };
+
   /// Propagates the ranges of constants and frozen state through the
   /// elementwise ops, views and movements of every function, and into loops and
   /// branches. Looks through the casts of the Precision stage, and takes the
@@ -32,6 +53,8 @@ public:
   /// Returns the bounds of a value that depends on a constant; nullopt if
   /// unknown or if the value depends on data alone.
   std::optional<Bounds> lookup(mlir::Value value) const;
+  /// Like lookup, but also tells where the bounds come from. Null if unknown.
+  const Range *find(mlir::Value value) const;
 
   /// True if finite values of `value` become infinite in `type`, or would after
   /// a small addition.
@@ -46,9 +69,9 @@ private:
   void visit(mlir::Block &block);
   void visit(mlir::Operation *op);
   void visitBodies(BodyOpInterface op);
-  std::optional<Bounds> uniteSources(mlir::Value value) const;
+  std::optional<Range> uniteSources(mlir::Value value) const;
 
-  llvm::DenseMap<mlir::Value, Bounds> ranges;
+  llvm::DenseMap<mlir::Value, Range> ranges;
 };
 
 } // namespace mpc

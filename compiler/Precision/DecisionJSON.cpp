@@ -38,6 +38,23 @@ static json::Array listPath(DecisionAttr record) {
   return path;
 }
 
+static json::Array listSources(DecisionAttr record) {
+  json::Array list;
+  if (ArrayAttr sources = record.getSources())
+    for (auto source : sources.getAsRange<DictionaryAttr>()) {
+      json::Object fields;
+      for (NamedAttribute field : source)
+        if (auto number = dyn_cast<FloatAttr>(field.getValue()))
+          fields[field.getName().getValue()] = number.getValueAsDouble();
+        else if (auto text = dyn_cast<StringAttr>(field.getValue()))
+          fields[field.getName().getValue()] = validText(text.getValue());
+        else if (isa<UnitAttr>(field.getValue()))
+          fields[field.getName().getValue()] = true;
+      list.push_back(std::move(fields));
+    }
+  return list;
+}
+
 static json::Object toJSON(const Decision &decision) {
   Operation *op = decision.op;
   DecisionAttr record = decision.record;
@@ -68,6 +85,7 @@ static json::Object toJSON(const Decision &decision) {
       {"path", listPath(record)},
       {"evidence",
        json::Object{{"kind", stringifyEvidence(record.getEvidence())},
+                    {"sources", listSources(record)},
                     {"kernel", decision.isFast ? "native" : "missing"}}},
       {"casts_in", decision.casts.in},
       {"casts_out", decision.casts.out},

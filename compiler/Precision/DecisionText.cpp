@@ -6,6 +6,7 @@
 #include "compiler/Support/PrintableText.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -73,6 +74,44 @@ static std::string joinPath(DecisionAttr decision) {
   return text;
 }
 
+// Describes a source of a decision: "1e+06 of constant 'c'", or "input 't' of
+// root mean square 0.98 and largest element 4.1 in the data".
+static void printSource(llvm::raw_ostream &os, DictionaryAttr source) {
+  auto getNumber = [&](StringRef key) -> std::optional<double> {
+    auto number = source.getAs<FloatAttr>(key);
+    return number ? std::optional(number.getValueAsDouble()) : std::nullopt;
+  };
+  const std::optional<double> value = getNumber("value"),
+                              rms = getNumber("rms"),
+                              largest = getNumber("largest");
+  if (value)
+    os << llvm::format("%.3g of ", *value);
+  StringRef kind = source.getAs<StringAttr>("kind").getValue();
+  os << (kind == "outer" ? "a value from outside the loop" : kind);
+  if (auto name = source.getAs<StringAttr>("name"))
+    os << " '" << name.getValue() << "'";
+  if (value)
+    return;
+  if (!rms || !largest)
+    os << " of unknown size";
+  else
+    os << llvm::format(" of root mean square %.3g and largest element %.3g",
+                       *rms, *largest)
+       << (source.contains("in_data") ? " in the data" : "");
+}
+
+static std::string describeSources(DecisionAttr decision) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  llvm::ListSeparator separator(", and ");
+  if (ArrayAttr sources = decision.getSources())
+    for (auto source : sources.getAsRange<DictionaryAttr>()) {
+      os << separator;
+      printSource(os, source);
+    }
+  return text;
+}
+
 static bool isStoredWide(DecisionAttr decision) {
   return decision.getStorage().getWidth() > decision.getCompute().getWidth();
 }
@@ -91,6 +130,9 @@ std::string mpc::describeDecision(DecisionAttr decision, bool isFast) {
   os << "; rule " << decision.getRule().getValue();
   if (StringRef why = decision.getWhy().getValue(); !why.empty())
     os << ": " << why;
+  if (std::string sources = describeSources(decision); !sources.empty())
+    os << "; " << stringifyEvidence(decision.getEvidence()) << " by "
+       << sources;
   if (!isFast)
     os << "; the target has no fast kernel for " << decision.getCompute();
   return text;
@@ -119,6 +161,8 @@ static void explainReason(const Decision &explained,
     facts.push_back({"path", joinPath(decision)});
   // The evidence tells if the decision was proved, profiled or assumed.
   std::string evidence = stringifyEvidence(decision.getEvidence()).str();
+  if (std::string sources = describeSources(decision); !sources.empty())
+    evidence += " by " + sources;
   if (!explained.isFast)
     evidence += "; the target has no fast kernel for " +
                 toString(decision.getCompute());

@@ -123,7 +123,8 @@ static bool isGiven(Value value) {
   });
 }
 
-bool PrecisionFacts::leavesRange(PrecisionOpInterface op) const {
+std::optional<RangeFinding>
+PrecisionFacts::findOutOfRange(PrecisionOpInterface op) const {
   StringRef key = op.getPolicyKey();
   FloatType low = policy.getLowType();
   // Small values do not matter in the backward pass, where the loss scale makes
@@ -135,8 +136,18 @@ bool PrecisionFacts::leavesRange(PrecisionOpInterface op) const {
   };
   // A bound that rounds to infinity or zero would no longer clip.
   if (auto clip = dyn_cast<ClipOp>(op.getOperation()))
-    if (leavesRangeOf(low, clip.getMin()) || leavesRangeOf(low, clip.getMax()))
-      return true;
+    for (std::optional<APFloat> bound : {clip.getMin(), clip.getMax()})
+      if (leavesRangeOf(low, bound))
+        return RangeFinding{bound->convertToDouble(), clip.getOutput(),
+                            /*isProved=*/true};
+  std::optional<RangeFinding> finding;
+  auto note = [&](Value value) {
+    if (!leaves(value))
+      return;
+    const ConstantRanges::Range *range = ranges.find(value);
+    if (!finding || (range->isProved && !finding->isProved))
+      finding = {range->getLargest(), range->source, range->isProved};
+  };
   // Check the operands that a low op would round: contracted operands, and
   // arguments and constants.
   for (OpOperand &operand : op->getOpOperands()) {
@@ -144,14 +155,21 @@ bool PrecisionFacts::leavesRange(PrecisionOpInterface op) const {
     bool rounded =
         index < op.getNumContractedOperands() || isGiven(operand.get());
     if (rounded && types.isF32(operand.get()) &&
-        !policyKeepsOperandFP32(key, index) && leaves(operand.get()))
-      return true;
+        !policyKeepsOperandFP32(key, index))
+      note(operand.get());
   }
-  return llvm::any_of(op->getResults(), [&](OpResult result) {
-    return types.isF32(result) &&
-           !policyKeepsResultFP32(key, result.getResultNumber()) &&
-           leaves(result);
-  });
+  for (OpResult result : op->getResults())
+    if (types.isF32(result) &&
+        !policyKeepsResultFP32(key, result.getResultNumber()))
+      note(result);
+  return finding;
+}
+
+std::optional<RangeFinding>
+PrecisionFacts::findRange(PrecisionOpInterface op) const {
+  if (std::optional<RangeFinding> finding = findOutOfRange(op))
+    return finding;
+  return cancellations.lookup(op);
 }
 
 //===----------------------------------------------------------------------===//
@@ -179,7 +197,7 @@ PrecisionFacts::findConstraint(PrecisionOpInterface op,
     return Reason::LossRegion;
   // Values close to a constant lose all digits in the low type. A contraction
   // may still compute low, but keeps its result in fp32.
-  if (leavesRange(op) || (cancels(op) && op.getNumContractedOperands() == 0))
+  if (findOutOfRange(op) || (cancels(op) && op.getNumContractedOperands() == 0))
     return Reason::ConstantRange;
   return std::nullopt;
 }

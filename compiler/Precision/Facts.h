@@ -35,10 +35,15 @@ public:
   /// Returns the policy's entry for `op`; nullopt if no table has the op.
   std::optional<PolicyEntry> lookupPolicy(PrecisionOpInterface op) const;
 
-  /// True if a constant moves a value of `op` out of the range of the low type,
-  /// such as 1e6 in f16. The constant may be an operand, a bound of a clip, or
-  /// determine the range of an operand or result.
-  bool leavesRange(PrecisionOpInterface op) const;
+  /// Returns the number that a constant moves out of the range of the low type
+  /// in `op`, such as 1e6 in f16; nullopt if there is none. The constant may be
+  /// an operand, a bound of a clip, or determine the range of an operand or
+  /// result.
+  std::optional<RangeFinding> findOutOfRange(PrecisionOpInterface op) const;
+
+  /// Returns the number for which `op` has the reason ConstantRange: out of
+  /// range, or close to other values.
+  std::optional<RangeFinding> findRange(PrecisionOpInterface op) const;
 
   /// True if rounding the results of `op` would destroy digits that the users
   /// need (Cancellations.h). A contraction may still multiply low operands.

@@ -8,11 +8,12 @@
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Interfaces/RangeOpInterface.h"
 #include "compiler/Interfaces/TiedValues.h"
+#include "compiler/Precision/ConstantElements.h"
 #include "compiler/Precision/ModelTypes.h"
+#include "compiler/Precision/ValueSource.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
-#include "llvm/Support/Format.h"
 
 #include <algorithm>
 #include <cmath>
@@ -146,24 +147,6 @@ GivenValues::toSize(const std::optional<ElementSummary> &elements) {
   if (!elements)
     return std::nullopt;
   return Magnitude{elements->rms, std::max(-elements->low, elements->high)};
-}
-
-// Returns the name of the model's input if `value` is a function argument that
-// holds an input; empty otherwise.
-static StringRef findInputName(Value value) {
-  auto argument = dyn_cast<BlockArgument>(value);
-  auto function =
-      argument
-          ? dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp())
-          : FunctionOpInterface();
-  if (!function)
-    return {};
-  auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
-                                                    kInputAttr);
-  auto role =
-      function.getArgAttrOfType<RoleAttr>(argument.getArgNumber(), kRoleAttr);
-  return name && role && role.getValue() == Role::Data ? name.getValue()
-                                                       : StringRef();
 }
 
 GivenValues::Size GivenValues::measureInput(BlockArgument argument) const {
@@ -347,44 +330,24 @@ SmallVector<std::string> GivenValues::listMetInputs(ModuleOp module,
   return names;
 }
 
-bool GivenValues::restsOnData(Operation *op) const {
-  return llvm::any_of(op->getOperands(), [&](Value operand) {
-    return holdsFloats(operand) && isGiven(operand) &&
-           ofInputs.contains(operand) && getSize(operand).has_value();
-  });
-}
-
-// Names the source of a value: an input, a parameter, or the op that computes
-// the value.
-static std::string nameSource(Value value) {
-  if (StringRef input = findInputName(value); !input.empty())
-    return "input '" + input.str() + "'";
-  if (Operation *op = value.getDefiningOp())
-    return (isa<ConstantOp>(op) ? "constant '" : "value '") +
-           getNodeName(op).str() + "'";
-  auto argument = cast<BlockArgument>(value);
-  auto function =
-      dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
-  auto state = function ? function.getArgAttrOfType<FlatSymbolRefAttr>(
-                              argument.getArgNumber(), kStateAttr)
-                        : FlatSymbolRefAttr();
-  return state ? "parameter '" + state.getValue().str() + "'"
-               : "a value from outside the loop";
-}
-
-std::string GivenValues::describe(Operation *op) const {
-  std::string text;
+ArrayAttr GivenValues::listSources(Operation *op) const {
+  Builder builder(op->getContext());
+  SmallVector<Attribute> sources;
   for (Value operand : op->getOperands()) {
     if (!holdsFloats(operand) || !isGiven(operand))
       continue;
-    llvm::raw_string_ostream os(text);
-    os << (text.empty() ? "reads " : ", and ") << nameSource(operand);
-    if (Size size = getSize(operand))
-      os << llvm::format(" of root mean square %.3g and largest element %.3g",
-                         size->rms, size->largest)
-         << (ofInputs.contains(operand) ? " in the data" : "");
-    else
-      os << " of unknown size";
+    const ValueSource source = findSource(operand);
+    NamedAttrList described;
+    described.set("kind", builder.getStringAttr(source.kind));
+    if (!source.name.empty())
+      described.set("name", builder.getStringAttr(source.name));
+    if (Size size = getSize(operand)) {
+      described.set("rms", builder.getF64FloatAttr(size->rms));
+      described.set("largest", builder.getF64FloatAttr(size->largest));
+      if (ofInputs.contains(operand))
+        described.set("in_data", builder.getUnitAttr());
+    }
+    sources.push_back(described.getDictionary(op->getContext()));
   }
-  return text;
+  return builder.getArrayAttr(sources);
 }

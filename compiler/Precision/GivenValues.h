@@ -18,6 +18,7 @@
 #include "compiler/Interfaces/BodyOpInterface.h"
 #include "compiler/Precision/ConstantElements.h"
 
+#include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/SymbolTable.h"
@@ -44,13 +45,9 @@ public:
 
   Meeting lookup(mlir::Operation *op) const { return meetings.lookup(op); }
 
-  /// Describes the given operands of `op` for the record, with sources and
-  /// sizes: "reads parameter 'b' of root mean square 0.1 and largest element
-  /// 0.4".
-  std::string describe(mlir::Operation *op) const;
-  /// True if the verdict on `op` rests on the size of an input, which was
-  /// measured in the data.
-  bool restsOnData(mlir::Operation *op) const;
+  /// Returns the sources and sizes of the given operands of `op`, for the
+  /// record: [{kind = "parameter", name = "b", rms = 0.1, largest = 0.4}].
+  mlir::ArrayAttr listSources(mlir::Operation *op) const;
 
   /// Names the float32 inputs whose size determines the verdict on an op.
   static llvm::SmallVector<std::string> listMetInputs(mlir::ModuleOp module,

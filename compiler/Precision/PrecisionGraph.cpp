@@ -9,6 +9,7 @@
 #include "compiler/Interfaces/TiedValues.h"
 #include "compiler/Precision/DecisionReport.h"
 #include "compiler/Precision/GivenValues.h"
+#include "compiler/Precision/ValueSource.h"
 #include "compiler/Support/ExitCode.h"
 #include "compiler/Support/NamePattern.h"
 #include "compiler/Support/NearestNames.h"
@@ -154,6 +155,28 @@ static std::optional<Reason> findConstraint(const PrecisionGraphNode &node,
   return strongest;
 }
 
+// Returns the number for which the ops of a node have the reason ConstantRange.
+static RangeFinding findRange(const PrecisionGraphNode &node,
+                              const PrecisionFacts &facts) {
+  for (PrecisionOpInterface op : node.ops)
+    if (facts.findConstraint(op, node.entry.precisionClass) ==
+        Reason::ConstantRange)
+      return *facts.findRange(op);
+  llvm_unreachable("an op of the node has the reason");
+}
+
+// Describes a finding for the record.
+static ArrayAttr describe(const RangeFinding &finding, MLIRContext *context) {
+  Builder builder(context);
+  const ValueSource source = findSource(finding.source);
+  NamedAttrList described;
+  described.set("kind", builder.getStringAttr(source.kind));
+  if (!source.name.empty())
+    described.set("name", builder.getStringAttr(source.name));
+  described.set("value", builder.getF64FloatAttr(finding.number));
+  return builder.getArrayAttr(described.getDictionary(context));
+}
+
 // Pins the nodes that the graph settles without flags.
 void PrecisionGraph::pin(const PrecisionFacts &facts, ModuleOp module) {
   const GivenValues &givenValues = facts.getGivenValues();
@@ -166,6 +189,12 @@ void PrecisionGraph::pin(const PrecisionFacts &facts, ModuleOp module) {
       placed.pinReason = *constraint;
       node.evidence = amp::Evidence::Proved;
     }
+    if (constraint == Reason::ConstantRange) {
+      const RangeFinding finding = findRange(node, facts);
+      node.rangeSources = describe(finding, module.getContext());
+      if (!finding.isProved)
+        node.evidence = amp::Evidence::Assumed;
+    }
     for (Operation *member : node.ops) {
       placed.keepsResult |= facts.cancels(member);
       // Users of an op of a loss are high, too, as behind a denied op.
@@ -173,13 +202,8 @@ void PrecisionGraph::pin(const PrecisionFacts &facts, ModuleOp module) {
       GivenValues::Meeting meeting = givenValues.lookup(member);
       placed.meetsWide |= meeting == GivenValues::Meeting::Wide;
       placed.meetsKnown |= meeting == GivenValues::Meeting::Harmless;
-      if (meeting != GivenValues::Meeting::None && node.met.empty())
-        node.met = givenValues.describe(member);
-      // The size was measured in the present data. Data of a later run may be
-      // larger.
-      if (givenValues.restsOnData(member) &&
-          (!constraint || *constraint == Reason::ConstantRange))
-        node.evidence = amp::Evidence::Assumed;
+      if (meeting != GivenValues::Meeting::None && !node.metSources)
+        node.metSources = givenValues.listSources(member);
     }
     placed.isBounded = GivenValues::isBounded(op);
   }

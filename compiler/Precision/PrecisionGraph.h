@@ -27,9 +27,12 @@ struct PrecisionGraphNode {
   /// The op's row of the policy; a denying row if no table has the op.
   PolicyEntry entry;
   amp::Evidence evidence = amp::Evidence::Assumed;
-  /// Describes the float32 values that the op combines with low values, and
-  /// their sizes; empty if there are none.
-  std::string met;
+  /// The sources and sizes of the float32 values that the op combines with low
+  /// values; null if there are none.
+  mlir::ArrayAttr metSources;
+  /// The number for which the op has the reason ConstantRange, and its source;
+  /// null if there is none.
+  mlir::ArrayAttr rangeSources;
   /// True if a decision can change a type: the type of contracted operands, or
   /// of an fp32 result that policy does not keep in fp32.
   bool isOpen = false;

@@ -278,6 +278,23 @@ static constexpr char kRoundedWeightGradient[] =
     "float32 weight gradient of low operands, and wide operands would take "
     "twice the traffic at half the rate";
 
+// Returns the numbers that led to the placement of node `index`; null if none
+// did. An op that is high because it reads the sum of a low and a large value
+// has the sources of the sum, where its path begins.
+static ArrayAttr findSources(const PrecisionGraph &graph, unsigned index,
+                             const Placement &placement) {
+  switch (placement.reason) {
+  case Reason::ConstantRange:
+    return graph.getNodes()[index].rangeSources;
+  case Reason::KnownOperand:
+    return graph.getNodes()[index].metSources;
+  case Reason::WideOperand:
+    return graph.getNodes()[placement.path.nodes.front()].metSources;
+  default:
+    return {};
+  }
+}
+
 // Records the decision for all ops of node `index`.
 void AssignPrecisionPass::decide(const PrecisionGraph &graph, unsigned index,
                                  ArrayRef<Placement> placements, StringRef flip,
@@ -312,10 +329,6 @@ void AssignPrecisionPass::decide(const PrecisionGraph &graph, unsigned index,
   std::string why = node.entry.why;
   if (types.isRounded)
     why += kRoundedWeightGradient;
-  const bool decidesByMet = placement.reason == Reason::WideOperand ||
-                            placement.reason == Reason::KnownOperand;
-  if (decidesByMet && !node.met.empty())
-    why += (why.empty() ? "" : "; ") + node.met;
   auto rule = StringAttr::get(context, node.entry.rule);
   auto reasonOfRule = StringAttr::get(context, why);
   auto steps = ArrayAttr::get(context, path);
@@ -327,7 +340,8 @@ void AssignPrecisionPass::decide(const PrecisionGraph &graph, unsigned index,
                       context, listOperandTypes(each, compute, moved, keeps),
                       listResultTypes(each, stored), compute,
                       node.entry.precisionClass, rule, reasonOfRule,
-                      placement.reason, steps, node.evidence, flag, model));
+                      placement.reason, steps, node.evidence,
+                      findSources(graph, index, placement), flag, model));
 }
 
 // True if a mixed mode would make the op low. `offered` are the placements of a

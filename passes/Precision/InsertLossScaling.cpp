@@ -297,7 +297,8 @@ static void setGuardDecision(Operation *op, FloatType element, StringRef why) {
                                 StringAttr::get(context, "loss-scale"),
                                 StringAttr::get(context, why), Reason::Update,
                                 ArrayAttr::get(context, {}), Evidence::Proved,
-                                /*flip=*/StringAttr(), /*model=*/ArrayAttr()));
+                                /*sources=*/ArrayAttr(), /*flip=*/StringAttr(),
+                                /*model=*/ArrayAttr()));
 }
 
 // Makes a skipped step keep all other guarded state: inserts select(finite,

@@ -4,7 +4,7 @@
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/AMP/ConstantAttrs.h"
 #include "compiler/Precision/ConstantElements.h"
-#include "passes/Precision/OperandTypes.h"
+#include "passes/Precision/FloatTypes.h"
 
 #include "mlir/IR/Matchers.h"
 

@@ -99,12 +99,13 @@ def AMP_Reason : AMP_Enum<"Reason", "why an op has its types", [
 ]>;
 
 def AMP_Evidence : AMP_Enum<"Evidence", "what a decision rests on", [
-  // Types, constants and shapes in the graph prove the decision.
+  // Types, constants and shapes in the graph prove the decision, whatever the
+  // data is.
   I32EnumAttrCase<"Proved", 0, "proved">,
   // Values measured in a run support the decision.
   I32EnumAttrCase<"Profiled", 1, "profiled">,
-  // The decision rests on the class that the policy gives to the op, without
-  // further evidence.
+  // The decision rests on the class that the policy gives to the op, or on an
+  // assumption about values, such as data of order 1.
   I32EnumAttrCase<"Assumed", 2, "assumed">,
 ]>;
 
@@ -127,12 +128,19 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
     | `why` | the reason for the rule, in words |
     | `reason` | the reason for the decision, from a closed list |
     | `path` | the nodes that the reason refers to, in order; only the ends of a long path |
+    | `sources` | the numbers that decided, and where they come from; absent if none did |
     | `evidence` | the evidence for the decision |
     | `flip` | the flag that would change the decision; absent for a hard constraint |
 
     Sums have the type fp64 if `compute` is fp64, otherwise fp32. An op that
     moves elements reads the type that it stores, even if its operands are
     `any`: then a later pass may cast before the movement instead of behind.
+
+    A source is a dictionary. `kind` is constant, parameter, input, value (the
+    result of an op) or outer (from outside of a loop). `name` names the node,
+    parameter or input. `value` is a number that a constant leads to. `rms` and
+    `largest` are the root mean square and the largest element of a value, and
+    `in_data` says that both were measured in data.
 
     ```mlir
     #amp.decision<operands = [bf16, bf16, any], results = [f32], compute = bf16,
@@ -152,6 +160,7 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
                         EnumParameter<AMP_Reason>:$reason,
                         "::mlir::ArrayAttr":$path,
                         EnumParameter<AMP_Evidence>:$evidence,
+                        OptionalParameter<"::mlir::ArrayAttr">:$sources,
                         OptionalParameter<"::mlir::StringAttr">:$flip,
                         OptionalParameter<"::mlir::ArrayAttr">:$model);
   let assemblyFormat = [{
@@ -160,7 +169,8 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
         `compute` `=` $compute `,` (`model` `=` $model^ `,`)?
         `class` `=` $precisionClass `,`
         `rule` `=` $rule `,` `why` `=` $why `,` `reason` `=` $reason `,`
-        `path` `=` $path `,` `evidence` `=` $evidence (`,` `flip` `=` $flip^)? `>`
+        `path` `=` $path `,` (`sources` `=` $sources^ `,`)?
+        `evidence` `=` $evidence (`,` `flip` `=` $flip^)? `>`
   }];
   let extraClassDeclaration = [{
     /// The discardable attribute of an op that holds the op's decision record.

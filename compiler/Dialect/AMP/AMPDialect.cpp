@@ -141,13 +141,12 @@ LogicalResult AMPDialect::verifyOperationAttribute(Operation *op,
   return success();
 }
 
-LogicalResult
-DecisionAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
-                     ArrayRef<Type> operands, ArrayRef<Type> results,
-                     FloatType /*compute*/, PrecisionClass /*precisionClass*/,
-                     StringAttr /*rule*/, StringAttr /*why*/, Reason /*reason*/,
-                     ArrayAttr /*path*/, Evidence /*evidence*/,
-                     StringAttr /*flip*/, ArrayAttr /*model*/) {
+LogicalResult DecisionAttr::verify(
+    llvm::function_ref<InFlightDiagnostic()> emitError, ArrayRef<Type> operands,
+    ArrayRef<Type> results, FloatType /*compute*/,
+    PrecisionClass /*precisionClass*/, StringAttr /*rule*/, StringAttr /*why*/,
+    Reason /*reason*/, ArrayAttr /*path*/, Evidence /*evidence*/,
+    ArrayAttr sources, StringAttr /*flip*/, ArrayAttr /*model*/) {
   if (const Type *other =
           llvm::find_if_not(operands, llvm::IsaPred<FloatType, NoneType>);
       other != operands.end())
@@ -156,6 +155,15 @@ DecisionAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
   if (const Type *other = llvm::find_if_not(results, llvm::IsaPred<FloatType>);
       other != results.end())
     return emitError() << "expected float types as results, found " << *other;
+  // Views read the kind of each source.
+  auto isSource = [](Attribute attribute) {
+    auto source = dyn_cast<DictionaryAttr>(attribute);
+    return source && source.getAs<StringAttr>("kind");
+  };
+  if (sources && !llvm::all_of(sources, isSource))
+    return emitError() << "expected sources such as [{kind = \"constant\", "
+                          "value = 1.0e+06}], found "
+                       << sources;
   return success();
 }
 
@@ -215,15 +223,15 @@ DecisionAttr DecisionAttr::withTypes(ArrayRef<Type> operands,
                                      ArrayRef<Type> results) const {
   return get(getContext(), operands, results, getCompute(), getPrecisionClass(),
              getRule(), getWhy(), getReason(), getPath(), getEvidence(),
-             getFlip(), getModel());
+             getSources(), getFlip(), getModel());
 }
 
 DecisionAttr DecisionAttr::withResult(FloatType type) const {
   assert(getResults().size() == 1 && "one result has a type");
   return get(getContext(), getOperands(), Type(type), getCompute(),
              getPrecisionClass(), getRule(), getWhy(),
-             Reason::FollowsNeighbours, getPath(), getEvidence(), getFlip(),
-             getModel());
+             Reason::FollowsNeighbours, getPath(), getEvidence(), getSources(),
+             getFlip(), getModel());
 }
 
 // Folds a cast to the operand's own type. Pairs of casts are not folded,

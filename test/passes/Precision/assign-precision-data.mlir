@@ -7,11 +7,11 @@
 // BAD: expected the sizes of inputs, such as {x = array<f64: 1.0, 4.0>}, of a module
 module attributes {mpc.input_sizes = {t = array<f64: 0.98, 4.1>, u = array<f64: 300.0, 1000.0>}} {
 // CHECK-LABEL: func.func @data
-// CHECK: mpc.add {{.*}}results = [{{b?}}f16], {{.*}}why = "{{.*}}reads input 't' of root mean square 0.98 and largest element 4.1 in the data", reason = known_operand, {{.*}}evidence = assumed
-// CHECK: mpc.add {{.*}}results = [f32], {{.*}}why = "{{.*}}reads input 'u' of root mean square 300 and largest element 1e+03 in the data", reason = wide_operand, {{.*}}evidence = assumed
-// CHECK: mpc.add {{.*}}results = [f32], {{.*}}why = "{{.*}}reads input 'v' of unknown size", reason = wide_operand
+// CHECK: mpc.add {{.*}}results = [{{b?}}f16], {{.*}}reason = known_operand, {{.*}}sources = [{in_data, kind = "input", largest = 4.0999{{[0-9]*}}, name = "t", rms = 9.8{{0*}}e-01}], evidence = assumed
+// CHECK: mpc.add {{.*}}results = [f32], {{.*}}reason = wide_operand, {{.*}}sources = [{in_data, kind = "input", largest = 1.000000e+03, name = "u", rms = 3.000000e+02}], evidence = assumed
+// CHECK: mpc.add {{.*}}results = [f32], {{.*}}reason = wide_operand, {{.*}}sources = [{kind = "input", name = "v"}], evidence = assumed
 // CHECK: mpc.mul
-// CHECK: mpc.add {{.*}}results = [{{b?}}f16], {{.*}}why = "{{.*}}reads value 'half' of root mean square 0.49 and largest element 2.05 in the data", reason = known_operand
+// CHECK: mpc.add {{.*}}results = [{{b?}}f16], {{.*}}reason = known_operand, {{.*}}sources = [{in_data, kind = "value", {{.*}}name = "half", {{.*}}}], evidence = assumed
 func.func @data(%x: tensor<4x4xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
                 %t: tensor<4x4xf32> {mpc.input = "t", mpc.role = #mpc.role<data>},
                 %u: tensor<4x4xf32> {mpc.input = "u", mpc.role = #mpc.role<data>},
