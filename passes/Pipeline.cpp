@@ -194,7 +194,7 @@ static void addPlanning(OpPassManager &pm, const PipelineOptions &options) {
   pm.addNestedPass<func::FuncOp>(createMergeUpdatesPass());
   pm.addNestedPass<func::FuncOp>(createFoldPartsPass());
   pm.addNestedPass<func::FuncOp>(createAssembleJoinsPass());
-  pm.addNestedPass<func::FuncOp>(createPadRowsPass({options.tf32}));
+  pm.addNestedPass<func::FuncOp>(createPadRowsPass());
   pm.addNestedPass<func::FuncOp>(createFillConstantsPass());
   pm.addNestedPass<func::FuncOp>(createSumOperandsPass());
   pm.addNestedPass<func::FuncOp>(createJoinColumnSumsPass());
@@ -205,9 +205,7 @@ static void addPlanning(OpPassManager &pm, const PipelineOptions &options) {
   // launches.
   pm.addPass(createOutlineKernelsPass());
   pm.addPass(createDeduplicateKernelsPass());
-  BuildProgramsPassOptions build;
-  build.tf32 = options.tf32;
-  pm.addPass(createBuildProgramsPass(std::move(build)));
+  pm.addPass(createBuildProgramsPass());
   // Assign each buffer an offset in the arena.
   pm.addPass(createAssignOffsetsPass());
   pm.addPass(createVerifyPlanPass());

@@ -59,8 +59,6 @@ struct PipelineOptions {
   /// - generated: mpc's kernels;
   /// - bare: by the tables, but libraries fuse nothing.
   std::string contractions = "table";
-  /// True if a GPU may round operands of f32 contractions to tf32.
-  bool tf32 = false;
   /// True if kernels recompute a value whenever storing the value costs more.
   bool recompute = true;
   /// True if only the evaluation is compiled. The results have the bits of a

@@ -63,6 +63,8 @@ StringRef mpc::describeReason(Reason reason) {
   case Reason::KnownOperand:
     return "between low ops, and reads a float32 input, parameter or constant "
            "whose known values make rounding harmless";
+  case Reason::TF32:
+    return "--tf32 rounds the operands of float32 products";
   }
   llvm_unreachable("unknown reason");
 }
@@ -113,7 +115,8 @@ static std::string describeSources(DecisionAttr decision) {
 }
 
 static bool isStoredWide(DecisionAttr decision) {
-  return decision.getStorage().getWidth() > decision.getCompute().getWidth();
+  return decision.isLow() &&
+         decision.getStorage().getWidth() > decision.getCompute().getWidth();
 }
 
 std::string mpc::describeDecision(DecisionAttr decision, bool isFast) {

@@ -158,6 +158,6 @@ bool TargetInfo::hasNativeContraction(Type elementType) const {
   if (elementType.isF32() || elementType.isF64())
     return true;
   if (gpu)
-    return elementType.isF16() || elementType.isBF16();
+    return elementType.isF16() || elementType.isBF16() || elementType.isTF32();
   return elementType.isBF16() && hasFeature("avx512bf16");
 }

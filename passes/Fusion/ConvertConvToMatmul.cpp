@@ -12,6 +12,7 @@
 // the convolution's result.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/AMP/TF32.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/ContractionTable.h"
@@ -107,9 +108,11 @@ private:
     return mark(ReshapeOp::create(builder, type, value));
   }
   Value multiply(Value lhs, Value rhs, Type type, TransposedFactor factor) {
-    return mark(MatMulOp::create(
+    auto product = MatMulOp::create(
         builder, type, lhs, rhs, /*transA=*/factor == TransposedFactor::Lhs,
-        /*transB=*/factor == TransposedFactor::Rhs, llvm::APFloat(1.0)));
+        /*transB=*/factor == TransposedFactor::Rhs, llvm::APFloat(1.0));
+    amp::copyTF32(conv, product);
+    return mark(product);
   }
   Value mark(Operation *op) {
     copyPhase(conv, op);

@@ -4,6 +4,7 @@
 // attention's operands.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/AMP/TF32.h"
 #include "passes/Fusion/Decompose.h"
 #include "passes/Fusion/Passes.h"
 
@@ -82,9 +83,11 @@ Value AttentionEmitter<Op>::multiply(Value lhs, Value rhs,
   SmallVector<int64_t> shape =
       *broadcastShapes(shapeOf(lhs).drop_back(2), shapeOf(rhs).drop_back(2));
   shape.append({rows(lhs, transA), rows(rhs, !transB)});
-  return e.finish(MatMulOp::create(e.builder,
-                                   RankedTensorType::get(shape, element), lhs,
-                                   rhs, transA, transB, APFloat(alpha)));
+  auto product =
+      MatMulOp::create(e.builder, RankedTensorType::get(shape, element), lhs,
+                       rhs, transA, transB, APFloat(alpha));
+  amp::copyTF32(op, product);
+  return e.finish(product);
 }
 
 // Returns the numbers first, first + 1, ... along `axis` of the scores.

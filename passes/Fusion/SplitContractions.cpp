@@ -4,6 +4,7 @@
 // all batches of the result or one batch.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/AMP/TF32.h"
 #include "passes/Fusion/Passes.h"
 #include "passes/Fusion/Scaling.h"
 
@@ -50,6 +51,7 @@ struct SplitGemm : OpRewritePattern<GemmOp> {
         rewriter, op.getLoc(), addsC ? exact : op.getType(), op.getA(),
         op.getB(), op.getTransA(), op.getTransB(), op.getAlpha());
     copyPhase(op, product);
+    amp::copyTF32(op, product.getDefiningOp());
     if (!addsC) {
       rewriter.replaceOp(op, product);
       return success();
@@ -89,6 +91,7 @@ struct SplitConvBias : OpRewritePattern<ConvOp> {
         rewriter, op.getLoc(), exact, op.getInput(), op.getWeight(), Value(),
         op.getStridesAttr(), op.getPadsAttr(), op.getDilationsAttr(),
         op.getGroupAttr(), op.getLayoutAttr(), op.getFilterLayoutAttr());
+    amp::copyTF32(op, conv.getDefiningOp());
     // In NCHW, a bias per channel is a column: (c) becomes (c, 1, 1).
     Value bias = op.getBias();
     if (op.getLayout() != Layout::NHWC) {
@@ -197,6 +200,7 @@ struct TurnProduct : OpRewritePattern<TransposeOp> {
         product.getRhs(), product.getLhs(), !product.getTransB(),
         !product.getTransA(), product.getAlpha());
     copyPhase(product, turned);
+    amp::copyTF32(product, turned.getDefiningOp());
     for (Operation *scaling : llvm::reverse(scalings))
       turned = scaleInstead(scaling, turned, rewriter);
     // After the exchange of rows and columns, `perm` may still move batches.

@@ -202,10 +202,6 @@ def BuildProgramsPass : Pass<"plan-build-programs", "::mlir::ModuleOp"> {
 
     Afterwards the module holds only variables, programs and kernels.
   }];
-  let options = [
-    Option<"tf32", "tf32", "bool", "false",
-           "let a GPU round the operands of f32 contractions to tf32">,
-  ];
   let dependentDialects = ["::mpc::plan::PlanDialect"];
 }
 

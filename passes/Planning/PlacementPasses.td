@@ -361,11 +361,6 @@ def PadRowsPass : Pass<"plan-pad-rows", "::mlir::func::FuncOp"> {
 
     Expects kernels as left by `plan-assemble-joins`.
   }];
-  let options = [
-    Option<"tf32", "tf32", "bool", "false",
-           "operands of f32 products are rounded to tf32, so Tensor Cores "
-           "compute them">,
-  ];
   let dependentDialects = ["::mpc::MPCDialect", "::mpc::plan::PlanDialect"];
 }
 

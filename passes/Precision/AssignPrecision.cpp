@@ -47,6 +47,10 @@ private:
   void decide(const PrecisionGraph &graph, unsigned index,
               ArrayRef<Placement> placements, StringRef flip,
               const TargetInfo &target);
+  bool roundsToTF32(const PrecisionGraph &graph, unsigned index,
+                    FloatType compute, const TargetInfo &target) const;
+  std::vector<Placement> placeInOneType(const PrecisionGraph &graph,
+                                        const TargetInfo &target) const;
   void record(const PrecisionGraph &graph, const TargetInfo &target);
   void recordFollowers(const PrecisionGraph &graph,
                        ArrayRef<Placement> placements,
@@ -295,6 +299,18 @@ static ArrayAttr findSources(const PrecisionGraph &graph, unsigned index,
   }
 }
 
+// True if a GPU may round the operands of node `index`, which computes in
+// `compute`, to tf32: the user allows this for products, and no flag, list or
+// fact keeps the node in fp32.
+bool AssignPrecisionPass::roundsToTF32(const PrecisionGraph &graph,
+                                       unsigned index, FloatType compute,
+                                       const TargetInfo &target) const {
+  PrecisionOpInterface op = graph.getNodes()[index].ops.front();
+  return request.tf32 && target.isGPU() && compute.isF32() &&
+         op.getNumContractedOperands() > 0 &&
+         !keepsOperands(graph.getProblem().nodes[index]);
+}
+
 // Records the decision for all ops of node `index`.
 void AssignPrecisionPass::decide(const PrecisionGraph &graph, unsigned index,
                                  ArrayRef<Placement> placements, StringRef flip,
@@ -315,6 +331,9 @@ void AssignPrecisionPass::decide(const PrecisionGraph &graph, unsigned index,
   const LowTypes types = findLowTypes(graph, index, placements, target);
   if (types.computesLow)
     compute = low;
+  FloatType factor = compute;
+  if (roundsToTF32(graph, index, compute, target))
+    compute = FloatTF32Type::get(context);
   const bool keeps = low && !placement.low && keepsOperands(problem);
   FloatType stored = types.storesLow ? low : FloatType();
   FloatType moved = stored ? stored : keeps ? wide : FloatType();
@@ -335,13 +354,13 @@ void AssignPrecisionPass::decide(const PrecisionGraph &graph, unsigned index,
   auto flag = flip.empty() ? StringAttr() : StringAttr::get(context, flip);
   ArrayAttr model = listModelTypes(op);
   for (PrecisionOpInterface each : node.ops)
-    each->setAttr(DecisionAttr::attrName,
-                  DecisionAttr::get(
-                      context, listOperandTypes(each, compute, moved, keeps),
-                      listResultTypes(each, stored), compute,
-                      node.entry.precisionClass, rule, reasonOfRule,
-                      placement.reason, steps, node.evidence,
-                      findSources(graph, index, placement), flag, model));
+    each->setAttr(
+        DecisionAttr::attrName,
+        DecisionAttr::get(context, listOperandTypes(each, factor, moved, keeps),
+                          listResultTypes(each, stored), compute,
+                          node.entry.precisionClass, rule, reasonOfRule,
+                          placement.reason, steps, node.evidence,
+                          findSources(graph, index, placement), flag, model));
 }
 
 // True if a mixed mode would make the op low. `offered` are the placements of a
@@ -415,6 +434,29 @@ static void markUnbounded(const PlacementProblem &problem,
   }
 }
 
+// Returns the placements of a mode with one float type. With --tf32, a GPU's
+// products have the reason for their type of product.
+std::vector<Placement>
+AssignPrecisionPass::placeInOneType(const PrecisionGraph &graph,
+                                    const TargetInfo &target) const {
+  std::vector<Placement> placements(graph.getNodes().size());
+  for (auto [index, placement] : llvm::enumerate(placements)) {
+    PrecisionOpInterface op = graph.getNodes()[index].ops.front();
+    const PlacementNode &problem = graph.getProblem().nodes[index];
+    placement.path.add(index);
+    placement.reason = Reason::Mode;
+    if (roundsToTF32(graph, index, getModelType(op), target))
+      placement.reason = Reason::TF32;
+    else if (request.tf32 && op.getNumContractedOperands() > 0 &&
+             problem.pin == PlacementNode::Pin::High)
+      placement.reason = problem.pinReason;
+    else if (request.tf32 && op.getNumContractedOperands() > 0 &&
+             problem.precisionClass == PrecisionClass::Deny)
+      placement.reason = Reason::DenyList;
+  }
+  return placements;
+}
+
 void AssignPrecisionPass::record(const PrecisionGraph &graph,
                                  const TargetInfo &target) {
   // In modes with one float type, also compute the placement of a mixed mode:
@@ -428,11 +470,7 @@ void AssignPrecisionPass::record(const PrecisionGraph &graph,
     markUnbounded(graph.getProblem(), placements);
   } else {
     offered = std::move(placements);
-    placements.assign(offered.size(), Placement());
-    for (auto [index, placement] : llvm::enumerate(placements)) {
-      placement.reason = Reason::Mode;
-      placement.path.add(index);
-    }
+    placements = placeInOneType(graph, target);
   }
   // True if the op gets other types once the user leaves out `flag`.
   llvm::StringMap<std::vector<Placement>> withoutFlag;
@@ -449,13 +487,15 @@ void AssignPrecisionPass::record(const PrecisionGraph &graph,
   for (auto [index, node] : llvm::enumerate(graph.getNodes())) {
     const Placement &placement = placements[index];
     std::string flip;
-    if (!low)
+    const bool rounds = placement.reason == Reason::TF32;
+    if (!low && placement.reason == Reason::Mode)
       flip = wouldBeLow(graph, index, offered) ? kOfferedFlag.str() : "";
     else if (node.isOpen)
-      flip = getFlip(placement.reason, placement.low, node.entry.rule, node.id);
+      flip = getFlip(placement.reason, placement.low || rounds, node.entry.rule,
+                     node.id);
     // The op may have the types of the user's flag without the flag, too. Only
     // --keep-fp32 then flips the decision, since it wins over --force-low.
-    if (StringRef(flip).starts_with("drop ") &&
+    if (low && StringRef(flip).starts_with("drop ") &&
         !dependsOn(index, node.entry.rule))
       flip = placement.low
                  ? getFlip(Reason::BetweenLow, /*low=*/true, "", node.id)

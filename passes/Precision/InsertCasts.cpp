@@ -3,6 +3,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/AMP/AMP.h"
+#include "compiler/Dialect/AMP/TF32.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "passes/Precision/FloatTypes.h"
 #include "passes/Precision/Passes.h"
@@ -68,6 +69,8 @@ void InsertCastsPass::collectTypes(Operation *op) {
     if (type)
       demands.push_back({&operand, type});
   });
+  if (decision.getCompute().isTF32())
+    setRoundsToTF32(op);
   decision.forEachResult(op, [&](OpResult result, FloatType type) {
     stores.push_back({result, type});
   });

@@ -3,8 +3,10 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/AMP/NodeIds.h"
+#include "compiler/Dialect/AMP/TF32.h"
 #include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
+#include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Precision/DecisionReport.h"
 #include "compiler/Precision/Facts.h"
 #include "passes/Precision/FloatTypes.h"
@@ -52,6 +54,7 @@ private:
   void verifyReason(PrecisionOpInterface op, DecisionAttr decision,
                     const PrecisionFacts::Judgement &judgement);
   void verifyNodes();
+  void verifyTF32(PrecisionOpInterface op, DecisionAttr decision);
   void verifyModelTypes(PrecisionOpInterface op, DecisionAttr decision);
   void verifyResultTypes(PrecisionOpInterface op, DecisionAttr decision,
                          const PrecisionFacts::Judgement &judgement);
@@ -71,6 +74,9 @@ private:
   /// passes.
   std::shared_ptr<PrecisionPolicy> asked;
   std::shared_ptr<PrecisionFacts> facts;
+  /// The facts that keep products from tf32, in any mode. Null if the mode is
+  /// not mixed and the user does not allow tf32.
+  std::shared_ptr<PrecisionFacts> factsOfRounding;
   std::optional<ModelTypes> modelTypes;
   /// Null if the module has no mode.
   PrecisionModeAttr mode;
@@ -111,27 +117,34 @@ static bool isNarrow(Value value) {
 void VerifyPrecisionPass::gatherFacts() {
   asked.reset();
   facts.reset();
+  factsOfRounding.reset();
   mode = getOperation()->getAttrOfType<PrecisionModeAttr>(kModeAttr);
   modelTypes.emplace(getOperation());
+  request = getRequest(getOperation());
+  if (!policy.empty())
+    request.policy = policy;
   bool isHalf = mode && mode.getValue() == PrecisionMode::FP16Mixed;
-  if (!isHalf && !(mode && mode.getValue() == PrecisionMode::BF16Mixed))
+  const bool isMixed =
+      isHalf || (mode && mode.getValue() == PrecisionMode::BF16Mixed);
+  if (!isMixed && !request.tf32)
     return;
   MLIRContext *context = &getContext();
   asked = std::make_shared<PrecisionPolicy>(
       isHalf ? FloatType(Float16Type::get(context))
              : FloatType(BFloat16Type::get(context)));
-  request = getRequest(getOperation());
-  if (getOperation()->hasAttr(kRequestAttr) && request.mode != mode.getValue())
+  if (isMixed && getOperation()->hasAttr(kRequestAttr) &&
+      request.mode != mode.getValue())
     report(getOperation()) << "decided for "
                            << stringifyPrecisionMode(mode.getValue())
                            << ", but the request is for "
                            << stringifyPrecisionMode(request.mode);
-  if (!policy.empty())
-    request.policy = policy;
   if (!request.policy.empty())
     if (llvm::Error error = asked->load(request.policy))
       report(getOperation()) << llvm::toString(std::move(error));
-  facts = std::make_shared<PrecisionFacts>(getOperation(), *asked, request);
+  factsOfRounding =
+      std::make_shared<PrecisionFacts>(getOperation(), *asked, request);
+  if (isMixed)
+    facts = factsOfRounding;
 }
 
 // Returns the judgement of the facts. Without a mode, only the class in the
@@ -173,7 +186,7 @@ void VerifyPrecisionPass::verifyRecord(
     report(op) << "recorded as "
                << stringifyPrecisionClass(decision.getPrecisionClass())
                << ", but policy says " << stringifyPrecisionClass(expected);
-  if (mode && !asked && decision.isLowered())
+  if (mode && !facts && decision.isLowered())
     report(op) << "decided as low in a mode without a low type";
   SmallVector<Type> types = {decision.getCompute()};
   llvm::append_range(types, decision.getOperands());
@@ -181,7 +194,7 @@ void VerifyPrecisionPass::verifyRecord(
   llvm::SmallPtrSet<Type, 2> other;
   for (Type type : types)
     if (auto element = dyn_cast<FloatType>(type);
-        element && asked && decision.isLowered() && element.getWidth() < 32 &&
+        element && facts && decision.isLowered() && element.getWidth() <= 16 &&
         element != asked->getLowType() && other.insert(element).second)
       report(op) << "decided as " << element << " in a mode that lowers to "
                  << asked->getLowType();
@@ -267,6 +280,26 @@ void VerifyPrecisionPass::verifyNodes() {
   }
 }
 
+// Verifies that only products round their operands to tf32 that the user allows
+// to, and that no fact keeps in fp32.
+void VerifyPrecisionPass::verifyTF32(PrecisionOpInterface op,
+                                     DecisionAttr decision) {
+  const bool rounds = decision.getCompute().isTF32();
+  if (rounds != roundsToTF32(op))
+    report(op) << "expected "
+               << (rounds ? "amp.tf32 as decided" : "no amp.tf32")
+               << ", since the op computes in " << decision.getCompute();
+  if (!rounds)
+    return;
+  if (!request.tf32 || !getTarget(op).isGPU()) {
+    report(op) << "decided as tf32, which is only for GPUs with --tf32";
+    return;
+  }
+  if (auto keep = factsOfRounding->judge(op).keep)
+    report(op) << "must be kept in fp32 (" << stringifyReason(*keep)
+               << "), but is decided as tf32";
+}
+
 // Verifies the types that the op has in the model, by the record. Only casts of
 // the model and ops without float operands make a type that no operand has.
 void VerifyPrecisionPass::verifyModelTypes(PrecisionOpInterface op,
@@ -342,7 +375,11 @@ void VerifyPrecisionPass::verifyOperandTypes(
     Value value = operand.get();
     FloatType type = getFloatType(value), model = modelTypes->lookup(value);
     if (index < op.getNumContractedOperands()) {
-      if (type != decision.getCompute() || decided != type)
+      // The library reads fp32, and rounds to tf32 itself.
+      const bool isFactor = decision.getCompute().isTF32()
+                                ? type.isF32()
+                                : type == decision.getCompute();
+      if (!isFactor || decided != type)
         report(op) << "expected to multiply " << decision.getCompute()
                    << " as decided, found operand " << index << " in " << type;
       return;
@@ -414,7 +451,7 @@ void VerifyPrecisionPass::verifyOp(Operation *op) {
                        getFloatType(castOp.getInput()).getWidth());
   if (auto unscale = dyn_cast<UnscaleOp>(op))
     verifyRounding(op, unscale.getGrad(), /*widens=*/true);
-  if (auto constant = dyn_cast<mpc::ConstantOp>(op); constant && asked)
+  if (auto constant = dyn_cast<mpc::ConstantOp>(op); constant && facts)
     verifyConstant(constant, asked->getLowType(),
                    [&](Operation *at) { return report(at); });
   auto precise = dyn_cast<PrecisionOpInterface>(op);
@@ -439,6 +476,7 @@ void VerifyPrecisionPass::verifyOp(Operation *op) {
   if (facts && !name.empty())
     nodes[{precise.getPolicyKey(), name}].push_back({precise, judgement.keep});
   verifyRecord(precise, decision, judgement);
+  verifyTF32(precise, decision);
   verifyModelTypes(precise, decision);
   verifyResultTypes(precise, decision, judgement);
   verifyOperandTypes(precise, decision, judgement);

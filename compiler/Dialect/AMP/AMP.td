@@ -24,6 +24,7 @@ def AMP_Dialect : Dialect {
     | `amp.decision` | ops of the training graph | the decision record |
     | `amp.id` | ops of the training graph that have no name, or a name of several ops | the op's id, such as `conv1~2`; the name of other ops is the id |
     | `amp.followers` | ops with a flag that flips the decision | the ids of the other ops that get other types with the flag, if `amp-assign-precision` was asked to list them |
+    | `amp.tf32` | contractions decided as tf32 | a GPU's library rounds the operands to tf32 |
     | `amp.mode` | the module | the `--precision` it was decided for, `#amp.mode<"16-mixed">` |
     | `amp.loss_scale` | the module | `#amp.loss_scale<dynamic>`, `<static>` or `<none>`, once the scale has been inserted; absent from modules without a gradient and an update |
   }];

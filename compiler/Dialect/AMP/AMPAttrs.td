@@ -96,6 +96,8 @@ def AMP_Reason : AMP_Enum<"Reason", "why an op has its types", [
   // The op combines a low value with a float32 input, parameter or constant of
   // similar size, so rounding does no harm. The op lies between low ops.
   I32EnumAttrCase<"KnownOperand", 18, "known_operand">,
+  // --tf32 lets a GPU round the operands of the float32 product.
+  I32EnumAttrCase<"TF32", 19, "tf32">,
 ]>;
 
 def AMP_Evidence : AMP_Enum<"Evidence", "what a decision rests on", [
@@ -121,7 +123,7 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
     |---|---|
     | `operands` | for each float operand, the type in which the op reads it; `any` if the op reads whatever type is stored |
     | `results` | for each float result, the type in which the op stores it |
-    | `compute` | type of the factors in a contraction, of the arithmetic in other ops |
+    | `compute` | type of the factors in a contraction, of the arithmetic in other ops. In tf32, a contraction reads fp32 operands and rounds them |
     | `model` | the float types of the op in the model; absent if all are fp32 |
     | `class` | the list of the op |
     | `rule` | the row, user rule or flag that decided |

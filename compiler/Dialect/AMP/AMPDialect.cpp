@@ -4,6 +4,7 @@
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/AMP/ConstantAttrs.h"
 #include "compiler/Dialect/AMP/NodeIds.h"
+#include "compiler/Dialect/AMP/TF32.h"
 
 #include "compiler/Dialect/AMP/Request.h"
 
@@ -98,7 +99,8 @@ LogicalResult AMPDialect::verifyOperationAttribute(Operation *op,
       attr.getName() == DecisionAttr::attrName || attr.getName() == kModeAttr ||
       attr.getName() == kLossScaleAttr || attr.getName() == kRequestAttr ||
       attr.getName() == kIdAttr || attr.getName() == kFollowersAttr ||
-      attr.getName() == kRoundedAttr || attr.getName() == kSeedAttr;
+      attr.getName() == kRoundedAttr || attr.getName() == kSeedAttr ||
+      attr.getName() == kTF32Attr;
   if (!isKnown)
     return op->emitOpError("no op has an attribute '")
            << attr.getName().getValue() << "'";
@@ -118,6 +120,9 @@ LogicalResult AMPDialect::verifyOperationAttribute(Operation *op,
            << attr.getValue();
   if (attr.getName() == kIdAttr && !isa<StringAttr>(attr.getValue()))
     return op->emitOpError("expected amp.id to be a string, found ")
+           << attr.getValue();
+  if (attr.getName() == kTF32Attr && !isa<UnitAttr>(attr.getValue()))
+    return op->emitOpError("expected amp.tf32 to have no value, found ")
            << attr.getValue();
   auto ids = dyn_cast<ArrayAttr>(attr.getValue());
   if (attr.getName() == kFollowersAttr &&

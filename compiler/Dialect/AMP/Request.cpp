@@ -13,7 +13,7 @@ using namespace mpc::amp;
 bool Request::operator==(const Request &other) const {
   return mode == other.mode && lossScale == other.lossScale &&
          policy == other.policy && keepFP32 == other.keepFP32 &&
-         forceLow == other.forceLow;
+         forceLow == other.forceLow && tf32 == other.tf32;
 }
 
 // Hashes two fields only: a process holds few requests, so collisions do not
@@ -98,6 +98,8 @@ void RequestAttr::print(AsmPrinter &printer) const {
   }
   printTexts(printer, "keep_fp32", request.keepFP32);
   printTexts(printer, "force_low", request.forceLow);
+  if (request.tf32)
+    printer << ", tf32 = true";
   printer << ">";
 }
 
@@ -127,6 +129,15 @@ static ParseResult parseTexts(AsmParser &parser,
   });
 }
 
+static ParseResult parseTruth(AsmParser &parser, bool &value) {
+  StringRef word;
+  if (parser.parseOptionalKeyword(&word, {"true", "false"}))
+    return parser.emitError(parser.getCurrentLocation(),
+                            "expected true or false");
+  value = word == "true";
+  return success();
+}
+
 Attribute RequestAttr::parse(AsmParser &parser, Type) {
   Request request;
   std::string mode;
@@ -149,8 +160,9 @@ Attribute RequestAttr::parse(AsmParser &parser, Type) {
         field == "loss_scale"  ? parseScaling(parser, request.lossScale)
         : field == "policy"    ? parser.parseString(&request.policy)
         : field == "keep_fp32" ? parseTexts(parser, request.keepFP32)
-        : field == "force_low"
-            ? parseTexts(parser, request.forceLow)
+        : field == "force_low" ? parseTexts(parser, request.forceLow)
+        : field == "tf32"
+            ? parseTruth(parser, request.tf32)
             : parser.emitError(location, "a request has no field '")
                   << field << "'";
     if (parsed)

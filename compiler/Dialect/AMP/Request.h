@@ -41,6 +41,8 @@ struct Request {
   /// Regular expressions for node names: --keep-fp32 keeps the nodes in fp32,
   /// --force-low makes them low.
   std::vector<std::string> keepFP32, forceLow;
+  /// True if a GPU may round operands of float32 products to tf32.
+  bool tf32 = false;
 
   bool operator==(const Request &other) const;
   /// Returns `lossScale`, or the default of the mode if it is nullopt.

@@ -16,7 +16,7 @@ def AMP_RequestAttr : AttrDef<AMP_Dialect, "Request"> {
 
     ```mlir
     module attributes {amp.request = #amp.request<"16-mixed", loss_scale = 1.280000e+02,
-        policy = "rules.json", keep_fp32 = ["^fc1"], force_low = ["sum"]>} {
+        policy = "rules.json", keep_fp32 = ["^fc1"], force_low = ["sum"], tf32 = true>} {
     ```
   }];
   let mnemonic = "request";

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Contractions/Contractions.h"
 
+#include "compiler/Dialect/AMP/TF32.h"
 #include "compiler/Dialect/MPC/Shapes/FilterLayout.h"
 #include "compiler/Kernels/KernelSpace.h"
 #include "passes/Planning/Contractions/LibraryEpilogues.h"
@@ -113,7 +114,7 @@ plan::ComputeAttr ContractionEmitter::getCompute(Operation *op,
     return {};
   if (element.isF64())
     return plan::ComputeAttr::get(op->getContext(), Compute::F64);
-  return element.isF32() && allowTF32
+  return element.isF32() && amp::roundsToTF32(op)
              ? plan::ComputeAttr::get(op->getContext(), Compute::TF32)
              : plan::ComputeAttr();
 }

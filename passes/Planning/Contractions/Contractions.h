@@ -25,11 +25,8 @@ struct ProductBuffers {
 /// Adds the steps of contractions.
 class ContractionEmitter {
 public:
-  /// With `allowTF32`, f32 contractions on a GPU may round their operands to
-  /// tf32.
-  ContractionEmitter(mlir::OpBuilder &builder, const TargetInfo &target,
-                     bool allowTF32)
-      : builder(builder), target(target), allowTF32(allowTF32) {}
+  ContractionEmitter(mlir::OpBuilder &builder, const TargetInfo &target)
+      : builder(builder), target(target) {}
 
   /// Adds the step for `op`, a matrix product or a convolution in NHWC, with
   /// the buffers of the two operands. Fails with an error for other ops and
@@ -74,7 +71,6 @@ private:
 
   mlir::OpBuilder &builder;
   const TargetInfo &target;
-  bool allowTF32;
 };
 
 } // namespace mpc

@@ -10,6 +10,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
 
+#include "compiler/Dialect/AMP/TF32.h"
 #include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/KernelHero.h"
 #include "passes/Planning/Contractions/ProductLayout.h"
@@ -153,7 +154,7 @@ namespace {
 /// The values of a function that can be padded, and the time saved by padding.
 class Candidates {
 public:
-  Candidates(Block &block, const TargetInfo &target, bool allowTF32);
+  Candidates(Block &block, const TargetInfo &target);
 
   /// Keeps only values whose products save more time than the padding costs.
   void choose();
@@ -166,14 +167,13 @@ private:
   double getCost(Value value) const;
 
   const TargetInfo &target;
-  bool allowTF32;
   llvm::SetVector<Value> values;
   SmallVector<Operation *> products;
 };
 } // namespace
 
-Candidates::Candidates(Block &block, const TargetInfo &target, bool allowTF32)
-    : target(target), allowTF32(allowTF32) {
+Candidates::Candidates(Block &block, const TargetInfo &target)
+    : target(target) {
   for (Operation &op : block) {
     if (isProduct(&op) && usesTensorCores(&op))
       products.push_back(&op);
@@ -186,7 +186,8 @@ Candidates::Candidates(Block &block, const TargetInfo &target, bool allowTF32)
 
 bool Candidates::usesTensorCores(Operation *product) const {
   Type element = elementOf(product->getOperand(0));
-  return element.isF32() ? allowTF32 || product->hasAttr(plan::kComputeAttr)
+  return element.isF32() ? amp::roundsToTF32(product) ||
+                               product->hasAttr(plan::kComputeAttr)
                          : element.getIntOrFloatBitWidth() == 16;
 }
 
@@ -378,7 +379,7 @@ void PadRowsPass::runOnOperation() {
   TargetInfo target = getTarget(function);
   if (!target.isGPU())
     return;
-  Candidates candidates(function.getBody().front(), target, tf32);
+  Candidates candidates(function.getBody().front(), target);
   candidates.choose();
   llvm::for_each(candidates.get(), pad);
 }

@@ -9,6 +9,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
 
+#include "compiler/Dialect/AMP/TF32.h"
 #include "compiler/Dialect/MPC/Shapes/FilterLayout.h"
 #include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/KernelSpace.h"
@@ -383,6 +384,7 @@ Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
       fused, region.getTiedInput(matmul.getLhs()),
       region.getTiedInput(matmul.getRhs()), bias, mask, matmul.getTransA(),
       matmul.getTransB(), matmul.getAlpha());
+  amp::copyTF32(matmul, product);
   placement.mask = product.getNewAux();
   // The fallback kernels would need the bit mask in cuBLASLt's private layout.
   // So a product that reads or writes a mask has no fallback.
@@ -430,6 +432,7 @@ Value Placer::emitWithBiasGrad(RegionOp region, MatMulOp matmul) {
       builder, region.getLoc(), matmul.getType(), Type(), sum.getType(), fused,
       lhs, rhs, Value(), Value(), matmul.getTransA(), matmul.getTransB(),
       matmul.getAlpha());
+  amp::copyTF32(matmul, product);
   addUnfusedSum(product, sum);
   sum.replaceAllUsesWith(product.getBiasGrad());
   return product.getOutput();

@@ -53,7 +53,7 @@ struct BuildProgramsPass
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
       if (getKernelKind(function) || bodies.contains(function.getName()))
         continue;
-      if (failed(ProgramBuilder(function, symbols, target, tf32).run()))
+      if (failed(ProgramBuilder(function, symbols, target).run()))
         return signalPassFailure();
       function.erase();
     }

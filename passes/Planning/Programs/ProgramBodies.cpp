@@ -105,7 +105,7 @@ LogicalResult ProgramBuilder::addScan(ScanCallOp scan) {
   auto loop =
       plan::ForOp::create(builder, scan.getLoc(), scan.getLength(), isParallel);
   ProgramBuilder body(symbols.lookup<func::FuncOp>(scan.getFunction()), symbols,
-                      target, allowTF32);
+                      target);
   body.builder.setInsertionPointToStart(&loop.getBody().emplaceBlock());
   return body.addBody(scan, operands, results);
 }
@@ -136,8 +136,7 @@ LogicalResult ProgramBuilder::addIf(IfCallOp op) {
   auto step = plan::IfOp::create(builder, op.getLoc(), condition);
   StringRef functions[] = {op.getThenFunction(), op.getElseFunction()};
   for (auto [body, name] : llvm::zip(step->getRegions(), functions)) {
-    ProgramBuilder branch(symbols.lookup<func::FuncOp>(name), symbols, target,
-                          allowTF32);
+    ProgramBuilder branch(symbols.lookup<func::FuncOp>(name), symbols, target);
     branch.builder.setInsertionPointToStart(&body.emplaceBlock());
     if (failed(branch.addBranch(operands, results)))
       return failure();

@@ -213,11 +213,10 @@ void ProgramBuilder::addOutputs() {
 
 ProgramBuilder::ProgramBuilder(func::FuncOp function,
                                const SymbolTable &symbols,
-                               const TargetInfo &target, bool allowTF32)
+                               const TargetInfo &target)
     : function(function), block(function.getBody().front()), symbols(symbols),
-      target(target), allowTF32(allowTF32),
-      epilogueOf(findEpilogues(block, symbols)), builder(function),
-      contractions(builder, target, allowTF32) {}
+      target(target), epilogueOf(findEpilogues(block, symbols)),
+      builder(function), contractions(builder, target) {}
 
 LogicalResult ProgramBuilder::addOps() {
   assert(!liveness && "a builder builds one program");

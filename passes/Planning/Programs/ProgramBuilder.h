@@ -45,7 +45,7 @@ mlir::MemRefType getBufferType(mlir::Type tensor);
 class ProgramBuilder {
 public:
   ProgramBuilder(mlir::func::FuncOp function, const mlir::SymbolTable &symbols,
-                 const TargetInfo &target, bool allowTF32);
+                 const TargetInfo &target);
   mlir::LogicalResult run();
 
 private:
@@ -113,7 +113,6 @@ private:
   mlir::Block &block;
   const mlir::SymbolTable &symbols;
   const TargetInfo &target;
-  bool allowTF32;
   EpilogueCalls epilogueOf;
   std::optional<Liveness> liveness;
   mlir::OpBuilder builder;

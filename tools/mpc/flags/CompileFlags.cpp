@@ -121,7 +121,7 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
   recipe["keep_fp32"] = listOf(precision.keepFP32);
   recipe["force_low"] = listOf(precision.forceLow);
   recipe["decisions"] = decisions;
-  recipe["tf32"] = options.pipeline.tf32;
+  recipe["tf32"] = precision.tf32;
   recipe["contractions"] = options.pipeline.contractions;
   recipe["optimizer_model"] = digestOf(options.model.optimizerModel);
   json::Array weights;

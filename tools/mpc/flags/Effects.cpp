@@ -51,9 +51,10 @@ static const std::vector<Rule> &getRules() {
       {"--alpha", "--optimizer", {"rmsprop"}},
       {"--centered", "--optimizer", {"rmsprop"}},
       {"--eps", "--optimizer", {"adam", "adamw", "lamb", "adagrad", "rmsprop"}},
-      {"--policy", "--precision", mixed},
-      {"--keep-fp32", "--precision", mixed},
-      {"--force-low", "--precision", mixed},
+      // --tf32 rounds products in any mode, except those that these flags name.
+      {"--policy", "--precision", mixed, false, "--tf32"},
+      {"--keep-fp32", "--precision", mixed, false, "--tf32"},
+      {"--force-low", "--precision", mixed, false, "--tf32"},
       {"--accumulate-reduction", "--accumulate-grad-batches", {}},
       {"--min-lr",
        "--lr-scheduler",
@@ -133,10 +134,12 @@ static void check(const Rule &rule, const CLI::App &command,
   if (rule.isWorking && !configuration.sourceOf(*flag).empty())
     return;
   const std::string name = nameOf(*flag, configuration);
+  const CLI::Option *orOther =
+      rule.orOther.empty() ? nullptr : findFlag(command, rule.orOther);
+  if (orOther && orOther->count() > 0)
+    return;
   if (rule.values.empty()) {
-    const CLI::Option *orOther =
-        rule.orOther.empty() ? nullptr : findFlag(command, rule.orOther);
-    if (other->count() == 0 && !(orOther && orOther->count() > 0))
+    if (other->count() == 0)
       throw CLI::ValidationError(
           name + " has no effect without " + rule.other.str() +
           (orOther ? " or " + rule.orOther.str() : std::string()));
@@ -147,8 +150,9 @@ static void check(const Rule &rule, const CLI::App &command,
   if (llvm::none_of(rule.values,
                     [&](StringRef pattern) { return matches(value, pattern); }))
     throw CLI::ValidationError(name + " is for " + rule.other.str() + " " +
-                               list(rule.values) + ", and has no effect on " +
-                               value);
+                               list(rule.values) +
+                               (orOther ? " or " + rule.orOther.str() : "") +
+                               ", and has no effect on " + value);
 }
 
 //===----------------------------------------------------------------------===//

@@ -400,7 +400,7 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
           "bare: like table, but libraries fuse nothing")
       ->check(CLI::IsMember({"table", "library", "generated", "bare"}))
       ->capture_default_str();
-  command.add_flag("--tf32", options.pipeline.tf32,
+  command.add_flag("--tf32", options.pipeline.precision.tf32,
                    "on a GPU, round operands of float32 products to tf32");
   // --no-recognize turns rewrites off, so that users can see the effect of
   // each.

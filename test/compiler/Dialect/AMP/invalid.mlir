@@ -165,3 +165,17 @@ func.func @operand_of_an_integer_type(%x: tensor<8xf32>) {
   %0 = mpc.relu %x {amp.decision = #amp.decision<operands = [i32], results = [f32], compute = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed>} : (tensor<8xf32>) -> tensor<8xf32>
   return
 }
+
+// -----
+
+func.func @mark_with_a_value(%x: tensor<8x8xf32>) {
+  // expected-error@+1 {{expected amp.tf32 to have no value, found true}}
+  %0 = mpc.matmul %x, %x {amp.tf32 = true} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+// expected-error@+1 {{expected true or false}}
+module attributes {amp.request = #amp.request<"32-true", tf32 = 1>} {
+}

@@ -11,6 +11,12 @@ module attributes {amp.request = #amp.request<"16-mixed", force_low = ["sum"],
 
 // -----
 
+// CHECK: amp.request = #amp.request<"32-true", tf32 = true>
+module attributes {amp.request = #amp.request<"32-true", tf32 = true>} {
+}
+
+// -----
+
 // CHECK: amp.request = #amp.request<"64-true", loss_scale = none>
 module attributes {amp.request = #amp.request<"64-true", loss_scale = none>} {
 }

@@ -1,5 +1,5 @@
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(mpc-attach-target{name=sm_90},func.func(plan-pad-rows))" | FileCheck %s
-// RUN: mpc-opt %s --pass-pipeline="builtin.module(mpc-attach-target{name=sm_90},func.func(plan-pad-rows{tf32}))" | FileCheck %s --check-prefix=TF32
+// RUN: sed 's/mpc.matmul %%f, %%wf {/mpc.matmul %%f, %%wf {amp.tf32, /' %s | mpc-opt --pass-pipeline="builtin.module(mpc-attach-target{name=sm_90},func.func(plan-pad-rows))" | FileCheck %s --check-prefix=TF32
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(mpc-attach-target{name=x86-64-v4},func.func(plan-pad-rows))" | FileCheck %s --check-prefix=CPU
 // CPU-NOT: place
 
