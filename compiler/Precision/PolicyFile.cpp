@@ -202,8 +202,8 @@ static llvm::Error checkFixed(StringRef where, StringRef key,
                            stringifyPrecisionClass(found));
 }
 
-// Reads the classes, `unbounded` and `reason` of a row, and replaces the row of
-// `op` in the table.
+// Reads the classes, `unbounded` and the reason of a row, and replaces the row
+// of `op` in the table.
 llvm::Error PrecisionPolicy::parseRow(const llvm::json::Object &object,
                                       StringRef where, StringRef op) {
   // A fixed row must repeat the default classes.
@@ -226,8 +226,10 @@ llvm::Error PrecisionPolicy::parseRow(const llvm::json::Object &object,
   entry.precisionClass = low.isF16() ? *fp16 : *bf16;
   entry.unbounded = low.isF16() && unbounded.value_or(false);
   entry.rule = where.str();
-  if (llvm::Error error = readString(object, where, "reason", entry.why))
-    return error;
+  // The reason of one type wins over the reason for both.
+  for (StringRef key : {"reason", low.isF16() ? "fp16_reason" : "bf16_reason"})
+    if (llvm::Error error = readString(object, where, key, entry.why))
+      return error;
   setRow(op, entry);
   return llvm::Error::success();
 }
@@ -243,7 +245,8 @@ llvm::Error PrecisionPolicy::parseTable(const llvm::json::Array &list,
     if (llvm::Error error =
             checkKeys(*object, where,
                       {"op", "onnx", "follows", "fp16", "bf16", "accumulate",
-                       "unbounded", "fp32_operands", "fp32_results", "reason"}))
+                       "unbounded", "fp32_operands", "fp32_results", "reason",
+                       "fp16_reason", "bf16_reason"}))
       return error;
     // An op has one row. With two, the later row would win unnoticed.
     std::string name;

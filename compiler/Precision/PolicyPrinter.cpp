@@ -72,8 +72,12 @@ static void printRow(json::OStream &os, StringRef op,
     os.attribute("unbounded", true);
   addGiven("fp32_operands");
   addGiven("fp32_results");
-  if (!follows)
+  if (!follows && entry.why == other.why) {
     os.attribute("reason", json::fixUTF8(entry.why));
+  } else if (!follows) {
+    os.attribute("fp16_reason", json::fixUTF8(entry.why));
+    os.attribute("bf16_reason", json::fixUTF8(other.why));
+  }
   os.objectEnd();
 }
 

@@ -19,8 +19,24 @@ struct PolicyTable {
 };
 } // namespace
 
+namespace {
+struct BF16Reason {
+  llvm::StringLiteral op, why;
+};
+} // namespace
+
+static constexpr BF16Reason bf16Reasons[] = {
+#define MPC_BF16_REASON(OP, WHY) {#OP, WHY},
+#include "compiler/Precision/PolicyReasons.def"
+};
+
 static void add(PolicyTable &table, StringRef op, OpPolicy policy) {
-  table.rows.push_back({std::move(policy), op});
+  const auto *own = llvm::find_if(
+      bf16Reasons, [&](const BF16Reason &reason) { return reason.op == op; });
+  StringRef bf16Why = policy.why;
+  if (own != std::end(bf16Reasons))
+    bf16Why = own->why;
+  table.rows.push_back({std::move(policy), op, bf16Why});
 }
 
 static void add(PolicyTable &table, StringRef op, FollowedPolicy policy) {

@@ -16,6 +16,8 @@ namespace mpc {
 struct PolicyRow : OpPolicy {
   /// The op's name in mpc.
   llvm::StringRef op;
+  /// The reason for the class in bf16; `why` is the reason in fp16.
+  llvm::StringRef bf16Why;
 };
 
 /// A gradient op without classes of its own. It shares the classes of its

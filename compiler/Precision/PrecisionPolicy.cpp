@@ -10,13 +10,13 @@ namespace {
 struct PresetRow {
   llvm::StringLiteral preset, op;
   PrecisionClass fp16, bf16;
-  llvm::StringLiteral why;
+  llvm::StringLiteral why, bf16Why;
 };
 } // namespace
 
 static constexpr PresetRow presetRows[] = {
-#define MPC_PRESET(PRESET, OP, FP16, BF16, WHY)                                \
-  {#PRESET, #OP, PrecisionClass::FP16, PrecisionClass::BF16, WHY},
+#define MPC_PRESET(PRESET, OP, FP16, BF16, WHY, BF16WHY)                       \
+  {#PRESET, #OP, PrecisionClass::FP16, PrecisionClass::BF16, WHY, BF16WHY},
 #include "compiler/Precision/PolicyPresets.def"
 };
 
@@ -24,7 +24,7 @@ PrecisionPolicy::PrecisionPolicy(FloatType low) : low(low) {
   for (const PolicyRow &row : getPolicyRows())
     table[row.op] = {low.isF16() ? row.fp16 : row.bf16,
                      row.unbounded && low.isF16(), ("default:" + row.op).str(),
-                     row.why.str()};
+                     (low.isF16() ? row.why : row.bf16Why).str()};
   for (const PolicyFollower &row : getPolicyFollowers())
     table[row.op] = table.lookup(row.leader);
 }
@@ -44,7 +44,7 @@ llvm::Error PrecisionPolicy::applyPreset(StringRef preset) {
         continue;
       item.second.precisionClass = precisionClass;
       item.second.rule = ("preset:" + preset + ":" + row.op).str();
-      item.second.why = row.why.str();
+      item.second.why = (low.isF16() ? row.why : row.bf16Why).str();
     }
   }
   return llvm::Error::success();

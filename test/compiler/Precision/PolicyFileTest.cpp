@@ -61,6 +61,7 @@ struct PolicyFileTest : testing::Test {
 TEST_F(PolicyFileTest, TheDefaultIsReadAsItIsPrinted) {
   std::string text = print();
   PrecisionPolicy byDefault(Float16Type::get(context()));
+  PrecisionPolicy byDefaultBF16(BFloat16Type::get(context()));
   EXPECT_EQ(read(text), "");
   EXPECT_EQ(print(), text);
   for (RegisteredOperationName name :
@@ -73,6 +74,8 @@ TEST_F(PolicyFileTest, TheDefaultIsReadAsItIsPrinted) {
     EXPECT_EQ(found->precisionClass, expected->precisionClass);
     EXPECT_EQ(found->unbounded, expected->unbounded);
     EXPECT_EQ(found->why, expected->why);
+    EXPECT_EQ(bf16.lookup(name.stripDialect())->why,
+              byDefaultBF16.lookup(name.stripDialect())->why);
   }
   // The rule names the file.
   EXPECT_TRUE(llvm::StringRef(fp16.lookup("conv")->rule).contains(":table["));
@@ -85,7 +88,7 @@ TEST_F(PolicyFileTest, PresetsAndRulesAreReadAsTheyArePrinted) {
       {"op": "conv_weight_grad", "class": "infer"}]})"),
             "");
   std::string text = print();
-  EXPECT_TRUE(llvm::StringRef(text).contains("in the rewriter's lists"));
+  EXPECT_TRUE(llvm::StringRef(text).contains("in the rewriter's deny list"));
   reset();
   EXPECT_EQ(read(text), "");
   EXPECT_EQ(print(), text);
@@ -99,6 +102,19 @@ TEST_F(PolicyFileTest, ARowHoldsForGradients) {
   EXPECT_EQ(fp16.lookup("conv_weight_grad")->why, "tried");
   EXPECT_EQ(bf16.lookup("conv_input_grad")->precisionClass,
             PrecisionClass::Infer);
+}
+
+TEST_F(PolicyFileTest, EachTypeMayHaveAReason) {
+  EXPECT_EQ(read(R"({"table": [{"op": "Conv", "fp16": "deny", "bf16": "infer",
+                                "reason": "both", "fp16_reason": "diverged"}]})"),
+            "");
+  EXPECT_EQ(fp16.lookup("conv")->why, "diverged");
+  EXPECT_EQ(bf16.lookup("conv")->why, "both");
+  std::string text = print();
+  reset();
+  EXPECT_EQ(read(text), "");
+  EXPECT_EQ(fp16.lookup("conv")->why, "diverged");
+  EXPECT_EQ(bf16.lookup("conv")->why, "both");
 }
 
 TEST_F(PolicyFileTest, AGradientMayHaveARowOfItsOwn) {

@@ -15,6 +15,11 @@ TEST(PolicyTableTest, NoNameIsShared) {
   for (const PolicyRow &row : getPolicyRows()) {
     EXPECT_TRUE(names.insert(row.op).second) << row.op.str();
     EXPECT_FALSE(row.why.empty()) << row.op.str();
+    EXPECT_FALSE(row.bf16Why.empty()) << row.op.str();
+    // A reason in bf16 must not speak of fp16.
+    EXPECT_FALSE(row.bf16Why.contains("fp16")) << row.op.str();
+    // Two classes cannot have one reason.
+    EXPECT_TRUE(row.fp16 == row.bf16 || row.why != row.bf16Why) << row.op.str();
     for (llvm::StringRef name : row.onnx) {
       if (name != row.op)
         EXPECT_TRUE(names.insert(name).second) << name.str();
