@@ -342,7 +342,8 @@ def VerifyPrecisionPass : Pass<"amp-verify-precision", "::mlir::ModuleOp"> {
        belong to the mode, and the mode to the request. Class and rule equal the
        policy's, which is consulted again, and a reason to keep the op holds. If
        a record names a 16-bit type of the model, an operand has this type in
-       the model. An op has equal types in training and in evaluation.
+       the model. An op has equal types and reads equal state in training and
+       in evaluation. A sum is stored in a low type only if a low op reads it.
     2. An op is not low if policy denies the op, if the op belongs to a loss or
        to the update, or if the op computes new state. Nor if a constant takes
        values out of range or cancels them, if the op combines a low value with
@@ -366,7 +367,8 @@ def VerifyPrecisionPass : Pass<"amp-verify-precision", "::mlir::ModuleOp"> {
        function scaled, and nothing else does.
     6. If the loss is scaled, no state of the update changes unless every
        unscaled gradient is finite. This test alone drives `amp.update_scale`,
-       and the function returns the new scale. A running statistic keeps its old
+       and the function returns the new scale and the outcome of the test. A
+       running statistic keeps its old
        value where the new value is not finite.
     7. Optimizers read and write fp32, and replace the state that they read. A rounded value leaves a function only as
        a low copy.

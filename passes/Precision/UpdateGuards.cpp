@@ -104,6 +104,14 @@ void amp::verifyUpdateGuards(
   for (OpOperand &result : terminator->getOpOperands()) {
     VariableOp variable =
         getUpdatedVariable(function, result.getOperandNumber(), variables);
+    // Each batch counts as a forward pass, or a skipped step would repeat its
+    // random numbers.
+    auto count = result.get().getDefiningOp<IncrementOp>();
+    if (variable && variable.getSymName() == kMicroStepVariable && count &&
+        count.getApply())
+      report(terminator) << "counts no forward pass in @"
+                         << variable.getSymName()
+                         << " in a step with a gradient that is not finite";
     if (variable && isGuarded(variable) &&
         !keepsState(result.get(), states.lookup(variable), tests))
       report(terminator) << "updates @" << variable.getSymName()
@@ -183,6 +191,12 @@ void amp::verifyScaleUpdate(
   // The results of amp.update_scale that the function returns as new state.
   llvm::SmallPtrSet<Value, 4> returned;
   for (OpOperand &result : terminator->getOpOperands()) {
+    if (getResultPort(function, result.getOperandNumber()).getRole() ==
+            Role::Finite &&
+        !isTestOfAll(result.get(), gradients))
+      report(terminator) << "expected amp.all_finite of all gradients of the "
+                            "update as result "
+                         << result.getOperandNumber();
     VariableOp variable =
         getUpdatedVariable(function, result.getOperandNumber(), variables);
     if (!variable || variable.getRole() != Role::LossScale)

@@ -39,7 +39,8 @@ void verifyStatisticGuards(
 
 /// Reports every change of a dynamic loss scale that is not amp.update_scale of
 /// the present state, every amp.update_scale whose results `function` does not
-/// return, and every one that a test of all `gradients` does not drive.
+/// return, and every one that a test of all `gradients` does not drive. Also
+/// reports an output `finite` that is not this test: runs count skipped steps.
 void verifyScaleUpdate(
     mlir::FunctionOpInterface function, llvm::ArrayRef<mlir::Value> gradients,
     const mpc::VariableTable &variables,

@@ -2,7 +2,6 @@
 // violations, so that one run shows everything.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Dialect/AMP/NodeIds.h"
 #include "compiler/Dialect/AMP/TF32.h"
 #include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
@@ -12,6 +11,7 @@
 #include "passes/Precision/FloatTypes.h"
 #include "passes/Precision/GuardedState.h"
 #include "passes/Precision/LossScaleAnalysis.h"
+#include "passes/Precision/NodeAgreement.h"
 #include "passes/Precision/Passes.h"
 #include "passes/Precision/RequestOptions.h"
 #include "passes/Precision/RoundedValues.h"
@@ -23,7 +23,6 @@
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
-#include "llvm/ADT/StringMap.h"
 
 namespace mpc {
 #define GEN_PASS_DEF_VERIFYPRECISIONPASS
@@ -53,7 +52,6 @@ private:
                     const PrecisionFacts::Judgement &judgement);
   void verifyReason(PrecisionOpInterface op, DecisionAttr decision,
                     const PrecisionFacts::Judgement &judgement);
-  void verifyNodes();
   void verifyTF32(PrecisionOpInterface op, DecisionAttr decision);
   void verifyModelTypes(PrecisionOpInterface op, DecisionAttr decision);
   void verifyResultTypes(PrecisionOpInterface op, DecisionAttr decision,
@@ -80,11 +78,7 @@ private:
   std::optional<ModelTypes> modelTypes;
   /// Null if the module has no mode.
   PrecisionModeAttr mode;
-  /// An op, and the reason for which the facts keep the op, if any.
-  using Member = std::pair<PrecisionOpInterface, std::optional<Reason>>;
-  /// Maps each kind and id to the ops of the node, in all functions.
-  llvm::MapVector<std::pair<StringRef, StringRef>, SmallVector<Member, 2>>
-      nodes;
+  NodeAgreement nodes;
   /// Maps each parameter to the low copy that @derive computes.
   llvm::DenseMap<Operation *, VariableOp> copies;
   bool scales = false, isDynamic = false;
@@ -132,8 +126,7 @@ void VerifyPrecisionPass::gatherFacts() {
   asked = std::make_shared<PrecisionPolicy>(
       isHalf ? FloatType(Float16Type::get(context))
              : FloatType(BFloat16Type::get(context)));
-  if (isMixed && getOperation()->hasAttr(kRequestAttr) &&
-      request.mode != mode.getValue())
+  if (isMixed && request.mode != mode.getValue())
     report(getOperation()) << "decided for "
                            << stringifyPrecisionMode(mode.getValue())
                            << ", but the request is for "
@@ -242,42 +235,6 @@ void VerifyPrecisionPass::verifyReason(
   if (facts && hasOrigin && !isGuard(op) && rule != judgement.rule)
     report(op) << "recorded by the rule '" << rule << "', but '"
                << judgement.rule << "' decides";
-}
-
-// Verifies that the ops of a node, in training and in evaluation, have equal
-// records, and that a reason to keep the node holds for one of the ops. Casts
-// may have moved through movements, which therefore may differ.
-void VerifyPrecisionPass::verifyNodes() {
-  auto getTypes = [](DecisionAttr decision) {
-    return std::tuple(decision.getCompute(), decision.getAccumulate(),
-                      decision.getStorage(), decision.getReason());
-  };
-  for (auto &[name, members] : nodes) {
-    PrecisionOpInterface first = members.front().first;
-    DecisionAttr decision = DecisionAttr::of(first);
-    llvm::SmallPtrSet<Operation *, 4> functions;
-    // Several ops of one name and without ids cannot be told apart.
-    if (!llvm::all_of(members, [&](const Member &member) {
-          return functions
-              .insert(member.first->getParentOfType<FunctionOpInterface>())
-              .second;
-        }))
-      continue;
-    for (auto [op, keep] : members)
-      if (!op.movesElements() &&
-          getTypes(DecisionAttr::of(op)) != getTypes(decision))
-        report(op) << "is decided otherwise than in @"
-                   << first->getParentOfType<FunctionOpInterface>().getName();
-    const bool isInvented = isKeeping(decision.getReason()) &&
-                            !isGuard(first) &&
-                            llvm::none_of(members, [&](const Member &member) {
-                              return member.second == decision.getReason();
-                            });
-    if (isInvented)
-      report(first) << "recorded for the reason "
-                    << stringifyReason(decision.getReason())
-                    << ", which does not hold";
-  }
 }
 
 // Verifies that only products round their operands to tf32 that the user allows
@@ -471,10 +428,8 @@ void VerifyPrecisionPass::verifyOp(Operation *op) {
     return;
   }
   const PrecisionFacts::Judgement judgement = judge(precise, decision);
-  auto id = op->getAttrOfType<StringAttr>(kIdAttr);
-  StringRef name = id ? id.getValue() : getNodeName(op);
-  if (facts && !name.empty())
-    nodes[{precise.getPolicyKey(), name}].push_back({precise, judgement.keep});
+  if (facts)
+    nodes.add(precise, judgement);
   verifyRecord(precise, decision, judgement);
   verifyTF32(precise, decision);
   verifyModelTypes(precise, decision);
@@ -599,7 +554,7 @@ void VerifyPrecisionPass::runOnOperation() {
   findCopies();
   verifyScaleRequest(module, *variables,
                      [&](Operation *op) { return report(op); });
-  nodes.clear();
+  nodes = NodeAgreement();
   for (auto function : module.getOps<FunctionOpInterface>()) {
     function->walk([&](Operation *op) { verifyOp(op); });
     verifyScale(function);
@@ -608,7 +563,7 @@ void VerifyPrecisionPass::runOnOperation() {
     verifyReplacedState(function, *variables,
                         [&](Operation *op) { return report(op); });
   }
-  verifyNodes();
+  nodes.verify(module, [&](Operation *op) { return report(op); });
   if (violated)
     signalPassFailure();
   markAllAnalysesPreserved();

@@ -5,7 +5,7 @@
 
 // A record that says update, outside of the update.
 #low = #amp.decision<operands = [f32], results = [f16], compute = f32, class = infer, rule = "test", why = "", reason = update, path = [], evidence = assumed>
-module attributes {amp.mode = #amp.mode<"16-mixed">} {
+module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<"16-mixed">} {
   func.func @claims_update(%x: tensor<4x4xf32>) {
     // expected-error@+2 {{recorded as infer, but policy says deny}}
     // expected-error@+1 {{is of class deny, but decided as low}}
@@ -18,7 +18,7 @@ module attributes {amp.mode = #amp.mode<"16-mixed">} {
 
 // A reason that the record of the types of the model does not support.
 #low = #amp.decision<operands = [f32], results = [f16], compute = f32, class = deny, rule = "test", why = "", reason = model_type, path = [], evidence = assumed>
-module attributes {amp.mode = #amp.mode<"16-mixed">} {
+module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<"16-mixed">} {
   func.func @claims_model_type(%x: tensor<4x4xf32>) {
     // expected-error@+1 {{is of class deny, but decided as low}}
     %0 = mpc.exp %x {amp.decision = #low} : (tensor<4x4xf32>) -> tensor<4x4xf16>
@@ -30,7 +30,7 @@ module attributes {amp.mode = #amp.mode<"16-mixed">} {
 
 // A type of the model that no operand has.
 #low = #amp.decision<operands = [f16], results = [f16], compute = f32, model = [f16], class = deny, rule = "test", why = "", reason = model_type, path = [], evidence = assumed>
-module attributes {amp.mode = #amp.mode<"16-mixed">} {
+module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<"16-mixed">} {
   func.func @invents_model_type(%x: tensor<4x4xf32>) {
     // expected-error@+1 {{recorded as 'f16' in the model, but no operand has this type there}}
     %0 = mpc.exp %x {amp.decision = #low} : (tensor<4x4xf32>) -> tensor<4x4xf16>
@@ -67,7 +67,7 @@ module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<
 // A low op of a loss that the model spells out.
 #low = #amp.decision<operands = [f32], results = [bf16], compute = f32, class = infer, rule = "test", why = "", reason = loss_region, path = [], evidence = assumed>
 #high = #amp.decision<operands = [f32], results = [f32], compute = f32, class = infer, rule = "test", why = "", reason = loss_region, path = [], evidence = assumed>
-module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
+module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.request<"bf16-mixed">} {
   func.func @lowers_loss(%x: tensor<f32>) -> (tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>}) {
     // expected-error@+1 {{must be kept in fp32 (loss_region), but is decided as low}}
     %p = mpc.sigmoid %x {amp.decision = #low} : (tensor<f32>) -> tensor<bf16>
@@ -81,7 +81,7 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
 
 // An op of a loss that is high, but for another reason.
 #high = #amp.decision<operands = [any], results = [f32], compute = f32, class = infer, rule = "test", why = "", reason = not_between_low, path = [], evidence = assumed>
-module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
+module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.request<"bf16-mixed">} {
   func.func @hides_loss(%x: tensor<f32>) -> (tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>}) {
     // expected-error@+1 {{recorded for the reason not_between_low, but the reason is loss_region}}
     %l = mpc.tanh %x {amp.decision = #high} : (tensor<f32>) -> tensor<f32>
@@ -94,7 +94,7 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
 // A constant out of the range of float16.
 #low = #amp.decision<operands = [any, any], results = [f16], compute = f32, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
 #constant = #amp.decision<operands = [f32, f32], results = [f32], compute = f32, class = fixed, rule = "test", why = "", reason = constant, path = [], evidence = assumed>
-module attributes {amp.mode = #amp.mode<"16-mixed">} {
+module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<"16-mixed">} {
   func.func @leaves_range(%x: tensor<4xf32>) {
     %c = mpc.constant {amp.decision = #constant} dense<1.0e+6> : tensor<4xf32>
     // expected-error@+1 {{must be kept in fp32 (constant_range), but is decided as low}}
@@ -109,7 +109,7 @@ module attributes {amp.mode = #amp.mode<"16-mixed">} {
 #low = #amp.decision<operands = [any], results = [bf16], compute = f32, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
 #high = #amp.decision<operands = [any, any], results = [f32], compute = f32, class = infer, rule = "test", why = "", reason = not_between_low, path = [], evidence = assumed>
 #constant = #amp.decision<operands = [f32], results = [f32], compute = f32, class = fixed, rule = "test", why = "", reason = constant, path = [], evidence = assumed>
-module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
+module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.request<"bf16-mixed">} {
   func.func @cancels(%x: tensor<4xf32>) {
     %one = mpc.constant {amp.decision = #constant} dense<1.0> : tensor<4xf32>
     // expected-error@+2 {{must be kept in fp32 (constant_range), but is decided as low}}
@@ -124,7 +124,7 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
 
 // All parts of a concatenation are rounded by casts, then widened.
 #low = #amp.decision<operands = [bf16, bf16], results = [bf16], compute = f32, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
-module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
+module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.request<"bf16-mixed">} {
   func.func @lossy_concat(%x: tensor<4x2xf32>, %y: tensor<4x2xf32>) {
     %0 = amp.cast %x : (tensor<4x2xf32>) -> tensor<4x2xbf16>
     %1 = amp.cast %y : (tensor<4x2xf32>) -> tensor<4x2xbf16>
@@ -139,7 +139,7 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
 
 // An op that does not multiply reads a wide value through a cast.
 #high = #amp.decision<operands = [any], results = [f32], compute = f32, class = infer, rule = "test", why = "", reason = not_between_low, path = [], evidence = assumed>
-module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
+module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.request<"bf16-mixed">} {
   func.func @lossy_reader(%x: tensor<4xf32>) {
     %0 = amp.cast %x : (tensor<4xf32>) -> tensor<4xbf16>
     // expected-error@+1 {{reads operand 0 through a cast that rounds, but does not multiply it}}
@@ -168,6 +168,40 @@ module attributes {amp.mode = #amp.mode<"32-true">} {
   func.func @low_in_32_true(%x: tensor<4xf32>) {
     // expected-error@+1 {{decided as low in a mode without a low type}}
     %0 = mpc.relu %x {amp.decision = #low} : (tensor<4xf32>) -> tensor<4xbf16>
+    return
+  }
+}
+
+// -----
+
+// A rounded constant. The constant of the model is out of the range of float16.
+#low = #amp.decision<compute = f16, accumulate = f32, storage = f32, class = allow, rule = "test", why = "", reason = allow_list, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<"16-mixed">} {
+  func.func @rounds_out_of_range(%x: tensor<4x4xf32>) {
+    %c = mpc.constant {amp.rounded = array<f64: 1.0e+6, 1.0e+6, 1.0e+6>} dense<0x7C00> : tensor<4x4xf16>
+    %x0 = amp.cast %x : (tensor<4x4xf32>) -> tensor<4x4xf16>
+    // expected-error@+1 {{must be kept in fp32 (constant_range), but is decided as low}}
+    %0 = mpc.matmul %x0, %c {amp.decision = #low} : (tensor<4x4xf16>, tensor<4x4xf16>) -> tensor<4x4xf32>
+    return
+  }
+}
+
+// -----
+
+// A multiple of a seed without a loss scale. Model constants have records.
+#low = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = infer, rule = "test", why = "", reason = not_between_low, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#constant = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = fixed, rule = "test", why = "", reason = constant, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.request<"bf16-mixed">} {
+  func.func @rounds_seed(%x: tensor<f32>) {
+    %seed = mpc.constant {amp.seed} dense<1.0> : tensor<f32>
+    // expected-error@+1 {{expected an amp.decision, since the constant is neither rounded nor a seed, found none}}
+    %unknown = mpc.constant dense<2.0> : tensor<f32>
+    %two = mpc.constant {amp.decision = #constant} dense<2.0> : tensor<f32>
+    // expected-error@+2 {{must be kept in fp32 (loss_region), but is decided as low}}
+    // expected-error@+1 {{recorded for the reason between_low, but the reason is loss_region}}
+    %0 = mpc.mul %seed, %two {amp.decision = #low, mpc.phase = #mpc.phase<backward>} : (tensor<f32>, tensor<f32>) -> tensor<bf16>
+    %1 = mpc.mul %x, %unknown {amp.decision = #high} : (tensor<f32>, tensor<f32>) -> tensor<f32>
     return
   }
 }

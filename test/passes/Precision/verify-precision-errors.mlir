@@ -11,7 +11,7 @@ func.func @no_record(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 // -----
 
 #low = #amp.decision<operands = [any], results = [bf16], compute = f32, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
-module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
+module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.request<"bf16-mixed">} {
   func.func @stored_in_another_type(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
     // expected-error@+1 {{expected result 0 in 'bf16' as decided, found 'f32'}}
     %0 = mpc.relu %x {amp.decision = #low} : (tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -23,7 +23,7 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
 
 #low = #amp.decision<operands = [any], results = [f16], compute = f32, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
 #deny = #amp.decision<operands = [f32], results = [f32], compute = f32, class = deny, rule = "test", why = "", reason = deny_list, path = [], evidence = assumed>
-module attributes {amp.mode = #amp.mode<"16-mixed">} {
+module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<"16-mixed">} {
   func.func @denied_reads_low(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
     %0 = mpc.relu %x {amp.decision = #low} : (tensor<4x4xf32>) -> tensor<4x4xf16>
     // expected-error@+1 {{kept in fp32 (deny_list) but reads operand 0 in 'f16'}}
@@ -35,7 +35,7 @@ module attributes {amp.mode = #amp.mode<"16-mixed">} {
 // -----
 
 #low = #amp.decision<operands = [bf16, bf16], results = [f32], compute = bf16, class = allow, rule = "test", why = "", reason = allow_list, path = [], evidence = assumed>
-module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
+module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.request<"bf16-mixed">} {
   func.func @multiplies_another_type(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
     %0 = amp.cast %x : (tensor<4x4xf32>) -> tensor<4x4xbf16>
     // expected-error@+1 {{expected to multiply 'bf16' as decided, found operand 1 in 'f32'}}
@@ -47,7 +47,7 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
 // -----
 
 #low = #amp.decision<operands = [any, any], results = [bf16], compute = bf16, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
-module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
+module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.request<"bf16-mixed">} {
   func.func @arithmetic_below_fp32(%x: tensor<4x4xf32>) {
     // expected-error@+1 {{expected arithmetic in fp32 at least, found 'bf16'}}
     %0 = mpc.add %x, %x {amp.decision = #low} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xbf16>
@@ -58,7 +58,7 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
 // -----
 
 #short = #amp.decision<operands = [any], results = [f32], compute = f32, class = infer, rule = "test", why = "", reason = not_between_low, path = [], evidence = assumed>
-module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
+module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.request<"bf16-mixed">} {
   func.func @operand_without_type(%x: tensor<4x4xf32>) {
     // expected-error@+1 {{expected an amp.decision with a type for each float operand and result, found 1 operands and 1 results}}
     %0 = mpc.add %x, %x {amp.decision = #short} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -70,7 +70,7 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
 
 // A denied op reads the types of the model, and the record says so.
 #deny = #amp.decision<operands = [any], results = [f32], compute = f32, class = deny, rule = "test", why = "", reason = deny_list, path = [], evidence = assumed>
-module attributes {amp.mode = #amp.mode<"16-mixed">} {
+module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<"16-mixed">} {
   func.func @kept_op_may_read_any_type(%x: tensor<4x4xf32>) {
     // expected-error@+1 {{expected operand 0 to be decided as 'f32', found any}}
     %0 = mpc.exp %x {amp.decision = #deny} : (tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -82,7 +82,7 @@ module attributes {amp.mode = #amp.mode<"16-mixed">} {
 
 // Policy keeps the angles of a rotation in fp32.
 #low = #amp.decision<operands = [any, any, f32], results = [bf16], compute = f32, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
-module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
+module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.request<"bf16-mixed">} {
   func.func @kept_operand_may_have_any_type(%x: tensor<1x1x2x4xf32>, %c: tensor<2x2xf32>) {
     // expected-error@+1 {{expected operand 1 to be decided as 'f32', found any}}
     %0 = mpc.rotary_embedding %x, %c, %c {amp.decision = #low} : (tensor<1x1x2x4xf32>, tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<1x1x2x4xbf16>
@@ -94,7 +94,7 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
 
 // Only contractions and movements may ask for low operands.
 #low = #amp.decision<operands = [bf16, any], results = [bf16], compute = f32, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
-module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
+module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.request<"bf16-mixed">} {
   func.func @sum_decided_to_read_low(%x: tensor<4x4xf32>) {
     // expected-error@+1 {{expected operand 0 to be decided as 'f32', found 'bf16'}}
     %0 = mpc.add %x, %x {amp.decision = #low} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xbf16>
@@ -155,7 +155,7 @@ func.func @unexpanded() -> tensor<f32> {
 // -----
 
 #low = #amp.decision<operands = [any, any, any, any, any], results = [bf16, f32, f32, bf16, f32], compute = f32, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
-module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
+module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.request<"bf16-mixed">} {
   func.func @normalisation_in_bf16(%x: tensor<4x8x4x4xf32>, %s: tensor<8xf32>, %m: tensor<8xf32>) -> tensor<8xf32> {
     %x16 = amp.cast %x : (tensor<4x8x4x4xf32>) -> tensor<4x8x4x4xbf16>
     %s16 = amp.cast %s : (tensor<8xf32>) -> tensor<8xbf16>
@@ -191,7 +191,7 @@ mpc.variable @w.low : tensor<8xbf16> role derived
 // -----
 
 #low = #amp.decision<operands = [f16], results = [f16], compute = f32, class = deny, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
-module attributes {amp.mode = #amp.mode<"16-mixed">} {
+module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<"16-mixed">} {
   func.func @denied_op_decided_low(%x: tensor<4x4xf16>) {
     // expected-error@+3 {{recorded for the reason between_low, but the reason is model_type}}
     // expected-error@+2 {{is of class deny, but decided as low}}
@@ -204,7 +204,7 @@ module attributes {amp.mode = #amp.mode<"16-mixed">} {
 // -----
 
 #low = #amp.decision<operands = [any], results = [f16], compute = f32, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
-module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
+module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.request<"bf16-mixed">} {
   func.func @not_what_policy_and_mode_say(%x: tensor<4x4xf32>) {
     // expected-error@+2 {{recorded as infer, but policy says clear}}
     // expected-error@+1 {{decided as 'f16' in a mode that lowers to 'bf16'}}
@@ -216,7 +216,7 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
 // -----
 
 #low = #amp.decision<operands = [bf16], results = [bf16], compute = f32, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
-module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
+module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.request<"bf16-mixed">} {
   func.func @lossy_pair_around_a_view(%x: tensor<8xf32>) -> tensor<2x4xf32> {
     %0 = amp.cast %x : (tensor<8xf32>) -> tensor<8xbf16>
     %1 = mpc.reshape %0 {amp.decision = #low} : (tensor<8xbf16>) -> tensor<2x4xbf16>

@@ -6,7 +6,7 @@
 #low = #amp.decision<operands = [f16, f16], results = [f32], compute = f16, class = allow, rule = "test", why = "", reason = allow_list, path = [], evidence = assumed>
 #deny = #amp.decision<operands = [f32], results = [f32], compute = f32, class = deny, rule = "test", why = "", reason = deny_list, path = [], evidence = assumed>
 
-module attributes {amp.mode = #amp.mode<"16-mixed">} {
+module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<"16-mixed">} {
   // CHECK-LABEL: func.func @kept
   // CHECK: %[[LOW:.*]] = amp.cast
   // CHECK: %[[Y:.*]] = mpc.matmul %[[LOW]], %[[LOW]]
