@@ -66,19 +66,21 @@ class Record:
         assert key in self.fields, f"a record has no field {key}"
         self.fields[key] = value
 
+    def get_types(self):
+        """Lists the types in which the op computes and stores."""
+        results = split((self["results"] or "[]")[1:-1])
+        return [self["compute"], self["storage"], *results]
+
     def is_low(self, low):
-        return low in (self["storage"], self["compute"])
-
-    def multiplies(self, element):
-        """True if the op contracts operands of type `element`."""
-        return self["compute"] == element
-
-    def stores(self, element):
-        return self["storage"] == element
+        return low in self.get_types()
 
     def store(self, element):
-        """Records results of type `element`."""
-        self["storage"] = element
+        """Records the first float result in type `element`."""
+        if self["storage"]:
+            self["storage"] = element
+            return
+        results = split(self["results"][1:-1])
+        self["results"] = "[" + ", ".join([element, *results[1:]]) + "]"
 
     def multiply(self, element):
         """Records contracted operands of type `element`."""
@@ -87,7 +89,8 @@ class Record:
     def claim_model(self, element):
         """Claims that the values of the op have type `element` in the model."""
         fields = list(self.fields.items())
-        place = [key for key, _ in fields].index("casts_in")
+        names = list(self.fields)
+        place = names.index("casts_in" if "casts_in" in names else "class")
         fields.insert(place, ("model", f"[{element}]"))
         self.fields = dict(fields)
 

@@ -156,6 +156,28 @@ def op_named_by_keep_fp32_low(m):
     m.lower(m.recorded(reason="keep_fp32")[0], reason="between_low")
 
 
+UNREAD = "rounds a sum to 'b?f16' that no low op reads"
+
+
+@mutation("bert|lstm", UNREAD)
+def bias_gradient_low(m):
+    m.lower(m.op("mpc.sum_to_size", "step"), reason="between_low")
+
+
+@mutation("resnet|bert", UNREAD)
+def weight_gradient_low(m):
+    m.lower(m.op("mpc.gemm", where=lambda op: m.get_node(op).endswith("#dw")))
+
+
+@mutation("resnet|bert", UNREAD)
+def logits_low(m):
+    loss = m.op("mpc.softmax_cross_entropy_loss", "step")
+    op = m.define(loss.operands[0], "step")
+    while "mpc.gemm" not in op.name:
+        op = m.define(op.operands[0], "step")
+    m.lower(op)
+
+
 # Flags and modes
 
 
@@ -184,6 +206,11 @@ def another_mode(m):
 def another_mode_of_the_request(m):
     other = BRAIN if m.low == "f16" else HALF
     m.sub(r'#amp.request<".*?"', f'#amp.request<"{other}"')
+
+
+@mutation("bert|mlp", "decided for .*-mixed, but the request is for 32-true")
+def no_request(m):
+    m.sub(r'amp.request = #amp.request<"[^>]*>, ', "")
 
 
 @mutation("resnet", "decided as low in a mode without a low type")

@@ -173,6 +173,26 @@ def step_counted_without_a_condition(m):
     op.types.pop()
 
 
+@mutation("resnet bert", "counts no forward pass in @mpc.micro_step", HALF)
+def forward_pass_counted_on_a_condition(m):
+    """A skipped step would use its random numbers again."""
+    op = m.op("mpc.increment", where=lambda op: len(op.operands) == 1)
+    test = m.op("amp.all_finite")
+    m.lines.remove(op)
+    m.lines.insert(m.lines.index(test) + 1, op)
+    op.spelt += f", {test.result}"
+    op.types.append(test.result_types[0])
+
+
+@mutation("mlp lstm", ALL_FINITE + " as result", HALF)
+def outcome_of_the_test_not_returned(m):
+    """Runs count skipped steps by this output."""
+    test = m.op("amp.all_finite")
+    end = m.op("return", test.function)
+    index = end.operands.index(test.result)
+    tell_that_all_is_finite(m, end, index)
+
+
 @mutation("mlp", "updates @fc1.weight.ema even in a step with a gradient", HALF)
 def average_without_a_guard(m):
     m.remove(m.op("mpc.select", "update", "fc1.weight.ema#guard"), 1)

@@ -52,6 +52,25 @@ def parameter_kept_but_copy_written(m):
     m.op("return", op.function).replace_operand(update.result, update.operands[0])
 
 
+@mutation("bert|resnet", "reads other state than in @step")
+def evaluation_reads_another_copy(m):
+    copies = re.findall(r"(%arg\d+): \S+ \{mpc.state = @[\w.]+\.low\}", m.get_head("eval"))
+    ops = m.ops("mpc.gemm mpc.conv mpc.transpose", "eval")
+    reads = {
+        id(op): (index, value)
+        for op in ops
+        for index, value in enumerate(op.operands)
+        if value in copies
+    }
+    readers = [op for op in ops if id(op) in reads]
+    for a, b in permutations(readers, 2):
+        (index, old), (other, new) = reads[id(a)], reads[id(b)]
+        if a.types[index] == b.types[other] and old != new:
+            a.set_operand(index, new)
+            return
+    raise AssertionError("no two copies of one shape")
+
+
 @mutation("lstm|bert", "expected @derive to compute @.* from its own parameter")
 def derive_casts_another_parameter(m):
     a, b = find_pair(m.ops("amp.cast", "derive"))
@@ -113,7 +132,8 @@ def narrow(m, role):
     for function in {op.function for op in m.ops()}:
         if found := m.find_argument(function, name):
             argument, _ = found
-            m.sub(re.escape(f"{argument}: {tensor} {{mpc.state = @{name}}}"), f"{argument}: {low} {{mpc.state = @{name}}}")
+            old = re.escape(f"{argument}: {tensor} {{mpc.state = @{name}}}")
+            m.sub(old, f"{argument}: {low} {{mpc.state = @{name}}}")
             users = [op for op in m.ops(function=function) if argument in op.operands]
             wide = m.cast(argument, low, "f32", before=m.ops(function=function)[0])
             for user in users:
