@@ -159,5 +159,7 @@ bool TargetInfo::hasNativeContraction(Type elementType) const {
     return true;
   if (gpu)
     return elementType.isF16() || elementType.isBF16() || elementType.isTF32();
+  if (elementType.isF16())
+    return hasAMX();
   return elementType.isBF16() && hasFeature("avx512bf16");
 }

@@ -39,7 +39,9 @@ TEST(TargetInfo, AnswersByFeature) {
   EXPECT_FALSE(target("x86-64-v4").hasNativeBF16Conversion());
   EXPECT_TRUE(target("zen5").hasNativeContraction(b.getBF16Type()));
   EXPECT_FALSE(target("x86-64-v3").hasNativeContraction(b.getBF16Type()));
-  EXPECT_FALSE(target("sapphirerapids").hasNativeContraction(b.getF16Type()));
+  // AMX multiplies f16 as sums of bf16 numbers, faster than vectors do f32.
+  EXPECT_TRUE(target("sapphirerapids").hasNativeContraction(b.getF16Type()));
+  EXPECT_FALSE(target("zen5").hasNativeContraction(b.getF16Type()));
   EXPECT_TRUE(target("x86-64").hasNativeContraction(b.getF64Type()));
   EXPECT_FALSE(target("zen5").hasAMX());
   EXPECT_TRUE(target("sapphirerapids").hasAMX());
