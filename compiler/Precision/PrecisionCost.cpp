@@ -1,42 +1,31 @@
-// Estimates times with a roofline: the slower of memory and arithmetic.
+// Estimates times as sums: bytes of memory, and multiplications at the rate of
+// the kernels that run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/PrecisionCost.h"
+
+#include "compiler/Kernels/MachineRates.h"
 
 #include <cmath>
 
 using namespace mlir;
 using namespace mpc;
 
-namespace {
-// Nominal rates of one server core, in units per nanosecond.
-constexpr double kBytesPerNs = 20.0;
-constexpr double kFlopsPerNs = 100.0;
-// Speed of low products relative to float32: with bf16 dot-product
-// instructions; in bf16 with AMX tiles; and without either, when each operand
-// is converted first.
-constexpr double kNativeSpeedup = 2.0;
-constexpr double kTileSpeedup = 14.0;
-constexpr double kConversionSlowdown = 0.5;
-// Number of bf16 products per product of f16 or f32 matrices on AMX tiles,
-// which multiply only bf16. An f16 number is the sum of two bf16 numbers, an
-// f32 number of three.
-constexpr double kTileProductsF16 = 4.0;
-constexpr double kTileProductsF32 = 6.0;
-} // namespace
-
-static double getContractionRate(Operation *op, FloatType type,
-                                 const TargetInfo &target) {
-  if (target.hasAMX() && (type.isBF16() || isa<MatMulOp>(op)))
-    return kFlopsPerNs * kTileSpeedup /
-           (type.isBF16()  ? 1
-            : type.isF16() ? kTileProductsF16
-                           : kTileProductsF32);
-  if (type.getWidth() >= 32)
-    return kFlopsPerNs;
-  return kFlopsPerNs * (target.hasNativeContraction(type)
-                            ? kNativeSpeedup
-                            : kConversionSlowdown);
+// Returns the time of the multiplications of `op` with operands of `type`; 0 if
+// `op` is no contraction.
+static double getMultiplicationTime(PrecisionOpInterface op, FloatType type,
+                                    const TargetInfo &target) {
+  const MachineRates &rates = getMachineRates(target);
+  auto contraction = dyn_cast<ContractionOpInterface>(op.getOperation());
+  if (!contraction)
+    return op.countFlops() / rates.products.get(type);
+  const ContractionSpace space = contraction.getContractionSpace();
+  if (isa<MatMulOp, GemmOp>(op))
+    return getProductTime({space.rows, space.columns, space.depth}, type,
+                          target);
+  return 2.0 * static_cast<double>(space.rows) *
+         static_cast<double>(space.columns) * static_cast<double>(space.depth) /
+         rates.convolutions.get(type);
 }
 
 // Returns the bytes of a tensor in the model's type. If `low` is given, counts
@@ -70,15 +59,13 @@ PrecisionCost mpc::estimateCost(PrecisionOpInterface op, FloatType low,
     bytesHigh += inHigh;
     resultBytes += inLow + inHigh;
   }
-  double flops = op.countFlops();
-  auto roofline = [&](double bytes, FloatType type) {
-    return std::max(bytes / kBytesPerNs,
-                    flops / getContractionRate(op, type, target));
-  };
+  const double rate = getMachineRates(target).memoryBytes;
   auto wide = Float32Type::get(op->getContext());
   PrecisionCost cost;
-  cost.low = std::llround(roofline(bytesLow, low));
-  cost.high = std::llround(roofline(bytesHigh, wide));
-  cost.cast = std::llround(resultBytes / kBytesPerNs);
+  cost.low =
+      std::llround(bytesLow / rate + getMultiplicationTime(op, low, target));
+  cost.high =
+      std::llround(bytesHigh / rate + getMultiplicationTime(op, wide, target));
+  cost.cast = std::llround(resultBytes / rate);
   return cost;
 }

@@ -10,7 +10,7 @@
 
 namespace mpc {
 
-/// Nanoseconds on a nominal machine; only the ratios matter.
+/// Nanoseconds on one core of a CPU, or on a GPU (MachineRates.h).
 struct PrecisionCost {
   int64_t low = 0, high = 0, cast = 0;
 };

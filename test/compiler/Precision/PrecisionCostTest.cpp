@@ -32,6 +32,39 @@ TEST(PrecisionCostTest, ProductsGainFromInstructions) {
   EXPECT_GT(widened.low, native.low);
 }
 
+namespace {
+PrecisionCost costOfProduct(const std::string &op, StringRef target,
+                            bool isBF16) {
+  const std::string type = "tensor<1024x1024xf32>";
+  OneOp parsed("%x: " + type + ", %y: " + type,
+               "%r = mpc." + op + " %x, %y : (" + type + ", " + type + ") -> " +
+                   type);
+  MLIRContext *context = parsed->getContext();
+  return estimateCost(cast<PrecisionOpInterface>(parsed.get()),
+                      isBF16 ? FloatType(BFloat16Type::get(context))
+                             : FloatType(Float16Type::get(context)),
+                      llvm::cantFail(TargetInfo::get(target)));
+}
+} // namespace
+
+// Gemm is a product, too, and AMX multiplies f16 by terms.
+TEST(PrecisionCostTest, GemmCostsAsMuchAsMatMul) {
+  for (bool isBF16 : {false, true}) {
+    PrecisionCost gemm = costOfProduct("gemm", "sapphirerapids", isBF16);
+    PrecisionCost matmul = costOfProduct("matmul", "sapphirerapids", isBF16);
+    EXPECT_EQ(gemm.low, matmul.low);
+    EXPECT_EQ(gemm.high, matmul.high);
+    EXPECT_LT(gemm.low, gemm.high);
+  }
+}
+
+TEST(PrecisionCostTest, GPUsHaveTheirOwnRates) {
+  PrecisionCost cpu = costOfProduct("gemm", "zen5", true);
+  PrecisionCost gpu = costOfProduct("gemm", "sm_90", true);
+  EXPECT_LT(100 * gpu.high, cpu.high);
+  EXPECT_LT(100 * gpu.low, cpu.low);
+}
+
 TEST(PrecisionCostTest, LargerOpsTakeLonger) {
   auto relu = [](const std::string &size) {
     std::string type = "tensor<" + size + "xf32>";
