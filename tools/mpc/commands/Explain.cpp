@@ -4,6 +4,7 @@
 #include "compiler/Precision/DecisionReport.h"
 #include "compiler/Precision/PrecisionPolicy.h"
 #include "tools/mpc/commands/Commands.h"
+#include "tools/mpc/commands/PredictedTimes.h"
 #include "tools/mpc/model/Driver.h"
 #include "tools/mpc/print/Notes.h"
 #include "tools/mpc/print/PrintableStream.h"
@@ -114,6 +115,12 @@ static ExitCode run(ExplainCommand &command) {
     throw CLI::RequiredError("model");
   if (command.format.empty())
     command.format = command.nodes.empty() ? "summary" : "reasons";
+  if (command.format == "times" && !command.nodes.empty())
+    return reportError(ExitCode::Usage,
+                       "--format=times is about a whole step; leave out " +
+                           command.nodes.front());
+  if (command.format == "times")
+    return printPredictedTimes(command.compile);
   // The other formats do not print which ops follow a flip.
   command.compile.pipeline.listsFollowers =
       llvm::is_contained({"reasons", "jsonl", "html"}, command.format);
@@ -132,14 +139,16 @@ void mpc::tools::addExplainCommand(CLI::App &program, int &exitCode) {
                   "show only these nodes; conv1 includes its backward ops, "
                   "conv1#dx is one of them")
       ->type_name("NODE");
-  app->add_option("--format", command->format,
-                  "output to print:\nsummary: counts per op and "
-                  "type\nreasons: the chain of reasons of every op\ntable: a "
-                  "row per op\njsonl: a JSON object per op and line\ndot: the "
-                  "graph, for Graphviz\nhtml: a page to filter and "
-                  "sort\ndefault: summary; with nodes, reasons")
+  app->add_option(
+         "--format", command->format,
+         "output to print:\nsummary: counts per op and "
+         "type\nreasons: the chain of reasons of every op\ntable: a "
+         "row per op\njsonl: a JSON object per op and line\ndot: the "
+         "graph, for Graphviz\nhtml: a page to filter and "
+         "sort\ntimes: predicted times of a step in 32-true, "
+         "bf16-mixed and 16-mixed\ndefault: summary; with nodes, reasons")
       ->check(CLI::IsMember(
-          {"summary", "reasons", "table", "jsonl", "dot", "html"}));
+          {"summary", "reasons", "table", "jsonl", "dot", "html", "times"}));
   app->add_flag("--print-policy", command->printsPolicy,
                 "print the policy, in the format that --policy reads");
   addQuietFlag(*app);
