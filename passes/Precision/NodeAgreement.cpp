@@ -6,7 +6,7 @@
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/ContractionTable.h"
-#include "passes/Precision/OperandTypes.h"
+#include "passes/Precision/FloatTypes.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/SmallPtrSet.h"

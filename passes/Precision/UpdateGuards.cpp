@@ -188,12 +188,13 @@ void amp::verifyScaleUpdate(
     llvm::function_ref<InFlightDiagnostic(Operation *)> report) {
   llvm::DenseMap<Operation *, Value> states = mapState(function, variables);
   Operation *terminator = getReturn(function);
+  FiniteTests tests(gradients);
   // The results of amp.update_scale that the function returns as new state.
   llvm::SmallPtrSet<Value, 4> returned;
   for (OpOperand &result : terminator->getOpOperands()) {
     if (getResultPort(function, result.getOperandNumber()).getRole() ==
             Role::Finite &&
-        !isTestOfAll(result.get(), gradients))
+        !tests.isTestOfAll(result.get()))
       report(terminator) << "expected amp.all_finite of all gradients of the "
                             "update as result "
                          << result.getOperandNumber();
@@ -211,7 +212,6 @@ void amp::verifyScaleUpdate(
       report(terminator) << "changes @" << variable.getSymName()
                          << " by other means than amp.update_scale";
   }
-  FiniteTests tests(gradients);
   bool hasUpdate = false;
   function->walk([&](UpdateScaleOp op) {
     hasUpdate = true;
