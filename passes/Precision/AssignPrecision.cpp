@@ -14,7 +14,7 @@
 #include "compiler/Precision/DecisionReport.h"
 #include "compiler/Precision/PrecisionGraph.h"
 #include "compiler/Support/ExitCode.h"
-#include "passes/Precision/FloatTypes.h"
+#include "passes/Precision/DecidedTypes.h"
 #include "passes/Precision/Passes.h"
 #include "passes/Precision/RequestOptions.h"
 
@@ -138,82 +138,12 @@ static bool mayRoundMaximum(const PrecisionGraph &graph, Operation *op,
                             placements[*index], placements);
 }
 
-// Returns the float type that the model gives the op: the type of the first
-// float result, or else of the first float operand.
-static FloatType getModelType(Operation *op) {
-  for (ValueRange values :
-       {ValueRange(op->getResults()), ValueRange(op->getOperands())})
-    for (Value value : values)
-      if (auto type =
-              dyn_cast<FloatType>(getElementTypeOrSelf(value.getType())))
-        return type;
-  llvm_unreachable("an op of the precision graph has a float");
-}
-
-// Returns the float types that the model gives the op, each once; null if all
-// are fp32.
-static ArrayAttr listModelTypes(Operation *op) {
-  llvm::SetVector<Attribute> types;
-  bool isOther = false;
-  for (ValueRange values :
-       {ValueRange(op->getResults()), ValueRange(op->getOperands())})
-    for (Value value : values)
-      if (auto type =
-              dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()))) {
-        types.insert(TypeAttr::get(type));
-        isOther |= !type.isF32();
-      }
-  return isOther ? ArrayAttr::get(op->getContext(), types.getArrayRef())
-                 : ArrayAttr();
-}
-
 // True if an op that is high must read float operands in the types of the
 // model: the node is pinned or denied. Any other high op reads low values as
 // they are.
 static bool keepsOperands(const PlacementNode &problem) {
   return problem.pin == PlacementNode::Pin::High ||
          problem.precisionClass == PrecisionClass::Deny;
-}
-
-// Returns the type in which `op` stores each float result. `low` is the type to
-// which the op rounds; null if the op stores the types of the model.
-static SmallVector<Type> listResultTypes(PrecisionOpInterface op,
-                                         FloatType low) {
-  SmallVector<Type> types;
-  for (OpResult result : op->getResults())
-    if (FloatType type = getFloatType(result))
-      types.push_back(low && type.isF32() &&
-                              !policyKeepsResultFP32(op.getPolicyKey(),
-                                                     result.getResultNumber())
-                          ? low
-                          : type);
-  return types;
-}
-
-// Returns the type in which `op` reads each float operand; NoneType if the op
-// reads whatever type is stored. `factor` is the type of contracted operands,
-// `moved` the type that an op must move, and null if the op moves any type.
-static SmallVector<Type> listOperandTypes(PrecisionOpInterface op,
-                                          FloatType factor, FloatType moved,
-                                          bool keepsOperands) {
-  SmallVector<Type> types;
-  Type any = NoneType::get(op->getContext());
-  for (OpOperand &operand : op->getOpOperands()) {
-    const unsigned index = operand.getOperandNumber();
-    FloatType type = getFloatType(operand.get());
-    if (!type)
-      continue;
-    if (index < op.getNumContractedOperands())
-      types.push_back(factor);
-    else if (op.movesElements())
-      types.push_back(moved ? Type(moved) : any);
-    else
-      types.push_back(keepsOperands ||
-                              policyKeepsOperandFP32(op.getPolicyKey(), index)
-                          ? Type(type)
-                          : any);
-  }
-  return types;
 }
 
 namespace {
@@ -335,8 +265,10 @@ void AssignPrecisionPass::decide(const PrecisionGraph &graph, unsigned index,
   if (roundsToTF32(graph, index, compute, target))
     compute = FloatTF32Type::get(context);
   const bool keeps = low && !placement.low && keepsOperands(problem);
+  FloatType moved = types.storesLow ? low : keeps ? wide : FloatType();
   FloatType stored = types.storesLow ? low : FloatType();
-  FloatType moved = stored ? stored : keeps ? wide : FloatType();
+  if (request.mode == PrecisionMode::FP64True)
+    stored = Float64Type::get(context);
 
   SmallVector<Attribute> path;
   for (unsigned step : placement.path.nodes)
