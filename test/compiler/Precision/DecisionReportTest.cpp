@@ -31,7 +31,8 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.loss_scale = #amp.los
     %2 = mpc.softmax %1 {axis = 1 : i64, mpc.phase = #mpc.phase<backward>, amp.decision = #amp.decision<
         operands = [f32], results = [f32], compute = f32, class = fixed,
         rule = "default:softmax", why = "", reason = after_denied,
-        path = ["exp", "fc#dx"], evidence = proved>}
+        path = ["exp", "fc#dx"], sources = [{kind = "constant", name = "c", value = 1.0e+6},
+            {in_data, kind = "input", largest = 4.0, name = "x", rms = 0.5}], evidence = proved>}
         : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("fc#dx")
     return %2 : tensor<4x4xf32>
   }
@@ -125,6 +126,15 @@ TEST_F(DecisionReportTest, EveryLineOfJSONLIsARecord) {
   EXPECT_EQ(second->getAsObject()->getString("id"), "fc#dx");
   EXPECT_EQ(second->getAsObject()->getString("node"), "fc");
   EXPECT_TRUE(second->getAsObject()->get("flip")->getAsNull().has_value());
+  const llvm::json::Array &sources =
+      *second->getAsObject()->getObject("evidence")->getArray("sources");
+  ASSERT_EQ(sources.size(), 2u);
+  EXPECT_EQ(sources[0].getAsObject()->getString("kind"), "constant");
+  EXPECT_EQ(sources[0].getAsObject()->getString("name"), "c");
+  EXPECT_EQ(sources[0].getAsObject()->getNumber("value"), 1e6);
+  EXPECT_EQ(sources[1].getAsObject()->getNumber("rms"), 0.5);
+  EXPECT_EQ(sources[1].getAsObject()->getNumber("largest"), 4.0);
+  EXPECT_EQ(sources[1].getAsObject()->getBoolean("in_data"), true);
   EXPECT_TRUE(second->getAsObject()->get("follows")->getAsNull().has_value());
 }
 
@@ -148,6 +158,12 @@ TEST_F(DecisionReportTest, ANodeStandsForItsBackwardOps) {
   EXPECT_NE(text.find("fc: matmul, forward"), std::string::npos);
   EXPECT_NE(text.find("fc#dx: softmax, backward"), std::string::npos);
   EXPECT_NE(text.find("path      exp -> fc#dx"), std::string::npos);
+  EXPECT_NE(
+      text.find("evidence  proved by 1e+06 of constant 'c', and input 'x' "
+                "of root mean square 0.5 and largest element 4 in the "
+                "data"),
+      std::string::npos)
+      << text;
   EXPECT_NE(text.find("impossible: a hard constraint"), std::string::npos);
 }
 

@@ -171,7 +171,7 @@ TEST_F(PolicyFileTest, ErrorsSayWhere) {
   EXPECT_EQ(read(R"({"table": [{"op": "gemm", "class": "allow"}]})"),
             ":table[0]: unknown key \"class\", expected one of op, onnx, "
             "follows, fp16, bf16, accumulate, unbounded, fp32_operands, "
-            "fp32_results, reason");
+            "fp32_results, reason, fp16_reason, bf16_reason");
   EXPECT_EQ(read(R"({"table": [{"op": "Gemmm"}]})"),
             ":table[0]: op: unknown op \"Gemmm\"; did you mean \"Gemm\"?");
   EXPECT_EQ(read(R"({"table": [

@@ -5,15 +5,15 @@
 // model takes 1 - s, also through a view. 1 + x keeps them.
 // CHECK-LABEL: func.func @cancels
 // CHECK: mpc.matmul {{.*}}results = [f32]
-// CHECK: mpc.add {{.*}}results = [f32], {{.*}}reason = constant_range
-// CHECK: mpc.sub {{.*}}results = [f32], {{.*}}reason = wide_operand
-// CHECK: mpc.sigmoid {{.*}}results = [f32], {{.*}}reason = constant_range
+// CHECK: mpc.add {{.*}}results = [f32], {{.*}}reason = constant_range, {{.*}}sources = [{kind = "constant", name = "large", value = 1.000100e+04 : f64}], evidence = assumed
+// CHECK: mpc.sub {{.*}}results = [f32], {{.*}}reason = wide_operand, {{.*}}sources = [{kind = "constant", largest = 1.000000e+04 : f64, name = "large", rms = 1.000000e+04 : f64}], evidence = assumed
+// CHECK: mpc.sigmoid {{.*}}results = [f32], {{.*}}reason = constant_range, {{.*}}sources = [{kind = "constant", value = 1.000000e+00 : f64}], evidence = assumed
 // CHECK: mpc.reshape {{.*}}results = [f32], {{.*}}reason = constant_range
 // CHECK: mpc.sub {{.*}}results = [f32], {{.*}}reason = not_between_low
 // CHECK: mpc.add {{.*}}results = [bf16], {{.*}}reason = known_operand
 func.func @cancels(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %one = mpc.constant dense<1.0> : tensor<f32>
-  %large = mpc.constant dense<1.0e+04> : tensor<f32>
+  %large = mpc.constant dense<1.0e+04> : tensor<f32> loc("large")
   %h = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("k0")
   %up = mpc.add %h, %large : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> loc("k1")
   %down = mpc.sub %up, %large : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> loc("k2")

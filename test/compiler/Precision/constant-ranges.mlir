@@ -1,18 +1,19 @@
 // Ranges of constants propagate through elementwise ops and views. Values
-// beyond the low type stay fp32, and values that are bounded again do not.
+// beyond the low type stay fp32, and values that are bounded again do not. Only
+// a range of constants alone is proved; other ranges assume data of order 1.
 // RUN: mpc-opt %s --mpc-attach-target=name=zen5 -amp-assign-precision="mode=bf16-mixed" -mlir-print-local-scope | FileCheck %s
 
 // The smallest float is added to scores where a mask is 0.
 // CHECK-LABEL: func.func @smallest_float
 // CHECK: mpc.matmul {{.*}}results = [f32]
 // CHECK: mpc.sub {{.*}}results = [f32]
-// CHECK: mpc.mul {{.*}}results = [f32], {{.*}}reason = constant_range
-// CHECK: mpc.add {{.*}}results = [f32], {{.*}}reason = constant_range
-// CHECK: mpc.reshape {{.*}}results = [f32], {{.*}}reason = constant_range
+// CHECK: mpc.mul {{.*}}results = [f32], {{.*}}reason = constant_range, {{.*}}sources = [{kind = "constant", name = "least", value = 3.402{{[0-9]*}}E+38 : f64}], evidence = proved
+// CHECK: mpc.add {{.*}}results = [f32], {{.*}}reason = constant_range, {{.*}}sources = [{kind = "constant", name = "least", {{.*}}}], evidence = assumed
+// CHECK: mpc.reshape {{.*}}results = [f32], {{.*}}reason = constant_range, {{.*}}evidence = assumed
 // CHECK: mpc.softmax {{.*}}reason = not_between_low
 func.func @smallest_float(%q: tensor<4x4xf32>, %m: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %one = mpc.constant dense<1.0> : tensor<f32>
-  %least = mpc.constant dense<-3.40282347E+38> : tensor<f32>
+  %least = mpc.constant dense<-3.40282347E+38> : tensor<f32> loc("least")
   %low = mpc.matmul %q, %q : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("before")
   %rows = mpc.relu %low : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("relu")
   %scores = mpc.matmul %rows, %q : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("scores")

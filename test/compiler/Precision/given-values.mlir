@@ -8,7 +8,7 @@
 // order 1.
 // CHECK-LABEL: func.func @input
 // FORCED-LABEL: func.func @input
-// CHECK: mpc.add {{.*}}results = [f32], {{.*}}reason = wide_operand, path = ["sum"], evidence = assumed, {{.*}}flip = "--force-low=^sum$"
+// CHECK: mpc.add {{.*}}results = [f32], {{.*}}reason = wide_operand, path = ["sum"], {{.*}}evidence = assumed, {{.*}}flip = "--force-low=^sum$"
 // FORCED: mpc.add {{.*}}results = [bf16], {{.*}}reason = force_low
 // CHECK: mpc.add {{.*}}results = [f32], {{.*}}reason = wide_operand, path = ["sum", "residual"]
 // CHECK: mpc.tanh

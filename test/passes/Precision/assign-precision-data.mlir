@@ -7,8 +7,8 @@
 // BAD: expected the sizes of inputs, such as {x = array<f64: 1.0, 4.0>}, of a module
 module attributes {mpc.input_sizes = {t = array<f64: 0.98, 4.1>, u = array<f64: 300.0, 1000.0>}} {
 // CHECK-LABEL: func.func @data
-// CHECK: mpc.add {{.*}}results = [{{b?}}f16], {{.*}}reason = known_operand, {{.*}}sources = [{in_data, kind = "input", largest = 4.0999{{[0-9]*}}, name = "t", rms = 9.8{{0*}}e-01}], evidence = assumed
-// CHECK: mpc.add {{.*}}results = [f32], {{.*}}reason = wide_operand, {{.*}}sources = [{in_data, kind = "input", largest = 1.000000e+03, name = "u", rms = 3.000000e+02}], evidence = assumed
+// CHECK: mpc.add {{.*}}results = [{{b?}}f16], {{.*}}reason = known_operand, {{.*}}sources = [{in_data, kind = "input", largest = 4.100000e+00 : f64, name = "t", rms = 0.979{{9*[0-9]*}} : f64}], evidence = assumed
+// CHECK: mpc.add {{.*}}results = [f32], {{.*}}reason = wide_operand, {{.*}}sources = [{in_data, kind = "input", largest = 1.000000e+03 : f64, name = "u", rms = 3.000000e+02 : f64}], evidence = assumed
 // CHECK: mpc.add {{.*}}results = [f32], {{.*}}reason = wide_operand, {{.*}}sources = [{kind = "input", name = "v"}], evidence = assumed
 // CHECK: mpc.mul
 // CHECK: mpc.add {{.*}}results = [{{b?}}f16], {{.*}}reason = known_operand, {{.*}}sources = [{in_data, kind = "value", {{.*}}name = "half", {{.*}}}], evidence = assumed

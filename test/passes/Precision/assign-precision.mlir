@@ -117,10 +117,10 @@ func.func @multiples_of_seed(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 func.func @constant_range(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %mask = mpc.constant dense<-1.0e+9> : tensor<4x4xf32>
   %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
-  // FP16: mpc.add {{.*}}results = [f32], {{.*}}class = infer, {{.*}}reason = constant_range, {{.*}}evidence = proved
+  // FP16: mpc.add {{.*}}results = [f32], {{.*}}class = infer, {{.*}}reason = constant_range, {{.*}}sources = [{kind = "constant", value = 1.000000e+09 : f64}], evidence = proved
   // BF16: mpc.add {{.*}}results = [f32], {{.*}}class = infer, {{.*}}reason = wide_operand
   %1 = mpc.add %0, %mask : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("mask")
-  // FP16: mpc.clip {{.*}}reason = constant_range
+  // FP16: mpc.clip {{.*}}reason = constant_range, {{.*}}sources = [{kind = "value", name = "clip", value = 1.000000e+06 : f64}], evidence = proved
   %2 = mpc.clip %1 {max = 1.0e+6 : f64} : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("clip")
   %3 = mpc.matmul %2, %2 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("b")
   return %3 : tensor<4x4xf32>
@@ -166,7 +166,7 @@ func.func @vanishing(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) 
 // Values that the model stores in another type stay unchanged.
 // CHECK-LABEL: func @model_types
 func.func @model_types(%x: tensor<4x4xf64>, %i: tensor<4x4xi64>) -> (tensor<4x4xf64>, tensor<4x4xf32>) {
-  // CHECK: mpc.matmul {{.*}}results = [f64], compute = f64, class = allow, {{.*}}reason = model_type
+  // CHECK: mpc.matmul {{.*}}results = [f64], compute = f64, model = [f64], class = allow, {{.*}}reason = model_type
   %0 = mpc.matmul %x, %x : (tensor<4x4xf64>, tensor<4x4xf64>) -> tensor<4x4xf64> loc("double")
   // CHECK: mpc.cast {{.*}}results = [f32], {{.*}}class = fixed, {{.*}}reason = model_cast
   // CHECK-NOT: flip

@@ -29,7 +29,7 @@ module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<
 // -----
 
 // A type of the model that no operand has.
-#low = #amp.decision<operands = [f16], results = [f16], compute = f32, model = [f16], class = deny, rule = "test", why = "", reason = model_type, path = [], evidence = assumed>
+#low = #amp.decision<operands = [f32], results = [f16], compute = f32, model = [f16], class = deny, rule = "test", why = "", reason = model_type, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<"16-mixed">} {
   func.func @invents_model_type(%x: tensor<4x4xf32>) {
     // expected-error@+1 {{recorded as 'f16' in the model, but no operand has this type there}}
@@ -53,7 +53,7 @@ module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<
 // -----
 
 // A low op that --keep-fp32 names.
-#low = #amp.decision<operands = [any], results = [f16], compute = f32, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
+#low = #amp.decision<operands = [f32], results = [f16], compute = f32, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<"16-mixed", keep_fp32 = ["^kept$"]>} {
   func.func @ignores_flag(%x: tensor<4x4xf32>) {
     // expected-error @unknown {{of node 'kept': must be kept in fp32 (keep_fp32), but is decided as low}}
@@ -80,7 +80,7 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.reques
 // -----
 
 // An op of a loss that is high, but for another reason.
-#high = #amp.decision<operands = [any], results = [f32], compute = f32, class = infer, rule = "test", why = "", reason = not_between_low, path = [], evidence = assumed>
+#high = #amp.decision<operands = [f32], results = [f32], compute = f32, class = infer, rule = "test", why = "", reason = not_between_low, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.request<"bf16-mixed">} {
   func.func @hides_loss(%x: tensor<f32>) -> (tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>}) {
     // expected-error@+1 {{recorded for the reason not_between_low, but the reason is loss_region}}
@@ -92,8 +92,8 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.reques
 // -----
 
 // A constant out of the range of float16.
-#low = #amp.decision<operands = [any, any], results = [f16], compute = f32, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
-#constant = #amp.decision<operands = [f32, f32], results = [f32], compute = f32, class = fixed, rule = "test", why = "", reason = constant, path = [], evidence = assumed>
+#low = #amp.decision<operands = [f32, f32], results = [f16], compute = f32, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
+#constant = #amp.decision<operands = [], results = [f32], compute = f32, class = fixed, rule = "test", why = "", reason = constant, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<"16-mixed">} {
   func.func @leaves_range(%x: tensor<4xf32>) {
     %c = mpc.constant {amp.decision = #constant} dense<1.0e+6> : tensor<4xf32>
@@ -106,9 +106,9 @@ module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<
 // -----
 
 // 1 - p, where p comes close to 1.
-#low = #amp.decision<operands = [any], results = [bf16], compute = f32, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
+#low = #amp.decision<operands = [f32], results = [bf16], compute = f32, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
 #high = #amp.decision<operands = [any, any], results = [f32], compute = f32, class = infer, rule = "test", why = "", reason = not_between_low, path = [], evidence = assumed>
-#constant = #amp.decision<operands = [f32], results = [f32], compute = f32, class = fixed, rule = "test", why = "", reason = constant, path = [], evidence = assumed>
+#constant = #amp.decision<operands = [], results = [f32], compute = f32, class = fixed, rule = "test", why = "", reason = constant, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.request<"bf16-mixed">} {
   func.func @cancels(%x: tensor<4xf32>) {
     %one = mpc.constant {amp.decision = #constant} dense<1.0> : tensor<4xf32>

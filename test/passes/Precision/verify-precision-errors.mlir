@@ -154,7 +154,7 @@ func.func @unexpanded() -> tensor<f32> {
 
 // -----
 
-#low = #amp.decision<operands = [any, any, any, any, any], results = [bf16, f32, f32, bf16, f32], compute = f32, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
+#low = #amp.decision<operands = [any, f32, f32, f32, f32], results = [bf16, f32, f32, bf16, f32], compute = f32, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.request<"bf16-mixed">} {
   func.func @normalisation_in_bf16(%x: tensor<4x8x4x4xf32>, %s: tensor<8xf32>, %m: tensor<8xf32>) -> tensor<8xf32> {
     %x16 = amp.cast %x : (tensor<4x8x4x4xf32>) -> tensor<4x8x4x4xbf16>

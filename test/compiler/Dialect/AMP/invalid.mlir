@@ -179,3 +179,11 @@ func.func @mark_with_a_value(%x: tensor<8x8xf32>) {
 // expected-error@+1 {{expected true or false}}
 module attributes {amp.request = #amp.request<"32-true", tf32 = 1>} {
 }
+
+// -----
+
+func.func @source_without_kind(%x: tensor<8xf32>) {
+  // expected-error@+1 {{expected sources such as [{kind = "constant", value = 1.0e+06}], found [{name = "c"}]}}
+  %0 = mpc.relu %x {amp.decision = #amp.decision<operands = [any], results = [f32], compute = f32, class = clear, rule = "test", why = "", reason = mode, path = [], sources = [{name = "c"}], evidence = assumed>} : (tensor<8xf32>) -> tensor<8xf32>
+  return
+}
