@@ -57,8 +57,7 @@ def train(mpc, folder, precision):
 
 
 def count_casts(mpc, precision):
-    """Returns the number of casts that the precision stage inserted. A cast
-    with several users counts once."""
+    """Returns the number of casts in the kernels of a training step."""
     command = [
         mpc,
         "explain",
@@ -70,7 +69,7 @@ def count_casts(mpc, precision):
     summary = subprocess.run(
         command, check=True, capture_output=True, text=True
     ).stdout
-    return int(re.search(r", (\d+) casts,", summary).group(1))
+    return int(re.search(r", (\d+) casts?\b", summary).group(1))
 
 
 def row(mpc, folder, precision):

@@ -8,6 +8,7 @@
 #include "compiler/Dialect/MPC/MPC.h"
 
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -103,6 +104,8 @@ unsigned DotPrinter::declare(Operation *op) {
   if (record.getCompute() != record.getStorage())
     label += ", compute " + toString(record.getCompute());
   label += "\n" + stringifyReason(record.getReason()).str();
+  if (decision.casts && decision.casts->getCasts() != 0)
+    label += "\n" + describeCasts(*decision.casts);
   os << "  n" << number << " [label=" << quote(label) << ", fillcolor=\""
      << getFill(record)
      << "\", tooltip=" << quote(describeDecision(record, decision.isFast))
@@ -165,7 +168,7 @@ void DotPrinter::printFunction(FunctionOpInterface function) {
 
 void DecisionReport::printDot(llvm::raw_ostream &os) const {
   os << "digraph precision {\n"
-     << "  label=" << quote(summary) << ";\n"
+     << "  label=" << quote(llvm::join(getSummary(), "\n")) << ";\n"
      << "  labelloc=t;\n"
      << "  fontname=\"sans-serif\";\n"
      << "  node [shape=box, style=filled, fontname=\"sans-serif\"];\n"

@@ -55,6 +55,21 @@ static json::Array listSources(DecisionAttr record) {
   return list;
 }
 
+static json::Object listCasts(const CastCounts &counts) {
+  return json::Object{{"weights", counts.weights},
+                      {"activations", counts.activations},
+                      {"free", counts.free},
+                      {"kernels", counts.kernels},
+                      {"bytes", counts.bytes}};
+}
+
+static json::Object listStored(const CastCounts &counts) {
+  json::Object stored;
+  for (auto [type, bytes] : counts.stored)
+    stored[toString(type)] = bytes;
+  return stored;
+}
+
 static json::Object toJSON(const Decision &decision) {
   Operation *op = decision.op;
   DecisionAttr record = decision.record;
@@ -66,7 +81,7 @@ static json::Object toJSON(const Decision &decision) {
   json::Value follows = nullptr;
   if (auto followers = decision.getFollowers())
     follows = listNames(*followers);
-  return json::Object{
+  json::Object object{
       {"schema", 1},
       {"id", validText(decision.id)},
       {"node", validText(decision.getNode())},
@@ -87,14 +102,18 @@ static json::Object toJSON(const Decision &decision) {
        json::Object{{"kind", stringifyEvidence(record.getEvidence())},
                     {"sources", listSources(record)},
                     {"kernel", decision.isFast ? "native" : "missing"}}},
-      {"casts_in", decision.casts.in},
-      {"casts_out", decision.casts.out},
-      {"casts_fused", decision.casts.fused},
-      {"cost_low", decision.cost.low},
-      {"cost_high", decision.cost.high},
       {"flip", std::move(flip)},
       {"follows", std::move(follows)},
   };
+  if (decision.casts) {
+    object["casts"] = listCasts(*decision.casts);
+    object["stored_bytes"] = listStored(*decision.casts);
+  }
+  if (decision.cost) {
+    object["cost_low"] = decision.cost->low;
+    object["cost_high"] = decision.cost->high;
+  }
+  return object;
 }
 
 void DecisionReport::printJSONL(llvm::raw_ostream &os) const {

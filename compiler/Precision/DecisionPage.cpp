@@ -73,9 +73,14 @@ public:
     for (auto [i, decision] : llvm::enumerate(decisions))
       for (StringRef name : getNodeNames(decision.op))
         rows.try_emplace(name, i);
+    // Either all decisions have casts and costs, or none has.
+    if (!decisions.empty() && decisions.front().casts)
+      titles.append({"casts", "free"});
+    if (!decisions.empty() && decisions.front().cost)
+      titles.push_back("ns");
   }
 
-  void printHead(StringRef title, StringRef summary);
+  void printHead(StringRef title, ArrayRef<std::string> summary);
   void printFilters();
   void printTable();
 
@@ -88,12 +93,15 @@ private:
 
   llvm::raw_ostream &os;
   ArrayRef<Decision> decisions;
+  /// The columns. The last three are present if the decisions have the numbers.
+  SmallVector<StringRef> titles = {"node",    "op",    "phase", "compute",
+                                   "storage", "class", "reason"};
   /// Maps each node name to the first row of an op with this name.
   llvm::StringMap<unsigned> rows;
 };
 } // namespace
 
-void PagePrinter::printHead(StringRef title, StringRef summary) {
+void PagePrinter::printHead(StringRef title, ArrayRef<std::string> summary) {
   std::string name = escapeHTML(title);
   os << "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta "
         "charset=\"utf-8\">\n"
@@ -105,7 +113,7 @@ void PagePrinter::printHead(StringRef title, StringRef summary) {
         "initial-scale=1\">\n"
      << "<title>Precision of " << name << "</title>\n<style>" << page::kStyle
      << "</style>\n</head>\n<body>\n<h1>Precision of " << name << "</h1>\n<p>"
-     << escapeHTML(summary) << "</p>\n";
+     << llvm::join(llvm::map_range(summary, escapeHTML), "<br>") << "</p>\n";
 }
 
 // Prints a menu of the distinct values of a column, in order of first row.
@@ -162,8 +170,8 @@ void PagePrinter::printPath(DecisionAttr record) {
 
 void PagePrinter::printFacts(unsigned index) {
   const Decision &decision = decisions[index];
-  os << "<tr class=\"facts\" id=\"facts" << index
-     << "\"><td colspan=\"9\"><dl>";
+  os << "<tr class=\"facts\" id=\"facts" << index << "\"><td colspan=\""
+     << titles.size() << "\"><dl>";
   SmallVector<StringRef> names = getNodeNames(decision.op);
   // A fused op stands for several nodes, but the row above names only the
   // first.
@@ -213,16 +221,19 @@ void PagePrinter::printRow(unsigned index) {
     printCell(column, toString(type),
               record.isLowered() && type.getWidth() < 32);
   };
-  // The order of the cells must match the titles in printTable.
+  // The order of the cells must match the titles.
   printCell("op", decision.op->getName().stripDialect());
   printCell("phase", stringifyPhase(getPhase(decision.op)));
   printType("compute", record.getCompute());
   printType("storage", record.getStorage());
   printCell("class", stringifyPrecisionClass(record.getPrecisionClass()));
   printCell("reason", stringifyReason(record.getReason()));
-  printCell("casts", std::to_string(decision.casts.in + decision.casts.out));
-  printCell("cost", std::to_string(record.isLow() ? decision.cost.low
-                                                  : decision.cost.high));
+  if (const auto &casts = decision.casts) {
+    printCell("casts", std::to_string(casts->getCasts()));
+    printCell("free", std::to_string(casts->free));
+  }
+  if (const auto &cost = decision.cost)
+    printCell("cost", std::to_string(record.isLow() ? cost->low : cost->high));
   os << "</tr>";
   printFacts(index);
   os << "</tbody>\n";
@@ -230,8 +241,7 @@ void PagePrinter::printRow(unsigned index) {
 
 void PagePrinter::printTable() {
   os << "<div class=\"scroll\"><table>\n<thead><tr>";
-  for (StringRef title : {"node", "op", "phase", "compute", "storage", "class",
-                          "reason", "casts", "ns"})
+  for (StringRef title : titles)
     os << "<th scope=\"col\"><button type=\"button\">" << title
        << "</button></th>";
   os << "</tr></thead>\n";
@@ -242,7 +252,7 @@ void PagePrinter::printTable() {
 
 void DecisionReport::printPage(llvm::raw_ostream &os, StringRef title) const {
   PagePrinter printer(os, decisions);
-  printer.printHead(title, summary);
+  printer.printHead(title, getSummary());
   printer.printFilters();
   printer.printTable();
   os << "<script>" << page::kScript << "</script>\n</body>\n</html>\n";

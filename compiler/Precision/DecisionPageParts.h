@@ -63,7 +63,8 @@ tbody th button::before {
 }
 tbody th button[aria-expanded=true]::before { content: "\25be"; }
 td.low { color: var(--low); background: var(--low-back); }
-td[data-column=casts], td[data-column=cost], thead th:nth-child(n + 8) {
+td[data-column=casts], td[data-column=free], td[data-column=cost],
+thead th:nth-child(n + 8) {
   text-align: right; font-variant-numeric: tabular-nums;
 }
 th button[data-order]::after { content: " \25b4"; color: var(--faint); }

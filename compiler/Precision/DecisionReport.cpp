@@ -10,7 +10,9 @@
 #include "compiler/Dialect/MPC/Target.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/xxhash.h"
 
 using namespace mlir;
@@ -69,25 +71,40 @@ static FloatType getLowType(ModuleOp module) {
   return BFloat16Type::get(module.getContext());
 }
 
-DecisionReport::DecisionReport(ModuleOp module)
+DecisionReport::DecisionReport(ModuleOp module, bool showsCosts)
     : module(module), functions(getShownFunctions(module)) {
   const TargetInfo target = getTarget(module);
   const FloatType low = getLowType(module);
   const ModelTypes types(module);
   llvm::StringSet<> taken;
   for (FunctionOpInterface function : functions) {
-    const auto casts = countCasts(function);
     function->walk([&](Operation *op) {
-      numCasts += isa<amp::CastOp>(op);
       auto precise = dyn_cast<PrecisionOpInterface>(op);
       DecisionAttr record = DecisionAttr::of(op);
       if (precise && record)
-        decisions.push_back({op, record, makeId(op, taken), casts.lookup(op),
-                             estimateCost(precise, low, target, types),
+        decisions.push_back({op, record, makeId(op, taken), std::nullopt,
+                             showsCosts ? std::optional(estimateCost(
+                                              precise, low, target, types))
+                                        : std::nullopt,
                              hasFastKernel(precise, record, target)});
     });
   }
-  summary = summarize();
+  summary = DecisionSummary(module, decisions);
+}
+
+void DecisionReport::addCasts(const KernelCasts &kernels) {
+  casts = kernels.getTotal();
+  llvm::StringMap<Decision *> named;
+  for (Decision &decision : decisions) {
+    decision.casts.emplace();
+    named[decision.id] = &decision;
+  }
+  if (decisions.empty())
+    return;
+  for (const auto &[name, counts] : kernels.getNames()) {
+    Decision *decision = named.lookup(name.getValue());
+    *(decision ? decision : &decisions.front())->casts += counts;
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -164,7 +181,8 @@ std::vector<std::string> DecisionReport::suggest(StringRef node) const {
 // All together
 //===----------------------------------------------------------------------===//
 
-std::string DecisionReport::summarize() const {
+DecisionSummary::DecisionSummary(ModuleOp module,
+                                 ArrayRef<Decision> decisions) {
   unsigned low = 0, contractions = 0, lowContractions = 0, missing = 0;
   for (const Decision &decision : decisions) {
     bool isContraction =
@@ -178,12 +196,11 @@ std::string DecisionReport::summarize() const {
   // the flags ask for.
   auto mode = module->getAttrOfType<PrecisionModeAttr>(kModeAttr);
   auto scale = module->getAttrOfType<LossScaleAttr>(kLossScaleAttr);
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  os << (mode ? stringifyPrecisionMode(mode.getValue()) : "none") << ": " << low
-     << " of " << decisions.size() << " ops low (" << lowContractions << " of "
-     << contractions << " contractions), " << numCasts
-     << (numCasts == 1 ? " cast" : " casts");
+  llvm::raw_string_ostream(ops)
+      << (mode ? stringifyPrecisionMode(mode.getValue()) : "none") << ": "
+      << low << " of " << decisions.size() << " ops low (" << lowContractions
+      << " of " << contractions << " contractions)";
+  llvm::raw_string_ostream os(rest);
   // A module without a gradient and an update has no loss scale.
   if (scale)
     os << ", loss scale " << stringifyLossScale(scale.getValue());
@@ -193,7 +210,21 @@ std::string DecisionReport::summarize() const {
     os << "; " << missing << (missing == 1 ? " op has" : " ops have")
        << " no fast kernel in the low type on this target, and may be slower "
           "than in float32";
-  return text;
+}
+
+std::string
+DecisionSummary::print(const std::optional<CastCounts> &casts) const {
+  return ops + (casts ? ", " + describeCasts(*casts) : "") + rest;
+}
+
+std::vector<std::string> DecisionReport::getSummary() const {
+  std::vector<std::string> lines = {summary.print(casts)};
+  if (casts) {
+    lines.push_back("each step stores " + describeStored(*casts));
+    if (casts->bytes != 0)
+      lines.back() += llvm::formatv("; casts move {0:N} bytes", casts->bytes);
+  }
+  return lines;
 }
 
 std::string DecisionReport::getDigest() const {

@@ -1,14 +1,14 @@
 // Views of the decision records of a module: the output of `mpc explain` and
 // the line that `mpc train` prints first. All views read the `amp.decision`
 // attributes, and count casts and costs in the IR, so none can disagree with
-// the IR.
+// the IR. Casts are counted in kernels, after the Fusion stage.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_DECISIONREPORT_H
 #define MPC_COMPILER_PRECISION_DECISIONREPORT_H
 
 #include "compiler/Dialect/AMP/AMP.h"
-#include "compiler/Precision/CastCounts.h"
+#include "compiler/Precision/KernelCasts.h"
 #include "compiler/Precision/PrecisionCost.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -27,8 +27,10 @@ struct Decision {
   /// The node's name: `conv1`, or `conv1#dx` in the backward pass. If several
   /// ops have the name: `conv1~1`, `conv1~2`. Unique within the report.
   std::string id;
-  CastCounts casts;
-  PrecisionCost cost;
+  /// The casts in kernels. nullopt if no kernels were counted.
+  std::optional<CastCounts> casts;
+  /// nullopt if the report shows no costs.
+  std::optional<PrecisionCost> cost;
   /// True if the target has a fast kernel for the type that the op computes in.
   bool isFast;
 
@@ -40,12 +42,39 @@ struct Decision {
   std::optional<llvm::SmallVector<llvm::StringRef>> getFollowers() const;
 };
 
+/// A line about all decisions of a module, in two parts. The number of casts
+/// goes between the parts, and is known only after the Fusion stage.
+class DecisionSummary {
+public:
+  DecisionSummary() = default;
+  /// Reads the mode and the loss scale of `module`, after the Precision stage.
+  DecisionSummary(mlir::ModuleOp module, llvm::ArrayRef<Decision> decisions);
+
+  /// Returns the line without a line end: "bf16-mixed: 21 of 40 ops low (12 of
+  /// 12 contractions), 9 casts (7 of weights, 2 free), loss scale none". Leaves
+  /// out the casts if `casts` is nullopt.
+  std::string print(const std::optional<CastCounts> &casts) const;
+
+private:
+  std::string ops, rest;
+};
+
 /// The decisions of a module after the Precision stage. Shows the functions
 /// that train (@step, or @accumulate and @update), or else, in this order,
 /// forward pass, evaluation, or all functions. Holds pointers into the module.
 class DecisionReport {
 public:
-  explicit DecisionReport(mlir::ModuleOp module);
+  /// Shows the estimated time of each op if `showsCosts`.
+  explicit DecisionReport(mlir::ModuleOp module, bool showsCosts = false);
+
+  /// Adds the casts of the kernels that the Fusion stage forms of the module,
+  /// with ops named by nameOpsByIds. Casts of an unknown name, which no pass
+  /// leaves, count for the first op, so that the ops sum to the total. Call
+  /// before select.
+  void addCasts(const KernelCasts &kernels);
+
+  /// Returns the decisions of the shown functions, in the order of their ops.
+  llvm::ArrayRef<Decision> getDecisions() const { return decisions; }
 
   /// Restricts the report to the ops of these nodes. `conv1` includes the
   /// backward ops; `conv1#dx` is a single op. Returns the first unknown name
@@ -55,10 +84,10 @@ public:
   /// Returns at most three node names that resemble `node`.
   std::vector<std::string> suggest(llvm::StringRef node) const;
 
-  /// Returns one line, without a line end, about all ops, selected or not:
-  /// "bf16-mixed: 21 of 40 ops low (12 of 12 contractions), 9 casts, loss scale
-  /// none".
-  llvm::StringRef getSummary() const { return summary; }
+  /// Returns lines about all ops, selected or not. The first is the text of
+  /// DecisionSummary. After addCasts, the second tells what kernels store:
+  /// "each step stores f32 1,024 bytes, bf16 512 bytes; casts move 768 bytes".
+  std::vector<std::string> getSummary() const;
 
   /// Returns a hash of 16 hexadecimal digits over the types of all ops of all
   /// functions. Equal decisions give equal digits on any target.
@@ -88,13 +117,11 @@ public:
   void printPage(llvm::raw_ostream &os, llvm::StringRef title) const;
 
 private:
-  std::string summarize() const;
-
   mlir::ModuleOp module;
   std::vector<mlir::FunctionOpInterface> functions;
   std::vector<Decision> decisions;
-  unsigned numCasts = 0;
-  std::string summary;
+  DecisionSummary summary;
+  std::optional<CastCounts> casts;
 };
 
 /// Returns the functions that a report shows: @step, or else @accumulate and

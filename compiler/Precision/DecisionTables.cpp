@@ -17,8 +17,12 @@ namespace {
 struct OpCounts {
   unsigned ops = 0, low = 0;
   llvm::DenseMap<Type, unsigned> compute, storage;
+  CastCounts casts;
 
-  void add(DecisionAttr record) {
+  void add(const Decision &decision) {
+    DecisionAttr record = decision.record;
+    if (decision.casts)
+      casts += *decision.casts;
     ++ops;
     low += record.isLowered();
     ++compute[record.getCompute()];
@@ -52,20 +56,24 @@ void DecisionReport::printCounts(llvm::raw_ostream &os) const {
   OpCounts total;
   // Rows follow the first occurrence of each kind in the module.
   for (const Decision &decision : decisions) {
-    counts[decision.op->getName().stripDialect()].add(decision.record);
-    total.add(decision.record);
+    counts[decision.op->getName().stripDialect()].add(decision);
+    total.add(decision);
   }
 
-  // There are two title rows: the group (compute, storage) above the types.
+  // There are two title rows: the group (compute, storage, casts) above the
+  // types and the kinds of casts.
   std::vector<std::string> groups = {"", "", ""}, titles = {"op", "ops", "low"};
-  auto addTitles = [&](StringRef group, ArrayRef<FloatType> types) {
-    for (auto [i, type] : llvm::enumerate(types)) {
-      groups.push_back(i == 0 ? group.str() : "");
-      titles.push_back(toString(type));
-    }
+  auto addTitle = [&](StringRef group, std::string title) {
+    groups.push_back(llvm::is_contained(groups, group) ? "" : group.str());
+    titles.push_back(std::move(title));
   };
-  addTitles("compute", compute);
-  addTitles("storage", storage);
+  for (FloatType type : compute)
+    addTitle("compute", toString(type));
+  for (FloatType type : storage)
+    addTitle("storage", toString(type));
+  if (casts)
+    for (StringRef kind : {"weights", "activations", "free"})
+      addTitle("casts", kind.str());
 
   std::vector<Align> columns(titles.size(), Align::Right);
   columns[0] = Align::Left;
@@ -79,6 +87,10 @@ void DecisionReport::printCounts(llvm::raw_ostream &os) const {
       cells.push_back(std::to_string(row.compute.lookup(type)));
     for (FloatType type : storage)
       cells.push_back(std::to_string(row.storage.lookup(type)));
+    if (casts)
+      for (int64_t count :
+           {row.casts.weights, row.casts.activations, row.casts.free})
+        cells.push_back(std::to_string(count));
     table.addRow(std::move(cells));
   };
   for (const auto &[name, row] : counts)
@@ -88,16 +100,30 @@ void DecisionReport::printCounts(llvm::raw_ostream &os) const {
 }
 
 bool DecisionReport::printTable(llvm::raw_ostream &os, unsigned width) const {
-  TextTable table(std::vector<Align>(7, Align::Left));
-  table.addRow(
-      {"node", "op", "phase", "compute", "storage", "class", "reason"});
+  std::vector<Align> columns(7, Align::Left);
+  std::vector<std::string> titles = {"node",    "op",    "phase", "compute",
+                                     "storage", "class", "reason"};
+  if (casts)
+    for (StringRef title : {"casts", "free"}) {
+      columns.push_back(Align::Right);
+      titles.push_back(title.str());
+    }
+  TextTable table(std::move(columns));
+  table.addRow(std::move(titles));
   for (const Decision &decision : decisions) {
     DecisionAttr record = decision.record;
-    table.addRow({decision.id, decision.op->getName().stripDialect().str(),
-                  stringifyPhase(getPhase(decision.op)).str(),
-                  toString(record.getCompute()), toString(record.getStorage()),
-                  stringifyPrecisionClass(record.getPrecisionClass()).str(),
-                  stringifyReason(record.getReason()).str()});
+    std::vector<std::string> cells = {
+        decision.id,
+        decision.op->getName().stripDialect().str(),
+        stringifyPhase(getPhase(decision.op)).str(),
+        toString(record.getCompute()),
+        toString(record.getStorage()),
+        stringifyPrecisionClass(record.getPrecisionClass()).str(),
+        stringifyReason(record.getReason()).str()};
+    if (casts)
+      for (int64_t count : {decision.casts->getCasts(), decision.casts->free})
+        cells.push_back(std::to_string(count));
+    table.addRow(std::move(cells));
   }
   return table.print(os, width);
 }

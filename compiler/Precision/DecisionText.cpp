@@ -7,6 +7,7 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -180,15 +181,15 @@ std::vector<DecisionFact> mpc::explainDecision(const Decision &explained) {
                                 ", accumulate " +
                                 toString(decision.getAccumulate())});
   explainReason(explained, facts);
-  facts.push_back(
-      {"casts", (llvm::Twine(explained.casts.in) + " in, " +
-                 llvm::Twine(explained.casts.out) + " out, " +
-                 llvm::Twine(explained.casts.fused) + " of them fused")
-                    .str()});
-  facts.push_back(
-      {"cost", (llvm::Twine(explained.cost.low) + " ns low, " +
-                llvm::Twine(explained.cost.high) + " ns high (nominal)")
-                   .str()});
+  if (const auto &casts = explained.casts) {
+    facts.push_back({"casts", describeCasts(*casts)});
+    if (casts->bytes != 0)
+      facts.back().text += llvm::formatv("; {0:N} bytes moved", casts->bytes);
+    facts.push_back({"stores", describeStored(*casts)});
+  }
+  if (const auto &cost = explained.cost)
+    facts.push_back({"cost", llvm::formatv("{0} ns low, {1} ns high (nominal)",
+                                           cost->low, cost->high)});
   // Ops with a hard constraint, such as parameter updates, have no flag.
   StringAttr flip = decision.getFlip();
   facts.push_back({"to flip", flip ? flip.getValue().str()

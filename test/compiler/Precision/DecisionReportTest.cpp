@@ -57,11 +57,39 @@ module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.loss_scale = #amp.los
 }
 )mlir";
 
+// Two kernels of @step.
+static constexpr llvm::StringLiteral reportedKernels = R"mlir(
+func.func @step(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = mpc.region pointwise(%x) : (tensor<4x4xf32>) -> tensor<4x4xbf16> {
+  ^bb0(%a: tensor<4x4xf32>):
+    %1 = amp.cast %a : (tensor<4x4xf32>) -> tensor<4x4xbf16> loc("fc")
+    mpc.yield %1 : tensor<4x4xbf16>
+  }
+  %2 = mpc.region pointwise(%0) : (tensor<4x4xbf16>) -> tensor<4x4xf32> {
+  ^bb0(%a: tensor<4x4xbf16>):
+    %1 = amp.cast %a : (tensor<4x4xbf16>) -> tensor<4x4xf32> loc("fc#dx")
+    %3 = mpc.neg %1 : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("fc#dx")
+    mpc.yield %3 : tensor<4x4xf32>
+  }
+  return %2 : tensor<4x4xf32>
+}
+)mlir";
+
 namespace {
 struct DecisionReportTest : testing::Test {
   DecisionReportTest() {
     context.loadDialect<MPCDialect, amp::AMPDialect, func::FuncDialect>();
     module = parseSourceString<ModuleOp>(source, &context);
+  }
+
+  /// A report of @step with costs, and with kernels as the Fusion stage might
+  /// form them.
+  DecisionReport reportKernels() {
+    auto fused = parseSourceString<ModuleOp>(reportedKernels, &context);
+    EXPECT_TRUE(fused);
+    DecisionReport report(*module, /*showsCosts=*/true);
+    report.addCasts(KernelCasts(*fused));
+    return report;
   }
 
   /// A report of @update.
@@ -87,15 +115,15 @@ static std::string capture(Print print) {
 TEST_F(DecisionReportTest, SummaryCountsWhatTrains) {
   ASSERT_TRUE(module);
   EXPECT_EQ(DecisionReport(*module).getSummary(),
-            "bf16-mixed: 1 of 2 ops low (1 of 1 contractions), 1 cast, loss "
-            "scale none; 1 op has no fast kernel in the low type on this "
-            "target, and may be slower than in float32");
+            std::vector<std::string>{
+                "bf16-mixed: 1 of 2 ops low (1 of 1 contractions), loss scale "
+                "none; 1 op has no fast kernel in the low type on this target, "
+                "and may be slower than in float32"});
 }
 
 TEST_F(DecisionReportTest, EveryLineOfJSONLIsARecord) {
   ASSERT_TRUE(module);
-  std::string text =
-      capture([&](auto &os) { DecisionReport(*module).printJSONL(os); });
+  std::string text = capture([&](auto &os) { reportKernels().printJSONL(os); });
   llvm::SmallVector<llvm::StringRef> lines;
   llvm::StringRef(text).split(lines, '\n', -1, /*KeepEmpty=*/false);
   ASSERT_EQ(lines.size(), 2u);
@@ -104,19 +132,24 @@ TEST_F(DecisionReportTest, EveryLineOfJSONLIsARecord) {
   ASSERT_TRUE(static_cast<bool>(first));
   const llvm::json::Object &fc = *first->getAsObject();
   for (const char *key :
-       {"schema",    "id",       "node",      "op",         "phase",
-        "operands",  "results",  "compute",   "accumulate", "class",
-        "rule",      "reason",   "path",      "evidence",   "casts_in",
-        "casts_out", "cost_low", "cost_high", "flip",       "follows"})
+       {"schema",       "id",       "node",      "op",         "phase",
+        "operands",     "results",  "compute",   "accumulate", "class",
+        "rule",         "reason",   "path",      "evidence",   "casts",
+        "stored_bytes", "cost_low", "cost_high", "flip",       "follows"})
     EXPECT_NE(fc.get(key), nullptr) << key;
   EXPECT_EQ(fc.getInteger("schema"), 1);
   EXPECT_EQ(fc.getString("phase"), "forward");
   EXPECT_EQ(fc.getString("compute"), "bf16");
   EXPECT_EQ(fc.getString("flip"), "--keep-fp32=^fc$");
   EXPECT_EQ(fc.getObject("evidence")->getString("kernel"), "missing");
-  // The report counts casts in the IR.
-  EXPECT_EQ(fc.getInteger("casts_in"), 2);
-  EXPECT_EQ(fc.getInteger("casts_out"), 0);
+  // The report counts casts in kernels.
+  const llvm::json::Object &casts = *fc.getObject("casts");
+  EXPECT_EQ(casts.getInteger("weights"), 0);
+  EXPECT_EQ(casts.getInteger("activations"), 1);
+  EXPECT_EQ(casts.getInteger("free"), 0);
+  EXPECT_EQ(casts.getInteger("kernels"), 1);
+  EXPECT_EQ(casts.getInteger("bytes"), 64 + 32);
+  EXPECT_EQ(fc.getObject("stored_bytes")->getInteger("bf16"), 32);
   // High costs are those of the model's types, of twice the bytes, though the
   // operands have been rounded.
   EXPECT_GE(*fc.getInteger("cost_high"), 2 * *fc.getInteger("cost_low") - 1);
@@ -124,6 +157,7 @@ TEST_F(DecisionReportTest, EveryLineOfJSONLIsARecord) {
   auto second = llvm::json::parse(lines[1]);
   ASSERT_TRUE(static_cast<bool>(second));
   EXPECT_EQ(second->getAsObject()->getString("id"), "fc#dx");
+  EXPECT_EQ(second->getAsObject()->getObject("casts")->getInteger("free"), 1);
   EXPECT_EQ(second->getAsObject()->getString("node"), "fc");
   EXPECT_TRUE(second->getAsObject()->get("flip")->getAsNull().has_value());
   const llvm::json::Array &sources =
@@ -136,6 +170,69 @@ TEST_F(DecisionReportTest, EveryLineOfJSONLIsARecord) {
   EXPECT_EQ(sources[1].getAsObject()->getNumber("largest"), 4.0);
   EXPECT_EQ(sources[1].getAsObject()->getBoolean("in_data"), true);
   EXPECT_TRUE(second->getAsObject()->get("follows")->getAsNull().has_value());
+}
+
+TEST_F(DecisionReportTest, EveryViewShowsTheCastsOfKernels) {
+  ASSERT_TRUE(module);
+  DecisionReport report = reportKernels();
+  const std::vector<std::string> summary = report.getSummary();
+  ASSERT_EQ(summary.size(), 2u);
+  EXPECT_EQ(summary[0].find("bf16-mixed: 1 of 2 ops low (1 of 1 contractions), "
+                            "2 casts (1 of activations, 1 free), 1 kernel only "
+                            "casts, loss scale none"),
+            0u)
+      << summary[0];
+  EXPECT_EQ(summary[1], "each step stores f32 64 bytes, bf16 32 bytes; casts "
+                        "move 96 bytes");
+  EXPECT_EQ(
+      capture([&](auto &os) { report.printCounts(os); }),
+      "                   compute        storage    casts\n"
+      "op       ops  low      f32  bf16      f32  weights  activations  free\n"
+      "matmul     1    1        0     1        1        0            1     0\n"
+      "softmax    1    0        1     0        1        0            0     1\n"
+      "total      2    1        1     1        2        0            1     "
+      "1\n");
+  EXPECT_EQ(
+      capture([&](auto &os) { report.printTable(os); }),
+      "node   op       phase     compute  storage  class  reason        casts  "
+      "free\n"
+      "fc     matmul   forward   bf16     f32      allow  allow_list        1  "
+      "   0\n"
+      "fc#dx  softmax  backward  f32      f32      fixed  after_denied      1  "
+      "   1\n");
+  const std::string reasons =
+      capture([&](auto &os) { report.printReasons(os); });
+  EXPECT_NE(reasons.find("casts     1 cast (1 of activations), 1 kernel only "
+                         "casts; 96 bytes moved\n"
+                         "  stores    bf16 32 bytes\n"),
+            std::string::npos)
+      << reasons;
+  const std::string page =
+      capture([&](auto &os) { report.printPage(os, "m"); });
+  EXPECT_NE(page.find("<br>" + summary[1] + "</p>"), std::string::npos);
+  EXPECT_NE(page.find("<td data-column=\"casts\">1</td><td "
+                      "data-column=\"free\">0</td>"),
+            std::string::npos);
+  const std::string graph = capture([&](auto &os) { report.printDot(os); });
+  EXPECT_NE(graph.find("\\n" + summary[1] + "\""), std::string::npos);
+  EXPECT_NE(graph.find("\\nallow_list\\n1 cast (1 of activations)"),
+            std::string::npos);
+}
+
+TEST_F(DecisionReportTest, CostsAreShownOnRequest) {
+  ASSERT_TRUE(module);
+  for (bool isShown : {false, true}) {
+    DecisionReport report(*module, /*showsCosts=*/isShown);
+    for (const std::string &text :
+         {capture([&](auto &os) { report.printJSONL(os); }),
+          capture([&](auto &os) { report.printReasons(os); }),
+          capture([&](auto &os) { report.printPage(os, "m"); })})
+      EXPECT_EQ(llvm::StringRef(text).contains("\"cost_low\"") ||
+                    llvm::StringRef(text).contains(" ns low") ||
+                    llvm::StringRef(text).contains("data-column=\"cost\">"),
+                isShown)
+          << text;
+  }
 }
 
 TEST_F(DecisionReportTest, NoTwoOpsHaveOneId) {

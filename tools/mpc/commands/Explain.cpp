@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/DecisionReport.h"
+#include "compiler/Precision/KernelCasts.h"
 #include "compiler/Precision/PrecisionPolicy.h"
 #include "tools/mpc/commands/Commands.h"
 #include "tools/mpc/commands/PredictedTimes.h"
@@ -24,7 +25,7 @@ struct ExplainCommand {
   CompileOptions compile;
   std::vector<std::string> nodes;
   std::string format;
-  bool printsPolicy = false;
+  bool printsPolicy = false, isVerbose = false;
 };
 } // namespace
 
@@ -56,11 +57,23 @@ static void printTable(const DecisionReport &report, llvm::raw_ostream &os) {
 
 static ExitCode runExplain(const ExplainCommand &command) {
   Driver driver;
-  if (ExitCode code = driver.compile(command.compile, Stage::Precision);
+  std::optional<KernelCasts> kernels;
+  // Form kernels in a copy: decisions refer to the ops of the module.
+  auto formKernels = [&] {
+    mlir::OwningOpRef<mlir::ModuleOp> copy = driver.getModule().clone();
+    nameOpsByIds(*copy);
+    if (failed(runStage(*copy, command.compile.pipeline, Stage::Fusion)))
+      return mlir::failure();
+    kernels.emplace(*copy);
+    return mlir::success();
+  };
+  if (ExitCode code = driver.compile(command.compile, Stage::Precision,
+                                     llvm::errs(), formKernels);
       code != ExitCode::Done)
     return code;
   noteForwardOnly(driver.getModule());
-  DecisionReport report(driver.getModule());
+  DecisionReport report(driver.getModule(), command.isVerbose);
+  report.addCasts(*kernels);
   if (!command.nodes.empty())
     if (auto unknown = report.select(command.nodes))
       return reportUnknownNode(report, *unknown);
@@ -80,7 +93,7 @@ static ExitCode runExplain(const ExplainCommand &command) {
 
   PrintableStream os(llvm::outs());
   if (command.nodes.empty())
-    os << report.getSummary() << "\n\n";
+    os << llvm::join(report.getSummary(), "\n") << "\n\n";
   if (command.format == "table")
     printTable(report, os);
   else if (command.format == "reasons")
@@ -151,6 +164,9 @@ void mpc::tools::addExplainCommand(CLI::App &program, int &exitCode) {
           {"summary", "reasons", "table", "jsonl", "dot", "html", "times"}));
   app->add_flag("--print-policy", command->printsPolicy,
                 "print the policy, in the format that --policy reads");
+  app->add_flag("-v,--verbose", command->isVerbose,
+                "print the estimated nanoseconds of each op too: in reasons, "
+                "jsonl and html");
   addQuietFlag(*app);
   app->callback(
       [command, &exitCode] { exitCode = static_cast<int>(run(*command)); });

@@ -466,12 +466,12 @@ void CompileTimes::print(llvm::raw_ostream &os) const {
      << " kernels from the cache\n";
 }
 
-void Driver::readDecisions() {
+DecisionSummary Driver::readDecisions() {
   DecisionReport decisions(*module);
-  precisionSummary = decisions.getSummary();
   decisionDigest = decisions.getDigest();
   labels = findLabels(*module);
   normalizations = findNormalizations(*module);
+  return DecisionSummary(*module, decisions.getDecisions());
 }
 
 // Returns the stage after which the module's inputs have the types of the
@@ -553,6 +553,7 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
   stopwatch.lap("import");
   bool passed = true;
   Stage done = Stage::Import;
+  DecisionSummary summary;
   for (const StageInfo &info : getStages()) {
     if (!passed || info.stage == Stage::Import || info.stage > last)
       continue;
@@ -561,10 +562,12 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
     // Read the decisions after the Precision stage, since later stages merge
     // and decompose ops.
     if (passed && done == Stage::Precision) {
-      readDecisions();
+      summary = readDecisions();
       if (llvm::Error error = checkRunningVariance(options, normalizations))
         return reportError(std::move(error));
     }
+    if (passed && done == Stage::Fusion)
+      precisionSummary = summary.print(KernelCasts(*module).getTotal());
     stopwatch.lap(info.name);
     if (passed && earlyCheck && done == findPortStage(pipeline)) {
       if (ExitCode code = runEarlyCheck(options); code != ExitCode::Done)

@@ -25,6 +25,10 @@
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/JSON.h"
 
+namespace mpc {
+class DecisionSummary;
+} // namespace mpc
+
 namespace mpc::tools {
 
 /// The labels that are valid for a loss over classes: the input with the
@@ -140,8 +144,8 @@ public:
   const onnx_frontend::Model &getModel() const { return *model; }
   std::shared_ptr<onnx_frontend::Model> shareModel() { return model; }
   std::shared_ptr<onnx_frontend::Model> takeModel() { return std::move(model); }
-  /// Returns a summary of the precision decisions in one line; empty before the
-  /// Precision stage.
+  /// Returns a summary of the precision decisions and casts in one line; empty
+  /// before the Fusion stage.
   llvm::StringRef getPrecisionSummary() const { return precisionSummary; }
   /// Returns the reason why the sample axes of the outputs are unknown; empty
   /// if they are known, or were not requested.
@@ -160,8 +164,8 @@ private:
                              const CompileOptions &options) const;
   void findSamples(const onnx_frontend::ImportOptions &options);
   /// Reads the precision decisions from the module, and other facts that later
-  /// stages remove.
-  void readDecisions();
+  /// stages remove. Returns the summary of the decisions.
+  DecisionSummary readDecisions();
   ExitCode runEarlyCheck(const CompileOptions &options);
   ExitCode runDecidedCheck(const CompileOptions &options);
   /// Returns the recipe that the artifact records, for the runtime and for `mpc
