@@ -29,7 +29,8 @@ std::vector<OpEntry> mpc::onnx_frontend::getAllOps() {
         getFusedAttentionOps(), getGroupQueryOps(),
         getRoiPoolingOps(),     getLinearAttentionOps(),
         getAtenOps(),           getDenseLossOps(),
-        getPowerOps(),          getFlexAttentionOps()})
+        getPowerOps(),          getFlexAttentionOps(),
+        getIntegerProductOps(), getWindowGradOps()})
     for (const OpEntry &entry : family)
       if (entry.since > 0) // 0: only another entry's builder uses it
         all.push_back(entry);
