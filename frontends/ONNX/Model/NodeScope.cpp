@@ -58,7 +58,7 @@ void NodeScope::addGraph(proto::GraphProto &graph) {
   addNodes(*graph.mutable_node());
 }
 
-static const proto::TensorProto *findTensor(const proto::NodeProto &node) {
+static const proto::TensorProto *getTensor(const proto::NodeProto &node) {
   if (node.op_type() != "Constant" || node.output_size() != 1)
     return nullptr;
   for (const proto::AttributeProto &attribute : node.attribute())
@@ -71,7 +71,7 @@ void NodeScope::addNodes(Nodes &nodes) {
   lists.push_back(&nodes);
   for (const proto::NodeProto &node : nodes) {
     names.insert(node.name());
-    if (const proto::TensorProto *tensor = findTensor(node))
+    if (const proto::TensorProto *tensor = getTensor(node))
       addOnce(tensors, node.output(0), tensor);
     for (const std::string &output : node.output()) {
       names.insert(output);

@@ -53,6 +53,16 @@ public:
   std::string addFloat(std::vector<proto::NodeProto> &nodes,
                        llvm::StringRef name, float value, int32_t type);
 
+  /// Returns the tensor of the initializer or Constant `value`. Null for other
+  /// values, and if several graphs define the name.
+  const proto::TensorProto *findTensor(llvm::StringRef value) const {
+    return tensors.lookup(value);
+  }
+  /// Returns the node that computes `value`. Null if there is none, or if
+  /// several graphs define the name.
+  const proto::NodeProto *findProducer(llvm::StringRef value) const {
+    return producers.lookup(value);
+  }
   /// Reads the integers of an initializer or a Constant; nullopt for other
   /// values.
   std::optional<llvm::SmallVector<int64_t>>

@@ -28,7 +28,7 @@
 
 #include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Model/Graph.h"
-#include "frontends/ONNX/Model/HostTensor.h"
+#include "frontends/ONNX/Model/NodeScope.h"
 #include "frontends/ONNX/Repair/Repair.h"
 
 #include <map>
@@ -54,14 +54,11 @@ namespace {
 class AtenReplacer {
 public:
   explicit AtenReplacer(Model &model)
-      : model(model), graph(*model.getProto().mutable_graph()) {}
+      : graph(*model.getProto().mutable_graph()), scope(model) {}
 
   std::string run();
 
 private:
-  void collect(const proto::GraphProto &part);
-  std::optional<SmallVector<int64_t>> readIntegers(const proto::NodeProto &node,
-                                                   int input);
   std::optional<int64_t> readInteger(const proto::NodeProto &node, int input);
   bool replace(proto::NodeProto &node, StringRef called);
   bool replaceEmbedding(proto::NodeProto &node);
@@ -70,10 +67,8 @@ private:
   bool replaceMean(proto::NodeProto &node);
   bool replaceMeanGrad(proto::NodeProto &node);
 
-  Model &model;
   proto::GraphProto &graph;
-  /// The tensors of initializers and Constants in all graphs, by name.
-  llvm::StringMap<const proto::TensorProto *> tensors;
+  NodeScope scope;
   /// The number of replaced calls of each operator.
   std::map<std::string, int> done;
 };
@@ -100,41 +95,9 @@ static void addIntegers(proto::NodeProto &node, StringRef name,
     attribute.add_ints(value);
 }
 
-void AtenReplacer::collect(const proto::GraphProto &part) {
-  for (const proto::TensorProto &tensor : part.initializer())
-    tensors.try_emplace(tensor.name(), &tensor);
-  for (const proto::NodeProto &node : part.node())
-    if (node.op_type() == "Constant" && node.output_size() == 1)
-      for (const proto::AttributeProto &attribute : node.attribute())
-        if (attribute.name() == "value" && attribute.has_t())
-          tensors.try_emplace(node.output(0), &attribute.t());
-}
-
-// Reads the integers or booleans of input `input`. nullopt if the input is not
-// constant, or has more than two elements. Settings have at most one element
-// per axis of an image.
-std::optional<SmallVector<int64_t>>
-AtenReplacer::readIntegers(const proto::NodeProto &node, int input) {
-  const proto::TensorProto *tensor = tensors.lookup(node.input(input));
-  using Tensor = proto::TensorProto;
-  if (!tensor || (tensor->data_type() != Tensor::INT64 &&
-                  tensor->data_type() != Tensor::INT32 &&
-                  tensor->data_type() != Tensor::BOOL))
-    return std::nullopt;
-  llvm::Expected<HostTensor> values = model.decode(*tensor, "constant");
-  if (!values) {
-    // Drop the error: the import reports undecodable tensors.
-    llvm::consumeError(values.takeError());
-    return std::nullopt;
-  }
-  if (values->getNumElements() > 2)
-    return std::nullopt;
-  return values->getIntegers();
-}
-
 std::optional<int64_t> AtenReplacer::readInteger(const proto::NodeProto &node,
                                                  int input) {
-  auto values = readIntegers(node, input);
+  auto values = scope.readIntegers(node.input(input));
   if (!values || values->size() != 1)
     return std::nullopt;
   return values->front();
@@ -176,7 +139,7 @@ bool AtenReplacer::replaceMaxPool(proto::NodeProto &node) {
     return false;
   std::optional<SmallVector<int64_t>> window[4];
   for (int i = 0; i < 4; ++i) {
-    window[i] = readIntegers(node, 1 + i);
+    window[i] = scope.readIntegers(node.input(1 + i));
     if (!window[i])
       return false;
     if (window[i]->size() == 1)
@@ -217,8 +180,8 @@ bool AtenReplacer::replaceMaxPoolGrad(proto::NodeProto &node) {
 bool AtenReplacer::replaceMean(proto::NodeProto &node) {
   if (node.input_size() != 2)
     return false;
-  auto size = readIntegers(node, 1);
-  if (!size || size->empty() ||
+  auto size = scope.readIntegers(node.input(1));
+  if (!size || size->empty() || size->size() > 2 ||
       llvm::any_of(*size, [](int64_t extent) { return extent != 1; }))
     return false;
   setOp(node, "GlobalAveragePool", {node.input(0)});
@@ -250,20 +213,7 @@ bool AtenReplacer::replace(proto::NodeProto &node, StringRef called) {
 }
 
 std::string AtenReplacer::run() {
-  // Most files have no ATen nodes and stay unchanged.
-  std::vector<proto::GraphProto *> parts = findGraphs(graph);
-  bool hasCalls = llvm::any_of(parts, [](const proto::GraphProto *part) {
-    return llvm::any_of(part->node(), [](const proto::NodeProto &node) {
-      return !getAtenOperator(node).empty();
-    });
-  });
-  if (!hasCalls)
-    return {};
-  // Collect the constants of all graphs first: a call may read constants of any
-  // graph.
-  for (const proto::GraphProto *part : parts)
-    collect(*part);
-  for (proto::GraphProto *part : parts)
+  for (proto::GraphProto *part : findGraphs(graph))
     for (proto::NodeProto &node : *part->mutable_node())
       if (std::string called = getAtenOperator(node).str(); !called.empty())
         if (replace(node, called))
@@ -280,6 +230,14 @@ std::string AtenReplacer::run() {
 }
 
 llvm::Error mpc::onnx_frontend::replaceAtenNodes(RepairContext &context) {
-  context.note(AtenReplacer(context.getModel()).run());
+  // Most files have no ATen nodes.
+  const bool hasCalls =
+      llvm::any_of(findGraphs(context.getGraph()), [](const auto *part) {
+        return llvm::any_of(part->node(), [](const proto::NodeProto &node) {
+          return !getAtenOperator(node).empty();
+        });
+      });
+  if (hasCalls)
+    context.note(AtenReplacer(context.getModel()).run());
   return llvm::Error::success();
 }

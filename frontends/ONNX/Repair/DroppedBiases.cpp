@@ -110,8 +110,9 @@ static size_t getElementBytes(const proto::TensorProto &tensor) {
 namespace {
 class BiasRestorer {
 public:
-  explicit BiasRestorer(Model &model)
-      : model(model), graph(*model.getProto().mutable_graph()) {}
+  explicit BiasRestorer(RepairContext &context)
+      : model(context.getModel()), graph(context.getGraph()),
+        taken(context.findNames()) {}
 
   std::string run();
 
@@ -130,8 +131,7 @@ private:
   /// The initializer of each parameter of the program, like "fc.bias" for
   /// "p_fc_bias". The file may have a layer's bias already, under another name.
   llvm::StringMap<std::string> bySource;
-  /// All names in the file, also inside bodies: a new bias needs an unused
-  /// name.
+  /// All names in the file: a new bias needs an unused name.
   llvm::StringSet<> taken;
   size_t bytes = 0;
   std::vector<std::string> done;
@@ -139,18 +139,14 @@ private:
 } // namespace
 
 void BiasRestorer::collect() {
-  taken = findBodyNames(graph);
+  const llvm::StringSet<> bodyNames = findBodyNames(graph);
   for (const proto::TensorProto &tensor : graph.initializer())
-    if (!taken.contains(tensor.name()))
+    if (!bodyNames.contains(tensor.name()))
       tensors.try_emplace(tensor.name(), &tensor);
   for (const proto::ValueInfoProto &value : graph.value_info())
     if (StringRef source = findMetadata(value, kOriginalName);
         !source.empty() && tensors.contains(value.name()))
       bySource.try_emplace(source, value.name());
-  for (const proto::NodeProto &node : graph.node())
-    taken.insert(node.output().begin(), node.output().end());
-  for (const proto::ValueInfoProto &value : graph.input())
-    taken.insert(value.name());
 }
 
 // Adds an initializer of `count` zeros, with the element type of `weights`, for
@@ -163,8 +159,8 @@ std::string BiasRestorer::addZeros(StringRef source,
   // the name.
   const std::string name = signature.lookup(source).str();
   const size_t size = size_t(count) * getElementBytes(weights);
-  if (name.empty() || tensors.contains(name) || taken.contains(name) ||
-      bytes + size > kMostZeroBytes)
+  if (name.empty() || bytes + size > kMostZeroBytes ||
+      !taken.insert(name).second)
     return {};
   // The exporter drops only biases of zeros, so zeros are exact.
   bytes += size;
@@ -230,6 +226,6 @@ std::string BiasRestorer::run() {
 }
 
 llvm::Error mpc::onnx_frontend::restoreBiases(RepairContext &context) {
-  context.note(BiasRestorer(context.getModel()).run());
+  context.note(BiasRestorer(context).run());
   return llvm::Error::success();
 }

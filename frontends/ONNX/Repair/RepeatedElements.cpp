@@ -147,8 +147,9 @@ static Places findElements(ArrayRef<double> values, ArrayRef<int64_t> shape) {
 namespace {
 class RepeatJoiner {
 public:
-  explicit RepeatJoiner(Model &model)
-      : model(model), graph(*model.getProto().mutable_graph()) {}
+  explicit RepeatJoiner(RepairContext &context)
+      : model(context.getModel()), graph(context.getGraph()),
+        taken(context.findNames()) {}
 
   std::string run();
 
@@ -253,16 +254,13 @@ std::string RepeatJoiner::run() {
     if (isParameter(source))
       parameters[target] = source;
   unitMultiples = findUnitMultiples(graph);
-  // `kept`: initializers with fixed names: inputs, outputs and names in bodies.
-  // `taken`: names in use.
-  llvm::StringSet<> bodyNames = findBodyNames(graph), kept = bodyNames;
+  // Initializers with fixed names: inputs, outputs and names in bodies.
+  llvm::StringSet<> kept = findBodyNames(graph);
   for (const auto *values : {&graph.input(), &graph.output()})
     for (const proto::ValueInfoProto &value : *values)
       kept.insert(value.name());
-  taken = bodyNames;
   llvm::StringMap<proto::TensorProto *> tensors;
   for (proto::TensorProto &tensor : *graph.mutable_initializer()) {
-    taken.insert(tensor.name());
     int64_t count = 1;
     for (int64_t extent : tensor.dims())
       count = extent > 0 && count < kMostPlaces ? count * extent : kMostPlaces;
@@ -270,8 +268,6 @@ std::string RepeatJoiner::run() {
         count < kMostPlaces && !kept.contains(tensor.name()))
       tensors[tensor.name()] = &tensor;
   }
-  for (const proto::NodeProto &node : graph.node())
-    taken.insert(node.output().begin(), node.output().end());
   // Find initializers that may repeat elements of a single parameter.
   std::vector<std::pair<std::string, StringRef>> found;
   llvm::StringSet<> seen;
@@ -298,6 +294,6 @@ std::string RepeatJoiner::run() {
 }
 
 llvm::Error mpc::onnx_frontend::joinRepeats(RepairContext &context) {
-  context.note(RepeatJoiner(context.getModel()).run());
+  context.note(RepeatJoiner(context).run());
   return llvm::Error::success();
 }

@@ -60,8 +60,9 @@ struct Scope {
 
 class WeightNamer {
 public:
-  explicit WeightNamer(Model &model)
-      : model(model), graph(*model.getProto().mutable_graph()) {}
+  explicit WeightNamer(RepairContext &context)
+      : model(context.getModel()), graph(context.getGraph()),
+        taken(context.findNames()) {}
 
   std::string run();
 
@@ -74,8 +75,8 @@ private:
 
   Model &model;
   proto::GraphProto &graph;
-  /// `taken`: the names of all values, including names in bodies.
-  /// `initializers`: the names of initializers.
+  /// `taken`: the names of all values. `initializers`: the names of
+  /// initializers.
   llvm::StringSet<> taken, initializers;
   /// Initializers of rank 2 with a name made up by the exporter:
   /// "onnx::MatMul_57".
@@ -106,19 +107,15 @@ static StringRef scopeOf(const proto::NodeProto &node) {
 static StringRef lastPart(StringRef scope) { return scope.rsplit('/').second; }
 
 void WeightNamer::collectNumbered() {
-  taken = findBodyNames(graph);
   for (proto::TensorProto &tensor : *graph.mutable_initializer()) {
-    taken.insert(tensor.name());
     initializers.insert(tensor.name());
     if (isNumberedWeight(tensor.name()) && tensor.dims_size() == 2 &&
         holdsFloats(tensor))
       numbered[tensor.name()] = &tensor;
   }
   for (const auto *list : {&graph.input(), &graph.output()})
-    for (const proto::ValueInfoProto &value : *list) {
-      taken.insert(value.name());
+    for (const proto::ValueInfoProto &value : *list)
       numbered.erase(value.name());
-    }
 }
 
 // Records that `scope` is the module named `module`, if the name ends with the
@@ -148,7 +145,6 @@ void WeightNamer::collectScopes() {
   static const llvm::StringSet<> plain = {"Add", "Constant", "Cast", "Identity",
                                           "Transpose"};
   for (const proto::NodeProto &node : graph.node()) {
-    taken.insert(node.output().begin(), node.output().end());
     StringRef scope = scopeOf(node);
     if (scope.empty())
       continue;
@@ -268,6 +264,6 @@ std::string WeightNamer::run() {
 }
 
 llvm::Error mpc::onnx_frontend::nameScopedWeights(RepairContext &context) {
-  context.note(WeightNamer(context.getModel()).run());
+  context.note(WeightNamer(context).run());
   return llvm::Error::success();
 }

@@ -54,8 +54,9 @@ using llvm::StringRef;
 namespace {
 class WeightRestorer {
 public:
-  explicit WeightRestorer(Model &model)
-      : model(model), graph(*model.getProto().mutable_graph()) {}
+  explicit WeightRestorer(RepairContext &context)
+      : model(context.getModel()), graph(context.getGraph()),
+        taken(context.findNames()) {}
 
   std::string run();
 
@@ -67,7 +68,6 @@ private:
   proto::GraphProto &graph;
   const llvm::MapVector<StringRef, StringRef> &signature =
       model.getProgram().signature;
-  /// The names of all values of the graph, including names in bodies.
   llvm::StringSet<> taken;
   /// For each initializer folded from a single parameter: the name of the
   /// parameter.
@@ -80,7 +80,6 @@ private:
 } // namespace
 
 void WeightRestorer::collect() {
-  taken = findBodyNames(graph);
   // Find initializers folded from one parameter, by the exporter's metadata
   // "folded_from".
   for (proto::ValueInfoProto &value : *graph.mutable_value_info()) {
@@ -91,23 +90,17 @@ void WeightRestorer::collect() {
     values.try_emplace(value.name(), &value);
   }
   // Inputs and outputs must keep their names.
-  for (const proto::TensorProto &tensor : graph.initializer())
-    taken.insert(tensor.name());
   for (const auto *list : {&graph.input(), &graph.output()})
-    for (const proto::ValueInfoProto &value : *list) {
-      taken.insert(value.name());
+    for (const proto::ValueInfoProto &value : *list)
       foldedFrom.erase(value.name());
-    }
   // If a linear layer reads a folded initializer as weight, the initializer is
   // the transposed parameter.
   for (const proto::NodeProto &node : graph.node()) {
-    taken.insert(node.output().begin(), node.output().end());
-    for (auto [index, input] : llvm::enumerate(node.input())) {
-      auto folded = foldedFrom.find(input);
-      if (index == 1 && folded != foldedFrom.end() &&
-          findProgramName(node) == folded->second)
-        transposed.insert(input);
-    }
+    if (node.input_size() < 2)
+      continue;
+    auto folded = foldedFrom.find(node.input(1));
+    if (folded != foldedFrom.end() && findProgramName(node) == folded->second)
+      transposed.insert(node.input(1));
   }
 }
 
@@ -166,7 +159,7 @@ std::string WeightRestorer::run() {
 }
 
 llvm::Error mpc::onnx_frontend::restoreWeights(RepairContext &context) {
-  context.note(WeightRestorer(context.getModel()).run());
+  context.note(WeightRestorer(context).run());
   return llvm::Error::success();
 }
 

@@ -39,37 +39,15 @@ public:
   void run();
 
 private:
-  void collect(const proto::GraphProto &graph);
   std::optional<int64_t> countZeros(StringRef value, int64_t channels);
   void mendBias(proto::NodeProto &node);
 
   RepairContext &context;
   Model &model;
   NodeScope scope;
-  /// `tensors`: initializers and float Constants by name. `producers`: nodes by
-  /// the names of the results. Null for a name defined by several graphs.
-  llvm::StringMap<const proto::TensorProto *> tensors;
-  llvm::StringMap<const proto::NodeProto *> producers;
   bool warns = true;
 };
 } // namespace
-
-void BiasDropper::collect(const proto::GraphProto &graph) {
-  // Make the entry null if two graphs define the name.
-  auto add = [](auto &map, StringRef name, auto *what) {
-    auto [entry, isNew] = map.try_emplace(name, what);
-    if (!isNew)
-      entry->second = nullptr;
-  };
-  for (const proto::TensorProto &tensor : graph.initializer())
-    add(tensors, tensor.name(), &tensor);
-  for (const proto::NodeProto &node : graph.node()) {
-    if (const proto::TensorProto *tensor = findConstantTensor(node))
-      add(tensors, node.output(0), tensor);
-    for (const std::string &output : node.output())
-      add(producers, output, &node);
-  }
-}
 
 static bool hasElements(const proto::TensorProto &tensor, int64_t count) {
   int64_t found = 1;
@@ -84,8 +62,8 @@ static bool hasElements(const proto::TensorProto &tensor, int64_t count) {
 // the right length.
 std::optional<int64_t> BiasDropper::countZeros(StringRef value,
                                                int64_t channels) {
-  const proto::TensorProto *tensor = tensors.lookup(value);
-  const proto::NodeProto *node = producers.lookup(value);
+  const proto::TensorProto *tensor = scope.findTensor(value);
+  const proto::NodeProto *node = scope.findProducer(value);
   // Without the attribute `value`, ConstantOfShape makes zeros.
   const bool isFilled = !tensor && node &&
                         node->op_type() == "ConstantOfShape" &&
@@ -116,7 +94,7 @@ void BiasDropper::mendBias(proto::NodeProto &node) {
   if (node.op_type() != "Conv" || node.input_size() != 3 ||
       node.input(2).empty())
     return;
-  const proto::TensorProto *weight = tensors.lookup(node.input(1));
+  const proto::TensorProto *weight = scope.findTensor(node.input(1));
   if (!weight || weight->dims_size() == 0)
     return;
   const std::optional<int64_t> count =
@@ -132,10 +110,7 @@ void BiasDropper::mendBias(proto::NodeProto &node) {
 }
 
 void BiasDropper::run() {
-  std::vector<proto::GraphProto *> graphs = findGraphs(model.getProto());
-  for (const proto::GraphProto *graph : graphs)
-    collect(*graph);
-  for (proto::GraphProto *graph : graphs)
+  for (proto::GraphProto *graph : findGraphs(model.getProto()))
     for (proto::NodeProto &node : *graph->mutable_node())
       mendBias(node);
 }
