@@ -284,9 +284,9 @@ bool TrainableSearch::mayBe(StringRef name, Use how) {
   if (how == Use::Operand)
     return buffers.contains(name) || !isModulesName(name) ||
            !isNamedAsBuffer(name);
-  if (isNumbered(name))
-    return how == Use::Bias && isStoredVector(name) && !buffers.contains(name);
-  return !getStoredShape(name)->empty() && !isBuffer(name);
+  return !isBuffer(name) &&
+         (isNumbered(name) ? how == Use::Bias && isStoredVector(name)
+                           : !getStoredShape(name)->empty());
 }
 
 // Marks the initializers that `value` is computed from as weights. An
