@@ -51,20 +51,12 @@ bool mpc::onnx_frontend::isModulesName(StringRef name) {
 
 bool mpc::onnx_frontend::isNamedAsBuffer(StringRef name) {
   static const llvm::StringSet<> words = {
-      "anchor",  "anchors", "buffer", "cache",    "cached", "cos",
-      "counter", "freq",    "freqs",  "grid",     "ids",    "mask",
-      "mean",    "means",   "sin",    "std",      "stddev", "stds",
-      "stride",  "strides", "var",    "variance", "window"};
-  static const llvm::StringSet<> names = {"frequencies",
-                                          "max_val",
-                                          "min_val",
-                                          "num_batches_tracked",
-                                          "pe",
-                                          "pos_table",
-                                          "pos_weight",
-                                          "relative_coords_table",
-                                          "relative_position_index",
-                                          "sinusoid_table"};
+      "anchor", "anchors", "buffer", "cache",   "cached", "cos",      "freq",
+      "freqs",  "grid",    "mask",   "mean",    "means",  "sin",      "std",
+      "stddev", "stds",    "stride", "strides", "var",    "variance", "window"};
+  static const llvm::StringSet<> names = {
+      "embed_scale", "frequencies", "max_val",
+      "min_val",     "pos_weight",  "relative_coords_table"};
   // In "encoder.pixel_mean" the last word, "mean", marks a buffer. A tensor
   // like "log_std" is a learned parameter.
   StringRef last = name.substr(name.rfind('.') + 1);
