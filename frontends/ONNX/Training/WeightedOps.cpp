@@ -10,11 +10,11 @@ const WeightedOp *mpc::onnx_frontend::findWeightedOp(llvm::StringRef name) {
   using Kind = WeightedOp::Kind;
   static const WeightedOp ops[] = {
       {"Attention", Kind::Contraction, {1, 2}},
-      {"Conv", Kind::Contraction, {1, 2}},
-      {"ConvTranspose", Kind::Contraction, {1, 2}},
+      {"Conv", Kind::Contraction, {0, 1, 2}},
+      {"ConvTranspose", Kind::Contraction, {0, 1, 2}},
       {"DeformConv", Kind::Contraction, {1, 3}},
       {"Einsum", Kind::Contraction, {0, 1, 2, 3}},
-      {"FusedConv", Kind::Contraction, {1, 2}},
+      {"FusedConv", Kind::Contraction, {0, 1, 2}},
       {"FusedGemm", Kind::Contraction, {0, 1, 2}},
       {"FusedMatMul", Kind::Contraction, {0, 1}},
       {"GRU", Kind::Contraction, {1, 2, 3}},
