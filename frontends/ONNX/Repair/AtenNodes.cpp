@@ -230,7 +230,7 @@ std::string AtenReplacer::run() {
 }
 
 llvm::Error mpc::onnx_frontend::replaceAtenNodes(RepairContext &context) {
-  // Most files have no ATen nodes.
+  // Most files have no ATen nodes, so build no view of their names.
   const bool hasCalls =
       llvm::any_of(findGraphs(context.getGraph()), [](const auto *part) {
         return llvm::any_of(part->node(), [](const proto::NodeProto &node) {
