@@ -575,7 +575,7 @@ Status OneDNNConv::writeWeights(int64_t slice, const SliceContext &context) {
 StatusOr<std::unique_ptr<Contraction>>
 prepareOneDNNConv(const ConvStep &step, ConvOperands operands,
                   const OneDNNConfig &config) {
-  if (auto planar = preparePlanarWeightGrad(step, operands))
+  if (auto planar = preparePlanarWeightGrad(step, operands, config))
     return planar;
   if (!hasWholeWindows(step))
     if (auto direct = prepareDirectWeightGrad(step, operands))

@@ -83,7 +83,8 @@ prepareDirectWeightGrad(const ConvStep &step, const ConvOperands &operands);
 /// adjacent windows of a row are one pixel apart. Null for other steps, and if
 /// oneDNN is as fast.
 std::unique_ptr<Contraction>
-preparePlanarWeightGrad(const ConvStep &step, const ConvOperands &operands);
+preparePlanarWeightGrad(const ConvStep &step, const ConvOperands &operands,
+                        const OneDNNConfig &config);
 /// Prepares convolutions and input gradients. A slice computes some rows of the
 /// result. Null for other steps, and if padded rows are too long.
 std::unique_ptr<Contraction> prepareDirectConv(const ConvStep &step,

@@ -16,7 +16,7 @@ std::unique_ptr<Contraction> preparePlanar(const Conv &conv,
                                            const Tensor &result) {
   return preparePlanarWeightGrad(
       stepOf(conv, ConvKind::WeightGrad),
-      {operandOf(conv.x), operandOf(result), operandOf(conv.y), {}});
+      {operandOf(conv.x), operandOf(result), operandOf(conv.y), {}}, {});
 }
 
 void expectPlanarCorrect(ConvCase c, int64_t slices) {
@@ -93,7 +93,7 @@ TEST(PlanarWeightGrad, InfinityOutsideAWindowLeavesItsTapFinite) {
 
 TEST(PlanarWeightGrad, LeavesOtherStepsToTheLibrary) {
   auto isTaken = [](const ConvCase &c, ConvKind kind = ConvKind::WeightGrad) {
-    return preparePlanarWeightGrad(stepOf(Conv(c), kind), {}) != nullptr;
+    return preparePlanarWeightGrad(stepOf(Conv(c), kind), {}, {}) != nullptr;
   };
   const ConvCase c{1, 1, 4, 2, {4, 50}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
   EXPECT_TRUE(isTaken(c));
@@ -120,9 +120,25 @@ TEST(PlanarWeightGrad, LeavesOtherStepsToTheLibrary) {
   // Rows in scratch would be too large.
   ConvStep step = stepOf(Conv(c), ConvKind::WeightGrad);
   step.dilations = {1, int64_t(1) << 40};
-  EXPECT_FALSE(preparePlanarWeightGrad(step, {}));
+  EXPECT_FALSE(preparePlanarWeightGrad(step, {}, {}));
   step.dilations = {int64_t(1) << 40, 1};
-  EXPECT_FALSE(preparePlanarWeightGrad(step, {}));
+  EXPECT_FALSE(preparePlanarWeightGrad(step, {}, {}));
+}
+
+TEST(PlanarWeightGrad, LeavesPairsOfOneChannelToTheLibrary) {
+  OneDNNConfig config;
+  config.nativeBF16 = true;
+  auto isTaken = [&](int64_t channels, int64_t filters, DType type) {
+    const Conv conv({1, 1, channels, filters, {64}, {3}, {1}, {1}, {1}, {1}});
+    const Operand operand{type, nullptr};
+    return preparePlanarWeightGrad(stepOf(conv, ConvKind::WeightGrad),
+                                   {operand, operand, operand, {}},
+                                   config) != nullptr;
+  };
+  EXPECT_FALSE(isTaken(1, 2, DType::BF16));
+  EXPECT_TRUE(isTaken(1, 2, DType::F32));
+  EXPECT_TRUE(isTaken(1, 1, DType::BF16));
+  EXPECT_TRUE(isTaken(2, 2, DType::BF16));
 }
 
 } // namespace
