@@ -58,6 +58,23 @@ int64_t groupsAtOnce(const ConvStep &step, DType type) {
   return atOnce;
 }
 
+ConvStep dropUnitAxes(const ConvStep &step) {
+  ConvStep kept = step;
+  std::vector<int64_t> *lists[] = {
+      &kept.inSpatial, &kept.outSpatial, &kept.kernel, &kept.strides,
+      &kept.dilations, &kept.padsBegin,  &kept.padsEnd};
+  for (size_t axis = step.kernel.size(); axis-- > 0;) {
+    const bool isUnit = step.inSpatial[axis] == 1 &&
+                        step.outSpatial[axis] == 1 && step.kernel[axis] == 1 &&
+                        step.padsBegin[axis] == 0 && step.padsEnd[axis] == 0;
+    if (!isUnit || kept.kernel.size() == 1)
+      continue;
+    for (std::vector<int64_t> *list : lists)
+      list->erase(list->begin() + ptrdiff_t(axis));
+  }
+  return kept;
+}
+
 ConvStep cutGroups(ConvStep step, int64_t groups) {
   step.inChannels = step.inChannels / step.groups * groups;
   step.outChannels = step.outChannels / step.groups * groups;

@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/onednn/OneDNNProvider.h"
+#include "runtime/cpu/onednn/ConvShapes.h"
 #include "runtime/cpu/onednn/OneDNN.h"
 #include "runtime/cpu/onednn/OperandSums.h"
 
@@ -98,9 +99,10 @@ OneDNNProvider::prepare(const MatMulStep &step, MatMulOperands operands,
 StatusOr<std::unique_ptr<Contraction>>
 OneDNNProvider::prepare(const ConvStep &step, ConvOperands operands,
                         int workers) {
-  if (auto conv = prepareAMXConv(step, operands, configOf(workers)))
+  const ConvStep kept = dropUnitAxes(step);
+  if (auto conv = prepareAMXConv(kept, operands, configOf(workers)))
     return conv;
-  return prepareOneDNNConv(step, std::move(operands), configOf(workers));
+  return prepareOneDNNConv(kept, std::move(operands), configOf(workers));
 }
 
 } // namespace mpc::runtime

@@ -44,6 +44,41 @@ TEST(ConvShapes, WholeWindowsLieWithoutPadding) {
       stepOf({1, 1, 1, 1, {9, 3}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}})));
 }
 
+TEST(ConvShapes, AxesOfOnePixelAndOneTapAreDropped) {
+  const ConvStep sequence = dropUnitAxes(
+      stepOf({2, 1, 3, 4, {9, 1}, {3, 1}, {2, 5}, {1, 7}, {1, 0}, {2, 0}}));
+  EXPECT_EQ(sequence.inSpatial, (std::vector<int64_t>{9}));
+  EXPECT_EQ(sequence.outSpatial, (std::vector<int64_t>{5}));
+  EXPECT_EQ(sequence.kernel, (std::vector<int64_t>{3}));
+  EXPECT_EQ(sequence.strides, (std::vector<int64_t>{2}));
+  EXPECT_EQ(sequence.dilations, (std::vector<int64_t>{1}));
+  EXPECT_EQ(sequence.padsBegin, (std::vector<int64_t>{1}));
+  EXPECT_EQ(sequence.padsEnd, (std::vector<int64_t>{2}));
+  const ConvStep image = dropUnitAxes(stepOf({2,
+                                              1,
+                                              3,
+                                              4,
+                                              {9, 1, 8},
+                                              {3, 1, 2},
+                                              {1, 1, 1},
+                                              {1, 1, 1},
+                                              {0, 0, 0},
+                                              {0, 0, 0}}));
+  EXPECT_EQ(image.inSpatial, (std::vector<int64_t>{9, 8}));
+
+  auto axesOf = [](const ConvCase &c) {
+    return dropUnitAxes(stepOf(c)).kernel.size();
+  };
+  // Padding gives three pixels, and taps lie in the padding.
+  EXPECT_EQ(
+      axesOf({1, 1, 1, 1, {9, 1}, {1, 1}, {1, 1}, {1, 1}, {0, 1}, {0, 1}}), 2);
+  EXPECT_EQ(
+      axesOf({1, 1, 1, 1, {9, 1}, {1, 3}, {1, 1}, {1, 1}, {0, 1}, {0, 1}}), 2);
+  // One axis stays.
+  EXPECT_EQ(
+      axesOf({1, 1, 1, 1, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}), 1);
+}
+
 TEST(ConvShapes, FarApartIsBeyondAMillionPixels) {
   const int64_t far = int64_t(1) << 20;
   EXPECT_FALSE(

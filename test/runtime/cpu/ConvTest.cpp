@@ -135,6 +135,15 @@ TEST(Conv, OneAndThreeDimensions) {
                          {1, 1, 1}});
 }
 
+TEST(Conv, AxesOfOnePixel) {
+  expectAllKindsCorrect(
+      {3, 1, 20, 18, {17, 1}, {4, 1}, {2, 3}, {1, 1}, {1, 0}, {2, 0}});
+  expectAllKindsCorrect(
+      {2, 2, 6, 8, {1, 12}, {1, 3}, {1, 1}, {1, 2}, {0, 2}, {0, 2}});
+  expectAllKindsCorrect(
+      {2, 1, 5, 7, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}});
+}
+
 TEST(Conv, PaddingThatReachesIntoEveryWindow) {
   // The last block of an image network, whose input is one pixel.
   expectAllKindsCorrect(
