@@ -72,10 +72,27 @@ static void gradReciprocal(ReciprocalOp op, GradientBuilder &g) {
   g.add(0, "dx", g.neg(loc, product));
 }
 
+// mpc.clip_grad passes the gradient on at a bound. If an element at a bound
+// gets none, the rule selects by comparisons instead.
 static void gradClip(ClipOp op, GradientBuilder &g) {
-  g.add(0, "dx",
-        ClipGradOp::create(g.ops(), g.at("dx"), g.dy().getType(), g.dy(),
-                           op.getInput(), op.getMinAttr(), op.getMaxAttr()));
+  Location loc = g.at("dx");
+  if (!op->hasAttr(kClampsAttr)) {
+    g.add(0, "dx",
+          ClipGradOp::create(g.ops(), loc, g.dy().getType(), g.dy(),
+                             op.getInput(), op.getMinAttr(), op.getMaxAttr()));
+    return;
+  }
+  Value x = op.getInput(), dx = g.dy();
+  Value zero = g.constant(loc, 0.0, dx);
+  auto selectIfLess = [&](Value a, Value b) {
+    Value isLess = LessOp::create(g.ops(), loc, a, b);
+    dx = SelectOp::create(g.ops(), loc, dx.getType(), isLess, dx, zero);
+  };
+  if (op.getMin())
+    selectIfLess(g.constant(loc, op.getMin()->convertToDouble(), x), x);
+  if (op.getMax())
+    selectIfLess(x, g.constant(loc, op.getMax()->convertToDouble(), x));
+  g.add(0, "dx", dx);
 }
 
 // A conversion between floats passes the gradient on unchanged; integers have

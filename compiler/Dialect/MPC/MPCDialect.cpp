@@ -109,11 +109,16 @@ static const OpAttribute kOpAttributes[] = {
      "mpc.unbiased_running_var to be a unit attribute of mpc.batch_norm"},
     {kClampsAttr,
      [](Operation *op, Attribute value) {
-       auto share = dyn_cast<FloatAttr>(value);
-       return isa<MaximumOp, MinimumOp>(op) && share &&
-              (share.getValueAsDouble() == 0 || share.getValueAsDouble() == 1);
+       auto attribute = dyn_cast<FloatAttr>(value);
+       if (!attribute)
+         return false;
+       const double share = attribute.getValueAsDouble();
+       return isa<ClipOp>(op)
+                  ? share == 0
+                  : isa<MaximumOp, MinimumOp>(op) && (share == 0 || share == 1);
      },
-     "mpc.clamps to be 0.0 or 1.0 of mpc.maximum or mpc.minimum"},
+     "mpc.clamps to be 0.0 or 1.0 of mpc.maximum or mpc.minimum, or 0.0 of "
+     "mpc.clip"},
     {kFileNameAttr, isOf<StringAttr, VariableOp>,
      "mpc.file_name to be a string of an mpc.variable"},
     {kInputSizesAttr,

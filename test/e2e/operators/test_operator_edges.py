@@ -500,6 +500,7 @@ def test_refuses_an_lstm_with_a_projection(tmp_path):
 
 CLAMP = "%clamp = call_function[target=torch.ops.aten.clamp.Tensor](args = (%h, {}))"
 OF_NUMBER, OF_TENSOR = CLAMP.format("%scalar_tensor_default"), CLAMP.format("%b")
+HARDTANH = "%h = call_function[target=torch.ops.aten.hardtanh.default](args = (%x,))"
 TIES = {  # the share of the gradient that a value at its bound has
     "maximum": ("Max", "node_maximum", "", "2.15.0", 0.5),
     "minimum": ("Min", "node_maximum", "", "2.9.1", 0.5),
@@ -508,7 +509,12 @@ TIES = {  # the share of the gradient that a value at its bound has
     "clamp without metadata": ("Max", "node_clamp", "", "", 1.0),
     "clamp at a number": ("Max", "node_clamp", OF_NUMBER, "2.15.0+cu132", 0.0),
     "clamp at a tensor": ("Min", "node_clamp", OF_TENSOR, "2.16.0", 0.5),
-    "clip": ("Clip", "clip", "", "2.9.1", 1.0),
+    "clip": ("Clip", "clip", "", "2.14.1", 1.0),
+    "clip of another tool": ("Clip", "clip", "", "", 1.0),
+    "clip since 2.15": ("Clip", "clip", "", "2.15.0", 0.0),
+    "clip at a number": ("Clip", "node_clamp", OF_NUMBER, "2.15.0", 0.0),
+    "clip at a tensor": ("Clip", "node_clamp", OF_TENSOR, "2.15.0", 0.5),
+    "hardtanh": ("Clip", "n4", HARDTANH, "2.9.1", 0.0),
 }
 
 
@@ -517,8 +523,8 @@ TIES = {  # the share of the gradient that a value at its bound has
 def test_a_value_at_its_bound(name, bound, tmp_path):
     """As in the PyTorch that wrote the file; plain maximum gives half."""
     op, node, metadata, version, share = TIES[name]
-    if op == "Clip" and bound == "trained":
-        pytest.skip("the bounds of Clip are numbers")
+    if name == "clip since 2.15" and bound == "trained":
+        share = 0.5  # a trained bound is a tensor
     nodes = [
         helper.make_node("Mul", ["x", "w"], ["h"], "h"),
         helper.make_node(op, ["h", "b"], ["y"], node),
@@ -542,6 +548,52 @@ def test_a_value_at_its_bound(name, bound, tmp_path):
     np.testing.assert_array_equal(w - trained["w"], of_value)
     # A clamp gives its bound nothing there; two equal inputs have a half each.
     at_bound = 0.5 if share == 0.5 else 0
-    of_bound = [0, at_bound, 1] if op == "Min" else [1, at_bound, 0]
+    of_bound = np.array([0, at_bound, 1] if op == "Min" else [1, at_bound, 0])
+    of_bound = of_bound.sum() if op == "Clip" else of_bound
     of_bound = of_bound if bound == "trained" else 0
     np.testing.assert_array_equal(b - trained["b"], np.broadcast_to(of_bound, b.shape))
+
+
+def test_relu6_passes_no_gradient_at_its_bounds(tmp_path):
+    """As in PyTorch and TensorFlow, whoever wrote the file."""
+    nodes = [
+        helper.make_node("Mul", ["x", "w"], ["h"], "h"),
+        helper.make_node("Clip", ["h", "low", "high"], ["y"], "relu6"),
+        helper.make_node("ReduceSum", ["y"], ["loss"], "loss", keepdims=0),
+    ]
+    w = np.array([-1, 0, 2, 6, 7], np.float32)
+    model = mpctest.make_model(
+        *(nodes, {"x": (np.float32, [1, 5])}, {"loss": (np.float32, [])}),
+        {"w": w, "low": np.float32(0), "high": np.float32(6)},
+    )
+    _, trained = mpctest.train(
+        *(model, {"x": np.ones((1, 5), np.float32)}, tmp_path),
+        *("--loss", "output:loss", "--optimizer", "sgd", "--lr", "1"),
+        *("--batch-size", "1", "--max-steps", "1", "--train", "^w$"),
+    )
+    np.testing.assert_array_equal(w - trained["w"], [0, 0, 1, 0, 0])
+
+
+def test_bounds_of_clip_are_trained(tmp_path):
+    """The lower bound is computed from the trained upper bound, and a third
+    bound from data."""
+    nodes = [
+        helper.make_node("Mul", ["x", "w"], ["h"], "h"),
+        helper.make_node("Neg", ["high"], ["low"]),
+        helper.make_node("Clip", ["h", "low", "high"], ["inner"], "clip"),
+        helper.make_node("ReduceMin", ["x"], ["least"], keepdims=0),
+        helper.make_node("Clip", ["inner", "", "least"], ["y"], "of_data"),
+        helper.make_node("ReduceSum", ["y"], ["loss"], "loss", keepdims=0),
+    ]
+    w = np.array([-3, -2.5, 0.5, 2.5, 0.75], np.float32)
+    model = mpctest.make_model(
+        *(nodes, {"x": (np.float32, [1, 5])}, {"loss": (np.float32, [])}),
+        {"w": w, "high": np.array(2, np.float32)},
+    )
+    _, trained = mpctest.train(
+        *(model, {"x": np.ones((1, 5), np.float32)}, tmp_path),
+        *("--loss", "output:loss", "--optimizer", "sgd", "--lr", "1"),
+        *("--batch-size", "1", "--max-steps", "1", "--train", "^(w|high)$"),
+    )
+    np.testing.assert_array_equal(w - trained["w"], [0, 0, 1, 0, 1])
+    np.testing.assert_array_equal(2 - trained["high"], -2)

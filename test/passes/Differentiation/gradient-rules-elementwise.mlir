@@ -31,3 +31,17 @@ func.func @dropout(%x: tensor<8xf32>, %s: tensor<i64>, %m: tensor<i64>) -> tenso
   %g = mpc.gradient %0 wrt %x : tensor<8xf32>, (tensor<8xf32>) -> (tensor<8xf32>)
   return %g : tensor<8xf32>
 }
+
+// With mpc.clamps, an element at a bound gets no gradient.
+// CHECK-LABEL: func @open_clip
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4xf32>
+// CHECK-NOT: mpc.clip_grad
+// CHECK: %[[ABOVE:.*]] = mpc.less %{{.*}}, %[[X]]
+// CHECK: %[[DX:.*]] = mpc.select %[[ABOVE]]
+// CHECK: %[[BELOW:.*]] = mpc.less %[[X]], %{{.*}}
+// CHECK: mpc.select %[[BELOW]], %[[DX]]
+func.func @open_clip(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = mpc.clip %x {min = 0.0 : f64, max = 6.0 : f64, mpc.clamps = 0.0 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+  %g = mpc.gradient %0 wrt %x : tensor<4xf32>, (tensor<4xf32>) -> (tensor<4xf32>)
+  return %g : tensor<4xf32>
+}

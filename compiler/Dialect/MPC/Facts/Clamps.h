@@ -1,5 +1,5 @@
-// Declares the attribute of an mpc.maximum or mpc.minimum that bounds a value,
-// as in PyTorch's clamp.
+// Declares the attribute that tells how a value equal to its bound passes on a
+// gradient.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_FACTS_CLAMPS_H
@@ -9,10 +9,14 @@
 
 namespace mpc {
 
-/// Float attribute, 0.0 or 1.0, of an mpc.maximum or mpc.minimum that bounds
-/// operand 0 by operand 1, as PyTorch's clamp does. If both operands are equal,
-/// operand 0 gets this share of the gradient, and the bound gets none. Without
-/// the attribute, each operand gets half of the gradient then.
+/// Float attribute, 0.0 or 1.0: the share of the gradient that an element equal
+/// to the bound gets.
+///   - On an mpc.maximum or mpc.minimum, operand 1 bounds operand 0, as in
+///     PyTorch's clamp. The bound gets no gradient from equal elements. Without
+///     the attribute, equal operands get half each.
+///   - On an mpc.clip, the attribute is 0.0. Without the attribute, the share
+///   is
+///     1.
 inline constexpr llvm::StringLiteral kClampsAttr = "mpc.clamps";
 
 } // namespace mpc

@@ -4,8 +4,7 @@
 #include "compiler/Dialect/MPC/Facts/Clamps.h"
 #include "compiler/Dialect/MPC/Formulas.h"
 #include "frontends/ONNX/Importer/Assemble.h"
-#include "frontends/ONNX/Model/ExportedProgram.h"
-#include "frontends/ONNX/Model/Metadata.h"
+#include "frontends/ONNX/Ops/Math/ClampShares.h"
 
 #include <cmath>
 
@@ -183,35 +182,6 @@ static LogicalResult importVariadic(NodeImporter &node) {
   return node.define(0, result);
 }
 
-// True if PyTorch 2.15 or later wrote the file.
-static bool isOfPyTorchSince215(const proto::ModelProto &model) {
-  StringRef version = model.producer_version();
-  unsigned major = 0, minor = 0;
-  return model.producer_name() == "pytorch" &&
-         !version.consumeInteger(10, major) && version.consume_front(".") &&
-         !version.consumeInteger(10, minor) &&
-         std::pair(major, minor) >= std::pair(2u, 15u);
-}
-
-// Returns the share of the gradient that an element equal to its bound
-// receives, if `node` is a Max or Min that PyTorch's exporter wrote for clamp.
-// The metadata or the node's name tell. Until PyTorch 2.14 the share is 1.
-// Since 2.15 the share is 0 if the bound is a number. Otherwise nullopt: the
-// share is 1/2, as for any Max.
-static std::optional<double> findShareAtBound(NodeImporter &node) {
-  const proto::NodeProto &proto = node.getNode();
-  StringRef call = findMetadata(proto, kProgramCall);
-  const bool clamps = call.contains("aten.clamp") ||
-                      StringRef(proto.name()).starts_with("node_clamp");
-  if (!clamps || node.getNumInputs() != 2)
-    return std::nullopt;
-  if (!isOfPyTorchSince215(node.getFunction().getModel().getProto()))
-    return 1.0;
-  // The exporter turns a bound that is a number into a tensor with
-  // "scalar_tensor" in its name.
-  return call.contains("%scalar_tensor") ? std::optional(0.0) : std::nullopt;
-}
-
 // Imports Max and Min. A Max or Min that PyTorch's exporter wrote for clamp has
 // another gradient at the bound.
 template <typename OpT>
@@ -225,14 +195,31 @@ static LogicalResult importChoice(NodeImporter &node) {
                                        {node.attribute(kClampsAttr, *share)}));
 }
 
+// Returns the maximum and minimum of input 0 and its bounds, which are
+// operands. Elements equal to a bound receive `share` of the gradient, or half.
+static Value buildBounds(NodeImporter &node, std::optional<double> share) {
+  SmallVector<NamedAttribute> attributes;
+  if (share)
+    attributes.push_back(node.attribute(kClampsAttr, *share));
+  Value result = node.operand(0);
+  auto bound = [&](unsigned i) { return node.reshape(node.operand(i), {}); };
+  if (node.hasInput(1))
+    result = node.emit<MaximumOp>({result, bound(1)}, attributes);
+  if (node.hasInput(2))
+    result = node.emit<MinimumOp>({result, bound(2)}, attributes);
+  return result;
+}
+
 static LogicalResult buildClip(NodeImporter &node, std::optional<double> min,
                                std::optional<double> max) {
-  SmallVector<NamedAttribute> bounds;
+  SmallVector<NamedAttribute> attributes;
   if (min)
-    bounds.push_back(node.attribute("min", *min));
+    attributes.push_back(node.attribute("min", *min));
   if (max)
-    bounds.push_back(node.attribute("max", *max));
-  if (auto op = node.create<ClipOp>({node.operand(0)}, bounds))
+    attributes.push_back(node.attribute("max", *max));
+  if (findShareInClip(node, min, max, /*areKnown=*/true) == 0.0)
+    attributes.push_back(node.attribute(kClampsAttr, 0.0));
+  if (auto op = node.create<ClipOp>({node.operand(0)}, attributes))
     return node.define(0, op.getOutput());
   return failure();
 }
@@ -248,33 +235,33 @@ static LogicalResult importClipAttributes(NodeImporter &node) {
   return buildClip(node, min, max);
 }
 
-// Imports Clip of integers as maximum and minimum. mpc.clip is unsuitable: the
-// bounds may depend on data, and its float attributes cannot hold all integers.
-static LogicalResult importIntegerClip(NodeImporter &node) {
+// Imports Clip. Integers are bounded by operands: the float attributes of
+// mpc.clip cannot hold all integers. So are floats whose bounds are trained or
+// depend on data, and floats of a clamp at tensors, which share their gradient
+// with the bounds.
+static LogicalResult importClip(NodeImporter &node) {
   if (failed(checkSameElementType(node)))
     return failure();
-  Value result = node.operand(0);
-  auto bound = [&](unsigned i) { return node.reshape(node.operand(i), {}); };
-  if (node.hasInput(1))
-    result = node.emit<MaximumOp>({result, bound(1)});
-  if (node.hasInput(2))
-    result = node.emit<MinimumOp>({result, bound(2)});
-  return node.defineSaved(0, result, node.getReader(0));
-}
-
-static LogicalResult importClip(NodeImporter &node) {
   if (node.operandType(0).getElementType().isInteger())
-    return importIntegerClip(node);
+    return node.defineSaved(0, buildBounds(node, std::nullopt),
+                            node.getReader(0));
   std::optional<double> bounds[2];
-  for (unsigned i : {0, 1}) {
-    if (!node.hasInput(i + 1))
+  bool areKnown = true;
+  for (unsigned i : {1, 2}) {
+    if (!node.hasInput(i))
       continue;
-    FailureOr<double> bound = node.scalar(i + 1, i == 0 ? "min" : "max");
-    if (failed(bound))
-      return failure();
-    bounds[i] = *bound;
+    std::optional<HostTensor> bound = node.constant(i);
+    if (bound && bound->getNumElements() != 1)
+      return node.invalid(Twine("expected ") + (i == 1 ? "min" : "max") +
+                          " to have one element" + node.found({i}));
+    areKnown &= bound && !node.isState(i);
+    if (bound)
+      bounds[i - 1] = bound->getDouble(0);
   }
-  return buildClip(node, bounds[0], bounds[1]);
+  std::optional<double> share =
+      findShareInClip(node, bounds[0], bounds[1], areKnown);
+  return areKnown && share ? buildClip(node, bounds[0], bounds[1])
+                           : node.define(0, buildBounds(node, share));
 }
 
 static LogicalResult importCast(NodeImporter &node) {
