@@ -264,7 +264,8 @@ void LoopBuilder::addBody(ScanOp scan) {
   SmallVector<Value> yielded;
   for (auto [sum, old] : llvm::zip(sums, scan.getCarriedArguments())) {
     Value summand = values.lookup({sum, TiledProduct::kSum});
-    auto added = AddOp::create(body, location, summand.getType(), old, summand);
+    auto added =
+        AddOp::create(body, sum.getLoc(), summand.getType(), old, summand);
     if (tiled.getPhase())
       added->setAttr(kPhaseAttr, tiled.getPhase());
     yielded.push_back(added);
@@ -305,7 +306,7 @@ ScanOp LoopBuilder::build() {
   for (auto [sum, last] : llvm::zip(sums, scan.getLast())) {
     Value narrow = last;
     if (last.getType() != sum.getType())
-      narrow = amp::CastOp::create(builder, location, sum.getType(), last);
+      narrow = amp::CastOp::create(builder, sum.getLoc(), sum.getType(), last);
     replace(sum, narrow);
   }
   for (auto [index, stack] : llvm::enumerate(scan.getStacked()))

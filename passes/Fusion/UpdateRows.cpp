@@ -96,7 +96,9 @@ Value RowUpdate::findSlots(Value ids) {
                           SubOp::create(b, found, number(1)));
 }
 
-// Adds up the gradients of equal rows: each gradient is added at its slot.
+// Adds up the gradients of equal rows: each gradient is added at its slot. Like
+// the full gradient, the scatter may read 16-bit values, so the scatter has the
+// location of the gradient.
 Value RowUpdate::sumRows(Value slots) {
   RankedTensorType type = rowsType(table.getElementType());
   Value zeros = ConstantOp::create(
@@ -105,8 +107,8 @@ Value RowUpdate::sumRows(Value slots) {
   auto flat = rowsType(elementOf(updates));
   if (updates.getType() != flat)
     updates = ReshapeOp::create(b, flat, updates);
-  return ScatterOp::create(b, zeros, slots, updates, /*axis=*/0,
-                           /*batch_dims=*/0, ScatterReduction::Add);
+  return ScatterOp::create(b, gradient.getLoc(), zeros, slots, updates,
+                           /*axis=*/0, /*batch_dims=*/0, ScatterReduction::Add);
 }
 
 // Applies the optimizer to the rows that `ids` name. `sums` has their
