@@ -152,6 +152,9 @@ static void addPrecision(OpPassManager &pm, const PipelineOptions &options) {
 }
 
 static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
+  // Note the types that the Precision stage has decided, to compare with the
+  // kernels at the end.
+  pm.addPass(createLimitKernelTypesPass());
   // First replace conditions and attention by ordinary ops, which later passes
   // can process.
   pm.addNestedPass<func::FuncOp>(createConvertIfToSelectPass());
@@ -180,6 +183,7 @@ static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
   nested.addPass(createFormRegionsPass());
   nested.addPass(createCSEPass());
   nested.addPass(createVerifyFusionPass());
+  pm.addPass(createVerifyKernelTypesPass());
 }
 
 static void addPlanning(OpPassManager &pm, const PipelineOptions &options) {

@@ -1,11 +1,13 @@
 // The passes of the Fusion stage, in the order they run: first the passes of
 // BodyPasses.td, then those that rewrite ops for kernels and form the kernels.
+// Before and after all others, the passes of TypePasses.td run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_FUSION_PASSES_TD
 #define MPC_PASSES_FUSION_PASSES_TD
 
 include "passes/Fusion/BodyPasses.td"
+include "passes/Fusion/TypePasses.td"
 
 def ConvertLayoutPass : FusionPass<"mpc-convert-layout"> {
   let summary = "convert activations to NHWC, and filters to the layout of the library";
