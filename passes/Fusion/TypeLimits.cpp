@@ -74,6 +74,9 @@ Location LimitRemover::remove(Location location) {
   auto fused = dyn_cast<FusedLoc>(location);
   if (!fused)
     return location;
+  // Most ops have limits of their own: do not keep their locations in `known`.
+  if (getMetadata(fused) && fused.getLocations().size() == 1)
+    return remove(fused.getLocations().front());
   if (LocationAttr found = known.lookup(location))
     return found;
   SmallVector<Location> parts;

@@ -35,14 +35,16 @@ bool mpc::computes(Operation *op) {
 }
 
 ValueSources::ValueSources(ModuleOp module) : symbols(module) {
-  module.walk([&](Operation *op) {
-    if (auto scan = dyn_cast<ScanCallOp>(op))
-      addBody(op, scan.getFunctionAttr());
-    if (auto branches = dyn_cast<IfCallOp>(op)) {
-      addBody(op, branches.getThenFunctionAttr());
-      addBody(op, branches.getElseFunctionAttr());
+  // Calls of bodies are in no kernel, so do not walk into regions.
+  for (auto function : module.getOps<FunctionOpInterface>())
+    for (Operation &op : function.getFunctionBody().getOps()) {
+      if (auto scan = dyn_cast<ScanCallOp>(op))
+        addBody(&op, scan.getFunctionAttr());
+      if (auto branches = dyn_cast<IfCallOp>(op)) {
+        addBody(&op, branches.getThenFunctionAttr());
+        addBody(&op, branches.getElseFunctionAttr());
+      }
     }
-  });
 }
 
 void ValueSources::addBody(Operation *call, FlatSymbolRefAttr body) {

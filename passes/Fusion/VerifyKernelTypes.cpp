@@ -27,7 +27,7 @@ private:
   InFlightDiagnostic report(Operation *op, StringRef rule);
 
   void addMultiplied(Operation *contraction);
-  bool isFactor(OpResult result, TypeLimits limits) const;
+  bool isFactor(OpResult result, TypeLimits limits);
   void verifyVariable(VariableOp variable);
   void verifyResults(Operation *op, TypeLimits limits);
   void verifySums(Operation *op);
@@ -43,8 +43,9 @@ private:
   std::shared_ptr<ValueSources> sources;
   /// References to the variables that hold low copies of parameters.
   llvm::DenseSet<Attribute> copies;
-  /// The results of ops that contractions multiply.
-  llvm::DenseSet<Value> multiplied;
+  /// The results of ops that contractions multiply; nullopt until the first
+  /// attention asks.
+  std::optional<llvm::DenseSet<Value>> multiplied;
   bool violated = false;
 };
 } // namespace
@@ -87,7 +88,7 @@ void VerifyKernelTypesPass::addMultiplied(Operation *contraction) {
       llvm::make_filter_range(contraction->getOperands(), getNarrowType));
   while (!factors.empty())
     for (Value root : sources->listRoots(factors.pop_back_val())) {
-      const bool isNew = multiplied.insert(root).second;
+      const bool isNew = multiplied->insert(root).second;
       if (isNew && isa_and_present<SelectOp, DropoutOp>(root.getDefiningOp()))
         llvm::copy_if(root.getDefiningOp()->getOperands(),
                       std::back_inserter(factors), getNarrowType);
@@ -96,10 +97,18 @@ void VerifyKernelTypesPass::addMultiplied(Operation *contraction) {
 
 // True if `result` is a factor of a product inside an attention, in the type
 // that the attention multiplies.
-bool VerifyKernelTypesPass::isFactor(OpResult result, TypeLimits limits) const {
-  return multiplied.contains(result) &&
-         !hasRole(result.getOwner(), RegionRole::Contraction) &&
-         limits.contains(TypeLimits::kFactors, getNarrowType(result));
+bool VerifyKernelTypesPass::isFactor(OpResult result, TypeLimits limits) {
+  if (hasRole(result.getOwner(), RegionRole::Contraction) ||
+      !limits.contains(TypeLimits::kFactors, getNarrowType(result)))
+    return false;
+  if (!multiplied) {
+    multiplied.emplace();
+    getOperation().walk([&](Operation *op) {
+      if (hasRole(op, RegionRole::Contraction))
+        addMultiplied(op);
+    });
+  }
+  return multiplied->contains(result);
 }
 
 void VerifyKernelTypesPass::verifyResults(Operation *op, TypeLimits limits) {
@@ -107,9 +116,9 @@ void VerifyKernelTypesPass::verifyResults(Operation *op, TypeLimits limits) {
     FloatType type = getNarrowType(result);
     if (!type)
       continue;
-    if (isFactor(result, limits) ||
-        (limits.contains(TypeLimits::kStores, type) &&
-         limits.allowsElements(typeOf(result).getNumElements())))
+    if ((limits.contains(TypeLimits::kStores, type) &&
+         limits.allowsElements(typeOf(result).getNumElements())) ||
+        isFactor(result, limits))
       continue;
     InFlightDiagnostic diagnostic = report(op, "stored-type");
     diagnostic << (isStored(result) ? "stores" : "rounds, in a register,")
@@ -262,11 +271,7 @@ void VerifyKernelTypesPass::runOnOperation() {
       copies.insert(FlatSymbolRefAttr::get(variable.getSymNameAttr()));
     verifyVariable(variable);
   }
-  multiplied.clear();
-  module.walk([&](Operation *op) {
-    if (hasRole(op, RegionRole::Contraction))
-      addMultiplied(op);
-  });
+  multiplied.reset();
   for (auto function : module.getOps<FunctionOpInterface>()) {
     function->walk([&](Operation *op) {
       if (auto scan = dyn_cast<ScanCallOp>(op))
