@@ -92,9 +92,9 @@ double mpc::getConvolutionTime(const ConvolutionSize &size, Type type,
   if (size.groups > 1)
     return countOperations(size.in, size.out) / convolutions.f32;
   // Vectors hold channels of the result. Pairs of bf16 numbers are channels of
-  // the source, or for a gradient of filters pixels. For vectors that are
-  // partly empty, mpc has a faster routine in f32 alone. AMX needs many
-  // channels.
+  // the source, or for a gradient of filters pixels. With partly empty vectors,
+  // bf16 takes longer than f32 (LeNet in docs/measured/modes.md). AMX needs
+  // many channels.
   constexpr int64_t kFewest = 16;
   constexpr double kPartlyEmpty = 0.75;
   const int64_t lanes = target.getVectorBits() / 32;

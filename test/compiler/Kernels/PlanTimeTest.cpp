@@ -136,8 +136,7 @@ TEST_F(PlanTimeTest, LoopsCountTheirIterations) {
   EXPECT_NEAR(often, 35 * once, 1e-6 * often);
 }
 
-// oneDNN fills vectors with channels of the result, so bf16 gains only with
-// many channels.
+// Vectors hold channels of the result, so bf16 gains only with many channels.
 TEST_F(PlanTimeTest, FewChannelsGainNothing) {
   TargetInfo zen5 = llvm::cantFail(TargetInfo::get("zen5"));
   auto getTime = [&](int64_t in, int64_t out, Type type) {
