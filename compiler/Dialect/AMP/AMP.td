@@ -25,6 +25,8 @@ def AMP_Dialect : Dialect {
     | `amp.id` | ops of the training graph that have no name, or a name of several ops | the op's id, such as `conv1~2`; the name of other ops is the id |
     | `amp.followers` | ops with a flag that flips the decision | the ids of the other ops that get other types with the flag, if `amp-assign-precision` was asked to list them |
     | `amp.tf32` | contractions decided as tf32 | a GPU's library rounds the operands to tf32 |
+    | `amp.rounded` | constants that the stage has rounded | the smallest element, the largest and the root mean square in the model, `array<f64: -1.0, 1.0, 0.5>` |
+    | `amp.seed` | constants | the constant replaces the seed of a backward pass without a loss scale |
     | `amp.mode` | the module | the `--precision` it was decided for, `#amp.mode<"16-mixed">` |
     | `amp.loss_scale` | the module | `#amp.loss_scale<dynamic>`, `<static>` or `<none>`, once the scale has been inserted; absent from modules without a gradient and an update |
   }];

@@ -39,10 +39,6 @@ def split(text):
     return [part for part in [*parts, text[start:].strip()] if part]
 
 
-def get_element(tensor):
-    return ELEMENT.search(tensor)[1]
-
-
 def with_element(tensor, element):
     """Returns the tensor type `tensor` with another element type."""
     return ELEMENT.sub(f"{element}>", tensor)
