@@ -3,6 +3,7 @@
 
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/AMP/ConstantAttrs.h"
+#include "compiler/Interfaces/TiedValues.h"
 #include "compiler/Precision/ConstantElements.h"
 #include "passes/Precision/FloatTypes.h"
 
@@ -66,13 +67,15 @@ void amp::verifyConstant(
                     "rounded to "
                  << low;
   } else if (isSeed) {
-    auto isBackward = [](Operation *user) {
-      return isa<amp::CastOp>(user) || getPhase(user) == Phase::Backward;
-    };
+    bool isReadForward = false;
+    forEachTiedUse(op.getResult(), [&](OpOperand &use) {
+      isReadForward |= isa<PrecisionOpInterface>(use.getOwner()) &&
+                       isForward(getPhase(use.getOwner()));
+    });
     if (!isOne(op.getResult()))
       report(op) << "expected a gradient seed of ones";
-    else if (!llvm::all_of(op->getUsers(), isBackward))
-      report(op) << "expected only the backward pass to read a gradient seed";
+    else if (isReadForward)
+      report(op) << "expected no forward op to read a gradient seed";
   } else if (!decision && !llvm::all_of(op->getUsers(), isScaleReader)) {
     report(op) << "expected an amp.decision, since the constant is neither "
                   "rounded nor a seed, found none";

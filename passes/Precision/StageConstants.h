@@ -15,7 +15,7 @@ namespace mpc::amp {
 /// - a constant of the model, with a record and in the recorded type;
 /// - a constant of the model rounded to `low`, with the summary of the elements
 ///   before rounding;
-/// - a seed of ones that the backward pass alone reads;
+/// - a seed of ones that no forward op reads;
 /// - a loss scale.
 void verifyConstant(
     mpc::ConstantOp op, mlir::FloatType low,

@@ -281,7 +281,7 @@ def constant_rounded_at_its_source(m):
     op.types = list(op.result_types)
 
 
-@mutation("resnet", "expected only the backward pass to read a gradient seed", BOTH)
+@mutation("resnet", "expected no forward op to read a gradient seed", BOTH)
 def constant_of_the_model_as_a_seed(m):
     op = m.op("mpc.constant", node="pixel_max")
     op.attributes = {"amp.seed": ""}
