@@ -294,18 +294,17 @@ LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
   return success();
 }
 
-void PrecisionGraph::pinByFlag(PlacementProblem &changed, unsigned index,
-                               bool low) const {
-  assert(nodes[index].isOpen && !isPinnedHard(changed.nodes[index]) &&
+SmallVector<unsigned> PrecisionGraph::listNamed(unsigned index) const {
+  assert(nodes[index].isOpen && !isPinnedHard(problem.nodes[index]) &&
          "a flag can settle the node");
   // An id that is a name matches all nodes with the name.
   SmallVector<unsigned> matched = {index};
   if (auto group = named.find(nodes[index].id); group != named.end())
     matched.assign(group->second.begin(), group->second.end());
-  for (unsigned each : matched)
-    if (nodes[each].isOpen && !isPinnedHard(changed.nodes[each]))
-      settle(changed.nodes[each], low ? Pin::Low : Pin::High,
-             low ? Reason::ForceLow : Reason::KeepFP32);
+  llvm::erase_if(matched, [&](unsigned each) {
+    return !nodes[each].isOpen || isPinnedHard(problem.nodes[each]);
+  });
+  return matched;
 }
 
 PlacementProblem PrecisionGraph::dropFlag(StringRef flag) const {

@@ -53,9 +53,8 @@ public:
   }
   const PlacementProblem &getProblem() const { return problem; }
 
-  /// Settles node `index` in `changed`, a copy of the problem, as if the user
-  /// had given a flag with the id of the node.
-  void pinByFlag(PlacementProblem &changed, unsigned index, bool low) const;
+  /// Returns the nodes that a flag with the id of node `index` settles.
+  llvm::SmallVector<unsigned> listNamed(unsigned index) const;
   /// Returns the problem that results if the user leaves out `flag`, one of the
   /// given flags, such as "--keep-fp32=^conv1$".
   PlacementProblem dropFlag(llvm::StringRef flag) const;

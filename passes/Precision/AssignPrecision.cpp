@@ -10,16 +10,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/AMP/NodeIds.h"
 #include "compiler/Dialect/MPC/Target.h"
-#include "compiler/Kernels/ContractionTable.h"
 #include "compiler/Precision/DecisionReport.h"
 #include "compiler/Precision/PrecisionGraph.h"
 #include "compiler/Support/ExitCode.h"
 #include "passes/Precision/DecidedTypes.h"
+#include "passes/Precision/Followers.h"
 #include "passes/Precision/Passes.h"
 #include "passes/Precision/RequestOptions.h"
 
 #include "mlir/IR/Remarks.h"
-#include "mlir/IR/Threading.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/BitVector.h"
@@ -89,94 +88,12 @@ LogicalResult AssignPrecisionPass::checkExpanded() {
 // One decision
 //===----------------------------------------------------------------------===//
 
-static bool hasLowConsumer(const PlacementNode &node,
-                           ArrayRef<Placement> placements) {
-  return llvm::any_of(node.consumers, [&](unsigned consumer) {
-    return placements[consumer].low;
-  });
-}
-
-// True if the results of `op` are stored in the low type. A contraction or
-// reduction sums in fp32 anyway, so its result is rounded only if a low op
-// reads the result; otherwise rounding would speed up nothing.
-static bool storesLow(PrecisionOpInterface op, const PlacementNode &node,
-                      const Placement &placement,
-                      ArrayRef<Placement> placements) {
-  if (!placement.low || llvm::none_of(op->getResults(), [&](OpResult result) {
-        return isa<FloatType>(getElementTypeOrSelf(result.getType())) &&
-               !policyKeepsResultFP32(op.getPolicyKey(),
-                                      result.getResultNumber());
-      }))
-    return false;
-  auto region = cast<RegionOpInterface>(op.getOperation());
-  if (node.keepsResult && placement.reason != Reason::ForceLow)
-    return false;
-  bool sums = region.getRegionRole() == RegionRole::Contraction ||
-              region.getRegionRole() == RegionRole::Reduction;
-  return !sums || placement.reason == Reason::ForceLow ||
-         hasLowConsumer(node, placements);
-}
-
-// False if `op` is a maximum of values stored in fp32, or a view of such a
-// maximum. The gradient finds the position of a maximum by comparing all
-// elements with the maximum, so the maximum must not be rounded, whatever a
-// flag says.
-static bool mayRoundMaximum(const PrecisionGraph &graph, Operation *op,
-                            ArrayRef<Placement> placements) {
-  while (auto view = dyn_cast_or_null<RegionOpInterface>(op)) {
-    if (view.getRegionRole() != RegionRole::View)
-      break;
-    op = op->getOperand(0).getDefiningOp();
-  }
-  auto maximum = dyn_cast_or_null<ReduceMaxOp>(op);
-  if (!maximum)
-    return true;
-  Operation *source = maximum.getInput().getDefiningOp();
-  std::optional<unsigned> index = source ? graph.lookup(source) : std::nullopt;
-  return index && storesLow(graph.getNodes()[*index].ops.front(),
-                            graph.getProblem().nodes[*index],
-                            placements[*index], placements);
-}
-
 // True if an op that is high must read float operands in the types of the
 // model: the node is pinned or denied. Any other high op reads low values as
 // they are.
 static bool keepsOperands(const PlacementNode &problem) {
   return problem.pin == PlacementNode::Pin::High ||
          problem.precisionClass == PrecisionClass::Deny;
-}
-
-namespace {
-/// The types of an op in a placement: low, or else the type of the model.
-struct LowTypes {
-  bool computesLow = false, storesLow = false;
-  /// True if the results are low only since the GPU's library has no float32
-  /// weight gradient of low operands.
-  bool isRounded = false;
-
-  bool operator!=(const LowTypes &other) const {
-    return computesLow != other.computesLow || storesLow != other.storesLow;
-  }
-};
-} // namespace
-
-// Returns the types of node `index`, given the placements of all nodes.
-static LowTypes findLowTypes(const PrecisionGraph &graph, unsigned index,
-                             ArrayRef<Placement> placements,
-                             const TargetInfo &target) {
-  PrecisionOpInterface op = graph.getNodes()[index].ops.front();
-  const Placement &placement = placements[index];
-  LowTypes types;
-  types.computesLow = placement.low && op.getNumContractedOperands() > 0;
-  // If the library cannot store the weight gradient in fp32, the convolution
-  // sums in fp32 and rounds the result, and a cast widens the gradient again.
-  types.isRounded = placement.low && isa<ConvWeightGradOp>(op) &&
-                    !hasWideWeightGradient(op, target);
-  types.storesLow =
-      types.isRounded ||
-      (storesLow(op, graph.getProblem().nodes[index], placement, placements) &&
-       mayRoundMaximum(graph, op, placements));
-  return types;
 }
 
 /// In a mode with one float type: the flag that would make an op low.
@@ -244,7 +161,8 @@ bool AssignPrecisionPass::roundsToTF32(const PrecisionGraph &graph,
 // Records the decision for all ops of node `index`.
 void AssignPrecisionPass::decide(const PrecisionGraph &graph, unsigned index,
                                  ArrayRef<Placement> placements, StringRef flip,
-                                 const TargetInfo &target) {
+                                 const TargetInfo &target,
+                                 const LowTypesFinder &finder) {
   MLIRContext *context = &getContext();
   const PrecisionGraphNode &node = graph.getNodes()[index];
   const PlacementNode &problem = graph.getProblem().nodes[index];
@@ -258,7 +176,7 @@ void AssignPrecisionPass::decide(const PrecisionGraph &graph, unsigned index,
   FloatType compute = wide.getWidth() < 32 && !contraction
                           ? FloatType(Float32Type::get(context))
                           : wide;
-  const LowTypes types = findLowTypes(graph, index, placements, target);
+  const LowTypes types = finder.find(index, placements);
   if (types.computesLow)
     compute = low;
   FloatType factor = compute;
@@ -293,18 +211,6 @@ void AssignPrecisionPass::decide(const PrecisionGraph &graph, unsigned index,
                           node.entry.precisionClass, rule, reasonOfRule,
                           placement.reason, steps, node.evidence,
                           findSources(graph, index, placement), flag, model));
-}
-
-// True if a mixed mode would make the op low. `offered` are the placements of a
-// mixed mode.
-static bool wouldBeLow(const PrecisionGraph &graph, unsigned index,
-                       ArrayRef<Placement> offered) {
-  PrecisionOpInterface op = graph.getNodes()[index].ops.front();
-  const PlacementNode &problem = graph.getProblem().nodes[index];
-  return offered[index].low &&
-         (op.getNumContractedOperands() > 0 ||
-          (storesLow(op, problem, offered[index], offered) &&
-           mayRoundMaximum(graph, op, offered)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -404,6 +310,7 @@ void AssignPrecisionPass::record(const PrecisionGraph &graph,
     offered = std::move(placements);
     placements = placeInOneType(graph, target);
   }
+  const LowTypesFinder finder(graph, target);
   // True if the op gets other types once the user leaves out `flag`.
   llvm::StringMap<std::vector<Placement>> withoutFlag;
   auto dependsOn = [&](unsigned index, StringRef flag) {
@@ -411,8 +318,7 @@ void AssignPrecisionPass::record(const PrecisionGraph &graph,
     if (isNew)
       entry->second = createGreedyPlacement(/*findsPaths=*/false)
                           ->place(graph.dropFlag(flag));
-    return findLowTypes(graph, index, entry->second, target) !=
-           findLowTypes(graph, index, placements, target);
+    return finder.find(index, entry->second) != finder.find(index, placements);
   };
   // A node of the model may have several ops: in the training step, in
   // evaluation and in prediction. All get the same decision.
@@ -421,7 +327,8 @@ void AssignPrecisionPass::record(const PrecisionGraph &graph,
     std::string flip;
     const bool rounds = placement.reason == Reason::TF32;
     if (!low && placement.reason == Reason::Mode)
-      flip = wouldBeLow(graph, index, offered) ? kOfferedFlag.str() : "";
+      flip =
+          finder.find(index, offered) != LowTypes() ? kOfferedFlag.str() : "";
     else if (node.isOpen)
       flip = getFlip(placement.reason, placement.low || rounds, node.entry.rule,
                      node.id);
@@ -432,7 +339,7 @@ void AssignPrecisionPass::record(const PrecisionGraph &graph,
       flip = placement.low
                  ? getFlip(Reason::BetweenLow, /*low=*/true, "", node.id)
                  : "";
-    decide(graph, index, placements, flip, target);
+    decide(graph, index, placements, flip, target, finder);
     for (Operation *op : node.ops)
       if (node.id != getNodeName(op))
         op->setAttr(kIdAttr, StringAttr::get(&getContext(), node.id));
@@ -441,61 +348,44 @@ void AssignPrecisionPass::record(const PrecisionGraph &graph,
     recordFollowers(graph, placements, target);
 }
 
-/// The largest number of ops for which followers are listed, since the time is
-/// quadratic in this number.
-static constexpr unsigned kMostFlipped = 2000;
-
 // Records, for each op with a flag that flips the decision, the other ops that
-// get other types if the user gives the flag. Decides all ops again for each
-// flag.
+// get other types if the user gives the flag. Lists only ops that a report
+// shows.
 void AssignPrecisionPass::recordFollowers(const PrecisionGraph &graph,
                                           ArrayRef<Placement> placements,
                                           const TargetInfo &target) {
-  const PlacementProblem &problem = graph.getProblem();
-  const unsigned count = problem.nodes.size();
-  if (count > kMostFlipped)
-    return;
-  auto findAllTypes = [&](ArrayRef<Placement> placed) {
-    std::vector<LowTypes> types;
-    for (unsigned i = 0; i < count; ++i)
-      types.push_back(findLowTypes(graph, i, placed, target));
-    return types;
-  };
-  const std::vector<LowTypes> present = findAllTypes(placements);
-  // List only ops that a report shows.
-  llvm::BitVector isShown(count);
+  ArrayRef<PrecisionGraphNode> nodes = graph.getNodes();
+  llvm::BitVector isShown(nodes.size());
   for (FunctionOpInterface function : getShownFunctions(getOperation()))
     function->walk([&](Operation *op) {
       if (std::optional<unsigned> index = graph.lookup(op))
         isShown.set(*index);
     });
-  std::vector<ArrayAttr> followers(count);
-  parallelFor(&getContext(), 0, count, [&](size_t index) {
-    const PrecisionGraphNode &node = graph.getNodes()[index];
-    auto decision = DecisionAttr::of(node.ops.front());
-    if (!decision.getFlip())
-      return;
-    StringRef flag = decision.getFlip().getValue();
-    PlacementProblem changed;
-    if (flag.consume_front("drop ")) {
-      changed = graph.dropFlag(flag);
-    } else {
-      changed = problem;
-      graph.pinByFlag(changed, index, !placements[index].low);
-    }
-    std::vector<LowTypes> types = findAllTypes(
-        createGreedyPlacement(/*findsPaths=*/false)->place(changed));
-    SmallVector<Attribute> ids;
-    for (unsigned i = 0; i < count; ++i)
-      if (isShown.test(i) && types[i] != present[i] &&
-          graph.getNodes()[i].id != node.id)
-        ids.push_back(StringAttr::get(&getContext(), graph.getNodes()[i].id));
-    followers[index] = ArrayAttr::get(&getContext(), ids);
-  });
-  for (auto [node, ids] : llvm::zip(graph.getNodes(), followers))
-    if (ids)
-      for (Operation *op : node.ops)
-        op->setAttr(kFollowersAttr, ids);
+  SmallVector<Flip> flips;
+  for (unsigned i = 0; i < nodes.size(); ++i) {
+    StringAttr flag = DecisionAttr::of(nodes[i].ops.front()).getFlip();
+    if (!flag)
+      continue;
+    StringRef dropped = flag.getValue();
+    if (!dropped.consume_front("drop "))
+      dropped = {};
+    flips.push_back({i, dropped, /*toLow=*/!placements[i].low});
+  }
+  const std::vector<Followers> found =
+      findFollowers(graph, target, placements, flips);
+  SmallVector<Attribute> ids;
+  for (const PrecisionGraphNode &node : nodes)
+    ids.push_back(StringAttr::get(&getContext(), node.id));
+  for (auto [flip, followers] : llvm::zip_equal(flips, found)) {
+    if (!followers)
+      continue;
+    SmallVector<Attribute> listed;
+    for (unsigned node : *followers)
+      if (isShown.test(node) && ids[node] != ids[flip.node])
+        listed.push_back(ids[node]);
+    for (Operation *op : nodes[flip.node].ops)
+      op->setAttr(kFollowersAttr, ArrayAttr::get(&getContext(), listed));
+  }
 }
 
 // Emits an LLVM remark per op: "passed" for a low op, "missed" for an op that a

@@ -108,8 +108,8 @@ def AssignPrecisionPass : Pass<"amp-assign-precision", "::mlir::ModuleOp"> {
     ListOption<"forceLow", "force-low", "std::string",
                "expressions for names of nodes to compute in the low type">,
     Option<"listFollowers", "list-followers", "bool", "false",
-           "record which other ops follow if a decision is flipped; not for "
-           "more than 2000 ops, since the time is quadratic">,
+           "record which other ops follow if a decision is flipped; in large "
+           "models, not for decisions that very many ops follow">,
   ];
   let dependentDialects = ["::mpc::amp::AMPDialect"];
 }

@@ -15,7 +15,8 @@ namespace mpc::amp {
 inline constexpr llvm::StringLiteral kIdAttr = "amp.id";
 /// Discardable attribute of an op with a flag that flips the decision: the ids
 /// of other ops that get other types if the flag is given, in an array. Absent
-/// if amp-assign-precision was not asked for the ids, or found too many ops.
+/// if amp-assign-precision was not asked for the ids, or a search took too
+/// long.
 inline constexpr llvm::StringLiteral kFollowersAttr = "amp.followers";
 
 } // namespace mpc::amp
