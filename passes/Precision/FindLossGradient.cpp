@@ -64,8 +64,9 @@ private:
            belongsToUpdate(use.getOwner());
   }
   using Bits = llvm::DenseMap<Value, llvm::BitVector>;
-  Bits findSources();
-  Bits findReached();
+  SmallVector<Value> listParameters();
+  Bits findSources(ArrayRef<Value> parameters) const;
+  Bits findReached(ArrayRef<Value> gradients) const;
   void collectGradients();
   void collectTail();
   void moveToUpdate(Operation *op);
@@ -154,10 +155,9 @@ void OwnBackward::collectTail() {
   }
 }
 
-// Maps each value to a bit vector of the parameters behind the value. Every
-// parameter read by the forward pass has a bit.
-OwnBackward::Bits OwnBackward::findSources() {
-  // Only parameters that the forward pass reads can have gradients.
+// Returns the parameters that the forward pass reads. Only these can have
+// gradients.
+SmallVector<Value> OwnBackward::listParameters() {
   SmallVector<Value> parameters;
   for (BlockArgument argument : function.getArguments()) {
     VariableOp variable =
@@ -169,6 +169,12 @@ OwnBackward::Bits OwnBackward::findSources() {
         }))
       parameters.push_back(argument);
   }
+  return parameters;
+}
+
+// Maps each value to a bit vector of the parameters behind the value: one bit
+// per parameter.
+OwnBackward::Bits OwnBackward::findSources(ArrayRef<Value> parameters) const {
   Bits sources;
   for (auto [index, parameter] : llvm::enumerate(parameters)) {
     sources[parameter].resize(parameters.size());
@@ -188,7 +194,7 @@ OwnBackward::Bits OwnBackward::findSources() {
 
 // Maps each value to the set of gradients that depend on the value through the
 // backward pass: one bit per gradient.
-OwnBackward::Bits OwnBackward::findReached() {
+OwnBackward::Bits OwnBackward::findReached(ArrayRef<Value> gradients) const {
   Bits reached;
   for (auto [index, gradient] : llvm::enumerate(gradients)) {
     reached[gradient].resize(gradients.size());
@@ -208,14 +214,33 @@ OwnBackward::Bits OwnBackward::findReached() {
   return reached;
 }
 
+// Returns the values for which `find` sets the bits of all `items`. Takes the
+// items in groups, since bits of all items at once would need memory for each
+// pair of a value and an item.
+template <typename FindFn>
+static llvm::DenseSet<Value> findComplete(ArrayRef<Value> items, FindFn find) {
+  constexpr size_t kGroup = 4096;
+  llvm::DenseSet<Value> complete;
+  for (size_t begin = 0; begin < items.size(); begin += kGroup) {
+    llvm::DenseSet<Value> found;
+    for (const auto &[value, bits] :
+         find(items.drop_front(begin).take_front(kGroup)))
+      if (bits.all() && (begin == 0 || complete.contains(value)))
+        found.insert(value);
+    complete = std::move(found);
+  }
+  return complete;
+}
+
 SmallVector<Value> OwnBackward::findCandidates() {
-  const Bits sources = findSources(), reached = findReached();
+  const auto dependent =
+      findComplete(listParameters(),
+                   [&](ArrayRef<Value> group) { return findSources(group); });
+  const auto influential =
+      findComplete(gradients.getArrayRef(),
+                   [&](ArrayRef<Value> group) { return findReached(group); });
   const bool hasContractions = llvm::any_of(
       ops, [&](Operation *op) { return isBackward(op) && contracts(op); });
-  auto hasAll = [](const Bits &bits, Value value) {
-    auto it = bits.find(value);
-    return it != bits.end() && it->second.all();
-  };
   // The scale must enter before the last contraction of the backward pass.
   // Later, the scale would protect no low gradients from underflow.
   auto isEarly = [&](Value value) {
@@ -227,8 +252,9 @@ SmallVector<Value> OwnBackward::findCandidates() {
   SmallVector<Value> own, forward;
   for (Operation *op : ops)
     for (Value result : op->getResults())
-      if (isFloat(result) && !belongsToUpdate(op) && hasAll(sources, result) &&
-          hasAll(reached, result) && isEarly(result))
+      if (isFloat(result) && !belongsToUpdate(op) &&
+          dependent.contains(result) && influential.contains(result) &&
+          isEarly(result))
         (isBackward(op) ? own : forward).push_back(result);
   // First try values of the backward pass from first to last, then values of
   // the forward pass from last to first.
