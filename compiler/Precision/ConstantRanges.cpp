@@ -55,7 +55,7 @@ static std::optional<Bounds> boundsOf(VariableOp variable) {
 void ConstantRanges::addFrozen(ModuleOp module) {
   SymbolTable symbols(module);
   llvm::DenseMap<StringAttr, std::optional<Bounds>> known;
-  module.walk([&](FunctionOpInterface function) {
+  for (auto function : module.getOps<FunctionOpInterface>())
     for (BlockArgument argument : function.getArguments()) {
       auto state = function.getArgAttrOfType<FlatSymbolRefAttr>(
           argument.getArgNumber(), kStateAttr);
@@ -71,7 +71,6 @@ void ConstantRanges::addFrozen(ModuleOp module) {
         ranges.try_emplace(argument,
                            Range{*range->second, argument, /*isProved=*/true});
     }
-  });
 }
 
 ConstantRanges::ConstantRanges(ModuleOp module) {

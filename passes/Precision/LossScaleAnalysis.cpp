@@ -421,6 +421,15 @@ void LossScaleAnalysis::visit(Operation *op) {
 // Marks accumulators as scaled: they hold sums of scaled gradients from earlier
 // micro-batches. The scale is that of any amp.scale_loss or seed in the module.
 void LossScaleAnalysis::enter(FunctionOpInterface function) {
+  SmallVector<Value> accumulators;
+  for (BlockArgument argument : function.getArguments()) {
+    VariableOp variable =
+        variables.lookupVariable(getArgumentPort(argument).getState());
+    if (variable && variable.getRole() == Role::Accumulator)
+      accumulators.push_back(argument);
+  }
+  if (accumulators.empty())
+    return;
   const void *moduleScale = nullptr;
   (void)function->getParentOfType<ModuleOp>().walk([&](Operation *op) {
     if (auto scaling = dyn_cast<ScaleLossOp>(op))
@@ -429,12 +438,9 @@ void LossScaleAnalysis::enter(FunctionOpInterface function) {
       moduleScale = identifySeeds(op);
     return moduleScale ? WalkResult::interrupt() : WalkResult::advance();
   });
-  for (BlockArgument argument : function.getArguments()) {
-    VariableOp variable =
-        variables.lookupVariable(getArgumentPort(argument).getState());
-    if (moduleScale && variable && variable.getRole() == Role::Accumulator)
-      multiples[argument] = {Multiple::Scaled, moduleScale, false};
-  }
+  if (moduleScale)
+    for (Value accumulator : accumulators)
+      multiples[accumulator] = {Multiple::Scaled, moduleScale, false};
 }
 
 // Reports a result that is scaled but updates no accumulator, and an update of
