@@ -248,10 +248,14 @@ void OptimizeCastsPass::runOnOperation() {
   IfOp::getCanonicalizationPatterns(patterns, &getContext());
   FrozenRewritePatternSet frozen(std::move(patterns));
   RoundedConstants constants;
+  // Every region has one block, so that a simplification of blocks would only
+  // take time.
+  GreedyRewriteConfig config;
+  config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
   for (auto function : getOperation().getOps<FunctionOpInterface>()) {
     shareCasts(function);
     moveCastsOutOfScans(function);
-    if (failed(applyPatternsGreedily(function, frozen)))
+    if (failed(applyPatternsGreedily(function, frozen, config)))
       return signalPassFailure();
     shareCasts(function);
     castConstants(function, constants);
