@@ -175,7 +175,7 @@ module attributes {amp.mode = #amp.mode<"32-true">} {
 // -----
 
 // A rounded constant. The constant of the model is out of the range of float16.
-#low = #amp.decision<compute = f16, accumulate = f32, storage = f32, class = allow, rule = "test", why = "", reason = allow_list, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#low = #amp.decision<operands = [f16, f16], results = [f32], compute = f16, class = allow, rule = "test", why = "", reason = allow_list, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<"16-mixed">} {
   func.func @rounds_out_of_range(%x: tensor<4x4xf32>) {
     %c = mpc.constant {amp.rounded = array<f64: 1.0e+6, 1.0e+6, 1.0e+6>} dense<0x7C00> : tensor<4x4xf16>
@@ -189,9 +189,9 @@ module attributes {amp.mode = #amp.mode<"16-mixed">, amp.request = #amp.request<
 // -----
 
 // A multiple of a seed without a loss scale. Model constants have records.
-#low = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = infer, rule = "test", why = "", reason = not_between_low, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-#constant = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = fixed, rule = "test", why = "", reason = constant, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#low = #amp.decision<operands = [f32, f32], results = [bf16], compute = f32, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed>
+#high = #amp.decision<operands = [any, any], results = [f32], compute = f32, class = infer, rule = "test", why = "", reason = not_between_low, path = [], evidence = assumed>
+#constant = #amp.decision<operands = [], results = [f32], compute = f32, class = fixed, rule = "test", why = "", reason = constant, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.request = #amp.request<"bf16-mixed">} {
   func.func @rounds_seed(%x: tensor<f32>) {
     %seed = mpc.constant {amp.seed} dense<1.0> : tensor<f32>
