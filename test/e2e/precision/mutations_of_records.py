@@ -68,9 +68,10 @@ def products_in_another_type(m):
     m.record(find_low(m, "mpc.conv mpc.gemm mpc.matmul")[0]).multiply("f32")
 
 
-@mutation("resnet lstm", "expected sums in fp32 at least")
-def sums_in_the_low_type(m):
-    m.record(find_low(m)[0])["accumulate"] = m.low
+@mutation("resnet bert", "expected arithmetic in fp32 at least")
+def arithmetic_in_the_low_type(m):
+    op = find_low(m, "mpc.add mpc.mul mpc.relu mpc.sigmoid mpc.tanh")[0]
+    m.record(op)["compute"] = m.low
 
 
 @mutation("bert", "in the model, but no operand has this type there")
