@@ -145,7 +145,7 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
     `in_data` says that both were measured in data.
 
     ```mlir
-    #amp.decision<operands = [bf16, bf16, any], results = [f32], compute = bf16,
+    #amp.decision<operands = [bf16, bf16, f32], results = [f32], compute = bf16,
                   class = allow, rule = "default:gemm", why = "exact products",
                   reason = allow_list, path = ["fc1"], evidence = assumed,
                   flip = "--keep-fp32=^fc1$">
