@@ -16,7 +16,7 @@
 #include "compiler/Precision/ConstantRanges.h"
 #include "compiler/Precision/GivenValues.h"
 #include "compiler/Precision/ModelTypes.h"
-#include "compiler/Precision/PrecisionPolicy.h"
+#include "compiler/Precision/Policy/PrecisionPolicy.h"
 
 namespace mpc {
 

@@ -14,7 +14,7 @@
 #include "compiler/Precision/PrecisionGraph.h"
 #include "compiler/Support/ExitCode.h"
 #include "passes/Precision/DecidedTypes.h"
-#include "passes/Precision/Followers.h"
+#include "passes/Precision/Flips/Followers.h"
 #include "passes/Precision/Passes.h"
 #include "passes/Precision/RequestOptions.h"
 

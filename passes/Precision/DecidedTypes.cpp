@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Precision/DecidedTypes.h"
 
-#include "compiler/Precision/PolicyTable.h"
+#include "compiler/Precision/Policy/PolicyTable.h"
 #include "passes/Precision/FloatTypes.h"
 
 #include "mlir/IR/TypeUtilities.h"

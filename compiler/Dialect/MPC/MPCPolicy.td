@@ -6,7 +6,7 @@
 //      : MPC_TensorOp<"cumsum", "Cumulative">, MPC_SumPolicy<["CumSum"]> {
 //
 // The policy class adds a function getDefaultPolicy() to the op's C++ class.
-// compiler/Precision/PolicyTable.h collects the policies of all ops in a table.
+// compiler/Precision/Policy/PolicyTable.h collects the policies of all ops in a table.
 // Rationale.md explains the principles.
 //
 // SPDX-License-Identifier: Apache-2.0

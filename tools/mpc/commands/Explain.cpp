@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/DecisionReport.h"
 #include "compiler/Precision/KernelCasts.h"
-#include "compiler/Precision/PrecisionPolicy.h"
+#include "compiler/Precision/Policy/PrecisionPolicy.h"
 #include "tools/mpc/commands/Commands.h"
 #include "tools/mpc/commands/PredictedTimes.h"
 #include "tools/mpc/model/Driver.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/Precision/Followers.h"
+#include "passes/Precision/Flips/Followers.h"
 
 #include "mlir/IR/Threading.h"
 

@@ -2,7 +2,7 @@
 // solution, and cost little.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/Precision/PlacementChanges.h"
+#include "passes/Precision/Flips/PlacementChanges.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Precision/PolicyTable.h"
+#include "compiler/Precision/Policy/PolicyTable.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
 
@@ -27,7 +27,7 @@ struct BF16Reason {
 
 static constexpr BF16Reason bf16Reasons[] = {
 #define MPC_BF16_REASON(OP, WHY) {#OP, WHY},
-#include "compiler/Precision/PolicyReasons.def"
+#include "compiler/Precision/Policy/PolicyReasons.def"
 };
 
 static void add(PolicyTable &table, StringRef op, OpPolicy policy) {

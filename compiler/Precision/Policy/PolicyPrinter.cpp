@@ -1,7 +1,7 @@
 // Writes policies in the format of policy files.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Precision/PrecisionPolicy.h"
+#include "compiler/Precision/Policy/PrecisionPolicy.h"
 
 using namespace mlir;
 using namespace mpc;

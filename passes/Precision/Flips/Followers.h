@@ -1,10 +1,10 @@
 // Lists the ops that follow if the user flips the decision of one op.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPC_PASSES_PRECISION_FOLLOWERS_H
-#define MPC_PASSES_PRECISION_FOLLOWERS_H
+#ifndef MPC_PASSES_PRECISION_FLIPS_FOLLOWERS_H
+#define MPC_PASSES_PRECISION_FLIPS_FOLLOWERS_H
 
-#include "passes/Precision/LowTypes.h"
+#include "passes/Precision/Flips/LowTypes.h"
 
 namespace mpc::amp {
 
@@ -29,4 +29,4 @@ std::vector<Followers> findFollowers(const PrecisionGraph &graph,
 
 } // namespace mpc::amp
 
-#endif // MPC_PASSES_PRECISION_FOLLOWERS_H
+#endif // MPC_PASSES_PRECISION_FLIPS_FOLLOWERS_H

@@ -1,7 +1,7 @@
 // Applies presets and matches rules.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Precision/PrecisionPolicy.h"
+#include "compiler/Precision/Policy/PrecisionPolicy.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -17,7 +17,7 @@ struct PresetRow {
 static constexpr PresetRow presetRows[] = {
 #define MPC_PRESET(PRESET, OP, FP16, BF16, WHY, BF16WHY)                       \
   {#PRESET, #OP, PrecisionClass::FP16, PrecisionClass::BF16, WHY, BF16WHY},
-#include "compiler/Precision/PolicyPresets.def"
+#include "compiler/Precision/Policy/PolicyPresets.def"
 };
 
 PrecisionPolicy::PrecisionPolicy(FloatType low) : low(low) {

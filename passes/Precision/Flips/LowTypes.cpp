@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/Precision/LowTypes.h"
+#include "passes/Precision/Flips/LowTypes.h"
 
 #include "compiler/Kernels/ContractionTable.h"
 

@@ -2,7 +2,7 @@
 // explain --print-policy` writes it.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Precision/PrecisionPolicy.h"
+#include "compiler/Precision/Policy/PrecisionPolicy.h"
 #include "compiler/Support/NearestNames.h"
 
 #include "llvm/ADT/StringExtras.h"

@@ -3,11 +3,11 @@
 // lists, and the user's rules.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPC_COMPILER_PRECISION_PRECISIONPOLICY_H
-#define MPC_COMPILER_PRECISION_PRECISIONPOLICY_H
+#ifndef MPC_COMPILER_PRECISION_POLICY_PRECISIONPOLICY_H
+#define MPC_COMPILER_PRECISION_POLICY_PRECISIONPOLICY_H
 
 #include "compiler/Dialect/AMP/AMP.h"
-#include "compiler/Precision/PolicyTable.h"
+#include "compiler/Precision/Policy/PolicyTable.h"
 #include "compiler/Support/NamePattern.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -115,4 +115,4 @@ void printPolicy(llvm::raw_ostream &os, const PrecisionPolicy &fp16,
 
 } // namespace mpc
 
-#endif // MPC_COMPILER_PRECISION_PRECISIONPOLICY_H
+#endif // MPC_COMPILER_PRECISION_POLICY_PRECISIONPOLICY_H

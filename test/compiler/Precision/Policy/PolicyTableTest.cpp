@@ -1,7 +1,7 @@
 // Tests the rows of the default precision policy.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Precision/PolicyTable.h"
+#include "compiler/Precision/Policy/PolicyTable.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"

@@ -7,7 +7,7 @@
 // result is that of a new search, also in loops.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/Precision/PlacementChanges.h"
+#include "passes/Precision/Flips/PlacementChanges.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"

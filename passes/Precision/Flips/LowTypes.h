@@ -1,11 +1,11 @@
 // Tells which types of the ops are low in a placement.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPC_PASSES_PRECISION_LOWTYPES_H
-#define MPC_PASSES_PRECISION_LOWTYPES_H
+#ifndef MPC_PASSES_PRECISION_FLIPS_LOWTYPES_H
+#define MPC_PASSES_PRECISION_FLIPS_LOWTYPES_H
 
 #include "compiler/Precision/PrecisionGraph.h"
-#include "passes/Precision/PlacementChanges.h"
+#include "passes/Precision/Flips/PlacementChanges.h"
 
 namespace mpc::amp {
 
@@ -57,4 +57,4 @@ private:
 
 } // namespace mpc::amp
 
-#endif // MPC_PASSES_PRECISION_LOWTYPES_H
+#endif // MPC_PASSES_PRECISION_FLIPS_LOWTYPES_H

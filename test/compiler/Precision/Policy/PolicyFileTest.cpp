@@ -1,7 +1,7 @@
 // Tests that a printed policy reads back as the same policy.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Precision/PrecisionPolicy.h"
+#include "compiler/Precision/Policy/PrecisionPolicy.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
 

@@ -2,7 +2,7 @@
 // policy files.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Precision/PrecisionPolicy.h"
+#include "compiler/Precision/Policy/PrecisionPolicy.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
 

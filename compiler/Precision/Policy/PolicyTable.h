@@ -2,8 +2,8 @@
 // (MPCPolicy.td).
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPC_COMPILER_PRECISION_POLICYTABLE_H
-#define MPC_COMPILER_PRECISION_POLICYTABLE_H
+#ifndef MPC_COMPILER_PRECISION_POLICY_POLICYTABLE_H
+#define MPC_COMPILER_PRECISION_POLICY_POLICYTABLE_H
 
 #include "compiler/Interfaces/PrecisionOpInterface.h"
 
@@ -51,4 +51,4 @@ bool policyKeepsResultFP32(llvm::StringRef key, unsigned index);
 
 } // namespace mpc
 
-#endif // MPC_COMPILER_PRECISION_POLICYTABLE_H
+#endif // MPC_COMPILER_PRECISION_POLICY_POLICYTABLE_H
