@@ -176,8 +176,6 @@ def OptimizeCastsPass : Pass<"amp-optimize-casts", "::mlir::ModuleOp"> {
     %1 = mpc.transpose %0 {perm = array<i64: 1, 0>} : (tensor<8x2xbf16>) -> tensor<2x8xbf16>
     return %1 : tensor<2x8xbf16>
     ```
-
-    Afterwards the counts of casts in all records match the IR.
   }];
   let dependentDialects = ["::mpc::amp::AMPDialect"];
 }

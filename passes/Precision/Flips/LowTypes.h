@@ -37,7 +37,7 @@ public:
   listDependents(llvm::ArrayRef<unsigned> changed) const;
 
 private:
-  /// What a placement says about one node.
+  /// The placement of one node.
   struct Placed {
     bool isLow, isForcedLow, hasLowConsumer;
   };

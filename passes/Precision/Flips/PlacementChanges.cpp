@@ -163,9 +163,8 @@ listNeighbours(const PlacementNode &node, bool areReaders, bool withWide) {
   return lists;
 }
 
-// Calls `visit` for the neighbours of `node` in the search for `set`: those
-// from which the search comes, or those to which it goes. Stops if `visit`
-// returns false.
+// Calls `visit` for the next neighbours of `node` in the search for `set` if
+// `goesOn`, else for the previous neighbours. Stops if `visit` returns false.
 template <typename VisitFn>
 void PlacementChanges::visitNeighbours(Set set, unsigned node, bool goesOn,
                                        VisitFn visit) {
@@ -194,8 +193,8 @@ unsigned PlacementChanges::findNearest(Set set, unsigned node,
 }
 
 // Removes nodes from `set` that have no witness, beginning with `suspects`.
-// Nodes near the sources go first, so that a witness is settled before the
-// nodes that need it. Returns the removed nodes.
+// Nodes near the sources go first, so a witness is settled before its nodes.
+// Returns the removed nodes.
 SmallVector<unsigned> PlacementChanges::shrink(Set set,
                                                ArrayRef<unsigned> suspects) {
   using Entry = std::pair<unsigned, unsigned>;
@@ -225,8 +224,8 @@ SmallVector<unsigned> PlacementChanges::shrink(Set set,
   return lost;
 }
 
-// Adds those of `candidates` to `set` that the search now reaches, and all
-// nodes behind them.
+// Adds each of `candidates` that the search now reaches to `set`, with all
+// nodes behind.
 void PlacementChanges::grow(Set set, ArrayRef<unsigned> candidates) {
   SmallVector<unsigned> worklist;
   auto enter = [&](unsigned node, unsigned distance) {

@@ -25,10 +25,10 @@ class PlacementChanges {
 public:
   explicit PlacementChanges(const PlacementProblem &problem);
 
-  /// Pins `nodes` as flags do, each once, so that they no longer deny their
-  /// readers. Returns the nodes whose placement then differs from the one
-  /// without these pins, in ascending order. Returns nullopt if that takes more
-  /// than `maxSteps` steps.
+  /// Pins `nodes` as flags do, each once, so that the nodes no longer deny
+  /// their readers. Returns the nodes whose placement differs from the
+  /// placement without these pins, in ascending order. Returns nullopt after
+  /// more than `maxSteps` steps.
   std::optional<llvm::SmallVector<unsigned>>
   settle(llvm::ArrayRef<unsigned> nodes, PlacementNode::Pin pin,
          amp::Reason reason, uint64_t maxSteps = kUnlimited);
