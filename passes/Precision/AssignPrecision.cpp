@@ -45,7 +45,7 @@ private:
   LogicalResult checkExpanded();
   void decide(const PrecisionGraph &graph, unsigned index,
               ArrayRef<Placement> placements, StringRef flip,
-              const TargetInfo &target);
+              const TargetInfo &target, const LowTypesFinder &finder);
   bool roundsToTF32(const PrecisionGraph &graph, unsigned index,
                     FloatType compute, const TargetInfo &target) const;
   std::vector<Placement> placeInOneType(const PrecisionGraph &graph,
