@@ -43,7 +43,8 @@ PrecisionCost costOfProduct(const std::string &op, StringRef target,
   return estimateCost(cast<PrecisionOpInterface>(parsed.get()),
                       isBF16 ? FloatType(BFloat16Type::get(context))
                              : FloatType(Float16Type::get(context)),
-                      llvm::cantFail(TargetInfo::get(target)));
+                      llvm::cantFail(TargetInfo::get(target)),
+                      ModelTypes(parsed->getParentOfType<ModuleOp>()));
 }
 } // namespace
 
