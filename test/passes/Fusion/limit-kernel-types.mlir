@@ -6,7 +6,7 @@
 // TRUE: mpc.matmul {{.*}} loc("fc")
 // TRUE-NOT: fused<
 
-#low = #amp.decision<compute = bf16, accumulate = f32, storage = f32, class = allow, rule = "test", why = "", reason = allow_list, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+#low = #amp.decision<operands = [bf16, bf16], results = [f32], compute = bf16, class = allow, rule = "test", why = "", reason = allow_list, path = [], evidence = assumed>
 module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
   mpc.variable @w : tensor<8x4xf32> role parameter
   // CHECK: mpc.variable @w.low {{.*}} loc(fused<{op = 0 : i64, stores = [bf16]}>["w.low"])
