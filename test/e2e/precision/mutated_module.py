@@ -64,17 +64,13 @@ class Record:
 
     def get_types(self):
         """Lists the types in which the op computes and stores."""
-        results = split((self["results"] or "[]")[1:-1])
-        return [self["compute"], self["storage"], *results]
+        return [self["compute"], *split(self["results"][1:-1])]
 
     def is_low(self, low):
         return low in self.get_types()
 
     def store(self, element):
         """Records the first float result in type `element`."""
-        if self["storage"]:
-            self["storage"] = element
-            return
         results = split(self["results"][1:-1])
         self["results"] = "[" + ", ".join([element, *results[1:]]) + "]"
 
@@ -86,8 +82,7 @@ class Record:
         """Claims that the values of the op have type `element` in the model."""
         fields = list(self.fields.items())
         names = list(self.fields)
-        place = names.index("casts_in" if "casts_in" in names else "class")
-        fields.insert(place, ("model", f"[{element}]"))
+        fields.insert(names.index("class"), ("model", f"[{element}]"))
         self.fields = dict(fields)
 
 
