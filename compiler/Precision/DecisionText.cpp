@@ -130,7 +130,7 @@ std::string mpc::describeDecision(DecisionAttr decision, bool isFast) {
   if (decision.getPath().size() > 1)
     os << " (" << joinPath(decision) << ")";
   if (isStoredWide(decision))
-    os << ", stored wide since no low op reads it";
+    os << ", stored in the type of the sums";
   os << "; rule " << decision.getRule().getValue();
   if (StringRef why = decision.getWhy().getValue(); !why.empty())
     os << ": " << why;
@@ -159,7 +159,7 @@ static void explainReason(const Decision &explained,
                               describeReason(decision.getReason()))
                                  .str()});
   if (isStoredWide(decision))
-    facts.push_back({"", "stored wide since no low op reads it"});
+    facts.push_back({"", "stored in the type of the sums"});
   // A path of one node would only repeat the op's own name.
   if (decision.getPath().size() > 1)
     facts.push_back({"path", joinPath(decision)});
