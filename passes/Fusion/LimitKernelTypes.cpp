@@ -143,8 +143,10 @@ void Limiter::addSources(Operation *op) {
       for (Value operand : producer->getOperands())
         roots.insert_range(sources.listRoots(operand));
   }
+  // A cast widens a rounded value if a flag makes a movement between them low.
   auto precise = dyn_cast<PrecisionOpInterface>(op);
-  if (readsRounded && precise && precise.getNumContractedOperands() == 0)
+  if (readsRounded && (isa<amp::CastOp>(op) ||
+                       (precise && precise.getNumContractedOperands() == 0)))
     set(TypeLimits::kLoadsRounded, builder.getUnitAttr());
   if (!read.empty())
     set(TypeLimits::kCopies, builder.getArrayAttr(read.getArrayRef()));

@@ -58,8 +58,9 @@ static bool hasLowReader(Operation *op) {
   });
 }
 
-// Lists the state that the operands of `op` hold, directly or through casts;
-// null for other operands. A low copy counts as the parameter.
+// Lists the state that the operands of `op` hold, directly or through casts. A
+// low copy counts as the parameter. Leaves out counters: only training draws
+// random numbers by a counter.
 static SmallVector<Operation *> listState(Operation *op,
                                           const SymbolTable &symbols) {
   SmallVector<Operation *> states;
@@ -69,7 +70,8 @@ static SmallVector<Operation *> listState(Operation *op,
         argument ? getArgumentPort(argument).getState() : FlatSymbolRefAttr();
     VariableOp variable =
         state ? lookupMaster(symbols, state.getRootReference()) : VariableOp();
-    states.push_back(variable);
+    if (variable && variable.getRole() != Role::Counter)
+      states.push_back(variable);
   }
   return states;
 }

@@ -64,7 +64,7 @@ class Record:
 
     def get_types(self):
         """Lists the types in which the op computes and stores."""
-        return [self["compute"], *split(self["results"][1:-1])]
+        return [self["compute"], *split((self["results"] or "[]")[1:-1])]
 
     def is_low(self, low):
         return low in self.get_types()
