@@ -49,11 +49,12 @@ std::optional<StrayIndex> findStrayIndex(DType type, const void *bytes,
 Status checkIndices(DType type, const void *bytes, const Shape &shape,
                     const std::vector<IndexBox> &boxes);
 
-/// Returns the valid range of each element of one sample, in row-major order.
-/// The range of an element is the intersection of all boxes around it; without
-/// a box, any value is valid. `shape` is the shape of a batch. `batchAxis` is
-/// the axis of the samples; -1 if there is none. Skips boxes that cover only
-/// some samples.
+/// Returns the valid range of each element of one sample, in row-major order. A
+/// box limits the elements in a part of an input. The range of an element is
+/// the intersection of the ranges of all boxes with the element; without a box,
+/// any value is valid. `shape` is the shape of a batch. `batchAxis` is the axis
+/// of the samples; -1 if there is none. Ignores boxes that cover only some
+/// samples, because a range must hold for every sample.
 std::vector<IndexRange> sampleRanges(const std::vector<IndexBox> &boxes,
                                      const Shape &shape, int64_t batchAxis);
 

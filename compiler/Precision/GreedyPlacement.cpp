@@ -113,10 +113,10 @@ void GreedyPlacement::paintPinnedAndAllowed() {
   }
 }
 
-// Returns the open nodes through which a denial spreads to users: infer ops,
+// Returns the undecided nodes that pass a denial on to their users: infer ops,
 // and clear ops from which a path of clear ops leads to an infer or denied op.
-// Clear ops before an allowed op are left out: a cast before or after such an
-// op costs equally much.
+// A clear op in front of an allowed op passes nothing on, because a cast costs
+// as much in front of the clear op as behind.
 llvm::BitVector GreedyPlacement::findDenyCarriers() const {
   llvm::BitVector carriers(nodes.size());
   SmallVector<unsigned> worklist;

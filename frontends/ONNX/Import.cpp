@@ -215,8 +215,9 @@ importForward(const Model &model, const ImportOptions &options,
   SmallVector<StringRef> outputs = getYielded(*graph);
   bool isYielding = !outputs.empty();
   if (isYielding && !rebatch)
-    model.note("taken as the forward model with the outputs of its YieldOp, " +
-               llvm::join(outputs, ", ") + "; its gradients are left out");
+    model.note("this is a training graph of ORTModule; mpc takes its forward "
+               "part, up to the values that YieldOp reads, " +
+               llvm::join(outputs, ", ") + ", and leaves its gradients out");
   for (const proto::ValueInfoProto *output : graph->getOutputs())
     if (!isYielding)
       outputs.push_back(output->name());

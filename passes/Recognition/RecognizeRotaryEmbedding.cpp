@@ -395,8 +395,9 @@ struct Term {
 };
 } // namespace
 
-// Returns all ways to read the product `value` as a term: either factor may be
-// the table.
+// A rotation is the sum x * cos + rotated(x) * sin. Returns all ways to read
+// the product `value` as a summand of a rotation: either factor may be the
+// table of cosines or sines.
 static SmallVector<Term, 2> findTerms(Value value, Match match) {
   SmallVector<Term, 2> terms;
   auto product = match.take<MulOp>(value);

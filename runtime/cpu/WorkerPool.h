@@ -74,7 +74,8 @@ private:
 
     std::vector<std::thread> workers;
 
-    // The current loop. The caller writes both fields while no loop is open.
+    // The loop that the workers execute: the task, and the number of slices.
+    // The caller writes both fields only while `open` is false.
     Task task;
     int64_t sliceCount = 0;
 

@@ -1,5 +1,5 @@
-// Chooses the functions of an attempt, sets their inputs, and reads their
-// results.
+// Tries a training step, which is skipped if gradients are not finite: chooses
+// the functions to run, sets their inputs, and reads their results.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/StepRunner.h"

@@ -289,9 +289,8 @@ bool TrainableSearch::mayBe(StringRef name, Use how) {
                            : !getStoredShape(name)->empty());
 }
 
-// Marks the initializers that `value` is computed from as weights. An
-// initializer behind other ops than views counts only if it is no scale or
-// mask.
+// Marks the initializers from which `value` is computed as weights. If ops
+// other than views lie between, scales and masks are left out.
 void TrainableSearch::use(StringRef value, Use how) {
   // `within` is true if an op other than a view lies between `current` and
   // `value`.

@@ -23,8 +23,9 @@ struct Scope {
   uint64_t known = 0;
   /// Elements along the last dimension that are computed at once.
   int64_t width = 1;
-  /// The results of each node, scalars or vectors, in their element types;
-  /// empty if not yet computed.
+  /// For each node of the kernel, the values that have been emitted for the
+  /// node's results: scalars or vectors of the result's element type. Empty
+  /// until the node is emitted.
   llvm::SmallVector<llvm::SmallVector<mlir::Value, 1>> values;
 
   void enter(unsigned dimension, mlir::Value index) {

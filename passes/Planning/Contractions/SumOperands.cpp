@@ -118,7 +118,7 @@ static void addSum(SummedOperand summed) {
   changed.setProviderAttr(region.getProviderAttr());
   changed->setDiscardableAttrs(region->getDiscardableAttrDictionary());
   changed.getBody().takeBody(region.getBody());
-  // The sum comes last in the body.
+  // Add the sum as the last op of the body, in front of the terminator.
   Operation *yield = changed.getBody().front().getTerminator();
   builder.setInsertionPoint(yield);
   Value sum = ReduceSumOp::create(builder, location, type, operand,

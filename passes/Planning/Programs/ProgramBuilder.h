@@ -125,9 +125,9 @@ private:
   /// Calls that only concatenate, and plan.assemble ops, with the memory of the
   /// whole result. The parts are placed in this memory.
   llvm::DenseMap<mlir::Operation *, mlir::Value> joins;
-  /// The memory of state variables, by name; in a loop's body, of carried
-  /// values, by number. `oldValues` holds the argument with the old value, if
-  /// any.
+  /// Maps the name of a state variable to the memory of the variable. In the
+  /// body of a loop, maps the number of a carried value to the value's memory.
+  /// `oldValues` maps the same keys to arguments with old values.
   llvm::MapVector<mlir::Attribute, mlir::Value> states;
   llvm::DenseMap<mlir::Attribute, mlir::Value> oldValues;
   /// Maps each new value to the state variable, or carried value, that it

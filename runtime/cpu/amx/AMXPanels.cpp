@@ -210,9 +210,11 @@ struct TermPair {
   }
 };
 
-/// The products of terms, summed from the smallest. Each pair shares an operand
-/// with the pair before, which then is not loaded again. For three terms, three
-/// more products are dropped; they are at most 2^-24 of the whole.
+/// The pairs of terms to multiply. The products are added in this order,
+/// beginning with the smallest. Each pair shares an operand with the pair
+/// before, so the operand is not loaded again. Of the nine products of three
+/// terms, only six are computed; the other three are at most 2^-24 of the sum
+/// of all nine.
 template <int Terms>
 struct TermPairs;
 template <>

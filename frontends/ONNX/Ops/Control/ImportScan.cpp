@@ -134,12 +134,14 @@ readScanCounts(NodeImporter &node, const Graph &graph, unsigned first) {
   int64_t scanned = node.integer("num_scan_inputs", 0);
   unsigned inputs = node.getNumInputs() - std::min(first, node.getNumInputs());
   unsigned outputs = node.getNode().output_size();
-  if (scanned < 1 || scanned > inputs || inputs - scanned > outputs)
+  if (scanned < 1 || scanned > inputs)
+    return node.invalid("expected attribute 'num_scan_inputs' from 1 to " +
+                        Twine(inputs) + ", the number of inputs, found " +
+                        Twine(scanned));
+  if (inputs - scanned > outputs)
     return node.invalid(
-        "expected attribute 'num_scan_inputs' between 1 and the number of "
-        "inputs, and an output for each carried value, found " +
-        Twine(scanned) + " of " + Twine(inputs) + " inputs scanned, and " +
-        Twine(outputs) + " outputs");
+        "expected an output for each of the " + Twine(inputs - scanned) +
+        " inputs that are not scanned, found " + Twine(outputs) + " outputs");
   if (failed(checkCounts(node, graph, inputs, outputs)))
     return failure();
   unsigned carried = inputs - scanned;

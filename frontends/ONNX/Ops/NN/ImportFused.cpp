@@ -128,8 +128,9 @@ static LogicalResult importEmbedLayerNorm(NodeImporter &node) {
           ", found none");
   ArrayRef<int64_t> shape = node.operandShape(0);
   if (shape.size() != 2 || node.operandShape(3).size() != 2)
-    return node.invalid("expected ids and a table of positions of rank 2" +
-                        node.found({0, 3}));
+    return node.invalid(
+        "expected the ids and the table of positions to have rank 2" +
+        node.found({0, 3}));
   // Without position ids, token i of a sample has position i.
   FailureOr<Value> words = lookUp(node, 2, 0);
   FailureOr<Value> segments = lookUp(node, 4, 1);

@@ -100,8 +100,8 @@ static Value readDivisor(NodeImporter &node, const GradientInputs &inputs,
   return node.emit<SelectOp>({isAbove, node.emit<DivOp>({norm, most}), scale});
 }
 
-// Returns the gradient in input `index`, without loss scale and clipped:
-// divided by the result of readDivisor().
+// Returns the gradient in input `index`, divided by the result of
+// readDivisor(). The division removes the loss scale and clips the gradient.
 static Value readGradient(NodeImporter &node, unsigned index,
                           const GradientInputs &inputs, double maxNorm,
                           Type element) {

@@ -56,8 +56,8 @@ private:
 } // namespace
 
 namespace {
-/// Finds the nodes of an argument or op, which has one node for each place at
-/// which a value is needed.
+/// Finds the nodes of an argument or op. A kernel may need a value at several
+/// places, and has one node for each.
 class NodeIndex {
 public:
   void add(Value argument, unsigned number) {
