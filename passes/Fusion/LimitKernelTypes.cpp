@@ -129,13 +129,22 @@ static bool isScaling(Operation *op) {
 void Limiter::addSources(Operation *op) {
   llvm::SmallSetVector<Value, 4> roots;
   llvm::SmallSetVector<Attribute, 2> read;
+  // Contracted operands may be rounded in any case.
+  auto precise = dyn_cast<PrecisionOpInterface>(op);
+  const unsigned numFactors = precise ? precise.getNumContractedOperands() : 0;
   bool readsRounded = false;
-  for (Value operand : op->getOperands())
-    if (getNarrowType(operand))
-      roots.insert_range(sources.listRoots(operand));
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (!getNarrowType(operand.get()))
+      continue;
+    const SmallVector<Value, 2> found = sources.listRoots(operand.get());
+    roots.insert_range(found);
+    if (operand.getOperandNumber() >= numFactors)
+      readsRounded |= llvm::any_of(found, [](Value root) {
+        return isRoundingCast(root.getDefiningOp());
+      });
+  }
   for (unsigned i = 0; i < roots.size(); ++i) {
     Operation *producer = roots[i].getDefiningOp();
-    readsRounded |= isRoundingCast(producer);
     if (Attribute state = getArgumentPort(roots[i]).getState();
         copies.contains(state))
       read.insert(state);
@@ -144,9 +153,7 @@ void Limiter::addSources(Operation *op) {
         roots.insert_range(sources.listRoots(operand));
   }
   // A cast widens a rounded value if a flag makes a movement between them low.
-  auto precise = dyn_cast<PrecisionOpInterface>(op);
-  if (readsRounded && (isa<amp::CastOp>(op) ||
-                       (precise && precise.getNumContractedOperands() == 0)))
+  if (readsRounded && (precise || isa<amp::CastOp>(op)))
     set(TypeLimits::kLoadsRounded, builder.getUnitAttr());
   if (!read.empty())
     set(TypeLimits::kCopies, builder.getArrayAttr(read.getArrayRef()));

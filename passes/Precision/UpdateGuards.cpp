@@ -130,18 +130,26 @@ void amp::verifyReplacedState(
     if (VariableOp variable =
             getUpdatedVariable(function, result.getOperandNumber(), variables))
       receivers[result.get()].push_back(variable);
-  for (OpOperand &result : terminator->getOpOperands()) {
-    auto next = dyn_cast<OpResult>(result.get());
+  // Returns the state that an optimizer computes anew as `value`.
+  auto findReplaced = [&](Value value) {
+    auto next = dyn_cast<OpResult>(value);
     auto old = next && isa<OptimizerOpInterface>(next.getOwner())
                    ? dyn_cast_or_null<BlockArgument>(getReplacedOperand(next))
                    : BlockArgument();
-    VariableOp replaced =
-        old ? variables.lookupVariable(getArgumentPort(old).getState())
-            : VariableOp();
+    return old ? variables.lookupVariable(getArgumentPort(old).getState())
+               : VariableOp();
+  };
+  llvm::SmallPtrSet<Operation *, 8> optimized;
+  for (Value result : terminator->getOperands())
+    optimized.insert(findReplaced(result));
+  for (OpOperand &result : terminator->getOpOperands()) {
+    VariableOp replaced = findReplaced(result.get());
     VariableOp variable =
         getUpdatedVariable(function, result.getOperandNumber(), variables);
-    if (replaced && variable &&
-        !llvm::is_contained(receivers.lookup(next), replaced))
+    // A model's own update may store a new value beside the old: `variable`
+    // then is no state of an optimizer.
+    if (replaced && variable && optimized.contains(variable) &&
+        !llvm::is_contained(receivers.lookup(result.get()), replaced))
       report(terminator) << "updates @" << variable.getSymName()
                          << " by the new value of @" << replaced.getSymName();
   }
