@@ -10,7 +10,7 @@ def find_low(m, name=None, function=None):
     return m.ops(name, function, where=lambda op: m.peek(op).is_low(m.low))
 
 
-# What records say
+# Fields of records
 
 
 @mutation("resnet|bert", "recorded as infer, but policy says deny")

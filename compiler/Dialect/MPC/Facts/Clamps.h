@@ -14,9 +14,7 @@ namespace mpc {
 ///   - On an mpc.maximum or mpc.minimum, operand 1 bounds operand 0, as in
 ///     PyTorch's clamp. The bound gets no gradient from equal elements. Without
 ///     the attribute, equal operands get half each.
-///   - On an mpc.clip, the attribute is 0.0. Without the attribute, the share
-///   is
-///     1.
+///   - On an mpc.clip, the attribute is 0.0. The default share is 1.
 inline constexpr llvm::StringLiteral kClampsAttr = "mpc.clamps";
 
 } // namespace mpc
