@@ -575,16 +575,6 @@ Status OneDNNConv::writeWeights(int64_t slice, const SliceContext &context) {
 StatusOr<std::unique_ptr<Contraction>>
 prepareOneDNNConv(const ConvStep &step, ConvOperands operands,
                   const OneDNNConfig &config) {
-  if (auto planar = preparePlanarWeightGrad(step, operands, config))
-    return planar;
-  if (!hasWholeWindows(step))
-    if (auto direct = prepareDirectWeightGrad(step, operands))
-      return direct;
-  if (auto direct = prepareFasterDirectConv(step, operands, config))
-    return direct;
-  if (auto product = prepareFasterPatchProduct(step, operands, config);
-      !product.ok() || *product)
-    return product;
   auto conv = std::make_unique<OneDNNConv>(step, std::move(operands), config);
   if (Status status = conv->prepare(); !status.ok())
     return status;

@@ -100,9 +100,20 @@ StatusOr<std::unique_ptr<Contraction>>
 OneDNNProvider::prepare(const ConvStep &step, ConvOperands operands,
                         int workers) {
   const ConvStep kept = dropUnitAxes(step);
-  if (auto conv = prepareAMXConv(kept, operands, configOf(workers)))
+  const OneDNNConfig config = configOf(workers);
+  if (auto conv = prepareAMXConv(kept, operands, config))
     return conv;
-  return prepareOneDNNConv(kept, std::move(operands), configOf(workers));
+  if (auto planar = preparePlanarWeightGrad(kept, operands, config))
+    return planar;
+  if (!hasWholeWindows(kept))
+    if (auto direct = prepareDirectWeightGrad(kept, operands))
+      return direct;
+  if (auto direct = prepareFasterDirectConv(kept, operands, config))
+    return direct;
+  if (auto product = prepareFasterPatchProduct(kept, operands, config);
+      !product.ok() || *product)
+    return product;
+  return prepareOneDNNConv(kept, std::move(operands), config);
 }
 
 } // namespace mpc::runtime
