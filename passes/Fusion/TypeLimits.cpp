@@ -15,8 +15,7 @@ FloatType mpc::toNarrowType(Type tensor) {
 
 bool mpc::isMixed(ModuleOp module) {
   auto mode = module->getAttrOfType<amp::PrecisionModeAttr>(amp::kModeAttr);
-  return mode && (mode.getValue() == amp::PrecisionMode::FP16Mixed ||
-                  mode.getValue() == amp::PrecisionMode::BF16Mixed);
+  return mode && amp::isMixed(mode.getValue());
 }
 
 // Returns the limits that are metadata of `location`; null if there are none.

@@ -118,8 +118,7 @@ void VerifyPrecisionPass::gatherFacts() {
   if (!policy.empty())
     request.policy = policy;
   bool isHalf = mode && mode.getValue() == PrecisionMode::FP16Mixed;
-  const bool isMixed =
-      isHalf || (mode && mode.getValue() == PrecisionMode::BF16Mixed);
+  const bool isMixed = mode && amp::isMixed(mode.getValue());
   if (!isMixed && !request.tf32)
     return;
   MLIRContext *context = &getContext();

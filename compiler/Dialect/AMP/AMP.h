@@ -29,6 +29,15 @@ inline constexpr llvm::StringLiteral kLossScaleAttr = "amp.loss_scale";
 #include "compiler/Dialect/AMP/AMPDialect.h.inc"
 #include "compiler/Dialect/AMP/AMPEnums.h.inc"
 
+namespace mpc::amp {
+
+/// True if `mode` lowers some float32 values of the model to 16 bits.
+inline bool isMixed(PrecisionMode mode) {
+  return mode == PrecisionMode::FP16Mixed || mode == PrecisionMode::BF16Mixed;
+}
+
+} // namespace mpc::amp
+
 #define GET_ATTRDEF_CLASSES
 #include "compiler/Dialect/AMP/AMPAttrs.h.inc"
 
