@@ -40,7 +40,7 @@ class MPC_AttentionLikeOp<string mnemonic, string multiplied, string leading>
 def MPC_AttentionOp : MPC_AttentionLikeOp<"attention", "3", "">,
     MPC_Policy<["Attention"], "Allow", "Allow",
                "products of low operands are exact in fp32 sums, and the softmax "
-               "between them is in fp32", fp32Operands = [3]> {
+               "between them is in fp32", fp32Operands = [3, 4, 5, 6]> {
   let summary = "scaled dot-product attention";
   let description = [{
     softmax(mask(cap(`scale` * query key^T) + biases)) value over the last two
@@ -83,7 +83,8 @@ def MPC_AttentionOp : MPC_AttentionLikeOp<"attention", "3", "">,
 }
 
 def MPC_AttentionGradOp : MPC_AttentionLikeOp<"attention_grad", "4", "$d_output `,`">,
-    MPC_PolicyOf<MPC_AttentionOp, fp32Operands = [4], fp32Results = [3]>, MPC_Linear {
+    MPC_PolicyOf<MPC_AttentionOp, fp32Operands = [4, 5, 6, 7],
+                 fp32Results = [3, 4, 5, 6]>, MPC_Linear {
   let summary = "gradient of attention";
   let description = [{
     The gradients of query, key, value and each bias from the gradient of the

@@ -4,6 +4,8 @@ with several biases.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import re
+
 import numpy as np
 import onnx
 import pytest
@@ -74,3 +76,21 @@ def test_no_verifier_refuses(make, precision, tmp_path):
     onnx.save(model, tmp_path / "model.onnx")
     flags = ("--loss", "mse", "--batch-size", "4", "--precision", precision)
     mpctest.mpc_ok("compile", tmp_path / "model.onnx", *flags, "--emit=plan")
+
+
+@pytest.mark.parametrize("precision", MODES)
+def test_no_bias_of_an_attention_is_rounded(precision, tmp_path):
+    nodes, inputs, weights = attention_with_two_biases()
+    model = mpctest.make_model(
+        nodes, inputs, {"y": (np.float32, None)}, weights, 17
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    flags = ("--loss", "mse", "--batch-size", "4", "--precision", precision)
+    text = mpctest.mpc_ok(
+        "compile", tmp_path / "model.onnx", *flags, "--emit=precision"
+    ).stdout
+    # Query, key, value and both biases.
+    operands = re.findall(r"mpc\.attention %.* : \((.*)\) -> tensor", text)
+    assert operands
+    for types in operands:
+        assert re.findall(r"x(b?f\d+)>", types)[3:5] == ["f32", "f32"]
