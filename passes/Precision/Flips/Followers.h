@@ -4,6 +4,7 @@
 #ifndef MPC_PASSES_PRECISION_FLIPS_FOLLOWERS_H
 #define MPC_PASSES_PRECISION_FLIPS_FOLLOWERS_H
 
+#include "compiler/Target/TargetInfo.h"
 #include "passes/Precision/Flips/LowTypes.h"
 
 namespace mpc::amp {

@@ -5,6 +5,7 @@
 #define MPC_PASSES_PRECISION_FLIPS_LOWTYPES_H
 
 #include "compiler/Precision/PrecisionGraph.h"
+#include "compiler/Target/TargetInfo.h"
 #include "passes/Precision/Flips/PlacementChanges.h"
 
 namespace mpc::amp {
