@@ -225,12 +225,12 @@ std::string PrecisionGraph::listOpenNodes(StringRef expression) const {
 }
 
 // Lists the kinds of ops in the model that a rule can change, most similar to
-// `op` first.
+// `op` first. Leaves out ops that mpc adds, such as those of the loss.
 std::string PrecisionGraph::listOps(StringRef op) const {
   std::vector<std::string> names;
-  for (const PrecisionGraphNode &node : nodes) {
+  for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
     PrecisionOpInterface first = node.ops.front();
-    if (node.isOpen)
+    if (node.isOpen && !isPinnedHard(placed))
       names.push_back(first.getPolicyKey().str());
   }
   return listNearestNames(op, names);
@@ -388,7 +388,8 @@ FailureOr<PrecisionGraph> PrecisionGraph::build(ModuleOp module,
     return withExitCode(module.emitError(), ExitCode::Usage)
            << place << ": matches no node of the model; there are "
            << (rule->node.empty() ? graph.listOps(rule->op)
-                                  : graph.listOpenNodes(rule->node));
+                                  : graph.listOpenNodes(rule->node))
+           << "; with \"optional\": true, the rule may match none";
   // If both flags match a node, fp32 wins as the safer choice.
   const amp::Request &request = facts.getRequest();
   if (failed(graph.apply(request.forceLow, "--force-low", Pin::Low,

@@ -56,15 +56,16 @@ readClass(const llvm::json::Object &object, StringRef where, StringRef key) {
                            word + "\"");
 }
 
-// Reads the boolean `unbounded` into `value`; leaves `value` alone if absent.
-static llvm::Error readUnbounded(const llvm::json::Object &object,
-                                 StringRef where, std::optional<bool> &value) {
-  const llvm::json::Value *member = object.get("unbounded");
+// Reads the boolean `key` into `value`; leaves `value` alone if absent.
+static llvm::Error readBoolean(const llvm::json::Object &object,
+                               StringRef where, StringRef key,
+                               std::optional<bool> &value) {
+  const llvm::json::Value *member = object.get(key);
   if (!member)
     return llvm::Error::success();
   value = member->getAsBoolean();
   return value ? llvm::Error::success()
-               : reject(where, "unbounded: expected true or false");
+               : reject(where, key + ": expected true or false");
 }
 
 // Returns the key, in the policy table, of the op that mpc or ONNX calls
@@ -97,9 +98,9 @@ static llvm::Expected<PolicyRule> parseRule(const llvm::json::Value &value,
   const llvm::json::Object *object = value.getAsObject();
   if (!object)
     return reject(where, "expected an object");
-  if (llvm::Error error =
-          checkKeys(*object, where,
-                    {"op", "node", "type", "class", "unbounded", "reason"}))
+  if (llvm::Error error = checkKeys(
+          *object, where,
+          {"op", "node", "type", "class", "unbounded", "optional", "reason"}))
     return error;
 
   PolicyRule rule;
@@ -140,8 +141,13 @@ static llvm::Expected<PolicyRule> parseRule(const llvm::json::Value &value,
                          "\"fixed\", which is only for rows of mpc's own "
                          "table");
   rule.precisionClass = *parsed;
-  if (llvm::Error error = readUnbounded(*object, where, rule.unbounded))
+  if (llvm::Error error =
+          readBoolean(*object, where, "unbounded", rule.unbounded))
     return error;
+  std::optional<bool> isOptional;
+  if (llvm::Error error = readBoolean(*object, where, "optional", isOptional))
+    return error;
+  rule.isOptional = isOptional.value_or(false);
   return rule;
 }
 
@@ -220,7 +226,7 @@ llvm::Error PrecisionPolicy::parseRow(const llvm::json::Object &object,
     return error;
   // `unbounded` is used in float16 only: bfloat16 has the range of float32.
   std::optional<bool> unbounded;
-  if (llvm::Error error = readUnbounded(object, where, unbounded))
+  if (llvm::Error error = readBoolean(object, where, "unbounded", unbounded))
     return error;
   PolicyEntry entry;
   entry.precisionClass = low.isF16() ? *fp16 : *bf16;

@@ -93,6 +93,8 @@ static void printRule(json::OStream &os, const PolicyRule &rule) {
   os.attribute("class", stringifyPrecisionClass(rule.precisionClass));
   if (rule.unbounded)
     os.attribute("unbounded", *rule.unbounded);
+  if (rule.isOptional)
+    os.attribute("optional", true);
   addText("reason", rule.why);
   os.objectEnd();
 }

@@ -128,8 +128,9 @@ std::vector<std::pair<std::string, const PolicyRule *>>
 PrecisionPolicy::getUnmatchedRules() const {
   std::vector<std::pair<std::string, const PolicyRule *>> unmatched;
   for (const ActiveRule &active : rules)
-    if (!active.matched && (active.rule.type.empty() ||
-                            (active.rule.type == "fp16") == low.isF16()))
+    if (!active.matched && !active.rule.isOptional &&
+        (active.rule.type.empty() ||
+         (active.rule.type == "fp16") == low.isF16()))
       unmatched.emplace_back(active.label, &active.rule);
   return unmatched;
 }

@@ -40,6 +40,8 @@ struct PolicyRule {
   std::string type;
   PrecisionClass precisionClass;
   std::optional<bool> unbounded;
+  /// True if the rule may match no node of a model.
+  bool isOptional = false;
   std::string why;
 };
 
@@ -69,8 +71,8 @@ public:
   /// Returns the user's rules in the order of the file.
   std::vector<const PolicyRule *> getRules() const;
 
-  /// Returns the rules that have matched no op so far, with their places:
-  /// "policy.json:rules[2]".
+  /// Returns the rules that have matched no op so far and are not optional,
+  /// with their places: "policy.json:rules[2]".
   std::vector<std::pair<std::string, const PolicyRule *>>
   getUnmatchedRules() const;
 

@@ -15,7 +15,7 @@
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=%t/syntax.json" 2>&1 | FileCheck %s --check-prefix=SYNTAX
 // SYNTAX: syntax.json: [2:0
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=%t/key.json" 2>&1 | FileCheck %s --check-prefix=KEY
-// KEY: key.json:rules[0]: unknown key "ops", expected one of op, node, type, class, unbounded, reason
+// KEY: key.json:rules[0]: unknown key "ops", expected one of op, node, type, class, unbounded, optional, reason
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=%t/op.json" 2>&1 | FileCheck %s --check-prefix=OP
 // OP: op.json:rules[0]: op: unknown op "Gem"; did you mean "Gemm"?
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=%t/class.json" 2>&1 | FileCheck %s --check-prefix=CLASS
@@ -25,7 +25,11 @@
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=%t/type.json" 2>&1 | FileCheck %s --check-prefix=TYPE
 // TYPE: type.json:rules[0]: type: expected fp16 or bf16, found "f16"
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=%t/unmatched.json" 2>&1 | FileCheck %s --check-prefix=UNMATCHED
-// UNMATCHED: unmatched.json:rules[1]: matches no node of the model; there are 'gemm'
+// UNMATCHED: unmatched.json:rules[1]: matches no node of the model; there are 'gemm'; with "optional": true, the rule may match none
+// RUN: mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=%t/optional.json" | FileCheck %s --check-prefix=OPTIONAL
+// OPTIONAL: rule = "{{.*}}optional.json:rules[0]"
+// RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=%t/boolean.json" 2>&1 | FileCheck %s --check-prefix=BOOLEAN
+// BOOLEAN: boolean.json:rules[0]: optional: expected true or false
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=%t/preset.json" 2>&1 | FileCheck %s --check-prefix=PRESET
 // PRESET: preset.json: preset: unknown preset "caffe", expected one of torch, tensorflow
 // RUN: not mpc-opt %t/gradient.mlir -amp-assign-precision="mode=16-mixed" 2>&1 | FileCheck %s --check-prefix=GRADIENT
@@ -59,5 +63,9 @@ func.func @step(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 {"rules": [{"op": "Gemm", "type": "f16", "class": "deny"}]}
 //--- unmatched.json
 {"rules": [{"op": "Gemm", "class": "deny"}, {"op": "Conv", "class": "deny"}]}
+//--- optional.json
+{"rules": [{"op": "Gemm", "class": "deny", "optional": true}, {"op": "Conv", "class": "deny", "optional": true}]}
+//--- boolean.json
+{"rules": [{"op": "Gemm", "class": "deny", "optional": 1}]}
 //--- preset.json
 {"preset": "caffe"}

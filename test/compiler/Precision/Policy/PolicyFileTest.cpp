@@ -85,9 +85,11 @@ TEST_F(PolicyFileTest, PresetsAndRulesAreReadAsTheyArePrinted) {
   EXPECT_EQ(read(R"({"preset": "tensorflow", "rules": [
       {"op": "Gemm", "node": "^fc\\.\"1$", "type": "fp16", "class": "deny",
        "unbounded": true, "reason": "diverged"},
-      {"op": "conv_weight_grad", "class": "infer"}]})"),
+      {"op": "conv_weight_grad", "class": "infer", "optional": true}]})"),
             "");
   std::string text = print();
+  EXPECT_TRUE(llvm::StringRef(text).contains(
+      R"({"op":"conv_weight_grad","class":"infer","optional":true})"));
   EXPECT_TRUE(llvm::StringRef(text).contains("in the rewriter's deny list"));
   reset();
   EXPECT_EQ(read(text), "");
