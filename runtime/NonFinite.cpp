@@ -111,7 +111,8 @@ const NonFiniteTrace::Region *NonFiniteTrace::regionAt(const void *address,
   return nullptr;
 }
 
-void NonFiniteTrace::forget(const void *address, int64_t bytes) {
+void NonFiniteTrace::erase(std::vector<Region> &regions, const void *address,
+                           int64_t bytes) {
   const auto *begin = static_cast<const std::byte *>(address);
   regions.erase(std::remove_if(regions.begin(), regions.end(),
                                [&](const Region &region) {
@@ -120,6 +121,75 @@ void NonFiniteTrace::forget(const void *address, int64_t bytes) {
                                }),
                 regions.end());
 }
+
+void NonFiniteTrace::forget(const void *address, int64_t bytes) {
+  erase(regions, address, bytes);
+}
+
+//===----------------------------------------------------------------------===//
+// Nodes that an overflow of float16 concerns
+//===----------------------------------------------------------------------===//
+
+/// True if the step is a launch whose kernel reads the buffer. Tells a value
+/// that a kernel updates in place from memory that the kernel only overwrites.
+bool NonFiniteTrace::reads(const Step &step, size_t buffer) const {
+  const auto *launch = std::get_if<LaunchStep>(&step.op);
+  const auto kernel =
+      launch ? plan.kernels.find(launch->kernel) : plan.kernels.end();
+  if (kernel == plan.kernels.end())
+    return false;
+  const auto end = launch->args.begin() +
+                   std::ptrdiff_t(std::min(kernel->second.reads.size(),
+                                           launch->args.size()));
+  return std::find(launch->args.begin(), end, buffer) != end;
+}
+
+void NonFiniteTrace::noteNodes(size_t origin, const Step &step) {
+  std::vector<std::string> &nodes = origins[origin].nodes;
+  const auto add = [&](const std::string &name) {
+    if (std::find(nodes.begin(), nodes.end(), name) == nodes.end())
+      nodes.push_back(name);
+  };
+  add(step.name);
+  for (const std::string &other : step.others)
+    add(other);
+}
+
+/// Adds the step to the nodes of each origin that has a watched value in the
+/// buffer.
+void NonFiniteTrace::noteReader(const Step &step, size_t buffer) {
+  const auto *begin = static_cast<const std::byte *>(buffers[buffer]);
+  const std::byte *end = begin + function.buffers[buffer].bytes;
+  for (const Region &region : watched)
+    if (region.begin < end && begin < region.end)
+      noteNodes(region.origin, step);
+}
+
+/// Watches the f32 operands that have a finite element beyond float16. Their
+/// other readers would overflow next.
+void NonFiniteTrace::watchLarge(size_t origin,
+                                const std::vector<size_t> &operands) {
+  constexpr float kLargestFloat16 = 65504;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Buffer &buffer = function.buffers[operands[i]];
+    if (buffer.type != DType::F32)
+      continue;
+    bool isLarge = false;
+    for (int64_t k = 0, n = numElements(buffer.shape); k < n && !isLarge; ++k) {
+      float element;
+      std::memcpy(&element, snapshots[i].data() + k * int64_t(sizeof element),
+                  sizeof element);
+      isLarge = std::isfinite(element) && std::abs(element) > kLargestFloat16;
+    }
+    const auto *begin = static_cast<const std::byte *>(buffers[operands[i]]);
+    if (isLarge)
+      watched.push_back({begin, begin + buffer.bytes, origin});
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Steps of the run
+//===----------------------------------------------------------------------===//
 
 Status NonFiniteTrace::noteInitial(const std::string &what,
                                    const Buffer &buffer, const void *address) {
@@ -147,7 +217,7 @@ NonFiniteTrace::start(const Plan &plan, const Function &function,
   assert(buffers.size() == function.buffers.size() &&
          state.size() == plan.state.size() &&
          "an address per buffer and per variable");
-  NonFiniteTrace trace(function, buffers, device);
+  NonFiniteTrace trace(plan, function, buffers, device);
   // Record inputs that are not finite before the run.
   for (const FunctionValue &input : function.inputs)
     if (Status status = trace.noteInitial("input '" + input.name + "'",
@@ -215,8 +285,13 @@ Status NonFiniteTrace::after(const Step &step) {
     if (!bytes.ok())
       return bytes.status();
     const std::vector<std::byte> &then = snapshots[i];
-    if (*bytes == then)
-      continue; // read only, or written with equal values
+    if (*bytes == then) { // read only, or written with equal values
+      noteReader(step, operands[i]);
+      continue;
+    }
+    if (reads(step, operands[i]))
+      noteReader(step, operands[i]);
+    erase(watched, address, buffer.bytes);
     // Find the first element that this step made non-finite.
     const int64_t count = numElements(buffer.shape), size = sizeOf(buffer.type);
     int64_t first = 0;
@@ -245,6 +320,12 @@ Status NonFiniteTrace::after(const Step &step) {
       }
       readOrigin = origins.size();
       origins.push_back(std::move(origin));
+      if (origins.back().isFloat16) {
+        noteNodes(*readOrigin, step);
+        watchLarge(*readOrigin, operands);
+        const auto *value = static_cast<const std::byte *>(address);
+        watched.push_back({value, value + buffer.bytes, *readOrigin});
+      }
     }
     // Later steps that read this memory share the origin.
     const auto *begin = static_cast<const std::byte *>(address);

@@ -34,6 +34,11 @@ struct NonFiniteOrigin {
   /// True if the step computed the value as float16, whose largest number is
   /// 65504.
   bool isFloat16 = false;
+  /// If isFloat16: the nodes of the step, then the nodes of the later steps
+  /// that read the value, or that read an operand of the step which float16
+  /// cannot hold. Backward nodes have suffixes, like "conv1#dw". Each node
+  /// occurs once.
+  std::vector<std::string> nodes;
   /// The index along the first axis, which is the sample if the tensor has one
   /// row per sample.
   std::optional<int64_t> row;
@@ -72,9 +77,9 @@ private:
     size_t origin; ///< index in `origins`
   };
 
-  NonFiniteTrace(const Function &function, const std::vector<void *> &buffers,
-                 Device &device)
-      : function(function), buffers(buffers), device(device) {}
+  NonFiniteTrace(const Plan &plan, const Function &function,
+                 const std::vector<void *> &buffers, Device &device)
+      : plan(plan), function(function), buffers(buffers), device(device) {}
 
   Status noteInitial(const std::string &what, const Buffer &buffer,
                      const void *address);
@@ -83,13 +88,23 @@ private:
   const Region *regionAt(const void *address, int64_t bytes) const;
   void forget(const void *address, int64_t bytes);
   std::vector<size_t> floatsOf(const Step &step) const;
+  bool reads(const Step &step, size_t buffer) const;
+  void noteNodes(size_t origin, const Step &step);
+  void noteReader(const Step &step, size_t buffer);
+  void watchLarge(size_t origin, const std::vector<size_t> &operands);
+  static void erase(std::vector<Region> &regions, const void *address,
+                    int64_t bytes);
 
+  const Plan &plan;
   const Function &function;
   /// current address of each buffer; loops move some
   std::vector<void *> buffers;
   Device &device;
   std::vector<NonFiniteOrigin> origins;
   std::vector<Region> regions;
+  /// Values whose readers belong to an origin: a value that overflowed float16,
+  /// and operands of its step that float16 cannot hold.
+  std::vector<Region> watched;
   /// Index in `origins` for the last non-finite value that a step wrote.
   std::optional<size_t> lastWritten;
   /// Set by `before`: the contents of the step's float buffers, and the origin

@@ -6,7 +6,9 @@
 
 #include "runtime/train/Trainer.h"
 
+#include <algorithm>
 #include <limits>
+#include <string_view>
 
 namespace mpc::runtime::train {
 
@@ -130,6 +132,36 @@ StepRunner::readScalars(const std::string &function,
   return scalars;
 }
 
+/// Returns the flag that keeps nodes in float32, with their backward nodes:
+/// "--keep-fp32 '^(conv1|fc)(#|$)'". Quotes the expression for a shell. Empty
+/// if there is no node, or if the flag would be too long to read.
+static std::string flagToKeep(const std::vector<std::string> &nodes) {
+  constexpr size_t kMostNodes = 32;
+  std::vector<std::string> names;
+  for (const std::string &node : nodes) {
+    // No flag changes the update. A backward node has its forward node's name.
+    const size_t suffix = node.find('#');
+    if (node.compare(std::min(suffix, node.size()), node.npos, "#update") == 0)
+      continue;
+    const std::string name = node.substr(0, suffix);
+    if (!name.empty() &&
+        std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(name);
+  }
+  if (names.empty() || names.size() > kMostNodes)
+    return "";
+  std::string pattern;
+  for (const std::string &name : names) {
+    pattern += pattern.empty() ? "" : "|";
+    for (char c : name) {
+      if (std::string_view("()^$|*+?.[]\\{}").find(c) != std::string_view::npos)
+        pattern += '\\';
+      pattern += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    }
+  }
+  return "--keep-fp32 '^(" + pattern + ")(#|$)'";
+}
+
 /// Runs a function, or traces it if setTrace was called. `data` and `positions`
 /// are the batch, for the number of the sample in the trace; null if the
 /// function has no batch.
@@ -147,9 +179,11 @@ Status StepRunner::run(const std::string &function, const Dataset *data,
     *trace += ", for sample " +
               std::to_string(data->rowOf(positions[*(*origin)->row])) +
               " of the data";
-  if ((*origin)->isFloat16)
-    *trace += "; float16 ends at 65504: use bf16-mixed, or --keep-fp32 for "
-              "these nodes and those that read them";
+  if ((*origin)->isFloat16) {
+    const std::string flag = flagToKeep((*origin)->nodes);
+    *trace += "; float16 ends at 65504: use --precision bf16-mixed" +
+              (flag.empty() ? "" : ", or add " + flag);
+  }
   return Status();
 }
 

@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import re
+import shlex
 
 import numpy as np
 from onnx import helper
@@ -72,7 +73,7 @@ def test_inputs_that_overflow_float16_are_named(tmp_path):
     assert "the loss has not been finite" in error or "loss of" in error
     assert "first non-finite value" in error
     assert "layer1" in error
-    assert "sample 2 of the data; float16 ends at 65504: use bf16-mixed" in error
+    assert "sample 2 of the data; float16 ends at 65504: use --precision bf16-mixed" in error
 
 
 def test_all_nodes_of_a_kernel_are_named(tmp_path):
@@ -87,7 +88,7 @@ def test_all_nodes_of_a_kernel_are_named(tmp_path):
     process = train((model, data), tmp_path, "--precision", "16-mixed")
     error = failure(process, tmp_path)
     assert re.search("the kernel of nodes '.+' and '.+' gives -?inf", error)
-    assert "--keep-fp32 for these nodes and those that read them" in error
+    assert re.search(r", or add --keep-fp32 '\^\(.*\bscale\b.*\)\(#\|\$\)'", error)
 
 
 def test_weights_that_the_last_update_makes_infinite_are_no_success(tmp_path):
@@ -160,3 +161,38 @@ def test_divergence_names_the_step_and_the_last_good_checkpoint(tmp_path):
     assert "the last good checkpoint is" in error
     last = error.rsplit("checkpoint is ", 1)[1]
     assert (mpctest.pathlib.Path(last) / "state.safetensors").exists()
+
+
+def test_the_flag_of_the_message_ends_the_overflow(tmp_path):
+    """The message names all nodes that read the value, backward nodes too, so
+    its flag need be given only once."""
+    random = np.random.RandomState(5)
+    model = mpctest.make_model(
+        [
+            helper.make_node("MatMul", ["x", "w1"], ["h"], "fc.1"),
+            helper.make_node("Mul", ["h", "twenty"], ["large"], "scale"),
+            helper.make_node("Mul", ["large", "large"], ["square"], "square"),
+            helper.make_node("MatMul", ["square", "w2"], ["g"], "fc.2"),
+            helper.make_node("Relu", ["g"], ["a"], "relu"),
+            helper.make_node("MatMul", ["a", "w3"], ["y"], "fc.3"),
+        ],
+        {"x": (np.float32, ["N", 64])},
+        {"y": (np.float32, ["N", 10])},
+        {
+            "w1": random.standard_normal((64, 32)).astype(np.float32) / 4,
+            "w2": random.standard_normal((32, 32)).astype(np.float32) / 1e4,
+            "w3": random.standard_normal((32, 10)).astype(np.float32) / 6,
+            "twenty": np.float32(20),
+        },
+    )
+    x = random.uniform(0, 16, (8 * BATCH, 64)).astype(np.float32)
+    target = random.uniform(-1, 1, (8 * BATCH, 10)).astype(np.float32)
+    flags = ("--precision", "16-mixed", "--epochs", 5, "--lr", 1e-5)
+    task = (model, {"x": x, "target": target})
+    error = failure(train(task, tmp_path, *flags), tmp_path)
+    (advice,) = re.findall(r"or add (--keep-fp32 '[^']*')", error)
+    for name in (r"scale", r"square", r"fc\.2"):
+        assert name in re.split(r"[(|)]", advice), advice
+    process = train(task, tmp_path, *flags, *shlex.split(advice))
+    assert process.returncode == 0, process.stderr
+    assert "; 0 skipped;" in process.stdout, process.stdout
