@@ -6,23 +6,55 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <string>
-#include <string_view>
 #include <sys/resource.h>
 
 namespace mpc::runtime::train {
 
-size_t peakMemory() {
-  // Prefer VmHWM to getrusage: VmHWM excludes the time before exec, and the
-  // time before a reset.
-  std::ifstream status("/proc/self/status");
-  constexpr std::string_view key = "VmHWM:";
-  for (std::string line; std::getline(status, line);)
-    if (line.compare(0, key.size(), key) == 0)
-      return std::strtoull(line.c_str() + key.size(), nullptr, 10) * 1024;
+/// Returns the bytes after `key` in /proc/self/status; 0 if there is none.
+static size_t readStatus(const std::string &status, const std::string &key) {
+  const size_t found = status.find("\n" + key + ":");
+  return found == status.npos
+             ? 0
+             : std::strtoull(status.c_str() + found + key.size() + 2, nullptr,
+                             10) *
+                   1024;
+}
+
+static std::string readStatus() {
+  std::ifstream file("/proc/self/status");
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+void PeakMemory::look() {
+  const std::string status = readStatus();
+  own = std::max(own, readStatus(status, "RssAnon") +
+                          readStatus(status, "RssShmem"));
+  files = std::max(files, readStatus(status, "RssFile"));
+}
+
+void PeakMemory::sample() {
+  constexpr std::chrono::milliseconds interval(50);
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next)
+    return;
+  next = now + interval;
+  look();
+}
+
+size_t PeakMemory::bytes() {
+  look();
+  // A peak between two samples shows in VmHWM, which includes pages of files.
+  // VmHWM excludes the time before a reset, unlike getrusage.
+  const size_t all = readStatus(readStatus(), "VmHWM");
   struct rusage usage;
-  return getrusage(RUSAGE_SELF, &usage) == 0 ? size_t(usage.ru_maxrss) * 1024
-                                             : 0;
+  if (own == 0)
+    return all > 0 ? all
+           : getrusage(RUSAGE_SELF, &usage) == 0
+               ? size_t(usage.ru_maxrss) * 1024
+               : 0;
+  return std::max(own, all - std::min(all, files));
 }
 
 void resetPeakMemory() {

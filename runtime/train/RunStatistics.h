@@ -4,17 +4,32 @@
 #ifndef MPC_RUNTIME_TRAIN_RUNSTATISTICS_H
 #define MPC_RUNTIME_TRAIN_RUNSTATISTICS_H
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace mpc::runtime::train {
 
-/// Returns the peak memory of the process in bytes, since the last
-/// `resetPeakMemory` if the system supports resetting.
-size_t peakMemory();
+/// The peak memory of the process, since the last `resetPeakMemory` if the
+/// system supports resetting. Leaves out pages of files, such as mapped data:
+/// the system takes these back when memory runs short.
+class PeakMemory {
+public:
+  /// Looks at the memory in use now, at most every 50 ms. The system records
+  /// the peak of all pages only, so call this often.
+  void sample();
+  /// Returns the peak in bytes.
+  size_t bytes();
 
-/// Restarts the measurement of `peakMemory`: a compiler in the same process may
+private:
+  void look();
+
+  std::chrono::steady_clock::time_point next;
+  size_t own = 0, files = 0; ///< largest sizes seen, without and of files
+};
+
+/// Restarts the measurement of PeakMemory: a compiler in the same process may
 /// have needed more memory than the run.
 void resetPeakMemory();
 

@@ -103,6 +103,7 @@ private:
   int64_t lastEvaluated = -1; ///< step of the last evaluation in this process
   bool interrupted = false;   ///< true if a stop left something undone
   StepTimes stepTimes;
+  PeakMemory memory;
   /// The last failure to save a checkpoint. A repeated failure is reported
   /// once.
   Status lastSaveFailure;
@@ -283,6 +284,7 @@ Status TrainingRun::attempt() {
     return Status();
   const StepReport &report = **ran;
   stepTimes.add(report.stepMs);
+  memory.sample();
   result.finalLoss = report.loss;
   record(stepLine(report, measuresAccuracy, digits));
   observer.stepped(report);
@@ -495,7 +497,7 @@ void TrainingRun::finish(const Status &status) {
   result.epochs = progress.epoch;
   result.samples = progress.samples;
   result.medianStepMs = stepTimes.median();
-  result.peakMemoryBytes = peakMemory();
+  result.peakMemoryBytes = memory.bytes();
   // A stop after the last evaluation interrupted nothing.
   if (interrupted)
     result.stopSignal = stop->load();

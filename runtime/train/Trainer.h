@@ -163,7 +163,7 @@ struct TrainResult {
   std::optional<EvalResult> evaluation; ///< of the last evaluation
   std::optional<BestEvaluation> best;   ///< of the final weights, with --best
   double medianStepMs = 0;
-  size_t peakMemoryBytes = 0; ///< peak resident memory of the process
+  size_t peakMemoryBytes = 0; ///< PeakMemory::bytes
   RunEnd end = RunEnd::Steps;
   int stopSignal = 0; ///< signal that stopped the run, after a save; else 0
   /// A failure that did not end the run, for the caller to report at the end:

@@ -52,11 +52,11 @@ TEST_F(Trainer, PeakMemoryIsThatSinceItWasReset) {
   // Earlier tests may have used more memory.
   resetPeakMemory();
   touch(kBytes);
-  const size_t before = peakMemory();
+  const size_t before = PeakMemory().bytes();
   resetPeakMemory();
-  EXPECT_LE(peakMemory() + kBytes / 2, before);
+  EXPECT_LE(PeakMemory().bytes() + kBytes / 2, before);
   touch(2 * kBytes);
-  EXPECT_GE(peakMemory() + kBytes / 2, before + kBytes);
+  EXPECT_GE(PeakMemory().bytes() + kBytes / 2, before + kBytes);
 }
 
 TEST_F(Trainer, EpochsHaveEverySampleOnceInOtherOrders) {
