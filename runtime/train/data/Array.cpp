@@ -281,12 +281,109 @@ static std::optional<BadElement> convertFrom(const Array &array, int64_t begin,
   return std::nullopt;
 }
 
+//===----------------------------------------------------------------------===//
+// Checks without conversion
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The integers that a type represents exactly: magnitudes of up to `digits`
+/// bits, negative numbers too if `isSigned`.
+struct ExactIntegers {
+  int digits;
+  bool isSigned;
+};
+} // namespace
+
+static ExactIntegers exactIntegersOf(ElementType type) {
+  switch (type) {
+  case ElementType::Bool:
+    return {1, false};
+  case ElementType::F16:
+    return {11, true};
+  case ElementType::BF16:
+    return {8, true};
+  case ElementType::F32:
+    return {24, true};
+  case ElementType::F64:
+    return {53, true};
+  case ElementType::I8:
+  case ElementType::I16:
+  case ElementType::I32:
+  case ElementType::I64:
+    return {int(8 * sizeOf(type)) - 1, true};
+  default:
+    return {int(8 * sizeOf(type)), false};
+  }
+}
+
+/// True if every element of type `from` has an exact value in `to`, so that no
+/// element needs a check.
+static bool convertsAlways(ElementType from, ElementType to) {
+  if (isFloat(from))
+    return false;
+  const ExactIntegers given = exactIntegersOf(from), held = exactIntegersOf(to);
+  return given.digits <= held.digits && (held.isSigned || !given.isSigned);
+}
+
+/// True if every finite element of type `from` has an exact value in `to`.
+static bool convertsFinite(ElementType from, ElementType to) {
+  const auto isHalf = [](ElementType type) {
+    return type == ElementType::F16 || type == ElementType::BF16;
+  };
+  return isFloat(from) && isFloat(to) &&
+         (from == to || to == ElementType::F64 ||
+          (to == ElementType::F32 && isHalf(from)));
+}
+
+/// True if all `count` elements are finite: none has all bits of `exponent`,
+/// the mask of the type's exponent. Has no branch, so the compiler vectorizes
+/// the loop.
+template <typename Bits>
+static bool areFinite(const std::byte *elements, int64_t count, Bits exponent) {
+  Bits found = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    Bits bits;
+    std::memcpy(&bits, elements + i * int64_t(sizeof(bits)), sizeof(bits));
+    found |= Bits((bits & exponent) == exponent);
+  }
+  return found == 0;
+}
+
+static bool areFinite(ElementType type, const std::byte *elements,
+                      int64_t count) {
+  switch (type) {
+  case ElementType::F16:
+    return areFinite<uint16_t>(elements, count, 0x7c00);
+  case ElementType::BF16:
+    return areFinite<uint16_t>(elements, count, 0x7f80);
+  case ElementType::F32:
+    return areFinite<uint32_t>(elements, count, 0x7f800000);
+  case ElementType::F64:
+    return areFinite<uint64_t>(elements, count, 0x7ff0000000000000);
+  default:
+    return true;
+  }
+}
+
+/// True if the elements are known to convert without looking at each by itself.
+static bool areSound(const Array &array, int64_t begin, int64_t count,
+                     DType type) {
+  const ElementType to = toElementType(type);
+  return convertsAlways(array.type, to) ||
+         (convertsFinite(array.type, to) &&
+          areFinite(array.type, array.data + begin * sizeOf(array.type),
+                    count));
+}
+
 std::optional<BadElement> convertElements(const Array &array, int64_t begin,
                                           int64_t count, DType type,
                                           NonFinite nonFinite, void *out) {
   assert(!array.packed && "nobody has unpacked it");
   assert(begin >= 0 && count >= 0 && begin + count <= array.size() &&
          "elements of the array");
+  // Data sets are checked without a destination, as fast as memory allows.
+  if (!out && areSound(array, begin, count, type))
+    return std::nullopt;
   // The types are equal and every value is valid, so copy without checks.
   if (array.type == toElementType(type) && array.type != ElementType::Bool &&
       (!isFloat(array.type) || nonFinite == NonFinite::Allow)) {

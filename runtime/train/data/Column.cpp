@@ -270,6 +270,7 @@ Status Column::decodeImages() {
     part.shape[0] = count;
     part.data = pixels.get();
     part.owner = std::move(pixels);
+    folders.push_back(std::move(part.images));
     part.images = nullptr;
   }
   return Status();
@@ -409,7 +410,8 @@ StatusOr<Column> Column::create(const Port &port, std::vector<Array> parts,
 // Digests
 //===----------------------------------------------------------------------===//
 
-uint64_t Column::digest(uint64_t seed) const {
+/// Returns a digest of name, type and shape, without the values.
+uint64_t Column::digestOfForm(uint64_t seed) const {
   const Array &array = parts[0];
   Shape shape = array.shape;
   if (isBatched() && !isDecodedLater())
@@ -418,27 +420,13 @@ uint64_t Column::digest(uint64_t seed) const {
   for (int64_t extent : shape)
     head += ',' + std::to_string(extent);
   uint64_t digest = XXH3_64bits_withSeed(head.data(), head.size(), seed);
-  if (isDecodedLater()) {
-    for (const Array &part : parts)
-      digest = part.images->digest(digest);
-    return digest;
-  }
   // If the files have several types, include each type in the digest.
   for (const Array &part : parts)
     if (part.type != array.type) {
       const std::string type(nameOf(part.type));
       digest = XXH3_64bits_withSeed(type.data(), type.size(), digest);
     }
-  // Hash the bytes as if all samples were in one file.
-  XXH3_state_t state;
-  XXH3_INITSTATE(&state);
-  XXH3_64bits_reset_withSeed(&state, digest);
-  for (int64_t o = 0; o < outer; ++o)
-    for (const Array &part : parts) {
-      const int64_t bytes = part.bytes() / outer;
-      XXH3_64bits_update(&state, part.data + o * bytes, size_t(bytes));
-    }
-  return XXH3_64bits_digest(&state);
+  return digest;
 }
 
 //===----------------------------------------------------------------------===//

@@ -10,12 +10,15 @@
 #include "runtime/train/data/Preparation.h"
 #include "runtime/train/trainee/Trainee.h"
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace mpc::runtime::train {
+
+class ReadObserver;
 
 /// The valid labels of an input. Class labels are in [0, classes), if known, or
 /// equal to ignoreIndex. Targets of a loss of probabilities are in [0, 1].
@@ -75,11 +78,12 @@ public:
 
   /// Checks that every value is finite, fits the input's type, and is a valid
   /// label, index or probability. Sets `counts` to true unless all values are
-  /// ignored labels.
-  Status check(const LabelRange &range, bool &counts) const;
-  /// Returns the XXH3-64 digest over name, type, shape and bytes. Equal samples
-  /// have an equal digest, however they are distributed over files.
-  uint64_t digest(uint64_t seed) const;
+  /// ignored labels. Replaces `digest`, the seed, by the XXH3-64 digest over
+  /// name, type, shape and bytes. Equal samples have an equal digest, however
+  /// they are distributed over files. Tells `observer`, unless null, how much
+  /// is read.
+  Status inspect(const LabelRange &range, ReadObserver *observer, bool &counts,
+                 uint64_t &digest) const;
 
   /// Writes the prepared values of the samples `rows` to `to`. If the input has
   /// no sample axis, writes its value for all batches.
@@ -111,6 +115,16 @@ private:
     return input.role == Role::Label && !prepared.isInput;
   }
   bool isPlain() const;
+  bool hasClasses(const LabelRange &range) const;
+  uint64_t digestOfForm(uint64_t seed) const;
+  Status checkRange(const Array &part, int64_t begin, int64_t end,
+                    const LabelRange &range, std::atomic<bool> &counts) const;
+  /// Checks that each label at [begin, end) is in [0, classes) or equals
+  /// `ignored`. Sets `counts` to true if some label is not ignored.
+  Status checkLabels(const Array &array, int64_t begin, int64_t end,
+                     int64_t classes, std::optional<int64_t> ignored,
+                     std::atomic<bool> &counts) const;
+  std::string locateLabel(const Array &array, int64_t position) const;
   Status fillPlain(const int64_t *rows, int64_t count, std::byte *to) const;
   Status fillPrepared(const int64_t *rows, int64_t count, AugmentedEpoch epoch,
                       std::byte *to) const;
@@ -119,6 +133,8 @@ private:
 
   Port input;
   std::vector<Array> parts;
+  /// The folders of decoded parts; shorter than `parts` or null for others.
+  std::vector<std::shared_ptr<const ImageFolder>> folders;
   /// starts[i] is the number of the first sample of part i. The last element is
   /// the number of all samples.
   std::vector<int64_t> starts{0};

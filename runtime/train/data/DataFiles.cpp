@@ -254,6 +254,8 @@ readDataFiles(const std::vector<std::string> &files,
     StatusOr<NamedPath> argument = parseArgument(file);
     if (!argument.ok())
       return argument.status();
+    if (options.observer)
+      options.observer->reading(argument->path, 0, 0);
     StatusOr<std::vector<Array>> arrays = readFile(*argument, options);
     if (!arrays.ok())
       return arrays.status();

@@ -7,6 +7,7 @@
 
 #include "runtime/Status.h"
 #include "runtime/train/data/Array.h"
+#include "runtime/train/data/ReadObserver.h"
 
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@ struct DataFileOptions {
   std::vector<std::string> csvColumns;
   /// The name to give the labels of a folder of samples.
   std::string targetArray = "target";
+  /// Is told which files are read; null if nobody wants to know.
+  ReadObserver *observer = nullptr;
 };
 
 /// Expands patterns like "part-*.npy" and "NAME=part-*.npy" to matching files,

@@ -251,16 +251,16 @@ Status Dataset::addColumn(const Port &port, const Port *input,
                      counted(samples, "sample") + ", " + first + " has " +
                      std::to_string(size()));
   }
-  // Check all values now, once; the digest below covers them.
+  // Check all values now, once. The digest covers the checked values.
   bool counts = false;
-  if (Status status = column->check(options.rangeOf(port.name), counts);
+  if (Status status = column->inspect(options.rangeOf(port.name),
+                                      options.observer, counts, digest);
       !status.ok())
     return status;
   if (port.role == Role::Label)
     (counts ? hasTargets : ignoresTargets) = true;
   assert((!column->isBatched() || column->samples() == size()) &&
          "all columns have equally many samples");
-  digest = column->digest(digest);
   columns.push_back(std::move(*column));
   return Status();
 }
@@ -325,9 +325,12 @@ StatusOr<Dataset> Dataset::create(std::vector<Array> arrays,
         findArrays(*pool, input ? *input : port, ports, options);
     if (!parts.ok())
       return parts.status();
-    for (Array &part : *parts)
+    for (Array &part : *parts) {
+      if (part.packed && options.observer)
+        options.observer->reading(part.source, 0, 0);
       if (Status status = unpack(part); !status.ok())
         return status;
+    }
     if (Status status =
             dataset.addColumn(port, input, std::move(*parts), options);
         !status.ok())
@@ -347,6 +350,7 @@ StatusOr<Dataset> Dataset::open(const std::vector<std::string> &files,
                                 const DatasetOptions &options) {
   DataFileOptions fileOptions;
   fileOptions.targetArray = options.targetArray;
+  fileOptions.observer = options.observer;
   StatusOr<std::vector<Array>> all = readDataFiles(files, fileOptions);
   if (!all.ok())
     return all.status();

@@ -34,6 +34,8 @@ struct DatasetOptions : LabelRange {
   /// The label input whose classes `split` keeps in proportion; empty if none.
   std::string target;
   Preparation preparation;
+  /// Is told which files are read; null if nobody wants to know.
+  ReadObserver *observer = nullptr;
 
   /// Returns the valid labels of the input called `input`.
   const LabelRange &rangeOf(const std::string &input) const {

@@ -102,7 +102,7 @@ def test_verbose_says_how_it_was_compiled(tmp_path):
     for kept in ("0", "[1-9]\\d*"):
         process = mpctest.mpc_ok(*flags, "--verbose")
         assert re.search(
-            r"compiled in [\d.]+ s: import [\d.]+, recognize [\d.]+, .*, kernels "
+            r"read data in [\d.]+ s\ncompiled in [\d.]+ s: import [\d.]+, recognize [\d.]+, .*, kernels "
             rf"[\d.]+; {kept} of \d+ kernels from the cache\n",
             process.stderr,
         )

@@ -203,8 +203,8 @@ ExitCode EvalRun::checkFit(const TraineeInfo &info) {
     return reportError(options.status());
   checkPreparation(options->preparation);
   dropCompiledIn(*info.function(kEvalFunction), offered, arrays);
-  StatusOr<Dataset> all = Dataset::create(
-      std::move(arrays), *info.function(kEvalFunction), *options);
+  StatusOr<Dataset> all =
+      createDataset(std::move(arrays), *info.function(kEvalFunction), *options);
   if (!all.ok())
     return reportError(all.status());
   data = std::move(*all);

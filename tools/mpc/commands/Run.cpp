@@ -350,7 +350,7 @@ static ExitCode checkFit(const RunCommand &command,
       for (int64_t row = 0; row < array.images->size(); ++row)
         inputs.files.push_back(array.images->pathOf(row));
   StatusOr<train::Dataset> samples =
-      train::Dataset::create(std::move(inputs.arrays), ports, options);
+      createDataset(std::move(inputs.arrays), ports, options);
   if (!samples.ok())
     return reportError(samples.status());
   inputs.samples = std::move(*samples);

@@ -53,7 +53,7 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
   StatusOr<FunctionPorts> ports = trainingInputs(info);
   if (!ports.ok())
     return ports.status();
-  StatusOr<Dataset> all = Dataset::create(std::move(arrays), *ports, *options);
+  StatusOr<Dataset> all = createDataset(std::move(arrays), *ports, *options);
   if (!all.ok())
     return all.status();
   data.train = std::move(*all);
@@ -68,7 +68,7 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
                   "--val-data and --val-split");
   if (!command.valData.empty()) {
     StatusOr<Dataset> held =
-        Dataset::create(std::move(heldArrays), *eval, *options);
+        createDataset(std::move(heldArrays), *eval, *options);
     if (!held.ok())
       return held.status();
     data.evaluation = std::move(*held);

@@ -5,6 +5,7 @@
 #include "runtime/train/data/CSV.h"
 #include "runtime/train/support/Text.h"
 #include "tools/mpc/print/Notes.h"
+#include "tools/mpc/print/ReadProgress.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -109,7 +110,17 @@ mpc::tools::readSamples(const std::vector<std::string> &files,
   DataFileOptions options;
   options.csvColumns = flags.csvColumns;
   options.targetArray = targetArray;
+  ReadProgress progress;
+  options.observer = &progress;
   return readDataFiles(files, options);
+}
+
+StatusOr<Dataset> mpc::tools::createDataset(std::vector<Array> arrays,
+                                            const FunctionPorts &ports,
+                                            DatasetOptions options) {
+  ReadProgress progress;
+  options.observer = &progress;
+  return Dataset::create(std::move(arrays), ports, options);
 }
 
 // Leave out --augment: random changes of samples happen only in training.

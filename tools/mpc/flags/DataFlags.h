@@ -58,6 +58,12 @@ runtime::StatusOr<std::vector<runtime::train::Array>>
 readSamples(const std::vector<std::string> &files, const DataFlags &flags,
             const std::string &targetArray);
 
+/// Calls Dataset::create. Prints which file is read if that takes long.
+runtime::StatusOr<runtime::train::Dataset>
+createDataset(std::vector<runtime::train::Array> arrays,
+              const runtime::train::FunctionPorts &ports,
+              runtime::train::DatasetOptions options);
+
 /// Shortens the text of a preparation to what applies in both training and
 /// evaluation, like "--normalize 0:1"; empty if nothing does.
 std::string describePreparation(llvm::StringRef text);

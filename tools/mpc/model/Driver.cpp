@@ -31,6 +31,7 @@
 
 #include <cassert>
 #include <chrono>
+#include <utility>
 
 using namespace mlir;
 using namespace mpc;
@@ -440,14 +441,16 @@ class Stopwatch {
 public:
   explicit Stopwatch(CompileTimes &times) : times(times) {}
 
-  void lap(StringRef name) {
-    auto now = std::chrono::steady_clock::now();
-    times.seconds.emplace_back(
-        name.str(), std::chrono::duration<double>(now - begin).count());
-    begin = now;
-  }
+  void lap(StringRef name) { times.seconds.emplace_back(name.str(), lap()); }
+  void lapOfReading() { times.reading += lap(); }
 
 private:
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    return std::chrono::duration<double>(now - std::exchange(begin, now))
+        .count();
+  }
+
   CompileTimes &times;
   std::chrono::steady_clock::time_point begin =
       std::chrono::steady_clock::now();
@@ -458,6 +461,8 @@ void CompileTimes::print(llvm::raw_ostream &os) const {
   double sum = 0;
   for (const auto &[name, time] : seconds)
     sum += time;
+  if (reading > 0)
+    os << "read data in " << llvm::format("%.2f s\n", reading);
   os << "compiled in " << llvm::format("%.2f s:", sum);
   for (const auto &[name, time] : seconds)
     os << " " << name << llvm::format(" %.2f", time)
@@ -572,7 +577,7 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
     if (passed && earlyCheck && done == findPortStage(pipeline)) {
       if (ExitCode code = runEarlyCheck(options); code != ExitCode::Done)
         return code;
-      stopwatch.lap("data");
+      stopwatch.lapOfReading();
     }
     if (passed && decidedCheck && earlyInfo && done == Stage::Precision)
       if (ExitCode code = runDecidedCheck(options); code != ExitCode::Done)

@@ -66,6 +66,7 @@ struct CompileTimes {
   void print(llvm::raw_ostream &os) const;
 
   std::vector<std::pair<std::string, double>> seconds;
+  double reading = 0; ///< seconds of checking data while the model compiles
   KernelCounts kernels;
 };
 

@@ -159,8 +159,13 @@ static bool hasIgnoredLabels(const std::vector<Array> &arrays,
   constexpr int64_t chunk = 65536;
   std::vector<int64_t> values(chunk);
   for (Array array : arrays) {
-    // Skip an array that cannot be read; the data set reports the error later.
-    if (array.name != targetArray || !unpack(array).ok())
+    // Skip an array whose type has no such label, or that cannot be read. The
+    // data set reports the error later.
+    const bool isUnsigned =
+        array.type == ElementType::Bool || array.type == ElementType::U8 ||
+        array.type == ElementType::U16 || array.type == ElementType::U32 ||
+        array.type == ElementType::U64;
+    if (array.name != targetArray || isUnsigned || !unpack(array).ok())
       continue;
     for (int64_t begin = 0; begin < array.size(); begin += chunk) {
       const int64_t count = std::min(chunk, array.size() - begin);

@@ -29,15 +29,12 @@ static double secondsSince(std::chrono::steady_clock::time_point begin) {
       .count();
 }
 
-/// True if stderr is a terminal on which a line can be overwritten.
-static bool isErrTerminal() {
+bool mpc::tools::isErrTerminal() {
   const char *kind = std::getenv("TERM");
   return isatty(STDERR_FILENO) && kind && llvm::StringRef(kind) != "dumb";
 }
 
-/// Cuts a line to the width of the terminal. A longer line would wrap and could
-/// not be overwritten.
-static llvm::StringRef fitTerminal(llvm::StringRef line) {
+llvm::StringRef mpc::tools::fitTerminal(llvm::StringRef line) {
   winsize size = {};
   if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2)
     return line;

@@ -73,6 +73,12 @@ private:
   Steps sinceLine, sinceEpoch;
 };
 
+/// True if stderr is a terminal on which a line can be overwritten.
+bool isErrTerminal();
+/// Cuts a line to the width of the terminal. A longer line would wrap and could
+/// not be overwritten.
+llvm::StringRef fitTerminal(llvm::StringRef line);
+
 /// Formats a number like "0.693147"; NaN as "nan", without a sign.
 std::string formatFigure(double value);
 
