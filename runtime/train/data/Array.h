@@ -52,8 +52,9 @@ struct Array {
   /// [N, columns]. A column fits an input of any shape that has as many
   /// elements per sample.
   bool isColumn = false;
-  /// True if each sample comes from a file of its own. Then axes of extent 1 do
-  /// not matter: samples [N,40,60] fit an input [N,1,40,60].
+  /// True if each sample comes from a file of its own, or if the format knows
+  /// no channels. Then axes of extent 1 do not matter: samples [N,40,60] fit an
+  /// input [N,1,40,60].
   bool isOfSamples = false;
   /// For labels that are the names of folders: the names, in the order of the
   /// labels' numbers. Empty for other arrays.

@@ -3,11 +3,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/data/ArrayFile.h"
 
+#include "runtime/train/data/Idx.h"
 #include "runtime/train/data/Npy.h"
 #include "runtime/train/data/Npz.h"
 #include "runtime/train/data/RuntimeCheckpoint.h"
 #include "runtime/train/data/SafeTensors.h"
 #include "runtime/train/support/FileSystem.h"
+#include "runtime/train/support/Gzip.h"
 #include "runtime/train/support/MappedFile.h"
 
 #include <algorithm>
@@ -37,7 +39,7 @@ static std::string guess(std::string_view text) {
   if (begins("version https://git-lfs"))
     return "this is a Git LFS pointer, not the file itself";
   if (begins("\x1f\x8b"))
-    return "this is a gzip file: unpack it first";
+    return "this is a gzip file in a gzip file: unpack it first";
   if (begins("\x80"))
     return "this looks like a Python pickle, as torch.save wrote it once, "
            "which is never read: save it with safetensors.torch.save_file";
@@ -58,32 +60,50 @@ static std::string guess(std::string_view text) {
          "numpy.tofile by numpy.save(\"x.npy\", numpy.fromfile(FILE, dtype))";
 }
 
-static StatusOr<std::vector<Array>> readMapped(const std::string &path,
-                                               const ReadLimits &limits) {
+StatusOr<FileBytes> readBytes(const std::string &path,
+                              const ReadLimits &limits) {
   StatusOr<std::shared_ptr<const MappedFile>> opened = MappedFile::open(path);
   if (!opened.ok())
     return opened.status();
   const MappedFile &file = **opened;
+  if (!looksLikeGzip(file.data(), file.size()))
+    return FileBytes{file.data(), file.size(), *opened};
+  auto contents =
+      unpackGzip(file.data(), file.size(), limits.archiveBytes, path);
+  if (!contents.ok())
+    return contents.status();
+  return FileBytes{(*contents)->data(), (*contents)->size(), *contents};
+}
+
+static StatusOr<std::vector<Array>> readMapped(const std::string &path,
+                                               const ReadLimits &limits) {
+  StatusOr<FileBytes> bytes = readBytes(path, limits);
+  if (!bytes.ok())
+    return bytes.status();
+  const auto &[data, size, owner] = *bytes;
+  std::filesystem::path name = std::filesystem::path(path).filename();
+  if (name.extension() == ".gz")
+    name = name.stem();
   // The first bytes tell the format. A damaged file called .safetensors is
   // parsed as safetensors too, for a precise error.
-  if (looksLikeNpy(file.data(), file.size())) {
-    StatusOr<Array> array = parseNpy(file.data(), file.size(), *opened, path);
-    if (!array.ok())
-      return array.status();
-    array->name = std::filesystem::path(path).stem().string();
-    return std::vector<Array>{std::move(*array)};
-  }
-  if (looksLikeZip(file.data(), file.size()))
-    return parseNpz(file.data(), file.size(), *opened, path,
-                    limits.archiveBytes);
-  if (looksLikeSafeTensors(file.data(), file.size()) ||
-      std::filesystem::path(path).extension() == ".safetensors")
-    return parseSafeTensors(file.data(), file.size(), *opened, path);
-  if (looksLikeRuntimeCheckpoint(file.data(), file.size()))
-    return parseRuntimeCheckpoint(file.data(), file.size(), *opened, path);
-  return Status(
-      StatusCode::InvalidInput,
-      path + ": neither .npy, .npz nor .safetensors: " + guess(file.text()));
+  if (looksLikeZip(data, size))
+    return parseNpz(data, size, owner, path, limits.archiveBytes);
+  const bool isNpy = looksLikeNpy(data, size);
+  if (!isNpy &&
+      (looksLikeSafeTensors(data, size) || name.extension() == ".safetensors"))
+    return parseSafeTensors(data, size, owner, path);
+  if (!isNpy && looksLikeRuntimeCheckpoint(data, size))
+    return parseRuntimeCheckpoint(data, size, owner, path);
+  if (!isNpy && !looksLikeIdx(data, size))
+    return Status(StatusCode::InvalidInput,
+                  path + ": neither .npy, .npz, .safetensors nor idx: " +
+                      guess({reinterpret_cast<const char *>(data), size}));
+  StatusOr<Array> array = isNpy ? parseNpy(data, size, owner, path)
+                                : parseIdx(data, size, owner, path);
+  if (!array.ok())
+    return array.status();
+  array->name = name.stem().string();
+  return std::vector<Array>{std::move(*array)};
 }
 
 StatusOr<std::vector<Array>> readPackedArrays(const std::string &path,

@@ -1,5 +1,5 @@
-// Reads and writes files of arrays: .npy, .npz, .safetensors, and checkpoints
-// of ONNX Runtime.
+// Reads and writes files of arrays: .npy, .npz, .safetensors, idx, and
+// checkpoints of ONNX Runtime.
 //
 // Files are untrusted: every length is checked against the file before use,
 // nothing is allocated from a declared size alone, and errors name the file,
@@ -13,18 +13,32 @@
 #include "runtime/train/data/Array.h"
 #include "runtime/train/support/FileSystem.h"
 
+#include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace mpc::runtime::train {
 
 struct ReadLimits {
-  /// The memory in bytes that the arrays of one compressed archive may take.
+  /// The memory in bytes that the contents of one compressed file may take.
   uint64_t archiveBytes = uint64_t(8) << 30;
 };
 
+/// The bytes of a file: mapped, or in memory if the file was compressed.
+struct FileBytes {
+  const std::byte *data = nullptr;
+  size_t size = 0;
+  std::shared_ptr<const void> owner;
+};
+
+/// Returns the bytes of a file. Decompresses a gzip file.
+StatusOr<FileBytes> readBytes(const std::string &path,
+                              const ReadLimits &limits = {});
+
 /// Reads all arrays of `path` under their names in the file. The array of a
-/// .npy file is named after the file. The content decides the format.
+/// .npy or idx file is named after the file. The content decides the format. A
+/// gzip file may have any format inside.
 StatusOr<std::vector<Array>> readArrays(const std::string &path,
                                         const ReadLimits &limits = {});
 

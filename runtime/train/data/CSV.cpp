@@ -15,11 +15,18 @@
 
 namespace mpc::runtime::train {
 
-bool isCSV(const std::string &path) {
-  std::string extension = std::filesystem::path(path).extension().string();
+static std::string lowerExtension(const std::filesystem::path &path) {
+  std::string extension = path.extension().string();
   for (char &c : extension)
     c = char(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
-  return extension == ".csv";
+  return extension;
+}
+
+bool isCSV(const std::string &path) { return lowerExtension(path) == ".csv"; }
+
+bool isReadableCSV(const std::string &path) {
+  return isCSV(path) || (lowerExtension(path) == ".gz" &&
+                         isCSV(std::filesystem::path(path).stem().string()));
 }
 
 namespace {

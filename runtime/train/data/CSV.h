@@ -16,6 +16,9 @@ namespace mpc::runtime::train {
 /// True if `path` has the extension .csv, in any case, so that it is read as a
 /// table.
 bool isCSV(const std::string &path);
+/// True if the name says that a file to read is a table, perhaps compressed:
+/// .csv or .csv.gz.
+bool isReadableCSV(const std::string &path);
 
 /// Parses a table (RFC 4180). Each column is an array [N] of f64, named after
 /// the column. A column with a missing value or with text gets a `fault`, which

@@ -7,7 +7,6 @@
 #include "runtime/train/data/Dataset.h"
 #include "runtime/train/data/ImageFolder.h"
 #include "runtime/train/support/FileSystem.h"
-#include "runtime/train/support/MappedFile.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -21,14 +20,41 @@
 namespace mpc::runtime::train {
 
 namespace {
-/// An argument "NAME=PATH" or "PATH"; the name is empty without NAME=.
+/// An argument "NAME=PATH:ARRAY". The name is empty without NAME=, the array
+/// without :ARRAY.
 struct NamedPath {
-  std::string name, path;
+  std::string name, path, array;
 };
 } // namespace
 
-/// Splits "NAME=PATH" into name and path, unless the whole text is the path of
-/// a file. Accepts "NAME=@PATH" too, as `mpc run --input` has it.
+static StatusOr<bool> isPattern(const std::string &path) {
+  if (path.find_first_of("*?[") == std::string::npos)
+    return false;
+  StatusOr<bool> isName = exists(path);
+  return isName.ok() ? StatusOr<bool>(!*isName) : isName;
+}
+
+/// Splits "PATH:ARRAY" at the last colon behind the name of a file or behind a
+/// pattern, unless the whole text is the path of a file.
+static StatusOr<NamedPath> splitArray(std::string name, std::string path) {
+  StatusOr<bool> isWhole = exists(path);
+  if (!isWhole.ok())
+    return isWhole.status();
+  const size_t colon = *isWhole ? path.npos : path.rfind(':');
+  if (colon == path.npos || colon + 1 == path.size())
+    return NamedPath{std::move(name), std::move(path), ""};
+  const std::string file = path.substr(0, colon);
+  StatusOr<bool> isFile = exists(file);
+  if (isFile.ok() && !*isFile)
+    isFile = isPattern(file);
+  if (!isFile.ok())
+    return isFile.status();
+  return *isFile ? NamedPath{std::move(name), file, path.substr(colon + 1)}
+                 : NamedPath{std::move(name), std::move(path), ""};
+}
+
+/// Splits "NAME=PATH:ARRAY", unless the whole text is the path of a file.
+/// Accepts "NAME=@PATH" too, as `mpc run --input` has it.
 static StatusOr<NamedPath> parseArgument(const std::string &argument) {
   const size_t equals = argument.find('=');
   StatusOr<bool> isWhole =
@@ -36,7 +62,7 @@ static StatusOr<NamedPath> parseArgument(const std::string &argument) {
   if (!isWhole.ok())
     return isWhole.status();
   if (*isWhole)
-    return NamedPath{"", argument};
+    return splitArray("", argument);
   std::string path = argument.substr(equals + 1);
   if (path.size() > 1 && path[0] == '@') {
     StatusOr<bool> isName = exists(path);
@@ -44,14 +70,7 @@ static StatusOr<NamedPath> parseArgument(const std::string &argument) {
       return isName.status();
     path.erase(0, *isName ? 0 : 1);
   }
-  return NamedPath{argument.substr(0, equals), path};
-}
-
-static StatusOr<bool> isPattern(const std::string &path) {
-  if (path.find_first_of("*?[") == std::string::npos)
-    return false;
-  StatusOr<bool> isName = exists(path);
-  return isName.ok() ? StatusOr<bool>(!*isName) : isName;
+  return splitArray(argument.substr(0, equals), std::move(path));
 }
 
 StatusOr<std::vector<std::string>>
@@ -61,7 +80,7 @@ expandPatterns(const std::vector<std::string> &arguments) {
     StatusOr<NamedPath> parsed = parseArgument(argument);
     if (!parsed.ok())
       return parsed.status();
-    const auto &[name, path] = *parsed;
+    const auto &[name, path, array] = *parsed;
     StatusOr<bool> matches = isPattern(path);
     if (!matches.ok())
       return matches.status();
@@ -72,7 +91,8 @@ expandPatterns(const std::vector<std::string> &arguments) {
     glob_t found;
     const int failed = glob(path.c_str(), GLOB_ERR, nullptr, &found);
     for (size_t i = 0; !failed && i < found.gl_pathc; ++i)
-      files.push_back((name.empty() ? "" : name + "=") + found.gl_pathv[i]);
+      files.push_back((name.empty() ? "" : name + "=") + found.gl_pathv[i] +
+                      (array.empty() ? "" : ":" + array));
     globfree(&found);
     if (failed == GLOB_ABORTED)
       return Status(StatusCode::IO, path + ": a folder cannot be read");
@@ -138,11 +158,12 @@ groupColumns(const std::vector<Array> &columns, const std::string &path,
 
 static StatusOr<std::vector<Array>>
 readCSV(const std::string &path, const std::vector<std::string> &groups) {
-  StatusOr<std::shared_ptr<const MappedFile>> file = MappedFile::open(path);
-  if (!file.ok())
-    return file.status();
   try {
-    StatusOr<std::vector<Array>> columns = parseCSV((*file)->text(), path);
+    StatusOr<FileBytes> file = readBytes(path);
+    if (!file.ok())
+      return file.status();
+    StatusOr<std::vector<Array>> columns = parseCSV(
+        {reinterpret_cast<const char *>(file->data), file->size}, path);
     if (!columns.ok())
       return columns.status();
     return groupColumns(*columns, path, groups);
@@ -201,11 +222,33 @@ static StatusOr<std::vector<Array>> readImageFolder(const NamedPath &argument,
   return toArrays(*folder, argument.path, argument.name, labels);
 }
 
+/// Keeps only the array that "PATH:ARRAY" names.
+static Status chooseArray(const NamedPath &argument,
+                          std::vector<Array> &arrays) {
+  if (argument.array.empty())
+    return Status();
+  std::string names;
+  for (Array &array : arrays) {
+    names += (names.empty() ? "'" : ", '") + array.name + "'";
+    if (array.name != argument.array)
+      continue;
+    arrays = {Array(std::move(array))};
+    return Status();
+  }
+  return invalid(argument.path, "has no array '" + argument.array +
+                                    "'; there are " +
+                                    (names.empty() ? "none" : names));
+}
+
 static StatusOr<std::vector<Array>> readFile(const NamedPath &argument,
                                              const DataFileOptions &options) {
   StatusOr<FileKind> kind = kindOf(argument.path);
   if (!kind.ok())
     return kind.status();
+  if (*kind == FileKind::Directory && !argument.array.empty())
+    return invalid(argument.path, "a folder, which has no array '" +
+                                      argument.array +
+                                      "'; FILE:ARRAY is for files");
   if (*kind == FileKind::Directory) {
     StatusOr<bool> hasArrays = isArrayFolder(argument.path);
     if (!hasArrays.ok())
@@ -215,19 +258,25 @@ static StatusOr<std::vector<Array>> readFile(const NamedPath &argument,
                       : readImageFolder(argument, options.targetArray);
   }
   StatusOr<std::vector<Array>> arrays =
-      isCSV(argument.path) ? readCSV(argument.path, options.csvColumns)
-                           : readPackedArrays(argument.path);
+      isReadableCSV(argument.path) ? readCSV(argument.path, options.csvColumns)
+                                   : readPackedArrays(argument.path);
+  if (arrays.ok())
+    if (Status status = chooseArray(argument, *arrays); !status.ok())
+      return status;
   if (!arrays.ok() || argument.name.empty())
     return arrays;
   if (arrays->size() != 1)
     return invalid(argument.name + "=" + argument.path +
                    ": a name is for a file of one array, this one has " +
                    std::to_string(arrays->size()) +
-                   (isCSV(argument.path)
+                   (isReadableCSV(argument.path)
                         ? " columns; choose some with --csv-columns " +
                               argument.name + "=..."
-                        : "; without NAME= in front, each array goes to the "
-                          "input of its own name"));
+                        : "; choose one: " + argument.name + "=" +
+                              argument.path +
+                              ":ARRAY; without NAME= in "
+                              "front, each array goes to the input of its own "
+                              "name"));
   arrays->front().name = argument.name;
   return arrays;
 }

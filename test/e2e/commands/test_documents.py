@@ -7,6 +7,7 @@ name. Some test executes every fenced block, or finds the block in the sources.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import gzip
 import json
 import re
 import shutil
@@ -198,6 +199,21 @@ def set_up_data(folder):
     )
     onnx.save(model, folder / "gpt.onnx")
     set_up_graph(folder)
+    set_up_idx(folder)
+
+
+def set_up_idx(folder):
+    """Writes random images and labels in MNIST's format."""
+    shutil.copy(mpctest.MODELS / "lenet.onnx", folder)
+    random = np.random.default_rng(4)
+    for name, shape, most in (
+        ("train-images-idx3-ubyte", (64, 32, 32), 255),
+        ("train-labels-idx1-ubyte", (64,), 9),
+    ):
+        header = bytes([0, 0, 8, len(shape)]) + np.array(shape, ">u4").tobytes()
+        values = random.integers(0, most, shape, np.uint8, endpoint=True)
+        with gzip.open(folder / f"{name}.gz", "wb") as file:
+            file.write(header + values.tobytes())
 
 
 def set_up_graph(folder):

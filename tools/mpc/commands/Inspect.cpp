@@ -15,7 +15,6 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 
 #include <CLI/CLI.hpp>
 
@@ -154,12 +153,11 @@ static ExitCode inspectArrays(const std::string &file,
 
 static ExitCode inspectTable(const std::string &file,
                              const InspectOptions &options) {
-  auto text = llvm::MemoryBuffer::getFile(file, /*IsText=*/false,
-                                          /*RequiresNullTerminator=*/false);
-  if (!text)
-    return reportError(ExitCode::IO,
-                       file + ": cannot read: " + text.getError().message());
-  auto columns = train::parseCSV((*text)->getBuffer(), file);
+  auto bytes = train::readBytes(file);
+  if (!bytes.ok())
+    return reportError(bytes.status());
+  auto columns = train::parseCSV(
+      {reinterpret_cast<const char *>(bytes->data), bytes->size}, file);
   if (!columns.ok())
     return reportError(columns.status());
   // A column that contains text has no elements, so take the longest column.
@@ -186,7 +184,8 @@ static ExitCode inspectTable(const std::string &file,
 
 static bool isArrayFile(llvm::StringRef name) {
   return name.ends_with(".npz") || name.ends_with(".npy") ||
-         name.ends_with(".safetensors");
+         name.ends_with(".safetensors") || name.ends_with(".gz") ||
+         name.ends_with("-ubyte") || name.ends_with(".idx");
 }
 
 // Prints the contents of the file or folder at `path`. A file of unknown kind
@@ -198,10 +197,10 @@ static ExitCode runInspect(const std::string &path,
   if (!kind.ok())
     return reportError(kind.status());
   const bool isFolder = *kind == train::FileKind::Directory;
-  const bool isModel = isFolder
-                           ? isTrainingFolder(path)
-                           : !isArtifact(path) && !isArrayFile(path) &&
-                                 !train::isCSV(path) && !isMetricsFile(path);
+  const bool isModel = isFolder ? isTrainingFolder(path)
+                                : !isArtifact(path) && !isArrayFile(path) &&
+                                      !train::isReadableCSV(path) &&
+                                      !isMetricsFile(path);
   if (options.layers && !isModel)
     return reportError(ExitCode::Usage,
                        path + ": --layers is for models; this file is not a "
@@ -221,10 +220,10 @@ static ExitCode runInspect(const std::string &path,
                               "step-N and no training_model.onnx");
   if (isArtifact(path))
     return inspectArtifact(path, options);
+  if (train::isReadableCSV(path))
+    return inspectTable(path, options);
   if (isArrayFile(path))
     return inspectArrays(path, options);
-  if (train::isCSV(path))
-    return inspectTable(path, options);
   if (isMetricsFile(path))
     return inspectMetrics(path, options);
   return inspectModel(path, options);

@@ -19,8 +19,9 @@ using namespace mpc::runtime::train;
 void mpc::tools::addDataFlags(CLI::App &app, DataFlags &flags) {
   app.add_option(
          "--data", flags.data,
-         "arrays named like the model's inputs: npz, npy, safetensors or csv; "
-         "NAME=FILE names the array of a file with one array; also a folder "
+         "arrays named like the model's inputs: npz, npy, safetensors, idx or "
+         "csv, also compressed by gzip; NAME=FILE names the array of a file "
+         "with one array, NAME=FILE:ARRAY any array; also a folder "
          "of images or .npy samples, with a subfolder per label or with "
          "subfolders images and masks: NAME=FOLDER if several inputs could "
          "take it (repeatable: arrays of one name are joined)")
@@ -97,9 +98,9 @@ Status mpc::tools::checkDataFlags(const DataFlags &flags,
                           ": is a model, not data; the model goes first, such "
                           "as mpc train " +
                           file + " --data FILE");
-  if (!flags.csvColumns.empty() && llvm::none_of(flags.data, isCSV))
+  if (!flags.csvColumns.empty() && llvm::none_of(flags.data, isReadableCSV))
     return Status(StatusCode::Usage, "--csv-columns has no effect: no file of "
-                                     "--data is called *.csv");
+                                     "--data is called *.csv or *.csv.gz");
   return preparationOf(flags, /*seed=*/0).status();
 }
 
