@@ -154,8 +154,34 @@ def test_runs_of_one_name_are_told_apart_by_path(tmp_path):
     for name in "ab":
         (tmp_path / name).mkdir()
         runs.append(write(tmp_path / name / "m.jsonl", step(1)))
-    labels = report(tmp_path, *runs).words
-    assert str(runs[0]) in labels and str(runs[1]) in labels
+    page = report(tmp_path, *runs)
+    labels = [a["data-label"] for _, a in page.elements if "data-label" in a]
+    assert labels[:2] == ["a", "b"]
+    # Names that differ in the middle and at the end keep both parts.
+    runs.append(write(tmp_path / "b" / "n.jsonl", step(1)))
+    page = report(tmp_path, *runs)
+    labels = [a["data-label"] for _, a in page.elements if "data-label" in a]
+    assert labels[:3] == ["a/m", "b/m", "b/n"]
+
+
+def test_a_sweep_has_a_folder_for_each_run(tmp_path):
+    """The rates of its runs differ by magnitudes, so their axis is
+    logarithmic. Four names would be too long for a heading."""
+    for i, rate in enumerate((0.1, 0.01, 0.001, 0.0001)):
+        folder = tmp_path / "sweep" / f"rate-{i}" / "log"
+        folder.mkdir(parents=True)
+        write(folder / "run.jsonl", step(1, lr=rate), step(2, lr=rate))
+        (folder / "other.jsonl").write_text('{"id": "conv1"}\n')
+    hidden = tmp_path / "sweep" / ".old"
+    hidden.mkdir()
+    write(hidden / "run.jsonl", step(1))
+    process = mpctest.mpc_ok("report", ".", "-q", cwd=tmp_path / "sweep")
+    assert process.stdout == ""
+    page = Page((tmp_path / "sweep" / "report.html").read_text())
+    labels = [a["data-label"] for _, a in page.elements if "data-label" in a]
+    assert labels[:4] == ["rate-0", "rate-1", "rate-2", "rate-3"]
+    assert page.charts["Learning rate"]["log"]
+    assert "4 runs" in page.words
 
 
 def test_a_folder_stands_for_the_metrics_in_it(tmp_path):

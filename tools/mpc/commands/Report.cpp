@@ -4,12 +4,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Artifact/ArtifactWriter.h"
 #include "tools/mpc/commands/Commands.h"
+#include "tools/mpc/commands/Inspect.h"
 #include "tools/mpc/model/Driver.h"
 #include "tools/mpc/model/Overwriting.h"
+#include "tools/mpc/print/Notes.h"
 #include "tools/mpc/report/Page.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -28,16 +31,27 @@ struct ReportCommand {
 };
 } // namespace
 
-// Lists the metrics files (.jsonl) in a folder, sorted by name. A folder may
-// hold one run, or all runs of a sweep.
+// Lists the metrics files (.jsonl) in a folder and its subfolders, sorted by
+// path. A folder may hold one run, or all runs of a sweep. Skips hidden
+// folders. In subfolders, skips .jsonl files that mpc train has not written.
 static StatusOr<std::vector<std::string>>
 findMetrics(const std::string &folder) {
+  constexpr int deepest = 16;
   std::vector<std::string> files;
   std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; entry != end && !error;
-       entry.increment(error))
-    if (path::extension(entry->path()) == ".jsonl")
+  for (fs::recursive_directory_iterator entry(folder, error,
+                                              /*follow_symlinks=*/false),
+       end;
+       entry != end && !error; entry.increment(error)) {
+    if (path::filename(entry->path()).starts_with(".") ||
+        entry.level() >= deepest) {
+      entry.no_push();
+      continue;
+    }
+    if (path::extension(entry->path()) == ".jsonl" &&
+        (entry.level() == 0 || isMetricsFile(entry->path())))
       files.push_back(entry->path());
+  }
   if (error)
     return Status(StatusCode::IO, folder + ": cannot list: " + error.message());
   llvm::sort(files);
@@ -63,17 +77,44 @@ static StatusOr<std::vector<std::string>> resolve(const std::string &run) {
                       "files");
 }
 
-// Names each run after its file, without the extension; after the whole path if
-// another file has the same name.
+// Names each run after its file, without the extension. If files of several
+// folders have one name, adds the parts of the paths in which they differ:
+// sweep/a/run.jsonl and sweep/b/run.jsonl become "a" and "b".
 static void nameRuns(std::vector<RunMetrics> &runs,
                      const std::vector<std::string> &files) {
-  for (size_t i = 0; i < files.size(); ++i) {
-    llvm::StringRef stem = path::stem(files[i]);
-    const bool isAlone = llvm::count_if(files, [&](llvm::StringRef file) {
-                           return path::stem(file) == stem;
-                         }) == 1;
-    runs[i].name = isAlone ? stem.str() : files[i];
+  using Parts = llvm::SmallVector<llvm::StringRef>;
+  std::vector<Parts> paths;
+  llvm::StringSet<> stems;
+  for (llvm::StringRef file : files) {
+    Parts parts(path::begin(file), path::end(file));
+    parts.back().consume_back(path::extension(file));
+    stems.insert(parts.back());
+    paths.push_back(std::move(parts));
   }
+  size_t front = 0, back = 0;
+  const auto have = [&](size_t count, auto &&part) {
+    return llvm::all_of(paths, [&](const Parts &parts) {
+      return parts.size() > count && part(parts) == part(paths.front());
+    });
+  };
+  while (stems.size() == 1 && files.size() > 1 &&
+         have(back + 1, [&](const Parts &p) { return p[p.size() - back - 1]; }))
+    ++back;
+  while (have(front + back + 1, [&](const Parts &p) { return p[front]; }))
+    ++front;
+  llvm::StringSet<> labels;
+  for (auto [run, parts, file] : llvm::zip_equal(runs, paths, files)) {
+    run.name = stems.size() == files.size()
+                   ? parts.back().str()
+                   : llvm::join(llvm::ArrayRef(parts).slice(
+                                    front, parts.size() - front - back),
+                                "/");
+    labels.insert(run.name);
+  }
+  // The same file may be given twice.
+  if (labels.size() != files.size())
+    for (auto [run, file] : llvm::zip_equal(runs, files))
+      run.name = file;
 }
 
 static ExitCode runReport(const ReportCommand &command) {
@@ -111,7 +152,8 @@ static ExitCode runReport(const ReportCommand &command) {
             return llvm::Error::success();
           }))
     return reportFileError(std::move(error), command.output + ": ");
-  llvm::outs() << "wrote " << command.output << "\n";
+  if (!isQuiet())
+    llvm::outs() << "wrote " << command.output << "\n";
   return ExitCode::Done;
 }
 
@@ -121,13 +163,14 @@ void mpc::tools::addReportCommand(CLI::App &program, int &exitCode) {
       "report", "write a page of charts from the metrics of training runs");
   app->add_option("run", command->runs,
                   "metrics of mpc train in JSON lines, or a folder of such "
-                  "files; several runs are compared")
+                  "files, also in subfolders; several runs are compared")
       ->required()
       ->type_name("RUN");
   app->add_option("-o,--output", command->output,
                   "HTML page to write, - for stdout")
       ->type_name("FILE")
       ->capture_default_str();
+  addQuietFlag(*app);
   app->callback([command, &exitCode] {
     exitCode = static_cast<int>(runReport(*command));
   });

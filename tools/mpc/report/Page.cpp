@@ -190,7 +190,11 @@ std::string Charts::draw() {
                &RunMetrics::accuracy);
   for (const std::string &metric : metrics)
     text += drawEvaluation(metric);
-  text += draw({"Learning rate", ""}, &RunMetrics::learningRate);
+  // Rates of a sweep differ by magnitudes. The path of one rate is clearer on a
+  // linear axis, as is usual.
+  text += draw({"Learning rate", "",
+                runs.size() > 1 ? ChartScale::Automatic : ChartScale::Linear},
+               &RunMetrics::learningRate);
   text += draw({"Gradient norm", "before clipping", ChartScale::Automatic,
                 ChartStyle::Smooth},
                &RunMetrics::gradNorm);
@@ -283,9 +287,12 @@ static void writeTiles(llvm::raw_ostream &os, const RunMetrics &run) {
 
 std::string mpc::tools::writePage(const std::vector<RunMetrics> &runs) {
   // Write style and script into the page, which must not load anything.
+  constexpr size_t mostNames = 3;
   std::string text, names;
   for (const RunMetrics &run : runs)
     names += (names.empty() ? "" : ", ") + run.name;
+  if (runs.size() > mostNames)
+    names = std::to_string(runs.size()) + " runs";
   llvm::raw_string_ostream os(text);
   os << "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta "
         "charset=\"utf-8\">\n"
