@@ -131,6 +131,20 @@ def digits_cnn():
     return b.model("digits_cnn", b.linear("fc2", x, 64, 10), [1, 8, 8], 17)
 
 
+def fashion_cnn():
+    """Returns two convolutions with BatchNormalization and a linear layer, on
+    28x28 images of bytes; 50,378 parameters. The model of the demo's
+    Fashion-MNIST."""
+    b = GraphBuilder(seed=5)
+    x = b.scale_pixels("image", largest=255)
+    for i, (channels, filters) in enumerate(((1, 32), (32, 64)), start=1):
+        x = b.conv(f"conv{i}", x, channels, filters, 3, bias=False, pad=1)
+        x = b.relu(f"relu{i}", b.batch_norm(f"bn{i}", x, filters))
+        x = b.max_pool(f"pool{i}", x)
+    logits = b.linear("fc", b.flatten(x), 64 * 7 * 7, 10)
+    return b.model("fashion_cnn", logits, [1, 28, 28], 17)
+
+
 def mlp(widths=(64, 128, 64), image_shape=(1, 8, 8), seed=2):
     """Returns linear layers with Relu between them. `widths` are the input
     sizes of the hidden layers."""
@@ -191,6 +205,7 @@ def resnet():
 
 MODELS = {
     "digits-cnn": digits_cnn,
+    "fashion-cnn": fashion_cnn,
     "mlp": mlp,
     "lenet": lenet,
     "resnet": resnet,
