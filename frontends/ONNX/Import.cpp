@@ -188,9 +188,85 @@ static void addOutputs(FunctionImporter &function, const Graph &graph,
   }
 }
 
+// Returns the value that a loss reads: the output, the first result of the node
+// or the value called `source`, which may end in :AXIS. Empty if there is none.
+static StringRef findLossValue(const Graph &graph, StringRef source) {
+  for (StringRef name : {source, source.rsplit(':').first}) {
+    for (const proto::ValueInfoProto *output : graph.getOutputs())
+      if (output->name() == name)
+        return output->name();
+    for (const proto::NodeProto *node : graph.getNodes())
+      if (node->name() == name && node->output_size() > 0)
+        return node->output(0);
+    if (const proto::NodeProto *producer = graph.getProducer(name))
+      for (const std::string &value : producer->output())
+        if (value == name)
+          return value;
+  }
+  return {};
+}
+
+// Returns the values of `outputs` that could not be imported, if losses need
+// none of these. Empty if a loss does, or if all outputs could be imported.
+static SmallVector<StringRef> findUnneeded(FunctionImporter &function,
+                                           ArrayRef<StringRef> outputs,
+                                           ArrayRef<std::string> lossSources) {
+  const Graph &graph = function.getGraph();
+  SmallVector<StringRef> failed;
+  for (StringRef output : outputs)
+    if (function.lookup(output).failed)
+      failed.push_back(output);
+  for (StringRef source : lossSources) {
+    // A loss without a name reads the only output.
+    if (source.empty() && outputs.size() == failed.size() + 1)
+      continue;
+    const StringRef value = findLossValue(graph, source);
+    if (value.empty() || function.lookup(value).failed)
+      return {};
+  }
+  return failed;
+}
+
+// Removes the values `leftOut` from `outputs`. Adds the values that losses read
+// and that no other output depends on.
+static void replaceOutputs(const Graph &graph, ArrayRef<StringRef> leftOut,
+                           ArrayRef<std::string> lossSources,
+                           SmallVectorImpl<StringRef> &outputs) {
+  llvm::erase_if(outputs, [&](StringRef output) {
+    return llvm::is_contained(leftOut, output);
+  });
+  for (StringRef source : lossSources) {
+    const StringRef value = findLossValue(graph, source);
+    if (value.empty() || llvm::is_contained(outputs, value) ||
+        llvm::is_contained(graph.getNodesFor(outputs),
+                           graph.getProducer(value)))
+      continue;
+    outputs.push_back(value);
+  }
+}
+
+// Notes which outputs are left out, and why: the first error of the import.
+static void noteLeftOut(const Model &model, ArrayRef<StringRef> leftOut,
+                        Error error) {
+  std::vector<std::string> quoted;
+  for (StringRef output : leftOut)
+    quoted.push_back("'" + output.str() + "'");
+  std::string reason;
+  llvm::handleAllErrors(std::move(error), [&](const llvm::ErrorInfoBase &info) {
+    if (reason.empty())
+      reason = info.message();
+  });
+  const bool isOne = quoted.size() == 1;
+  model.note((isOne ? "output " : "outputs ") + listFirst(quoted, 3) +
+             (isOne ? " is" : " are") + " left out, as no loss needs " +
+             (isOne ? "it" : "them") + ", and the trained model keeps " +
+             (isOne ? "it" : "them") + ": " + reason);
+}
+
+// Imports a forward model without the outputs `leftOut`.
 static Expected<OwningOpRef<ModuleOp>>
 importForward(const Model &model, const ImportOptions &options,
-              Rebatch *rebatch = nullptr) {
+              Rebatch *rebatch = nullptr, ArrayRef<StringRef> leftOut = {}) {
   Expected<Graph> graph = Graph::check(model, {&model.getProto().graph()});
   if (!graph)
     return graph.takeError();
@@ -221,6 +297,8 @@ importForward(const Model &model, const ImportOptions &options,
   for (const proto::ValueInfoProto *output : graph->getOutputs())
     if (!isYielding)
       outputs.push_back(output->name());
+  if (!leftOut.empty())
+    replaceOutputs(*graph, leftOut, *options.lossSources, outputs);
   auto nodes = graph->getNodesFor(outputs);
   // If an input has no valid type, also report unsupported ops and lost layers:
   // the import would still fail after the user corrects the shapes.
@@ -237,6 +315,15 @@ importForward(const Model &model, const ImportOptions &options,
   if (Error error = addInputs(function, shapes))
     return giveUp(std::move(error));
   function.importNodes(nodes);
+  if (module.hasFailed() && options.lossSources && leftOut.empty() &&
+      !rebatch) {
+    const SmallVector<StringRef> unneeded =
+        findUnneeded(function, outputs, *options.lossSources);
+    if (!unneeded.empty()) {
+      noteLeftOut(model, unneeded, module.finish().takeError());
+      return importForward(model, options, rebatch, unneeded);
+    }
+  }
   auto findFacts = [&](StringRef name) -> ValueFacts {
     const ImportedValue &value = function.lookup(name);
     return {value.stateRole, value.constant ? &*value.constant : nullptr,

@@ -50,6 +50,11 @@ struct ImportOptions {
   /// output has the form `w - rate * gradient` or the name of a gradient. `mpc
   /// run` sets false, and returns all outputs instead.
   bool findsSpeltOutSteps = true;
+  /// The outputs and nodes that losses read, as `--loss` names them; "" for the
+  /// only output. If given, the import leaves out an output that no loss reads
+  /// and that mpc cannot compute, with a note. nullopt if all outputs are
+  /// wanted.
+  std::optional<std::vector<std::string>> lossSources;
   RunningVariance runningVariance = RunningVariance::Auto;
   /// True if the import reads the elements of large initializers. If false, the
   /// elements are zeros, for callers that need only shapes.

@@ -303,6 +303,11 @@ llvm::Error Driver::import(const CompileOptions &options) {
                                                : ImportMode::Training;
   importOptions.findsSteps = !options.asExported && recipe.losses.empty();
   importOptions.findsSpeltOutSteps = !options.wantsOutputs;
+  if (!recipe.losses.empty() && !options.wantsOutputs) {
+    importOptions.lossSources.emplace();
+    for (const LossSpec &loss : recipe.losses)
+      importOptions.lossSources->push_back(loss.output);
+  }
   importOptions.runningVariance = options.runningVariance;
   importOptions.trainableScalars = recipe.train;
   importOptions.optimizerModel = options.model.optimizerModel;
