@@ -78,6 +78,9 @@ mpc::NamePattern::NamePattern(StringRef text) {
     expression.reset();
   }
   error = "'" + shorten(text) + "' is not a regular expression: " + reason;
+  if (text.contains("(?"))
+    error += "; help: (?...) is no part of POSIX's extended expressions, so "
+             "there is no look-ahead; name what to match instead";
 }
 
 std::vector<mpc::NamePattern>

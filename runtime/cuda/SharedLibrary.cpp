@@ -67,9 +67,10 @@ SharedLibrary::open(std::initializer_list<const char *> names,
     }
   return Status(StatusCode::Device,
                 "device 'cuda' needs " + std::string(need) +
-                    ", which cannot be loaded (" + tried +
-                    "); MPC_CUDA_LIBRARY_PATH may name its folder" +
-                    kCPUAlternative);
+                    ", which cannot be loaded" + kCPUAlternative +
+                    "; MPC_CUDA_LIBRARY_PATH may name the folder of the "
+                    "library; tried: " +
+                    tried);
 }
 
 StatusOr<void *> SharedLibrary::find(const char *symbol) const {

@@ -81,7 +81,8 @@ static StatusOr<Normalization> parseNormalization(const std::string &text) {
                    isPositive))
     return usage("--normalize", text,
                  "[NAME=]MEAN:STD, numbers or one for each channel with commas "
-                 "between them, and STD above 0, such as 0.1307:0.3081");
+                 "between them, and STD above 0, such as 0.1307:0.3081; or "
+                 "imagenet");
   if (result.mean.size() != result.deviation.size() &&
       result.mean.size() != 1 && result.deviation.size() != 1)
     return usage("--normalize", text, "as many means as deviations, or one");
@@ -140,6 +141,18 @@ static Status parseAll(const char *flag, const std::vector<std::string> &values,
   return Status();
 }
 
+/// Replaces "imagenet" by the means and deviations of ImageNet's channels, as
+/// torchvision's models expect. The text of a preparation has the numbers.
+static std::vector<std::string> spellOut(std::vector<std::string> normalize) {
+  constexpr std::string_view name = "imagenet";
+  for (std::string &text : normalize) {
+    const size_t begin = text.find('=') + 1; // 0 without an input's name
+    if (text.compare(begin, text.npos, name) == 0)
+      text.replace(begin, name.size(), "0.485,0.456,0.406:0.229,0.224,0.225");
+  }
+  return normalize;
+}
+
 StatusOr<Preparation>
 parsePreparation(const std::vector<std::string> &normalize,
                  const std::vector<std::string> &layouts,
@@ -147,8 +160,8 @@ parsePreparation(const std::vector<std::string> &normalize,
   // `text` collects all flags, so comparing texts tells if two data sets are
   // prepared in the same way.
   Preparation result;
-  Status status = parseAll("--normalize", normalize, parseNormalization,
-                           result.normalize, result.text);
+  Status status = parseAll("--normalize", spellOut(normalize),
+                           parseNormalization, result.normalize, result.text);
   if (status.ok())
     status = parseAll("--input-layout", layouts, parseLayout, result.layouts,
                       result.text);

@@ -26,6 +26,11 @@ TEST(NamePatternTest, SaysWhyATextIsNone) {
   EXPECT_EQ(pattern.getError(),
             "'[' is not a regular expression: brackets ([ ]) not balanced");
   EXPECT_FALSE(pattern.match("["));
+  EXPECT_EQ(NamePattern("^(?!fc)").getError(),
+            "'^(?!fc)' is not a regular expression: repetition-operator "
+            "operand invalid; help: (?...) is no part of POSIX's extended "
+            "expressions, so there is no look-ahead; name what to match "
+            "instead");
 }
 
 TEST(NamePatternTest, TakesAsManyGroupsAsAreAllowed) {

@@ -117,6 +117,12 @@ static ExitCode runCompile(CompileCommand &command) {
     return reportError(ExitCode::Usage,
                        "expected -o FILE for --emit=" + command.emit +
                            ", or -o - for stdout");
+  if (command.emit == "artifact" &&
+      llvm::StringRef(command.output).ends_with(".onnx"))
+    return reportError(ExitCode::Usage,
+                       "-o " + command.output +
+                           ": mpc compile writes machine code, not a model; "
+                           "expected a name such as model.mpc");
   if (ExitCode code =
           refuseOverwriting("-o", command.output, inputFiles(command.options));
       code != ExitCode::Done)

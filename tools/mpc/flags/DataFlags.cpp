@@ -41,8 +41,8 @@ void mpc::tools::addPreparationFlags(CLI::App &app, DataFlags &flags) {
       ->type_name("NAME=COLUMNS");
   app.add_option("--normalize", flags.normalize,
                  "compute (x - MEAN) / STD: each is one number, or one per "
-                 "channel with commas between; u8 is divided by 255 first "
-                 "(repeatable)")
+                 "channel with commas between; u8 is divided by 255 first; "
+                 "imagenet: the numbers of ImageNet (repeatable)")
       ->allow_extra_args(false)
       ->type_name("[NAME=]MEAN:STD");
   app.add_option("--input-layout", flags.inputLayout,

@@ -36,6 +36,18 @@ TEST(Preparation, ReadsTheFlags) {
             "channels-last; --augment crop:4,flip");
 }
 
+TEST(Preparation, KnowsTheNumbersOfImageNet) {
+  const auto named = parsePreparation({"x=imagenet"}, {}, "", 0);
+  ASSERT_TRUE(named.ok()) << named.status().message();
+  EXPECT_EQ(named->normalize[0].input, "x");
+  EXPECT_EQ(named->normalize[0].mean,
+            (std::vector<double>{0.485, 0.456, 0.406}));
+  const auto spelt =
+      parsePreparation({"x=0.485,0.456,0.406:0.229,0.224,0.225"}, {}, "", 0);
+  EXPECT_EQ(named->text, spelt->text);
+  expectUsage({"imagenette"}, {}, "", "or imagenet");
+}
+
 TEST(Preparation, SaysWhatItExpected) {
   for (const char *text : {"0.5", "0.5:0", "0.5:-1", "a:1", "nan:1", "0:inf",
                            "1:2:3", "0,:1", "", "x="})
