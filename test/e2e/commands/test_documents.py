@@ -29,6 +29,7 @@ EXECUTED = {
     "exporting.md python": "test_exporting.py, test_documents.py",
     "README.md python": "test_documents.py",
     "data.md python": "test_documents.py",
+    "fine-tuning.md python": "test_documents.py",
     "toml": "test_documents.py",
     "json": "test_documents.py",
     "c": "test_install.py",
@@ -307,6 +308,34 @@ def set_up_training(folder):
     onnx.save(mpctest.make_model(nodes, *ends, values), folder / "lora.onnx")
 
 
+def set_up_fine_tuning(folder):
+    """Runs the document's Python: downloads the model, makes data from files of
+    this tree, and gives the model a new head."""
+    kinds = {
+        "cpp": "runtime/**/*.cpp",
+        "lit": "test/tools/**/*.test",
+        "mlir": "test/passes/**/*.mlir",
+        "python": "test/e2e/**/*.py",
+        "tablegen": "**/*.td",
+    }
+    for name, pattern in kinds.items():
+        (folder / "files" / name).mkdir(parents=True)
+        found = sorted(
+            path
+            for path in mpctest.ROOT.glob(pattern)
+            if not path.is_relative_to(mpctest.BUILD)
+        )
+        for number, path in enumerate(found[:30]):
+            shutil.copy(path, folder / "files" / name / f"{number}{path.suffix}")
+    blocks = documents.read_blocks(FILES["fine-tuning.md"], "python")
+    for number, block in enumerate(blocks):
+        run = [sys.executable, "-c", block]
+        process = subprocess.run(run, cwd=folder, capture_output=True, text=True)
+        if number == 0 and process.returncode != 0:
+            pytest.skip("the package magika cannot be downloaded")
+        assert process.returncode == 0, process.stderr
+
+
 def set_up_embedding(folder):
     """Installs mpc at the document's path."""
     set_up_digits(folder)
@@ -322,6 +351,7 @@ def set_up_embedding(folder):
 SET_UP = {
     "command-line.md": set_up_command_line,
     "data.md": set_up_data,
+    "fine-tuning.md": set_up_fine_tuning,
     "embedding.md": set_up_embedding,
     "evaluating.md": set_up_evaluating,
     "from-onnxruntime-training.md": set_up_artifacts,
@@ -487,3 +517,19 @@ def test_the_documented_choice_of_experts_runs():
     names = {"torch": torch}
     exec(compile(code, "exporting.md", "exec"), names)
     assert ((names["weights"] > 0).sum(-1) == 2).all()
+
+
+def test_the_fine_tuned_model_knows_its_new_classes(tmp_path):
+    """ONNX Runtime computes the accuracy that mpc promises."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    set_up_fine_tuning(tmp_path)
+    commands = documents.read_commands(FILES["fine-tuning.md"])
+    train, *_ = [text for text, _ in commands if "new-head.onnx" in text]
+    process = documents.execute(train, tmp_path)
+    assert process.returncode == 0, process.stderr
+    session = onnxruntime.InferenceSession(tmp_path / "head.onnx")
+    with np.load(tmp_path / "test.npz") as held:
+        probabilities = session.run(None, {"bytes": held["bytes"]})[0]
+        accuracy = np.mean(probabilities.argmax(1) == held["target"])
+    assert probabilities.shape[1] == 5
+    assert accuracy > 0.9

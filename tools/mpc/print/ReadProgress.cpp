@@ -77,7 +77,6 @@ void ReadProgress::watch() {
   const bool changesInPlace = isErrTerminal();
   bool isShown = false;
   do {
-    // A line without a file would say nothing.
     if (source.empty())
       continue;
     const std::string line = describeReading(source, done, total);
