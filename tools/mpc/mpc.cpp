@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/commands/Commands.h"
+#include "tools/mpc/commands/Version.h"
 #include "tools/mpc/flags/CommandLine.h"
 #include "tools/mpc/flags/Configuration.h"
 #include "tools/mpc/flags/Effects.h"
@@ -80,7 +81,7 @@ int main(int argc, char **argv) {
       [] { _exit(static_cast<int>(ExitCode::IO)); });
   int exitCode = 0;
   CLI::App program(description, "mpc");
-  program.set_version_flag("--version", "mpc " MPC_VERSION);
+  program.set_version_flag("--version", tools::describeVersion);
   program.require_subcommand(1);
   tools::addTrainCommand(program, exitCode);
   tools::addCompileCommand(program, exitCode);
