@@ -3,91 +3,27 @@
 // nothing.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/Session.h"
-#include "runtime/mpc.h"
+#include "runtime/CAPIObjects.h"
 
 #include <algorithm>
 #include <cstring>
-#include <exception>
-#include <new>
 
 using namespace mpc::runtime;
-
-struct mpc_status {
-  Status status;
-};
-
-struct mpc_artifact {
-  std::shared_ptr<const Artifact> artifact;
-};
-
-struct mpc_session {
-  std::shared_ptr<const Artifact> artifact;
-  std::unique_ptr<Session> session;
-};
+using mpc::capi::fillResult;
+using mpc::capi::guarded;
+using mpc::capi::nullArgument;
+using mpc::capi::outOfMemoryStatus;
+using mpc::capi::readOptions;
 
 static_assert(MPC_U64 == static_cast<int>(DType::U64) &&
                   MPC_U8 == static_cast<int>(DType::U8) &&
                   MPC_F32 == static_cast<int>(DType::F32),
               "mpc_type lists the types in DType's order");
 
-/// Returns a shared status for failures that leave no memory for a status of
-/// their own. mpc_status_free does not free this status. The message is short
-/// enough for a string without allocation.
-static mpc_status *outOfMemoryStatus() noexcept {
-  static mpc_status status{Status(StatusCode::IO, "out of memory")};
-  return &status;
-}
-
-/// Moves `status` to the heap for the C caller. Null if `status` is success;
-/// outOfMemoryStatus() if there is no memory.
-static mpc_status *release(Status status) noexcept {
-  if (status.ok())
-    return nullptr;
-  auto *object = new (std::nothrow) mpc_status{std::move(status)};
-  return object ? object : outOfMemoryStatus();
-}
-
-template <typename Body>
-static mpc_status *guarded(Body body) noexcept {
-  try {
-    try {
-      return release(body());
-    } catch (const std::bad_alloc &) {
-      return outOfMemoryStatus();
-    } catch (const std::exception &error) {
-      return release(Status(StatusCode::Internal, error.what()));
-    }
-  } catch (...) { // copying error.what() may throw, too
-    return outOfMemoryStatus();
-  }
-}
-
-static Status nullArgument(const char *what) {
-  return Status(StatusCode::Usage, std::string(what) + " is NULL");
-}
-
 static Status wrongSize(const char *name, size_t expected, size_t size) {
   return Status(StatusCode::InvalidInput,
                 "'" + std::string(name) + "' has " + std::to_string(expected) +
                     " bytes, got " + std::to_string(size));
-}
-
-static Status sizeNotSet(const char *type) {
-  return Status(StatusCode::Usage, "struct_size of " + std::string(type) +
-                                       " is not set; initialise it with the "
-                                       "macro");
-}
-
-/// Copies `full` to `info`, at most `info->struct_size` bytes: a caller
-/// compiled with an older header has a smaller struct.
-static Status fillInfo(mpc_tensor_info full, mpc_tensor_info *info) {
-  size_t size = std::min(info->struct_size, sizeof(full));
-  if (size < sizeof(size_t))
-    return sizeNotSet("mpc_tensor_info");
-  full.struct_size = info->struct_size;
-  std::memcpy(info, &full, size);
-  return Status();
 }
 
 // mpc.h includes nothing of the runtime, so its enumeration repeats StatusCode.
@@ -126,9 +62,9 @@ static mpc_status *valueInfo(const mpc_session *session, const char *function,
       return Status(StatusCode::Usage, "index out of range");
     const FunctionValue &value = (found->*values)[index];
     const Buffer &buffer = found->buffers[value.buffer];
-    return fillInfo(describe(value.name, value.role, buffer.type, buffer.shape,
-                             buffer.bytes),
-                    info);
+    return fillResult(describe(value.name, value.role, buffer.type,
+                               buffer.shape, buffer.bytes),
+                      "mpc_tensor_info", info);
   });
 }
 
@@ -208,23 +144,21 @@ mpc_status *mpc_session_create(mpc_artifact *artifact,
   return guarded([&] {
     if (!artifact || !session)
       return nullArgument("artifact or session");
-    // A caller compiled with an older header passes fewer options; the others
-    // keep their defaults.
     mpc_session_options given = MPC_SESSION_OPTIONS_INIT;
-    if (options && options->struct_size < sizeof(size_t))
-      return sizeNotSet("mpc_session_options");
-    if (options)
-      std::memcpy(&given, options,
-                  std::min(options->struct_size, sizeof(given)));
+    if (Status status = readOptions(options, "mpc_session_options", given);
+        !status.ok())
+      return status;
     SessionOptions converted;
     converted.device = given.device ? given.device : "cpu";
     converted.threads = given.threads;
+    converted.seed = given.seed;
     // The session shares the artifact, so the caller may close its own handle
     // first.
     auto created = Session::create(artifact->artifact, converted);
     if (!created.ok())
       return created.status();
-    *session = new mpc_session{artifact->artifact, std::move(*created)};
+    *session =
+        new mpc_session{artifact->artifact, std::move(*created), given.seed};
     return Status();
   });
 }
@@ -243,9 +177,9 @@ mpc_status *mpc_session_state_info(const mpc_session *session, size_t index,
     if (index >= mpc_session_state_count(session))
       return Status(StatusCode::Usage, "index out of range");
     const StateVariable &variable = session->artifact->plan().state[index];
-    return fillInfo(describe(variable.name, variable.role, variable.type,
-                             variable.shape, variable.bytes),
-                    info);
+    return fillResult(describe(variable.name, variable.role, variable.type,
+                               variable.shape, variable.bytes),
+                      "mpc_tensor_info", info);
   });
 }
 

@@ -1,4 +1,5 @@
-/* The C API of the mpc runtime: open an artifact, train it, read results.
+/* The C API of the mpc runtime: open an artifact, train it, evaluate it, save
+ * it.
  *
  * Errors. Every function that can fail returns a status: NULL for success,
  * otherwise an object with a code (the exit codes of the command line) and a
@@ -7,12 +8,13 @@
  * is NULL is MPC_USAGE. No function exits, prints or throws.
  *
  * Ownership. Handles are opaque; close or free each exactly once. NULL is
- * ignored. A session keeps its artifact alive, so the two may be released in
- * any order.
+ * ignored. A session keeps its artifact alive, and a trainer or an evaluation
+ * its session, so they may be released in any order.
  *
- * Threads. Only one thread at a time may use a session; different sessions are
- * independent. After fork(2) the child may use and free a session on a CPU. Its
- * functions then run on the one thread that forked.
+ * Threads. Only one thread at a time may use a session, with its trainers and
+ * evaluations; different sessions are independent. After fork(2) the child may
+ * use and free a session on a CPU. Its functions then run on the one thread
+ * that forked.
  *
  * Memory. If memory is short, or threads cannot start, a function returns
  * MPC_IO, for example "out of memory", and all existing objects stay usable. On
@@ -23,6 +25,10 @@
  * Versions. Options and infos start with their size, so that a program compiled
  * against this header runs with a later library: fields beyond the size keep
  * their defaults. Initialise both with the macros; a size of 0 is MPC_USAGE.
+ *
+ * Builds. The runtime can be built without training (MPC_ENABLE_TRAIN). The
+ * functions from mpc_session_load_weights to the end then return
+ * MPC_UNSUPPORTED.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -42,6 +48,8 @@ extern "C" {
 typedef struct mpc_status mpc_status;
 typedef struct mpc_artifact mpc_artifact;
 typedef struct mpc_session mpc_session;
+typedef struct mpc_trainer mpc_trainer;
+typedef struct mpc_evaluation mpc_evaluation;
 
 typedef enum mpc_status_code {
   MPC_OK = 0,
@@ -50,8 +58,8 @@ typedef enum mpc_status_code {
   MPC_UNSUPPORTED = 4,   /* valid, but mpc cannot do it */
   MPC_IO = 5,            /* no access to a file, or too little memory */
   MPC_DEVICE = 6,        /* the device is missing, unsuitable or failed */
-  MPC_NUMERIC = 7,       /* of the command line: a loss is not finite */
-  MPC_CHECKPOINT = 8,    /* of the command line: a checkpoint does not fit */
+  MPC_NUMERIC = 7,       /* a loss or a weight is not finite */
+  MPC_CHECKPOINT = 8,    /* a checkpoint is damaged, or of another run */
   MPC_INTERNAL = 70      /* mpc broke its own rules */
 } mpc_status_code;
 
@@ -90,9 +98,10 @@ typedef struct mpc_session_options {
   size_t struct_size;
   const char *device; /* "cpu", "cuda" or "auto"; never falls back */
   int32_t threads;    /* 0: one per physical core this process may use */
+  uint64_t seed;      /* for dropout and the model's random numbers */
 } mpc_session_options;
 #define MPC_SESSION_OPTIONS_INIT                                               \
-  { sizeof(mpc_session_options), "cpu", 0 }
+  { sizeof(mpc_session_options), "cpu", 0, 0 }
 
 /* Returns the library's version, for example "0.1.0". */
 const char *mpc_version(void) MPC_NOEXCEPT;
@@ -193,6 +202,210 @@ mpc_status *mpc_session_get_output(mpc_session *session, const char *function,
 
 /* Returns the bytes that the session holds; 0 if the session is NULL. */
 size_t mpc_session_memory_bytes(const mpc_session *session) MPC_NOEXCEPT;
+
+/* ---- Weights in files ---------------------------------------------------- */
+
+/* Sets parameters, frozen parameters and running statistics to the arrays of
+ * the same name in a file, converted to the state's type, and derives. `path`
+ * is a file .safetensors or .npz, or the folder of a checkpoint. Ignores arrays
+ * that name no state, and keeps state that the file lacks.
+ *
+ * MPC_IO if the file cannot be read. MPC_INVALID_INPUT if it is damaged, if no
+ * array fits, or if a shape differs. MPC_CHECKPOINT if a checkpoint is damaged,
+ * or of another model. State is unchanged after these errors. */
+mpc_status *mpc_session_load_weights(mpc_session *session,
+                                     const char *path) MPC_NOEXCEPT;
+/* Writes parameters, frozen parameters and running statistics as .safetensors
+ * or .npz, by the extension of `path`. The file appears whole or not at all. If
+ * the artifact keeps averages of parameters (--ema), the file has the averages.
+ * MPC_USAGE for another extension, MPC_IO if the file cannot be written. */
+mpc_status *mpc_session_write_weights(mpc_session *session,
+                                      const char *path) MPC_NOEXCEPT;
+/* Writes the ONNX model that the artifact was compiled from, with the weights
+ * of mpc_session_write_weights, in inference mode. The file appears whole or
+ * not at all. MPC_UNSUPPORTED if the artifact does not hold its model. MPC_IO
+ * if the file cannot be written. MPC_NUMERIC if a weight does not fit the
+ * model's type, such as 1e6 in float16. */
+mpc_status *mpc_session_write_onnx(mpc_session *session,
+                                   const char *path) MPC_NOEXCEPT;
+
+/* ---- Training ------------------------------------------------------------ */
+
+/* The samples of one input, dense and row-major, in the input's type:
+ * mpc_session_input_info tells the type and the shape. `size` is in bytes. This
+ * struct never grows. */
+typedef struct mpc_array {
+  const char *name; /* of the input, such as "image" */
+  const void *bytes;
+  size_t size;
+} mpc_array;
+
+/* A field that is named like a flag of `mpc train` means what the flag means.
+ * Messages name the flags. */
+typedef struct mpc_trainer_options {
+  size_t struct_size;
+  double learning_rate;     /* --lr */
+  const char *lr_scheduler; /* --lr-scheduler, such as "step:100:0.5" */
+  double min_lr;            /* --min-lr */
+  int64_t warmup_steps;     /* --warmup-steps */
+  /* The steps of the whole run, those before a resume included. linear, cosine
+   * and one-cycle need it. 0: unknown. */
+  int64_t total_steps;
+  int64_t steps_per_epoch;    /* 0: epochs are not counted */
+  const char *checkpoint_dir; /* --checkpoint-dir; NULL: no checkpoints */
+  int64_t keep_checkpoints;   /* --keep-checkpoints */
+  /* --resume: NULL starts anew. "auto" continues from the newest undamaged
+   * checkpoint in checkpoint_dir, or starts anew if there is none. Otherwise a
+   * checkpoint, or a folder of checkpoints. */
+  const char *resume;
+  /* Names the data and their order. A run resumes only with the same name.
+   * NULL is "". */
+  const char *data;
+  int32_t allow_nan; /* --allow-nan: 1 lets inputs be NaN or infinite */
+} mpc_trainer_options;
+#define MPC_TRAINER_OPTIONS_INIT                                               \
+  {                                                                            \
+    sizeof(mpc_trainer_options), 1e-3, "constant", 0, 0, 0, 0, NULL, 3, NULL,  \
+        NULL, 0                                                                \
+  }
+
+/* The place of a trainer in its run. Skipped attempts count as steps. */
+typedef struct mpc_progress {
+  size_t struct_size;
+  int64_t step;    /* update attempts */
+  int64_t batches; /* batches run: to continue, leave out so many */
+  int64_t samples;
+  int64_t skipped; /* attempts that changed no weights */
+  int64_t epoch;   /* epochs completed */
+  int64_t step_in_epoch;
+  int64_t batch_in_step; /* batches run for the next update */
+  double learning_rate;  /* of the next update */
+} mpc_progress;
+#define MPC_PROGRESS_INIT                                                      \
+  { sizeof(mpc_progress), 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/* The results of a batch. Figures that were not measured are NaN. */
+typedef struct mpc_batch_result {
+  size_t struct_size;
+  /* 1 if the batch completed an update attempt: always, unless the artifact was
+   * compiled with --accumulate-grad-batches. The fields below `loss` are set
+   * only then. */
+  int32_t is_step;
+  int32_t skipped; /* 1 if gradients were not finite: no weight changed */
+  /* The batch's loss or, after an attempt, the mean over its batches. Before
+   * the update, unscaled. */
+  double loss;
+  double learning_rate; /* NaN if the model fixes the rate itself */
+  double accuracy;      /* before the update */
+  double grad_norm;
+  double loss_scale;
+} mpc_batch_result;
+#define MPC_BATCH_RESULT_INIT                                                  \
+  { sizeof(mpc_batch_result), 0, 0, 0, 0, 0, 0, 0 }
+
+/* Creates a trainer of the session's model, which must have the functions to
+ * train. Resumes if `resume` says so: state is then that of the checkpoint, and
+ * the run continues with the same bits as without a break. A folder of
+ * checkpoints is locked until the trainer is freed. `options` may be NULL, for
+ * the defaults. The caller frees *trainer.
+ *
+ * MPC_USAGE for an option that is wrong, or a folder with checkpoints of an
+ * earlier run without `resume`. MPC_UNSUPPORTED if the artifact cannot train.
+ * MPC_CHECKPOINT if the checkpoint is damaged or of another run. MPC_IO if a
+ * folder cannot be read, written or locked. State is unchanged after errors. */
+mpc_status *mpc_trainer_create(mpc_session *session,
+                               const mpc_trainer_options *options,
+                               mpc_trainer **trainer) MPC_NOEXCEPT;
+void mpc_trainer_free(mpc_trainer *trainer) MPC_NOEXCEPT;
+
+/* Trains on one batch: the function "step", or "accumulate" and, after the last
+ * batch of an update, "update". `arrays` has each input of data and labels
+ * once, in any order, with exactly the artifact's batch size. Sets the learning
+ * rate by the schedule. `result` may be NULL.
+ *
+ * MPC_INVALID_INPUT if a size is wrong, a label or an index is out of range, or
+ * a value is not finite; MPC_USAGE for unknown, missing or repeated names:
+ * nothing has run then. After other errors state may be half written, and each
+ * later call returns the error again. */
+mpc_status *mpc_trainer_run_batch(mpc_trainer *trainer, const mpc_array *arrays,
+                                  size_t count,
+                                  mpc_batch_result *result) MPC_NOEXCEPT;
+
+/* Tells the trainer's place in the run. */
+mpc_status *mpc_trainer_get_progress(const mpc_trainer *trainer,
+                                     mpc_progress *progress) MPC_NOEXCEPT;
+
+/* Replaces the option `learning_rate`, from the next batch on. With the
+ * schedule "constant" and no warmup, this is the rate itself. MPC_USAGE if the
+ * rate is negative, not finite, or below min_lr. */
+mpc_status *mpc_trainer_set_learning_rate(mpc_trainer *trainer,
+                                          double learning_rate) MPC_NOEXCEPT;
+
+/* Writes a checkpoint, the folder step-N in checkpoint_dir, in the format of
+ * `mpc train`, and removes all but the newest keep_checkpoints. Does nothing if
+ * there is a checkpoint of this step already. If the process or the machine
+ * dies meanwhile, the older checkpoints are intact.
+ *
+ * MPC_USAGE without checkpoint_dir. MPC_IO if the checkpoint cannot be written.
+ * MPC_NUMERIC if the last loss or a weight is not finite: such a checkpoint
+ * would replace good ones. The trainer stays usable after these errors. */
+mpc_status *mpc_trainer_save(mpc_trainer *trainer) MPC_NOEXCEPT;
+
+/* Returns remarks of the last call on the trainer that can fail, a line each:
+ * settings that changed at a resume, a damaged checkpoint that was passed over,
+ * an old checkpoint that cannot be removed. "" if there are none, or if the
+ * trainer is NULL. Valid until the next call on the trainer. */
+const char *mpc_trainer_notes(const mpc_trainer *trainer) MPC_NOEXCEPT;
+
+/* ---- Evaluation ---------------------------------------------------------- */
+
+typedef struct mpc_evaluation_options {
+  size_t struct_size;
+  const char *metrics; /* --metric, such as "f1,top5"; NULL: none */
+  int32_t allow_nan;   /* --allow-nan: 1 lets inputs be NaN or infinite */
+} mpc_evaluation_options;
+#define MPC_EVALUATION_OPTIONS_INIT                                            \
+  { sizeof(mpc_evaluation_options), NULL, 0 }
+
+typedef struct mpc_evaluation_result {
+  size_t struct_size;
+  double loss;      /* mean or sum over all samples, as the artifact's loss */
+  double accuracy;  /* NaN if the loss has none */
+  int64_t samples;  /* that the figures are over */
+  int64_t left_out; /* at the end: they fill no batch, and cannot be padded */
+} mpc_evaluation_result;
+#define MPC_EVALUATION_RESULT_INIT                                             \
+  { sizeof(mpc_evaluation_result), 0, 0, 0, 0 }
+
+/* Begins an evaluation of the session's model by the function "eval", as `mpc
+ * eval` does. `options` may be NULL. MPC_UNSUPPORTED if the artifact has no
+ * such function, MPC_USAGE for a metric that does not fit the loss. The caller
+ * frees *evaluation. */
+mpc_status *mpc_evaluation_create(mpc_session *session,
+                                  const mpc_evaluation_options *options,
+                                  mpc_evaluation **evaluation) MPC_NOEXCEPT;
+void mpc_evaluation_free(mpc_evaluation *evaluation) MPC_NOEXCEPT;
+
+/* Adds samples, any number of them: each of `arrays` has as many. Evaluates
+ * whole batches, and keeps the rest for the next call; the result does not
+ * depend on how the samples are divided among calls. Uses the averages of
+ * parameters if the artifact keeps such (--ema). Errors as of
+ * mpc_trainer_run_batch, and MPC_USAGE after mpc_evaluation_finish. */
+mpc_status *mpc_evaluation_add(mpc_evaluation *evaluation,
+                               const mpc_array *arrays,
+                               size_t count) MPC_NOEXCEPT;
+
+/* Evaluates the samples that fill no batch, filled up with other samples that
+ * do not count, and sets *result. MPC_USAGE if no samples were added, or if
+ * called twice. MPC_INVALID_INPUT if no sample counts. MPC_UNSUPPORTED if no
+ * batch was filled and samples of a batch depend on each other. */
+mpc_status *mpc_evaluation_finish(mpc_evaluation *evaluation,
+                                  mpc_evaluation_result *result) MPC_NOEXCEPT;
+
+/* Reads a figure after mpc_evaluation_finish: "loss", "accuracy", or one of the
+ * options' metrics. MPC_USAGE for other names, or before. */
+mpc_status *mpc_evaluation_get(const mpc_evaluation *evaluation,
+                               const char *name, double *value) MPC_NOEXCEPT;
 
 #ifdef __cplusplus
 }

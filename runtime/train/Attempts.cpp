@@ -47,12 +47,12 @@ BatchSamples Attempts::samplesAfter(Progress progress) {
   if (++progress.batchInStep == runner.batches()) {
     progress.batchInStep = 0;
     ++progress.step;
-    if (++progress.stepInEpoch == stepsPerEpoch) {
+    if (++progress.stepInEpoch == length.stepsPerEpoch) {
       progress.stepInEpoch = 0;
       ++progress.epoch;
     }
   }
-  if (progress.step == totalSteps)
+  if (progress.step == length.totalSteps)
     return {};
   const std::vector<int64_t> attempt = positionsOf(progress);
   const auto begin =
@@ -62,47 +62,47 @@ BatchSamples Attempts::samplesAfter(Progress progress) {
 
 /// Counts an attempt whose batches have all run. Counts batches and samples of
 /// skipped attempts too, like the artifact's own counter mpc.micro_step.
-void Attempts::count(Progress &progress, bool skipped) const {
+void AttemptRunner::count(Progress &progress, bool skipped) const {
   progress.batchInStep = 0;
   progress.lossInStep = 0;
   ++progress.step;
   ++progress.stepInEpoch;
   progress.microStep += runner.batches();
-  progress.samples += runner.batches() * data.batchSize();
+  progress.samples += runner.batches() * batchSize;
   progress.skipped += skipped;
-  if (progress.stepInEpoch == stepsPerEpoch) {
+  if (progress.stepInEpoch == length.stepsPerEpoch) {
     ++progress.epoch;
     progress.stepInEpoch = 0;
   }
 }
 
-StatusOr<std::optional<StepReport>>
-Attempts::run(Progress &progress, const std::atomic<int> *stop) {
-  const auto start = std::chrono::steady_clock::now();
-  StepReport report;
-  // The schedule counts only attempts that were not skipped.
-  const double rate =
-      options.schedule.at(progress.step - progress.skipped, totalSteps,
-                          progress.evaluations.reductions);
-  const std::vector<int64_t> positions = positionsOf(progress);
-  for (int64_t &batch = progress.batchInStep; batch < runner.batches();) {
-    // A stop may leave an attempt unfinished. A resumed run continues with the
-    // next batch of this attempt.
-    if (batch > 0 && stop && stop->load() != 0)
-      return std::optional<StepReport>();
-    StatusOr<double> loss = runner.runBatch(
-        data, positions.data() + batch * data.batchSize(), progress.epoch,
-        [&] { return samplesAfter(progress); }, rate, options.seed);
-    if (!loss.ok())
-      return loss.status();
-    progress.lossInStep += *loss / double(runner.batches());
-    ++batch;
-  }
+double AttemptRunner::rateAfter(const Progress &progress) const {
+  return options.schedule.at(progress.step - progress.skipped,
+                             length.totalSteps,
+                             progress.evaluations.reductions);
+}
+
+StatusOr<double> AttemptRunner::runBatch(Progress &progress,
+                                         const Dataset &data,
+                                         const int64_t *positions,
+                                         const BatchLoader::NextBatch &next) {
+  StatusOr<double> loss = runner.runBatch(data, positions, progress.epoch, next,
+                                          rateAfter(progress), options.seed);
+  if (!loss.ok())
+    return loss;
+  progress.lossInStep += *loss / double(runner.batches());
+  ++progress.batchInStep;
+  return loss;
+}
+
+StatusOr<StepReport> AttemptRunner::finish(Progress &progress) {
+  const double rate = rateAfter(progress);
   StatusOr<StepOutcome> outcome =
       runner.finish(progress.lossInStep, rate, options.seed);
   if (!outcome.ok())
     return outcome.status();
 
+  StepReport report;
   // `count` may begin the next epoch, so take the attempt's epoch before.
   report.epoch = progress.epoch;
   count(progress, outcome->skipped);
@@ -118,6 +118,28 @@ Attempts::run(Progress &progress, const std::atomic<int> *stop) {
   report.gradNorm = outcome->gradNorm;
   report.lossScale = outcome->lossScale;
   report.skipped = outcome->skipped;
+  return report;
+}
+
+StatusOr<std::optional<StepReport>>
+Attempts::run(Progress &progress, const std::atomic<int> *stop) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::vector<int64_t> positions = positionsOf(progress);
+  for (const int64_t &batch = progress.batchInStep; batch < runner.batches();) {
+    // A stop may leave an attempt unfinished. A resumed run continues with the
+    // next batch of this attempt.
+    if (batch > 0 && stop && stop->load() != 0)
+      return std::optional<StepReport>();
+    StatusOr<double> loss = runner.runBatch(
+        progress, data, positions.data() + batch * data.batchSize(),
+        [&] { return samplesAfter(progress); });
+    if (!loss.ok())
+      return loss.status();
+  }
+  StatusOr<StepReport> finished = runner.finish(progress);
+  if (!finished.ok())
+    return finished.status();
+  StepReport report = *finished;
   report.stepMs = std::chrono::duration<double, std::milli>(
                       std::chrono::steady_clock::now() - start)
                       .count();

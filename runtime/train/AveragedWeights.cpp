@@ -4,9 +4,12 @@
 #include "runtime/train/AveragedWeights.h"
 
 #include "runtime/BoundedJSON.h"
+#include "runtime/train/checkpoint/Weights.h"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -61,9 +64,7 @@ Status useAverages(Trainee &model) {
   return averages.ok() ? give(model, *averages) : averages.status();
 }
 
-StatusOr<EvalResult>
-evaluateAverages(Trainee &model,
-                 const std::function<StatusOr<EvalResult>()> &evaluate) {
+Status withAverages(Trainee &model, const std::function<Status()> &body) {
   StatusOr<Values> averages = readAverages(model);
   if (!averages.ok())
     return averages.status();
@@ -72,10 +73,69 @@ evaluateAverages(Trainee &model,
     return trained.status();
   if (Status status = give(model, *averages); !status.ok())
     return status;
-  StatusOr<EvalResult> result = evaluate();
-  if (Status status = give(model, *trained); !status.ok())
-    return status;
-  return result;
+  Status status = body();
+  Status restored = give(model, *trained);
+  return status.ok() ? restored : status;
+}
+
+StatusOr<EvalResult>
+evaluateAverages(Trainee &model,
+                 const std::function<StatusOr<EvalResult>()> &evaluate) {
+  StatusOr<EvalResult> result = Status();
+  Status status = withAverages(model, [&] {
+    result = evaluate();
+    return result.status();
+  });
+  return status.ok() ? result : status;
+}
+
+StatusOr<std::vector<Array>> readAveragedWeights(Trainee &model) {
+  StatusOr<std::vector<Array>> arrays = readStates(model, [](const Port &port) {
+    return isModelRole(port.role) || port.role == Role::Average;
+  });
+  if (!arrays.ok())
+    return arrays;
+  std::set<std::string> averages;
+  for (const Port &port : model.info().state)
+    if (port.role == Role::Average)
+      averages.insert(port.name);
+  takeAverages(*arrays, [&](const std::string &name) {
+    return averages.count(name) == 0;
+  });
+  arrays->erase(std::remove_if(arrays->begin(), arrays->end(),
+                               [&](const Array &array) {
+                                 return averages.count(array.name) > 0;
+                               }),
+                arrays->end());
+  return arrays;
+}
+
+/// Returns the arrays that are state of the model as a file stores it:
+/// parameters and statistics, not the state of an optimizer.
+static std::vector<Array> selectWeights(std::vector<Array> arrays,
+                                        const std::vector<std::string> &names) {
+  const std::set<std::string_view> wanted(names.begin(), names.end());
+  arrays.erase(std::remove_if(arrays.begin(), arrays.end(),
+                              [&](const Array &array) {
+                                return wanted.count(array.name) == 0;
+                              }),
+               arrays.end());
+  return arrays;
+}
+
+Status loadCheckpointWeights(Trainee &model,
+                             const CheckpointContents &checkpoint) {
+  const auto hash = checkpoint.identity.find("model");
+  if (hash == checkpoint.identity.end() ||
+      hash->second != model.info().modelHash)
+    return Status(StatusCode::Checkpoint,
+                  "it was written for another model file");
+  std::vector<std::string> names;
+  for (const Port &port : model.info().state)
+    if (isModelRole(port.role))
+      names.push_back(port.name);
+  return loadWeights(model, selectWeights(evaluatedState(checkpoint), names),
+                     names);
 }
 
 std::vector<std::string>

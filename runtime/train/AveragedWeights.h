@@ -21,6 +21,10 @@ namespace mpc::runtime::train {
 /// nothing without averages.
 Status useAverages(Trainee &model);
 
+/// Calls `body` while the averages replace their parameters. Restores the
+/// parameters afterwards. Returns the first failure.
+Status withAverages(Trainee &model, const std::function<Status()> &body);
+
 /// Calls `evaluate` while the averages replace their parameters, and returns
 /// the result. Restores the parameters afterwards.
 StatusOr<EvalResult>
@@ -35,9 +39,21 @@ std::vector<std::string>
 takeAverages(std::vector<Array> &arrays,
              const std::function<bool(const std::string &)> &isOwn);
 
+/// Reads the state of a trained model, like readWeights. Averages replace their
+/// parameters.
+StatusOr<std::vector<Array>> readAveragedWeights(Trainee &model);
+
 /// Returns the state of a checkpoint. In a run with --ema, averages replace the
 /// parameters.
 std::vector<Array> evaluatedState(const CheckpointContents &checkpoint);
+
+/// Loads the weights of a checkpoint, or the averages that replace them. Equal
+/// names do not prove that the weights fit, so the hash of the model file must
+/// match too. For example, a model whose normalizations are folded into
+/// convolutions needs no statistics, so none would be missing. InvalidInput or
+/// Checkpoint if they do not fit; the model is then unchanged.
+Status loadCheckpointWeights(Trainee &model,
+                             const CheckpointContents &checkpoint);
 
 } // namespace mpc::runtime::train
 

@@ -51,19 +51,23 @@ static std::string describeInputs(const TraineeInfo &info) {
   return text;
 }
 
-RunIdentity identityOf(const TraineeInfo &info, const Dataset &data,
-                       const TrainOptions &options) {
+RunIdentity identityOf(const TraineeInfo &info, const RunData &data,
+                       uint64_t seed) {
   return {{"model", info.modelHash},
           {"precision", info.precision},
           {"recipe", info.recipe},
           {"trained", describeTrained(info)},
           {"inputs", describeInputs(info)},
-          {"data", data.fingerprint()},
-          {"batch size", std::to_string(data.batchSize())},
-          {"seed", std::to_string(options.seed)},
-          {"order", options.shuffle ? "shuffled" : "that of the file"},
-          {"last batch",
-           options.lastBatch == LastBatch::Keep ? "kept" : "dropped"}};
+          {"data", data.fingerprint},
+          {"batch size", std::to_string(data.batchSize)},
+          {"seed", std::to_string(seed)},
+          {"order", data.order},
+          {"last batch", data.lastBatch}};
+}
+
+RunIdentity identityOf(const TraineeInfo &info, const Dataset &data,
+                       const TrainOptions &options) {
+  return identityOf(info, describeData(data, options), options.seed);
 }
 
 Status checkPosition(const Progress &progress, int64_t stepsPerEpoch,
@@ -84,6 +88,13 @@ Status checkPosition(const Progress &progress, int64_t stepsPerEpoch,
 static std::string nameOf(const Dataset &data) {
   const auto name = std::filesystem::path(data.source()).filename();
   return nlohmann::json::parse(textOf(name.string())).get<std::string>();
+}
+
+RunData describeData(const Dataset &data, const TrainOptions &options) {
+  return {data.fingerprint(),
+          nameOf(data) + ", " + counted(data.size(), "sample"),
+          data.batchSize(), options.shuffle ? "shuffled" : "that of the file",
+          options.lastBatch == LastBatch::Keep ? "kept" : "dropped"};
 }
 
 static std::string formatRate(double value) {
@@ -142,6 +153,14 @@ std::map<std::string, std::string> settingsOf(const TraineeInfo &info,
                                               const TrainOptions &options,
                                               const Dataset &data,
                                               int64_t totalSteps) {
+  return settingsOf(info, options, describeData(data, options).description,
+                    totalSteps);
+}
+
+std::map<std::string, std::string> settingsOf(const TraineeInfo &info,
+                                              const TrainOptions &options,
+                                              const std::string &data,
+                                              int64_t totalSteps) {
   const bool unlimited = totalSteps == kUnlimited;
   // Messages about changed settings show these keys.
   return {{"learning rate", formatRate(options.schedule.learningRate)},
@@ -152,7 +171,7 @@ std::map<std::string, std::string> settingsOf(const TraineeInfo &info,
            options.evalEvery == 0
                ? "every epoch"
                : "every " + std::to_string(options.evalEvery) + " steps"},
-          {"data", nameOf(data) + ", " + counted(data.size(), "sample")},
+          {"data", data},
           {"best", options.best ? options.best->name() : "not kept"},
           {"early stopping",
            options.earlyStopping ? options.earlyStopping->name() : "none"},

@@ -11,11 +11,25 @@
 
 namespace mpc::runtime::train {
 
+/// The data of a run, as a checkpoint records them.
+struct RunData {
+  /// Identifies the samples. The first 16 characters are a digest.
+  std::string fingerprint;
+  std::string description; ///< for messages: "train.npz, 1200 samples"
+  int64_t batchSize = 0;
+  /// The order of the samples, and the use of the last ones, as text.
+  std::string order, lastBatch;
+};
+
+RunData describeData(const Dataset &data, const TrainOptions &options);
+
 /// Returns the facts that a checkpoint and a run that resumes from it must
 /// share: model, precision, recipe, trained parameters, shapes of a batch,
 /// data, their order and the seed. The recipe has the compile flags and a
 /// digest of the precision decisions. With the settings, these facts determine
 /// every bit of the run.
+RunIdentity identityOf(const TraineeInfo &info, const RunData &data,
+                       uint64_t seed);
 RunIdentity identityOf(const TraineeInfo &info, const Dataset &data,
                        const TrainOptions &options);
 
@@ -40,7 +54,12 @@ std::string findMovedPlaces(const TraineeInfo &info, const Dataset &data,
 int64_t countSteps(const TrainOptions &options, int64_t stepsPerEpoch);
 
 /// Returns the settings that may change when a run is resumed, as text:
-/// learning rate, schedule, length, name of the data, target and others.
+/// learning rate, schedule, length, name of the data, target and others. `data`
+/// is a RunData::description.
+std::map<std::string, std::string> settingsOf(const TraineeInfo &info,
+                                              const TrainOptions &options,
+                                              const std::string &data,
+                                              int64_t totalSteps);
 std::map<std::string, std::string> settingsOf(const TraineeInfo &info,
                                               const TrainOptions &options,
                                               const Dataset &data,

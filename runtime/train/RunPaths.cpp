@@ -1,10 +1,11 @@
 // Checks the paths of a run before it starts: the checkpoints in its folder, of
-// this run or another, and the permission to write every file.
+// this run or another, and the permission to write every file. Resumes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/RunPaths.h"
 
 #include "runtime/train/MetricsLog.h"
+#include "runtime/train/RunIdentity.h"
 #include "runtime/train/support/FileSystem.h"
 
 #include <filesystem>
@@ -32,7 +33,9 @@ Status checkDirectory(const TrainOptions &options,
                     "--resume auto or choose another directory");
 }
 
-Status
+/// Notes that the directory has checkpoints later than `step`, at which the run
+/// resumes. They stay until the run writes checkpoints of the same steps.
+static Status
 noteLaterCheckpoints(const TrainOptions &options,
                      const CheckpointStore &checkpoints, int64_t step,
                      const std::function<void(const std::string &)> &note) {
@@ -43,6 +46,58 @@ noteLaterCheckpoints(const TrainOptions &options,
     note(checkpoints.pathOf(steps->back()) + " is later than " +
          options.resume + "; --resume auto takes it until this run is past it");
   return Status();
+}
+
+StatusOr<RunStart>
+resumeRun(Trainee &model, const TrainOptions &options,
+          const CheckpointStore *checkpoints, const RunIdentity &identity,
+          const std::map<std::string, std::string> &settings,
+          const std::function<void(const std::string &)> &note) {
+  const bool isAutomatic = options.resume == "auto";
+  if (checkpoints)
+    if (Status status = checkDirectory(options, *checkpoints); !status.ok())
+      return status;
+  RunStart start;
+  if (options.resume.empty())
+    return start;
+  if (isAutomatic) {
+    StatusOr<std::optional<Progress>> restored =
+        checkpoints->restoreNewest(model, identity, note);
+    if (!restored.ok())
+      return restored.status();
+    if (!*restored) {
+      note("no checkpoint to resume from in " + options.checkpointDir +
+           "; starting anew");
+      return start;
+    }
+    start.progress = std::move(**restored);
+  } else {
+    // The checkpoint that --resume names may belong to this run or another.
+    StatusOr<Progress> restored =
+        restoreCheckpoint(options.resume, model, identity);
+    if (!restored.ok())
+      return restored.status();
+    start.progress = std::move(*restored);
+  }
+  const std::string changes =
+      changedSettings(start.progress.settings, settings);
+  if (!changes.empty())
+    note("resumed with other settings: " + changes);
+  const int64_t step = start.progress.step;
+  if (checkpoints && !isAutomatic)
+    if (Status status = noteLaterCheckpoints(options, *checkpoints, step, note);
+        !status.ok())
+      return status;
+  // If the run resumes from a checkpoint in its own directory, that step needs
+  // no new checkpoint.
+  StatusOr<bool> isOwn =
+      isAutomatic ? true
+                  : isSameFile(options.resume,
+                               checkpoints ? checkpoints->pathOf(step) : "");
+  if (!isOwn.ok())
+    return isOwn.status();
+  start.isSaved = step > 0 && *isOwn;
+  return start;
 }
 
 Status checkPaths(const TrainOptions &options) {

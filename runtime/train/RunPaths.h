@@ -1,4 +1,5 @@
-// Checks the folder of checkpoints that a run writes or resumes from.
+// Checks the folder of checkpoints that a run writes, and resumes from a
+// checkpoint.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_RUNPATHS_H
@@ -9,6 +10,7 @@
 #include "runtime/train/checkpoint/Checkpoint.h"
 
 #include <functional>
+#include <map>
 #include <string>
 
 namespace mpc::runtime::train {
@@ -18,12 +20,23 @@ namespace mpc::runtime::train {
 Status checkDirectory(const TrainOptions &options,
                       const CheckpointStore &checkpoints);
 
-/// Notes that the directory has checkpoints later than `step`, at which the run
-/// resumes. They stay until the run writes checkpoints of the same steps.
-Status
-noteLaterCheckpoints(const TrainOptions &options,
-                     const CheckpointStore &checkpoints, int64_t step,
-                     const std::function<void(const std::string &)> &note);
+/// The place in a run at which this process starts.
+struct RunStart {
+  Progress progress;
+  /// True if the run's own folder has a checkpoint of this place.
+  bool isSaved = false;
+};
+
+/// Resumes as `options.resume` says: gives `model` the state of a checkpoint
+/// and returns its progress. Changes nothing if the run starts anew.
+/// `checkpoints` is null if the run writes none. `settings` are those of this
+/// run; notes changes. Usage if the run's folder has checkpoints of another
+/// run, Checkpoint if the checkpoint is damaged or belongs to another run.
+StatusOr<RunStart>
+resumeRun(Trainee &model, const TrainOptions &options,
+          const CheckpointStore *checkpoints, const RunIdentity &identity,
+          const std::map<std::string, std::string> &settings,
+          const std::function<void(const std::string &)> &note);
 
 } // namespace mpc::runtime::train
 

@@ -89,6 +89,27 @@ Status parseSchedule(std::string_view text, Schedule &schedule) {
   return Status();
 }
 
+Status Schedule::check() const {
+  const auto refuse = [](const char *why) {
+    return Status(StatusCode::Usage, why);
+  };
+  const auto isRate = [](double rate) {
+    return std::isfinite(rate) && rate >= 0;
+  };
+  if (!isRate(learningRate) || !isRate(minLearningRate))
+    return refuse("--lr and --min-lr: expected finite numbers of at least 0");
+  if (warmupSteps < 0)
+    return refuse("--warmup-steps: expected a number of at least 0");
+  if (kind == ScheduleKind::OneCycle &&
+      (warmupSteps > 0 || minLearningRate > 0))
+    return refuse("--warmup-steps and --min-lr have no effect on one-cycle, "
+                  "which has a warmup and an end of its own");
+  if (minLearningRate > learningRate)
+    return refuse("--min-lr is above --lr, and the learning rate would rise to "
+                  "it; give a larger --lr or a smaller --min-lr");
+  return Status();
+}
+
 std::string Schedule::name() const {
   // Checkpoints record the schedule of a run under this name (RunIdentity).
   switch (kind) {

@@ -56,6 +56,11 @@ struct Schedule {
            kind == ScheduleKind::OneCycle;
   }
 
+  /// Returns a usage error if a rate is negative or not finite, if the least
+  /// rate is above the greatest, or if a setting has no effect on `kind`. The
+  /// message names the flags.
+  Status check() const;
+
   /// Returns a text that parseSchedule reads back.
   std::string name() const;
 };

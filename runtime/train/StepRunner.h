@@ -58,6 +58,10 @@ public:
   /// the attempt. `loss` is the mean of the losses of the attempt's batches.
   StatusOr<StepOutcome> finish(double loss, double learningRate, uint64_t seed);
 
+  /// Makes the next batch set scalar inputs again: the caller may have set them
+  /// meanwhile.
+  void forgetScalars() { bound.clear(); }
+
   /// If `where` is not null, functions run step by step from now on, and
   /// `*where` gets a description of the first non-finite value.
   void setTrace(std::string *where) { trace = where; }

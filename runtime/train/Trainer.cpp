@@ -45,7 +45,6 @@ private:
   Status prepare();
   Status planSteps();
   Status resume();
-  Status accept(Progress restored);
   Status openMetrics();
   StartReport describeStart() const;
   Status train();
@@ -144,58 +143,19 @@ Status TrainingRun::planSteps() {
   return Status();
 }
 
-/// Continues from the progress of a checkpoint if its position exists in this
-/// run.
-Status TrainingRun::accept(Progress restored) {
-  progress = std::move(restored);
+Status TrainingRun::resume() {
+  StatusOr<RunStart> start = resumeRun(
+      model, options, checkpoints ? &*checkpoints : nullptr, identity(),
+      settingsOf(model.info(), options, data, totalSteps), note);
+  if (!start.ok())
+    return start.status();
+  progress = std::move(start->progress);
+  // The position of the checkpoint may not exist in this run.
   if (Status status = checkPosition(progress, stepsPerEpoch, batchesPerStep);
       !status.ok())
     return status;
-  const auto settings = settingsOf(model.info(), options, data, totalSteps);
-  const std::string changes = changedSettings(progress.settings, settings);
-  if (!changes.empty())
-    observer.note("resumed with other settings: " + changes);
-  return Status();
-}
-
-Status TrainingRun::resume() {
-  const bool automatic = options.resume == "auto";
-  if (checkpoints)
-    if (Status status = checkDirectory(options, *checkpoints); !status.ok())
-      return status;
-  // The checkpoint that --resume names may belong to this run or another.
-  if (!options.resume.empty() && !automatic) {
-    StatusOr<Progress> restored =
-        restoreCheckpoint(options.resume, model, identity());
-    if (!restored.ok())
-      return restored.status();
-    if (Status status = accept(*restored); !status.ok())
-      return status;
-    if (Status status = checkpoints
-                            ? noteLaterCheckpoints(options, *checkpoints,
-                                                   progress.step, note)
-                            : Status();
-        !status.ok())
-      return status;
-  } else if (automatic) {
-    StatusOr<std::optional<Progress>> restored =
-        checkpoints->restoreNewest(model, identity(), note);
-    if (!restored.ok())
-      return restored.status();
-    if (!*restored)
-      observer.note("no checkpoint to resume from in " + options.checkpointDir +
-                    "; starting anew");
-    if (Status status = *restored ? accept(**restored) : Status(); !status.ok())
-      return status;
-  }
-  // If the run resumes from a checkpoint in its own directory, that step needs
-  // no new checkpoint.
   firstStep = progress.step;
-  const std::string own = checkpoints ? checkpoints->pathOf(firstStep) : "";
-  StatusOr<bool> isOwn = automatic ? true : isSameFile(options.resume, own);
-  if (!isOwn.ok())
-    return isOwn.status();
-  if (firstStep > 0 && *isOwn)
+  if (start->isSaved)
     lastSaved = firstStep;
   // The best evaluation and early stopping continue from the checkpoint.
   rules.adopt(progress.evaluations);
@@ -204,7 +164,8 @@ Status TrainingRun::resume() {
   best.emplace(model, *options.best, checkpoints ? &*checkpoints : nullptr,
                options.keepCheckpoints);
   return best->find(progress.evaluations.best, firstStep,
-                    automatic ? "" : options.resume, identity(), warn);
+                    options.resume == "auto" ? "" : options.resume, identity(),
+                    warn);
 }
 
 Status TrainingRun::openMetrics() {
@@ -248,8 +209,8 @@ Status TrainingRun::prepare() {
   measuresAccuracy = runner->measuresAccuracy();
   if (Status status = planSteps(); !status.ok())
     return status;
-  attempts.emplace(std::move(*runner), data, options, stepsPerEpoch,
-                   totalSteps);
+  attempts.emplace(std::move(*runner), data, options,
+                   RunLength{stepsPerEpoch, totalSteps});
   if (!options.checkpointDir.empty()) {
     StatusOr<CheckpointStore> store =
         CheckpointStore::open(options.checkpointDir);

@@ -265,8 +265,7 @@ Status Dataset::addColumn(const Port &port, const Port *input,
   return Status();
 }
 
-/// Returns the batch size that the inputs were compiled for.
-static StatusOr<int64_t> findBatchSize(const FunctionPorts &ports) {
+StatusOr<int64_t> findBatchSize(const FunctionPorts &ports) {
   int64_t batch = 0;
   for (const Port &port : ports.inputs) {
     if (!isSampled(port) || !isBatched(port))
@@ -337,7 +336,7 @@ StatusOr<Dataset> Dataset::create(std::vector<Array> arrays,
       return status;
   }
   // If all labels were ignored, there would be no loss.
-  if (dataset.ignoresTargets && !dataset.hasTargets)
+  if (dataset.ignoresTargets && !dataset.hasTargets && !options.isPart)
     return invalid(dataset.source() + ": every label is the ignored one, so "
                                       "no sample counts");
   for (const std::string &note : pool->describeUnused())

@@ -36,6 +36,9 @@ struct DatasetOptions : LabelRange {
   Preparation preparation;
   /// Is told which files are read; null if nobody wants to know.
   ReadObserver *observer = nullptr;
+  /// True if the samples are a part of a data set. Then all labels of the part
+  /// may be ignored ones.
+  bool isPart = false;
 
   /// Returns the valid labels of the input called `input`.
   const LabelRange &rangeOf(const std::string &input) const {
@@ -53,6 +56,10 @@ std::string targetOf(const TraineeInfo &info);
 /// recipe or else from the prediction's shape, the ignored label from the
 /// recipe, and the target from targetOf.
 DatasetOptions datasetOptionsFor(const TraineeInfo &info);
+
+/// Returns the batch size that the inputs were compiled for. Unsupported if
+/// they differ, or if no input has samples.
+StatusOr<int64_t> findBatchSize(const FunctionPorts &ports);
 
 /// True for inputs of samples: data and labels. False for scalars.
 bool isSampled(const Port &port);

@@ -217,9 +217,12 @@ public:
   static StatusOr<Evaluation> create(Trainee &model, const Dataset &data,
                                      const std::vector<std::string> &metrics);
 
-  /// Runs the batch at `begin`, complete or not, and adds its losses and
-  /// metrics. False if an incomplete batch must be left out.
-  StatusOr<bool> addBatch(int64_t begin);
+  /// Continues with the samples of another data set.
+  void continueWith(const Dataset &other) { data = &other; }
+
+  /// Runs the batch at `begin`, complete or cut off at `end`, and adds its
+  /// losses and metrics. False if an incomplete batch must be left out.
+  StatusOr<bool> addBatch(int64_t begin, int64_t end);
   /// Returns the result over all batches that were added.
   StatusOr<EvalResult> finish();
 
@@ -373,10 +376,10 @@ Status Evaluation::addCorrect(const std::vector<int64_t> &labels) {
   return Status();
 }
 
-StatusOr<bool> Evaluation::addBatch(int64_t begin) {
-  assert(begin >= 0 && begin < data->size() && result.leftOut == 0 &&
-         "only the last batch can be left out");
-  const int64_t count = std::min(batch, data->size() - begin);
+StatusOr<bool> Evaluation::addBatch(int64_t begin, int64_t end) {
+  assert(begin >= 0 && begin < end && end <= data->size() &&
+         result.leftOut == 0 && "only the last batch can be left out");
+  const int64_t count = std::min(batch, end - begin);
   // A mean over the batch cannot exclude padding, so leave incomplete batches
   // out.
   if (count < batch && mean) {
@@ -443,7 +446,7 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
       evaluation->result.stopped = true;
       return evaluation->result;
     }
-    StatusOr<bool> isCounted = evaluation->addBatch(begin);
+    StatusOr<bool> isCounted = evaluation->addBatch(begin, data.size());
     if (!isCounted.ok())
       return isCounted.status();
     // Only the last batch can be left out.
@@ -453,6 +456,38 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
       progress(evaluation->result.samples);
   }
   return evaluation->finish();
+}
+
+struct PartialEvaluation::Impl {
+  Evaluation evaluation;
+};
+
+PartialEvaluation::PartialEvaluation(std::unique_ptr<Impl> impl)
+    : impl(std::move(impl)) {}
+PartialEvaluation::PartialEvaluation(PartialEvaluation &&) noexcept = default;
+PartialEvaluation::~PartialEvaluation() = default;
+
+StatusOr<PartialEvaluation>
+PartialEvaluation::create(Trainee &model, const Dataset &data,
+                          const std::vector<std::string> &metrics) {
+  StatusOr<Evaluation> created = Evaluation::create(model, data, metrics);
+  if (!created.ok())
+    return created.status();
+  return PartialEvaluation(
+      std::unique_ptr<Impl>(new Impl{std::move(*created)}));
+}
+
+Status PartialEvaluation::add(const Dataset &data, int64_t begin, int64_t end) {
+  impl->evaluation.continueWith(data);
+  for (; begin < end; begin += data.batchSize())
+    if (StatusOr<bool> isCounted = impl->evaluation.addBatch(begin, end);
+        !isCounted.ok())
+      return isCounted.status();
+  return Status();
+}
+
+StatusOr<EvalResult> PartialEvaluation::finish() {
+  return impl->evaluation.finish();
 }
 
 std::string whyLeftOut(const EvalResult &result) {

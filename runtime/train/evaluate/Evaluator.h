@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -65,6 +66,29 @@ evaluate(Trainee &model, const Dataset &data,
          const std::atomic<int> *stop = nullptr,
          const std::vector<std::string> &metrics = {},
          const std::function<void(int64_t samples)> &progress = nullptr);
+
+/// An evaluation of samples that come in several data sets, one after another.
+class PartialEvaluation {
+public:
+  /// `data` is the first data set. `metrics` are names that checkEvalMetrics
+  /// accepted. `model` must outlive the object.
+  static StatusOr<PartialEvaluation>
+  create(Trainee &model, const Dataset &data,
+         const std::vector<std::string> &metrics);
+  PartialEvaluation(PartialEvaluation &&) noexcept;
+  ~PartialEvaluation();
+
+  /// Evaluates samples [begin, end) of `data`. Only the last call may end with
+  /// an incomplete batch, which other samples of `data` fill up.
+  Status add(const Dataset &data, int64_t begin, int64_t end);
+  /// Returns the result over all samples. Call once.
+  StatusOr<EvalResult> finish();
+
+private:
+  struct Impl;
+  explicit PartialEvaluation(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl;
+};
 
 /// Explains why samples were left out.
 std::string whyLeftOut(const EvalResult &result);

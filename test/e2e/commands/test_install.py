@@ -1,5 +1,5 @@
-"""`cmake --install` leaves working programs, pages and a relocatable library. A
-C program trains with them as docs/embedding.md shows.
+"""`cmake --install` leaves working programs, pages and a relocatable library. C
+programs train with them as docs/embedding.md shows.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -93,13 +93,14 @@ def test_shells_complete(prefix):
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """Returns the folder of the documented program and the project that builds
-    it."""
+    """Returns the folder of the documented programs and the project that builds
+    the first."""
     folder = tmp_path_factory.mktemp("embedding")
     text = DOCUMENT.read_text()
-    (program,) = re.findall(r"^```c\n(.*?)^```", text, re.S | re.M)
+    programs = re.findall(r"^```c\n(.*?)^```", text, re.S | re.M)
     (project,) = re.findall(r"^```cmake\n(.*?)^```", text, re.S | re.M)
-    (folder / "train.c").write_text(program)
+    for name, program in zip(("train.c", "trainer.c"), programs, strict=True):
+        (folder / name).write_text(program)
     (folder / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.18)\nproject(train LANGUAGES C)\n"
         "add_executable(train train.c)\n" + project
@@ -123,14 +124,43 @@ def check_that_it_learns(output):
     assert re.search(r"^fc1\.weight: parameter, \d+ bytes$", output, re.M), output
 
 
-def test_a_program_in_c_trains(prefix, source, artifact, tmp_path):
-    program = tmp_path / "train"
+def compile_program(prefix, code, program):
     run(
-        *("cc", "-Wall", "-Wextra", "-Werror", source / "train.c"),
+        *("cc", "-Wall", "-Wextra", "-Werror", code),
         *("-I", prefix / "include", "-L", prefix / "lib"),
         *(f"-Wl,-rpath,{prefix}/lib", "-lmpc_runtime", "-o", program),
     )
+    return program
+
+
+def test_a_program_in_c_trains(prefix, source, artifact, tmp_path):
+    program = compile_program(prefix, source / "train.c", tmp_path / "train")
     check_that_it_learns(run(program, artifact))
+
+
+def test_a_trainer_in_c_resumes(prefix, source, artifact, tmp_path):
+    """A run in two parts ends with the bits of a whole run. `mpc eval` finds the
+    figures of the program's own evaluation."""
+    trainer = compile_program(prefix, source / "trainer.c", tmp_path / "trainer")
+    parts, whole = tmp_path / "parts", tmp_path / "whole"
+    first = run(trainer, artifact, parts, 37, tmp_path / "first.safetensors")
+    assert first.startswith("no checkpoint to resume from")
+    assert "step 20: loss" in first and "step 40" not in first
+    second = run(trainer, artifact, parts, 100, tmp_path / "parts.safetensors")
+    assert re.search(r"\Astep 40: loss \S+, learning rate 0.00750$", second.strip(), re.M)
+    run(trainer, artifact, whole, 100, tmp_path / "whole.safetensors")
+    weights = [tmp_path / f"{name}.safetensors" for name in ("parts", "whole")]
+    assert weights[0].read_bytes() == weights[1].read_bytes()
+    assert sorted(path.name for path in parts.iterdir()) == ["step-100", "step-37"]
+    figures = re.search(r"250 samples: loss \S+, accuracy (\S+), top2 (\S+)$", second, re.M)
+    assert float(figures[1]) > 0.95 and float(figures[2]) >= float(figures[1])
+
+    data = mpctest.DIGITS / "digits-test.npz"
+    results = [
+        run(prefix / "bin/mpc", "eval", artifact, "--data", data, *flags)
+        for flags in (["--checkpoint", parts], ["--weights", weights[1]])
+    ]
+    assert results[0] == results[1]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,112 @@
+// The objects behind the C API's handles, and the way in which its functions
+// turn exceptions and failures into statuses.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_CAPIOBJECTS_H
+#define MPC_RUNTIME_CAPIOBJECTS_H
+
+#include "runtime/Session.h"
+#include "runtime/Status.h"
+#include "runtime/mpc.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+struct mpc_status {
+  mpc::runtime::Status status;
+};
+
+struct mpc_artifact {
+  std::shared_ptr<const mpc::runtime::Artifact> artifact;
+};
+
+struct mpc_session {
+  std::shared_ptr<const mpc::runtime::Artifact> artifact;
+  /// Shared with the trainers and evaluations of the session.
+  std::shared_ptr<mpc::runtime::Session> session;
+  uint64_t seed = 0;
+};
+
+namespace mpc::capi {
+
+using runtime::Status;
+using runtime::StatusCode;
+
+/// Returns a shared status for failures that leave no memory for a status of
+/// their own. mpc_status_free does not free this status. The message is short
+/// enough for a string without allocation.
+inline mpc_status *outOfMemoryStatus() noexcept {
+  static mpc_status status{Status(StatusCode::IO, "out of memory")};
+  return &status;
+}
+
+/// Moves `status` to the heap for the C caller. Null if `status` is success;
+/// outOfMemoryStatus() if there is no memory.
+inline mpc_status *release(Status status) noexcept {
+  if (status.ok())
+    return nullptr;
+  auto *object = new (std::nothrow) mpc_status{std::move(status)};
+  return object ? object : outOfMemoryStatus();
+}
+
+/// Runs the body of a function of the C API, which returns a Status. Returns
+/// the status for the caller, also of an exception.
+template <typename Body>
+mpc_status *guarded(Body body) noexcept {
+  try {
+    try {
+      return release(body());
+    } catch (const std::bad_alloc &) {
+      return outOfMemoryStatus();
+    } catch (const std::exception &error) {
+      return release(Status(StatusCode::Internal, error.what()));
+    }
+  } catch (...) { // copying error.what() may throw, too
+    return outOfMemoryStatus();
+  }
+}
+
+inline Status nullArgument(const char *what) {
+  return Status(StatusCode::Usage, std::string(what) + " is NULL");
+}
+
+/// Returns a usage error if `object` is a struct whose struct_size is not set.
+/// Success if `object` is null.
+template <typename Struct>
+Status checkSize(const Struct *object, const char *type) {
+  if (!object || object->struct_size >= sizeof(size_t))
+    return Status();
+  return Status(StatusCode::Usage, "struct_size of " + std::string(type) +
+                                       " is not set; initialise it with the "
+                                       "macro");
+}
+
+/// Overwrites the defaults in `options` by the caller's options, if not null. A
+/// caller compiled with an older header passes fewer fields.
+template <typename Options>
+Status readOptions(const Options *given, const char *type, Options &options) {
+  Status status = checkSize(given, type);
+  if (given && status.ok())
+    std::memcpy(&options, given, std::min(given->struct_size, sizeof(options)));
+  return status;
+}
+
+/// Copies `full` to `result`, at most `result->struct_size` bytes: a caller
+/// compiled with an older header has a smaller struct.
+template <typename Result>
+Status fillResult(Result full, const char *type, Result *result) {
+  Status status = checkSize(result, type);
+  full.struct_size = result->struct_size;
+  if (status.ok())
+    std::memcpy(result, &full, std::min(result->struct_size, sizeof(full)));
+  return status;
+}
+
+} // namespace mpc::capi
+
+#endif // MPC_RUNTIME_CAPIOBJECTS_H

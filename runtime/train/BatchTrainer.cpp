@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/BatchTrainer.h"
+
+#include "runtime/train/RunPaths.h"
+#include "runtime/train/StepRunner.h"
+#include "runtime/train/checkpoint/Weights.h"
+#include "runtime/train/support/Text.h"
+
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+#include <xxhash.h>
+
+namespace mpc::runtime::train {
+
+//===----------------------------------------------------------------------===//
+// Creation
+//===----------------------------------------------------------------------===//
+
+/// Describes the data that a program names. Only the program knows their order.
+static RunData describeNamed(const std::string &name, int64_t batchSize) {
+  char digest[17];
+  std::snprintf(
+      digest, sizeof(digest), "%016llx",
+      static_cast<unsigned long long>(XXH3_64bits(name.data(), name.size())));
+  return {digest, name, batchSize, "that of the program",
+          "left to the program"};
+}
+
+StatusOr<std::unique_ptr<BatchTrainer>>
+BatchTrainer::create(std::unique_ptr<Trainee> model,
+                     BatchTrainerOptions options) {
+  std::unique_ptr<BatchTrainer> trainer(
+      new BatchTrainer(std::move(model), std::move(options)));
+  if (Status status = trainer->begin(); !status.ok())
+    return status;
+  return trainer;
+}
+
+Status BatchTrainer::begin() {
+  const TraineeInfo &info = model->info();
+  StatusOr<FunctionPorts> inputs = trainingInputs(info);
+  if (!inputs.ok())
+    return inputs.status();
+  ports = std::move(*inputs);
+  StatusOr<int64_t> batch = findBatchSize(ports);
+  if (!batch.ok())
+    return batch.status();
+  const Schedule &schedule = options.loop.schedule;
+  if (Status status = schedule.check(); !status.ok())
+    return status;
+  if (schedule.hasEnd() && options.length.totalSteps == kUnlimited)
+    return Status(StatusCode::Usage,
+                  "--lr-scheduler " + schedule.name() +
+                      " needs to know the last step; set total_steps");
+  data = describeNamed(options.data, *batch);
+  batchOptions = datasetOptionsFor(info);
+  batchOptions.isPart = true;
+  batchOptions.preparation.allowsNaN = options.allowsNaN;
+  StatusOr<StepRunner> steps = StepRunner::create(*model);
+  if (!steps.ok())
+    return steps.status();
+  runner.emplace(std::move(*steps), options.loop, data.batchSize,
+                 options.length);
+  return resume();
+}
+
+/// Opens the folder of checkpoints, and continues from a checkpoint if the
+/// options say so.
+Status BatchTrainer::resume() {
+  TrainOptions &loop = options.loop;
+  if (!loop.resume.empty() && loop.resume != "auto") {
+    StatusOr<std::string> found = findCheckpoint(loop.resume);
+    if (!found.ok())
+      return found.status();
+    loop.resume = *found;
+  }
+  if (Status status = checkPaths(loop); !status.ok())
+    return status;
+  if (!loop.checkpointDir.empty()) {
+    StatusOr<CheckpointStore> store = CheckpointStore::open(loop.checkpointDir);
+    if (!store.ok())
+      return store.status();
+    checkpoints.emplace(std::move(*store));
+  }
+  StatusOr<RunStart> start =
+      resumeRun(*model, loop, checkpoints ? &*checkpoints : nullptr,
+                identityOf(model->info(), data, loop.seed),
+                settingsOf(model->info(), loop, data.description,
+                           options.length.totalSteps),
+                [this](const std::string &text) { note(text); });
+  if (!start.ok())
+    return start.status();
+  current = std::move(start->progress);
+  // The program may count epochs differently than before.
+  current.epoch = current.step / options.length.stepsPerEpoch;
+  current.stepInEpoch = current.step % options.length.stepsPerEpoch;
+  if (start->isSaved)
+    lastSaved = current.step;
+  if (!checkpoints)
+    return Status();
+  StatusOr<std::map<std::string, std::string>> broken =
+      findNonFiniteWeights(*model);
+  if (!broken.ok())
+    return broken.status();
+  std::set<std::string> names;
+  for (const auto &[name, description] : *broken)
+    names.insert(name);
+  checkpoints->allowNonFinite(std::move(names));
+  return Status();
+}
+
+void BatchTrainer::note(const std::string &text) {
+  noted += (noted.empty() ? "" : "\n") + text;
+}
+
+//===----------------------------------------------------------------------===//
+// Steps and checkpoints
+//===----------------------------------------------------------------------===//
+
+Status BatchTrainer::setLearningRate(double rate) {
+  Schedule schedule = options.loop.schedule;
+  schedule.learningRate = rate;
+  Status status = schedule.check();
+  if (status.ok())
+    options.loop.schedule = schedule;
+  return status;
+}
+
+StatusOr<BatchReport> BatchTrainer::train(const Dataset &batch) {
+  std::vector<int64_t> positions(static_cast<size_t>(data.batchSize));
+  std::iota(positions.begin(), positions.end(), int64_t(0));
+  // The program may have set the learning rate of the session meanwhile.
+  runner->forgetScalars();
+  StatusOr<double> loss =
+      runner->runBatch(current, batch, positions.data(), [] {
+        return BatchSamples(); // the next batch is not known yet
+      });
+  if (!loss.ok())
+    return loss.status();
+  BatchReport report;
+  report.loss = *loss;
+  if (current.batchInStep < runner->batches())
+    return report;
+  StatusOr<StepReport> step = runner->finish(current);
+  if (!step.ok())
+    return step.status();
+  isLossFinite = std::isfinite(step->loss);
+  report.loss = step->loss;
+  report.step = std::move(*step);
+  return report;
+}
+
+StatusOr<BatchReport> BatchTrainer::run(const std::vector<InputBytes> &given) {
+  noted.clear();
+  if (!failed.ok())
+    return failed;
+  StatusOr<std::vector<Array>> arrays = toArrays(given, ports);
+  if (!arrays.ok())
+    return arrays.status();
+  StatusOr<Dataset> batch =
+      Dataset::create(std::move(*arrays), ports, batchOptions);
+  if (!batch.ok())
+    return batch.status();
+  if (batch->size() != data.batchSize)
+    return invalid("the artifact trains on batches of " +
+                   counted(data.batchSize, "sample") + ", got " +
+                   std::to_string(batch->size()));
+  StatusOr<BatchReport> report = train(*batch);
+  if (!report.ok())
+    failed = report.status();
+  return report;
+}
+
+Status BatchTrainer::save() {
+  noted.clear();
+  if (!failed.ok())
+    return failed;
+  if (!checkpoints)
+    return Status(StatusCode::Usage, "there is no --checkpoint-dir to save "
+                                     "into");
+  if (lastSaved == current.step)
+    return Status();
+  // After a non-finite loss, the weights may be non-finite too.
+  if (!isLossFinite)
+    return Status(StatusCode::Numeric,
+                  "checkpoint not saved: the loss is not finite");
+  current.settings = settingsOf(model->info(), options.loop, data.description,
+                                options.length.totalSteps);
+  Status status = checkpoints->save(
+      *model, current, identityOf(model->info(), data, options.loop.seed),
+      options.loop.keepCheckpoints,
+      [this](const std::string &text) { note(text); });
+  if (status.ok())
+    lastSaved = current.step;
+  return status;
+}
+
+} // namespace mpc::runtime::train
