@@ -71,6 +71,7 @@ SHARED = {
     *("runtime/PlanSchema.def", "runtime/PlanSchema.h"),
     "runtime/RecipeNames.h",
     "runtime/TemporaryFile.h",
+    "runtime/VariableNames.h",
 }
 PRODUCT = ("compiler", "passes", "frontends", "runtime", "tools")
 INCLUDE = re.compile(r'^\s*#?include\s+[<"]((?:%s|mlir|llvm)/[^>"]+)[>"]' % "|".join(PRODUCT))
