@@ -30,6 +30,7 @@ EXECUTED = {
     "README.md python": "test_documents.py",
     "data.md python": "test_documents.py",
     "fine-tuning.md python": "test_documents.py",
+    "python.md python": "test/python/test_document.py",
     "toml": "test_documents.py",
     "json": "test_documents.py",
     "c": "test_install.py",

@@ -1,0 +1,64 @@
+"""mpc for Python: train ONNX models in mixed precision.
+
+    import mpc_runtime as mpc
+
+    artifact = mpc.compile("model.onnx", loss="cross_entropy",
+                           optimizer="adamw", batch_size=32)
+    with mpc.Session(artifact, learning_rate=1e-3) as session:
+        loss = session.step({"image": images, "target": labels})
+
+`open`, `Session` and `State` need this package and NumPy alone. `train`,
+`compile`, `evaluate` and `backend` run the command of the wheel mpc-compiler.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from mpc_runtime.artifact import Artifact, Function
+from mpc_runtime.artifact import open_artifact as open  # noqa: A004
+from mpc_runtime.command import CommandWarning, Training, evaluate, find_command
+from mpc_runtime.command import compile_model as compile  # noqa: A004
+from mpc_runtime.command import run_command, train
+from mpc_runtime.dlpack import HostTensor
+from mpc_runtime.errors import (
+    CheckpointError,
+    DeviceError,
+    Error,
+    ExitCode,
+    FileError,
+    InternalError,
+    InvalidInputError,
+    NumericError,
+    UnsupportedError,
+    UsageError,
+)
+from mpc_runtime.library import version
+from mpc_runtime.session import Session, State
+from mpc_runtime.tensors import TensorInfo
+
+__all__ = [
+    "Artifact",
+    "CheckpointError",
+    "CommandWarning",
+    "DeviceError",
+    "Error",
+    "ExitCode",
+    "FileError",
+    "Function",
+    "HostTensor",
+    "InternalError",
+    "InvalidInputError",
+    "NumericError",
+    "Session",
+    "State",
+    "TensorInfo",
+    "Training",
+    "UnsupportedError",
+    "UsageError",
+    "compile",
+    "evaluate",
+    "find_command",
+    "open",
+    "run_command",
+    "train",
+    "version",
+]

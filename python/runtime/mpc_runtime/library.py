@@ -1,0 +1,145 @@
+"""Loads libmpc_runtime.so and declares its functions for ctypes.
+
+The wheel carries the library. MPC_RUNTIME_LIBRARY names another one, such as
+build/lib/libmpc_runtime.so of a build of the tree.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import pathlib
+from typing import Any
+
+from mpc_runtime.errors import Error, make_error
+
+SONAME = "libmpc_runtime.so.0"
+
+_POINTER, _TEXT, _SIZE = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
+
+
+class CTensorInfo(ctypes.Structure):
+    """mpc_tensor_info"""
+
+    _fields_ = [
+        ("struct_size", _SIZE),
+        ("name", _TEXT),
+        ("role", _TEXT),
+        ("type", ctypes.c_int),
+        ("rank", _SIZE),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("bytes", _SIZE),
+    ]
+
+
+class CSessionOptions(ctypes.Structure):
+    """mpc_session_options"""
+
+    _fields_ = [
+        ("struct_size", _SIZE),
+        ("device", _TEXT),
+        ("threads", ctypes.c_int32),
+    ]
+
+
+# Functions that return a status, by their arguments.
+_STATUS = {
+    "artifact_open": [_TEXT, _POINTER],
+    "artifact_open_bytes": [_TEXT, _SIZE, _POINTER],
+    "session_create": [_POINTER, _POINTER, _POINTER],
+    "session_state_info": [_POINTER, _SIZE, _POINTER],
+    "session_get_state": [_POINTER, _TEXT, _POINTER, _SIZE],
+    "session_set_state": [_POINTER, _TEXT, _POINTER, _SIZE],
+    "session_derive": [_POINTER],
+    "session_input_info": [_POINTER, _TEXT, _SIZE, _POINTER],
+    "session_output_info": [_POINTER, _TEXT, _SIZE, _POINTER],
+    "session_set_input": [_POINTER, _TEXT, _TEXT, _POINTER, _SIZE],
+    "session_run": [_POINTER, _TEXT],
+    "session_run_timed": [_POINTER, _TEXT, _POINTER, _SIZE],
+    "session_get_output": [_POINTER, _TEXT, _TEXT, _POINTER, _SIZE],
+}
+# Other functions: the result, then the arguments.
+_PLAIN = {
+    "version": (_TEXT, []),
+    "status_get_code": (ctypes.c_int, [_POINTER]),
+    "status_message": (_TEXT, [_POINTER]),
+    "status_free": (None, [_POINTER]),
+    "artifact_plan": (_POINTER, [_POINTER, _POINTER]),
+    "artifact_close": (None, [_POINTER]),
+    "session_free": (None, [_POINTER]),
+    "session_state_count": (_SIZE, [_POINTER]),
+    "session_input_count": (_SIZE, [_POINTER, _TEXT]),
+    "session_output_count": (_SIZE, [_POINTER, _TEXT]),
+    "session_step_count": (_SIZE, [_POINTER, _TEXT]),
+    "session_memory_bytes": (_SIZE, [_POINTER]),
+}
+
+
+def find_library() -> pathlib.Path:
+    """Returns the path of libmpc_runtime.so. Raises Error if there is none."""
+    named = os.environ.get("MPC_RUNTIME_LIBRARY")
+    if named:
+        return pathlib.Path(named)
+    path = pathlib.Path(__file__).parent / "lib" / SONAME
+    if not path.exists():
+        raise Error(
+            f"{path} is missing: install the wheel that tools/wheels builds, or set"
+            " MPC_RUNTIME_LIBRARY to the path of libmpc_runtime.so"
+        )
+    return path
+
+
+@functools.lru_cache(maxsize=None)
+def load() -> ctypes.CDLL:
+    """Loads the library once. Raises Error if the library cannot be loaded."""
+    path = find_library()
+    try:
+        library = ctypes.CDLL(str(path))
+        for name, arguments in _STATUS.items():
+            _declare(library, name, _POINTER, arguments)
+        for name, (result, arguments) in _PLAIN.items():
+            _declare(library, name, result, arguments)
+    except (OSError, AttributeError) as error:
+        raise Error(f"cannot load {path}: {error}") from error
+    return library
+
+
+def _declare(library: ctypes.CDLL, name: str, result: Any, arguments: list) -> None:
+    function = getattr(library, "mpc_" + name)
+    function.restype, function.argtypes = result, arguments
+
+
+def plain(name: str, *arguments: Any) -> Any:
+    """Calls mpc_NAME, which cannot fail, and returns its result."""
+    return getattr(load(), "mpc_" + name)(*arguments)
+
+
+def call(name: str, *arguments: Any) -> None:
+    """Calls mpc_NAME, which returns a status. Raises the status as an
+    exception."""
+    status = plain(name, *arguments)
+    if not status:
+        return
+    code = plain("status_get_code", status)
+    message = plain("status_message", status).decode(errors="replace")
+    plain("status_free", status)
+    raise make_error(code, message)
+
+
+def encode(text: str, what: str) -> bytes:
+    """Returns `text` as a C string. Raises TypeError unless `text` is a str,
+    and ValueError for text that C cannot express."""
+    if not isinstance(text, str):
+        raise TypeError(f"expected {what} as str, found {type(text).__name__}")
+    data = os.fsencode(text)
+    if b"\0" in data:
+        raise ValueError(f"{what} {text!r} has a zero byte")
+    return data
+
+
+def version() -> str:
+    """Returns the version of libmpc_runtime.so, such as "0.1.0"."""
+    return plain("version").decode()
