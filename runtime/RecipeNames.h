@@ -44,7 +44,13 @@ enum class OptimizerKind {
   Adagrad,
   RMSprop,
   LAMB,
+  Lion,
+  Muon,
 };
+
+/// The factors by which `--optimizer muon` adapts the learning rate to the
+/// shape of a matrix, called as in PyTorch.
+enum class AdjustLRFn { Original, MatchRMSAdamW, SpectralUnclamped };
 
 template <>
 struct Words<LossKind> {
@@ -70,15 +76,24 @@ struct Words<Reduction> {
 template <>
 struct Words<OptimizerKind> {
   static constexpr std::string_view kind = "optimizer";
-  static constexpr std::string_view list[] = {"sgd",     "momentum", "nesterov",
-                                              "adam",    "adamw",    "adagrad",
-                                              "rmsprop", "lamb"};
+  static constexpr std::string_view list[] = {
+      "sgd",     "momentum", "nesterov", "adam", "adamw",
+      "adagrad", "rmsprop",  "lamb",     "lion", "muon"};
+};
+
+template <>
+struct Words<AdjustLRFn> {
+  static constexpr std::string_view kind = "adjustment of the learning rate";
+  static constexpr std::string_view list[] = {"original", "match_rms_adamw",
+                                              "spectral_unclamped"};
 };
 
 static_assert(std::size(Words<LossKind>::list) == size_t(LossKind::Output) + 1);
 static_assert(std::size(Words<Reduction>::list) == size_t(Reduction::Sum) + 1);
 static_assert(std::size(Words<OptimizerKind>::list) ==
-              size_t(OptimizerKind::LAMB) + 1);
+              size_t(OptimizerKind::Muon) + 1);
+static_assert(std::size(Words<AdjustLRFn>::list) ==
+              size_t(AdjustLRFn::SpectralUnclamped) + 1);
 
 } // namespace mpc
 

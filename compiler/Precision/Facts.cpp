@@ -2,6 +2,7 @@
 #include "compiler/Precision/Facts.h"
 
 #include "compiler/Dialect/AMP/NodeIds.h"
+#include "compiler/Dialect/MPC/Facts/LowUpdates.h"
 #include "compiler/Dialect/MPC/Facts/VariableTable.h"
 #include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
@@ -190,7 +191,9 @@ PrecisionFacts::findConstraint(PrecisionOpInterface op,
     return getFixedReason(op);
   if (types.isSettled(op))
     return Reason::ModelType;
-  if (getPhase(op) == Phase::Optimizer || isGuard(op) || writesState(op))
+  const bool staysWide =
+      getPhase(op) == Phase::Optimizer && !op->hasAttr(kLowUpdateAttr);
+  if (staysWide || isGuard(op) || writesState(op))
     return Reason::Update;
   // Multiples of the loss scale may exceed the range of a low type.
   if (isInLoss(op) || multiplesOfSeed.contains(op))

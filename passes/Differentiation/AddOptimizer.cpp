@@ -9,6 +9,7 @@
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Support/ExitCode.h"
 #include "passes/Differentiation/GradientRules.h"
+#include "passes/Differentiation/Muon.h"
 #include "passes/Differentiation/Optimizers.h"
 #include "passes/Differentiation/ParameterGroups.h"
 #include "passes/Differentiation/PhaseListener.h"
@@ -33,6 +34,18 @@ using namespace mpc;
 //===----------------------------------------------------------------------===//
 
 namespace {
+/// The optimizer of one parameter.
+struct ParameterUpdate {
+  const Optimizer *algorithm = nullptr;
+  OptimizerSettings settings;
+  SmallVector<StringRef> state; ///< suffixes of state, such as ".m"
+  bool inputsFirst = false;     ///< see UpdateInputs
+
+  explicit ParameterUpdate(const OptimizerSettings &given)
+      : algorithm(&getOptimizer(given.kind)), settings(withDefaults(given)),
+        state(algorithm->getState(settings)) {}
+};
+
 class AddOptimizerPass
     : public mpc::impl::AddOptimizerPassBase<AddOptimizerPass> {
 public:
@@ -44,6 +57,7 @@ private:
   void runOnOperation() override;
   LogicalResult readRecipe();
   LogicalResult chooseTrained(FunctionEditor &step, Value loss);
+  LogicalResult chooseUpdates(FunctionEditor &step);
   SmallVector<Value> takeGradients(FunctionEditor &step);
   SmallVector<Value> addGradients(FunctionEditor &step, Value loss);
   void accumulateGradients(FunctionEditor &step, ValueRange gradients);
@@ -72,11 +86,9 @@ private:
 
   RecipeOptions options{*this, RecipeOptions::Part::Optimizer};
   Recipe recipe;
-  const Optimizer *algorithm = nullptr;
-  OptimizerSettings settings;
-  SmallVector<StringRef> state; ///< suffixes of state, such as ".m"
   SmallVector<VariableOp> trainables;
-  SmallVector<ParameterGroup> groups; ///< settings of each trainable
+  SmallVector<ParameterUpdate> parameterUpdates; ///< of each trainable
+  SmallVector<ParameterGroup> groups;            ///< settings of each trainable
   std::optional<VariableTable> variables;
 };
 } // namespace
@@ -85,16 +97,13 @@ LogicalResult AddOptimizerPass::readRecipe() {
   if (failed(options.applyTo(getOperation())))
     return failure();
   recipe = getRecipe(getOperation());
-  algorithm = &getOptimizer(recipe.optimizer.kind);
-  // Unset options use the optimizer's defaults, such as Adam's epsilon of 1e-8.
-  settings = withDefaults(recipe.optimizer);
-  state = algorithm->getState(settings);
   // A --no-decay without any weight decay is a mistake of the user.
-  if (!recipe.noDecay.empty() && *settings.weightDecay == 0.0)
+  if (!recipe.noDecay.empty() &&
+      *withDefaults(recipe.optimizer).weightDecay == 0.0)
     return withExitCode(mlir::emitError(getOperation().getLoc()),
                         ExitCode::Usage)
            << "--no-decay has no effect: the weight decay of "
-           << stringify(algorithm->kind)
+           << stringify(recipe.optimizer.kind)
            << " is 0; give another with --weight-decay";
   return success();
 }
@@ -103,13 +112,13 @@ LogicalResult AddOptimizerPass::readRecipe() {
 // Reports an error if the model already has a variable with the name of a state
 // variable.
 LogicalResult AddOptimizerPass::createState() {
-  SmallVector<StringRef> suffixes = state;
+  SmallVector<StringRef> common;
   if (recipe.accumulateGradBatches > 1)
-    suffixes.push_back(kGradientSuffix);
+    common.push_back(kGradientSuffix);
   if (recipe.ema > 0.0)
-    suffixes.push_back(kAverageSuffix);
-  for (VariableOp param : trainables)
-    for (StringRef suffix : suffixes) {
+    common.push_back(kAverageSuffix);
+  for (auto [param, update] : llvm::zip_equal(trainables, parameterUpdates))
+    for (StringRef suffix : llvm::concat<StringRef>(update.state, common)) {
       // A name joins the names of parameter and state: `fc1.weight.m`.
       std::string name = (param.getSymName() + suffix).str();
       if (variables->lookup(name))
@@ -286,22 +295,24 @@ void AddOptimizerPass::addUpdates(FunctionEditor &function,
   Value commonRate = in.learningRate;
   // Maps the factor of a group to the scaled learning rate.
   std::map<double, Value> rates = {{1.0, commonRate}};
-  for (auto [param, gradient, group] :
-       llvm::zip(trainables, gradients, groups)) {
+  for (auto [param, gradient, group, update] :
+       llvm::zip_equal(trainables, gradients, groups, parameterUpdates)) {
     in.param = function.state(param);
     in.grad = gradient;
     in.learningRate = scaleRate(builder, commonRate, group, rates);
-    OptimizerSettings own = settings;
+    in.inputsFirst = update.inputsFirst;
+    OptimizerSettings own = update.settings;
     if (!group.decays)
       own.weightDecay = 0.0;
     in.state.clear();
-    for (StringRef suffix : state)
+    for (StringRef suffix : update.state)
       in.state.push_back(
           function.state(companion(param, suffix, Role::OptimizerState)));
-    SmallVector<Value> next =
-        algorithm->build(builder, at(param.getSymName() + "#update"), in, own);
+    SmallVector<Value> next = update.algorithm->build(
+        builder, at(param.getSymName() + "#update"), in, own);
     function.addUpdate(param, next.front());
-    for (auto [suffix, value] : llvm::zip_equal(state, llvm::drop_begin(next)))
+    for (auto [suffix, value] :
+         llvm::zip_equal(update.state, llvm::drop_begin(next)))
       function.addUpdate(companion(param, suffix, Role::OptimizerState), value);
     if (recipe.ema > 0.0)
       averageParameter(function, builder, param, next.front());
@@ -332,6 +343,30 @@ static DenseSet<Value> findGivenSources(const FunctionEditor &step) {
   return sources;
 }
 
+// Chooses the optimizer of each parameter. A run with Muon has two optimizers.
+LogicalResult AddOptimizerPass::chooseUpdates(FunctionEditor &step) {
+  const OptimizerSettings &given = recipe.optimizer;
+  parameterUpdates.assign(trainables.size(), ParameterUpdate(given));
+  if (given.kind != OptimizerKind::Muon)
+    return success();
+  auto choices = chooseMuon(step, trainables, given);
+  if (failed(choices))
+    return failure();
+  // --eps is Muon's, like --momentum.
+  OptimizerSettings others = given;
+  others.kind = OptimizerKind::AdamW;
+  others.epsilon.reset();
+  for (auto [choice, update, group] :
+       llvm::zip_equal(*choices, parameterUpdates, groups)) {
+    update.inputsFirst = choice.inputsFirst;
+    if (choice.isMuon)
+      continue;
+    update = ParameterUpdate(others);
+    group.learningRateScale *= given.adamWLRScale;
+  }
+  return success();
+}
+
 // Chooses the trained parameters and their groups, and declares their state.
 LogicalResult AddOptimizerPass::chooseTrained(FunctionEditor &step,
                                               Value loss) {
@@ -348,6 +383,8 @@ LogicalResult AddOptimizerPass::chooseTrained(FunctionEditor &step,
   if (failed(grouped))
     return failure();
   groups = std::move(*grouped);
+  if (failed(chooseUpdates(step)))
+    return failure();
   variables.emplace(getOperation());
   return createState();
 }

@@ -1,10 +1,13 @@
-// The optimizers, with PyTorch's formulas and defaults. PyTorch has no LAMB, so
-// LAMB follows the paper (You et al. 2020), with bias correction.
+// The optimizers, with PyTorch's formulas and defaults. PyTorch lacks two,
+// which follow their papers: LAMB (You et al. 2020), with bias correction, and
+// Lion (Chen et al. 2023).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/Optimizers.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
+#include "passes/Differentiation/Muon.h"
+#include "passes/Differentiation/UpdateArithmetic.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -27,7 +30,7 @@ static Values buildMomentumOp(OpBuilder &b, Location loc,
   auto op = MomentumOp::create(
       b, loc, TypeRange{in.param.getType(), velocity.getType()}, in.param,
       in.grad, velocity, in.learningRate, in.step, Value(),
-      b.getF64FloatAttr(s.momentum), b.getF64FloatAttr(1.0),
+      b.getF64FloatAttr(*s.momentum), b.getF64FloatAttr(1.0),
       b.getF64FloatAttr(*s.weightDecay), b.getBoolAttr(nesterov));
   return llvm::to_vector_of<Value>(op.getResults());
 }
@@ -50,7 +53,7 @@ static Values buildAdamOp(OpBuilder &b, Location loc, const UpdateInputs &in,
   auto op = AdamOp::create(
       b, loc, TypeRange{in.param.getType(), m.getType(), v.getType()}, in.param,
       in.grad, m, v, learningRate, in.nextStep, Value(),
-      b.getF64FloatAttr(s.beta1), b.getF64FloatAttr(s.beta2),
+      b.getF64FloatAttr(s.beta1), b.getF64FloatAttr(*s.beta2),
       b.getF64FloatAttr(*s.epsilon), b.getF64FloatAttr(*s.weightDecay),
       DecayModeAttr::get(b.getContext(), decayMode),
       BiasCorrectionAttr::get(b.getContext(), BiasCorrection::Torch));
@@ -80,14 +83,14 @@ static Values buildAdagrad(OpBuilder &b, Location loc, const UpdateInputs &in,
 
 static Values buildRMSprop(OpBuilder &b, Location loc, const UpdateInputs &in,
                            const OptimizerSettings &s) {
-  assert(in.state.size() == 1u + s.centered + (s.momentum != 0) &&
+  assert(in.state.size() == 1u + s.centered + (*s.momentum != 0) &&
          "RMSprop keeps the state that keepsRMSprop names");
   SmallVector<Type> types(1 + in.state.size(), in.grad.getType());
   types[0] = in.param.getType();
   auto op = RMSpropOp::create(
       b, loc, types, in.param, in.grad, in.state, in.learningRate, Value(),
       b.getF64FloatAttr(s.alpha), b.getF64FloatAttr(*s.epsilon),
-      b.getF64FloatAttr(s.momentum), b.getF64FloatAttr(*s.weightDecay),
+      b.getF64FloatAttr(*s.momentum), b.getF64FloatAttr(*s.weightDecay),
       b.getBoolAttr(s.centered));
   return llvm::to_vector_of<Value>(op.getResults());
 }
@@ -95,35 +98,19 @@ static Values buildRMSprop(OpBuilder &b, Location loc, const UpdateInputs &in,
 static bool keepsRMSprop(StringRef suffix, const OptimizerSettings &s) {
   if (suffix == kFirstMomentSuffix)
     return s.centered;
-  return suffix == kSecondMomentSuffix || s.momentum != 0;
+  return suffix == kSecondMomentSuffix || *s.momentum != 0;
 }
 
 //===----------------------------------------------------------------------===//
-// LAMB
+// LAMB and Lion
 //===----------------------------------------------------------------------===//
-
-static Value scalar(OpBuilder &b, Location loc, double value, Type element) {
-  auto type = RankedTensorType::get({}, element);
-  return ConstantOp::create(
-      b, loc, DenseElementsAttr::get(type, b.getFloatAttr(element, value)));
-}
-
-// Returns the L2 norm of all elements.
-static Value normOf(OpBuilder &b, Location loc, Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  auto axes = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
-  Value square = MulOp::create(b, loc, type, value, value);
-  auto scalarType = type.clone(ArrayRef<int64_t>());
-  Value sum = ReduceSumOp::create(b, loc, scalarType, square, axes, false);
-  return SqrtOp::create(b, loc, scalarType, sum);
-}
 
 // Returns `value` where `condition` is not zero, else 1.
 static Value orOne(OpBuilder &b, Location loc, Value condition, Value value) {
   auto type = cast<RankedTensorType>(value.getType());
   Value flag =
       mpc::CastOp::create(b, loc, type.clone(b.getI1Type()), condition);
-  Value one = scalar(b, loc, 1.0, type.getElementType());
+  Value one = createScalar(b, loc, 1.0, type.getElementType());
   return SelectOp::create(b, loc, type, flag, value, one);
 }
 
@@ -135,7 +122,7 @@ static Values buildLAMB(OpBuilder &b, Location loc, const UpdateInputs &in,
                         const OptimizerSettings &s) {
   Type element =
       cast<RankedTensorType>(in.learningRate.getType()).getElementType();
-  Value unit = scalar(b, loc, 1.0, element);
+  Value unit = createScalar(b, loc, 1.0, element);
   Values result = buildAdamOp(b, loc, in, s, unit, DecayMode::Decoupled);
   Type type = in.param.getType();
   Value move = SubOp::create(b, loc, type, in.param, result[0]);
@@ -148,26 +135,52 @@ static Values buildLAMB(OpBuilder &b, Location loc, const UpdateInputs &in,
   return result;
 }
 
+// Lion moves every element by the learning rate, in the direction of the sign
+// of an average of m and the gradient. An SGD op with the signs as gradient
+// makes this step, with decoupled weight decay:
+//   p' = p - lr * (sign(beta1 * m + (1 - beta1) * g) + weight_decay * p)
+//   m' = beta2 * m + (1 - beta2) * g
+static Values buildLion(OpBuilder &b, Location loc, const UpdateInputs &in,
+                        const OptimizerSettings &s) {
+  assert(in.state.size() == 1 && "Lion keeps a moment");
+  Value m = in.state[0];
+  Value direction = SignOp::create(b, loc, m.getType(),
+                                   averageOf(b, loc, m, in.grad, s.beta1));
+  UpdateInputs signs = in;
+  signs.grad = direction;
+  Values result = buildSGD(b, loc, signs, s);
+  result.push_back(averageOf(b, loc, m, in.grad, *s.beta2));
+  return result;
+}
+
 //===----------------------------------------------------------------------===//
 // The table
 //===----------------------------------------------------------------------===//
 
 static constexpr llvm::StringLiteral kMoments[] = {kFirstMomentSuffix,
                                                    kSecondMomentSuffix};
+static constexpr llvm::StringLiteral kMoment[] = {kFirstMomentSuffix};
 static constexpr llvm::StringLiteral kVelocity[] = {kVelocitySuffix};
 static constexpr llvm::StringLiteral kSquares[] = {".h"};
 static constexpr llvm::StringLiteral kRMSprop[] = {
     kSecondMomentSuffix, kFirstMomentSuffix, kVelocitySuffix};
 
+// Defaults: epsilon, weight decay, momentum, beta2.
 static const Optimizer kOptimizers[] = {
-    {OptimizerKind::SGD, {}, 0.0, 0.0, buildSGD},
-    {OptimizerKind::Momentum, kVelocity, 0.0, 0.0, buildMomentum},
-    {OptimizerKind::Nesterov, kVelocity, 0.0, 0.0, buildNesterov},
-    {OptimizerKind::Adam, kMoments, 1e-8, 0.0, buildAdam},
-    {OptimizerKind::AdamW, kMoments, 1e-8, 0.01, buildAdamW},
-    {OptimizerKind::Adagrad, kSquares, 1e-10, 0.0, buildAdagrad},
-    {OptimizerKind::RMSprop, kRMSprop, 1e-8, 0.0, buildRMSprop, keepsRMSprop},
-    {OptimizerKind::LAMB, kMoments, 1e-6, 0.01, buildLAMB},
+    {OptimizerKind::SGD, {}, {}, buildSGD},
+    {OptimizerKind::Momentum, kVelocity, {}, buildMomentum},
+    {OptimizerKind::Nesterov, kVelocity, {}, buildNesterov},
+    {OptimizerKind::Adam, kMoments, {1e-8}, buildAdam},
+    {OptimizerKind::AdamW, kMoments, {1e-8, 0.01}, buildAdamW},
+    {OptimizerKind::Adagrad, kSquares, {1e-10}, buildAdagrad},
+    {OptimizerKind::RMSprop,
+     kRMSprop,
+     {1e-8, 0.0, 0.0},
+     buildRMSprop,
+     keepsRMSprop},
+    {OptimizerKind::LAMB, kMoments, {1e-6, 0.01}, buildLAMB},
+    {OptimizerKind::Lion, kMoment, {0.0, 0.0, 0.9, 0.99}, buildLion},
+    {OptimizerKind::Muon, kVelocity, {1e-7, 0.1, 0.95}, buildMuon},
 };
 
 const Optimizer &mpc::getOptimizer(OptimizerKind kind) {
@@ -177,9 +190,11 @@ const Optimizer &mpc::getOptimizer(OptimizerKind kind) {
 }
 
 OptimizerSettings mpc::withDefaults(OptimizerSettings settings) {
-  const Optimizer &optimizer = getOptimizer(settings.kind);
-  settings.epsilon = settings.epsilon.value_or(optimizer.epsilon);
-  settings.weightDecay = settings.weightDecay.value_or(optimizer.weightDecay);
+  const OptimizerDefaults &defaults = getOptimizer(settings.kind).defaults;
+  settings.epsilon = settings.epsilon.value_or(defaults.epsilon);
+  settings.weightDecay = settings.weightDecay.value_or(defaults.weightDecay);
+  settings.momentum = settings.momentum.value_or(defaults.momentum);
+  settings.beta2 = settings.beta2.value_or(defaults.beta2);
   return settings;
 }
 

@@ -18,6 +18,14 @@ namespace mpc {
 struct UpdateInputs {
   mlir::Value param, grad, learningRate, step, nextStep;
   llvm::SmallVector<mlir::Value> state;
+  /// For Muon: true if axis 0 of the parameter counts the inputs of its layer.
+  bool inputsFirst = false;
+};
+
+/// The defaults of an optimizer's settings: PyTorch's, or the paper's if
+/// PyTorch lacks the optimizer.
+struct OptimizerDefaults {
+  double epsilon = 0.0, weightDecay = 0.0, momentum = 0.9, beta2 = 0.999;
 };
 
 /// One optimizer.
@@ -25,8 +33,7 @@ struct Optimizer {
   OptimizerKind kind;
   /// Suffixes of the state variables that each parameter has, such as ".m".
   llvm::ArrayRef<llvm::StringLiteral> state;
-  /// PyTorch's defaults.
-  double epsilon, weightDecay;
+  OptimizerDefaults defaults;
   /// Builds the update; returns the new parameter, then the new state. All
   /// settings have a value.
   llvm::SmallVector<mlir::Value> (*build)(mlir::OpBuilder &, mlir::Location,

@@ -58,6 +58,10 @@ struct OptionOf<OptimizerKind> {
   using Type = Pass::Option<std::string>;
 };
 template <>
+struct OptionOf<AdjustLRFn> {
+  using Type = Pass::Option<std::string>;
+};
+template <>
 struct OptionOf<std::vector<double>> {
   using Type = Pass::ListOption<double>;
 };

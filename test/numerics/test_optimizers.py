@@ -95,7 +95,14 @@ def lamb(w, g, state, t, decay=0.01):
     return w - 0.1 * ratio * r
 
 
-OPTIMIZERS = [sgd, momentum, nesterov, adam, adamw, adagrad, rmsprop, lamb]
+def lion(w, g, state, t, decay=0.0, beta1=0.9, beta2=0.99):
+    m = state.get("m", 0)
+    direction = np.sign(beta1 * m + (1 - beta1) * g)
+    state["m"] = beta2 * m + (1 - beta2) * g
+    return w - 0.1 * (direction + decay * w)
+
+
+OPTIMIZERS = [sgd, momentum, nesterov, adam, adamw, adagrad, rmsprop, lamb, lion]
 
 
 def expected(optimizer, gradients, **settings):
@@ -137,6 +144,14 @@ def test_variants_of_rmsprop(momentum, centered, tmp_path):
     # A direction is a quotient, which magnifies earlier roundings.
     np.testing.assert_allclose(w, right, rtol=0, atol=10 * TOLERANCE)
     assert np.abs(right - expected(rmsprop, GRADIENTS)).max() > 1e-3
+
+
+def test_betas_of_lion(tmp_path):
+    flags = ["--optimizer", "lion", "--beta1", "0.5", "--beta2", "0.6"]
+    w, _ = train(GRADIENTS, tmp_path, *flags)
+    right = expected(lion, GRADIENTS, beta1=0.5, beta2=0.6)
+    np.testing.assert_allclose(w, right, rtol=0, atol=TOLERANCE)
+    assert np.abs(right - expected(lion, GRADIENTS)).max() > 0.1
 
 
 def test_equal_gradients_have_no_negative_variance(tmp_path):

@@ -7,6 +7,7 @@
 #include "compiler/Dialect/MPC/Facts/Clamps.h"
 #include "compiler/Dialect/MPC/Facts/IndexBoxes.h"
 #include "compiler/Dialect/MPC/Facts/InputSizes.h"
+#include "compiler/Dialect/MPC/Facts/LowUpdates.h"
 #include "compiler/Dialect/MPC/FileNames.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Dialect/MPC/OpModels.h"
@@ -128,6 +129,7 @@ static const OpAttribute kOpAttributes[] = {
      "the sizes of inputs, such as {x = array<f64: 1.0, 4.0>}, of a module"},
     {kTargetAttr, isOf<TargetAttr, ModuleOp>,
      "the target of a module, such as #mpc.target<\"native\">"},
+    {kLowUpdateAttr, isOf<UnitAttr>, "mpc.low_update to be a unit attribute"},
     {kRecipeAttr, isOf<RecipeAttr, ModuleOp>,
      "the recipe of a module, such as #mpc.recipe<loss = [mse]>"},
     {kPhaseAttr, isOf<PhaseAttr>,

@@ -2,13 +2,13 @@
 // RUN: not mpc-opt %s -split-input-file "-mpc-add-optimizer=train=[" 2>&1 | FileCheck %s --check-prefix=REGEX
 // RUN: not mpc-opt %s -split-input-file -mpc-add-optimizer=freeze=. 2>&1 | FileCheck %s --check-prefix=FROZEN
 // RUN: not mpc-opt %s -split-input-file -mpc-add-optimizer=optimizer=adam 2>&1 | FileCheck %s --check-prefix=NAME
-// RUN: not mpc-opt %s -split-input-file -mpc-add-optimizer=optimizer=lion 2>&1 | FileCheck %s --check-prefix=OPTIMIZER
+// RUN: not mpc-opt %s -split-input-file -mpc-add-optimizer=optimizer=sophia 2>&1 | FileCheck %s --check-prefix=OPTIMIZER
 
 // PATTERN: error: --freeze: no parameter's name matches '^nothing'
 // REGEX: error: --train: '[' is not a regular expression
 // FROZEN: error: nothing to train: the loss depends on no float parameter, or all of them are frozen; --train REGEX chooses among all floats of the model
 // NAME: error: the model has a parameter 'w.m', but the optimizer state of 'w' needs that name; rename it
-// OPTIMIZER: error: unknown optimizer 'lion'; expected one of sgd, momentum, nesterov, adam, adamw, adagrad, rmsprop, lamb
+// OPTIMIZER: error: unknown optimizer 'sophia'; expected one of sgd, momentum, nesterov, adam, adamw, adagrad, rmsprop, lamb, lion, muon
 module {
   mpc.variable @w : tensor<8xf32> role parameter
   mpc.variable @w.m : tensor<8xf32> role parameter

@@ -3,10 +3,11 @@
 // RUN: mpc-opt %s -mpc-add-optimizer=optimizer=adam | FileCheck %s --check-prefix=ADAM
 // RUN: mpc-opt %s -mpc-add-optimizer="optimizer=adamw clip-norm=0.5" | FileCheck %s --check-prefixes=CHECK,ADAMW
 // RUN: mpc-opt %s -mpc-add-optimizer=optimizer=adagrad | FileCheck %s --check-prefix=ADAGRAD
-// RUN: mpc-opt %s -mpc-add-optimizer=optimizer=rmsprop | FileCheck %s --check-prefix=MOMENTOUS
-// RUN: mpc-opt %s -mpc-add-optimizer="optimizer=rmsprop momentum=0" | FileCheck %s --check-prefix=RMSPROP --implicit-check-not=.velocity --implicit-check-not="@w.m :"
+// RUN: mpc-opt %s -mpc-add-optimizer="optimizer=rmsprop momentum=0.9" | FileCheck %s --check-prefix=MOMENTOUS
+// RUN: mpc-opt %s -mpc-add-optimizer=optimizer=rmsprop | FileCheck %s --check-prefix=RMSPROP --implicit-check-not=.velocity --implicit-check-not="@w.m :"
 // RUN: mpc-opt %s -mpc-add-optimizer="optimizer=rmsprop centered=1" | FileCheck %s --check-prefix=CENTERED
 // RUN: mpc-opt %s -mpc-add-optimizer=optimizer=lamb | FileCheck %s --check-prefix=LAMB
+// RUN: mpc-opt %s -mpc-add-optimizer=optimizer=lion | FileCheck %s --check-prefix=LION
 // RUN: mpc-opt %s -mpc-add-optimizer="train=^w" | FileCheck %s --check-prefix=TRAIN
 // RUN: mpc-opt %s -mpc-add-optimizer="freeze=^w" | FileCheck %s --check-prefix=FREEZE
 
@@ -58,6 +59,14 @@ mpc.variable @unused : tensor<3xf32> role parameter
 // CENTERED-DAG: mpc.variable @w.m : tensor<8x3xf32> role optimizer_state
 // CENTERED-DAG: mpc.variable @w.v : tensor<8x3xf32> role optimizer_state
 // CENTERED: mpc.rmsprop %{{.*}} centered = true
+
+// Lion steps along the signs of an average, and has a beta2 of 0.99.
+// LION: mpc.variable @w.m : tensor<8x3xf32> role optimizer_state
+// LION: %[[BETA1:.*]] = mpc.constant {{.*}}dense<0.899999976> : tensor<f32>
+// LION: %[[SIGN:.*]] = mpc.sign
+// LION: mpc.sgd %{{.*}}, %[[SIGN]], %{{.*}}
+// LION: mpc.constant {{.*}}dense<9.900000e-01> : tensor<f32>
+// LION: return
 
 // LAMB scales Adam's step by |p| / |step|.
 // LAMB: %[[ONE:.*]] = mpc.constant {{.*}}dense<1.000000e+00> : tensor<f32>

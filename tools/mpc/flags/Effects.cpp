@@ -43,14 +43,25 @@ struct Rule {
 
 static const std::vector<Rule> &getRules() {
   static const std::vector<StringRef> mixed = {"16-mixed", "bf16-mixed"};
-  static const std::vector<StringRef> adams = {"adam", "adamw", "lamb"};
+  static const std::vector<StringRef> adams = {"adam", "adamw", "lamb", "lion",
+                                               "muon"};
   static const std::vector<Rule> rules = {
-      {"--momentum", "--optimizer", {"sgd", "momentum", "nesterov", "rmsprop"}},
+      {"--momentum",
+       "--optimizer",
+       {"sgd", "momentum", "nesterov", "rmsprop", "muon"}},
       {"--beta1", "--optimizer", adams},
       {"--beta2", "--optimizer", adams},
       {"--alpha", "--optimizer", {"rmsprop"}},
       {"--centered", "--optimizer", {"rmsprop"}},
-      {"--eps", "--optimizer", {"adam", "adamw", "lamb", "adagrad", "rmsprop"}},
+      {"--eps",
+       "--optimizer",
+       {"adam", "adamw", "lamb", "adagrad", "rmsprop", "muon"}},
+      {"--ns-steps", "--optimizer", {"muon"}},
+      {"--no-nesterov", "--optimizer", {"muon"}},
+      {"--adjust-lr-fn", "--optimizer", {"muon"}},
+      {"--muon", "--optimizer", {"muon"}},
+      {"--muon-filters", "--optimizer", {"muon"}},
+      {"--adamw-lr-scale", "--optimizer", {"muon"}},
       // --tf32 rounds products in any mode, except those that these flags name.
       {"--policy", "--precision", mixed, false, "--tf32"},
       {"--keep-fp32", "--precision", mixed, false, "--tf32"},
@@ -370,6 +381,12 @@ static constexpr StringRef kOptimizerFlags[] = {"--optimizer",
                                                 "--alpha",
                                                 "--centered",
                                                 "--eps",
+                                                "--ns-steps",
+                                                "--no-nesterov",
+                                                "--adjust-lr-fn",
+                                                "--muon",
+                                                "--muon-filters",
+                                                "--adamw-lr-scale",
                                                 "--train",
                                                 "--freeze",
                                                 "--weight-decay",
@@ -462,12 +479,9 @@ llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
 
 void mpc::tools::chooseOptimizer(const CompileOptions &options,
                                  Recipe &recipe) {
-  const bool isGiven = !findGiven(options, {"--momentum"}).empty();
   OptimizerSettings &settings = recipe.optimizer;
-  if (settings.kind == OptimizerKind::SGD && settings.momentum != 0 && isGiven)
+  if (settings.kind == OptimizerKind::SGD && settings.momentum.value_or(0) != 0)
     settings.kind = OptimizerKind::Momentum;
-  if (settings.kind == OptimizerKind::RMSprop && !isGiven)
-    settings.momentum = 0;
 }
 
 llvm::Error mpc::tools::checkTargetFlags(const CompileOptions &options) {

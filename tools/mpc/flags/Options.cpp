@@ -119,21 +119,22 @@ static void addRuleOptions(CLI::App &command, Recipe &recipe) {
   // chosen optimizer does not have.
   command
       .add_option("--momentum", settings.momentum,
-                  "momentum of the optimizers momentum and nesterov; if "
-                  "given, also of sgd and rmsprop, as in PyTorch")
-      ->check(nonNegativeNumber())
-      ->capture_default_str();
+                  "momentum of the optimizers momentum and nesterov (default: "
+                  "0.9) and muon (0.95); if given, also of sgd and rmsprop, "
+                  "as in PyTorch")
+      ->check(nonNegativeNumber());
   command
       .add_option("--beta1", settings.beta1,
-                  "decay of the mean of gradients in adam, adamw and lamb")
+                  "decay of the mean of gradients in adam, adamw, lamb and "
+                  "lion")
       ->check(fraction())
       ->capture_default_str();
   command
       .add_option("--beta2", settings.beta2,
                   "decay of the mean of squared gradients in adam, adamw and "
-                  "lamb")
-      ->check(fraction())
-      ->capture_default_str();
+                  "lamb (default: 0.999), of the mean of gradients in lion "
+                  "(0.99)")
+      ->check(fraction());
   command
       .add_option("--alpha", settings.alpha,
                   "decay of the mean of squared gradients in rmsprop")
@@ -149,8 +150,40 @@ static void addRuleOptions(CLI::App &command, Recipe &recipe) {
 }
 
 static void addOptimizerOptions(CLI::App &command, Recipe &recipe) {
+  // Adds the settings that only muon has.
+  static void addMuonOptions(CLI::App & command, OptimizerSettings & settings) {
+    command
+        .add_option(
+            "--muon", settings.muon,
+            "muon: the parameters that Muon trains, while AdamW trains "
+            "the others; default: matrices of hidden layers (repeatable)")
+        ->allow_extra_args(false)
+        ->type_name("REGEX");
+    command.add_flag("--muon-filters", settings.muonFilters,
+                     "muon: also train filters of convolutions by Muon, as "
+                     "matrices with a row per output channel");
+    command
+        .add_option("--ns-steps", settings.nsSteps,
+                    "muon: Newton-Schulz iterations per step")
+        ->transform(wholeNumber(int64_t(1), int64_t(99)))
+        ->capture_default_str();
+    command.add_flag("--no-nesterov", settings.noNesterov,
+                     "muon: plain momentum in place of Nesterov's");
+    addChoice(command, "--adjust-lr-fn", settings.adjustLRFn,
+              "muon: factor of the learning rate by the shape of a matrix; "
+              "default: original",
+              wordsOf<AdjustLRFn>());
+    command
+        .add_option("--adamw-lr-scale", settings.adamWLRScale,
+                    "muon: factor of the learning rate of the parameters that "
+                    "AdamW trains")
+        ->check(nonNegativeNumber())
+        ->capture_default_str();
+  }
+
   addRuleOptions(command, recipe);
   // These flags set weight decay and learning rate, which may differ by
+  addMuonOptions(command, recipe.optimizer);
   // parameter.
   command
       .add_option("--weight-decay", recipe.optimizer.weightDecay,

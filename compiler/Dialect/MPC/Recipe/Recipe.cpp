@@ -54,11 +54,9 @@ static void printField(AsmPrinter &printer, const std::string &value) {
   printer.printString(value);
 }
 
-static void printField(AsmPrinter &printer, Reduction value) {
-  printer << stringify(value);
-}
-
-static void printField(AsmPrinter &printer, OptimizerKind value) {
+template <typename Enum>
+static std::enable_if_t<HasWords<Enum>::value> printField(AsmPrinter &printer,
+                                                          Enum value) {
   printer << stringify(value);
 }
 

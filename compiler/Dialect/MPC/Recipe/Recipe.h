@@ -56,10 +56,22 @@ struct TargetSpec {
 /// An optimizer's update rule and its hyperparameters.
 struct OptimizerSettings {
   OptimizerKind kind = OptimizerKind::SGD;
-  double momentum = 0.9, beta1 = 0.9, beta2 = 0.999, alpha = 0.99;
+  double beta1 = 0.9, alpha = 0.99;
   bool centered = false;
-  /// nullopt for the default that PyTorch has for this optimizer.
-  std::optional<double> epsilon, weightDecay;
+  /// nullopt for the default of this optimizer (Optimizers.cpp).
+  std::optional<double> momentum, beta2, epsilon, weightDecay;
+  /// The number of Newton-Schulz iterations of Muon.
+  int64_t nsSteps = 5;
+  bool noNesterov = false; ///< true for Muon with plain momentum
+  /// nullopt means Original.
+  std::optional<AdjustLRFn> adjustLRFn;
+  /// Patterns of the parameters that Muon trains; empty for the matrices of
+  /// hidden layers. AdamW trains all other parameters.
+  std::vector<std::string> muon;
+  /// True if Muon also trains filters of convolutions.
+  bool muonFilters = false;
+  /// The factor of the learning rate for the parameters that AdamW trains.
+  double adamWLRScale = 1;
 };
 
 /// The losses, the optimizer, and the trained parameters. If there are no
@@ -164,12 +176,14 @@ template <typename Visitor, typename... Recipes>
 void visitOptimizerFields(Visitor &&visit, Recipes &...of) {
   using Field = RecipeField;
   visit(Field{"optimizer", "sgd, momentum, nesterov, adam, adamw, adagrad, "
-                           "rmsprop or lamb"},
+                           "rmsprop, lamb, lion or muon"},
         of.optimizer.kind...);
-  visit(Field{"momentum", "for momentum, nesterov, rmsprop"},
+  visit(Field{"momentum", "for momentum, nesterov, rmsprop, muon"},
         of.optimizer.momentum...);
-  visit(Field{"beta1", "for adam, adamw, lamb"}, of.optimizer.beta1...);
-  visit(Field{"beta2", "for adam, adamw, lamb"}, of.optimizer.beta2...);
+  visit(Field{"beta1", "for adam, adamw, lamb, lion, muon"},
+        of.optimizer.beta1...);
+  visit(Field{"beta2", "for adam, adamw, lamb, lion, muon"},
+        of.optimizer.beta2...);
   visit(Field{"alpha", "for rmsprop"}, of.optimizer.alpha...);
   visit(Field{"centered", "for rmsprop"}, of.optimizer.centered...);
   visit(Field{"eps", "default: the optimizer's in PyTorch", "epsilon"},
@@ -193,6 +207,20 @@ void visitOptimizerFields(Visitor &&visit, Recipes &...of) {
   visit(Field{"no-decay", "bias, norm or patterns of the parameters without "
                           "weight decay"},
         of.noDecay...);
+  visit(Field{"ns-steps", "for muon: Newton-Schulz iterations"},
+        of.optimizer.nsSteps...);
+  visit(Field{"no-nesterov", "for muon: plain momentum"},
+        of.optimizer.noNesterov...);
+  visit(Field{"adjust-lr-fn", "for muon: original, match_rms_adamw or "
+                              "spectral_unclamped"},
+        of.optimizer.adjustLRFn...);
+  visit(Field{"muon", "for muon: patterns of the parameters that it trains"},
+        of.optimizer.muon...);
+  visit(Field{"muon-filters", "for muon: also filters of convolutions"},
+        of.optimizer.muonFilters...);
+  visit(Field{"adamw-lr-scale", "for muon: factor of the learning rate of the "
+                                "other parameters"},
+        of.optimizer.adamWLRScale...);
   visit(Field{"lr-scale", "PATTERN=FACTOR: parameters with another learning "
                           "rate"},
         of.lrScale...);
