@@ -7,7 +7,7 @@
     with mpc.Session(artifact, learning_rate=1e-3) as session:
         loss = session.step({"image": images, "target": labels})
 
-`open`, `Session` and `State` need this package and NumPy alone. `train`,
+`open`, `Session` and `Trainer` need this package and NumPy alone. `train`,
 `compile`, `evaluate` and `backend` run the command of the wheel mpc-compiler.
 
 SPDX-License-Identifier: Apache-2.0
@@ -34,9 +34,11 @@ from mpc_runtime.errors import (
 from mpc_runtime.library import version
 from mpc_runtime.session import Session, State
 from mpc_runtime.tensors import TensorInfo
+from mpc_runtime.trainer import BatchResult, Progress, Trainer
 
 __all__ = [
     "Artifact",
+    "BatchResult",
     "CheckpointError",
     "CommandWarning",
     "DeviceError",
@@ -48,9 +50,11 @@ __all__ = [
     "InternalError",
     "InvalidInputError",
     "NumericError",
+    "Progress",
     "Session",
     "State",
     "TensorInfo",
+    "Trainer",
     "Training",
     "UnsupportedError",
     "UsageError",

@@ -113,14 +113,20 @@ class Artifact:
 
 
 def _read_function(name: str, function: dict[str, Any]) -> Function:
-    def infos(values: list[dict[str, Any]]) -> tuple[TensorInfo, ...]:
-        buffers = [function["buffers"][value["buffer"]] for value in values]
-        return tuple(
-            TensorInfo(v["name"], v["role"], b["type"], tuple(b["shape"]))
-            for v, b in zip(values, buffers)
-        )
+    def info(value: dict[str, Any], axis: int | None) -> TensorInfo:
+        buffer = function["buffers"][value["buffer"]]
+        shape = tuple(buffer["shape"])
+        return TensorInfo(value["name"], value["role"], buffer["type"], shape, axis)
 
-    return Function(name, infos(function["inputs"]), infos(function["outputs"]))
+    def batch_axis(value: dict[str, Any]) -> int | None:
+        axis = value.get("batch_axis", 0)
+        return axis if value["role"] in ("data", "label") and axis >= 0 else None
+
+    return Function(
+        name,
+        tuple(info(value, batch_axis(value)) for value in function["inputs"]),
+        tuple(info(value, None) for value in function["outputs"]),
+    )
 
 
 def open_artifact(source: PathLike | bytes | bytearray | memoryview) -> Artifact:

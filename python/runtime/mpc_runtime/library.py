@@ -14,7 +14,7 @@ import os
 import pathlib
 from typing import Any
 
-from mpc_runtime.errors import Error, make_error
+from mpc_runtime.errors import Error, UsageError, make_error
 
 SONAME = "libmpc_runtime.so.0"
 
@@ -42,6 +42,85 @@ class CSessionOptions(ctypes.Structure):
         ("struct_size", _SIZE),
         ("device", _TEXT),
         ("threads", ctypes.c_int32),
+        ("seed", ctypes.c_uint64),
+    ]
+
+
+class CArray(ctypes.Structure):
+    """mpc_array"""
+
+    _fields_ = [("name", _TEXT), ("bytes", _POINTER), ("size", _SIZE)]
+
+
+class CTrainerOptions(ctypes.Structure):
+    """mpc_trainer_options"""
+
+    _fields_ = [
+        ("struct_size", _SIZE),
+        ("learning_rate", ctypes.c_double),
+        ("lr_scheduler", _TEXT),
+        ("min_lr", ctypes.c_double),
+        ("warmup_steps", ctypes.c_int64),
+        ("total_steps", ctypes.c_int64),
+        ("steps_per_epoch", ctypes.c_int64),
+        ("checkpoint_dir", _TEXT),
+        ("keep_checkpoints", ctypes.c_int64),
+        ("resume", _TEXT),
+        ("data", _TEXT),
+        ("allow_nan", ctypes.c_int32),
+    ]
+
+
+class CProgress(ctypes.Structure):
+    """mpc_progress"""
+
+    _fields_ = [
+        ("struct_size", _SIZE),
+        ("step", ctypes.c_int64),
+        ("batches", ctypes.c_int64),
+        ("samples", ctypes.c_int64),
+        ("skipped", ctypes.c_int64),
+        ("epoch", ctypes.c_int64),
+        ("step_in_epoch", ctypes.c_int64),
+        ("batch_in_step", ctypes.c_int64),
+        ("learning_rate", ctypes.c_double),
+    ]
+
+
+class CBatchResult(ctypes.Structure):
+    """mpc_batch_result"""
+
+    _fields_ = [
+        ("struct_size", _SIZE),
+        ("is_step", ctypes.c_int32),
+        ("skipped", ctypes.c_int32),
+        ("loss", ctypes.c_double),
+        ("learning_rate", ctypes.c_double),
+        ("accuracy", ctypes.c_double),
+        ("grad_norm", ctypes.c_double),
+        ("loss_scale", ctypes.c_double),
+    ]
+
+
+class CEvaluationOptions(ctypes.Structure):
+    """mpc_evaluation_options"""
+
+    _fields_ = [
+        ("struct_size", _SIZE),
+        ("metrics", _TEXT),
+        ("allow_nan", ctypes.c_int32),
+    ]
+
+
+class CEvaluationResult(ctypes.Structure):
+    """mpc_evaluation_result"""
+
+    _fields_ = [
+        ("struct_size", _SIZE),
+        ("loss", ctypes.c_double),
+        ("accuracy", ctypes.c_double),
+        ("samples", ctypes.c_int64),
+        ("left_out", ctypes.c_int64),
     ]
 
 
@@ -60,6 +139,18 @@ _STATUS = {
     "session_run": [_POINTER, _TEXT],
     "session_run_timed": [_POINTER, _TEXT, _POINTER, _SIZE],
     "session_get_output": [_POINTER, _TEXT, _TEXT, _POINTER, _SIZE],
+    "session_load_weights": [_POINTER, _TEXT],
+    "session_write_weights": [_POINTER, _TEXT],
+    "session_write_onnx": [_POINTER, _TEXT],
+    "trainer_create": [_POINTER, _POINTER, _POINTER],
+    "trainer_run_batch": [_POINTER, _POINTER, _SIZE, _POINTER],
+    "trainer_get_progress": [_POINTER, _POINTER],
+    "trainer_set_learning_rate": [_POINTER, ctypes.c_double],
+    "trainer_save": [_POINTER],
+    "evaluation_create": [_POINTER, _POINTER, _POINTER],
+    "evaluation_add": [_POINTER, _POINTER, _SIZE],
+    "evaluation_finish": [_POINTER, _POINTER],
+    "evaluation_get": [_POINTER, _TEXT, _POINTER],
 }
 # Other functions: the result, then the arguments.
 _PLAIN = {
@@ -75,6 +166,9 @@ _PLAIN = {
     "session_output_count": (_SIZE, [_POINTER, _TEXT]),
     "session_step_count": (_SIZE, [_POINTER, _TEXT]),
     "session_memory_bytes": (_SIZE, [_POINTER]),
+    "trainer_free": (None, [_POINTER]),
+    "trainer_notes": (_TEXT, [_POINTER]),
+    "evaluation_free": (None, [_POINTER]),
 }
 
 
@@ -129,6 +223,11 @@ def call(name: str, *arguments: Any) -> None:
     raise make_error(code, message)
 
 
+def new(struct: type, *fields: Any) -> Any:
+    """Returns a struct of the C API with its size and fields."""
+    return struct(ctypes.sizeof(struct), *fields)
+
+
 def encode(text: str, what: str) -> bytes:
     """Returns `text` as a C string. Raises TypeError unless `text` is a str,
     and ValueError for text that C cannot express."""
@@ -138,6 +237,15 @@ def encode(text: str, what: str) -> bytes:
     if b"\0" in data:
         raise ValueError(f"{what} {text!r} has a zero byte")
     return data
+
+
+def check_int(name: str, value: Any, least: int, most: int) -> None:
+    """Raises TypeError unless `value` is an int, and UsageError unless it is in
+    [least, most]."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"expected {name} as int, found {type(value).__name__}")
+    if not least <= value <= most:
+        raise UsageError(f"{name}={value} is not in [{least},{most}]")
 
 
 def version() -> str:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import ctypes
 import difflib
+import math
+import os
 import threading
 import weakref
 from collections.abc import Mapping as MappingBase
-from typing import Any, Iterator, Mapping, Sequence, Union
+from typing import Any, Iterable, Iterator, Mapping, Sequence, Union
 
 import numpy as np
 
@@ -88,7 +90,8 @@ class Session:
 
     `source` is an Artifact, or what `open` takes. `device` is "cpu", "cuda" or
     "auto". `threads` is the number of threads; 0 is one per physical core.
-    `learning_rate` is the rate of steps that get no other.
+    `seed` is for dropout and the model's random numbers. `learning_rate` is the
+    rate of steps that get no other.
 
     Threads may share a session: its methods run one after the other. A session
     is a context manager that closes itself.
@@ -103,17 +106,14 @@ class Session:
         *,
         device: str = "cpu",
         threads: int = 0,
+        seed: int = 0,
         learning_rate: float | None = None,
     ):
-        if not isinstance(threads, int) or isinstance(threads, bool):
-            raise TypeError(f"expected threads as int, found {type(threads).__name__}")
-        if not -(2**31) <= threads < 2**31:
-            raise UsageError(f"threads={threads} is out of range")
+        library.check_int("threads", threads, -(2**31), 2**31 - 1)
+        library.check_int("seed", seed, 0, 2**64 - 1)
         artifact = source if isinstance(source, Artifact) else open_artifact(source)
-        options = library.CSessionOptions(
-            ctypes.sizeof(library.CSessionOptions),
-            library.encode(device, "a device"),
-            threads,
+        options = library.new(
+            library.CSessionOptions, library.encode(device, "a device"), threads, seed
         )
         handle = ctypes.c_void_p()
         library.call(
@@ -242,12 +242,105 @@ class Session:
             )
             return seconds
 
+    def evaluate(
+        self,
+        batches: Mapping[str, Any] | Iterable[Batch],
+        metrics: Sequence[str] = (),
+        *,
+        allow_nan: bool = False,
+    ) -> dict[str, float]:
+        """Evaluates any number of samples as `mpc eval` does. Returns "loss",
+        "samples", "accuracy" if the loss has one, and a figure for each of
+        `metrics`, names of --metric such as "f1" or "top5".
+
+        `batches` is a mapping from names of inputs to arrays, or an iterable of
+        batches. Each may have any number of samples: the result does not depend
+        on the division. "left_out" counts samples at the end that fill no batch
+        and cannot be padded. With averaged weights (--ema), evaluates these.
+
+        Raises UsageError for unknown names and metrics, and without samples;
+        UnsupportedError if the artifact has no function "eval";
+        InvalidInputError for wrong shapes and labels, and for values that are not
+        finite unless `allow_nan`.
+        """
+        if isinstance(batches, MappingBase):
+            batches = [batches]
+        if isinstance(metrics, str):
+            metrics = [metrics]
+        names = library.encode(",".join(metrics), "metrics") if metrics else None
+        with self._lock:
+            self._derive()
+            options = library.new(library.CEvaluationOptions, names, int(allow_nan))
+            handle = ctypes.c_void_p()
+            library.call(
+                "evaluation_create",
+                self._open(),
+                ctypes.byref(options),
+                ctypes.byref(handle),
+            )
+            try:
+                for batch in batches:
+                    arrays = self._make_arrays("eval", batch, any_count=True)
+                    library.call("evaluation_add", handle, arrays, len(arrays))
+                return _finish_evaluation(handle, metrics)
+            finally:
+                library.plain("evaluation_free", handle)
+
+    def load(self, path: PathLike) -> None:
+        """Sets parameters and running statistics to the arrays of the same name
+        in a .safetensors or .npz file, or in a checkpoint's folder. A `Trainer`
+        with `resume` also continues the optimizer.
+
+        Raises FileError if the file cannot be read, InvalidInputError if it is
+        damaged or does not fit, CheckpointError if a checkpoint is damaged or of
+        another model. State is unchanged then.
+        """
+        with self._lock:
+            # Loading derives.
+            library.call(
+                "session_load_weights",
+                self._open(),
+                library.encode(os.fsdecode(path), "a path"),
+            )
+
+    def save(self, path: PathLike) -> None:
+        """Writes parameters and running statistics: .safetensors, .npz, or .onnx
+        for the whole model. The file appears whole or not at all. With averaged
+        weights (--ema), writes these.
+
+        Raises UsageError for another extension, FileError if the file cannot be
+        written, UnsupportedError for .onnx if the artifact does not hold its
+        model.
+        """
+        text = os.fsdecode(path)
+        kind = "onnx" if text.endswith(".onnx") else "weights"
+        with self._lock:
+            library.call(
+                f"session_write_{kind}", self._open(), library.encode(text, "a path")
+            )
+
     # The methods below expect that the caller holds the lock.
 
     def _open(self) -> ctypes.c_void_p:
         if self._handle is None:
             raise UsageError("the session is closed")
         return self._handle
+
+    def _make_arrays(self, function: str, batch: Batch, any_count: bool) -> Any:
+        """Returns the samples of a batch as an array of mpc_array, which keeps
+        the memory alive."""
+        inputs = [i for i in self.artifact.inputs(function) if i.role != "scalar"]
+        values = _name_values(function, inputs, batch)
+        _check_missing(function, inputs, values)
+        arrays = [as_array(values[i.name], i, any_count) for i in inputs]
+        structs = (library.CArray * len(inputs))(
+            *(
+                library.CArray(info.name.encode(), array.ctypes.data, array.nbytes)
+                for info, array in zip(inputs, arrays)
+            )
+        )
+        structs.arrays = arrays
+        return structs
 
     def _derive(self) -> None:
         if self._is_stale:
@@ -286,16 +379,7 @@ class Session:
                     f"the function {function!r} takes no learning rate; the rate is"
                     " part of the model"
                 )
-        missing = [
-            info.name
-            for info in inputs
-            if info.name not in values and info.role != "scalar"
-        ]
-        if missing:
-            raise UsageError(
-                f"the function {function!r} needs {_list(missing)}; its inputs are"
-                f" {'; '.join(map(str, inputs))}"
-            )
+        _check_missing(function, inputs, values)
         arrays = {
             info.name: as_array(values[info.name], info)
             for info in inputs
@@ -378,6 +462,34 @@ def _name_values(
         "expected a batch as a mapping from names to arrays, or a list or tuple of"
         f" arrays, found {type(batch).__name__}"
     )
+
+
+def _check_missing(
+    function: str, inputs: Sequence[TensorInfo], values: Mapping[str, Any]
+) -> None:
+    missing = [i.name for i in inputs if i.name not in values and i.role != "scalar"]
+    if missing:
+        raise UsageError(
+            f"the function {function!r} needs {_list(missing)}; its inputs are"
+            f" {'; '.join(map(str, inputs))}"
+        )
+
+
+def _finish_evaluation(
+    handle: ctypes.c_void_p, metrics: Sequence[str]
+) -> dict[str, float]:
+    result = library.new(library.CEvaluationResult)
+    library.call("evaluation_finish", handle, ctypes.byref(result))
+    figures = {"loss": result.loss, "samples": result.samples}
+    if not math.isnan(result.accuracy):
+        figures["accuracy"] = result.accuracy
+    if result.left_out:
+        figures["left_out"] = result.left_out
+    value = ctypes.c_double()
+    for name in metrics:
+        library.call("evaluation_get", handle, name.encode(), ctypes.byref(value))
+        figures[name] = value.value
+    return figures
 
 
 def _list(names: Sequence[str]) -> str:

@@ -46,13 +46,16 @@ class TensorInfo:
     """Describes a state variable, an input or an output.
 
     `type` is mpc's name of the element type, such as "f32" or "bf16". `role`
-    is the purpose, such as "parameter", "data", "label" or "loss".
+    is the purpose, such as "parameter", "data", "label" or "loss". `batch_axis`
+    is the axis of an input along which samples lie; None for other tensors, and
+    for inputs without such an axis.
     """
 
     name: str
     role: str
     type: str
     shape: tuple[int, ...]
+    batch_axis: int | None = None
 
     @property
     def dtype(self) -> np.dtype:
@@ -70,7 +73,9 @@ class TensorInfo:
         return f"{self.name}: {self.type}[{shape}] ({self.role})"
 
 
-def as_array(value: Any, info: TensorInfo) -> np.ndarray:
+def as_array(
+    value: Any, info: TensorInfo, any_count: bool = False
+) -> np.ndarray:
     """Returns `value` as a C-contiguous array of the type and shape of `info`.
 
     `value` is an array, a sequence of numbers, or an object with `__dlpack__`
@@ -78,31 +83,46 @@ def as_array(value: Any, info: TensorInfo) -> np.ndarray:
     is converted if each value can be represented: 1.0 to an integer is fine,
     1.5 is an error. Floats are rounded. A uint16 array for a bf16 tensor is
     taken as bits. A tensor of one element may have any number of dimensions.
+    With `any_count`, an input may have any number of samples.
 
     Raises InvalidInputError for another shape or a value out of range, and
     TypeError for values that are no numbers.
     """
     array = _read(value, info)
-    if array.shape != info.shape:
+    differs_in_count = _differs_in_count(array.shape, info)
+    if array.shape != info.shape and not (any_count and differs_in_count):
         if array.size == 1 and math.prod(info.shape) == 1:
             array = array.reshape(info.shape)
         else:
+            hint = ""
+            if differs_in_count:
+                axis = info.batch_axis
+                hint = (
+                    "; the batch size of an artifact is fixed: give"
+                    f" {info.shape[axis]} samples, or compile with --batch-size"
+                    f" {array.shape[axis]}"
+                )
             raise InvalidInputError(
                 f"'{info.name}': expected an array of shape {info.shape}, found"
-                f" {array.shape}{_batch_hint(array.shape, info.shape)}"
+                f" {array.shape}{hint}"
             )
+    shape = array.shape
     if array.dtype != info.dtype:
         array = _convert(array, info)
-    return np.ascontiguousarray(array).reshape(info.shape)
+    # NumPy turns scalars into vectors here.
+    return np.ascontiguousarray(array).reshape(shape)
 
 
-def _batch_hint(found: tuple[int, ...], expected: tuple[int, ...]) -> str:
-    if len(found) == len(expected) and found[1:] == expected[1:]:
-        return (
-            f"; the batch size of an artifact is fixed: give {expected[0]} samples,"
-            f" or compile with --batch-size {found[0]}"
-        )
-    return ""
+def _differs_in_count(shape: tuple[int, ...], info: TensorInfo) -> bool:
+    """True if only the number of samples differs from the declared shape."""
+    axis = info.batch_axis
+    if axis is None or len(shape) != len(info.shape) or shape == info.shape:
+        return False
+    return all(
+        n == expected
+        for i, (n, expected) in enumerate(zip(shape, info.shape))
+        if i != axis
+    )
 
 
 def _read(value: Any, info: TensorInfo) -> np.ndarray:
