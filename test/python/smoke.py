@@ -2,9 +2,9 @@
 
     smoke.py FOLDER
 
-FOLDER has digits-cnn.onnx and the archives of digits. tools/wheels --try runs
-this file in a place without LLVM. Without the wheel mpc-compiler, opens no
-model and only checks that errors are exceptions.
+FOLDER has digits-cnn.onnx, the archives of digits, and perhaps the artifact
+digits.mpc. tools/wheels --try runs this file in a place without LLVM. Models
+are compiled if the wheel mpc-compiler is installed.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -33,7 +33,7 @@ def check_runtime():
         raise AssertionError("a Python file was taken for an artifact")
 
 
-def train_by_command(folder, model):
+def train_by_command(folder):
     """Trains with `mpc train`, and returns the accuracy."""
     command = pathlib.Path(sysconfig.get_path("scripts")) / "mpc"
     assert mpc.find_command() == str(command), mpc.find_command()
@@ -41,7 +41,7 @@ def train_by_command(folder, model):
     subprocess.run([command, "--help"], check=True, stdout=subprocess.DEVNULL)
     print(f"mpc --help: {1000 * (time.perf_counter() - start):.0f} ms")
     training = mpc.train(
-        model,
+        folder / "digits-cnn.onnx",
         folder / "digits-train.npz",
         val_data=folder / "digits-test.npz",
         output=folder / "trained.onnx",
@@ -56,34 +56,46 @@ def train_by_command(folder, model):
     return evaluations[-1]["eval_accuracy"]
 
 
-def train_by_session(folder, model):
-    """Trains with a session, and returns the accuracy on the same digits."""
-    artifact = mpc.compile(
-        model, loss="softmax_cross_entropy", optimizer="adamw", batch_size=32
+def compile_artifact(folder):
+    return mpc.compile(
+        folder / "digits-cnn.onnx",
+        loss="softmax_cross_entropy",
+        optimizer="adamw",
+        batch_size=32,
     )
+
+
+def train_by_session(folder, artifact):
+    """Trains with a session, and returns the accuracy on the same digits."""
     with np.load(folder / "digits-train.npz") as arrays:
         data = dict(arrays)
     batches = [
         {name: array[i : i + 32] for name, array in data.items()}
         for i in range(0, len(data["target"]) - 31, 32)
     ]
-    with mpc.Session(artifact, learning_rate=1e-3) as session:
+    with mpc.Session(artifact) as session, mpc.Trainer(session) as trainer:
         for _ in range(3):
             for batch in batches:
-                session.step(batch)
-        return np.mean([session.eval(batch)["correct"] for batch in batches])
+                trainer.step(batch)
+        session.save(folder / "trained.safetensors")
+        return session.evaluate(data)["accuracy"]
 
 
 def main():
     folder = pathlib.Path(sys.argv[1])
     check_runtime()
     print(f"Python {sys.version.split()[0]}, {os.confstr('CS_GNU_LIBC_VERSION')}")
+    accuracies = {}
     if importlib.util.find_spec("mpc_compiler"):
-        model = folder / "digits-cnn.onnx"
-        for train in (train_by_command, train_by_session):
-            accuracy = train(folder, model)
-            print(f"{train.__name__}: accuracy {accuracy:.2%}")
-            assert accuracy > 0.9
+        accuracies["mpc train"] = train_by_command(folder)
+        artifact = compile_artifact(folder)
+        accuracies["a compiled artifact"] = train_by_session(folder, artifact)
+    if (folder / "digits.mpc").exists():
+        artifact = mpc.open(folder / "digits.mpc")
+        accuracies["an opened artifact"] = train_by_session(folder, artifact)
+    for name, accuracy in accuracies.items():
+        print(f"{name}: accuracy {accuracy:.2%}")
+        assert accuracy > 0.9
     print("the wheels work")
 
 
