@@ -47,6 +47,7 @@ def test_a_model_in_memory_trains(digits, tmp_path):
         ({"model": 3}, TypeError, "a model as a path"),
         ({"data": 3}, TypeError, "maps names to arrays"),
         ({"data": {"image": ["a"]}}, TypeError, "'image' has the type"),
+        ({"data": {"file": [1.0], "allow_pickle": [1.0]}}, mpc.InvalidInputError, "file"),
         ({"data": {"image": np.zeros((32, 1, 8, 8))}}, mpc.InvalidInputError, "target"),
         ({"lr": 1e30, "optimizer": "sgd"}, mpc.NumericError, "not been finite"),
         ({"output": "-"}, mpc.UsageError, "name a file"),

@@ -76,7 +76,9 @@ class MpcBackendRep(BackendRep):
         if missing:
             raise UnsupportedError(f"mpc gives no output {missing[0]!r}")
         # Names of ONNX need not be identifiers: rename numbers those.
-        kind = collections.namedtuple("Outputs", self._outputs, rename=True)
+        kind: Any = collections.namedtuple(  # type: ignore[misc]
+            "Outputs", self._outputs, rename=True
+        )
         return kind(*(values[name] for name in self._outputs))
 
     def _name_inputs(self, inputs: Any) -> dict[str, np.ndarray]:

@@ -22,7 +22,8 @@ import sys
 import tempfile
 import threading
 import warnings
-from typing import Any, Iterator, Mapping, Sequence, Union
+import zipfile
+from typing import IO, Any, Iterator, Mapping, Sequence, Union
 
 import numpy as np
 
@@ -92,16 +93,14 @@ def _path(value: Any, what: str) -> str:
 
 def _write_arrays(name: str, arrays: Mapping[str, Any], folder: pathlib.Path) -> str:
     path = folder / f"{name}.npz"
-    values = {}
-    for key, value in arrays.items():
-        array = np.asarray(value)
-        if array.dtype.kind not in "biuf":
-            raise TypeError(f"{name}: array '{key}' has the type {array.dtype}")
-        values[key] = array
-    # savez takes the names as arguments, and has one of its own.
-    if "file" in values:
-        raise UsageError(f"{name}: no array may be called 'file'; use a file instead")
-    np.savez(path, **values)
+    # np.savez takes names as arguments, and has arguments of its own.
+    with zipfile.ZipFile(path, "w") as archive:
+        for key, value in arrays.items():
+            array = np.asarray(value)
+            if array.dtype.kind not in "biuf":
+                raise TypeError(f"{name}: array '{key}' has the type {array.dtype}")
+            with archive.open(f"{key}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
     return str(path)
 
 
@@ -175,12 +174,14 @@ class Training:
         except OSError as error:
             folder.cleanup()
             raise FileError(f"cannot run {command[0]}: {error}") from error
+        self._out: IO[str] = self._process.stdout  # type: ignore[assignment]
+        self._err: IO[str] = self._process.stderr  # type: ignore[assignment]
         # A full pipe would stop the command.
         self._reader = threading.Thread(target=self._read_log, daemon=True)
         self._reader.start()
 
     def _read_log(self) -> None:
-        for line in self._process.stderr:
+        for line in self._err:
             self._lines.append(line)
             if self._verbose:
                 sys.stderr.write(line)
@@ -203,7 +204,7 @@ class Training:
         if self._is_closed:
             raise StopIteration
         try:
-            line = self._process.stdout.readline()
+            line = self._out.readline()
         except BaseException:
             self.close()
             raise
@@ -230,7 +231,7 @@ class Training:
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
         # The command may be waiting for room in the pipe.
-        for _ in self._process.stdout:
+        for _ in self._out:
             pass
         self._finish()
 
@@ -238,8 +239,8 @@ class Training:
         self._is_closed = True
         self._process.wait()
         self._reader.join()
-        self._process.stdout.close()
-        self._process.stderr.close()
+        self._out.close()
+        self._err.close()
         self._folder.cleanup()
         _warn(self.log)
         return self.exit_code or 0

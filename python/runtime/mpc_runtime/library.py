@@ -125,7 +125,7 @@ class CEvaluationResult(ctypes.Structure):
 
 
 # Functions that return a status, by their arguments.
-_STATUS = {
+_STATUS: dict[str, list[Any]] = {
     "artifact_open": [_TEXT, _POINTER],
     "artifact_open_bytes": [_TEXT, _SIZE, _POINTER],
     "session_create": [_POINTER, _POINTER, _POINTER],
@@ -153,7 +153,7 @@ _STATUS = {
     "evaluation_get": [_POINTER, _TEXT, _POINTER],
 }
 # Other functions: the result, then the arguments.
-_PLAIN = {
+_PLAIN: dict[str, tuple[Any, list[Any]]] = {
     "version": (_TEXT, []),
     "status_get_code": (ctypes.c_int, [_POINTER]),
     "status_message": (_TEXT, [_POINTER]),

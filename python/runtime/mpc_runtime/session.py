@@ -280,8 +280,8 @@ class Session:
             )
             try:
                 for batch in batches:
-                    arrays = self._make_arrays("eval", batch, any_count=True)
-                    library.call("evaluation_add", handle, arrays, len(arrays))
+                    structs, arrays = self._make_arrays("eval", batch, any_count=True)
+                    library.call("evaluation_add", handle, structs, len(arrays))
                 return _finish_evaluation(handle, metrics)
             finally:
                 library.plain("evaluation_free", handle)
@@ -326,9 +326,11 @@ class Session:
             raise UsageError("the session is closed")
         return self._handle
 
-    def _make_arrays(self, function: str, batch: Batch, any_count: bool) -> Any:
-        """Returns the samples of a batch as an array of mpc_array, which keeps
-        the memory alive."""
+    def _make_arrays(
+        self, function: str, batch: Batch, any_count: bool
+    ) -> tuple[Any, list[np.ndarray]]:
+        """Returns the samples of a batch as an array of mpc_array, and the NumPy
+        arrays that own the memory."""
         inputs = [i for i in self.artifact.inputs(function) if i.role != "scalar"]
         values = _name_values(function, inputs, batch)
         _check_missing(function, inputs, values)
@@ -339,8 +341,7 @@ class Session:
                 for info, array in zip(inputs, arrays)
             )
         )
-        structs.arrays = arrays
-        return structs
+        return structs, arrays
 
     def _derive(self) -> None:
         if self._is_stale:

@@ -96,7 +96,7 @@ def as_array(
         else:
             hint = ""
             if differs_in_count:
-                axis = info.batch_axis
+                axis = info.batch_axis or 0
                 hint = (
                     "; the batch size of an artifact is fixed: give"
                     f" {info.shape[axis]} samples, or compile with --batch-size"

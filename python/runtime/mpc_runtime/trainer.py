@@ -151,10 +151,12 @@ class Trainer:
         result = library.new(library.CBatchResult)
         with self.session._lock:
             handle = self._open()
-            arrays = self.session._make_arrays(self._function, batch, any_count=False)
+            structs, arrays = self.session._make_arrays(
+                self._function, batch, any_count=False
+            )
             self.session._derive()
             library.call(
-                "trainer_run_batch", handle, arrays, len(arrays), ctypes.byref(result)
+                "trainer_run_batch", handle, structs, len(arrays), ctypes.byref(result)
             )
         return BatchResult(
             bool(result.is_step),
