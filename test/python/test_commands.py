@@ -102,6 +102,12 @@ def test_arguments_become_flags(tmp_path):
 
 def test_other_commands_run(tmp_path):
     assert '"ok":true' in mpc.run_command("check", MODEL, format="json")
+    model = onnx.load(MODEL)
+    model.graph.node[0].op_type = "Nope"
+    with pytest.raises(mpc.Error) as caught:
+        mpc.run_command("check", model, format="json")
+    assert caught.value.code == mpc.ExitCode.FOUND_PROBLEMS
+    assert '"ok":false' in caught.value.output
     with pytest.raises(mpc.UsageError, match="did you mean inspect"):
         mpc.run_command("inspec", MODEL)
     artifact = mpc.compile(MODEL, tmp_path / "model.mpc", **RECIPE)

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import weakref
 
 import ml_dtypes
 import numpy as np
@@ -363,6 +364,15 @@ def test_threads_take_turns(session, batch):
     for thread in threads:
         thread.join()
     assert all(error == "the session is closed" for error in errors)
+
+
+def test_a_session_goes_with_its_last_reference(artifact, batch):
+    session = mpc.Session(artifact, learning_rate=np.float32(0.1), threads=np.int64(1))
+    session.step(batch)
+    session.state["fc1.bias"] = session.state["fc1.bias"]
+    alive = weakref.ref(session)
+    del session
+    assert alive() is None
 
 
 def test_steps_are_timed(session, batch):

@@ -13,6 +13,9 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import importlib
+from typing import Any
+
 from mpc_runtime.artifact import Artifact, Function
 from mpc_runtime.artifact import open_artifact as open  # noqa: A004
 from mpc_runtime.command import CommandWarning, Training, evaluate, find_command
@@ -66,3 +69,10 @@ __all__ = [
     "train",
     "version",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # The backend needs the package onnx, which others need not have.
+    if name == "backend":
+        return importlib.import_module("mpc_runtime.backend")
+    raise AttributeError(f"module 'mpc_runtime' has no attribute {name!r}")

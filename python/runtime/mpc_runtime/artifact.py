@@ -61,6 +61,7 @@ class Artifact:
             TensorInfo(v["name"], v["role"], v["type"], tuple(v["shape"]))
             for v in self._plan["state"]
         )
+        self._state_infos = {info.name: info for info in self._state}
 
     @property
     def functions(self) -> Mapping[str, Function]:

@@ -325,7 +325,8 @@ def run_command(name: str, model: Any, **flags: Any) -> str:
 
         run_command("explain", "model.onnx", precision="bf16-mixed")
 
-    `flags` and errors are those of `train`.
+    `flags` and errors are those of `train`. The `output` of an error is what the
+    command wrote before, such as the findings of "check".
     """
     with tempfile.TemporaryDirectory(prefix="mpc-") as folder:
         path = pathlib.Path(folder)
@@ -345,7 +346,7 @@ def run_command(name: str, model: Any, **flags: Any) -> str:
     code = process.returncode
     if code != 0:
         code = code if code > 0 else 128 - code
-        raise make_error(code, _message(process.stderr, code))
+        raise make_error(code, _message(process.stderr, code), process.stdout)
     _warn(process.stderr)
     return process.stdout
 

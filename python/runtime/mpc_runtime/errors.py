@@ -28,14 +28,16 @@ class Error(Exception):
     """A failure of the runtime or of the command mpc.
 
     `code` is the exit code: a member of `ExitCode`, or 128 plus the number of
-    the signal that ended the command. `message` is mpc's own text.
+    the signal that ended the command. `message` is mpc's own text. `output` is
+    what the command wrote to standard output before.
     """
 
     code: int = ExitCode.INTERNAL
 
-    def __init__(self, message: str, code: int | None = None):
+    def __init__(self, message: str, code: int | None = None, output: str = ""):
         super().__init__(message)
         self.message = message
+        self.output = output
         if code is not None:
             self.code = code
 
@@ -103,6 +105,6 @@ _CLASSES: dict[int, type[Error]] = {
 }
 
 
-def make_error(code: int, message: str) -> Error:
+def make_error(code: int, message: str, output: str = "") -> Error:
     """Returns the exception of an exit code; `Error` if the code has none."""
-    return _CLASSES.get(code, Error)(message, code)
+    return _CLASSES.get(code, Error)(message, code, output)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import operator
 import os
 import pathlib
 from typing import Any
@@ -239,13 +240,15 @@ def encode(text: str, what: str) -> bytes:
     return data
 
 
-def check_int(name: str, value: Any, least: int, most: int) -> None:
-    """Raises TypeError unless `value` is an int, and UsageError unless it is in
-    [least, most]."""
-    if not isinstance(value, int) or isinstance(value, bool):
+def as_int(name: str, value: Any, least: int, most: int) -> int:
+    """Returns an integer of any type, but no bool, as an int. Raises TypeError
+    for other types, and UsageError unless the value is in [least, most]."""
+    if not hasattr(value, "__index__") or isinstance(value, bool):
         raise TypeError(f"expected {name} as int, found {type(value).__name__}")
-    if not least <= value <= most:
-        raise UsageError(f"{name}={value} is not in [{least},{most}]")
+    number = operator.index(value)
+    if not least <= number <= most:
+        raise UsageError(f"{name}={number} is not in [{least},{most}]")
+    return number
 
 
 def version() -> str:

@@ -39,7 +39,7 @@ class State(MappingBase):
 
     def __init__(self, session: "Session"):
         self._session = session
-        self._infos = {info.name: info for info in session.artifact.state}
+        self._infos = session.artifact._state_infos
 
     def info(self, name: str) -> TensorInfo:
         """Describes a variable. Raises KeyError if there is none."""
@@ -109,8 +109,8 @@ class Session:
         seed: int = 0,
         learning_rate: float | None = None,
     ):
-        library.check_int("threads", threads, -(2**31), 2**31 - 1)
-        library.check_int("seed", seed, 0, 2**64 - 1)
+        threads = library.as_int("threads", threads, -(2**31), 2**31 - 1)
+        seed = library.as_int("seed", seed, 0, 2**64 - 1)
         artifact = source if isinstance(source, Artifact) else open_artifact(source)
         options = library.new(
             library.CSessionOptions, library.encode(device, "a device"), threads, seed
@@ -130,7 +130,6 @@ class Session:
         self._is_stale = False
         self.artifact = artifact
         self.learning_rate = learning_rate
-        self.state = State(self)
 
     def close(self) -> None:
         """Frees the session. Waits for a function that another thread runs.
@@ -138,6 +137,13 @@ class Session:
         with self._lock:
             self._handle = None
             self._free()
+
+    @property
+    def state(self) -> State:
+        """The state: a mapping from names to NumPy arrays."""
+        # A session that held the mapping would be a cycle, and outlive its last
+        # reference.
+        return State(self)
 
     @property
     def closed(self) -> bool:

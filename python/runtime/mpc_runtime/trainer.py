@@ -100,24 +100,16 @@ class Trainer:
     ):
         if not isinstance(session, Session):
             raise TypeError(f"expected a Session, found {type(session).__name__}")
-        counts = {
-            "warmup_steps": warmup_steps,
-            "total_steps": 0 if total_steps is None else total_steps,
-            "steps_per_epoch": 0 if steps_per_epoch is None else steps_per_epoch,
-            "keep_checkpoints": keep_checkpoints,
-        }
-        for name, value in counts.items():
-            library.check_int(name, value, 0, _MOST)
         options = library.new(
             library.CTrainerOptions,
             _as_float("learning_rate", learning_rate),
             library.encode(lr_scheduler, "lr_scheduler"),
             _as_float("min_lr", min_lr),
-            counts["warmup_steps"],
-            counts["total_steps"],
-            counts["steps_per_epoch"],
+            library.as_int("warmup_steps", warmup_steps, 0, _MOST),
+            library.as_int("total_steps", _or_zero(total_steps), 0, _MOST),
+            library.as_int("steps_per_epoch", _or_zero(steps_per_epoch), 0, _MOST),
             _as_path(checkpoint_dir, "checkpoint_dir"),
-            keep_checkpoints,
+            library.as_int("keep_checkpoints", keep_checkpoints, 0, _MOST),
             _as_path(resume, "resume"),
             library.encode(data, "data"),
             int(bool(allow_nan)),
@@ -226,6 +218,10 @@ class Trainer:
     @staticmethod
     def _read_notes(handle: ctypes.c_void_p) -> list[str]:
         return library.plain("trainer_notes", handle).decode().splitlines()
+
+
+def _or_zero(value: int | None) -> int:
+    return 0 if value is None else value
 
 
 def _as_float(name: str, value: Any) -> float:
