@@ -17,6 +17,7 @@ import pytest
 import mpc_runtime as mpc
 import mpctest
 from conftest import MODEL, RECIPE
+from mpc_runtime.tensors import as_array
 
 
 def train_epochs(session, digits, epochs):
@@ -138,6 +139,16 @@ def test_bfloat16_is_exported_by_dlpack(session):
     assert found == (4, 16, 1, first)
     capsule = tensor.__dlpack__(max_version=(1, 0))
     assert read_dlpack(capsule, b"dltensor_versioned", 32) == (4, 16, 1, first)
+
+
+def test_bfloat16_is_imported_by_dlpack(session, monkeypatch):
+    """A tensor of another library that NumPy cannot read."""
+    monkeypatch.delattr(mpc.HostTensor, "__array__")
+    tensor = session.state.dlpack("fc2.weight.low")
+    info = session.state.info("fc2.weight")
+    found = as_array(tensor, info)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, tensor.array.astype(np.float32))
 
 
 def test_without_ml_dtypes_bfloat16_is_bits(session, tmp_path):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mpc_runtime.dlpack import read_bfloat16
 from mpc_runtime.errors import InvalidInputError
 
 try:
@@ -130,11 +131,7 @@ def _read(value: Any, info: TensorInfo) -> np.ndarray:
         raise TypeError(f"'{info.name}': a masked array has no value where masked")
     if type(value) is not np.ndarray:
         try:
-            # Only DLPack leaves a tensor of another library where it lies.
-            if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
-                value = np.from_dlpack(value)
-            else:
-                value = np.asarray(value)
+            value = _import(value)
         except (TypeError, ValueError, BufferError, RuntimeError) as error:
             raise TypeError(
                 f"'{info.name}': cannot read {type(value).__name__} as an array:"
@@ -146,6 +143,18 @@ def _read(value: Any, info: TensorInfo) -> np.ndarray:
             f" of type {value.dtype}"
         )
     return value
+
+
+def _import(value: Any) -> np.ndarray:
+    """Returns a sequence, or a tensor of another library, as an array. Raises
+    various exceptions if NumPy and DLPack cannot read the value."""
+    if hasattr(value, "__dlpack__"):
+        array = read_bfloat16(value)
+        if array is not None:
+            return array
+        if not hasattr(value, "__array__"):
+            return np.from_dlpack(value)
+    return np.asarray(value)
 
 
 def _convert(array: np.ndarray, info: TensorInfo) -> np.ndarray:
