@@ -349,6 +349,10 @@ def set_up_embedding(folder):
     (folder / "train.c").write_text(program)
 
 
+def set_up_nothing(folder):
+    """For documents whose commands name no files."""
+
+
 SET_UP = {
     "command-line.md": set_up_command_line,
     "data.md": set_up_data,
@@ -358,6 +362,7 @@ SET_UP = {
     "from-onnxruntime-training.md": set_up_artifacts,
     "from-pytorch.md": set_up_digits,
     "logging.md": set_up_digits,
+    "install.md": set_up_nothing,
     "losses.md": set_up_losses,
     "precision.md": set_up_digits,
     "training.md": set_up_training,

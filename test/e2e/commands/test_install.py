@@ -62,10 +62,39 @@ def test_nothing_is_looked_for_in_the_working_folder(prefix):
 
 
 def test_licences_go_with_it(prefix):
-    notice = (prefix / "share/doc/mpc/NOTICE").read_text()
-    for part in ("lld", "CLI11", "nlohmann-json", "toml++", "xxHash", "ONNX"):
-        assert f"\n{part}" in notice
-    assert (prefix / "share/doc/mpc/LICENSE").exists()
+    for package in ("mpc-onnx", "libmpc-runtime0", "libmpc-runtime-dev"):
+        notice = (prefix / f"share/doc/{package}/NOTICE").read_text()
+        for part in ("lld", "CLI11", "nlohmann-json", "toml++", "xxHash", "ONNX"):
+            assert f"\n{part}" in notice
+        assert (prefix / f"share/doc/{package}/LICENSE").exists()
+    assert (prefix / "share/doc/libmpc-runtime0/onednn/LICENSE").exists()
+
+
+def list_files(folder):
+    """Returns the paths of the files and links below `folder`."""
+    return {
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if path.is_symlink() or not path.is_dir()
+    }
+
+
+def test_components_are_the_parts_of_it(prefix, tmp_path):
+    """Each file is in one component, since each component is a package."""
+    parts = {}
+    for component in ("mpc", "runtime", "development", "opt"):
+        command = ["cmake", "--install", mpctest.BUILD, "--component", component]
+        run(*command, "--prefix", tmp_path / component)
+        parts[component] = list_files(tmp_path / component)
+    together = [path for files in parts.values() for path in files]
+    assert sorted(together) == sorted(list_files(prefix))
+    assert {"bin/mpc", "share/man/man1/mpc-train.1"} <= parts["mpc"]
+    assert "share/doc/mpc-onnx/docs/install.md" in parts["mpc"]
+    libraries = {path for path in parts["runtime"] if ".so" in path}
+    names = {path.rsplit("/", 1)[1] for path in libraries}
+    assert {"libmpc_runtime.so.0", "libdnnl.so.3"} <= names
+    assert "include/mpc/mpc.h" in parts["development"]
+    assert parts["opt"] == {"bin/mpc-opt"}
 
 
 def test_every_command_has_a_page(prefix):
