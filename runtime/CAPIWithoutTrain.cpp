@@ -48,6 +48,13 @@ mpc_status *mpc_trainer_set_learning_rate(mpc_trainer *, double) noexcept {
 mpc_status *mpc_trainer_save(mpc_trainer *) noexcept {
   return lacksTraining(__func__);
 }
+mpc_status *mpc_trainer_count_evaluation(mpc_trainer *, const mpc_evaluation *,
+                                         mpc_verdict *) noexcept {
+  return lacksTraining(__func__);
+}
+mpc_status *mpc_trainer_restore_best(mpc_trainer *, int64_t *) noexcept {
+  return lacksTraining(__func__);
+}
 const char *mpc_trainer_notes(const mpc_trainer *) noexcept { return ""; }
 
 mpc_status *mpc_evaluation_create(mpc_session *, const mpc_evaluation_options *,

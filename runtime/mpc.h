@@ -262,11 +262,16 @@ typedef struct mpc_trainer_options {
    * NULL is "". */
   const char *data;
   int32_t allow_nan; /* --allow-nan: 1 lets inputs be NaN or infinite */
+  /* --best and --early-stopping, such as "accuracy" and "loss:5"; NULL: not in
+   * use. Both need mpc_trainer_count_evaluation, and so does the schedule
+   * "plateau". */
+  const char *best;
+  const char *early_stopping;
 } mpc_trainer_options;
 #define MPC_TRAINER_OPTIONS_INIT                                               \
   {                                                                            \
     sizeof(mpc_trainer_options), 1e-3, "constant", 0, 0, 0, 0, NULL, 3, NULL,  \
-        NULL, 0                                                                \
+        NULL, 0, NULL, NULL                                                    \
   }
 
 /* The place of a trainer in its run. Skipped attempts count as steps. */
@@ -350,6 +355,34 @@ mpc_status *mpc_trainer_set_learning_rate(mpc_trainer *trainer,
  * MPC_NUMERIC if the last loss or a weight is not finite: such a checkpoint
  * would replace good ones. The trainer stays usable after these errors. */
 mpc_status *mpc_trainer_save(mpc_trainer *trainer) MPC_NOEXCEPT;
+
+/* The consequences of an evaluation. */
+typedef struct mpc_verdict {
+  size_t struct_size;
+  int32_t is_best;     /* 1 if it is the best so far, by `best` */
+  int32_t should_stop; /* 1 if `early_stopping` ends the run */
+} mpc_verdict;
+#define MPC_VERDICT_INIT                                                       \
+  { sizeof(mpc_verdict), 0, 0 }
+
+/* Counts a finished evaluation of the present weights, for `best`,
+ * `early_stopping` and the schedule "plateau", which may lower the learning
+ * rate. If the evaluation is the best, keeps the weights: in a checkpoint if
+ * there is a checkpoint_dir, which later ones do not remove, else in memory.
+ * `verdict` may be NULL. Checkpoints have the counts.
+ *
+ * MPC_USAGE if none of the three options is in use, if the evaluation is not
+ * finished or lacks the metric, or within a step. */
+mpc_status *mpc_trainer_count_evaluation(mpc_trainer *trainer,
+                                         const mpc_evaluation *evaluation,
+                                         mpc_verdict *verdict) MPC_NOEXCEPT;
+
+/* Ends the training: gives the session the weights of the best evaluation, and
+ * sets *step to its step; `step` may be NULL. Later calls on the trainer return
+ * MPC_USAGE. MPC_USAGE without `best`, MPC_NUMERIC if no evaluation had a
+ * finite value, MPC_CHECKPOINT if the checkpoint of the best is damaged. */
+mpc_status *mpc_trainer_restore_best(mpc_trainer *trainer,
+                                     int64_t *step) MPC_NOEXCEPT;
 
 /* Returns remarks of the last call on the trainer that can fail, a line each:
  * settings that changed at a resume, a damaged checkpoint that was passed over,

@@ -84,8 +84,7 @@ Status BatchTrainer::resume() {
     checkpoints.emplace(std::move(*store));
   }
   StatusOr<RunStart> start =
-      resumeRun(*model, loop, checkpoints ? &*checkpoints : nullptr,
-                identityOf(model->info(), data, loop.seed),
+      resumeRun(*model, loop, checkpoints ? &*checkpoints : nullptr, identity(),
                 settingsOf(model->info(), loop, data.description,
                            options.length.totalSteps),
                 [this](const std::string &text) { note(text); });
@@ -97,6 +96,17 @@ Status BatchTrainer::resume() {
   current.stepInEpoch = current.step % options.length.stepsPerEpoch;
   if (start->isSaved)
     lastSaved = current.step;
+  rules().adopt(current.evaluations);
+  if (loop.best) {
+    best.emplace(*model, *loop.best, checkpoints ? &*checkpoints : nullptr,
+                 loop.keepCheckpoints);
+    const std::string resumed = loop.resume == "auto" ? "" : loop.resume;
+    if (Status status = best->find(
+            current.evaluations.best, current.step, resumed, identity(),
+            [this](const std::string &text) { note(text); });
+        !status.ok())
+      return status;
+  }
   if (!checkpoints)
     return Status();
   StatusOr<std::map<std::string, std::string>> broken =
@@ -166,9 +176,11 @@ StatusOr<BatchReport> BatchTrainer::run(const std::vector<InputBytes> &given) {
     return invalid("the artifact trains on batches of " +
                    counted(data.batchSize, "sample") + ", got " +
                    std::to_string(batch->size()));
+  // Counts unless `train` returns: an exception, too, leaves state half
+  // written.
+  failed = Status(StatusCode::IO, "memory was too short for an earlier batch");
   StatusOr<BatchReport> report = train(*batch);
-  if (!report.ok())
-    failed = report.status();
+  failed = report.status();
   return report;
 }
 
@@ -179,6 +191,11 @@ Status BatchTrainer::save() {
   if (!checkpoints)
     return Status(StatusCode::Usage, "there is no --checkpoint-dir to save "
                                      "into");
+  return write();
+}
+
+/// Writes a checkpoint of the present place, unless there is one.
+Status BatchTrainer::write() {
   if (lastSaved == current.step)
     return Status();
   // After a non-finite loss, the weights may be non-finite too.
@@ -188,12 +205,80 @@ Status BatchTrainer::save() {
   current.settings = settingsOf(model->info(), options.loop, data.description,
                                 options.length.totalSteps);
   Status status = checkpoints->save(
-      *model, current, identityOf(model->info(), data, options.loop.seed),
-      options.loop.keepCheckpoints,
+      *model, current, identity(), options.loop.keepCheckpoints,
       [this](const std::string &text) { note(text); });
   if (status.ok())
     lastSaved = current.step;
   return status;
+}
+
+//===----------------------------------------------------------------------===//
+// Evaluations
+//===----------------------------------------------------------------------===//
+
+/// Keeps the present weights as the best so far.
+Status BatchTrainer::keepBest() {
+  if (checkpoints)
+    if (Status status = write(); !status.ok())
+      note("checkpoint not saved: " + status.message());
+  if (!checkpoints || lastSaved != current.step)
+    return best->copy();
+  if (Status status = best->mark(current.step); !status.ok())
+    note("the best checkpoint is not marked: " + status.message());
+  return Status();
+}
+
+StatusOr<Verdict> BatchTrainer::count(const EvalResult &evaluation) {
+  noted.clear();
+  if (!failed.ok())
+    return failed;
+  if (!rules().any())
+    return Status(StatusCode::Usage,
+                  "no option depends on evaluations: set --best, "
+                  "--early-stopping or the schedule plateau");
+  if (current.batchInStep > 0)
+    return Status(StatusCode::Usage,
+                  "an evaluation counts only after a whole step");
+  options.loop.evalMetrics.clear();
+  for (const auto &[name, value] : evaluation.metrics)
+    options.loop.evalMetrics.push_back(name);
+  if (Status status = rules().check(model->info(), /*evaluates=*/true);
+      !status.ok())
+    return status;
+  Verdict verdict;
+  verdict.isBest =
+      rules().count(evaluation, current.step,
+                    /*outsideSchedule=*/false, current.evaluations);
+  verdict.shouldStop = rules().isOver(current.evaluations);
+  // A checkpoint of this step was written before the evaluation.
+  if (checkpoints && lastSaved == current.step)
+    if (Status status = checkpoints->amend(current); !status.ok())
+      note("the checkpoint lacks its evaluation: " + status.message());
+  if (verdict.isBest)
+    if (Status status = keepBest(); !status.ok())
+      return status;
+  return verdict;
+}
+
+StatusOr<int64_t> BatchTrainer::restoreBest() {
+  noted.clear();
+  if (!failed.ok())
+    return failed;
+  if (!best)
+    return Status(StatusCode::Usage, "there is no --best to restore");
+  if (!current.evaluations.best.best)
+    return Status(StatusCode::Numeric, "no evaluation had a finite value");
+  const std::string last = checkpoints && lastSaved > 0
+                               ? checkpoints->pathOf(lastSaved)
+                               : options.loop.checkpointDir;
+  StatusOr<std::optional<BestEvaluation>> restored =
+      best->restore(current.evaluations.best, identity(), last,
+                    [this](const std::string &text) { note(text); });
+  if (!restored.ok())
+    return restored.status();
+  failed = Status(StatusCode::Usage, "the best weights are restored; to train "
+                                     "on, create another trainer");
+  return current.evaluations.best.bestStep;
 }
 
 } // namespace mpc::runtime::train

@@ -8,6 +8,7 @@
 #include "runtime/train/BatchTrainer.h"
 #include "runtime/train/StreamedEvaluation.h"
 #include "runtime/train/checkpoint/CheckpointFiles.h"
+#include "runtime/train/checkpoint/ModelTemplate.h"
 #include "runtime/train/checkpoint/Weights.h"
 #include "runtime/train/data/ArrayFile.h"
 #include "runtime/train/evaluate/MetricNames.h"
@@ -69,11 +70,19 @@ static Status convertOptions(const mpc_trainer_options &given, uint64_t seed,
     if (Status status = parseSchedule(given.lr_scheduler, schedule);
         !status.ok())
       return Status(status.getCode(), "--lr-scheduler: " + status.message());
-  if (schedule.kind == ScheduleKind::Plateau)
-    return Status(StatusCode::Unsupported,
-                  "--lr-scheduler plateau needs evaluations, which a trainer "
-                  "does not count; lower the rate by "
-                  "mpc_trainer_set_learning_rate");
+  if (given.best) {
+    StatusOr<Monitor> monitor = parseMonitor(given.best);
+    if (!monitor.ok())
+      return Status(StatusCode::Usage, "--best: " + monitor.status().message());
+    options.loop.best = *monitor;
+  }
+  if (given.early_stopping) {
+    StatusOr<EarlyStopping> stopping = parseEarlyStopping(given.early_stopping);
+    if (!stopping.ok())
+      return Status(StatusCode::Usage,
+                    "--early-stopping: " + stopping.status().message());
+    options.loop.earlyStopping = *stopping;
+  }
   if (given.total_steps < 0 || given.steps_per_epoch < 0)
     return Status(StatusCode::Usage, "total_steps and steps_per_epoch: "
                                      "expected numbers of at least 0");
@@ -211,9 +220,12 @@ mpc_status *mpc_session_write_onnx(mpc_session *session,
   return guarded([&] {
     if (!session || !path)
       return nullArgument("session or path");
-    return Status(StatusCode::Unsupported,
-                  "the artifact does not hold its ONNX model; write "
-                  ".safetensors");
+    StatusOr<std::unique_ptr<Trainee>> trainee = makeTrainee(*session->session);
+    if (!trainee.ok())
+      return trainee.status();
+    StatusOr<std::vector<Array>> weights = readAveragedWeights(**trainee);
+    return weights.ok() ? writeModel(*session->artifact, *weights, path)
+                        : weights.status();
   });
 }
 
@@ -290,6 +302,38 @@ mpc_status *mpc_trainer_set_learning_rate(mpc_trainer *trainer,
 mpc_status *mpc_trainer_save(mpc_trainer *trainer) noexcept {
   return guarded([&] {
     return trainer ? trainer->trainer->save() : nullArgument("trainer");
+  });
+}
+
+mpc_status *mpc_trainer_count_evaluation(mpc_trainer *trainer,
+                                         const mpc_evaluation *evaluation,
+                                         mpc_verdict *verdict) noexcept {
+  return guarded([&] {
+    if (!trainer || !evaluation)
+      return nullArgument("trainer or evaluation");
+    if (Status status = checkSize(verdict, "mpc_verdict"); !status.ok())
+      return status;
+    if (!evaluation->result)
+      return Status(StatusCode::Usage, "the evaluation is not finished");
+    StatusOr<Verdict> counted = trainer->trainer->count(*evaluation->result);
+    if (!counted.ok())
+      return counted.status();
+    mpc_verdict full = MPC_VERDICT_INIT;
+    full.is_best = counted->isBest;
+    full.should_stop = counted->shouldStop;
+    return verdict ? fillResult(full, "mpc_verdict", verdict) : Status();
+  });
+}
+
+mpc_status *mpc_trainer_restore_best(mpc_trainer *trainer,
+                                     int64_t *step) noexcept {
+  return guarded([&] {
+    if (!trainer)
+      return nullArgument("trainer");
+    StatusOr<int64_t> restored = trainer->trainer->restoreBest();
+    if (restored.ok() && step)
+      *step = *restored;
+    return restored.status();
   });
 }
 

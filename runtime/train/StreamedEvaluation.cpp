@@ -92,8 +92,11 @@ Status StreamedEvaluation::addArrays(const std::vector<Array> &arrays) {
         return first.status();
       filler = std::move(*first);
     }
-    if (Status status = run(*data, 0, whole); !status.ok())
-      return closed = status;
+    // Counts unless `run` returns: an exception, too, makes the sums useless.
+    closed = Status(StatusCode::IO, "memory was too short for earlier samples");
+    closed = run(*data, 0, whole);
+    if (!closed.ok())
+      return closed;
     rest.clear();
   }
   // The samples kept before are fewer than a batch. So the rest lies in the new

@@ -186,6 +186,73 @@ TEST(OutOfMemory, CreatingAndRunningASessionReportsIt) {
   mpc_session_free(session);
 }
 
+/// step: w -= learning_rate * x. eval: the losses x + w.
+Bytes trainingBytes() {
+  ArtifactBuilder builder;
+  builder.filledState("w", DType::F32, {2}, 0);
+  FunctionBuilder step = builder.function("step");
+  const size_t x = step.input("x", DType::F32, {2});
+  const size_t rate = step.input("learning_rate", DType::F32, {});
+  const size_t loss = step.arena(DType::F32, {});
+  step.launch("sgd", {step.state("w"), x, rate}, 2, 2);
+  step.step({{"op", "copy"}, {"src", rate}, {"dst", loss}});
+  step.output("loss", loss);
+  FunctionBuilder eval = builder.function("eval");
+  const size_t sample = eval.input("x", DType::F32, {2});
+  const size_t losses = eval.arena(DType::F32, {2});
+  eval.launch("add", {sample, eval.state("w"), losses}, 2, 2);
+  eval.output("sample_loss", losses);
+  Json &functions = builder.plan["functions"];
+  functions["step"]["inputs"][1]["role"] = "scalar";
+  functions["step"]["outputs"][0]["role"] = "loss";
+  functions["eval"]["outputs"][0]["role"] = "sample_loss";
+  builder.plan["recipe"] = {{"loss", "mse@y"}, {"accumulate", 1}};
+  return builder.build();
+}
+
+TEST(OutOfMemory, TrainingAndEvaluatingReportIt) {
+  const Bytes bytes = trainingBytes();
+  mpc_artifact *artifact = nullptr;
+  mpc_session_options options = MPC_SESSION_OPTIONS_INIT;
+  options.threads = 1;
+  mpc_session *session = nullptr;
+  ASSERT_EQ(mpc_artifact_open_bytes(bytes.data(), bytes.size(), &artifact),
+            nullptr);
+  ASSERT_EQ(mpc_session_create(artifact, &options, &session), nullptr);
+  mpc_artifact_close(artifact);
+  const float x[2] = {1, 2};
+  const mpc_array array = {"x", x, sizeof(x)};
+  const auto done = [] {};
+  EXPECT_GT(failEachAllocation(
+                [&] {
+                  mpc_trainer *trainer = nullptr;
+                  mpc_status *status =
+                      mpc_trainer_create(session, nullptr, &trainer);
+                  if (!status)
+                    status = mpc_trainer_run_batch(trainer, &array, 1, nullptr);
+                  mpc_trainer_free(trainer);
+                  return status;
+                },
+                done),
+            50);
+  EXPECT_GT(failEachAllocation(
+                [&] {
+                  mpc_evaluation *evaluation = nullptr;
+                  mpc_evaluation_result result = MPC_EVALUATION_RESULT_INIT;
+                  mpc_status *status =
+                      mpc_evaluation_create(session, nullptr, &evaluation);
+                  if (!status)
+                    status = mpc_evaluation_add(evaluation, &array, 1);
+                  if (!status)
+                    status = mpc_evaluation_finish(evaluation, &result);
+                  mpc_evaluation_free(evaluation);
+                  return status;
+                },
+                done),
+            50);
+  mpc_session_free(session);
+}
+
 #ifndef __SANITIZE_ADDRESS__ // which takes all addresses
 
 /// Limits the address space to `bytes` more than now while the object lives.

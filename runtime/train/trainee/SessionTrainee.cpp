@@ -103,6 +103,16 @@ static Status readLoss(std::string_view text, TraineeInfo &info) {
   return Status();
 }
 
+/// True if the member `key` is the text `word`. nlohmann's comparison with a
+/// text would allocate memory, and end the process if memory is short.
+static bool says(const nlohmann::json &recipe, const char *key,
+                 std::string_view word) {
+  const auto found = recipe.find(key);
+  const auto *text =
+      found == recipe.end() ? nullptr : found->get_ptr<const std::string *>();
+  return text && *text == word;
+}
+
 Status readRecipe(TraineeInfo &info) {
   const Status malformed(StatusCode::InvalidInput,
                          "the artifact's recipe is malformed");
@@ -116,10 +126,8 @@ Status readRecipe(TraineeInfo &info) {
       return status;
   if (recipe.contains("target") && recipe["target"].is_string())
     info.lossTarget = recipe["target"].get<std::string>();
-  info.sumsLoss =
-      recipe.value("reduction", nlohmann::json()) == stringify(Reduction::Sum);
-  info.dynamicLossScale =
-      recipe.value("loss_scale", nlohmann::json()) == "dynamic";
+  info.sumsLoss = says(recipe, "reduction", stringify(Reduction::Sum));
+  info.dynamicLossScale = says(recipe, "loss_scale", "dynamic");
   if (!recipe.contains("accumulate"))
     return Status();
   if (!recipe["accumulate"].is_number_integer())

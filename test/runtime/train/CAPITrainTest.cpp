@@ -270,8 +270,10 @@ TEST_F(CAPITrain, RefusesWrongOptions) {
   };
   options.lr_scheduler = "hyperbolic";
   refuse(MPC_USAGE, "--lr-scheduler: expected constant");
-  options.lr_scheduler = "plateau";
-  refuse(MPC_UNSUPPORTED, "plateau");
+  options.best = "beauty:1";
+  refuse(MPC_USAGE, "--best: ");
+  options.early_stopping = "loss";
+  refuse(MPC_USAGE, "--early-stopping: ");
   options.lr_scheduler = "cosine";
   refuse(MPC_USAGE, "set total_steps");
   options.min_lr = 1;
@@ -531,6 +533,106 @@ TEST_F(CAPITrain, RefusesWrongEvaluations) {
 }
 
 //===----------------------------------------------------------------------===//
+// Decisions by evaluations
+//===----------------------------------------------------------------------===//
+
+/// Evaluates on one batch of x = `value`, so that the loss is about `value`,
+/// and counts the evaluation.
+class CAPIBest : public CAPITrain {
+protected:
+  mpc_status *evaluate(float value, mpc_verdict *verdict) {
+    mpc_evaluation *evaluation = nullptr;
+    EXPECT_EQ(codeOf(mpc_evaluation_create(session, nullptr, &evaluation)),
+              MPC_OK);
+    const float x[kBatch] = {value, value, value, value};
+    const mpc_array array = {"x", x, sizeof(x)};
+    EXPECT_EQ(codeOf(mpc_evaluation_add(evaluation, &array, 1)), MPC_OK);
+    EXPECT_EQ(
+        codeOf(mpc_trainer_count_evaluation(trainer, evaluation, verdict)),
+        MPC_USAGE); // not finished
+    mpc_evaluation_result result = MPC_EVALUATION_RESULT_INIT;
+    EXPECT_EQ(codeOf(mpc_evaluation_finish(evaluation, &result)), MPC_OK);
+    mpc_status *status =
+        mpc_trainer_count_evaluation(trainer, evaluation, verdict);
+    mpc_evaluation_free(evaluation);
+    return status;
+  }
+};
+
+TEST_F(CAPIBest, KeepsTheBestWeightsAndStops) {
+  const std::string folder = directory / "checkpoints";
+  for (const char *place : {"", folder.c_str()}) {
+    open(makeStepArtifact());
+    options.learning_rate = 1;
+    options.checkpoint_dir = place;
+    options.keep_checkpoints = 1;
+    options.best = "loss";
+    options.early_stopping = "loss:2";
+    ASSERT_EQ(codeOf(create()), MPC_OK);
+    mpc_verdict verdict = MPC_VERDICT_INIT;
+    // Losses after the steps: 99, 8, 97, 96.
+    for (float loss : {100.0f, 10.0f, 100.0f, 100.0f}) {
+      ASSERT_EQ(codeOf(run(1)), MPC_OK);
+      if (*place)
+        ASSERT_EQ(codeOf(mpc_trainer_save(trainer)), MPC_OK);
+      ASSERT_EQ(codeOf(evaluate(loss, &verdict)), MPC_OK);
+      EXPECT_EQ(verdict.is_best, progress().step <= 2);
+      EXPECT_EQ(verdict.should_stop, progress().step == 4);
+    }
+    int64_t step = 0;
+    ASSERT_EQ(codeOf(mpc_trainer_restore_best(trainer, &step)), MPC_OK);
+    EXPECT_EQ(step, 2);
+    EXPECT_EQ(weight(), -2);
+    expectStatus(run(1), MPC_USAGE, "create another trainer");
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder + "/best/train.json"));
+
+  // A resumed run knows the best.
+  open(makeStepArtifact());
+  options.resume = "auto";
+  ASSERT_EQ(codeOf(create()), MPC_OK);
+  mpc_verdict verdict = MPC_VERDICT_INIT;
+  ASSERT_EQ(codeOf(run(1)), MPC_OK);
+  ASSERT_EQ(codeOf(evaluate(50, &verdict)), MPC_OK);
+  EXPECT_EQ(verdict.is_best, 0);
+  EXPECT_EQ(verdict.should_stop, 1);
+  ASSERT_EQ(codeOf(mpc_trainer_restore_best(trainer, nullptr)), MPC_OK);
+  EXPECT_EQ(weight(), -2);
+}
+
+TEST_F(CAPIBest, LowersTheRateOfAPlateau) {
+  options.learning_rate = 1;
+  options.lr_scheduler = "plateau:0.5:0";
+  ASSERT_EQ(codeOf(create()), MPC_OK);
+  for (double rate : {1.0, 0.5, 0.25}) {
+    ASSERT_EQ(codeOf(run(0)), MPC_OK);
+    ASSERT_EQ(codeOf(evaluate(7, nullptr)), MPC_OK);
+    EXPECT_EQ(progress().learning_rate, rate);
+  }
+  EXPECT_STREQ(mpc_trainer_notes(trainer),
+               "plateau: loss did not improve in 1 evaluation; the learning "
+               "rate is 0.25 from here");
+}
+
+TEST_F(CAPIBest, RefusesEvaluationsThatDecideNothing) {
+  mpc_verdict verdict = MPC_VERDICT_INIT;
+  ASSERT_EQ(codeOf(create()), MPC_OK);
+  expectStatus(evaluate(1, &verdict), MPC_USAGE, "no option depends on");
+  EXPECT_EQ(codeOf(mpc_trainer_restore_best(trainer, nullptr)), MPC_USAGE);
+  options.best = "f1";
+  ASSERT_EQ(codeOf(create()), MPC_OK);
+  expectStatus(evaluate(1, &verdict), MPC_USAGE, "f1");
+  EXPECT_EQ(codeOf(mpc_trainer_restore_best(trainer, nullptr)), MPC_NUMERIC);
+  verdict.struct_size = 0;
+  expectStatus(evaluate(1, &verdict), MPC_USAGE, "struct_size");
+  options.best = "loss";
+  open(makeAccumulatingArtifact());
+  ASSERT_EQ(codeOf(create()), MPC_OK);
+  ASSERT_EQ(codeOf(run(1)), MPC_OK);
+  expectStatus(evaluate(1, nullptr), MPC_USAGE, "after a whole step");
+}
+
+//===----------------------------------------------------------------------===//
 // Weights
 //===----------------------------------------------------------------------===//
 
@@ -579,6 +681,9 @@ TEST_F(CAPITrain, GuardsAgainstNullHandles) {
   EXPECT_EQ(codeOf(mpc_trainer_get_progress(nullptr, nullptr)), MPC_USAGE);
   EXPECT_EQ(codeOf(mpc_trainer_set_learning_rate(nullptr, 1)), MPC_USAGE);
   EXPECT_EQ(codeOf(mpc_trainer_save(nullptr)), MPC_USAGE);
+  EXPECT_EQ(codeOf(mpc_trainer_count_evaluation(nullptr, nullptr, nullptr)),
+            MPC_USAGE);
+  EXPECT_EQ(codeOf(mpc_trainer_restore_best(nullptr, nullptr)), MPC_USAGE);
   EXPECT_STREQ(mpc_trainer_notes(nullptr), "");
   EXPECT_EQ(codeOf(mpc_evaluation_create(nullptr, nullptr, nullptr)),
             MPC_USAGE);
