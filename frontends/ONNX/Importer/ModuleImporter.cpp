@@ -6,6 +6,7 @@
 
 #include "compiler/Dialect/MPC/Fold/ConstantElements.h"
 #include "frontends/ONNX/Model/Names.h"
+#include "runtime/VariableNames.h"
 
 #include "mlir/IR/Verifier.h"
 
@@ -15,30 +16,14 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// True if mpc itself uses the symbol `name`: functions such as "step", of this
-// stage or a later one, and names with mpc's prefix.
-static bool isReservedSymbol(StringRef name) {
-  return name.starts_with(kOwnPrefix) || llvm::is_contained(kFunctions, name);
-}
-
-// True if `name` is a symbol that mpc uses, after any number of prefixes
-// "onnx:": "step", "onnx:step". False for "onnx::MatMul_57", a name that an
-// exporter made up.
-static bool isReservedOrEscaped(StringRef name) {
-  while (name.consume_front(kEscape)) {
-  }
-  return isReservedSymbol(name);
-}
-
 std::string mpc::onnx_frontend::getVariableName(StringRef onnxName) {
-  return isReservedOrEscaped(onnxName) ? (kEscape + onnxName).str()
-                                       : onnxName.str();
+  return isReservedOrEscaped(onnxName)
+             ? std::string(kVariableEscape) + onnxName.str()
+             : onnxName.str();
 }
 
 StringRef mpc::onnx_frontend::getONNXName(StringRef variableName) {
-  if (isReservedOrEscaped(variableName))
-    variableName.consume_front(kEscape);
-  return variableName;
+  return onnxNameOf(variableName);
 }
 
 ModuleImporter::ModuleImporter(const ImportOptions &options,

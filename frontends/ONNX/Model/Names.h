@@ -10,12 +10,8 @@
 
 namespace mpc::onnx_frontend {
 
-/// Prefix of the variable for an ONNX value whose name mpc itself uses: the
-/// initializer "step" becomes the variable "onnx:step", because "step" is a
-/// function. A name like "onnx::MatMul_57", which exporters make up, gets no
-/// prefix.
-inline constexpr llvm::StringLiteral kEscape = "onnx:";
-
+/// Adds the prefix kVariableEscape to a name that mpc itself uses, and takes
+/// the prefix off: see runtime/VariableNames.h.
 std::string getVariableName(llvm::StringRef onnxName);
 llvm::StringRef getONNXName(llvm::StringRef variableName);
 

@@ -279,21 +279,14 @@ static std::vector<std::string> findWeightNames(const TraineeInfo &info) {
   return names;
 }
 
-// Loads the checkpoint's weights into the artifact. Equal names do not prove
-// that the weights fit, so the hash of the model file must match too. For
-// example, a model whose normalizations are folded into convolutions needs no
-// statistics, so none would be missing.
+// Loads the checkpoint's weights into the artifact.
 ExitCode EvalRun::loadCheckpoint() {
   const auto said = [&](const char *key) {
     const auto found = checkpoint->identity.find(key);
     return found == checkpoint->identity.end() ? "" : found->second;
   };
   const TraineeInfo &info = opened.trainee->info();
-  Status status = loadWeights(*opened.trainee, evaluatedState(*checkpoint),
-                              findWeightNames(info));
-  if (status.ok() && said("model") != info.modelHash)
-    status = Status(StatusCode::Checkpoint, "it was written for another model "
-                                            "file");
+  Status status = loadCheckpointWeights(*opened.trainee, *checkpoint);
   if (!status.ok())
     return reportError(ExitCode::Checkpoint,
                        checkpointPath + ": " + status.message() +

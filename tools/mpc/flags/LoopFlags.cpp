@@ -93,14 +93,10 @@ static ExitCode resolveMaxTime(const LoopFlags &flags, TrainOptions &train) {
   return ExitCode::Done;
 }
 
-// Checks the schedule of the learning rate: --min-lr must not be above --lr,
-// and a schedule that runs to the last step needs a known last step.
+// Checks that a schedule that runs to the last step has a known last step, and
+// that evaluations measure the metric of a plateau.
 static ExitCode checkSchedule(const TrainOptions &train) {
   const Schedule &schedule = train.schedule;
-  if (schedule.minLearningRate > schedule.learningRate)
-    return reportError(ExitCode::Usage,
-                       "--min-lr is above --lr, and the learning rate would "
-                       "rise to it; give a larger --lr or a smaller --min-lr");
   if (schedule.hasEnd() && train.endsOtherwise() && train.epochs == 0 &&
       train.maxSteps == 0)
     return reportError(ExitCode::Usage,

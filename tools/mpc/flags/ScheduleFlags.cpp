@@ -37,10 +37,5 @@ void mpc::tools::addScheduleFlags(CLI::App &app, ScheduleFlags &flags,
 ExitCode mpc::tools::resolve(const ScheduleFlags &flags, Schedule &schedule) {
   if (Status status = parseSchedule(flags.scheduler, schedule); !status.ok())
     return reportError(ExitCode::Usage, "--lr-scheduler: " + status.message());
-  if (schedule.kind == ScheduleKind::OneCycle &&
-      (schedule.warmupSteps > 0 || schedule.minLearningRate > 0))
-    return reportError(ExitCode::Usage,
-                       "--warmup-steps and --min-lr have no effect on "
-                       "one-cycle, which has a warmup and an end of its own");
-  return ExitCode::Done;
+  return reportError(schedule.check());
 }

@@ -2,7 +2,7 @@
 #include "tools/mpc/model/LabelData.h"
 
 #include "passes/Differentiation/LossSpec.h"
-#include "runtime/train/evaluate/EvalMetrics.h"
+#include "runtime/train/evaluate/MetricNames.h"
 #include "tools/mpc/flags/LossFlags.h"
 #include "tools/mpc/model/Driver.h"
 #include "tools/mpc/print/Notes.h"
@@ -292,17 +292,9 @@ void mpc::tools::warnOfProbabilities(const TraineeInfo &info,
 }
 
 ExitCode mpc::tools::readMetricFlags(std::vector<std::string> &names) {
-  // A value of --metric may list several metrics: "top5,f1".
-  std::vector<std::string> single;
-  for (llvm::StringRef text : names)
-    for (llvm::StringRef name : llvm::split(text, ','))
-      single.push_back(name.trim().str());
-  names = std::move(single);
-  for (const std::string &name : names) {
-    if (Status status = checkEvalMetric(name); !status.ok())
-      return reportError(ExitCode::Usage, "--metric: " + status.message());
-    if (llvm::count(names, name) > 1)
-      return reportError(ExitCode::Usage, "--metric " + name + ": given twice");
-  }
+  StatusOr<std::vector<std::string>> single = parseMetricNames(names);
+  if (!single.ok())
+    return reportError(single.status());
+  names = std::move(*single);
   return ExitCode::Done;
 }

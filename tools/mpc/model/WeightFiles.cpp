@@ -7,6 +7,7 @@
 #include "frontends/ONNX/Model/Names.h"
 #include "frontends/ONNX/Model/Weights.h"
 #include "frontends/ONNX/Training/Artifacts.h"
+#include "runtime/VariableNames.h"
 #include "runtime/train/AveragedWeights.h"
 #include "runtime/train/data/ArrayFile.h"
 #include "runtime/train/data/RuntimeCheckpoint.h"
@@ -213,8 +214,8 @@ void mpc::tools::takeAveragedWeights(
 static StringRef findModelName(StringRef variable,
                                llvm::function_ref<bool(StringRef)> isOwn) {
   StringRef name = onnx_frontend::getONNXName(variable), inner = name;
-  bool wasEscaped = !isOwn(name) &&
-                    inner.consume_front(onnx_frontend::kEscape) && isOwn(inner);
+  bool wasEscaped =
+      !isOwn(name) && inner.consume_front(kVariableEscape) && isOwn(inner);
   return wasEscaped ? inner : name;
 }
 
