@@ -34,13 +34,24 @@ void DataSection::appendDense(DenseElementsAttr value) {
   append({raw.data(), raw.size()}, copies);
 }
 
-FailureOr<DataEntry> DataSection::add(ElementsAttr value) {
-  if (auto entry = entries.find(value); entry != entries.end())
-    return entry->second;
-  // Pad with zeros: values start at aligned offsets.
+/// Pads with zeros: entries start at aligned offsets.
+void DataSection::align() {
   static constexpr char zero = '\0';
   append({&zero, 1},
          llvm::offsetToAlignment(size, llvm::Align(format::kDataAlignment)));
+}
+
+DataEntry DataSection::add(std::string bytes) {
+  align();
+  DataEntry entry = {size, static_cast<int64_t>(bytes.size())};
+  append(converted.emplace_front(std::move(bytes)));
+  return entry;
+}
+
+FailureOr<DataEntry> DataSection::add(ElementsAttr value) {
+  if (auto entry = entries.find(value); entry != entries.end())
+    return entry->second;
+  align();
   DataEntry entry;
   entry.offset = size;
   // `pieces` refer to the bytes in the attribute, without a copy.

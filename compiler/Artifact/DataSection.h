@@ -29,12 +29,16 @@ public:
   /// if `value` has no data.
   mlir::FailureOr<DataEntry> add(mlir::ElementsAttr value);
 
+  /// Appends `bytes` at a multiple of 64 bytes.
+  DataEntry add(std::string bytes);
+
   /// Returns the contents of the section, in order.
   llvm::ArrayRef<SectionPiece> getPieces() const { return pieces; }
   int64_t getSize() const { return size; }
 
 private:
   void append(llvm::StringRef bytes, uint64_t repeat = 1);
+  void align();
   void appendDense(mlir::DenseElementsAttr value);
 
   std::vector<SectionPiece> pieces;

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace mpc::onnx_frontend {
 
@@ -17,6 +18,18 @@ namespace mpc::onnx_frontend {
 using ShapeMap = std::map<std::string, llvm::SmallVector<int64_t>>;
 
 class Model;
+
+/// The bytes of a model file without the values of variables. A value written
+/// into each hole makes the file complete.
+struct ModelTemplate {
+  struct Hole {
+    std::string variable;
+    mlir::Type type;       ///< the element type of the value
+    uint64_t position = 0; ///< in `bytes`
+  };
+  std::string bytes;
+  std::vector<Hole> holes; ///< in the order of positions
+};
 
 /// The destination that means stdout.
 inline constexpr llvm::StringLiteral kStandardOutput = "-";
@@ -39,6 +52,13 @@ public:
   /// file.
   static llvm::Error check(std::shared_ptr<Model> model,
                            const ShapeMap &shapes);
+
+  /// Returns the file that `write` would write, without the values of
+  /// `shapes`. Changes the model, which must not be compiled afterwards, but
+  /// keeps the memory of every value. Error if the model cannot receive the
+  /// values, or does not fit into one file of 2 GiB.
+  static llvm::Expected<ModelTemplate>
+  makeTemplate(std::shared_ptr<Model> model, const ShapeMap &shapes);
 
   /// Like `create`, for the model at `source`. `skippedRepairs` names rows of
   /// Repair/Repairs.def.

@@ -88,9 +88,13 @@ static void write(const proto::TensorProto &tensor, const RawElements &elements,
   const Halves halves(tensor, proto::TensorProto::kRawDataFieldNumber);
   output.WriteString(halves.before);
   writeStart(proto::TensorProto::kRawDataFieldNumber, *raw, output);
-  HostTensor value = elements.get(tensor);
-  assert(value.data.size() == *raw && "the size was said before");
-  output.WriteRaw(value.data.data(), static_cast<int>(value.data.size()));
+  if (elements.leaveOut) {
+    elements.leaveOut(tensor, static_cast<uint64_t>(output.ByteCount()));
+  } else {
+    HostTensor value = elements.get(tensor);
+    assert(value.data.size() == *raw && "the size was said before");
+    output.WriteRaw(value.data.data(), static_cast<int>(value.data.size()));
+  }
   output.WriteString(halves.after);
 }
 

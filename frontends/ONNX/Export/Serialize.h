@@ -24,6 +24,10 @@ struct RawElements {
   /// Returns the elements of a tensor. Called once per tensor, when the tensor
   /// is written.
   llvm::function_ref<HostTensor(const proto::TensorProto &)> get;
+  /// If set, `serialize` leaves the elements out, and calls this function
+  /// instead of `get` with the position in the stream where they belong.
+  llvm::function_ref<void(const proto::TensorProto &, uint64_t)> leaveOut =
+      nullptr;
 };
 
 /// Writes `model` as protobuf would, with `elements` in the initializers of its

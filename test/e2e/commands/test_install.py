@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 
+import onnx
 import pytest
 
 import mpctest
@@ -168,28 +169,46 @@ def test_a_program_in_c_trains(prefix, source, artifact, tmp_path):
 
 
 def test_a_trainer_in_c_resumes(prefix, source, artifact, tmp_path):
-    """A run in two parts ends with the bits of a whole run. `mpc eval` finds the
-    figures of the program's own evaluation."""
-    trainer = compile_program(prefix, source / "trainer.c", tmp_path / "trainer")
+    """A run in two parts ends with the bits of a whole run. The written model is
+    that of the checkpoint."""
+    program = compile_program(prefix, source / "trainer.c", tmp_path / "trainer")
     parts, whole = tmp_path / "parts", tmp_path / "whole"
-    first = run(trainer, artifact, parts, 37, tmp_path / "first.safetensors")
+
+    def train(checkpoints, steps):
+        files = [f"{checkpoints}.safetensors", f"{checkpoints}.onnx"]
+        return run(program, artifact, checkpoints, steps, *files)
+
+    first = train(parts, 37)
     assert first.startswith("no checkpoint to resume from")
     assert "step 20: loss" in first and "step 40" not in first
-    second = run(trainer, artifact, parts, 100, tmp_path / "parts.safetensors")
+    second = train(parts, 100)
     assert re.search(r"\Astep 40: loss \S+, learning rate 0.00750$", second.strip(), re.M)
-    run(trainer, artifact, whole, 100, tmp_path / "whole.safetensors")
-    weights = [tmp_path / f"{name}.safetensors" for name in ("parts", "whole")]
-    assert weights[0].read_bytes() == weights[1].read_bytes()
+    train(whole, 100)
+    for extension in (".safetensors", ".onnx"):
+        files = [path.with_suffix(extension) for path in (parts, whole)]
+        assert files[0].read_bytes() == files[1].read_bytes()
     assert sorted(path.name for path in parts.iterdir()) == ["step-100", "step-37"]
     figures = re.search(r"250 samples: loss \S+, accuracy (\S+), top2 (\S+)$", second, re.M)
     assert float(figures[1]) > 0.95 and float(figures[2]) >= float(figures[1])
 
     data = mpctest.DIGITS / "digits-test.npz"
+    model = f"{parts}.onnx"
+    onnx.checker.check_model(model, full_check=True)
     results = [
-        run(prefix / "bin/mpc", "eval", artifact, "--data", data, *flags)
-        for flags in (["--checkpoint", parts], ["--weights", weights[1]])
+        run(prefix / "bin/mpc", "eval", *words, "--data", data)
+        for words in (
+            [artifact, "--checkpoint", parts],
+            [artifact, "--weights", f"{parts}.safetensors"],
+            [model, "--loss", "softmax_cross_entropy", "--batch-size", 32],
+        )
     ]
-    assert results[0] == results[1]
+    assert results[0] == results[1] == results[2]
+
+    # The command goes on with runs of its own data only.
+    command = [prefix / "bin/mpc", "train", artifact, "--data", data, "--resume", parts]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 8
+    assert "the data differs" in process.stderr and "bright rows" in process.stderr
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@
 #include "compiler/Artifact/ArtifactWriter.h"
 #include "compiler/Artifact/GPU.h"
 #include "compiler/Artifact/PlanToJSON.h"
+#include "frontends/ONNX/Export/Export.h"
 #include "frontends/ONNX/Model/File.h"
 #include "frontends/ONNX/Model/Model.h"
 #include "passes/Differentiation/LossSpec.h"
@@ -145,6 +146,41 @@ static json::Object describeModel(llvm::StringRef path,
                       {"opset", identity.opset}};
 }
 
+// Adds the model file without its weights to the artifact, so that the runtime
+// can write the trained model. `description` gets the place in the data
+// section, or the reason why there is none.
+static void addTemplate(const std::string &path,
+                        std::shared_ptr<onnx_frontend::Model> model,
+                        mlir::ModuleOp module, DataSection &data,
+                        json::Object &description) {
+  onnx_frontend::ShapeMap shapes;
+  for (auto variable : module.getOps<VariableOp>())
+    if (isModelRole(variable.getRole()))
+      shapes[variable.getSymName().str()] =
+          llvm::SmallVector<int64_t>(variable.getTensorType().getShape());
+  if (llvm::sys::fs::is_directory(path)) {
+    description["no_template"] = "a folder of training artifacts is no model";
+    return;
+  }
+  auto made =
+      onnx_frontend::ExportModel::makeTemplate(std::move(model), shapes);
+  if (!made) {
+    description["no_template"] =
+        json::fixUTF8(llvm::toString(made.takeError()));
+    return;
+  }
+  json::Array holes;
+  for (const onnx_frontend::ModelTemplate::Hole &hole : made->holes)
+    holes.push_back(
+        json::Object{{"name", json::fixUTF8(hole.variable)},
+                     {"type", llvm::StringRef(stringify(*toDType(hole.type)))},
+                     {"position", hole.position}});
+  const DataEntry entry = data.add(std::move(made->bytes));
+  description["template"] = json::Object{{"offset", entry.offset},
+                                         {"bytes", entry.bytes},
+                                         {"holes", std::move(holes)}};
+}
+
 //===----------------------------------------------------------------------===//
 // Compiling
 //===----------------------------------------------------------------------===//
@@ -269,10 +305,17 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
     recipe["samples"] =
         json::Object{{"inputs", describeAxes(samples->inputs)},
                      {"outputs", describeAxes(samples->outputs)}};
+  json::Object description = describeModel(options.model.model, *model);
+  // Only an artifact that is saved and trains needs the model.
+  const bool trains = members->functions.get(kStepFunction) ||
+                      members->functions.get(kAccumulateFunction);
+  if (options.findsSamples && trains)
+    addTemplate(options.model.model, model, *module, artifact.data,
+                description);
   llvm::raw_string_ostream(artifact.plan) << json::Value(json::Object{
       {"format", format::kVersion},
       {"producer", "mpc " MPC_VERSION},
-      {"model", describeModel(options.model.model, *model)},
+      {"model", std::move(description)},
       {"precision",
        amp::stringifyPrecisionMode(options.pipeline.precision.mode)},
       {"recipe", std::move(recipe)},
