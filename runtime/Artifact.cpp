@@ -4,6 +4,7 @@
 #include "runtime/Artifact.h"
 #include "runtime/ArtifactFormat.h"
 #include "runtime/ELFFile.h"
+#include "runtime/NodesFormat.h"
 
 #include <algorithm>
 #include <atomic>
@@ -60,7 +61,7 @@ struct Artifact::Impl {
   /// File offset of the first of mpc's own sections, such as the plan. dlopen
   /// needs only the bytes before.
   size_t loadedBytes = 0;
-  std::string_view planText, ptx, cubin;
+  std::string_view planText, nodesText, ptx, cubin;
   const std::byte *data = nullptr;
   size_t dataBytes = 0;
   Plan plan;
@@ -144,7 +145,7 @@ Status Artifact::Impl::readSections() {
 
   const ELFSection *planSection = nullptr, *dataSection = nullptr,
                    *digestSection = nullptr, *ptxSection = nullptr,
-                   *cubinSection = nullptr;
+                   *cubinSection = nullptr, *nodesSection = nullptr;
   loadedBytes = fileBytes;
   for (const ELFSection &section : *sections) {
     const ELFSection **slot =
@@ -153,6 +154,7 @@ Status Artifact::Impl::readSections() {
         : section.name == format::kDigestSection ? &digestSection
         : section.name == format::kPTXSection    ? &ptxSection
         : section.name == format::kCubinSection  ? &cubinSection
+        : section.name == format::kNodesSection  ? &nodesSection
                                                  : nullptr;
     if (!slot)
       continue;
@@ -169,6 +171,7 @@ Status Artifact::Impl::readSections() {
     return status;
 
   planText = textOf(planSection);
+  nodesText = textOf(nodesSection);
   cubin = textOf(cubinSection);
   ptx = textOf(ptxSection);
   if (!ptx.empty() && ptx.back() != '\0')
@@ -294,6 +297,7 @@ void Artifact::releaseData(size_t offset, size_t bytes) const {
   const size_t begin = static_cast<size_t>(impl->data - impl->bytes()) + offset;
   impl->releasePages(begin, begin + bytes);
 }
+std::string_view Artifact::nodesText() const { return impl->nodesText; }
 std::string_view Artifact::ptx() const { return impl->ptx; }
 std::string_view Artifact::cubin() const { return impl->cubin; }
 size_t Artifact::fileBytes() const { return impl->fileBytes; }

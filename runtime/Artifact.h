@@ -49,6 +49,9 @@ public:
   /// Frees the memory of a range of the data section. The range stays readable,
   /// but the next read is slower.
   void releaseData(size_t offset, size_t bytes) const;
+  /// The JSON that describes the nodes and the work of each step
+  /// (NodesFormat.h). Empty if the file has none.
+  std::string_view nodesText() const;
   /// Kernels for a GPU: PTX with a final zero byte, and the PTX assembled for
   /// the target. Empty if the file has none.
   std::string_view ptx() const;

@@ -7,6 +7,7 @@
 #include "compiler/Artifact/Code.h"
 #include "compiler/Artifact/TemporaryFile.h"
 #include "runtime/ArtifactFormat.h"
+#include "runtime/NodesFormat.h"
 
 #include "lld/Common/Driver.h"
 #include "llvm/IR/Module.h"
@@ -188,7 +189,8 @@ llvm::Error mpc::writeArtifact(const ArtifactParts &parts,
   if (!linked)
     return linked.takeError();
 
-  SectionPiece plan = {parts.plan}, cubin = {parts.cubin};
+  SectionPiece plan = {parts.plan}, cubin = {parts.cubin},
+               nodes = {parts.nodes};
   // Readers of PTX expect a terminating zero.
   SectionPiece ptx[] = {{parts.kernels}, {llvm::StringRef("", 1)}};
   llvm::SmallVector<AppendedSection> sections = {
@@ -196,6 +198,8 @@ llvm::Error mpc::writeArtifact(const ArtifactParts &parts,
       {format::kDataSection, parts.data, format::kDataAlignment}};
   if (target.isGPU())
     sections.push_back({format::kPTXSection, ptx, format::kDataAlignment});
+  if (!parts.nodes.empty())
+    sections.push_back({format::kNodesSection, nodes, format::kDataAlignment});
   if (!parts.cubin.empty())
     sections.push_back({format::kCubinSection, cubin, format::kDataAlignment});
   return appendSections(*linked, sections, format::kDigestSection, out);

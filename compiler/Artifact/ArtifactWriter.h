@@ -25,6 +25,9 @@ struct ArtifactParts {
   /// A GPU's kernels as machine code for exactly the target; empty if ptxas has
   /// not assembled the PTX.
   llvm::StringRef cubin = "";
+  /// The nodes and the work of each step as JSON (runtime/NodesFormat.h); empty
+  /// for none.
+  llvm::StringRef nodes = "";
 };
 
 /// Writes the .mpc file to `out`. Equal parts give equal bytes. Fails if a

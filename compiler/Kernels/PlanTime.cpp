@@ -133,6 +133,10 @@ static bool isComputed(Operation *op) {
   return false;
 }
 
+double mpc::countElementOperations(Operation *op) {
+  return isComputed(op) ? countLargest(op) * getWork(op) : 0;
+}
+
 // Returns the work of converting an f32 number from `type` or, with `rounds`,
 // to `type`; 0 for types that need no conversion.
 double Predictor::getConversionWork(Type type, bool rounds) const {
@@ -152,10 +156,7 @@ double Predictor::getConversionWork(Type type, bool rounds) const {
 // elements that the kernel loads and stores.
 double Predictor::countOperations(func::FuncOp kernel) const {
   double operations = 0;
-  kernel.walk([&](Operation *op) {
-    if (isComputed(op))
-      operations += countLargest(op) * getWork(op);
-  });
+  kernel.walk([&](Operation *op) { operations += countElementOperations(op); });
   for (Type type : kernel.getArgumentTypes())
     operations += countElements(type) * getConversionWork(type, false);
   for (Type type : kernel.getResultTypes())

@@ -24,6 +24,11 @@ struct PlanTime {
   PlanTime operator*(double times) const;
 };
 
+/// Counts the elementwise operations of `op`, an op of a kernel: 1 per element
+/// for a simple operation such as an addition, 4 for a division, 12 for exp and
+/// similar functions. 0 for contractions, constants and views.
+double countElementOperations(mlir::Operation *op);
+
 /// Predicts the time of one run of `program` on one core of the CPU, or on the
 /// GPU. Conditions count as true.
 PlanTime predictTime(plan::ProgramOp program);

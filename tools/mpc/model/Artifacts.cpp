@@ -278,7 +278,8 @@ static llvm::Expected<std::string> assemble(llvm::StringRef kernels,
 }
 
 llvm::Error CompiledArtifact::write(llvm::raw_ostream &out) const {
-  return writeArtifact({kernels, plan, data.getPieces(), cubin}, *target, out);
+  return writeArtifact({kernels, plan, data.getPieces(), cubin, nodes}, *target,
+                       out);
 }
 
 ExitCode Driver::compileArtifact(const CompileOptions &options,
@@ -324,6 +325,8 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
       {"state", std::move(members->state)},
       {"functions", std::move(members->functions)},
       {"kernels", std::move(members->kernels)}});
+  llvm::raw_string_ostream(artifact.nodes)
+      << json::Value(nodesToJSON(*module, phases));
   artifact.target = std::move(*target);
   return ExitCode::Done;
 }

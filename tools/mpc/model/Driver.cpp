@@ -481,6 +481,7 @@ DecisionSummary Driver::readDecisions() {
   decisionDigest = decisions.getDigest();
   labels = findLabels(*module);
   normalizations = findNormalizations(*module);
+  phases = collectPhases(*module);
   return DecisionSummary(*module, decisions.getDecisions());
 }
 

@@ -7,6 +7,7 @@
 
 #include "compiler/Artifact/Code.h"
 #include "compiler/Artifact/DataSection.h"
+#include "compiler/Artifact/NodesToJSON.h"
 #include "compiler/Dialect/MPC/Facts/InputSizes.h"
 #include "compiler/Support/ExitCode.h"
 #include "frontends/ONNX/Import.h"
@@ -48,7 +49,7 @@ struct CompiledArtifact {
   llvm::Error write(llvm::raw_ostream &out) const;
 
   std::optional<TargetInfo> target;
-  std::string kernels, plan, cubin;
+  std::string kernels, plan, cubin, nodes;
   DataSection data;
 };
 
@@ -190,6 +191,8 @@ private:
   /// The training recipe, with the contents of files that flags name.
   Recipe recipe;
   NormalizationFacts normalizations;
+  /// The training phases of nodes, which stages after Precision remove.
+  NodePhases phases;
   CompileTimes times;
 };
 
