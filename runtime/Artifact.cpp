@@ -5,6 +5,7 @@
 #include "runtime/ArtifactFormat.h"
 #include "runtime/ELFFile.h"
 #include "runtime/NodesFormat.h"
+#include "runtime/PerfMap.h"
 
 #include <algorithm>
 #include <atomic>
@@ -37,6 +38,7 @@ struct Artifact::Impl {
   void addToDigest(XXH3_state_t *state, size_t begin, size_t end) const;
   void releasePages(size_t begin, size_t end) const;
   Status load();
+  Status showToPerf() const;
 
   const std::byte *bytes() const { return static_cast<std::byte *>(file); }
   Status ioError(const char *what) const {
@@ -226,12 +228,22 @@ static void *loadFrom(int descriptor) {
   return dlopen(uniqueNameOf(descriptor).c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
+/// Adds the kernels to perf's map if the environment asks for a map.
+Status Artifact::Impl::showToPerf() const {
+  if (!isPerfMapWanted())
+    return Status();
+  std::vector<std::string> symbols;
+  for (const auto &[symbol, kernel] : plan.kernels)
+    symbols.push_back(symbol);
+  return addToPerfMap(library, symbols);
+}
+
 /// Loads the file that was checked: the open descriptor, not the path, which
 /// may name another file by now.
 Status Artifact::Impl::load() {
   library = loadFrom(descriptor);
   if (library)
-    return Status();
+    return showToPerf();
   const char *message = dlerror();
   const std::string why = message ? message : "unknown error";
 
@@ -243,7 +255,7 @@ Status Artifact::Impl::load() {
       library = loadFrom(copy);
     close(copy);
   }
-  return library ? Status() : invalid("cannot load its code: " + why);
+  return library ? showToPerf() : invalid("cannot load its code: " + why);
 }
 
 StatusOr<std::shared_ptr<const Artifact>>
