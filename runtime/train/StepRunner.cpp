@@ -162,13 +162,28 @@ static std::string flagToKeep(const std::vector<std::string> &nodes) {
   return "--keep-fp32 '^(" + pattern + ")(#|$)'";
 }
 
+/// Runs a function and reports its time. Measures the plan steps of the
+/// function if the recorder asks for them.
+Status StepRunner::runRecorded(const std::string &function) {
+  FunctionCall call;
+  call.function = function;
+  call.span.begin = TimeSpan::Clock::now();
+  Status status = recorder->measuresSteps(function)
+                      ? model->runTimed(function, call.steps)
+                      : model->run(function);
+  call.span.end = TimeSpan::Clock::now();
+  if (status.ok())
+    recorder->add(call);
+  return status;
+}
+
 /// Runs a function, or traces it if setTrace was called. `data` and `positions`
 /// are the batch, for the number of the sample in the trace; null if the
 /// function has no batch.
 Status StepRunner::run(const std::string &function, const Dataset *data,
                        const int64_t *positions) {
   if (!trace)
-    return model->run(function);
+    return recorder ? runRecorded(function) : model->run(function);
   StatusOr<std::optional<NonFiniteOrigin>> origin = model->trace(function);
   if (!origin.ok())
     return origin.status();
@@ -211,9 +226,13 @@ StatusOr<double> StepRunner::runBatch(const Dataset &data,
                                       double learningRate, uint64_t seed) {
   // The next batch is prepared while this one runs: on other cores of a CPU, or
   // on this core while a GPU works.
-  Status status = loader.bind(data, *model, batchFunction, positions, epoch);
-  if (status.ok())
-    loader.prepare(data, *model, batchFunction, next);
+  Status status = [&] {
+    PartTimer timer(recorder, RunPart::Data);
+    Status bound = loader.bind(data, *model, batchFunction, positions, epoch);
+    if (bound.ok())
+      loader.prepare(data, *model, batchFunction, next);
+    return bound;
+  }();
   if (status.ok())
     status = bindScalars(batchFunction, learningRate, seed);
   if (status.ok())

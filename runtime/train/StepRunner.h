@@ -9,6 +9,7 @@
 #include "runtime/train/data/BatchLoader.h"
 #include "runtime/train/data/Dataset.h"
 #include "runtime/train/evaluate/Evaluator.h"
+#include "runtime/train/support/RunRecorder.h"
 #include "runtime/train/trainee/Trainee.h"
 
 #include <cstdint>
@@ -66,6 +67,12 @@ public:
   /// `*where` gets a description of the first non-finite value.
   void setTrace(std::string *where) { trace = where; }
 
+  /// Reports the times of data and functions to `to`; null for none.
+  void setRecorder(RunRecorder *to) {
+    recorder = to;
+    loader.setRecorder(to);
+  }
+
 private:
   explicit StepRunner(Trainee &model) : model(&model) {}
   const std::string &updating() const {
@@ -73,6 +80,7 @@ private:
   }
   Status run(const std::string &function, const Dataset *data,
              const int64_t *positions);
+  Status runRecorded(const std::string &function);
   Status bindScalars(const std::string &function, double learningRate,
                      uint64_t seed);
   /// Values of one function's outputs, in the order of the requested ports;
@@ -92,6 +100,7 @@ private:
   const Port *finite = nullptr;
   const Port *lossScale = nullptr;
   std::string *trace = nullptr;
+  RunRecorder *recorder = nullptr;
   /// The outputs gradNorm, finite and lossScale after the last update.
   Scalars updated = Scalars(3);
   /// The value last sent to each scalar input, by the names of function and

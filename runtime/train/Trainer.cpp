@@ -17,6 +17,7 @@
 #include "runtime/train/RunStatistics.h"
 #include "runtime/train/checkpoint/Checkpoint.h"
 #include "runtime/train/evaluate/EvalMetrics.h"
+#include "runtime/train/support/RunRecorder.h"
 #include "runtime/train/support/Text.h"
 
 #include <algorithm>
@@ -209,6 +210,7 @@ Status TrainingRun::prepare() {
   measuresAccuracy = runner->measuresAccuracy();
   if (Status status = planSteps(); !status.ok())
     return status;
+  runner->setRecorder(options.recorder);
   attempts.emplace(std::move(*runner), data, options,
                    RunLength{stepsPerEpoch, totalSteps});
   if (!options.checkpointDir.empty()) {
@@ -238,7 +240,10 @@ Status TrainingRun::prepare() {
 /// Runs one attempt and reports it. An attempt that a signal interrupts between
 /// two batches is not reported.
 Status TrainingRun::attempt() {
-  StatusOr<std::optional<StepReport>> ran = attempts->run(progress, stop);
+  StatusOr<std::optional<StepReport>> ran = [&] {
+    PartTimer timer(options.recorder, RunPart::Step);
+    return attempts->run(progress, stop);
+  }();
   if (!ran.ok())
     return ran.status();
   if (!*ran)
@@ -322,6 +327,7 @@ Status TrainingRun::evaluateNow() {
   if (!evalData)
     return Status();
   StatusOr<EvalResult> evaluation = evaluateAverages(model, [&] {
+    PartTimer timer(options.recorder, RunPart::Evaluation);
     return evaluate(model, *evalData, stop, options.evalMetrics);
   });
   if (!evaluation.ok())
@@ -410,8 +416,11 @@ void TrainingRun::save() {
     return;
   }
   progress.settings = settingsOf(model.info(), options, data, totalSteps);
-  Status status = checkpoints->save(model, progress, identity(),
-                                    options.keepCheckpoints, note);
+  Status status = [&] {
+    PartTimer timer(options.recorder, RunPart::Checkpoint);
+    return checkpoints->save(model, progress, identity(),
+                             options.keepCheckpoints, note);
+  }();
   if (!status.ok()) {
     // Messages about a full disk differ in each step, so compare their kind
     // only.

@@ -35,6 +35,8 @@
 
 namespace mpc::runtime::train {
 
+class RunRecorder;
+
 /// The treatment of samples that do not fill the last step of an epoch.
 enum class LastBatch {
   Drop, ///< leave them out (different ones in each shuffled epoch)
@@ -84,6 +86,10 @@ struct TrainOptions {
   /// steps, or after ten skipped steps with a dynamic loss scale at its floor.
   /// 0: never before the end.
   int64_t maxSkipped = 100;
+
+  /// Receives the times of steps, data, evaluations and checkpoints; null for
+  /// none.
+  RunRecorder *recorder = nullptr;
 
   std::string version; ///< version of mpc, for the metrics' "start" event
 

@@ -64,9 +64,11 @@ void BatchLoader::prepare(const Dataset &data, const Trainee &model,
     return;
   const FunctionPorts *ports = model.info().function(function);
   try {
-    gathering = std::async(std::launch::async, [&data, ports, samples = next] {
-      return data.gather(*ports, samples.positions.data(), samples.epoch);
-    });
+    gathering = std::async(
+        std::launch::async, [&data, ports, samples = next, to = recorder] {
+          PartTimer timer(to, RunPart::Ahead);
+          return data.gather(*ports, samples.positions.data(), samples.epoch);
+        });
   } catch (const std::system_error &) {
     gathering = {};
   }
@@ -77,6 +79,7 @@ void BatchLoader::stage(const Dataset &data, Trainee &model,
                         const NextBatch &nextBatch) {
   if (!isStaging)
     return;
+  PartTimer timer(recorder, RunPart::Data);
   assert(!isStaged && "bind has taken the batch before");
   next = nextBatch();
   if (next.positions.empty())

@@ -8,6 +8,7 @@
 
 #include "runtime/Status.h"
 #include "runtime/train/data/Dataset.h"
+#include "runtime/train/support/RunRecorder.h"
 #include "runtime/train/trainee/Trainee.h"
 
 #include <functional>
@@ -21,6 +22,10 @@ public:
   /// Asks the model for memory to stage a second batch of `function`. Without
   /// such memory, each batch is set only after the step before has ended.
   void open(Trainee &model, const std::string &function);
+
+  /// Reports the time of batches that are staged, or that another thread
+  /// prepares; null for no reports.
+  void setRecorder(RunRecorder *to) { recorder = to; }
 
   /// Sets the inputs of `function` to a batch, like Dataset::bind. Uses the
   /// prepared batch if it is this one. `data` must outlive the loader.
@@ -44,6 +49,7 @@ public:
              const NextBatch &nextBatch);
 
 private:
+  RunRecorder *recorder = nullptr;
   bool isStaging = false;
   bool isStaged = false; ///< true if the model already has the batch `next`
   std::future<StatusOr<GatheredBatch>> gathering;

@@ -37,6 +37,10 @@ public:
   Status run(std::string_view function) override {
     return session.run(function);
   }
+  Status runTimed(std::string_view function,
+                  std::vector<double> &seconds) override {
+    return session.runTimed(function, seconds);
+  }
   StatusOr<Tensor> output(std::string_view function,
                           std::string_view name) override {
     return session.output(function, name);

@@ -102,6 +102,13 @@ public:
   virtual Status stage(std::string_view function, std::string_view name);
   virtual void endStaging(std::string_view function) {}
   virtual Status run(std::string_view function) = 0;
+  /// Like `run`, but waits, and measures the seconds of each plan step, as
+  /// Session::runTimed does. By default, measures nothing.
+  virtual Status runTimed(std::string_view function,
+                          std::vector<double> &seconds) {
+    seconds.clear();
+    return run(function);
+  }
   virtual StatusOr<Tensor> output(std::string_view function,
                                   std::string_view name) = 0;
   /// Reads several outputs of one function. May wait for a device once for all
