@@ -331,20 +331,13 @@ StatusOr<Array> parseNpy(const std::byte *data, size_t size,
   return array;
 }
 
-StatusOr<std::string> npyHeader(const Array &array) {
-  static const std::string_view codes[] = {"|b1", "|u1", "|i1", "<u2", "<i2",
-                                           "<u4", "<i4", "<u8", "<i8", "<f2",
-                                           "",    "<f4", "<f8"};
-  const std::string_view code = codes[size_t(array.type)];
-  if (code.empty())
-    return Status(StatusCode::Unsupported,
-                  array.name + ": NumPy has no type for bf16; write a "
-                               ".safetensors file");
-  std::string literal = "{'descr': '" + std::string(code) +
-                        "', 'fortran_order': False, 'shape': (";
-  for (size_t i = 0; i < array.shape.size(); ++i)
-    literal += (i ? ", " : "") + std::to_string(array.shape[i]);
-  literal += array.shape.size() == 1 ? ",), }" : "), }";
+/// Returns the header for elements of the type `code`.
+static std::string makeHeader(const std::string &code, const Shape &shape) {
+  std::string literal =
+      "{'descr': '" + code + "', 'fortran_order': False, 'shape': (";
+  for (size_t i = 0; i < shape.size(); ++i)
+    literal += (i ? ", " : "") + std::to_string(shape[i]);
+  literal += shape.size() == 1 ? ",), }" : "), }";
   // Pad the header so that it ends with a newline and the elements start at a
   // multiple of 64 bytes.
   const size_t fixed = kMagic.size() + 2 + 2;
@@ -354,6 +347,56 @@ StatusOr<std::string> npyHeader(const Array &array) {
   header +=
       {'\x01', '\x00', char(literal.size() & 0xff), char(literal.size() >> 8)};
   return header + literal;
+}
+
+/// Decodes UTF-8. Each byte that begins no valid character becomes U+FFFD.
+static std::u32string decode(std::string_view text) {
+  std::u32string characters;
+  while (!text.empty()) {
+    const auto first = static_cast<unsigned char>(text.front());
+    const size_t length = first < 0x80                    ? 1
+                          : first >= 0xc2 && first < 0xe0 ? 2
+                          : first >= 0xe0 && first < 0xf0 ? 3
+                          : first >= 0xf0 && first < 0xf5 ? 4
+                                                          : 0;
+    bool isValid = length > 0 && length <= text.size();
+    char32_t character = length < 2 ? first : first & (0x7f >> length);
+    for (size_t i = 1; isValid && i < length; ++i) {
+      const auto next = static_cast<unsigned char>(text[i]);
+      isValid = (next & 0xc0) == 0x80;
+      character = character << 6 | (next & 0x3f);
+    }
+    characters += isValid ? character : U'\ufffd';
+    text.remove_prefix(isValid ? length : 1);
+  }
+  return characters;
+}
+
+std::string packTexts(const std::vector<std::string> &texts) {
+  std::vector<std::u32string> decoded;
+  size_t longest = 1;
+  for (const std::string &text : texts)
+    longest = std::max(longest, decoded.emplace_back(decode(text)).size());
+  std::string bytes =
+      makeHeader("<U" + std::to_string(longest), {int64_t(texts.size())});
+  for (std::u32string &text : decoded) {
+    text.resize(longest, U'\0');
+    bytes.append(reinterpret_cast<const char *>(text.data()),
+                 longest * sizeof(char32_t));
+  }
+  return bytes;
+}
+
+StatusOr<std::string> npyHeader(const Array &array) {
+  static const std::string_view codes[] = {"|b1", "|u1", "|i1", "<u2", "<i2",
+                                           "<u4", "<i4", "<u8", "<i8", "<f2",
+                                           "",    "<f4", "<f8"};
+  const std::string_view code = codes[size_t(array.type)];
+  if (code.empty())
+    return Status(StatusCode::Unsupported,
+                  array.name + ": NumPy has no type for bf16; write a "
+                               ".safetensors file");
+  return makeHeader(std::string(code), array.shape);
 }
 
 } // namespace mpc::runtime::train

@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace mpc::runtime::train {
 
@@ -31,6 +32,9 @@ StatusOr<Array> parseNpyHeader(const std::byte *data, size_t present,
 
 /// True if the bytes begin like a .npy file.
 bool looksLikeNpy(const std::byte *data, size_t size);
+
+/// Returns a .npy file with an array [N] of strings, in UTF-32 of equal length.
+std::string packTexts(const std::vector<std::string> &texts);
 
 /// Returns the header of a .npy file for `array`. Unsupported for bf16, which
 /// NumPy does not have.

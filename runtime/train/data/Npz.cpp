@@ -253,7 +253,8 @@ StatusOr<std::vector<Array>> parseNpz(const std::byte *data, size_t size,
   return arrays;
 }
 
-StatusOr<std::string> packNpz(const std::vector<Array> &arrays) {
+StatusOr<std::string> packNpz(const std::vector<Array> &arrays,
+                              const std::vector<TextArray> &texts) {
   zip_error_t error;
   zip_error_init(&error);
   zip_source_t *target = zip_source_buffer_create(nullptr, 0, 0, &error);
@@ -265,19 +266,25 @@ StatusOr<std::string> packNpz(const std::vector<Array> &arrays) {
   zip_source_keep(target); // outlives the archive, whose bytes it holds
   std::unique_ptr<zip_source_t, void (*)(zip_source_t *)> keep(target,
                                                                zip_source_free);
-  std::vector<std::string> members; // alive until the archive is closed
+  // The members stay alive until the archive is closed.
+  std::vector<std::string> names, members;
+  for (const TextArray &array : texts) {
+    names.push_back(array.name);
+    members.push_back(packTexts(array.texts));
+  }
   for (const Array &array : arrays) {
     StatusOr<std::string> member = npyHeader(array);
     if (!member.ok())
       return member.status();
     member->append(reinterpret_cast<const char *>(array.data),
                    size_t(array.bytes()));
+    names.push_back(array.name);
     members.push_back(std::move(*member));
   }
-  for (size_t i = 0; i < arrays.size(); ++i) {
+  for (size_t i = 0; i < members.size(); ++i) {
     zip_source_t *source = zip_source_buffer(archive.get(), members[i].data(),
                                              members[i].size(), /*freep=*/0);
-    const std::string name = arrays[i].name + std::string(kExtension);
+    const std::string name = names[i] + std::string(kExtension);
     const zip_int64_t index = source ? zip_file_add(archive.get(), name.c_str(),
                                                     source, ZIP_FL_ENC_UTF_8)
                                      : -1;

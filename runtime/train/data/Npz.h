@@ -26,8 +26,16 @@ StatusOr<std::vector<Array>> parseNpz(const std::byte *data, size_t size,
                                       const std::string &where,
                                       uint64_t maxBytes);
 
-/// Returns an archive of `arrays`, stored without compression.
-StatusOr<std::string> packNpz(const std::vector<Array> &arrays);
+/// An array of strings. Bytes that are not UTF-8 become U+FFFD.
+struct TextArray {
+  std::string name;
+  std::vector<std::string> texts;
+};
+
+/// Returns an archive of `arrays`, stored without compression. `texts` become
+/// members that NumPy reads as arrays of strings, and parseNpz does not read.
+StatusOr<std::string> packNpz(const std::vector<Array> &arrays,
+                              const std::vector<TextArray> &texts = {});
 
 } // namespace mpc::runtime::train
 
