@@ -9,6 +9,7 @@
 #include "compiler/Interfaces/TiedValues.h"
 #include "compiler/Precision/DecisionReport.h"
 #include "compiler/Precision/GivenValues.h"
+#include "compiler/Precision/Policy/RecordedPolicy.h"
 #include "compiler/Precision/ValueSource.h"
 #include "compiler/Support/ExitCode.h"
 #include "compiler/Support/NamePattern.h"
@@ -282,6 +283,13 @@ LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
       node.entry.rule = applied.flag;
       node.entry.why.clear();
       node.evidence = amp::Evidence::Assumed;
+    }
+    // An expression of a model's record may name nodes that only training has.
+    if (!changed && StringRef(amp::getRequest(module).policy)
+                        .starts_with(kRecordedPolicy)) {
+      module.emitRemark() << flag << ": the model's expression '" << expression
+                          << "' matches no node that it can change";
+      continue;
     }
     // An expression that pins nothing is always a mistake, usually a typing
     // error.

@@ -416,6 +416,7 @@ void TrainingRun::save() {
     return;
   }
   progress.settings = settingsOf(model.info(), options, data, totalSteps);
+  progress.record = options.record;
   Status status = [&] {
     PartTimer timer(options.recorder, RunPart::Checkpoint);
     return checkpoints->save(model, progress, identity(),

@@ -92,6 +92,8 @@ struct TrainOptions {
   RunRecorder *recorder = nullptr;
 
   std::string version; ///< version of mpc, for the metrics' "start" event
+  /// Metadata that checkpoints keep for models made from them, by key.
+  std::map<std::string, std::string> record;
 
   /// True if a flag other than --epochs can end the run.
   bool endsOtherwise() const {

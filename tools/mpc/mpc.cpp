@@ -7,6 +7,7 @@
 #include "tools/mpc/flags/Configuration.h"
 #include "tools/mpc/flags/Effects.h"
 #include "tools/mpc/flags/OtherNames.h"
+#include "tools/mpc/flags/RecordedFlags.h"
 #include "tools/mpc/model/Driver.h"
 #include "tools/mpc/model/Interruption.h"
 #include "tools/mpc/model/OutOfMemory.h"
@@ -97,8 +98,9 @@ int main(int argc, char **argv) {
   // Check flags here, when the environment and files have set all values and no
   // command has run yet.
   program.parse_complete_callback([&] {
-    for (const CLI::App *command : program.get_subcommands()) {
+    for (CLI::App *command : program.get_subcommands()) {
       tools::checkOtherNames(*command);
+      tools::takeRecordedFlags(*command, configuration);
       tools::checkEffects(*command, configuration);
     }
   });

@@ -3,6 +3,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/Policy/PrecisionPolicy.h"
+#include "compiler/Precision/Policy/RecordedPolicy.h"
 #include "compiler/Support/NearestNames.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -296,6 +297,9 @@ readArray(const llvm::json::Object &object, StringRef path, StringRef key) {
 // several times: by the passes, and for the digest of a run.
 static llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
 readText(StringRef path) {
+  if (StringRef text = path; text.consume_front(kRecordedPolicy))
+    return llvm::MemoryBuffer::getMemBuffer(text, /*BufferName=*/"",
+                                            /*RequiresNullTerminator=*/false);
   constexpr uint64_t kMostBytes = uint64_t(16) << 20;
   llvm::sys::fs::file_status status;
   if (std::error_code error = llvm::sys::fs::status(path, status))
@@ -336,6 +340,9 @@ llvm::Error PrecisionPolicy::parseFile(StringRef path) {
   auto buffer = readText(path);
   if (!buffer)
     return buffer.takeError();
+  const bool isRecorded = path.starts_with(kRecordedPolicy);
+  if (isRecorded)
+    path = "the model's policy";
   StringRef text = (*buffer)->getBuffer();
   if (isNestedDeeply(text))
     return reject(path, "is nested too deeply");
@@ -370,5 +377,9 @@ llvm::Error PrecisionPolicy::parseFile(StringRef path) {
   auto rules = readArray(*object, path, "rules");
   if (!rules)
     return rules.takeError();
-  return *rules ? parseRules(**rules, path) : llvm::Error::success();
+  llvm::Error error =
+      *rules ? parseRules(**rules, path) : llvm::Error::success();
+  for (ActiveRule &active : this->rules)
+    active.matched |= isRecorded;
+  return error;
 }

@@ -10,8 +10,8 @@
 #include "frontends/ONNX/Export/Serialize.h"
 #include "frontends/ONNX/Model/File.h"
 #include "frontends/ONNX/Model/Graph.h"
-#include "frontends/ONNX/Model/Metadata.h"
 #include "frontends/ONNX/Model/Names.h"
+#include "frontends/ONNX/Model/TrainingRecord.h"
 #include "frontends/ONNX/Repair/Repair.h"
 
 #include "llvm/Support/Format.h"
@@ -658,16 +658,23 @@ Expected<ModelTemplate> ExportModel::makeTemplate(std::shared_ptr<Model> model,
   return Impl(std::move(model)).makeTemplate(shapes);
 }
 
-void ExportModel::setPreparation(StringRef text) {
+void ExportModel::setRecord(const std::map<std::string, std::string> &entries) {
   auto &metadata = *impl->getProto().mutable_metadata_props();
   for (int i = metadata.size() - 1; i >= 0; --i)
-    if (metadata.Get(i).key() == kPreparation)
+    if (isRecordKey(metadata.Get(i).key()))
       metadata.DeleteSubrange(i, 1);
-  if (text.empty())
-    return;
-  auto *entry = metadata.Add();
-  entry->set_key(kPreparation.str());
-  entry->set_value(text.str());
+  for (const auto &[key, value] : entries) {
+    auto *entry = metadata.Add();
+    entry->set_key(key);
+    entry->set_value(value);
+  }
+}
+
+std::vector<std::string> ExportModel::listOutputs() const {
+  std::vector<std::string> names;
+  for (const proto::ValueInfoProto &output : impl->getProto().graph().output())
+    names.push_back(output.name());
+  return names;
 }
 
 Error ExportModel::write(StringRef destination, const TensorMap &values) {

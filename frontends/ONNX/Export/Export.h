@@ -68,10 +68,12 @@ public:
        llvm::ArrayRef<std::string> skippedRepairs = {});
   ~ExportModel();
 
-  /// Records in the metadata how the training samples were prepared, such as
-  /// "--normalize 0.5:0.2". Replaces the record of an earlier training. Empty
-  /// if samples were not changed.
-  void setPreparation(llvm::StringRef text);
+  /// Replaces the record of an earlier training in the metadata by `entries`,
+  /// whose keys TrainingRecord.h lists.
+  void setRecord(const std::map<std::string, std::string> &entries);
+
+  /// Returns the names of the model's outputs, in order.
+  std::vector<std::string> listOutputs() const;
 
   /// Writes the model to `destination` in inference mode (InferenceMode.h).
   /// `values` needs a value for each name in `shapes`. Everything else stays,

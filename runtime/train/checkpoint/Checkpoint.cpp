@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 static constexpr std::string_view kPrefix = "step-";
 static constexpr std::string_view kUnfinished = ".tmp";
 static constexpr char kBest[] = "/best";
+static constexpr char kLast[] = "last";
 
 static bool isSaved(const Port &state) { return state.role != Role::Derived; }
 
@@ -515,13 +516,17 @@ StatusOr<std::string> findCheckpoint(const std::string &path) {
   StatusOr<FileKind> file = kindOf((fs::path(path) / "train.json").string());
   if (!file.ok())
     return file.status();
-  if (*folder == FileKind::Directory && *file == FileKind::None) {
-    StatusOr<std::vector<int64_t>> steps = listCheckpoints(path);
+  // RUN/last means the newest checkpoint in RUN; no file is called `last`.
+  const bool isLast =
+      *folder == FileKind::None && fs::path(path).filename() == kLast;
+  const fs::path run = isLast ? fs::path(path).parent_path() : fs::path(path);
+  if (isLast || (*folder == FileKind::Directory && *file == FileKind::None)) {
+    StatusOr<std::vector<int64_t>> steps =
+        listCheckpoints(run.empty() ? "." : run.string());
     if (!steps.ok())
       return steps.status();
     if (!steps->empty())
-      return (fs::path(path) /
-              (std::string(kPrefix) + std::to_string(steps->back())))
+      return (run / (std::string(kPrefix) + std::to_string(steps->back())))
           .string();
   }
   Status status = checkCheckpointPath(path);

@@ -48,6 +48,9 @@ struct Progress {
   /// Settings that may change when the run is resumed, as text: learning rate,
   /// schedule, length and others.
   std::map<std::string, std::string> settings;
+  /// Metadata for a model that is made from the checkpoint, by key. Empty for
+  /// checkpoints of older versions.
+  std::map<std::string, std::string> record;
 };
 
 /// The facts that identify a run, by key ("model", "data", "seed", ...). A run
@@ -136,8 +139,8 @@ Status checkCheckpointPath(const std::string &path);
 StatusOr<std::vector<int64_t>> listCheckpoints(const std::string &directory);
 
 /// Returns the checkpoint folder that `path` means: `path`, or the newest
-/// checkpoint in the folder of a run. Checkpoint if there is none. Takes no
-/// lock, since the run may still be going on.
+/// checkpoint in the folder of a run, RUN or RUN/last. Checkpoint if there is
+/// none. Takes no lock, since the run may still be going on.
 StatusOr<std::string> findCheckpoint(const std::string &path);
 /// Returns the path of the checkpoint of `step` beside the checkpoint at
 /// `path`.

@@ -125,12 +125,15 @@ makeCheckpointImage(const CheckpointContents &contents) {
   }
   for (std::string_view chunk : image->chunks)
     image->stateBytes += chunk.size();
-  image->train = sealed({{"format", kFormat},
-                         {"progress", toJSON(contents.progress)},
-                         {"run", contents.identity},
-                         {"settings", contents.progress.settings},
-                         {"state", digestOf(image->chunks)},
-                         {"tensors", tensors}});
+  json document = {{"format", kFormat},
+                   {"progress", toJSON(contents.progress)},
+                   {"run", contents.identity},
+                   {"settings", contents.progress.settings},
+                   {"state", digestOf(image->chunks)},
+                   {"tensors", tensors}};
+  if (!contents.progress.record.empty())
+    document["record"] = contents.progress.record;
+  image->train = sealed(std::move(document));
   return image;
 }
 
@@ -306,6 +309,8 @@ static StatusOr<CheckpointContents> toContents(const json &document,
   };
   contents.identity = texts("run");
   contents.progress.settings = texts("settings");
+  if (document.contains("record"))
+    contents.progress.record = texts("record");
   return contents;
 }
 

@@ -363,9 +363,12 @@ def test_other_preparation_than_that_of_the_checkpoint_is_warned_of(tmp_path):
     )
     text = "warning: the checkpoint was trained with --normalize 0.5:0.25, and is "
     for flags, found in (
-        ((), "neither --normalize nor --input-layout"),
+        (("--no-metadata",), "neither --normalize nor --input-layout"),
         (("--normalize", "0:1"), "--normalize 0:1"),
     ):
         stderr = mpctest.mpc_ok(*command, *flags).stderr
         assert f"{text}evaluated with {found}\n" in stderr
+    # Without a flag, eval takes the preparation from the checkpoint.
+    stderr = mpctest.mpc_ok(*command).stderr
+    assert "step-3: --normalize 0.5:0.25; " in stderr and "warning" not in stderr
     assert "warning" not in mpctest.mpc_ok(*command, *prepared).stderr

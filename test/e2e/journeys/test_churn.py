@@ -54,7 +54,12 @@ def test_journey(tmp_path):
     assert "best: step" in process.stdout
     evaluated = mpctest.mpc_ok("eval", trained, "--data", clean, *prepared)
     assert "was trained with" not in evaluated.stderr
-    # mpc warns a user who forgets how the columns were prepared.
+    # The model knows how the columns were prepared. mpc warns a user who takes
+    # nothing from the model and forgets that.
+    known = mpctest.mpc_ok("eval", trained, "--data", clean, *flags)
+    assert known.stdout == evaluated.stdout
+    assert "--normalize 36,70,0.5:20,30,0.5" in known.stderr
+    flags.append("--no-metadata")
     warning = (
         "trained.onnx was trained with --normalize 36,70,0.5:20,30,0.5, and is "
     )
@@ -62,7 +67,7 @@ def test_journey(tmp_path):
     forgetful = mpctest.mpc_ok("eval", trained, "--data", clean, *flags)
     assert warning + "evaluated" + neither in forgetful.stderr
     columns = ["--csv-columns", "x=tenure:contract"]
-    predict = ["run", trained, "--data", clean, *columns]
+    predict = ["run", trained, "--data", clean, *columns, "--no-metadata"]
     output = ["--output", tmp_path / "scores.csv"]
     forgetful = mpctest.mpc_ok(*predict, *output)
     assert warning + "run" + neither in forgetful.stderr
@@ -85,7 +90,8 @@ def test_another_training_has_the_last_word(tmp_path):
     ]:
         output = ["--output", tmp_path / f"{name}.onnx"]
         mpctest.mpc_ok("train", given, *options, *output)
-    told = mpctest.mpc_ok("eval", tmp_path / "first.onnx", *flags)
+    bare = [*flags, "--no-metadata"]
+    told = mpctest.mpc_ok("eval", tmp_path / "first.onnx", *bare)
     assert "was trained with --normalize 0.5:2" in told.stderr
-    told = mpctest.mpc_ok("eval", tmp_path / "second.onnx", *flags)
+    told = mpctest.mpc_ok("eval", tmp_path / "second.onnx", *bare)
     assert "was trained with" not in told.stderr

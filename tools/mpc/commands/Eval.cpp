@@ -16,6 +16,7 @@
 #include "tools/mpc/flags/DataFlags.h"
 #include "tools/mpc/flags/DeclaredShapes.h"
 #include "tools/mpc/flags/LossFlags.h"
+#include "tools/mpc/flags/RecordedFlags.h"
 #include "tools/mpc/model/Driver.h"
 #include "tools/mpc/model/LabelAxes.h"
 #include "tools/mpc/model/LabelData.h"
@@ -456,6 +457,7 @@ void mpc::tools::addEvalCommand(CLI::App &program, int &exitCode) {
                   "--metrics")
       ->check(CLI::IsMember({"text", "jsonl"}))
       ->capture_default_str();
+  addMetadataFlag(*app);
   addQuietFlag(*app);
   addSessionOptions(*app, command->session);
   addKernelCacheOption(*app, command->compile);

@@ -6,6 +6,7 @@
 #include "compiler/Precision/Policy/PrecisionPolicy.h"
 #include "tools/mpc/commands/Commands.h"
 #include "tools/mpc/commands/PredictedTimes.h"
+#include "tools/mpc/flags/RecordedFlags.h"
 #include "tools/mpc/model/Driver.h"
 #include "tools/mpc/print/Notes.h"
 #include "tools/mpc/print/PrintableStream.h"
@@ -167,6 +168,7 @@ void mpc::tools::addExplainCommand(CLI::App &program, int &exitCode) {
   app->add_flag("-v,--verbose", command->isVerbose,
                 "print the estimated nanoseconds of each op too: in reasons, "
                 "jsonl and html");
+  addMetadataFlag(*app);
   addQuietFlag(*app);
   app->callback(
       [command, &exitCode] { exitCode = static_cast<int>(run(*command)); });

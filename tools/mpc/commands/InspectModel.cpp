@@ -8,6 +8,7 @@
 #include "tools/mpc/commands/InspectJSON.h"
 #include "tools/mpc/flags/DeclaredShapes.h"
 #include "tools/mpc/model/Driver.h"
+#include "tools/mpc/model/ModelRecord.h"
 #include "tools/mpc/print/PrintableStream.h"
 #include "tools/mpc/print/TrainReport.h"
 
@@ -148,6 +149,20 @@ static void printLayers(llvm::raw_ostream &os,
 // The model
 //===----------------------------------------------------------------------===//
 
+// Prints what a trained model records about its training.
+static void printTraining(llvm::raw_ostream &os, const ModelRecord &record) {
+  for (auto [title, flags] : {std::pair("loss", &record.loss),
+                              {"metrics", &record.metrics},
+                              {"precision", &record.precision},
+                              {"preparation", &record.preparation}})
+    if (!flags->empty())
+      os << "trained with, " << title << ": " << printable(printFlags(*flags))
+         << "\n";
+  if (!record.classes.empty())
+    os << "classes: " << record.classes.size() << ": "
+       << printable(llvm::join(record.classes, ", ")) << "\n";
+}
+
 static void printModel(llvm::raw_ostream &os, const std::string &file,
                        const ModelSummary &summary) {
   os << file << ": ONNX model, IR version " << summary.irVersion;
@@ -169,6 +184,7 @@ static void printModel(llvm::raw_ostream &os, const std::string &file,
   for (const auto &[name, count] : summary.ops)
     os << " " << printable(name) << " x" << count;
   os << "\n";
+  printTraining(os, readModelRecord(file));
 }
 
 // Describes the model as a JSON object. Adds layers and parameters on request.
@@ -177,6 +193,12 @@ describeModel(Driver &driver, const std::string &file,
               const ModelSummary &summary, const InspectOptions &options) {
   const Model &model = driver.getModel();
   nlohmann::json object = describe(file, summary);
+  if (const ModelRecord record = readModelRecord(file); !record.isEmpty())
+    object["training"] = {{"classes", record.classes},
+                          {"loss", record.loss},
+                          {"metrics", record.metrics},
+                          {"precision", record.precision},
+                          {"preparation", record.preparation}};
   if (options.layers) {
     auto layers = describeLayers(model);
     if (!layers)

@@ -12,6 +12,7 @@
 #include "tools/mpc/commands/RunInputs.h"
 #include "tools/mpc/commands/RunSamples.h"
 #include "tools/mpc/flags/DataFlags.h"
+#include "tools/mpc/flags/RecordedFlags.h"
 #include "tools/mpc/flags/Validators.h"
 #include "tools/mpc/model/Driver.h"
 #include "tools/mpc/model/LabelData.h"
@@ -19,7 +20,9 @@
 #include "tools/mpc/model/SampleBatch.h"
 #include "tools/mpc/print/Arrays.h"
 #include "tools/mpc/print/Notes.h"
+#include "tools/mpc/print/OutputFile.h"
 #include "tools/mpc/print/OutputTable.h"
+#include "tools/mpc/print/Predictions.h"
 #include "tools/mpc/print/PrintableStream.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -38,6 +41,8 @@ struct RunCommand {
   DataFlags data;
   std::string function, output;
   SessionOptions session;
+  /// What the model records about its training; empty with --no-metadata.
+  ModelRecord record;
 };
 
 } // namespace
@@ -178,23 +183,59 @@ static StatusOr<std::vector<NamedTensor>> runBatches(Session &session,
   return outputs;
 }
 
-// Prints the outputs, or saves them to `file`.
+// Returns the texts and the array that go beside the outputs into a file: the
+// name of each sample, and the class and its probability. Leaves out a name
+// that an output has. `probability` gets the array, if any.
+static std::vector<train::TextArray>
+describeSamples(const std::vector<NamedTensor> &outputs,
+                const std::optional<Predictions> &predictions,
+                const std::vector<std::string> &sampleFiles,
+                std::optional<train::Array> &probability) {
+  const auto isFree = [&](llvm::StringRef name) {
+    return llvm::none_of(outputs, [&](const NamedTensor &output) {
+      return output.first == name;
+    });
+  };
+  std::vector<train::TextArray> texts;
+  if (!sampleFiles.empty() && isFree("file"))
+    texts.push_back({"file", sampleFiles});
+  if (!predictions || !isFree("class") || !isFree("probability"))
+    return texts;
+  texts.push_back({"class", predictions->classes});
+  Tensor values =
+      Tensor::zeros(DType::F32, {int64_t(predictions->probabilities.size())});
+  llvm::copy(predictions->probabilities, values.as<float>());
+  probability = train::toArray("probability", values);
+  return texts;
+}
+
+// Prints the outputs, or saves them to `file`. If the model records its
+// classes, prints the class of each sample in place of the scores.
 static ExitCode writeOutputs(const StatusOr<std::vector<NamedTensor>> &outputs,
-                             const std::string &file,
+                             const std::string &file, const ModelRecord &record,
                              const std::vector<std::string> &sampleFiles = {}) {
   if (!outputs.ok())
     return reportError(outputs.status());
+  const std::optional<Predictions> predictions =
+      predictClasses(*outputs, record);
   if (file.empty()) {
     PrintableStream os(llvm::outs());
     for (const auto &[name, value] : *outputs)
-      printTensor(os, name, value);
+      if (!predictions || name != predictions->output)
+        printTensor(os, name, value);
+    if (predictions)
+      printPredictions(os, *predictions, sampleFiles);
     return ExitCode::Done;
   }
+  std::optional<train::Array> probability;
+  std::vector<train::TextArray> texts =
+      describeSamples(*outputs, predictions, sampleFiles, probability);
   std::vector<train::Array> arrays;
+  if (probability && !llvm::StringRef(file).ends_with(".npy"))
+    arrays.push_back(std::move(*probability));
   for (const auto &[name, value] : *outputs)
     arrays.push_back(train::toArray(name, value));
-  return reportError(isTable(file) ? writeTable(file, arrays, sampleFiles)
-                                   : train::writeArrays(file, arrays));
+  return reportError(tools::writeOutputs(file, arrays, texts));
 }
 
 // Drops the labels: tables and folders of images contain labels beside the
@@ -300,7 +341,7 @@ static ExitCode runFunction(const RunCommand &command, const Driver &driver,
   if (inputs.samples)
     return writeOutputs(runSamples(std::move(artifact), function,
                                    std::move(*inputs.samples), command.session),
-                        command.output, inputs.files);
+                        command.output, command.record, inputs.files);
   // Run arrays of --input at once, or in batches if they have more samples than
   // the function takes.
   for (const FunctionValue &port : function.inputs)
@@ -318,7 +359,7 @@ static ExitCode runFunction(const RunCommand &command, const Driver &driver,
   return writeOutputs(*batching
                           ? runBatches(**session, function, inputs, **batching)
                           : runOnce(**session, function, inputs),
-                      command.output);
+                      command.output, command.record);
 }
 
 // Chooses the function and checks that the inputs fit. Turns prepared arrays
@@ -431,12 +472,15 @@ void mpc::tools::addRunCommand(CLI::App &program, int &exitCode) {
       ->type_name("NAME");
   app->add_option("-o,--output", command->output,
                   "file for the outputs: .npz, .safetensors, .npy (of a single "
-                  "output), or .csv with a row per sample; default: print them")
+                  "output), or .csv with a row per sample; default: print "
+                  "them, or the class of each sample if the model records its "
+                  "classes")
       ->type_name("FILE");
   app->add_option("--seed", command->session.seed,
                   "seed for dropout and random numbers")
       ->transform(wholeNumber(uint64_t(0)))
       ->capture_default_str();
+  addMetadataFlag(*app);
   addQuietFlag(*app);
   addSessionOptions(*app, command->session);
   addKernelCacheOption(*app, command->compile);
@@ -444,6 +488,8 @@ void mpc::tools::addRunCommand(CLI::App &program, int &exitCode) {
   // that looks like an updated parameter is still an output.
   app->callback([app, command, &exitCode] {
     command->compile.wantsOutputs = command->function.empty();
+    if (command->function.empty() && !ignoresMetadata(*app))
+      command->record = readModelRecord(command->compile.model.model);
     exitCode = static_cast<int>(
         matchSession(*app, command->compile, command->session));
     if (exitCode == 0)

@@ -7,9 +7,11 @@
 #include "runtime/train/StepRunner.h"
 #include "runtime/train/checkpoint/Checkpoint.h"
 #include "runtime/train/data/ArrayFile.h"
+#include "runtime/train/data/ImageFolder.h"
 #include "tools/mpc/commands/Commands.h"
 #include "tools/mpc/commands/TrainFlags.h"
 #include "tools/mpc/flags/LossFlags.h"
+#include "tools/mpc/flags/RecordedFlags.h"
 #include "tools/mpc/model/Driver.h"
 #include "tools/mpc/model/Interruption.h"
 #include "tools/mpc/model/LabelAxes.h"
@@ -113,10 +115,13 @@ private:
   /// that data and output fit the model, and that a checkpoint can be resumed.
   ExitCode checkFit(const TraineeInfo &info,
                     std::shared_ptr<onnx_frontend::Model> compiled);
+  ExitCode record();
   int finish(const TrainResult &result);
 
   TrainCommand &command;
   std::vector<Array> arrays, heldArrays;
+  /// What the trained model records about the run.
+  ModelRecord recorded;
   /// Names of the inputs whose values the driver may compile in as constants.
   std::vector<std::string> offered;
   std::shared_ptr<const Artifact> artifact;
@@ -157,6 +162,9 @@ ExitCode TrainRun::readData() {
   heldArrays = std::move(*held);
   if (Status status = checkSameLabels(arrays, heldArrays); !status.ok())
     return reportError(status);
+  for (const Array &array : arrays)
+    if (recorded.classes.empty())
+      recorded.classes = array.images ? array.images->classes() : array.classes;
   if (!isArtifact(command.compile.model.model))
     chooseTargets(command.compile, arrays);
   findLabelShapes(arrays, command.compile.pipeline.recipe);
@@ -313,6 +321,17 @@ void TrainRun::announce() {
     printFunctions(os, plan);
 }
 
+// Collects what the trained model and the checkpoints record about the run.
+ExitCode TrainRun::record() {
+  if (ExitCode code = recordFlags(*command.app, command.compile, recorded);
+      code != ExitCode::Done)
+    return code;
+  const RecordEntries entries = printRecord(recorded, data.preparation);
+  command.train.record = entries;
+  writer.setRecord(entries);
+  return ExitCode::Done;
+}
+
 ExitCode TrainRun::open() {
   if (ExitCode code = writer.takeModel(std::move(model));
       code != ExitCode::Done)
@@ -322,7 +341,8 @@ ExitCode TrainRun::open() {
   model.reset();
   releaseUnusedMemory();
   resetPeakMemory();
-  writer.setPreparation(data.preparation);
+  if (ExitCode code = record(); code != ExitCode::Done)
+    return code;
   if (command.trained.output.empty() && command.train.checkpointDir.empty())
     warn("without --output or --checkpoint-dir the trained weights are lost");
   command.session.seed = command.train.seed;
@@ -394,6 +414,7 @@ void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
          {"--lr", "--lr-scheduler", "--min-lr", "--warmup-steps"})
       if (app->count(flag) > 0)
         command->rateFlags.push_back(flag);
+    command->app = app;
     exitCode = static_cast<int>(
         matchSession(*app, command->compile, command->session));
     if (exitCode == 0)

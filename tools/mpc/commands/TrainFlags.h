@@ -33,6 +33,8 @@ struct TrainCommand {
   /// Names of the given flags that set the learning rate, for the error if they
   /// have no effect. Values from the environment and from files count too.
   std::vector<std::string> rateFlags;
+  /// The parsed flags, for the record of the trained model.
+  const CLI::App *app = nullptr;
   /// The seconds between two lines of progress on stderr.
   double logEvery = 30;
   bool isQuiet = false, isVerbose = false;

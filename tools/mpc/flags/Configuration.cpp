@@ -363,6 +363,20 @@ std::string Configuration::sourceOf(const CLI::Option &option) const {
   return source == sources.end() ? "" : source->second;
 }
 
+std::string Configuration::take(CLI::Option &option, const std::string &source,
+                                const Values &values) {
+  try {
+    for (const std::string &value : values)
+      option.add_result(value);
+    option.run_callback();
+  } catch (const CLI::Error &error) {
+    option.clear();
+    return error.what();
+  }
+  sources[&option] = source;
+  return "";
+}
+
 void Configuration::takeEnvironment(CLI::App &command) {
   for (CLI::Option *option : command.get_options()) {
     const std::string name = environmentVariable(*option);

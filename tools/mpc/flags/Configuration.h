@@ -7,6 +7,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -28,6 +29,12 @@ public:
   /// Returns where the value of `option` comes from, like "c.toml:3:1" or
   /// "MPC_LR". Empty if the command line gives the value, or if there is none.
   std::string sourceOf(const CLI::Option &option) const;
+
+  /// Sets `option`, which has no value, to `values` from `source`, with the
+  /// checks of flags. Returns the problem, and leaves the option without a
+  /// value, if a check fails; else returns "".
+  std::string take(CLI::Option &option, const std::string &source,
+                   const std::vector<std::string> &values);
 
 private:
   void apply(const std::string &file);

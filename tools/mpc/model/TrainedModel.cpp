@@ -2,7 +2,9 @@
 #include "tools/mpc/model/TrainedModel.h"
 
 #include "frontends/ONNX/Export/Export.h"
+#include "frontends/ONNX/Import.h"
 #include "frontends/ONNX/Model/Names.h"
+#include "frontends/ONNX/Model/TrainingRecord.h"
 #include "runtime/train/checkpoint/Weights.h"
 #include "runtime/train/data/ArrayFile.h"
 #include "runtime/train/support/FileSystem.h"
@@ -143,6 +145,16 @@ static ExitCode refuseModel(llvm::Error error) {
   return code;
 }
 
+static std::vector<std::string> listOutputs(const onnx_frontend::Model &model) {
+  std::vector<std::string> names;
+  if (auto summary = onnx_frontend::summarizeModel(model))
+    for (const auto &[name, type] : summary->outputs)
+      names.push_back(name);
+  else
+    llvm::consumeError(summary.takeError());
+  return names;
+}
+
 ExitCode
 TrainedModelWriter::prepare(const std::vector<train::Port> &state,
                             std::shared_ptr<onnx_frontend::Model> compiled) {
@@ -160,6 +172,8 @@ TrainedModelWriter::prepare(const std::vector<train::Port> &state,
     if (isModelRole(variable.role))
       shapes[variable.name] = llvm::SmallVector<int64_t>(variable.shape.begin(),
                                                          variable.shape.end());
+  if (compiled)
+    outputs = listOutputs(*compiled);
   // Only check the compiled model here: the compiler still needs its weights.
   using onnx_frontend::ExportModel;
   if (options.exportModel.empty()) {
@@ -190,9 +204,14 @@ TrainedModelWriter::takeModel(std::shared_ptr<onnx_frontend::Model> compiled) {
   return ExitCode::Done;
 }
 
-void TrainedModelWriter::setPreparation(const std::string &text) {
-  if (model)
-    model->setPreparation(text);
+void TrainedModelWriter::setRecord(std::map<std::string, std::string> entries) {
+  if (!model)
+    return;
+  if (!options.exportModel.empty() && model->listOutputs() != outputs)
+    for (llvm::StringRef key :
+         {onnx_frontend::kRecordLoss, onnx_frontend::kRecordMetrics})
+      entries.erase(key.str());
+  model->setRecord(entries);
 }
 
 ExitCode TrainedModelWriter::write(train::Trainee &trainee) {

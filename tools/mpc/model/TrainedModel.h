@@ -46,9 +46,9 @@ public:
   /// may use any longer. Ignores the model if --export-model names another.
   ExitCode takeModel(std::shared_ptr<onnx_frontend::Model> compiled);
 
-  /// Sets the text of describePreparation for the samples of the run. A written
-  /// model records the text.
-  void setPreparation(const std::string &text);
+  /// Sets the metadata that a written model gets. A model of --export-model
+  /// with other outputs than the trained one gets no loss and no metrics.
+  void setRecord(std::map<std::string, std::string> entries);
 
   /// Writes parameters and statistics. The file is complete, or does not
   /// appear. If writing fails, saves the weights as .safetensors beside the
@@ -61,6 +61,8 @@ private:
   /// Names of the variables that `write` leaves out.
   std::vector<std::string> leftOut;
   onnx_frontend::ShapeMap shapes;
+  /// Names of the outputs of the trained model.
+  std::vector<std::string> outputs;
   std::unique_ptr<mlir::MLIRContext> context;
   std::unique_ptr<onnx_frontend::ExportModel> model;
 };

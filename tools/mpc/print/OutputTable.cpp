@@ -83,7 +83,7 @@ static void printElement(llvm::raw_ostream &os, const Array &array,
 
 Status mpc::tools::writeTable(const std::string &file,
                               const std::vector<Array> &arrays,
-                              const std::vector<std::string> &sampleFiles) {
+                              const std::vector<train::TextArray> &texts) {
   // Check that all outputs have the same number of rows.
   for (const Array &array : arrays) {
     if (array.shape.empty() || array.shape.size() > 2)
@@ -101,9 +101,15 @@ Status mpc::tools::writeTable(const std::string &file,
   };
   std::string text;
   llvm::raw_string_ostream os(text);
-  const bool hasFiles = int64_t(sampleFiles.size()) == arrays.front().shape[0];
-  const char *comma = hasFiles ? "," : "";
-  os << (hasFiles ? "file" : "");
+  std::vector<const train::TextArray *> columns;
+  for (const train::TextArray &each : texts)
+    if (int64_t(each.texts.size()) == arrays.front().shape[0])
+      columns.push_back(&each);
+  const char *comma = "";
+  for (const train::TextArray *column : columns) {
+    os << std::exchange(comma, ",");
+    printName(os, column->name);
+  }
   for (const Array &array : arrays)
     for (int64_t i = 0; i < columnsOf(array); ++i) {
       os << std::exchange(comma, ",");
@@ -113,9 +119,11 @@ Status mpc::tools::writeTable(const std::string &file,
     }
   os << "\n";
   for (int64_t row = 0; row < arrays.front().shape[0]; ++row) {
-    comma = hasFiles ? "," : "";
-    if (hasFiles)
-      printName(os, sampleFiles[size_t(row)]);
+    comma = "";
+    for (const train::TextArray *column : columns) {
+      os << std::exchange(comma, ",");
+      printName(os, column->texts[size_t(row)]);
+    }
     for (const Array &array : arrays)
       for (int64_t i = 0; i < columnsOf(array); ++i) {
         os << std::exchange(comma, ",");

@@ -7,6 +7,7 @@
 
 #include "runtime/Plan.h"
 #include "runtime/train/data/Array.h"
+#include "runtime/train/data/Npz.h"
 #include "runtime/train/trainee/Trainee.h"
 
 #include <string>
@@ -22,14 +23,15 @@ bool isTable(const std::string &file);
 runtime::Status checkTable(const std::string &file,
                            const runtime::train::FunctionPorts &function);
 
-/// Writes a table. An array [N] is one column, called by its name; an array [N,
-/// K] is K columns NAME_0, NAME_1 and so on. Floats have enough digits to be
-/// read back exactly. If there is one of `sampleFiles` per row, the first
-/// column `file` has them. Outputs of a single batch may have other rows than
-/// samples.
-runtime::Status writeTable(const std::string &file,
-                           const std::vector<runtime::train::Array> &arrays,
-                           const std::vector<std::string> &sampleFiles = {});
+/// Writes a table. `texts` are the first columns; a column without a text per
+/// row is left out, since outputs of a single batch may have other rows than
+/// samples. An array [N] is one column, called by its name; an array [N, K] is
+/// K columns NAME_0, NAME_1 and so on. Floats have enough digits to be read
+/// back exactly.
+runtime::Status
+writeTable(const std::string &file,
+           const std::vector<runtime::train::Array> &arrays,
+           const std::vector<runtime::train::TextArray> &texts = {});
 
 } // namespace mpc::tools
 

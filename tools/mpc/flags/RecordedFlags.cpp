@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/flags/RecordedFlags.h"
+
+#include "compiler/Precision/Policy/PrecisionPolicy.h"
+#include "compiler/Precision/Policy/RecordedPolicy.h"
+#include "passes/Differentiation/LossSpec.h"
+#include "runtime/BoundedJSON.h"
+#include "runtime/train/checkpoint/CheckpointFiles.h"
+#include "runtime/train/data/Preparation.h"
+#include "tools/mpc/flags/Configuration.h"
+#include "tools/mpc/flags/LossFlags.h"
+#include "tools/mpc/model/Driver.h"
+#include "tools/mpc/print/Notes.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <CLI/CLI.hpp>
+
+#include <charconv>
+#include <cmath>
+
+using namespace mpc;
+using namespace mpc::tools;
+using llvm::StringRef;
+
+static constexpr char kMetadataFlag[] = "--no-metadata";
+
+void mpc::tools::addMetadataFlag(CLI::App &command) {
+  command.add_flag(kMetadataFlag,
+                   "take no flags and no names of classes from the metadata "
+                   "of a trained model, or from the checkpoint");
+}
+
+bool mpc::tools::ignoresMetadata(const CLI::App &command) {
+  const CLI::Option *option = command.get_option_no_throw(kMetadataFlag);
+  return !option || option->count() > 0;
+}
+
+//===----------------------------------------------------------------------===//
+// Recording
+//===----------------------------------------------------------------------===//
+
+// Returns the values of a flag, from wherever they come; empty if not given.
+static std::vector<std::string> valuesOf(const CLI::App &command,
+                                         StringRef name) {
+  const CLI::Option *option = command.get_option_no_throw("--" + name.str());
+  return option ? option->results() : std::vector<std::string>();
+}
+
+static void copyFlags(const CLI::App &command,
+                      std::initializer_list<StringRef> names,
+                      FlagValues &flags) {
+  for (StringRef name : names)
+    if (std::vector<std::string> values = valuesOf(command, name);
+        !values.empty())
+      flags[name.str()] = std::move(values);
+}
+
+// Joins numbers with commas, with enough digits to read the same values.
+static std::string listNumbers(const std::vector<double> &values) {
+  std::string list;
+  for (double value : values) {
+    char digits[64];
+    auto [end, error] =
+        std::to_chars(std::begin(digits), std::end(digits), value);
+    list += (list.empty() ? "" : ",") + std::string(digits, end);
+  }
+  return list;
+}
+
+// Returns the main names of losses: softmax_cross_entropy for cross_entropy. A
+// text that is no loss stays.
+static std::vector<std::string>
+printLosses(const std::vector<std::string> &texts) {
+  std::vector<std::string> printed;
+  for (const std::string &text : texts) {
+    llvm::Expected<LossSpec> loss = parseLoss(text);
+    printed.push_back(loss ? printLoss(*loss) : text);
+    if (!loss)
+      llvm::consumeError(loss.takeError());
+  }
+  return printed;
+}
+
+static ExitCode recordLoss(const CLI::App &command,
+                           const CompileOptions &options, FlagValues &flags) {
+  if (options.pipeline.recipe.losses.empty())
+    return ExitCode::Done;
+  copyFlags(
+      command,
+      {"loss", "reduction", "ignore-index", "label-smoothing", "target-array"},
+      flags);
+  flags["loss"] = printLosses(flags["loss"]);
+  Recipe recipe;
+  if (ExitCode code = readLossFiles(options, recipe); code != ExitCode::Done)
+    return code;
+  if (!recipe.classWeights.empty())
+    flags["class-weights"] = {listNumbers(recipe.classWeights)};
+  if (!recipe.posWeight.empty())
+    flags["pos-weight"] = {listNumbers(recipe.posWeight)};
+  return ExitCode::Done;
+}
+
+static ExitCode recordPrecision(const CLI::App &command,
+                                const amp::Request &request,
+                                FlagValues &flags) {
+  if (!amp::isMixed(request.mode)) {
+    if (request.mode != amp::Request().mode)
+      flags["precision"] = {amp::stringifyPrecisionMode(request.mode).str()};
+    return ExitCode::Done;
+  }
+  flags["precision"] = {amp::stringifyPrecisionMode(request.mode).str()};
+  copyFlags(command, {"keep-fp32", "force-low"}, flags);
+  if (request.policy.empty())
+    return ExitCode::Done;
+  if (llvm::is_contained(PrecisionPolicy::getPresets(), request.policy)) {
+    flags["policy"] = {request.policy};
+    return ExitCode::Done;
+  }
+  auto text = llvm::MemoryBuffer::getFile(request.policy, /*IsText=*/true);
+  if (!text)
+    return reportError(ExitCode::IO, "--policy " + request.policy + ": " +
+                                         text.getError().message());
+  flags["policy"] = {kRecordedPolicy.str() + (*text)->getBuffer().str()};
+  return ExitCode::Done;
+}
+
+ExitCode mpc::tools::recordFlags(const CLI::App &command,
+                                 const CompileOptions &options,
+                                 ModelRecord &record) {
+  copyFlags(command, {"metric"}, record.metrics);
+  if (ExitCode code = recordLoss(command, options, record.loss);
+      code != ExitCode::Done)
+    return code;
+  return recordPrecision(command, options.pipeline.precision, record.precision);
+}
+
+//===----------------------------------------------------------------------===//
+// Taking
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Sets the recorded flags of one command.
+class RecordTaker {
+public:
+  RecordTaker(CLI::App &command, Configuration &configuration,
+              std::string where)
+      : command(command), configuration(configuration),
+        where(std::move(where)) {}
+
+  /// Sets the flags that the user does not give. If the user gives the flag
+  /// `leader` with another value than the recorded one, sets none and returns
+  /// false.
+  bool take(FlagValues flags, StringRef leader = "");
+  void printNote() const;
+
+private:
+  bool set(const std::string &name, const std::vector<std::string> &values);
+
+  CLI::App &command;
+  Configuration &configuration;
+  const std::string where;
+  FlagValues taken;
+};
+} // namespace
+
+// Replaces a list of numbers by the same numbers in a form that is never the
+// name of a file: such a flag also takes a file. False if `values` is no list.
+static bool spellNumbers(std::vector<std::string> &values) {
+  if (values.size() != 1)
+    return false;
+  std::vector<std::string> numbers;
+  for (StringRef part : llvm::split(values.front(), ',')) {
+    double value = 0;
+    if (part.trim().getAsDouble(value) || !std::isfinite(value))
+      return false;
+    numbers.push_back(llvm::formatv("{0:e17}", value).str());
+  }
+  values = {llvm::join(numbers, ",")};
+  return true;
+}
+
+bool RecordTaker::set(const std::string &name,
+                      const std::vector<std::string> &values) {
+  CLI::Option *option = command.get_option_no_throw("--" + name);
+  if (!option || option->count() > 0)
+    return false;
+  std::vector<std::string> given = values;
+  const bool isNumbers = name == "class-weights" || name == "pos-weight";
+  std::string problem;
+  if (isNumbers && !spellNumbers(given))
+    problem = "expected numbers";
+  // A record never names a file: a policy is recorded by its contents.
+  else if (name == "policy" &&
+           !StringRef(given.front()).starts_with(kRecordedPolicy) &&
+           !llvm::is_contained(PrecisionPolicy::getPresets(), given.front()))
+    problem = "expected a policy or the name of a preset";
+  else
+    problem = configuration.take(*option, where, given);
+  if (!problem.empty())
+    warn(where + ": the recorded flag --" + name + " is ignored: " + problem);
+  return problem.empty();
+}
+
+bool RecordTaker::take(FlagValues flags, StringRef leader) {
+  if (flags.empty())
+    return true;
+  if (!leader.empty()) {
+    const std::vector<std::string> given = valuesOf(command, leader);
+    const auto recorded = flags.find(leader.str());
+    if (recorded == flags.end() ||
+        (!given.empty() && printLosses(given) != printLosses(recorded->second)))
+      return given.empty();
+  }
+  for (const auto &[name, values] : flags)
+    if (set(name, values))
+      taken[name] = values;
+  return true;
+}
+
+void RecordTaker::printNote() const {
+  if (!taken.empty())
+    note("from " + where + ": " + printFlags(taken) + "; " + kMetadataFlag +
+         " leaves out what a model records");
+}
+
+// True if the record's flags of preparation can be parsed.
+static bool isValidPreparation(const FlagValues &flags) {
+  const auto valuesOf = [&](const char *name) {
+    const auto found = flags.find(name);
+    return found == flags.end() ? std::vector<std::string>() : found->second;
+  };
+  return runtime::train::parsePreparation(valuesOf("normalize"),
+                                          valuesOf("input-layout"),
+                                          /*augment=*/"", /*seed=*/0)
+      .ok();
+}
+
+// Finds the record that applies to a command, and sets `where` to the name of
+// the file that has it.
+static ModelRecord findRecord(const CLI::App &command, std::string &where) {
+  const std::vector<std::string> checkpoint = valuesOf(command, "checkpoint");
+  if (!checkpoint.empty()) {
+    // If the checkpoint cannot be read, the command reports that later.
+    auto path = runtime::train::findCheckpoint(checkpoint.back());
+    auto header =
+        path.ok() ? runtime::train::readCheckpointHeader(*path) : path.status();
+    if (header.ok() && !header->progress.record.empty()) {
+      where = *path;
+      return parseRecord(header->progress.record, where);
+    }
+  }
+  const CLI::Option *model = command.get_option_no_throw("model");
+  where = model && model->count() > 0 ? model->results().back() : "";
+  return readModelRecord(where);
+}
+
+// Adds a policy to flags that name nodes. A policy from a record says that its
+// nodes may be missing: `mpc run` compiles no gradients.
+static FlagValues withPolicy(FlagValues flags) {
+  if (flags.count("keep-fp32") == 0 && flags.count("force-low") == 0)
+    return flags;
+  std::vector<std::string> &policy = flags["policy"];
+  if (policy.empty())
+    policy = {kEmptyPolicy};
+  else if (llvm::is_contained(PrecisionPolicy::getPresets(), policy.front()))
+    policy = {kRecordedPolicy.str() +
+              ("{\"preset\":\"" + policy.front() + "\"}")};
+  return flags;
+}
+
+void mpc::tools::takeRecordedFlags(CLI::App &command,
+                                   Configuration &configuration) {
+  if (ignoresMetadata(command))
+    return;
+  std::string where;
+  const ModelRecord record = findRecord(command, where);
+  RecordTaker taker(command, configuration, where);
+  const bool runs = command.get_name() == "run";
+  // `mpc run` computes no loss. Flags of preparation apply to --data alone.
+  if (!runs && taker.take(record.loss, "loss"))
+    taker.take(record.metrics);
+  taker.take(withPolicy(record.precision), "precision");
+  if (!valuesOf(command, "data").empty()) {
+    const bool isGiven = !valuesOf(command, "normalize").empty() ||
+                         !valuesOf(command, "input-layout").empty();
+    if (!isValidPreparation(record.preparation))
+      warn(where + ": the recorded preparation is ignored: expected values of "
+                   "--normalize and --input-layout");
+    else if (!isGiven)
+      taker.take(record.preparation);
+  }
+  taker.printNote();
+}
