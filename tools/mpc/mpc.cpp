@@ -88,6 +88,7 @@ int main(int argc, char **argv) {
   tools::addCompileCommand(program, exitCode);
   tools::addEvalCommand(program, exitCode);
   tools::addRunCommand(program, exitCode);
+  tools::addExportCommand(program, exitCode);
   tools::addExplainCommand(program, exitCode);
   tools::addCheckCommand(program, exitCode);
   tools::addInspectCommand(program, exitCode);

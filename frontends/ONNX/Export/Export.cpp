@@ -7,6 +7,7 @@
 #include "frontends/ONNX/Export/Export.h"
 
 #include "frontends/ONNX/Export/InferenceMode.h"
+#include "frontends/ONNX/Export/LowWeights.h"
 #include "frontends/ONNX/Export/Serialize.h"
 #include "frontends/ONNX/Model/File.h"
 #include "frontends/ONNX/Model/Graph.h"
@@ -44,6 +45,7 @@ public:
   Error check(const ShapeMap &shapes);
   Error bind(const ShapeMap &shapes);
   Error setValues(const TensorMap &values);
+  Expected<StoredWeights> storeWeights(StoredType type);
   Error write(StringRef destination);
   Expected<ModelTemplate> makeTemplate(const ShapeMap &shapes);
   proto::ModelProto &getProto() { return model->getProto(); }
@@ -59,6 +61,7 @@ private:
   Error checkValue(StringRef name, const proto::TensorProto &tensor,
                    const HostTensor &value);
   HostTensor convert(const proto::TensorProto &tensor) const;
+  Expected<HostTensor> getValue(const proto::TensorProto &tensor) const;
   void storeInline(proto::TensorProto &tensor);
   void storeConstants();
   bool serialize(google::protobuf::io::FileOutputStream &stream);
@@ -314,6 +317,92 @@ Error ExportModel::Impl::setValues(const TensorMap &given) {
     values[place] = &value->second;
   }
   return Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Weights of a low type
+//===----------------------------------------------------------------------===//
+
+static Type getStoredElement(StoredType type, MLIRContext *context) {
+  assert(type != StoredType::AsInFile && "a low type");
+  return type == StoredType::F16 ? Type(Float16Type::get(context))
+                                 : Type(BFloat16Type::get(context));
+}
+
+HostTensor mpc::onnx_frontend::storeWeight(StringRef name,
+                                           const HostTensor &value,
+                                           StoredType type,
+                                           StoredWeights &stored) {
+  Type element = getStoredElement(type, value.type.getContext());
+  if (!isWorthLowType(value.getShape()) ||
+      getElementBytes(value.type.getElementType()) <= getElementBytes(element))
+    return value;
+  if (std::optional<int64_t> large = findOverflow(value, element)) {
+    std::string text;
+    llvm::raw_string_ostream(text)
+        << "'" << name << "' (" << llvm::format("%.6g", value.getDouble(*large))
+        << ")";
+    stored.overflowing.push_back(std::move(text));
+    return value;
+  }
+  HostTensor converted = *convertFloats(value, element);
+  for (int64_t i = 0, n = value.getNumElements(); i < n; ++i)
+    stored.flushed += converted.getDouble(i) == 0 && value.getDouble(i) != 0;
+  ++stored.lowered;
+  return converted;
+}
+
+// Returns the elements that a float32 tensor of the file will have.
+Expected<HostTensor>
+ExportModel::Impl::getValue(const proto::TensorProto &tensor) const {
+  if (auto value = values.find(&tensor); value != values.end())
+    return convert(tensor);
+  if (tensor.data_location() != proto::TensorProto::EXTERNAL)
+    return model->decode(tensor, "tensor '" + tensor.name() + "'");
+  // An external tensor would be read from its file again, although loadExternal
+  // has put the elements into the message.
+  ArrayRef<int64_t> dims(tensor.dims().data(), tensor.dims().size());
+  auto type = RankedTensorType::get(
+      dims, cantFail(model->getElementType(tensor.data_type(), "tensor")));
+  return HostTensor{
+      type, {tensor.raw_data().data(), tensor.raw_data().size()}, nullptr};
+}
+
+Expected<StoredWeights> ExportModel::Impl::storeWeights(StoredType type) {
+  proto::ModelProto &file = model->getProto();
+  if (file.training_info_size() > 0)
+    return model->error(ErrorKind::Unsupported,
+                        "weights of a model with training_info keep their "
+                        "type, because its algorithm updates them");
+  constexpr int64_t bf16Opset = 13;
+  if (int64_t opset = model->getOpset("");
+      type == StoredType::BF16 && opset < bf16Opset)
+    return model->error(ErrorKind::Unsupported,
+                        "opset " + Twine(opset) +
+                            " has no Cast of bfloat16, which opset " +
+                            Twine(bf16Opset) + " has; store float16");
+  StoredWeights stored;
+  std::vector<proto::TensorProto *> lowered;
+  for (proto::TensorProto *tensor : findLowWeights(file)) {
+    Expected<HostTensor> value = getValue(*tensor);
+    if (!value)
+      return value.takeError();
+    HostTensor low = storeWeight(tensor->name(), *value, type, stored);
+    if (low.type == value->type)
+      continue;
+    lowered.push_back(tensor);
+    tensor->set_data_type(type == StoredType::F16
+                              ? proto::TensorProto::FLOAT16
+                              : proto::TensorProto::BFLOAT16);
+    // A new value is converted when it is written.
+    if (values.contains(tensor))
+      continue;
+    std::string bytes(low.data.data(), low.data.size());
+    dropData(*tensor);
+    tensor->set_raw_data(std::move(bytes));
+  }
+  castReaders(*file.mutable_graph(), lowered);
+  return stored;
 }
 
 //===----------------------------------------------------------------------===//
@@ -675,6 +764,13 @@ std::vector<std::string> ExportModel::listOutputs() const {
   for (const proto::ValueInfoProto &output : impl->getProto().graph().output())
     names.push_back(output.name());
   return names;
+}
+
+Expected<StoredWeights> ExportModel::storeWeights(StoredType type,
+                                                  const TensorMap &values) {
+  if (Error error = impl->setValues(values))
+    return error;
+  return impl->storeWeights(type);
 }
 
 Error ExportModel::write(StringRef destination, const TensorMap &values) {

@@ -34,6 +34,23 @@ struct ModelTemplate {
 /// The destination that means stdout.
 inline constexpr llvm::StringLiteral kStandardOutput = "-";
 
+/// The type of the weights in a written model.
+enum class StoredType { AsInFile, F16, BF16 };
+
+/// What `storeWeights` did with the weights that are worth a low type.
+struct StoredWeights {
+  int64_t lowered = 0; ///< weights stored in the low type
+  int64_t flushed = 0; ///< elements that became 0
+  /// Descriptions of the weights that stay float32, because an element would
+  /// overflow: "'w' (70000)".
+  std::vector<std::string> overflowing;
+};
+
+/// Converts `value`, the weight `name`, to `type` if the weight is worth a low
+/// type (LowWeights.h) and no element overflows. Returns `value` otherwise.
+HostTensor storeWeight(llvm::StringRef name, const HostTensor &value,
+                       StoredType type, StoredWeights &stored);
+
 /// A model that will receive trained values. It is read before the values
 /// exist, and holds everything of the file except the values to replace. Later
 /// changes of the file have no effect.
@@ -74,6 +91,13 @@ public:
 
   /// Returns the names of the model's outputs, in order.
   std::vector<std::string> listOutputs() const;
+
+  /// Makes `write` store weights in `type`, F16 or BF16, with Casts to float32
+  /// in front of their readers. `values` are the values for `write`. Error
+  /// (kind Unsupported) if the model's opset lacks the type, or if the model
+  /// has training_info.
+  llvm::Expected<StoredWeights> storeWeights(StoredType type,
+                                             const TensorMap &values);
 
   /// Writes the model to `destination` in inference mode (InferenceMode.h).
   /// `values` needs a value for each name in `shapes`. Everything else stays,

@@ -17,6 +17,7 @@ void addTrainCommand(CLI::App &program, int &exitCode);
 void addCompileCommand(CLI::App &program, int &exitCode);
 void addEvalCommand(CLI::App &program, int &exitCode);
 void addRunCommand(CLI::App &program, int &exitCode);
+void addExportCommand(CLI::App &program, int &exitCode);
 void addExplainCommand(CLI::App &program, int &exitCode);
 void addCheckCommand(CLI::App &program, int &exitCode);
 void addInspectCommand(CLI::App &program, int &exitCode);

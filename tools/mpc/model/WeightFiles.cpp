@@ -223,7 +223,7 @@ static StringRef findModelName(StringRef variable,
 // names of the model.
 static llvm::Expected<Values>
 readValues(const std::string &file, MLIRContext *context,
-           ArrayRef<std::string> noRepair,
+           ArrayRef<std::string> noRepair, bool usesAverages,
            llvm::function_ref<bool(StringRef)> isOwn) {
   Values values;
   if (StringRef(file).ends_with(".onnx")) {
@@ -236,9 +236,10 @@ readValues(const std::string &file, MLIRContext *context,
     auto arrays = runtime::train::readArrays(file);
     if (!arrays.ok())
       return toError(arrays.status());
-    takeAveragedWeights(file, *arrays, [&](StringRef name) {
-      return isOwn(findModelName(name, isOwn));
-    });
+    if (usesAverages)
+      takeAveragedWeights(file, *arrays, [&](StringRef name) {
+        return isOwn(findModelName(name, isOwn));
+      });
     for (const runtime::train::Array &array : *arrays)
       values.emplace_back(findModelName(array.name, isOwn).str(),
                           toHostTensor(array, context));
@@ -287,7 +288,8 @@ findOwnCheckpoint(const onnx_frontend::Model &model) {
 llvm::Error mpc::tools::readWeightFiles(const ModelOptions &given,
                                         const onnx_frontend::Model &model,
                                         onnx_frontend::ImportOptions &options,
-                                        MLIRContext *context) {
+                                        MLIRContext *context,
+                                        bool usesAverages) {
   WeightNames renamed;
   for (const std::string &prefix : given.weightsPrefixes)
     if (llvm::Error error = renamed.add(prefix))
@@ -303,10 +305,9 @@ llvm::Error mpc::tools::readWeightFiles(const ModelOptions &given,
     files = std::move(*found);
   }
   for (const std::string &file : files) {
-    llvm::Expected<Values> values =
-        readValues(file, context, given.noRepair, [&](StringRef name) {
-          return taken.contains(renamed.rename(name));
-        });
+    llvm::Expected<Values> values = readValues(
+        file, context, given.noRepair, usesAverages,
+        [&](StringRef name) { return taken.contains(renamed.rename(name)); });
     if (!values)
       return values.takeError();
     // Rename by --weights-prefix; without the flag, guess a prefix.

@@ -23,11 +23,13 @@ namespace mpc::tools {
 /// training artifact of ONNX Runtime takes the values in the file `checkpoint`
 /// beside it. Without --weights-prefix, a prefix like `module.` is removed if
 /// all names have it and the model's names do not, or added in the opposite
-/// case. Prints a note then.
+/// case. Prints a note then. With `usesAverages`, the averages in a checkpoint
+/// of a run with --ema replace the parameters.
 llvm::Error readWeightFiles(const ModelOptions &given,
                             const onnx_frontend::Model &model,
                             onnx_frontend::ImportOptions &options,
-                            mlir::MLIRContext *context);
+                            mlir::MLIRContext *context,
+                            bool usesAverages = true);
 
 /// If `file` is a checkpoint of a run with --ema, replaces parameters in
 /// `arrays`, which come from the file, by the averages, which a run with --ema
