@@ -158,6 +158,11 @@ def set_up_digits(folder):
         shutil.copy(mpctest.DIGITS / "digits-test.npz", folder / f"{name}.npz")
 
 
+def set_up_exporting_trained(folder):
+    set_up_digits(folder)
+    shutil.copy(folder / "model.onnx", folder / "serve.onnx")
+
+
 def set_up_artifacts(folder):
     """ONNX Runtime's artifacts of LeNet, and digits of its size."""
     names = ("training_model", "eval_model", "optimizer_model")
@@ -359,6 +364,7 @@ SET_UP = {
     "fine-tuning.md": set_up_fine_tuning,
     "embedding.md": set_up_embedding,
     "evaluating.md": set_up_evaluating,
+    "exporting-trained.md": set_up_exporting_trained,
     "from-onnxruntime-training.md": set_up_artifacts,
     "from-pytorch.md": set_up_digits,
     "logging.md": set_up_digits,
