@@ -9,12 +9,12 @@
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Support/ExitCode.h"
 #include "passes/Differentiation/GradientRules.h"
-#include "passes/Differentiation/Muon.h"
-#include "passes/Differentiation/Optimizers.h"
 #include "passes/Differentiation/ParameterGroups.h"
 #include "passes/Differentiation/PhaseListener.h"
 #include "passes/Differentiation/RecipeOptions.h"
 #include "passes/Differentiation/Trainables.h"
+#include "passes/Differentiation/Updates/Muon.h"
+#include "passes/Differentiation/Updates/Optimizers.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
@@ -352,7 +352,7 @@ LogicalResult AddOptimizerPass::chooseUpdates(FunctionEditor &step) {
   auto choices = chooseMuon(step, trainables, given);
   if (failed(choices))
     return failure();
-  // --eps is Muon's, like --momentum.
+  // --eps bounds Muon's norm. AdamW has an epsilon of another meaning and size.
   OptimizerSettings others = given;
   others.kind = OptimizerKind::AdamW;
   others.epsilon.reset();

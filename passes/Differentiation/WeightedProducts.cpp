@@ -66,7 +66,7 @@ static void findHeads(Block &body, MutableArrayRef<WeightedProduct> products) {
   DenseSet<Operation *> layers, reaching;
   for (const WeightedProduct &product : products)
     layers.insert(product.op);
-  // Loops may have layers inside.
+  // A loop may have layers in its body, so a layer before a loop is no head.
   for (Operation &op : body)
     if (isa<BodyOpInterface>(op))
       layers.insert(&op);

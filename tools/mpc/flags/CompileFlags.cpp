@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/flags/CompileFlags.h"
 
-#include "passes/Differentiation/Optimizers.h"
+#include "passes/Differentiation/Updates/Optimizers.h"
 #include "tools/mpc/flags/Effects.h"
 
 #include "llvm/ADT/StringExtras.h"

@@ -1,11 +1,11 @@
 // The optimizer Muon: momentum whose steps are orthogonalized matrices.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPC_PASSES_DIFFERENTIATION_MUON_H
-#define MPC_PASSES_DIFFERENTIATION_MUON_H
+#ifndef MPC_PASSES_DIFFERENTIATION_UPDATES_MUON_H
+#define MPC_PASSES_DIFFERENTIATION_UPDATES_MUON_H
 
 #include "compiler/Dialect/MPC/FunctionPorts.h"
-#include "passes/Differentiation/Optimizers.h"
+#include "passes/Differentiation/Updates/Optimizers.h"
 
 namespace mpc {
 
@@ -32,4 +32,4 @@ chooseMuon(FunctionEditor &step, llvm::ArrayRef<VariableOp> trainables,
 
 } // namespace mpc
 
-#endif // MPC_PASSES_DIFFERENTIATION_MUON_H
+#endif // MPC_PASSES_DIFFERENTIATION_UPDATES_MUON_H

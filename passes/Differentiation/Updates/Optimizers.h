@@ -2,8 +2,8 @@
 // update.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPC_PASSES_DIFFERENTIATION_OPTIMIZERS_H
-#define MPC_PASSES_DIFFERENTIATION_OPTIMIZERS_H
+#ifndef MPC_PASSES_DIFFERENTIATION_UPDATES_OPTIMIZERS_H
+#define MPC_PASSES_DIFFERENTIATION_UPDATES_OPTIMIZERS_H
 
 #include "compiler/Dialect/MPC/Recipe/Recipe.h"
 
@@ -57,4 +57,4 @@ OptimizerSettings withDefaults(OptimizerSettings settings);
 
 } // namespace mpc
 
-#endif // MPC_PASSES_DIFFERENTIATION_OPTIMIZERS_H
+#endif // MPC_PASSES_DIFFERENTIATION_UPDATES_OPTIMIZERS_H

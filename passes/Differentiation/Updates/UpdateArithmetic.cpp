@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/Differentiation/UpdateArithmetic.h"
+#include "passes/Differentiation/Updates/UpdateArithmetic.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
 

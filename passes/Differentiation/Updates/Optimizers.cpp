@@ -3,11 +3,11 @@
 // Lion (Chen et al. 2023).
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/Differentiation/Optimizers.h"
+#include "passes/Differentiation/Updates/Optimizers.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
-#include "passes/Differentiation/Muon.h"
-#include "passes/Differentiation/UpdateArithmetic.h"
+#include "passes/Differentiation/Updates/Muon.h"
+#include "passes/Differentiation/Updates/UpdateArithmetic.h"
 
 using namespace mlir;
 using namespace mpc;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/Differentiation/Muon.h"
+#include "passes/Differentiation/Updates/Muon.h"
 
 #include "compiler/Dialect/MPC/Facts/LowUpdates.h"
 #include "passes/Differentiation/NamePatterns.h"
-#include "passes/Differentiation/UpdateArithmetic.h"
+#include "passes/Differentiation/Updates/UpdateArithmetic.h"
 #include "passes/Differentiation/WeightedProducts.h"
 
 #include <cmath>
@@ -71,11 +71,10 @@ static double adjustLearningRate(AdjustLRFn function, double outputs,
   llvm_unreachable("unknown adjustment of the learning rate");
 }
 
-// With the momentum mu and the moving average v of gradients g:
-//   v' = mu * v + (1 - mu) * g
-//   u = mu * v' + (1 - mu) * g, or v' with noNesterov
-//   p' = p - lr * (factor * orthogonalize(u) + weight_decay * p)
-// A filter [out, in, h, w] is a matrix of `out` rows.
+// With the momentum mu, the moving average of gradients g is
+// v' = mu * v + (1 - mu) * g. The step is u = mu * v' + (1 - mu) * g, or v'
+// with noNesterov. The parameter becomes p - lr * (factor * orthogonalize(u) +
+// weight_decay * p). A filter [out, in, h, w] is a matrix of `out` rows.
 SmallVector<Value> mpc::buildMuon(OpBuilder &b, Location loc,
                                   const UpdateInputs &in,
                                   const OptimizerSettings &s) {

@@ -1,8 +1,8 @@
 // Builds arithmetic that several optimizers share.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPC_PASSES_DIFFERENTIATION_UPDATEARITHMETIC_H
-#define MPC_PASSES_DIFFERENTIATION_UPDATEARITHMETIC_H
+#ifndef MPC_PASSES_DIFFERENTIATION_UPDATES_UPDATEARITHMETIC_H
+#define MPC_PASSES_DIFFERENTIATION_UPDATES_UPDATEARITHMETIC_H
 
 #include "mlir/IR/Builders.h"
 
@@ -25,4 +25,4 @@ mlir::Value normOf(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value);
 
 } // namespace mpc
 
-#endif // MPC_PASSES_DIFFERENTIATION_UPDATEARITHMETIC_H
+#endif // MPC_PASSES_DIFFERENTIATION_UPDATES_UPDATEARITHMETIC_H
