@@ -44,14 +44,18 @@ TrainableSearch::TrainableSearch(const Graph &graph, const TensorMap &given)
 // points of quantized values, and class weights.
 void TrainableSearch::findBuffers(const Node &node) {
   StringRef op = node.op_type();
-  int first = node.input_size();
+  int first = node.input_size(), end = node.input_size();
   if (op == "BatchNormalization" && node.input_size() == 5)
     first = 3;
   else if (op == "QuantizeLinear" || op == "DequantizeLinear")
     first = 1;
-  else if (op == "SoftmaxCrossEntropyLoss" || op == "NegativeLogLikelihoodLoss")
+  else if (op == "MatMulNBits") {
     first = 2;
-  for (int index = first; index < node.input_size(); ++index)
+    end = std::min(end, 5); // input 5 is a bias
+  } else if (op == "SoftmaxCrossEntropyLoss" ||
+             op == "NegativeLogLikelihoodLoss")
+    first = 2;
+  for (int index = first; index < end; ++index)
     buffers.insert(skipViews(node.input(index)));
 }
 

@@ -21,6 +21,7 @@ const WeightedOp *mpc::onnx_frontend::findWeightedOp(llvm::StringRef name) {
       {"Gemm", Kind::Contraction, {0, 1, 2}},
       {"LSTM", Kind::Contraction, {1, 2, 3, 7}},
       {"MatMul", Kind::Contraction, {0, 1}},
+      {"MatMulNBits", Kind::Contraction, {5}},
       {"RNN", Kind::Contraction, {1, 2, 3}},
       {"TransposeMatMul", Kind::Contraction, {0, 1}},
       {"BatchNormalization", Kind::Normalization, {1, 2}},

@@ -410,6 +410,7 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getQuantizedOps() {
        importDynamicQuantizeLinear},
       {"com.microsoft", "DequantizeLinear", 1, kNoEnd, 2, 3, 1,
        importDequantizeLinear},
+      {"com.microsoft", "MatMulNBits", 1, kNoEnd, 3, 6, 1, importMatMulNBits},
       {"com.microsoft", "QuantizeLinear", 1, kNoEnd, 2, 3, 1,
        importQuantizeLinear},
       {"", "QuantizeLinear", 10, kNoEnd, 2, 3, 1, importQuantizeLinear},

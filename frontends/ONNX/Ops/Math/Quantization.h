@@ -30,6 +30,8 @@ mlir::FailureOr<mlir::Value> spreadScale(NodeImporter &node, unsigned input,
                                          llvm::ArrayRef<int64_t> shape,
                                          int64_t axis, int64_t block);
 
+mlir::LogicalResult importMatMulNBits(NodeImporter &node);
+
 } // namespace mpc::onnx_frontend
 
 #endif // MPC_FRONTENDS_ONNX_OPS_MATH_QUANTIZATION_H
