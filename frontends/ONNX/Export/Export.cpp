@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Export/Export.h"
 
+#include "frontends/ONNX/Export/AdapterNodes.h"
 #include "frontends/ONNX/Export/InferenceMode.h"
 #include "frontends/ONNX/Export/LowWeights.h"
 #include "frontends/ONNX/Export/Serialize.h"
@@ -718,10 +719,12 @@ ExportModel::~ExportModel() = default;
 
 Expected<std::unique_ptr<ExportModel>>
 ExportModel::create(std::shared_ptr<Model> model, const ShapeMap &shapes,
-                    MLIRContext *context) {
+                    MLIRContext *context, ArrayRef<AdapterNodes> adapters) {
   assert(model.use_count() == 1 && "tensors share the bytes that bind drops");
   model->setContext(context);
   model->restoreCalls();
+  if (Error error = addAdapterNodes(*model, adapters))
+    return error;
   auto impl = std::make_unique<Impl>(std::move(model));
   if (Error error = impl->bind(shapes))
     return error;
@@ -734,11 +737,12 @@ Error ExportModel::check(std::shared_ptr<Model> model, const ShapeMap &shapes) {
 
 Expected<std::unique_ptr<ExportModel>>
 ExportModel::read(StringRef source, const ShapeMap &shapes,
-                  MLIRContext *context, ArrayRef<std::string> skippedRepairs) {
+                  MLIRContext *context, ArrayRef<std::string> skippedRepairs,
+                  ArrayRef<AdapterNodes> adapters) {
   auto model = readRepaired(source, context, skippedRepairs);
   if (!model)
     return model.takeError();
-  return create(std::move(*model), shapes, context);
+  return create(std::move(*model), shapes, context, adapters);
 }
 
 Expected<ModelTemplate> ExportModel::makeTemplate(std::shared_ptr<Model> model,

@@ -18,6 +18,7 @@ namespace mpc::onnx_frontend {
 using ShapeMap = std::map<std::string, llvm::SmallVector<int64_t>>;
 
 class Model;
+struct AdapterNodes;
 
 /// The bytes of a model file without the values of variables. A value written
 /// into each hole makes the file complete.
@@ -61,9 +62,11 @@ public:
   /// values to replace: initializers or Constants, by variable or ONNX name.
   /// Error (kind InvalidInput) if the model lacks a value or has another shape;
   /// the message names the first few.
+  /// `adapters` become nodes of their own, whose values `shapes` names too.
   static llvm::Expected<std::unique_ptr<ExportModel>>
   create(std::shared_ptr<Model> model, const ShapeMap &shapes,
-         mlir::MLIRContext *context);
+         mlir::MLIRContext *context,
+         llvm::ArrayRef<AdapterNodes> adapters = {});
 
   /// Checks that `create` would find all values, and changes nothing in the
   /// file.
@@ -82,7 +85,8 @@ public:
   static llvm::Expected<std::unique_ptr<ExportModel>>
   read(llvm::StringRef source, const ShapeMap &shapes,
        mlir::MLIRContext *context,
-       llvm::ArrayRef<std::string> skippedRepairs = {});
+       llvm::ArrayRef<std::string> skippedRepairs = {},
+       llvm::ArrayRef<AdapterNodes> adapters = {});
   ~ExportModel();
 
   /// Replaces the record of an earlier training in the metadata by `entries`,
