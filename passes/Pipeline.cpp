@@ -107,6 +107,10 @@ static void addDifferentiation(OpPassManager &pm,
   // f32.
   if (isFloat64(options.precision.mode))
     pm.addPass(createConvertFloatTypePass());
+  // Add adapters to the forward model, so that training and evaluation have
+  // them.
+  if (!recipe.lora.empty())
+    pm.addPass(createAddAdaptersPass());
   // Replace the outputs of the forward model by the losses.
   if (!recipe.losses.empty()) {
     AddLossPassOptions loss;

@@ -31,9 +31,14 @@ public:
 
   /// True if any pattern matches `variable`. Records which patterns matched.
   bool match(VariableOp variable) {
-    llvm::StringRef name = variable.getSymName(), inFile;
+    llvm::StringRef inFile;
     if (auto other = variable->getAttrOfType<mlir::StringAttr>(kFileNameAttr))
       inFile = other.getValue();
+    return match(variable.getSymName(), inFile);
+  }
+
+  /// Like the other `match`, for a value that is no variable.
+  bool match(llvm::StringRef name, llvm::StringRef inFile = "") {
     if (isGiven())
       names.push_back(name.str());
     bool any = false;

@@ -6,6 +6,61 @@
 
 include "mlir/Pass/PassBase.td"
 
+def AddAdaptersPass : Pass<"mpc-add-adapters", "::mlir::ModuleOp"> {
+  let summary = "add low-rank adapters to the layers of a forward model";
+  let description = [{
+    For each weight W [out, in] that a `lora` of the recipe chooses, declares the
+    parameters A [rank, in], of uniform random numbers, and B [out, rank], of
+    zeros. Adds alpha / rank * B A x to every product W x. Without a pattern, a
+    `lora` chooses the weights of all matmul and gemm layers but the last. A
+    pattern also chooses the last layer, and 1x1 convolutions. If several match a
+    weight, the last counts.
+
+    Only weights that nothing but products read can have an adapter. A weight
+    need not be a variable: an adapter also fits a weight that constants
+    determine, such as dequantized integers. A variable with the name of A or B
+    and the attribute `mpc.adapter` keeps its value.
+
+    Options change the recipe (RecipeOptions.h). A recipe without `lora` changes
+    nothing.
+
+    Before:
+
+    ```mlir
+    mpc.variable @fc1.weight : tensor<8x16xf32> role parameter
+    func.func @forward(%x: tensor<4x16xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
+                       %w: tensor<8x16xf32> {mpc.state = @fc1.weight})
+        -> (tensor<4x8xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
+      %y = mpc.gemm %x, %w {transB = true}
+          : (tensor<4x16xf32>, tensor<8x16xf32>) -> tensor<4x8xf32>
+      return %y : tensor<4x8xf32>
+    }
+    ```
+
+    After, with `lora=2:4@fc1`:
+
+    ```mlir
+    mpc.variable @fc1.weight : tensor<8x16xf32> role parameter
+    mpc.variable @fc1.lora_A.weight : tensor<2x16xf32> role parameter init ...
+    mpc.variable @fc1.lora_B.weight : tensor<8x2xf32> role parameter {mpc.adapter}
+    func.func @forward(%x: ..., %w: ...,
+        %a: tensor<2x16xf32> {mpc.state = @fc1.lora_A.weight},
+        %b: tensor<8x2xf32> {mpc.state = @fc1.lora_B.weight})
+        -> (tensor<4x8xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
+      %y = mpc.gemm %x, %w {transB = true}
+          : (tensor<4x16xf32>, tensor<8x16xf32>) -> tensor<4x8xf32>
+      %ax = mpc.matmul %x, %a {transB = true}
+          : (tensor<4x16xf32>, tensor<2x16xf32>) -> tensor<4x2xf32>
+      %bax = mpc.matmul %ax, %b {alpha = 2.000000e+00 : f64, transB = true}
+          : (tensor<4x2xf32>, tensor<8x2xf32>) -> tensor<4x8xf32>
+      %sum = mpc.add %y, %bax : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+      return %sum : tensor<4x8xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::mpc::MPCDialect"];
+}
+
 def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
   let summary = "turn a forward model into @step and @eval with a loss";
   let description = [{
@@ -105,7 +160,8 @@ def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
 
     Trainable variables are the floats of role `parameter` that a gradient
     reaches. With `train`, variables of any role except `statistic` are
-    trainable if a pattern matches. `freeze` then removes matches. Roles are
+    trainable if a pattern matches. `freeze` then removes matches. In a module
+    with adapters, these are trained, and else only matches of `train`. Roles are
     updated accordingly. If patterns freeze the scale and bias of a batch_norm,
     the op becomes a batch_norm_inference, and its running statistics are no
     longer updated. `no-decay` exempts parameters from weight decay. `lr-scale`

@@ -153,10 +153,14 @@ static LogicalResult readOption(const typename OptionOf<T>::Type &option,
 template <typename Visitor>
 static void visitPart(RecipeOptions::Part part, Recipe &recipe,
                       Visitor &&visit) {
-  if (part == RecipeOptions::Part::Loss)
-    visitLossFields(visit, recipe);
-  else
-    visitOptimizerFields(visit, recipe);
+  switch (part) {
+  case RecipeOptions::Part::Loss:
+    return visitLossFields(visit, recipe);
+  case RecipeOptions::Part::Adapters:
+    return visitAdapterFields(visit, recipe);
+  case RecipeOptions::Part::Optimizer:
+    return visitOptimizerFields(visit, recipe);
+  }
 }
 
 RecipeOptions::RecipeOptions(Pass &pass, Part part) : part(part) {

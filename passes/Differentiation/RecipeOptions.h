@@ -16,9 +16,9 @@ namespace mpc {
 
 class RecipeOptions {
 public:
-  /// The pass that has the options: mpc-add-loss (Loss) or mpc-add-optimizer
-  /// (Optimizer).
-  enum class Part { Loss, Optimizer };
+  /// The pass that has the options: mpc-add-loss (Loss), mpc-add-adapters
+  /// (Adapters) or mpc-add-optimizer (Optimizer).
+  enum class Part { Loss, Adapters, Optimizer };
 
   RecipeOptions(mlir::Pass &pass, Part part);
 

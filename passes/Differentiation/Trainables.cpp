@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/Trainables.h"
 
+#include "compiler/Dialect/MPC/Facts/Adapters.h"
 #include "compiler/Support/ExitCode.h"
 #include "passes/Differentiation/InferenceMode.h"
 #include "passes/Differentiation/NamePatterns.h"
@@ -27,7 +28,7 @@ public:
 
 private:
   bool isFrozenByUser(StringRef name) const {
-    return (train.isGiven() && !inTrain.contains(name)) ||
+    return ((train.isGiven() || hasAdapters) && !inTrain.contains(name)) ||
            inFreeze.contains(name);
   }
   bool isFrozenByUser(BatchNormOp norm) const;
@@ -35,6 +36,8 @@ private:
   FunctionEditor &step;
   NamePatterns train, freeze;
   llvm::StringSet<> inTrain, inFreeze, parameters;
+  /// True if the module has adapters, which freeze the rest of the model.
+  bool hasAdapters = false;
 };
 } // namespace
 
@@ -50,6 +53,7 @@ void Selection::addVariables(ModuleOp module) {
       continue;
     if (role == Role::Parameter)
       parameters.insert(name);
+    hasAdapters |= isAdapter(variable);
     if (role != Role::Statistic && train.match(variable))
       inTrain.insert(name);
     if (freeze.match(variable))
@@ -105,8 +109,9 @@ Selection::select(ModuleOp module, const DenseSet<Value> &sources) {
     // Train a variable if the user or its role chooses it, no --freeze matches,
     // and the loss reads the variable. Freeze all others.
     StringRef name = variable.getSymName();
-    bool chosen =
-        train.isGiven() ? inTrain.contains(name) : parameters.contains(name);
+    bool chosen = train.isGiven() || hasAdapters
+                      ? inTrain.contains(name) || isAdapter(variable)
+                      : parameters.contains(name);
     bool isTrained =
         chosen && !inFreeze.contains(name) && reached.contains(name);
     variable.setRole(isTrained ? Role::Parameter : Role::Frozen);

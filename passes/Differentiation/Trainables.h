@@ -19,7 +19,8 @@ struct TrainablePatterns {
 /// Returns the variables to train, in the order of the module. Only variables
 /// that the loss depends on can be trained: `sources` holds the values with a
 /// gradient. If `train` has patterns, chooses the variables that match (of any
-/// role except statistic); otherwise all variables of role parameter. Removes
+/// role except statistic); otherwise all variables of role parameter. A module
+/// with adapters trains the adapters, and else only matches of `train`. Removes
 /// variables that match a pattern of `freeze`. Afterwards the trained variables
 /// have the role parameter, and all others the role frozen. Reports an error
 /// for a pattern without a match.

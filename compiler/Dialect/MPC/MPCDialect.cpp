@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
 
+#include "compiler/Dialect/MPC/Facts/Adapters.h"
 #include "compiler/Dialect/MPC/Facts/Clamps.h"
 #include "compiler/Dialect/MPC/Facts/IndexBoxes.h"
 #include "compiler/Dialect/MPC/Facts/InputSizes.h"
@@ -120,8 +121,15 @@ static const OpAttribute kOpAttributes[] = {
      },
      "mpc.clamps to be 0.0 or 1.0 of mpc.maximum or mpc.minimum, or 0.0 of "
      "mpc.clip"},
+    {kAdapterAttr,
+     [](Operation *op, Attribute value) {
+       return isa<VariableOp>(op) && isa<UnitAttr, DictionaryAttr>(value);
+     },
+     "mpc.adapter to be the facts of an adapter, or a unit attribute, of an "
+     "mpc.variable"},
     {kFileNameAttr, isOf<StringAttr, VariableOp>,
      "mpc.file_name to be a string of an mpc.variable"},
+    {kLowUpdateAttr, isOf<UnitAttr>, "mpc.low_update to be a unit attribute"},
     {kInputSizesAttr,
      [](Operation *op, Attribute value) {
        return isa<ModuleOp>(op) && areInputSizes(value);
@@ -129,7 +137,6 @@ static const OpAttribute kOpAttributes[] = {
      "the sizes of inputs, such as {x = array<f64: 1.0, 4.0>}, of a module"},
     {kTargetAttr, isOf<TargetAttr, ModuleOp>,
      "the target of a module, such as #mpc.target<\"native\">"},
-    {kLowUpdateAttr, isOf<UnitAttr>, "mpc.low_update to be a unit attribute"},
     {kRecipeAttr, isOf<RecipeAttr, ModuleOp>,
      "the recipe of a module, such as #mpc.recipe<loss = [mse]>"},
     {kPhaseAttr, isOf<PhaseAttr>,

@@ -17,6 +17,7 @@
 #include "tools/mpc/flags/DeclaredShapes.h"
 #include "tools/mpc/flags/LossFlags.h"
 #include "tools/mpc/flags/RecordedFlags.h"
+#include "tools/mpc/model/AdapterFiles.h"
 #include "tools/mpc/model/Driver.h"
 #include "tools/mpc/model/LabelAxes.h"
 #include "tools/mpc/model/LabelData.h"
@@ -332,11 +333,14 @@ ExitCode EvalRun::loadFile(const std::string &file) {
   StatusOr<std::vector<Array>> values = readArrays(file);
   if (!values.ok())
     return reportError(values.status());
-  takeAveragedWeights(file, *values, [&](llvm::StringRef name) {
+  const auto isOwn = [&](llvm::StringRef name) {
     return llvm::any_of(opened.trainee->info().state, [&](const Port &port) {
       return port.name == name && isModelRole(port.role);
     });
-  });
+  };
+  dropPEFTPrefix(
+      *values, [](Array &value) -> std::string & { return value.name; }, isOwn);
+  takeAveragedWeights(file, *values, isOwn);
   Status status = loadWeights(*opened.trainee, *values);
   if (!status.ok())
     return reportError(

@@ -239,7 +239,7 @@ ExitCode TrainRun::checkFit(const TraineeInfo &info,
   if (ExitCode code = checkRate(command, info); code != ExitCode::Done)
     return code;
   // Check now that the weights can be written, not after hours of training.
-  if (ExitCode code = writer.prepare(info.state, std::move(compiled));
+  if (ExitCode code = writer.prepare(info, std::move(compiled));
       code != ExitCode::Done)
     return code;
   if (!command.train.checkpointDir.empty()) {

@@ -48,7 +48,7 @@ static void addLoopOptions(CLI::App &app, TrainOptions &train) {
                  "steps")
       ->transform(wholeNumber(int64_t(1)));
   app.add_option("--seed", train.seed,
-                 "seed for shuffling, dropout and random numbers")
+                 "seed for shuffling, dropout, adapters and random numbers")
       ->transform(wholeNumber(uint64_t(0)))
       ->capture_default_str();
   app.add_option("--max-nonfinite", train.maxNonfinite,
@@ -65,8 +65,8 @@ static void addLoopOptions(CLI::App &app, TrainOptions &train) {
 
 static void addOutputOptions(CLI::App &app, TrainCommand &command) {
   app.add_option("-o,--output", command.trained.output,
-                 "trained model (.onnx, - for stdout) or weights "
-                 "(.safetensors, .npz)")
+                 "trained model (.onnx, - for stdout), weights "
+                 "(.safetensors, .npz) or adapters (.onnx_adapter)")
       ->type_name("FILE");
   app.add_option("--export-model", command.trained.exportModel,
                  "ONNX model that receives the weights; default: MODEL")
@@ -74,6 +74,10 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
   app.add_flag("--trained-only", command.trained.trainedOnly,
                "write only trained parameters, such as adapters, and running "
                "statistics to --output (.safetensors or .npz)");
+  app.add_flag("--unmerged", command.trained.unmerged,
+               "write adapters as nodes of the model, not merged into its "
+               "weights; ONNX Runtime can then replace them by an "
+               ".onnx_adapter");
   app.add_option("--metric", command.train.evalMetrics,
                  "metric to measure in evaluations besides the loss: " +
                      listEvalMetrics() + "; several with commas (repeatable)")
@@ -150,6 +154,8 @@ ExitCode mpc::tools::resolve(TrainCommand &command) {
       command.lastBatch == "keep" ? LastBatch::Keep : LastBatch::Drop;
   command.train.shuffle = !command.noShuffle;
   command.train.version = MPC_VERSION;
+  command.compile.pipeline.recipe.loraSeed =
+      static_cast<int64_t>(command.train.seed);
   if (ExitCode code = readMetricFlags(command.train.evalMetrics);
       code != ExitCode::Done)
     return code;

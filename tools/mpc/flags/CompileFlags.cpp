@@ -111,6 +111,8 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
   // Record the texts as typed, so "bias,norm" is one text.
   if (!training.noDecay.empty())
     recipe["no_decay"] = listOf(training.noDecay);
+  if (!training.lora.empty())
+    recipe["lora"] = listOf(training.lora);
   if (training.trainAccuracy)
     recipe["train_accuracy"] = true;
   // Record flags that change values or types. A file is recorded by a digest of

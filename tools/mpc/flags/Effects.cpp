@@ -75,6 +75,7 @@ static const std::vector<Rule> &getRules() {
       {"--overwrite-metrics", "--metrics", {}, false, "--tensorboard"},
       {"--export-model", "--output", {}},
       {"--trained-only", "--output", {}},
+      {"--unmerged", "--output", {}},
       {"--weights-prefix", "--weights", {}},
       {"--kernel-cache", "--emit", {"artifact", "ptx"}, /*isWorking=*/true},
       {"--threads", "--emit", {"artifact", "ptx"}, /*isWorking=*/true},

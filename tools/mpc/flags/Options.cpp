@@ -3,6 +3,7 @@
 
 #include "compiler/Target/TargetInfo.h"
 #include "frontends/ONNX/Repair/Repair.h"
+#include "passes/Differentiation/Adapters/LoRASpec.h"
 #include "passes/Differentiation/LossSpec.h"
 #include "tools/mpc/flags/OtherNames.h"
 #include "tools/mpc/flags/Validators.h"
@@ -149,41 +150,40 @@ static void addRuleOptions(CLI::App &command, Recipe &recipe) {
       ->check(nonNegativeNumber());
 }
 
-static void addOptimizerOptions(CLI::App &command, Recipe &recipe) {
-  // Adds the settings that only muon has.
-  static void addMuonOptions(CLI::App & command, OptimizerSettings & settings) {
-    command
-        .add_option(
-            "--muon", settings.muon,
-            "muon: the parameters that Muon trains, while AdamW trains "
-            "the others; default: matrices of hidden layers (repeatable)")
-        ->allow_extra_args(false)
-        ->type_name("REGEX");
-    command.add_flag("--muon-filters", settings.muonFilters,
-                     "muon: also train filters of convolutions by Muon, as "
-                     "matrices with a row per output channel");
-    command
-        .add_option("--ns-steps", settings.nsSteps,
-                    "muon: Newton-Schulz iterations per step")
-        ->transform(wholeNumber(int64_t(1), int64_t(99)))
-        ->capture_default_str();
-    command.add_flag("--no-nesterov", settings.noNesterov,
-                     "muon: plain momentum in place of Nesterov's");
-    addChoice(command, "--adjust-lr-fn", settings.adjustLRFn,
-              "muon: factor of the learning rate by the shape of a matrix; "
-              "default: original",
-              wordsOf<AdjustLRFn>());
-    command
-        .add_option("--adamw-lr-scale", settings.adamWLRScale,
-                    "muon: factor of the learning rate of the parameters that "
-                    "AdamW trains")
-        ->check(nonNegativeNumber())
-        ->capture_default_str();
-  }
+// Adds the settings that only muon has.
+static void addMuonOptions(CLI::App &command, OptimizerSettings &settings) {
+  command
+      .add_option("--muon", settings.muon,
+                  "muon: the parameters that Muon trains, while AdamW trains "
+                  "the others; default: matrices of hidden layers (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("REGEX");
+  command.add_flag("--muon-filters", settings.muonFilters,
+                   "muon: also train filters of convolutions by Muon, as "
+                   "matrices with a row per output channel");
+  command
+      .add_option("--ns-steps", settings.nsSteps,
+                  "muon: Newton-Schulz iterations per step")
+      ->transform(wholeNumber(int64_t(1), int64_t(99)))
+      ->capture_default_str();
+  command.add_flag("--no-nesterov", settings.noNesterov,
+                   "muon: plain momentum in place of Nesterov's");
+  addChoice(command, "--adjust-lr-fn", settings.adjustLRFn,
+            "muon: factor of the learning rate by the shape of a matrix; "
+            "default: original",
+            wordsOf<AdjustLRFn>());
+  command
+      .add_option("--adamw-lr-scale", settings.adamWLRScale,
+                  "muon: factor of the learning rate of the parameters that "
+                  "AdamW trains")
+      ->check(nonNegativeNumber())
+      ->capture_default_str();
+}
 
+static void addOptimizerOptions(CLI::App &command, Recipe &recipe) {
   addRuleOptions(command, recipe);
-  // These flags set weight decay and learning rate, which may differ by
   addMuonOptions(command, recipe.optimizer);
+  // These flags set weight decay and learning rate, which may differ by
   // parameter.
   command
       .add_option("--weight-decay", recipe.optimizer.weightDecay,
@@ -280,6 +280,21 @@ static void addLossOptions(CLI::App &command, Recipe &recipe,
 
 static void addRecipeOptions(CLI::App &command, Recipe &recipe) {
   addOptimizerOptions(command, recipe);
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--lora",
+          [&recipe](const std::vector<std::string> &texts) {
+            for (const std::string &text : texts)
+              if (llvm::Expected<LoRASpec> spec = parseLoRA(text); !spec)
+                throw CLI::ValidationError(llvm::toString(spec.takeError()));
+            recipe.lora = texts;
+          },
+          "train low-rank adapters instead of the weights, of this rank, "
+          "scaled by ALPHA/RANK (default: 1), of all matmul and gemm layers "
+          "but the last, or of layers and 1x1 convolutions whose weight's name "
+          "matches (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("RANK[:ALPHA][@REGEX]");
   command
       .add_option("--accumulate-grad-batches", recipe.accumulateGradBatches,
                   "batches per optimizer step")

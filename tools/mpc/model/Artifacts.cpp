@@ -13,6 +13,7 @@
 #include "runtime/cpu/Cores.h"
 #include "tools/mpc/flags/CompileFlags.h"
 #include "tools/mpc/flags/LossFlags.h"
+#include "tools/mpc/model/AdapterFiles.h"
 #include "tools/mpc/model/Driver.h"
 #include "tools/mpc/model/TrustedFile.h"
 #include "tools/mpc/print/Notes.h"
@@ -99,6 +100,8 @@ json::Object Driver::describeRecipe() const {
         normalizations.isUnbiased ? "unbiased" : "population";
   if (normalizations.kept > 0)
     object["kept_normalizations"] = normalizations.kept;
+  if (!adapters.empty())
+    object["adapters"] = describeAdapters(adapters);
   // The optimizer flags below do not apply to a training graph, which has an
   // optimizer.
   if (!addsOptimizer)

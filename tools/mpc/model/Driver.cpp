@@ -6,6 +6,7 @@
 #include "tools/mpc/flags/DeclaredShapes.h"
 #include "tools/mpc/flags/Effects.h"
 #include "tools/mpc/flags/LossFlags.h"
+#include "tools/mpc/model/AdapterFiles.h"
 #include "tools/mpc/model/ModulePorts.h"
 #include "tools/mpc/model/SampleBatch.h"
 #include "tools/mpc/model/WeightFiles.h"
@@ -326,10 +327,17 @@ llvm::Error Driver::import(const CompileOptions &options) {
     return error;
   if (llvm::Error error = checkLabelAxes(importOptions, options))
     return error;
+  const auto weightFiles = importOptions.weightFiles;
+  auto adapterValues =
+      takeAdapterValues(*model, importOptions, !recipe.lora.empty());
+  if (!adapterValues)
+    return adapterValues.takeError();
   auto imported = onnx_frontend::importModel(*model, importOptions);
   if (!imported)
     return imported.takeError();
   module = std::move(*imported);
+  declareAdapterValues(*module, *adapterValues);
+  importOptions.weightFiles = weightFiles;
   onnx_frontend::replaceIntegers(*model, importOptions.weights);
   addsOptimizer = !recipe.losses.empty() || givesGradients(*module);
   // Check training flags here, because only the imported model tells if it is
@@ -482,6 +490,7 @@ DecisionSummary Driver::readDecisions() {
   labels = findLabels(*module);
   normalizations = findNormalizations(*module);
   phases = collectPhases(*module);
+  adapters = listAdapters(*module);
   return DecisionSummary(*module, decisions.getDecisions());
 }
 
@@ -518,6 +527,7 @@ std::vector<std::string> Driver::listMetInputs(const CompileOptions &options) {
 ExitCode Driver::runEarlyCheck(const CompileOptions &options) {
   labels = findLabels(*module);
   normalizations = findNormalizations(*module);
+  adapters = listAdapters(*module);
   earlyInfo = describeModule(*module);
   earlyInfo->precision =
       amp::stringifyPrecisionMode(options.pipeline.precision.mode);

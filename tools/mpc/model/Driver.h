@@ -8,6 +8,7 @@
 #include "compiler/Artifact/Code.h"
 #include "compiler/Artifact/DataSection.h"
 #include "compiler/Artifact/NodesToJSON.h"
+#include "compiler/Dialect/MPC/Facts/Adapters.h"
 #include "compiler/Dialect/MPC/Facts/InputSizes.h"
 #include "compiler/Support/ExitCode.h"
 #include "frontends/ONNX/Import.h"
@@ -193,6 +194,7 @@ private:
   NormalizationFacts normalizations;
   /// The training phases of nodes, which stages after Precision remove.
   NodePhases phases;
+  llvm::SmallVector<Adapter> adapters;
   CompileTimes times;
 };
 

@@ -8,8 +8,10 @@
 #include "runtime/train/checkpoint/Weights.h"
 #include "runtime/train/data/ArrayFile.h"
 #include "runtime/train/support/FileSystem.h"
+#include "tools/mpc/model/AdapterFiles.h"
 #include "tools/mpc/model/Driver.h"
 #include "tools/mpc/model/Overwriting.h"
+#include "tools/mpc/model/RuntimeAdapter.h"
 #include "tools/mpc/print/Notes.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -40,6 +42,7 @@ static bool isPyTorch(llvm::StringRef extension) {
 
 ExitCode mpc::tools::resolve(TrainedModelOptions &options,
                              const std::string &model) {
+  options.model = model;
   if (options.output.empty())
     return ExitCode::Done;
   if (ExitCode code = checkDestination("--output", options.output);
@@ -55,12 +58,23 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
          " is a symbolic link: a file replaces it, and its target stays "
          "unchanged");
   llvm::StringRef extension = extensionOf(options.output);
-  const bool isArrays = extension == ".npz" || extension == ".safetensors";
+  const bool isAdapter = extension == kRuntimeAdapterExtension;
+  const bool isArrays =
+      extension == ".npz" || extension == ".safetensors" || isAdapter;
   if (isArrays && !options.exportModel.empty())
     return reportError(ExitCode::Usage,
                        "--export-model is for an .onnx --output, and has no "
                        "effect on " +
                            extension);
+  if (isAdapter && !options.trainedOnly)
+    return reportError(ExitCode::Usage,
+                       "--output " + options.output +
+                           ": the file holds adapters alone; add "
+                           "--trained-only");
+  if (isArrays && options.unmerged)
+    return reportError(ExitCode::Usage,
+                       "--unmerged is for an .onnx --output; adapters alone "
+                       "are written with --trained-only");
   if (isArrays)
     return ExitCode::Done;
   if (options.trainedOnly)
@@ -155,23 +169,70 @@ static std::vector<std::string> listOutputs(const onnx_frontend::Model &model) {
   return names;
 }
 
+// True for the variables that `adapters` adds to the model.
+static bool isPartOf(const std::vector<Adapter> &adapters,
+                     const std::string &variable) {
+  return llvm::any_of(adapters, [&](const Adapter &adapter) {
+    return variable == adapter.a || variable == adapter.b;
+  });
+}
+
+// Reports an adapter whose weight is no variable, so that no file can receive
+// the sum of both.
+static ExitCode checkMerged(const std::vector<Adapter> &adapters) {
+  for (const Adapter &adapter : adapters)
+    if (adapter.weight.empty())
+      return reportError(ExitCode::Unsupported,
+                         "the weights of '" + adapter.module +
+                             "' are computed or quantized, and cannot receive "
+                             "their adapter; write the adapters alone with "
+                             "--trained-only and --output "
+                             "adapter_model.safetensors");
+  return ExitCode::Done;
+}
+
 ExitCode
-TrainedModelWriter::prepare(const std::vector<train::Port> &state,
+TrainedModelWriter::prepare(const train::TraineeInfo &info,
                             std::shared_ptr<onnx_frontend::Model> compiled) {
+  adapters = readAdapters(info.recipe);
+  // A model whose weights are frozen may still update running statistics.
+  const bool keepsStatistics =
+      !adapters.empty() &&
+      info.recipe.find("\"running_variance\"") == std::string::npos;
   std::vector<std::string> names;
-  for (const train::Port &variable : state)
-    if (options.trainedOnly && variable.role == Role::Frozen)
+  for (const train::Port &variable : info.state)
+    if (options.trainedOnly &&
+        (variable.role == Role::Frozen ||
+         (variable.role == Role::Statistic && keepsStatistics)))
       leftOut.push_back(variable.name);
     else if (isModelRole(variable.role))
       names.push_back(onnx_frontend::getONNXName(variable.name).str());
   if (options.output.empty())
     return ExitCode::Done;
+  if (!options.trainedOnly)
+    if (ExitCode code = checkMerged(adapters); code != ExitCode::Done)
+      return code;
+  if (extensionOf(options.output) == kRuntimeAdapterExtension)
+    return adapters.empty()
+               ? reportError(ExitCode::Usage,
+                             "--output " + options.output +
+                                 ": the file holds adapters, and the model "
+                                 "has none; add --lora RANK")
+               : ExitCode::Done;
   if (!isModel(options.output))
     return reportError(train::checkArrayNames(options.output, names));
-  for (const train::Port &variable : state)
-    if (isModelRole(variable.role))
-      shapes[variable.name] = llvm::SmallVector<int64_t>(variable.shape.begin(),
-                                                         variable.shape.end());
+  if (options.unmerged && adapters.empty())
+    return reportError(ExitCode::Usage,
+                       "--unmerged is for a model with adapters; add --lora "
+                       "RANK, or leave it out");
+  for (const train::Port &variable : info.state)
+    if (isModelRole(variable.role)) {
+      const bool isPart = isPartOf(adapters, variable.name);
+      if (!isPart || options.unmerged)
+        (isPart ? adapterShapes : shapes)[variable.name] =
+            llvm::SmallVector<int64_t>(variable.shape.begin(),
+                                       variable.shape.end());
+    }
   if (compiled)
     outputs = listOutputs(*compiled);
   // Only check the compiled model here: the compiler still needs its weights.
@@ -182,8 +243,10 @@ TrainedModelWriter::prepare(const std::vector<train::Port> &state,
   }
   context = std::make_unique<mlir::MLIRContext>(
       mlir::MLIRContext::Threading::DISABLED);
+  const auto nodes = listNodes();
+  shapes.insert(adapterShapes.begin(), adapterShapes.end());
   auto read = ExportModel::read(options.exportModel, shapes, context.get(),
-                                options.noRepair);
+                                options.noRepair, nodes);
   if (!read)
     return refuseModel(read.takeError());
   model = std::move(*read);
@@ -196,12 +259,27 @@ TrainedModelWriter::takeModel(std::shared_ptr<onnx_frontend::Model> compiled) {
     return ExitCode::Done;
   context = std::make_unique<mlir::MLIRContext>(
       mlir::MLIRContext::Threading::DISABLED);
+  const auto nodes = listNodes();
+  shapes.insert(adapterShapes.begin(), adapterShapes.end());
   auto taken = onnx_frontend::ExportModel::create(std::move(compiled), shapes,
-                                                  context.get());
+                                                  context.get(), nodes);
   if (!taken)
     return refuseModel(taken.takeError());
   model = std::move(*taken);
   return ExitCode::Done;
+}
+
+std::vector<onnx_frontend::AdapterNodes> TrainedModelWriter::listNodes() const {
+  std::vector<onnx_frontend::AdapterNodes> nodes;
+  if (!options.unmerged)
+    return nodes;
+  using onnx_frontend::getONNXName;
+  for (const Adapter &adapter : adapters)
+    nodes.push_back({getONNXName(adapter.weight).str(),
+                     getONNXName(adapter.a).str(), getONNXName(adapter.b).str(),
+                     adapterShapes.at(adapter.a), adapterShapes.at(adapter.b),
+                     adapter.scale});
+  return nodes;
 }
 
 void TrainedModelWriter::setRecord(std::map<std::string, std::string> entries) {
@@ -220,22 +298,30 @@ ExitCode TrainedModelWriter::write(train::Trainee &trainee) {
   StatusOr<State> state = train::readWeights(trainee);
   if (!state.ok())
     return reportError(state.status());
-  ExitCode code = ExitCode::Done;
+  ExitCode code = write(*state);
   // After a failed write, save the weights elsewhere, so that the training is
   // not lost.
-  if (model) {
-    onnx_frontend::TensorMap values;
-    for (const train::Array &array : *state)
-      values[array.name] = toHostTensor(array, context.get());
-    if (llvm::Error error = model->write(options.output, values))
-      code = reportError(std::move(error));
-  } else {
-    llvm::erase_if(*state, [&](const train::Array &array) {
-      return llvm::is_contained(leftOut, array.name);
-    });
-    code = reportError(writeState(options.output, *state));
-  }
   if (code != ExitCode::Done)
     writeElsewhere(options, *state);
   return code;
+}
+
+ExitCode TrainedModelWriter::write(State &state) {
+  if (!options.trainedOnly && !options.unmerged)
+    if (Status status = mergeAdapters(state, adapters); !status.ok())
+      return reportError(status);
+  if (model) {
+    onnx_frontend::TensorMap values;
+    for (const train::Array &array : state)
+      values[array.name] = toHostTensor(array, context.get());
+    llvm::Error error = model->write(options.output, values);
+    return error ? reportError(std::move(error)) : ExitCode::Done;
+  }
+  llvm::erase_if(state, [&](const train::Array &array) {
+    return llvm::is_contained(leftOut, array.name);
+  });
+  return reportError(
+      options.trainedOnly && !adapters.empty()
+          ? writeAdapters(options.output, state, adapters, options.model)
+          : writeState(options.output, state));
 }

@@ -4,8 +4,11 @@
 #ifndef MPC_TOOLS_MPC_MODEL_TRAINEDMODEL_H
 #define MPC_TOOLS_MPC_MODEL_TRAINEDMODEL_H
 
+#include "compiler/Dialect/MPC/Facts/Adapters.h"
 #include "compiler/Support/ExitCode.h"
+#include "frontends/ONNX/Export/AdapterNodes.h"
 #include "frontends/ONNX/Export/Export.h"
+#include "runtime/train/data/Array.h"
 #include "runtime/train/trainee/Trainee.h"
 
 #include <memory>
@@ -21,6 +24,8 @@ struct TrainedModelOptions {
                            ///< is trained
   std::vector<std::string> noRepair; ///< repairs of exportModel to skip
   bool trainedOnly = false;          ///< leave out arrays that do not change
+  bool unmerged = false;             ///< keep adapters as nodes of their own
+  std::string model;                 ///< the trained file, set by `resolve`
 };
 
 /// Checks the flags before the model is compiled: the folder of the output must
@@ -36,10 +41,10 @@ public:
   ~TrainedModelWriter();
 
   /// Call before machine code is generated. Finds, in the model to copy, an
-  /// initializer for each variable of `state`; an error if there is none. The
+  /// initializer for each variable of the model; an error if there is none. The
   /// model is `compiled`, which is not changed, or --export-model, which is
   /// read here.
-  ExitCode prepare(const std::vector<runtime::train::Port> &state,
+  ExitCode prepare(const runtime::train::TraineeInfo &info,
                    std::shared_ptr<onnx_frontend::Model> compiled);
 
   /// Call after compiling, with the model that `prepare` got, which nobody else
@@ -50,17 +55,23 @@ public:
   /// with other outputs than the trained one gets no loss and no metrics.
   void setRecord(std::map<std::string, std::string> entries);
 
-  /// Writes parameters and statistics. The file is complete, or does not
-  /// appear. If writing fails, saves the weights as .safetensors beside the
-  /// output, in the current folder or in the folder of temporary files, names
-  /// the file in a warning, and returns the failure.
+  /// Writes parameters and statistics. Adapters are merged into the weights
+  /// that they adapt, or, with --trained-only, written as PEFT does. The file
+  /// is complete, or does not appear. If writing fails, saves the weights as
+  /// .safetensors beside the output, in the current folder or in the folder of
+  /// temporary files, names the file in a warning, and returns the failure.
   ExitCode write(runtime::train::Trainee &trainee);
 
 private:
+  ExitCode write(std::vector<runtime::train::Array> &state);
+  /// Returns the adapters that become nodes of the written model.
+  std::vector<onnx_frontend::AdapterNodes> listNodes() const;
+
   const TrainedModelOptions &options;
   /// Names of the variables that `write` leaves out.
   std::vector<std::string> leftOut;
-  onnx_frontend::ShapeMap shapes;
+  std::vector<Adapter> adapters;
+  onnx_frontend::ShapeMap shapes, adapterShapes;
   /// Names of the outputs of the trained model.
   std::vector<std::string> outputs;
   std::unique_ptr<mlir::MLIRContext> context;

@@ -13,6 +13,7 @@
 #include "runtime/train/data/RuntimeCheckpoint.h"
 #include "runtime/train/support/FileSystem.h"
 #include "runtime/train/support/MappedFile.h"
+#include "tools/mpc/model/AdapterFiles.h"
 #include "tools/mpc/model/Driver.h"
 #include "tools/mpc/print/Notes.h"
 
@@ -310,6 +311,9 @@ llvm::Error mpc::tools::readWeightFiles(const ModelOptions &given,
         [&](StringRef name) { return taken.contains(renamed.rename(name)); });
     if (!values)
       return values.takeError();
+    dropPEFTPrefix(
+        *values, [](auto &value) -> std::string & { return value.first; },
+        [&](StringRef name) { return taken.contains(name); });
     // Rename by --weights-prefix; without the flag, guess a prefix.
     for (auto &[name, value] : *values)
       name = renamed.rename(name);

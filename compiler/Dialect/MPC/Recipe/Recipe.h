@@ -98,6 +98,12 @@ struct Recipe {
   /// determine the shape. The empty name stands for all other arrays.
   std::map<std::string, std::vector<int64_t>> labelShapes;
 
+  /// Low-rank adapters, each RANK, RANK:ALPHA or either with @PATTERN
+  /// (LoRASpec.h). If several match a weight, the last counts. Empty for no
+  /// adapters.
+  std::vector<std::string> lora;
+  int64_t loraSeed = 0; ///< the seed of the adapters' initial values
+
   OptimizerSettings optimizer;
   int64_t accumulateGradBatches = 1;
   /// The reduction of micro-batch gradients. nullopt means mean for forward
@@ -171,6 +177,17 @@ void visitLossFields(Visitor &&visit, Recipes &...of) {
         of.labelShapes...);
 }
 
+/// Like visitLossFields, for the fields that `mpc-add-adapters` reads.
+template <typename Visitor, typename... Recipes>
+void visitAdapterFields(Visitor &&visit, Recipes &...of) {
+  using Field = RecipeField;
+  visit(Field{"lora", "low-rank adapters: RANK, RANK:ALPHA, or either with "
+                      "@PATTERN"},
+        of.lora...);
+  visit(Field{"lora-seed", "seed of the adapters' initial values"},
+        of.loraSeed...);
+}
+
 /// Like visitLossFields, for the fields that `mpc-add-optimizer` reads.
 template <typename Visitor, typename... Recipes>
 void visitOptimizerFields(Visitor &&visit, Recipes &...of) {
@@ -190,6 +207,20 @@ void visitOptimizerFields(Visitor &&visit, Recipes &...of) {
         of.optimizer.epsilon...);
   visit(Field{"weight-decay", "default: the optimizer's in PyTorch"},
         of.optimizer.weightDecay...);
+  visit(Field{"ns-steps", "for muon: Newton-Schulz iterations"},
+        of.optimizer.nsSteps...);
+  visit(Field{"no-nesterov", "for muon: plain momentum"},
+        of.optimizer.noNesterov...);
+  visit(Field{"adjust-lr-fn", "for muon: original, match_rms_adamw or "
+                              "spectral_unclamped"},
+        of.optimizer.adjustLRFn...);
+  visit(Field{"muon", "for muon: patterns of the parameters that it trains"},
+        of.optimizer.muon...);
+  visit(Field{"muon-filters", "for muon: also filters of convolutions"},
+        of.optimizer.muonFilters...);
+  visit(Field{"adamw-lr-scale", "for muon: factor of the learning rate of the "
+                                "other parameters"},
+        of.optimizer.adamWLRScale...);
   visit(Field{"accumulate-grad-batches", "micro-batches per update",
               "accumulate"},
         of.accumulateGradBatches...);
@@ -207,20 +238,6 @@ void visitOptimizerFields(Visitor &&visit, Recipes &...of) {
   visit(Field{"no-decay", "bias, norm or patterns of the parameters without "
                           "weight decay"},
         of.noDecay...);
-  visit(Field{"ns-steps", "for muon: Newton-Schulz iterations"},
-        of.optimizer.nsSteps...);
-  visit(Field{"no-nesterov", "for muon: plain momentum"},
-        of.optimizer.noNesterov...);
-  visit(Field{"adjust-lr-fn", "for muon: original, match_rms_adamw or "
-                              "spectral_unclamped"},
-        of.optimizer.adjustLRFn...);
-  visit(Field{"muon", "for muon: patterns of the parameters that it trains"},
-        of.optimizer.muon...);
-  visit(Field{"muon-filters", "for muon: also filters of convolutions"},
-        of.optimizer.muonFilters...);
-  visit(Field{"adamw-lr-scale", "for muon: factor of the learning rate of the "
-                                "other parameters"},
-        of.optimizer.adamWLRScale...);
   visit(Field{"lr-scale", "PATTERN=FACTOR: parameters with another learning "
                           "rate"},
         of.lrScale...);
@@ -229,6 +246,7 @@ void visitOptimizerFields(Visitor &&visit, Recipes &...of) {
 template <typename Visitor, typename... Recipes>
 void visitFields(Visitor &&visit, Recipes &...of) {
   visitLossFields(visit, of...);
+  visitAdapterFields(visit, of...);
   visitOptimizerFields(visit, of...);
 }
 

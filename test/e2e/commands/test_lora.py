@@ -1,0 +1,272 @@
+"""Low-rank adapters: the merged model, the adapter's file, and resuming.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import json
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import safetensors.numpy
+from onnx import helper
+
+import mpctest
+
+MODEL = mpctest.MODELS / "mlp.onnx"
+CNN = mpctest.MODELS / "digits-cnn.onnx"
+TRAIN = mpctest.DIGITS / "digits-train.npz"
+TEST = mpctest.DIGITS / "digits-test.npz"
+LOSS = ["--loss", "softmax_cross_entropy"]
+
+
+def train(output, *flags, lora=("--lora", "4:8"), model=MODEL):
+    return mpctest.mpc_ok(
+        *("train", model, "--data", TRAIN, *LOSS, *lora, "--batch-size", 32),
+        *("--optimizer", "adamw", "--lr", 0.01, "--max-steps", 20),
+        *("--output", output, *mpctest.TARGET, *flags),
+    )
+
+
+def evaluate(model, *flags):
+    return mpctest.mpc_ok(
+        *("eval", model, "--data", TEST, *LOSS, *flags, "--batch-size", 32),
+        *mpctest.TARGET,
+    ).stdout
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+def test_merged_model_computes_the_same(precision, tmp_path):
+    adapter = tmp_path / "adapter_model.safetensors"
+    train(adapter, "--trained-only", "--precision", precision)
+    names = safetensors.numpy.load_file(adapter)
+    layers = ["fc1", "fc2"]
+    assert set(names) == {
+        f"base_model.model.{layer}.lora_{part}.weight" for layer in layers for part in "AB"
+    }
+    assert all(value.dtype == np.float32 and value.any() for value in names.values())
+    merged = tmp_path / "merged.onnx"
+    train(merged, "--precision", precision)
+    with np.load(TEST) as arrays:
+        name = next(key for key in arrays if key != "target")
+        samples, labels = arrays[name][:64].astype(np.float32), arrays["target"]
+    session = onnxruntime.InferenceSession(merged)
+    (scores,) = session.run(None, {session.get_inputs()[0].name: samples})
+    loaded = ["--lora", "4:8", "--weights", adapter]
+    outputs = tmp_path / "outputs.npz"
+    np.save(tmp_path / "x.npy", samples)
+    mpctest.mpc_ok(
+        *("run", MODEL, "--input", f"{session.get_inputs()[0].name}=@{tmp_path}/x.npy"),
+        *(*loaded, "--batch-size", 64, "--output", outputs, *mpctest.TARGET),
+    )
+    with np.load(outputs) as arrays:
+        (found,) = arrays.values()
+    np.testing.assert_allclose(scores, found, rtol=1e-4, atol=1e-4)
+    # The adapter has changed the model.
+    assert evaluate(merged) == evaluate(MODEL, *loaded)
+    assert evaluate(merged) != evaluate(MODEL)
+
+
+def test_resumed_run_gives_the_same_bits(tmp_path):
+    files = []
+    for folder, steps in [("whole", [20]), ("parts", [7, 20])]:
+        for limit in steps:
+            output = tmp_path / f"{folder}.safetensors"
+            train(
+                *(output, "--trained-only", "--checkpoint-dir", tmp_path / folder),
+                *("--resume", "auto", "--max-steps", limit, "--seed", 3),
+            )
+        files.append(output.read_bytes())
+    assert files[0] == files[1]
+    # Only adapters have optimizer state.
+    (state,) = sorted((tmp_path / "whole").glob("*/state.safetensors"))[-1:]
+    moments = [name for name in safetensors.numpy.load_file(state) if name.endswith(".m")]
+    assert len(moments) == 4 and all(".lora_" in name for name in moments)
+
+
+def test_seed_decides_the_start(tmp_path):
+    values = []
+    for seed in [1, 1, 2]:
+        output = tmp_path / "a.safetensors"
+        train(output, "--trained-only", "--seed", seed, "--lr", 0)
+        values.append(output.read_bytes())
+    assert values[0] == values[1] != values[2]
+    start = safetensors.numpy.load_file(output)
+    a = start["base_model.model.fc1.lora_A.weight"]
+    assert not start["base_model.model.fc1.lora_B.weight"].any()
+    assert 0.9 * 64**-0.5 < np.abs(a).max() <= 64**-0.5
+
+
+def test_batch_normalizations_keep_their_statistics(tmp_path):
+    before = mpctest.read_weights(CNN)
+    output = tmp_path / "cnn.onnx"
+    train(output, lora=["--lora", "4"], model=CNN)
+    after = mpctest.read_weights(output)
+    changed = {name for name in before if (before[name] != after[name]).any()}
+    assert changed == {"fc1.weight"}
+    # With the scale trained too, the statistics are updated.
+    train(output, "--train", "^bn1", lora=["--lora", "4"], model=CNN)
+    after = mpctest.read_weights(output)
+    changed = {name for name in before if (before[name] != after[name]).any()}
+    assert changed == {
+        *("fc1.weight", "bn1.weight", "bn1.bias"),
+        *("bn1.running_mean", "bn1.running_var"),
+    }
+
+
+def test_file_of_another_rank_is_refused(tmp_path):
+    adapter = tmp_path / "a.safetensors"
+    train(adapter, "--trained-only")
+    base = ["eval", MODEL, "--data", TEST, *LOSS, "--weights", adapter]
+    process = mpctest.mpc(*base, "--lora", "2")
+    assert process.returncode == 2
+    assert "node 'fc1" in process.stderr.lower()
+    assert "'fc1.lora_A.weight' is" in process.stderr
+    process = mpctest.mpc(*base)
+    assert process.returncode == 2
+    assert "add --lora RANK:ALPHA" in process.stderr
+    process = mpctest.mpc(*base, "--lora", "4@fc1")
+    assert process.returncode == 2
+    assert "gives 'fc2.lora_A.weight', and --lora adapts no such layer" in process.stderr
+
+
+def test_adapter_of_onnx_runtime(tmp_path):
+    plain, adapter = tmp_path / "a.npz", tmp_path / "a.onnx_adapter"
+    train(plain, "--trained-only")
+    train(adapter, "--trained-only")
+    found = onnxruntime.AdapterFormat.read_adapter(str(adapter)).get_parameters()
+    with np.load(plain) as arrays:
+        right = {name.removeprefix("base_model.model."): arrays[name] for name in arrays}
+    assert set(found) == set(right)
+    for name, value in right.items():
+        np.testing.assert_array_equal(found[name].numpy(), value)
+    for flags, message in [
+        (["--lora", "4"], "the file holds adapters alone; add --trained-only"),
+        (["--trained-only"], "the model has none; add --lora RANK"),
+    ]:
+        process = mpctest.mpc(
+            *("train", MODEL, "--data", TRAIN, *LOSS, "--output", adapter, *flags)
+        )
+        assert process.returncode == 2 and message in process.stderr
+
+
+def convolutions(folder):
+    """Returns a model with a 1x1 convolution, a shared MatMul and a Gemm with a
+    factor, and its data."""
+    random = np.random.default_rng(2)
+    shapes = {"conv": (6, 3, 1, 1), "mix": (6, 6), "gemm": (6, 5), "head": (5, 2)}
+    weights = {
+        f"{name}.weight": random.standard_normal(shape).astype(np.float32)
+        for name, shape in shapes.items()
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "conv.weight"], ["c"], "conv", strides=[2, 2]),
+        helper.make_node("GlobalAveragePool", ["c"], ["p"], "pool"),
+        helper.make_node("Flatten", ["p"], ["f"], "flatten"),
+        helper.make_node("MatMul", ["f", "mix.weight"], ["m1"], "mix1"),
+        helper.make_node("Tanh", ["m1"], ["t1"], "tanh1"),
+        helper.make_node("MatMul", ["t1", "mix.weight"], ["m2"], "mix2"),
+        helper.make_node("Gemm", ["m2", "gemm.weight"], ["g"], "gemm", alpha=0.5),
+        helper.make_node("Tanh", ["g"], ["t2"], "tanh2"),
+        helper.make_node("MatMul", ["t2", "head.weight"], ["y"], "head"),
+    ]
+    model = mpctest.make_model(
+        *(nodes, {"x": (np.float32, ["N", 3, 4, 4])}, {"y": (np.float32, ["N", 2])}),
+        weights,
+    )
+    onnx.save(model, folder / "model.onnx")
+    x = random.standard_normal((16, 3, 4, 4)).astype(np.float32)
+    target = random.standard_normal((16, 2)).astype(np.float32)
+    np.savez(folder / "data.npz", x=x, target=target)
+    return x
+
+
+def test_unmerged_model_takes_adapters_of_onnx_runtime(tmp_path):
+    x = convolutions(tmp_path)
+
+    def tune(output, *flags):
+        mpctest.mpc_ok(
+            *("train", tmp_path / "model.onnx", "--data", tmp_path / "data.npz"),
+            *("--loss", "mse", "--lora", "2:3@.", "--batch-size", 16, "--epochs", 8),
+            *("--optimizer", "adam", "--lr", 0.05, "--output", tmp_path / output),
+            *(*flags, *mpctest.TARGET),
+        )
+
+    def scores(model, options=None):
+        session = onnxruntime.InferenceSession(tmp_path / model)
+        return session.run(None, {"x": x}, options)[0]
+
+    tune("merged.onnx")
+    tune("apart.onnx", "--unmerged")
+    onnx.checker.check_model(tmp_path / "apart.onnx", full_check=True)
+    merged = scores("merged.onnx")
+    assert np.abs(merged - scores("model.onnx")).max() > 0.1
+    np.testing.assert_allclose(scores("apart.onnx"), merged, rtol=1e-4, atol=1e-5)
+    # Another run's adapter replaces the model's own.
+    tune("other.onnx", "--seed", 7)
+    tune("other.onnx_adapter", "--seed", 7, "--trained-only")
+    adapter = onnxruntime.LoraAdapter()
+    adapter.Load(str(tmp_path / "other.onnx_adapter"))
+    options = onnxruntime.RunOptions()
+    options.add_active_adapter(adapter)
+    other = scores("other.onnx")
+    assert np.abs(merged - other).max() > 0.01
+    np.testing.assert_allclose(scores("apart.onnx", options), other, rtol=1e-4, atol=1e-5)
+    # mpc reads the model too: it has the adapters as parameters.
+    outputs = tmp_path / "o.npz"
+    np.save(tmp_path / "x.npy", x)
+    mpctest.mpc_ok(
+        *("run", tmp_path / "apart.onnx", "--input", f"x=@{tmp_path}/x.npy"),
+        *("--batch-size", 16, "--output", outputs, *mpctest.TARGET),
+    )
+    with np.load(outputs) as arrays:
+        np.testing.assert_allclose(arrays["y"], merged, rtol=1e-4, atol=1e-5)
+    process = mpctest.mpc(
+        *("train", MODEL, "--data", TRAIN, *LOSS, "--output", tmp_path / "n.onnx"),
+        "--unmerged",
+    )
+    assert process.returncode == 2
+    assert "--unmerged is for a model with adapters; add --lora RANK" in process.stderr
+
+
+def test_base_of_int8_stays_frozen(tmp_path):
+    random = np.random.default_rng(4)
+    weights = {
+        "q": random.integers(-100, 100, (8, 6), np.int8),
+        "scale": random.uniform(0.001, 0.01, 6).astype(np.float32),
+        "head": random.standard_normal((6, 2)).astype(np.float32),
+    }
+    nodes = [
+        helper.make_node("DequantizeLinear", ["q", "scale"], ["w"], "fc1", axis=1),
+        helper.make_node("MatMul", ["x", "w"], ["h"], "product"),
+        helper.make_node("Tanh", ["h"], ["t"], "tanh"),
+        helper.make_node("MatMul", ["t", "head"], ["y"], "last"),
+    ]
+    model = mpctest.make_model(
+        *(nodes, {"x": (np.float32, ["N", 8])}, {"y": (np.float32, ["N", 2])}),
+        weights,
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    x = random.standard_normal((32, 8)).astype(np.float32)
+    target = random.standard_normal((32, 2)).astype(np.float32)
+    np.savez(tmp_path / "data.npz", x=x, target=target)
+    common = [tmp_path / "model.onnx", "--data", tmp_path / "data.npz", "--loss", "mse"]
+    common += ["--batch-size", 32, *mpctest.TARGET]
+    adapter, metrics = tmp_path / "a.safetensors", tmp_path / "m.jsonl"
+    mpctest.mpc_ok(
+        *("train", *common, "--lora", "2:4", "--epochs", 40, "--optimizer", "adam"),
+        *("--lr", 0.03, "--output", adapter, "--trained-only", "--metrics", metrics),
+    )
+    losses = mpctest.losses(mpctest.read_metrics(metrics))
+    assert losses[-1] < 0.8 * losses[0]
+    a, b = (
+        safetensors.numpy.load_file(adapter)[f"base_model.model.fc1.lora_{part}.weight"]
+        for part in "AB"
+    )
+    w = weights["q"] * weights["scale"] + 2 * (b @ a).T
+    loss = np.mean((np.tanh(x @ w) @ weights["head"] - target) ** 2)
+    said = mpctest.mpc_ok(
+        *("eval", *common, "--lora", "2:4", "--weights", adapter, "--format", "jsonl")
+    ).stdout
+    np.testing.assert_allclose(json.loads(said)["eval_loss"], loss, rtol=1e-5)
