@@ -45,7 +45,7 @@ ReadProgress::ReadProgress() {
   try {
     watcher = std::thread([this] { watch(); });
   } catch (const std::system_error &) {
-    // Without a thread, nothing is printed.
+    // If no thread can start, the data is read without a line.
   }
 }
 
