@@ -8,6 +8,8 @@ import os
 import pathlib
 import signal
 import stat
+import subprocess
+import sys
 
 import numpy as np
 import onnx
@@ -15,6 +17,7 @@ import pytest
 
 import mpc_runtime as mpc
 import mpc_runtime.command
+import mpctest
 from conftest import MODEL, RECIPE, load_digits
 
 
@@ -73,6 +76,39 @@ def test_leaving_early_saves(digits, tmp_path):
     assert training.exit_code == 128 + signal.SIGINT
     assert list((tmp_path / "checkpoints").glob("step-*"))
     assert list(training) == []
+
+
+LEFT = """
+import mpc_runtime as mpc
+training = mpc.train({model!r}, {data!r}, loss="softmax_cross_entropy", batch_size=32,
+                     epochs=1000000, output={output!r})
+print(next(training)["event"], flush=True)
+{end}
+"""
+
+
+@pytest.mark.parametrize("end", ["", "del training", "raise SystemExit"])
+def test_a_training_that_is_left_ends(tmp_path, end):
+    """A command does not outlive the program, nor a training that is dropped."""
+    data, output = mpctest.DIGITS / "digits-train.npz", tmp_path / "o.onnx"
+    names = {"model": str(MODEL), "data": str(data), "output": str(output)}
+    process = subprocess.run(
+        [sys.executable, "-W", "always", "-c", LEFT.format(end=end, **names)],
+        env={**os.environ, "PYTHONPATH": str(mpctest.ROOT / "python" / "runtime")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (process.returncode, process.stdout) == (0, "start\n"), process.stderr
+    assert output.exists()
+    if end == "del training":
+        assert "ResourceWarning: a training was left" in process.stderr
+
+
+def test_text_is_no_metrics(digits):
+    training = mpc.train(MODEL, digits, help=True, **RECIPE)
+    assert training.wait() == [] and "--batch-size" in training.log
 
 
 def test_warnings_are_warnings(digits):

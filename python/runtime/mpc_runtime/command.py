@@ -22,6 +22,7 @@ import sys
 import tempfile
 import threading
 import warnings
+import weakref
 import zipfile
 from typing import IO, Any, Iterator, Mapping, Sequence, Union
 
@@ -157,8 +158,6 @@ class Training:
         folder: tempfile.TemporaryDirectory,
         verbose: bool,
     ):
-        self._folder = folder
-        self._verbose = verbose
         self._lines: collections.deque[str] = collections.deque(maxlen=10000)
         self._is_closed = False
         self.command = list(command)
@@ -175,16 +174,16 @@ class Training:
             folder.cleanup()
             raise FileError(f"cannot run {command[0]}: {error}") from error
         self._out: IO[str] = self._process.stdout  # type: ignore[assignment]
-        self._err: IO[str] = self._process.stderr  # type: ignore[assignment]
-        # A full pipe would stop the command.
-        self._reader = threading.Thread(target=self._read_log, daemon=True)
-        self._reader.start()
-
-    def _read_log(self) -> None:
-        for line in self._err:
-            self._lines.append(line)
-            if self._verbose:
-                sys.stderr.write(line)
+        # A full pipe would stop the command. The thread must not keep the
+        # training alive.
+        reader = threading.Thread(
+            target=_read_log,
+            args=(self._process.stderr, self._lines, verbose),
+            daemon=True,
+        )
+        reader.start()
+        # Also runs at exit, while the thread can still end.
+        self._end = weakref.finalize(self, _end, self._process, reader, folder)
 
     @property
     def log(self) -> str:
@@ -205,6 +204,10 @@ class Training:
             raise StopIteration
         try:
             line = self._out.readline()
+            # Flags such as --help print text instead.
+            while line and not line.startswith("{"):
+                self._lines.append(line)
+                line = self._out.readline()
         except BaseException:
             self.close()
             raise
@@ -213,6 +216,8 @@ class Training:
                 key: _NUMBERS.get(value, value) if isinstance(value, str) else value
                 for key, value in json.loads(line).items()
             }
+        # The command has closed its output, so it is ending.
+        self._process.wait()
         code = self._finish()
         if code != 0:
             raise make_error(code, _message(self.log, code))
@@ -226,22 +231,12 @@ class Training:
     def close(self) -> None:
         """Ends the command, and waits until it has saved. Raises nothing if the
         command fails meanwhile: `exit_code` tells."""
-        if self._is_closed:
-            return
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
-        # The command may be waiting for room in the pipe.
-        for _ in self._out:
-            pass
-        self._finish()
+        if not self._is_closed:
+            self._finish()
 
     def _finish(self) -> int:
         self._is_closed = True
-        self._process.wait()
-        self._reader.join()
-        self._out.close()
-        self._err.close()
-        self._folder.cleanup()
+        self._end()
         _warn(self.log)
         return self.exit_code or 0
 
@@ -252,13 +247,40 @@ class Training:
         self.close()
 
     def __del__(self) -> None:
-        if not getattr(self, "_is_closed", True) and hasattr(self, "_reader"):
+        if hasattr(self, "_end") and not self._is_closed:
             warnings.warn(
                 "a training was left before its end: iterate over it, or call wait()",
                 ResourceWarning,
                 source=self,
             )
-            self.close()
+
+
+def _read_log(
+    stream: IO[str], lines: collections.deque[str], verbose: bool
+) -> None:
+    for line in stream:
+        lines.append(line)
+        if verbose:
+            sys.stderr.write(line)
+
+
+def _end(
+    process: subprocess.Popen[str],
+    reader: threading.Thread,
+    folder: tempfile.TemporaryDirectory,
+) -> None:
+    """Interrupts the command if it runs, and waits until it has saved."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+    # The command may be waiting for room in the pipe.
+    for _ in process.stdout or ():
+        pass
+    process.wait()
+    reader.join()
+    for stream in (process.stdout, process.stderr):
+        if stream:
+            stream.close()
+    folder.cleanup()
 
 
 def _warn(log: str) -> None:
