@@ -1,5 +1,9 @@
-"""Artifacts and sessions of python/runtime/mpc_runtime: infos, steps, state.
-Wrong arguments are exceptions, and leave a session usable.
+"""Artifacts and sessions: infos, steps, state. Wrong arguments are exceptions,
+and leave a session usable.
+
+Tests python/runtime/mpc_runtime/artifact.py, session.py,
+python/runtime/mpc_runtime/tensors.py, python/runtime/mpc_runtime/labels.py,
+python/runtime/mpc_runtime/dlpack.py and python/runtime/mpc_runtime/library.py.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -204,7 +208,11 @@ WRONG_BATCHES = {
         r"expected an array of shape \(32, 1, 8, 8\), found \(32, 8, 8\)",
     ),
     "text": ({"image": IMAGES.astype(str), "target": LABELS}, TypeError, "<U"),
-    "objects": ({"image": IMAGES.astype(object), "target": LABELS}, TypeError, "object"),
+    "objects": (
+        {"image": IMAGES.astype(object), "target": LABELS},
+        TypeError,
+        "object",
+    ),
     "complex": ({"image": IMAGES * 1j, "target": LABELS}, TypeError, "complex64"),
     "masked": (
         {"image": np.ma.masked_equal(IMAGES, 0), "target": LABELS},

@@ -5,6 +5,9 @@ The command in the wheel mpc-compiler is the build's if LLVM is inside it. Other
 builds test with a small program in its place, which the runtime's library
 loads, too.
 
+Tests tools/pack_wheels.py, python/wheel_files.py, test/python/smoke.py and
+python/compiler/mpc_compiler/__init__.py.
+
 SPDX-License-Identifier: Apache-2.0
 """
 

@@ -17,7 +17,9 @@ from mpc_runtime.errors import InvalidInputError
 from mpc_runtime.tensors import TensorInfo
 
 
-def check_labels(array: np.ndarray, info: TensorInfo, recipe: Mapping[str, Any]) -> None:
+def check_labels(
+    array: np.ndarray, info: TensorInfo, recipe: Mapping[str, Any]
+) -> None:
     """Raises InvalidInputError if a label of `array`, the value of the input
     `info`, is out of the range in `recipe`."""
     if info.role != "label" or array.size == 0:

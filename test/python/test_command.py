@@ -1,5 +1,5 @@
-"""train, evaluate, compile and run_command of python/runtime/mpc_runtime run the
-command mpc, and turn its failures into exceptions.
+"""train, evaluate, compile and run_command run the command mpc, and turn its
+failures into the exceptions of python/runtime/mpc_runtime/errors.py.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -50,7 +50,7 @@ def test_a_model_in_memory_trains(digits, tmp_path):
         ({"model": 3}, TypeError, "a model as a path"),
         ({"data": 3}, TypeError, "maps names to arrays"),
         ({"data": {"image": ["a"]}}, TypeError, "'image' has the type"),
-        ({"data": {"file": [1.0], "allow_pickle": [1.0]}}, mpc.InvalidInputError, "file"),
+        ({"data": {"file": [1.0], "allow_pickle": [1]}}, mpc.InvalidInputError, "file"),
         ({"data": {"image": np.zeros((32, 1, 8, 8))}}, mpc.InvalidInputError, "target"),
         ({"lr": 1e30, "optimizer": "sgd"}, mpc.NumericError, "not been finite"),
         ({"output": "-"}, mpc.UsageError, "name a file"),
