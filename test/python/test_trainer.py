@@ -162,6 +162,47 @@ def test_evaluations_do_not_depend_on_the_division(artifact):
         assert session.evaluate(data, ["top3", "f1"]) == whole
 
 
+def test_evaluations_decide(artifact, batches, tmp_path):
+    """Best weights, early stopping and a plateau follow evaluations."""
+    data = load_digits("test")
+    options = {"best": "accuracy", "early_stopping": "loss:1"}
+    with new_session(artifact) as session:
+        with mpc.Trainer(session, checkpoint_dir=tmp_path, **options) as trainer:
+            for batch in batches:
+                trainer.step(batch)
+            first = trainer.evaluate(data)
+            assert first["is_best"] and not first["should_stop"]
+            assert (tmp_path / "best").resolve().name == "step-6"
+            weights = session.state.parameters()
+            trainer.set_learning_rate(10.0)
+            for batch in batches[:2]:
+                trainer.step(batch)
+                figures = trainer.evaluate(data)
+            assert figures["should_stop"] and not figures["is_best"]
+            assert trainer.restore_best() == 6
+            with pytest.raises(mpc.UsageError):
+                trainer.step(batches[0])
+        for name, weight in session.state.parameters().items():
+            np.testing.assert_array_equal(weight, weights[name])
+    with new_session(artifact) as session:
+        schedule = "plateau:0.5:0:min:loss"
+        options = {"learning_rate": 10, "lr_scheduler": schedule}
+        with mpc.Trainer(session, **options) as trainer:
+            trainer.evaluate(data)
+            trainer.step(batches[0])
+            figures = trainer.evaluate(data)
+            assert trainer.progress.learning_rate == 5
+            assert not figures["is_best"]
+            with pytest.raises(mpc.UsageError):
+                trainer.restore_best()
+        with mpc.Trainer(session, best="f1") as trainer:
+            with pytest.raises(mpc.UsageError):
+                trainer.evaluate(data)
+            assert trainer.evaluate(data, ["f1"])["is_best"]
+        with mpc.Trainer(session) as trainer:
+            assert not trainer.evaluate(data)["is_best"]
+
+
 def test_micro_batches_make_a_step(batches):
     artifact = mpc.compile(MODEL, accumulate_grad_batches=2, **RECIPE)
     with new_session(artifact) as session, mpc.Trainer(session) as trainer:
@@ -185,7 +226,9 @@ def test_state_set_before_a_step_counts(artifact, batches):
         ({"lr_scheduler": "nope"}, mpc.UsageError),
         ({"lr_scheduler": 3}, TypeError),
         ({"lr_scheduler": "cosine"}, mpc.UsageError),
-        ({"lr_scheduler": "plateau"}, mpc.UnsupportedError),
+        ({"best": "nope"}, mpc.UsageError),
+        ({"best": 3}, TypeError),
+        ({"early_stopping": "loss"}, mpc.UsageError),
         ({"learning_rate": "fast"}, TypeError),
         ({"learning_rate": -1}, mpc.UsageError),
         ({"learning_rate": float("nan")}, mpc.UsageError),

@@ -69,6 +69,18 @@ class CTrainerOptions(ctypes.Structure):
         ("resume", _TEXT),
         ("data", _TEXT),
         ("allow_nan", ctypes.c_int32),
+        ("best", _TEXT),
+        ("early_stopping", _TEXT),
+    ]
+
+
+class CVerdict(ctypes.Structure):
+    """mpc_verdict"""
+
+    _fields_ = [
+        ("struct_size", _SIZE),
+        ("is_best", ctypes.c_int32),
+        ("should_stop", ctypes.c_int32),
     ]
 
 
@@ -148,6 +160,8 @@ _STATUS: dict[str, list[Any]] = {
     "trainer_get_progress": [_POINTER, _POINTER],
     "trainer_set_learning_rate": [_POINTER, ctypes.c_double],
     "trainer_save": [_POINTER],
+    "trainer_count_evaluation": [_POINTER, _POINTER, _POINTER],
+    "trainer_restore_best": [_POINTER, _POINTER],
     "evaluation_create": [_POINTER, _POINTER, _POINTER],
     "evaluation_add": [_POINTER, _POINTER, _SIZE],
     "evaluation_finish": [_POINTER, _POINTER],

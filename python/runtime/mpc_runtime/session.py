@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping as MappingBase
-from typing import Any, Iterable, Iterator, Mapping, Sequence, Union
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence, Union
 
 import numpy as np
 
@@ -269,6 +269,17 @@ class Session:
         InvalidInputError for wrong shapes and labels, and for values that are not
         finite unless `allow_nan`.
         """
+        return self._evaluate(batches, metrics, allow_nan, lambda handle: {})
+
+    def _evaluate(
+        self,
+        batches: Mapping[str, Any] | Iterable[Batch],
+        metrics: Sequence[str],
+        allow_nan: bool,
+        use: Callable[[ctypes.c_void_p], dict[str, Any]],
+    ) -> dict[str, Any]:
+        """Like `evaluate`. Calls `use` with the finished evaluation, and adds the
+        result to the figures."""
         if isinstance(batches, MappingBase):
             batches = [batches]
         if isinstance(metrics, str):
@@ -288,7 +299,7 @@ class Session:
                 for batch in batches:
                     structs, arrays = self._make_arrays("eval", batch, any_count=True)
                     library.call("evaluation_add", handle, structs, len(arrays))
-                return _finish_evaluation(handle, metrics)
+                return {**_finish_evaluation(handle, metrics), **use(handle)}
             finally:
                 library.plain("evaluation_free", handle)
 

@@ -10,7 +10,7 @@ import dataclasses
 import math
 import os
 import weakref
-from typing import Any
+from typing import Any, Iterable, Mapping, Sequence
 
 from mpc_runtime import library
 from mpc_runtime.artifact import PathLike
@@ -71,6 +71,9 @@ class Trainer:
     `checkpoint_dir` is the folder of checkpoints. `resume="auto"` continues from
     the newest undamaged checkpoint there, or starts anew if there is none.
     `data` names the data and their order: a run resumes only with the same name.
+    `best`, a metric such as "accuracy", keeps the best weights, and
+    `early_stopping`, such as "loss:5", tells when to stop; both, and the schedule
+    "plateau", follow the calls of `evaluate`.
     `notes` tells what a resume has changed.
 
     A trainer locks its folder of checkpoints until `close`, and is a context
@@ -96,6 +99,8 @@ class Trainer:
         keep_checkpoints: int = 3,
         resume: PathLike | None = None,
         data: str = "",
+        best: str | None = None,
+        early_stopping: str | None = None,
         allow_nan: bool = False,
     ):
         if not isinstance(session, Session):
@@ -113,7 +118,14 @@ class Trainer:
             _as_path(resume, "resume"),
             library.encode(data, "data"),
             int(bool(allow_nan)),
+            None if best is None else library.encode(best, "best"),
+            None
+            if early_stopping is None
+            else library.encode(early_stopping, "early_stopping"),
         )
+        self._counts = best is not None or early_stopping is not None
+        self._counts |= lr_scheduler.startswith("plateau")
+        self._allow_nan = allow_nan
         self.session = session
         handle = ctypes.c_void_p()
         with session._lock:
@@ -178,6 +190,49 @@ class Trainer:
             self.session._derive()
             library.call("trainer_save", handle)
             self.notes = self._read_notes(handle)
+
+    def evaluate(
+        self, batches: Mapping[str, Any] | Iterable[Batch], metrics: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """Evaluates as `Session.evaluate` does, and counts the result for `best`,
+        `early_stopping` and the schedule "plateau". The figures have two more
+        keys: "is_best" is True if the weights are the best so far, and
+        "should_stop" is True if early stopping ends the run. The best weights are
+        kept in a checkpoint, or in memory without `checkpoint_dir`.
+
+        `metrics` must include the metrics that the options name, but for loss and
+        accuracy. Raises UsageError otherwise, and between the micro-batches of a
+        step.
+        """
+
+        def count(evaluation: ctypes.c_void_p) -> dict[str, Any]:
+            verdict = library.new(library.CVerdict)
+            if self._counts:
+                library.call(
+                    "trainer_count_evaluation",
+                    self._open(),
+                    evaluation,
+                    ctypes.byref(verdict),
+                )
+                self.notes = self._read_notes(self._open())
+            return {
+                "is_best": bool(verdict.is_best),
+                "should_stop": bool(verdict.should_stop),
+            }
+
+        with self.session._lock:
+            self._open()
+            return self.session._evaluate(batches, metrics, self._allow_nan, count)
+
+    def restore_best(self) -> int:
+        """Ends the training: gives the session the weights of the best
+        evaluation, and returns its step. Raises UsageError without `best`,
+        NumericError if no evaluation had a finite value, CheckpointError if the
+        checkpoint of the best is damaged."""
+        step = ctypes.c_int64()
+        with self.session._lock:
+            library.call("trainer_restore_best", self._open(), ctypes.byref(step))
+        return step.value
 
     @property
     def progress(self) -> Progress:
