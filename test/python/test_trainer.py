@@ -186,9 +186,10 @@ def test_evaluations_decide(artifact, batches, tmp_path):
             np.testing.assert_array_equal(weight, weights[name])
     with new_session(artifact) as session:
         schedule = "plateau:0.5:0:min:loss"
-        options = {"learning_rate": 10, "lr_scheduler": schedule}
-        with mpc.Trainer(session, **options) as trainer:
+        with mpc.Trainer(session, lr_scheduler=schedule) as trainer:
+            trainer.step(batches[0])
             trainer.evaluate(data)
+            trainer.set_learning_rate(10)
             trainer.step(batches[0])
             figures = trainer.evaluate(data)
             assert trainer.progress.learning_rate == 5
