@@ -101,10 +101,9 @@ class Artifact:
     def function(self, name: str) -> Function:
         """Returns a function. Raises UsageError if there is no such function."""
         if not isinstance(name, str) or name not in self._functions:
-            raise library.make_error(
-                2,
+            raise UsageError(
                 f"the artifact has no function {name!r}; it has"
-                f" {', '.join(self._functions)}",
+                f" {', '.join(self._functions)}"
             )
         return self._functions[name]
 

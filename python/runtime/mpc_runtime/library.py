@@ -22,20 +22,6 @@ SONAME = "libmpc_runtime.so.0"
 _POINTER, _TEXT, _SIZE = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
 
 
-class CTensorInfo(ctypes.Structure):
-    """mpc_tensor_info"""
-
-    _fields_ = [
-        ("struct_size", _SIZE),
-        ("name", _TEXT),
-        ("role", _TEXT),
-        ("type", ctypes.c_int),
-        ("rank", _SIZE),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("bytes", _SIZE),
-    ]
-
-
 class CSessionOptions(ctypes.Structure):
     """mpc_session_options"""
 
@@ -142,12 +128,9 @@ _STATUS: dict[str, list[Any]] = {
     "artifact_open": [_TEXT, _POINTER],
     "artifact_open_bytes": [_TEXT, _SIZE, _POINTER],
     "session_create": [_POINTER, _POINTER, _POINTER],
-    "session_state_info": [_POINTER, _SIZE, _POINTER],
     "session_get_state": [_POINTER, _TEXT, _POINTER, _SIZE],
     "session_set_state": [_POINTER, _TEXT, _POINTER, _SIZE],
     "session_derive": [_POINTER],
-    "session_input_info": [_POINTER, _TEXT, _SIZE, _POINTER],
-    "session_output_info": [_POINTER, _TEXT, _SIZE, _POINTER],
     "session_set_input": [_POINTER, _TEXT, _TEXT, _POINTER, _SIZE],
     "session_run": [_POINTER, _TEXT],
     "session_run_timed": [_POINTER, _TEXT, _POINTER, _SIZE],
@@ -176,9 +159,6 @@ _PLAIN: dict[str, tuple[Any, list[Any]]] = {
     "artifact_plan": (_POINTER, [_POINTER, _POINTER]),
     "artifact_close": (None, [_POINTER]),
     "session_free": (None, [_POINTER]),
-    "session_state_count": (_SIZE, [_POINTER]),
-    "session_input_count": (_SIZE, [_POINTER, _TEXT]),
-    "session_output_count": (_SIZE, [_POINTER, _TEXT]),
     "session_step_count": (_SIZE, [_POINTER, _TEXT]),
     "session_memory_bytes": (_SIZE, [_POINTER]),
     "trainer_free": (None, [_POINTER]),

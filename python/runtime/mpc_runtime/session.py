@@ -26,7 +26,6 @@ from mpc_runtime.tensors import TensorInfo, as_array
 Batch = Union[Mapping[str, Any], Sequence[Any]]
 
 LEARNING_RATE = "learning_rate"
-SEED = "seed"
 
 
 class State(MappingBase):
@@ -68,8 +67,9 @@ class State(MappingBase):
         the state is unchanged."""
         infos = {name: self.info(name) for name in values}
         arrays = {name: as_array(values[name], info) for name, info in infos.items()}
-        for name, array in arrays.items():
-            self._session._set_state(infos[name], array)
+        with self._session._lock:
+            for name, array in arrays.items():
+                self._session._set_state(infos[name], array)
 
     def dlpack(self, name: str) -> HostTensor:
         """Returns a copy of a variable for `torch.from_dlpack` and the like.
@@ -79,7 +79,9 @@ class State(MappingBase):
     def parameters(self) -> dict[str, np.ndarray]:
         """Returns the parameters, trained and frozen, by name."""
         roles = ("parameter", "frozen")
-        return {n: self[n] for n, info in self._infos.items() if info.role in roles}
+        names = [name for name, info in self._infos.items() if info.role in roles]
+        with self._session._lock:
+            return {name: self[name] for name in names}
 
     def __repr__(self) -> str:
         return f"<mpc state of {len(self._infos)} variables>"

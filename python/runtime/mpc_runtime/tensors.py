@@ -22,7 +22,7 @@ except ImportError:
 # NumPy has no bfloat16. Without ml_dtypes, its 16 bits are a uint16.
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16 if ml_dtypes else np.uint16)
 
-# The element types, in the order of mpc_type.
+# The element types by their names in plans.
 DTYPES: dict[str, np.dtype] = {
     "f16": np.dtype(np.float16),
     "bf16": BFLOAT16,
@@ -38,7 +38,6 @@ DTYPES: dict[str, np.dtype] = {
     "u32": np.dtype(np.uint32),
     "u64": np.dtype(np.uint64),
 }
-TYPES = list(DTYPES)
 FLOATS = ("f16", "bf16", "f32", "f64")
 
 
