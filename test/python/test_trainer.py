@@ -5,6 +5,8 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 import safetensors.numpy
 
@@ -134,6 +136,25 @@ def test_weights_move_through_files(artifact, batches, tmp_path, name):
             session.save(tmp_path / "nowhere" / name)
         with pytest.raises(mpc.FileError):
             session.load(tmp_path / "nowhere.npz")
+
+
+def test_a_trained_model_becomes_onnx(artifact, batches, tmp_path):
+    path = tmp_path / "trained.onnx"
+    with new_session(artifact) as session:
+        with mpc.Trainer(session) as trainer:
+            for batch in batches:
+                trainer.step(batch)
+        session.save(path)
+        values = {i.name: i for i in onnx.load(path).graph.initializer}
+        for name, weight in session.state.parameters().items():
+            found = onnx.numpy_helper.to_array(values[name])
+            np.testing.assert_array_equal(found, weight)
+        served = onnxruntime.InferenceSession(path)
+        image = batches[0]["image"].astype(np.float32)
+        (scores,) = served.run(["logits"], {"image": image})
+        expected = session.eval(batches[0])["prediction"]
+    # The session computes in bf16.
+    np.testing.assert_allclose(scores, expected, atol=0.1)
 
 
 def test_evaluations_do_not_depend_on_the_division(artifact):
