@@ -26,6 +26,9 @@ import pytest
 
 import mpctest
 
+# One worker builds the wheels for all tests.
+pytestmark = pytest.mark.xdist_group("wheels")
+
 CAN_HIDE = (
     os.geteuid() == 0
     and shutil.which("unshare")
