@@ -30,7 +30,7 @@ import plans
 import rounds
 
 sys.path.append(str(rounds.ROOT / "tools" / "gpu"))
-import mpc_runtime  # noqa: E402
+import capi  # noqa: E402
 
 MODES = ("32-true", "bf16-mixed", "16-mixed")
 FAMILIES = "alexnet,bert,dlrm,gpt2,lenet,lstm,mlp,mobilenet_v2,resnet50,unet,vit"
@@ -66,7 +66,7 @@ def open_session(runtime, artifact):
 
 def measure(artifacts, seconds):
     """Returns the milliseconds of a step by mode."""
-    runtime = mpc_runtime.Runtime(rounds.BUILD / "lib" / "libmpc_runtime.so")
+    runtime = capi.Runtime(rounds.BUILD / "lib" / "libmpc_runtime.so")
     sessions = {m: open_session(runtime, a) for m, a in artifacts.items()}
     times = {mode: [] for mode in sessions}
     for session in sessions.values():

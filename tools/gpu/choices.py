@@ -18,7 +18,7 @@ import sys
 
 import numpy as np
 
-import mpc_runtime
+import capi
 import processes
 import report
 import roof
@@ -308,7 +308,7 @@ def main():
     lines, model, artifact, library = sys.argv[1:]
     processes.end_with_parent()
     folders = os.environ.get("MPC_CUDA_LIBRARY_PATH", "").split(":")
-    buffers, products = products_of(mpc_runtime.Runtime(library).plan(artifact))
+    buffers, products = products_of(capi.Runtime(library).plan(artifact))
     gpu = GPU(folders)
     blas = Library(["libcublasLt.so.13", "libcublasLt.so.12"], folders)
     handle = created(blas, "cublasLtCreate")

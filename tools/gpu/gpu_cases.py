@@ -18,7 +18,7 @@ import time
 
 import numpy as np
 
-import mpc_runtime
+import capi
 import processes
 import report
 import roof
@@ -380,7 +380,7 @@ def run_here(checks, kind, first, stride):
             known = RUN[kind](checks, case)
             for result in known if inspect.isgenerator(known) else [known]:
                 note(checks, kind, case, result)
-        except mpc_runtime.Error as error:
+        except capi.Error as error:
             result = {**result, "ok": False, "error": str(error)}
             note(checks, kind, case, result)
         print(json.dumps(result), flush=True)

@@ -27,7 +27,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path += [str(ROOT / "test" / name) for name in ("", "numerics", "e2e/exporters")]
 
-import mpc_runtime  # noqa: E402  (found through the path above)
+import capi  # noqa: E402  (found through the path above)
 import steps  # noqa: E402
 import test_families  # noqa: E402
 import test_forward  # noqa: E402
@@ -51,7 +51,7 @@ HEADERS = ["/usr/include/nlohmann", "/usr/include/xxhash.h"]
 class Pack:
     def __init__(self, folder, target, models):
         self.folder, self.target, self.models = folder, target, models
-        self.runtime = mpc_runtime.Runtime(LIBRARY)
+        self.runtime = capi.Runtime(LIBRARY)
         self.manifest = {
             "target": target,
             "commit": git("rev-parse", "HEAD") or "an unknown commit",

@@ -14,7 +14,7 @@ import collections
 import math
 import pathlib
 
-import mpc_runtime
+import capi
 
 # By a word in the GPU's name, newest first: bytes per second of memory that
 # kernels reach (85 % of the maker's figure), and operations per second of dense
@@ -167,7 +167,7 @@ def main():
     )
     parser.add_argument("artifacts", nargs="+", type=pathlib.Path)
     options = parser.parse_args()
-    runtime = mpc_runtime.Runtime(options.library)
+    runtime = capi.Runtime(options.library)
     print(
         f"Predicted for an {options.gpu}, not measured: ms of a training step\n"
         f"{'artifact':24}{'kernels':>9}{'GB':>8}{'TFLOP':>8}{'roof':>8}"

@@ -51,7 +51,7 @@ import attention as shapes
 import numpy as np
 
 import gpu_cases
-import mpc_runtime
+import capi
 import processes
 import report
 
@@ -79,7 +79,7 @@ class Checks:
         return self.given or next(found, LIBRARIES[0])
 
     def open(self, artifact):
-        runtime = mpc_runtime.Runtime(self.library)
+        runtime = capi.Runtime(self.library)
         return runtime.open(HERE / artifact, self.device)
 
     def arrays(self, path):

@@ -1,7 +1,9 @@
 """The runtime's C API for Python: opens artifacts, runs functions, reads state.
 
 Needs NumPy, and of mpc only libmpc_runtime.so, so that a GPU machine without
-the compiler can run artifacts compiled elsewhere.
+the compiler can run artifacts compiled elsewhere. Sets inputs and runs functions
+in separate calls, for measurements; programs use the package in
+python/runtime/mpc_runtime.
 
 SPDX-License-Identifier: Apache-2.0
 """
