@@ -117,7 +117,7 @@ def root(tmp_path_factory):
 def test_no_compiler_comes_along(root):
     names = root.installed()
     assert {"mpc-onnx", "libmpc-runtime0", "libjpeg62-turbo"} <= names
-    assert not [name for name in names if re.search("llvm|mlir|clang|gcc-1|binutils", name)]
+    assert not [name for name in names if re.search(r"llvm|mlir|clang|gcc-\d+$|binutils", name)]
     linked = root.run("ldd /usr/bin/mpc /usr/lib/x86_64-linux-gnu/libmpc_runtime.so.0")
     assert "libmpc_runtime.so.0 => " in linked
     assert "not found" not in linked
@@ -156,7 +156,7 @@ def test_pages_and_documents_are_there(root):
         "bash-completion/completions/mpc",
         "doc/mpc-onnx/docs/install.md",
         "doc/mpc-onnx/CHANGELOG.md",
-        *(f"doc/{name}/copyright" for name in PACKAGES),
+        *(f"doc/{name}/copyright" for name in PACKAGES[:2]),
     ):
         assert (root.folder / "usr/share" / path).is_file(), path
 
@@ -175,7 +175,9 @@ def test_a_program_in_c_is_built(root):
         "apt-get install -qq --no-install-recommends ./libmpc-runtime-dev.deb gcc"
         " libc6-dev"
     )
-    root.run("cc -Wall -Werror train.c -lmpc_runtime -o train && ./train model.mpc")
+    output = root.run("cc -Wall -Werror train.c -lmpc_runtime -o train && ./train model.mpc")
+    losses = [float(loss) for loss in re.findall(r"loss (\S+)", output)]
+    assert losses[0] > 2 and losses[-1] < 0.5
 
 
 def test_removing_leaves_nothing(root):
