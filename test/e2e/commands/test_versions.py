@@ -72,8 +72,11 @@ def test_a_run_is_resumed_with_its_artifact(folder):
     assert evaluated(done.stderr + done.stdout) < last_loss(folder)
 
 
-def test_weights_are_read(folder):
-    arguments = ["--weights", "trained.safetensors", "--data", "data.npz"]
+@pytest.mark.parametrize(
+    "weights", ["trained.safetensors", "checkpoints/step-8/state.safetensors"]
+)
+def test_weights_are_read(folder, weights):
+    arguments = ["--weights", weights, "--data", "data.npz"]
     arguments += ["--loss", "softmax_cross_entropy"]
     done = mpctest.mpc_ok("eval", "model.onnx", *arguments, cwd=folder)
     assert evaluated(done.stdout + done.stderr) == pytest.approx(
@@ -95,8 +98,31 @@ def test_metrics_become_a_report(folder):
 
 
 #===------------------------------------------------------------------------===#
-# Other formats are refused
+# Newer files, and other formats
 #===------------------------------------------------------------------------===#
+
+
+def test_newer_metrics_are_shown(tmp_path):
+    events = [
+        {"event": "start", "version": "9.0.0", "new": 1},
+        {"event": "new", "step": 1},
+        {"event": "train", "step": 1, "loss": 1.5, "new": 2},
+        {"event": "train", "step": 2, "loss": 0.5},
+    ]
+    file = tmp_path / "run.jsonl"
+    file.write_text("".join(json.dumps(event) + "\n" for event in events))
+    assert "loss 1.5" in mpctest.mpc_ok("inspect", file).stdout
+    mpctest.mpc_ok("report", file, "-o", tmp_path / "report.html")
+
+
+@pytest.mark.parametrize("flag", ["--policy", "--config"])
+def test_newer_keys_are_named(tmp_path, flag):
+    file = tmp_path / "newer"
+    file.write_text('{"newer": 1}' if flag == "--policy" else "newer = 1\n")
+    model = VERSIONS / "0.1.0/model.onnx"
+    done = mpctest.mpc("explain", model, "--precision", "bf16-mixed", flag, file)
+    assert done.returncode in (2, 3)
+    assert "unknown key" in done.stderr and "newer" in done.stderr
 
 
 def seal(document):
