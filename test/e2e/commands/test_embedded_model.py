@@ -138,13 +138,27 @@ def test_a_constant_becomes_an_initializer(tmp_path):
     assert not [node for node in written.graph.node if node.op_type == "Constant"]
 
 
-def test_an_artifact_that_does_not_train_holds_no_model(tmp_path):
-    path, artifact = mpctest.MODELS / "mlp.onnx", tmp_path / "model.mpc"
-    mpctest.mpc_ok("compile", path, "--batch-size", 4, "-o", artifact, *mpctest.TARGET)
+FOLDER = mpctest.DATA / "ort-lenet"
+
+
+@pytest.mark.parametrize(
+    ("compiled", "reason"),
+    [
+        ([mpctest.MODELS / "mlp.onnx"], "compile the model with a loss"),
+        (
+            [FOLDER, "--weights", FOLDER / "parameters.npz"],
+            "a folder of training artifacts is no model",
+        ),
+    ],
+)
+def test_some_artifacts_hold_no_model(compiled, reason, tmp_path):
+    artifact = tmp_path / "model.mpc"
+    mpctest.mpc_ok("compile", *compiled, "--batch-size", 4, "-o", artifact, *mpctest.TARGET)
     library = Library()
     session = library.open(artifact)
     output = tmp_path / "written.onnx"
     code, message = library.call("mpc_session_write_onnx", session, str(output).encode())
     library.library.mpc_session_free(session)
     assert code == UNSUPPORTED and "does not hold its ONNX model" in message
+    assert reason in message
     assert not output.exists()

@@ -673,6 +673,33 @@ TEST_F(CAPITrain, MovesWeightsThroughFiles) {
                MPC_UNSUPPORTED, "does not hold its ONNX model");
 }
 
+/// The average of `w` is evaluated and written. Training goes on from `w`.
+TEST_F(CAPITrain, UsesAverages) {
+  test::ArtifactBuilder builder;
+  builder.filledState("w", DType::F32, {kBatch}, 1);
+  builder.filledState("w.ema", DType::F32, {kBatch}, 5, "average");
+  addEval(builder);
+  builder.plan["recipe"] = {{"loss", "mse@y"}, {"ema", 0.9}};
+  open(builder.build());
+  const float x[3] = {1, 2, 3};
+  const mpc_array array = {"x", x, sizeof(x)};
+  mpc_evaluation *evaluation = nullptr;
+  mpc_evaluation_result result = MPC_EVALUATION_RESULT_INIT;
+  ASSERT_EQ(codeOf(mpc_evaluation_create(session, nullptr, &evaluation)),
+            MPC_OK);
+  ASSERT_EQ(codeOf(mpc_evaluation_add(evaluation, &array, 1)), MPC_OK);
+  ASSERT_EQ(codeOf(mpc_evaluation_finish(evaluation, &result)), MPC_OK);
+  EXPECT_EQ(result.loss, 2 + 5);
+  mpc_evaluation_free(evaluation);
+  EXPECT_EQ(weight(), 1);
+
+  const std::string file = directory / "w.safetensors";
+  ASSERT_EQ(codeOf(mpc_session_write_weights(session, file.c_str())), MPC_OK);
+  EXPECT_EQ(readFile(file).find("ema"), std::string::npos);
+  ASSERT_EQ(codeOf(mpc_session_load_weights(session, file.c_str())), MPC_OK);
+  EXPECT_EQ(weight(), 5);
+}
+
 TEST_F(CAPITrain, GuardsAgainstNullHandles) {
   EXPECT_EQ(codeOf(mpc_trainer_create(nullptr, nullptr, &trainer)), MPC_USAGE);
   EXPECT_EQ(codeOf(mpc_trainer_create(session, nullptr, nullptr)), MPC_USAGE);
