@@ -317,7 +317,8 @@ typedef struct mpc_batch_result {
  * MPC_USAGE for an option that is wrong, or a folder with checkpoints of an
  * earlier run without `resume`. MPC_UNSUPPORTED if the artifact cannot train.
  * MPC_CHECKPOINT if the checkpoint is damaged or of another run. MPC_IO if a
- * folder cannot be read, written or locked. State is unchanged after errors. */
+ * folder cannot be read, written or locked. State is unchanged after errors;
+ * after MPC_IO, it may be that of the checkpoint. */
 mpc_status *mpc_trainer_create(mpc_session *session,
                                const mpc_trainer_options *options,
                                mpc_trainer **trainer) MPC_NOEXCEPT;
