@@ -397,6 +397,31 @@ TEST_F(CAPITrain, RefusesCheckpointsOfOtherRuns) {
   EXPECT_EQ(weight(), -1);
 }
 
+/// The samples of the command come from files, which a program cannot know.
+TEST_F(CAPITrain, RefusesCheckpointsOfTheCommand) {
+  const test::Bytes bytes = makeStepArtifact();
+  auto artifact = Artifact::fromBytes(bytes.data(), bytes.size());
+  ASSERT_TRUE(artifact.ok());
+  auto ran = Session::create(*artifact, {});
+  ASSERT_TRUE(ran.ok());
+  auto trainee = makeTrainee(**ran);
+  ASSERT_TRUE(trainee.ok());
+  const FunctionPorts ports = *trainingInputs((*trainee)->info());
+  auto data = Dataset::create(
+      {makeArray<float>("x", ElementType::F32, {4}, {1, 1, 1, 1})}, ports);
+  ASSERT_TRUE(data.ok()) << data.status().message();
+  TrainOptions command;
+  command.schedule.learningRate = 1;
+  command.checkpointDir = directory / "checkpoints";
+  ASSERT_TRUE(train(**trainee, *data, nullptr, command).ok());
+
+  options.resume = command.checkpointDir.c_str();
+  expectStatus(create(), MPC_CHECKPOINT, "the data differs");
+  EXPECT_EQ(weight(), 0);
+  ASSERT_EQ(codeOf(mpc_session_load_weights(session, options.resume)), MPC_OK);
+  EXPECT_EQ(weight(), -1);
+}
+
 TEST_F(CAPITrain, PassesOverADamagedCheckpoint) {
   const std::string folder = directory / "checkpoints";
   options.checkpoint_dir = folder.c_str();
