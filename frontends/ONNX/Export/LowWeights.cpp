@@ -31,7 +31,7 @@ mpc::onnx_frontend::findLowWeights(proto::ModelProto &model) {
 }
 
 // Returns all names of values and nodes in `graph` and its bodies.
-static std::set<std::string> listNames(proto::GraphProto &graph) {
+static std::set<std::string> listAllNames(proto::GraphProto &graph) {
   std::set<std::string> names;
   for (const proto::GraphProto *each : findGraphs(graph)) {
     for (const auto *infos : {&each->input(), &each->output()})
@@ -61,7 +61,7 @@ static void addCast(const std::string &weight, const std::string &result,
 
 void mpc::onnx_frontend::castReaders(
     proto::GraphProto &graph, llvm::ArrayRef<proto::TensorProto *> weights) {
-  std::set<std::string> names = listNames(graph);
+  std::set<std::string> names = listAllNames(graph);
   llvm::StringMap<std::string> results;
   llvm::StringMap<int32_t> types;
   for (const proto::TensorProto *weight : weights) {

@@ -272,7 +272,7 @@ ExitCode ExportRun::writeModel() {
   return ExitCode::Done;
 }
 
-static train::Array toArray(llvm::StringRef name, const HostTensor &value) {
+static train::Array makeArray(llvm::StringRef name, const HostTensor &value) {
   mlir::Type type = value.type.getElementType();
   train::Array array;
   array.name = name.str();
@@ -296,7 +296,7 @@ ExitCode ExportRun::writeArrays() {
     if (storedType() != StoredType::AsInFile)
       value = onnx_frontend::storeWeight(entry.first(), value, storedType(),
                                          stored);
-    arrays.push_back(toArray(entry.first(), value));
+    arrays.push_back(makeArray(entry.first(), value));
   }
   if (storedType() != StoredType::AsInFile)
     noteStored(stored, command.weightsType);

@@ -43,8 +43,8 @@ bool mpc::tools::ignoresMetadata(const CLI::App &command) {
 //===----------------------------------------------------------------------===//
 
 // Returns the values of a flag, from wherever they come; empty if not given.
-static std::vector<std::string> valuesOf(const CLI::App &command,
-                                         StringRef name) {
+static std::vector<std::string> givenValues(const CLI::App &command,
+                                            StringRef name) {
   const CLI::Option *option = command.get_option_no_throw("--" + name.str());
   return option ? option->results() : std::vector<std::string>();
 }
@@ -53,7 +53,7 @@ static void copyFlags(const CLI::App &command,
                       std::initializer_list<StringRef> names,
                       FlagValues &flags) {
   for (StringRef name : names)
-    if (std::vector<std::string> values = valuesOf(command, name);
+    if (std::vector<std::string> values = givenValues(command, name);
         !values.empty())
       flags[name.str()] = std::move(values);
 }
@@ -208,7 +208,7 @@ bool RecordTaker::take(FlagValues flags, StringRef leader) {
   if (flags.empty())
     return true;
   if (!leader.empty()) {
-    const std::vector<std::string> given = valuesOf(command, leader);
+    const std::vector<std::string> given = givenValues(command, leader);
     const auto recorded = flags.find(leader.str());
     if (recorded == flags.end() ||
         (!given.empty() && printLosses(given) != printLosses(recorded->second)))
@@ -228,12 +228,12 @@ void RecordTaker::printNote() const {
 
 // True if the record's flags of preparation can be parsed.
 static bool isValidPreparation(const FlagValues &flags) {
-  const auto valuesOf = [&](const char *name) {
+  const auto givenValues = [&](const char *name) {
     const auto found = flags.find(name);
     return found == flags.end() ? std::vector<std::string>() : found->second;
   };
-  return runtime::train::parsePreparation(valuesOf("normalize"),
-                                          valuesOf("input-layout"),
+  return runtime::train::parsePreparation(givenValues("normalize"),
+                                          givenValues("input-layout"),
                                           /*augment=*/"", /*seed=*/0)
       .ok();
 }
@@ -241,7 +241,8 @@ static bool isValidPreparation(const FlagValues &flags) {
 // Finds the record that applies to a command, and sets `where` to the name of
 // the file that has it.
 static ModelRecord findRecord(const CLI::App &command, std::string &where) {
-  const std::vector<std::string> checkpoint = valuesOf(command, "checkpoint");
+  const std::vector<std::string> checkpoint =
+      givenValues(command, "checkpoint");
   if (!checkpoint.empty()) {
     // If the checkpoint cannot be read, the command reports that later.
     auto path = runtime::train::findCheckpoint(checkpoint.back());
@@ -283,9 +284,9 @@ void mpc::tools::takeRecordedFlags(CLI::App &command,
   if (!runs && taker.take(record.loss, "loss"))
     taker.take(record.metrics);
   taker.take(withPolicy(record.precision), "precision");
-  if (!valuesOf(command, "data").empty()) {
-    const bool isGiven = !valuesOf(command, "normalize").empty() ||
-                         !valuesOf(command, "input-layout").empty();
+  if (!givenValues(command, "data").empty()) {
+    const bool isGiven = !givenValues(command, "normalize").empty() ||
+                         !givenValues(command, "input-layout").empty();
     if (!isValidPreparation(record.preparation))
       warn(where + ": the recorded preparation is ignored: expected values of "
                    "--normalize and --input-layout");
