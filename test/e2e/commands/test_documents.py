@@ -342,6 +342,11 @@ def set_up_fine_tuning(folder):
         assert process.returncode == 0, process.stderr
 
 
+def set_up_lora(folder):
+    set_up_digits(folder)
+    shutil.copy(folder / "train.npz", folder / "more.npz")
+
+
 def set_up_embedding(folder):
     """Installs mpc at the document's path."""
     set_up_digits(folder)
@@ -369,6 +374,7 @@ SET_UP = {
     "from-pytorch.md": set_up_digits,
     "logging.md": set_up_digits,
     "install.md": set_up_nothing,
+    "lora.md": set_up_lora,
     "losses.md": set_up_losses,
     "precision.md": set_up_digits,
     "training.md": set_up_training,
