@@ -14,8 +14,8 @@ module attributes {mpc.recipe = #mpc.recipe<loss = [hinge]>} {
 
 // -----
 
-// expected-error@+1 {{unknown optimizer "lion", expected one of sgd, momentum}}
-module attributes {mpc.recipe = #mpc.recipe<optimizer = lion>} {
+// expected-error@+1 {{unknown optimizer "sophia", expected one of sgd, momentum}}
+module attributes {mpc.recipe = #mpc.recipe<optimizer = sophia>} {
 }
 
 // -----
