@@ -6,6 +6,7 @@
 
 #include "compiler/Dialect/MPC/Facts/Adapters.h"
 #include "compiler/Dialect/MPC/Facts/Clamps.h"
+#include "compiler/Dialect/MPC/Facts/Dequantized.h"
 #include "compiler/Dialect/MPC/Facts/IndexBoxes.h"
 #include "compiler/Dialect/MPC/Facts/InputSizes.h"
 #include "compiler/Dialect/MPC/Facts/LowUpdates.h"
@@ -127,6 +128,8 @@ static const OpAttribute kOpAttributes[] = {
      },
      "mpc.adapter to be the facts of an adapter, or a unit attribute, of an "
      "mpc.variable"},
+    {kDequantizedAttr, isOf<UnitAttr, ConstantOp>,
+     "mpc.dequantized to be a unit attribute of mpc.constant"},
     {kFileNameAttr, isOf<StringAttr, VariableOp>,
      "mpc.file_name to be a string of an mpc.variable"},
     {kLowUpdateAttr, isOf<UnitAttr>, "mpc.low_update to be a unit attribute"},

@@ -6,6 +6,7 @@
 #include "passes/Differentiation/Passes.h"
 
 #include "compiler/Dialect/MPC/Facts/Adapters.h"
+#include "compiler/Dialect/MPC/Facts/Dequantized.h"
 #include "compiler/Dialect/MPC/Facts/VariableTable.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Support/ExitCode.h"
@@ -93,6 +94,33 @@ static bool isAdaptable(const WeightedProduct &product) {
                       [](int64_t extent) { return extent == 1; });
 }
 
+// True if ops compute `source` from integers and constants: a dequantized
+// weight. False for a constant matrix, such as the weights of an interpolation.
+// False if a parameter takes part, as in weight normalization: no file could
+// receive the sum of the parameter and the adapter.
+static bool isDequantized(const FunctionEditor &forward,
+                          const VariableTable &variables, Value source) {
+  SmallVector<Value> pending = {source};
+  DenseSet<Value> seen;
+  bool hasIntegers = false;
+  while (!pending.empty()) {
+    Value value = pending.pop_back_val();
+    if (!seen.insert(value).second)
+      continue;
+    hasIntegers |= isa<IntegerType>(
+        cast<RankedTensorType>(value.getType()).getElementType());
+    if (Operation *op = value.getDefiningOp()) {
+      hasIntegers |= op->hasAttr(kDequantizedAttr);
+      llvm::append_range(pending, op->getOperands());
+      continue;
+    }
+    VariableOp variable = variables.lookupVariable(forward.variableOf(value));
+    if (variable && variable.getRole() == Role::Parameter)
+      return false;
+  }
+  return hasIntegers;
+}
+
 // Returns the weights that adapters can change, with all their products.
 SmallVector<AdaptedWeight>
 AddAdaptersPass::findWeights(FunctionEditor &forward) {
@@ -109,6 +137,8 @@ AddAdaptersPass::findWeights(FunctionEditor &forward) {
     const WeightedProduct &first = weight.products.front();
     bool fits =
         isReadByProductsOnly(source, products) &&
+        (isa<BlockArgument>(source) ||
+         isDequantized(forward, *variables, source)) &&
         llvm::all_of(weight.products, [&](const WeightedProduct &product) {
           return isAdaptable(product) &&
                  product.inputsFirst == first.inputsFirst &&

@@ -120,16 +120,16 @@ LogicalResult mpc::onnx_frontend::importMatMulNBits(NodeImporter &node) {
   if (!numbers)
     return failure();
   Value scales = node.reshape(node.operand(2), {rows, blocks, 1});
-  Value weight = node.emit<MulOp>(
-      {node.emit<SubOp>({toSingle(node, numbers), *zeroPoints}),
-       toSingle(node, scales)});
+  Value centered = node.emit<SubOp>({toSingle(node, numbers), *zeroPoints});
+  Value weight =
+      node.emit<MulOp>({markDequantized(centered), toSingle(node, scales)});
   if (!weight)
     return failure();
   weight = node.reshape(weight, {rows, blocks * sizes->block});
   weight = slice(node, weight, {0, 0}, {rows, columns});
-  Value product = node.emit<MatMulOp>(
-      {node.operand(0), castTo(node, weight, data.getElementType())},
-      {node.attribute("transB", true)});
+  weight = markDequantized(castTo(node, weight, data.getElementType()));
+  Value product = node.emit<MatMulOp>({node.operand(0), weight},
+                                      {node.attribute("transB", true)});
   if (node.hasInput(5))
     product = node.emit<AddOp>({product, node.operand(5)});
   return node.define(0, product);

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/Math/Quantization.h"
 
+#include "compiler/Dialect/MPC/Facts/Dequantized.h"
 #include "frontends/ONNX/Ops/NN/Sampling.h"
 
 using namespace mlir;
@@ -19,6 +20,12 @@ Value mpc::onnx_frontend::toSingle(NodeImporter &node, Value value) {
 
 Value mpc::onnx_frontend::toWhole(NodeImporter &node, Value value) {
   return castTo(node, value, node.attributes().getI64Type());
+}
+
+Value mpc::onnx_frontend::markDequantized(Value value) {
+  if (auto constant = value ? value.getDefiningOp<ConstantOp>() : ConstantOp())
+    constant->setAttr(kDequantizedAttr, UnitAttr::get(value.getContext()));
+  return value;
 }
 
 // The smallest and the largest number of a type.
@@ -364,9 +371,10 @@ static LogicalResult importDequantizeLinear(NodeImporter &node) {
     x = node.emit<SubOp>(
         {toWhole(node, x), toWhole(node, quantization->zeroPoint)});
   }
-  Value scaled = node.emit<MulOp>(
-      {toSingle(node, x), toSingle(node, quantization->scale)});
-  return node.define(0, castTo(node, scaled, *result));
+  // A scale is state, so only the numbers fold.
+  Value scaled = node.emit<MulOp>({markDequantized(toSingle(node, x)),
+                                   toSingle(node, quantization->scale)});
+  return node.define(0, markDequantized(castTo(node, scaled, *result)));
 }
 
 // Imports DynamicQuantizeLinear: scale and zero point follow from the range of

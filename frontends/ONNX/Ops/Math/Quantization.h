@@ -30,6 +30,10 @@ mlir::FailureOr<mlir::Value> spreadScale(NodeImporter &node, unsigned input,
                                          llvm::ArrayRef<int64_t> shape,
                                          int64_t axis, int64_t block);
 
+/// Returns `value`, quantized numbers as floats, perhaps scaled. Marks a value
+/// that has folded to a constant.
+mlir::Value markDequantized(mlir::Value value);
+
 mlir::LogicalResult importMatMulNBits(NodeImporter &node);
 
 } // namespace mpc::onnx_frontend

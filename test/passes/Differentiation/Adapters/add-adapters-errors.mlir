@@ -72,6 +72,34 @@ module {
 
 // -----
 
+// A weight that ops compute from a parameter has no adapter.
+// GIVEN: error: --lora: no parameter's name matches 'fc1'
+module {
+  mpc.variable @fc1.weight : tensor<2x4x3xf32> role parameter
+  func.func @forward(%x: tensor<8x4xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
+                     %fc1: tensor<2x4x3xf32> {mpc.state = @fc1.weight})
+      -> (tensor<8x3xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
+    %0 = mpc.reduce_mean %fc1 {axes = array<i64: 0>} : (tensor<2x4x3xf32>) -> tensor<4x3xf32>
+    %1 = mpc.matmul %x, %0 : (tensor<8x4xf32>, tensor<4x3xf32>) -> tensor<8x3xf32>
+    return %1 : tensor<8x3xf32>
+  }
+}
+
+// -----
+
+// A constant matrix, such as the weights of an interpolation, is no layer.
+// GIVEN: error: --lora: no parameter's name matches 'fc1'
+module {
+  func.func @forward(%x: tensor<8x4xf32> {mpc.input = "x", mpc.role = #mpc.role<data>})
+      -> (tensor<8x3xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
+    %0 = mpc.constant dense<1.0> : tensor<4x3xf32> loc("fc1")
+    %1 = mpc.matmul %x, %0 : (tensor<8x4xf32>, tensor<4x3xf32>) -> tensor<8x3xf32>
+    return %1 : tensor<8x3xf32>
+  }
+}
+
+// -----
+
 // GIVEN: error: --lora applies to a forward model, but this one is a training graph already
 module {
 }
