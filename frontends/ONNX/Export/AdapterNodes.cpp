@@ -42,8 +42,8 @@ private:
 };
 } // namespace
 
-static const proto::AttributeProto *findAttribute(const proto::NodeProto &node,
-                                                  StringRef name) {
+static const proto::AttributeProto *
+findNodeAttribute(const proto::NodeProto &node, StringRef name) {
   for (const proto::AttributeProto &attribute : node.attribute())
     if (attribute.name() == name)
       return &attribute;
@@ -102,7 +102,7 @@ void AdapterWriter::addMatrices(const proto::NodeProto &node,
                                 const AdapterNodes &adapter) {
   const std::string &y = node.output(0);
   std::string x = node.input(0);
-  const proto::AttributeProto *transA = findAttribute(node, "transA");
+  const proto::AttributeProto *transA = findNodeAttribute(node, "transA");
   if (transA && transA->i() != 0) {
     addTransposed(x, y + ".lora_x");
     x = y + ".lora_x";
@@ -137,7 +137,7 @@ Error AdapterWriter::addTo(proto::NodeProto node, const AdapterNodes &adapter,
   *nodes.Add() = node;
   node.set_output(0, y);
   isConv ? addConvolutions(node, adapter) : addMatrices(node, adapter);
-  const proto::AttributeProto *alpha = findAttribute(node, "alpha");
+  const proto::AttributeProto *alpha = findNodeAttribute(node, "alpha");
   const double scale =
       adapter.scale * (alpha ? static_cast<double>(alpha->f()) : 1.0);
   std::string change = y + ".lora_B";

@@ -20,8 +20,8 @@ static constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
 
 // Returns `alpha` * op(lhs) op(rhs) of two matrices. The precision policy may
 // compute the product in the low type.
-static Value multiply(OpBuilder &b, Location loc, Value lhs, Value rhs,
-                      bool transA, bool transB, double alpha = 1.0) {
+static Value multiplyMatrices(OpBuilder &b, Location loc, Value lhs, Value rhs,
+                              bool transA, bool transB, double alpha = 1.0) {
   auto left = cast<RankedTensorType>(lhs.getType());
   auto right = cast<RankedTensorType>(rhs.getType());
   auto type =
@@ -46,12 +46,12 @@ static Value orthogonalize(OpBuilder &b, Location loc, Value matrix,
                         b.getF64FloatAttr(*s.epsilon), FloatAttr());
   Value x = DivOp::create(b, loc, type, matrix, norm);
   for (int64_t i = 0; i < s.nsSteps; ++i) {
-    Value gram = multiply(b, loc, x, x, isTall, !isTall);
-    Value square = multiply(b, loc, gram, gram, false, false, kC);
+    Value gram = multiplyMatrices(b, loc, x, x, isTall, !isTall);
+    Value square = multiplyMatrices(b, loc, gram, gram, false, false, kC);
     Value sum = AddOp::create(b, loc, gram.getType(), scaleBy(b, loc, gram, kB),
                               square);
-    Value change = isTall ? multiply(b, loc, x, sum, false, false)
-                          : multiply(b, loc, sum, x, false, false);
+    Value change = isTall ? multiplyMatrices(b, loc, x, sum, false, false)
+                          : multiplyMatrices(b, loc, sum, x, false, false);
     x = AddOp::create(b, loc, type, scaleBy(b, loc, x, kA), change);
   }
   return x;

@@ -66,7 +66,7 @@ private:
 } // namespace
 
 // Returns ONNX's number of a float type.
-static int32_t numberOf(ElementType type) {
+static int32_t getONNXNumber(ElementType type) {
   switch (type) {
   case ElementType::F32:
     return 1;
@@ -86,7 +86,7 @@ static void appendParameter(FlatBufferWriter &out, size_t vtable,
   out.beginTable(vtable);
   out.append<uint32_t>(0);
   out.append<uint32_t>(0);
-  out.append<int32_t>(numberOf(array.type));
+  out.append<int32_t>(getONNXNumber(array.type));
   out.append<uint32_t>(0);
   out.pointHere(table + 4);
   out.append(static_cast<uint32_t>(array.name.size()));
