@@ -226,8 +226,9 @@ ToyModel::trace(std::string_view function) {
       function != "update" && !std::isfinite(*outputs["loss"].as<float>());
   if (!bad)
     return std::optional<NonFiniteOrigin>();
-  return std::optional<NonFiniteOrigin>(
-      {"node 'toy' gives nan", /*isFloat16=*/false, int64_t(2), kBatch});
+  return std::optional<NonFiniteOrigin>({"node 'toy' gives nan",
+                                         /*isFloat16=*/false, /*nodes=*/{},
+                                         int64_t(2), kBatch});
 }
 
 Status ToyModel::reset() {
