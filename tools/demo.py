@@ -86,7 +86,7 @@ def fashion(images):
             *data("--val-data", "t10k"),
             *("--augment", "flip"),
             *("--lr", "0.004", "--lr-scheduler", "one-cycle"),
-            *("--weight-decay", "0.05", "--epochs", "6"),
+            *("--weight-decay", "0.05", "--epochs", "3"),
         ],
     )
 

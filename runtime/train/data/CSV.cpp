@@ -117,7 +117,8 @@ private:
 struct ColumnBuilder {
   std::string name;
   std::vector<double> values;
-  std::string fault;
+  std::string fault;  ///< about the first field that is no number
+  int64_t faults = 0; ///< the number of such fields
 };
 
 } // namespace
@@ -190,7 +191,7 @@ nameColumns(const std::vector<std::string> &header,
     if (parseNumber(name))
       return "the first line has the number " + name +
              " where the name of a column is expected; add a line of names";
-    columns.push_back({name, {}, ""});
+    columns.push_back({name, {}, "", 0});
   }
   if (header.size() == 1 && header[0].find_first_of(";\t") != std::string::npos)
     return "one column, '" + abbreviated(header[0]) +
@@ -216,11 +217,13 @@ static bool isRounded(double value, std::string_view text) {
 
 static void addField(ColumnBuilder &column, std::string_view field,
                      int64_t line) {
-  if (!column.fault.empty())
-    return;
   const std::string_view text = trimmed(field);
   const std::optional<double> value = parseNumber(text);
-  if (value && !isRounded(*value, text)) {
+  const bool isFault = !value || isRounded(*value, text);
+  column.faults += isFault;
+  if (!column.fault.empty())
+    return;
+  if (!isFault) {
     column.values.push_back(*value);
     return;
   }
@@ -243,6 +246,9 @@ static Array toArray(ColumnBuilder &&column, const std::string &path) {
   array.isColumn = true;
   if (!column.fault.empty())
     array.fault = path + ": " + column.fault;
+  if (column.faults > 1)
+    array.fault +=
+        " (" + std::to_string(column.faults) + " such values in the column)";
   return array;
 }
 
@@ -338,10 +344,16 @@ StatusOr<std::vector<Array>> chooseColumns(const std::vector<Array> &columns,
 
 StatusOr<Array> stackColumns(const std::vector<Array> &columns,
                              const std::string &name) {
-  // A column with a fault may be in the file, but may not be used.
+  // A column with a fault may be in the file, but may not be used. Name all, so
+  // that the table need be repaired only once.
+  std::string fault, others;
   for (const Array &column : columns)
-    if (!column.fault.empty())
-      return invalid(column.fault);
+    if (!column.fault.empty() && !fault.empty())
+      others += (others.empty() ? "'" : ", '") + column.name + "'";
+    else if (!column.fault.empty())
+      fault = column.fault;
+  if (!fault.empty())
+    return invalid(fault + (others.empty() ? "" : "; likewise in " + others));
   const int64_t rows = columns[0].shape[0];
   const int64_t width = int64_t(columns.size());
   // Transpose: columns are contiguous, but samples must be rows.

@@ -133,7 +133,7 @@ def digits_cnn():
 
 def fashion_cnn():
     """Returns two convolutions with BatchNormalization and a linear layer, on
-    28x28 images of bytes; 50,378 parameters. The model of the demo's
+    28x28 images of bytes; 50,282 parameters. The model of the demo's
     Fashion-MNIST."""
     b = GraphBuilder(seed=5)
     x = b.scale_pixels("image", largest=255)

@@ -70,7 +70,7 @@ def test_fashion_learns_a_sample(tmp_path):
     cut(FASHION, tmp_path, 2000)
     task = demo.fashion(tmp_path)
     flags = [*task.flags]
-    flags[flags.index("--epochs") + 1] = "2"
+    flags[flags.index("--epochs") + 1] = "4"
     values = demo.row(mpctest.MPC, tmp_path, task._replace(flags=flags), "bf16-mixed")
     names = [name for name, _ in demo.COLUMNS]
     assert dict(zip(names, values))["accuracy"] > 0.7

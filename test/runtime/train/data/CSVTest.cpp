@@ -72,7 +72,8 @@ TEST(CSV, KeepsWhatIsWrongInAColumnForItsUse) {
       "good,gone,text,big\n1,2,x,9007199254740993\n\"2\",NA,3,1\n3,,4,2\n");
   EXPECT_EQ(columns[0].fault, "");
   EXPECT_EQ(columns[1].fault, "t.csv: line 3, column 'gone': a value is "
-                              "missing; fill it in or leave the line out");
+                              "missing; fill it in or leave the line out (2 "
+                              "such values in the column)");
   EXPECT_EQ(columns[2].fault,
             "t.csv: line 2, column 'text': 'x' is not a finite number; encode "
             "text as numbers");
@@ -81,6 +82,16 @@ TEST(CSV, KeepsWhatIsWrongInAColumnForItsUse) {
   EXPECT_EQ(columns[1].size(), 0);
   expectFailure(stackColumns({columns[0], columns[1]}, "x").status(),
                 StatusCode::InvalidInput, "column 'gone'");
+}
+
+TEST(CSV, CountsMissingValuesAndNamesAllColumnsThatHaveSome) {
+  const std::vector<Array> columns =
+      parseCSVText("a,b,c\n1,,x\n2,5,6\n3,,\n4,,7\n");
+  EXPECT_EQ(columns[1].fault,
+            "t.csv: line 2, column 'b': a value is missing; fill it in or "
+            "leave the line out (3 such values in the column)");
+  expectFailure(stackColumns(columns, "x").status(), StatusCode::InvalidInput,
+                "(3 such values in the column); likewise in 'c'");
 }
 
 TEST(CSV, AnEmptyLineOfASingleColumnIsAMissingValue) {
