@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import csv
 import fcntl
+import gzip
 import json
 import os
 import pty
@@ -14,6 +15,7 @@ import signal
 import struct
 import subprocess
 import termios
+import time
 
 import numpy as np
 import onnx
@@ -356,3 +358,30 @@ def test_what_holds_for_every_epoch_is_said_once(tmp_path):
     assert process.stderr.count("loss inf on 16 samples") == 3
     warning = "warning: the loss of the evaluation is not finite\n"
     assert process.stderr.count(warning) == 1
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_line_says_what_is_read_if_that_takes_long(quiet, tmp_path):
+    """A stop of the process stands for a slow disk: it lets a second pass while
+    a gzip file is unpacked."""
+    data = tmp_path / "long.npy.gz"
+    data.write_bytes(gzip.compress(bytes(1 << 24)) * 12)
+    command = [mpctest.MPC, "train", MLP, "--loss", "cross_entropy", "--data", data]
+    process = subprocess.Popen(
+        command + ["--quiet"] * quiet, stderr=subprocess.PIPE, text=True
+    )
+    # The second thread waits for the second to pass.
+    deadline = time.monotonic() + (0.2 if quiet else 60)
+    while (
+        len(os.listdir(f"/proc/{process.pid}/task")) < 2
+        and time.monotonic() < deadline
+    ):
+        time.sleep(0.001)
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(1.2)
+    process.send_signal(signal.SIGCONT)
+    errors = process.communicate(timeout=mpctest.TIMEOUT)[1]
+    assert process.returncode == 3, errors
+    assert "long.npy.gz: neither .npy, .npz" in errors
+    lines = re.findall("^reading .*long.npy.gz$", errors, re.M)
+    assert len(lines) == (0 if quiet else 1)
