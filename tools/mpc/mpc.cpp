@@ -89,6 +89,7 @@ int main(int argc, char **argv) {
   tools::addEvalCommand(program, exitCode);
   tools::addRunCommand(program, exitCode);
   tools::addExportCommand(program, exitCode);
+  tools::addProfileCommand(program, exitCode);
   tools::addExplainCommand(program, exitCode);
   tools::addCheckCommand(program, exitCode);
   tools::addInspectCommand(program, exitCode);

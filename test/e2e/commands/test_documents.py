@@ -377,6 +377,7 @@ SET_UP = {
     "lora.md": set_up_lora,
     "losses.md": set_up_losses,
     "precision.md": set_up_digits,
+    "profiling.md": set_up_digits,
     "training.md": set_up_training,
 }
 

@@ -16,6 +16,7 @@ namespace mpc::tools {
 void addTrainCommand(CLI::App &program, int &exitCode);
 void addCompileCommand(CLI::App &program, int &exitCode);
 void addEvalCommand(CLI::App &program, int &exitCode);
+void addProfileCommand(CLI::App &program, int &exitCode);
 void addRunCommand(CLI::App &program, int &exitCode);
 void addExportCommand(CLI::App &program, int &exitCode);
 void addExplainCommand(CLI::App &program, int &exitCode);

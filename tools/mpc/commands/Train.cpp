@@ -8,7 +8,10 @@
 #include "runtime/train/checkpoint/Checkpoint.h"
 #include "runtime/train/data/ArrayFile.h"
 #include "runtime/train/data/ImageFolder.h"
+#include "runtime/train/record/TraceRecorder.h"
+#include "runtime/train/support/FileSystem.h"
 #include "tools/mpc/commands/Commands.h"
+#include "tools/mpc/commands/PreparedRun.h"
 #include "tools/mpc/commands/TrainFlags.h"
 #include "tools/mpc/flags/LossFlags.h"
 #include "tools/mpc/flags/RecordedFlags.h"
@@ -17,12 +20,15 @@
 #include "tools/mpc/model/LabelAxes.h"
 #include "tools/mpc/model/LabelData.h"
 #include "tools/mpc/model/MeasuredInputs.h"
+#include "tools/mpc/model/Overwriting.h"
 #include "tools/mpc/model/ReleasedMemory.h"
 #include "tools/mpc/model/SampleBatch.h"
 #include "tools/mpc/print/Notes.h"
 #include "tools/mpc/print/PrintableStream.h"
 #include "tools/mpc/print/Progress.h"
 #include "tools/mpc/print/TrainReport.h"
+
+#include "llvm/Support/Format.h"
 
 #include <csignal>
 
@@ -108,6 +114,11 @@ public:
   ExitCode open();
   /// Trains until the end or a signal; returns the exit code of the process.
   int train();
+  /// The run before its first step, for a command that does not train.
+  PreparedRun prepared() {
+    return {artifact, opened, *data.train,
+            data.evaluation ? &*data.evaluation : nullptr};
+  }
 
 private:
   ExitCode bindShapes(Driver &driver);
@@ -116,7 +127,7 @@ private:
   ExitCode checkFit(const TraineeInfo &info,
                     std::shared_ptr<onnx_frontend::Model> compiled);
   ExitCode record();
-  int finish(const TrainResult &result);
+  int finish(const TrainResult &result, const TraceRecorder *trace);
 
   TrainCommand &command;
   std::vector<Array> arrays, heldArrays;
@@ -138,6 +149,9 @@ private:
 
 ExitCode TrainRun::check() {
   if (ExitCode code = resolve(command); code != ExitCode::Done)
+    return code;
+  if (ExitCode code = checkDestination("--trace", command.trace);
+      code != ExitCode::Done)
     return code;
   if (!isArtifact(command.compile.model.model))
     if (ExitCode code = checkLossFlags(command.compile); code != ExitCode::Done)
@@ -343,7 +357,8 @@ ExitCode TrainRun::open() {
   resetPeakMemory();
   if (ExitCode code = record(); code != ExitCode::Done)
     return code;
-  if (command.trained.output.empty() && command.train.checkpointDir.empty())
+  if (command.trained.output.empty() && command.train.checkpointDir.empty() &&
+      !command.isTrial)
     warn("without --output or --checkpoint-dir the trained weights are lost");
   command.session.seed = command.train.seed;
   for (const std::optional<Dataset> *samples : {&data.train, &data.evaluation})
@@ -357,7 +372,27 @@ ExitCode TrainRun::open() {
   return ExitCode::Done;
 }
 
-int TrainRun::finish(const TrainResult &result) {
+// Prints the share of each part of the run in the time of all parts.
+static void printParts(llvm::raw_ostream &os, const TraceRecorder &trace) {
+  const double data = trace.total(RunPart::Data).seconds;
+  const std::pair<const char *, double> parts[] = {
+      {"steps", trace.total(RunPart::Step).seconds - data},
+      {"data", data},
+      {"evaluations", trace.total(RunPart::Evaluation).seconds},
+      {"checkpoints", trace.total(RunPart::Checkpoint).seconds}};
+  double all = 0;
+  for (const auto &[name, seconds] : parts)
+    all += seconds;
+  const char *separator = "time: ";
+  for (const auto &[name, seconds] : parts) {
+    os << separator << name
+       << llvm::format(" %.1f %%", all > 0 ? 100 * seconds / all : 0);
+    separator = ", ";
+  }
+  os << "\n";
+}
+
+int TrainRun::finish(const TrainResult &result, const TraceRecorder *trace) {
   ExitCode written = writer.write(*opened.trainee);
   if (written != ExitCode::Done)
     return static_cast<int>(written);
@@ -367,6 +402,8 @@ int TrainRun::finish(const TrainResult &result) {
                         llvm::is_contained(command.train.metrics, "-");
   llvm::raw_ostream &os = isStream ? llvm::errs() : llvm::outs();
   printSummary(os, result);
+  if (trace)
+    printParts(os, *trace);
   if (!command.trained.output.empty() && command.trained.output != "-")
     os << "wrote " << command.trained.output << "\n";
   if (!result.deferred.ok())
@@ -377,15 +414,35 @@ int TrainRun::finish(const TrainResult &result) {
 int TrainRun::train() {
   const std::atomic<int> &stop = installStopHandlers();
   command.train.saveNow = &installSaveHandler();
+  std::optional<TraceRecorder> trace;
+  if (!command.trace.empty()) {
+    trace.emplace(artifact->plan(), command.tracedSteps);
+    command.train.recorder = &*trace;
+  }
   StatusOr<TrainResult> result = [&] {
     ProgressPrinter progress(command.logEvery, command.verbosity());
     return train::train(*opened.trainee, *data.train,
                         data.evaluation ? &*data.evaluation : nullptr,
                         command.train, &progress, &stop);
   }();
+  // The trace of a failed run may show the reason.
+  if (trace)
+    if (Status status = replaceFile(command.trace, {trace->text("mpc train")});
+        !status.ok())
+      return static_cast<int>(reportError(status));
   if (!result.ok())
     return static_cast<int>(reportError(result.status()));
-  return finish(*result);
+  return finish(*result, trace ? &*trace : nullptr);
+}
+
+int mpc::tools::prepareRun(TrainCommand &command,
+                           llvm::function_ref<int(const PreparedRun &)> then) {
+  TrainRun run(command);
+  for (auto step : {&TrainRun::check, &TrainRun::readData, &TrainRun::compile,
+                    &TrainRun::open})
+    if (ExitCode code = (run.*step)(); code != ExitCode::Done)
+      return static_cast<int>(code);
+  return then(run.prepared());
 }
 
 static int runTrain(TrainCommand &command) {

@@ -111,6 +111,14 @@ static void addLogOptions(CLI::App &app, TrainCommand &command) {
       ->type_name("FOLDER");
   app.add_flag("--overwrite-metrics", command.train.overwriteMetrics,
                "replace the metrics and events of an earlier run");
+  app.add_option("--trace", command.trace,
+                 "write the times of the run's parts and of the kernels of "
+                 "its first steps as a Chrome trace, which Perfetto opens")
+      ->type_name("FILE");
+  app.add_option("--trace-steps", command.tracedSteps,
+                 "steps that the trace shows")
+      ->transform(wholeNumber(int64_t(1)))
+      ->capture_default_str();
   CLI::Option *logEvery =
       app.add_option("--log-every", command.logEvery,
                      "seconds between progress lines outside a terminal; 0: a "
@@ -194,6 +202,9 @@ static ExitCode checkOverwriting(const TrainCommand &command) {
   for (const std::string &file : inputFiles(command.compile))
     read.push_back(file);
   read.push_back(command.trained.exportModel);
+  if (ExitCode code = refuseOverwriting("--trace", command.trace, read);
+      code != ExitCode::Done)
+    return code;
   for (const std::string &metrics : command.train.metrics)
     if (ExitCode code = refuseOverwriting("--metrics", metrics, read);
         code != ExitCode::Done)
@@ -201,6 +212,7 @@ static ExitCode checkOverwriting(const TrainCommand &command) {
   // Also check that no two outputs have the same path.
   std::vector<WrittenPlace> written = {
       {"--output", command.trained.output},
+      {"--trace", command.trace},
       {"--checkpoint-dir", command.train.checkpointDir, /*isFolder=*/true},
       {"--tensorboard", command.train.tensorboard, /*isFolder=*/true}};
   // The export of a large ONNX model stores the weights in a second file,

@@ -38,6 +38,12 @@ struct TrainCommand {
   /// The seconds between two lines of progress on stderr.
   double logEvery = 30;
   bool isQuiet = false, isVerbose = false;
+  /// True for a run that keeps nothing on purpose, such as that of `mpc
+  /// profile`.
+  bool isTrial = false;
+  std::string trace; ///< --trace: the file of the run's trace
+  /// --trace-steps: the steps that the trace shows.
+  int64_t tracedSteps = 100;
 
   Verbosity verbosity() const {
     return isQuiet     ? Verbosity::Quiet

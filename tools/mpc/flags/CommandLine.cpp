@@ -94,8 +94,9 @@ std::string mpc::tools::explainFlags(const CLI::App &command) {
             "^fc1\\.weight$ matches only fc1.weight.\n";
   if (command.get_option_no_throw("--trust"))
     text += "Artifacts are programs. Models, arrays and checkpoints are data, "
-            "but an artifact is machine code: train, eval and run execute it "
-            "with all your permissions. They accept an artifact whose name "
+            "but an artifact is machine code: train, eval, run and profile "
+            "execute it with all your permissions. They accept an artifact "
+            "whose name "
             "ends in .mpc, that you or root own, and that nobody else may "
             "write to. Any other artifact needs --trust. check and inspect "
             "execute nothing.\n";

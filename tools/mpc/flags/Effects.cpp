@@ -73,6 +73,7 @@ static const std::vector<Rule> &getRules() {
       {"--checkpoint-every", "--checkpoint-dir", {}},
       {"--keep-checkpoints", "--checkpoint-dir", {}},
       {"--overwrite-metrics", "--metrics", {}, false, "--tensorboard"},
+      {"--trace-steps", "--trace", {}},
       {"--export-model", "--output", {}},
       {"--trained-only", "--output", {}},
       {"--unmerged", "--output", {}},
@@ -176,7 +177,7 @@ static void check(const Rule &rule, const CLI::App &command,
 static constexpr StringLiteral kStreams[] = {
     "compile --output", "train --output", "train --metrics", "report --output",
     "check model",      "compile model",  "explain model",   "inspect file",
-    "run model",        "train model",
+    "profile model",    "run model",      "train model",
 };
 
 static bool isStream(const CLI::Option *option) {
@@ -246,7 +247,8 @@ static void checkMaxSkipped(const CLI::App &command,
 //===----------------------------------------------------------------------===//
 
 // Refuses compile flags for an artifact, which is compiled already, and
-// --kernel-cache, since nothing is compiled.
+// --kernel-cache, since nothing is compiled. mpc profile keeps the machine's
+// roof in the cache.
 static void checkArtifactFlags(const CLI::App &command, const std::string &file,
                                const Configuration &configuration) {
   std::vector<std::string> given;
@@ -264,7 +266,8 @@ static void checkArtifactFlags(const CLI::App &command, const std::string &file,
         file + ": an artifact is compiled already; leave out " +
         llvm::join(given, ", ") + ", or compile the model again");
   const CLI::Option *cache = findFlag(command, "--kernel-cache");
-  if (cache && cache->count() > 0 && configuration.sourceOf(*cache).empty())
+  if (cache && cache->count() > 0 && command.get_name() != "profile" &&
+      configuration.sourceOf(*cache).empty())
     throw CLI::ValidationError("--kernel-cache is for models, and has no "
                                "effect on an artifact");
 }

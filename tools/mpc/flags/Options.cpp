@@ -387,7 +387,8 @@ static std::vector<std::string> findGiven(const CLI::App &command) {
 // True for commands that run code, and therefore accept artifacts.
 static bool takesArtifacts(const CLI::App &command) {
   const std::string &name = command.get_name();
-  return name == "train" || name == "eval" || name == "run";
+  return name == "train" || name == "eval" || name == "run" ||
+         name == "profile";
 }
 
 // Returns the help text of MODEL. `runs` is true if the command accepts

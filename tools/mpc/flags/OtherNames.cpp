@@ -53,6 +53,7 @@ static constexpr std::pair<StringRef, StringRef> kOtherCommands[] = {
     {"save to-onnx dump", "export"},
     {"plot chart tensorboard dashboard", "report"},
     {"lint verify validate-model", "check"},
+    {"profiler bench benchmark time trace", "profile"},
     {"version", "--version"},
 };
 
@@ -174,6 +175,8 @@ static constexpr NoFlag kNoFlags[] = {
     {"compile jit torch-compile jit-compile",
      "every model is compiled; leave it out"},
     {"dropout drop-rate", "the model says how much its Dropout drops"},
+    {"profile profiler profiling",
+     "mpc profile measures the kernels of a step; mpc train has --trace FILE"},
     {"amsgrad", "AMSGrad is not supported; use --optimizer adam"},
     {"model m model-path onnx",
      "the model needs no flag: mpc COMMAND model.onnx"},
