@@ -7,7 +7,10 @@
 #include "compiler/Dialect/Plan/Plan.h"
 #include "compiler/Interfaces/ContractionOpInterface.h"
 #include "compiler/Interfaces/IndexedOpInterface.h"
+#include "compiler/Interfaces/OptimizerOpInterface.h"
+#include "compiler/Interfaces/RegionOpInterface.h"
 #include "compiler/Interfaces/ScatterOpInterface.h"
+#include "compiler/Kernels/ElementWork.h"
 #include "compiler/Kernels/MachineRates.h"
 #include "compiler/Kernels/PlanTime.h"
 
@@ -93,6 +96,25 @@ static double countElements(Value value) {
       cast<ShapedType>(value.getType()).getNumElements());
 }
 
+// Counts the arithmetic of `op`. countElementOperations weighs windows, reads
+// at computed indices and movement by their time, so count each element of
+// these ops once, or not at all.
+static double countArithmetic(Operation *op) {
+  const double operations = countElementOperations(op);
+  if (operations == 0 || getElementWork(op) || isa<OptimizerOpInterface>(op))
+    return operations;
+  if (hasRole(op, RegionRole::Movement))
+    return 0;
+  double most = 0;
+  for (Value operand : op->getOperands())
+    if (isa<ShapedType>(operand.getType()))
+      most = std::max(most, countElements(operand));
+  for (Value result : op->getResults())
+    if (isa<ShapedType>(result.getType()))
+      most = std::max(most, countElements(result));
+  return most;
+}
+
 // Returns the bytes of `argument` that a kernel loads. From a table, a gather
 // loads as many elements as the result has. A scatter loads as many elements as
 // the updates have.
@@ -159,7 +181,7 @@ void WorkCounter::addKernel(Operation *step, StringRef name, StepWork &work,
                     static_cast<double>(size.n) * static_cast<double>(size.k);
       work.add(namesOf(op), getProductTime(size, work.type, target));
     } else if (const double operations = countElementOperations(op)) {
-      work.flops += operations;
+      work.flops += countArithmetic(op);
       work.add(namesOf(op), operations / rates.elements);
     }
   });

@@ -73,10 +73,13 @@ def test_a_kernel_is_split_over_its_nodes(cnn):
     fused = [k for k in cnn["kernels"] if len(k["nodes"]) > 1]
     assert any(0 < n["share"] < 1 for k in fused for n in k["nodes"])
     # The loss, its gradient and the cast for the layer before share a kernel.
-    (loss,) = [k for k in cnn["kernels"] if k["name"] == "loss" and len(k["nodes"]) > 2]
-    phases = {tuple(n["names"]): n["phase"] for n in loss["nodes"]}
+    named = [
+        {tuple(node["names"]): node["phase"] for node in kernel["nodes"]}
+        for kernel in cnn["kernels"]
+    ]
+    (phases,) = [p for p in named if ("loss",) in p and ("loss#dx",) in p]
     assert phases[("loss",)] == "forward"
-    assert phases[("loss#dx",)] == "backward"
+    assert phases[("loss#dx",)] == phases[("fc2#dx",)] == "backward"
 
 
 def test_work_is_counted(cnn):
@@ -86,7 +89,10 @@ def test_work_is_counted(cnn):
     assert conv["bytes"] == 2 * (32 * 64 + 32 * 9 + 32 * 64 * 32)
     assert conv["compute"] == "bf16" and conv["types"] == ["bf16"]
     assert conv["flops_per_second"] == pytest.approx(conv["flops"] / conv["seconds"])
-    assert 0 < conv["roof_seconds"] < 10 * conv["seconds"]
+    assert conv["roof_seconds"] > 0
+    # A window's elements count once each, however many it reads.
+    (pool,) = [k for k in cnn["kernels"] if k["name"] == "pool1#dx"]
+    assert pool["flops"] == 32 * 64 * 32
 
 
 def test_the_roof_is_measured_once(cnn, tmp_path):
@@ -309,7 +315,7 @@ def test_perf_sees_kernels(tmp_path):
     mpctest.mpc_ok("compile", CNN, *STEP, "-o", artifact)
     for model, wanted in ((artifact, "0"), (CNN, "1")):
         flags = () if model == artifact else STEP
-        run = ("train", model, "--data", TRAIN, *flags, "--epochs", 20)
+        run = ("train", model, "--data", TRAIN, *flags, "--epochs", 4)
         words = [str(word) for word in (*record, "-F", 4000, mpctest.MPC, *run)]
         environment = {**os.environ, "MPC_PERF_MAP": wanted}
         subprocess.run(words, check=True, capture_output=True, env=environment)

@@ -148,6 +148,21 @@ static Profile describeRun(const ProfileCommand &command,
   return profile;
 }
 
+// Notes a kept roof that is too low: another program used the machine while the
+// roof was measured.
+static void checkRoof(const Profile &profile) {
+  constexpr double kFewShare = 0.02, kMargin = 1.3;
+  for (const KernelProfile &kernel : profile.kernels)
+    if (kernel.roofSeconds &&
+        kernel.total() > kFewShare * profile.kernelSeconds() &&
+        *kernel.roofSeconds > kMargin * kernel.seconds) {
+      note("'" + kernel.name +
+           "' is faster than the roof, which was measured while the machine "
+           "was busy; --measure-roof measures again");
+      return;
+    }
+}
+
 static ExitCode finish(const ProfileCommand &command, const Artifact &artifact,
                        const ProfileRecorder &recorder, Profile &profile) {
   StatusOr<ArtifactWork> work = readStepWork(artifact);
@@ -168,6 +183,7 @@ static ExitCode finish(const ProfileCommand &command, const Artifact &artifact,
     profile.roof = std::move(*roof);
   }
   addTimes(profile, plan, *work, recorder);
+  checkRoof(profile);
   if (!command.trace.empty())
     if (Status status = replaceFile(command.trace,
                                     {recorder.getTrace().text("mpc profile")});
