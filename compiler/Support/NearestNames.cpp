@@ -16,14 +16,22 @@ using llvm::StringRef;
 static constexpr unsigned kMostSlips = 2;
 static constexpr size_t kMostNames = 8;
 
+/// The least length of a word with two slips. A shorter word with two other
+/// letters is another word, like dice and bce.
+static constexpr size_t kLeastForTwo = 6;
+
 std::string mpc::findNearestName(StringRef word,
                                  llvm::ArrayRef<std::string> names) {
   std::string best;
   unsigned bestDistance = kMostSlips + 1;
   for (const std::string &name : names) {
     unsigned distance = word.edit_distance(name, true, bestDistance);
-    // Differences in all letters mean another word, not a typing error.
-    if (distance < std::min<size_t>(bestDistance, word.size())) {
+    // Two slips are a typing error only if the word is long and begins like the
+    // name. Differences in all letters mean another word.
+    const bool isTyped =
+        distance < 2 || (word.size() >= kLeastForTwo && !name.empty() &&
+                         word.front() == name.front());
+    if (isTyped && distance < std::min<size_t>(bestDistance, word.size())) {
       bestDistance = distance;
       best = name;
     }

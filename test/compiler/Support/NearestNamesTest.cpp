@@ -17,6 +17,13 @@ TEST(NearestNamesTest, FindsNoneThatIsOtherwiseDifferent) {
   EXPECT_EQ(findNearestName("x", {"lr"}), "");
 }
 
+TEST(NearestNamesTest, TakesAnotherWordForNoSlip) {
+  EXPECT_EQ(findNearestName("dice", {"bce"}), "");
+  EXPECT_EQ(findNearestName("find-lr", {"min-lr"}), "");
+  EXPECT_EQ(findNearestName("optimsier", {"optimizer"}), "optimizer");
+  EXPECT_EQ(findNearestName("bse", {"bce"}), "bce");
+}
+
 TEST(NearestNamesTest, ListsNamesThatHoldThePatternFirst) {
   EXPECT_EQ(listNearestNames("^fc9$", {"conv", "fc", "model.fc9.weight"}),
             "'model.fc9.weight', 'fc', 'conv'");
