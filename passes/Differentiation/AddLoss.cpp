@@ -57,8 +57,7 @@ static LogicalResult splitAxis(const FunctionEditor &function,
                mlir::emitError(function.get()->getParentOp()->getLoc()),
                ExitCode::Usage)
            << "'" << spec.output
-           << "': only softmax_cross_entropy and nll have classes on an axis, "
-              "found "
+           << "': only losses of class labels have classes on an axis, found "
            << stringify(spec.kind);
   loss.classAxis = axis;
   spec.output = name.str();
@@ -233,36 +232,46 @@ static Value addUp(OpBuilder &builder, ArrayRef<Value> values) {
   return sum;
 }
 
-// Adds outputs with the loss of each sample, which evaluation adds up. All
-// losses that are plain means or sums share the output `sample_loss`: for each
-// sample, the sum of these losses. A loss with weighted samples gets an output
-// `sample_loss` of its own, and an output `sample_weight` with the weights.
-static void addSampleOutputs(FunctionEditor &function, OpBuilder &builder,
-                             ArrayRef<Loss> losses) {
-  // Without a value per sample from every loss, the total loss of a sample is
-  // unknown, so add no outputs.
+// Adds for each loss an output with its value per sample, and an output with
+// the weights of the samples if they differ. Evaluation adds up the samples. A
+// single loss has the outputs sample_loss and sample_weight; one of several has
+// sample_loss.NAME and sample_weight.NAME. Returns false, and adds nothing, if
+// a loss has no value per sample: the total loss of a sample is unknown then.
+static bool addSampleOutputs(FunctionEditor &function, ArrayRef<Loss> losses,
+                             ArrayRef<std::string> names) {
   if (!llvm::all_of(losses,
                     [](const Loss &loss) { return bool(loss.perSample); }))
-    return;
-  SmallVector<Value> plain;
-  for (const Loss &loss : losses)
-    if (!loss.sampleWeight)
-      plain.push_back(loss.perSample);
-  if (!plain.empty())
-    function.addOutput("sample_loss", Role::SampleLoss, addUp(builder, plain));
-  // Number the outputs of weighted losses: sample_loss, sample_weight, then
-  // sample_loss_1, sample_weight_1.
-  int64_t next = plain.empty() ? 0 : 1;
-  for (const Loss &loss : losses) {
-    if (!loss.sampleWeight)
-      continue;
-    std::string suffix = next == 0 ? "" : "_" + std::to_string(next);
-    ++next;
-    function.addOutput("sample_loss" + suffix, Role::SampleLoss,
-                       loss.perSample);
-    function.addOutput("sample_weight" + suffix, Role::SampleWeight,
-                       loss.sampleWeight);
+    return false;
+  auto nameOutput = [&](std::string_view prefix, size_t loss) {
+    return names.empty() ? std::string(prefix.substr(0, prefix.size() - 1))
+                         : std::string(prefix) + names[loss];
+  };
+  for (size_t i = 0; i < losses.size(); ++i) {
+    function.addOutput(nameOutput(kSampleLossPrefix, i), Role::SampleLoss,
+                       losses[i].perSample);
+    if (losses[i].sampleWeight)
+      function.addOutput(nameOutput(kSampleWeightPrefix, i), Role::SampleWeight,
+                         losses[i].sampleWeight);
   }
+  return true;
+}
+
+// Adds an output with the value of each of several losses, without its factor.
+static void addTermOutputs(FunctionEditor &function, ArrayRef<Value> terms,
+                           ArrayRef<std::string> names) {
+  for (auto [term, name] : llvm::zip(terms, names))
+    function.addOutput(std::string(kLossPrefix) + name, Role::Loss, term);
+}
+
+// Adds the predictions of the losses: "prediction" for the first loss,
+// "prediction.NAME" for each of the others.
+static void addPredictions(FunctionEditor &function, ArrayRef<Loss> losses,
+                           ArrayRef<std::string> names) {
+  for (auto [i, loss] : llvm::enumerate(losses))
+    if (loss.prediction)
+      function.addOutput(i == 0 ? "prediction"
+                                : std::string(kPredictionPrefix) + names[i],
+                         Role::Prediction, loss.prediction);
 }
 
 //===----------------------------------------------------------------------===//
@@ -294,10 +303,8 @@ AddLossPass::buildLosses(FunctionEditor &function, OpBuilder &builder,
     // A loss that the model computes may skip ignored labels, and then averages
     // over fewer samples. Its values per sample cannot be added to values per
     // sample of other losses.
-    loss->perSample = isOwn && placed.size() > 1
-                          ? Value()
-                          : scaleBy(builder, one.spec.factor, loss->perSample);
-    loss->total = scaleBy(builder, one.spec.factor, loss->total);
+    if (isOwn && placed.size() > 1)
+      loss->perSample = {};
     losses.push_back(*loss);
   }
   return losses;
@@ -317,26 +324,39 @@ LogicalResult AddLossPass::addTo(func::FuncOp func, bool forEvaluation) {
       buildLosses(function, builder, *placed, forEvaluation);
   if (failed(built))
     return failure();
-  ArrayRef<Loss> losses = *built;
+  MutableArrayRef<Loss> losses = *built;
   // @step and @eval return losses instead of the model's outputs. @eval also
   // updates no state.
   if (forEvaluation)
     function.dropUpdates();
   function.dropOutputs();
-  auto totals = llvm::map_to_vector(
-      losses, [](const Loss &loss) -> Value { return loss.total; });
-  function.addOutput("loss", Role::Loss, addUp(builder, totals));
-  // A run reports a single accuracy and prediction: those of the first loss.
-  const Loss &first = losses.front();
-  if (forEvaluation) {
-    addSampleOutputs(function, builder, losses);
-    if (first.prediction)
-      function.addOutput("prediction", Role::Prediction, first.prediction);
+  const std::vector<std::string> names = nameLosses(recipe.losses);
+  SmallVector<Value> terms, totals;
+  for (auto [loss, one] : llvm::zip(losses, *placed)) {
+    // Evaluation multiplies the sums of several losses by their factors.
+    if (names.empty())
+      loss.perSample = scaleBy(builder, one.spec.factor, loss.perSample);
+    terms.push_back(loss.total);
+    totals.push_back(scaleBy(builder, one.spec.factor, loss.total));
   }
-  // Accuracy needs class labels; a loss between tensors has none.
+  function.addOutput("loss", Role::Loss, addUp(builder, totals));
+  const bool hasSamples =
+      forEvaluation && addSampleOutputs(function, losses, names);
+  if (!hasSamples)
+    addTermOutputs(function, terms, names);
+  if (forEvaluation)
+    addPredictions(function, losses, names);
+  // Accuracy needs class labels; a loss between tensors has none. A run reports
+  // a single accuracy, of the first loss.
+  const Loss &first = losses.front();
   Value correct;
-  if (first.labelLoss && (forEvaluation || recipe.trainAccuracy))
-    correct = buildAccuracy(builder, first.labelLoss);
+  if (forEvaluation || recipe.trainAccuracy) {
+    if (first.labelLoss)
+      correct = buildAccuracy(builder, first.labelLoss);
+    else if (first.labels)
+      correct = buildAccuracy(builder, first.total.getDefiningOp(),
+                              first.scores, first.labels);
+  }
   if (correct)
     function.addOutput("correct", Role::Correct, correct);
   else if (recipe.trainAccuracy)

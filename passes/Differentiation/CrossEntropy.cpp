@@ -12,29 +12,30 @@
 using namespace mlir;
 using namespace mpc;
 
-// Reports an error if a softmax computed `scores`, since softmax_cross_entropy
-// applies a softmax. A second softmax trains slowly and to a worse model, which
+// Reports an error if a softmax computed `scores`, since the loss applies a
+// softmax. A second softmax trains slowly and to a worse model, which
 // is hard to notice.
-static LogicalResult verifyNoSoftmax(Value scores, bool warn) {
+static LogicalResult verifyNoSoftmax(LossKind kind, Value scores, bool warn) {
   Operation *op = throughViews(scores);
   if (!isa_and_nonnull<SoftmaxOp, LogSoftmaxOp>(op))
     return success();
-  std::string advice =
-      "train on the scores before it: --loss softmax_cross_entropy@NODE";
+  std::string advice = "train on the scores before it: --loss " +
+                       std::string(stringify(kind)) + "@NODE";
   if (Operation *before = op->getOperand(0).getDefiningOp())
     advice += ", here @" + getNodeName(before).str();
   // log_softmax(log_softmax(x)) equals log_softmax(x), so only warn.
   if (isa<LogSoftmaxOp>(op)) {
     if (warn)
       mlir::emitWarning(op->getLoc())
-          << "softmax_cross_entropy takes the logarithm of softmax again, "
-             "which changes nothing but costs time; "
-          << advice;
+          << stringify(kind)
+          << (kind == LossKind::SoftmaxCrossEntropy ? " takes the logarithm of "
+                                                    : " takes the ")
+          << "softmax again, which changes nothing but costs time; " << advice;
     return success();
   }
   return withExitCode(mlir::emitError(op->getLoc()), ExitCode::InvalidInput)
-         << "expected scores for softmax_cross_entropy, which applies "
-            "softmax itself, found the output of Softmax; "
+         << "expected scores for " << stringify(kind)
+         << ", which applies softmax itself, found the output of Softmax; "
          << advice;
 }
 
@@ -198,7 +199,7 @@ LossBuilder::findClassAxis(const PlacedLoss &loss, Value scores,
 // flattens B samples of T positions to [B * T], groups the labels by sample:
 // [B, T].
 FailureOr<Shape>
-LossBuilder::chooseLabelShape(ArrayRef<int64_t> positions,
+LossBuilder::chooseLabelShape(LossKind kind, ArrayRef<int64_t> positions,
                               const std::optional<Shape> &labels,
                               Value scores) {
   if (labels && fits(*labels, positions))
@@ -212,9 +213,13 @@ LossBuilder::chooseLabelShape(ArrayRef<int64_t> positions,
            << "expected labels of shape " << printShape(positions)
            << " for scores of shape " << printShape(typeOf(scores).getShape())
            << ", found " << printShape(*labels)
-           << (isOfClasses ? "; probabilities are targets of "
-                             "softmax_cross_entropy and kl_div"
-                           : "");
+           << (!isOfClasses              ? ""
+               : kind == LossKind::Focal ? "; for such targets, use "
+                                           "sigmoid_focal"
+               : kind == LossKind::Dice  ? "; for such targets, use "
+                                           "sigmoid_dice"
+                                         : "; probabilities are targets of "
+                                           "softmax_cross_entropy and kl_div");
   }
   std::optional<int64_t> batch = batchSize();
   Shape shape(positions);
@@ -291,11 +296,11 @@ Value LossBuilder::buildLabelWeights(Value rows, Value labels) {
       ->getResult(0);
 }
 
-Loss LossBuilder::reduceLabels(Operation *op, Value weights,
+Loss LossBuilder::reduceLabels(Value each, Operation *op, Value weights,
                                ArrayRef<int64_t> labelShape) {
   Loss loss{{}, {}, {}, {}, op};
   // Reshape to one loss per label: [samples, labels per sample].
-  Value each = reshape(op->getResult(0), labelShape, "loss.sample");
+  each = reshape(each, labelShape, "loss.sample");
   // Without weights, every sample has equally many labels, so the mean over all
   // labels is the mean over the means of the samples.
   if (!recipe.sumsLoss() && !weights) {
@@ -429,7 +434,8 @@ LogicalResult LossBuilder::verifyScores(LossKind kind, Value scores) {
            << printShape(type.getShape());
   // The builder runs for @step and @eval. Warn once, in @step.
   return kind == LossKind::NLL ? verifyLogProbabilities(kind, scores)
-                               : verifyNoSoftmax(scores, /*warn=*/!perSample);
+                               : verifyNoSoftmax(kind, scores,
+                                                 /*warn=*/!perSample);
 }
 
 FailureOr<Loss> LossBuilder::buildOfClasses(PlacedLoss asked) {
@@ -450,7 +456,8 @@ FailureOr<Loss> LossBuilder::buildOfClasses(PlacedLoss asked) {
   if (failed(axis))
     return failure();
   Shape positions = without(type.getShape(), *axis);
-  FailureOr<Shape> labelShape = chooseLabelShape(positions, known, scores);
+  FailureOr<Shape> labelShape =
+      chooseLabelShape(kind, positions, known, scores);
   if (failed(labelShape))
     return failure();
   int64_t classes = type.getDimSize(*axis);
@@ -477,13 +484,24 @@ FailureOr<Loss> LossBuilder::buildOfClasses(PlacedLoss asked) {
   LossReduction whole =
       recipe.sumsLoss() ? LossReduction::Sum : LossReduction::Mean;
   Value flat = reshape(*labels, positions, "loss.labels");
+  // For evaluation, restore the shape of the labels, with classes on axis 1.
+  auto predict = [&] {
+    return perSample && *labelShape != positions
+               ? buildPrediction(rows, *labelShape,
+                                 *axis == last ? 0 : positions.size() - 1)
+               : rows;
+  };
+  if (kind == LossKind::Focal || kind == LossKind::Dice) {
+    Loss loss = kind == LossKind::Focal ? buildFocal(rows, flat, *labelShape)
+                                        : buildDice(rows, flat, *labelShape);
+    if (!split)
+      loss.perSample = loss.sampleWeight = {};
+    loss.prediction = predict();
+    return loss;
+  }
   Operation *op =
       createLabelLoss(kind, rows, flat, split ? LossReduction::None : whole);
-  // For evaluation, restore the shape of the labels, with classes on axis 1.
-  Value prediction = rows;
-  if (perSample && *labelShape != positions)
-    prediction = buildPrediction(rows, *labelShape,
-                                 *axis == last ? 0 : positions.size() - 1);
+  Value prediction = predict();
   if (!split)
     return Loss{op->getResult(0), {}, prediction, {}, op};
   // With class weights or ignored labels, the weights of samples differ. Then
@@ -491,7 +509,7 @@ FailureOr<Loss> LossBuilder::buildOfClasses(PlacedLoss asked) {
   Value counts;
   if (!recipe.sumsLoss() && recipe.weighsLabels())
     counts = buildLabelWeights(rows, flat);
-  Loss loss = reduceLabels(op, counts, *labelShape);
+  Loss loss = reduceLabels(op->getResult(0), op, counts, *labelShape);
   loss.prediction = prediction;
   return loss;
 }

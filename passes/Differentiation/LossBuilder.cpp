@@ -264,6 +264,8 @@ FailureOr<Value> LossBuilder::errorOf(LossKind kind, Value output,
   Type type = typeOf(output).clone(lossElementType(output));
   if (kind == LossKind::BCEWithLogits)
     return buildBCEWithLogits(output, target);
+  if (kind == LossKind::SigmoidFocal)
+    return buildSigmoidFocal(output, target);
   if (kind == LossKind::BCE)
     return BCEOp::create(builder, at("loss"), type, output, target).getOutput();
   if (kind == LossKind::KLDiv)
@@ -321,19 +323,19 @@ LogicalResult LossBuilder::verifyLogProbabilities(LossKind kind, Value output) {
          << ", found the output of Softmax; " << advice;
 }
 
-// Reports an error if a sigmoid computed `logits`, since bce_with_logits
-// applies a sigmoid.
-static LogicalResult verifyNoSigmoid(Value logits) {
+// Reports an error if a sigmoid computed `logits`, since the loss applies a
+// sigmoid.
+static LogicalResult verifyNoSigmoid(LossKind kind, Value logits) {
   Operation *op = throughViews(logits);
   if (!isa_and_nonnull<SigmoidOp>(op))
     return success();
-  std::string advice =
-      "train on the logits before it: --loss bce_with_logits@NODE";
+  std::string advice = "train on the logits before it: --loss " +
+                       std::string(stringify(kind)) + "@NODE";
   if (Operation *before = op->getOperand(0).getDefiningOp())
     advice += ", here @" + getNodeName(before).str();
   return withExitCode(mlir::emitError(op->getLoc()), ExitCode::InvalidInput)
-         << "expected logits for bce_with_logits, which applies sigmoid "
-            "itself, found the output of Sigmoid; "
+         << "expected logits for " << stringify(kind)
+         << ", which applies sigmoid itself, found the output of Sigmoid; "
          << advice;
 }
 
@@ -349,7 +351,8 @@ static void warnOfLogits(Value output) {
 FailureOr<Loss> LossBuilder::buildElementwise(LossKind kind, Value output,
                                               StringRef target) {
   auto type = typeOf(output);
-  if (kind == LossKind::BCEWithLogits && failed(verifyNoSigmoid(output)))
+  if (hasBinaryTargets(kind) && kind != LossKind::BCE &&
+      failed(verifyNoSigmoid(kind, output)))
     return failure();
   // The builder runs for @step and @eval. Warn once, in @step.
   if (kind == LossKind::BCE && !perSample)
@@ -363,6 +366,8 @@ FailureOr<Loss> LossBuilder::buildElementwise(LossKind kind, Value output,
       addLabels(target, type.clone(lossElementType(output)));
   if (failed(labels))
     return failure();
+  if (kind == LossKind::SigmoidDice)
+    return buildSigmoidDice(output, *labels);
   FailureOr<Value> error = errorOf(kind, output, *labels);
   if (failed(error))
     return failure();

@@ -38,6 +38,9 @@ struct Loss {
   mlir::Value sampleWeight = {};
   /// The op that compares scores with class labels; null for other losses.
   mlir::Operation *labelLoss = nullptr;
+  /// Without `labelLoss`: scores with classes on axis 1 and their class labels,
+  /// from which the accuracy follows. Null for losses of other targets.
+  mlir::Value scores = {}, labels = {};
 };
 
 /// Builds one loss in one function, @step or @eval.
@@ -78,7 +81,8 @@ private:
   /// `output`.
   mlir::Value moveSamplesFirst(mlir::Value output, llvm::StringRef target,
                                std::optional<int64_t> &classAxis);
-  llvm::FailureOr<Shape> chooseLabelShape(llvm::ArrayRef<int64_t> positions,
+  llvm::FailureOr<Shape> chooseLabelShape(LossKind kind,
+                                          llvm::ArrayRef<int64_t> positions,
                                           const std::optional<Shape> &labels,
                                           mlir::Value scores);
   /// True if `labels`, a shape, has one label per position of the scores.
@@ -113,10 +117,31 @@ private:
   /// Returns the weight of each label in the mean, in the shape of `labels`:
   /// the class weight, or 0 for an ignored label.
   mlir::Value buildLabelWeights(mlir::Value rows, mlir::Value labels);
-  /// Reduces one loss per label to one loss per sample and a total. `weights`
-  /// has a weight per label; null if all labels weigh the same.
-  Loss reduceLabels(mlir::Operation *op, mlir::Value weights,
+  /// Reduces `each`, one loss per label, to one loss per sample and a total.
+  /// `op` becomes Loss::labelLoss. `weights` has a weight per label; null if
+  /// all labels weigh the same.
+  Loss reduceLabels(mlir::Value each, mlir::Operation *op, mlir::Value weights,
                     llvm::ArrayRef<int64_t> labelShape);
+  /// Builds the focal and the dice loss of class labels. Axis 1 of `rows` has
+  /// the scores of the classes; `labels` has the other axes of `rows`.
+  /// `labelShape` is the shape of the label input: [samples, ...].
+  Loss buildFocal(mlir::Value rows, mlir::Value labels,
+                  llvm::ArrayRef<int64_t> labelShape);
+  Loss buildDice(mlir::Value rows, mlir::Value labels,
+                 llvm::ArrayRef<int64_t> labelShape);
+  /// Returns the focal loss of each element of `output`, which has logits.
+  mlir::Value buildSigmoidFocal(mlir::Value output, mlir::Value target);
+  llvm::FailureOr<Loss> buildSigmoidDice(mlir::Value output,
+                                         mlir::Value target);
+  /// Returns 1 - (2 sum(p t) + s) / (sum(p + t) + s), with sums over `axes`.
+  mlir::Value buildDiceOf(mlir::Value p, mlir::Value t,
+                          llvm::ArrayRef<int64_t> axes);
+  /// Reduces `losses`, [samples] or [samples, classes]. `weights` has a weight
+  /// per class; empty for equal weights.
+  Loss reduceDice(mlir::Value losses, llvm::ArrayRef<double> weights);
+  /// Returns `base` ^ gamma, whose gradient is finite at 0. `base` is at least
+  /// 0.
+  mlir::Value raiseToGamma(mlir::Value base);
   /// Returns the class weights of the recipe as a constant; null if the recipe
   /// has none.
   llvm::FailureOr<mlir::Value> buildClassWeights(mlir::Value scores,

@@ -13,15 +13,12 @@ using namespace mpc;
 // Losses
 //===----------------------------------------------------------------------===//
 
-/// PyTorch's name for softmax_cross_entropy.
-static constexpr llvm::StringLiteral kCrossEntropy = "cross_entropy";
-
 std::vector<std::string> mpc::getLossNames() {
   std::vector<std::string> names;
   for (std::string_view word : Words<LossKind>::list)
     if (symbolize<LossKind>(word) != LossKind::Output)
       names.emplace_back(word);
-  names.insert(names.begin() + 1, kCrossEntropy.str());
+  names.insert(names.begin() + 1, std::string(kCrossEntropy));
   return names;
 }
 
@@ -30,7 +27,7 @@ std::string mpc::listLosses() { return llvm::join(getLossNames(), ", "); }
 // Returns the kind called `name`; nullopt for unknown names and `output`, which
 // needs the name of an output.
 static std::optional<LossKind> findLossKind(llvm::StringRef name) {
-  if (name == kCrossEntropy)
+  if (name == llvm::StringRef(kCrossEntropy))
     return LossKind::SoftmaxCrossEntropy;
   std::optional<LossKind> kind = symbolize<LossKind>(name);
   return kind == LossKind::Output ? std::nullopt : kind;
@@ -81,6 +78,15 @@ std::string mpc::printLoss(const LossSpec &loss) {
   if (loss.kind == LossKind::Output)
     return text + ":" + loss.output;
   return loss.output.empty() ? text : text + "@" + loss.output;
+}
+
+std::vector<std::string> mpc::nameLosses(llvm::ArrayRef<LossSpec> losses) {
+  std::vector<std::string> names;
+  if (losses.size() > 1)
+    for (const LossSpec &loss : losses)
+      names.push_back(nameLoss(loss.kind, loss.output));
+  numberEqualNames(names);
+  return names;
 }
 
 //===----------------------------------------------------------------------===//

@@ -24,6 +24,10 @@ llvm::Expected<LossSpec> parseLoss(llvm::StringRef text);
 /// Prints a loss as `parseLoss` reads it, with the main name.
 std::string printLoss(const LossSpec &loss);
 
+/// Returns the name of each of several losses in outputs and metrics, such as
+/// "mse@y". Empty for a single loss.
+std::vector<std::string> nameLosses(llvm::ArrayRef<LossSpec> losses);
+
 /// Parses ARRAY or OUTPUT=ARRAY.
 TargetSpec parseTarget(llvm::StringRef text);
 std::string printTarget(const TargetSpec &target);

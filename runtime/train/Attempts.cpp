@@ -114,6 +114,12 @@ StatusOr<StepReport> AttemptRunner::finish(Progress &progress) {
   report.samples = progress.samples;
   report.skippedTotal = progress.skipped;
   report.loss = outcome->loss;
+  const std::vector<std::string> &names = runner.lossNames();
+  for (size_t i = 0; i < names.size(); ++i)
+    report.terms.emplace_back(names[i],
+                              i < outcome->terms.size()
+                                  ? std::optional<double>(outcome->terms[i])
+                                  : std::nullopt);
   report.accuracy = outcome->accuracy;
   report.gradNorm = outcome->gradNorm;
   report.lossScale = outcome->lossScale;

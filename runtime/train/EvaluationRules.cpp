@@ -22,10 +22,11 @@ Status EvaluationRules::check(const TraineeInfo &info, bool evaluates) const {
   for (const auto &[flag, monitor] : rules) {
     if (!monitor)
       continue;
-    Status status = evaluates ? checkMeasured(*monitor, options.evalMetrics)
-                              : Status(StatusCode::Usage,
-                                       "needs data to evaluate on: --val-data "
-                                       "or --val-split");
+    Status status =
+        evaluates
+            ? checkMeasured(*monitor, options.evalMetrics, lossNames(info))
+            : Status(StatusCode::Usage, "needs data to evaluate on: --val-data "
+                                        "or --val-split");
     if (status.ok())
       status = checkAccuracy(*monitor, info);
     if (!status.ok())

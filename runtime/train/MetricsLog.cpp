@@ -15,11 +15,12 @@ static MetricsStart startOf(const TrainOptions &options) {
 }
 
 StatusOr<MetricsLog> MetricsLog::open(const TrainOptions &options,
-                                      int64_t firstStep, bool hasAccuracy) {
+                                      int64_t firstStep, bool hasAccuracy,
+                                      const std::vector<std::string> &losses) {
   MetricsLog log;
   for (const std::string &path : options.metrics) {
     StatusOr<std::unique_ptr<MetricsFile>> file = MetricsFile::open(
-        path, startOf(options), options.evalMetrics, hasAccuracy);
+        path, startOf(options), options.evalMetrics, hasAccuracy, losses);
     if (!file.ok())
       return file.status();
     log.sinks.push_back(std::move(*file));

@@ -8,6 +8,7 @@
 #include "runtime/train/record/Metrics.h"
 
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace mpc::runtime::train {
@@ -15,9 +16,11 @@ namespace mpc::runtime::train {
 class MetricsLog {
 public:
   /// Opens the files and the folder in `options`. A resumed run continues from
-  /// `firstStep`. `hasAccuracy` is true if steps have an accuracy.
+  /// `firstStep`. `hasAccuracy` is true if steps have an accuracy. `losses` are
+  /// the names of several losses.
   static StatusOr<MetricsLog> open(const TrainOptions &options,
-                                   int64_t firstStep, bool hasAccuracy);
+                                   int64_t firstStep, bool hasAccuracy,
+                                   const std::vector<std::string> &losses);
   /// Checks that `open` would succeed, as far as possible without changing
   /// files.
   static Status check(const TrainOptions &options);

@@ -50,6 +50,8 @@ MetricsLine stepLine(const StepReport &report, bool measuresAccuracy,
       .add("epoch", report.epoch)
       .add("samples", report.samples)
       .add("loss", report.loss);
+  for (const auto &[name, value] : report.terms)
+    line.add(name, value);
   if (measuresAccuracy)
     line.add("accuracy", report.accuracy);
   line.add("lr", report.learningRate)

@@ -44,6 +44,14 @@ StatusOr<StepRunner> StepRunner::create(Trainee &model) {
   const FunctionPorts &batch = *info.function(runner.batchFunction);
   runner.takesRate = train::takesLearningRate(info);
   runner.loss = batch.output(Role::Loss);
+  for (const std::string &name : train::lossNames(info))
+    for (const Port &port : batch.outputs)
+      if (port.role == Role::Loss &&
+          port.name == std::string(kLossPrefix) + name) {
+        runner.terms.push_back(&port);
+        runner.termNames.push_back(name);
+      }
+  runner.termSums.assign(runner.terms.size(), 0);
   runner.correct = batch.output(Role::Correct);
   runner.ignored = findIgnoredLabel(info);
   runner.gradNorm = updating.output(Role::GradNorm);
@@ -247,12 +255,17 @@ StatusOr<double> StepRunner::runBatch(const Dataset &data,
   // If one function does the whole attempt, read the results of its update
   // together with the loss, so that a device is waited for once.
   std::vector<const Port *> ports{loss};
+  ports.insert(ports.end(), terms.begin(), terms.end());
   if (updateFunction.empty())
     ports.insert(ports.end(), {gradNorm, finite, lossScale});
   StatusOr<Scalars> scalars = readScalars(batchFunction, ports);
   if (!scalars.ok())
     return scalars.status();
-  updated.assign(scalars->begin() + 1, scalars->end());
+  const auto updates = scalars->begin() + 1 + std::ptrdiff_t(terms.size());
+  updated.assign(updates, scalars->end());
+  for (size_t i = 0; i < terms.size(); ++i)
+    termSums[i] += *(*scalars)[i + 1] / double(batchCount);
+  ++summedBatches;
   return *scalars->front();
 }
 
@@ -272,6 +285,10 @@ StatusOr<StepOutcome> StepRunner::finish(double lossSum, double learningRate,
   }
   StepOutcome outcome;
   outcome.loss = lossSum;
+  if (summedBatches == batchCount)
+    outcome.terms = termSums;
+  termSums.assign(terms.size(), 0);
+  summedBatches = 0;
   outcome.gradNorm = updated[0];
   outcome.lossScale = updated[2];
   outcome.skipped = updated[1].value_or(1) == 0;

@@ -24,6 +24,10 @@ namespace mpc::runtime::train {
 /// The results of one attempt.
 struct StepOutcome {
   double loss = 0; ///< mean over the batches
+  /// The values of several losses, without their factors, each the mean over
+  /// the batches. Empty for a single loss, or if another process began the
+  /// attempt.
+  std::vector<double> terms;
   std::optional<double> gradNorm;
   std::optional<double> lossScale;
   bool skipped = false;
@@ -45,6 +49,8 @@ public:
   /// The number of batches in an attempt.
   int64_t batches() const { return batchCount; }
   bool measuresAccuracy() const { return correct != nullptr; }
+  /// Returns the names of several losses; empty for a single loss.
+  const std::vector<std::string> &lossNames() const { return termNames; }
   bool takesLearningRate() const { return takesRate; }
 
   /// Runs one batch of an attempt with the samples at `positions`, and returns
@@ -96,6 +102,9 @@ private:
   int64_t batchCount = 1;
   bool takesRate = false;
   const Port *loss = nullptr;
+  /// The outputs with several losses one by one, and their names.
+  std::vector<const Port *> terms;
+  std::vector<std::string> termNames;
   const Port *gradNorm = nullptr;
   const Port *finite = nullptr;
   const Port *lossScale = nullptr;
@@ -110,8 +119,10 @@ private:
   const Port *correct = nullptr; ///< null if the accuracy is not measured
   std::optional<int64_t> ignored;
   BatchLoader loader;
-  LabelCount counted;         ///< labels of the batches since the last update
-  int64_t countedBatches = 0; ///< number of batches in `counted`
+  LabelCount counted;           ///< labels of the batches since the last update
+  int64_t countedBatches = 0;   ///< number of batches in `counted`
+  std::vector<double> termSums; ///< over the batches since the last update
+  int64_t summedBatches = 0;    ///< number of batches in `termSums`
 };
 
 } // namespace mpc::runtime::train

@@ -94,7 +94,8 @@ private:
   const EvaluationRules rules;
   std::optional<Attempts> attempts;
   int64_t batchesPerStep = 1;
-  bool measuresAccuracy = false; ///< true if steps report an accuracy
+  bool measuresAccuracy = false;   ///< true if steps report an accuracy
+  std::vector<std::string> losses; ///< names of several losses of a step
   int64_t stepsPerEpoch = 0;
   int64_t totalSteps = 0;
   Progress progress;
@@ -170,7 +171,7 @@ Status TrainingRun::resume() {
 }
 
 Status TrainingRun::openMetrics() {
-  auto log = MetricsLog::open(options, firstStep, measuresAccuracy);
+  auto log = MetricsLog::open(options, firstStep, measuresAccuracy, losses);
   if (!log.ok())
     return log.status();
   metrics = std::move(*log);
@@ -208,6 +209,7 @@ Status TrainingRun::prepare() {
     return runner.status();
   batchesPerStep = runner->batches();
   measuresAccuracy = runner->measuresAccuracy();
+  losses = runner->lossNames();
   if (Status status = planSteps(); !status.ok())
     return status;
   runner->setRecorder(options.recorder);

@@ -108,6 +108,9 @@ struct StepReport {
   int64_t epoch = 0;     ///< counted from 0
   int64_t samples = 0;   ///< samples seen so far
   double loss = 0;       ///< mean over the step before the update, unscaled
+  /// The values of several losses by name, without their factors; nullopt if
+  /// another process began the attempt. Empty for a single loss.
+  std::vector<std::pair<std::string, std::optional<double>>> terms;
   /// nullopt if the model fixes the rate itself.
   std::optional<double> learningRate;
   std::optional<double> accuracy;  ///< before the update, if measured

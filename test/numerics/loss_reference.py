@@ -54,6 +54,55 @@ def kl_div(x, t):
     return np.where(t > 0, t * (log - x), 0.0)
 
 
+def sigmoid(x):
+    return np.exp(-np.logaddexp(0, -x))
+
+
+def raised(base, gamma):
+    return base**gamma if gamma else np.ones_like(base)
+
+
+def focal(scores, labels, gamma=2.0, **options):
+    """Lin et al. 2017, over softmax. The class weights are their alpha."""
+    entropy, _ = cross_entropy(scores, labels, ignored=options.get("ignored"))
+    loss, weight = cross_entropy(scores, labels, **options)
+    return raised(1 - np.exp(-entropy), gamma) * loss, weight
+
+
+def sigmoid_focal(x, t, gamma=2.0, alpha=0.25):
+    """torchvision's sigmoid_focal_loss."""
+    p = sigmoid(x)
+    loss = bce_with_logits(x, t) * raised(1 - (p * t + (1 - p) * (1 - t)), gamma)
+    return loss if alpha == -1 else (alpha * t + (1 - alpha) * (1 - t)) * loss
+
+
+def dice_of(p, t, axes, smooth):
+    both, all_of = (p * t).sum(axes), (p + t).sum(axes)
+    return 1 - (2 * both + smooth) / (all_of + smooth)
+
+
+def dice(scores, labels, smooth=1e-5, weights=None, ignored=None, how="mean"):
+    """MONAI's DiceLoss(softmax=True, to_onehot_y=True)."""
+    classes = scores.shape[1]
+    counts = np.ones(labels.shape) if ignored is None else labels != ignored
+    hot = np.moveaxis(np.eye(classes)[labels * (counts != 0)], -1, 1)
+    counts = np.expand_dims(counts, 1)
+    axes = tuple(range(2, scores.ndim))
+    p = np.exp(log_softmax(scores))
+    loss = dice_of(p * counts, hot * counts, axes, smooth)
+    weights = np.ones(classes) if weights is None else np.asarray(weights)
+    if how == "sum":
+        return (loss * weights).sum()
+    return ((loss * weights).sum(1) / weights.sum()).mean()
+
+
+def sigmoid_dice(x, t, smooth=1e-5, how="mean"):
+    """MONAI's DiceLoss(sigmoid=True). A row per sample is one mask."""
+    axes = tuple(range(1 if x.ndim == 2 else 2, x.ndim))
+    loss = dice_of(sigmoid(x), t, axes, smooth)
+    return loss.sum() if how == "sum" else loss.mean()
+
+
 def reduce(loss, weight=None, how="mean"):
     """Reduces like PyTorch, except that a mean over nothing is 0."""
     if how == "sum":

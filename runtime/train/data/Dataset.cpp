@@ -35,11 +35,16 @@ static std::optional<int64_t> integerOf(const nlohmann::json &object,
   return object[key].get<int64_t>();
 }
 
-std::string targetOf(const TraineeInfo &info) {
+std::string labelInputOf(const TraineeInfo &info, const std::string &target) {
   const FunctionPorts *ports = info.function(kEvalFunction);
-  const std::string beside = info.lossTarget + kLabelSuffix;
+  const std::string beside = target + kLabelSuffix;
+  return ports && ports->inputCalled(beside) ? beside : target;
+}
+
+std::string targetOf(const TraineeInfo &info) {
   if (!info.lossTarget.empty())
-    return ports && ports->inputCalled(beside) ? beside : info.lossTarget;
+    return labelInputOf(info, info.lossTarget);
+  const FunctionPorts *ports = info.function(kEvalFunction);
   const Port *label = ports ? ports->input(Role::Label) : nullptr;
   return label ? label->name : "";
 }

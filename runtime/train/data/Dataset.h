@@ -52,6 +52,10 @@ struct DatasetOptions : LabelRange {
 /// is none.
 std::string targetOf(const TraineeInfo &info);
 
+/// Returns the name of the label input of the array `target`: that of the
+/// array, or that beside a data input of the same name.
+std::string labelInputOf(const TraineeInfo &info, const std::string &target);
+
 /// Derives facts about labels from `info`. The number of classes comes from the
 /// recipe or else from the prediction's shape, the ignored label from the
 /// recipe, and the target from targetOf.

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/evaluate/AreaUnderCurve.h"
 
+#include "runtime/train/evaluate/Scores.h"
+
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -88,7 +90,7 @@ void ClassAreas::add(const EvalBatch &batch) {
   assert(batch.prediction.shape.size() >= 2 && "scores of classes");
   classes.resize(size_t(batch.prediction.shape[1]));
   for (size_t i = 0; i < batch.labels.size(); ++i) {
-    if (batch.labels[i] == batch.ignoredLabel)
+    if (!counts(batch, batch.labels[i]))
       continue;
     const std::vector<double> values = logProbabilities(batch, int64_t(i));
     for (size_t c = 0; c < classes.size(); ++c)

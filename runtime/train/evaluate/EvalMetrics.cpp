@@ -3,8 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/evaluate/EvalMetrics.h"
 
-#include "runtime/train/data/Dataset.h"
 #include "runtime/train/evaluate/AreaUnderCurve.h"
+#include "runtime/train/evaluate/ClassReport.h"
+#include "runtime/train/evaluate/MeasuredLoss.h"
+#include "runtime/train/evaluate/Scores.h"
 
 #include <algorithm>
 #include <cmath>
@@ -18,32 +20,13 @@ namespace mpc::runtime::train {
 
 namespace {
 
-/// The scores of all classes for one label. Scores of a batch have the shape
-/// (R, C, d...), with C classes; the R * d labels have the shape (R, d...).
-class Scores {
-public:
-  Scores(const EvalBatch &batch, int64_t label) : batch(batch) {
-    const Shape &shape = batch.prediction.shape;
-    stride = numElements(Shape(shape.begin() + 2, shape.end()));
-    count = shape[1];
-    first = label / stride * count * stride + label % stride;
-  }
-
-  int64_t size() const { return count; }
-  double operator[](int64_t c) const { return batch.at(first + c * stride); }
-
-private:
-  const EvalBatch &batch;
-  int64_t stride, count, first;
-};
-
 /// A metric that adds up a value for each label, except ignored labels.
 class LabelMetric : public EvalMetric {
 public:
   using EvalMetric::EvalMetric;
   void add(const EvalBatch &batch) final {
     for (size_t i = 0; i < batch.labels.size(); ++i)
-      if (batch.labels[i] != batch.ignoredLabel)
+      if (counts(batch, batch.labels[i]))
         add(Scores(batch, int64_t(i)), batch.labels[i]);
   }
 
@@ -76,104 +59,23 @@ private:
   int64_t right = 0, labels = 0;
 };
 
-/// The agreement of labels and predictions of a class. A match is a label that
-/// was predicted.
-///
-///   F1         2 * matches / (labels + predictions)
-///   IoU        matches / (labels + predictions - matches)
-///   Precision  matches / predictions
-///   Recall     matches / labels
-enum class Overlap { F1, IoU, Precision, Recall };
-
-std::optional<Overlap> overlapOf(const std::string &metric) {
-  const std::pair<const char *, Overlap> all[] = {
-      {"f1", Overlap::F1},
-      {"iou", Overlap::IoU},
-      {"precision", Overlap::Precision},
-      {"recall", Overlap::Recall}};
-  for (const auto &[name, overlap] : all)
-    if (metric == name)
-      return overlap;
-  return std::nullopt;
-}
-
-/// Counts the labels and predictions of each class.
-class ClassCounts {
+/// The agreement of predictions and labels.
+class ClassAgreement : public LabelMetric {
 public:
-  void add(size_t predicted, size_t label) {
-    reserve(std::max(predicted, label) + 1);
-    if (predicted == label)
-      ++counts[label].both;
-    ++counts[label].labels;
-    ++counts[predicted].predictions;
-  }
-  /// Counts a label that was not predicted, or a prediction without a label.
-  void addLabel(size_t c) {
-    reserve(c + 1);
-    ++counts[c].labels;
-  }
-  void addPrediction(size_t c) {
-    reserve(c + 1);
-    ++counts[c].predictions;
-  }
-
-  double mean(Overlap overlap) const {
-    double sum = 0;
-    int64_t occurring = 0;
-    for (const Count &count : counts) {
-      if (count.labels + count.predictions == 0)
-        continue;
-      ++occurring;
-      sum += count.share(overlap);
-    }
-    return sum / double(occurring);
-  }
-
-private:
-  struct Count {
-    /// Returns the overlap of the class; 0 if the divisor is 0, as in
-    /// scikit-learn.
-    double share(Overlap overlap) const {
-      const int64_t all = overlap == Overlap::Precision ? predictions
-                          : overlap == Overlap::Recall  ? labels
-                          : overlap == Overlap::IoU
-                              ? labels + predictions - both
-                              : labels + predictions;
-      const int64_t part = overlap == Overlap::F1 ? 2 * both : both;
-      return all == 0 ? 0 : double(part) / double(all);
-    }
-    int64_t labels = 0, predictions = 0, both = 0;
-  };
-
-  void reserve(size_t size) {
-    if (counts.size() < size)
-      counts.resize(size);
-  }
-
-  std::vector<Count> counts;
-};
-
-class ClassOverlap : public LabelMetric {
-public:
-  using LabelMetric::LabelMetric;
-  double value() const override { return counts.mean(*overlapOf(name)); }
+  ClassAgreement(std::string name, Agreement agreement)
+      : LabelMetric(std::move(name)), agreement(agreement) {}
+  double value() const override { return counted.value(agreement); }
 
 private:
   void add(const Scores &scores, int64_t label) override {
-    int64_t best = 0;
-    bool isNaN = std::isnan(scores[0]);
-    for (int64_t c = 1; c < scores.size(); ++c) {
-      isNaN |= std::isnan(scores[c]);
-      if (scores[c] > scores[best])
-        best = c;
-    }
-    if (isNaN)
-      counts.addLabel(size_t(label));
+    if (const std::optional<int64_t> predicted = scores.predicted())
+      counted.add(size_t(*predicted), size_t(label));
     else
-      counts.add(size_t(best), size_t(label));
+      counted.addLabel(size_t(label));
   }
 
-  ClassCounts counts;
+  const Agreement agreement;
+  ClassCounts counted;
 };
 
 /// exp of the mean of -log p[label].
@@ -251,65 +153,43 @@ private:
 // Binary targets
 //===----------------------------------------------------------------------===//
 
-/// A metric of targets that are positive from 1/2 on, and of predictions that
-/// are positive above a threshold.
-class BinaryMetric : public EvalMetric {
+class BinaryAccuracy : public EvalMetric {
 public:
-  BinaryMetric(std::string name, double threshold)
+  BinaryAccuracy(std::string name, double threshold)
       : EvalMetric(std::move(name)), threshold(threshold) {}
-
-protected:
-  bool isPositive(const EvalBatch &batch, size_t i) const {
-    return batch.at(int64_t(i)) > threshold;
-  }
-  static bool isTarget(const EvalBatch &batch, size_t i) {
-    return batch.targets[i] >= 0.5;
-  }
-
-private:
-  const double threshold;
-};
-
-class BinaryAccuracy : public BinaryMetric {
-public:
-  using BinaryMetric::BinaryMetric;
   void add(const EvalBatch &batch) override {
-    for (size_t i = 0; i < batch.targets.size(); ++i)
-      right += !std::isnan(batch.at(int64_t(i))) &&
-               isPositive(batch, i) == isTarget(batch, i);
+    for (size_t i = 0; i < batch.targets.size(); ++i) {
+      const double value = batch.at(int64_t(i));
+      right += !std::isnan(value) &&
+               (value > threshold) == (batch.targets[i] >= 0.5);
+    }
     targets += int64_t(batch.targets.size());
   }
   double value() const override { return double(right) / double(targets); }
 
 private:
+  const double threshold;
   int64_t right = 0, targets = 0;
 };
 
-/// The overlap of binary targets. Each index on axis 1 is a class.
-class BinaryOverlap : public BinaryMetric {
+/// The agreement of binary targets and predictions.
+class BinaryAgreement : public EvalMetric {
 public:
-  using BinaryMetric::BinaryMetric;
+  BinaryAgreement(std::string name, Agreement agreement, double threshold)
+      : EvalMetric(std::move(name)), agreement(agreement),
+        threshold(threshold) {}
   void add(const EvalBatch &batch) override {
-    const Shape &shape = batch.prediction.shape;
-    const size_t classes = shape.size() < 2 ? 1 : size_t(shape[1]);
-    const size_t inner =
-        shape.size() < 2
-            ? 1
-            : size_t(numElements(Shape(shape.begin() + 2, shape.end())));
-    for (size_t i = 0; i < batch.targets.size(); ++i) {
-      const size_t c = i / inner % classes;
-      if (isPositive(batch, i) && isTarget(batch, i))
-        counts.add(c, c);
-      else if (isTarget(batch, i))
-        counts.addLabel(c);
-      else if (isPositive(batch, i))
-        counts.addPrediction(c);
-    }
+    forEachBinary(batch, threshold,
+                  [&](size_t c, bool isPredicted, bool isTarget) {
+                    counted.add(c, isPredicted, isTarget);
+                  });
   }
-  double value() const override { return counts.mean(*overlapOf(name)); }
+  double value() const override { return counted.value(agreement); }
 
 private:
-  ClassCounts counts;
+  const Agreement agreement;
+  const double threshold;
+  BinaryCounts counted;
 };
 
 //===----------------------------------------------------------------------===//
@@ -384,46 +264,25 @@ private:
   std::vector<Output> outputs = std::vector<Output>(1);
 };
 
-/// The kind of targets that a loss has.
-enum class Family { Classes, Probabilities, Binary, Values, Other };
-
 } // namespace
 
 //===----------------------------------------------------------------------===//
 // Names
 //===----------------------------------------------------------------------===//
 
-/// The number of classes of the target labels; nullopt if unknown.
-static std::optional<int64_t> classesOf(const TraineeInfo &info) {
-  return datasetOptionsFor(info).rangeOf(targetOf(info)).classes;
-}
+double thresholdOf(LossKind kind) { return kind == LossKind::BCE ? 0.5 : 0.0; }
 
-/// True if the targets are floats: a probability for each class.
-static bool areProbabilities(const TraineeInfo &info) {
-  const FunctionPorts *eval = info.function(kEvalFunction);
-  const Port *label = eval ? eval->inputCalled(targetOf(info)) : nullptr;
-  return label && runtime::isFloat(label->type);
-}
-
-static Family familyOf(const TraineeInfo &info) {
-  switch (info.loss) {
-  case LossKind::SoftmaxCrossEntropy:
-    return areProbabilities(info) ? Family::Probabilities : Family::Classes;
-  case LossKind::NLL:
-    return Family::Classes;
-  case LossKind::BCE:
-  case LossKind::BCEWithLogits:
-    return Family::Binary;
-  case LossKind::MSE:
-  case LossKind::L1:
-  case LossKind::Huber:
-  case LossKind::SmoothL1:
-    return Family::Values;
-  case LossKind::KLDiv:
-  case LossKind::Output:
-    break;
-  }
-  return classesOf(info) ? Family::Classes : Family::Other;
+void forEachBinary(const EvalBatch &batch, double threshold,
+                   const std::function<void(size_t, bool, bool)> &visit) {
+  const Shape &shape = batch.prediction.shape;
+  const size_t classes = shape.size() < 2 ? 1 : size_t(shape[1]);
+  const size_t inner =
+      shape.size() < 2
+          ? 1
+          : size_t(numElements(Shape(shape.begin() + 2, shape.end())));
+  for (size_t i = 0; i < batch.targets.size(); ++i)
+    visit(i / inner % classes, batch.at(int64_t(i)) > threshold,
+          batch.targets[i] >= 0.5);
 }
 
 /// Returns the K of "topK"; nullopt for other names.
@@ -450,6 +309,8 @@ static const std::vector<MetricInfo> &metricTable() {
       {"precision", {Family::Classes, Family::Binary}},
       {"recall", {Family::Classes, Family::Binary}},
       {"iou", {Family::Classes, Family::Binary}},
+      {"balanced_accuracy", {Family::Classes, Family::Binary}},
+      {"mcc", {Family::Classes, Family::Binary}},
       {"auc", {Family::Classes, Family::Binary}},
       {"perplexity", {Family::Classes}},
       {"mae", {Family::Values}},
@@ -465,14 +326,32 @@ std::string listEvalMetrics() {
   return text + "or topK, such as top5";
 }
 
-Status checkEvalMetric(const std::string &name) {
+Status checkEvalMetric(const std::string &text) {
   const auto &table = metricTable();
-  if (placesOf(name) ||
-      std::any_of(table.begin(), table.end(),
-                  [&](const MetricInfo &info) { return info.name == name; }))
+  const MetricName metric(text);
+  const bool isKnown =
+      placesOf(metric.name) ||
+      std::any_of(table.begin(), table.end(), [&](const MetricInfo &info) {
+        return info.name == metric.name;
+      });
+  if (isKnown && metric.output != "")
     return Status();
   return Status(StatusCode::Usage,
-                "unknown metric '" + name + "'; expected " + listEvalMetrics());
+                "unknown metric '" + text + "'; expected " + listEvalMetrics() +
+                    ", each with an optional @OUTPUT of a loss");
+}
+
+bool isShare(const std::string &metric) {
+  const std::string name = MetricName(metric).name;
+  return name == "accuracy" || name == "balanced_accuracy" || placesOf(name);
+}
+
+bool isBetterLarge(const std::string &metric) {
+  const std::string name = MetricName(metric).name;
+  const char *const errors[] = {"loss", "perplexity", "mae", "rmse"};
+  return std::find(std::begin(errors), std::end(errors), name) ==
+             std::end(errors) &&
+         !isLossName(metric);
 }
 
 /// Returns the kinds of targets for which the metric is defined.
@@ -495,92 +374,161 @@ static std::string describe(const std::vector<Family> &families) {
   return text;
 }
 
-/// True if the eval function returns a prediction for every label.
-static bool canMeasure(const TraineeInfo &info) {
-  const FunctionPorts *eval = info.function(kEvalFunction);
-  const Port *prediction = eval ? eval->output(Role::Prediction) : nullptr;
-  const Port *label = eval ? eval->inputCalled(targetOf(info)) : nullptr;
-  if (!prediction || !label)
-    return false;
-  std::optional<int64_t> classes;
-  if (familyOf(info) == Family::Classes)
-    classes = classesOf(info);
-  if (classes &&
-      (prediction->shape.size() < 2 || prediction->shape[1] != *classes))
-    return false;
-  return numElements(prediction->shape) ==
-         numElements(label->shape) * classes.value_or(1);
+static bool isFor(const std::string &name, const MeasuredLoss &loss) {
+  const std::vector<Family> families = familiesOf(name);
+  return std::find(families.begin(), families.end(), loss.family) !=
+         families.end();
+}
+
+/// Returns the loss that the metric belongs to: the first loss, or the first
+/// loss of the metric's output that the metric fits. Null if no loss reads the
+/// output.
+static const MeasuredLoss *findLoss(const MetricName &metric,
+                                    const std::vector<MeasuredLoss> &losses) {
+  if (!metric.output)
+    return losses.empty() ? nullptr : &losses.front();
+  const MeasuredLoss *found = nullptr;
+  for (const MeasuredLoss &loss : losses)
+    if (readsOutput(loss, *metric.output) &&
+        (!found || (!isFor(metric.name, *found) && isFor(metric.name, loss))))
+      found = &loss;
+  return found;
+}
+
+static Status unknownOutput(const std::string &text, const MetricName &metric,
+                            const std::vector<MeasuredLoss> &losses) {
+  std::string names;
+  for (const MeasuredLoss &loss : losses)
+    names +=
+        (names.empty() ? "" : ", ") + loss.name +
+        (losses.size() == 1 && !loss.output.empty() ? "@" + loss.output : "");
+  const bool isNamed = !losses.empty() && !losses.front().output.empty();
+  return Status(StatusCode::Usage,
+                "--metric " + text + ": no loss reads the output '" +
+                    *metric.output + "'; the loss" +
+                    (losses.size() == 1 ? " is " : "es are ") + names +
+                    (isNamed ? "" : "; leave out @" + *metric.output));
+}
+
+/// Checks that the evaluation can measure the metric `text`.
+static Status checkMetric(const std::string &text,
+                          const std::vector<MeasuredLoss> &losses) {
+  if (Status status = checkEvalMetric(text); !status.ok())
+    return status;
+  const MetricName metric(text);
+  const MeasuredLoss *loss = findLoss(metric, losses);
+  if (!loss && metric.output)
+    return unknownOutput(text, metric, losses);
+  if (!loss)
+    return Status(StatusCode::Usage, "--metric " + text +
+                                         ": the artifact has no function "
+                                         "'eval'");
+  if (!isFor(metric.name, *loss)) {
+    std::string message =
+        loss->family == Family::Probabilities
+            ? "--metric " + text +
+                  " needs class labels, and targets of the scores' shape are "
+                  "probabilities"
+            : "--metric " + text + " is for losses of " +
+                  describe(familiesOf(metric.name)) + ", and the loss is " +
+                  loss->name;
+    for (const MeasuredLoss &other : losses)
+      if (!metric.output && !other.output.empty() && isFor(metric.name, other))
+        return Status(StatusCode::Usage, message + "; to measure " +
+                                             other.name + ", use --metric " +
+                                             text + "@" + other.output);
+    return Status(StatusCode::Usage, message);
+  }
+  if (!loss->canMeasure())
+    return Status(StatusCode::Usage,
+                  "--metric " + text +
+                      " needs a prediction for every label, which the "
+                      "evaluation of this model does not have");
+  // With fewer than k classes, top k would always be right.
+  const std::optional<int64_t> places = placesOf(metric.name);
+  if (places && loss->classes && *places > *loss->classes)
+    return Status(StatusCode::Usage, "--metric " + text + ": there are " +
+                                         std::to_string(*loss->classes) +
+                                         " classes");
+  return Status();
 }
 
 Status checkEvalMetrics(const TraineeInfo &info,
                         const std::vector<std::string> &names) {
-  // Check that each metric is known, fits the loss, and can be measured.
-  for (const std::string &name : names) {
-    if (Status status = checkEvalMetric(name); !status.ok())
+  const std::vector<MeasuredLoss> losses = listMeasuredLosses(info);
+  for (const std::string &name : names)
+    if (Status status = checkMetric(name, losses); !status.ok())
       return status;
-    const std::vector<Family> families = familiesOf(name);
-    if (std::find(families.begin(), families.end(), familyOf(info)) ==
-        families.end())
-      return Status(StatusCode::Usage,
-                    familyOf(info) == Family::Probabilities
-                        ? "--metric " + name +
-                              " needs class labels, and targets of the "
-                              "scores' shape are probabilities"
-                        : "--metric " + name + " is for losses of " +
-                              describe(families) + ", and the loss is " +
-                              describeLoss(info));
-    if (!canMeasure(info))
-      return Status(StatusCode::Usage,
-                    "--metric " + name +
-                        " needs a prediction for every label, which the "
-                        "evaluation of this model does not have");
-    // With fewer than k classes, top k would always be right.
-    const std::optional<int64_t> classes = classesOf(info);
-    const std::optional<int64_t> places = placesOf(name);
-    if (places && *places > *classes)
-      return Status(StatusCode::Usage, "--metric " + name + ": there are " +
-                                           std::to_string(*classes) +
-                                           " classes");
-  }
   return Status();
 }
 
-std::vector<std::unique_ptr<EvalMetric>>
-makeEvalMetrics(const TraineeInfo &info,
-                const std::vector<std::string> &names) {
+/// Makes the metric `text`, whose name without @OUTPUT is `name`.
+static std::unique_ptr<EvalMetric> makeMetric(const std::string &text,
+                                              const std::string &name,
+                                              const MeasuredLoss &loss) {
   // With bce, predictions are probabilities, positive above 0.5. With other
   // losses, they are logits, positive above 0.
-  const Family family = familyOf(info);
-  const double threshold = info.loss == LossKind::BCE ? 0.5 : 0.0;
-  std::vector<std::unique_ptr<EvalMetric>> metrics;
-  if (!canMeasure(info))
-    return metrics;
-  // Accuracy is measured even if --metric does not name it.
-  if (family == Family::Probabilities)
-    metrics.push_back(std::make_unique<ProbabilityAccuracy>("accuracy"));
-  if (family == Family::Binary)
-    metrics.push_back(std::make_unique<BinaryAccuracy>("accuracy", threshold));
-  // checkEvalMetrics has refused metrics that do not fit the loss.
-  for (const std::string &name : names) {
-    if (const std::optional<int64_t> places = placesOf(name))
-      metrics.push_back(std::make_unique<TopK>(name, *places));
-    else if (overlapOf(name) && family == Family::Binary)
-      metrics.push_back(std::make_unique<BinaryOverlap>(name, threshold));
-    else if (overlapOf(name))
-      metrics.push_back(std::make_unique<ClassOverlap>(name));
-    else if (name == "auc" && family == Family::Binary)
-      metrics.push_back(std::make_unique<BinaryAreas>(name));
-    else if (name == "auc")
-      metrics.push_back(std::make_unique<ClassAreas>(name));
-    else if (name == "perplexity")
-      metrics.push_back(
-          std::make_unique<Perplexity>(name, info.loss == LossKind::NLL));
-    else if (name == "mae" || name == "rmse")
-      metrics.push_back(std::make_unique<MeanError>(name, name == "rmse"));
-    else if (name == "r2")
-      metrics.push_back(std::make_unique<R2>(name));
+  const double threshold = thresholdOf(loss.kind);
+  const bool isBinary = loss.family == Family::Binary;
+  if (const std::optional<int64_t> places = placesOf(name))
+    return std::make_unique<TopK>(text, *places);
+  if (const std::optional<Agreement> agreement = agreementOf(name)) {
+    if (isBinary)
+      return std::make_unique<BinaryAgreement>(text, *agreement, threshold);
+    return std::make_unique<ClassAgreement>(text, *agreement);
   }
-  return metrics;
+  if (name == "accuracy" && loss.family == Family::Probabilities)
+    return std::make_unique<ProbabilityAccuracy>(text);
+  if (name == "accuracy" && isBinary)
+    return std::make_unique<BinaryAccuracy>(text, threshold);
+  if (name == "accuracy")
+    return std::make_unique<TopK>(text, 1);
+  if (name == "auc" && isBinary)
+    return std::make_unique<BinaryAreas>(text);
+  if (name == "auc")
+    return std::make_unique<ClassAreas>(text);
+  if (name == "perplexity")
+    return std::make_unique<Perplexity>(text, loss.kind == LossKind::NLL);
+  if (name == "r2")
+    return std::make_unique<R2>(text);
+  return std::make_unique<MeanError>(text, name == "rmse");
+}
+
+LossMetrics::LossMetrics() = default;
+LossMetrics::LossMetrics(LossMetrics &&) = default;
+LossMetrics &LossMetrics::operator=(LossMetrics &&) = default;
+LossMetrics::~LossMetrics() = default;
+
+std::vector<LossMetrics> makeEvalMetrics(const TraineeInfo &info,
+                                         const std::vector<std::string> &names,
+                                         bool reportsClasses) {
+  std::vector<LossMetrics> groups;
+  const std::vector<MeasuredLoss> losses = listMeasuredLosses(info);
+  for (const MeasuredLoss &loss : losses) {
+    LossMetrics group;
+    group.prediction = loss.prediction;
+    group.label = loss.label ? loss.label->name : "";
+    group.ignoredLabel = loss.ignoredLabel;
+    // The first loss reports its accuracy even if --metric does not name it.
+    // The artifact computes that of class labels.
+    const bool isFirst = &loss == &losses.front();
+    if (isFirst && loss.canMeasure() &&
+        (loss.family == Family::Probabilities || loss.family == Family::Binary))
+      group.metrics.push_back(makeMetric("accuracy", "accuracy", loss));
+    for (const std::string &text : names) {
+      const MetricName metric(text);
+      const bool isReported = text == "accuracy";
+      if (!isReported && findLoss(metric, losses) == &loss && loss.canMeasure())
+        group.metrics.push_back(makeMetric(text, metric.name, loss));
+    }
+    if (reportsClasses)
+      group.reporter = makeClassReporter(loss);
+    if (!info.losses.empty())
+      group.output = loss.output.empty() ? loss.name : loss.output;
+    if (group.reporter || !group.metrics.empty())
+      groups.push_back(std::move(group));
+  }
+  return groups;
 }
 
 } // namespace mpc::runtime::train

@@ -9,6 +9,7 @@
 #include "runtime/train/trainee/Trainee.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,12 +62,49 @@ Status checkEvalMetric(const std::string &name);
 Status checkEvalMetrics(const TraineeInfo &info,
                         const std::vector<std::string> &names);
 
-/// Makes the metrics `names`, which checkEvalMetrics has accepted. Adds the
-/// accuracy, named or not, for losses of binary targets and of class
-/// probabilities. Never adds the accuracy of class labels, since the artifact
+/// True for metrics that are shares of all labels, like the accuracy. Messages
+/// print them in percent.
+bool isShare(const std::string &metric);
+
+/// True if a greater value of the metric is better: for all but losses and
+/// errors.
+bool isBetterLarge(const std::string &metric);
+
+/// The logit or probability above which a binary prediction is positive.
+double thresholdOf(LossKind kind);
+
+/// Calls `visit` with the class, the prediction and the target of each binary
+/// target of `batch`. Each index on axis 1 is a class. Targets are positive
+/// from 1/2 on, predictions above `threshold`.
+void forEachBinary(const EvalBatch &batch, double threshold,
+                   const std::function<void(size_t c, bool isPredicted,
+                                            bool isTarget)> &visit);
+
+class ClassReporter;
+
+/// The metrics of one loss, with the output and the label input that they read.
+struct LossMetrics {
+  LossMetrics();
+  LossMetrics(LossMetrics &&);
+  LossMetrics &operator=(LossMetrics &&);
+  ~LossMetrics();
+
+  const Port *prediction = nullptr;
+  std::string label;  ///< the label input
+  std::string output; ///< the output of one of several losses; else empty
+  std::optional<int64_t> ignoredLabel;
+  std::vector<std::unique_ptr<EvalMetric>> metrics;
+  std::unique_ptr<ClassReporter> reporter; ///< null if not requested
+};
+
+/// Makes the metrics `names`, which checkEvalMetrics has accepted, and for
+/// `reportsClasses` a report of the classes of each loss. Adds the accuracy,
+/// named or not, if the first loss has binary targets or class probabilities.
+/// Never adds the accuracy of the first loss's class labels, since the artifact
 /// computes it.
-std::vector<std::unique_ptr<EvalMetric>>
-makeEvalMetrics(const TraineeInfo &info, const std::vector<std::string> &names);
+std::vector<LossMetrics> makeEvalMetrics(const TraineeInfo &info,
+                                         const std::vector<std::string> &names,
+                                         bool reportsClasses = false);
 
 } // namespace mpc::runtime::train
 

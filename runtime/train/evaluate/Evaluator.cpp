@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <map>
 
 namespace mpc::runtime::train {
 
@@ -24,6 +25,13 @@ struct LossTerm {
   const Port *weights = nullptr;
   double sum = 0;
   double count = 0; ///< the divisor of the sum
+  /// The name and the factor of one of several losses.
+  std::string name = "";
+  double factor = 1;
+
+  double value(bool isSum) const {
+    return count == 0 ? 0 : isSum ? sum : sum / count;
+  }
 };
 
 } // namespace
@@ -145,8 +153,7 @@ static Status addMean(Trainee &model, const Port &mean, int64_t count,
 static double lossOf(const std::vector<LossTerm> &terms, bool isSum) {
   double loss = 0;
   for (const LossTerm &term : terms)
-    if (term.count != 0)
-      loss += isSum ? term.sum : term.sum / term.count;
+    loss += term.factor * term.value(isSum);
   return loss;
 }
 
@@ -206,8 +213,6 @@ static StatusOr<bool> runFilled(Trainee &model, const Dataset &data,
                      values[0].size() * sizeof(double)) == 0;
 }
 
-using EvalMetrics = std::vector<std::unique_ptr<EvalMetric>>;
-
 namespace {
 
 /// One evaluation: the outputs to read after every batch, and the sums over all
@@ -215,7 +220,8 @@ namespace {
 class Evaluation {
 public:
   static StatusOr<Evaluation> create(Trainee &model, const Dataset &data,
-                                     const std::vector<std::string> &metrics);
+                                     const std::vector<std::string> &metrics,
+                                     bool reportsClasses);
 
   /// Continues with the samples of another data set.
   void continueWith(const Dataset &other) { data = &other; }
@@ -236,7 +242,9 @@ private:
   StatusOr<bool> run(int64_t begin, int64_t count);
   Status runWhole(int64_t begin);
   Status addLoss(int64_t count, const std::vector<int64_t> &labels);
-  Status addMetrics(int64_t count, const std::vector<int64_t> &labels);
+  Status addMetrics(int64_t count);
+  void nameTerms();
+  void takeMetrics();
   Status addCorrect(const std::vector<int64_t> &labels);
 
   Trainee *model;
@@ -255,15 +263,19 @@ private:
   std::string target;
   std::optional<int64_t> ignored, ignoredLoss;
 
-  EvalMetrics metrics;
+  /// In mean mode: the outputs with the means of several losses.
+  std::vector<std::pair<const Port *, LossTerm>> means;
+
+  std::vector<std::string> names; ///< of the requested metrics
+  std::vector<LossMetrics> metrics;
   LabelCount counted;
 };
 
 } // namespace
 
-StatusOr<Evaluation>
-Evaluation::create(Trainee &model, const Dataset &data,
-                   const std::vector<std::string> &metrics) {
+StatusOr<Evaluation> Evaluation::create(Trainee &model, const Dataset &data,
+                                        const std::vector<std::string> &metrics,
+                                        bool reportsClasses) {
   const TraineeInfo &info = model.info();
   const FunctionPorts *ports = info.function(kEvalFunction);
   if (!ports)
@@ -283,6 +295,7 @@ Evaluation::create(Trainee &model, const Dataset &data,
                     "the artifact's function 'eval' reports no loss");
     evaluation.terms.emplace_back();
   }
+  evaluation.nameTerms();
   // `lossTarget` is set if the loss is a sum of several losses. A label that
   // one of them ignores counts in the others.
   evaluation.target = targetOf(info);
@@ -295,7 +308,8 @@ Evaluation::create(Trainee &model, const Dataset &data,
   if (correct && label &&
       numElements(correct->shape) == numElements(label->shape))
     evaluation.correct = correct;
-  evaluation.metrics = makeEvalMetrics(info, metrics);
+  evaluation.names = metrics;
+  evaluation.metrics = makeEvalMetrics(info, metrics, reportsClasses);
   evaluation.loader.open(model, kEvalFunction);
   return evaluation;
 }
@@ -337,6 +351,9 @@ StatusOr<bool> Evaluation::run(int64_t begin, int64_t count) {
 Status Evaluation::addLoss(int64_t count, const std::vector<int64_t> &labels) {
   assert(!terms.empty() && (!mean || terms.size() == 1) &&
          "a term per loss, or one for the mean");
+  for (auto &[port, term] : means)
+    if (Status status = addMean(*model, *port, count, term); !status.ok())
+      return status;
   if (mean)
     return addMean(*model, *mean, count, terms.front());
   for (LossTerm &term : terms)
@@ -347,22 +364,26 @@ Status Evaluation::addLoss(int64_t count, const std::vector<int64_t> &labels) {
   return Status();
 }
 
-Status Evaluation::addMetrics(int64_t count,
-                              const std::vector<int64_t> &labels) {
-  if (metrics.empty())
-    return Status();
-  assert(ports->output(Role::Prediction) && "metrics need a prediction");
-  StatusOr<Tensor> prediction =
-      model->output(kEvalFunction, ports->output(Role::Prediction)->name);
-  if (prediction.ok() && prediction->type != DType::F64 &&
-      prediction->type != DType::F32)
-    prediction = convert(*prediction, DType::F32);
-  if (!prediction.ok())
-    return prediction.status();
-  const std::vector<double> targets =
-      data->targets(positions.data(), count, target);
-  for (const std::unique_ptr<EvalMetric> &metric : metrics)
-    metric->add({*prediction, labels, targets, ignored});
+Status Evaluation::addMetrics(int64_t count) {
+  for (LossMetrics &group : metrics) {
+    assert(group.prediction && "metrics need a prediction");
+    StatusOr<Tensor> prediction =
+        model->output(kEvalFunction, group.prediction->name);
+    if (prediction.ok() && prediction->type != DType::F64 &&
+        prediction->type != DType::F32)
+      prediction = convert(*prediction, DType::F32);
+    if (!prediction.ok())
+      return prediction.status();
+    const std::vector<int64_t> labels =
+        data->labels(positions.data(), count, group.label);
+    const std::vector<double> targets =
+        data->targets(positions.data(), count, group.label);
+    const EvalBatch read = {*prediction, labels, targets, group.ignoredLabel};
+    for (const std::unique_ptr<EvalMetric> &metric : group.metrics)
+      metric->add(read);
+    if (group.reporter)
+      group.reporter->add(read);
+  }
   return Status();
 }
 
@@ -399,7 +420,7 @@ StatusOr<bool> Evaluation::addBatch(int64_t begin, int64_t end) {
       data->labels(positions.data(), count, target);
   if (Status status = addLoss(count, labels); !status.ok())
     return status;
-  if (Status status = addMetrics(count, labels); !status.ok())
+  if (Status status = addMetrics(count); !status.ok())
     return status;
   if (Status status = addCorrect(labels); !status.ok())
     return status;
@@ -425,20 +446,63 @@ StatusOr<EvalResult> Evaluation::finish() {
   result.loss = lossOf(terms, model->info().sumsLoss);
   if (counted.labels > 0)
     result.accuracy = double(counted.correct) / double(counted.labels);
-  for (const std::unique_ptr<EvalMetric> &metric : metrics)
-    if (metric->name == "accuracy")
-      result.accuracy = metric->value();
-    else
-      result.metrics.emplace_back(metric->name, metric->value());
+  for (const LossTerm &term : terms)
+    if (!term.name.empty())
+      result.terms.emplace_back(term.name, term.value(model->info().sumsLoss));
+  for (const auto &[port, term] : means)
+    result.terms.emplace_back(term.name, term.value(model->info().sumsLoss));
+  takeMetrics();
   return result;
+}
+
+/// Moves the values of metrics and reports to the result, in the order of the
+/// request.
+void Evaluation::takeMetrics() {
+  std::map<std::string, double> values;
+  for (const LossMetrics &group : metrics) {
+    for (const std::unique_ptr<EvalMetric> &metric : group.metrics)
+      values[metric->name] = metric->value();
+    if (!group.reporter)
+      continue;
+    ClassReport report = group.reporter->report();
+    report.output = group.output;
+    report.label = group.label;
+    result.classes.push_back(std::move(report));
+  }
+  if (const auto found = values.find("accuracy"); found != values.end())
+    result.accuracy = found->second;
+  for (const std::string &name : names)
+    if (name != "accuracy")
+      if (const auto found = values.find(name); found != values.end())
+        result.metrics.emplace_back(name, found->second);
+}
+
+/// Gives the terms of several losses their names and factors. Without losses of
+/// samples, adds the outputs with their means.
+void Evaluation::nameTerms() {
+  for (const NamedLoss &loss : model->info().losses) {
+    for (LossTerm &term : terms)
+      if (term.losses &&
+          term.losses->name == std::string(kSampleLossPrefix) + loss.name) {
+        term.name = loss.name;
+        term.factor = loss.factor;
+      }
+    for (const Port &port : ports->outputs)
+      if (mean && port.role == Role::Loss &&
+          port.name == std::string(kLossPrefix) + loss.name) {
+        means.emplace_back(&port, LossTerm());
+        means.back().second.name = loss.name;
+      }
+  }
 }
 
 StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
                               const std::atomic<int> *stop,
                               const std::vector<std::string> &metricNames,
-                              const std::function<void(int64_t)> &progress) {
+                              const std::function<void(int64_t)> &progress,
+                              bool reportsClasses) {
   StatusOr<Evaluation> evaluation =
-      Evaluation::create(model, data, metricNames);
+      Evaluation::create(model, data, metricNames, reportsClasses);
   if (!evaluation.ok())
     return evaluation.status();
   for (int64_t begin = 0; begin < data.size(); begin += data.batchSize()) {
@@ -496,7 +560,10 @@ std::string whyLeftOut(const EvalResult &result) {
 }
 
 void addEvaluation(MetricsLine &line, const EvalResult &result) {
-  line.add("eval_loss", result.loss).add("eval_accuracy", result.accuracy);
+  line.add("eval_loss", result.loss);
+  for (const auto &[name, value] : result.terms)
+    line.add("eval_" + name, value);
+  line.add("eval_accuracy", result.accuracy);
   for (const auto &[name, value] : result.metrics)
     line.add("eval_" + name, value);
   line.add("eval_samples", result.samples);

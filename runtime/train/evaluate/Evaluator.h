@@ -7,6 +7,7 @@
 
 #include "runtime/Status.h"
 #include "runtime/train/data/Dataset.h"
+#include "runtime/train/evaluate/ClassReport.h"
 #include "runtime/train/trainee/Trainee.h"
 
 #include <atomic>
@@ -27,6 +28,11 @@ struct EvalResult {
   /// The fraction of correct labels (the output of role "correct" is 1) or of
   /// correctly predicted binary targets; nullopt if the loss has neither.
   std::optional<double> accuracy;
+  /// The values of several losses by name, without their factors. Empty for a
+  /// single loss.
+  std::vector<std::pair<std::string, double>> terms;
+  /// The classes of each loss that has classes, if requested.
+  std::vector<ClassReport> classes;
   /// The requested metrics, in the order of the request.
   std::vector<std::pair<std::string, double>> metrics;
   int64_t samples = 0; ///< samples in the result
@@ -60,12 +66,14 @@ std::optional<int64_t> findIgnoredLabel(const TraineeInfo &info);
 ///
 /// If `stop` is not null, a nonzero value ends the evaluation between two
 /// batches. `metrics` are names that checkEvalMetrics accepted. `progress`, if
-/// set, gets the number of evaluated samples after every batch.
+/// set, gets the number of evaluated samples after every batch. With
+/// `reportsClasses`, the result has a report of the classes of each loss.
 StatusOr<EvalResult>
 evaluate(Trainee &model, const Dataset &data,
          const std::atomic<int> *stop = nullptr,
          const std::vector<std::string> &metrics = {},
-         const std::function<void(int64_t samples)> &progress = nullptr);
+         const std::function<void(int64_t samples)> &progress = nullptr,
+         bool reportsClasses = false);
 
 /// An evaluation of samples that come in several data sets, one after another.
 class PartialEvaluation {

@@ -20,34 +20,46 @@ std::string Monitor::name() const {
   return std::string(isMaximum ? kMaximum : kMinimum) + metric;
 }
 
-/// True if a greater value is better: for all metrics but losses and errors.
-static bool isBetterLarge(const std::string &metric) {
-  const char *const errors[] = {"loss", "perplexity", "mae", "rmse"};
-  return std::find(std::begin(errors), std::end(errors), metric) ==
-         std::end(errors);
-}
-
 StatusOr<Monitor> parseMonitor(std::string_view text) {
   const std::string_view prefix = text.substr(0, kMinimum.size());
   const bool isDirected = prefix == kMinimum || prefix == kMaximum;
   Monitor monitor;
   monitor.metric = text.substr(isDirected ? prefix.size() : 0);
-  if (monitor.metric != "loss" && !checkEvalMetric(monitor.metric).ok())
+  if (monitor.metric != "loss" && !isLossName(monitor.metric) &&
+      !checkEvalMetric(monitor.metric).ok())
     return Status(StatusCode::Usage,
                   "unknown metric '" + monitor.metric +
-                      "'; expected loss, accuracy or one of --metric, with "
-                      "min: or max: before it to set the direction");
+                      "'; expected loss, accuracy, one of --metric or one of "
+                      "several losses, with min: or max: before it to set the "
+                      "direction");
+  // Metrics and outputs have PyTorch's name for this loss.
+  const std::string_view main = stringify(LossKind::SoftmaxCrossEntropy);
+  if (monitor.metric.compare(0, main.size(), main) == 0)
+    monitor.metric.replace(0, main.size(), kCrossEntropy);
   monitor.isMaximum =
       isDirected ? prefix == kMaximum : isBetterLarge(monitor.metric);
   return monitor;
 }
 
 Status checkMeasured(const Monitor &monitor,
-                     const std::vector<std::string> &metrics) {
+                     const std::vector<std::string> &metrics,
+                     const std::vector<std::string> &losses) {
   const std::string &metric = monitor.metric;
-  if (metric == "loss" || metric == "accuracy" ||
-      std::find(metrics.begin(), metrics.end(), metric) != metrics.end())
+  const auto isIn = [&](const std::vector<std::string> &names) {
+    return std::find(names.begin(), names.end(), metric) != names.end();
+  };
+  if (metric == "loss" || metric == "accuracy" || isIn(metrics) || isIn(losses))
     return Status();
+  if (isLossName(metric) && losses.empty())
+    return Status(StatusCode::Usage,
+                  "there is only one loss; say loss instead of " + metric);
+  if (isLossName(metric)) {
+    std::string names;
+    for (const std::string &loss : losses)
+      names += (names.empty() ? "" : ", ") + loss;
+    return Status(StatusCode::Usage,
+                  "there is no loss " + metric + "; the losses are " + names);
+  }
   return Status(StatusCode::Usage, "evaluations do not measure " + metric +
                                        "; ask for it with --metric " + metric);
 }
@@ -67,14 +79,23 @@ Status checkAccuracy(const Monitor &monitor, const TraineeInfo &info) {
                     describeLoss(info));
 }
 
+void requestMetric(const Monitor &monitor, std::vector<std::string> &metrics) {
+  const std::string &metric = monitor.metric;
+  if (metric == "loss" || metric == "accuracy" || isLossName(metric) ||
+      std::find(metrics.begin(), metrics.end(), metric) != metrics.end())
+    return;
+  metrics.push_back(metric);
+}
+
 double valueOf(const EvalResult &evaluation, const Monitor &monitor) {
   if (monitor.metric == "loss")
     return evaluation.loss;
   if (monitor.metric == "accuracy")
     return evaluation.accuracy.value_or(NAN);
-  for (const auto &[name, value] : evaluation.metrics)
-    if (name == monitor.metric)
-      return value;
+  for (const auto *figures : {&evaluation.metrics, &evaluation.terms})
+    for (const auto &[name, value] : *figures)
+      if (name == monitor.metric)
+        return value;
   return NAN;
 }
 
@@ -102,10 +123,9 @@ bool count(MonitorState &state, const Monitor &monitor, double value,
 }
 
 std::string describeFigure(const std::string &metric, double value) {
-  const bool isShare = metric == "accuracy" || metric.compare(0, 3, "top") == 0;
   char text[64];
-  std::snprintf(text, sizeof(text), isShare ? " %.2f%%" : " %.6g",
-                isShare ? value * 100 : value);
+  std::snprintf(text, sizeof(text), isShare(metric) ? " %.2f%%" : " %.6g",
+                isShare(metric) ? value * 100 : value);
   return metric + text;
 }
 

@@ -44,15 +44,22 @@ struct EvaluationState {
   int64_t reductions = 0; ///< times that a plateau reduced the learning rate
 };
 
-/// Parses "METRIC", "min:METRIC" or "max:METRIC". METRIC is "loss", "accuracy"
-/// or a metric of `--metric`. Without "min:" or "max:", the metric improves in
-/// its usual direction. Usage for other texts.
+/// Parses "METRIC", "min:METRIC" or "max:METRIC". METRIC is "loss", "accuracy",
+/// a metric of `--metric`, or the name of one of several losses. Without "min:"
+/// or "max:", the metric improves in its usual direction. Usage for other
+/// texts.
 StatusOr<Monitor> parseMonitor(std::string_view text);
 
+/// Adds the monitor's metric to the requested `metrics` if evaluations would
+/// not measure it otherwise.
+void requestMetric(const Monitor &monitor, std::vector<std::string> &metrics);
+
 /// Returns a usage error if evaluations do not measure the monitor's metric.
-/// Evaluations measure the loss, the accuracy and the requested `metrics`.
+/// Evaluations measure the loss, the accuracy, the requested `metrics` and
+/// several `losses`.
 Status checkMeasured(const Monitor &monitor,
-                     const std::vector<std::string> &metrics);
+                     const std::vector<std::string> &metrics,
+                     const std::vector<std::string> &losses = {});
 
 /// Returns a usage error if the monitor watches the accuracy and the evaluation
 /// of the model has none. `checkEvalMetrics` checks other metrics.

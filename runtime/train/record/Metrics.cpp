@@ -96,13 +96,21 @@ std::string MetricsLine::text() const {
 
 /// Lists the columns of steps, then the columns of evaluations.
 static std::vector<std::string>
-columnsOf(const std::vector<std::string> &evalMetrics, bool hasAccuracy) {
+columnsOf(const std::vector<std::string> &evalMetrics, bool hasAccuracy,
+          const std::vector<std::string> &losses) {
   std::vector<std::string> columns = {
       "event",         "step",    "micro_step", "epoch",        "samples",
       "loss",          "lr",      "grad_norm",  "loss_scale",   "skipped",
       "skipped_total", "step_ms", "eval_loss",  "eval_accuracy"};
   if (hasAccuracy)
     columns.insert(std::find(columns.begin(), columns.end(), "lr"), "accuracy");
+  const auto insert = [&](const char *before, const std::string &column) {
+    columns.insert(std::find(columns.begin(), columns.end(), before), column);
+  };
+  for (const std::string &name : losses) {
+    insert(hasAccuracy ? "accuracy" : "lr", name);
+    insert("eval_accuracy", "eval_" + name);
+  }
   for (const std::string &name : evalMetrics)
     if (name != "accuracy")
       columns.push_back("eval_" + name);
@@ -110,10 +118,17 @@ columnsOf(const std::vector<std::string> &evalMetrics, bool hasAccuracy) {
   return columns;
 }
 
+/// Formats the line of names. Names of outputs may have characters that
+/// separate cells of a table; an underscore replaces them.
 static std::string joinColumns(const std::vector<std::string> &columns) {
   std::string line;
-  for (const std::string &column : columns)
+  for (std::string column : columns) {
+    std::replace_if(
+        column.begin(), column.end(),
+        [](char c) { return c == ',' || c == '"' || c == '\n' || c == '\r'; },
+        '_');
     line += (line.empty() ? "" : ",") + column;
+  }
   return line + "\n";
 }
 
@@ -211,9 +226,8 @@ static Status prepareRegular(const std::string &path, int file,
 
 /// Writes the column names to a new table. In a table of a resumed run, checks
 /// that the columns are still the same.
-Status MetricsFile::startTable(const std::vector<std::string> &evalMetrics,
-                               bool hasAccuracy) {
-  columns = columnsOf(evalMetrics, hasAccuracy);
+Status MetricsFile::startTable(std::vector<std::string> given) {
+  columns = std::move(given);
   const std::string names = joinColumns(columns);
   std::string found(names.size(), '\0');
   const ssize_t count =
@@ -232,8 +246,8 @@ Status MetricsFile::startTable(const std::vector<std::string> &evalMetrics,
 
 StatusOr<std::unique_ptr<MetricsFile>>
 MetricsFile::open(const std::string &path, MetricsStart start,
-                  const std::vector<std::string> &evalMetrics,
-                  bool hasAccuracy) {
+                  const std::vector<std::string> &evalMetrics, bool hasAccuracy,
+                  const std::vector<std::string> &losses) {
   if (path == kStandardOutput)
     return std::unique_ptr<MetricsFile>(new MetricsFile(path, STDOUT_FILENO));
   if (Status status = checkStart(path, start); !status.ok())
@@ -260,7 +274,8 @@ MetricsFile::open(const std::string &path, MetricsStart start,
     if (Status status = prepareRegular(path, file, start); !status.ok())
       return status;
   if (isTable(path))
-    if (Status status = metrics->startTable(evalMetrics, hasAccuracy);
+    if (Status status =
+            metrics->startTable(columnsOf(evalMetrics, hasAccuracy, losses));
         !status.ok())
       return status;
   return metrics;

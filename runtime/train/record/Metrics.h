@@ -86,11 +86,12 @@ public:
   /// Returns a usage error if a new file has lines, or if a table has other
   /// columns; an I/O error if another run is writing the file. `evalMetrics`
   /// are the evaluation columns of a table besides loss and accuracy.
-  /// `hasAccuracy` adds a column for the accuracy of steps.
+  /// `hasAccuracy` adds a column for the accuracy of steps. `losses`, the names
+  /// of several losses, add columns for steps and for evaluations.
   static StatusOr<std::unique_ptr<MetricsFile>>
   open(const std::string &path, MetricsStart start,
        const std::vector<std::string> &evalMetrics = {},
-       bool hasAccuracy = false);
+       bool hasAccuracy = false, const std::vector<std::string> &losses = {});
   /// Checks that `open` would succeed, as far as possible without changing
   /// files.
   static Status check(const std::string &path, MetricsStart start);
@@ -102,8 +103,7 @@ public:
 
 private:
   MetricsFile(std::string path, int file) : path(std::move(path)), file(file) {}
-  Status startTable(const std::vector<std::string> &evalMetrics,
-                    bool hasAccuracy);
+  Status startTable(std::vector<std::string> given);
   Status append(std::string_view text);
 
   std::string path;

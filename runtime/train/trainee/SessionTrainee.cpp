@@ -6,6 +6,7 @@
 #include "runtime/BoundedJSON.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <xxhash.h>
@@ -117,6 +118,63 @@ static bool says(const nlohmann::json &recipe, const char *key,
   return text && *text == word;
 }
 
+// Parses an element of the recipe's "losses": NAME, NAME@OUTPUT or output:NAME,
+// each with an optional prefix FACTOR*. nullopt for other texts.
+static std::optional<NamedLoss> parseNamedLoss(std::string_view text) {
+  NamedLoss loss;
+  const char *end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, loss.factor);
+  if (error == std::errc() && rest != end && *rest == '*')
+    text.remove_prefix(size_t(rest + 1 - text.data()));
+  else
+    loss.factor = 1;
+  const std::string_view prefix = "output:";
+  if (text.substr(0, prefix.size()) == prefix) {
+    loss.output = text.substr(prefix.size());
+  } else {
+    const size_t at = text.find('@');
+    const std::optional<LossKind> kind =
+        symbolize<LossKind>(text.substr(0, at));
+    if (!kind)
+      return std::nullopt;
+    loss.kind = *kind;
+    if (at != std::string_view::npos)
+      loss.output = text.substr(at + 1);
+  }
+  loss.name = nameLoss(loss.kind, loss.output);
+  return loss;
+}
+
+// Reads the recipe's "losses" and "targets", arrays of texts. Artifacts of
+// earlier versions have no "targets"; their losses are not reported one by one.
+static Status readLosses(const nlohmann::json &recipe, TraineeInfo &info) {
+  info.losses.clear();
+  const nlohmann::json losses = recipe.value("losses", nlohmann::json());
+  const nlohmann::json targets = recipe.value("targets", nlohmann::json());
+  if (!losses.is_array() || !targets.is_array())
+    return Status();
+  const Status malformed(StatusCode::InvalidInput,
+                         "the artifact's recipe has malformed losses");
+  if (losses.size() != targets.size())
+    return malformed;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < losses.size(); ++i) {
+    if (!losses[i].is_string() || !targets[i].is_string())
+      return malformed;
+    std::optional<NamedLoss> loss =
+        parseNamedLoss(losses[i].get<std::string>());
+    if (!loss)
+      return malformed;
+    loss->target = targets[i].get<std::string>();
+    names.push_back(loss->name);
+    info.losses.push_back(std::move(*loss));
+  }
+  numberEqualNames(names);
+  for (size_t i = 0; i < names.size(); ++i)
+    info.losses[i].name = names[i];
+  return Status();
+}
+
 Status readRecipe(TraineeInfo &info) {
   const Status malformed(StatusCode::InvalidInput,
                          "the artifact's recipe is malformed");
@@ -128,6 +186,8 @@ Status readRecipe(TraineeInfo &info) {
     if (Status status = readLoss(recipe["loss"].get<std::string>(), info);
         !status.ok())
       return status;
+  if (Status status = readLosses(recipe, info); !status.ok())
+    return status;
   if (recipe.contains("target") && recipe["target"].is_string())
     info.lossTarget = recipe["target"].get<std::string>();
   info.sumsLoss = says(recipe, "reduction", stringify(Reduction::Sum));

@@ -29,6 +29,13 @@ const Port *FunctionPorts::inputCalled(std::string_view name) const {
   return found == inputs.end() ? nullptr : &*found;
 }
 
+std::vector<std::string> lossNames(const TraineeInfo &info) {
+  std::vector<std::string> names;
+  for (const NamedLoss &loss : info.losses)
+    names.push_back(loss.name);
+  return names;
+}
+
 std::string describeLoss(const TraineeInfo &info) {
   if (info.loss != LossKind::Output)
     return std::string(stringify(info.loss));

@@ -46,6 +46,15 @@ struct FunctionPorts {
   const Port *inputCalled(std::string_view name) const;
 };
 
+/// One of several losses that training adds up.
+struct NamedLoss {
+  std::string name; ///< in outputs and metrics, such as "mse@y"
+  LossKind kind = LossKind::Output;
+  std::string output; ///< as in --loss; empty for the only output
+  std::string target; ///< the name of the label input
+  double factor = 1;  ///< of the loss in the sum
+};
+
 struct TraineeInfo {
   std::string producer;  ///< compiler and version
   std::string modelHash; ///< the hash of the ONNX model
@@ -62,6 +71,9 @@ struct TraineeInfo {
   /// The name of the first loss's label input, by the recipe's "target". Empty
   /// unless there are several losses.
   std::string lossTarget;
+  /// All losses, by the recipe's "losses" and "targets". Empty unless there are
+  /// several.
+  std::vector<NamedLoss> losses;
   /// True if the loss is a sum over samples instead of a mean, by the recipe's
   /// "reduction".
   bool sumsLoss = false;
@@ -73,6 +85,9 @@ struct TraineeInfo {
 
   const FunctionPorts *function(std::string_view name) const;
 };
+
+/// Returns the names of several losses; empty for a single loss.
+std::vector<std::string> lossNames(const TraineeInfo &info);
 
 /// Returns the loss for messages: "mse", "output:total" or "the model's own".
 std::string describeLoss(const TraineeInfo &info);

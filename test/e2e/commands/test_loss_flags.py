@@ -48,13 +48,18 @@ LOSSES = {
     "bce": ("Sigmoid",),
     "bce_with_logits": (),
     "kl_div": ("LogSoftmax",),
+    "focal": (),
+    "sigmoid_focal": (),
+    "dice": (),
+    "sigmoid_dice": (),
 }
+CLASSES = ("cross_entropy", "nll", "focal", "dice")
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_low_precision_follows_float32(loss, tmp_path):
     image, labels = digits()
-    classes = loss in ("cross_entropy", "nll")
+    classes = loss in CLASSES
     data = {"image": image, "target": labels if classes else one_hot(labels)}
     model = model_ending_in(*LOSSES[loss])
     results = {}
@@ -121,6 +126,9 @@ GPU_FLAGS = {
     "cross_entropy": ("--ignore-index", 3, "--label-smoothing", 0.1),
     "nll": ("--reduction", "sum"),
     "bce_with_logits": ("--pos-weight", 2.5),
+    "focal": ("--ignore-index", 3, "--focal-gamma", 0.5),
+    "sigmoid_focal": ("--focal-gamma", 3),
+    "dice": ("--ignore-index", 3, "--dice-smooth", 1),
 }
 
 
@@ -151,7 +159,7 @@ def test_emulated_gpu(loss, tmp_path):
     """Losses and gradients equal the CPU's, also for probabilities of exactly 0
     or 1."""
     image, labels = digits(64)
-    classes = loss in ("cross_entropy", "nll")
+    classes = loss in CLASSES
     data = {"image": image, "target": labels if classes else one_hot(labels)}
     model = model_ending_in(*LOSSES[loss])
     if loss == "bce":
@@ -199,7 +207,9 @@ def multiplied(data, folder, loss, *flags):
     )
 
 
-@pytest.mark.parametrize("loss", ("bce", "bce_with_logits", "0.5*bce_with_logits@y"))
+@pytest.mark.parametrize(
+    "loss", ("bce", "bce_with_logits", "0.5*bce_with_logits@y", "sigmoid_dice")
+)
 def test_targets_of_binary_losses_are_probabilities(loss, tmp_path):
     x = np.full((4, 3), 0.5, np.float32)
     masks = np.zeros((4, 3), np.uint8)
@@ -240,3 +250,19 @@ def test_losses_say_what_they_are_not_of(tmp_path):
     process = multiplied(labels, tmp_path, "nll", "--lr", "1e-6")
     assert process.returncode == 0, process.stderr
     assert "nll is below 0" not in process.stderr
+
+
+@pytest.mark.parametrize("loss", ("focal", "dice"))
+def test_labels_of_focal_and_dice_are_classes(loss, tmp_path):
+    """A label that is no class must not count as one of none."""
+    x = np.full((4, 3), 0.5, np.float32)
+    labels = np.array([0, 1, 7, 2])
+    process = multiplied({"x": x, "target": labels}, tmp_path, loss)
+    assert process.returncode == 3, process.stderr
+    assert "target[2]: label 7 is not in [0,3)" in process.stderr
+    labels[2] = -100
+    process = multiplied({"x": x, "target": labels}, tmp_path, loss)
+    assert process.returncode == 0, process.stderr
+    process = multiplied({"x": x, "target": x}, tmp_path, loss)
+    assert process.returncode == 3, process.stderr
+    assert f"for such targets, use sigmoid_{loss}" in process.stderr

@@ -65,6 +65,24 @@ def cross_entropy(scores, labels):
     return loss, (rates - hot) * counts[:, None] / counts.sum()
 
 
+NAMES = (
+    *("cross_entropy@head_out", "cross_entropy@aux_out", "mse@fit_out"),
+    "l1@fit_out",
+)
+
+
+def terms_of(weights, part):
+    """Returns the losses by name, without their factors."""
+    x = X[part]
+    error = x @ weights["fit"] - GOAL[part]
+    values = (
+        cross_entropy(x @ weights["head"], LABELS[part])[0],
+        cross_entropy(x @ weights["aux"], OTHERS[part])[0],
+        *((error**2).mean(), np.abs(error).mean()),
+    )
+    return dict(zip(NAMES, values))
+
+
 def expected(weights, part):
     """Returns the sum of the losses, and its gradients."""
     x = X[part]
@@ -94,11 +112,17 @@ def test_values_and_gradients(tmp_path):
         np.testing.assert_allclose(
             *(weights[name], value - slopes[name]), rtol=1e-11, err_msg=name
         )
+    # Each loss is reported by itself, too.
+    step = next(event for event in metrics if event["event"] == "train")
+    for name, term in terms_of(before, slice(0, BATCH)).items():
+        assert step[name] == pytest.approx(term, rel=1e-12), name
     # Evaluation covers all samples. Each loss counts its own labels.
     event = [event for event in metrics if event["event"] == "eval"][-1]
     loss, _ = expected(weights, slice(None))
     assert event["eval_loss"] == pytest.approx(loss, rel=1e-12)
     assert event["eval_samples"] == SAMPLES
+    for name, term in terms_of(weights, slice(None)).items():
+        assert event["eval_" + name] == pytest.approx(term, rel=1e-12), name
     # Accuracy and metrics apply to the first loss.
     scores = X @ weights["head"]
     places = (-scores).argsort(1)
@@ -202,6 +226,125 @@ def test_losses_that_need_other_labels_say_so(tmp_path):
     assert process.returncode == 3
     assert "one loss needs labels of int64[4], another of double[4,2]" in process.stderr
     assert "--target-array OUTPUT=ARRAY" in process.stderr
+
+
+
+def test_metrics_of_every_output(tmp_path):
+    """--best, --early-stopping and plateau watch a metric of an output, or a
+    loss, and request what they watch."""
+    held = arrays(tmp_path, DATA)
+    metrics, weights = mpctest.train(
+        *(model(), DATA, tmp_path / "run", *LOSSES, *COMMON),
+        *("--val-data", held, "--metric", "r2@fit_out,accuracy@aux_out"),
+        *("--best", "f1@aux_out", "--early-stopping", "min:mae@fit_out:3"),
+        *("--lr-scheduler", "plateau:0.1:3:mse@fit_out"),
+    )
+    event = [event for event in metrics if event["event"] == "eval"][-1]
+    goal, fit = GOAL, X @ weights["fit"]
+    spread = ((goal - goal.mean(0)) ** 2).sum(0)
+    r2 = (1 - ((fit - goal) ** 2).sum(0) / spread).mean()
+    assert event["eval_r2@fit_out"] == pytest.approx(r2, rel=1e-9)
+    mae = np.abs(fit - goal).mean()
+    assert event["eval_mae@fit_out"] == pytest.approx(mae, rel=1e-12)
+    counts = OTHERS >= 0
+    found, labels = (X @ weights["aux"]).argmax(1)[counts], OTHERS[counts]
+    accuracy = (found == labels).mean()
+    assert event["eval_accuracy@aux_out"] == pytest.approx(accuracy)
+    f1 = [
+        2 * ((found == c) & (labels == c)).sum()
+        / ((found == c).sum() + (labels == c).sum())
+        for c in range(3)
+    ]
+    assert event["eval_f1@aux_out"] == pytest.approx(np.mean(f1))
+    end = [event for event in metrics if event["event"] == "end"][-1]
+    assert end["best_value"] == event["eval_f1@aux_out"]
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    (
+        (["--metric", "r2"], "is for losses of values"),
+        (["--metric", "r2"], "use --metric r2@fit_out"),
+        (["--metric", "r2@box"], "no loss reads the output 'box'"),
+        (["--metric", "r2@aux_out"], "and the loss is cross_entropy@aux_out"),
+        (["--metric", "r2@"], "unknown metric 'r2@'"),
+        (["--best", "mse@head_out"], "there is no loss mse@head_out"),
+        (["--best", "r3@fit_out"], "unknown metric 'r3'; did you mean r2?"),
+    ),
+)
+def test_metrics_of_no_loss(flags, message, tmp_path):
+    held = arrays(tmp_path, DATA)
+    process = mpctest.mpc(
+        *("train", save(tmp_path), "--data", held, "--val-data", held),
+        *(*LOSSES, *COMMON, "--output", tmp_path / "t.onnx", *flags),
+    )
+    assert process.returncode == 2, process.stderr
+    assert message in process.stderr
+
+
+def test_one_loss_has_no_name(tmp_path):
+    data = {"x": X, "target": GOAL}
+    held = arrays(tmp_path, data)
+    common = ("--loss", "mse@fit_out", "--val-data", held)
+    metrics, _ = mpctest.train(
+        *(model(), data, tmp_path, *COMMON, *common, "--metric", "r2@fit_out"),
+    )
+    step = next(event for event in metrics if event["event"] == "train")
+    assert not [key for key in step if key.startswith("mse")]
+    event = [event for event in metrics if event["event"] == "eval"][-1]
+    assert "eval_r2@fit_out" in event and "eval_mse@fit_out" not in event
+    process = mpctest.mpc(
+        *("train", save(tmp_path), "--data", held, *common, *COMMON),
+        *("--best", "mse@fit_out", "--output", tmp_path / "t.onnx"),
+    )
+    assert process.returncode == 2
+    assert "there is only one loss; say loss" in process.stderr
+
+
+@pytest.mark.parametrize("batches", (1, 2))
+def test_losses_in_every_record(batches, tmp_path):
+    """Progress, table, TensorBoard and report name each loss. With
+    accumulation, a loss is the mean over the batches of a step."""
+    held, table = arrays(tmp_path, DATA), tmp_path / "run.csv"
+    path = save(tmp_path)
+    process = mpctest.mpc_ok(
+        *("train", path, "--data", held, "--val-data", held, *LOSSES, *COMMON),
+        *("--metrics", table, "--metrics", tmp_path / "run.jsonl"),
+        *("--log-every", 0, "--tensorboard", tmp_path / "board", "--no-shuffle"),
+        *("--accumulate-grad-batches", batches, "--output", tmp_path / "t.onnx"),
+    )
+    terms = terms_of({"head": HEAD, "aux": AUX, "fit": FIT}, slice(0, BATCH))
+    rest = slice(BATCH, 2 * BATCH)
+    if batches == 2:
+        second = terms_of({"head": HEAD, "aux": AUX, "fit": FIT}, rest)
+        terms = {name: (terms[name] + second[name]) / 2 for name in terms}
+    line = next(l for l in process.stderr.splitlines() if "step 1/1" in l)
+    parts = ", ".join(f"{name} {value:.6g}" for name, value in terms.items())
+    assert f" ({parts})" in line
+    assert "(cross_entropy@head_out " in process.stdout
+    head, first = (l.split(",") for l in table.read_text().splitlines()[:2])
+    row = dict(zip(head, first))
+    assert float(row["mse@fit_out"]) == pytest.approx(terms["mse@fit_out"])
+    assert "eval_mse@fit_out" in head
+    board = b"".join(f.read_bytes() for f in (tmp_path / "board").iterdir())
+    for tag in (b"train/l1@fit_out", b"eval/l1@fit_out"):
+        assert tag in board
+    for run in (table, tmp_path / "run.jsonl"):
+        page = tmp_path / "report.html"
+        mpctest.mpc_ok("report", run, "-o", page)
+        assert "Loss: mse@fit_out" in page.read_text()
+        assert "Evaluation: mse@fit_out" not in page.read_text()
+
+
+def test_equal_losses_have_numbers(tmp_path):
+    data = {"x": X, "target": GOAL}
+    metrics, _ = mpctest.train(
+        *(model(), data, tmp_path, *COMMON),
+        *("--loss", "mse@fit_out", "--loss", "0.5*mse@fit_out"),
+    )
+    step = next(event for event in metrics if event["event"] == "train")
+    assert step["mse@fit_out"] == step["mse@fit_out#2"]
+    assert step["loss"] == pytest.approx(1.5 * step["mse@fit_out"], rel=1e-14)
 
 
 def save(folder):

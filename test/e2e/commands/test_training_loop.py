@@ -167,11 +167,9 @@ def test_time_is_over_after_a_save(tmp_path):
     "more, message",
     [
         (["--best", "losss"], "unknown metric 'losss'"),
-        (["--best", "f1"], "ask for it with --metric f1"),
         (["--early-stopping", "loss"], "METRIC:PATIENCE"),
-        (["--early-stopping", "top5:2"], "ask for it with --metric top5"),
         (["--lr-scheduler", "plateau:2"], "expected plateau[:FACTOR"),
-        (["--lr-scheduler", "plateau:0.1:3:f1"], "--metric f1"),
+        (["--lr-scheduler", "plateau:0.1:3:f3"], "unknown metric 'f3'"),
         (["--max-time", "12:00"], "expected a duration"),
         (["--val-every", "0"], "a whole number from 1"),
         (["--ema", "1"], "a number between 0 and 1"),

@@ -23,19 +23,25 @@
 // CHECK-LABEL: func @step
 // CHECK-SAME: %[[GOAL:[a-z0-9]+]]: tensor<4x3xf32> {mpc.input = "goal", mpc.role = #mpc.role<label>}
 // CHECK-SAME: %[[LABELS:[a-z0-9]+]]: tensor<4xi64> {mpc.input = "labels", mpc.role = #mpc.role<label>}
+// CHECK-SAME: {mpc.output = "loss", mpc.role = #mpc.role<loss>}
+// CHECK-SAME: {mpc.output = "loss.mse@y", mpc.role = #mpc.role<loss>}
+// CHECK-SAME: {mpc.output = "loss.cross_entropy@z", mpc.role = #mpc.role<loss>}
 // CHECK: %[[MSE:.*]] = mpc.reduce_mean
 // CHECK: %[[CE:loss.*]], %{{.*}} = mpc.softmax_cross_entropy_loss %{{.*}}, %[[LABELS]]
 // CHECK: %[[HALF:.*]] = mpc.constant {{.*}}dense<5.000000e-01>
 // CHECK: %[[PART:.*]] = mpc.mul %[[CE]], %[[HALF]]
 // CHECK: %[[ALL:.*]] = mpc.add %[[MSE]], %[[PART]]
-// CHECK: return %[[ALL]]
+// The step returns each loss without its factor, too.
+// CHECK: return %[[ALL]], %[[MSE]], %[[CE]]
 
-// Losses that divide by weights are reported separately from the others.
+// Evaluation adds up the samples of each loss, and multiplies by its factor.
+// Each loss has a prediction.
 // CHECK-LABEL: func @eval
-// CHECK-SAME: {mpc.output = "sample_loss", mpc.role = #mpc.role<sample_loss>}
-// CHECK-SAME: {mpc.output = "sample_loss_1", mpc.role = #mpc.role<sample_loss>}
-// CHECK-SAME: {mpc.output = "sample_weight_1", mpc.role = #mpc.role<sample_weight>}
+// CHECK-SAME: {mpc.output = "sample_loss.mse@y", mpc.role = #mpc.role<sample_loss>}
+// CHECK-SAME: {mpc.output = "sample_loss.cross_entropy@z", mpc.role = #mpc.role<sample_loss>}
+// CHECK-SAME: {mpc.output = "sample_weight.cross_entropy@z", mpc.role = #mpc.role<sample_weight>}
 // CHECK-SAME: {mpc.output = "prediction", mpc.role = #mpc.role<prediction>}
+// CHECK-SAME: {mpc.output = "prediction.cross_entropy@z", mpc.role = #mpc.role<prediction>}
 // CHECK-NOT: "correct"
 // CHECK: return
 
@@ -44,8 +50,9 @@
 // SHARED: mpc.sub %{{.*}}, %[[T]]
 // SHARED: mpc.sub %{{.*}}, %[[T]]
 // SHARED-LABEL: func @eval
-// SHARED-SAME: {mpc.output = "sample_loss", mpc.role = #mpc.role<sample_loss>}
-// SHARED-NOT: sample_loss_1
+// SHARED-SAME: {mpc.output = "sample_loss.mse@y", mpc.role = #mpc.role<sample_loss>}
+// SHARED-SAME: {mpc.output = "sample_loss.l1@z", mpc.role = #mpc.role<sample_loss>}
+// SHARED-NOT: sample_weight
 mpc.variable @w : tensor<8x3xf32> role parameter
 func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
                    %w: tensor<8x3xf32> {mpc.state = @w})

@@ -7,7 +7,7 @@
 // RUN: not mpc-opt %s -split-input-file -mpc-add-loss=loss=bce_with_logits 2>&1 | FileCheck %s --check-prefix=BCE
 
 // AXIS: error: classes cannot be on axis 3 of scores of shape [4,7,5], whose axis 0 is the batch
-// MSE: error: 'y:1': only softmax_cross_entropy and nll have classes on an axis
+// MSE: error: 'y:1': only losses of class labels have classes on an axis
 // OUTPUT: error: expected a loss of one element for --loss output:NAME, found [4,7,5]; reduce it in the model with ReduceMean, or choose a loss that reads it, such as --loss mse@NAME
 // BCE: error: expected logits for bce_with_logits, which applies sigmoid itself, found the output of Sigmoid; train on the logits before it: --loss bce_with_logits@NODE, here @scores
 func.func @forward(%x: tensor<4x7x5xf32> {mpc.input = "x", mpc.role = #mpc.role<data>})

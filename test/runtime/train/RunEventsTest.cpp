@@ -45,6 +45,14 @@ TEST(RunEvents, AStepHasAnAccuracyIfTheRunMeasuresIt) {
             "no accuracy");
 }
 
+TEST(RunEvents, AStepHasSeveralLosses) {
+  StepReport report;
+  report.terms = {{"mse@y", 0.5}, {"l1@z", std::nullopt}};
+  const MetricsLine line = stepLine(report, false, Digits::Single);
+  EXPECT_EQ(textOf(line, "mse@y"), "0.5");
+  EXPECT_EQ(textOf(line, "l1@z"), "null");
+}
+
 TEST(RunEvents, AnEndHasItsReason) {
   TrainResult result;
   auto reason = [&](const Status &status) {

@@ -212,8 +212,9 @@ static std::string describeExtra(const CLI::App &program,
   if (flag == extras.end())
     return "unexpected argument '" + extras.front() + "'" +
            adviseWord(command, extras.front());
-  const std::string name = llvm::StringRef(*flag).split('=').first.str();
-  return "unknown flag '" + name + "'" + adviseFlag(program, command, name);
+  auto [name, value] = llvm::StringRef(*flag).split('=');
+  return "unknown flag '" + name.str() + "'" +
+         adviseFlag(program, command, name, value);
 }
 
 std::string mpc::tools::describe(const CLI::App &program,

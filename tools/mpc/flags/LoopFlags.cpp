@@ -18,8 +18,9 @@ void mpc::tools::addLoopFlags(CLI::App &app, LoopFlags &flags,
       ->type_name("STEPS");
   app.add_option("--best", flags.best,
                  "keep the weights of the evaluation with the best METRIC: "
-                 "loss, accuracy or one of --metric; min: or max: before it "
-                 "sets the direction. --output gets these weights, and "
+                 "loss, accuracy, any metric of --metric or one of several "
+                 "losses; min: or max: before it sets the direction. --output "
+                 "gets these weights, and "
                  "--checkpoint-dir keeps their checkpoint as 'best'")
       ->type_name("METRIC");
   app.add_option("--early-stopping", flags.earlyStopping,
@@ -68,7 +69,8 @@ static ExitCode resolveBest(const LoopFlags &flags, bool keepsWeights,
   if (!monitor.ok())
     return refuse("--best", monitor.status());
   train.best = *monitor;
-  return refuse("--best", checkMeasured(*monitor, train.evalMetrics));
+  requestMetric(*monitor, train.evalMetrics);
+  return ExitCode::Done;
 }
 
 static ExitCode resolveEarlyStopping(const LoopFlags &flags,
@@ -79,8 +81,8 @@ static ExitCode resolveEarlyStopping(const LoopFlags &flags,
   if (!stopping.ok())
     return refuse("--early-stopping", stopping.status());
   train.earlyStopping = *stopping;
-  return refuse("--early-stopping",
-                checkMeasured(stopping->monitor, train.evalMetrics));
+  requestMetric(stopping->monitor, train.evalMetrics);
+  return ExitCode::Done;
 }
 
 static ExitCode resolveMaxTime(const LoopFlags &flags, TrainOptions &train) {
@@ -93,9 +95,9 @@ static ExitCode resolveMaxTime(const LoopFlags &flags, TrainOptions &train) {
   return ExitCode::Done;
 }
 
-// Checks that a schedule that runs to the last step has a known last step, and
-// that evaluations measure the metric of a plateau.
-static ExitCode checkSchedule(const TrainOptions &train) {
+// Checks that a schedule that runs to the last step has a known last step.
+// Requests the metric that a plateau watches.
+static ExitCode checkSchedule(TrainOptions &train) {
   const Schedule &schedule = train.schedule;
   if (schedule.hasEnd() && train.endsOtherwise() && train.epochs == 0 &&
       train.maxSteps == 0)
@@ -103,10 +105,9 @@ static ExitCode checkSchedule(const TrainOptions &train) {
                        "--lr-scheduler " + schedule.name() +
                            " needs to know the last step; give --epochs or "
                            "--max-steps");
-  if (schedule.kind != ScheduleKind::Plateau)
-    return ExitCode::Done;
-  return refuse("--lr-scheduler plateau",
-                checkMeasured(schedule.plateau.monitor, train.evalMetrics));
+  if (schedule.kind == ScheduleKind::Plateau)
+    requestMetric(schedule.plateau.monitor, train.evalMetrics);
+  return ExitCode::Done;
 }
 
 ExitCode mpc::tools::resolve(const LoopFlags &flags, bool evaluates,

@@ -50,7 +50,7 @@ static std::vector<LossFlag> lossFlagsOf(const CompileOptions &options) {
   const Recipe &recipe = options.pipeline.recipe;
   auto ofClasses = [](LossKind kind) { return hasClasses(kind); };
   static constexpr llvm::StringLiteral classes =
-      "losses of class labels (softmax_cross_entropy, nll)";
+      "losses of class labels (softmax_cross_entropy, nll, focal, dice)";
   return {
       {"--reduction", recipe.reduction.has_value(),
        [](LossKind kind) { return kind != LossKind::Output; },
@@ -64,6 +64,19 @@ static std::vector<LossFlag> lossFlagsOf(const CompileOptions &options) {
       {"--pos-weight", !options.lossFiles.posWeight.empty(),
        [](LossKind kind) { return kind == LossKind::BCEWithLogits; },
        "bce_with_logits"},
+      {"--focal-gamma", recipe.focalGamma.has_value(),
+       [](LossKind kind) {
+         return kind == LossKind::Focal || kind == LossKind::SigmoidFocal;
+       },
+       "focal and sigmoid_focal"},
+      {"--focal-alpha", recipe.focalAlpha.has_value(),
+       [](LossKind kind) { return kind == LossKind::SigmoidFocal; },
+       "sigmoid_focal"},
+      {"--dice-smooth", recipe.diceSmooth.has_value(),
+       [](LossKind kind) {
+         return kind == LossKind::Dice || kind == LossKind::SigmoidDice;
+       },
+       "dice and sigmoid_dice"},
       {"--train-accuracy", recipe.trainAccuracy,
        [](LossKind kind) {
          return hasClasses(kind) || kind == LossKind::Output;
@@ -268,6 +281,12 @@ void mpc::tools::addLossFlags(llvm::json::Object &object,
     object["reduction"] = llvm::StringRef(stringify(Reduction::Sum));
   if (recipe.labelSmoothing.value_or(0) != 0)
     object["label_smoothing"] = *recipe.labelSmoothing;
+  if (recipe.focalGamma)
+    object["focal_gamma"] = *recipe.focalGamma;
+  if (recipe.focalAlpha)
+    object["focal_alpha"] = *recipe.focalAlpha;
+  if (recipe.diceSmooth)
+    object["dice_smooth"] = *recipe.diceSmooth;
   if (!recipe.classWeights.empty())
     object["class_weights"] = describeWeights(recipe.classWeights);
   if (!recipe.posWeight.empty())

@@ -273,6 +273,25 @@ static void addLossOptions(CLI::App &command, Recipe &recipe,
                   "factor for positive targets of bce_with_logits: one "
                   "number, one per class, such as 2,3.5, or a file of factors")
       ->type_name("NUMBERS|FILE");
+  command
+      .add_option("--focal-gamma", recipe.focalGamma,
+                  "exponent of focal and sigmoid_focal: how much less well "
+                  "classified targets count; default: 2")
+      ->check(nonNegativeNumber());
+  command
+      .add_option("--focal-alpha", recipe.focalAlpha,
+                  "weight of the positive targets of sigmoid_focal; negative "
+                  "ones have 1 - alpha; -1: no weights; default: 0.25")
+      ->check(numberThat(
+          [](double value) {
+            return value == -1 || (value >= 0 && value <= 1);
+          },
+          "between 0 and 1, or -1"));
+  command
+      .add_option("--dice-smooth", recipe.diceSmooth,
+                  "number added to numerator and denominator of dice and "
+                  "sigmoid_dice; default: 1e-5")
+      ->check(numberThat([](double value) { return value > 0; }, "above 0"));
   command.add_flag("--train-accuracy", recipe.trainAccuracy,
                    "also measure the accuracy of every training batch, before "
                    "its update; for losses of class labels");

@@ -218,10 +218,19 @@ static constexpr OtherValue kOtherValues[] = {
      "bce_with_logits"},
     {"loss", "kl kld kldivloss kldivergence kullbackleiblerdivergence",
      "kl_div"},
+    {"loss", "focalloss categoricalfocalcrossentropy categoricalfocal",
+     "focal"},
+    {"loss", "sigmoidfocalloss binaryfocal binaryfocalcrossentropy",
+     "sigmoid_focal"},
+    {"loss", "diceloss softdice softdiceloss generalizeddice", "dice"},
+    {"loss", "binarydice binarydiceloss", "sigmoid_dice"},
     {"metric", "acc binaryaccuracy categoricalaccuracy top1", "accuracy"},
     {"metric", "top5accuracy top5acc acc5", "top5"},
     {"metric", "f1score macrof1 f1macro", "f1"},
     {"metric", "miou meaniou jaccard jaccardindex", "iou"},
+    {"metric", "dice dicescore", "f1"},
+    {"metric", "matthews matthewscorrcoef matthewscorrelation", "mcc"},
+    {"metric", "balancedaccuracyscore balancedacc bacc", "balanced_accuracy"},
     {"metric", "ppl", "perplexity"},
     {"metric", "auroc rocauc aucroc rocaucscore binaryauroc", "auc"},
     {"metric", "meanabsoluteerror l1", "mae"},
@@ -288,13 +297,22 @@ std::string mpc::tools::findMeantCommand(StringRef word) {
 }
 
 std::string mpc::tools::adviseFlag(const CLI::App &program,
-                                   const CLI::App &command, StringRef flag) {
+                                   const CLI::App &command, StringRef flag,
+                                   StringRef value) {
   const std::string name = asFlag(flag.ltrim('-'));
   const OtherFlag *other =
       hasFlag(command, name) ? nullptr : findOther(command, name);
-  if (other)
+  if (other) {
+    // The user's value says more than the flag: --mixed-precision=bf16.
+    std::string meant;
+    if (other->flag == "precision" && !value.empty())
+      meant = findMeantValue(other->flag, value,
+                             {"32-true", "16-mixed", "bf16-mixed", "64-true"});
+    if (meant.empty())
+      meant = other->value.str();
     return "; did you mean --" + other->flag.str() +
-           (other->value.empty() ? "" : " " + other->value.str()) + "?";
+           (meant.empty() ? "" : " " + meant) + "?";
+  }
   for (const NoFlag &entry : kNoFlags)
     if (isAmong(name, entry.names))
       return "; " + entry.reason.str();
@@ -347,9 +365,19 @@ static StringRef lossName(StringRef text) {
 }
 
 static const std::vector<std::string> &metricNames() {
-  static const std::vector<std::string> names = {
-      "accuracy", "top5",       "f1",  "precision", "recall", "iou",
-      "auc",      "perplexity", "mae", "rmse",      "r2"};
+  static const std::vector<std::string> names = {"accuracy",
+                                                 "top5",
+                                                 "f1",
+                                                 "precision",
+                                                 "recall",
+                                                 "iou",
+                                                 "balanced_accuracy",
+                                                 "mcc",
+                                                 "auc",
+                                                 "perplexity",
+                                                 "mae",
+                                                 "rmse",
+                                                 "r2"};
   return names;
 }
 
@@ -383,9 +411,11 @@ static std::vector<std::string> valuesOf(const CLI::App &command,
 static void checkMetrics(const CLI::App &command) {
   for (const std::string &list : valuesOf(command, "metric"))
     for (StringRef word : llvm::split(list, ','))
-      if (!runtime::train::checkEvalMetric(word.str()).ok())
-        refuse("metric", "metric", word,
-               findMeantValue("metric", word, metricNames()));
+      if (!runtime::train::checkEvalMetric(word.str()).ok()) {
+        auto [name, output] = word.split('@');
+        refuse("metric", "metric", name,
+               findMeantValue("metric", name, metricNames()));
+      }
   for (const std::string &file : valuesOf(command, "metrics"))
     if (runtime::train::checkEvalMetric(file).ok() || file == "acc")
       throw CLI::ValidationError("--metrics",
@@ -403,12 +433,13 @@ static void checkFigures(const CLI::App &command) {
       if (!word.consume_front("min:"))
         word.consume_front("max:");
       if (flag == "early-stopping")
-        word = word.split(':').first;
+        word = word.rsplit(':').first;
       // Skip a number: parsing the flag reports a patience without a metric.
       const bool isNumber = llvm::all_of(word, llvm::isDigit);
-      if (!isNumber && word != "loss" &&
+      if (!isNumber && word != "loss" && !isLossName(word) &&
           !runtime::train::checkEvalMetric(word.str()).ok())
-        refuse(flag, "metric", word, findMeantFigure(word));
+        refuse(flag, "metric", word.split('@').first,
+               findMeantFigure(word.split('@').first));
     }
 }
 

@@ -26,9 +26,9 @@ std::string findMeantCommand(llvm::StringRef word);
 
 /// Returns the end of the message about an unknown flag: "; did you mean
 /// --lr?", or the reason why there is no such flag. Empty if nothing is
-/// similar.
+/// similar. `value` is the user's value in FLAG=VALUE.
 std::string adviseFlag(const CLI::App &program, const CLI::App &command,
-                       llvm::StringRef flag);
+                       llvm::StringRef flag, llvm::StringRef value = "");
 
 /// Returns the element of `values` that an unknown value of `flag` means; empty
 /// if there is none.

@@ -61,12 +61,11 @@ static void addLabels(json::Object &object, llvm::ArrayRef<LabelFacts> labels) {
     object["labels"] = std::move(inputs);
 }
 
-// Adds the inputs that hold targets of bce or bce_with_logits, whose values
-// must be in [0, 1].
+// Adds the inputs that hold binary targets, whose values must be in [0, 1].
 static void addProbabilities(json::Object &object, const Recipe &recipe) {
   json::Object inputs;
   for (const LossSpec &loss : recipe.losses)
-    if (loss.kind == LossKind::BCE || loss.kind == LossKind::BCEWithLogits)
+    if (hasBinaryTargets(loss.kind))
       inputs[json::fixUTF8(findTarget(recipe.targets, loss.output))] =
           llvm::StringRef(stringify(loss.kind));
   if (!inputs.empty())
@@ -113,8 +112,13 @@ json::Object Driver::describeRecipe() const {
       losses.push_back(json::fixUTF8(printLoss(loss)));
     object["losses"] = std::move(losses);
   }
-  if (recipe.losses.size() > 1)
+  if (recipe.losses.size() > 1) {
     object["target"] = findTarget(recipe.targets, output);
+    json::Array targets;
+    for (const LossSpec &loss : recipe.losses)
+      targets.push_back(json::fixUTF8(findTarget(recipe.targets, loss.output)));
+    object["targets"] = std::move(targets);
+  }
   addLossFlags(object, recipe);
   addOptimizerFlags(object, recipe);
   return object;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/print/Progress.h"
 
+#include "runtime/train/evaluate/EvalMetrics.h"
 #include "runtime/train/support/Text.h"
+#include "tools/mpc/print/PrintableStream.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Format.h"
 
@@ -85,6 +88,18 @@ void ProgressPrinter::started(const StartReport &report) {
   say(line);
 }
 
+// Prints several losses, like " (mse@y 0.1, l1@z 0.25)". Nothing for none.
+static void printTerms(llvm::raw_ostream &os,
+                       llvm::ArrayRef<std::pair<std::string, double>> terms) {
+  if (terms.empty())
+    return;
+  os << " (";
+  llvm::interleaveComma(terms, os, [&](const auto &term) {
+    os << printable(term.first) << " " << tools::formatFigure(term.second);
+  });
+  os << ")";
+}
+
 std::string mpc::tools::formatFigure(double value) {
   if (std::isnan(value))
     return "nan";
@@ -101,6 +116,18 @@ void ProgressPrinter::Steps::add(const StepReport &report) {
   ++count;
   loss += report.loss;
   ms += report.stepMs;
+  const bool areKnown =
+      !report.terms.empty() && llvm::all_of(report.terms, [](const auto &term) {
+        return term.second.has_value();
+      });
+  if (areKnown) {
+    ++reported;
+    terms.resize(report.terms.size());
+    for (auto [sum, term] : llvm::zip(terms, report.terms)) {
+      sum.first = term.first;
+      sum.second += *term.second;
+    }
+  }
   if (report.accuracy) {
     ++measured;
     accuracy += *report.accuracy;
@@ -154,6 +181,10 @@ void ProgressPrinter::printFigures(llvm::raw_ostream &os, const Steps &steps,
   assert(steps.count > 0 && "figures are means over steps");
   const double count = double(steps.count);
   os << "  loss " << formatFigure(steps.loss / count);
+  std::vector<std::pair<std::string, double>> terms = steps.terms;
+  for (auto &[name, value] : terms)
+    value /= double(steps.reported);
+  printTerms(os, terms);
   if (steps.measured > 0)
     os << "  accuracy "
        << llvm::format("%.2f%%", 100 * steps.accuracy / double(steps.measured));
@@ -245,16 +276,17 @@ void mpc::tools::printEvaluation(llvm::raw_ostream &os,
   if (result.accuracy)
     os << "accuracy " << llvm::format("%.2f%%", *result.accuracy * 100) << ", ";
   for (const auto &[name, value] : result.metrics) {
-    os << name << " ";
+    os << printable(name) << " ";
     // Print a top-K accuracy in percent, like the accuracy.
-    if (llvm::StringRef(name).starts_with("top"))
+    if (isShare(name))
       os << llvm::format("%.2f%%", value * 100);
     else
       os << formatFigure(value);
     os << ", ";
   }
-  os << "loss " << formatFigure(result.loss) << " on "
-     << counted(result.samples, "sample");
+  os << "loss " << formatFigure(result.loss);
+  printTerms(os, result.terms);
+  os << " on " << counted(result.samples, "sample");
 }
 
 void ProgressPrinter::evaluated(int64_t step, int64_t epoch,

@@ -12,6 +12,8 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace mpc::tools {
 
@@ -42,6 +44,9 @@ private:
     /// `gradNorm` is a sum over `updates` steps, `accuracy` over `measured`
     /// steps; the other two over all `count` steps.
     double loss = 0, gradNorm = 0, accuracy = 0, ms = 0;
+    /// The sums of several losses over `reported` steps, by name.
+    std::vector<std::pair<std::string, double>> terms;
+    int64_t reported = 0;
     Clock::time_point begin;
 
     void add(const runtime::train::StepReport &report);

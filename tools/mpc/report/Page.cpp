@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/report/Page.h"
 
+#include "runtime/RecipeNames.h"
+#include "runtime/train/evaluate/EvalMetrics.h"
 #include "runtime/train/support/Text.h"
 #include "tools/mpc/report/Chart.h"
 
@@ -21,25 +23,18 @@ using namespace mpc::tools;
 // Values
 //===----------------------------------------------------------------------===//
 
-/// True for metrics that are shares of all labels, like the accuracy; they are
-/// printed in percent.
-static bool isShare(llvm::StringRef metric) {
-  return metric == "accuracy" || metric.starts_with("top");
-}
-
 /// True if lower values of the metric are better, false if higher values are;
 /// nullopt if unknown.
 static std::optional<bool> isBetterLess(llvm::StringRef metric) {
-  for (llvm::StringRef name : {"loss", "perplexity", "mae", "rmse"})
-    if (metric == name)
-      return true;
-  if (isShare(metric) || metric == "f1" || metric == "r2")
-    return false;
-  return std::nullopt;
+  const bool isKnown = metric == "loss" || isLossName(metric) ||
+                       runtime::train::checkEvalMetric(metric.str()).ok();
+  if (!isKnown)
+    return std::nullopt;
+  return !runtime::train::isBetterLarge(metric.str());
 }
 
 static std::string formatMetric(llvm::StringRef metric, double value) {
-  if (!isShare(metric))
+  if (!runtime::train::isShare(metric.str()))
     return formatValue(value);
   std::string text;
   llvm::raw_string_ostream(text) << llvm::format("%.2f %%", value * 100);
@@ -104,6 +99,7 @@ public:
 private:
   std::string draw(Chart chart, Series RunMetrics::*series);
   std::string drawLoss();
+  std::string drawTerm(const std::string &name);
   std::string drawEvaluation(const std::string &metric);
   std::string drawLossScale();
   std::string nameOf(size_t run, llvm::StringRef what) const;
@@ -142,14 +138,33 @@ std::string Charts::drawLoss() {
   return drawChart(chart);
 }
 
+/// Draws one of several losses, in training and in evaluation.
+std::string Charts::drawTerm(const std::string &name) {
+  Chart chart = {"Loss: " + name, "without its factor", ChartScale::Automatic,
+                 ChartStyle::Smooth};
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const bool isAlone = runs.size() == 1;
+    if (auto found = runs[i].terms.find(name); found != runs[i].terms.end())
+      chart.lines.push_back({nameOf(i, "training"), &found->second, i});
+    if (auto found = runs[i].evaluations.find(name);
+        found != runs[i].evaluations.end())
+      chart.lines.push_back(
+          {isAlone ? "evaluation" : runs[i].name + ", evaluation",
+           &found->second, isAlone ? 1 : i,
+           /*isDashed=*/!isAlone, /*hasPoints=*/true});
+  }
+  return drawChart(chart);
+}
+
 std::string Charts::drawEvaluation(const std::string &metric) {
-  Chart chart = {"Evaluation: " + metric, isShare(metric) ? "%" : ""};
+  const bool isShare = runtime::train::isShare(metric);
+  Chart chart = {"Evaluation: " + metric, isShare ? "%" : ""};
   for (size_t i = 0; i < runs.size(); ++i) {
     auto found = runs[i].evaluations.find(metric);
     if (found == runs[i].evaluations.end())
       continue;
     const Series *series = &found->second;
-    if (isShare(metric)) {
+    if (isShare) {
       series = &percentages.emplace_back(*series);
       for (double &value : percentages.back().values)
         value *= 100;
@@ -178,13 +193,18 @@ std::string Charts::drawLossScale() {
 std::string Charts::draw() {
   // Collect the evaluated metrics, which get a chart each; the loss has its own
   // chart.
-  std::set<std::string> metrics;
-  for (const RunMetrics &run : runs)
+  std::set<std::string> metrics, terms;
+  for (const RunMetrics &run : runs) {
+    for (const auto &[name, series] : run.terms)
+      terms.insert(name);
     for (const auto &[name, series] : run.evaluations)
       if (name != "loss")
-        metrics.insert(name);
+        (isLossName(name) ? terms : metrics).insert(name);
+  }
   // Draw results first, then how training went, then speed.
   std::string text = drawLoss();
+  for (const std::string &term : terms)
+    text += drawTerm(term);
   text += draw({"Accuracy of training batches", "%, before the update",
                 ChartScale::Linear, ChartStyle::Smooth},
                &RunMetrics::accuracy);

@@ -2,6 +2,7 @@
 #include "tools/mpc/report/RunMetrics.h"
 
 #include "runtime/BoundedJSON.h"
+#include "runtime/RecipeNames.h"
 #include "runtime/train/support/Text.h"
 #include "tools/mpc/flags/Effects.h"
 #include "tools/mpc/print/Notes.h"
@@ -203,8 +204,9 @@ void MetricsReader::cutAfter(double from) {
   for (Series *series : {&run.loss, &run.accuracy, &run.learningRate,
                          &run.gradNorm, &run.lossScale, &run.stepMs})
     series->cutAfter(from);
-  for (auto &[name, series] : run.evaluations)
-    series.cutAfter(from);
+  for (auto *all : {&run.terms, &run.evaluations})
+    for (auto &[name, series] : *all)
+      series.cutAfter(from);
   while (!run.skipped.empty() && run.skipped.back() > from)
     run.skipped.pop_back();
 }
@@ -230,6 +232,9 @@ void MetricsReader::start(const json &line) {
 void MetricsReader::train(const json &line) {
   const double step = stepOf(line);
   add(run.loss, step, numberOf(line, "loss"));
+  for (const auto &[key, value] : line.items())
+    if (isLossName(key))
+      add(run.terms[key], step, numberOf(line, key));
   if (std::optional<double> fraction = numberOf(line, "accuracy"))
     add(run.accuracy, step, *fraction * 100);
   add(run.learningRate, step, numberOf(line, "lr"));

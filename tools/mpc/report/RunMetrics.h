@@ -38,9 +38,11 @@ struct RunMetrics {
   std::vector<Fact> settings; ///< from the "start" event
   std::vector<Fact> outcome;  ///< from the "end" event
   Series loss, accuracy, learningRate, gradNorm, lossScale, stepMs;
+  /// The values of several losses in training, by name, without their factors.
+  std::map<std::string, Series> terms;
   std::vector<double> skipped; ///< numbers of skipped steps
-  /// The results of evaluations by name: "loss", "accuracy", and metrics of
-  /// --metric.
+  /// The results of evaluations by name: "loss", "accuracy", metrics of
+  /// --metric, and several losses.
   std::map<std::string, Series> evaluations;
 };
 

@@ -171,12 +171,16 @@ Operation *mpc::findLabelLoss(Block &block) {
 }
 
 Value mpc::buildAccuracy(OpBuilder &builder, Operation *loss) {
-  Value scores = loss->getOperand(0), labels = loss->getOperand(1);
+  return buildAccuracy(builder, loss, loss->getOperand(0), loss->getOperand(1));
+}
+
+Value mpc::buildAccuracy(OpBuilder &builder, Operation *op, Value scores,
+                         Value labels) {
   if (tensorType(scores).getDimSize(1) > kMaxAccuracyClasses)
     return {};
   auto type = tensorType(labels).clone(builder.getF32Type());
   auto accuracy =
-      AccuracyOp::create(builder, loss->getLoc(), type, scores, labels);
-  copyPhase(loss, accuracy);
+      AccuracyOp::create(builder, op->getLoc(), type, scores, labels);
+  copyPhase(op, accuracy);
   return accuracy.getCorrect();
 }

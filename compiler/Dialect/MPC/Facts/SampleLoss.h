@@ -31,6 +31,10 @@ mlir::Operation *findLabelLoss(mlir::Block &block);
 /// label's class is the greatest, else 0. `loss` comes from findLabelLoss. Null
 /// if there are more than kMaxAccuracyClasses classes.
 mlir::Value buildAccuracy(mlir::OpBuilder &builder, mlir::Operation *loss);
+/// Like the former, for `scores` with classes on axis 1. The new op has the
+/// phase and the location of `op`.
+mlir::Value buildAccuracy(mlir::OpBuilder &builder, mlir::Operation *op,
+                          mlir::Value scores, mlir::Value labels);
 
 } // namespace mpc
 

@@ -246,6 +246,19 @@ RecipeAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
       if (extent < 0)
         return usage() << "expected sizes of at least 0 in the label shape of '"
                        << name << "', found " << extent;
+  if (recipe.focalGamma &&
+      !(std::isfinite(*recipe.focalGamma) && *recipe.focalGamma >= 0))
+    return usage() << "expected --focal-gamma of at least 0, found "
+                   << *recipe.focalGamma;
+  if (recipe.focalAlpha && *recipe.focalAlpha != -1 &&
+      !(*recipe.focalAlpha >= 0 && *recipe.focalAlpha <= 1))
+    return usage() << "expected --focal-alpha in [0,1], or -1 for no weights, "
+                      "found "
+                   << *recipe.focalAlpha;
+  if (recipe.diceSmooth &&
+      !(std::isfinite(*recipe.diceSmooth) && *recipe.diceSmooth > 0))
+    return usage() << "expected --dice-smooth above 0, found "
+                   << *recipe.diceSmooth;
   if (recipe.ema && !(*recipe.ema >= 0.0 && *recipe.ema < 1.0))
     return usage() << "expected --ema of at least 0 and below 1, found "
                    << *recipe.ema;

@@ -90,6 +90,14 @@ struct Recipe {
   /// Factors of positive targets in the loss: one for all classes, or one per
   /// class. Empty for no factors.
   std::vector<double> posWeight;
+  /// The exponent of 1 - p in the focal losses; nullopt means 2.
+  std::optional<double> focalGamma;
+  /// The weight of positive targets in sigmoid_focal; negative targets have 1 -
+  /// alpha. nullopt means 0.25; -1 means no weights.
+  std::optional<double> focalAlpha;
+  /// The number added to numerator and denominator of the dice losses; nullopt
+  /// means 1e-5.
+  std::optional<double> diceSmooth;
   /// True if a training step also returns which labels the model predicted
   /// correctly.
   bool trainAccuracy = false;
@@ -165,6 +173,14 @@ void visitLossFields(Visitor &&visit, Recipes &...of) {
   visit(Field{"pos-weight", "factor of positive targets of bce_with_logits: "
                             "one, or one of each class"},
         of.posWeight...);
+  visit(Field{"focal-gamma", "exponent of focal and sigmoid_focal; default: 2"},
+        of.focalGamma...);
+  visit(Field{"focal-alpha", "weight of positive targets of sigmoid_focal; -1: "
+                             "no weights; default: 0.25"},
+        of.focalAlpha...);
+  visit(Field{"dice-smooth", "number added to numerator and denominator of "
+                             "dice and sigmoid_dice; default: 1e-5"},
+        of.diceSmooth...);
   visit(Field{"train-accuracy",
               "the step says, too, which labels the scores got right"},
         of.trainAccuracy...);

@@ -89,6 +89,41 @@ TEST(Evaluator, MetricsOfAnotherFamilyAreRefused) {
   EXPECT_TRUE(checkEvalMetrics(model.description, {"accuracy", "top4"}).ok());
 }
 
+TEST(Evaluator, ANameMayHaveTheOutputOfTheLoss) {
+  ToyModel model;
+  expectFailure(checkEvalMetrics(model.description, {"f1@scores"}),
+                StatusCode::Usage,
+                "no loss reads the output 'scores'; the loss is "
+                "softmax_cross_entropy; leave out @scores");
+  model.description.recipe =
+      "{\"loss\":\"softmax_cross_entropy\",\"loss_output\":\"scores\"}";
+  EXPECT_TRUE(checkEvalMetrics(model.description, {"f1@scores"}).ok());
+  StatusOr<EvalResult> result =
+      evaluate(model, toyData(model, 11), nullptr, {"f1@scores", "f1"});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  ASSERT_EQ(result->metrics.size(), 2u);
+  EXPECT_EQ(result->metrics[0].first, "f1@scores");
+  EXPECT_EQ(result->metrics[0].second, result->metrics[1].second);
+}
+
+TEST(Evaluator, CountsEveryClass) {
+  ToyModel model;
+  teach(model);
+  StatusOr<EvalResult> result =
+      evaluate(model, toyData(model, 11), nullptr, {}, nullptr,
+               /*reportsClasses=*/true);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  ASSERT_EQ(result->classes.size(), 1u);
+  const ClassReport &report = result->classes.front();
+  EXPECT_EQ(report.label, "y");
+  ASSERT_EQ(report.classes.size(), 4u);
+  // Class 1 is predicted as class 0.
+  EXPECT_EQ(report.classes[0].predictions, 6);
+  EXPECT_EQ(report.classes[1].labels, 3);
+  EXPECT_EQ(report.matrix.at({1, 0}), 3);
+  EXPECT_EQ(report.matrix.at({3, 3}), 2);
+}
+
 TEST(Evaluator, ReadsNoPrediction) {
   ToyModel model;
   teach(model);

@@ -38,6 +38,32 @@ TEST(Monitor, AFigureMustBeAskedFor) {
                 "ask for it with --metric f1");
 }
 
+TEST(Monitor, WatchesAnOutputOrOneOfSeveralLosses) {
+  EXPECT_EQ(parseMonitor("r2@a:0")->name(), "max:r2@a:0");
+  EXPECT_EQ(parseMonitor("mae@y")->name(), "min:mae@y");
+  EXPECT_EQ(parseMonitor("mse@y")->name(), "min:mse@y");
+  EXPECT_EQ(parseMonitor("softmax_cross_entropy@y")->name(),
+            "min:cross_entropy@y");
+  expectFailure(parseMonitor("r2@").status(), StatusCode::Usage,
+                "unknown metric");
+  const Monitor loss = *parseMonitor("mse@y");
+  EXPECT_TRUE(checkMeasured(loss, {}, {"l1@z", "mse@y"}).ok());
+  expectFailure(checkMeasured(loss, {}, {"l1@z", "l1@y"}), StatusCode::Usage,
+                "there is no loss mse@y; the losses are l1@z, l1@y");
+  expectFailure(checkMeasured(loss, {}, {}), StatusCode::Usage,
+                "there is only one loss; say loss instead of mse@y");
+  EvalResult result;
+  result.terms = {{"l1@z", 1}, {"mse@y", 0.25}};
+  EXPECT_EQ(valueOf(result, loss), 0.25);
+}
+
+TEST(Monitor, RequestsItsMetric) {
+  std::vector<std::string> metrics = {"f1"};
+  for (const char *name : {"loss", "accuracy", "f1", "mse@y", "r2@y", "r2@y"})
+    requestMetric(*parseMonitor(name), metrics);
+  EXPECT_EQ(metrics, (std::vector<std::string>{"f1", "r2@y"}));
+}
+
 TEST(Monitor, AModelMayHaveNoAccuracy) {
   ToyModel model;
   const Monitor accuracy = *parseMonitor("accuracy");

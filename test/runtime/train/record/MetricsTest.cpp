@@ -172,6 +172,27 @@ TEST(Metrics, ATableHasARowForEveryStepAndEvaluation) {
                                 "eval,1,,,,,,,,,,,0.5,,0.25,\n");
 }
 
+TEST(Metrics, ATableHasColumnsForSeveralLosses) {
+  TemporaryDirectory directory;
+  const std::string path = directory / "m.csv";
+  {
+    auto file = MetricsFile::open(path, MetricsStart::New, {}, true,
+                                  {"mse@a,b", "l1@c"});
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    ASSERT_TRUE((*file)
+                    ->write(MetricsLine("train", Digits::Single)
+                                .add("loss", 1.5)
+                                .add("mse@a,b", 0.5)
+                                .add("l1@c", 0.25))
+                    .ok());
+  }
+  const std::string table = readFile(path);
+  EXPECT_NE(table.find(",loss,mse@a_b,l1@c,accuracy,lr,"), std::string::npos);
+  EXPECT_NE(table.find(",eval_loss,eval_mse@a_b,eval_l1@c,eval_accuracy,"),
+            std::string::npos);
+  EXPECT_NE(table.find("train,,,,,1.5,0.5,0.25,,,"), std::string::npos);
+}
+
 TEST(Metrics, ATableGoesOnWithTheColumnsThatItHas) {
   TemporaryDirectory directory;
   const std::string path = directory / "m.csv";

@@ -99,6 +99,36 @@ TEST(Recipe, NamesTheLoss) {
             "the artifact's recipe has an unknown loss 'hinge'");
 }
 
+TEST(Recipe, NamesSeveralLosses) {
+  TraineeInfo info;
+  info.recipe = R"({"loss":"mse","losses":["mse@y","0.5*nll@z:1","mse@y",
+      "output:a@b","2*softmax_cross_entropy"],
+      "targets":["t","u","t","","v"]})";
+  ASSERT_TRUE(readRecipe(info).ok());
+  EXPECT_EQ(lossNames(info),
+            (std::vector<std::string>{"mse@y", "nll@z:1", "mse@y#2",
+                                      "output:a@b", "cross_entropy"}));
+  EXPECT_EQ(info.losses[1].factor, 0.5);
+  EXPECT_EQ(info.losses[1].kind, LossKind::NLL);
+  EXPECT_EQ(info.losses[1].output, "z:1");
+  EXPECT_EQ(info.losses[1].target, "u");
+  EXPECT_EQ(info.losses[4].output, "");
+  for (const std::string &name : lossNames(info))
+    EXPECT_TRUE(isLossName(name)) << name;
+  EXPECT_FALSE(isLossName("loss_scale") || isLossName("r2@y"));
+
+  // Artifacts of earlier versions have no targets.
+  info.recipe = R"({"losses":["mse@y","l1@z"]})";
+  EXPECT_TRUE(readRecipe(info).ok());
+  EXPECT_TRUE(info.losses.empty());
+  for (const char *recipe : {R"({"losses":["mse@y"],"targets":[]})",
+                             R"({"losses":["hinge@y"],"targets":["t"]})",
+                             R"({"losses":[1],"targets":["t"]})"}) {
+    info.recipe = recipe;
+    EXPECT_EQ(readRecipe(info).getCode(), StatusCode::InvalidInput) << recipe;
+  }
+}
+
 TEST_F(SessionTrainee, Trains) {
   TrainOptions options;
   options.schedule.learningRate = 0.5;
