@@ -23,6 +23,7 @@
 #include "tools/mpc/model/LabelData.h"
 #include "tools/mpc/model/SampleBatch.h"
 #include "tools/mpc/model/WeightFiles.h"
+#include "tools/mpc/print/ClassTable.h"
 #include "tools/mpc/print/Notes.h"
 #include "tools/mpc/print/PrintableStream.h"
 #include "tools/mpc/print/Progress.h"
@@ -47,6 +48,7 @@ struct EvalCommand {
   std::vector<std::string> metrics;
   std::string checkpoint;
   std::string format = "text";
+  bool perClass = false;
   SessionOptions session;
 };
 
@@ -73,6 +75,7 @@ private:
   ExitCode loadFile(const std::string &file);
   void checkPreparation(const Preparation &preparation) const;
   void print(const EvalResult &result) const;
+  std::vector<std::string> namesOf(const ClassReport &report) const;
 
   EvalCommand &command;
   const bool isCompiled;
@@ -90,6 +93,8 @@ private:
   std::shared_ptr<const Artifact> artifact;
   OpenSession opened;
   std::optional<Dataset> data;
+  /// The names of classes that the data give, by array of labels.
+  ClassNames classNames;
 };
 } // namespace
 
@@ -205,6 +210,9 @@ ExitCode EvalRun::checkFit(const TraineeInfo &info) {
     return reportError(options.status());
   checkPreparation(options->preparation);
   dropCompiledIn(*info.function(kEvalFunction), offered, arrays);
+  for (const Array &array : arrays)
+    if (!array.classes.empty())
+      classNames[array.name] = array.classes;
   StatusOr<Dataset> all =
       createDataset(std::move(arrays), *info.function(kEvalFunction), *options);
   if (!all.ok())
@@ -387,6 +395,8 @@ void EvalRun::print(const EvalResult &result) const {
     llvm::outs() << "evaluation: ";
     printEvaluation(llvm::outs(), result);
     llvm::outs() << "\n";
+    for (const ClassReport &report : result.classes)
+      printClasses(llvm::outs(), report, namesOf(report));
     return;
   }
   const bool isDouble = opened.trainee->info().precision == "64-true";
@@ -398,7 +408,19 @@ void EvalRun::print(const EvalResult &result) const {
         .add("epoch", isWithin ? progress.epoch : progress.epoch - 1);
   }
   addEvaluation(line, result);
+  for (const ClassReport &report : result.classes)
+    addClasses(line, report, namesOf(report));
   llvm::outs() << line.text();
+}
+
+// Returns the names of the classes of a report; empty if unknown. The only
+// label input takes the labels of the data under any name.
+std::vector<std::string> EvalRun::namesOf(const ClassReport &report) const {
+  if (const auto found = classNames.find(report.label);
+      found != classNames.end())
+    return found->second;
+  const bool isOnly = report.output.empty() && classNames.size() == 1;
+  return isOnly ? classNames.begin()->second : std::vector<std::string>();
 }
 
 ExitCode EvalRun::evaluate() {
@@ -407,14 +429,17 @@ ExitCode EvalRun::evaluate() {
   const auto show = [&](int64_t samples) {
     llvm::errs() << "\r\033[K" << samples << " of " << data->size();
   };
-  StatusOr<EvalResult> result =
-      train::evaluate(*opened.trainee, *data, /*stop=*/nullptr, command.metrics,
-                      isShown ? std::function<void(int64_t)>(show) : nullptr);
+  StatusOr<EvalResult> result = train::evaluate(
+      *opened.trainee, *data, /*stop=*/nullptr, command.metrics,
+      isShown ? std::function<void(int64_t)>(show) : nullptr, command.perClass);
   if (isShown)
     llvm::errs() << "\r\033[K";
   if (!result.ok())
     return reportError(result.status());
   print(*result);
+  if (command.perClass && result->classes.empty())
+    warn("--per-class prints nothing: no loss has class labels or binary "
+         "targets with a prediction for each");
   // If the model computes only the mean loss of a batch, an incomplete last
   // batch cannot be evaluated, so its samples are left out.
   if (result->leftOut > 0)
@@ -456,6 +481,9 @@ void mpc::tools::addEvalCommand(CLI::App &program, int &exitCode) {
                       "; several with commas (repeatable)")
       ->allow_extra_args(false)
       ->type_name("NAME");
+  app->add_flag("--per-class", command->perClass,
+                "also print the confusion matrix, and precision, recall, f1, "
+                "iou and support of each class");
   app->add_option("--format", command->format,
                   "jsonl: one line, like the \"eval\" lines of mpc train "
                   "--metrics")
