@@ -59,6 +59,7 @@ private:
   void keepOn(const std::string &what, const Status &status);
   void save();
   void record(const MetricsLine &line);
+  void deferNonFinite();
   void finish(const Status &status);
   Status explain(const Status &failure);
   StatusOr<Progress> restoreGood();
@@ -463,6 +464,21 @@ void TrainingRun::record(const MetricsLine &line) {
     result.deferred = status;
 }
 
+/// Reports a last evaluation whose loss is not finite at the end of the run, as
+/// a failure: the weights are written, but are of no use. Weights of a better
+/// evaluation are.
+void TrainingRun::deferNonFinite() {
+  if (!result.evaluation || std::isfinite(result.evaluation->loss) ||
+      result.best || !result.deferred.ok())
+    return;
+  result.deferred =
+      Status(StatusCode::Numeric,
+             "the loss of the last evaluation is not finite, found " +
+                 std::string(std::isnan(result.evaluation->loss) ? "nan"
+                             : result.evaluation->loss > 0       ? "inf"
+                                                                 : "-inf"));
+}
+
 /// Completes the result and writes the "end" event.
 void TrainingRun::finish(const Status &status) {
   result.steps = progress.step;
@@ -543,6 +559,8 @@ StatusOr<TrainResult> TrainingRun::run() {
   if (status.getCode() == StatusCode::Numeric)
     status = explain(status);
   const bool isSaved = status.getCode() == StatusCode::Numeric && saveBest();
+  if (status.ok())
+    deferNonFinite();
   finish(status);
   if (isSaved)
     result.deferred = status;

@@ -350,11 +350,16 @@ def test_what_holds_for_every_epoch_is_said_once(tmp_path):
     for name, value in (("d", 1), ("v", 1e30)):
         target = np.full((16, 2), value, np.float32)
         np.savez(tmp_path / f"{name}.npz", x=np.ones((16, 3)), target=target)
-    process = mpctest.mpc_ok(
+    process = mpctest.mpc(
         *("train", tmp_path / "m.onnx", "--data", tmp_path / "d.npz"),
         *("--val-data", tmp_path / "v.npz", "--loss", "mse"),
         *("--batch-size", 8, "--epochs", 3, *mpctest.TARGET),
+        *("--output", tmp_path / "t.onnx"),
     )
+    # The model is written, but the run is no success.
+    assert process.returncode == 7, process.stderr
+    failure = "the loss of the last evaluation is not finite, found inf"
+    assert failure in process.stderr and (tmp_path / "t.onnx").exists()
     assert process.stderr.count("loss inf on 16 samples") == 3
     warning = "warning: the loss of the evaluation is not finite\n"
     assert process.stderr.count(warning) == 1
