@@ -162,3 +162,36 @@ def test_some_artifacts_hold_no_model(compiled, reason, tmp_path):
     assert code == UNSUPPORTED and "does not hold its ONNX model" in message
     assert reason in message
     assert not output.exists()
+
+
+class Array(ctypes.Structure):
+    """mpc_array."""
+
+    _fields_ = [("name", ctypes.c_char_p), ("bytes", ctypes.c_void_p), ("size", ctypes.c_size_t)]
+
+
+@pytest.mark.parametrize(
+    ("create", "use", "more"),
+    [
+        ("mpc_trainer_create", "mpc_trainer_run_batch", [None]),
+        ("mpc_evaluation_create", "mpc_evaluation_add", []),
+    ],
+)
+def test_a_label_out_of_range_is_refused(create, use, more, tmp_path):
+    artifact, flags = tmp_path / "model.mpc", ["--loss", "cross_entropy", "--optimizer", "sgd"]
+    model = mpctest.MODELS / "mlp.onnx"
+    mpctest.mpc_ok("compile", model, *flags, "--batch-size", 4, "-o", artifact, *mpctest.TARGET)
+    library, handle = Library(), ctypes.c_void_p()
+    session = library.open(artifact)
+    library.ok(create, session, None, ctypes.byref(handle))
+    image, target = np.zeros((4, 1, 8, 8), "f4"), np.array([3, 9, 0, 10])
+    bad = "target[3]: label 10 is not in [0,10)"
+    for labels, code, text in ((target, 3, bad), (target % 10, 0, "")):
+        arrays = (Array * 2)(
+            Array(b"image", image.ctypes.data, image.nbytes),
+            Array(b"target", labels.ctypes.data, labels.nbytes),
+        )
+        result = library.call(use, handle, arrays, ctypes.c_size_t(2), *more)
+        assert result[0] == code and result[1].startswith(text)
+    getattr(library.library, create.replace("create", "free"))(handle)
+    library.library.mpc_session_free(session)
