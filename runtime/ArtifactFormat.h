@@ -17,6 +17,8 @@
 //   .mpc.ptx     PTX, one module for all functions, ended by a zero byte.
 //   .mpc.cubin   The PTX, assembled for exactly the target's "cpu".
 //
+// For profilers, NodesFormat.h describes one more section, also optional.
+//
 // The runtime reads and checks the sections in the mapped file, without
 // executing anything. Only a file that passed the checks is loaded with dlopen.
 //

@@ -316,7 +316,7 @@ def test_perf_sees_kernels(tmp_path):
     for model, wanted in ((artifact, "0"), (CNN, "1")):
         flags = () if model == artifact else STEP
         run = ("train", model, "--data", TRAIN, *flags, "--epochs", 4)
-        words = [str(word) for word in (*record, "-F", 4000, mpctest.MPC, *run)]
+        words = [str(word) for word in (*record, "-F", 2000, mpctest.MPC, *run)]
         environment = {**os.environ, "MPC_PERF_MAP": wanted}
         subprocess.run(words, check=True, capture_output=True, env=environment)
         report = subprocess.run(
