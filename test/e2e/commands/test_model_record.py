@@ -156,13 +156,14 @@ def test_figures_of_training_without_flags(photos, kind):
 def test_flags_say_otherwise(photos):
     data, model = f"x={photos}/labelled", photos / "trained.onnx"
     recorded, _ = evaluate(model, data)
-    # The same loss by its other name: the recorded flags of the loss still hold.
-    same, _ = evaluate(model, data, "--loss", "cross_entropy")
-    assert same == recorded
-    # Another loss: none of them holds.
-    figures, process = evaluate(model, data, "--loss", "2*cross_entropy")
+    # A loss that is typed has the flags that are typed.
+    figures, process = evaluate(model, data, "--loss", "cross_entropy")
     assert "eval_f1" not in figures and "label-smoothing" not in process.stderr
     assert "--normalize 0.5:0.25" in process.stderr
+    assert figures["eval_loss"] != recorded["eval_loss"]
+    # The same precision still has the recorded --keep-fp32.
+    same, process = evaluate(model, data, "--precision", "bf16-mixed")
+    assert same == recorded and "--keep-fp32 #dw$" in process.stderr
     # Another precision has no use for --keep-fp32.
     figures, process = evaluate(model, data, "--precision", "32-true")
     assert "keep-fp32" not in process.stderr

@@ -150,10 +150,9 @@ public:
       : command(command), configuration(configuration),
         where(std::move(where)) {}
 
-  /// Sets the flags that the user does not give. If the user gives the flag
-  /// `leader` with another value than the recorded one, sets none and returns
-  /// false.
-  bool take(FlagValues flags, StringRef leader = "");
+  /// Sets the flags that the user does not give; none if the user gives the
+  /// flag `leader` another value than the recorded one.
+  void take(const FlagValues &flags, StringRef leader = "");
   void printNote() const;
 
 private:
@@ -204,20 +203,16 @@ bool RecordTaker::set(const std::string &name,
   return problem.empty();
 }
 
-bool RecordTaker::take(FlagValues flags, StringRef leader) {
-  if (flags.empty())
-    return true;
-  if (!leader.empty()) {
-    const std::vector<std::string> given = givenValues(command, leader);
-    const auto recorded = flags.find(leader.str());
-    if (recorded == flags.end() ||
-        (!given.empty() && printLosses(given) != printLosses(recorded->second)))
-      return given.empty();
-  }
+void RecordTaker::take(const FlagValues &flags, StringRef leader) {
+  const std::vector<std::string> given = leader.empty()
+                                             ? std::vector<std::string>()
+                                             : givenValues(command, leader);
+  const auto recorded = flags.find(leader.str());
+  if (!given.empty() && recorded != flags.end() && given != recorded->second)
+    return;
   for (const auto &[name, values] : flags)
     if (set(name, values))
       taken[name] = values;
-  return true;
 }
 
 void RecordTaker::printNote() const {
@@ -238,6 +233,12 @@ static bool isValidPreparation(const FlagValues &flags) {
       .ok();
 }
 
+// Returns the MODEL argument; empty if there is none.
+static std::string modelOf(const CLI::App &command) {
+  const CLI::Option *model = command.get_option_no_throw("model");
+  return model && model->count() > 0 ? model->results().back() : "";
+}
+
 // Finds the record that applies to a command, and sets `where` to the name of
 // the file that has it.
 static ModelRecord findRecord(const CLI::App &command, std::string &where) {
@@ -253,8 +254,7 @@ static ModelRecord findRecord(const CLI::App &command, std::string &where) {
       return parseRecord(header->progress.record, where);
     }
   }
-  const CLI::Option *model = command.get_option_no_throw("model");
-  where = model && model->count() > 0 ? model->results().back() : "";
+  where = modelOf(command);
   return readModelRecord(where);
 }
 
@@ -279,11 +279,17 @@ void mpc::tools::takeRecordedFlags(CLI::App &command,
   std::string where;
   const ModelRecord record = findRecord(command, where);
   RecordTaker taker(command, configuration, where);
-  const bool runs = command.get_name() == "run";
-  // `mpc run` computes no loss. Flags of preparation apply to --data alone.
-  if (!runs && taker.take(record.loss, "loss"))
+  // `mpc run` computes no loss. An artifact has its loss and its precision
+  // compiled in, but may get the weights of a checkpoint.
+  const bool isCompiled = isArtifact(modelOf(command));
+  const bool hasLoss = !givenValues(command, "loss").empty();
+  if (!isCompiled && !hasLoss && command.get_name() != "run") {
+    taker.take(record.loss);
     taker.take(record.metrics);
-  taker.take(withPolicy(record.precision), "precision");
+  }
+  if (!isCompiled)
+    taker.take(withPolicy(record.precision), "precision");
+  // Flags of preparation apply to --data alone.
   if (!givenValues(command, "data").empty()) {
     const bool isGiven = !givenValues(command, "normalize").empty() ||
                          !givenValues(command, "input-layout").empty();

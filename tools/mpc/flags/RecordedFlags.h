@@ -25,9 +25,8 @@ ExitCode recordFlags(const CLI::App &command, const CompileOptions &options,
 
 /// Sets flags of `mpc eval`, `mpc run` and `mpc explain` that the user does not
 /// give to the values that the model records, or with --checkpoint, the
-/// checkpoint. Prints a note of all flags set. Flags of the loss and of the
-/// precision go together: if the user gives another loss, no recorded flag of
-/// the loss is taken.
+/// checkpoint. Prints a note of all flags set. If the user gives a loss, takes
+/// no flag of the loss and no metric; if another precision, no policy.
 void takeRecordedFlags(CLI::App &command, Configuration &configuration);
 
 } // namespace mpc::tools
