@@ -18,7 +18,7 @@ static constexpr size_t kMostNames = 8;
 
 /// The least length of a word with two slips. A shorter word with two other
 /// letters is another word, like dice and bce.
-static constexpr size_t kLeastForTwo = 6;
+static constexpr size_t kLeastForTwo = 5;
 
 std::string mpc::findNearestName(StringRef word,
                                  llvm::ArrayRef<std::string> names) {

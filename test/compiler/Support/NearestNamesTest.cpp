@@ -21,6 +21,7 @@ TEST(NearestNamesTest, TakesAnotherWordForNoSlip) {
   EXPECT_EQ(findNearestName("dice", {"bce"}), "");
   EXPECT_EQ(findNearestName("find-lr", {"min-lr"}), "");
   EXPECT_EQ(findNearestName("optimsier", {"optimizer"}), "optimizer");
+  EXPECT_EQ(findNearestName("trian", {"train"}), "train");
   EXPECT_EQ(findNearestName("bse", {"bce"}), "bce");
 }
 
