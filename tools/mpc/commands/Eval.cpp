@@ -478,7 +478,8 @@ void mpc::tools::addEvalCommand(CLI::App &program, int &exitCode) {
       ->type_name("FOLDER");
   app->add_option("--metric", command->metrics,
                   "metric to measure besides the loss: " + listEvalMetrics() +
-                      "; several with commas (repeatable)")
+                      "; NAME@OUTPUT for the output of another loss; several "
+                      "with commas (repeatable)")
       ->allow_extra_args(false)
       ->type_name("NAME");
   app->add_flag("--per-class", command->perClass,

@@ -80,7 +80,9 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
                ".onnx_adapter");
   app.add_option("--metric", command.train.evalMetrics,
                  "metric to measure in evaluations besides the loss: " +
-                     listEvalMetrics() + "; several with commas (repeatable)")
+                     listEvalMetrics() +
+                     "; NAME@OUTPUT for the output of another loss; several "
+                     "with commas (repeatable)")
       ->allow_extra_args(false)
       ->type_name("NAME");
   app.add_option("--checkpoint-dir", command.train.checkpointDir,
