@@ -209,7 +209,8 @@ DecisionSummary::DecisionSummary(ModuleOp module,
   if (missing != 0)
     os << "; " << missing << (missing == 1 ? " op has" : " ops have")
        << " no fast kernel in the low type on this target, and may be slower "
-          "than in float32";
+          "than in float32; CPUs with "
+       << (getLowType(module).isF16() ? "AMX" : "AVX512-BF16") << " have some";
 }
 
 std::string

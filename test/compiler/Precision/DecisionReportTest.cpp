@@ -118,7 +118,8 @@ TEST_F(DecisionReportTest, SummaryCountsWhatTrains) {
             std::vector<std::string>{
                 "bf16-mixed: 1 of 2 ops low (1 of 1 contractions), loss scale "
                 "none; 1 op has no fast kernel in the low type on this target, "
-                "and may be slower than in float32"});
+                "and may be slower than in float32; CPUs with AVX512-BF16 have "
+                "some"});
 }
 
 TEST_F(DecisionReportTest, EveryLineOfJSONLIsARecord) {
