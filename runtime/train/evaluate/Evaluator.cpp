@@ -534,7 +534,8 @@ PartialEvaluation::~PartialEvaluation() = default;
 StatusOr<PartialEvaluation>
 PartialEvaluation::create(Trainee &model, const Dataset &data,
                           const std::vector<std::string> &metrics) {
-  StatusOr<Evaluation> created = Evaluation::create(model, data, metrics);
+  StatusOr<Evaluation> created =
+      Evaluation::create(model, data, metrics, false);
   if (!created.ok())
     return created.status();
   return PartialEvaluation(
