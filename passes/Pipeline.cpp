@@ -109,8 +109,7 @@ static void addDifferentiation(OpPassManager &pm,
     pm.addPass(createConvertFloatTypePass());
   // Add adapters to the forward model, so that training and evaluation have
   // them.
-  if (!recipe.lora.empty())
-    pm.addPass(createAddAdaptersPass());
+  pm.addPass(createAddAdaptersPass());
   // Replace the outputs of the forward model by the losses.
   if (!recipe.losses.empty()) {
     AddLossPassOptions loss;
