@@ -80,8 +80,12 @@ static double correlate(const std::vector<ClassCount> &counts) {
   }
   if (labels == 0)
     return std::nan("");
+  // Labels without a prediction count as predicted to be of a class that has no
+  // labels.
+  const double missing = labels - predictions;
+  squaredPredictions += missing * missing;
   const double spread = (labels * labels - squaredLabels) *
-                        (predictions * predictions - squaredPredictions);
+                        (labels * labels - squaredPredictions);
   return divide(matches * labels - products, std::sqrt(spread));
 }
 
