@@ -36,7 +36,7 @@ CAN_HIDE = (
 )
 # Links the runtime, and answers as the command does.
 PROGRAM = """
-#include <runtime/mpc.h>
+#include <runtime/capi/mpc.h>
 #include <stdio.h>
 int main(void) { printf("mpc %s\\n", mpc_version()); return 0; }
 """

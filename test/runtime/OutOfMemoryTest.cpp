@@ -3,7 +3,7 @@
 // would end the process.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/mpc.h"
+#include "runtime/capi/mpc.h"
 #include "runtime/train/support/Threads.h"
 #include "test/runtime/ArtifactBuilder.h"
 #include "test/runtime/ConvCase.h"

@@ -23,7 +23,7 @@ COMPILER = (
 DIALECTS = ["compiler/Dialect/MPC", "compiler/Dialect/AMP"]
 ONNX = [f"frontends/ONNX/{room}" for room in ("Model", "Repair", "Importer", "Ops", "Training")]
 CODEGEN = [f"passes/Codegen/{room}" for room in ("Kernels", "TensorCore")]
-RUNTIME = ["runtime/cpu", "runtime/cuda", "runtime/train"]
+RUNTIME = ["runtime/cpu", "runtime/cuda", "runtime/train", "runtime/capi"]
 FLOORS = [
     f"runtime/train/{floor}"
     for floor in ("support", "trainee", "data", "record", "evaluate", "checkpoint")
@@ -58,6 +58,7 @@ def allowed():
     for i, floor in enumerate(FLOORS):
         table[floor] = ["runtime"] + FLOORS[:i]
     table["runtime/train"] = ["runtime"] + FLOORS
+    table["runtime/capi"] = ["runtime", "runtime/train"] + FLOORS
     for tool in ("tools/mpc", "tools/mpc-opt", "tools/mpc-translate"):
         table[tool] = ABOVE_STAGES + RUNTIME
     table["tools/bench"] = RUNTIME[:1]

@@ -2,8 +2,8 @@
 // evaluation.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/CAPIObjects.h"
 #include "runtime/VariableNames.h"
+#include "runtime/capi/CAPIObjects.h"
 #include "runtime/train/AveragedWeights.h"
 #include "runtime/train/BatchTrainer.h"
 #include "runtime/train/StreamedEvaluation.h"

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/train/Support.h"
 
-#include "runtime/mpc.h"
+#include "runtime/capi/mpc.h"
 #include "runtime/train/checkpoint/CheckpointFiles.h"
 #include "test/runtime/ArtifactBuilder.h"
 

@@ -3,7 +3,7 @@
 // nothing.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/CAPIObjects.h"
+#include "runtime/capi/CAPIObjects.h"
 
 #include <algorithm>
 #include <cstring>

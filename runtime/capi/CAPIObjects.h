@@ -2,12 +2,12 @@
 // turn exceptions and failures into statuses.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPC_RUNTIME_CAPIOBJECTS_H
-#define MPC_RUNTIME_CAPIOBJECTS_H
+#ifndef MPC_RUNTIME_CAPI_CAPIOBJECTS_H
+#define MPC_RUNTIME_CAPI_CAPIOBJECTS_H
 
 #include "runtime/Session.h"
 #include "runtime/Status.h"
-#include "runtime/mpc.h"
+#include "runtime/capi/mpc.h"
 
 #include <algorithm>
 #include <cstring>
@@ -109,4 +109,4 @@ Status fillResult(Result full, const char *type, Result *result) {
 
 } // namespace mpc::capi
 
-#endif // MPC_RUNTIME_CAPIOBJECTS_H
+#endif // MPC_RUNTIME_CAPI_CAPIOBJECTS_H

@@ -2,7 +2,7 @@
 // built without it: each says so.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/CAPIObjects.h"
+#include "runtime/capi/CAPIObjects.h"
 
 using mpc::capi::guarded;
 using mpc::capi::Status;

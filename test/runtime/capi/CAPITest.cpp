@@ -1,7 +1,7 @@
 // Tests the C API as a C program uses it.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/mpc.h"
+#include "runtime/capi/mpc.h"
 #include "test/runtime/ArtifactBuilder.h"
 
 #include <cstring>
