@@ -121,7 +121,8 @@ def test_a_folder_is_for_one_of_several_inputs(pictures, tmp_path):
         *("--data", folder, "-o", output),
     )
     with np.load(output) as arrays:
-        assert_same(dict(arrays), {"y": 2.0 * pictures[0].transpose(0, 3, 1, 2)})
+        assert_same({"y": arrays["y"]}, {"y": 2.0 * pictures[0].transpose(0, 3, 1, 2)})
+        assert len(arrays["file"]) == len(pictures[0])
 
 
 def test_black_and_white_masks_are_zeros_and_ones(pictures, tmp_path):
