@@ -1,5 +1,5 @@
-// The functions of the C API that need the training loop, in a runtime that was
-// built without it: each says so.
+// The functions of the C API that need the training loop, for a runtime without
+// training: all return MPC_UNSUPPORTED.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/capi/CAPIObjects.h"

@@ -1,5 +1,5 @@
-// Trains on batches that a calling program supplies, one by one. The program
-// decides about samples, evaluations and the end; the trainer keeps the
+// Trains on batches that a calling program supplies. The program decides about
+// samples, evaluations and the end; the trainer keeps the
 // schedule, the progress and the checkpoints.
 //
 // SPDX-License-Identifier: Apache-2.0

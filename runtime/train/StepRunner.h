@@ -102,7 +102,7 @@ private:
   int64_t batchCount = 1;
   bool takesRate = false;
   const Port *loss = nullptr;
-  /// The outputs with several losses one by one, and their names.
+  /// The outputs that each hold one of several losses, and their names.
   std::vector<const Port *> terms;
   std::vector<std::string> termNames;
   const Port *gradNorm = nullptr;

@@ -297,7 +297,7 @@ StatusOr<Evaluation> Evaluation::create(Trainee &model, const Dataset &data,
   }
   evaluation.nameTerms();
   // `lossTarget` is set if the loss is a sum of several losses. A label that
-  // one of them ignores counts in the others.
+  // one loss ignores counts in the other losses.
   evaluation.target = targetOf(info);
   evaluation.ignored = findIgnoredLabel(info);
   if (info.lossTarget.empty())

@@ -146,7 +146,7 @@ static std::optional<NamedLoss> parseNamedLoss(std::string_view text) {
 }
 
 // Reads the recipe's "losses" and "targets", arrays of texts. Artifacts of
-// earlier versions have no "targets"; their losses are not reported one by one.
+// earlier versions have no "targets"; only their sum is reported.
 static Status readLosses(const nlohmann::json &recipe, TraineeInfo &info) {
   info.losses.clear();
   const nlohmann::json losses = recipe.value("losses", nlohmann::json());

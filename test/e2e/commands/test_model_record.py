@@ -129,6 +129,27 @@ def test_what_is_recorded(photos):
     assert "trained with" not in mpctest.mpc_ok("inspect", photos / "model.onnx").stdout
 
 
+def test_flags_of_the_loss_are_recorded(photos, tmp_path):
+    """Evaluating the model gives the figures of its own exponent, not of the
+    default one."""
+    data, trained = f"x={photos}/labelled", tmp_path / "trained.onnx"
+    mpctest.mpc_ok(
+        *("train", photos / "model.onnx", "--data", data, "--val-data", data),
+        *("--loss", "focal", "--focal-gamma", 3, "--normalize", "0.5:0.25"),
+        *("--lr", 0.01, "--epochs", 1, "--batch-size", 8),
+        *("--metrics", tmp_path / "run.jsonl", "--output", trained, *mpctest.TARGET),
+    )
+    assert json.loads(read_record(trained)["mpc.loss"]) == {
+        "loss": "focal",
+        "focal-gamma": "3",
+    }
+    expected = figures_of(last_evaluation(tmp_path / "run.jsonl"))
+    recorded, _ = evaluate(trained, data)
+    assert figures_of(recorded) == expected
+    other, _ = evaluate(trained, data, "--loss", "focal")
+    assert other["eval_loss"] != recorded["eval_loss"]
+
+
 @pytest.mark.parametrize("kind", ("model", "checkpoint"))
 def test_figures_of_training_without_flags(photos, kind):
     """Without any flag, eval prints the figures of training, bit for bit."""

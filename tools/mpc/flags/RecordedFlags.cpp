@@ -50,8 +50,7 @@ static std::vector<std::string> givenValues(const CLI::App &command,
 }
 
 static void copyFlags(const CLI::App &command,
-                      std::initializer_list<StringRef> names,
-                      FlagValues &flags) {
+                      ArrayRef<llvm::StringLiteral> names, FlagValues &flags) {
   for (StringRef name : names)
     if (std::vector<std::string> values = givenValues(command, name);
         !values.empty())
@@ -88,10 +87,7 @@ static ExitCode recordLoss(const CLI::App &command,
                            const CompileOptions &options, FlagValues &flags) {
   if (options.pipeline.recipe.losses.empty())
     return ExitCode::Done;
-  copyFlags(
-      command,
-      {"loss", "reduction", "ignore-index", "label-smoothing", "target-array"},
-      flags);
+  copyFlags(command, kTypedLossFlags, flags);
   flags["loss"] = printLosses(flags["loss"]);
   Recipe recipe;
   if (ExitCode code = readLossFiles(options, recipe); code != ExitCode::Done)

@@ -74,9 +74,9 @@ static bool hasOnly(const FlagValues &flags,
 
 ModelRecord mpc::tools::parseRecord(const RecordEntries &entries,
                                     const std::string &where) {
-  static constexpr llvm::StringRef lossFlags[] = {
-      "loss",          "reduction",  "ignore-index", "label-smoothing",
-      "class-weights", "pos-weight", "target-array"};
+  llvm::SmallVector<llvm::StringRef> lossFlags(std::begin(kTypedLossFlags),
+                                               std::end(kTypedLossFlags));
+  lossFlags.append({"class-weights", "pos-weight"});
   static constexpr llvm::StringRef precisionFlags[] = {
       "precision", "policy", "keep-fp32", "force-low"};
   static constexpr llvm::StringRef preparationFlags[] = {"normalize",

@@ -5,6 +5,8 @@
 #ifndef MPC_TOOLS_MPC_MODEL_MODELRECORD_H
 #define MPC_TOOLS_MPC_MODEL_MODELRECORD_H
 
+#include "llvm/ADT/StringRef.h"
+
 #include <map>
 #include <string>
 #include <vector>
@@ -28,6 +30,12 @@ struct ModelRecord {
            precision.empty() && preparation.empty();
   }
 };
+
+/// The flags of losses that a record holds as the user gives them. The weights
+/// of classes and of positive targets are recorded as numbers.
+inline constexpr llvm::StringLiteral kTypedLossFlags[] = {
+    "loss",        "reduction",   "ignore-index", "label-smoothing",
+    "focal-gamma", "focal-alpha", "dice-smooth",  "target-array"};
 
 /// A recorded policy that changes nothing (RecordedPolicy.h).
 inline constexpr char kEmptyPolicy[] = "recorded:{}";
