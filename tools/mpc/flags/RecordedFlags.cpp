@@ -50,7 +50,8 @@ static std::vector<std::string> givenValues(const CLI::App &command,
 }
 
 static void copyFlags(const CLI::App &command,
-                      ArrayRef<llvm::StringLiteral> names, FlagValues &flags) {
+                      llvm::ArrayRef<llvm::StringLiteral> names,
+                      FlagValues &flags) {
   for (StringRef name : names)
     if (std::vector<std::string> values = givenValues(command, name);
         !values.empty())
