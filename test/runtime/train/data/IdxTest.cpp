@@ -24,7 +24,7 @@ void expectRefused(const StatusOr<T> &result, const std::string &text) {
   expectFailure(result.status(), StatusCode::InvalidInput, text);
 }
 
-StatusOr<Array> parse(const std::string &bytes) {
+StatusOr<Array> parseIdxText(const std::string &bytes) {
   return parseIdx(bytesOf(bytes), bytes.size(), nullptr, "t.idx");
 }
 
@@ -45,7 +45,7 @@ std::string compress(const std::string &text) {
 }
 
 TEST(Idx, ReadsBytesInPlace) {
-  StatusOr<Array> array = parse(kImages);
+  StatusOr<Array> array = parseIdxText(kImages);
   ASSERT_TRUE(array.ok()) << array.status().message();
   EXPECT_EQ(array->type, ElementType::U8);
   EXPECT_EQ(array->shape, (Shape{2, 2, 3}));
@@ -53,12 +53,13 @@ TEST(Idx, ReadsBytesInPlace) {
 }
 
 TEST(Idx, ReadsBigEndianNumbers) {
-  StatusOr<Array> halves = parse("\0\0\x0b\x01\0\0\0\x02\x01\x02\xff\xfe"s);
+  StatusOr<Array> halves =
+      parseIdxText("\0\0\x0b\x01\0\0\0\x02\x01\x02\xff\xfe"s);
   ASSERT_TRUE(halves.ok()) << halves.status().message();
   const Tensor wide = *toTensor(*halves, DType::I32);
   EXPECT_EQ(wide.as<int32_t>()[0], 258);
   EXPECT_EQ(wide.as<int32_t>()[1], -2);
-  StatusOr<Array> floats = parse("\0\0\x0d\x01\0\0\0\x01\x3f\xc0\0\0"s);
+  StatusOr<Array> floats = parseIdxText("\0\0\x0d\x01\0\0\0\x01\x3f\xc0\0\0"s);
   ASSERT_TRUE(floats.ok()) << floats.status().message();
   EXPECT_EQ(toTensor(*floats)->as<float>()[0], 1.5f);
 }
@@ -80,8 +81,8 @@ TEST(Idx, RefusesDamage) {
       {"\0\0\x08\x21x"s, "t.idx: not an idx file"},
   };
   for (const auto &[bytes, message] : cases)
-    expectRefused(parse(bytes), message);
-  StatusOr<Array> empty = parse("\0\0\x0e\x02\0\0\0\0\xff\xff\xff\xff"s);
+    expectRefused(parseIdxText(bytes), message);
+  StatusOr<Array> empty = parseIdxText("\0\0\x0e\x02\0\0\0\0\xff\xff\xff\xff"s);
   ASSERT_TRUE(empty.ok()) << empty.status().message();
   EXPECT_EQ(empty->size(), 0);
 }
