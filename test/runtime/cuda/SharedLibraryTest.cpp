@@ -30,8 +30,8 @@ TEST(CUDASharedLibrary, NamesEachPlaceOfAMissingLibraryOnce) {
                 .status()
                 .message();
         for (const char *path :
-             {"(/a/lib", "; /b/lib", "; /usr/local/cuda/lib64/lib", "; lib",
-              "; /usr/local/cuda/lib/lib"})
+             {"tried: /a/lib", "; /b/lib", "; /usr/local/cuda/lib64/lib",
+              "; lib", "; /usr/local/cuda/lib/lib"})
           EXPECT_EQ(count(message, std::string(path) + "mpc-absent.so.1: "), 1u)
               << path << " in " << message;
         EXPECT_EQ(count(message, "libmpc-absent.so.1: "), 5u) << message;
