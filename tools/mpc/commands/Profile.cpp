@@ -323,6 +323,7 @@ void mpc::tools::addProfileCommand(CLI::App &program, int &exitCode) {
   auto command = std::make_shared<ProfileCommand>();
   CLI::App *app = program.add_subcommand(
       "profile", "time of each kernel and node in a training step");
+  command->train.app = app;
   addCompileOptions(*app, command->train.compile);
   addProfiledData(*app, command->train);
   app->add_option("--steps", command->steps,
