@@ -175,9 +175,10 @@ static void check(const Rule &rule, const CLI::App &command,
 /// Arguments that accept `-` for stdin or stdout: the command, then the
 /// argument.
 static constexpr StringLiteral kStreams[] = {
-    "compile --output", "train --output", "train --metrics", "report --output",
-    "check model",      "compile model",  "explain model",   "inspect file",
-    "profile model",    "run model",      "train model",
+    "compile --output", "export --output", "report --output", "train --output",
+    "train --metrics",  "check model",     "compile model",   "eval model",
+    "explain model",    "export model",    "inspect file",    "profile model",
+    "run model",        "train model",
 };
 
 static bool isStream(const CLI::Option *option) {
