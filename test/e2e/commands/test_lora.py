@@ -85,6 +85,25 @@ def test_resumed_run_gives_the_same_bits(tmp_path):
     assert len(moments) == 4 and all(".lora_" in name for name in moments)
 
 
+def test_export_of_a_checkpoint_merges_the_adapters(tmp_path):
+    """mpc export gives the model of --output. A file of adapters alone does not
+    say how they are scaled."""
+    merged, exported = tmp_path / "merged.onnx", tmp_path / "exported.onnx"
+    train(merged, "--checkpoint-dir", tmp_path / "run", "--ema", 0.9)
+    mpctest.mpc_ok("export", MODEL, "--checkpoint", tmp_path / "run", "-o", exported)
+    for expected, found in zip(
+        onnx.load(merged).graph.initializer, onnx.load(exported).graph.initializer
+    ):
+        assert expected == found, expected.name
+    assert evaluate(exported) == evaluate(merged) != evaluate(MODEL)
+    (step,) = (tmp_path / "run").glob("step-*")
+    process = mpctest.mpc(
+        *("export", MODEL, "--weights", step / "state.safetensors", "-o", exported)
+    )
+    assert process.returncode == 4
+    assert "only a checkpoint says how adapters are scaled" in process.stderr
+
+
 def test_seed_decides_the_start(tmp_path):
     values = []
     for seed in [1, 1, 2]:

@@ -6,6 +6,7 @@
 
 #include "compiler/Support/NearestNames.h"
 #include "frontends/ONNX/Model/Model.h"
+#include "frontends/ONNX/Model/Names.h"
 #include "frontends/ONNX/Model/TrainingRecord.h"
 #include "frontends/ONNX/Model/Weights.h"
 #include "runtime/BoundedJSON.h"
@@ -13,6 +14,7 @@
 #include "runtime/train/data/ArrayFile.h"
 #include "tools/mpc/commands/Commands.h"
 #include "tools/mpc/flags/DataFlags.h"
+#include "tools/mpc/model/AdapterFiles.h"
 #include "tools/mpc/model/Driver.h"
 #include "tools/mpc/model/Overwriting.h"
 #include "tools/mpc/model/TrainedModel.h"
@@ -20,6 +22,7 @@
 #include "tools/mpc/print/Notes.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <CLI/CLI.hpp>
 
@@ -52,6 +55,7 @@ private:
   bool isOfArrays() const;
   StoredType storedType() const;
   void noteUse(const onnx_frontend::ImportOptions &options);
+  ExitCode mergeAdapters(const onnx_frontend::TensorMap &parts);
   void setRecord(onnx_frontend::ExportModel &model) const;
   ExitCode writeModel();
   ExitCode writeArrays();
@@ -208,12 +212,68 @@ ExitCode ExportRun::readWeights() {
             readWeightFiles(command.model, model, options, &driver.getContext(),
                             !command.usesParameters))
       return reportError(std::move(error));
+  auto parts = takeAdapterValues(model, options, /*hasAdapters=*/true);
+  if (!parts)
+    return reportError(parts.takeError());
   if (llvm::Error error = onnx_frontend::checkWeights(model, options))
     return reportError(std::move(error));
   for (llvm::StringRef name : onnx_frontend::getTakenNames(model))
     if (auto found = options.weights.find(name); found != options.weights.end())
       values[name] = found->second;
   noteUse(options);
+  return mergeAdapters(*parts);
+}
+
+static train::Array makeArray(llvm::StringRef name, const HostTensor &value) {
+  mlir::Type type = value.type.getElementType();
+  train::Array array;
+  array.name = name.str();
+  array.type = type.isF16()    ? train::ElementType::F16
+               : type.isBF16() ? train::ElementType::BF16
+               : type.isF32()  ? train::ElementType::F32
+                               : train::ElementType::F64;
+  array.shape.assign(value.getShape().begin(), value.getShape().end());
+  array.data = reinterpret_cast<const std::byte *>(value.data.data());
+  array.owner = value.owner;
+  return array;
+}
+
+// Adds adapters, whose matrices are `parts`, to the weights that they adapt, as
+// mpc train --lora does at the end of a run.
+ExitCode ExportRun::mergeAdapters(const onnx_frontend::TensorMap &parts) {
+  const auto recipe = checkpoint.identity.find("recipe");
+  std::vector<Adapter> adapters;
+  if (recipe != checkpoint.identity.end())
+    adapters = readAdapters(recipe->second);
+  llvm::StringSet<> known;
+  for (Adapter &adapter : adapters) {
+    for (std::string *name : {&adapter.weight, &adapter.a, &adapter.b})
+      *name = onnx_frontend::getONNXName(*name).str();
+    known.insert(adapter.a);
+    known.insert(adapter.b);
+  }
+  for (llvm::StringRef name : parts.keys())
+    if (!known.contains(name))
+      return reportError(
+          ExitCode::Unsupported,
+          "cannot merge the adapter '" + name.str() +
+              "': only a checkpoint says how adapters are scaled; name the "
+              "checkpoint of the run with --checkpoint, or write the merged "
+              "model with mpc train --lora and --output");
+  // A model with the adapters as nodes has their matrices as own values.
+  if (parts.empty())
+    return ExitCode::Done;
+  std::vector<train::Array> state;
+  for (const auto &entry : parts)
+    state.push_back(makeArray(entry.first(), entry.second));
+  for (const Adapter &adapter : adapters)
+    if (auto weight = values.find(adapter.weight); weight != values.end())
+      state.push_back(makeArray(weight->first(), weight->second));
+  if (Status status = tools::mergeAdapters(state, adapters); !status.ok())
+    return reportError(status);
+  for (const train::Array &array : state)
+    values[array.name] = toHostTensor(array, &driver.getContext());
+  note(llvm::Twine(adapters.size()) + " adapters are merged into weights");
   return ExitCode::Done;
 }
 
@@ -270,20 +330,6 @@ ExitCode ExportRun::writeModel() {
   if (llvm::Error error = (*model)->write(command.output, values))
     return reportError(std::move(error));
   return ExitCode::Done;
-}
-
-static train::Array makeArray(llvm::StringRef name, const HostTensor &value) {
-  mlir::Type type = value.type.getElementType();
-  train::Array array;
-  array.name = name.str();
-  array.type = type.isF16()    ? train::ElementType::F16
-               : type.isBF16() ? train::ElementType::BF16
-               : type.isF32()  ? train::ElementType::F32
-                               : train::ElementType::F64;
-  array.shape.assign(value.getShape().begin(), value.getShape().end());
-  array.data = reinterpret_cast<const std::byte *>(value.data.data());
-  array.owner = value.owner;
-  return array;
 }
 
 ExitCode ExportRun::writeArrays() {

@@ -82,10 +82,11 @@ static std::vector<double> toDoubles(const Array &array) {
 // Returns the weight with the adapter's product added, in the weight's type.
 static StatusOr<Array> merge(const Array &weight, const Array &a,
                              const Array &b, const Adapter &adapter) {
-  const int64_t inputs = a.shape[1], outputs = b.shape[0], rank = a.shape[0];
-  if (weight.size() != inputs * outputs)
+  if (a.shape.size() != 2 || b.shape.size() != 2 || b.shape[1] != a.shape[0] ||
+      weight.size() != a.shape[1] * b.shape[0])
     return Status(runtime::StatusCode::InvalidInput,
                   "the adapter of '" + weight.name + "' has another shape");
+  const int64_t inputs = a.shape[1], outputs = b.shape[0], rank = a.shape[0];
   std::vector<double> merged = toDoubles(weight);
   const std::vector<double> as = toDoubles(a), bs = toDoubles(b);
   std::vector<double> row(inputs);
@@ -120,7 +121,14 @@ Status mpc::tools::mergeAdapters(std::vector<Array> &state,
   for (const Adapter &adapter : adapters) {
     Array *weight = byName.lookup(adapter.weight);
     Array *a = byName.lookup(adapter.a), *b = byName.lookup(adapter.b);
-    assert(weight && a && b && "the state has the adapters and their weights");
+    if (!weight || !a || !b)
+      return Status(runtime::StatusCode::InvalidInput,
+                    "the adapter of '" + adapter.module +
+                        "' cannot be merged: the values lack '" +
+                        (!weight ? adapter.weight
+                         : !a    ? adapter.a
+                                 : adapter.b) +
+                        "'");
     StatusOr<Array> merged = merge(*weight, *a, *b, adapter);
     if (!merged.ok())
       return merged.status();
