@@ -334,9 +334,7 @@ int64_t countSamples(const std::vector<Array> &arrays, const std::string &name,
   return count > 0 ? count : ofColumns;
 }
 
-/// Returns the names of labels that are folders; empty if labels are not
-/// folders.
-static const std::vector<std::string> &labelsOf(const Array &array) {
+const std::vector<std::string> &labelNames(const Array &array) {
   return array.images ? array.images->classes() : array.classes;
 }
 
@@ -344,8 +342,8 @@ Status checkSameLabels(const std::vector<Array> &first,
                        const std::vector<Array> &second) {
   for (const Array &a : first)
     for (const Array &b : second)
-      if (a.name == b.name && labelsOf(a) != labelsOf(b) &&
-          !labelsOf(a).empty() && !labelsOf(b).empty())
+      if (a.name == b.name && labelNames(a) != labelNames(b) &&
+          !labelNames(a).empty() && !labelNames(b).empty())
         return invalid(b.source, "has other labels than " + a.source +
                                      "; every label needs a folder in both");
   return Status();

@@ -7,6 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import csv
 import json
+import shutil
 
 import numpy as np
 import onnx
@@ -127,6 +128,23 @@ def test_what_is_recorded(photos):
     process = mpctest.mpc_ok("inspect", photos / "trained.onnx", "--format", "json")
     assert json.loads(process.stdout)["training"]["classes"] == NAMES
     assert "trained with" not in mpctest.mpc_ok("inspect", photos / "model.onnx").stdout
+
+
+def test_folders_of_other_classes_are_refused(photos, tmp_path):
+    """Folder 0 would be another class than label 0 of the model."""
+    shutil.copytree(photos / "labelled", tmp_path / "data")
+    shutil.rmtree(tmp_path / "data" / NAMES[0])
+    flags = (photos / "trained.onnx", "--data", f"x={tmp_path}/data")
+    process = mpctest.mpc("eval", *flags, "--batch-size", 8)
+    assert process.returncode == 3
+    assert f"trained with the classes '{NAMES[0]}'" in process.stderr
+    flags += ("--no-metadata", "--loss", "cross_entropy", "--normalize", "0.5:0.25")
+    mpctest.mpc_ok("eval", *flags, "--batch-size", 8)
+
+
+def test_classes_of_image_folders_have_names(photos):
+    figures, _ = evaluate(photos / "trained.onnx", f"x={photos}/labelled", "--per-class")
+    assert [entry["name"] for entry in figures["eval_classes"]] == NAMES
 
 
 def test_flags_of_the_loss_are_recorded(photos, tmp_path):

@@ -212,3 +212,20 @@ def test_classes_of_several_losses(tmp_path):
     for name, scores in (("a", x), ("b", -x)):
         matrix = matrix_of(labels, scores.argmax(1), 3)
         assert result[f"eval_confusion@{name}"] == matrix.tolist()
+
+
+def test_the_second_folder_is_the_binary_target(tmp_path):
+    """Binary targets of two folders tell the second from the first."""
+    x = np.array([[-1.0], [-2.0], [1.0], [2.0], [3.0]], np.float32)
+    model = identity(tmp_path, 1)
+    for name, rows in zip(("cat", "dog"), (x[:2], x[2:])):
+        (tmp_path / "d" / name).mkdir(parents=True)
+        for i, row in enumerate(rows):
+            np.save(tmp_path / "d" / name / f"{i}.npy", row)
+    process = mpctest.mpc_ok(
+        *("eval", model, "--data", f"x={tmp_path / 'd'}", "--batch-size", 1),
+        *("--loss", "bce_with_logits", "--per-class"),
+    )
+    rows = [line.split() for line in process.stdout.splitlines()]
+    assert ["dog", "1.0000", "1.0000", "1.0000", "1.0000", "3"] in rows
+    assert not any("cat" in row for row in rows)

@@ -2,12 +2,14 @@
 // the evaluation code of `mpc train`.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Support/NearestNames.h"
 #include "passes/Differentiation/LossSpec.h"
 #include "runtime/BoundedJSON.h"
 #include "runtime/train/AveragedWeights.h"
 #include "runtime/train/checkpoint/CheckpointFiles.h"
 #include "runtime/train/checkpoint/Weights.h"
 #include "runtime/train/data/ArrayFile.h"
+#include "runtime/train/data/DataFiles.h"
 #include "runtime/train/evaluate/EvalMetrics.h"
 #include "runtime/train/evaluate/Evaluator.h"
 #include "runtime/train/record/Metrics.h"
@@ -48,6 +50,9 @@ struct EvalCommand {
   std::vector<std::string> metrics;
   std::string checkpoint;
   std::string format = "text";
+  /// The names of classes that the model records, in the order of the labels;
+  /// empty if unknown, and with --no-metadata.
+  std::vector<std::string> classes;
   bool perClass = false;
   SessionOptions session;
 };
@@ -68,6 +73,7 @@ public:
 
 private:
   ExitCode checkFunctions(const TraineeInfo &info) const;
+  ExitCode checkClasses() const;
   /// Checks that the model can be evaluated on the data, before machine code is
   /// generated. Sets `data`.
   ExitCode checkFit(const TraineeInfo &info);
@@ -197,6 +203,23 @@ ExitCode EvalRun::checkFunctions(const TraineeInfo &info) const {
               "mpc eval forward.onnx --loss cross_entropy --weights FILE");
 }
 
+// Refuses folders of labels with other names than the classes of training:
+// label 1 would mean another class.
+ExitCode EvalRun::checkClasses() const {
+  for (const auto &[array, names] : classNames)
+    if (!command.classes.empty() && names != command.classes)
+      return reportError(
+          ExitCode::InvalidInput,
+          command.compile.model.model +
+              ": the model was trained with the classes " +
+              listNearestNames("", command.classes) +
+              "; the folders of the data are " + listNearestNames("", names) +
+              ", so that their numbers mean other classes; name the folders "
+              "as in training, one for each class, or say --no-metadata if "
+              "the numbers agree");
+  return ExitCode::Done;
+}
+
 ExitCode EvalRun::checkFit(const TraineeInfo &info) {
   if (ExitCode code = checkFunctions(info); code != ExitCode::Done)
     return code;
@@ -211,8 +234,11 @@ ExitCode EvalRun::checkFit(const TraineeInfo &info) {
   checkPreparation(options->preparation);
   dropCompiledIn(*info.function(kEvalFunction), offered, arrays);
   for (const Array &array : arrays)
-    if (!array.classes.empty())
-      classNames[array.name] = array.classes;
+    if (const std::vector<std::string> &names = labelNames(array);
+        !names.empty())
+      classNames[array.name] = names;
+  if (ExitCode code = checkClasses(); code != ExitCode::Done)
+    return code;
   StatusOr<Dataset> all =
       createDataset(std::move(arrays), *info.function(kEvalFunction), *options);
   if (!all.ok())
@@ -495,6 +521,8 @@ void mpc::tools::addEvalCommand(CLI::App &program, int &exitCode) {
   addSessionOptions(*app, command->session);
   addKernelCacheOption(*app, command->compile);
   app->callback([app, command, &exitCode] {
+    if (!ignoresMetadata(*app))
+      command->classes = readModelRecord(command->compile.model.model).classes;
     exitCode = static_cast<int>(
         matchSession(*app, command->compile, command->session));
     if (exitCode == 0)

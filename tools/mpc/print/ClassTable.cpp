@@ -105,6 +105,16 @@ static void printClassTable(llvm::raw_ostream &os, const ClassReport &report,
        << "; these have the lowest f1, --format jsonl has all\n";
 }
 
+// Returns the names of the classes whose figures a report has. A single binary
+// target tells the second class from the first, so it has the second name.
+static std::vector<std::string>
+namesOfReported(const ClassReport &report,
+                const std::vector<std::string> &names) {
+  if (report.isBinary && report.classes.size() == 1 && names.size() == 2)
+    return {names[1]};
+  return names;
+}
+
 // Prints the four counts of each class of binary targets.
 static void printBinary(llvm::raw_ostream &os, const ClassReport &report,
                         const std::vector<std::string> &names) {
@@ -158,9 +168,10 @@ void mpc::tools::printClasses(llvm::raw_ostream &os, const ClassReport &report,
                               const std::vector<std::string> &names) {
   if (!report.output.empty())
     os << "output " << printable(report.output) << ":\n";
-  printClassTable(os, report, names);
+  const std::vector<std::string> reported = namesOfReported(report, names);
+  printClassTable(os, report, reported);
   if (report.isBinary)
-    printBinary(os, report, names);
+    printBinary(os, report, reported);
   else
     printMatrix(os, report, names);
   if (report.unpredicted > 0)
@@ -195,6 +206,7 @@ static llvm::json::Array describeMatrix(const ClassReport &report) {
 void mpc::tools::addClasses(MetricsLine &line, const ClassReport &report,
                             const std::vector<std::string> &names) {
   const std::string suffix = report.output.empty() ? "" : "@" + report.output;
+  const std::vector<std::string> reported = namesOfReported(report, names);
   llvm::json::Array classes;
   for (size_t c = 0; c < report.classes.size(); ++c) {
     const ClassCount &count = report.classes[c];
@@ -206,8 +218,8 @@ void mpc::tools::addClasses(MetricsLine &line, const ClassReport &report,
                               {"support", count.labels},
                               {"predicted", count.predictions},
                               {"correct", count.matches}};
-    if (c < names.size())
-      object["name"] = llvm::json::fixUTF8(names[c]);
+    if (c < reported.size())
+      object["name"] = llvm::json::fixUTF8(reported[c]);
     if (report.isBinary)
       object["targets"] = report.sizes[c];
     classes.push_back(std::move(object));
