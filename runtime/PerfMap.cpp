@@ -56,6 +56,22 @@ static Status systemError(const std::string &what) {
                 "MPC_PERF_MAP: cannot " + what + ": " + std::strerror(errno));
 }
 
+/// True if `code` is mapped from a file, and not yet moved. An artifact that is
+/// opened twice is one library, whose code may be running.
+static bool isMappedFromFile(const Pages &code) {
+  std::FILE *maps = std::fopen("/proc/self/maps", "re");
+  if (!maps)
+    return false;
+  const auto address = reinterpret_cast<unsigned long>(code.begin);
+  bool found = false;
+  unsigned long begin = 0, end = 0, inode = 0;
+  while (!found && std::fscanf(maps, "%lx-%lx %*s %*x %*s %lu%*[^\n]", &begin,
+                               &end, &inode) == 3)
+    found = begin <= address && address < end && inode != 0;
+  std::fclose(maps);
+  return found;
+}
+
 /// Replaces mapped pages of a file by anonymous pages with the same code.
 static Status moveToAnonymousMemory(const Pages &code) {
   // Try on other pages first if the system allows anonymous code at all. The
@@ -126,9 +142,15 @@ Status addToPerfMap(void *library, const std::vector<std::string> &symbols) {
   if (text.empty())
     return Status();
   dl_iterate_phdr(findCode, &search);
+  bool isMoved = false;
   for (const Pages &code : search.code)
-    if (Status status = moveToAnonymousMemory(code); !status.ok())
-      return status;
+    if (isMappedFromFile(code)) {
+      if (Status status = moveToAnonymousMemory(code); !status.ok())
+        return status;
+      isMoved = true;
+    }
+  if (!isMoved)
+    return Status(); // the map has the library
   const std::string path = "/tmp/perf-" + std::to_string(getpid()) + ".map";
   const int file = openMap(path);
   if (file < 0)
