@@ -194,6 +194,11 @@ Status createFile(const std::string &path,
 
 Status replaceFile(const std::string &path,
                    const std::vector<std::string_view> &chunks, mode_t mode) {
+  // A rename would put a file in the place of a device such as /dev/null.
+  struct stat place;
+  if (stat(path.c_str(), &place) == 0 && !S_ISREG(place.st_mode))
+    return Status(StatusCode::IO, path + ": expected a file to replace, found "
+                                         "a folder, a device or a pipe");
   TemporaryFile temporary;
   if (permitted("open", path))
     temporary = createTemporaryFile(path, mode);
