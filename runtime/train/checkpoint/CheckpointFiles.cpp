@@ -256,6 +256,9 @@ static StatusOr<Progress> toProgress(const json &fields,
   for (const auto &[name, value] : members)
     if (!readCount(fields, name, *value))
       return damaged(path, std::string("has no valid '") + name + "'");
+  // The schedule counts step - skipped updates.
+  if (progress.skipped > progress.step)
+    return damaged(path, "has more skipped steps than steps");
   if (!readEvaluations(fields, progress.evaluations))
     return damaged(path, "has no valid 'evaluations'");
   // A sum that is not finite was written as null.
