@@ -326,6 +326,9 @@ def test_wrong_uses_are_refused(session, artifact, batch):
         session.outputs("eval")
     with pytest.raises(TypeError):
         session.step(batch, learning_rate="fast")
+    for rate in (float("nan"), -1.0, np.float32("inf")):
+        with pytest.raises(mpc.UsageError, match="learning rate is"):
+            session.step(batch, learning_rate=rate)
     with mpc.Session(artifact) as other:
         with pytest.raises(mpc.UsageError, match="no learning rate"):
             other.step(batch)

@@ -169,6 +169,9 @@ class Training:
                 stderr=subprocess.PIPE,
                 text=True,
                 errors="replace",
+                # Ctrl-C in a terminal then reaches this program alone, which
+                # interrupts the command once: a second signal would abort it.
+                start_new_session=True,
             )
         except OSError as error:
             folder.cleanup()

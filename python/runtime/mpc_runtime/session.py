@@ -25,6 +25,13 @@ from mpc_runtime.tensors import TensorInfo, as_array
 
 Batch = Union[Mapping[str, Any], Sequence[Any]]
 
+
+def _check_rate(rate: Any) -> Any:
+    """Returns `rate`. Raises UsageError for numbers that would ruin the weights."""
+    if isinstance(rate, (int, float, np.number)) and not 0 <= rate < math.inf:
+        raise UsageError(f"the learning rate is {rate}, expected a finite number >= 0")
+    return rate
+
 LEARNING_RATE = "learning_rate"
 
 
@@ -393,7 +400,7 @@ class Session:
                         "no learning rate: give step(batch, learning_rate=...), or set"
                         " session.learning_rate"
                     )
-                values[LEARNING_RATE] = rate
+                values[LEARNING_RATE] = _check_rate(rate)
             elif learning_rate is not None:
                 raise UsageError(
                     f"the function {function!r} takes no learning rate; the rate is"
