@@ -218,8 +218,11 @@ static SmallVector<StringRef> findUnneeded(FunctionImporter &function,
       failed.push_back(output);
   for (StringRef source : lossSources) {
     // A loss without a name reads the only output.
-    if (source.empty() && outputs.size() == failed.size() + 1)
+    if (source.empty()) {
+      if (outputs.size() != failed.size() + 1)
+        return {};
       continue;
+    }
     const StringRef value = findLossValue(graph, source);
     if (value.empty() || function.lookup(value).failed)
       return {};
