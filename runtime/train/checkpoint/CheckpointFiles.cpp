@@ -256,7 +256,7 @@ static StatusOr<Progress> toProgress(const json &fields,
   for (const auto &[name, value] : members)
     if (!readCount(fields, name, *value))
       return damaged(path, std::string("has no valid '") + name + "'");
-  // The schedule counts step - skipped updates.
+  // The schedule counts the difference, which must not be negative.
   if (progress.skipped > progress.step)
     return damaged(path, "has more skipped steps than steps");
   if (!readEvaluations(fields, progress.evaluations))

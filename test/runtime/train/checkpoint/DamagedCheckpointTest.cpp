@@ -153,5 +153,19 @@ TEST_F(Checkpoint, NamesTheTensorsThatDiffer) {
                 StatusCode::Checkpoint, "'w' is not in the model");
 }
 
+// A digest shows damage. Anybody can seal a checkpoint whose counts are wrong.
+TEST_F(Checkpoint, SkippedStepsAreNoMoreThanSteps) {
+  for (int64_t skipped : {7, 8}) {
+    ToyModel original;
+    Progress progress = at(7);
+    progress.skipped = skipped;
+    {
+      StatusOr<CheckpointStore> store = CheckpointStore::open(directory.path);
+      ASSERT_TRUE(store->save(original, progress, kRun, 3).ok());
+    }
+    EXPECT_EQ(restore(directory.path, model).ok(), skipped == 7);
+  }
+}
+
 } // namespace
 } // namespace mpc::runtime::train

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace mpc::runtime::train {
@@ -56,6 +57,15 @@ TEST_F(FileSystem, ReplacedFilesAreWhole) {
   }
   ASSERT_TRUE(replaceFile(in("a"), {"new"}).ok());
   EXPECT_EQ(read("a"), "new");
+}
+
+// A rename would leave a file in the place of /dev/null.
+TEST_F(FileSystem, PipesAndFoldersAreNotReplaced) {
+  ASSERT_EQ(mkfifo(in("pipe").c_str(), 0600), 0);
+  EXPECT_EQ(replaceFile(in("pipe"), {"new"}).getCode(), StatusCode::IO);
+  EXPECT_EQ(*kindOf(in("pipe")), FileKind::Other);
+  EXPECT_EQ(replaceFile(folder, {"new"}).getCode(), StatusCode::IO);
+  EXPECT_EQ(countEntries(), 1u);
 }
 
 TEST_F(FileSystem, LinksAreFollowedOnDemand) {
