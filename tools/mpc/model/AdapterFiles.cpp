@@ -82,7 +82,12 @@ static std::vector<double> toDoubles(const Array &array) {
 // Returns the weight with the adapter's product added, in the weight's type.
 static StatusOr<Array> merge(const Array &weight, const Array &a,
                              const Array &b, const Adapter &adapter) {
-  if (a.shape.size() != 2 || b.shape.size() != 2 || b.shape[1] != a.shape[0] ||
+  // The matrices of a convolution have two more axes, of one element each.
+  const auto isMatrix = [](const Array &array) {
+    return array.shape.size() >= 2 &&
+           array.size() == array.shape[0] * array.shape[1];
+  };
+  if (!isMatrix(a) || !isMatrix(b) || b.shape[1] != a.shape[0] ||
       weight.size() != a.shape[1] * b.shape[0])
     return Status(runtime::StatusCode::InvalidInput,
                   "the adapter of '" + weight.name + "' has another shape");
