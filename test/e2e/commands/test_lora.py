@@ -97,6 +97,14 @@ def test_export_of_a_checkpoint_merges_the_adapters(tmp_path):
     ):
         assert expected == found, expected.name
     assert evaluate(exported) == evaluate(merged) != evaluate(MODEL)
+    # Another ALPHA would scale the adapters otherwise, without any error.
+    flags = ("--checkpoint", tmp_path / "run", "--lora")
+    assert evaluate(MODEL, *flags, "4:8") == evaluate(merged)
+    other = mpctest.mpc(
+        *("eval", MODEL, "--data", TEST, *LOSS, *flags, "4:64", "--batch-size", 32)
+    )
+    assert other.returncode == 8
+    assert "was trained with --lora 4:8" in other.stderr
     (step,) = (tmp_path / "run").glob("step-*")
     process = mpctest.mpc(
         *("export", MODEL, "--weights", step / "state.safetensors", "-o", exported)

@@ -32,6 +32,7 @@
 #include "tools/mpc/print/TrainReport.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
 
 #include <CLI/CLI.hpp>
 
@@ -316,12 +317,31 @@ static std::vector<std::string> findWeightNames(const TraineeInfo &info) {
 }
 
 // Loads the checkpoint's weights into the artifact.
+// Prints the rank and the alpha of an adapter as a flag: "--lora 4:8".
+static std::string printLoRA(const Adapter &adapter) {
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format(
+      "--lora %lld:%g", static_cast<long long>(adapter.rank), adapter.alpha);
+  return text;
+}
+
 ExitCode EvalRun::loadCheckpoint() {
   const auto said = [&](const char *key) {
     const auto found = checkpoint->identity.find(key);
     return found == checkpoint->identity.end() ? "" : found->second;
   };
   const TraineeInfo &info = opened.trainee->info();
+  // The values of adapters do not say how they are scaled.
+  const std::vector<Adapter> trained = readAdapters(said("recipe"));
+  for (const Adapter &adapter : readAdapters(info.recipe))
+    for (const Adapter &other : trained)
+      if (other.a == adapter.a && other.scale != adapter.scale)
+        return reportError(ExitCode::Checkpoint,
+                           checkpointPath + ": the adapter of '" +
+                               adapter.module + "' was trained with " +
+                               printLoRA(other) + ", and the model has " +
+                               printLoRA(adapter) +
+                               "; give the --lora of the run");
   Status status = loadCheckpointWeights(*opened.trainee, *checkpoint);
   if (!status.ok())
     return reportError(ExitCode::Checkpoint,
