@@ -3,6 +3,7 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import os
 import shutil
 import signal
 import subprocess
@@ -228,6 +229,24 @@ def test_what_is_read_is_not_overwritten(tmp_path):
         assert process.returncode == 2, (command, process.stderr)
         assert "reads that file" in process.stderr
         assert {file: file.read_bytes() for file in files} == files
+
+
+def test_devices_and_checkpoints_are_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe.npz")
+    train = ["train", mpctest.MODELS / "mlp.onnx", "--batch-size", 8, "--max-steps", 1]
+    train += ["--data", mpctest.DIGITS / "digits-train.npz"]
+    train += ["--loss", "softmax_cross_entropy", *mpctest.TARGET]
+    for flag in ("--output", "--trace"):
+        process = mpctest.mpc(*train, flag, tmp_path / "pipe.npz")
+        assert process.returncode == 5, process.stderr
+        assert "is a device or a pipe" in process.stderr
+    mpctest.mpc_ok(*train, "--checkpoint-dir", tmp_path / "run")
+    state = tmp_path / "run/step-1/state.safetensors"
+    before = state.read_bytes()
+    process = mpctest.mpc(*train, "--resume", tmp_path / "run", "--trace", state)
+    assert process.returncode == 2
+    assert "step-1' is a checkpoint" in process.stderr
+    assert state.read_bytes() == before
 
 
 def test_a_model_may_receive_its_own_weights(tmp_path):

@@ -127,7 +127,8 @@ static ExitCode runCompile(CompileCommand &command) {
           refuseOverwriting("-o", command.output, inputFiles(command.options));
       code != ExitCode::Done)
     return code;
-  if (ExitCode code = checkDestination("-o", command.output);
+  if (ExitCode code =
+          checkDestination("-o", command.output, /*replaces=*/false);
       code != ExitCode::Done)
     return code;
   Driver driver;

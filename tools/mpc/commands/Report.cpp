@@ -131,7 +131,8 @@ static ExitCode runReport(const ReportCommand &command) {
   if (ExitCode code = refuseOverwriting("-o", command.output, files);
       code != ExitCode::Done)
     return code;
-  if (ExitCode code = checkDestination("-o", command.output);
+  if (ExitCode code =
+          checkDestination("-o", command.output, /*replaces=*/false);
       code != ExitCode::Done)
     return code;
   for (const std::string &file : files) {

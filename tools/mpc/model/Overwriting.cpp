@@ -104,7 +104,7 @@ ExitCode mpc::tools::refuseSharing(llvm::ArrayRef<WrittenPlace> places) {
 }
 
 ExitCode mpc::tools::checkDestination(llvm::StringRef flag,
-                                      const std::string &file) {
+                                      const std::string &file, bool replaces) {
   if (file.empty() || file == "-")
     return ExitCode::Done;
   const std::string where = (flag + " " + file).str();
@@ -113,6 +113,10 @@ ExitCode mpc::tools::checkDestination(llvm::StringRef flag,
     return reportError(kind.status());
   if (*kind == train::FileKind::Directory)
     return reportError(ExitCode::IO, where + ": is a folder, expected a file");
+  if (replaces && *kind == train::FileKind::Other)
+    return reportError(ExitCode::IO, where + ": is a device or a pipe, which a "
+                                             "file would replace; expected a "
+                                             "file");
   llvm::SmallString<128> folder(file);
   llvm::sys::path::remove_filename(folder);
   if (folder.empty())
@@ -123,6 +127,15 @@ ExitCode mpc::tools::checkDestination(llvm::StringRef flag,
   if (*kind != train::FileKind::Directory)
     return reportError(ExitCode::IO,
                        where + ": folder '" + folder + "' does not exist");
+  const auto has = [&](const char *name) {
+    llvm::SmallString<128> path(folder);
+    llvm::sys::path::append(path, name);
+    return llvm::sys::fs::exists(path);
+  };
+  if (has("train.json") && has("state.safetensors"))
+    return reportError(ExitCode::Usage, where + ": folder '" + folder +
+                                            "' is a checkpoint; write "
+                                            "elsewhere");
   if (llvm::sys::fs::access(folder, llvm::sys::fs::AccessMode::Write))
     return reportError(ExitCode::IO,
                        where + ": folder '" + folder + "' is not writable");

@@ -21,9 +21,11 @@ ExitCode refuseOverwriting(llvm::StringRef flag, const std::string &output,
                            const std::vector<std::string> &inputs);
 
 /// Prints an error if `file`, the value of `flag`, cannot be written, because
-/// its folder is missing or not writable. Call before the work begins. Accepts
-/// "-" and an empty name.
-ExitCode checkDestination(llvm::StringRef flag, const std::string &file);
+/// its folder is missing, not writable or a checkpoint. Call before the work
+/// begins. Accepts "-" and an empty name. If the command `replaces` the file at
+/// once when it is complete, also refuses devices and pipes.
+ExitCode checkDestination(llvm::StringRef flag, const std::string &file,
+                          bool replaces = true);
 
 /// The value of a flag that names an output: a file, a folder, or - for stdout.
 struct WrittenPlace {
