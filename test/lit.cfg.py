@@ -88,6 +88,8 @@ try:
     config.available_features.add("terminal")
 except OSError:
     pass
+if shutil.which("git"):
+    config.available_features.add("git")
 if shutil.which("ptxas"):
     config.available_features.add("ptxas")
 if os.path.exists("/dev/nvidiactl"):
