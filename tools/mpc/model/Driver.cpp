@@ -31,8 +31,6 @@
 #include "llvm/Support/Format.h"
 
 #include <cassert>
-#include <chrono>
-#include <utility>
 
 using namespace mlir;
 using namespace mpc;
@@ -446,42 +444,6 @@ static void splitWords(std::vector<std::string> &texts) {
     words.insert(words.end(), parts.begin(), parts.end());
   }
   texts = std::move(words);
-}
-
-namespace {
-/// Measures the time of each stage of a compilation.
-class Stopwatch {
-public:
-  explicit Stopwatch(CompileTimes &times) : times(times) {}
-
-  void lap(StringRef name) { times.seconds.emplace_back(name.str(), lap()); }
-  void lapOfReading() { times.reading += lap(); }
-
-private:
-  double lap() {
-    const auto now = std::chrono::steady_clock::now();
-    return std::chrono::duration<double>(now - std::exchange(begin, now))
-        .count();
-  }
-
-  CompileTimes &times;
-  std::chrono::steady_clock::time_point begin =
-      std::chrono::steady_clock::now();
-};
-} // namespace
-
-void CompileTimes::print(llvm::raw_ostream &os) const {
-  double sum = 0;
-  for (const auto &[name, time] : seconds)
-    sum += time;
-  if (reading > 0)
-    os << "read data in " << llvm::format("%.2f s\n", reading);
-  os << "compiled in " << llvm::format("%.2f s:", sum);
-  for (const auto &[name, time] : seconds)
-    os << " " << name << llvm::format(" %.2f", time)
-       << (&name == &seconds.back().first ? "" : ",");
-  os << "; " << kernels.kept << " of " << kernels.all
-     << " kernels from the cache\n";
 }
 
 DecisionSummary Driver::readDecisions() {

@@ -12,12 +12,12 @@
 #include "compiler/Dialect/MPC/Facts/InputSizes.h"
 #include "compiler/Support/ExitCode.h"
 #include "frontends/ONNX/Import.h"
-#include "passes/KernelCompiler.h"
 #include "runtime/Artifact.h"
 #include "runtime/Session.h"
 #include "runtime/train/data/Array.h"
 #include "runtime/train/trainee/Trainee.h"
 #include "tools/mpc/flags/Options.h"
+#include "tools/mpc/model/CompileTimes.h"
 #include "tools/mpc/model/OutOfMemory.h"
 #include "tools/mpc/model/SampleAxes.h"
 
@@ -61,15 +61,6 @@ struct NormalizationFacts {
   /// statistics and do not change them.
   int64_t updated = 0, kept = 0;
   bool isUnbiased = false; ///< true if a layer stores unbiased variance
-};
-
-/// The time in seconds that each stage of a compilation took, in order.
-struct CompileTimes {
-  void print(llvm::raw_ostream &os) const;
-
-  std::vector<std::pair<std::string, double>> seconds;
-  double reading = 0; ///< seconds of checking data while the model compiles
-  KernelCounts kernels;
 };
 
 /// Compiles one model. Owns the MLIR context, the model and the module.
