@@ -7,8 +7,8 @@
 #include "frontends/ONNX/Export/Export.h"
 
 #include "frontends/ONNX/Export/AdapterNodes.h"
+#include "frontends/ONNX/Export/ExportImpl.h"
 #include "frontends/ONNX/Export/InferenceMode.h"
-#include "frontends/ONNX/Export/LowWeights.h"
 #include "frontends/ONNX/Export/Serialize.h"
 #include "frontends/ONNX/Model/File.h"
 #include "frontends/ONNX/Model/Graph.h"
@@ -22,9 +22,7 @@
 
 #include <climits>
 #include <cmath>
-#include <deque>
 #include <google/protobuf/io/zero_copy_stream_impl.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <unistd.h>
 
 using namespace mlir;
@@ -38,54 +36,6 @@ static constexpr size_t kSmallestExternal = 1024;
 // The alignment of tensors in the data file: one page, so that readers can map
 // each tensor into memory.
 static constexpr uint64_t kAlignment = 4096;
-
-class ExportModel::Impl {
-public:
-  explicit Impl(std::shared_ptr<Model> model) : model(std::move(model)) {}
-
-  Error check(const ShapeMap &shapes);
-  Error bind(const ShapeMap &shapes);
-  Error setValues(const TensorMap &values);
-  Expected<StoredWeights> storeWeights(StoredType type);
-  Error write(StringRef destination);
-  Expected<ModelTemplate> makeTemplate(const ShapeMap &shapes);
-  proto::ModelProto &getProto() { return model->getProto(); }
-
-private:
-  void indexTensors(proto::GraphProto &graph);
-  StringRef findName(StringRef variable) const;
-  proto::TensorProto *findSource(StringRef name) const;
-  void detach(StringRef name);
-  std::string misfit(StringRef name, const proto::TensorProto *place,
-                     ArrayRef<int64_t> shape) const;
-  Error loadExternal();
-  Error checkValue(StringRef name, const proto::TensorProto &tensor,
-                   const HostTensor &value);
-  HostTensor convert(const proto::TensorProto &tensor) const;
-  Expected<HostTensor> getValue(const proto::TensorProto &tensor) const;
-  void storeInline(proto::TensorProto &tensor);
-  void storeConstants();
-  bool serialize(google::protobuf::io::FileOutputStream &stream);
-  uint64_t bytesOf(const proto::TensorProto &tensor) const;
-  std::vector<proto::TensorProto *> findExternal();
-  Error writeStream();
-  Error moveConstants();
-  Expected<ModelTemplate> writeTemplate();
-  Error writeData(ArrayRef<proto::TensorProto *> tensors, StringRef path);
-
-  std::shared_ptr<Model> model;
-  /// Initializers and values of Constant nodes, by name.
-  llvm::StringMap<proto::TensorProto *> tensors;
-  /// Identity nodes by the name of the output.
-  llvm::StringMap<proto::NodeProto *> identities;
-  /// The tensor of the file that receives each trained value, by the name of
-  /// the variable.
-  llvm::StringMap<proto::TensorProto *> places;
-  /// The new value of each tensor, set only while writing. Values are converted
-  /// and copied as late as possible, because all values together may exceed the
-  /// remaining memory.
-  llvm::DenseMap<const proto::TensorProto *, const HostTensor *> values;
-};
 
 //===----------------------------------------------------------------------===//
 // Tensors that receive values
@@ -180,7 +130,7 @@ static void drop(google::protobuf::RepeatedField<T> &field) {
   google::protobuf::RepeatedField<T>().Swap(&field);
 }
 
-static void dropData(proto::TensorProto &tensor) {
+void mpc::onnx_frontend::dropData(proto::TensorProto &tensor) {
   drop(*tensor.mutable_float_data());
   drop(*tensor.mutable_int32_data());
   drop(*tensor.mutable_int64_data());
@@ -245,10 +195,8 @@ Error ExportModel::Impl::bind(const ShapeMap &shapes) {
 // New values
 //===----------------------------------------------------------------------===//
 
-// Finds the first finite element that overflows in the file's type; nullopt if
-// there is none. A weight trained in float32 may be too large for float16.
-static std::optional<int64_t> findOverflow(const HostTensor &value,
-                                           Type element) {
+std::optional<int64_t> mpc::onnx_frontend::findOverflow(const HostTensor &value,
+                                                        Type element) {
   if (getElementBytes(element) >= getElementBytes(value.type.getElementType()))
     return std::nullopt;
   HostTensor converted = *convertFloats(value, element);
@@ -321,98 +269,11 @@ Error ExportModel::Impl::setValues(const TensorMap &given) {
 }
 
 //===----------------------------------------------------------------------===//
-// Weights of a low type
-//===----------------------------------------------------------------------===//
-
-static Type getStoredElement(StoredType type, MLIRContext *context) {
-  assert(type != StoredType::AsInFile && "a low type");
-  return type == StoredType::F16 ? Type(Float16Type::get(context))
-                                 : Type(BFloat16Type::get(context));
-}
-
-HostTensor mpc::onnx_frontend::storeWeight(StringRef name,
-                                           const HostTensor &value,
-                                           StoredType type,
-                                           StoredWeights &stored) {
-  Type element = getStoredElement(type, value.type.getContext());
-  if (!isWorthLowType(value.getShape()) ||
-      getElementBytes(value.type.getElementType()) <= getElementBytes(element))
-    return value;
-  if (std::optional<int64_t> large = findOverflow(value, element)) {
-    std::string text;
-    llvm::raw_string_ostream(text)
-        << "'" << name << "' (" << llvm::format("%.6g", value.getDouble(*large))
-        << ")";
-    stored.overflowing.push_back(std::move(text));
-    return value;
-  }
-  HostTensor converted = *convertFloats(value, element);
-  for (int64_t i = 0, n = value.getNumElements(); i < n; ++i)
-    stored.flushed += converted.getDouble(i) == 0 && value.getDouble(i) != 0;
-  ++stored.lowered;
-  return converted;
-}
-
-// Returns the elements that a float32 tensor of the file will have.
-Expected<HostTensor>
-ExportModel::Impl::getValue(const proto::TensorProto &tensor) const {
-  if (auto value = values.find(&tensor); value != values.end())
-    return convert(tensor);
-  if (tensor.data_location() != proto::TensorProto::EXTERNAL)
-    return model->decode(tensor, "tensor '" + tensor.name() + "'");
-  // An external tensor would be read from its file again, although loadExternal
-  // has put the elements into the message.
-  ArrayRef<int64_t> dims(tensor.dims().data(), tensor.dims().size());
-  auto type = RankedTensorType::get(
-      dims, cantFail(model->getElementType(tensor.data_type(), "tensor")));
-  return HostTensor{
-      type, {tensor.raw_data().data(), tensor.raw_data().size()}, nullptr};
-}
-
-Expected<StoredWeights> ExportModel::Impl::storeWeights(StoredType type) {
-  proto::ModelProto &file = model->getProto();
-  if (file.training_info_size() > 0)
-    return model->error(ErrorKind::Unsupported,
-                        "weights of a model with training_info keep their "
-                        "type, because its algorithm updates them");
-  constexpr int64_t bf16Opset = 13;
-  if (int64_t opset = model->getOpset("");
-      type == StoredType::BF16 && opset < bf16Opset)
-    return model->error(ErrorKind::Unsupported,
-                        "opset " + Twine(opset) +
-                            " has no Cast of bfloat16, which opset " +
-                            Twine(bf16Opset) + " has; store float16");
-  StoredWeights stored;
-  std::vector<proto::TensorProto *> lowered;
-  for (proto::TensorProto *tensor : findLowWeights(file)) {
-    Expected<HostTensor> value = getValue(*tensor);
-    if (!value)
-      return value.takeError();
-    HostTensor low = storeWeight(tensor->name(), *value, type, stored);
-    if (low.type == value->type)
-      continue;
-    lowered.push_back(tensor);
-    tensor->set_data_type(type == StoredType::F16
-                              ? proto::TensorProto::FLOAT16
-                              : proto::TensorProto::BFLOAT16);
-    // A new value is converted when it is written.
-    if (values.contains(tensor))
-      continue;
-    std::string bytes(low.data.data(), low.data.size());
-    dropData(*tensor);
-    tensor->set_raw_data(std::move(bytes));
-  }
-  castReaders(*file.mutable_graph(), lowered);
-  return stored;
-}
-
-//===----------------------------------------------------------------------===//
 // External data
 //===----------------------------------------------------------------------===//
 
-// Collects all tensors of the model, including tensors in bodies and functions.
-static std::vector<proto::TensorProto *>
-collectTensors(proto::ModelProto &model) {
+std::vector<proto::TensorProto *>
+mpc::onnx_frontend::collectTensors(proto::ModelProto &model) {
   std::vector<proto::TensorProto *> result;
   auto addNode = [&](proto::NodeProto &node) {
     for (proto::AttributeProto &attribute : *node.mutable_attribute()) {
@@ -586,128 +447,6 @@ Error ExportModel::Impl::write(StringRef destination) {
     return makeError(ErrorKind::IO, destination + ": cannot write: " +
                                         std::strerror(stream.GetErrno()));
   return file->commit();
-}
-
-//===----------------------------------------------------------------------===//
-// Templates
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// Takes the elements out of a tensor, and puts them back when destroyed. The
-/// elements do not move in memory.
-class HeldElements {
-public:
-  explicit HeldElements(proto::TensorProto &tensor) : tensor(tensor) { swap(); }
-  HeldElements(const HeldElements &) = delete;
-  ~HeldElements() { swap(); }
-
-private:
-  void swap() {
-    std::string *bytes =
-        tensor.has_raw_data() ? tensor.release_raw_data() : nullptr;
-    if (rawData)
-      tensor.set_allocated_raw_data(rawData);
-    rawData = bytes;
-    tensor.mutable_float_data()->Swap(&floats);
-    tensor.mutable_int32_data()->Swap(&integers);
-    tensor.mutable_double_data()->Swap(&doubles);
-  }
-
-  proto::TensorProto &tensor;
-  std::string *rawData = nullptr;
-  google::protobuf::RepeatedField<float> floats;
-  google::protobuf::RepeatedField<int32_t> integers;
-  google::protobuf::RepeatedField<double> doubles;
-};
-} // namespace
-
-// Makes initializers of the Constant nodes that receive values: only the
-// elements of an initializer can be left out.
-Error ExportModel::Impl::moveConstants() {
-  proto::GraphProto &graph = *model->getProto().mutable_graph();
-  llvm::SmallPtrSet<const proto::TensorProto *, 32> initializers, moved;
-  for (const proto::TensorProto &tensor : graph.initializer())
-    initializers.insert(&tensor);
-  for (const auto &[variable, place] : places)
-    if (!initializers.contains(place))
-      moved.insert(place);
-  auto &nodes = *graph.mutable_node();
-  for (int i = nodes.size() - 1; i >= 0 && !moved.empty(); --i) {
-    if (nodes.Get(i).op_type() != "Constant")
-      continue;
-    for (proto::AttributeProto &value : *nodes.Mutable(i)->mutable_attribute())
-      if (value.has_t() && moved.erase(&value.t())) {
-        proto::TensorProto *tensor = value.release_t();
-        tensor->set_name(nodes.Get(i).output(0));
-        graph.mutable_initializer()->AddAllocated(tensor);
-        nodes.DeleteSubrange(i, 1);
-        break;
-      }
-  }
-  if (moved.empty())
-    return Error::success();
-  return model->error(ErrorKind::Unsupported,
-                      Twine(moved.size()) +
-                          " trained tensors are not in the main graph");
-}
-
-Expected<ModelTemplate> ExportModel::Impl::writeTemplate() {
-  llvm::DenseMap<const proto::TensorProto *, StringRef> variables;
-  std::deque<HeldElements> held;
-  for (const auto &[variable, place] : places) {
-    variables[place] = variable;
-    held.emplace_back(*place);
-  }
-  auto getType = [&](const proto::TensorProto &tensor) {
-    return cantFail(model->getElementType(tensor.data_type(), tensor.name()));
-  };
-  auto countBytes =
-      [&](const proto::TensorProto &tensor) -> std::optional<uint64_t> {
-    if (!variables.contains(&tensor))
-      return std::nullopt;
-    uint64_t bytes = getElementBytes(getType(tensor));
-    for (int64_t extent : tensor.dims())
-      bytes *= extent;
-    return bytes;
-  };
-  uint64_t size = getProto().ByteSizeLong();
-  for (const auto &[variable, place] : places)
-    size += *countBytes(*place);
-  if (size > INT_MAX)
-    return model->error(ErrorKind::Unsupported,
-                        "the model does not fit into one file of 2 GiB");
-  ModelTemplate result;
-  auto leaveOut = [&](const proto::TensorProto &tensor, uint64_t position) {
-    result.holes.push_back(
-        {variables.lookup(&tensor).str(), getType(tensor), position});
-  };
-  google::protobuf::io::StringOutputStream stream(&result.bytes);
-  [[maybe_unused]] bool isWritten = onnx_frontend::serialize(
-      getProto(), {countBytes, nullptr, leaveOut}, stream);
-  assert(isWritten && "a string takes any bytes");
-  return result;
-}
-
-Expected<ModelTemplate>
-ExportModel::Impl::makeTemplate(const ShapeMap &shapes) {
-  if (Error error = check(shapes))
-    return error;
-  for (const auto &[variable, shape] : shapes) {
-    StringRef name = findName(variable);
-    if (!tensors.contains(name))
-      detach(name);
-    places[variable] = tensors.lookup(name);
-  }
-  if (Error error = moveConstants())
-    return error;
-  if (Error error = loadExternal())
-    return error;
-  setInferenceMode(getProto());
-  for (proto::TensorProto *tensor : collectTensors(getProto())) {
-    tensor->clear_external_data();
-    tensor->clear_data_location();
-  }
-  return writeTemplate();
 }
 
 //===----------------------------------------------------------------------===//
