@@ -139,6 +139,12 @@ def read_weights(path):
     }
 
 
+def drop_record(model):
+    """Removes the record of its training from a model."""
+    for entry in [p for p in model.metadata_props if p.key.startswith("mpc.")]:
+        model.metadata_props.remove(entry)
+
+
 def save_png(path, pixels, palette=False):
     """Writes a PNG file of u8 [H,W,3], of grey [H,W], or of indices into a
     palette."""

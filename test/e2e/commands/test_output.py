@@ -223,6 +223,7 @@ def test_what_is_read_is_not_overwritten(tmp_path):
         [*train, "--output", data],
         [*train, "--output", link],
         [*train, "--metrics", model, "--overwrite-metrics"],
+        ["compile", model, "--batch-size", 8, "--weights", data, "-o", data],
         ["run", model, "--input", f"image=@{data}", "-o", data],
     ):
         process = mpctest.mpc(*command)

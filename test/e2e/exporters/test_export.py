@@ -35,7 +35,7 @@ def without_weights(path):
     """Loads a model, without the elements of its weights and without the record
     of its training."""
     model = onnx.load(path)
-    del model.metadata_props[:]
+    mpctest.drop_record(model)
     for initializer in model.graph.initializer:
         shape, dtype = initializer.dims, initializer.data_type
         name = initializer.name
