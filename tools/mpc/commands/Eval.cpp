@@ -207,8 +207,11 @@ ExitCode EvalRun::checkFunctions(const TraineeInfo &info) const {
 // Refuses folders of labels with other names than the classes of training:
 // label 1 would mean another class.
 ExitCode EvalRun::checkClasses() const {
+  // The record does not say to which of several labels the classes belong.
+  if (command.classes.empty() || classNames.size() != 1)
+    return ExitCode::Done;
   for (const auto &[array, names] : classNames)
-    if (!command.classes.empty() && names != command.classes)
+    if (names != command.classes)
       return reportError(
           ExitCode::InvalidInput,
           command.compile.model.model +
