@@ -131,7 +131,7 @@ private:
 
   TrainCommand &command;
   std::vector<Array> arrays, heldArrays;
-  /// What the trained model records about the run.
+  /// The facts about the run that the trained model records.
   ModelRecord recorded;
   /// Names of the inputs whose values the driver may compile in as constants.
   std::vector<std::string> offered;
@@ -425,14 +425,16 @@ int TrainRun::train() {
                         data.evaluation ? &*data.evaluation : nullptr,
                         command.train, &progress, &stop);
   }();
-  // The trace of a failed run may show the reason.
+  // The trace of a failed run may show the reason. Without the trace, the
+  // trained model is still written.
+  ExitCode traced = ExitCode::Done;
   if (trace)
-    if (Status status = replaceFile(command.trace, {trace->text("mpc train")});
-        !status.ok())
-      return static_cast<int>(reportError(status));
+    traced =
+        reportError(replaceFile(command.trace, {trace->text("mpc train")}));
   if (!result.ok())
     return static_cast<int>(reportError(result.status()));
-  return finish(*result, trace ? &*trace : nullptr);
+  const int code = finish(*result, trace ? &*trace : nullptr);
+  return code != 0 ? code : static_cast<int>(traced);
 }
 
 int mpc::tools::prepareRun(TrainCommand &command,
