@@ -27,9 +27,11 @@ namespace json = llvm::json;
 NodePhases mpc::collectPhases(ModuleOp module) {
   NodePhases phases;
   module.walk([&](Operation *op) {
-    if (const Phase phase = getPhase(op); !isForward(phase))
-      for (StringRef name : getNodeNames(op))
-        phases.try_emplace(name, phase);
+    // A backward op may have the name of the forward op that it repeats. The
+    // forward op comes first.
+    const Phase phase = getPhase(op);
+    for (StringRef name : getNodeNames(op))
+      phases.try_emplace(name, isForward(phase) ? Phase::Forward : phase);
   });
   return phases;
 }

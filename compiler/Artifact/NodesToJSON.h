@@ -13,7 +13,8 @@
 
 namespace mpc {
 
-/// The training phase of each node that is not forward, by the node's name.
+/// The training phase of each node, by the node's name. The loss counts as
+/// forward.
 using NodePhases = llvm::StringMap<Phase>;
 
 /// Collects the phases of all ops of `module` under the names in their

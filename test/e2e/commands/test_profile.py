@@ -11,9 +11,12 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 import mpctest
 
@@ -154,6 +157,65 @@ def test_an_artifact_and_a_forward_model(tmp_path):
     assert set(forward["phases"]) == {"forward"}
 
 
+def test_names_with_signs_are_whole(tmp_path):
+    """A '#' in a name is the model's own, unlike the suffix of a gradient."""
+    names = ["block#1", "block#2"]
+    layers = [
+        helper.make_node("MatMul", ["x", "a"], ["h"], names[0]),
+        helper.make_node("MatMul", ["h", "b"], ["y"], names[1]),
+    ]
+    weights = {key: np.ones((64, 64), np.float32) for key in "ab"}
+    model = mpctest.make_model(
+        layers, {"x": (np.float32, ["N", 64])}, {"y": (np.float32, ["N", 64])}, weights
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    flags = ("--batch-size", 8, "--steps", 2, *mpctest.TARGET)
+    forward = profile(tmp_path / "m.onnx", *flags)
+    assert set(forward["phases"]) == {"forward"}
+    assert {name for node in forward["nodes"] for name in node["names"]} >= set(names)
+    found = profile(tmp_path / "m.onnx", "--loss", "mse", *flags)
+    rows = {tuple(node["names"]): node["seconds"] for node in found["nodes"]}
+    for name in names:
+        assert set(rows[(name,)]) == {"forward", "backward"}
+
+
+def test_the_forward_pass_of_a_branch_is_forward(tmp_path):
+    """A gradient repeats the branch, under the names of its nodes."""
+    branch = [
+        helper.make_graph(
+            [helper.make_node(op, ["h"], [f"{op}_out"], op)],
+            op,
+            [],
+            [helper.make_tensor_value_info(f"{op}_out", onnx.TensorProto.FLOAT, None)],
+        )
+        for op in ("Relu", "Tanh")
+    ]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"], "layer"),
+        helper.make_node(
+            "If", ["flag"], ["y"], "choice", then_branch=branch[0], else_branch=branch[1]
+        ),
+    ]
+    model = mpctest.make_model(
+        nodes,
+        {"x": (np.float32, ["N", 64]), "flag": (bool, [])},
+        {"y": (np.float32, ["N", 64])},
+        {"w": np.ones((64, 64), np.float32)},
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    found = profile(
+        *(tmp_path / "m.onnx", "--loss", "mse", "--batch-size", 8),
+        *("--steps", 2, *mpctest.TARGET),
+    )
+    phases = [
+        node["phase"]
+        for kernel in found["kernels"]
+        for node in kernel["nodes"]
+        if node["names"][0] in ("Relu", "Tanh")
+    ]
+    assert "forward" in phases
+
+
 def test_flags_without_effect_are_refused(tmp_path):
     for flags in (
         ("--val-data", HELD),
@@ -246,6 +308,26 @@ def test_a_trace_of_a_profile(tmp_path):
     events = read_trace(trace)
     assert {"process_name", "thread_name"} <= {e["name"] for e in events}
     assert any(e.get("cat") == "kernel" for e in events)
+
+
+def test_a_trace_that_cannot_be_written_loses_no_model(tmp_path):
+    """The model is written, and the exit code says that the trace is missing."""
+    folder, metrics = tmp_path / "traces", tmp_path / "m.jsonl"
+    folder.mkdir()
+    command = [
+        *("train", MLP, "--data", TRAIN, *STEP, "--max-steps", 10000),
+        *("--trace", folder / "t.json", "--trace-steps", 2, "--metrics", metrics),
+        *("--output", tmp_path / "w.npz", "-q"),
+    ]
+    run = subprocess.Popen(
+        [mpctest.MPC, *map(str, command)], stderr=subprocess.PIPE, text=True
+    )
+    while not (metrics.exists() and metrics.stat().st_size) and run.poll() is None:
+        time.sleep(0.01)
+    folder.rmdir()
+    error = run.communicate()[1]
+    assert run.returncode == 5, error
+    assert "t.json" in error and (tmp_path / "w.npz").exists()
 
 
 def test_a_trace_overwrites_no_input(tmp_path):

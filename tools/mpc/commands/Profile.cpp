@@ -5,6 +5,7 @@
 #include "runtime/BoundedJSON.h"
 #include "runtime/cpu/Cores.h"
 #include "runtime/train/StepRunner.h"
+#include "runtime/train/data/Dataset.h"
 #include "runtime/train/support/FileSystem.h"
 #include "tools/mpc/commands/Commands.h"
 #include "tools/mpc/commands/InspectJSON.h"
@@ -120,18 +121,6 @@ static Status runRandomSteps(Session &session,
 // The result
 //===----------------------------------------------------------------------===//
 
-// Returns the samples of a batch, by the first input that has a sample axis; 0
-// if there is none.
-static int64_t findBatchSize(const Function &function) {
-  for (const FunctionValue &input : function.inputs) {
-    const Shape &shape = function.buffers[input.buffer].shape;
-    if (input.role == Role::Data && input.batchAxis >= 0 &&
-        input.batchAxis < int64_t(shape.size()))
-      return shape[size_t(input.batchAxis)];
-  }
-  return 0;
-}
-
 static Profile describeRun(const ProfileCommand &command,
                            const Artifact &artifact, const TraineeInfo &info) {
   const Plan &plan = artifact.plan();
@@ -143,8 +132,10 @@ static Profile describeRun(const ProfileCommand &command,
   const int threads = command.train.session.threads;
   profile.threads = threads > 0 ? threads : countUsableCores();
   if (const std::vector<StepPart> parts = listParts(plan, info); !parts.empty())
-    profile.batchSize =
-        findBatchSize(*parts.front().function) * parts.front().calls;
+    if (const FunctionPorts *ports =
+            info.function(parts.front().function->name))
+      if (StatusOr<int64_t> batch = findBatchSize(*ports); batch.ok())
+        profile.batchSize = *batch * parts.front().calls;
   return profile;
 }
 

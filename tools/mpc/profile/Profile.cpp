@@ -2,6 +2,7 @@
 #include "tools/mpc/profile/Profile.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <tuple>
 
@@ -152,23 +153,41 @@ static void addKernels(Profile &profile, const Function &function,
   }
 }
 
-// Returns names without the suffixes of phases: conv1#dx becomes conv1.
-static std::vector<std::string>
-dropSuffixes(const std::vector<std::string> &names) {
+// Returns the names of forward nodes, which are the model's own and may have a
+// '#'.
+static llvm::StringSet<> findForwardNames(const Profile &profile) {
+  llvm::StringSet<> names;
+  for (const KernelProfile &kernel : profile.kernels)
+    if (kernel.work)
+      for (const NodeShare &node : kernel.work->nodes)
+        if (node.phase == kForwardPhase)
+          names.insert_range(node.names);
+  return names;
+}
+
+// Returns names without the suffixes of phases: conv1#dx becomes conv1, and
+// block#2#dx becomes block#2 if the model has a node of this name.
+static std::vector<std::string> dropSuffixes(const NodeShare &node,
+                                             const llvm::StringSet<> &forward) {
   std::vector<std::string> result;
-  for (llvm::StringRef name : names)
-    result.push_back(name.split('#').first.str());
+  for (llvm::StringRef name : node.names) {
+    llvm::StringRef own = name;
+    while (!forward.contains(own) && own.contains('#'))
+      own = own.rsplit('#').first;
+    result.push_back(own.str());
+  }
   return result;
 }
 
 // Splits the time of each kernel over its nodes.
 static void addNodes(Profile &profile) {
+  const llvm::StringSet<> forward = findForwardNames(profile);
   std::map<std::vector<std::string>, std::map<std::string, double>> nodes;
   for (const KernelProfile &kernel : profile.kernels)
     if (kernel.work)
       for (const NodeShare &node : kernel.work->nodes) {
         const double seconds = node.share * kernel.total();
-        nodes[dropSuffixes(node.names)][node.phase] += seconds;
+        nodes[dropSuffixes(node, forward)][node.phase] += seconds;
         profile.phases[node.phase] += seconds;
       }
   for (auto &[names, seconds] : nodes)

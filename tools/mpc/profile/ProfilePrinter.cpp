@@ -15,7 +15,7 @@ using namespace mpc::runtime::train;
 /// The number of rows of each table, unless the whole profile is wanted.
 static constexpr size_t kTopRows = 12;
 
-static const char *const kPhases[] = {"forward", "backward", "optimizer"};
+static const char *const kPhases[] = {kForwardPhase, "backward", "optimizer"};
 
 //===----------------------------------------------------------------------===//
 // Cells

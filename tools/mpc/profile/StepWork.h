@@ -13,6 +13,9 @@
 
 namespace mpc::tools {
 
+/// The phase of nodes of the forward pass and of the loss.
+inline constexpr char kForwardPhase[] = "forward";
+
 /// A node of the model, or several nodes that mpc computes as one op.
 struct NodeShare {
   std::vector<std::string> names;
