@@ -41,7 +41,7 @@ struct RunCommand {
   DataFlags data;
   std::string function, output;
   SessionOptions session;
-  /// What the model records about its training; empty with --no-metadata.
+  /// The model's record of its training; empty with --no-metadata.
   ModelRecord record;
 };
 

@@ -1,5 +1,5 @@
-// What a trained model records about its training: classes, preparation, loss,
-// metrics and precision, as values of flags.
+// Reads and prints the record of its training that a trained model has:
+// classes, preparation, loss, metrics and precision, as values of flags.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_MODELRECORD_H
