@@ -44,9 +44,15 @@ Status checkGPU(const DeviceId &device, const Target &target);
 /// True if there is an NVIDIA driver, usable or not.
 bool hasGPUDriver();
 
+class Communicator;
+
 struct DeviceOptions {
   std::string device = "cpu"; ///< parsed as a DeviceId
   int threads = 0;            ///< CPU worker threads; 0 means one per core
+  /// Connects the ranks of a distributed run for the `all_reduce` steps of
+  /// functions; null for one rank, where these steps do nothing. Must outlive
+  /// the device.
+  Communicator *communicator = nullptr;
 };
 
 /// Inspects memory between the steps of a run. Sees each step inside a

@@ -75,6 +75,7 @@ enum class ExitCode : int {
   Device = 6,
   Numeric = 7,
   Checkpoint = 8,
+  Rank = 9, ///< another rank of a distributed run failed or never came
   Internal = 70, ///< mpc broke its own rules
 };
 
@@ -143,6 +144,9 @@ enum class ConvKind { Forward, InputGrad, WeightGrad };
 
 /// The type in which a GPU's library computes products.
 enum class Compute { F32, TF32, F64 };
+
+/// The reduction of an element over the ranks of a distributed run.
+enum class Reduce { Sum, Mean, Max };
 
 /// The operation that a library fuses with a product p = alpha * op(a) op(b). A
 /// CPU supports only BGradA and BGradB.
@@ -219,6 +223,12 @@ struct Words<Compute> {
 };
 
 template <>
+struct Words<Reduce> {
+  static constexpr std::string_view kind = "reduction over ranks";
+  static constexpr std::string_view list[] = {"sum", "mean", "max"};
+};
+
+template <>
 struct Words<FusedKind> {
   static constexpr std::string_view kind = "kind of fused product";
   static constexpr std::string_view list[] = {
@@ -237,6 +247,7 @@ static_assert(std::size(Words<FilterLayout>::list) ==
 static_assert(std::size(Words<ConvKind>::list) ==
               size_t(ConvKind::WeightGrad) + 1);
 static_assert(std::size(Words<Compute>::list) == size_t(Compute::F64) + 1);
+static_assert(std::size(Words<Reduce>::list) == size_t(Reduce::Max) + 1);
 static_assert(std::size(Words<FusedKind>::list) ==
               size_t(FusedKind::BGradB) + 1);
 
@@ -283,6 +294,7 @@ using mpc::ConvKind;
 using mpc::DType;
 using mpc::FilterLayout;
 using mpc::FusedKind;
+using mpc::Reduce;
 using mpc::Role;
 using mpc::Space;
 using mpc::StepKind;

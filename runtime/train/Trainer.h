@@ -33,6 +33,10 @@
 #include <utility>
 #include <vector>
 
+namespace mpc::runtime {
+class Communicator;
+}
+
 namespace mpc::runtime::train {
 
 class RunRecorder;
@@ -90,6 +94,9 @@ struct TrainOptions {
   /// Receives the times of steps, data, evaluations and checkpoints; null for
   /// none.
   RunRecorder *recorder = nullptr;
+
+  /// Connects the ranks that train together; null for one rank.
+  Communicator *communicator = nullptr;
 
   std::string version; ///< version of mpc, for the metrics' "start" event
   /// Metadata that checkpoints keep for models made from them, by key.
