@@ -75,7 +75,7 @@ enum class ExitCode : int {
   Device = 6,
   Numeric = 7,
   Checkpoint = 8,
-  Rank = 9, ///< another rank of a distributed run failed or never came
+  Rank = 9,      ///< another rank of a distributed run failed or never came
   Internal = 70, ///< mpc broke its own rules
 };
 
