@@ -5,6 +5,7 @@
 #define MPC_FRONTENDS_ONNX_EXPORT_EXPORTIMPL_H
 
 #include "frontends/ONNX/Export/Export.h"
+#include "frontends/ONNX/Model/Model.h"
 #include "frontends/ONNX/Model/ONNXProto.h"
 
 #include <memory>
