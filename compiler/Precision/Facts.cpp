@@ -8,6 +8,7 @@
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Interfaces/TiedValues.h"
 #include "compiler/Precision/LossRegion.h"
+#include "compiler/Precision/Policy/RecordedPolicy.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -65,8 +66,8 @@ PrecisionFacts::PrecisionFacts(ModuleOp module, PrecisionPolicy &policy,
       cancellations(module, ranges, types, policy.getLowType()),
       givenValues(module, policy.getLowType()), loss(findLossRegion(module)),
       multiplesOfSeed(findMultiplesOfSeed(module)), state(findStateOps(module)),
-      keepFP32(makeNamePatterns(request.keepFP32)),
-      forceLow(makeNamePatterns(request.forceLow)) {}
+      keepFP32(makeNamePatterns(listExpressions(request.keepFP32))),
+      forceLow(makeNamePatterns(listExpressions(request.forceLow))) {}
 
 //===----------------------------------------------------------------------===//
 // Policy
@@ -238,13 +239,14 @@ PrecisionFacts::Judgement PrecisionFacts::judge(PrecisionOpInterface op) const {
   // Returns true if an expression names the op. The last one is the rule.
   auto isNamedBy = [&](ArrayRef<NamePattern> patterns,
                        ArrayRef<std::string> expressions, StringRef flag) {
-    for (size_t i = patterns.size(); i-- > 0;)
-      if (matchesNode(op, patterns[i]) ||
-          (id && StringRef(expressions[i]).contains('~') &&
-           patterns[i].match(id.getValue()))) {
-        judgement.rule = (flag + "=" + expressions[i]).str();
+    for (size_t i = patterns.size(); i-- > 0;) {
+      StringRef expression = getExpression(expressions[i]);
+      if (matchesNode(op, patterns[i]) || (id && expression.contains('~') &&
+                                           patterns[i].match(id.getValue()))) {
+        judgement.rule = (flag + "=" + expression).str();
         return true;
       }
+    }
     return false;
   };
   std::optional<PolicyEntry> entry = lookupPolicy(op);

@@ -255,11 +255,12 @@ static void settle(PlacementNode &placed, Pin pin, Reason reason) {
 
 // Pins the nodes that the user's expressions match. Skips fixed nodes. Reports
 // an error if an expression matches no node, or only fixed nodes.
-LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
+LogicalResult PrecisionGraph::apply(ArrayRef<std::string> values,
                                     StringRef flag, Pin pin, Reason reason,
                                     ModuleOp module) {
   assert(pin != Pin::None && "an expression pins nodes");
-  for (const std::string &expression : expressions) {
+  for (StringRef value : values) {
+    StringRef expression = getExpression(value);
     // The shell may have mangled the expression, so check its syntax before
     // pinning anything.
     const NamePattern pattern(expression);
@@ -285,8 +286,7 @@ LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
       node.evidence = amp::Evidence::Assumed;
     }
     // An expression of a model's record may name nodes that only training has.
-    if (!changed && StringRef(amp::getRequest(module).policy)
-                        .starts_with(kRecordedPolicy)) {
+    if (!changed && value.starts_with(kRecordedExpression)) {
       module.emitRemark() << flag << ": the model's expression '" << expression
                           << "' matches no node that it can change";
       continue;

@@ -72,7 +72,7 @@ private:
   void assignIds(mlir::ModuleOp module);
   void consult(const PrecisionFacts &facts);
   void pin(const PrecisionFacts &facts, mlir::ModuleOp module);
-  mlir::LogicalResult apply(llvm::ArrayRef<std::string> expressions,
+  mlir::LogicalResult apply(llvm::ArrayRef<std::string> values,
                             llvm::StringRef flag, PlacementNode::Pin pin,
                             amp::Reason reason, mlir::ModuleOp module);
   std::string listOpenNodes(llvm::StringRef expression) const;

@@ -342,7 +342,7 @@ llvm::Error PrecisionPolicy::parseFile(StringRef path) {
     return buffer.takeError();
   const bool isRecorded = path.starts_with(kRecordedPolicy);
   if (isRecorded)
-    path = "the model's policy";
+    path = kRecordedPolicyFile;
   StringRef text = (*buffer)->getBuffer();
   if (isNestedDeeply(text))
     return reject(path, "is nested too deeply");

@@ -402,6 +402,61 @@ def test_records_name_no_files(photos, name, tmp_path, monkeypatch):
     assert figures or "needs a loss" in process.stderr
 
 
+LATE = {
+    "class weights": ("loss", LOSS | {"class-weights": "1,2"}, "class-weights"),
+    "label array": ("loss", LOSS | {"target-array": "y=other"}, "target-array"),
+    "expression": ("precision", {"precision": "bf16-mixed", "keep-fp32": "["}, "keep-fp32"),
+    "policy": (
+        "precision",
+        {"precision": "bf16-mixed", "policy": {"rules": [{"node": "fc"}]}},
+        "policy",
+    ),
+    "metric": ("metrics", {"metric": "r2"}, "metric"),
+    "preparation": ("preparation", "--normalize z=0:1", "normalize"),
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_late_errors_name_the_record(photos, name, tmp_path):
+    """The user did not give the flag that such an error is about."""
+    key, value, flag = LATE[name]
+    text = value if isinstance(value, str) else json.dumps(value)
+    model = write_record(photos / "trained.onnx", tmp_path / "m.onnx", **{key: text})
+    _, process = evaluate(model, f"x={photos}/labelled", "--quiet")
+    assert process.returncode in (2, 3), process.stderr
+    origin = process.stderr.rpartition(" (--")[2]
+    assert flag in origin and f" from the record in {model}; " in origin
+    assert "--no-metadata" in origin
+
+
+def test_errors_about_given_flags_do_not_name_the_record(photos):
+    flags = ("--loss", "cross_entropy", "--class-weights", "1,2")
+    _, process = evaluate(photos / "trained.onnx", f"x={photos}/labelled", *flags)
+    assert process.returncode != 0
+    assert "--class-weights" in process.stderr
+    assert "from the record" not in process.stderr
+
+
+@pytest.mark.parametrize("command", ("eval", "run", "explain"))
+def test_given_expressions_must_match(photos, command, tmp_path):
+    """A recorded expression may match nothing, one that is given may not."""
+    flags = () if command == "explain" else ("--data", f"x={photos}/labelled", "--batch-size", 8)
+    if command == "run":
+        flags = ("--data", f"x={photos}/new", "--batch-size", 4)
+    record = json.dumps({"precision": "bf16-mixed", "keep-fp32": "none", "policy": {}})
+    model = write_record(photos / "trained.onnx", tmp_path / "m.onnx", precision=record)
+    process = mpctest.mpc_ok(command, model, *flags, *mpctest.TARGET)
+    assert "the model's expression 'none' matches no node" in process.stderr
+    for flag in ("--keep-fp32", "--force-low"):
+        process = mpctest.mpc(command, model, *flags, flag, "typo", *mpctest.TARGET)
+        assert process.returncode == 2, process.stderr
+        assert f"{flag}: expression 'typo' matches no node" in process.stderr
+        assert f"({flag} is from the record" not in process.stderr
+    # A policy that is given does not make recorded expressions given.
+    (tmp_path / "policy.json").write_text("{}")
+    mpctest.mpc_ok(command, model, *flags, "--policy", tmp_path / "policy.json", *mpctest.TARGET)
+
+
 def test_numbers_are_no_names_of_files(photos, tmp_path, monkeypatch):
     """A file called like the recorded weights is not read."""
     monkeypatch.chdir(tmp_path)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/flags/CompileFlags.h"
 
+#include "compiler/Precision/Policy/RecordedPolicy.h"
 #include "passes/Differentiation/Updates/Optimizers.h"
 #include "tools/mpc/flags/Effects.h"
 
@@ -120,8 +121,8 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
   recipe["as_exported"] = options.asExported;
   recipe["loss_scale"] = describeLossScale(precision);
   recipe["policy"] = digestOf(precision.policy);
-  recipe["keep_fp32"] = listOf(precision.keepFP32);
-  recipe["force_low"] = listOf(precision.forceLow);
+  recipe["keep_fp32"] = listOf(listExpressions(precision.keepFP32));
+  recipe["force_low"] = listOf(listExpressions(precision.forceLow));
   recipe["decisions"] = decisions;
   recipe["tf32"] = precision.tf32;
   recipe["contractions"] = options.pipeline.contractions;

@@ -10,6 +10,7 @@
 #include "tools/mpc/flags/Configuration.h"
 #include "tools/mpc/flags/LossFlags.h"
 #include "tools/mpc/model/Driver.h"
+#include "tools/mpc/print/FlagOrigins.h"
 #include "tools/mpc/print/Notes.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -150,7 +151,8 @@ public:
   /// Sets the flags that the user does not give; none if the user gives the
   /// flag `leader` another value than the recorded one.
   void take(const FlagValues &flags, StringRef leader = "");
-  void printNote() const;
+  /// Prints a note of the flags set, and lets later errors name the record.
+  void finish() const;
 
 private:
   bool set(const std::string &name, const std::vector<std::string> &values);
@@ -185,6 +187,10 @@ bool RecordTaker::set(const std::string &name,
     return false;
   std::vector<std::string> given = values;
   const bool isNumbers = name == "class-weights" || name == "pos-weight";
+  // Recorded expressions may match no node: `mpc run` compiles no gradients.
+  if (name == "keep-fp32" || name == "force-low")
+    for (std::string &expression : given)
+      expression.insert(0, kRecordedExpression);
   std::string problem;
   if (isNumbers && !spellNumbers(given))
     problem = "expected numbers";
@@ -212,10 +218,15 @@ void RecordTaker::take(const FlagValues &flags, StringRef leader) {
       taken[name] = values;
 }
 
-void RecordTaker::printNote() const {
-  if (!taken.empty())
-    note("from " + where + ": " + printFlags(taken) + "; " + kMetadataFlag +
-         " leaves out what a model records");
+void RecordTaker::finish() const {
+  if (taken.empty())
+    return;
+  std::vector<std::string> names;
+  for (const auto &[name, values] : taken)
+    names.push_back(name);
+  setRecordedFlags(where, std::move(names));
+  note("from " + where + ": " + printFlags(taken) + "; " + kMetadataFlag +
+       " leaves out what a model records");
 }
 
 // True if the record's flags of preparation can be parsed.
@@ -255,20 +266,6 @@ static ModelRecord findRecord(const CLI::App &command, std::string &where) {
   return readModelRecord(where);
 }
 
-// Adds a policy to flags that name nodes. A policy from a record says that its
-// nodes may be missing: `mpc run` compiles no gradients.
-static FlagValues withPolicy(FlagValues flags) {
-  if (flags.count("keep-fp32") == 0 && flags.count("force-low") == 0)
-    return flags;
-  std::vector<std::string> &policy = flags["policy"];
-  if (policy.empty())
-    policy = {kEmptyPolicy};
-  else if (llvm::is_contained(PrecisionPolicy::getPresets(), policy.front()))
-    policy = {kRecordedPolicy.str() +
-              ("{\"preset\":\"" + policy.front() + "\"}")};
-  return flags;
-}
-
 void mpc::tools::takeRecordedFlags(CLI::App &command,
                                    Configuration &configuration) {
   if (ignoresMetadata(command))
@@ -285,7 +282,7 @@ void mpc::tools::takeRecordedFlags(CLI::App &command,
     taker.take(record.metrics);
   }
   if (!isCompiled)
-    taker.take(withPolicy(record.precision), "precision");
+    taker.take(record.precision, "precision");
   // Flags of preparation apply to --data alone.
   if (!givenValues(command, "data").empty()) {
     const bool isGiven = !givenValues(command, "normalize").empty() ||
@@ -296,5 +293,5 @@ void mpc::tools::takeRecordedFlags(CLI::App &command,
     else if (!isGiven)
       taker.take(record.preparation);
   }
-  taker.printNote();
+  taker.finish();
 }

@@ -10,6 +10,7 @@
 #include "tools/mpc/model/ModulePorts.h"
 #include "tools/mpc/model/SampleBatch.h"
 #include "tools/mpc/model/WeightFiles.h"
+#include "tools/mpc/print/FlagOrigins.h"
 #include "tools/mpc/print/Notes.h"
 #include "tools/mpc/print/ONNXWords.h"
 #include "tools/mpc/print/PrintableStream.h"
@@ -42,7 +43,8 @@ namespace json = llvm::json;
 //===----------------------------------------------------------------------===//
 
 static void printError(llvm::raw_ostream &os, llvm::StringRef message) {
-  os << "error: " << printable(message) << "\n";
+  os << "error: " << printable(message) << printable(explainOrigin(message))
+     << "\n";
 }
 
 ExitCode mpc::tools::reportError(ExitCode code, const llvm::Twine &message) {
@@ -98,7 +100,7 @@ private:
     // must appear whenever the error does, so print it here.
     if (severity == DiagnosticSeverity::Error || isAttached)
       os << severities[static_cast<int>(severity)] << ": " << printable(message)
-         << "\n";
+         << (isAttached ? "" : printable(explainOrigin(message))) << "\n";
     else if (severity == DiagnosticSeverity::Warning)
       warn(message, os);
     else

@@ -189,10 +189,9 @@ std::string mpc::tools::printFlags(const FlagValues &flags) {
   std::string text;
   for (const auto &[name, values] : flags)
     for (const std::string &value : values)
-      if (value != kEmptyPolicy)
-        text += (text.empty() ? "--" : " --") + name + " " +
-                (llvm::StringRef(value).starts_with(kRecordedPolicy)
-                     ? std::string("(recorded)")
-                     : runtime::abbreviated(value));
+      text += (text.empty() ? "--" : " --") + name + " " +
+              (llvm::StringRef(value).starts_with(kRecordedPolicy)
+                   ? std::string("(recorded)")
+                   : runtime::abbreviated(value));
   return text;
 }

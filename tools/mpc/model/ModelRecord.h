@@ -37,9 +37,6 @@ inline constexpr llvm::StringLiteral kTypedLossFlags[] = {
     "loss",        "reduction",   "ignore-index", "label-smoothing",
     "focal-gamma", "focal-alpha", "dice-smooth",  "target-array"};
 
-/// A recorded policy that changes nothing (RecordedPolicy.h).
-inline constexpr char kEmptyPolicy[] = "recorded:{}";
-
 /// Parses a record. Anybody may have written the entries, so warns of damaged
 /// ones and leaves them out. `where` names the file for warnings.
 ModelRecord parseRecord(const RecordEntries &entries, const std::string &where);
