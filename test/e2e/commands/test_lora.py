@@ -159,6 +159,42 @@ def test_file_of_another_rank_is_refused(tmp_path):
     assert "gives 'fc2.lora_A.weight', and --lora adapts no such layer" in process.stderr
 
 
+def test_config_of_another_scale_is_refused(tmp_path):
+    """PEFT's configuration beside the file says how adapters are scaled."""
+    adapter, config = tmp_path / "adapter_model.safetensors", tmp_path / "adapter_config.json"
+    train(adapter, "--trained-only")
+    before = adapter.read_bytes(), config.read_bytes()
+
+    def load(lora):
+        flags = ("--data", TEST, *LOSS, "--weights", adapter, "--batch-size", 32)
+        return mpctest.mpc("eval", MODEL, *flags, "--lora", lora, *mpctest.TARGET)
+
+    assert load("4:8").returncode == 0
+    for lora, found in (("4:64", "64"), ("4", "4")):
+        process = load(lora)
+        assert process.returncode == 2, process.stderr
+        assert f"has lora_alpha 8 in {config}, found --lora with ALPHA {found}" in process.stderr
+        assert "use --lora 4:8" in process.stderr
+    flags = ("--trained-only", "--weights", adapter)
+    process = mpctest.mpc(
+        *("train", MODEL, "--data", TRAIN, *LOSS, "--lora", "4:64", "--batch-size", 32),
+        *("--max-steps", 1, "--output", adapter, *flags, *mpctest.TARGET),
+    )
+    assert process.returncode == 2
+    assert before == (adapter.read_bytes(), config.read_bytes())
+    # A module may have an alpha of its own, and PEFT may divide by a root.
+    facts = json.loads(config.read_text())
+    config.write_text(json.dumps(facts | {"alpha_pattern": {"fc[2]": 16}}))
+    assert "'fc2.lora_A.weight' has lora_alpha 16" in load("4:8").stderr
+    config.write_text(json.dumps(facts | {"use_rslora": True, "lora_alpha": 4}))
+    assert load("4:8").returncode == 0
+    assert "lora_alpha 4 with use_rslora" in load("4:4").stderr
+    config.write_text("[]")
+    assert load("4:8").returncode == 3
+    config.unlink()
+    assert load("4:64").returncode == 0
+
+
 def test_adapter_of_onnx_runtime(tmp_path):
     plain, adapter = tmp_path / "a.npz", tmp_path / "a.onnx_adapter"
     train(plain, "--trained-only")

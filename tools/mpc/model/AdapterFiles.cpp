@@ -2,16 +2,21 @@
 #include "tools/mpc/model/AdapterFiles.h"
 
 #include "compiler/Dialect/MPC/Facts/VariableTable.h"
+#include "compiler/Support/NamePattern.h"
 #include "frontends/ONNX/Model/Error.h"
 #include "frontends/ONNX/Model/Names.h"
 #include "frontends/ONNX/Model/Weights.h"
+#include "runtime/BoundedJSON.h"
 #include "runtime/train/data/ArrayFile.h"
 #include "runtime/train/support/FileSystem.h"
 #include "tools/mpc/model/RuntimeAdapter.h"
 
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace mpc;
@@ -150,6 +155,12 @@ Status mpc::tools::mergeAdapters(std::vector<Array> &state,
 // PEFT's files
 //===----------------------------------------------------------------------===//
 
+static std::string configBeside(StringRef file) {
+  llvm::SmallString<128> config(llvm::sys::path::parent_path(file));
+  llvm::sys::path::append(config, "adapter_config.json");
+  return config.str().str();
+}
+
 // Returns a whole number as an integer, as PEFT's configurations have them.
 static json::Value toJSON(double number) {
   const auto whole = static_cast<int64_t>(number);
@@ -220,9 +231,7 @@ Status mpc::tools::writeAdapters(const std::string &file,
     return status;
   if (extension != ".safetensors")
     return Status();
-  llvm::SmallString<128> config(llvm::sys::path::parent_path(file));
-  llvm::sys::path::append(config, "adapter_config.json");
-  return runtime::train::replaceFile(config.str().str(),
+  return runtime::train::replaceFile(configBeside(file),
                                      {describeConfig(adapters, saved, model)});
 }
 
@@ -268,6 +277,76 @@ mpc::tools::takeAdapterValues(const onnx_frontend::Model &model,
     file = names.empty() ? options.weightFiles.erase(file) : std::next(file);
   }
   return values;
+}
+
+// Returns the alpha of a module in PEFT's configuration; nullopt if it has
+// none. A key of alpha_pattern is an expression for the end of a module's name.
+static std::optional<double> findAlpha(const json::Object &config,
+                                       StringRef module) {
+  if (const json::Object *patterns = config.getObject("alpha_pattern"))
+    for (const auto &[key, value] : *patterns)
+      if (NamePattern("^(.*\\.)?(" + key.str() + ")$").match(module))
+        return value.getAsNumber();
+  return config.getNumber("lora_alpha");
+}
+
+static llvm::Error checkConfig(const std::string &file,
+                               ArrayRef<Adapter> adapters) {
+  const std::string path = configBeside(file);
+  StatusOr<bool> isThere = runtime::train::exists(path);
+  if (!isThere.ok() || !*isThere)
+    return llvm::Error::success();
+  auto text = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+  StatusOr<std::vector<Array>> arrays = runtime::train::readPackedArrays(file);
+  if (!text || !arrays.ok())
+    return onnx_frontend::makeError(
+        onnx_frontend::ErrorKind::IO,
+        text ? arrays.status().message()
+             : path + ": cannot read: " + text.getError().message());
+  const nlohmann::json parsed = runtime::parseBoundedJSON((*text)->getBuffer());
+  llvm::Expected<json::Value> value = json::parse(runtime::textOf(parsed));
+  if (!value || !value->getAsObject()) {
+    llvm::consumeError(value.takeError());
+    return onnx_frontend::makeError(onnx_frontend::ErrorKind::InvalidInput,
+                                    path + ": expected a JSON object");
+  }
+  const json::Object &config = *value->getAsObject();
+  for (const Adapter &adapter : adapters) {
+    const StringRef part = onnx_frontend::getONNXName(adapter.a);
+    if (llvm::none_of(*arrays, [&](const Array &array) {
+          return StringRef(array.name).ends_with(part);
+        }))
+      continue;
+    std::optional<double> alpha =
+        findAlpha(config, onnx_frontend::getONNXName(adapter.module));
+    if (!alpha)
+      continue;
+    // With use_rslora, PEFT divides by the root of the rank.
+    const auto rank = static_cast<double>(adapter.rank);
+    const bool isRooted = config.getBoolean("use_rslora").value_or(false);
+    const double expected = isRooted ? *alpha * std::sqrt(rank) : *alpha;
+    if (std::abs(expected - adapter.alpha) <= 1e-6 * std::abs(expected))
+      continue;
+    return onnx_frontend::makeError(
+        onnx_frontend::ErrorKind::Usage,
+        llvm::formatv("--weights {0}: '{1}' has lora_alpha {2}{3} in {4}, "
+                      "found --lora with ALPHA {5}; use --lora {6}:{7}, or "
+                      "remove the file if it belongs to another adapter",
+                      file, part, toJSON(*alpha),
+                      isRooted ? " with use_rslora" : "", path,
+                      toJSON(adapter.alpha), adapter.rank, toJSON(expected))
+            .str());
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error mpc::tools::checkAdapterConfigs(ArrayRef<std::string> files,
+                                            ArrayRef<Adapter> adapters) {
+  for (const std::string &file : files)
+    if (!adapters.empty() && StringRef(file).ends_with(".safetensors"))
+      if (llvm::Error error = checkConfig(file, adapters))
+        return error;
+  return llvm::Error::success();
 }
 
 void mpc::tools::declareAdapterValues(ModuleOp module,

@@ -65,6 +65,11 @@ llvm::Expected<onnx_frontend::TensorMap>
 takeAdapterValues(const onnx_frontend::Model &model,
                   onnx_frontend::ImportOptions &options, bool hasAdapters);
 
+/// Fails if `adapter_config.json` beside one of the `files` of --weights scales
+/// an adapter in the file by another factor than `adapters`, the user's --lora.
+llvm::Error checkAdapterConfigs(llvm::ArrayRef<std::string> files,
+                                llvm::ArrayRef<Adapter> adapters);
+
 /// Declares a variable for each value, in the module just imported.
 void declareAdapterValues(mlir::ModuleOp module,
                           const onnx_frontend::TensorMap &values);

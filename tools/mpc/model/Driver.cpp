@@ -548,6 +548,9 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
     // and decompose ops.
     if (passed && done == Stage::Precision) {
       summary = readDecisions();
+      if (llvm::Error error =
+              checkAdapterConfigs(options.model.weights, adapters))
+        return reportError(std::move(error));
       if (llvm::Error error = checkRunningVariance(options, normalizations))
         return reportError(std::move(error));
     }
