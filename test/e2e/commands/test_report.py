@@ -198,6 +198,27 @@ def test_a_folder_stands_for_the_metrics_in_it(tmp_path):
     assert process.returncode == 3 and "has no metrics file" in process.stderr
 
 
+def test_other_files_of_a_folder_are_left_out(tmp_path):
+    write(tmp_path / "a.jsonl", step(1))
+    (tmp_path / "chat.jsonl").write_text('{"role": "user"}\n')
+    (tmp_path / "empty.jsonl").write_text("")
+    (tmp_path / "clicks.jsonl").write_text('{"event":"click"}\n{"event":"end"\n')
+    process = mpctest.mpc_ok("report", ".", cwd=tmp_path)
+    assert "note: .: left out, since mpc train has not written them: " in process.stderr
+    for name in ("chat", "empty", "clicks"):
+        assert f"{name}.jsonl" in process.stderr
+    assert "Loss" in Page((tmp_path / "report.html").read_text()).charts
+    # A file that is named must be metrics, and one must remain.
+    process = mpctest.mpc("report", "clicks.jsonl", cwd=tmp_path)
+    assert process.returncode == 3, process.stderr
+    (tmp_path / "a.jsonl").unlink()
+    process = mpctest.mpc("report", ".", cwd=tmp_path)
+    assert process.returncode == 3
+    (tmp_path / "clicks.jsonl").unlink()
+    process = mpctest.mpc("report", ".", cwd=tmp_path)
+    assert process.returncode == 3 and "has no metrics file" in process.stderr
+
+
 def test_the_default_is_report_html(tmp_path):
     process = mpctest.mpc_ok(
         *("report", write(tmp_path / "a.jsonl", step(1))), cwd=tmp_path

@@ -3,6 +3,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Artifact/ArtifactWriter.h"
+#include "compiler/Support/NearestNames.h"
 #include "tools/mpc/commands/Commands.h"
 #include "tools/mpc/commands/Inspect.h"
 #include "tools/mpc/model/Driver.h"
@@ -33,11 +34,11 @@ struct ReportCommand {
 
 // Lists the metrics files (.jsonl) in a folder and its subfolders, sorted by
 // path. A folder may hold one run, or all runs of a sweep. Skips hidden
-// folders. In subfolders, skips .jsonl files that mpc train has not written.
+// folders, and with a note, .jsonl files that mpc train has not written.
 static StatusOr<std::vector<std::string>>
 findMetrics(const std::string &folder) {
   constexpr int deepest = 16;
-  std::vector<std::string> files;
+  std::vector<std::string> files, others;
   std::error_code error;
   for (fs::recursive_directory_iterator entry(folder, error,
                                               /*follow_symlinks=*/false),
@@ -48,13 +49,15 @@ findMetrics(const std::string &folder) {
       entry.no_push();
       continue;
     }
-    if (path::extension(entry->path()) == ".jsonl" &&
-        (entry.level() == 0 || isMetricsFile(entry->path())))
-      files.push_back(entry->path());
+    if (path::extension(entry->path()) == ".jsonl")
+      (isMetricsFile(entry->path()) ? files : others).push_back(entry->path());
   }
   if (error)
     return Status(StatusCode::IO, folder + ": cannot list: " + error.message());
   llvm::sort(files);
+  if (!others.empty())
+    note(folder + ": left out, since mpc train has not written them: " +
+         listNearestNames("", others));
   if (files.empty())
     return Status(StatusCode::InvalidInput,
                   folder + ": has no metrics file; expected a .jsonl that mpc "
@@ -117,8 +120,33 @@ static void nameRuns(std::vector<RunMetrics> &runs,
       run.name = file;
 }
 
+// Reads the metrics files. Leaves out files of folders, for which `isFound` is
+// true, that are no metrics after all.
+static ExitCode readRuns(std::vector<std::string> &files,
+                         const llvm::StringSet<> &isFound,
+                         std::vector<RunMetrics> &runs) {
+  std::vector<std::string> read;
+  Status problem;
+  for (const std::string &file : files) {
+    StatusOr<RunMetrics> run = readMetrics(file);
+    if (!run.ok() && (run.status().getCode() != StatusCode::InvalidInput ||
+                      !isFound.contains(file)))
+      return reportError(run.status());
+    if (!run.ok()) {
+      problem = run.status();
+      warn(problem.message() + "; the file is left out");
+      continue;
+    }
+    runs.push_back(std::move(*run));
+    read.push_back(file);
+  }
+  files = std::move(read);
+  return files.empty() ? reportError(problem) : ExitCode::Done;
+}
+
 static ExitCode runReport(const ReportCommand &command) {
   std::vector<std::string> files;
+  llvm::StringSet<> isFound;
   std::vector<RunMetrics> runs;
   // Find all files before writing the page, to refuse a page that would
   // overwrite one.
@@ -126,6 +154,9 @@ static ExitCode runReport(const ReportCommand &command) {
     StatusOr<std::vector<std::string>> found = resolve(run);
     if (!found.ok())
       return reportError(found.status());
+    for (const std::string &file : *found)
+      if (file != run)
+        isFound.insert(file);
     files.insert(files.end(), found->begin(), found->end());
   }
   if (ExitCode code = refuseOverwriting("-o", command.output, files);
@@ -135,12 +166,8 @@ static ExitCode runReport(const ReportCommand &command) {
           checkDestination("-o", command.output, /*replaces=*/false);
       code != ExitCode::Done)
     return code;
-  for (const std::string &file : files) {
-    StatusOr<RunMetrics> run = readMetrics(file);
-    if (!run.ok())
-      return reportError(run.status());
-    runs.push_back(std::move(*run));
-  }
+  if (ExitCode code = readRuns(files, isFound, runs); code != ExitCode::Done)
+    return code;
   nameRuns(runs, files);
   const std::string page = writePage(runs);
   if (command.output == "-") {
