@@ -260,6 +260,26 @@ def test_another_training_replaces_the_record(photos, tmp_path):
     assert json.loads(record["mpc.loss"]) == {"loss": "nll"}
 
 
+def test_training_with_another_preparation_warns(photos, tmp_path):
+    """The weights fit values as they were prepared before."""
+    flags = ("--loss", "cross_entropy", "--max-steps", 1, "--batch-size", 8, *mpctest.TARGET)
+    flags += ("--output", tmp_path / "again.onnx", "--data", f"x={photos}/labelled")
+    model = photos / "trained.onnx"
+    for new, words in (
+        ((), "neither --normalize nor --input-layout"),
+        (("--normalize", "0:1"), "--normalize 0:1"),
+    ):
+        process = mpctest.mpc_ok("train", model, *flags, *new)
+        assert (
+            f"warning: {model} was trained with --normalize 0.5:0.25, and is now "
+            f"trained with {words}" in process.stderr
+        )
+    process = mpctest.mpc_ok("train", model, *flags, "--normalize", "0.5:0.25")
+    assert "warning" not in process.stderr
+    process = mpctest.mpc_ok("train", photos / "model.onnx", *flags)
+    assert "was trained with" not in process.stderr
+
+
 def test_a_model_with_other_outputs_records_no_loss(photos, tmp_path):
     """--export-model names a model that may lack what the loss reads."""
     model = onnx.load(photos / "model.onnx")

@@ -1,6 +1,7 @@
 // mpc train: compiles a model, or opens an artifact, and trains it.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Model/TrainingRecord.h"
 #include "frontends/ONNX/Summary.h"
 #include "passes/Differentiation/LossSpec.h"
 #include "runtime/train/RunStatistics.h"
@@ -335,6 +336,19 @@ void TrainRun::announce() {
     printFunctions(os, plan);
 }
 
+// Warns if the model was trained before, on samples prepared differently, for
+// example without --normalize. Its weights then fit other values.
+static void checkPreparation(const TrainCommand &command,
+                             const TrainingData &data) {
+  const std::string &model = command.compile.model.model;
+  const auto record = isArtifact(model)
+                          ? RecordEntries()
+                          : onnx_frontend::readTrainingRecord(model).entries;
+  const auto trained = record.find(onnx_frontend::kPreparation.str());
+  if (trained != record.end())
+    comparePreparation(model, trained->second, data.preparation, "now trained");
+}
+
 // Collects what the trained model and the checkpoints record about the run.
 ExitCode TrainRun::record() {
   if (ExitCode code = recordFlags(*command.app, command.compile, recorded);
@@ -355,6 +369,7 @@ ExitCode TrainRun::open() {
   model.reset();
   releaseUnusedMemory();
   resetPeakMemory();
+  checkPreparation(command, data);
   if (ExitCode code = record(); code != ExitCode::Done)
     return code;
   if (command.trained.output.empty() && command.train.checkpointDir.empty() &&

@@ -71,7 +71,7 @@ std::string describePreparation(llvm::StringRef text);
 /// Warns if samples are now prepared differently from the training samples of
 /// `what`, a model or checkpoint. `trained` and `now` are results of
 /// describePreparation. The message says that `what` is `done`, which is
-/// "evaluated" or "run".
+/// "evaluated", "run" or "now trained".
 void comparePreparation(const std::string &what, llvm::StringRef trained,
                         llvm::StringRef now, llvm::StringRef done);
 
