@@ -16,6 +16,7 @@
 #include "frontends/ONNX/Model/TrainingRecord.h"
 #include "frontends/ONNX/Repair/Repair.h"
 
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Path.h"
@@ -23,6 +24,7 @@
 #include <climits>
 #include <cmath>
 #include <google/protobuf/io/zero_copy_stream_impl.h>
+#include <set>
 #include <unistd.h>
 
 using namespace mlir;
@@ -488,6 +490,22 @@ Expected<ModelTemplate> ExportModel::makeTemplate(std::shared_ptr<Model> model,
                                                   const ShapeMap &shapes) {
   model->restoreCalls();
   return Impl(std::move(model)).makeTemplate(shapes);
+}
+
+std::vector<std::string> mpc::onnx_frontend::listDataFiles(Model &model) {
+  llvm::SmallString<128> real;
+  if (llvm::sys::fs::real_path(model.getPath(), real))
+    real = model.getPath();
+  std::set<std::string> files;
+  for (const proto::TensorProto *tensor : collectTensors(model.getProto()))
+    for (const auto &entry : tensor->external_data())
+      for (StringRef path : {model.getPath(), StringRef(real)}) {
+        llvm::SmallString<128> file(llvm::sys::path::parent_path(path));
+        llvm::sys::path::append(file, entry.value());
+        if (entry.key() == "location")
+          files.insert(file.str().str());
+      }
+  return {files.begin(), files.end()};
 }
 
 void ExportModel::setRecord(const std::map<std::string, std::string> &entries) {

@@ -32,6 +32,11 @@ struct ModelTemplate {
   std::vector<Hole> holes; ///< in the order of positions
 };
 
+/// Returns the paths of the external data files of `model`. The files need not
+/// exist. If the model is a link, also lists the paths beside the link's
+/// target.
+std::vector<std::string> listDataFiles(Model &model);
+
 /// The destination that means stdout.
 inline constexpr llvm::StringLiteral kStandardOutput = "-";
 

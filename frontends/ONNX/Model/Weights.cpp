@@ -59,6 +59,26 @@ SmallVector<StringRef> mpc::onnx_frontend::getTakenNames(const Model &model) {
   return names;
 }
 
+std::vector<std::string>
+mpc::onnx_frontend::listKeptWeights(const Model &model,
+                                    const TensorMap &values) {
+  std::vector<std::string> names;
+  for (const proto::TensorProto &tensor :
+       model.getProto().graph().initializer()) {
+    Expected<Type> type =
+        model.getElementType(tensor.data_type(), tensor.name());
+    if (!type) {
+      llvm::consumeError(type.takeError());
+      continue;
+    }
+    const bool isSingle =
+        llvm::all_of(tensor.dims(), [](int64_t extent) { return extent == 1; });
+    if (isa<FloatType>(*type) && !isSingle && !values.contains(tensor.name()))
+      names.push_back(tensor.name());
+  }
+  return names;
+}
+
 // Lists the first three names: "'a', 'b', 'c', ...".
 static std::string listNames(ArrayRef<StringRef> names) {
   constexpr size_t most = 3;

@@ -21,6 +21,11 @@ fitWeight(const Model &model, const llvm::Twine &kind, llvm::StringRef name,
 /// order.
 llvm::SmallVector<llvm::StringRef> getTakenNames(const Model &model);
 
+/// Returns the names of the float initializers of several elements that
+/// `values` does not replace, in the model's order.
+std::vector<std::string> listKeptWeights(const Model &model,
+                                         const TensorMap &values);
+
 /// Fails if the model uses no name of one of the weights files: the model would
 /// silently keep its own values. A file may have further names that the model
 /// does not use.

@@ -252,6 +252,80 @@ def test_record_of_the_run_goes_along(trained, tmp_path):
     assert "mpc.loss" in found and "mpc.loss" not in record(tmp_path / "x.onnx")
 
 
+def test_record_of_an_onnx_file_of_weights_goes_along(trained, tmp_path):
+    """The weights were not made as the record of MODEL says."""
+    def record(path):
+        return {entry.key: entry.value for entry in onnx.load(path).metadata_props}
+
+    model = onnx.load(trained / "trained.onnx")
+    for entry in model.metadata_props:
+        if entry.key == "mpc.preparation":
+            entry.value = "--normalize 0:1"
+    onnx.save(model, tmp_path / "other.onnx")
+    export(
+        *(tmp_path / "other.onnx", "--weights", trained / "trained.onnx"),
+        *("-o", tmp_path / "x.onnx"),
+    )
+    assert record(tmp_path / "x.onnx")["mpc.preparation"] == "--normalize 0.5:2"
+    # Weights of a model that was not trained by mpc have no record.
+    export(
+        *(trained / "trained.onnx", "--weights", trained / "model.onnx"),
+        *("-o", tmp_path / "x.onnx"),
+    )
+    assert "mpc.preparation" not in record(tmp_path / "x.onnx")
+    # Arrays say nothing about their training.
+    np.savez(tmp_path / "w.npz", **mpctest.read_weights(trained / "model.onnx"))
+    export(trained / "trained.onnx", "--weights", tmp_path / "w.npz", "-o", tmp_path / "x.onnx")
+    assert record(tmp_path / "x.onnx") == record(trained / "trained.onnx")
+
+
+def test_values_that_no_file_gave_are_named(trained, tmp_path):
+    model, output = trained / "model.onnx", ("-o", tmp_path / "x.onnx")
+    weights = mpctest.read_weights(model)
+    np.savez(tmp_path / "w.npz", **{"fc1.weight": weights["fc1.weight"]})
+    process = export(model, "--weights", tmp_path / "w.npz", *output)
+    assert f"note: 3 values of {model} stay, as no file has them: " in process.stderr
+    assert "'fc1.bias', 'fc2.weight', 'fc2.bias'" in process.stderr
+    np.savez(tmp_path / "w.npz", **weights)
+    process = export(model, "--weights", tmp_path / "w.npz", *output)
+    assert "stay" not in process.stderr
+    process = export(model, "--checkpoint", trained / "run", *output)
+    assert "stay" not in process.stderr
+
+
+@pytest.mark.parametrize("command", ("export", "train"))
+def test_external_data_of_the_model_is_not_replaced(trained, command, tmp_path):
+    """The model itself may be replaced, together with its data."""
+    def save(name, location):
+        onnx.save(
+            perceptron(hidden=512), tmp_path / name, save_as_external_data=True,
+            location=location, size_threshold=64,
+        )
+        return tmp_path / name
+
+    model = save("model.onnx", "x.onnx.data")
+    (tmp_path / "link.onnx.data").symlink_to("x.onnx.data")
+    arrays = save("arrays.onnx", "w.safetensors")
+    np.savez(tmp_path / "w.npz", **mpctest.read_weights(model))
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    flags = ("--weights", tmp_path / "w.npz")
+    if command == "train":
+        flags = ("--data", trained / "data.npz", *LOSS, "--max-steps", 1)
+        flags += ("--batch-size", 16, *mpctest.TARGET)
+    for source, output, data in (
+        (model, "x.onnx", "x.onnx.data"),
+        (model, "link.onnx", "link.onnx.data"),
+        (arrays, "w.safetensors", "w.safetensors"),
+    ):
+        process = mpctest.mpc(command, source, *flags, "-o", tmp_path / output)
+        assert process.returncode == 2, process.stderr
+        assert f"{tmp_path / data} is the external data of {source}" in process.stderr
+        assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+    own = save("own.onnx", "own.onnx.data")
+    mpctest.mpc_ok(command, own, *flags, "-o", own)
+    infer(own, samples_of(trained))
+
+
 def refused(code, *arguments):
     process = mpctest.mpc("export", *arguments)
     assert process.returncode == code, process.stderr

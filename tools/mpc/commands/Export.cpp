@@ -194,12 +194,25 @@ void ExportRun::noteUse(const onnx_frontend::ImportOptions &options) {
               ? ""
               : "; the model has no " + listNearestNames("", others)));
   }
+  // A checkpoint of the model has all that training can change.
+  if (options.weightFiles.empty() || (!checkpointPath.empty() && !isOtherModel))
+    return;
+  const std::vector<std::string> kept =
+      onnx_frontend::listKeptWeights(driver.getModel(), values);
+  if (!kept.empty())
+    note(llvm::Twine(kept.size()) + (kept.size() == 1 ? " value" : " values") +
+         " of " + command.model.model +
+         " stay, as no file has them: " + listNearestNames("", kept));
 }
 
 ExitCode ExportRun::readWeights() {
   if (llvm::Error error = driver.readModel(command.model))
     return reportError(std::move(error));
-  const onnx_frontend::Model &model = driver.getModel();
+  const std::shared_ptr<onnx_frontend::Model> shared = driver.shareModel();
+  const onnx_frontend::Model &model = *shared;
+  if (ExitCode code = refuseReplacingData(command.output, *shared);
+      code != ExitCode::Done)
+    return code;
   if (const auto hash = checkpoint.identity.find("model");
       hash != checkpoint.identity.end() && hash->second != model.getHash()) {
     isOtherModel = true;
@@ -281,15 +294,24 @@ ExitCode ExportRun::mergeAdapters(const onnx_frontend::TensorMap &parts) {
 // Output
 //===----------------------------------------------------------------------===//
 
-// Gives the model the record of the checkpoint's run. Another model may have
+// Gives the model the record of the run that made the weights: of the
+// checkpoint, or of the last ONNX file of --weights. Another model may have
 // other outputs, so it gets no loss and no metrics.
 void ExportRun::setRecord(onnx_frontend::ExportModel &model) const {
-  if (checkpointPath.empty())
-    return;
   auto record = checkpoint.progress.record;
-  if (record.empty())
+  bool isOther = isOtherModel;
+  if (checkpointPath.empty()) {
+    const auto source = llvm::find_if(
+        llvm::reverse(command.model.weights),
+        [](llvm::StringRef file) { return file.ends_with(".onnx"); });
+    if (source == command.model.weights.rend())
+      return;
+    record = onnx_frontend::readTrainingRecord(*source).entries;
+    isOther = true;
+  } else if (record.empty()) {
     return;
-  if (isOtherModel)
+  }
+  if (isOther)
     for (llvm::StringRef key :
          {onnx_frontend::kRecordLoss, onnx_frontend::kRecordMetrics})
       record.erase(key.str());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/model/Overwriting.h"
 
+#include "frontends/ONNX/Export/Export.h"
+#include "frontends/ONNX/Model/Model.h"
 #include "runtime/train/support/FileSystem.h"
 #include "tools/mpc/flags/LossFlags.h"
 #include "tools/mpc/model/Driver.h"
@@ -42,6 +44,30 @@ ExitCode mpc::tools::refuseOverwriting(llvm::StringRef flag,
                          flag + " " + output +
                              ": this command reads that file; write another");
   }
+  return ExitCode::Done;
+}
+
+ExitCode mpc::tools::refuseReplacingData(const std::string &output,
+                                         onnx_frontend::Model &model) {
+  if (output.empty() || output == "-")
+    return ExitCode::Done;
+  StatusOr<bool> isItself = isSameFile(output, model.getPath().str());
+  if (!isItself.ok())
+    return reportError(isItself.status());
+  std::vector<std::string> written = {output};
+  if (!*isItself && llvm::StringRef(output).ends_with(".onnx"))
+    written.push_back(output + ".data");
+  for (const std::string &data : onnx_frontend::listDataFiles(model))
+    for (const std::string &file : written) {
+      StatusOr<bool> isSame = isSameFile(file, data);
+      if (!isSame.ok())
+        return reportError(isSame.status());
+      if (*isSame)
+        return reportError(ExitCode::Usage,
+                           "--output " + output + ": " + file +
+                               " is the external data of " + model.getPath() +
+                               ", which would be lost; write another");
+    }
   return ExitCode::Done;
 }
 

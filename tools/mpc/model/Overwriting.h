@@ -8,6 +8,10 @@
 #include "compiler/Support/ExitCode.h"
 #include "tools/mpc/flags/Options.h"
 
+namespace mpc::onnx_frontend {
+class Model;
+} // namespace mpc::onnx_frontend
+
 namespace mpc::tools {
 
 /// Returns the files that mpc reads according to `options`: model, weights, and
@@ -19,6 +23,12 @@ std::vector<std::string> inputFiles(const CompileOptions &options);
 /// NAME=FILE or NAME=@FILE.
 ExitCode refuseOverwriting(llvm::StringRef flag, const std::string &output,
                            const std::vector<std::string> &inputs);
+
+/// Prints an error and returns Usage if the trained model or the arrays in
+/// `output`, the value of --output, would replace a file of external data of
+/// `model`, which then could not be read any more. A model may replace itself.
+ExitCode refuseReplacingData(const std::string &output,
+                             onnx_frontend::Model &model);
 
 /// Prints an error if `file`, the value of `flag`, cannot be written, because
 /// its folder is missing, not writable or a checkpoint. Call before the work

@@ -219,6 +219,10 @@ TrainedModelWriter::prepare(const train::TraineeInfo &info,
                                  ": the file holds adapters, and the model "
                                  "has none; add --lora RANK")
                : ExitCode::Done;
+  if (!isModel(options.output) && compiled)
+    if (ExitCode code = refuseReplacingData(options.output, *compiled);
+        code != ExitCode::Done)
+      return code;
   if (!isModel(options.output))
     return reportError(train::checkArrayNames(options.output, names));
   if (options.unmerged && adapters.empty())
@@ -233,8 +237,12 @@ TrainedModelWriter::prepare(const train::TraineeInfo &info,
             llvm::SmallVector<int64_t>(variable.shape.begin(),
                                        variable.shape.end());
     }
-  if (compiled)
+  if (compiled) {
     outputs = listOutputs(*compiled);
+    if (ExitCode code = refuseReplacingData(options.output, *compiled);
+        code != ExitCode::Done)
+      return code;
+  }
   // Only check the compiled model here: the compiler still needs its weights.
   using onnx_frontend::ExportModel;
   if (options.exportModel.empty()) {
