@@ -4,6 +4,8 @@ follows float32, and samples without labels have no effect.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import json
+
 import numpy as np
 import onnx
 import pytest
@@ -266,3 +268,51 @@ def test_labels_of_focal_and_dice_are_classes(loss, tmp_path):
     process = multiplied({"x": x, "target": x}, tmp_path, loss)
     assert process.returncode == 3, process.stderr
     assert f"for such targets, use sigmoid_{loss}" in process.stderr
+
+
+def test_balanced_weights_are_those_of_scikit_learn(tmp_path):
+    """samples / (classes * samples of the class), over labels that count."""
+    samples, labels = digits(64)
+    labels[:20] = 0
+    labels[20] = -100
+    data = tmp_path / "data.npz"
+    np.savez(data, image=samples, target=labels)
+    counts = np.bincount(labels[labels >= 0], minlength=10)
+    weights = counts.sum() / (10 * counts)
+
+    def train(text, name, *flags):
+        output = tmp_path / name
+        process = mpctest.mpc(
+            *("train", mpctest.MODELS / "mlp.onnx", "--data", data, *COMMON),
+            *("--loss", "cross_entropy", "--class-weights", text, *flags),
+            *("--max-steps", 2, "--lr", 0.1, "--output", output, *mpctest.TARGET),
+            cwd=tmp_path,
+        )
+        return process, output
+
+    process, balanced = train("balanced", "a.safetensors")
+    assert process.returncode == 0, process.stderr
+    assert "note: the weights of 10 classes are balanced: " in process.stderr
+    numbers = ",".join(repr(float(weight)) for weight in weights)
+    process, typed = train(numbers, "b.safetensors")
+    assert process.returncode == 0, process.stderr
+    assert balanced.read_bytes() == typed.read_bytes()
+    process, other = train("1,1,1,1,1,1,1,1,1,1", "c.safetensors")
+    assert other.read_bytes() != typed.read_bytes()
+    # The trained model records numbers, so eval needs no counts.
+    process, model = train("balanced", "d.onnx")
+    record = {entry.key: entry.value for entry in onnx.load(model).metadata_props}
+    recorded = json.loads(record["mpc.loss"])["class-weights"]
+    np.testing.assert_array_equal([float(each) for each in recorded.split(",")], weights)
+    mpctest.mpc_ok("eval", model, "--data", data, *COMMON, *mpctest.TARGET)
+    # A class without labels has no weight.
+    np.savez(data, image=samples, target=np.where(labels == 3, 4, labels))
+    process, _ = train("balanced", "e.safetensors")
+    assert process.returncode == 3
+    assert "class 3 has no label in 'target'" in process.stderr
+    process = mpctest.mpc(
+        *("compile", mpctest.MODELS / "mlp.onnx", *COMMON, "--loss", "cross_entropy"),
+        *("--class-weights", "balanced", "-o", tmp_path / "x.mpc"),
+    )
+    assert process.returncode == 2
+    assert "only mpc train reads the labels" in process.stderr

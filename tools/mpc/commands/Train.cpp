@@ -185,7 +185,7 @@ ExitCode TrainRun::readData() {
   findLabelShapes(arrays, command.compile.pipeline.recipe);
   chooseIgnoreIndex(command.compile, arrays);
   chooseIgnoreIndex(command.compile, heldArrays);
-  return ExitCode::Done;
+  return balanceClasses(command.compile, arrays);
 }
 
 // Names folders of samples after inputs. Fixes open dimensions to the extents

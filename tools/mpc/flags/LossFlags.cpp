@@ -235,9 +235,20 @@ static ExitCode readInto(llvm::StringRef flag, const std::string &text,
   return ExitCode::Done;
 }
 
+bool mpc::tools::isBalanced(const std::string &weights) {
+  if (weights != "balanced")
+    return false;
+  StatusOr<bool> isFile = train::exists(weights);
+  return isFile.ok() && !*isFile;
+}
+
 ExitCode mpc::tools::readLossFiles(const CompileOptions &options,
                                    Recipe &recipe) {
   const LossFiles &files = options.lossFiles;
+  if (isBalanced(files.classWeights))
+    return reportError(ExitCode::Usage,
+                       "--class-weights balanced: only mpc train reads the "
+                       "labels to count; give numbers or a file");
   if (!files.classWeights.empty())
     if (ExitCode code = readInto("--class-weights", files.classWeights,
                                  recipe.classWeights);
@@ -254,7 +265,7 @@ mpc::tools::lossFilesOf(const CompileOptions &options) {
   for (const std::string *text :
        {&options.lossFiles.classWeights, &options.lossFiles.posWeight})
     if (auto numbers = parseNumbers(*text);
-        !text->empty() && (!numbers.ok() || !*numbers))
+        !text->empty() && !isBalanced(*text) && (!numbers.ok() || !*numbers))
       files.push_back(*text);
   return files;
 }

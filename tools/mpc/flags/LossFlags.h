@@ -27,6 +27,10 @@ std::string suggestLoss(const runtime::train::FunctionPorts &forward);
 /// or InvalidInput after printing the file and the invalid element.
 ExitCode readLossFiles(const CompileOptions &options, Recipe &recipe);
 
+/// True if `weights`, the value of --class-weights, asks for weights from the
+/// counts of labels: the word "balanced", unless there is such a file.
+bool isBalanced(const std::string &weights);
+
 /// Returns the values in `options.lossFiles` that are files; other values are
 /// numbers.
 std::vector<std::string> lossFilesOf(const CompileOptions &options);

@@ -264,7 +264,8 @@ static void addLossOptions(CLI::App &command, Recipe &recipe,
   command
       .add_option("--class-weights", files.classWeights,
                   "one weight per class, such as 1,1,2.5, or a file of "
-                  "weights; NAME=FILE picks one of several arrays")
+                  "weights; NAME=FILE picks one of several arrays; balanced: "
+                  "rare classes of the data get more, as in scikit-learn")
       ->type_name("NUMBERS|FILE");
   command
       .add_option("--pos-weight", files.posWeight,

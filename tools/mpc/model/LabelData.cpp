@@ -2,17 +2,21 @@
 #include "tools/mpc/model/LabelData.h"
 
 #include "passes/Differentiation/LossSpec.h"
+#include "runtime/BoundedJSON.h"
 #include "runtime/train/evaluate/MetricNames.h"
+#include "runtime/train/support/Text.h"
 #include "tools/mpc/flags/LossFlags.h"
 #include "tools/mpc/model/Driver.h"
 #include "tools/mpc/print/Notes.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -195,6 +199,83 @@ void mpc::tools::chooseIgnoreIndex(CompileOptions &options,
   recipe.ignoreIndex = kPyTorchIgnoreIndex;
   note("labels of " + llvm::Twine(kPyTorchIgnoreIndex) +
        " are ignored, as in PyTorch; --ignore-index sets another");
+}
+
+// Adds the labels in `array` to `counts`, by label.
+static Status countLabels(Array array, std::optional<int64_t> ignored,
+                          std::map<int64_t, int64_t> &counts) {
+  constexpr int64_t chunk = 65536;
+  std::vector<int64_t> values(chunk);
+  if (array.images)
+    return invalid(locate(array), "images of labels are not counted");
+  if (!array.fault.empty())
+    return invalid(array.fault);
+  if (Status status = unpack(array); !status.ok())
+    return status;
+  for (int64_t begin = 0; begin < array.size(); begin += chunk) {
+    const int64_t count = std::min(chunk, array.size() - begin);
+    if (auto bad = convertElements(array, begin, count, DType::I64,
+                                   NonFinite::Reject, values.data()))
+      return invalid(train::describe(array, *bad, DType::I64));
+    for (int64_t i = 0; i < count; ++i)
+      if (values[size_t(i)] != ignored)
+        ++counts[values[size_t(i)]];
+  }
+  return Status();
+}
+
+ExitCode mpc::tools::balanceClasses(CompileOptions &options,
+                                    const std::vector<Array> &arrays) {
+  std::string &weights = options.lossFiles.classWeights;
+  if (!isBalanced(weights))
+    return ExitCode::Done;
+  const Recipe &recipe = options.pipeline.recipe;
+  const std::string flag = "--class-weights balanced: ";
+  std::set<std::string> targets;
+  for (const LossSpec &loss : recipe.losses)
+    if (hasClasses(loss.kind))
+      targets.insert(findTarget(recipe.targets, loss.output));
+  if (targets.size() != 1)
+    return reportError(ExitCode::Usage,
+                       flag + "expected one array of class labels, found " +
+                           llvm::Twine(targets.size()) +
+                           "; give numbers or a file");
+  std::map<int64_t, int64_t> counts;
+  for (const Array &array : arrays)
+    if (array.name == *targets.begin())
+      if (Status status = countLabels(array, recipe.ignoreIndex, counts);
+          !status.ok())
+        return reportError(status.getCode(), flag + status.message());
+  // The data set reports absent labels and labels below 0 in its own words.
+  if (counts.empty() || counts.begin()->first < 0) {
+    weights.clear();
+    return ExitCode::Done;
+  }
+  const int64_t classes = counts.rbegin()->first + 1;
+  if (classes != int64_t(counts.size())) {
+    int64_t absent = 0;
+    while (counts.count(absent))
+      ++absent;
+    return reportError(ExitCode::InvalidInput,
+                       flag + "class " + llvm::Twine(absent) +
+                           " has no label in '" + *targets.begin() +
+                           "', but class " + llvm::Twine(classes - 1) +
+                           " has; give numbers or a file");
+  }
+  int64_t samples = 0;
+  for (const auto &[label, count] : counts)
+    samples += count;
+  std::vector<std::string> numbers, shown;
+  for (const auto &[label, count] : counts) {
+    const double weight = double(samples) / (double(classes) * double(count));
+    numbers.push_back(llvm::formatv("{0:e17}", weight).str());
+    shown.push_back(formatFigure(weight));
+  }
+  // Numbers in this form are never the name of a file.
+  weights = llvm::join(numbers, ",");
+  note("the weights of " + llvm::Twine(classes) +
+       " classes are balanced: " + abbreviated(llvm::join(shown, ",")));
+  return ExitCode::Done;
 }
 
 // Returns the inputs of floats that cross_entropy reads as probabilities of

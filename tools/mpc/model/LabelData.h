@@ -46,6 +46,13 @@ void chooseTargets(CompileOptions &options,
 void chooseIgnoreIndex(CompileOptions &options,
                        const std::vector<runtime::train::Array> &arrays);
 
+/// Replaces --class-weights balanced by a weight of each class: samples /
+/// (classes * samples of the class), as scikit-learn does. Counts the labels in
+/// `arrays`, but not ignored ones, and prints a note of the weights. Prints an
+/// error and returns another code than Done if the labels cannot be counted.
+ExitCode balanceClasses(CompileOptions &options,
+                        const std::vector<runtime::train::Array> &arrays);
+
 /// Warns if targets of cross_entropy are floats and do not add up to 1 over the
 /// classes, for example because each class has a separate yes or no. `info`
 /// describes the model. Looks at 4096 samples at most, and at a million
