@@ -247,7 +247,10 @@ mpc_status *mpc_session_set_input(mpc_session *session, const char *function,
   return guarded([&] {
     if (!session || !function || !name || !bytes)
       return nullArgument("session, function, name or bytes");
-    return session->session->setInput(function, name, bytes, size);
+    Status status =
+        mpc::capi::checkLabels(*session, function, name, bytes, size);
+    return status.ok() ? session->session->setInput(function, name, bytes, size)
+                       : status;
   });
 }
 

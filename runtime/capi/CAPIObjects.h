@@ -5,6 +5,7 @@
 #ifndef MPC_RUNTIME_CAPI_CAPIOBJECTS_H
 #define MPC_RUNTIME_CAPI_CAPIOBJECTS_H
 
+#include "runtime/PrintableText.h"
 #include "runtime/Session.h"
 #include "runtime/Status.h"
 #include "runtime/capi/mpc.h"
@@ -16,6 +17,10 @@
 #include <new>
 #include <string>
 #include <utility>
+
+namespace mpc::runtime::train {
+struct DatasetOptions;
+} // namespace mpc::runtime::train
 
 struct mpc_status {
   mpc::runtime::Status status;
@@ -30,6 +35,8 @@ struct mpc_session {
   /// Shared with the trainers and evaluations of the session.
   std::shared_ptr<mpc::runtime::Session> session;
   uint64_t seed = 0;
+  /// The valid labels of the model's inputs; null until checkLabels needs them.
+  std::shared_ptr<const mpc::runtime::train::DatasetOptions> labels = nullptr;
 };
 
 namespace mpc::capi {
@@ -43,6 +50,14 @@ using runtime::StatusCode;
 inline mpc_status *outOfMemoryStatus() noexcept {
   static mpc_status status{Status(StatusCode::IO, "out of memory")};
   return &status;
+}
+
+/// Returns `status` with a message that a terminal can show: names in models
+/// may have any characters.
+inline Status toPrintable(Status status) {
+  std::string text = status.message();
+  runtime::blankControls(text, /*keepsLines=*/false);
+  return Status(status.getCode(), std::move(text));
 }
 
 /// Moves `status` to the heap for the C caller. Null if `status` is success;
@@ -60,16 +75,22 @@ template <typename Body>
 mpc_status *guarded(Body body) noexcept {
   try {
     try {
-      return release(body());
+      return release(toPrintable(body()));
     } catch (const std::bad_alloc &) {
       return outOfMemoryStatus();
     } catch (const std::exception &error) {
-      return release(Status(StatusCode::Internal, error.what()));
+      return release(toPrintable(Status(StatusCode::Internal, error.what())));
     }
   } catch (...) { // copying error.what() may throw, too
     return outOfMemoryStatus();
   }
 }
+
+/// Returns InvalidInput if `bytes`, the value of an input of labels, has a
+/// class label that the model's loss does not know. Success for other inputs. A
+/// runtime without training knows no losses.
+Status checkLabels(mpc_session &session, const char *function, const char *name,
+                   const void *bytes, size_t size);
 
 inline Status nullArgument(const char *what) {
   return Status(StatusCode::Usage, std::string(what) + " is NULL");

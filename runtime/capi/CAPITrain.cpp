@@ -11,6 +11,8 @@
 #include "runtime/train/checkpoint/ModelTemplate.h"
 #include "runtime/train/checkpoint/Weights.h"
 #include "runtime/train/data/ArrayFile.h"
+#include "runtime/train/data/Column.h"
+#include "runtime/train/data/Dataset.h"
 #include "runtime/train/evaluate/MetricNames.h"
 
 #include <cmath>
@@ -26,6 +28,8 @@ using mpc::capi::readOptions;
 struct mpc_trainer {
   std::shared_ptr<Session> session;
   std::unique_ptr<BatchTrainer> trainer;
+  /// The text that mpc_trainer_notes has returned.
+  mutable std::string notes = "";
 };
 
 struct mpc_evaluation {
@@ -127,6 +131,50 @@ static mpc_progress describeProgress(const BatchTrainer &trainer) {
   full.batch_in_step = progress.batchInStep;
   full.learning_rate = trainer.learningRate();
   return full;
+}
+
+//===----------------------------------------------------------------------===//
+// Labels
+//===----------------------------------------------------------------------===//
+
+Status mpc::capi::checkLabels(mpc_session &session, const char *function,
+                              const char *name, const void *bytes,
+                              size_t size) {
+  const Function *called = session.artifact->plan().findFunction(function);
+  if (!called)
+    return Status();
+  const auto input = std::find_if(
+      called->inputs.begin(), called->inputs.end(),
+      [&](const FunctionValue &value) { return value.name == name; });
+  if (input == called->inputs.end() || input->role != Role::Label)
+    return Status();
+  const Buffer &buffer = called->buffers[input->buffer];
+  if (runtime::isFloat(buffer.type) || size != size_t(buffer.bytes))
+    return Status();
+  if (!session.labels) {
+    StatusOr<TraineeInfo> info = describeArtifact(*session.artifact);
+    if (!info.ok())
+      return info.status();
+    session.labels =
+        std::make_shared<const DatasetOptions>(datasetOptionsFor(*info));
+  }
+  const LabelRange &range = session.labels->rangeOf(name);
+  if (!range.classes)
+    return Status();
+  IndexBox box;
+  box.begin.assign(buffer.shape.size(), 0);
+  box.end = buffer.shape;
+  box.size = *range.classes;
+  box.isLabel = true;
+  box.ignored = range.ignoreIndex;
+  Array labels;
+  labels.name = name;
+  labels.type = toElementType(buffer.type);
+  labels.shape = buffer.shape;
+  labels.data = static_cast<const std::byte *>(bytes);
+  return checkIndices(
+      {name, Role::Label, buffer.type, buffer.shape, {box}, input->batchAxis},
+      labels);
 }
 
 //===----------------------------------------------------------------------===//
@@ -338,7 +386,15 @@ mpc_status *mpc_trainer_restore_best(mpc_trainer *trainer,
 }
 
 const char *mpc_trainer_notes(const mpc_trainer *trainer) noexcept {
-  return trainer ? trainer->trainer->notes().c_str() : "";
+  if (!trainer)
+    return "";
+  try {
+    trainer->notes = trainer->trainer->notes();
+    blankControls(trainer->notes, /*keepsLines=*/true);
+    return trainer->notes.c_str();
+  } catch (const std::bad_alloc &) {
+    return "";
+  }
 }
 
 //===----------------------------------------------------------------------===//

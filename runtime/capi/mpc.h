@@ -175,11 +175,10 @@ size_t mpc_session_output_count(const mpc_session *session,
 
 /* Copies `bytes` into an input, which keeps the value for later runs.
  * MPC_INVALID_INPUT if `size` is not the input's size in bytes, or if an index
- * in `bytes` is out of range. MPC_USAGE for unknown names.
+ * or a class label in `bytes` is out of range. MPC_USAGE for unknown names.
  *
- * Class labels of a loss that `mpc compile --loss` added are not checked: a
- * label out of range gives a wrong loss without an error. mpc_trainer_run_batch
- * and mpc_evaluation_add check labels. */
+ * A runtime that was built without training does not check class labels of a
+ * loss that `mpc compile --loss` added. */
 mpc_status *mpc_session_set_input(mpc_session *session, const char *function,
                                   const char *name, const void *bytes,
                                   size_t size) MPC_NOEXCEPT;

@@ -112,6 +112,44 @@ TEST_F(CAPITrain, RefusesWrongBatches) {
   EXPECT_TRUE(std::isnan(result.loss));
 }
 
+TEST_F(CAPITrain, ChecksLabelsOfSetInput) {
+  test::ArtifactBuilder builder;
+  builder.filledState("w", DType::F32, {kBatch}, 0);
+  test::FunctionBuilder step = builder.function("step");
+  step.input("x", DType::F32, {kBatch});
+  step.input("target", DType::I64, {kBatch});
+  builder.plan["functions"]["step"]["inputs"][1]["role"] = "label";
+  addEval(builder);
+  builder.plan["recipe"] = {
+      {"loss", "softmax_cross_entropy"}, {"classes", 3}, {"ignore_index", -1}};
+  open(builder.build());
+  const auto set = [&](std::vector<int64_t> labels) {
+    return mpc_session_set_input(session, "step", "target", labels.data(),
+                                 labels.size() * sizeof(int64_t));
+  };
+  EXPECT_EQ(codeOf(set({0, 2, -1, 1})), MPC_OK);
+  expectStatus(set({0, 2, 3, 1}), MPC_INVALID_INPUT,
+               "target[2]: label 3 is not in [0,3) and not the ignored -1");
+  expectStatus(set({-2, 0, 0, 0}), MPC_INVALID_INPUT, "label -2");
+  expectStatus(set({0}), MPC_INVALID_INPUT, "has 32 bytes, got 8");
+  // A value that is no label may be any number.
+  const float x[kBatch] = {7, 7, 7, 7};
+  EXPECT_EQ(codeOf(mpc_session_set_input(session, "step", "x", x, sizeof(x))),
+            MPC_OK);
+}
+
+TEST_F(CAPITrain, ShowsNoControlCharactersOfNames) {
+  const float x[kBatch] = {};
+  std::string message;
+  EXPECT_EQ(codeOf(mpc_session_set_input(session, "step", "x\x1b[2J\n\u202e", x,
+                                         sizeof(x)),
+                   &message),
+            MPC_USAGE);
+  EXPECT_NE(message.find("x [2J  "), std::string::npos) << message;
+  for (char c : message)
+    EXPECT_TRUE(static_cast<unsigned char>(c) >= 0x20) << message;
+}
+
 TEST_F(CAPITrain, RefusesWrongOptions) {
   const auto refuse = [&](mpc_status_code code, const char *text) {
     expectStatus(create(), code, text);
