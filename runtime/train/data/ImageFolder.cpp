@@ -122,7 +122,8 @@ Status ImageFolder::addFiles(const std::string &name, int64_t label) {
     if (isOtherImage(extension))
       return Status(StatusCode::Unsupported,
                     it->path().string() +
-                        ": only JPEG and PNG images are read; convert it");
+                        ": only JPEG and PNG images are read; convert it to "
+                        "PNG, such as by ImageMagick's mogrify -format png");
     if (isReadImage(extension))
       files.push_back({it->path().lexically_relative(root).string(), label});
     else
