@@ -23,7 +23,9 @@ COMPILER = (
 DIALECTS = ["compiler/Dialect/MPC", "compiler/Dialect/AMP"]
 ONNX = [f"frontends/ONNX/{room}" for room in ("Model", "Repair", "Importer", "Ops", "Training")]
 CODEGEN = [f"passes/Codegen/{room}" for room in ("Kernels", "TensorCore")]
-RUNTIME = ["runtime/cpu", "runtime/cuda", "runtime/train", "runtime/capi"]
+RUNTIME = [
+    f"runtime/{room}" for room in ("cpu", "cuda", "distributed", "train", "capi")
+]
 FLOORS = [
     f"runtime/train/{floor}"
     for floor in ("support", "trainee", "data", "record", "evaluate", "checkpoint")
@@ -53,12 +55,13 @@ def allowed():
     table["frontends/ONNX/Export"] = COMPILER[:4] + ONNX[:2]
     table["frontends/ONNX"] = COMPILER[:4] + ONNX
     table["runtime"] = RUNTIME[:2]
-    for device in RUNTIME[:2]:
-        table[device] = ["runtime"]
+    # Devices get a communicator from their user.
+    for room in RUNTIME[:3]:
+        table[room] = ["runtime"]
     for i, floor in enumerate(FLOORS):
         table[floor] = ["runtime"] + FLOORS[:i]
-    table["runtime/train"] = ["runtime"] + FLOORS
-    table["runtime/capi"] = ["runtime", "runtime/train"] + FLOORS
+    table["runtime/train"] = ["runtime", "runtime/distributed"] + FLOORS
+    table["runtime/capi"] = ["runtime", "runtime/distributed", "runtime/train"] + FLOORS
     for tool in ("tools/mpc", "tools/mpc-opt", "tools/mpc-translate"):
         table[tool] = ABOVE_STAGES + RUNTIME
     table["tools/bench"] = RUNTIME[:1]

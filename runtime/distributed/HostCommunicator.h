@@ -1,0 +1,68 @@
+// Builds the collectives of a Communicator from four calls of a library that
+// moves bytes.
+//
+// A library chooses the order of its sums by the size of the data, and MPI has
+// no 16-bit floats. So mpc adds the elements. For an all-reduce, each rank
+// gets its share of the elements from all ranks, adds the parts in the order of
+// the ranks, and sends the sums to all ranks. The wire carries as many bytes
+// as with a ring, in the width of the elements.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_DISTRIBUTED_HOSTCOMMUNICATOR_H
+#define MPC_RUNTIME_DISTRIBUTED_HOSTCOMMUNICATOR_H
+
+#include "runtime/Communicator.h"
+
+#include <string>
+#include <vector>
+
+namespace mpc::runtime {
+
+class HostCommunicator : public Communicator {
+public:
+  Status allReduce(void *data, size_t count, DType type, Reduce kind) final;
+  Status reduceScatter(void *data, size_t count, DType type, Reduce kind) final;
+  Status allGather(void *data, size_t bytes) final;
+  Status broadcast(void *data, size_t bytes, int root) final;
+  Status barrier() final;
+  size_t bytesSent() const final { return sent; }
+
+protected:
+  using Communicator::Communicator;
+
+  // The calls of the library. All ranks make the same calls with the same
+  // sizes. No size exceeds 1 GiB.
+
+  /// Sends block r of `from` to each rank r, and receives the block of rank r
+  /// for this rank as block r of `to`. Each block has `bytes`.
+  virtual Status exchangeBlocks(const std::byte *from, std::byte *to,
+                                size_t bytes) = 0;
+  /// Gives every rank the blocks of all ranks. This rank's block is in place.
+  virtual Status gatherBlocks(std::byte *data, size_t bytes) = 0;
+  /// Gives every rank the block of the rank `root`.
+  virtual Status broadcastBlock(std::byte *data, size_t bytes, int root) = 0;
+  /// Returns once all ranks have called.
+  virtual Status waitForAll() = 0;
+
+  /// Names the collective that is running, for messages: "all_reduce of 4096
+  /// bytes".
+  std::string describeCall() const;
+
+private:
+  Status exchange(const std::byte *from, std::byte *to, size_t bytes);
+  Status gather(std::byte *data, size_t bytes);
+  Status broadcastAll(std::byte *data, size_t bytes, int root);
+  Status reduceInPlace(std::byte *data, size_t count, DType type, Reduce kind);
+  Status reduceGathered(std::byte *data, size_t count, DType type, Reduce kind);
+  Status reducePadded(std::byte *data, size_t count, DType type, Reduce kind);
+  size_t elementsPerBlock(DType type) const;
+
+  const char *callName = "";
+  size_t callBytes = 0;
+  size_t sent = 0;
+  std::vector<std::byte> received, packed; ///< scratch memory
+};
+
+} // namespace mpc::runtime
+
+#endif // MPC_RUNTIME_DISTRIBUTED_HOSTCOMMUNICATOR_H
