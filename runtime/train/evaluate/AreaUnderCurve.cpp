@@ -52,6 +52,26 @@ double MeanArea::value() const {
   return sum / count;
 }
 
+std::vector<double> MeanArea::sums() const {
+  std::vector<double> values;
+  for (const AreaUnderCurve &each : classes) {
+    values.push_back(double(each.all().size()));
+    for (const auto &[score, isPositive] : each.all())
+      values.insert(values.end(), {score, double(isPositive)});
+  }
+  return values;
+}
+
+void MeanArea::merge(const std::vector<double> &sums) {
+  size_t c = 0;
+  for (auto next = sums.begin(); next != sums.end(); ++c) {
+    if (c == classes.size())
+      classes.emplace_back();
+    for (auto scores = size_t(*next++); scores > 0; --scores, next += 2)
+      classes[c].add(next[0], next[1] != 0);
+  }
+}
+
 static int64_t innerOf(const Shape &shape) {
   return shape.size() < 2 ? 1
                           : numElements(Shape(shape.begin() + 2, shape.end()));

@@ -21,11 +21,13 @@ public:
   /// score is NaN.
   std::optional<double> value() const;
 
-private:
   struct Score {
     double score;
     bool isPositive;
   };
+  const std::vector<Score> &all() const { return scores; }
+
+private:
   std::vector<Score> scores;
 };
 
@@ -36,6 +38,9 @@ class MeanArea : public EvalMetric {
 public:
   using EvalMetric::EvalMetric;
   double value() const override;
+  /// For each class, the number of its scores, then each score and its target.
+  std::vector<double> sums() const override;
+  void merge(const std::vector<double> &sums) override;
 
 protected:
   std::vector<AreaUnderCurve> classes;

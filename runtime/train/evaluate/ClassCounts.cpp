@@ -2,6 +2,7 @@
 #include "runtime/train/evaluate/ClassCounts.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <utility>
 
@@ -152,6 +153,44 @@ double BinaryCounts::value(Agreement agreement) const {
     sum += train::valueOf({no, yes}, agreement);
   }
   return sum / double(counts.size());
+}
+
+std::vector<double> ClassCounts::sums() const {
+  std::vector<double> values;
+  for (const ClassCount &count : counts)
+    values.insert(values.end(),
+                  {double(count.labels), double(count.predictions),
+                   double(count.matches)});
+  return values;
+}
+
+void ClassCounts::merge(const std::vector<double> &sums) {
+  assert(sums.size() % 3 == 0 && "three numbers for each class");
+  reserve(sums.size() / 3);
+  for (size_t i = 0; i < sums.size(); i += 3)
+    counts[i / 3].add(
+        {int64_t(sums[i]), int64_t(sums[i + 1]), int64_t(sums[i + 2])});
+}
+
+std::vector<double> BinaryCounts::sums() const {
+  std::vector<double> values;
+  for (size_t c = 0; c < counts.size(); ++c)
+    values.insert(values.end(),
+                  {double(counts[c].labels), double(counts[c].predictions),
+                   double(counts[c].matches), double(sizes[c])});
+  return values;
+}
+
+void BinaryCounts::merge(const std::vector<double> &sums) {
+  assert(sums.size() % 4 == 0 && "four numbers for each class");
+  const size_t classes = std::max(counts.size(), sums.size() / 4);
+  counts.resize(classes);
+  sizes.resize(classes);
+  for (size_t i = 0; i < sums.size(); i += 4) {
+    counts[i / 4].add(
+        {int64_t(sums[i]), int64_t(sums[i + 1]), int64_t(sums[i + 2])});
+    sizes[i / 4] += int64_t(sums[i + 3]);
+  }
 }
 
 } // namespace mpc::runtime::train

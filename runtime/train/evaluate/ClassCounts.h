@@ -31,6 +31,12 @@ std::optional<Agreement> agreementOf(const std::string &metric);
 struct ClassCount {
   int64_t labels = 0, predictions = 0, matches = 0;
 
+  void add(const ClassCount &other) {
+    labels += other.labels;
+    predictions += other.predictions;
+    matches += other.matches;
+  }
+
   /// Returns the F1, IoU, precision or recall of the class; 0 if the divisor is
   /// 0, as in scikit-learn.
   double share(Agreement agreement) const;
@@ -49,6 +55,9 @@ public:
   /// means over the classes that occur.
   double value(Agreement agreement) const;
   const std::vector<ClassCount> &classes() const { return counts; }
+  /// Returns all counts as numbers; `merge` adds such numbers to the counts.
+  std::vector<double> sums() const;
+  void merge(const std::vector<double> &sums);
 
 private:
   std::vector<ClassCount> counts;
@@ -66,6 +75,9 @@ public:
   const std::vector<ClassCount> &classes() const { return counts; }
   /// Returns the number of targets of class `c`, positive or not.
   int64_t sizeOf(size_t c) const { return sizes[c]; }
+  /// Returns all counts as numbers; `merge` adds such numbers to the counts.
+  std::vector<double> sums() const;
+  void merge(const std::vector<double> &sums);
 
 private:
   std::vector<ClassCount> counts;

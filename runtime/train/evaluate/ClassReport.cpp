@@ -11,8 +11,6 @@ namespace {
 /// is the label.
 class MatrixReporter : public ClassReporter {
 public:
-  using ClassReporter::ClassReporter;
-
   void add(const EvalBatch &batch) override {
     counted.reserve(size_t(batch.prediction.shape[1]));
     for (size_t i = 0; i < batch.labels.size(); ++i)
@@ -56,8 +54,7 @@ private:
 
 class BinaryReporter : public ClassReporter {
 public:
-  BinaryReporter(std::string name, double threshold)
-      : ClassReporter(std::move(name)), threshold(threshold) {}
+  explicit BinaryReporter(double threshold) : threshold(threshold) {}
 
   void add(const EvalBatch &batch) override {
     forEachBinary(batch, threshold,
@@ -88,9 +85,9 @@ std::unique_ptr<ClassReporter> makeClassReporter(const MeasuredLoss &loss) {
   switch (loss.family) {
   case Family::Classes:
   case Family::Probabilities:
-    return std::make_unique<MatrixReporter>(loss.name);
+    return std::make_unique<MatrixReporter>();
   case Family::Binary:
-    return std::make_unique<BinaryReporter>(loss.name, thresholdOf(loss.kind));
+    return std::make_unique<BinaryReporter>(thresholdOf(loss.kind));
   case Family::Values:
   case Family::Other:
     return nullptr;

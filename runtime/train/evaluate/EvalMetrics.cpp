@@ -43,6 +43,13 @@ public:
       : LabelMetric(std::move(name)), places(places) {}
 
   double value() const override { return double(right) / double(labels); }
+  std::vector<double> sums() const override {
+    return {double(right), double(labels)};
+  }
+  void merge(const std::vector<double> &sums) override {
+    right += int64_t(sums[0]);
+    labels += int64_t(sums[1]);
+  }
 
 private:
   void add(const Scores &scores, int64_t label) override {
@@ -65,6 +72,8 @@ public:
   ClassAgreement(std::string name, Agreement agreement)
       : LabelMetric(std::move(name)), agreement(agreement) {}
   double value() const override { return counted.value(agreement); }
+  std::vector<double> sums() const override { return counted.sums(); }
+  void merge(const std::vector<double> &sums) override { counted.merge(sums); }
 
 private:
   void add(const Scores &scores, int64_t label) override {
@@ -85,6 +94,11 @@ public:
       : LabelMetric(std::move(name)), isLogarithm(isLogarithm) {}
 
   double value() const override { return std::exp(sum / double(labels)); }
+  std::vector<double> sums() const override { return {sum, double(labels)}; }
+  void merge(const std::vector<double> &sums) override {
+    sum += sums[0];
+    labels += int64_t(sums[1]);
+  }
 
 private:
   void add(const Scores &scores, int64_t label) override {
@@ -128,6 +142,13 @@ public:
     positions += count;
   }
   double value() const override { return double(right) / double(positions); }
+  std::vector<double> sums() const override {
+    return {double(right), double(positions)};
+  }
+  void merge(const std::vector<double> &sums) override {
+    right += int64_t(sums[0]);
+    positions += int64_t(sums[1]);
+  }
 
 private:
   static bool isRight(const EvalBatch &batch, int64_t first, int64_t classes,
@@ -166,6 +187,13 @@ public:
     targets += int64_t(batch.targets.size());
   }
   double value() const override { return double(right) / double(targets); }
+  std::vector<double> sums() const override {
+    return {double(right), double(targets)};
+  }
+  void merge(const std::vector<double> &sums) override {
+    right += int64_t(sums[0]);
+    targets += int64_t(sums[1]);
+  }
 
 private:
   const double threshold;
@@ -185,6 +213,8 @@ public:
                   });
   }
   double value() const override { return counted.value(agreement); }
+  std::vector<double> sums() const override { return counted.sums(); }
+  void merge(const std::vector<double> &sums) override { counted.merge(sums); }
 
 private:
   const Agreement agreement;
@@ -212,6 +242,11 @@ public:
   double value() const override {
     const double mean = sum / double(targets);
     return isSquare ? std::sqrt(mean) : mean;
+  }
+  std::vector<double> sums() const override { return {sum, double(targets)}; }
+  void merge(const std::vector<double> &sums) override {
+    sum += sums[0];
+    targets += int64_t(sums[1]);
   }
 
 private:
@@ -241,11 +276,28 @@ public:
       sum += output.value();
     return sum / double(outputs.size());
   }
+  std::vector<double> sums() const override {
+    std::vector<double> values;
+    for (const Output &output : outputs)
+      values.insert(values.end(), {double(output.count), output.mean,
+                                   output.deviations, output.errors});
+    return values;
+  }
+  void merge(const std::vector<double> &sums) override {
+    outputs.resize(std::max(outputs.size(), sums.size() / 4));
+    for (size_t i = 0; i < sums.size(); i += 4)
+      outputs[i / 4].merge(
+          {int64_t(sums[i]), sums[i + 1], sums[i + 2], sums[i + 3]});
+  }
 
 private:
   /// The sums for one output. Deviations are from a running mean (Welford
   /// 1962), because subtracting large sums of squares would lose digits.
   struct Output {
+    Output(int64_t count = 0, double mean = 0, double deviations = 0,
+           double errors = 0)
+        : count(count), mean(mean), deviations(deviations), errors(errors) {}
+
     void add(double target, double prediction) {
       const double before = target - mean;
       mean += before / double(++count);
@@ -257,8 +309,21 @@ private:
         return errors == 0 ? 1 : 0;
       return 1 - errors / deviations;
     }
-    int64_t count = 0;
-    double mean = 0, deviations = 0, errors = 0;
+    /// Adds the sums of other samples (Chan, Golub and LeVeque 1979).
+    void merge(const Output &other) {
+      if (other.count == 0)
+        return;
+      const double all = double(count + other.count);
+      const double apart = other.mean - mean;
+      deviations += other.deviations +
+                    apart * apart * double(count) * double(other.count) / all;
+      mean += apart * double(other.count) / all;
+      errors += other.errors;
+      count += other.count;
+    }
+
+    int64_t count;
+    double mean, deviations, errors;
   };
 
   std::vector<Output> outputs = std::vector<Output>(1);

@@ -45,6 +45,10 @@ public:
   virtual void add(const EvalBatch &batch) = 0;
   /// Returns the metric over all batches added; NaN if nothing was added.
   virtual double value() const = 0;
+  /// Returns the sums over all batches, for `merge`.
+  virtual std::vector<double> sums() const = 0;
+  /// Adds the `sums` of this metric over further batches.
+  virtual void merge(const std::vector<double> &sums) = 0;
 
   const std::string name;
 };
@@ -82,7 +86,7 @@ void forEachBinary(const EvalBatch &batch, double threshold,
 
 class ClassReporter;
 
-/// The metrics of one loss, with the output and the label input that they read.
+/// The metrics of a loss, and the output and the label input to read for them.
 struct LossMetrics {
   LossMetrics();
   LossMetrics(LossMetrics &&);

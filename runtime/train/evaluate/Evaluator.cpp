@@ -229,6 +229,11 @@ public:
   /// Runs the batch at `begin`, complete or cut off at `end`, and adds its
   /// losses and metrics. False if an incomplete batch must be left out.
   StatusOr<bool> addBatch(int64_t begin, int64_t end);
+  /// Evaluates the batches of this rank.
+  Status addShare(Ranks &ranks, const std::atomic<int> *stop,
+                  const std::function<void(int64_t)> &progress);
+  /// Adds the sums of all ranks, in the order of the ranks.
+  Status combine(Ranks &ranks);
   /// Returns the result over all batches that were added.
   StatusOr<EvalResult> finish();
 
@@ -237,12 +242,13 @@ public:
 private:
   Evaluation(Trainee &model, const Dataset &data, const FunctionPorts &ports)
       : model(&model), data(&data), ports(&ports), batch(data.batchSize()),
-        positions(static_cast<size_t>(batch)) {}
+        stride(batch), positions(static_cast<size_t>(batch)) {}
 
   StatusOr<bool> run(int64_t begin, int64_t count);
   Status runWhole(int64_t begin);
   Status addLoss(int64_t count, const std::vector<int64_t> &labels);
   Status addMetrics(int64_t count);
+  std::vector<double *> listSums();
   void nameTerms();
   void takeMetrics();
   Status addCorrect(const std::vector<int64_t> &labels);
@@ -251,6 +257,7 @@ private:
   const Dataset *data;
   const FunctionPorts *ports;
   int64_t batch;
+  int64_t stride; ///< samples between the beginnings of this rank's batches
   std::vector<int64_t> positions; ///< samples of the current batch
   BatchLoader loader;
 
@@ -319,9 +326,9 @@ Status Evaluation::runWhole(int64_t begin) {
   assert(begin >= 0 && begin + batch <= data->size() && "a whole batch");
   const auto next = [&] {
     BatchSamples samples;
-    if (begin + 2 * batch <= data->size())
+    if (begin + stride + batch <= data->size())
       for (int64_t i = 0; i < batch; ++i)
-        samples.positions.push_back(begin + batch + i);
+        samples.positions.push_back(begin + stride + i);
     return samples;
   };
   Status status = loader.bind(*data, *model, kEvalFunction, positions.data(),
@@ -496,29 +503,100 @@ void Evaluation::nameTerms() {
   }
 }
 
+Status Evaluation::addShare(Ranks &ranks, const std::atomic<int> *stop,
+                            const std::function<void(int64_t)> &progress) {
+  stride = batch * ranks.count();
+  for (int64_t begin = batch * ranks.own(); begin < data->size();
+       begin += stride) {
+    if (stop && stop->load() != 0) {
+      result.stopped = true;
+      return Status();
+    }
+    StatusOr<bool> isCounted = addBatch(begin, data->size());
+    if (!isCounted.ok())
+      return isCounted.status();
+    // Only the last batch can be left out.
+    if (*isCounted && progress)
+      progress(result.samples);
+  }
+  return Status();
+}
+
+/// Lists the sums of losses over samples.
+std::vector<double *> Evaluation::listSums() {
+  std::vector<double *> sums;
+  for (LossTerm &term : terms)
+    sums.insert(sums.end(), {&term.sum, &term.count});
+  for (auto &[port, term] : means)
+    sums.insert(sums.end(), {&term.sum, &term.count});
+  return sums;
+}
+
+Status Evaluation::combine(Ranks &ranks) {
+  std::vector<double> own = {
+      double(result.stopped),  double(result.samples),
+      double(result.leftOut),  double(result.areDependent),
+      double(counted.correct), double(counted.labels)};
+  const size_t first = own.size();
+  const std::vector<double *> sums = listSums();
+  for (const double *sum : sums)
+    own.push_back(*sum);
+  StatusOr<std::vector<double>> all = ranks.gather(own);
+  if (!all.ok())
+    return all.status();
+  std::vector<double> total(own.size());
+  for (size_t i = 0; i < all->size(); ++i)
+    total[i % own.size()] += (*all)[i];
+  result.stopped = total[0] != 0;
+  result.samples = int64_t(total[1]);
+  result.leftOut = int64_t(total[2]);
+  result.areDependent = total[3] != 0;
+  counted = {int64_t(total[4]), int64_t(total[5])};
+  for (size_t i = 0; i < sums.size(); ++i)
+    *sums[i] = total[first + i];
+  if (result.stopped)
+    return Status();
+  std::vector<LossMetrics> merged = makeEvalMetrics(model->info(), names);
+  for (size_t group = 0; group < merged.size(); ++group)
+    for (size_t i = 0; i < merged[group].metrics.size(); ++i) {
+      const std::vector<double> values = metrics[group].metrics[i]->sums();
+      StatusOr<std::vector<std::string>> parts = ranks.gatherTexts(
+          std::string(reinterpret_cast<const char *>(values.data()),
+                      values.size() * sizeof(double)));
+      if (!parts.ok())
+        return parts.status();
+      for (const std::string &part : *parts) {
+        std::vector<double> read(part.size() / sizeof(double));
+        // memcpy takes no null pointer, not even for no bytes.
+        if (!read.empty())
+          std::memcpy(read.data(), part.data(), part.size());
+        merged[group].metrics[i]->merge(read);
+      }
+    }
+  metrics = std::move(merged);
+  return Status();
+}
+
 StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
                               const std::atomic<int> *stop,
                               const std::vector<std::string> &metricNames,
                               const std::function<void(int64_t)> &progress,
-                              bool reportsClasses) {
+                              bool reportsClasses, Ranks *ranks) {
+  Ranks alone(nullptr);
+  Ranks &all = ranks ? *ranks : alone;
+  assert((all.isSingle() || !reportsClasses) && "reports are of one rank");
   StatusOr<Evaluation> evaluation =
       Evaluation::create(model, data, metricNames, reportsClasses);
-  if (!evaluation.ok())
-    return evaluation.status();
-  for (int64_t begin = 0; begin < data.size(); begin += data.batchSize()) {
-    if (stop && stop->load() != 0) {
-      evaluation->result.stopped = true;
-      return evaluation->result;
-    }
-    StatusOr<bool> isCounted = evaluation->addBatch(begin, data.size());
-    if (!isCounted.ok())
-      return isCounted.status();
-    // Only the last batch can be left out.
-    if (!*isCounted)
-      break;
-    if (progress)
-      progress(evaluation->result.samples);
-  }
+  const Status status = evaluation.ok()
+                            ? evaluation->addShare(all, stop, progress)
+                            : evaluation.status();
+  if (Status agreed = all.agree(status); !agreed.ok())
+    return agreed;
+  if (!all.isSingle())
+    if (Status combined = evaluation->combine(all); !combined.ok())
+      return combined;
+  if (evaluation->result.stopped)
+    return evaluation->result;
   return evaluation->finish();
 }
 

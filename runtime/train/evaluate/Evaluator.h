@@ -8,6 +8,7 @@
 #include "runtime/Status.h"
 #include "runtime/train/data/Dataset.h"
 #include "runtime/train/evaluate/ClassReport.h"
+#include "runtime/train/support/Ranks.h"
 #include "runtime/train/trainee/Trainee.h"
 
 #include <atomic>
@@ -68,12 +69,16 @@ std::optional<int64_t> findIgnoredLabel(const TraineeInfo &info);
 /// batches. `metrics` are names that checkEvalMetrics accepted. `progress`, if
 /// set, gets the number of evaluated samples after every batch. With
 /// `reportsClasses`, the result has a report of the classes of each loss.
+///
+/// With `ranks`, each rank evaluates a share of the batches, and all ranks get
+/// the result over all samples, without class reports. If any rank stops or
+/// fails, all do.
 StatusOr<EvalResult>
 evaluate(Trainee &model, const Dataset &data,
          const std::atomic<int> *stop = nullptr,
          const std::vector<std::string> &metrics = {},
          const std::function<void(int64_t samples)> &progress = nullptr,
-         bool reportsClasses = false);
+         bool reportsClasses = false, Ranks *ranks = nullptr);
 
 /// An evaluation of samples that come in several data sets, one after another.
 class PartialEvaluation {

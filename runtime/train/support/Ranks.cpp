@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/support/Ranks.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace mpc::runtime::train {
+
+StatusOr<std::vector<double>> Ranks::gather(const std::vector<double> &values) {
+  if (isSingle() || values.empty())
+    return values;
+  std::vector<double> all(values.size() * size_t(count()));
+  std::copy(values.begin(), values.end(),
+            all.begin() + std::ptrdiff_t(values.size()) * own());
+  Status status =
+      communicator->allGather(all.data(), values.size() * sizeof(double));
+  return status.ok() ? StatusOr<std::vector<double>>(std::move(all)) : status;
+}
+
+StatusOr<std::vector<std::string>> Ranks::gatherTexts(const std::string &text) {
+  if (isSingle())
+    return std::vector<std::string>{text};
+  // An all-gather takes parts of equal size, so pad all to the longest.
+  StatusOr<std::vector<double>> sizes = gather({double(text.size())});
+  if (!sizes.ok())
+    return sizes.status();
+  const auto longest = size_t(*std::max_element(sizes->begin(), sizes->end()));
+  std::vector<std::string> texts(sizes->size());
+  if (longest == 0)
+    return texts;
+  std::string all(longest * texts.size(), '\0');
+  std::copy(text.begin(), text.end(),
+            all.begin() + std::ptrdiff_t(longest) * own());
+  if (Status status = communicator->allGather(all.data(), longest);
+      !status.ok())
+    return status;
+  for (size_t i = 0; i < texts.size(); ++i)
+    texts[i] = all.substr(i * longest, size_t((*sizes)[i]));
+  return texts;
+}
+
+Status Ranks::share(void *bytes, size_t size) {
+  return isSingle() || size == 0
+             ? Status()
+             : communicator->broadcast(bytes, size, /*root=*/0);
+}
+
+Status Ranks::share(std::string &text) {
+  uint64_t size = text.size();
+  if (Status status = share(&size, sizeof(size)); !status.ok())
+    return status;
+  text.resize(size_t(size));
+  return share(text.data(), text.size());
+}
+
+Status Ranks::average(void *elements, size_t count, DType type) {
+  return isSingle() || count == 0
+             ? Status()
+             : communicator->allReduce(elements, count, type, Reduce::Mean);
+}
+
+Status Ranks::agree(const Status &status) {
+  if (isSingle() || status.getCode() == StatusCode::Rank)
+    return status;
+  StatusOr<std::vector<double>> codes =
+      gather({double(static_cast<int>(status.getCode()))});
+  if (!codes.ok())
+    return codes.status();
+  const auto failed = std::find_if(codes->begin(), codes->end(),
+                                   [](double code) { return code != 0; });
+  if (failed == codes->end())
+    return Status();
+  StatusOr<std::vector<std::string>> texts = gatherTexts(status.message());
+  if (!texts.ok())
+    return texts.status();
+  const auto rank = size_t(failed - codes->begin());
+  return Status(isFirst() ? static_cast<StatusCode>(int(*failed))
+                          : StatusCode::Rank,
+                (rank == 0 ? "" : "rank " + std::to_string(rank) + ": ") +
+                    (*texts)[rank]);
+}
+
+Status Ranks::fail(const Status &status) {
+  if (isSingle() || status.ok() || status.getCode() == StatusCode::Rank)
+    return status;
+  failed = true;
+  communicator->abort(status);
+  return status;
+}
+
+} // namespace mpc::runtime::train
