@@ -6,6 +6,7 @@
 
 #include "runtime/train/support/Permutation.h"
 
+#include <algorithm>
 #include <chrono>
 #include <numeric>
 
@@ -29,29 +30,33 @@ const std::vector<int64_t> &Attempts::orderOf(int64_t epoch) {
   return order;
 }
 
-/// Returns the samples of the attempt that follows `progress`, batch after
-/// batch. The first samples of the epoch fill up the last attempt of the epoch.
+/// Returns the number, among the batches of all ranks in an attempt, of this
+/// rank's batch number `batch`.
+int64_t Attempts::firstOf(int64_t batch) const {
+  return batch * ranks.count() + ranks.own();
+}
+
+/// Returns this rank's samples of the attempt that follows `progress`, batch
+/// after batch. The first samples of the epoch fill up the last attempt of the
+/// epoch.
 std::vector<int64_t> Attempts::positionsOf(const Progress &progress) {
   const std::vector<int64_t> &samples = orderOf(progress.epoch);
-  const int64_t count = data.batchSize() * runner.batches();
-  std::vector<int64_t> positions(static_cast<size_t>(count));
-  int64_t next = progress.stepInEpoch * count;
-  for (int64_t &position : positions)
-    position = samples[size_t(next++ % data.size())];
+  const int64_t size = data.batchSize();
+  std::vector<int64_t> positions;
+  positions.reserve(size_t(size * runner.batches()));
+  for (int64_t batch = 0; batch < runner.batches(); ++batch) {
+    const int64_t first = progress.sampleInEpoch + firstOf(batch) * size;
+    for (int64_t i = first; i < first + size; ++i)
+      positions.push_back(samples[size_t(i % data.size())]);
+  }
   return positions;
 }
 
 /// Returns the samples of the batch after the current one, which `progress`
 /// does not count yet. Empty if the current batch is the last of the run.
 BatchSamples Attempts::samplesAfter(Progress progress) {
-  if (++progress.batchInStep == runner.batches()) {
-    progress.batchInStep = 0;
-    ++progress.step;
-    if (++progress.stepInEpoch == length.stepsPerEpoch) {
-      progress.stepInEpoch = 0;
-      ++progress.epoch;
-    }
-  }
+  if (++progress.batchInStep == runner.batches())
+    runner.count(progress, /*skipped=*/false);
   if (progress.step == length.totalSteps)
     return {};
   const std::vector<int64_t> attempt = positionsOf(progress);
@@ -67,12 +72,14 @@ void AttemptRunner::count(Progress &progress, bool skipped) const {
   progress.lossInStep = 0;
   ++progress.step;
   ++progress.stepInEpoch;
-  progress.microStep += runner.batches();
-  progress.samples += runner.batches() * batchSize;
+  progress.microStep += runner.batches() * ranks;
+  progress.samples += samplesPerStep();
+  progress.sampleInEpoch += samplesPerStep();
   progress.skipped += skipped;
-  if (progress.stepInEpoch == length.stepsPerEpoch) {
+  if (length.endsEpoch(progress)) {
     ++progress.epoch;
     progress.stepInEpoch = 0;
+    progress.sampleInEpoch = 0;
   }
 }
 
@@ -95,12 +102,16 @@ StatusOr<double> AttemptRunner::runBatch(Progress &progress,
   return loss;
 }
 
-StatusOr<StepReport> AttemptRunner::finish(Progress &progress) {
+StatusOr<StepReport> AttemptRunner::finish(Progress &progress,
+                                           const Combine &combine) {
   const double rate = rateAfter(progress);
   StatusOr<StepOutcome> outcome =
       runner.finish(progress.lossInStep, rate, options.seed);
   if (!outcome.ok())
     return outcome.status();
+  if (combine)
+    if (Status status = combine(*outcome); !status.ok())
+      return status;
 
   StepReport report;
   // `count` may begin the next epoch, so take the attempt's epoch before.
@@ -127,8 +138,93 @@ StatusOr<StepReport> AttemptRunner::finish(Progress &progress) {
   return report;
 }
 
+/// Sets the model's count of batches for the batch `number` of the attempt
+/// after `progress`, counted over all ranks. Dropout depends on the count, so R
+/// ranks drop the elements that a single rank would drop in these batches. A
+/// single rank leaves the count to the model.
+Status Attempts::numberBatch(const Progress &progress, int64_t number) {
+  if (ranks.isSingle())
+    return Status();
+  const std::vector<Port> &variables = model.info().state;
+  if (std::none_of(variables.begin(), variables.end(), [](const Port &port) {
+        return port.name == kMicroStepVariable && port.type == DType::I64 &&
+               port.shape.empty();
+      }))
+    return Status();
+  if (!numbersAhead) {
+    StatusOr<Tensor> counted = model.state(kMicroStepVariable);
+    if (!counted.ok())
+      return counted.status();
+    numbersAhead = *counted->as<int64_t>() - progress.microStep;
+  }
+  Tensor value = Tensor::zeros(DType::I64, {});
+  *value.as<int64_t>() = *numbersAhead + progress.microStep + number;
+  return model.setState(kMicroStepVariable, value);
+}
+
+/// Replaces `outcome` by the mean over all ranks, and collects the requests of
+/// all ranks.
+Status Attempts::combine(StepOutcome &outcome) {
+  if (ranks.isSingle())
+    return Status();
+  const Requests own = ownRequests();
+  std::vector<double> values = {double(own.stop),
+                                double(own.save),
+                                double(own.isTimeOver),
+                                double(outcome.skipped),
+                                double(outcome.accuracy.has_value()),
+                                double(outcome.counted.correct),
+                                double(outcome.counted.labels),
+                                outcome.loss};
+  const size_t losses = values.size() - 1;
+  values.insert(values.end(), outcome.terms.begin(), outcome.terms.end());
+  StatusOr<std::vector<double>> all = ranks.gather(values);
+  if (!all.ok())
+    return all.status();
+  const auto at = [&](int64_t rank, size_t i) {
+    return (*all)[size_t(rank) * values.size() + i];
+  };
+  const auto over = [&](size_t i, auto &&merge) {
+    double value = at(0, i);
+    for (int64_t rank = 1; rank < ranks.count(); ++rank)
+      value = merge(value, at(rank, i));
+    return value;
+  };
+  const auto most = [](double a, double b) { return std::max(a, b); };
+  const auto sum = [](double a, double b) { return a + b; };
+  agreed.stop = int(over(0, most));
+  agreed.save = over(1, most) != 0;
+  agreed.isTimeOver = over(2, most) != 0;
+  for (int64_t rank = 1; rank < ranks.count(); ++rank)
+    if (at(rank, 3) != at(0, 3))
+      return Status(StatusCode::Rank,
+                    "the ranks differ in what they update: rank " +
+                        std::to_string(at(0, 3) != 0 ? 0 : rank) +
+                        " skipped a step that rank " +
+                        std::to_string(at(0, 3) != 0 ? rank : 0) +
+                        " did not skip; compile the model with "
+                        "--data-parallel");
+  const double labels = over(6, sum);
+  outcome.accuracy.reset();
+  if (over(4, sum) == double(ranks.count()) && labels > 0)
+    outcome.accuracy = over(5, sum) / labels;
+  const double count = double(ranks.count());
+  outcome.loss = over(losses, sum) / count;
+  for (size_t i = 0; i < outcome.terms.size(); ++i)
+    outcome.terms[i] = over(losses + 1 + i, sum) / count;
+  return Status();
+}
+
 StatusOr<std::optional<StepReport>>
 Attempts::run(Progress &progress, const std::atomic<int> *stop) {
+  StatusOr<std::optional<StepReport>> report =
+      runOwn(progress, ranks.isSingle() ? stop : nullptr);
+  // The other ranks may wait for this rank's gradients.
+  return report.ok() ? report : ranks.fail(report.status());
+}
+
+StatusOr<std::optional<StepReport>>
+Attempts::runOwn(Progress &progress, const std::atomic<int> *stop) {
   const auto start = std::chrono::steady_clock::now();
   const std::vector<int64_t> positions = positionsOf(progress);
   for (const int64_t &batch = progress.batchInStep; batch < runner.batches();) {
@@ -136,15 +232,20 @@ Attempts::run(Progress &progress, const std::atomic<int> *stop) {
     // next batch of this attempt.
     if (batch > 0 && stop && stop->load() != 0)
       return std::optional<StepReport>();
+    if (Status status = numberBatch(progress, firstOf(batch)); !status.ok())
+      return status;
     StatusOr<double> loss = runner.runBatch(
         progress, data, positions.data() + batch * data.batchSize(),
         [&] { return samplesAfter(progress); });
     if (!loss.ok())
       return loss.status();
   }
-  StatusOr<StepReport> finished = runner.finish(progress);
+  StatusOr<StepReport> finished = runner.finish(
+      progress, [this](StepOutcome &outcome) { return combine(outcome); });
   if (!finished.ok())
     return finished.status();
+  if (Status status = numberBatch(progress, 0); !status.ok())
+    return status;
   StepReport report = *finished;
   report.stepMs = std::chrono::duration<double, std::milli>(
                       std::chrono::steady_clock::now() - start)
@@ -159,7 +260,16 @@ StatusOr<std::string> Attempts::trace(Progress &progress) {
   runner.setTrace(nullptr);
   if (!report.ok())
     return report.status();
-  return where;
+  StatusOr<std::vector<std::string>> found = ranks.gatherTexts(where);
+  if (!found.ok())
+    return found.status();
+  // Each rank searches only its batches. Report the first rank with a result.
+  for (size_t rank = 0; rank < found->size(); ++rank)
+    if (!(*found)[rank].empty())
+      return (ranks.isSingle() ? ""
+                               : "on rank " + std::to_string(rank) + ", ") +
+             (*found)[rank];
+  return std::string();
 }
 
 } // namespace mpc::runtime::train

@@ -3,6 +3,9 @@
 // attempt is one step of the optimizer over one batch or several. An attempt
 // whose gradients are not finite is skipped: it changes no weights.
 //
+// With R ranks, an attempt takes R times as many batches. Rank r takes the
+// batches r, r + R, r + 2 R, ..., numbered in the order of a single rank.
+//
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_ATTEMPTS_H
 #define MPC_RUNTIME_TRAIN_ATTEMPTS_H
@@ -10,6 +13,9 @@
 #include "runtime/train/StepRunner.h"
 #include "runtime/train/Trainer.h"
 #include "runtime/train/checkpoint/Checkpoint.h"
+#include "runtime/train/support/Ranks.h"
+
+#include <functional>
 
 namespace mpc::runtime::train {
 
@@ -17,6 +23,22 @@ namespace mpc::runtime::train {
 struct RunLength {
   int64_t stepsPerEpoch = kUnlimited;
   int64_t totalSteps = kUnlimited;
+  /// In a run over a data set: the last place of an epoch at which an attempt
+  /// can begin. The epoch then ends by samples, not by attempts.
+  std::optional<int64_t> lastBegin;
+
+  /// True if the epoch of `progress` has no further attempt.
+  bool endsEpoch(const Progress &progress) const {
+    return lastBegin ? progress.sampleInEpoch > *lastBegin
+                     : progress.stepInEpoch == stepsPerEpoch;
+  }
+};
+
+/// The requests of signals and of the clock to a run.
+struct Requests {
+  int stop = 0;            ///< the signal that stops the run; 0 for none
+  bool save = false;       ///< true to write a checkpoint now
+  bool isTimeOver = false; ///< true after --max-time
 };
 
 /// Runs attempts batch by batch, on samples that the caller chooses, with the
@@ -25,48 +47,59 @@ class AttemptRunner {
 public:
   /// `options`, of which schedule and seed are read, must outlive the object.
   AttemptRunner(StepRunner runner, const TrainOptions &options,
-                int64_t batchSize, RunLength length)
+                int64_t batchSize, RunLength length, int64_t ranks = 1)
       : runner(std::move(runner)), options(options), batchSize(batchSize),
-        length(length) {}
+        length(length), ranks(ranks) {}
 
+  /// The number of batches that this rank runs in an attempt.
   int64_t batches() const { return runner.batches(); }
+  int64_t samplesPerStep() const { return batches() * batchSize * ranks; }
   bool takesLearningRate() const { return runner.takesLearningRate(); }
   /// Returns the learning rate of the attempt that follows `progress`. The
   /// schedule counts only attempts that were not skipped.
   double rateAfter(const Progress &progress) const;
 
-  /// Runs the next batch of the attempt that follows `progress`, adds it to
-  /// `progress`, and returns its loss. See StepRunner::runBatch.
+  /// Runs and counts the next batch of the attempt after `progress`, and
+  /// returns the batch's loss. See StepRunner::runBatch.
   StatusOr<double> runBatch(Progress &progress, const Dataset &data,
                             const int64_t *positions,
                             const BatchLoader::NextBatch &next);
+  /// Completes this rank's outcome by the outcomes of all ranks.
+  using Combine = std::function<Status(StepOutcome &outcome)>;
   /// Ends an attempt whose batches() have run: updates the weights, counts the
   /// attempt in `progress`, and reports it.
-  StatusOr<StepReport> finish(Progress &progress);
+  StatusOr<StepReport> finish(Progress &progress,
+                              const Combine &combine = nullptr);
+  /// Adds an attempt, skipped or not, to `progress`.
+  void count(Progress &progress, bool skipped) const;
 
   void setTrace(std::string *where) { runner.setTrace(where); }
   void forgetScalars() { runner.forgetScalars(); }
 
 private:
-  void count(Progress &progress, bool skipped) const;
-
   StepRunner runner;
   const TrainOptions &options;
   const int64_t batchSize;
   const RunLength length;
+  const int64_t ranks;
 };
 
-/// Runs the attempts of a run over a data set.
+/// Runs the attempts of a run over a data set. All ranks make equal calls, and
+/// get equal reports.
 class Attempts {
 public:
-  Attempts(StepRunner runner, const Dataset &data, const TrainOptions &options,
-           RunLength length)
-      : runner(std::move(runner), options, data.batchSize(), length),
-        data(data), options(options), length(length) {}
+  /// `ranks` must outlive the object.
+  Attempts(StepRunner runner, Trainee &model, const Dataset &data,
+           const TrainOptions &options, RunLength length, Ranks &ranks)
+      : runner(std::move(runner), options, data.batchSize(), length,
+               ranks.count()),
+        model(model), data(data), options(options), length(length),
+        ranks(ranks) {}
 
   /// Runs the attempt that follows `progress`, and adds it to `progress`.
   /// nullopt if `stop` becomes nonzero between two batches of the attempt;
-  /// `progress` then counts the finished batches.
+  /// `progress` then counts the finished batches. Several ranks never stop
+  /// within an attempt, since each has a part of the gradients.
   StatusOr<std::optional<StepReport>> run(Progress &progress,
                                           const std::atomic<int> *stop);
 
@@ -75,15 +108,36 @@ public:
   /// Unsupported on some devices.
   StatusOr<std::string> trace(Progress &progress);
 
+  /// Makes `run` call `poll` at the end of each attempt, and collect the
+  /// requests of all ranks.
+  void setRequests(std::function<Requests()> poll) {
+    ownRequests = std::move(poll);
+  }
+  /// The requests of all ranks after the last attempt.
+  const Requests &requests() const { return agreed; }
+
 private:
   const std::vector<int64_t> &orderOf(int64_t epoch);
   std::vector<int64_t> positionsOf(const Progress &progress);
   BatchSamples samplesAfter(Progress progress);
+  int64_t firstOf(int64_t batch) const;
+  Status numberBatch(const Progress &progress, int64_t number);
+  StatusOr<std::optional<StepReport>> runOwn(Progress &progress,
+                                             const std::atomic<int> *stop);
+  Status combine(StepOutcome &outcome);
 
   AttemptRunner runner;
+  Trainee &model;
   const Dataset &data;
   const TrainOptions &options;
   const RunLength length;
+  Ranks &ranks;
+  std::function<Requests()> ownRequests = [] { return Requests(); };
+  Requests agreed;
+  /// The difference between the model's count of batches and the count in
+  /// `progress`; nullopt before the first batch, or if the model does not
+  /// count.
+  std::optional<int64_t> numbersAhead;
   /// The order of the samples in epoch `orderEpoch`, kept until the epoch ends.
   std::vector<int64_t> order;
   int64_t orderEpoch = -1;

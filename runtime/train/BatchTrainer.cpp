@@ -83,17 +83,20 @@ Status BatchTrainer::resume() {
       return store.status();
     checkpoints.emplace(std::move(*store));
   }
-  StatusOr<RunStart> start =
-      resumeRun(*model, loop, checkpoints ? &*checkpoints : nullptr, identity(),
-                settingsOf(model->info(), loop, data.description,
-                           options.length.totalSteps),
-                [this](const std::string &text) { note(text); });
+  StatusOr<RunStart> start = resumeRun(
+      *model, loop, checkpoints ? &*checkpoints : nullptr, identity(),
+      [this](const Progress &) {
+        return settingsOf(model->info(), options.loop, data.description,
+                          options.length.totalSteps);
+      },
+      [this](const std::string &text) { note(text); });
   if (!start.ok())
     return start.status();
   current = std::move(start->progress);
   // The program may count epochs differently than before.
   current.epoch = current.step / options.length.stepsPerEpoch;
   current.stepInEpoch = current.step % options.length.stepsPerEpoch;
+  current.sampleInEpoch = current.stepInEpoch * runner->samplesPerStep();
   if (start->isSaved)
     lastSaved = current.step;
   rules().adopt(current.evaluations);

@@ -16,14 +16,6 @@ static constexpr double kLongestReplayMs = 60000;
 
 static constexpr const char *kFirstNonFinite = "first non-finite value: ";
 
-/// The progress at the beginning of the attempt that ended at `end`.
-static Progress beginningOf(Progress end, int64_t stepsPerEpoch) {
-  --end.step;
-  end.epoch = end.step / stepsPerEpoch;
-  end.stepInEpoch = end.step % stepsPerEpoch;
-  return end;
-}
-
 static std::string unknown(const Status &status) {
   return "the first non-finite value was not found: " + status.message();
 }
@@ -35,8 +27,7 @@ static std::string inStep(int64_t step, const std::string &where) {
 /// Repeats the last attempt. Its update was skipped, so the model still has the
 /// state from before.
 static std::string searchSkipped(Attempts &attempts, const FailedRun &failed) {
-  Progress progress = beginningOf(failed.end, failed.stepsPerEpoch);
-  --progress.skipped;
+  Progress progress = failed.lastBegin;
   StatusOr<std::string> where = attempts.trace(progress);
   if (!where.ok())
     return unknown(where.status());

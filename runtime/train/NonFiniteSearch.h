@@ -17,7 +17,7 @@ struct FailedRun {
   int64_t firstBad = 0;    ///< number of the first failed attempt, from 1
   bool wasSkipped = false; ///< true if the last update was skipped
   double medianStepMs = 0;
-  int64_t stepsPerEpoch = 1;
+  Progress lastBegin; ///< the place where the last attempt began
   /// Gives the model a state from before attempt `firstBad`. Returns the
   /// progress at that state.
   std::function<StatusOr<Progress>()> restore;

@@ -28,10 +28,9 @@ Status checkRun(const TraineeInfo &info, const Dataset &data,
                           .check(info, /*evaluates=*/evalData != nullptr);
       !status.ok())
     return status;
-  StatusOr<int64_t> steps = countStepsOfEpoch(
-      data, data.batchSize() * info.accumulate, options.lastBatch);
-  if (!steps.ok())
-    return steps.status();
+  StatusOr<EpochSteps> epoch = planEpoch(data, info.accumulate, options);
+  if (!epoch.ok())
+    return epoch.status();
   return checkResumed(info, data, options);
 }
 

@@ -24,6 +24,7 @@ MetricsLine startLine(const TraineeInfo &info, const TrainOptions &options,
       .add("eval_samples", report.evalSamples)
       .add("batch_size", report.batchSize)
       .add("accumulate", report.accumulate)
+      .add("ranks", report.ranks)
       .add("steps", report.totalSteps == kUnlimited
                         ? std::nullopt
                         : std::optional<int64_t>(report.totalSteps))

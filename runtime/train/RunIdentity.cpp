@@ -4,6 +4,7 @@
 #include "runtime/train/RunIdentity.h"
 
 #include "runtime/BoundedJSON.h"
+#include "runtime/Communicator.h"
 #include "runtime/train/support/Text.h"
 
 #include <algorithm>
@@ -51,11 +52,24 @@ static std::string describeInputs(const TraineeInfo &info) {
   return text;
 }
 
+/// Returns the recipe as JSON text without --data-parallel, since the number of
+/// ranks may change when a run is resumed.
+static std::string recipeOfAnyRanks(const TraineeInfo &info) {
+  constexpr char kFlag[] = "data_parallel";
+  if (info.recipe.find(kFlag) == std::string::npos)
+    return info.recipe;
+  BoundedDocument document(info.recipe);
+  if (!document.json.is_object())
+    return info.recipe;
+  document.json.erase(kFlag);
+  return textOf(document.json);
+}
+
 RunIdentity identityOf(const TraineeInfo &info, const RunData &data,
                        uint64_t seed) {
   return {{"model", info.modelHash},
           {"precision", info.precision},
-          {"recipe", info.recipe},
+          {"recipe", recipeOfAnyRanks(info)},
           {"trained", describeTrained(info)},
           {"inputs", describeInputs(info)},
           {"data", data.fingerprint},
@@ -70,14 +84,13 @@ RunIdentity identityOf(const TraineeInfo &info, const Dataset &data,
   return identityOf(info, describeData(data, options), options.seed);
 }
 
-Status checkPosition(const Progress &progress, int64_t stepsPerEpoch,
+Status checkPosition(const Progress &progress, const EpochSteps &epoch,
                      int64_t batchesPerStep) {
-  if (progress.step / stepsPerEpoch != progress.epoch ||
-      progress.step % stepsPerEpoch != progress.stepInEpoch ||
+  if (progress.sampleInEpoch >= epoch.samples ||
       progress.batchInStep >= batchesPerStep)
     return Status(StatusCode::Checkpoint,
-                  "the checkpoint's position, step " +
-                      std::to_string(progress.stepInEpoch) + " of epoch " +
+                  "the checkpoint's position, sample " +
+                      std::to_string(progress.sampleInEpoch) + " of epoch " +
                       std::to_string(progress.epoch) +
                       ", does not exist in this run");
   return Status();
@@ -103,16 +116,21 @@ static std::string formatRate(double value) {
   return text;
 }
 
-StatusOr<int64_t> countStepsOfEpoch(const Dataset &data, int64_t perStep,
-                                    LastBatch lastBatch) {
-  const bool isPartKept =
-      data.size() % perStep != 0 && lastBatch == LastBatch::Keep;
-  const int64_t steps = data.size() / perStep + (isPartKept ? 1 : 0);
-  if (steps > 0)
-    return steps;
+static int64_t countRanks(const TrainOptions &options) {
+  return options.communicator ? options.communicator->size() : 1;
+}
+
+StatusOr<EpochSteps> planEpoch(const Dataset &data, int64_t accumulate,
+                               const TrainOptions &options) {
+  EpochSteps epoch;
+  epoch.samples = data.size();
+  epoch.perStep = data.batchSize() * accumulate * countRanks(options);
+  epoch.lastBatch = options.lastBatch;
+  if (epoch.lastBegin() >= 0)
+    return epoch;
   return Status(StatusCode::InvalidInput,
                 data.source() + ": has " + counted(data.size(), "sample") +
-                    ", one step takes " + std::to_string(perStep) +
+                    ", one step takes " + std::to_string(epoch.perStep) +
                     "; use a smaller --batch-size or --last-batch keep");
 }
 
@@ -140,11 +158,20 @@ std::string findMovedPlaces(const TraineeInfo &info, const Dataset &data,
   return "";
 }
 
-int64_t countSteps(const TrainOptions &options, int64_t stepsPerEpoch) {
+int64_t countSteps(const TrainOptions &options, const EpochSteps &epoch,
+                   const Progress &progress) {
   const int64_t epochs =
       options.epochs ? options.epochs : (options.endsOtherwise() ? 0 : 1);
-  int64_t inEpochs;
-  if (epochs == 0 || __builtin_mul_overflow(epochs, stepsPerEpoch, &inEpochs))
+  // The steps made, those to the end of this epoch, and whole epochs.
+  const int64_t begun = progress.sampleInEpoch > 0 ? 1 : 0;
+  int64_t inEpochs = progress.step;
+  if (begun && progress.epoch < epochs)
+    inEpochs += epoch.stepsFrom(progress.sampleInEpoch);
+  const int64_t whole = std::max<int64_t>(0, epochs - progress.epoch - begun);
+  int64_t inWhole;
+  if (epochs == 0 ||
+      __builtin_mul_overflow(whole, epoch.stepsFrom(0), &inWhole) ||
+      __builtin_add_overflow(inEpochs, inWhole, &inEpochs))
     inEpochs = kUnlimited;
   return std::min(options.maxSteps ? options.maxSteps : kUnlimited, inEpochs);
 }
@@ -176,6 +203,7 @@ std::map<std::string, std::string> settingsOf(const TraineeInfo &info,
           {"early stopping",
            options.earlyStopping ? options.earlyStopping->name() : "none"},
           {"target", info.target},
+          {"ranks", std::to_string(countRanks(options))},
           {"steps", unlimited ? "unlimited" : std::to_string(totalSteps)}};
 }
 

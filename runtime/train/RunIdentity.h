@@ -33,15 +33,33 @@ RunIdentity identityOf(const TraineeInfo &info, const RunData &data,
 RunIdentity identityOf(const TraineeInfo &info, const Dataset &data,
                        const TrainOptions &options);
 
-/// Checks that a run with these steps per epoch and batches per step can be at
-/// `progress`. Checkpoint if it cannot.
-Status checkPosition(const Progress &progress, int64_t stepsPerEpoch,
-                     int64_t batchesPerStep);
+/// The steps of an epoch over a data set.
+struct EpochSteps {
+  int64_t samples = 0; ///< in the data set
+  int64_t perStep = 1; ///< samples that all ranks take in a step
+  LastBatch lastBatch = LastBatch::Drop;
 
-/// Counts the steps of an epoch over `data`, each of `perStep` samples.
-/// InvalidInput, naming the data, if there are not enough samples for a step.
-StatusOr<int64_t> countStepsOfEpoch(const Dataset &data, int64_t perStep,
-                                    LastBatch lastBatch);
+  /// The last place in the epoch's order at which a step can begin. Negative if
+  /// an epoch has no step.
+  int64_t lastBegin() const {
+    return samples - (lastBatch == LastBatch::Keep ? 1 : perStep);
+  }
+  /// Counts the steps from the place `sample` to the end of the epoch.
+  int64_t stepsFrom(int64_t sample) const {
+    return sample > lastBegin() ? 0 : (lastBegin() - sample) / perStep + 1;
+  }
+};
+
+/// Returns the steps of an epoch over `data` for a model with `accumulate`
+/// batches in a step. InvalidInput, naming the data, if there are not enough
+/// samples for a step.
+StatusOr<EpochSteps> planEpoch(const Dataset &data, int64_t accumulate,
+                               const TrainOptions &options);
+
+/// Checks that a run with these steps and batches per step can be at
+/// `progress`. Checkpoint if it cannot.
+Status checkPosition(const Progress &progress, const EpochSteps &epoch,
+                     int64_t batchesPerStep);
 
 /// Returns a warning if shuffling breaks an input that refers to samples by
 /// position, like the edges of a graph, and is the same for every batch. Empty
@@ -50,8 +68,9 @@ std::string findMovedPlaces(const TraineeInfo &info, const Dataset &data,
                             const TrainOptions &options);
 
 /// Counts the steps of a whole run by --epochs and --max-steps; kUnlimited if
-/// neither limits the run.
-int64_t countSteps(const TrainOptions &options, int64_t stepsPerEpoch);
+/// neither limits the run. Steps before `progress` may have had another size.
+int64_t countSteps(const TrainOptions &options, const EpochSteps &epoch,
+                   const Progress &progress = {});
 
 /// Returns the settings that may change when a run is resumed, as text:
 /// learning rate, schedule, length, name of the data, target and others. `data`

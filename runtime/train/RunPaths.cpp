@@ -48,11 +48,12 @@ noteLaterCheckpoints(const TrainOptions &options,
   return Status();
 }
 
-StatusOr<RunStart>
-resumeRun(Trainee &model, const TrainOptions &options,
-          const CheckpointStore *checkpoints, const RunIdentity &identity,
-          const std::map<std::string, std::string> &settings,
-          const std::function<void(const std::string &)> &note) {
+StatusOr<RunStart> resumeRun(
+    Trainee &model, const TrainOptions &options,
+    const CheckpointStore *checkpoints, const RunIdentity &identity,
+    const std::function<std::map<std::string, std::string>(const Progress &)>
+        &settings,
+    const std::function<void(const std::string &)> &note) {
   const bool isAutomatic = options.resume == "auto";
   if (checkpoints)
     if (Status status = checkDirectory(options, *checkpoints); !status.ok())
@@ -80,7 +81,7 @@ resumeRun(Trainee &model, const TrainOptions &options,
     start.progress = std::move(*restored);
   }
   const std::string changes =
-      changedSettings(start.progress.settings, settings);
+      changedSettings(start.progress.settings, settings(start.progress));
   if (!changes.empty())
     note("resumed with other settings: " + changes);
   const int64_t step = start.progress.step;

@@ -29,14 +29,16 @@ struct RunStart {
 
 /// Resumes as `options.resume` says: gives `model` the state of a checkpoint
 /// and returns its progress. Changes nothing if the run starts anew.
-/// `checkpoints` is null if the run writes none. `settings` are those of this
-/// run; notes changes. Usage if the run's folder has checkpoints of another
-/// run, Checkpoint if the checkpoint is damaged or belongs to another run.
-StatusOr<RunStart>
-resumeRun(Trainee &model, const TrainOptions &options,
-          const CheckpointStore *checkpoints, const RunIdentity &identity,
-          const std::map<std::string, std::string> &settings,
-          const std::function<void(const std::string &)> &note);
+/// `checkpoints` is null if the run writes none. `settings` returns those of
+/// this run from a progress on; notes changes. Usage if the run's folder has
+/// checkpoints of another run, Checkpoint if the checkpoint is damaged or
+/// belongs to another run.
+StatusOr<RunStart> resumeRun(
+    Trainee &model, const TrainOptions &options,
+    const CheckpointStore *checkpoints, const RunIdentity &identity,
+    const std::function<std::map<std::string, std::string>(const Progress &)>
+        &settings,
+    const std::function<void(const std::string &)> &note);
 
 } // namespace mpc::runtime::train
 

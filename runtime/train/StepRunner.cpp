@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <limits>
 #include <string_view>
+#include <utility>
 
 namespace mpc::runtime::train {
 
@@ -295,7 +296,7 @@ StatusOr<StepOutcome> StepRunner::finish(double lossSum, double learningRate,
   // Report the accuracy only if all batches of the attempt were counted.
   if (countedBatches == batchCount && counted.labels > 0)
     outcome.accuracy = double(counted.correct) / double(counted.labels);
-  counted = LabelCount();
+  outcome.counted = std::exchange(counted, LabelCount());
   countedBatches = 0;
   return outcome;
 }

@@ -31,6 +31,7 @@ struct StepOutcome {
   std::optional<double> gradNorm;
   std::optional<double> lossScale;
   bool skipped = false;
+  LabelCount counted; ///< labels of the batches that ran in this process
   /// The share of correct labels before the update. nullopt unless the artifact
   /// reports it and all batches of the attempt ran in this process.
   std::optional<double> accuracy;

@@ -1,21 +1,14 @@
-// Implements the training loop. `TrainingRun` holds everything that lives from
-// the first step to the last; `run` shows the order of events.
+// Prepares a training run, and runs its steps and evaluations.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Trainer.h"
 
-#include "runtime/train/Attempts.h"
+#include "runtime/BoundedJSON.h"
 #include "runtime/train/AveragedWeights.h"
-#include "runtime/train/BestModel.h"
-#include "runtime/train/Divergence.h"
-#include "runtime/train/EvaluationRules.h"
-#include "runtime/train/MetricsLog.h"
-#include "runtime/train/NonFiniteSearch.h"
 #include "runtime/train/RunEvents.h"
-#include "runtime/train/RunIdentity.h"
 #include "runtime/train/RunPaths.h"
-#include "runtime/train/RunStatistics.h"
-#include "runtime/train/checkpoint/Checkpoint.h"
+#include "runtime/train/TrainingRun.h"
+#include "runtime/train/checkpoint/SharedState.h"
 #include "runtime/train/evaluate/EvalMetrics.h"
 #include "runtime/train/support/RunRecorder.h"
 #include "runtime/train/support/Text.h"
@@ -27,109 +20,20 @@
 
 namespace mpc::runtime::train {
 
-namespace {
-
-class TrainingRun {
-public:
-  TrainingRun(Trainee &model, const Dataset &data, const Dataset *evalData,
-              const TrainOptions &options, TrainObserver &observer,
-              const std::atomic<int> *stop)
-      : model(model), data(data), evalData(evalData), options(options),
-        observer(observer), stop(stop),
-        digits(model.info().precision == "64-true" ? Digits::Double
-                                                   : Digits::Single),
-        guard(options, model.info()), rules(options, note) {}
-
-  StatusOr<TrainResult> run();
-
-private:
-  Status prepare();
-  Status planSteps();
-  Status resume();
-  Status openMetrics();
-  StartReport describeStart() const;
-  Status train();
-  Status attempt();
-  bool isDue(int64_t every) const;
-  Status evaluateNow();
-  Status heed(const EvalResult &evaluation);
-  Status keepBest();
-  Status restoreBest();
-  bool saveBest();
-  void keepOn(const std::string &what, const Status &status);
-  void save();
-  void record(const MetricsLine &line);
-  void deferNonFinite();
-  void finish(const Status &status);
-  Status explain(const Status &failure);
-  StatusOr<Progress> restoreGood();
-  std::string goodCheckpoint() const;
-  RunIdentity identity() const {
-    return identityOf(model.info(), data, options);
-  }
-  bool stopped() const { return stop && stop->load() != 0; }
-  /// True after the deadline, but never before the first step of this process:
-  /// otherwise a run whose compilation takes as long as the limit would never
-  /// advance.
-  bool isTimeOver() const {
-    return options.deadline && progress.step > firstStep &&
-           std::chrono::steady_clock::now() >= *options.deadline;
-  }
-  bool done() const {
-    return progress.step >= totalSteps || stopped() ||
-           rules.isOver(progress.evaluations) || isTimeOver();
-  }
-  void noteEnd();
-
-  Trainee &model;
-  const Dataset &data;
-  const Dataset *evalData;
-  const TrainOptions &options;
-  TrainObserver &observer;
-  const std::atomic<int> *stop;
-  const Digits digits;
-
-  const EvaluationRules::Note note = [this](auto &s) { observer.note(s); };
-  const EvaluationRules::Note warn = [this](auto &s) { observer.warning(s); };
-  DivergenceGuard guard;
-  const EvaluationRules rules;
-  std::optional<Attempts> attempts;
-  int64_t batchesPerStep = 1;
-  bool measuresAccuracy = false;   ///< true if steps report an accuracy
-  std::vector<std::string> losses; ///< names of several losses of a step
-  int64_t stepsPerEpoch = 0;
-  int64_t totalSteps = 0;
-  Progress progress;
-  int64_t firstStep = 0;
-  int64_t lastSaved = -1;
-  int64_t lastEvaluated = -1; ///< step of the last evaluation in this process
-  bool interrupted = false;   ///< true if a stop left something undone
-  StepTimes stepTimes;
-  PeakMemory memory;
-  /// The last failure to save a checkpoint. A repeated failure is reported
-  /// once.
-  Status lastSaveFailure;
-  bool lacksMetrics = false; ///< true if the last metrics line was not written
-  std::optional<CheckpointStore> checkpoints;
-  std::optional<BestModel> best;
-  MetricsLog metrics;
-  TrainResult result;
-};
-
-} // namespace
+/// The number of attempts between two comparisons of the state of the ranks.
+static constexpr int64_t kStepsBetweenChecks = 1000;
 
 //===----------------------------------------------------------------------===//
 // Before the first step
 //===----------------------------------------------------------------------===//
 
 Status TrainingRun::planSteps() {
-  const int64_t perStep = data.batchSize() * batchesPerStep;
-  StatusOr<int64_t> steps = countStepsOfEpoch(data, perStep, options.lastBatch);
-  if (!steps.ok())
-    return steps.status();
-  stepsPerEpoch = *steps;
+  StatusOr<EpochSteps> planned = planEpoch(data, batchesPerStep, options);
+  if (!planned.ok())
+    return planned.status();
+  epoch = *planned;
   // Samples that fill no step are left out unless --last-batch keeps them.
-  const int64_t rest = data.size() % perStep;
+  const int64_t rest = data.size() % epoch.perStep;
   if (rest != 0 && options.lastBatch == LastBatch::Drop)
     observer.note("each epoch leaves out " + std::to_string(rest) + " of " +
                   counted(data.size(), "sample") +
@@ -137,7 +41,7 @@ Status TrainingRun::planSteps() {
   if (const std::string places = findMovedPlaces(model.info(), data, options);
       !places.empty())
     observer.warning(places);
-  totalSteps = countSteps(options, stepsPerEpoch);
+  totalSteps = countSteps(options, epoch);
   if (options.schedule.warmupSteps > totalSteps)
     observer.warning("the run ends after " + counted(totalSteps, "step") +
                      ", before its warm-up of " +
@@ -146,17 +50,58 @@ Status TrainingRun::planSteps() {
   return Status();
 }
 
+/// Goes back to the beginning of a step: several ranks cannot divide the
+/// gradients of the first batches among them.
+static Status beginStepAgain(Trainee &model, Progress &progress) {
+  for (const Port &port : model.info().state) {
+    if (port.role == Role::Accumulator)
+      if (Status status =
+              model.setState(port.name, Tensor::zeros(port.type, port.shape));
+          !status.ok())
+        return status;
+    if (port.name != kMicroStepVariable || port.type != DType::I64)
+      continue;
+    StatusOr<Tensor> counted = model.state(port.name);
+    if (!counted.ok())
+      return counted.status();
+    *counted->as<int64_t>() -= progress.batchInStep;
+    if (Status status = model.setState(port.name, *counted); !status.ok())
+      return status;
+  }
+  progress.batchInStep = 0;
+  progress.lossInStep = 0;
+  return Status();
+}
+
+/// Continues from a checkpoint, if the options say so. Call on the first rank.
 Status TrainingRun::resume() {
   StatusOr<RunStart> start = resumeRun(
       model, options, checkpoints ? &*checkpoints : nullptr, identity(),
-      settingsOf(model.info(), options, data, totalSteps), note);
+      [this](const Progress &from) {
+        return settingsOf(model.info(), options, data,
+                          countSteps(options, epoch, from));
+      },
+      note);
   if (!start.ok())
     return start.status();
   progress = std::move(start->progress);
   // The position of the checkpoint may not exist in this run.
-  if (Status status = checkPosition(progress, stepsPerEpoch, batchesPerStep);
+  if (Status status = checkPosition(progress, epoch, batchesPerStep);
       !status.ok())
     return status;
+  if (!ranks.isSingle() && progress.batchInStep > 0) {
+    observer.note("the checkpoint is from within step " +
+                  std::to_string(progress.step + 1) +
+                  ", which begins again on several ranks");
+    if (Status status = beginStepAgain(model, progress); !status.ok())
+      return status;
+  }
+  // With another number of ranks, the rest of the epoch may fill no step.
+  if (progress.sampleInEpoch > epoch.lastBegin()) {
+    ++progress.epoch;
+    progress.stepInEpoch = 0;
+    progress.sampleInEpoch = 0;
+  }
   firstStep = progress.step;
   if (start->isSaved)
     lastSaved = firstStep;
@@ -171,7 +116,47 @@ Status TrainingRun::resume() {
                     warn);
 }
 
+/// Gives all ranks the place and the state in which the first rank starts.
+Status TrainingRun::shareStart() {
+  if (Status status = shareProgress(progress, ranks); !status.ok())
+    return status;
+  firstStep = progress.step;
+  totalSteps = countSteps(options, epoch, progress);
+  if (Status status = ranks.share(&lastSaved, sizeof(lastSaved)); !status.ok())
+    return status;
+  return shareState(model, ranks);
+}
+
+/// Checks that all ranks train equal models on equal data.
+Status TrainingRun::checkRanks() {
+  if (ranks.isSingle())
+    return Status();
+  RunIdentity facts = identity();
+  facts["steps"] = std::to_string(totalSteps);
+  facts["evaluations"] = std::to_string(evalData ? evalData->size() : 0) +
+                         " samples, every " +
+                         std::to_string(options.evalEvery) + " steps";
+  for (const auto &[name, value] : facts) {
+    std::string first = value;
+    Status status = ranks.share(first);
+    if (status.ok())
+      status = ranks.agree(
+          first == value
+              ? Status()
+              : Status(StatusCode::Usage,
+                       "trains another run than rank 0: " + name + " is " +
+                           abbreviated(value) + ", rank 0 has " +
+                           abbreviated(first) +
+                           "; start all ranks with the same flags and files"));
+    if (!status.ok())
+      return status;
+  }
+  return Status();
+}
+
 Status TrainingRun::openMetrics() {
+  if (!ranks.isFirst())
+    return Status();
   auto log = MetricsLog::open(options, firstStep, measuresAccuracy, losses);
   if (!log.ok())
     return log.status();
@@ -186,15 +171,16 @@ StartReport TrainingRun::describeStart() const {
   report.evalSamples = evalData ? evalData->size() : 0;
   report.batchSize = data.batchSize();
   report.accumulate = batchesPerStep;
-  report.stepsPerEpoch = stepsPerEpoch;
+  report.ranks = ranks.count();
+  report.stepsPerEpoch = epoch.stepsFrom(0);
   report.totalSteps = totalSteps;
   report.firstStep = firstStep;
   report.memoryBytes = model.memoryBytes();
   return report;
 }
 
-Status TrainingRun::prepare() {
-  // Report everything that cannot work before anything is written.
+/// Checks model, data and options before anything is written.
+Status TrainingRun::check() {
   if (Status status = checkEvalMetrics(model.info(), options.evalMetrics);
       !status.ok())
     return status;
@@ -205,32 +191,57 @@ Status TrainingRun::prepare() {
     return Status(StatusCode::Usage,
                   "--resume auto needs --checkpoint-dir to look in");
   // The number of batches in a step decides how many steps there are.
-  StatusOr<StepRunner> runner = StepRunner::create(model);
-  if (!runner.ok())
-    return runner.status();
+  StatusOr<StepRunner> created = StepRunner::create(model);
+  if (!created.ok())
+    return created.status();
+  runner.emplace(std::move(*created));
   batchesPerStep = runner->batches();
   measuresAccuracy = runner->measuresAccuracy();
   losses = runner->lossNames();
-  if (Status status = planSteps(); !status.ok())
-    return status;
-  runner->setRecorder(options.recorder);
-  attempts.emplace(std::move(*runner), data, options,
-                   RunLength{stepsPerEpoch, totalSteps});
-  if (!options.checkpointDir.empty()) {
+  return planSteps();
+}
+
+/// Opens the folder of checkpoints and resumes, on the first rank.
+Status TrainingRun::openCheckpoints() {
+  if (!ranks.isFirst())
+    return Status();
+  if (saves()) {
     StatusOr<CheckpointStore> store =
         CheckpointStore::open(options.checkpointDir);
     if (!store.ok())
       return store.status();
     checkpoints.emplace(std::move(*store));
   }
-  if (Status status = resume(); !status.ok())
-    return status;
-  if (Status status = openMetrics(); !status.ok())
-    return status;
+  return resume();
+}
+
+/// Records the weights that are not finite before the first step.
+Status TrainingRun::beginGuard() {
   if (Status status = guard.begin(model); !status.ok())
     return status;
   if (checkpoints)
     checkpoints->allowNonFinite(guard.brokenAtFirst());
+  return Status();
+}
+
+Status TrainingRun::prepare() {
+  if (Status status = ranks.agree(check()); !status.ok())
+    return status;
+  if (Status status = checkRanks(); !status.ok())
+    return status;
+  if (Status status = ranks.agree(openCheckpoints()); !status.ok())
+    return status;
+  if (Status status = shareStart(); !status.ok())
+    return status;
+  runner->setRecorder(options.recorder);
+  attempts.emplace(std::move(*runner), model, data, options,
+                   RunLength{epoch.stepsFrom(0), totalSteps, epoch.lastBegin()},
+                   ranks);
+  attempts->setRequests([this] { return pollRequests(); });
+  if (Status status = ranks.agree(openMetrics()); !status.ok())
+    return status;
+  if (Status status = ranks.agree(beginGuard()); !status.ok())
+    return status;
   // Tell observers of the run only once it is certain to start.
   observer.started(describeStart());
   return Status();
@@ -240,15 +251,48 @@ Status TrainingRun::prepare() {
 // Steps, evaluation, checkpoints
 //===----------------------------------------------------------------------===//
 
+/// Returns the requests to this rank. Clears the request for a checkpoint.
+Requests TrainingRun::pollRequests() const {
+  Requests own;
+  own.stop = stop ? stop->load() : 0;
+  own.save = options.saveNow && options.saveNow->exchange(false);
+  own.isTimeOver = isPastDeadline();
+  return own;
+}
+
+/// Agrees about a stop outside of attempts.
+Status TrainingRun::agreeRequests() {
+  StatusOr<std::vector<double>> stops =
+      ranks.gather({double(stop ? stop->load() : 0)});
+  if (stops.ok())
+    requests.stop = int(*std::max_element(stops->begin(), stops->end()));
+  return stops.status();
+}
+
+/// The counts of `progress`.
+static Progress placeOf(const Progress &progress) {
+  Progress place;
+  place.step = progress.step;
+  place.microStep = progress.microStep;
+  place.samples = progress.samples;
+  place.skipped = progress.skipped;
+  place.epoch = progress.epoch;
+  place.stepInEpoch = progress.stepInEpoch;
+  place.sampleInEpoch = progress.sampleInEpoch;
+  return place;
+}
+
 /// Runs one attempt and reports it. An attempt that a signal interrupts between
 /// two batches is not reported.
 Status TrainingRun::attempt() {
+  lastBegin = placeOf(progress);
   StatusOr<std::optional<StepReport>> ran = [&] {
     PartTimer timer(options.recorder, RunPart::Step);
     return attempts->run(progress, stop);
   }();
   if (!ran.ok())
     return ran.status();
+  requests = ranks.isSingle() ? pollRequests() : attempts->requests();
   if (!*ran)
     return Status();
   const StepReport &report = **ran;
@@ -268,7 +312,7 @@ Status TrainingRun::attempt() {
 bool TrainingRun::isDue(int64_t every) const {
   if (progress.step == 0 || progress.batchInStep > 0)
     return false;
-  return every > 0 ? progress.step % every == 0 : progress.stepInEpoch == 0;
+  return every > 0 ? progress.step % every == 0 : progress.sampleInEpoch == 0;
 }
 
 /// Reports the reason if the run ends before its last step.
@@ -289,6 +333,8 @@ void TrainingRun::noteEnd() {
 /// Trains to the end. Saves before each evaluation, so that an evaluation that
 /// fails or is killed loses nothing.
 Status TrainingRun::train() {
+  if (Status status = agreeRequests(); !status.ok())
+    return status;
   // If a run is resumed where an evaluation is due, evaluate first: the
   // checkpoint was written before the evaluation, and early stopping may end
   // the run here.
@@ -299,17 +345,24 @@ Status TrainingRun::train() {
   while (!done()) {
     if (Status status = attempt(); !status.ok())
       return status;
-    const bool isAsked = options.saveNow && options.saveNow->exchange(false);
-    if (isAsked && !checkpoints)
+    const bool isAsked = std::exchange(requests.save, false);
+    if (isAsked && !saves())
       observer.warning("there is no --checkpoint-dir to save into");
+    if (progress.step % kStepsBetweenChecks == 0 && progress.batchInStep == 0)
+      if (Status status = checkSameState(model, ranks); !status.ok())
+        return status;
     if (isAsked || isDue(options.checkpointEvery))
-      save();
+      if (Status status = save(); !status.ok())
+        return status;
     if (isDue(options.evalEvery) && !done())
       if (Status status = evaluateNow(); !status.ok())
         return status;
   }
   noteEnd();
-  save();
+  if (Status status = save(); !status.ok())
+    return status;
+  if (Status status = checkSameState(model, ranks); !status.ok())
+    return status;
   if (Status status = guard.checkEnd(model, progress, stopped()); !status.ok())
     return status;
   // After a stop, skip the last evaluation. The run then counts as interrupted,
@@ -319,7 +372,7 @@ Status TrainingRun::train() {
   else if (lastEvaluated != progress.step)
     if (Status status = evaluateNow(); !status.ok())
       return status;
-  if (stopped() && !checkpoints)
+  if (stopped() && !saves())
     observer.warning("stopped without a checkpoint: there is no "
                      "--checkpoint-dir");
   Status status = restoreBest();
@@ -329,12 +382,17 @@ Status TrainingRun::train() {
 Status TrainingRun::evaluateNow() {
   if (!evalData)
     return Status();
+  if (Status status = averageStatistics(model, ranks); !status.ok())
+    return status;
   StatusOr<EvalResult> evaluation = evaluateAverages(model, [&] {
     PartTimer timer(options.recorder, RunPart::Evaluation);
-    return evaluate(model, *evalData, stop, options.evalMetrics);
+    return evaluate(model, *evalData, stop, options.evalMetrics, nullptr,
+                    /*reportsClasses=*/false, &ranks);
   });
   if (!evaluation.ok())
     return evaluation.status();
+  if (Status status = agreeRequests(); !status.ok())
+    return status;
   if (evaluation->stopped) {
     observer.warning("stopped during the evaluation, whose result is dropped");
     interrupted = true;
@@ -342,14 +400,14 @@ Status TrainingRun::evaluateNow() {
   }
   lastEvaluated = progress.step;
   // Report the evaluation with the epoch that was trained before.
-  const int64_t epoch =
-      std::max<int64_t>(0, progress.epoch - (progress.stepInEpoch == 0));
+  const int64_t trained =
+      std::max<int64_t>(0, progress.epoch - (progress.sampleInEpoch == 0));
   result.evaluation = *evaluation;
   MetricsLine line("eval", digits);
-  line.add("step", progress.step).add("epoch", epoch);
+  line.add("step", progress.step).add("epoch", trained);
   addEvaluation(line, *evaluation);
   record(line);
-  observer.evaluated(progress.step, epoch, *evaluation);
+  observer.evaluated(progress.step, trained, *evaluation);
   if (evaluation->leftOut > 0)
     observer.note("the evaluation leaves out " +
                   counted(evaluation->leftOut, "sample") + ": " +
@@ -360,8 +418,7 @@ Status TrainingRun::evaluateNow() {
 }
 
 /// Decides by an evaluation about best weights, early stopping and learning
-/// rate. Adds the decisions to the checkpoint of this step, so that a resumed
-/// run knows them.
+/// rate. Adds the decisions to the checkpoint of this step, for a resumed run.
 Status TrainingRun::heed(const EvalResult &evaluation) {
   if (!rules.any())
     return Status();
@@ -376,209 +433,20 @@ Status TrainingRun::heed(const EvalResult &evaluation) {
   return isBest ? keepBest() : Status();
 }
 
-/// Keeps the model's current weights as the best so far.
-Status TrainingRun::keepBest() {
-  save();
-  if (!checkpoints || lastSaved != progress.step)
-    return best->copy();
-  keepOn("the best checkpoint is not marked", best->mark(progress.step));
-  return Status();
-}
-
-/// Gives the model the best weights at the end of the run.
-Status TrainingRun::restoreBest() {
-  if (!best)
-    return Status();
-  StatusOr<std::optional<BestEvaluation>> restored = best->restore(
-      progress.evaluations.best, identity(), goodCheckpoint(), warn);
-  if (restored.ok())
-    result.best = *restored;
-  return restored.status();
-}
-
-/// Reports a failed write as a warning. The run continues, even on a full disk.
-void TrainingRun::keepOn(const std::string &what, const Status &status) {
-  if (status.ok())
-    return;
-  observer.warning(what + ": " + status.message());
-  if (result.deferred.ok())
-    result.deferred = status;
-}
-
-/// Saves a checkpoint unless this step has one. If a checkpoint was saved
-/// within an attempt, later batches of the attempt are not saved: a resumed run
-/// repeats them, with the same bits. A failure does not end the run.
-void TrainingRun::save() {
-  const bool isBeginning = progress.step == 0 && progress.batchInStep == 0;
-  if (!checkpoints || lastSaved == progress.step || isBeginning)
-    return;
-  // After a non-finite loss, the weights may be non-finite too. They must not
-  // replace good checkpoints.
-  if (!guard.isLossFinite()) {
-    observer.warning("checkpoint not saved: the loss is not finite");
-    return;
-  }
-  progress.settings = settingsOf(model.info(), options, data, totalSteps);
-  progress.record = options.record;
-  Status status = [&] {
-    PartTimer timer(options.recorder, RunPart::Checkpoint);
-    return checkpoints->save(model, progress, identity(),
-                             options.keepCheckpoints, note);
-  }();
-  if (!status.ok()) {
-    // Messages about a full disk differ in each step, so compare their kind
-    // only.
-    const bool isKnown = isForWantOfSpace(status)
-                             ? isForWantOfSpace(lastSaveFailure)
-                             : status.message() == lastSaveFailure.message();
-    if (!isKnown)
-      observer.warning("checkpoint not saved: " + status.message());
-    lastSaveFailure = status;
-    // Numeric means non-finite weights, which end the run. Other failures are
-    // reported at its end.
-    if (result.deferred.ok() && status.getCode() != StatusCode::Numeric)
-      result.deferred = status;
-    return;
-  }
-  lastSaveFailure = Status();
-  lastSaved = progress.step;
-  const std::string path = checkpoints->pathOf(progress.step);
-  record(MetricsLine("checkpoint", digits)
-             .add("step", progress.step)
-             .add("path", path));
-  observer.checkpointed(progress.step, path);
-}
-
-void TrainingRun::record(const MetricsLine &line) {
-  Status status = metrics.write(line);
-  if (status.ok()) {
-    lacksMetrics = false;
-    return;
-  }
-  // Report the problem once while it lasts.
-  if (!std::exchange(lacksMetrics, true))
-    observer.warning((isForWantOfSpace(status) ? "metrics have a gap here: "
-                                               : "metrics end here: ") +
-                     status.message());
-  if (result.deferred.ok())
-    result.deferred = status;
-}
-
-/// Reports a last evaluation whose loss is not finite at the end of the run, as
-/// a failure: the weights are written, but are of no use. Weights of a better
-/// evaluation are.
-void TrainingRun::deferNonFinite() {
-  if (!result.evaluation || std::isfinite(result.evaluation->loss) ||
-      result.best || !result.deferred.ok())
-    return;
-  result.deferred =
-      Status(StatusCode::Numeric,
-             "the loss of the last evaluation is not finite, found " +
-                 std::string(std::isnan(result.evaluation->loss) ? "nan"
-                             : result.evaluation->loss > 0       ? "inf"
-                                                                 : "-inf"));
-}
-
-/// Completes the result and writes the "end" event.
-void TrainingRun::finish(const Status &status) {
-  result.steps = progress.step;
-  result.skipped = progress.skipped;
-  result.epochs = progress.epoch;
-  result.samples = progress.samples;
-  result.medianStepMs = stepTimes.median();
-  result.peakMemoryBytes = memory.bytes();
-  // A stop after the last evaluation interrupted nothing.
-  if (interrupted)
-    result.stopSignal = stop->load();
-  int exitCode =
-      int(status.ok() ? result.deferred.getCode() : status.getCode());
-  // The exit code of a failed write takes precedence over that of the signal.
-  if (exitCode == 0 && result.stopSignal)
-    exitCode = 128 + result.stopSignal;
-  record(endLine(result, status, exitCode, digits));
-}
-
-//===----------------------------------------------------------------------===//
-// Failed runs: origin of the failure and weights to keep
-//===----------------------------------------------------------------------===//
-
-/// Returns the path of the checkpoint with the last good weights; empty if
-/// there is none.
-std::string TrainingRun::goodCheckpoint() const {
-  if (checkpoints && lastSaved > 0)
-    return lastSaved == firstStep && options.resume != "auto"
-               ? options.resume
-               : checkpoints->pathOf(lastSaved);
-  return options.resume == "auto" ? "" : options.resume;
-}
-
-/// Restores the last good checkpoint or, if there is none, the initial state.
-StatusOr<Progress> TrainingRun::restoreGood() {
-  const std::string path = goodCheckpoint();
-  if (!path.empty())
-    return restoreCheckpoint(path, model, identity());
-  Status status = model.reset();
-  return status.ok() ? StatusOr<Progress>(Progress()) : status;
-}
-
-/// Adds to the message of `failure` the origin of the non-finite values and the
-/// last good checkpoint.
-Status TrainingRun::explain(const Status &failure) {
-  if (guard.firstOfRow() == 0)
-    return failure;
-  FailedRun failed;
-  failed.end = progress;
-  failed.firstBad = guard.firstOfRow();
-  failed.wasSkipped = guard.wasSkipped();
-  failed.medianStepMs = stepTimes.median();
-  failed.stepsPerEpoch = stepsPerEpoch;
-  failed.restore = [this] { return restoreGood(); };
-  failed.findBrokenWeights = [this] { return guard.findBrokenWeights(model); };
-  std::string message = failure.message();
-  // A user who stops a run does not want to wait for a search.
-  if (!stopped())
-    message += "; " + explainNonFinite(*attempts, failed);
-  if (const std::string path = goodCheckpoint(); !path.empty())
-    message += "; the last good checkpoint is " + path;
-  else if (checkpoints)
-    message += "; there is no checkpoint from before";
-  return Status(failure.getCode(), message);
-}
-
-/// Gives the model of a failed run the weights of the best earlier evaluation.
-/// True if there are such weights and they could be read.
-bool TrainingRun::saveBest() {
-  return best && progress.evaluations.best.best && restoreBest().ok() &&
-         useAverages(model).ok();
-}
-
-StatusOr<TrainResult> TrainingRun::run() {
-  if (Status status = prepare(); !status.ok())
-    return status;
-  Status status = train();
-  if (status.getCode() == StatusCode::Numeric)
-    status = explain(status);
-  const bool isSaved = status.getCode() == StatusCode::Numeric && saveBest();
-  if (status.ok())
-    deferNonFinite();
-  finish(status);
-  if (isSaved)
-    result.deferred = status;
-  return status.ok() || isSaved ? StatusOr<TrainResult>(result) : status;
-}
-
 StatusOr<TrainResult> train(Trainee &model, const Dataset &data,
                             const Dataset *evalData,
                             const TrainOptions &options,
                             TrainObserver *observer,
                             const std::atomic<int> *stop) {
   TrainObserver silent;
+  Ranks ranks(options.communicator);
   try {
     return TrainingRun(model, data, evalData, options,
-                       observer ? *observer : silent, stop)
+                       observer && ranks.isFirst() ? *observer : silent, stop)
         .run();
   } catch (const std::bad_alloc &) {
-    return Status(StatusCode::IO, "out of memory; try a smaller --batch-size");
+    return ranks.fail(
+        Status(StatusCode::IO, "out of memory; try a smaller --batch-size"));
   }
 }
 

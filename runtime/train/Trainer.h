@@ -137,6 +137,7 @@ struct StartReport {
   int64_t evalSamples = 0;
   int64_t batchSize = 0;
   int64_t accumulate = 1;
+  int64_t ranks = 1;
   int64_t stepsPerEpoch = 0;
   /// Planned attempts of the whole run, including those before a resume; or
   /// kUnlimited.

@@ -35,12 +35,15 @@ namespace mpc::runtime::train {
 
 /// The progress of a run.
 struct Progress {
-  int64_t step = 0;      ///< update attempts made
-  int64_t microStep = 0; ///< batches seen
-  int64_t samples = 0;
+  int64_t step = 0;        ///< update attempts made
+  int64_t microStep = 0;   ///< batches seen, by all ranks
+  int64_t samples = 0;     ///< samples seen, by all ranks
   int64_t skipped = 0;     ///< attempts that updated nothing
   int64_t epoch = 0;       ///< epochs completed
   int64_t stepInEpoch = 0; ///< attempts made since the last completed epoch
+  /// The place, in the epoch's order, of the next attempt's first sample, for
+  /// any number of ranks.
+  int64_t sampleInEpoch = 0;
   int64_t batchInStep = 0; ///< batches accumulated for the next attempt
   /// sum of the losses of these batches, divided by the batches of an attempt
   double lossInStep = 0;

@@ -89,6 +89,7 @@ static json toJSON(const Progress &progress) {
           {"skipped", progress.skipped},
           {"epoch", progress.epoch},
           {"step_in_epoch", progress.stepInEpoch},
+          {"sample_in_epoch", progress.sampleInEpoch},
           {"batch_in_step", progress.batchInStep},
           {"loss_in_step", progress.lossInStep},
           {"evaluations", toJSON(progress.evaluations)}};
@@ -256,6 +257,17 @@ static StatusOr<Progress> toProgress(const json &fields,
   for (const auto &[name, value] : members)
     if (!readCount(fields, name, *value))
       return damaged(path, std::string("has no valid '") + name + "'");
+  if (progress.stepInEpoch > progress.step)
+    return damaged(path, "has more steps in the epoch than steps");
+  // Older versions did not record the place, and all attempts took equally many
+  // samples.
+  if (!fields.contains("sample_in_epoch"))
+    progress.sampleInEpoch =
+        progress.step == 0
+            ? 0
+            : progress.samples / progress.step * progress.stepInEpoch;
+  else if (!readCount(fields, "sample_in_epoch", progress.sampleInEpoch))
+    return damaged(path, "has no valid 'sample_in_epoch'");
   // The schedule counts the difference, which must not be negative.
   if (progress.skipped > progress.step)
     return damaged(path, "has more skipped steps than steps");
@@ -265,6 +277,16 @@ static StatusOr<Progress> toProgress(const json &fields,
   const json loss = fields.value("loss_in_step", json());
   progress.lossInStep = loss.is_number() ? loss.get<double>() : NAN;
   return progress;
+}
+
+std::string printProgress(const Progress &progress) {
+  return textOf(toJSON(progress));
+}
+
+StatusOr<Progress> parseProgress(const std::string &text) {
+  const json fields = parseBoundedJSON(text);
+  return fields.is_object() ? toProgress(fields, "progress")
+                            : damaged("progress", "no JSON object");
 }
 
 /// Compares each tensor's digest with the digest in the checkpoint's list. The

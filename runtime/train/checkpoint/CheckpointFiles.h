@@ -44,6 +44,12 @@ Status writeCheckpointFiles(const std::string &directory,
 Status amendCheckpointFiles(const std::string &directory,
                             const Progress &progress);
 
+/// Returns the counts and evaluations of a run's progress as JSON text, without
+/// settings and record.
+std::string printProgress(const Progress &progress);
+/// Reads the text of `printProgress`.
+StatusOr<Progress> parseProgress(const std::string &text);
+
 /// Reads both files. Checkpoint unless they are bit for bit what was written,
 /// except for white space in JSON.
 StatusOr<CheckpointContents> readCheckpointFiles(const std::string &directory);

@@ -9,34 +9,65 @@
 namespace mpc::runtime::train {
 namespace {
 
+/// An epoch of ten steps over 100 samples.
+EpochSteps tenSteps() { return {100, 10, LastBatch::Drop}; }
+
 TEST(RunIdentity, PositionsAreThoseOfTheRun) {
   Progress progress;
   progress.step = 23;
   progress.epoch = 2;
-  progress.stepInEpoch = 3;
-  EXPECT_TRUE(checkPosition(progress, 10, 1).ok());
-  // Another number of steps per epoch.
-  EXPECT_EQ(checkPosition(progress, 11, 1).getCode(), StatusCode::Checkpoint);
+  progress.sampleInEpoch = 30;
+  EXPECT_TRUE(checkPosition(progress, tenSteps(), 1).ok());
+  // Another number of samples.
+  EXPECT_EQ(checkPosition(progress, {30, 10, LastBatch::Drop}, 1).getCode(),
+            StatusCode::Checkpoint);
   progress.batchInStep = 1;
-  EXPECT_EQ(checkPosition(progress, 10, 1).getCode(), StatusCode::Checkpoint);
-  EXPECT_TRUE(checkPosition(progress, 10, 2).ok());
+  EXPECT_EQ(checkPosition(progress, tenSteps(), 1).getCode(),
+            StatusCode::Checkpoint);
+  EXPECT_TRUE(checkPosition(progress, tenSteps(), 2).ok());
+}
+
+TEST(RunIdentity, StepsAreCountedFromAnyPlaceOfAnEpoch) {
+  EXPECT_EQ(tenSteps().stepsFrom(0), 10);
+  EXPECT_EQ(tenSteps().stepsFrom(90), 1);
+  // The last nine samples fill no step.
+  EXPECT_EQ(tenSteps().stepsFrom(91), 0);
+  const EpochSteps kept{100, 10, LastBatch::Keep};
+  EXPECT_EQ(kept.stepsFrom(91), 1);
+  EXPECT_EQ(kept.stepsFrom(99), 1);
+  EXPECT_EQ(kept.stepsFrom(100), 0);
 }
 
 TEST(RunIdentity, TheSmallerLimitEndsARun) {
   TrainOptions options;
   options.epochs = 3;
-  EXPECT_EQ(countSteps(options, 10), 30);
+  EXPECT_EQ(countSteps(options, tenSteps()), 30);
   options.maxSteps = 7;
-  EXPECT_EQ(countSteps(options, 10), 7);
+  EXPECT_EQ(countSteps(options, tenSteps()), 7);
   options.maxSteps = 100;
-  EXPECT_EQ(countSteps(options, 10), 30);
+  EXPECT_EQ(countSteps(options, tenSteps()), 30);
   options.epochs = 0;
-  EXPECT_EQ(countSteps(options, 10), 100);
+  EXPECT_EQ(countSteps(options, tenSteps()), 100);
   options.maxSteps = 0;
-  EXPECT_EQ(countSteps(options, 10), 10);
+  EXPECT_EQ(countSteps(options, tenSteps()), 10);
   // Too many steps to count are no end.
   options.epochs = INT64_MAX;
-  EXPECT_EQ(countSteps(options, 10), kUnlimited);
+  EXPECT_EQ(countSteps(options, tenSteps()), kUnlimited);
+}
+
+TEST(RunIdentity, StepsOfAnotherSizeCountAsMade) {
+  TrainOptions options;
+  options.epochs = 3;
+  // 18 steps of 5 samples, in the first of three epochs.
+  Progress progress;
+  progress.step = 18;
+  progress.sampleInEpoch = 90;
+  EXPECT_EQ(countSteps(options, tenSteps(), progress), 18 + 1 + 20);
+  progress.sampleInEpoch = 95;
+  EXPECT_EQ(countSteps(options, tenSteps(), progress), 18 + 0 + 20);
+  progress.epoch = 3;
+  progress.sampleInEpoch = 0;
+  EXPECT_EQ(countSteps(options, tenSteps(), progress), 18);
 }
 
 TEST(RunIdentity, ChangesAreNamed) {

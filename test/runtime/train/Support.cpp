@@ -181,8 +181,14 @@ void ToyModel::evaluate() {
 Status ToyModel::run(std::string_view function) {
   if (function != "eval" && function != "update")
     accumulate();
-  if (function == "step" || function == "update")
+  if (function == "step" || function == "update") {
+    if (reduce)
+      if (Status status = reduce(variables["gradient"].as<float>(),
+                                 size_t(kClasses * kFeatures));
+          !status.ok())
+        return status;
     update();
+  }
   if (function == "eval")
     evaluate();
   return Status();

@@ -86,6 +86,8 @@ public:
   /// Lets a test change the report of attempt number n (from 1): the loss, and
   /// the flag that all gradients were finite.
   std::function<void(int64_t attempt, double &loss, bool &finite)> disturb;
+  /// Replaces the gradient by its mean over the ranks, before each update.
+  std::function<Status(float *gradient, size_t count)> reduce;
   /// True if state can be read in place. The counter is the number of copies.
   bool readsInPlace = false;
   int64_t copies = 0;
