@@ -131,7 +131,16 @@ enum class DType {
 enum class Space { Arena, State, Input, Constant };
 
 /// The operation of a step in a plan.
-enum class StepKind { Launch, MatMul, Conv, Copy, CheckIndices, If, For };
+enum class StepKind {
+  Launch,
+  MatMul,
+  Conv,
+  Copy,
+  CheckIndices,
+  AllReduce,
+  If,
+  For
+};
 
 /// The position of the input channels in a convolution's filter.
 enum class FilterLayout {
@@ -200,7 +209,8 @@ template <>
 struct Words<StepKind> {
   static constexpr std::string_view kind = "step";
   static constexpr std::string_view list[] = {
-      "launch", "matmul", "conv", "copy", "check_indices", "if", "for"};
+      "launch",        "matmul",     "conv", "copy",
+      "check_indices", "all_reduce", "if",   "for"};
 };
 
 template <>

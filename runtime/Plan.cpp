@@ -18,6 +18,9 @@ static std::vector<size_t> operandsOf(const CopyStep &step) {
 static std::vector<size_t> operandsOf(const CheckIndicesStep &step) {
   return {step.buffer};
 }
+static std::vector<size_t> operandsOf(const AllReduceStep &step) {
+  return {step.buffer};
+}
 static std::vector<size_t> operandsOf(const IfStep &step) {
   return {step.predicate};
 }

@@ -281,6 +281,9 @@ static Step readStep(PlanReader &in, int depth) {
   case StepKind::CheckIndices:
     step.op = reader.readStep<CheckIndicesStep>(in);
     break;
+  case StepKind::AllReduce:
+    step.op = reader.readStep<AllReduceStep>(in);
+    break;
   case StepKind::If:
     step.op = reader.readStep<IfStep>(in);
     break;

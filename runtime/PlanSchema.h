@@ -105,7 +105,7 @@ struct Step;
 struct Step {
   std::string name; ///< the ONNX node that reports show for the step
   std::variant<LaunchStep, MatMulStep, ConvStep, CopyStep, CheckIndicesStep,
-               IfStep, ForStep>
+               AllReduceStep, IfStep, ForStep>
       op;
   /// Other nodes that the step computes, as far as the artifact names them.
   std::vector<std::string> others = {};

@@ -159,6 +159,13 @@ void PlanVerifier::verifySteps(const std::vector<Step> &steps) {
   }
 }
 
+/// Verifies the steps of a loop or a condition.
+void PlanVerifier::verifyNested(const std::vector<Step> &steps) {
+  ++depth;
+  verifySteps(steps);
+  --depth;
+}
+
 void PlanVerifier::verifyStep(const CopyStep &step) {
   size_t count = function->buffers.size();
   if (!expect(step.src < count && step.dst < count,
@@ -178,6 +185,21 @@ void PlanVerifier::verifyStep(const CheckIndicesStep &step) {
   if (expect(step.buffer < function->buffers.size(),
              "it names a buffer that does not exist"))
     verifyBoxes(step.indices, function->buffers[step.buffer]);
+}
+
+void PlanVerifier::verifyStep(const AllReduceStep &step) {
+  if (!expect(step.buffer < function->buffers.size(),
+              "it names a buffer that does not exist"))
+    return;
+  const Buffer &buffer = function->buffers[step.buffer];
+  // All ranks must reduce the same buffers in the same order, so no data may
+  // decide.
+  expect(depth == 0, "it reduces over ranks inside a loop or a condition");
+  expect(buffer.space == Space::Arena || buffer.space == Space::State,
+         "it reduces an input or a constant");
+  expect(buffer.type != DType::I1, "it reduces booleans");
+  expect(step.kind != Reduce::Mean || isFloat(buffer.type),
+         "it takes the mean of integers");
 }
 
 void PlanVerifier::verifyRows(const StridedRows &strided, const Buffer &src,
@@ -215,8 +237,8 @@ void PlanVerifier::verifyStep(const IfStep &step) {
   expect(predicate.type == DType::I1 && numElements(predicate.shape) == 1,
          "the predicate is not a single i1");
   expect(!plan.target.isGPU(), "a GPU runs no conditional steps");
-  verifySteps(step.then);
-  verifySteps(step.otherwise);
+  verifyNested(step.then);
+  verifyNested(step.otherwise);
 }
 
 /// Checks that all moving buffers stay inside their memory, through all
@@ -307,7 +329,7 @@ void PlanVerifier::verifyStep(const ForStep &step) {
       expect(!step.privateMemory || !contains(*step.privateMemory,
                                               function->buffers[moving.buffer]),
              "it moves a buffer of its private memory");
-    verifySteps(step.steps);
+    verifyNested(step.steps);
   }
   reach = outside;
   privateMemory = privateOutside;

@@ -91,12 +91,14 @@ private:
   void verifyValues(const std::vector<FunctionValue> &values,
                     bool (*mayHave)(Role role));
   void verifySteps(const std::vector<Step> &steps);
+  void verifyNested(const std::vector<Step> &steps);
 
   void verifyStep(const LaunchStep &step);
   void verifyStep(const MatMulStep &step);
   void verifyStep(const ConvStep &step);
   void verifyStep(const CopyStep &step);
   void verifyStep(const CheckIndicesStep &step);
+  void verifyStep(const AllReduceStep &step);
   void verifyStep(const IfStep &step);
   void verifyStep(const ForStep &step);
 
@@ -134,6 +136,8 @@ private:
   /// For each buffer that a loop around the current step moves: its lowest and
   /// its highest offset.
   std::map<size_t, std::pair<int64_t, int64_t>> reach;
+  /// The number of loops and conditions around the current step.
+  int depth = 0;
   /// The private memory of the loop around the current step, if any.
   std::optional<PrivateMemory> privateMemory;
   std::string where = "plan";

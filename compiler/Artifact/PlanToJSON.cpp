@@ -136,6 +136,7 @@ private:
   void setFields(runtime::ConvStep &step, plan::ConvOp op) const;
   void setFields(runtime::CopyStep &step, plan::CopyOp op) const;
   void setFields(runtime::CheckIndicesStep &step, plan::CheckIndicesOp) const;
+  void setFields(runtime::AllReduceStep &step, plan::AllReduceOp op) const;
   void setFields(runtime::IfStep &step, plan::IfOp op) const;
   void setFields(runtime::ForStep &step, plan::ForOp op) const;
   template <typename StepTy, typename OpTy>
@@ -293,6 +294,11 @@ void ProgramWriter::setFields(runtime::CheckIndicesStep &step,
   step.indices = getBoxes(op.getIndices());
 }
 
+void ProgramWriter::setFields(runtime::AllReduceStep &step,
+                              plan::AllReduceOp op) const {
+  step.buffer = index(op.getBuffer());
+}
+
 void ProgramWriter::setFields(runtime::IfStep &step, plan::IfOp op) const {
   step.predicate = index(op.getPredicate());
 }
@@ -363,6 +369,9 @@ json::Object ProgramWriter::stepOf(Operation *op) {
       })
       .Case([&](plan::CheckIndicesOp op) {
         return write<runtime::CheckIndicesStep>(Kind::CheckIndices, op);
+      })
+      .Case([&](plan::AllReduceOp op) {
+        return write<runtime::AllReduceStep>(Kind::AllReduce, op);
       })
       .Case([&](plan::IfOp op) { return write<runtime::IfStep>(Kind::If, op); })
       .Case([&](plan::ForOp op) {

@@ -56,6 +56,7 @@ CPUDevice::create(const DeviceOptions &options, const Artifact &artifact) {
                                       error.what() +
                                       "; ask for fewer (--threads)");
   }
+  device->ranks = options.communicator;
   StatusOr<std::unique_ptr<ContractionProvider>> provider =
       OneDNNProvider::create(target.features);
   if (!provider.ok())

@@ -32,6 +32,8 @@ public:
 
   WorkerPool &workers() { return pool; }
   ContractionProvider &contractions() { return *provider; }
+  /// Connects the ranks; null for one rank.
+  Communicator *communicator() const { return ranks; }
 
   /// Grows the scratch memory, which all steps share, since only one step runs
   /// at a time. A step needs `forAll` bytes in common and `forEach` bytes per
@@ -54,6 +56,7 @@ private:
 
   WorkerPool pool;
   std::unique_ptr<ContractionProvider> provider;
+  Communicator *ranks = nullptr;
   size_t sharedSize = 0, perWorkerSize = 0, aloneSize = 0, privateSize = 0;
   std::byte *shared = nullptr;
   std::byte *perWorker = nullptr;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/CPUExecutable.h"
+#include "runtime/Communicator.h"
 #include "runtime/cpu/DeferredSignals.h"
 
 #include <cassert>
@@ -124,6 +125,14 @@ Status CPUExecutable::runStep(PreparedCopy &copy, const Crew &crew) {
 Status CPUExecutable::runStep(PreparedCheck &check, const Crew &crew) {
   return checkIndices(check.buffer->type, check.address, check.buffer->shape,
                       *check.indices);
+}
+
+Status CPUExecutable::runStep(PreparedAllReduce &reduction, const Crew &) {
+  Communicator *communicator = device.communicator();
+  if (!communicator || communicator->size() == 1)
+    return Status();
+  return communicator->allReduce(reduction.address, reduction.count,
+                                 reduction.type, reduction.kind);
 }
 
 Status CPUExecutable::runStep(PreparedIf &conditional, const Crew &crew) {

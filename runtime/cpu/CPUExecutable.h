@@ -58,6 +58,7 @@ private:
   Status runStep(PreparedLaunch &launch, const Crew &crew);
   Status runStep(PreparedCopy &copy, const Crew &crew);
   Status runStep(PreparedCheck &check, const Crew &crew);
+  Status runStep(PreparedAllReduce &reduction, const Crew &crew);
   Status runStep(PreparedIf &conditional, const Crew &crew);
   Status runStep(PreparedFor &loop, const Crew &crew);
   Status runStep(std::unique_ptr<Contraction> &contraction, const Crew &crew);

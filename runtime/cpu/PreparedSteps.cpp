@@ -27,6 +27,7 @@ private:
   Status prepareStep(const LaunchStep &step, PreparedStep &prepared);
   Status prepareStep(const CopyStep &step, PreparedStep &prepared);
   Status prepareStep(const CheckIndicesStep &step, PreparedStep &prepared);
+  Status prepareStep(const AllReduceStep &step, PreparedStep &prepared);
   Status prepareStep(const IfStep &step, PreparedStep &prepared);
   Status prepareStep(const ForStep &step, PreparedStep &prepared);
   Status prepareBody(const ForStep &step, PreparedBody &body);
@@ -151,6 +152,16 @@ Status StepPreparer::prepareStep(const CheckIndicesStep &step,
   return Status();
 }
 
+Status StepPreparer::prepareStep(const AllReduceStep &step,
+                                 PreparedStep &prepared) {
+  const Buffer &buffer = function.buffers[step.buffer];
+  prepared.op =
+      PreparedAllReduce{buffers[step.buffer],
+                        static_cast<size_t>(buffer.bytes / sizeOf(buffer.type)),
+                        buffer.type, step.kind};
+  return Status();
+}
+
 Status StepPreparer::prepareStep(const IfStep &step, PreparedStep &prepared) {
   PreparedIf conditional;
   conditional.predicate = buffers[step.predicate];
@@ -179,6 +190,11 @@ static void findAddresses(const CheckIndicesStep &step, PreparedStep &prepared,
                           AddressList &found) {
   found.emplace_back(step.buffer,
                      &std::get<PreparedCheck>(prepared.op).address);
+}
+static void findAddresses(const AllReduceStep &step, PreparedStep &prepared,
+                          AddressList &found) {
+  found.emplace_back(step.buffer,
+                     &std::get<PreparedAllReduce>(prepared.op).address);
 }
 static void findAddresses(std::initializer_list<std::optional<size_t>> operands,
                           const std::optional<Epilogue> &epilogue,

@@ -34,6 +34,14 @@ struct PreparedCheck {
   const std::vector<IndexBox> *indices;
 };
 
+/// A reduction of `count` elements at `address` over the ranks.
+struct PreparedAllReduce {
+  void *address;
+  size_t count;
+  DType type;
+  Reduce kind;
+};
+
 struct PreparedStep;
 
 struct PreparedIf {
@@ -78,8 +86,8 @@ int64_t findPrivateBytes(const Plan &plan, int workers);
 /// A step with resolved kernels and addresses.
 struct PreparedStep {
   std::string name;
-  std::variant<PreparedLaunch, PreparedCopy, PreparedCheck, PreparedIf,
-               PreparedFor, std::unique_ptr<Contraction>>
+  std::variant<PreparedLaunch, PreparedCopy, PreparedCheck, PreparedAllReduce,
+               PreparedIf, PreparedFor, std::unique_ptr<Contraction>>
       op;
 };
 

@@ -37,6 +37,7 @@ private:
   void add(const LaunchStep &step) { list = step.args; }
   void add(const CopyStep &step) { list = {step.src, step.dst}; }
   void add(const CheckIndicesStep &step) { list = {step.buffer}; }
+  void add(const AllReduceStep &step) { list = {step.buffer}; }
   void add(const IfStep &step) { list = {step.predicate}; }
   void add(const ForStep &step) {
     for (const Step &nested : step.steps) {

@@ -107,6 +107,7 @@ private:
   Prepared prepare(const MatMulStep &step);
   Prepared prepare(const ConvStep &step);
   Prepared prepare(const CheckIndicesStep &step);
+  Prepared prepare(const AllReduceStep &step);
   Prepared prepare(const IfStep &step);
   Status unroll(const ForStep &step, std::vector<NamedStep> &prepared);
   DeviceOperand operand(const std::optional<size_t> &index) const {
@@ -240,6 +241,12 @@ Prepared CUDAStepPreparer::prepare(const CheckIndicesStep &step) {
   if (buffer.bytes == 0)
     return std::unique_ptr<CUDAStep>(std::make_unique<NoWork>());
   return IndexCheck::create(use.driver, step, buffer, buffers[step.buffer]);
+}
+
+Prepared CUDAStepPreparer::prepare(const AllReduceStep &) {
+  return Status(StatusCode::Unsupported,
+                "a GPU cannot reduce over ranks; train on one rank with an "
+                "artifact compiled without --data-parallel");
 }
 
 Prepared CUDAStepPreparer::prepare(const IfStep &) {

@@ -55,7 +55,7 @@ def count_steps(plan):
     movements = find_movements(plan)
     program = plan.split("plan.program @step")[1].split("plan.program @")[0]
     steps, moving = 0, collections.Counter()
-    pattern = r"^ +plan\.(launch|matmul|conv|copy|for|if|check_indices)\b(?: @([\w$.]+))?"
+    pattern = r"^ +plan\.(launch|matmul|conv|copy|for|if|check_indices|all_reduce)\b(?: @([\w$.]+))?"
     for kind, kernel in re.findall(pattern, program, re.M):
         steps += 1
         if kind == "copy":

@@ -58,6 +58,7 @@ def operands_of(step):
         "copy": ("src", "dst"),
         "conv": ("x", "w", "y"),
         "check_indices": ("buffer",),
+        "all_reduce": ("buffer",),
     }[step["op"]]
     operands = []
     for name in names:

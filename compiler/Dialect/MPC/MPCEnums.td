@@ -31,6 +31,9 @@ def MPC_FilterLayoutAttr : MPC_NamesAttr<MPC_Dialect, "FilterLayout",
 def MPC_KernelKindAttr : MPC_NamesAttr<MPC_Dialect, "KernelKind", "kernel",
     "loop nest of a kernel">;
 
+def MPC_ReduceAttr : MPC_NamesAttr<MPC_Dialect, "Reduce", "reduce",
+    "reduction over the ranks of a distributed run">;
+
 def MPC_TargetAttr : AttrDef<MPC_Dialect, "Target"> {
   let summary = "the machine that a module is compiled for";
   let description = [{

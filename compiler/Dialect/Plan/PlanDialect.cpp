@@ -246,6 +246,10 @@ SmallVector<Value> CopyOp::getWrittenBuffers() { return {getDestination()}; }
 
 SmallVector<Value> plan::CheckIndicesOp::getWrittenBuffers() { return {}; }
 
+SmallVector<Value> plan::AllReduceOp::getWrittenBuffers() {
+  return {getBuffer()};
+}
+
 SmallVector<Value> plan::IfOp::getWrittenBuffers() { return {}; }
 
 SmallVector<Value> plan::ForOp::getWrittenBuffers() { return {}; }
@@ -545,6 +549,16 @@ LogicalResult CopyOp::verify() {
     return emitOpError("expected buffers of one type, found ")
            << getSource().getType() << " and " << getDestination().getType();
   }
+  return verifyWrites(*this);
+}
+
+LogicalResult plan::AllReduceOp::verify() {
+  Type element = cast<MemRefType>(getBuffer().getType()).getElementType();
+  if (element.isInteger(1) ||
+      (getKind() == Reduce::Mean && !isa<FloatType>(element)))
+    return emitOpError("expected ")
+           << (getKind() == Reduce::Mean ? "floats" : "numbers") << ", found "
+           << getBuffer().getType();
   return verifyWrites(*this);
 }
 

@@ -462,6 +462,23 @@ def Plan_CheckIndicesOp : Plan_StepOp<"check_indices"> {
   let hasVerifier = 1;
 }
 
+def Plan_AllReduceOp : Plan_StepOp<"all_reduce", [HasParent<"ProgramOp">]> {
+  let summary = "reduces a buffer over the ranks of a distributed run";
+  let description = [{
+    Replaces each element of the buffer by the element's sum, mean or maximum
+    over all ranks. With one rank, nothing changes. A mean takes floats only. A
+    device may run later steps meanwhile, as far as they use other memory.
+
+    ```mlir
+    %bucket = plan.arena at 0 : memref<6553600xf32>
+    plan.all_reduce mean %bucket : memref<6553600xf32>
+    ```
+  }];
+  let arguments = (ins MPC_ReduceAttr:$kind, Plan_Buffer:$buffer);
+  let assemblyFormat = "custom<Word>($kind) $buffer attr-dict `:` type($buffer)";
+  let hasVerifier = 1;
+}
+
 def Plan_IfOp : Plan_StepOp<"if", [NoTerminator, SingleBlock]> {
   let summary = "runs one list of steps or another";
   let description = [{

@@ -25,6 +25,10 @@ struct AttrOf<FusedKind> {
   using Type = FusedKindAttr;
 };
 template <>
+struct AttrOf<Reduce> {
+  using Type = ReduceAttr;
+};
+template <>
 struct AttrOf<FilterLayout> {
   using Type = FilterLayoutAttr;
 };
