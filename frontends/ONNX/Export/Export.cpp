@@ -486,9 +486,24 @@ ExportModel::read(StringRef source, const ShapeMap &shapes,
   return create(std::move(*model), shapes, context, adapters);
 }
 
-Expected<ModelTemplate> ExportModel::makeTemplate(std::shared_ptr<Model> model,
-                                                  const ShapeMap &shapes) {
+static void replaceRecord(proto::ModelProto &model,
+                          const std::map<std::string, std::string> &entries) {
+  auto &metadata = *model.mutable_metadata_props();
+  for (int i = metadata.size() - 1; i >= 0; --i)
+    if (isRecordKey(metadata.Get(i).key()))
+      metadata.DeleteSubrange(i, 1);
+  for (const auto &[key, value] : entries) {
+    auto *entry = metadata.Add();
+    entry->set_key(key);
+    entry->set_value(value);
+  }
+}
+
+Expected<ModelTemplate>
+ExportModel::makeTemplate(std::shared_ptr<Model> model, const ShapeMap &shapes,
+                          const std::map<std::string, std::string> &record) {
   model->restoreCalls();
+  replaceRecord(model->getProto(), record);
   return Impl(std::move(model)).makeTemplate(shapes);
 }
 
@@ -509,15 +524,7 @@ std::vector<std::string> mpc::onnx_frontend::listDataFiles(Model &model) {
 }
 
 void ExportModel::setRecord(const std::map<std::string, std::string> &entries) {
-  auto &metadata = *impl->getProto().mutable_metadata_props();
-  for (int i = metadata.size() - 1; i >= 0; --i)
-    if (isRecordKey(metadata.Get(i).key()))
-      metadata.DeleteSubrange(i, 1);
-  for (const auto &[key, value] : entries) {
-    auto *entry = metadata.Add();
-    entry->set_key(key);
-    entry->set_value(value);
-  }
+  replaceRecord(impl->getProto(), entries);
 }
 
 std::vector<std::string> ExportModel::listOutputs() const {

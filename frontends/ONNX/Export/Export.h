@@ -80,10 +80,12 @@ public:
 
   /// Returns the file that `write` would write, without the values of
   /// `shapes`. Changes the model, which must not be compiled afterwards, but
-  /// keeps the memory of every value. Error if the model cannot receive the
+  /// keeps the memory of every value. `record` replaces the record of an
+  /// earlier training, as in `setRecord`. Error if the model cannot receive the
   /// values, or does not fit into one file of 2 GiB.
   static llvm::Expected<ModelTemplate>
-  makeTemplate(std::shared_ptr<Model> model, const ShapeMap &shapes);
+  makeTemplate(std::shared_ptr<Model> model, const ShapeMap &shapes,
+               const std::map<std::string, std::string> &record);
 
   /// Like `create`, for the model at `source`. `skippedRepairs` names rows of
   /// Repair/Repairs.def.

@@ -50,15 +50,6 @@ static std::vector<std::string> givenValues(const CLI::App &command,
   return option ? option->results() : std::vector<std::string>();
 }
 
-static void copyFlags(const CLI::App &command,
-                      llvm::ArrayRef<llvm::StringLiteral> names,
-                      FlagValues &flags) {
-  for (StringRef name : names)
-    if (std::vector<std::string> values = givenValues(command, name);
-        !values.empty())
-      flags[name.str()] = std::move(values);
-}
-
 // Joins numbers with commas, with enough digits to read the same values.
 static std::string listNumbers(const std::vector<double> &values) {
   std::string list;
@@ -71,27 +62,52 @@ static std::string listNumbers(const std::vector<double> &values) {
   return list;
 }
 
-// Returns the main names of losses: softmax_cross_entropy for cross_entropy. A
-// text that is no loss stays.
 static std::vector<std::string>
-printLosses(const std::vector<std::string> &texts) {
-  std::vector<std::string> printed;
-  for (const std::string &text : texts) {
-    llvm::Expected<LossSpec> loss = parseLoss(text);
-    printed.push_back(loss ? printLoss(*loss) : text);
-    if (!loss)
-      llvm::consumeError(loss.takeError());
-  }
-  return printed;
+printField(const std::vector<LossSpec> &losses) {
+  std::vector<std::string> texts;
+  for (const LossSpec &loss : losses)
+    texts.push_back(printLoss(loss));
+  return texts;
 }
 
-static ExitCode recordLoss(const CLI::App &command,
-                           const CompileOptions &options, FlagValues &flags) {
-  if (options.pipeline.recipe.losses.empty())
+static std::vector<std::string>
+printField(const std::vector<TargetSpec> &targets) {
+  std::vector<std::string> texts;
+  for (const TargetSpec &target : targets)
+    texts.push_back(printTarget(target));
+  return texts;
+}
+
+static std::vector<std::string> printField(std::optional<Reduction> reduction) {
+  return {std::string(stringify(reduction.value_or(Reduction::Mean)))};
+}
+
+static std::vector<std::string> printField(std::optional<int64_t> number) {
+  return {std::to_string(number.value_or(0))};
+}
+
+static std::vector<std::string> printField(std::optional<double> number) {
+  return {listNumbers({number.value_or(0)})};
+}
+
+// Other fields are recorded in another form, or not at all.
+template <typename T>
+static std::vector<std::string> printField(const T &) {
+  return {};
+}
+
+static ExitCode recordLoss(const CompileOptions &options, FlagValues &flags) {
+  Recipe recipe = options.pipeline.recipe;
+  if (recipe.losses.empty())
     return ExitCode::Done;
-  copyFlags(command, kTypedLossFlags, flags);
-  flags["loss"] = printLosses(flags["loss"]);
-  Recipe recipe;
+  const std::vector<std::string> given = options.given();
+  visitLossFields(
+      [&](const RecipeField &field, const auto &value) {
+        if (llvm::is_contained(kTypedLossFlags, field.flag) &&
+            llvm::is_contained(given, "--" + field.flag.str()))
+          flags[field.flag.str()] = printField(value);
+      },
+      recipe);
   if (ExitCode code = readLossFiles(options, recipe); code != ExitCode::Done)
     return code;
   if (!recipe.classWeights.empty())
@@ -101,8 +117,7 @@ static ExitCode recordLoss(const CLI::App &command,
   return ExitCode::Done;
 }
 
-static ExitCode recordPrecision(const CLI::App &command,
-                                const amp::Request &request,
+static ExitCode recordPrecision(const amp::Request &request,
                                 FlagValues &flags) {
   if (!amp::isMixed(request.mode)) {
     if (request.mode != amp::Request().mode)
@@ -110,7 +125,10 @@ static ExitCode recordPrecision(const CLI::App &command,
     return ExitCode::Done;
   }
   flags["precision"] = {amp::stringifyPrecisionMode(request.mode).str()};
-  copyFlags(command, {"keep-fp32", "force-low"}, flags);
+  for (const auto &[name, values] : {std::pair("keep-fp32", &request.keepFP32),
+                                     {"force-low", &request.forceLow}})
+    if (!values->empty())
+      flags[name] = listExpressions(*values);
   if (request.policy.empty())
     return ExitCode::Done;
   if (llvm::is_contained(PrecisionPolicy::getPresets(), request.policy)) {
@@ -125,14 +143,20 @@ static ExitCode recordPrecision(const CLI::App &command,
   return ExitCode::Done;
 }
 
+ExitCode mpc::tools::recordOptions(const CompileOptions &options,
+                                   ModelRecord &record) {
+  if (ExitCode code = recordLoss(options, record.loss); code != ExitCode::Done)
+    return code;
+  return recordPrecision(options.pipeline.precision, record.precision);
+}
+
 ExitCode mpc::tools::recordFlags(const CLI::App &command,
                                  const CompileOptions &options,
                                  ModelRecord &record) {
-  copyFlags(command, {"metric"}, record.metrics);
-  if (ExitCode code = recordLoss(command, options, record.loss);
-      code != ExitCode::Done)
-    return code;
-  return recordPrecision(command, options.pipeline.precision, record.precision);
+  if (std::vector<std::string> names = givenValues(command, "metric");
+      !names.empty())
+    record.metrics["metric"] = std::move(names);
+  return recordOptions(options, record);
 }
 
 //===----------------------------------------------------------------------===//

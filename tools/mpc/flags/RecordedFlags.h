@@ -17,9 +17,13 @@ void addMetadataFlag(CLI::App &command);
 /// True if --no-metadata is given.
 bool ignoresMetadata(const CLI::App &command);
 
-/// Describes the flags of `mpc train` that the trained model records. Files
-/// that flags name are recorded by their contents. Returns Done, or another
-/// code after printing an error, if a file can no longer be read.
+/// Describes the given flags of the loss and of the precision that a trained
+/// model records. Files that flags name are recorded by their contents. Returns
+/// Done, or another code after printing an error, if a file can no longer be
+/// read.
+ExitCode recordOptions(const CompileOptions &options, ModelRecord &record);
+
+/// Like recordOptions, and adds the metrics of `command`, which is `mpc train`.
 ExitCode recordFlags(const CLI::App &command, const CompileOptions &options,
                      ModelRecord &record);
 

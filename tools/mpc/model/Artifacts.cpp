@@ -13,6 +13,7 @@
 #include "runtime/cpu/Cores.h"
 #include "tools/mpc/flags/CompileFlags.h"
 #include "tools/mpc/flags/LossFlags.h"
+#include "tools/mpc/flags/RecordedFlags.h"
 #include "tools/mpc/model/AdapterFiles.h"
 #include "tools/mpc/model/Driver.h"
 #include "tools/mpc/model/TrustedFile.h"
@@ -155,11 +156,11 @@ static json::Object describeModel(llvm::StringRef path,
 
 // Adds the model file without its weights to the artifact, so that the runtime
 // can write the trained model. `description` gets the place in the data
-// section, or the reason why there is none.
+// section, or the reason why there is none. The trained model has `record`.
 static void addTemplate(const std::string &path,
                         std::shared_ptr<onnx_frontend::Model> model,
-                        mlir::ModuleOp module, DataSection &data,
-                        json::Object &description) {
+                        mlir::ModuleOp module, const RecordEntries &record,
+                        DataSection &data, json::Object &description) {
   onnx_frontend::ShapeMap shapes;
   for (auto variable : module.getOps<VariableOp>())
     if (isModelRole(variable.getRole()))
@@ -169,8 +170,8 @@ static void addTemplate(const std::string &path,
     description["no_template"] = "a folder of training artifacts is no model";
     return;
   }
-  auto made =
-      onnx_frontend::ExportModel::makeTemplate(std::move(model), shapes);
+  auto made = onnx_frontend::ExportModel::makeTemplate(std::move(model), shapes,
+                                                       record);
   if (!made) {
     description["no_template"] =
         json::fixUTF8(llvm::toString(made.takeError()));
@@ -317,9 +318,14 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
   // Only an artifact that is saved and trains needs the model.
   const bool trains = members->functions.get(kStepFunction) ||
                       members->functions.get(kAccumulateFunction);
-  if (options.findsSamples && trains)
-    addTemplate(options.model.model, model, *module, artifact.data,
+  if (options.findsSamples && trains) {
+    ModelRecord record;
+    if (ExitCode code = recordOptions(options, record); code != ExitCode::Done)
+      return code;
+    addTemplate(options.model.model, model, *module,
+                printRecord(record, /*preparation=*/""), artifact.data,
                 description);
+  }
   llvm::raw_string_ostream(artifact.plan) << json::Value(json::Object{
       {"format", format::kVersion},
       {"producer", "mpc " MPC_VERSION},
