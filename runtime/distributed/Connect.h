@@ -1,5 +1,4 @@
-// Connects the ranks of a distributed run through the library that fits their
-// launcher: MPI under mpirun, Gloo under torchrun.
+// Connects the ranks of a distributed run through the library of the launcher.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_DISTRIBUTED_CONNECT_H
@@ -14,14 +13,15 @@
 namespace mpc::runtime {
 
 struct ConnectOptions {
-  /// The longest time that a call waits for other ranks, also for their start.
+  /// The longest wait of a call for other ranks, also for the start of a rank.
   std::chrono::milliseconds rankTimeout = std::chrono::minutes(10);
 };
 
-/// Connects this process with the other ranks of `launch`. Null, and no library
-/// is loaded, if there is one rank. All ranks must call `connect` once per
-/// process. A Rank error if no usable library is installed, with the package to
-/// install, or if a rank does not come within the time.
+/// Connects the process with the other ranks of `launch`. Null, and no library
+/// is loaded, for a single rank. All ranks must call `connect` once. If a rank
+/// fails later, it must call `abort`: other ranks would wait for it. A Rank
+/// error if no usable library is installed, with the package to install, or if
+/// a rank does not come within the time.
 StatusOr<std::unique_ptr<Communicator>>
 connect(const Launch &launch, const ConnectOptions &options = {});
 

@@ -9,8 +9,8 @@
 
 namespace mpc::runtime {
 
-/// Up to this size, one call that sends everything to everybody is faster than
-/// two calls that send shares.
+/// Up to this size, a single call that sends everything to everybody is faster
+/// than two calls with shares.
 static constexpr size_t kSmallBytes = 16 << 10;
 /// The scratch memory for the blocks of all ranks, as long as the blocks do not
 /// get shorter than the second constant.

@@ -1,11 +1,11 @@
-// Builds the collectives of a Communicator from four calls of a library that
-// moves bytes.
+// Builds the collectives of a Communicator from a library's calls to move
+// bytes.
 //
-// A library chooses the order of its sums by the size of the data, and MPI has
-// no 16-bit floats. So mpc adds the elements. For an all-reduce, each rank
-// gets its share of the elements from all ranks, adds the parts in the order of
-// the ranks, and sends the sums to all ranks. The wire carries as many bytes
-// as with a ring, in the width of the elements.
+// A library orders sums by the size of the data, and MPI has no 16-bit floats.
+// So mpc adds the elements. For an all-reduce, each rank gets its share of the
+// elements from all ranks, adds the parts in the order of the ranks, and sends
+// the sums to all ranks. The wire carries as many bytes as with a ring, in the
+// width of the elements.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_DISTRIBUTED_HOSTCOMMUNICATOR_H
@@ -33,18 +33,18 @@ protected:
   // The calls of the library. All ranks make the same calls with the same
   // sizes. No size exceeds 1 GiB.
 
-  /// Sends block r of `from` to each rank r, and receives the block of rank r
-  /// for this rank as block r of `to`. Each block has `bytes`.
+  /// Sends block r of `from` to rank r, and receives block r of `to` from rank
+  /// r. Each block has `bytes`.
   virtual Status exchangeBlocks(const std::byte *from, std::byte *to,
                                 size_t bytes) = 0;
-  /// Gives every rank the blocks of all ranks. This rank's block is in place.
+  /// Gives every rank the blocks of all ranks. The own block is in place.
   virtual Status gatherBlocks(std::byte *data, size_t bytes) = 0;
   /// Gives every rank the block of the rank `root`.
   virtual Status broadcastBlock(std::byte *data, size_t bytes, int root) = 0;
   /// Returns once all ranks have called.
   virtual Status waitForAll() = 0;
 
-  /// Names the collective that is running, for messages: "all_reduce of 4096
+  /// Names the running collective, for messages: "all_reduce of 4096
   /// bytes".
   std::string describeCall() const;
 

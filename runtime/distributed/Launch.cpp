@@ -17,11 +17,11 @@ struct LauncherRow {
   const char *rank, *size; ///< the row is complete if both are set
   const char *localRank, *localSize;
   const char *masterAddress, *masterPort;
-  /// Variables that must also be set. RANK alone is too common a name.
+  /// Variables that must also be set, since RANK is a common name.
   std::vector<const char *> others;
 };
 
-/// Reads the variables of one row, and remembers their names.
+/// Reads the variables of a row, and remembers the names.
 class RowReader {
 public:
   RowReader(const LauncherRow &row, const VariableLookup &lookup)
@@ -46,9 +46,9 @@ private:
 
 } // namespace
 
-// In order of precedence. Slurm's row is last: mpirun and torchrun may run in a
-// Slurm job, with variables of their own. Slurm sets the number of tasks of a
-// step only for processes that srun has started, not for the batch script.
+// In order of precedence. Slurm's row is last, since mpirun and torchrun may
+// run in a Slurm job. Slurm sets the number of tasks of a step for processes of
+// srun, not for the batch script.
 static const std::vector<LauncherRow> &launcherRows() {
   static const std::vector<LauncherRow> rows = {
       {Launcher::TorchRun,
@@ -127,7 +127,7 @@ Status RowReader::readNumber(const char *name, int least, int most,
 }
 
 /// Returns the entry `node` of a list in Slurm's format: "2(x3),1" stands for
-/// 2, 2, 2, 1. nullopt if the text is no such list, or too short.
+/// 2, 2, 2, 1. nullopt if the text is no list, or too short.
 static std::optional<int> findNodeTasks(std::string_view text, int node) {
   while (!text.empty()) {
     const std::string_view entry = text.substr(0, text.find(','));
@@ -181,8 +181,8 @@ StatusOr<Launch> RowReader::read() {
           readNumber(row.localRank, 0, launch.size - 1, launch.localRank);
       !status.ok())
     return status;
-  // An unknown share of this machine is an error: each rank would take all of
-  // the machine's cores.
+  // Without a number of local ranks, each rank would take all cores of the
+  // machine.
   if (launch.localRank > 0 && !lookup(row.localSize))
     return Status(StatusCode::Usage,
                   std::string(row.localRank) + " is set, but " + row.localSize +

@@ -1,5 +1,5 @@
-// Finds the place of this process among the ranks of a distributed run, from
-// the variables that launchers set: torchrun, mpirun and srun.
+// Finds the place of the process among the ranks of a distributed run, from the
+// variables of launchers: torchrun, mpirun and srun.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_DISTRIBUTED_LAUNCH_H
@@ -17,9 +17,9 @@ namespace mpc::runtime {
 /// Returns the value of an environment variable, or null if it is not set.
 using VariableLookup = std::function<const char *(const char *name)>;
 
-/// The launchers whose variables mpc reads.
+/// The launchers known to mpc.
 enum class Launcher {
-  None,     ///< started by hand: one rank
+  None,     ///< started by hand: a single rank
   TorchRun, ///< also Kubeflow's PyTorch jobs
   OpenMPI,
   PMI, ///< mpirun of MPICH, Intel MPI and MVAPICH
@@ -34,23 +34,22 @@ struct Launch {
   Launcher launcher = Launcher::None;
   int rank = 0; ///< in [0, size)
   int size = 1;
-  int localRank = 0; ///< among the ranks on this machine; also the GPU's number
-  int localSize = 1; ///< the ranks on this machine
+  int localRank = 0; ///< among the ranks on the machine; also the GPU's number
+  int localSize = 1; ///< the number of ranks on the machine
   /// The address of rank 0's machine, and a free port there. Empty and 0 if the
   /// launcher names none.
   std::string masterAddress;
   int masterPort = 0;
-  /// The variables that were read, in the order of reading: "RANK".
+  /// The names of the variables read, in order: "RANK".
   std::vector<std::string> variables;
 
-  /// Reads the variables of the first launcher that has set its rank and size.
-  /// `ranks` is the number of ranks that the user asks for, or 0 for any
-  /// number. One rank ignores the launcher. A Usage error that names the
-  /// variable if a value is impossible, or if the launcher has started another
-  /// number of ranks than `ranks`.
+  /// Reads the variables of the first launcher with a rank and a size. `ranks`
+  /// is the number of ranks requested by the user, 0 for any number. For 1,
+  /// ignores the launcher. A Usage error, with the name of the variable, if a
+  /// value is impossible; also if the launcher started another number of ranks.
   static StatusOr<Launch> find(const VariableLookup &lookup, int ranks = 0);
 
-  /// Reads this process's environment.
+  /// Reads the environment of the process.
   static StatusOr<Launch> find(int ranks = 0);
 };
 

@@ -1,8 +1,8 @@
 // The part of MPI's C interface that mpc calls.
 //
 // MPI's standard fixes the functions, but not the type of handles. Open MPI has
-// pointers to symbols of the library, MPICH and its relatives have integers. So
-// mpc has its own declarations for both, and one binary serves both libraries.
+// pointers to symbols of the library; MPICH and relatives have integers. mpc
+// declares both, so a single binary serves both libraries.
 // test/runtime/distributed/MPIHeadersTest.cpp compares the declarations with
 // the headers of Open MPI if they are installed.
 //
@@ -20,10 +20,9 @@ inline constexpr int kMPIThreadMultiple = 3;
 /// Memory for the texts of errors and versions: MPICH's is the longest.
 inline constexpr int kMPIMaxText = 8192;
 
-/// Functions that mpc calls: X(member, symbol, parameters...). All return int.
-/// `Handle` is the type of MPI_Comm, MPI_Datatype, MPI_Request and
-/// MPI_Errhandler. A null status is ignored by no standard, so a status has the
-/// value of MPI_STATUS_IGNORE.
+/// The functions called by mpc: X(member, symbol, parameters...). All return
+/// int. `Handle` is the type of MPI_Comm, MPI_Datatype, MPI_Request and
+/// MPI_Errhandler.
 #define MPC_MPI_FUNCTIONS(X, Handle)                                           \
   X(initialized, MPI_Initialized, int *)                                       \
   X(initThread, MPI_Init_thread, int *, char ***, int, int *)                  \

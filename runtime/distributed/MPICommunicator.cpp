@@ -15,7 +15,7 @@ namespace mpc::runtime {
 
 using Clock = std::chrono::steady_clock;
 
-/// The libraries of MPI. The version of a library's ABI is in its name.
+/// The libraries of MPI. A name ends with the version of the ABI.
 static constexpr const char *kOpenMPINames[] = {"libmpi.so.40"};
 static constexpr const char *kMPICHNames[] = {"libmpich.so.12", "libmpi.so.12"};
 
@@ -68,8 +68,8 @@ bool servesMPI(const Launch &launch, const VariableLookup &lookup) {
           (lookup("PMIX_RANK") || lookup("PMI_RANK")));
 }
 
-/// Loads the library that fits the launcher. Both kinds of launcher start
-/// processes of the other kind, too, but then each sees itself alone.
+/// Loads the library of the launcher. With another library, each process would
+/// see a single rank.
 static StatusOr<void *> loadMPI(const Launch &launch) {
   const VariableLookup lookup = [](const char *name) {
     return std::getenv(name);
@@ -104,9 +104,9 @@ static StatusOr<void *> loadMPI(const Launch &launch) {
 
 namespace {
 
-/// Initializes and finalizes MPI on one thread, as the standard demands. Both
-/// wait for all ranks and cannot be cancelled, so the callers wait for the
-/// thread, for a time, and leave it behind if a rank does not come.
+/// Initializes and finalizes MPI on the same thread, as the standard demands.
+/// Both calls wait for all ranks and cannot be cancelled. So the caller waits
+/// for a limited time, and abandons the thread if a rank does not come.
 class MPIThread {
 public:
   MPIThread(std::function<int()> initialize, std::function<void()> finalize)
@@ -127,7 +127,7 @@ public:
   MPIThread(const MPIThread &) = delete;
   MPIThread &operator=(const MPIThread &) = delete;
 
-  /// Returns the result of `initialize`; nullopt if it takes longer.
+  /// Returns the result of `initialize`; nullopt after `timeout`.
   std::optional<int> waitForStart(std::chrono::milliseconds timeout) {
     std::future<int> result = state->initialized.get_future();
     if (result.wait_for(timeout) == std::future_status::timeout)
@@ -206,7 +206,7 @@ private:
   const MPIFunctions<Handle> call;
   const MPIConstants<Handle> constants;
   const std::chrono::milliseconds timeout;
-  Handle world; ///< a communicator of our own, after `start`
+  Handle world; ///< after `start`, a duplicate of MPI_COMM_WORLD
   std::unique_ptr<MPIThread> thread;
   bool hasFailed = false;
 };
@@ -301,15 +301,15 @@ Status MPICommunicator<Handle>::start() {
 
 template <typename Handle>
 MPICommunicator<Handle>::~MPICommunicator() {
-  // After a failure, MPI_Finalize may wait for ever. The launcher ends the
-  // other ranks when this process ends without it.
+  // After a failure, MPI_Finalize may wait for ever. Without MPI_Finalize, the
+  // end of the process makes the launcher end the other ranks.
   if (thread)
     thread->end(!hasFailed, hasFailed ? std::chrono::milliseconds(0) : timeout);
 }
 
-/// Starts a call by `begin`, and waits for its end. Tests the request often at
-/// first. Later it sleeps between the tests, and leaves the core to threads
-/// that compute.
+/// Starts a call by `begin`, and waits for the end of the call. Tests the
+/// request often at first. Later sleeps between the tests, and leaves the core
+/// to computing threads.
 template <typename Handle>
 template <typename Begin>
 Status MPICommunicator<Handle>::wait(Begin begin) {

@@ -1,5 +1,5 @@
 // Connects ranks by MPI: Open MPI, MPICH, Intel MPI or MVAPICH. The library is
-// loaded at run time, so one binary serves machines with and without MPI.
+// loaded at run time, so the same binary serves machines with and without MPI.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_DISTRIBUTED_MPICOMMUNICATOR_H
@@ -17,20 +17,21 @@ namespace mpc::runtime {
 /// torchrun does not.
 bool servesMPI(const Launch &launch, const VariableLookup &lookup);
 
-/// Loads the MPI that fits the launcher, and initializes it, unless the program
-/// around mpc has. Calls may come from any thread, one at a time. `abort` ends
-/// all processes of the run, this one too. A Rank error if there is no such
-/// library, or if it sees another number of ranks than the launcher.
+/// Loads the MPI of the launcher, and initializes MPI unless the program around
+/// mpc has. Any thread may call the communicator, but only a single thread at a
+/// time. `abort` ends all processes of the run, including the caller. A Rank
+/// error if there is no library, or if the library and the launcher disagree on
+/// the number of ranks.
 StatusOr<std::unique_ptr<Communicator>>
 connectMPI(const Launch &launch, const ConnectOptions &options);
 
 /// An installed MPI library.
 struct MPILibrary {
   std::string path;    ///< "libmpi.so.40"
-  std::string version; ///< "Open MPI v4.1.4", the first line of its text
+  std::string version; ///< "Open MPI v4.1.4", the first line of the text
 };
 
-/// Returns the MPI libraries that mpc can load.
+/// Returns the MPI libraries on the machine.
 std::vector<MPILibrary> findMPILibraries();
 
 } // namespace mpc::runtime

@@ -37,8 +37,8 @@ struct BHalf {
   static Stored store(Sum value) { return floatToBF16(value); }
 };
 
-/// The elements that one pass over all parts reduces. Their sums stay in the
-/// first-level cache.
+/// The elements of a pass over all parts. The sums stay in the first-level
+/// cache.
 constexpr size_t kBlock = 1024;
 
 /// Adds two elements. Integers wrap around.

@@ -18,7 +18,7 @@ Status checkReduction(DType type, Reduce kind);
 /// p begins at byte `p * stride` of `data`. `result` may be any part.
 ///
 /// Adds the parts in ascending order, so the bits depend on the parts alone.
-/// Adds f16 and bf16 elements as f32, and divides them before, for a mean. A
+/// Adds f16 and bf16 elements as f32, and divides before adding for a mean. A
 /// maximum is NaN if an element is NaN.
 void reduceParts(const void *data, size_t stride, size_t parts, void *result,
                  size_t count, DType type, Reduce kind);
