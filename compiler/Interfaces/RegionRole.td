@@ -30,6 +30,9 @@ def RegionRole : I32EnumAttr<"RegionRole", "what part an op can take in a kernel
   I32EnumAttrCase<"Cumulative", 8, "cumulative sum">,
   // Has no kernel: the Fusion stage decomposes the op into ops of other roles.
   I32EnumAttrCase<"Composite", 9, "composite op">,
+  // Exchanges data with the other ranks of a distributed run. Has no kernel: the
+  // runtime does it, as a step of its own.
+  I32EnumAttrCase<"Collective", 10, "collective op">,
 ]> {
   let cppNamespace = "::mpc";
   let genSpecializedAttr = 0;

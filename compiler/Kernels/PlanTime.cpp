@@ -127,9 +127,10 @@ static double getWork(Operation *op) {
 
 static bool isComputed(Operation *op) {
   if (auto member = dyn_cast<RegionOpInterface>(op))
-    return !llvm::is_contained(
-        {RegionRole::Constant, RegionRole::View, RegionRole::Contraction},
-        member.getRegionRole());
+    return !llvm::is_contained({RegionRole::Constant, RegionRole::View,
+                                RegionRole::Contraction,
+                                RegionRole::Collective},
+                               member.getRegionRole());
   return false;
 }
 

@@ -60,6 +60,7 @@ private:
   LogicalResult chooseUpdates(FunctionEditor &step);
   SmallVector<Value> takeGradients(FunctionEditor &step);
   SmallVector<Value> addGradients(FunctionEditor &step, Value loss);
+  void reduceOverRanks(OpBuilder &builder, SmallVector<Value> &gradients);
   void accumulateGradients(FunctionEditor &step, ValueRange gradients);
   SmallVector<Value> readAccumulators(FunctionEditor &update);
   void addUpdates(FunctionEditor &function, SmallVector<Value> gradients);
@@ -171,6 +172,27 @@ SmallVector<Value> AddOptimizerPass::addGradients(FunctionEditor &step,
   return llvm::to_vector_of<Value>(gradients.getResults());
 }
 
+// Replaces the gradients by the means over the ranks of a distributed run, so
+// that tests for infinities, clipping and the update see equal gradients on all
+// ranks. The ops belong to the backward pass, since the loss scale is still in
+// the gradients. One op per gradient: Planning joins those that it wants to
+// send together.
+void AddOptimizerPass::reduceOverRanks(OpBuilder &builder,
+                                       SmallVector<Value> &gradients) {
+  if (!recipe.dataParallel)
+    return;
+  PhaseListener phase(Phase::Backward);
+  builder.setListener(&phase);
+  for (auto [param, gradient] : llvm::zip_equal(trainables, gradients))
+    gradient = AllReduceOp::create(
+                   builder, at(param.getSymName() + "#all_reduce"),
+                   TypeRange(gradient.getType()),
+                   ReduceAttr::get(&getContext(), Reduce::Mean), gradient)
+                   .getOutputs()
+                   .front();
+  builder.setListener(nullptr);
+}
+
 void AddOptimizerPass::accumulateGradients(FunctionEditor &step,
                                            ValueRange gradients) {
   PhaseListener phase(Phase::Backward);
@@ -186,15 +208,18 @@ void AddOptimizerPass::accumulateGradients(FunctionEditor &step,
 
 // Returns the accumulated gradients, and resets the accumulators to zero.
 SmallVector<Value> AddOptimizerPass::readAccumulators(FunctionEditor &update) {
-  PhaseListener phase(Phase::Optimizer);
   OpBuilder builder = update.builder();
-  builder.setListener(&phase);
   SmallVector<Value> gradients;
-  for (VariableOp param : trainables) {
+  for (VariableOp param : trainables)
+    gradients.push_back(
+        update.state(companion(param, kGradientSuffix, Role::Accumulator)));
+  reduceOverRanks(builder, gradients);
+  PhaseListener phase(Phase::Optimizer);
+  builder.setListener(&phase);
+  for (auto [param, gradient] : llvm::zip_equal(trainables, gradients)) {
     VariableOp sum = companion(param, kGradientSuffix, Role::Accumulator);
     auto type = sum.getTensorType();
     Type element = type.getElementType();
-    Value gradient = update.state(sum);
     // A mean divides the sum by the number of micro-batches.
     if (recipe.accumulateReduction != Reduction::Sum) {
       Location location = at(sum.getSymName() + "#mean");
@@ -206,7 +231,6 @@ SmallVector<Value> AddOptimizerPass::readAccumulators(FunctionEditor &update) {
                   element, static_cast<double>(recipe.accumulateGradBatches))));
       gradient = DivOp::create(builder, location, type, gradient, count);
     }
-    gradients.push_back(gradient);
     // Reset the accumulator to zero for the next update.
     Value zero = ConstantOp::create(
         builder, at(sum.getSymName() + "#reset"),
@@ -397,8 +421,17 @@ void AddOptimizerPass::runOnOperation() {
   // It leaves a module without such gradients unchanged, and reports no error.
   auto func = module.lookupSymbol<func::FuncOp>(kStepFunction);
   if (givenGradients &&
-      (!func || !FunctionEditor(func).outputOfRole(Role::Gradient)))
+      (!func || !FunctionEditor(func).outputOfRole(Role::Gradient))) {
+    // A rank would train by itself, and the ranks' weights would drift apart.
+    if (recipe.dataParallel && (func || module.lookupSymbol(kUpdateFunction))) {
+      withExitCode(mlir::emitError(module.getLoc()), ExitCode::Unsupported)
+          << "cannot train on several ranks: the model brings its own update, "
+             "which reads the gradients of one rank; train the model that the "
+             "graph was made from, with --loss";
+      return signalPassFailure();
+    }
     return;
+  }
   if (!func) {
     withExitCode(mlir::emitError(module.getLoc()), ExitCode::Usage)
         << "expected a function @step with a loss; give one with --loss";
@@ -435,6 +468,8 @@ void AddOptimizerPass::runOnOperation() {
     addUpdates(update, readAccumulators(update));
     update.finish();
   } else {
+    OpBuilder builder = step.builder();
+    reduceOverRanks(builder, gradients);
     addUpdates(step, gradients);
   }
   // Count micro-batches even without accumulation: the count seeds dropout.

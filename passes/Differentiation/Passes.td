@@ -177,6 +177,10 @@ def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
     `gradient`, each named like its variable, replace `mpc.gradient`; a module
     without such results stays unchanged.
 
+    With `data-parallel`, an `mpc.all_reduce` of each gradient, or of each
+    accumulator in `@update`, gives the mean over the ranks of a distributed
+    run, before everything else that reads the gradient.
+
     Before:
 
     ```mlir

@@ -86,7 +86,8 @@ static LogicalResult verifyRegion(RegionOp region) {
 
 void VerifyFusionPass::runOnOperation() {
   for (Operation &op : getOperation().getBody().getOps()) {
-    if (isa<ReshapeOp, ConstantOp, CheckIndicesOp, ScanCallOp, IfCallOp>(op) ||
+    if (isa<ReshapeOp, ConstantOp, CheckIndicesOp, AllReduceOp, ScanCallOp,
+            IfCallOp>(op) ||
         op.hasTrait<OpTrait::IsTerminator>())
       continue;
     auto region = dyn_cast<RegionOp>(op);

@@ -214,7 +214,8 @@ LossScaleAnalysis::Rule LossScaleAnalysis::findOwnRule(StringRef name) {
       for (StringRef name : names)
         rules[name] = rule;
     };
-    add(&Analysis::joinAll, namesOf<AddOp, SubOp, MaximumOp, MinimumOp>());
+    add(&Analysis::joinAll,
+        namesOf<AddOp, SubOp, MaximumOp, MinimumOp, AllReduceOp>());
     add(&Analysis::select, namesOf<SelectOp>());
     add(&Analysis::multiply, namesOf<MulOp>());
     add(&Analysis::divide, namesOf<DivOp>());

@@ -173,6 +173,22 @@ LogicalResult ClipGradNormOp::verify() {
                            getClipped().getTypes());
 }
 
+LogicalResult AllReduceOp::verify() {
+  if (getInputs().empty())
+    return emitOpError("expected an operand, found none");
+  if (getInputs().getTypes() != getOutputs().getTypes())
+    return emitOpError("expected results of the operands' types, found ")
+           << getOutputs().getTypes() << " for " << getInputs().getTypes();
+  Type element = elementOf(getInputs().front());
+  for (Value input : getInputs())
+    if (elementOf(input) != element)
+      return emitOpError("expected operands of one element type, found ")
+             << element << " and " << elementOf(input);
+  if (getKind() == Reduce::Mean && !isa<FloatType>(element))
+    return emitOpError("expected floats for a mean, found ") << element;
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Slices
 //===----------------------------------------------------------------------===//

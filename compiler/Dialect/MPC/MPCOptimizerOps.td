@@ -191,4 +191,35 @@ def MPC_ClipGradNormOp : MPC_GraphOp<"clip_grad_norm", []>,
   }];
 }
 
+def MPC_AllReduceOp : MPC_GraphOp<"all_reduce", []>,
+    MPC_Policy<[], "Fixed", "Fixed", "the reduced gradient enters the update",
+               fp32Operands = MPC_All, fp32Results = MPC_All> {
+  let summary = "reduces tensors over the ranks of a distributed run";
+  let description = [{
+    Each result is the sum, the mean or the maximum of the operand of the same
+    position over all ranks, element by element. With one rank, results equal
+    the operands. A mean takes floats only. Several operands travel together, in
+    one message, and have one element type.
+
+    `mpc-add-optimizer` makes an op per gradient; `plan-form-buckets` merges
+    them.
+
+    ```mlir
+    %g0, %g1 = mpc.all_reduce mean %a, %b
+        : (tensor<8xf32>, tensor<4x8xf32>) -> (tensor<8xf32>, tensor<4x8xf32>)
+    ```
+  }];
+  let arguments = (ins MPC_ReduceAttr:$kind, Variadic<MPC_NumberTensor>:$inputs);
+  let results = (outs Variadic<MPC_NumberTensor>:$outputs);
+  let assemblyFormat = [{
+    custom<Word>($kind) $inputs attr-dict `:` functional-type($inputs, $outputs)
+  }];
+  let hasVerifier = 1;
+  let extraClassDefinition = [{
+    ::mpc::RegionRole $cppClass::getRegionRole() {
+      return ::mpc::RegionRole::Collective;
+    }
+  }];
+}
+
 #endif // MPC_COMPILER_DIALECT_MPC_MPCOPTIMIZEROPS_TD

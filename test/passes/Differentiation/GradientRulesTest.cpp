@@ -41,6 +41,7 @@ static const std::map<std::string, std::string> kWithoutRule = {
     {"mpc.if_call", "is made after differentiation"},
     {"mpc.scan_call", "is made after differentiation"},
     {"mpc.yield", "is made after differentiation"},
+    {"mpc.all_reduce", "follows the backward pass"},
     {"mpc.clip_grad_norm", "follows the backward pass"},
     {"mpc.check_indices", "has no result"},
     // Derivatives of derivatives.

@@ -398,6 +398,7 @@ static constexpr StringRef kOptimizerFlags[] = {"--optimizer",
                                                 "--no-decay",
                                                 "--lr-scale",
                                                 "--gradient-clip-val",
+                                                "--data-parallel",
                                                 "--ema"};
 /// Other flags that have an effect only if the model is trained.
 static constexpr StringRef kTrainingFlags[] = {

@@ -318,6 +318,9 @@ static void addRecipeOptions(CLI::App &command, Recipe &recipe) {
                   "batches per optimizer step")
       ->transform(wholeNumber(int64_t(1), int64_t(1) << 30))
       ->capture_default_str();
+  command.add_flag("--data-parallel", recipe.dataParallel,
+                   "average the gradients over the ranks of a distributed run; "
+                   "mpc train sets the flag if there are several ranks");
   addChoice(command, "--accumulate-reduction", recipe.accumulateReduction,
             "default: mean for forward models, sum for ONNX Runtime artifacts",
             wordsOf<Reduction>());

@@ -120,6 +120,8 @@ struct Recipe {
   std::optional<double> gradientClipVal;
   /// Decay of the moving averages of all parameters; nullopt for no averages.
   std::optional<double> ema;
+  /// True if the gradients are reduced over the ranks of a distributed run.
+  bool dataParallel = false;
   /// Regular expressions for names of parameters to train, and to freeze.
   std::vector<std::string> train, freeze;
   /// Parameters without weight decay: `bias`, `norm`, or a regular expression
@@ -248,6 +250,9 @@ void visitOptimizerFields(Visitor &&visit, Recipes &...of) {
         of.gradientClipVal...);
   visit(Field{"ema", "decay of the average of each parameter; 0: no averages"},
         of.ema...);
+  visit(Field{"data-parallel", "the mean of the gradients over the ranks of a "
+                               "distributed run enters the update"},
+        of.dataParallel...);
   visit(Field{"train", "patterns of the parameters to train"}, of.train...);
   visit(Field{"freeze", "patterns of the parameters to keep as they are"},
         of.freeze...);

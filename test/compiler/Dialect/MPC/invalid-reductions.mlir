@@ -33,3 +33,35 @@ func.func @unsorted_axes(%x: tensor<4x8xf32>) {
   %0 = "mpc.reduce_sum"(%x) {axes = array<i64: 1, 0>} : (tensor<4x8xf32>) -> tensor<f32>
   return
 }
+
+// -----
+
+func.func @reduces_nothing_over_ranks() {
+  // expected-error@+1 {{expected an operand, found none}}
+  "mpc.all_reduce"() {kind = #mpc.reduce<sum>} : () -> ()
+  return
+}
+
+// -----
+
+func.func @widens_over_ranks(%x: tensor<4xf16>) {
+  // expected-error@+1 {{expected results of the operands' types, found 'tensor<4xf32>' for 'tensor<4xf16>'}}
+  %0 = mpc.all_reduce sum %x : (tensor<4xf16>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @mixes_types_over_ranks(%x: tensor<4xf16>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{expected operands of one element type, found 'f16' and 'f32'}}
+  %0, %1 = mpc.all_reduce sum %x, %y : (tensor<4xf16>, tensor<4xf32>) -> (tensor<4xf16>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+func.func @mean_of_counts(%x: tensor<4xi64>) {
+  // expected-error@+1 {{expected floats for a mean, found 'i64'}}
+  %0 = mpc.all_reduce mean %x : (tensor<4xi64>) -> tensor<4xi64>
+  return
+}

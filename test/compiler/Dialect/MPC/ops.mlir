@@ -102,3 +102,12 @@ func.func @checks_indices(%ids: tensor<4xi64>) {
   mpc.check_indices %ids [{begin = array<i64: 0>, end = array<i64: 4>, size = 9 : i64}] : tensor<4xi64>
   return
 }
+
+// CHECK-LABEL: func.func @reduces_over_ranks(
+func.func @reduces_over_ranks(%a: tensor<4xf16>, %b: tensor<2x3xf16>, %n: tensor<i64>) -> (tensor<4xf16>, tensor<2x3xf16>, tensor<i64>) {
+  // CHECK: mpc.all_reduce mean %{{.*}}, %{{.*}} : (tensor<4xf16>, tensor<2x3xf16>) -> (tensor<4xf16>, tensor<2x3xf16>)
+  %0, %1 = mpc.all_reduce mean %a, %b : (tensor<4xf16>, tensor<2x3xf16>) -> (tensor<4xf16>, tensor<2x3xf16>)
+  // CHECK: mpc.all_reduce sum %{{.*}} : (tensor<i64>) -> tensor<i64>
+  %2 = mpc.all_reduce sum %n : (tensor<i64>) -> tensor<i64>
+  return %0, %1, %2 : tensor<4xf16>, tensor<2x3xf16>, tensor<i64>
+}

@@ -18,12 +18,12 @@ using namespace mpc;
 static const llvm::StringSet<> &getUnmarkedOps() {
   static const llvm::StringSet<> ops = {
       // LossScaleAnalysis has a rule for the role, the interface or the op.
-      "amp.scale_loss", "amp.unscale", "mpc.add", "mpc.concat", "mpc.conv",
-      "mpc.conv_input_grad", "mpc.conv_weight_grad", "mpc.div", "mpc.gather",
-      "mpc.gather_elements", "mpc.gemm", "mpc.if", "mpc.matmul", "mpc.maximum",
-      "mpc.minimum", "mpc.mul", "mpc.pad", "mpc.reshape", "mpc.scan",
-      "mpc.scatter", "mpc.scatter_elements", "mpc.select", "mpc.slice",
-      "mpc.sub", "mpc.transpose",
+      "amp.scale_loss", "amp.unscale", "mpc.add", "mpc.all_reduce",
+      "mpc.concat", "mpc.conv", "mpc.conv_input_grad", "mpc.conv_weight_grad",
+      "mpc.div", "mpc.gather", "mpc.gather_elements", "mpc.gemm", "mpc.if",
+      "mpc.matmul", "mpc.maximum", "mpc.minimum", "mpc.mul", "mpc.pad",
+      "mpc.reshape", "mpc.scan", "mpc.scatter", "mpc.scatter_elements",
+      "mpc.select", "mpc.slice", "mpc.sub", "mpc.transpose",
       // Functions of x that differ from x times a constant.
       "mpc.acos", "mpc.acosh", "mpc.asin", "mpc.asinh", "mpc.atan", "mpc.atanh",
       "mpc.bit_cast", "mpc.ceil", "mpc.celu", "mpc.clip", "mpc.cos", "mpc.cosh",
