@@ -207,6 +207,8 @@ static void addPlanning(OpPassManager &pm, const PipelineOptions &options) {
   pm.addNestedPass<func::FuncOp>(createJoinColumnSumsPass());
   // Fix the order of steps, which determines the lifetimes of buffers.
   pm.addNestedPass<func::FuncOp>(createOrderPass());
+  // Join reductions over ranks in the order in which gradients are ready.
+  pm.addNestedPass<func::FuncOp>(createFormBucketsPass());
   pm.addPass(createPackFiltersPass());
   // Turn kernels into functions, merge equal functions, and turn steps into
   // launches.

@@ -272,7 +272,10 @@ def OrderPass : Pass<"plan-order", "::mlir::func::FuncOp"> {
     dependences allow, so that `plan-build-programs` can update in place. An op
     that makes only new values of state then runs as early as possible: the
     gradient of a weight is in memory only until the update, not until all
-    gradients exist. Otherwise keeps the order.
+    gradients exist. An `mpc.all_reduce` runs as early as possible too, but
+    updates that read its results keep their place behind the backward pass,
+    which then runs while the ranks exchange gradients. Otherwise keeps the
+    order.
 
     Before:
 
@@ -306,6 +309,46 @@ def OrderPass : Pass<"plan-order", "::mlir::func::FuncOp"> {
     return %1, %0 : tensor<4xf32>, tensor<4xf32>
     ```
   }];
+}
+
+def FormBucketsPass : Pass<"plan-form-buckets", "::mlir::func::FuncOp"> {
+  let summary = "join reductions over ranks into buckets";
+  let description = [{
+    Joins each `mpc.all_reduce` with those before it, of equal kind and element
+    type, until the operands have `bucket-bytes` bytes. The joined op stands at
+    the last of its parts. A bucket ends early before an op that reads a
+    result.
+
+    Before:
+
+    ```mlir
+    func.func @step(%x: tensor<4xf32>, %a: tensor<4xf32>, %b: tensor<2xf32>)
+        -> (tensor<4xf32>, tensor<2xf32>, tensor<4xf32>) {
+      %0 = mpc.all_reduce mean %a : (tensor<4xf32>) -> tensor<4xf32>
+      %1 = mpc.region pointwise (%x) {kernel = "backward"} : (tensor<4xf32>) -> tensor<4xf32> {
+      ^bb0(%c: tensor<4xf32>):
+        %3 = mpc.relu %c : (tensor<4xf32>) -> tensor<4xf32>
+        mpc.yield %3 : tensor<4xf32>
+      }
+      %2 = mpc.all_reduce mean %b : (tensor<2xf32>) -> tensor<2xf32>
+      return %0, %2, %1 : tensor<4xf32>, tensor<2xf32>, tensor<4xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    %0 = mpc.region pointwise(%x) {kernel = "backward"} : (tensor<4xf32>) -> tensor<4xf32> {
+    ...
+    %1:2 = mpc.all_reduce mean %a, %b
+        : (tensor<4xf32>, tensor<2xf32>) -> (tensor<4xf32>, tensor<2xf32>)
+    return %1#0, %1#1, %0 : tensor<4xf32>, tensor<2xf32>, tensor<4xf32>
+    ```
+  }];
+  let options = [
+    Option<"bucketBytes", "bucket-bytes", "int64_t", "25 << 20",
+           "bytes of a bucket; the last operand may exceed them">,
+  ];
 }
 
 #endif // MPC_PASSES_PLANNING_REGIONPASSES_TD

@@ -1,7 +1,9 @@
 // Sorts the ops of a function into execution order. Readers of the old value of
 // a state variable come before the update, so the new value can overwrite the
 // old. Updates then run as early as possible, so gradients of weights are not
-// all in memory at once. Otherwise, the order stays.
+// all in memory at once. Reductions over ranks begin as early as possible, and
+// their readers wait, so that the backward pass goes on meanwhile. Otherwise,
+// the order stays.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -140,6 +142,15 @@ static bool onlyUpdatesState(Operation &op, func::FuncOp function) {
   });
 }
 
+// True if `op` reads the result of a reduction over ranks, also through views.
+static bool readsReduction(Operation &op) {
+  return llvm::any_of(op.getOperands(), [](Value operand) {
+    while (operand.getDefiningOp() && plan::isView(operand.getDefiningOp()))
+      operand = operand.getDefiningOp()->getOperand(0);
+    return operand.getDefiningOp<AllReduceOp>() != nullptr;
+  });
+}
+
 void OrderPass::runOnOperation() {
   func::FuncOp function = getOperation();
   if (function.isExternal() || getKernelKind(function))
@@ -163,9 +174,11 @@ void OrderPass::runOnOperation() {
       for (Operation *reader : readersOf(old))
         graph.addUnlessCyclic(block.findAncestorOpInBlock(*reader), update);
   }
-  // State updates then run as early as possible.
+  // State updates then run as early as possible, and so do reductions over
+  // ranks.
   for (Operation &op : block.without_terminator())
-    if (onlyUpdatesState(op, function))
+    if (isa<AllReduceOp>(op) ||
+        (onlyUpdatesState(op, function) && !readsReduction(op)))
       graph.hasten(&op);
   for (Operation *op : graph.sort())
     op->moveBefore(block.getTerminator());

@@ -223,6 +223,7 @@ LogicalResult ProgramBuilder::addOps() {
   liveness.emplace(block, epilogueOf);
   findAssembled();
   findJoins();
+  findBuckets();
   for (Operation &op : block.without_terminator())
     if (failed(addOp(&op)))
       return failure();

@@ -86,6 +86,11 @@ private:
   bool canPlace(mlir::Value value) const;
   void addJoin(mlir::func::CallOp call, mlir::Value joined);
 
+  // Reductions over ranks are in ProgramBuckets.cpp.
+  mlir::Value findPlaceable(mlir::Value input) const;
+  void findBuckets();
+  void addReduction(AllReduceOp reduction);
+
   bool mayOverwrite(mlir::Operation *op, mlir::Value old,
                     const Reads &reads) const;
   mlir::Value chooseBuffer(mlir::Operation *op, mlir::Value result,
@@ -125,6 +130,8 @@ private:
   /// Calls that only concatenate, and plan.assemble ops, with the memory of the
   /// whole result. The parts are placed in this memory.
   llvm::DenseMap<mlir::Operation *, mlir::Value> joins;
+  /// The memory that each reduction over ranks reduces.
+  llvm::DenseMap<mlir::Operation *, mlir::Value> buckets;
   /// Maps the name of a state variable to the memory of the variable. In the
   /// body of a loop, maps the number of a carried value to the value's memory.
   /// `oldValues` maps the same keys to arguments with old values.

@@ -286,6 +286,10 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
                                  check.getIndices());
     return success();
   }
+  if (auto reduction = dyn_cast<AllReduceOp>(op)) {
+    addReduction(reduction);
+    return success();
+  }
   if (auto scan = dyn_cast<ScanCallOp>(op))
     return addScan(scan);
   if (auto condition = dyn_cast<IfCallOp>(op))
@@ -297,5 +301,6 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
   if (auto call = dyn_cast<func::CallOp>(op))
     return addCall(call);
   return op->emitOpError("expected a kernel call, a contraction, a scan, a "
-                         "check of indices, a reshape or a constant");
+                         "check of indices, a reduction over ranks, a reshape "
+                         "or a constant");
 }

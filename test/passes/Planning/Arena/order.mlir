@@ -77,3 +77,30 @@ func.func @early_update(%w: tensor<4xf32> {mpc.state = @w}, %m: tensor<4xf32> {m
   }
   return %3, %4, %1 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
+
+// A reduction over ranks begins as soon as its gradient exists. The update
+// waits until the backward pass has ended.
+// CHECK-LABEL: func.func @reduces
+func.func @reduces(%w: tensor<4xf32> {mpc.state = @w}, %g: tensor<4xf32>) -> (tensor<4xf32> {mpc.updates = @w}, tensor<4xf32>) {
+  // CHECK: kernel = "gradient"
+  // CHECK: mpc.all_reduce
+  // CHECK: kernel = "backward"
+  // CHECK: kernel = "update"
+  %0 = mpc.region pointwise (%g) {kernel = "gradient"} : (tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<4xf32>):
+    %9 = mpc.neg %a : (tensor<4xf32>) -> tensor<4xf32>
+    mpc.yield %9 : tensor<4xf32>
+  }
+  %1 = mpc.region pointwise (%g) {kernel = "backward"} : (tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<4xf32>):
+    %9 = mpc.relu %a : (tensor<4xf32>) -> tensor<4xf32>
+    mpc.yield %9 : tensor<4xf32>
+  }
+  %2 = mpc.all_reduce mean %0 : (tensor<4xf32>) -> tensor<4xf32>
+  %3 = mpc.region pointwise (%w, %2) {kernel = "update"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>):
+    %9 = mpc.sub %a, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    mpc.yield %9 : tensor<4xf32>
+  }
+  return %3, %1 : tensor<4xf32>, tensor<4xf32>
+}
