@@ -226,6 +226,7 @@ Attempts::run(Progress &progress, const std::atomic<int> *stop) {
 StatusOr<std::optional<StepReport>>
 Attempts::runOwn(Progress &progress, const std::atomic<int> *stop) {
   const auto start = std::chrono::steady_clock::now();
+  const int64_t sent = ranks.bytesSent();
   const std::vector<int64_t> positions = positionsOf(progress);
   for (const int64_t &batch = progress.batchInStep; batch < runner.batches();) {
     // A stop may leave an attempt unfinished. A resumed run continues with the
@@ -247,6 +248,8 @@ Attempts::runOwn(Progress &progress, const std::atomic<int> *stop) {
   if (Status status = numberBatch(progress, 0); !status.ok())
     return status;
   StepReport report = *finished;
+  if (!ranks.isSingle())
+    report.wireBytes = ranks.bytesSent() - sent;
   report.stepMs = std::chrono::duration<double, std::milli>(
                       std::chrono::steady_clock::now() - start)
                       .count();

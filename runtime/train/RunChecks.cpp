@@ -1,6 +1,7 @@
 // Checks that a run can begin, before the model is compiled.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/Communicator.h"
 #include "runtime/train/EvaluationRules.h"
 #include "runtime/train/RunIdentity.h"
 #include "runtime/train/Trainer.h"
@@ -9,8 +10,11 @@
 
 namespace mpc::runtime::train {
 
-/// Finds the checkpoint that the run resumes from; empty if there is none.
+/// Finds the checkpoint that the run resumes from; empty if there is none, or
+/// if another rank reads the checkpoint.
 static StatusOr<std::string> findResumed(const TrainOptions &options) {
+  if (options.communicator && !options.communicator->isFirst())
+    return std::string();
   if (options.resume != "auto")
     return options.resume;
   // A folder that does not exist yet, or cannot be listed, counts as empty.

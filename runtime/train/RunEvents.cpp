@@ -61,6 +61,8 @@ MetricsLine stepLine(const StepReport &report, bool measuresAccuracy,
       .add("skipped", report.skipped)
       .add("skipped_total", report.skippedTotal)
       .add("step_ms", report.stepMs);
+  if (report.wireBytes)
+    line.add("wire_bytes", *report.wireBytes);
   return line;
 }
 

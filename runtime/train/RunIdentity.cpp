@@ -52,16 +52,18 @@ static std::string describeInputs(const TraineeInfo &info) {
   return text;
 }
 
+/// The recipe's member that is true if the model reduces gradients over ranks.
+static constexpr char kDataParallel[] = "data_parallel";
+
 /// Returns the recipe as JSON text without --data-parallel, since the number of
 /// ranks may change when a run is resumed.
 static std::string recipeOfAnyRanks(const TraineeInfo &info) {
-  constexpr char kFlag[] = "data_parallel";
-  if (info.recipe.find(kFlag) == std::string::npos)
+  if (info.recipe.find(kDataParallel) == std::string::npos)
     return info.recipe;
   BoundedDocument document(info.recipe);
   if (!document.json.is_object())
     return info.recipe;
-  document.json.erase(kFlag);
+  document.json.erase(kDataParallel);
   return textOf(document.json);
 }
 
@@ -118,6 +120,20 @@ static std::string formatRate(double value) {
 
 static int64_t countRanks(const TrainOptions &options) {
   return options.communicator ? options.communicator->size() : 1;
+}
+
+Status checkDataParallel(const TraineeInfo &info, const TrainOptions &options) {
+  if (countRanks(options) == 1)
+    return Status();
+  const BoundedDocument document(info.recipe);
+  const nlohmann::json &recipe = document.json;
+  const auto flag = recipe.find(kDataParallel);
+  if (flag != recipe.end() && flag->is_boolean() && flag->get<bool>())
+    return Status();
+  return Status(StatusCode::Unsupported,
+                "the artifact is for a single rank, and there are " +
+                    std::to_string(countRanks(options)) +
+                    "; compile the model with --data-parallel");
 }
 
 StatusOr<EpochSteps> planEpoch(const Dataset &data, int64_t accumulate,

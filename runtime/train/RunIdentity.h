@@ -56,6 +56,9 @@ struct EpochSteps {
 StatusOr<EpochSteps> planEpoch(const Dataset &data, int64_t accumulate,
                                const TrainOptions &options);
 
+/// Checks that a model reduces its gradients if there are several ranks.
+Status checkDataParallel(const TraineeInfo &info, const TrainOptions &options);
+
 /// Checks that a run with these steps and batches per step can be at
 /// `progress`. Checkpoint if it cannot.
 Status checkPosition(const Progress &progress, const EpochSteps &epoch,

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/RunPaths.h"
 
+#include "runtime/Communicator.h"
 #include "runtime/train/MetricsLog.h"
 #include "runtime/train/RunIdentity.h"
 #include "runtime/train/support/FileSystem.h"
@@ -106,6 +107,9 @@ Status checkPaths(const TrainOptions &options) {
   if (options.resume == "auto" && options.checkpointDir.empty())
     return Status(StatusCode::Usage,
                   "--resume auto needs --checkpoint-dir to look in");
+  // Only the first rank reads and writes files of the run.
+  if (options.communicator && !options.communicator->isFirst())
+    return Status();
   if (!options.resume.empty() && options.resume != "auto")
     if (Status status = checkCheckpointPath(options.resume); !status.ok())
       return status;

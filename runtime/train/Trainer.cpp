@@ -184,6 +184,8 @@ Status TrainingRun::check() {
   if (Status status = checkEvalMetrics(model.info(), options.evalMetrics);
       !status.ok())
     return status;
+  if (Status status = checkDataParallel(model.info(), options); !status.ok())
+    return status;
   if (Status status = rules.check(model.info(), evalData != nullptr);
       !status.ok())
     return status;
@@ -439,7 +441,7 @@ StatusOr<TrainResult> train(Trainee &model, const Dataset &data,
                             TrainObserver *observer,
                             const std::atomic<int> *stop) {
   TrainObserver silent;
-  Ranks ranks(options.communicator);
+  Ranks ranks(options.communicator, options.reportFailure);
   try {
     return TrainingRun(model, data, evalData, options,
                        observer && ranks.isFirst() ? *observer : silent, stop)

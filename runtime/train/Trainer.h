@@ -26,6 +26,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -97,6 +98,9 @@ struct TrainOptions {
 
   /// Connects the ranks that train together; null for one rank.
   Communicator *communicator = nullptr;
+  /// Receives a failure that ends the other ranks, before they end: ending them
+  /// may end this process too. May be empty.
+  std::function<void(const Status &)> reportFailure;
 
   std::string version; ///< version of mpc, for the metrics' "start" event
   /// Metadata that checkpoints keep for models made from them, by key.
@@ -125,6 +129,8 @@ struct StepReport {
   std::optional<double> lossScale; ///< if the recipe has one
   bool skipped = false; ///< true if non-finite gradients changed nothing
   int64_t skippedTotal = 0;
+  /// The bytes that this rank has sent to others; nullopt for a single rank.
+  std::optional<int64_t> wireBytes;
   /// Wall time of the attempt, including the preparation of its input. If the
   /// device accepts inputs while it runs, includes the preparation of the next
   /// batch's input instead.

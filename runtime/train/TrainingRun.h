@@ -29,7 +29,8 @@ public:
               const TrainOptions &options, TrainObserver &observer,
               const std::atomic<int> *stop)
       : model(model), data(data), evalData(evalData), options(options),
-        ranks(options.communicator), observer(observer), stop(stop),
+        ranks(options.communicator, options.reportFailure), observer(observer),
+        stop(stop),
         digits(model.info().precision == "64-true" ? Digits::Double
                                                    : Digits::Single),
         guard(options, model.info()), rules(options, note) {}

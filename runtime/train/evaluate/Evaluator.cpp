@@ -229,7 +229,7 @@ public:
   /// Runs the batch at `begin`, complete or cut off at `end`, and adds its
   /// losses and metrics. False if an incomplete batch must be left out.
   StatusOr<bool> addBatch(int64_t begin, int64_t end);
-  /// Evaluates the batches of this rank.
+  /// Runs all batches of this rank. Ends early if `stop` becomes nonzero.
   Status addShare(Ranks &ranks, const std::atomic<int> *stop,
                   const std::function<void(int64_t)> &progress);
   /// Adds the sums of all ranks, in the order of the ranks.

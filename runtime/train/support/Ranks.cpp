@@ -84,7 +84,10 @@ Status Ranks::fail(const Status &status) {
   if (isSingle() || status.ok() || status.getCode() == StatusCode::Rank)
     return status;
   failed = true;
-  communicator->abort(status);
+  if (report)
+    report(status);
+  communicator->abort(Status(status.getCode(), "rank " + std::to_string(own()) +
+                                                   ": " + status.message()));
   return status;
 }
 

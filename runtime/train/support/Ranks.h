@@ -12,7 +12,9 @@
 #include "runtime/Status.h"
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mpc::runtime::train {
@@ -21,7 +23,10 @@ namespace mpc::runtime::train {
 class Ranks {
 public:
   /// `communicator` is null for a single rank, and must outlive the object.
-  explicit Ranks(Communicator *communicator) : communicator(communicator) {}
+  /// `report`, if any, receives a failure before `fail` ends the other ranks.
+  explicit Ranks(Communicator *communicator,
+                 std::function<void(const Status &)> report = nullptr)
+      : communicator(communicator), report(std::move(report)) {}
 
   bool isSingle() const { return !communicator || communicator->size() == 1; }
   int64_t count() const { return communicator ? communicator->size() : 1; }
@@ -51,9 +56,14 @@ public:
   Status fail(const Status &status);
   /// True if `fail` has ended the other ranks.
   bool hasFailed() const { return failed; }
+  /// The bytes that this rank has sent.
+  int64_t bytesSent() const {
+    return communicator ? int64_t(communicator->bytesSent()) : 0;
+  }
 
 private:
   Communicator *communicator;
+  std::function<void(const Status &)> report;
   bool failed = false;
 };
 

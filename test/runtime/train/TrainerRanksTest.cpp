@@ -1,7 +1,7 @@
 // Tests the training loop over several ranks, which are threads here.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "test/runtime/train/ThreadRanks.h"
+#include "test/runtime/distributed/ThreadCommunicator.h"
 #include "test/runtime/train/TrainerFixture.h"
 
 #include "runtime/train/support/Ranks.h"
@@ -20,6 +20,8 @@ class RankModel : public ToyModel {
 public:
   explicit RankModel(Communicator *communicator, int64_t accumulate = 1)
       : ToyModel(accumulate) {
+    description.recipe = "{\"data_parallel\":true,\"loss\":"
+                         "\"softmax_cross_entropy\"}";
     description.state.push_back(
         {kMicroStepVariable, Role::Counter, DType::I64, {}});
     if (communicator)
@@ -175,6 +177,7 @@ TEST_F(TrainerRanks, OnlyTheFirstReportsAndWrites) {
   EXPECT_FALSE(ranks[0]->recorder.saves.empty());
   EXPECT_TRUE(ranks[1]->recorder.steps.empty());
   EXPECT_TRUE(ranks[1]->recorder.notes.empty());
+  EXPECT_GT(ranks[0]->recorder.steps[0].wireBytes.value_or(0), 0);
   const auto lines = readLines(options.metrics[0]);
   EXPECT_EQ(lines.front()["ranks"], 2);
   EXPECT_EQ(lines.back()["event"], "end");
@@ -309,6 +312,14 @@ TEST_F(TrainerRanks, AFailureInAnEvaluationHasItsCodeOnTheFirst) {
                 "rank 2: a broken sample");
   for (int r : {1, 2})
     expectFailure(ranks[r]->result.status(), StatusCode::Rank, "rank 2");
+}
+
+TEST_F(TrainerRanks, AnArtifactForASingleRankIsRefused) {
+  auto ranks = trainOn(2, 48, [](int, Rank &rank) {
+    rank.model->description.recipe = "{\"loss\":\"softmax_cross_entropy\"}";
+  });
+  expectFailure(ranks[0]->result.status(), StatusCode::Unsupported,
+                "compile the model with --data-parallel");
 }
 
 TEST_F(TrainerRanks, OtherFlagsAreAnErrorAtTheStart) {
