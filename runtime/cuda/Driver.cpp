@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 namespace mpc::runtime::cuda {
 
@@ -94,6 +95,43 @@ Status CUDADriver::check(DriverResult result, const std::string &what) const {
           : "";
   return Status(StatusCode::Device, "the CUDA driver cannot " + what + ": " +
                                         describe(result) + hint);
+}
+
+/// Polls `isReady`, since a blocking call could not end early. Sleeps only in
+/// long waits: a sleep takes longer than the pause between two short steps.
+template <typename Query>
+Status CUDADriver::wait(Query isReady, const std::string &what) const {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kWatchPeriod(1), kSpinLimit(20);
+  const Clock::time_point begin = Clock::now();
+  Clock::time_point watched = begin;
+  for (;;) {
+    const DriverResult result = isReady();
+    if (result != DriverResult::NotReady)
+      return check(result, what);
+    const Clock::time_point now = Clock::now();
+    if (now - watched >= kWatchPeriod) {
+      watched = now;
+      if (Status status = watch(now - begin); !status.ok())
+        return status;
+    }
+    if (now - begin < kSpinLimit)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+Status CUDADriver::wait(Stream stream, const std::string &what) const {
+  if (!watch)
+    return check(call.streamSynchronize(stream), what);
+  return wait([&] { return call.streamQuery(stream); }, what);
+}
+
+Status CUDADriver::wait(Event event, const std::string &what) const {
+  if (!watch)
+    return check(call.eventSynchronize(event), what);
+  return wait([&] { return call.eventQuery(event); }, what);
 }
 
 StatusOr<GPU> GPU::find(const CUDADriver &driver, int index) {

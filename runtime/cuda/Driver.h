@@ -7,6 +7,8 @@
 #include "runtime/Status.h"
 #include "runtime/cuda/DriverABI.h"
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -38,12 +40,27 @@ public:
   /// driver's text.
   Status check(DriverResult result, const std::string &what) const;
 
+  /// Checks, during a wait of this duration, if the wait can still end.
+  using Watch = std::function<Status(std::chrono::steady_clock::duration)>;
+  /// Makes all later waits call `watch` (null: none) about once a millisecond.
+  void setWatch(Watch watch) const { this->watch = std::move(watch); }
+
+  /// Waits for all work of a stream, or for an event. A Device error with
+  /// `what` if the work failed, or the failure of the watch.
+  Status wait(Stream stream, const std::string &what) const;
+  Status wait(Event event, const std::string &what) const;
+
   /// Returns the driver's name and text of an error: "CUDA_ERROR_X (text)".
   std::string describe(DriverResult result) const;
 
 private:
+  template <typename Query>
+  Status wait(Query isReady, const std::string &what) const;
+
   int cudaVersion = 0;
   bool waitsForSteps = false;
+  /// Belongs to the device object, not to the driver's functions.
+  mutable Watch watch;
 };
 
 /// While alive, makes a context the calling thread's. Afterwards restores the

@@ -23,6 +23,7 @@ enum class DriverResult : int {
   InvalidPTX = 218,
   UnsupportedPTXVersion = 222,
   NotFound = 500,
+  NotReady = 600,
 };
 
 /// CUdevice_attribute.
@@ -94,6 +95,7 @@ using GraphExec = struct GraphExecTag *; ///< CUgraphExec
   X(streamCreate, cuStreamCreate, Stream *stream, unsigned flags)              \
   X(streamDestroy, cuStreamDestroy_v2, Stream stream)                          \
   X(streamSynchronize, cuStreamSynchronize, Stream stream)                     \
+  X(streamQuery, cuStreamQuery, Stream stream)                                 \
   X(streamWaitEvent, cuStreamWaitEvent, Stream stream, Event event,            \
     unsigned flags)                                                            \
   X(streamBeginCapture, cuStreamBeginCapture_v2, Stream stream,                \
@@ -107,6 +109,7 @@ using GraphExec = struct GraphExecTag *; ///< CUgraphExec
   X(eventElapsedTime, cuEventElapsedTime, float *milliseconds, Event begin,    \
     Event end)                                                                 \
   X(eventSynchronize, cuEventSynchronize, Event event)                         \
+  X(eventQuery, cuEventQuery, Event event)                                     \
   X(moduleLoadDataEx, cuModuleLoadDataEx, Module *module, const void *image,   \
     unsigned count, JITOption *options, void **values)                         \
   X(moduleUnload, cuModuleUnload, Module module)                               \

@@ -5,6 +5,7 @@
 #include "runtime/cuda/BLASLtABI.h"
 #include "runtime/cuda/DNNABI.h"
 #include "runtime/cuda/DriverABI.h"
+#include "runtime/cuda/NCCLABI.h"
 
 #include <gtest/gtest.h>
 #include <type_traits>
@@ -20,6 +21,10 @@
 #if __has_include(<cudnn_graph.h>)
 #include <cudnn_graph.h>
 #define MPC_HAS_DNN_HEADER 1
+#endif
+#if __has_include(<nccl.h>)
+#include <nccl.h>
+#define MPC_HAS_NCCL_HEADER 1
 #endif
 
 using namespace mpc::runtime::cuda;
@@ -89,6 +94,7 @@ TEST(CUDAHeaders, driver) {
   MPC_EXPECT_VALUE(DriverResult::UnsupportedPTXVersion,
                    CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
   MPC_EXPECT_VALUE(DriverResult::NotFound, CUDA_ERROR_NOT_FOUND);
+  MPC_EXPECT_VALUE(DriverResult::NotReady, CUDA_ERROR_NOT_READY);
   MPC_EXPECT_VALUE(DeviceAttribute::MultiprocessorCount,
                    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   MPC_EXPECT_VALUE(DeviceAttribute::ComputeCapabilityMajor,
@@ -106,6 +112,49 @@ TEST(CUDAHeaders, driver) {
                    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
   MPC_EXPECT_VALUE(kStreamNonBlocking, CU_STREAM_NON_BLOCKING);
   MPC_EXPECT_VALUE(kEventDisableTiming, CU_EVENT_DISABLE_TIMING);
+#endif
+}
+
+//===----------------------------------------------------------------------===//
+// NCCL
+//===----------------------------------------------------------------------===//
+
+TEST(CUDAHeaders, nccl) {
+#ifndef MPC_HAS_NCCL_HEADER
+  GTEST_SKIP() << "this machine has no nccl.h";
+#else
+#define MPC_CHECK(result, member, symbol, ...)                                 \
+  EXPECT_TRUE((SameSignature<decltype(NCCLFunctions::member),                  \
+                             decltype(&::symbol)>::value))                     \
+      << #symbol;
+  MPC_CUDA_NCCL_FUNCTIONS(MPC_CHECK)
+#undef MPC_CHECK
+  EXPECT_TRUE((passedAlike<NCCLUniqueId, ncclUniqueId>()));
+  MPC_EXPECT_VALUE(offsetof(NCCLConfig, bytes), offsetof(ncclConfig_t, size));
+  MPC_EXPECT_VALUE(offsetof(NCCLConfig, magic), offsetof(ncclConfig_t, magic));
+  MPC_EXPECT_VALUE(offsetof(NCCLConfig, version),
+                   offsetof(ncclConfig_t, version));
+  MPC_EXPECT_VALUE(offsetof(NCCLConfig, blocking),
+                   offsetof(ncclConfig_t, blocking));
+  EXPECT_LE(sizeof(NCCLConfig), sizeof(ncclConfig_t));
+  const ncclConfig_t defaults = NCCL_CONFIG_INITIALIZER;
+  EXPECT_EQ(kNCCLMagic, defaults.magic);
+  MPC_EXPECT_VALUE(kNCCLVersion, NCCL_VERSION(2, 14, 0));
+  MPC_EXPECT_VALUE(NCCLResult::Success, ncclSuccess);
+  MPC_EXPECT_VALUE(NCCLResult::InProgress, ncclInProgress);
+  MPC_EXPECT_VALUE(NCCLType::I8, ncclInt8);
+  MPC_EXPECT_VALUE(NCCLType::U8, ncclUint8);
+  MPC_EXPECT_VALUE(NCCLType::I32, ncclInt32);
+  MPC_EXPECT_VALUE(NCCLType::U32, ncclUint32);
+  MPC_EXPECT_VALUE(NCCLType::I64, ncclInt64);
+  MPC_EXPECT_VALUE(NCCLType::U64, ncclUint64);
+  MPC_EXPECT_VALUE(NCCLType::F16, ncclFloat16);
+  MPC_EXPECT_VALUE(NCCLType::F32, ncclFloat32);
+  MPC_EXPECT_VALUE(NCCLType::F64, ncclFloat64);
+  MPC_EXPECT_VALUE(NCCLType::BF16, ncclBfloat16);
+  MPC_EXPECT_VALUE(NCCLOperation::Sum, ncclSum);
+  MPC_EXPECT_VALUE(NCCLOperation::Max, ncclMax);
+  MPC_EXPECT_VALUE(NCCLResidence::HostImmediate, ncclScalarHostImmediate);
 #endif
 }
 
