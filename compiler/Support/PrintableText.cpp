@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Support/PrintableText.h"
 
-#include "runtime/PrintableText.h"
+#include "runtime/capi/PrintableText.h"
 
 #include "llvm/Support/JSON.h"
 

@@ -5,9 +5,9 @@
 #ifndef MPC_RUNTIME_CAPI_CAPIOBJECTS_H
 #define MPC_RUNTIME_CAPI_CAPIOBJECTS_H
 
-#include "runtime/PrintableText.h"
 #include "runtime/Session.h"
 #include "runtime/Status.h"
+#include "runtime/capi/PrintableText.h"
 #include "runtime/capi/mpc.h"
 
 #include <algorithm>

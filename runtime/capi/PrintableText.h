@@ -2,8 +2,8 @@
 // and files may have any characters.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPC_RUNTIME_PRINTABLETEXT_H
-#define MPC_RUNTIME_PRINTABLETEXT_H
+#ifndef MPC_RUNTIME_CAPI_PRINTABLETEXT_H
+#define MPC_RUNTIME_CAPI_PRINTABLETEXT_H
 
 #include <string>
 #include <string_view>
@@ -47,4 +47,4 @@ inline void blankControls(std::string &text, bool keepsLines) {
 
 } // namespace mpc::runtime
 
-#endif // MPC_RUNTIME_PRINTABLETEXT_H
+#endif // MPC_RUNTIME_CAPI_PRINTABLETEXT_H

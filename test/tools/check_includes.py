@@ -72,7 +72,7 @@ STAGES = ("Target", "Recognition", "Differentiation", "Precision", "Fusion", "Pl
 # Plain headers that the compiler and the runtime share.
 SHARED = {
     *("runtime/ABI.h", "runtime/ArtifactFormat.h", "runtime/Names.h"),
-    "runtime/PrintableText.h",
+    "runtime/capi/PrintableText.h",
     "runtime/NodesFormat.h",
     *("runtime/PlanSchema.def", "runtime/PlanSchema.h"),
     "runtime/RecipeNames.h",
