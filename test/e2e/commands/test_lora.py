@@ -113,6 +113,26 @@ def test_export_of_a_checkpoint_merges_the_adapters(tmp_path):
     assert "only a checkpoint says how adapters are scaled" in process.stderr
 
 
+def test_export_of_an_adapter_in_two_files(tmp_path):
+    """The checkpoint comes after the files of --weights."""
+    adapter, run = tmp_path / "adapter_model.safetensors", tmp_path / "run"
+    train(adapter, "--trained-only", "--max-steps", 1)
+    train(tmp_path / "merged.onnx", "--checkpoint-dir", run)
+    flags = ("--checkpoint", run, "--weights", adapter)
+    mpctest.mpc_ok("export", MODEL, *flags, "-o", tmp_path / "exported.onnx")
+    expected, found = (
+        mpctest.read_weights(tmp_path / f"{name}.onnx") for name in ("merged", "exported")
+    )
+    for name, value in expected.items():
+        np.testing.assert_array_equal(value, found[name])
+    for output, words in (
+        (("-o", tmp_path / "a.onnx_adapter", *flags), "mpc export merges adapters"),
+        (("-o", tmp_path / "x.onnx", "--weights-type", "f16", "--no-ema"), "no effect"),
+    ):
+        process = mpctest.mpc("export", MODEL, *output)
+        assert process.returncode == 2 and words in process.stderr
+
+
 def test_seed_decides_the_start(tmp_path):
     values = []
     for seed in [1, 1, 2]:

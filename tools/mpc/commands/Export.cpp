@@ -113,6 +113,15 @@ ExitCode ExportRun::check() {
                        "nothing to export: name a checkpoint with "
                        "--checkpoint, a file with --weights, or another type "
                        "with --weights-type");
+  if (llvm::StringRef(command.output).ends_with(".onnx_adapter"))
+    return reportError(ExitCode::Usage,
+                       "--output " + command.output +
+                           ": mpc export merges adapters; mpc train "
+                           "--trained-only writes them alone");
+  if (command.usesParameters && command.checkpoint.empty() &&
+      command.model.weights.empty())
+    return reportError(ExitCode::Usage, "--no-ema has no effect without "
+                                        "--checkpoint or --weights");
   TrainedModelOptions options;
   options.output = command.output;
   if (ExitCode code = resolve(options, model); code != ExitCode::Done)

@@ -256,7 +256,8 @@ mpc::tools::takeAdapterValues(const onnx_frontend::Model &model,
        file != options.weightFiles.end();) {
     std::vector<std::string> &names = file->second;
     for (const std::string &name : names) {
-      if (!isPart(name))
+      // Several files may have the adapter. `options` has the last value.
+      if (!isPart(name) || values.contains(name))
         continue;
       const onnx_frontend::HostTensor value = options.weights.lookup(name);
       if (!hasAdapters)
