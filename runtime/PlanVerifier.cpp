@@ -192,8 +192,8 @@ void PlanVerifier::verifyStep(const AllReduceStep &step) {
               "it names a buffer that does not exist"))
     return;
   const Buffer &buffer = function->buffers[step.buffer];
-  // All ranks must reduce the same buffers in the same order, so no data may
-  // decide.
+  // No data may decide, since all ranks must reduce equal buffers in equal
+  // order.
   expect(depth == 0, "it reduces over ranks inside a loop or a condition");
   expect(buffer.space == Space::Arena || buffer.space == Space::State,
          "it reduces an input or a constant");

@@ -5,6 +5,7 @@
 #include "runtime/cpu/CPUExecutable.h"
 #include "runtime/cpu/CPUFeatures.h"
 #include "runtime/cpu/Cores.h"
+#include "runtime/cpu/ReductionQueue.h"
 #include "runtime/cpu/onednn/OneDNNProvider.h"
 
 #include <cassert>
@@ -50,13 +51,12 @@ CPUDevice::create(const DeviceOptions &options, const Artifact &artifact) {
   std::unique_ptr<CPUDevice> device;
   // All functions share the threads and the library.
   try {
-    device.reset(new CPUDevice(options.threads));
+    device.reset(new CPUDevice(options.threads, options.communicator));
   } catch (const std::system_error &error) {
     return Status(StatusCode::IO, std::string("cannot start all threads: ") +
                                       error.what() +
                                       "; ask for fewer (--threads)");
   }
-  device->ranks = options.communicator;
   StatusOr<std::unique_ptr<ContractionProvider>> provider =
       OneDNNProvider::create(target.features);
   if (!provider.ok())
@@ -67,6 +67,12 @@ CPUDevice::create(const DeviceOptions &options, const Artifact &artifact) {
       !status.ok())
     return status;
   return std::unique_ptr<Device>(std::move(device));
+}
+
+CPUDevice::CPUDevice(int threads, Communicator *ranks)
+    : pool(threads), ranks(ranks) {
+  if (ranks && ranks->size() > 1)
+    queue = std::make_unique<ReductionQueue>(*ranks);
 }
 
 CPUDevice::~CPUDevice() {

@@ -11,6 +11,8 @@
 
 namespace mpc::runtime {
 
+class ReductionQueue;
+
 class CPUDevice : public Device {
 public:
   static StatusOr<std::unique_ptr<Device>> create(const DeviceOptions &options,
@@ -34,6 +36,8 @@ public:
   ContractionProvider &contractions() { return *provider; }
   /// Connects the ranks; null for one rank.
   Communicator *communicator() const { return ranks; }
+  /// Runs all_reduce steps beside other steps; null for one rank.
+  ReductionQueue *reductions() const { return queue.get(); }
 
   /// Grows the scratch memory, which all steps share, since only one step runs
   /// at a time. A step needs `forAll` bytes in common and `forEach` bytes per
@@ -51,12 +55,13 @@ public:
   }
 
 private:
-  explicit CPUDevice(int threads) : pool(threads) {}
+  CPUDevice(int threads, Communicator *ranks);
   Status allocatePrivate(int64_t bytes);
 
   WorkerPool pool;
   std::unique_ptr<ContractionProvider> provider;
   Communicator *ranks = nullptr;
+  std::unique_ptr<ReductionQueue> queue;
   size_t sharedSize = 0, perWorkerSize = 0, aloneSize = 0, privateSize = 0;
   std::byte *shared = nullptr;
   std::byte *perWorker = nullptr;

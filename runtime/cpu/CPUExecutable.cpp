@@ -36,6 +36,54 @@ Status CPUExecutable::runSteps(std::vector<PreparedStep> &list,
   return Status();
 }
 
+Status CPUExecutable::run() {
+  if (ReductionQueue *reductions = device.reductions())
+    return runBeside(*reductions);
+  return runSteps(steps, Crew(device));
+}
+
+namespace {
+/// Leaves no reduction in progress if an exception ends a run.
+class ReductionScope {
+public:
+  explicit ReductionScope(ReductionQueue &queue) : queue(queue) {}
+  ~ReductionScope() {
+    if (!isFinished)
+      static_cast<void>(queue.finish(/*drops=*/true));
+  }
+  Status finish(bool drops) {
+    isFinished = true;
+    return queue.finish(drops);
+  }
+
+private:
+  ReductionQueue &queue;
+  bool isFinished = false;
+};
+} // namespace
+
+/// Runs the steps while the queue's thread runs the all_reduce steps.
+Status CPUExecutable::runBeside(ReductionQueue &reductions) {
+  ReductionScope scope(reductions);
+  Status status;
+  for (PreparedStep &step : steps) {
+    status = reductions.waitFor(step.reductionsBefore);
+    if (!status.ok())
+      break;
+    if (std::holds_alternative<PreparedAllReduce>(step.op)) {
+      reductions.push(step);
+      continue;
+    }
+    status = locate(
+        step, std::visit([&](auto &op) { return runStep(op, Crew(device)); },
+                         step.op));
+    if (!status.ok())
+      break;
+  }
+  Status reduced = scope.finish(/*drops=*/!status.ok());
+  return status.ok() ? reduced : status;
+}
+
 Status CPUExecutable::runTimed(std::vector<double> &seconds) {
   using Clock = std::chrono::steady_clock;
   seconds.clear();

@@ -8,6 +8,7 @@
 #include "runtime/Device.h"
 #include "runtime/cpu/CPUDevice.h"
 #include "runtime/cpu/PreparedSteps.h"
+#include "runtime/cpu/ReductionQueue.h"
 
 #include <optional>
 
@@ -44,13 +45,14 @@ public:
                 std::vector<PreparedStep> steps)
       : device(device), function(function), steps(std::move(steps)) {}
 
-  Status run() override { return runSteps(steps, Crew(device)); }
+  Status run() override;
   Status runTimed(std::vector<double> &seconds) override;
   Status run(StepObserver &observer) override {
     return runSteps(steps, function.steps, observer);
   }
 
 private:
+  Status runBeside(ReductionQueue &reductions);
   Status runSteps(std::vector<PreparedStep> &list, const Crew &crew);
   static Status locate(const PreparedStep &step, const Status &status);
   Status runSteps(std::vector<PreparedStep> &list,

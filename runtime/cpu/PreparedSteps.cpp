@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/PreparedSteps.h"
 #include "runtime/cpu/CPUDevice.h"
+#include "runtime/cpu/ReductionQueue.h"
 
 #include <cassert>
 #include <map>
@@ -377,6 +378,7 @@ prepareSteps(CPUDevice &device, const Artifact &artifact,
   StepPreparer preparer(device, artifact, function, buffers);
   if (Status status = preparer.prepare(function.steps, steps); !status.ok())
     return status;
+  findReductionsBefore(function, buffers, steps);
   return steps;
 }
 

@@ -89,6 +89,9 @@ struct PreparedStep {
   std::variant<PreparedLaunch, PreparedCopy, PreparedCheck, PreparedAllReduce,
                PreparedIf, PreparedFor, std::unique_ptr<Contraction>>
       op;
+  /// The step waits until the function's first `reductionsBefore` all_reduce
+  /// steps have ended, because it uses their memory.
+  size_t reductionsBefore = 0;
 };
 
 /// Prepares the steps of `function`, whose buffers are at the addresses

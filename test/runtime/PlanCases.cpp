@@ -77,6 +77,9 @@ ArtifactBuilder fullPlan() {
   f.step({{"op", "check_indices"},
           {"buffer", f.arena(DType::I32, {2, 3})},
           {"indices", {{{"begin", {0, 1}}, {"end", {2, 3}}, {"size", 9}}}}});
+  f.step({{"op", "all_reduce"},
+          {"buffer", f.arena(DType::F32, {4})},
+          {"kind", "mean"}});
   f.output("z", z);
   builder.describeKernels({{"all_finite", 1}});
   return builder;

@@ -180,6 +180,25 @@ TEST(Plan, ChecksWhatIsSaidOfIndices) {
   EXPECT_REFUSED(step + "/indices/0/size", -1, expected);
 }
 
+TEST(Plan, ChecksReductionsOverRanks) {
+  const std::string step = kStep + "/steps/7";
+  EXPECT_REFUSED(step + "/buffer", 99, "does not exist");
+  EXPECT_REFUSED(step + "/buffer", 0, "reduces an input or a constant");
+  EXPECT_REFUSED(step + "/kind", "median", "median");
+  ArtifactBuilder builder = fullPlan();
+  const Json reduction = builder.plan[Json::json_pointer(step)];
+  EXPECT_REFUSED(kStep + "/steps/3/then/0", reduction,
+                 "inside a loop or a condition");
+  EXPECT_REFUSED(kStep + "/steps/5/steps/0", reduction,
+                 "inside a loop or a condition");
+  const Json checked =
+      builder.plan[Json::json_pointer(kStep + "/steps/6/buffer")];
+  EXPECT_REFUSED(step + "/buffer", checked, "takes the mean of integers");
+  const Json flag =
+      builder.plan[Json::json_pointer(kStep + "/steps/3/predicate")];
+  EXPECT_REFUSED(step + "/buffer", flag, "reduces booleans");
+}
+
 TEST(Plan, ChecksLoops) {
   const std::string loop = kStep + "/steps/5";
   EXPECT_REFUSED(loop + "/count", 0, "between 1 and 2^31 - 2 iterations");

@@ -226,12 +226,13 @@ TEST_F(PlanToJSONTest, LoopsAndChecksArrive) {
       } {private_bytes = 64 : i64, private_offset = 128 : i64}
       plan.copy %xs to %ys {rows = 4 : i64, stride = 32 : i64, row_bytes = 8 : i64,
         to_offset = 8 : i64, to_stride = 32 : i64} : memref<4x8xf32>, memref<4x8xf32>
+      plan.all_reduce mean %ys : memref<4x8xf32>
     }
   )");
   ASSERT_TRUE(plan.ok()) << plan.status().message();
   using namespace mpc::runtime;
   const std::vector<Step> &steps = plan->findFunction("f")->steps;
-  ASSERT_EQ(steps.size(), 3u);
+  ASSERT_EQ(steps.size(), 4u);
   const IndexBox box{{0, 1}, {4, 2}, 9, /*isLabel=*/true, /*ignored=*/-1};
   EXPECT_EQ(std::get<CheckIndicesStep>(steps[0].op).indices, std::vector{box});
   const auto &loop = std::get<ForStep>(steps[1].op);
@@ -243,6 +244,7 @@ TEST_F(PlanToJSONTest, LoopsAndChecksArrive) {
   EXPECT_EQ(loop.steps.size(), 2u);
   EXPECT_EQ(std::get<CopyStep>(steps[2].op).strided,
             (StridedRows{4, 0, 32, RowTarget{8, 8, 32}}));
+  EXPECT_EQ(std::get<AllReduceStep>(steps[3].op).kind, Reduce::Mean);
 }
 
 TEST_F(PlanToJSONTest, ScratchMemoryArrives) {

@@ -62,6 +62,8 @@ TEST(StepAttributes, AreTheFieldsOfTheSchema) {
   EXPECT_EQ(attributesBut<CopyOp>({}), keysOf<runtime::CopyStep>());
   EXPECT_EQ(attributesBut<plan::CheckIndicesOp>({"indices"}),
             keysOf<runtime::CheckIndicesStep>());
+  EXPECT_EQ(attributesBut<plan::AllReduceOp>({}),
+            keysOf<runtime::AllReduceStep>());
   EXPECT_EQ(attributesBut<plan::IfOp>({}), keysOf<runtime::IfStep>());
   EXPECT_EQ(attributesBut<plan::ForOp>(
                 {"parallel", "private_offset", "private_bytes"}),

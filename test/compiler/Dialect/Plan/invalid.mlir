@@ -613,6 +613,40 @@ plan.program @f {
 
 // -----
 
+plan.program @f {
+  %counts = plan.arena : memref<4xi32>
+  // expected-error @below {{expected floats, found 'memref<4xi32>'}}
+  plan.all_reduce mean %counts : memref<4xi32>
+}
+
+// -----
+
+plan.program @f {
+  %flags = plan.arena : memref<4xi1>
+  // expected-error @below {{expected numbers, found 'memref<4xi1>'}}
+  plan.all_reduce max %flags : memref<4xi1>
+}
+
+// -----
+
+plan.program @f {
+  %x = plan.input "x" role data : memref<4xf32>
+  // expected-error @below {{writes to an input or a constant}}
+  plan.all_reduce sum %x : memref<4xf32>
+}
+
+// -----
+
+plan.program @f {
+  %x = plan.arena : memref<4xf32>
+  plan.for 2 {
+    // expected-error @below {{expects parent op 'plan.program'}}
+    plan.all_reduce sum %x : memref<4xf32>
+  }
+}
+
+// -----
+
 func.func @attribute_that_no_pass_knows(%a: tensor<4x4xf32>) {
   // expected-error @below {{no op has an attribute 'plan.computed'}}
   %0 = mpc.matmul %a, %a {plan.computed = #plan.compute<tf32>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>

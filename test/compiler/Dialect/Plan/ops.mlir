@@ -108,6 +108,10 @@ plan.program @step attributes {arena_bytes = 131072 : i64} {
   %looked = plan.arena at 0 : memref<4xi32>
   // CHECK: plan.check_indices %{{.*}} [{begin = array<i64: 0>, end = array<i64: 4>, size = 9 : i64}] : memref<4xi32>
   plan.check_indices %looked [{begin = array<i64: 0>, end = array<i64: 4>, size = 9 : i64}] : memref<4xi32>
+  // CHECK: plan.all_reduce mean %{{.*}} : memref<32x10xf32>
+  plan.all_reduce mean %y : memref<32x10xf32>
+  // CHECK: plan.all_reduce max %{{.*}} : memref<4xi32>
+  plan.all_reduce max %looked : memref<4xi32>
   // CHECK: plan.output "y" role output %{{.*}} : memref<32x10xf32>
   plan.output "y" role output %y : memref<32x10xf32>
 }
