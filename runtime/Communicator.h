@@ -1,9 +1,9 @@
 // The interface through which the ranks of a distributed run exchange data.
 //
-// A rank is one process with one device. All ranks make the same calls in the
-// same order; each call returns when this rank's part is done. Sums are taken
-// in an order that depends on the number of ranks only, so every rank gets the
-// same bits, in every run.
+// A rank is a process with a device. All ranks make equal calls, in equal
+// order. A call returns when the part of the calling rank is done. Only the
+// number of ranks decides the order of sums, so all ranks get equal bits, in
+// every run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_COMMUNICATOR_H
@@ -17,9 +17,9 @@
 
 namespace mpc::runtime {
 
-/// Ranks that train one model together. A call that fails on this rank, or
-/// whose partner is lost, returns a Rank error that names the rank and the
-/// cause. After an error, only `abort` may be called.
+/// The ranks that train a model together. If a call fails or another rank is
+/// lost, the call returns a Rank error with rank and cause. After an error,
+/// only `abort` may be called.
 ///
 /// Not thread-safe, except for `abort`.
 class Communicator {
@@ -38,14 +38,14 @@ public:
   virtual Status allReduce(void *data, size_t count, DType type,
                            Reduce kind) = 0;
 
-  /// Reduces `count` elements per rank: of the `size() * count` elements at
-  /// `data`, this rank's part, which begins at element `rank() * count`,
-  /// becomes the reduction. The other parts are undefined afterwards.
+  /// Reduces `count` elements per rank. Of the `size() * count` elements at
+  /// `data`, the part that begins at element `rank() * count` becomes the
+  /// reduction. All other parts are undefined afterwards.
   virtual Status reduceScatter(void *data, size_t count, DType type,
                                Reduce kind) = 0;
 
   /// Gives every rank the parts of all ranks. `data` has `size() * bytes`
-  /// bytes; this rank's part begins at byte `rank() * bytes`.
+  /// bytes; the rank's own part begins at byte `rank() * bytes`.
   virtual Status allGather(void *data, size_t bytes) = 0;
 
   /// Gives every rank the bytes at `data` of the rank `root`.
@@ -54,12 +54,12 @@ public:
   /// Returns once all ranks have called `barrier`.
   virtual Status barrier() = 0;
 
-  /// Ends the other ranks, with this rank's failure as their reason. The
-  /// calls that they wait in return a Rank error. May be called by any thread.
+  /// Ends all other ranks, with the failure `why` as the reason. Calls in which
+  /// other ranks wait return a Rank error. Any thread may call `abort`.
   virtual void abort(const Status &why) = 0;
 
-  /// The bytes that this rank has sent so far, by the algorithm of the library
-  /// or, if unknown, of a ring.
+  /// Returns the bytes that the rank has sent so far, by the library's
+  /// algorithm or, if unknown, by a ring.
   virtual size_t bytesSent() const = 0;
 
 protected:
