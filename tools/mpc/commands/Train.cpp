@@ -14,6 +14,7 @@
 #include "tools/mpc/commands/Commands.h"
 #include "tools/mpc/commands/PreparedRun.h"
 #include "tools/mpc/commands/TrainFlags.h"
+#include "tools/mpc/commands/TrainRanks.h"
 #include "tools/mpc/flags/LossFlags.h"
 #include "tools/mpc/flags/RecordedFlags.h"
 #include "tools/mpc/model/Driver.h"
@@ -129,6 +130,9 @@ private:
                     std::shared_ptr<onnx_frontend::Model> compiled);
   ExitCode record();
   int finish(const TrainResult &result, const TraceRecorder *trace);
+  bool isFirst() const {
+    return !command.train.communicator || command.train.communicator->isFirst();
+  }
 
   TrainCommand &command;
   std::vector<Array> arrays, heldArrays;
@@ -151,6 +155,11 @@ private:
 ExitCode TrainRun::check() {
   if (ExitCode code = resolve(command); code != ExitCode::Done)
     return code;
+  // The ranks may share a folder, so only the first one writes.
+  if (!isFirst()) {
+    command.trained.output.clear();
+    command.trace.clear();
+  }
   if (ExitCode code = checkDestination("--trace", command.trace);
       code != ExitCode::Done)
     return code;
@@ -332,6 +341,9 @@ void TrainRun::announce() {
                << "\n";
   printResources(llvm::errs(), plan, command.session.device,
                  command.session.threads);
+  if (const Communicator *communicator = command.train.communicator)
+    llvm::errs() << communicator->size() << " ranks, connected by "
+                 << communicator->backend() << "\n";
   if (command.isVerbose)
     printFunctions(os, plan);
 }
@@ -408,6 +420,10 @@ static void printParts(llvm::raw_ostream &os, const TraceRecorder &trace) {
 }
 
 int TrainRun::finish(const TrainResult &result, const TraceRecorder *trace) {
+  if (!isFirst())
+    return !result.deferred.ok() ? static_cast<int>(result.deferred.getCode())
+           : result.stopSignal   ? 128 + result.stopSignal
+                                 : 0;
   ExitCode written = writer.write(*opened.trainee);
   if (written != ExitCode::Done)
     return static_cast<int>(written);
@@ -434,6 +450,11 @@ int TrainRun::train() {
     trace.emplace(artifact->plan(), command.tracedSteps);
     command.train.recorder = &*trace;
   }
+  bool wasReported = false;
+  command.train.reportFailure = [&](const Status &status) {
+    wasReported = true;
+    static_cast<void>(reportError(status));
+  };
   StatusOr<TrainResult> result = [&] {
     ProgressPrinter progress(command.logEvery, command.verbosity());
     return train::train(*opened.trainee, *data.train,
@@ -446,8 +467,10 @@ int TrainRun::train() {
   if (trace)
     traced =
         reportError(replaceFile(command.trace, {trace->text("mpc train")}));
+  // `reportFailure` has printed a failure that ended the other ranks.
   if (!result.ok())
-    return static_cast<int>(reportError(result.status()));
+    return static_cast<int>(wasReported ? result.status().getCode()
+                                        : reportError(result.status()));
   const int code = finish(*result, trace ? &*trace : nullptr);
   return code != 0 ? code : static_cast<int>(traced);
 }
@@ -468,10 +491,12 @@ static int runTrain(TrainCommand &command) {
   setVerbosity(command.verbosity());
   TrainRun run(command);
   for (auto step : {&TrainRun::check, &TrainRun::readData, &TrainRun::compile})
-    if (ExitCode code = (run.*step)(); code != ExitCode::Done)
+    if (ExitCode code = agreeOn((run.*step)(), command.train.communicator);
+        code != ExitCode::Done)
       return static_cast<int>(code);
   run.announce();
-  if (ExitCode code = run.open(); code != ExitCode::Done)
+  if (ExitCode code = agreeOn(run.open(), command.train.communicator);
+      code != ExitCode::Done)
     return static_cast<int>(code);
   return run.train();
 }
@@ -489,8 +514,12 @@ void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
       if (app->count(flag) > 0)
         command->rateFlags.push_back(flag);
     command->app = app;
-    exitCode = static_cast<int>(
-        matchSession(*app, command->compile, command->session));
+    std::unique_ptr<Communicator> communicator;
+    ExitCode code = connectRanks(*command, communicator);
+    if (code == ExitCode::Done)
+      code = agreeOn(matchSession(*app, command->compile, command->session),
+                     communicator.get());
+    exitCode = static_cast<int>(code);
     if (exitCode == 0)
       exitCode = runTrain(*command);
   });

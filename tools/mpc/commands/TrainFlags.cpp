@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/commands/TrainFlags.h"
 
+#include "runtime/Communicator.h"
 #include "runtime/train/checkpoint/Checkpoint.h"
 #include "runtime/train/data/ArrayFile.h"
 #include "runtime/train/evaluate/EvalMetrics.h"
@@ -36,6 +37,22 @@ static void addDataOptions(CLI::App &app, TrainCommand &command) {
                  "epoch")
       ->check(CLI::IsMember({"drop", "keep"}))
       ->capture_default_str();
+}
+
+static void addRankOptions(CLI::App &app, RankFlags &flags) {
+  app.add_option("--ranks", flags.ranks,
+                 "ranks that mpirun, srun or torchrun has started; 1: train "
+                 "alone; default: as the launcher says")
+      ->transform(wholeNumber(1));
+  app.add_option("--rank-timeout", flags.timeout,
+                 "longest wait for another rank")
+      ->type_name("DURATION")
+      ->capture_default_str();
+  app.add_option("--global-batch-size", flags.globalBatch,
+                 "batch size of all ranks together, in place of --batch-size, "
+                 "the size of each rank")
+      ->transform(wholeNumber(int64_t(1)))
+      ->excludes("--batch-size");
 }
 
 static void addLoopOptions(CLI::App &app, TrainOptions &train) {
@@ -146,6 +163,7 @@ void mpc::tools::addTrainFlags(CLI::App &app, TrainCommand &command) {
   addScheduleFlags(app, command.schedule, command.train.schedule);
   addLoopOptions(app, command.train);
   addLoopFlags(app, command.loop, command.train);
+  addRankOptions(app, command.ranks);
   addOutputOptions(app, command);
   addLogOptions(app, command);
   addSessionOptions(app, command.session);
@@ -235,7 +253,9 @@ ExitCode mpc::tools::checkFiles(TrainCommand &command) {
       !status.ok())
     return reportError(status);
   std::string &resume = command.train.resume;
-  if (!resume.empty() && resume != "auto") {
+  const bool isFirst =
+      !command.train.communicator || command.train.communicator->isFirst();
+  if (isFirst && !resume.empty() && resume != "auto") {
     StatusOr<std::string> found = findCheckpoint(resume);
     if (!found.ok())
       return reportError(found.status());

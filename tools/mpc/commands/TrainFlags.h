@@ -17,6 +17,13 @@
 
 namespace mpc::tools {
 
+/// The flags for several ranks, as typed.
+struct RankFlags {
+  int ranks = 0;               ///< --ranks; 0: as many as the launcher started
+  std::string timeout = "10m"; ///< --rank-timeout
+  int64_t globalBatch = 0;     ///< --global-batch-size; 0: not given
+};
+
 /// The flags of `mpc train`.
 struct TrainCommand {
   CompileOptions compile;
@@ -25,6 +32,7 @@ struct TrainCommand {
   double valSplit = 0;
   runtime::train::TrainOptions train;
   LoopFlags loop;
+  RankFlags ranks;
   ScheduleFlags schedule;
   std::string lastBatch = "drop";
   bool noShuffle = false;

@@ -43,8 +43,8 @@ namespace json = llvm::json;
 //===----------------------------------------------------------------------===//
 
 static void printError(llvm::raw_ostream &os, llvm::StringRef message) {
-  os << "error: " << printable(message) << printable(explainOrigin(message))
-     << "\n";
+  os << rankPrefix() << "error: " << printable(message)
+     << printable(explainOrigin(message)) << "\n";
 }
 
 ExitCode mpc::tools::reportError(ExitCode code, const llvm::Twine &message) {
@@ -63,6 +63,9 @@ ExitCode mpc::tools::reportError(llvm::Error error, llvm::raw_ostream &os) {
 ExitCode mpc::tools::reportError(const runtime::Status &status) {
   if (status.ok())
     return ExitCode::Done;
+  // Several messages would say the same, so only rank 0 reports the reason.
+  if (status.getCode() == ExitCode::Rank && !rankPrefix().empty())
+    return ExitCode::Rank;
   // StatusCode and ExitCode have the same numbers.
   return reportError(status.getCode(), status.message());
 }

@@ -20,6 +20,14 @@ static Verbosity verbosity = Verbosity::Normal;
 
 void mpc::tools::setVerbosity(Verbosity value) { verbosity = value; }
 
+static int ownRank = 0;
+
+void mpc::tools::setRank(int rank) { ownRank = rank; }
+
+std::string mpc::tools::rankPrefix() {
+  return ownRank == 0 ? "" : "rank " + std::to_string(ownRank) + ": ";
+}
+
 void mpc::tools::addQuietFlag(CLI::App &command) {
   command.add_flag_callback(
       "-q,--quiet", [] { setVerbosity(Verbosity::Quiet); },
@@ -31,6 +39,8 @@ bool mpc::tools::isQuiet() { return verbosity == Verbosity::Quiet; }
 static void say(llvm::StringRef kind, const llvm::Twine &message,
                 llvm::raw_ostream &os) {
   static llvm::StringSet<> said;
+  if (ownRank != 0)
+    return;
   std::string line = (kind + ": " + message).str();
   if (said.insert(line).second)
     os << printable(line) << "\n";

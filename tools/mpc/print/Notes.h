@@ -23,6 +23,12 @@ enum class Verbosity { Quiet, Normal, Verbose };
 /// Sets the verbosity of all later notes. The default is Normal.
 void setVerbosity(Verbosity verbosity);
 
+/// Sets the rank of this process in a distributed run. All ranks but rank 0
+/// print no notes and warnings, and errors with "rank N: " in front.
+void setRank(int rank);
+/// Returns the text in front of errors: "rank 3: ", or empty for rank 0.
+std::string rankPrefix();
+
 /// Adds -q, --quiet: print only results, warnings and errors.
 void addQuietFlag(CLI::App &command);
 /// True if --quiet is set, on the command line or elsewhere.

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/commands/TrainRanks.h"
+
+#include "runtime/Device.h"
+#include "runtime/cpu/Cores.h"
+#include "runtime/distributed/Connect.h"
+#include "runtime/distributed/Launch.h"
+#include "runtime/train/support/Duration.h"
+#include "runtime/train/support/Ranks.h"
+#include "tools/mpc/print/Notes.h"
+
+#include <algorithm>
+#include <sched.h>
+#include <unistd.h>
+
+using namespace mpc;
+using namespace mpc::tools;
+using namespace mpc::runtime;
+
+// Divides --global-batch-size by the ranks.
+static ExitCode chooseBatch(TrainCommand &command, int ranks) {
+  const int64_t global = command.ranks.globalBatch;
+  if (global == 0)
+    return ExitCode::Done;
+  if (global % ranks != 0)
+    return reportError(ExitCode::Usage, "--global-batch-size " +
+                                            std::to_string(global) +
+                                            " cannot be divided by " +
+                                            std::to_string(ranks) + " ranks");
+  command.compile.model.batchSize = global / ranks;
+  return ExitCode::Done;
+}
+
+// True if the launcher has bound this process to some of the processors.
+static bool isBound() {
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  return sched_getaffinity(0, sizeof(mine), &mine) == 0 &&
+         CPU_COUNT(&mine) < sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+// Gives the rank its GPU and its share of the processors.
+static void divideMachine(const Launch &launch, SessionOptions &session) {
+  if (launch.localSize == 1)
+    return;
+  const std::string own = "cuda:" + std::to_string(launch.localRank);
+  if (session.device == "cuda" || (session.device == "auto" && hasGPUDriver()))
+    session.device = own;
+  if (session.threads == 0 && !isBound())
+    session.threads =
+        std::max(1, countUsableCores() / std::max(1, launch.localSize));
+}
+
+ExitCode mpc::tools::connectRanks(TrainCommand &command,
+                                  std::unique_ptr<Communicator> &communicator) {
+  StatusOr<Launch> launch = Launch::find(command.ranks.ranks);
+  if (!launch.ok())
+    return reportError(launch.status());
+  if (launch->size > 1)
+    setRank(launch->rank);
+  if (ExitCode code = chooseBatch(command, launch->size);
+      code != ExitCode::Done)
+    return code;
+  if (launch->size == 1)
+    return ExitCode::Done;
+  StatusOr<std::chrono::seconds> timeout =
+      train::parseDuration(command.ranks.timeout);
+  if (!timeout.ok())
+    return reportError(ExitCode::Usage,
+                       "--rank-timeout: " + timeout.status().message());
+  ConnectOptions options;
+  options.rankTimeout = *timeout;
+  StatusOr<std::unique_ptr<Communicator>> connected = connect(*launch, options);
+  if (!connected.ok())
+    return reportError(connected.status());
+  communicator = std::move(*connected);
+  divideMachine(*launch, command.session);
+  if (!isArtifact(command.compile.model.model))
+    command.compile.pipeline.recipe.dataParallel = true;
+  command.train.communicator = command.session.communicator =
+      communicator.get();
+  if (!communicator->isFirst()) {
+    command.isQuiet = true;
+    command.isVerbose = false;
+  }
+  return ExitCode::Done;
+}
+
+ExitCode mpc::tools::agreeOn(ExitCode code, Communicator *communicator) {
+  // Each rank has printed its own error.
+  return train::Ranks(communicator)
+      .agree(code == ExitCode::Done ? Status() : Status(code, ""))
+      .getCode();
+}
