@@ -103,7 +103,7 @@ def largest_difference(weights, expected):
 def test_ranks_train_as_one_with_their_batches(precision, optimizer, tmp_path):
     """The ranks take the batches that one rank accumulates."""
     flags = ("--precision", precision, "--optimizer", optimizer, *STEPS)
-    flags += mpctest.TARGET
+    flags += tuple(mpctest.TARGET)
     losses, weights = train(2, tmp_path / "two", *flags)
     again = train(2, tmp_path / "again", *flags)
     assert again[0] == losses and largest_difference(again[1], weights) == 0
