@@ -6,6 +6,7 @@
 #include "compiler/Precision/PrecisionGraph.h"
 
 #include "compiler/Dialect/AMP/NodeIds.h"
+#include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Dialect/MPC/Target.h"
 
@@ -232,6 +233,9 @@ std::string DecisionReport::getDigest() const {
   std::string text;
   llvm::raw_string_ostream os(text);
   module->walk([&](Operation *op) {
+    // A run may resume on a single rank, which reduces nothing.
+    if (isa<AllReduceOp>(op))
+      return;
     if (DecisionAttr decision = DecisionAttr::of(op))
       os << getNodeName(op) << " " << op->getName() << " "
          << decision.getCompute() << " " << decision.getAccumulate() << " "

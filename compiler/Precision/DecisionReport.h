@@ -90,7 +90,9 @@ public:
   std::vector<std::string> getSummary() const;
 
   /// Returns a hash of 16 hexadecimal digits over the types of all ops of all
-  /// functions. Equal decisions give equal digits on any target.
+  /// Returns a hash of 16 hexadecimal digits over the types of all ops of all
+  /// functions, except for reductions over ranks. Equal decisions give equal
+  /// digits on any target and any number of ranks.
   std::string getDigest() const;
 
   /// Prints counts per kind of op: all ops, low ops, and ops by compute and by
