@@ -4,8 +4,11 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import os
+import pathlib
 import shutil
+import signal
 import subprocess
+import time
 
 import numpy as np
 import pytest
@@ -23,20 +26,26 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+# Open MPI asks root twice.
+ENVIRONMENT = os.environ | {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+}
+
+
+def mpirun_command(count):
+    """The start of a command on `count` ranks, perhaps more than cores."""
+    return ["mpirun", "--oversubscribe", "-n", str(count)]
+
+
 def mpirun(count, *arguments):
-    """Runs mpc on `count` ranks, which mpirun may start as root and beyond the
-    number of cores."""
-    environment = os.environ | {
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    }
+    """Runs mpc on `count` ranks."""
     return subprocess.run(
-        ["mpirun", "--oversubscribe", "-n", str(count), mpctest.MPC]
-        + [str(argument) for argument in arguments],
+        [*mpirun_command(count), mpctest.MPC, *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=120,
-        env=environment,
+        env=ENVIRONMENT,
     )
 
 
@@ -78,12 +87,12 @@ def test_flags_must_fit_the_ranks(tmp_path):
     assert process.returncode == USAGE
 
 
-def train(count, folder, *flags):
+def train(count, folder, *flags, model="mlp"):
     """Trains on `count` ranks, and returns the losses of the steps and the
     trained weights."""
     folder.mkdir(exist_ok=True)
     process = mpirun(
-        *(count, "train", MODEL, "--loss", "softmax_cross_entropy", *LOOP),
+        *(count, "train", mpctest.MODELS / f"{model}.onnx", "--loss", "softmax_cross_entropy", *LOOP),
         *("--batch-size", 16, "--metrics", folder / "m.jsonl", *flags),
         *("--output", folder / "w.npz", "--overwrite-metrics"),
     )
@@ -128,3 +137,55 @@ def test_a_run_resumes_on_another_number_of_ranks(tmp_path):
     train(1, tmp_path / "one", *flags, "--max-steps", 6)
     lines = mpctest.read_metrics(tmp_path / "one" / "m.jsonl")
     assert [x["samples"] for x in lines if x["event"] == "train"] == [112, 128, 144]
+
+
+def test_statistics_of_normalization_are_means_of_the_ranks(tmp_path):
+    """Each rank normalizes by its own batch, so the losses equal those of one
+    rank."""
+    flags = (*STEPS, *mpctest.TARGET)
+    losses, _ = train(2, tmp_path / "two", *flags, model="digits-cnn")
+    one = ("--accumulate-grad-batches", 2, *flags)
+    expected, _ = train(1, tmp_path / "one", *one, model="digits-cnn")
+    assert losses == pytest.approx(expected, rel=1e-5)
+
+
+def find_ranks(folder):
+    """The processes of mpc that save checkpoints in `folder`."""
+    found = []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[0] == bytes(mpctest.MPC) and bytes(folder) in words:
+            found.append(int(process.name))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_lost_rank_ends_the_run_and_its_checkpoint_resumes(lost, tmp_path):
+    folder = tmp_path / "run"
+    endless = (
+        *("train", MODEL, "--loss", "softmax_cross_entropy", *LOOP, "--batch-size", 16),
+        *("--epochs", 1000000, "--checkpoint-every", 20, "--checkpoint-dir", folder),
+        *mpctest.TARGET,
+    )
+    run = subprocess.Popen(
+        [*mpirun_command(2), mpctest.MPC, *map(str, endless)],
+        env=ENVIRONMENT,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        # The newest checkpoint may be incomplete.
+        while len(list(folder.glob("step-*"))) < 2 and run.poll() is None:
+            time.sleep(0.01)
+        ranks = find_ranks(folder)
+        assert len(ranks) == 2
+        os.kill(ranks[lost], signal.SIGKILL)
+        assert run.wait(timeout=30) != 0
+        assert not find_ranks(folder)
+    finally:
+        run.kill()
+    flags = ("--checkpoint-dir", folder, "--resume", "auto", *mpctest.TARGET)
+    losses, _ = train(3, tmp_path / "three", *flags, "--max-steps", 1000)
+    assert 0 < len(losses) < 1000
