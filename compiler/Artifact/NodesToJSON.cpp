@@ -2,6 +2,7 @@
 #include "compiler/Artifact/NodesToJSON.h"
 
 #include "compiler/Artifact/PlanToJSON.h"
+#include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Dialect/Plan/Plan.h"
@@ -27,6 +28,9 @@ namespace json = llvm::json;
 NodePhases mpc::collectPhases(ModuleOp module) {
   NodePhases phases;
   module.walk([&](Operation *op) {
+    // A cast has the name of the op that reads it, but no phase.
+    if (isa<amp::CastOp>(op))
+      return;
     // A backward op may have the name of the forward op that it repeats. The
     // forward op comes first.
     const Phase phase = getPhase(op);
