@@ -28,11 +28,11 @@ namespace json = llvm::json;
 NodePhases mpc::collectPhases(ModuleOp module) {
   NodePhases phases;
   module.walk([&](Operation *op) {
-    // A cast has the name of the op that reads it, but no phase.
+    // A cast has the name of its reader, but no phase.
     if (isa<amp::CastOp>(op))
       return;
-    // A backward op may have the name of the forward op that it repeats. The
-    // forward op comes first.
+    // A backward op may repeat a forward op under an equal name. The forward op
+    // comes first.
     const Phase phase = getPhase(op);
     for (StringRef name : getNodeNames(op))
       phases.try_emplace(name, isForward(phase) ? Phase::Forward : phase);
