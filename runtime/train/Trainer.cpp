@@ -132,10 +132,9 @@ Status TrainingRun::checkRanks() {
   if (ranks.isSingle())
     return Status();
   RunIdentity facts = identity();
-  facts["steps"] = std::to_string(totalSteps);
-  facts["evaluations"] = std::to_string(evalData ? evalData->size() : 0) +
-                         " samples, every " +
-                         std::to_string(options.evalEvery) + " steps";
+  // Facts about the run take precedence: "data" is then the hash.
+  facts.merge(settingsOf(model.info(), options, data, totalSteps));
+  facts["evaluated samples"] = std::to_string(evalData ? evalData->size() : 0);
   for (const auto &[name, value] : facts) {
     std::string first = value;
     Status status = ranks.share(first);

@@ -334,6 +334,16 @@ TEST_F(TrainerRanks, OtherFlagsAreAnErrorAtTheStart) {
   EXPECT_TRUE(ranks[0]->recorder.steps.empty());
 }
 
+TEST_F(TrainerRanks, AnotherLearningRateIsAnErrorAtTheStart) {
+  auto ranks = trainOn(2, 48, [](int r, Rank &rank) {
+    rank.options.schedule.learningRate = r == 1 ? 0.25 : 0.125;
+  });
+  expectFailure(ranks[0]->result.status(), StatusCode::Usage,
+                "rank 1: trains another run than rank 0: learning rate is "
+                "0.25, rank 0 has 0.125");
+  EXPECT_TRUE(ranks[0]->recorder.steps.empty());
+}
+
 TEST_F(TrainerRanks, WeightsThatDriftApartAreAnError) {
   // Without a reduction, each rank trains a model of its own.
   auto ranks =
