@@ -56,7 +56,7 @@ ReadProgress::~ReadProgress() {
     const std::lock_guard<std::mutex> lock(mutex);
     isOver = true;
   }
-  ended.notify_one();
+  changed.notify_one();
   watcher.join();
 }
 
@@ -66,26 +66,28 @@ void ReadProgress::reading(const std::string &file, int64_t bytes,
   source = file;
   done = bytes;
   total = allBytes;
+  changed.notify_one();
 }
 
 void ReadProgress::watch() {
   std::unique_lock<std::mutex> lock(mutex);
   const auto isDone = [this] { return isOver; };
-  if (ended.wait_for(lock, kSilence, isDone))
+  if (changed.wait_for(lock, kSilence, isDone))
+    return;
+  changed.wait(lock, [this] { return isOver || !source.empty(); });
+  if (isOver)
     return;
   RunMessages messages;
   const bool changesInPlace = isErrTerminal();
   bool isShown = false;
   do {
-    if (source.empty())
-      continue;
     const std::string line = describeReading(source, done, total);
     if (changesInPlace)
       messages << "\r\033[K" << fitTerminal(line);
     else if (!isShown)
       messages << line << "\n";
     isShown = true;
-  } while (!ended.wait_for(lock, kBetweenLines, isDone));
+  } while (!changed.wait_for(lock, kBetweenLines, isDone));
   if (isShown && changesInPlace)
     messages << "\r\033[K";
 }

@@ -30,7 +30,7 @@ private:
   void watch();
 
   std::mutex mutex;
-  std::condition_variable ended;
+  std::condition_variable changed; ///< `isOver` or `source`
   bool isOver = false;
   std::string source; ///< empty before the first file
   int64_t done = 0, total = 0;
