@@ -321,6 +321,15 @@ def test_external_data_of_the_model_is_not_replaced(trained, command, tmp_path):
         assert process.returncode == 2, process.stderr
         assert f"{tmp_path / data} is the external data of {source}" in process.stderr
         assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+    for reader in (
+        ("compile", arrays, "--batch-size", 16, *mpctest.TARGET),
+        ("compile", arrays, "--batch-size", 16, "--emit", "import"),
+        ("run", arrays, "--data", trained / "data.npz", *mpctest.TARGET),
+    ):
+        process = mpctest.mpc(*reader, "-o", tmp_path / "w.safetensors")
+        assert process.returncode == 2, process.stderr
+        assert "w.safetensors is the external data of" in process.stderr
+        assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
     own = save("own.onnx", "own.onnx.data")
     mpctest.mpc_ok(command, own, *flags, "-o", own)
     infer(own, samples_of(trained))

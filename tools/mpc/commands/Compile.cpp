@@ -140,6 +140,11 @@ static ExitCode runCompile(CompileCommand &command) {
                              : emit(command, driver, bytes);
   if (code != ExitCode::Done)
     return code;
+  if (driver.hasModel())
+    if (ExitCode replaces =
+            refuseReplacingData("-o", command.output, *driver.shareModel());
+        replaces != ExitCode::Done)
+      return replaces;
   // Print a note that the model is only a forward model, unless a loss is
   // given. With a loss, the module may be forward-only because --emit stops
   // before the stage that adds the loss.

@@ -219,7 +219,7 @@ ExitCode ExportRun::readWeights() {
     return reportError(std::move(error));
   const std::shared_ptr<onnx_frontend::Model> shared = driver.shareModel();
   const onnx_frontend::Model &model = *shared;
-  if (ExitCode code = refuseReplacingData(command.output, *shared);
+  if (ExitCode code = refuseReplacingData("--output", command.output, *shared);
       code != ExitCode::Done)
     return code;
   if (const auto hash = checkpoint.identity.find("model");

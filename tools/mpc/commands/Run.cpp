@@ -436,6 +436,11 @@ static ExitCode runRun(RunCommand &command) {
   if (ExitCode code = compile(command, inputs, driver, artifact);
       code != ExitCode::Done)
     return code;
+  if (driver.hasModel())
+    if (ExitCode code =
+            refuseReplacingData("-o", command.output, *driver.shareModel());
+        code != ExitCode::Done)
+      return code;
   if (ExitCode code = checkPreparation(command, driver); code != ExitCode::Done)
     return code;
   // This cannot fail: `compile` has chosen the same function.

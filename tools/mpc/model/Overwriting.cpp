@@ -47,7 +47,8 @@ ExitCode mpc::tools::refuseOverwriting(llvm::StringRef flag,
   return ExitCode::Done;
 }
 
-ExitCode mpc::tools::refuseReplacingData(const std::string &output,
+ExitCode mpc::tools::refuseReplacingData(llvm::StringRef flag,
+                                         const std::string &output,
                                          onnx_frontend::Model &model) {
   if (output.empty() || output == "-")
     return ExitCode::Done;
@@ -64,7 +65,7 @@ ExitCode mpc::tools::refuseReplacingData(const std::string &output,
         return reportError(isSame.status());
       if (*isSame)
         return reportError(ExitCode::Usage,
-                           "--output " + output + ": " + file +
+                           flag + " " + output + ": " + file +
                                " is the external data of " + model.getPath() +
                                ", which would be lost; write another");
     }

@@ -24,10 +24,10 @@ std::vector<std::string> inputFiles(const CompileOptions &options);
 ExitCode refuseOverwriting(llvm::StringRef flag, const std::string &output,
                            const std::vector<std::string> &inputs);
 
-/// Prints an error and returns Usage if the trained model or the arrays in
-/// `output`, the value of --output, would replace a file of external data of
-/// `model`, which then could not be read any more. A model may replace itself.
-ExitCode refuseReplacingData(const std::string &output,
+/// Prints an error and returns Usage if `output`, the value of `flag`, would
+/// replace a file of external data of `model`, which then could not be read any
+/// more. A model may replace itself.
+ExitCode refuseReplacingData(llvm::StringRef flag, const std::string &output,
                              onnx_frontend::Model &model);
 
 /// Prints an error if `file`, the value of `flag`, cannot be written, because

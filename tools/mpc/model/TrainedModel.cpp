@@ -220,7 +220,8 @@ TrainedModelWriter::prepare(const train::TraineeInfo &info,
                                  "has none; add --lora RANK")
                : ExitCode::Done;
   if (!isModel(options.output) && compiled)
-    if (ExitCode code = refuseReplacingData(options.output, *compiled);
+    if (ExitCode code =
+            refuseReplacingData("--output", options.output, *compiled);
         code != ExitCode::Done)
       return code;
   if (!isModel(options.output))
@@ -239,7 +240,8 @@ TrainedModelWriter::prepare(const train::TraineeInfo &info,
     }
   if (compiled) {
     outputs = listOutputs(*compiled);
-    if (ExitCode code = refuseReplacingData(options.output, *compiled);
+    if (ExitCode code =
+            refuseReplacingData("--output", options.output, *compiled);
         code != ExitCode::Done)
       return code;
   }
