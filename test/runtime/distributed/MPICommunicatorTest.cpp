@@ -78,9 +78,9 @@ TEST_P(MPIRanks, oneRankLoadsNothing) {
 }
 
 TEST_P(MPIRanks, aLateRankIsAnError) {
-  const Outcome outcome = launch(2, "late 500");
+  const Outcome outcome = launch(2, "late 5000");
   EXPECT_EQ(outcome.code, 9) << outcome.text;
-  EXPECT_NE(outcome.text.find("failed: rank 0 of 2 waited 0.5 s in all_reduce "
+  EXPECT_NE(outcome.text.find("failed: rank 0 of 2 waited 5 s in all_reduce "
                               "of 1200004 bytes"),
             std::string::npos)
       << outcome.text;
