@@ -3,8 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/Cores.h"
 
+#include "runtime/cpu/ControlGroups.h"
+
 #include <algorithm>
-#include <fstream>
 #include <limits>
 #include <sched.h>
 #include <set>
@@ -15,14 +16,6 @@
 namespace mpc::runtime {
 
 static constexpr int kUnlimited = std::numeric_limits<int>::max();
-
-/// Returns the first line of a file; empty if there is none.
-static std::string readLine(const std::string &path) {
-  std::string line;
-  std::ifstream file(path);
-  std::getline(file, line);
-  return line;
-}
 
 //===----------------------------------------------------------------------===//
 // Physical cores
@@ -35,8 +28,8 @@ static int countPhysicalCores(const std::vector<int> &cpus,
   for (int cpu : cpus) {
     const std::string name = "cpu" + std::to_string(cpu);
     const std::string siblings =
-        readLine(root + "/sys/devices/system/cpu/" + name +
-                 "/topology/thread_siblings_list");
+        readFirstLine(root + "/sys/devices/system/cpu/" + name +
+                      "/topology/thread_siblings_list");
     // Without sibling information, each CPU counts as a core.
     cores.insert(siblings.empty() ? name : siblings);
   }
@@ -44,7 +37,7 @@ static int countPhysicalCores(const std::vector<int> &cpus,
 }
 
 //===----------------------------------------------------------------------===//
-// Control groups
+// Quotas of control groups
 //===----------------------------------------------------------------------===//
 
 /// Returns `quota` of `period` microseconds as a number of CPUs, rounded up:
@@ -58,65 +51,26 @@ static int cpusOf(double quota, double period) {
 
 /// Reads a quota of cgroup version 2: "200000 100000", or "max 100000".
 static int quotaOf(const std::string &folder) {
-  std::istringstream text(readLine(folder + "/cpu.max"));
+  std::istringstream text(readFirstLine(folder + "/cpu.max"));
   double quota = 0, period = 0;
   return text >> quota >> period ? cpusOf(quota, period) : kUnlimited;
 }
 
 /// Reads a quota of cgroup version 1: two files; a quota of -1 means unlimited.
 static int quotaOfVersion1(const std::string &folder) {
-  std::istringstream quotaText(readLine(folder + "/cpu.cfs_quota_us"));
-  std::istringstream periodText(readLine(folder + "/cpu.cfs_period_us"));
+  std::istringstream quotaText(readFirstLine(folder + "/cpu.cfs_quota_us"));
+  std::istringstream periodText(readFirstLine(folder + "/cpu.cfs_period_us"));
   double quota = 0, period = 0;
   return quotaText >> quota && periodText >> period ? cpusOf(quota, period)
                                                     : kUnlimited;
 }
 
-/// Returns the least quota of the group `path` below `mount` and of its
-/// ancestors, since each group limits its descendants. In a container `path`
-/// may be the host's path; then only the mount itself exists.
-template <typename Quota>
-static int leastQuota(const std::string &mount, std::string path,
-                      Quota quotaOf) {
-  int least = quotaOf(mount);
-  for (; path.size() > 1; path.erase(path.rfind('/')))
-    least = std::min(least, quotaOf(mount + path));
-  return least;
-}
-
-/// True if "cpu" is among names such as "cpu,cpuacct".
-static bool namesCPU(const std::string &controllers) {
-  std::istringstream names(controllers);
-  for (std::string name; std::getline(names, name, ',');)
-    if (name == "cpu")
-      return true;
-  return false;
-}
-
-/// Returns the least quota of all groups of this process. /proc/self/cgroup has
-/// lines NUMBER:CONTROLLERS:/PATH; the controllers are empty for version 2.
+/// Returns the least quota of all groups of this process.
 static int readQuota(const std::string &root) {
-  const std::string mount = root + "/sys/fs/cgroup";
   int least = kUnlimited;
-  std::ifstream groups(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    const size_t first = line.find(':');
-    const size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos)
-      continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const std::string path = line.substr(second + 1);
-    if (path.empty() || path[0] != '/')
-      continue;
-    // Version 2 has one quota. In version 1, only the cpu controller has a
-    // quota.
-    if (controllers.empty())
-      least = std::min(least, leastQuota(mount, path, quotaOf));
-    else if (namesCPU(controllers))
-      for (const std::string &folder : {controllers, std::string("cpu")})
-        least = std::min(
-            least, leastQuota(mount + "/" + folder, path, quotaOfVersion1));
-  }
+  for (const ControlGroup &group : findControlGroups("cpu", root))
+    least = std::min(least, group.version == 2 ? quotaOf(group.folder)
+                                               : quotaOfVersion1(group.folder));
   return least;
 }
 
