@@ -145,8 +145,8 @@ static BLASEpilogue toBLAS(FusedKind kind) {
 //===----------------------------------------------------------------------===//
 
 StatusOr<std::unique_ptr<BLASLt>> BLASLt::open(Workspace &workspace) {
-  StatusOr<SharedLibrary> library = SharedLibrary::open(
-      {"libcublasLt.so.13", "libcublasLt.so.12"}, "cuBLASLt of CUDA 12 or 13");
+  StatusOr<SharedLibrary> library =
+      SharedLibrary::open(kBLASLtNames, "cuBLASLt of CUDA 12 or 13");
   if (!library.ok())
     return library.status();
   std::unique_ptr<BLASLt> blas(new BLASLt(workspace));

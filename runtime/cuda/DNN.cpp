@@ -7,8 +7,7 @@
 namespace mpc::runtime::cuda {
 
 StatusOr<std::unique_ptr<DNN>> DNN::open(Stream stream, Workspace &workspace) {
-  StatusOr<SharedLibrary> library =
-      SharedLibrary::open({"libcudnn.so.9"}, "cuDNN 9");
+  StatusOr<SharedLibrary> library = SharedLibrary::open(kDNNNames, "cuDNN 9");
   if (!library.ok())
     return library.status();
   std::unique_ptr<DNN> dnn(new DNN(stream, workspace));

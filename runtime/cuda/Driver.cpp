@@ -48,7 +48,7 @@ static Status resolve(const SharedLibrary &library, DriverFunctions &call) {
 }
 
 static StatusOr<SharedLibrary> openLibrary() {
-  return SharedLibrary::open({"libcuda.so.1"}, "an NVIDIA driver");
+  return SharedLibrary::open(kDriverNames, "an NVIDIA driver");
 }
 
 bool CUDADriver::isInstalled() { return openLibrary().ok(); }

@@ -148,7 +148,7 @@ Status NCCL::load() {
   const std::string need =
       "NVIDIA's NCCL " + toNCCLVersion(kNCCLVersion) + " or newer";
   StatusOr<SharedLibrary> library =
-      SharedLibrary::open({"libnccl.so.2"}, need.c_str());
+      SharedLibrary::open(kNCCLNames, need.c_str());
   if (!library.ok())
     return library.status();
 #define MPC_CUDA_FIND(result, member, symbol, ...)                             \

@@ -54,23 +54,54 @@ static std::vector<std::filesystem::path> searchFolders() {
   return folders;
 }
 
-StatusOr<SharedLibrary>
-SharedLibrary::open(std::initializer_list<const char *> names,
-                    const char *need) {
-  std::string tried;
+namespace {
+/// A file that cannot be loaded, and the reason.
+struct FailedLoad {
+  std::string path, why;
+};
+} // namespace
+
+/// Loads the first of `names` that can be loaded. Adds the others to `failed`.
+static void *load(LibraryNames names, std::string &path,
+                  std::vector<FailedLoad> &failed) {
   for (const std::filesystem::path &folder : searchFolders())
     for (const char *name : names) {
-      std::string path = folder / name;
+      path = folder / name;
       if (void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL))
-        return SharedLibrary(handle, pathOf(handle, path));
-      tried += (tried.empty() ? "" : "; ") + path + ": " + lastLoadError(path);
+        return handle;
+      failed.push_back({path, lastLoadError(path)});
     }
+  return nullptr;
+}
+
+StatusOr<SharedLibrary> SharedLibrary::open(LibraryNames names,
+                                            const char *need) {
+  std::string path, tried;
+  std::vector<FailedLoad> failed;
+  if (void *handle = load(names, path, failed))
+    return SharedLibrary(handle, pathOf(handle, path));
+  for (const auto &[file, why] : failed)
+    tried += (tried.empty() ? "" : "; ") + file + ": " + why;
   return Status(StatusCode::Device,
                 "device 'cuda' needs " + std::string(need) +
                     ", which cannot be loaded" + kCPUAlternative +
                     "; MPC_CUDA_LIBRARY_PATH may name the folder of the "
                     "library; tried: " +
                     tried);
+}
+
+StatusOr<SharedLibrary> SharedLibrary::look(LibraryNames names) {
+  std::string path;
+  std::vector<FailedLoad> failed;
+  if (void *handle = load(names, path, failed))
+    return SharedLibrary(handle, pathOf(handle, path));
+  // The text of a library that is nowhere begins like this. If a library that
+  // it needs is nowhere, the text begins with the name of that library.
+  const std::string absent = "cannot open shared object file: No such file";
+  for (const auto &[file, why] : failed)
+    if (why.rfind(absent, 0) != 0)
+      return Status(StatusCode::Device, file + ": " + why);
+  return Status(StatusCode::Device, "not found");
 }
 
 StatusOr<void *> SharedLibrary::find(const char *symbol) const {

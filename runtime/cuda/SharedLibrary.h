@@ -12,6 +12,14 @@
 
 namespace mpc::runtime::cuda {
 
+/// Names of files, of which the first that exists is loaded.
+using LibraryNames = std::initializer_list<const char *>;
+inline constexpr LibraryNames kDriverNames = {"libcuda.so.1"};
+inline constexpr LibraryNames kBLASLtNames = {"libcublasLt.so.13",
+                                              "libcublasLt.so.12"};
+inline constexpr LibraryNames kDNNNames = {"libcudnn.so.9"};
+inline constexpr LibraryNames kNCCLNames = {"libnccl.so.2"};
+
 /// The end of every error message about an unusable GPU: advice to use the CPU.
 extern const char *const kCPUAlternative;
 
@@ -23,8 +31,11 @@ public:
   /// MPC_CUDA_LIBRARY_PATH, the system's folders, and the usual folders of the
   /// CUDA toolkit. `need` is the product that provides the library, for the
   /// error message.
-  static StatusOr<SharedLibrary> open(std::initializer_list<const char *> names,
-                                      const char *need);
+  static StatusOr<SharedLibrary> open(LibraryNames names, const char *need);
+
+  /// Like `open`, for a list of what is installed. The error of a library that
+  /// is nowhere is "not found"; otherwise the reason why it cannot be loaded.
+  static StatusOr<SharedLibrary> look(LibraryNames names);
 
   /// Sets `function` to a symbol's address. A Device error if there is no such
   /// symbol.

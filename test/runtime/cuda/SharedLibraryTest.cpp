@@ -4,6 +4,8 @@
 #include "runtime/cuda/SharedLibrary.h"
 #include "test/runtime/cuda/Emulated.h"
 
+#include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 
 using namespace mpc::runtime;
@@ -36,6 +38,22 @@ TEST(CUDASharedLibrary, NamesEachPlaceOfAMissingLibraryOnce) {
               << path << " in " << message;
         EXPECT_EQ(count(message, "libmpc-absent.so.1: "), 5u) << message;
       });
+}
+
+TEST(CUDASharedLibrary, TellsAnAbsentLibraryFromOneThatCannotBeLoaded) {
+  const std::string folder = testing::TempDir() + "/mpc-broken";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/libmpc-broken.so.1") << "no library";
+  emulated({{"MPC_CUDA_LIBRARY_PATH", folder}}, [&] {
+    EXPECT_EQ(SharedLibrary::look({"libmpc-absent.so.1"}).status().message(),
+              "not found");
+    const std::string message =
+        SharedLibrary::look({"libmpc-absent.so.1", "libmpc-broken.so.1"})
+            .status()
+            .message();
+    EXPECT_EQ(message.find(folder + "/libmpc-broken.so.1: "), 0u) << message;
+  });
+  std::filesystem::remove_all(folder);
 }
 
 } // namespace
