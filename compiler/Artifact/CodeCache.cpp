@@ -196,6 +196,15 @@ static std::vector<StoredFile> listFiles(llvm::StringRef folder) {
   return files;
 }
 
+CodeCache::Usage CodeCache::getUsage() const {
+  Usage usage;
+  for (const StoredFile &file : listFiles(folder)) {
+    ++usage.entries;
+    usage.bytes += file.bytes;
+  }
+  return usage;
+}
+
 // True if the last pruning was at least `interval` seconds ago; then records
 // the time, so that other processes need not prune. Ignores times in the
 // future: a clock that was ahead would stop pruning until time catches up.

@@ -39,6 +39,13 @@ public:
   /// is then compiled again.
   void store(llvm::StringRef key, llvm::StringRef code) const;
 
+  /// The disk space that all entries take, in whole blocks.
+  struct Usage {
+    size_t entries = 0;
+    uint64_t bytes = 0;
+  };
+  Usage getUsage() const;
+
   /// Removes the least recently used entries until the rest occupies at most
   /// `maxBytes` of disk. Counts whole disk blocks, so a small kernel counts as
   /// 4 KiB or so. Runs at most once in `interval` seconds, over all processes.

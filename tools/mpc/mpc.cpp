@@ -94,6 +94,7 @@ int main(int argc, char **argv) {
   tools::addCheckCommand(program, exitCode);
   tools::addInspectCommand(program, exitCode);
   tools::addReportCommand(program, exitCode);
+  tools::addDoctorCommand(program, exitCode);
   tools::Configuration configuration(program);
   tools::addHelpCommands(program);
   tools::finishCommands(program);

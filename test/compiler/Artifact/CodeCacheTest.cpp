@@ -209,6 +209,15 @@ TEST_F(Cache, RemovesWhatWasReadLongestAgo) {
   EXPECT_EQ(listFiles(), std::vector<std::string>{first});
 }
 
+TEST_F(Cache, CountsItsEntries) {
+  CodeCache cache = open();
+  EXPECT_EQ(cache.getUsage().entries, 0u);
+  cache.store("key", "code");
+  cache.store("other", std::string(10000, 'x'));
+  EXPECT_EQ(cache.getUsage().entries, 2u);
+  EXPECT_GE(cache.getUsage().bytes, 10004u);
+}
+
 TEST_F(Cache, RemovesNoOtherFiles) {
   CodeCache cache = open();
   llvm::SmallString<128> other(folder);

@@ -16,7 +16,7 @@ TRAIN += ["--batch-size", "32", "--max-steps", "3", *mpctest.TARGET]
 
 def test_help():
     text = mpctest.mpc_ok("help").stdout
-    for command in ("train", "eval", "run", "profile", "check", "explain", "inspect", "report"):
+    for command in ("train", "eval", "run", "profile", "check", "explain", "inspect", "report", "doctor"):
         assert f"\n  {command} " in text
         assert mpctest.mpc_ok("help", command).stdout.count("--") > 2
     assert mpctest.mpc_ok("help", "--man", "train").stdout.startswith(".TH")

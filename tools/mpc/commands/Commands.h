@@ -23,6 +23,7 @@ void addExplainCommand(CLI::App &program, int &exitCode);
 void addCheckCommand(CLI::App &program, int &exitCode);
 void addInspectCommand(CLI::App &program, int &exitCode);
 void addReportCommand(CLI::App &program, int &exitCode);
+void addDoctorCommand(CLI::App &program, int &exitCode);
 /// Adds `help` and `completion`. Call last: both list the commands that the
 /// program has.
 void addHelpCommands(CLI::App &program);

@@ -39,11 +39,15 @@ static void addDataOptions(CLI::App &app, TrainCommand &command) {
       ->capture_default_str();
 }
 
-static void addRankOptions(CLI::App &app, RankFlags &flags) {
-  app.add_option("--ranks", flags.ranks,
+void mpc::tools::addRanksOption(CLI::App &app, int &ranks) {
+  app.add_option("--ranks", ranks,
                  "ranks that mpirun, srun or torchrun has started; 1: train "
                  "alone; default: as the launcher says")
       ->transform(wholeNumber(1));
+}
+
+static void addRankOptions(CLI::App &app, RankFlags &flags) {
+  addRanksOption(app, flags.ranks);
   app.add_option("--rank-timeout", flags.timeout,
                  "longest wait for another rank")
       ->type_name("DURATION")

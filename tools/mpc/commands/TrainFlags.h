@@ -60,6 +60,9 @@ struct TrainCommand {
   }
 };
 
+/// Adds --ranks.
+void addRanksOption(CLI::App &app, int &ranks);
+
 /// Adds all flags to `app`, in the order of --help.
 void addTrainFlags(CLI::App &app, TrainCommand &command);
 

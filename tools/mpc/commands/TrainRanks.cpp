@@ -39,8 +39,7 @@ static bool isBound() {
          CPU_COUNT(&mine) < sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-// Gives the rank its GPU and its share of the processors.
-static void divideMachine(const Launch &launch, SessionOptions &session) {
+void mpc::tools::divideMachine(const Launch &launch, SessionOptions &session) {
   if (launch.localSize == 1)
     return;
   const std::string own = "cuda:" + std::to_string(launch.localRank);

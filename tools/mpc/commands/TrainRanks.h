@@ -6,11 +6,17 @@
 #define MPC_TOOLS_MPC_COMMANDS_TRAINRANKS_H
 
 #include "runtime/Communicator.h"
+#include "runtime/distributed/Launch.h"
 #include "tools/mpc/commands/TrainFlags.h"
 
 #include <memory>
 
 namespace mpc::tools {
+
+/// Gives a rank its GPU and its share of the processors, unless flags in
+/// `session` choose.
+void divideMachine(const runtime::Launch &launch,
+                   runtime::SessionOptions &session);
 
 /// Connects this process with the other ranks that a launcher has started; null
 /// for a single rank. Changes `command`: the device and the threads of this

@@ -12,6 +12,9 @@ namespace mpc::tools {
 /// files were changed; "unknown" if the sources were no repository.
 extern const char kRevision[];
 
+/// Returns the version of the LLVM in use: "22.1.0".
+std::string llvmVersion();
+
 /// Returns the output of `mpc --version`. The first line is "mpc " and the
 /// version, and does not change with the machine.
 std::string describeVersion();

@@ -54,6 +54,7 @@ static constexpr std::pair<StringRef, StringRef> kOtherCommands[] = {
     {"plot chart tensorboard dashboard", "report"},
     {"lint verify validate-model", "check"},
     {"profiler bench benchmark time trace", "profile"},
+    {"env environment diagnose collect-env", "doctor"},
     {"version", "--version"},
 };
 

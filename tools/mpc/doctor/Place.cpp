@@ -1,0 +1,59 @@
+// The section on the ranks.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cpu/Cores.h"
+#include "runtime/distributed/Launch.h"
+#include "tools/mpc/commands/TrainRanks.h"
+#include "tools/mpc/doctor/Section.h"
+
+#include <cstdlib>
+
+using namespace mpc;
+using namespace mpc::tools;
+using JSONValue = nlohmann::json;
+
+// Adds the variables that decided about the place, with their values.
+static void addVariables(Section &section, const runtime::Launch &launch) {
+  section.facts["variables"] = JSONValue::object();
+  std::string text;
+  for (const std::string &name : launch.variables) {
+    const char *value = std::getenv(name.c_str());
+    text += (text.empty() ? "" : " ") + name + "=" + (value ? value : "");
+    section.facts["variables"][name] = value ? value : "";
+  }
+  if (!text.empty())
+    section.rows.push_back({"variables", text});
+}
+
+static std::string ofAll(int number, int count) {
+  return std::to_string(number) + " of " + std::to_string(count);
+}
+
+Section mpc::tools::describeRanks(int ranks, runtime::SessionOptions session) {
+  Section section{"ranks", {}, JSONValue::object()};
+  runtime::StatusOr<runtime::Launch> launch = runtime::Launch::find(ranks);
+  if (!launch.ok()) {
+    section.rows.push_back({"error", launch.status().message()});
+    section.facts["error"] = launch.status().message();
+    return section;
+  }
+  const std::string launcher(nameOf(launch->launcher));
+  section.rows.push_back({"launcher", launcher});
+  section.facts["launcher"] = launcher;
+  addVariables(section, *launch);
+  section.rows.push_back(
+      {"rank", ofAll(launch->rank, launch->size) + "; on this machine " +
+                   ofAll(launch->localRank, launch->localSize)});
+  divideMachine(*launch, session);
+  const int threads =
+      session.threads ? session.threads : runtime::countUsableCores();
+  section.rows.push_back({"device", session.device});
+  section.rows.push_back({"threads", std::to_string(threads)});
+  section.facts.update(JSONValue{{"rank", launch->rank},
+                                 {"size", launch->size},
+                                 {"local_rank", launch->localRank},
+                                 {"local_size", launch->localSize},
+                                 {"device", session.device},
+                                 {"threads", threads}});
+  return section;
+}
