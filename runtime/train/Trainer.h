@@ -69,6 +69,7 @@ struct TrainOptions {
   std::optional<EarlyStopping> earlyStopping;
   /// --max-time: no attempt begins after this time.
   std::optional<std::chrono::steady_clock::time_point> deadline;
+  int unfinishedCode = 0; ///< --unfinished-code: exit code after `deadline`
   std::vector<std::string> metrics; ///< metrics files; "-" is standard output
   std::string tensorboard;          ///< folder of event files; empty: none
   bool overwriteMetrics = false; ///< true: replace the files of an earlier run
@@ -191,6 +192,9 @@ struct TrainResult {
   size_t peakMemoryBytes = 0; ///< PeakMemory::bytes
   RunEnd end = RunEnd::Steps;
   int stopSignal = 0; ///< signal that stopped the run, after a save; else 0
+  /// The exit code of the run without failures: 128 + stopSignal after a
+  /// signal, TrainOptions::unfinishedCode after the time limit, otherwise 0.
+  int exitCode = 0;
   /// A failure that did not end the run, for the caller to report at the end:
   /// the first failure to write a checkpoint or a metrics line. Or the Numeric
   /// failure that ended a run whose best weights were kept.

@@ -156,12 +156,13 @@ void TrainingRun::finish(const Status &status) {
   // A stop after the last evaluation interrupted nothing.
   if (interrupted)
     result.stopSignal = ranks.isSingle() ? stop->load() : requests.stop;
-  int exitCode =
-      int(status.ok() ? result.deferred.getCode() : status.getCode());
+  result.exitCode = result.stopSignal                 ? 128 + result.stopSignal
+                    : result.end == RunEnd::TimeLimit ? options.unfinishedCode
+                                                      : 0;
   // The exit code of a failed write takes precedence over that of the signal.
-  if (exitCode == 0 && result.stopSignal)
-    exitCode = 128 + result.stopSignal;
-  record(endLine(result, status, exitCode, digits));
+  const int failure =
+      int(status.ok() ? result.deferred.getCode() : status.getCode());
+  record(endLine(result, status, failure ? failure : result.exitCode, digits));
 }
 
 //===----------------------------------------------------------------------===//

@@ -308,8 +308,11 @@ TEST_F(TrainerEvaluation, ARunWhoseTimeIsOverSavesAndEvaluates) {
   options.metrics = {directory / "m.jsonl"};
   options.deadline =
       std::chrono::steady_clock::now() + std::chrono::milliseconds(30);
+  options.unfinishedCode = 75;
   StatusOr<TrainResult> result = judge(model);
   ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->exitCode, 75);
+  EXPECT_EQ(readLines(options.metrics.front()).back()["exit_code"], 75);
   EXPECT_GT(result->steps, 0);
   EXPECT_EQ(int(result->end), int(RunEnd::TimeLimit));
   EXPECT_EQ(recorder.saves.back(), result->steps);

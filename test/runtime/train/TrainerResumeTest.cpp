@@ -214,6 +214,7 @@ TEST_F(TrainerResume, StopsAfterAStepAndSavesOnASignal) {
   EXPECT_EQ(result->steps, 7);
   EXPECT_EQ(recorder.saves.back(), 7);
   EXPECT_EQ(readLines(options.metrics.front()).back()["exit_code"], 143);
+  EXPECT_EQ(result->exitCode, 143);
 }
 
 TEST_F(TrainerResume, StopsBetweenTheBatchesOfAStepAndGoesOnThere) {

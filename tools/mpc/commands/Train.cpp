@@ -11,6 +11,7 @@
 #include "runtime/train/data/ImageFolder.h"
 #include "runtime/train/record/TraceRecorder.h"
 #include "runtime/train/support/FileSystem.h"
+#include "runtime/train/support/Ranks.h"
 #include "tools/mpc/commands/Commands.h"
 #include "tools/mpc/commands/PreparedRun.h"
 #include "tools/mpc/commands/TrainFlags.h"
@@ -130,6 +131,7 @@ private:
                     std::shared_ptr<onnx_frontend::Model> compiled);
   ExitCode record();
   int finish(const TrainResult &result, const TraceRecorder *trace);
+  int agreeOnEnd(int code);
   bool isFirst() const {
     return !command.train.communicator || command.train.communicator->isFirst();
   }
@@ -421,9 +423,7 @@ static void printParts(llvm::raw_ostream &os, const TraceRecorder &trace) {
 
 int TrainRun::finish(const TrainResult &result, const TraceRecorder *trace) {
   if (!isFirst())
-    return !result.deferred.ok() ? static_cast<int>(result.deferred.getCode())
-           : result.stopSignal   ? 128 + result.stopSignal
-                                 : 0;
+    return 0;
   ExitCode written = writer.write(*opened.trainee);
   if (written != ExitCode::Done)
     return static_cast<int>(written);
@@ -439,12 +439,21 @@ int TrainRun::finish(const TrainResult &result, const TraceRecorder *trace) {
     os << "wrote " << command.trained.output << "\n";
   if (!result.deferred.ok())
     return static_cast<int>(reportError(result.deferred));
-  return result.stopSignal ? 128 + result.stopSignal : 0;
+  return result.exitCode;
+}
+
+// Returns the exit code of the first rank, so that all ranks end with one code:
+// a launcher ends with the code of any rank. Waits until the first rank has
+// written all results: a launcher ends all ranks once a rank ends with a code
+// other than 0.
+int TrainRun::agreeOnEnd(int code) {
+  llvm::outs().flush();
+  Status shared = Ranks(command.train.communicator).share(&code, sizeof(code));
+  return shared.ok() ? code : static_cast<int>(reportError(shared));
 }
 
 int TrainRun::train() {
   const std::atomic<int> &stop = installStopHandlers();
-  command.train.saveNow = &installSaveHandler();
   std::optional<TraceRecorder> trace;
   if (!command.trace.empty()) {
     trace.emplace(artifact->plan(), command.tracedSteps);
@@ -472,7 +481,7 @@ int TrainRun::train() {
     return static_cast<int>(wasReported ? result.status().getCode()
                                         : reportError(result.status()));
   const int code = finish(*result, trace ? &*trace : nullptr);
-  return code != 0 ? code : static_cast<int>(traced);
+  return agreeOnEnd(code != 0 ? code : static_cast<int>(traced));
 }
 
 int mpc::tools::prepareRun(TrainCommand &command,
@@ -514,6 +523,11 @@ void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
       if (app->count(flag) > 0)
         command->rateFlags.push_back(flag);
     command->app = app;
+    // Install these handlers first: both signals would end the process while it
+    // waits for other ranks or compiles.
+    command->train.saveNow = &installSaveHandler();
+    if (const int signal = command->loop.requeueNumber())
+      installRequeueHandler(signal);
     std::unique_ptr<Communicator> communicator;
     ExitCode code = connectRanks(*command, communicator);
     if (code == ExitCode::Done)

@@ -72,6 +72,8 @@ static const std::vector<Rule> &getRules() {
        {"linear", "cosine", "step*", "one-cycle", "plateau*"}},
       {"--checkpoint-every", "--checkpoint-dir", {}},
       {"--keep-checkpoints", "--checkpoint-dir", {}},
+      {"--requeue-signal", "--checkpoint-dir", {}},
+      {"--unfinished-code", "--max-time", {}},
       {"--overwrite-metrics", "--metrics", {}, false, "--tensorboard"},
       {"--trace-steps", "--trace", {}},
       {"--export-model", "--output", {}},

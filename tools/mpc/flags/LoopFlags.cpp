@@ -5,10 +5,33 @@
 #include "tools/mpc/flags/Validators.h"
 #include "tools/mpc/model/Driver.h"
 
+#include "llvm/ADT/StringRef.h"
+
+#include <csignal>
+
 using namespace mpc;
 using namespace mpc::tools;
 using namespace mpc::runtime;
 using namespace mpc::runtime::train;
+
+// Returns the name of a signal as kill lists it: USR1 for SIGUSR1.
+static std::string withoutPrefix(std::string name) {
+  return llvm::StringRef(name).starts_with("SIG") ? name.substr(3) : name;
+}
+
+// Accepts an exit code that no failure has.
+static CLI::Validator unfinishedCode() {
+  constexpr int least = int(ExitCode::Rank) + 1, most = 255;
+  CLI::Validator whole = wholeNumber(least, most);
+  return CLI::Validator(
+      [whole](std::string &text) -> std::string {
+        const std::string error = whole(text);
+        if (!error.empty() || text != std::to_string(int(ExitCode::Internal)))
+          return error;
+        return "expected a code that no failure has, found '" + text + "'";
+      },
+      "");
+}
 
 void mpc::tools::addLoopFlags(CLI::App &app, LoopFlags &flags,
                               TrainOptions &train) {
@@ -32,6 +55,23 @@ void mpc::tools::addLoopFlags(CLI::App &app, LoopFlags &flags,
                  "90s, 30m, 2h, 1d, 1h30m or DD:HH:MM:SS; a resumed run gets "
                  "the full time again")
       ->type_name("DURATION");
+  app.add_option(
+         "--unfinished-code", train.unfinishedCode,
+         "exit code of a run that --max-time ends before its last step, "
+         "for schedulers; default: 0")
+      ->transform(unfinishedCode())
+      ->type_name("CODE");
+  app.add_option("--requeue-signal", flags.requeueSignal,
+                 "signal after which the run saves and ends with exit code 128 "
+                 "+ the signal's number (138 for USR1), so that a scheduler "
+                 "queues it again")
+      ->transform(CLI::IsMember({"USR1", "USR2"}, withoutPrefix));
+}
+
+int LoopFlags::requeueNumber() const {
+  return requeueSignal.empty()     ? 0
+         : requeueSignal == "USR1" ? SIGUSR1
+                                   : SIGUSR2;
 }
 
 static ExitCode refuse(const std::string &flag, const Status &status) {
@@ -92,6 +132,12 @@ static ExitCode resolveMaxTime(const LoopFlags &flags, TrainOptions &train) {
   if (!duration.ok())
     return refuse("--max-time", duration.status());
   train.deadline = std::chrono::steady_clock::now() + *duration;
+  if (train.unfinishedCode != 0 && train.epochs == 0 && train.maxSteps == 0 &&
+      !train.earlyStopping)
+    return reportError(ExitCode::Usage,
+                       "--unfinished-code is for runs that have an end besides "
+                       "--max-time; give --epochs, --max-steps or "
+                       "--early-stopping");
   return ExitCode::Done;
 }
 

@@ -15,7 +15,10 @@ namespace mpc::tools {
 
 /// The values of the flags as typed, like "loss:5" for --early-stopping.
 struct LoopFlags {
-  std::string best, earlyStopping, maxTime;
+  std::string best, earlyStopping, maxTime, requeueSignal;
+
+  /// The number of --requeue-signal; 0 if the flag is not given.
+  int requeueNumber() const;
 };
 
 void addLoopFlags(CLI::App &app, LoopFlags &flags,

@@ -38,6 +38,8 @@ static constexpr ExitStatus kExitStatuses[] = {
     {int(ExitCode::Internal), "Internal error."},
     {129, "Ended by SIGHUP, after a clean save."},
     {130, "Ended by SIGINT, after a clean save."},
+    {138, "Ended by --requeue-signal USR1, after a clean save."},
+    {140, "Ended by --requeue-signal USR2, after a clean save."},
     {143, "Ended by SIGTERM, after a clean save."},
     {152, "Ended by SIGXCPU (ulimit -t), after a clean save."},
 };

@@ -23,8 +23,8 @@ static constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
 static bool wasIgnored[std::size(kStopSignals)];
 static bool wasSaveIgnored = false;
 
-// The signal that ends the run, and the time when it came, in milliseconds.
-// Both are 0 before.
+// The first signal that ends the run, and the time of the first signal after
+// which a second one aborts, in milliseconds. Both are 0 before.
 static std::atomic<int> stopSignal = 0;
 static std::atomic<int64_t> stopTime = 0;
 static std::atomic<bool> saveAsked = false;
@@ -48,13 +48,20 @@ static void say(const char *text) {
   static_cast<void>(written);
 }
 
+// Notes the signal that ends the run, unless another one came before. Returns
+// true for the first signal.
+static bool setStopSignal(int signal) {
+  int none = 0;
+  return stopSignal.compare_exchange_strong(none, signal);
+}
+
 static void handleStop(int signal) {
   const int savedErrno = errno;
   constexpr int64_t oneSecond = 1000;
   const int64_t now = milliseconds();
   int64_t never = 0;
   if (stopTime.compare_exchange_strong(never, now)) {
-    stopSignal = signal;
+    setStopSignal(signal);
     say(isTerminal ? "\r\033[K" : "");
     if (signal == SIGXCPU)
       say("the limit of processor time is near: ");
@@ -71,6 +78,13 @@ static void handleStop(int signal) {
 }
 
 static void handleSave(int) { saveAsked = true; }
+
+static void handleRequeue(int signal) {
+  const int savedErrno = errno;
+  if (setStopSignal(signal))
+    say("saving after this batch, to be queued again\n");
+  errno = savedErrno;
+}
 
 static bool isIgnored(int signal) {
   struct sigaction action;
@@ -197,4 +211,8 @@ const std::atomic<int> &mpc::tools::installStopHandlers() {
 std::atomic<bool> &mpc::tools::installSaveHandler() {
   std::signal(SIGUSR1, wasSaveIgnored ? SIG_IGN : handleSave);
   return saveAsked;
+}
+
+void mpc::tools::installRequeueHandler(int signal) {
+  std::signal(signal, handleRequeue);
 }

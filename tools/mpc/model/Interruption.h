@@ -39,6 +39,12 @@ const std::atomic<int> &installStopHandlers();
 /// saves a checkpoint.
 std::atomic<bool> &installSaveHandler();
 
+/// Installs a handler for `signal`, SIGUSR1 or SIGUSR2. The signal sets the
+/// flag of installStopHandlers, however often it comes. It counts as no first
+/// signal of two: a scheduler sends it, and SIGTERM later. Call after
+/// `installSaveHandler`.
+void installRequeueHandler(int signal);
+
 } // namespace mpc::tools
 
 #endif // MPC_TOOLS_MPC_MODEL_INTERRUPTION_H

@@ -99,9 +99,9 @@ static std::string describeExit(int64_t code) {
   if (code == 0)
     return kDone;
   static const std::map<int64_t, const char *> words = {
-      {5, "I/O"},        {6, "device"},   {7, "numeric failure"},
-      {8, "checkpoint"}, {129, "SIGHUP"}, {130, "SIGINT"},
-      {143, "SIGTERM"}};
+      {5, "I/O"},        {6, "device"},    {7, "numeric failure"},
+      {8, "checkpoint"}, {129, "SIGHUP"},  {130, "SIGINT"},
+      {138, "SIGUSR1"},  {140, "SIGUSR2"}, {143, "SIGTERM"}};
   auto word = words.find(code);
   return std::to_string(code) +
          (word == words.end() ? "" : std::string(" (") + word->second + ")");
