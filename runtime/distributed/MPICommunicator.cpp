@@ -3,6 +3,7 @@
 
 #include "runtime/distributed/HostCommunicator.h"
 #include "runtime/distributed/MPIABI.h"
+#include "runtime/distributed/RankErrors.h"
 
 #include <csignal>
 #include <cstdlib>
@@ -18,10 +19,6 @@ using Clock = std::chrono::steady_clock;
 /// The libraries of MPI. A name ends with the version of the ABI.
 static constexpr const char *kOpenMPINames[] = {"libmpi.so.40"};
 static constexpr const char *kMPICHNames[] = {"libmpich.so.12", "libmpi.so.12"};
-
-static Status rankError(std::string message) {
-  return Status(StatusCode::Rank, std::move(message));
-}
 
 //===----------------------------------------------------------------------===//
 // Loading
@@ -212,13 +209,6 @@ private:
 };
 
 } // namespace
-
-static std::string inSeconds(std::chrono::milliseconds time) {
-  std::string text = std::to_string(time.count() / 1000);
-  if (time.count() % 1000)
-    text += "." + std::to_string(time.count() % 1000 / 100);
-  return text + " s";
-}
 
 template <typename Handle>
 Status MPICommunicator<Handle>::failed(const std::string &what, int code) {

@@ -1,4 +1,5 @@
-// One rank of the tests of MPI, started by mpirun: MODE [TIMEOUT_MS].
+// One rank of the tests of MPI and Gloo, started by mpirun or by the variables
+// of torchrun: MODE [TIMEOUT_MS].
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/distributed/Connect.h"
@@ -54,16 +55,39 @@ int main(int argc, char **argv) {
     std::this_thread::sleep_for(std::chrono::seconds(30));
   if (mode == "abort" && ranks.rank() == 1)
     ranks.abort(Status(StatusCode::Numeric, "the loss is not finite"));
+  if (mode == "quit" && ranks.rank() == 1)
+    return 3;
   // Thirds are rounded, so another order of the sum gives other bits.
   std::vector<float> values(300001);
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<float>(i + 1) /
                 (3.0f + static_cast<float>(7 * ranks.rank()));
-  // The runtime calls from a thread of its own.
+  // Long messages, so that a signal meets one in flight.
   Status status;
+  if (mode == "endless") {
+    values.resize(8 << 20);
+    while (status.ok())
+      status = ranks.allReduce(values.data(), values.size(), DType::F32,
+                               Reduce::Mean);
+  }
+  // Short data, and long data that the ranks cannot divide.
+  if (mode == "broadcast")
+    for (size_t count : {1, 1000, 300001}) {
+      std::vector<float> copy = values;
+      const int root = ranks.size() - 1;
+      status = ranks.broadcast(copy.data(), count * sizeof(float), root);
+      for (size_t i = 0; i < count && status.ok(); ++i)
+        if (copy[i] !=
+            static_cast<float>(i + 1) / (3.0f + static_cast<float>(7 * root)))
+          status = Status(StatusCode::Internal, "wrong broadcast");
+      if (!status.ok())
+        return fail(status);
+    }
+  // The runtime calls from a thread of its own.
   std::thread([&] {
-    status =
-        ranks.allReduce(values.data(), values.size(), DType::F32, Reduce::Mean);
+    if (status.ok())
+      status = ranks.allReduce(values.data(), values.size(), DType::F32,
+                               Reduce::Mean);
   }).join();
   if (status.ok())
     status = ranks.barrier();

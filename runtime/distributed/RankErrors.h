@@ -1,0 +1,29 @@
+// Parts of the messages about ranks.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_DISTRIBUTED_RANKERRORS_H
+#define MPC_RUNTIME_DISTRIBUTED_RANKERRORS_H
+
+#include "runtime/Status.h"
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+namespace mpc::runtime {
+
+inline Status rankError(std::string message) {
+  return Status(StatusCode::Rank, std::move(message));
+}
+
+/// Returns a time in seconds, with a tenth if there is one: "0.5 s".
+inline std::string inSeconds(std::chrono::milliseconds time) {
+  std::string text = std::to_string(time.count() / 1000);
+  if (time.count() % 1000)
+    text += "." + std::to_string(time.count() % 1000 / 100);
+  return text + " s";
+}
+
+} // namespace mpc::runtime
+
+#endif // MPC_RUNTIME_DISTRIBUTED_RANKERRORS_H
