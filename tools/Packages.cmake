@@ -11,6 +11,9 @@ set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_COMPONENTS_ALL mpc runtime development)
+if(TARGET mpc_gloo)
+  list(APPEND CPACK_COMPONENTS_ALL gloo)
+endif()
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
@@ -20,7 +23,7 @@ set(CPACK_THREADS 0)
 # Debian looks for licences in files of this name.
 if(MPC_STATIC_LLVM)
   foreach(component "mpc mpc-onnx" "runtime libmpc-runtime0"
-                    "development libmpc-runtime-dev")
+                    "development libmpc-runtime-dev" "gloo libmpc-gloo0")
     string(REPLACE " " ";" component ${component})
     list(GET component 1 package)
     list(GET component 0 component)
@@ -37,6 +40,7 @@ set(CPACK_DEBIAN_MPC_PACKAGE_NAME mpc-onnx)
 set(CPACK_DEBIAN_MPC_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_MPC_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_MPC_PACKAGE_DEPENDS "libmpc-runtime0 ${same_version}")
+set(CPACK_DEBIAN_MPC_PACKAGE_SUGGESTS libmpc-gloo0)
 set(CPACK_DEBIAN_MPC_PACKAGE_CONFLICTS mpc)
 set(CPACK_COMPONENT_MPC_DESCRIPTION
 "compile and train ONNX models in mixed precision
@@ -56,6 +60,15 @@ file(WRITE ${CMAKE_BINARY_DIR}/packages/shlibs
      "libmpc_runtime ${PROJECT_VERSION_MAJOR} libmpc-runtime0 (>= ${PROJECT_VERSION})\n")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA
     ${CMAKE_BINARY_DIR}/packages/shlibs)
+
+set(CPACK_DEBIAN_GLOO_PACKAGE_NAME libmpc-gloo0)
+set(CPACK_DEBIAN_GLOO_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_GLOO_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_GLOO_PACKAGE_DEPENDS "libmpc-runtime0 ${same_version}")
+set(CPACK_COMPONENT_GLOO_DESCRIPTION
+"connect the ranks of mpc without MPI
+mpc loads this library to train on several processes that torchrun, or another
+launcher without MPI, has started.")
 
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libmpc-runtime-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)

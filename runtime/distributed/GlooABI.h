@@ -27,24 +27,24 @@ enum GlooResult : int {
   GlooAborted = 3,  ///< another thread called `abort`
 };
 
-// All functions that move data fail once one has failed. Times are milliseconds
-// and include the whole call.
+// `version` returns kGlooVersion.
 //
-//   version    returns kGlooVersion
-//   open       listens at the numeric address, or, if `interface` is not null,
-//              at the first address of that network interface; null, with the
-//              error, if there is no such address
-//   addressSize  bytes of an address
-//   address    writes the address at which `peer` reaches this rank
-//   connect    connects all ranks; block r of `addresses` is rank r's address
-//              for this rank
-//   exchange   sends block r of `from` to rank r, and receives block r of `to`
-//   gather     gives every rank the blocks of all; the own block is in place
-//   broadcast  gives every rank the bytes of `root`
-//   barrier    returns once all ranks have called
-//   error      returns the error of the last call
-//   abort      ends a running call, and all later ones
-//   close      frees the object, and ends the connections
+// `open` listens at a numeric address. If `interface` is not null, `open` takes
+// the first address of that network interface instead. Returns null, with an
+// error, if there is no such address.
+//
+// `address` writes the address of `addressSize` bytes at which `peer` reaches
+// this rank. Block r of the `addresses` of `connect` is rank r's address for
+// this rank.
+//
+// `exchange` sends block r of `from` to rank r, and receives block r of `to`.
+// `gather` gives every rank the blocks of all; the own block is in place.
+// `broadcast` gives every rank the bytes of `root`. `barrier` returns once all
+// ranks have called. Times are in milliseconds. After a call has failed, all
+// later calls fail. `error` returns the error of the last call.
+//
+// `abort` ends a running call, and all later ones. `close` ends the connections
+// and frees the object.
 
 /// The functions of the library: X(result, member, symbol, parameters...).
 #define MPC_GLOO_FUNCTIONS(X)                                                  \

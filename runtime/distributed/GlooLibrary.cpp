@@ -136,7 +136,7 @@ int mpc_gloo::fail(int result, std::string text) {
   try {
     mesh->closeConnections();
   } catch (const std::exception &) {
-    // The first error says why.
+    // The caller gets the first error, which names the cause.
   }
   return result;
 }
@@ -260,8 +260,9 @@ int mpc_gloo::gather(char *data, size_t bytes, int64_t timeout) {
   return move(data, all, sends, data, all, othersBlocks(*mesh, bytes), timeout);
 }
 
-/// Sends short data directly. Of long data, the root sends a share to each
-/// rank, and all gather the shares: the root would send all data to each.
+/// Sends short data directly. Divides long data into shares: the root sends
+/// each rank a share, and all gather the shares. So the root sends twice the
+/// data at most, with any number of ranks.
 int mpc_gloo::broadcast(char *data, size_t bytes, int root, int64_t timeout) {
   constexpr size_t kShort = 64 << 10;
   const size_t ranks = static_cast<size_t>(mesh->size);

@@ -241,7 +241,7 @@ StatusOr<std::unique_ptr<RankChannel>> RankChannel::open(const Launch &launch,
                                    : channel->meetAsClient(launch, timeout);
   if (!status.ok())
     return status;
-  return std::move(channel);
+  return StatusOr<std::unique_ptr<RankChannel>>(std::move(channel));
 }
 
 //===----------------------------------------------------------------------===//

@@ -194,7 +194,7 @@ void Socket::watchPeer() const {
   setOption(*this, IPPROTO_TCP, TCP_KEEPIDLE, 5);
   setOption(*this, IPPROTO_TCP, TCP_KEEPINTVL, 5);
   setOption(*this, IPPROTO_TCP, TCP_KEEPCNT, 3);
-  // Unacknowledged data postpone the probes.
+  // The system sends no probes while data wait for an acknowledgement.
   setOption(*this, IPPROTO_TCP, TCP_USER_TIMEOUT, 20000);
 }
 

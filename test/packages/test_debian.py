@@ -21,7 +21,7 @@ DIST = pathlib.Path(os.environ.get("MPC_DIST_DIR", ROOT / "dist"))
 CACHE = pathlib.Path(os.environ.get("MPC_ROOTS_DIR", ROOT / "build-packages" / "roots"))
 SUITE = "bookworm"
 MIRROR = "http://deb.debian.org/debian"
-PACKAGES = ("mpc-onnx", "libmpc-runtime0", "libmpc-runtime-dev")
+PACKAGES = ("mpc-onnx", "libmpc-runtime0", "libmpc-runtime-dev", "libmpc-gloo0")
 TRAIN = (
     "--loss softmax_cross_entropy --optimizer adamw --batch-size 32"
     " --precision bf16-mixed"
@@ -148,6 +148,17 @@ def test_an_artifact_trains(root):
     )
     root.run("mpc eval model.mpc --checkpoint checkpoints --data test.npz")
     root.run("mpc report run.jsonl -o report.html")
+
+
+def test_ranks_without_mpi_train(root):
+    train = f"mpc train model.onnx --data train.npz --max-steps 5 {TRAIN} 2>&1"
+    ranks = (
+        "export WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=29500;"
+        f" RANK=1 {train} & RANK=0 {train}"
+    )
+    assert "libmpc-gloo0" in root.run(ranks, code=9)
+    root.run("apt-get install -qq --no-install-recommends ./libmpc-gloo0.deb")
+    assert "2 ranks, connected by gloo" in root.run(ranks)
 
 
 def test_pages_and_documents_are_there(root):

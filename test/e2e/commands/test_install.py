@@ -83,7 +83,9 @@ def list_files(folder):
 def test_components_are_the_parts_of_it(prefix, tmp_path):
     """Each file is in one component, since each component is a package."""
     parts = {}
-    for component in ("mpc", "runtime", "development", "opt"):
+    has_gloo = (mpctest.BUILD / "lib/libmpc_gloo.so").exists()
+    optional = ("gloo",) if has_gloo else ()
+    for component in ("mpc", "runtime", "development", "opt", *optional):
         command = ["cmake", "--install", mpctest.BUILD, "--component", component]
         run(*command, "--prefix", tmp_path / component)
         parts[component] = list_files(tmp_path / component)
@@ -96,6 +98,8 @@ def test_components_are_the_parts_of_it(prefix, tmp_path):
     assert {"libmpc_runtime.so.0", "libdnnl.so.3"} <= names
     assert "include/mpc/mpc.h" in parts["development"]
     assert parts["opt"] == {"bin/mpc-opt"}
+    if has_gloo:
+        assert "lib/mpc/libmpc_gloo.so" in parts["gloo"]
 
 
 def test_every_command_has_a_page(prefix):
