@@ -3,6 +3,7 @@
 
 #include "runtime/Tensor.h"
 #include "runtime/distributed/Reduction.h"
+#include "runtime/distributed/SharedCollectives.h"
 
 #include <algorithm>
 #include <cstring>
@@ -25,6 +26,61 @@ static void ensure(std::vector<std::byte> &memory, size_t bytes) {
 }
 
 static size_t widthOf(DType type) { return static_cast<size_t>(sizeOf(type)); }
+
+HostCommunicator::HostCommunicator(int rank, int size)
+    : Communicator(rank, size) {}
+
+HostCommunicator::~HostCommunicator() = default;
+
+//===----------------------------------------------------------------------===//
+// Shared memory
+//===----------------------------------------------------------------------===//
+
+Status HostCommunicator::shareMemory() {
+  callName = "start";
+  callBytes = 0;
+  std::unique_ptr<SharedBlocks> blocks;
+  SharedBlocks::Name name = {};
+  if (isFirst()) {
+    StatusOr<std::unique_ptr<SharedBlocks>> created =
+        SharedBlocks::create(size());
+    if (created.ok()) {
+      blocks = std::move(*created);
+      name = blocks->name();
+    }
+  }
+  if (Status status =
+          broadcastAll(reinterpret_cast<std::byte *>(&name), sizeof(name), 0);
+      !status.ok())
+    return status;
+  if (!isFirst() && name.process != 0) {
+    StatusOr<std::unique_ptr<SharedBlocks>> opened =
+        SharedBlocks::open(name, rank(), size());
+    if (opened.ok())
+      blocks = std::move(*opened);
+  }
+  // Ranks that cannot open the memory are on other machines, and exchange
+  // through the library. Then all do.
+  std::vector<std::byte> haveOpened(static_cast<size_t>(size()));
+  haveOpened[static_cast<size_t>(rank())] = std::byte(blocks ? 1 : 0);
+  if (Status status = gather(haveOpened.data(), 1); !status.ok())
+    return status;
+  if (std::count(haveOpened.begin(), haveOpened.end(), std::byte(0)) > 0)
+    return Status();
+  blocks->closeName();
+  shared = std::make_unique<SharedCollectives>(
+      std::move(blocks), rank(), size(),
+      [this](SharedCollectives::Time start) { return checkWait(start); });
+  return Status();
+}
+
+Status HostCommunicator::checkWait(std::chrono::steady_clock::time_point) {
+  return Status();
+}
+
+size_t HostCommunicator::bytesSent() const {
+  return sent + (shared ? shared->bytesSent() : 0);
+}
 
 //===----------------------------------------------------------------------===//
 // Calls of the library, counted
@@ -137,6 +193,8 @@ Status HostCommunicator::allReduce(void *data, size_t count, DType type,
   callName = "all_reduce";
   callBytes = count * widthOf(type);
   std::byte *next = static_cast<std::byte *>(data);
+  if (shared)
+    return shared->allReduce(next, count, type, kind);
   const size_t most = elementsPerBlock(type) * static_cast<size_t>(size());
   while (count > 0) {
     const size_t part = std::min(most, count);
@@ -161,6 +219,8 @@ Status HostCommunicator::reduceScatter(void *data, size_t count, DType type,
   callName = "reduce_scatter";
   callBytes = ranks * count * width;
   std::byte *parts = static_cast<std::byte *>(data);
+  if (shared)
+    return shared->reduceScatter(parts, count, type, kind);
   std::byte *own = parts + static_cast<size_t>(rank()) * count * width;
   const size_t most = elementsPerBlock(type);
   for (size_t begin = 0; begin < count; begin += most) {
@@ -186,19 +246,24 @@ Status HostCommunicator::reduceScatter(void *data, size_t count, DType type,
 Status HostCommunicator::allGather(void *data, size_t bytes) {
   callName = "all_gather";
   callBytes = bytes * static_cast<size_t>(size());
-  return bytes ? gather(static_cast<std::byte *>(data), bytes) : Status();
+  std::byte *parts = static_cast<std::byte *>(data);
+  if (shared)
+    return shared->allGather(parts, bytes);
+  return bytes ? gather(parts, bytes) : Status();
 }
 
 Status HostCommunicator::broadcast(void *data, size_t bytes, int root) {
   callName = "broadcast";
   callBytes = bytes;
-  return broadcastAll(static_cast<std::byte *>(data), bytes, root);
+  std::byte *content = static_cast<std::byte *>(data);
+  return shared ? shared->broadcast(content, bytes, root)
+                : broadcastAll(content, bytes, root);
 }
 
 Status HostCommunicator::barrier() {
   callName = "barrier";
   callBytes = 0;
-  return waitForAll();
+  return shared ? shared->barrier() : waitForAll();
 }
 
 } // namespace mpc::runtime

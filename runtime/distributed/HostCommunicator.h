@@ -13,22 +13,38 @@
 
 #include "runtime/Communicator.h"
 
+#include <chrono>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace mpc::runtime {
 
+class SharedCollectives;
+
 class HostCommunicator : public Communicator {
 public:
+  ~HostCommunicator() override;
   Status allReduce(void *data, size_t count, DType type, Reduce kind) final;
   Status reduceScatter(void *data, size_t count, DType type, Reduce kind) final;
   Status allGather(void *data, size_t bytes) final;
   Status broadcast(void *data, size_t bytes, int root) final;
   Status barrier() final;
-  size_t bytesSent() const final { return sent; }
+  size_t bytesSent() const final;
 
 protected:
-  using Communicator::Communicator;
+  HostCommunicator(int rank, int size);
+
+  /// From now on, moves data through memory that all ranks share, if all ranks
+  /// can open it: they run on one machine, in one name space of processes. All
+  /// ranks must make the call. A library that calls this has `checkWait`.
+  Status shareMemory();
+  /// True if the data go through memory that all ranks share.
+  bool sharesMemory() const { return shared != nullptr; }
+  /// Called before a collective, and every few milliseconds while the rank
+  /// waits in shared memory for another rank since `start`. Returns an error
+  /// after a failure of this or another rank, or if the wait takes too long.
+  virtual Status checkWait(std::chrono::steady_clock::time_point start);
 
   // The calls of the library. All ranks make the same calls with the same
   // sizes. No size exceeds 1 GiB.
@@ -59,7 +75,8 @@ private:
 
   const char *callName = "";
   size_t callBytes = 0;
-  size_t sent = 0;
+  size_t sent = 0; ///< through the library
+  std::unique_ptr<SharedCollectives> shared;
   std::vector<std::byte> received, packed; ///< scratch memory
 };
 

@@ -159,7 +159,8 @@ public:
                   const MPIConstants<Handle> &constants,
                   std::chrono::milliseconds timeout)
       : HostCommunicator(launch.rank, launch.size), call(call),
-        constants(constants), timeout(timeout), world(constants.world) {}
+        constants(constants), timeout(timeout),
+        isOneMachine(launch.localSize == launch.size), world(constants.world) {}
   ~MPICommunicator() override;
 
   Status start();
@@ -192,6 +193,7 @@ protected:
   Status waitForAll() override {
     return wait([&](Handle &request) { return call.barrier(world, &request); });
   }
+  Status checkWait(Clock::time_point start) override;
 
 private:
   template <typename Begin>
@@ -203,7 +205,8 @@ private:
   const MPIFunctions<Handle> call;
   const MPIConstants<Handle> constants;
   const std::chrono::milliseconds timeout;
-  Handle world; ///< after `start`, a duplicate of MPI_COMM_WORLD
+  const bool isOneMachine; ///< true if the launcher says so of all ranks
+  Handle world;            ///< after `start`, a duplicate of MPI_COMM_WORLD
   std::unique_ptr<MPIThread> thread;
   bool hasFailed = false;
 };
@@ -286,7 +289,7 @@ Status MPICommunicator<Handle>::start() {
   if (int code = call.setErrorHandler(world, constants.errorsReturn);
       code != kMPISuccess)
     return failed("return errors", code);
-  return Status();
+  return isOneMachine ? shareMemory() : Status();
 }
 
 template <typename Handle>
@@ -297,6 +300,20 @@ MPICommunicator<Handle>::~MPICommunicator() {
     thread->end(!hasFailed, hasFailed ? std::chrono::milliseconds(0) : timeout);
 }
 
+template <typename Handle>
+Status MPICommunicator<Handle>::checkWait(Clock::time_point start) {
+  if (hasFailed)
+    return rankError(describeCall() + ": an earlier call has failed");
+  if (Clock::now() - start <= timeout)
+    return Status();
+  hasFailed = true;
+  return rankError("rank " + std::to_string(rank()) + " of " +
+                   std::to_string(size()) + " waited " + inSeconds(timeout) +
+                   " in " + describeCall() +
+                   "; another rank has ended, hangs, or takes longer; "
+                   "--rank-timeout sets the time");
+}
+
 /// Starts a call by `begin`, and waits for the end of the call. Tests the
 /// request often at first. Later sleeps between the tests, and leaves the core
 /// to computing threads.
@@ -304,12 +321,12 @@ template <typename Handle>
 template <typename Begin>
 Status MPICommunicator<Handle>::wait(Begin begin) {
   using std::chrono::microseconds;
-  if (hasFailed)
-    return rankError(describeCall() + ": an earlier call has failed");
+  const Clock::time_point start = Clock::now();
+  if (Status status = checkWait(start); !status.ok())
+    return status;
   Handle request;
   if (int code = begin(request); code != kMPISuccess)
     return failed("start " + describeCall(), code);
-  const Clock::time_point start = Clock::now();
   for (;;) {
     int isDone = 0;
     if (int code = call.test(&request, &isDone, constants.statusIgnore);
@@ -317,20 +334,14 @@ Status MPICommunicator<Handle>::wait(Begin begin) {
       return failed("end " + describeCall(), code);
     if (isDone)
       return Status();
+    if (Status status = checkWait(start); !status.ok())
+      return status;
     const Clock::duration waited = Clock::now() - start;
-    if (waited > timeout)
-      break;
     if (waited > std::chrono::milliseconds(5))
       std::this_thread::sleep_for(microseconds(20));
     else if (waited > microseconds(50))
       sched_yield();
   }
-  hasFailed = true;
-  return rankError("rank " + std::to_string(rank()) + " of " +
-                   std::to_string(size()) + " waited " + inSeconds(timeout) +
-                   " in " + describeCall() +
-                   "; another rank has ended, hangs, or takes longer; "
-                   "--rank-timeout sets the time");
 }
 
 template <typename Handle>

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <immintrin.h>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 namespace mpc::runtime {
 
@@ -19,23 +21,66 @@ template <typename T>
 struct Plain {
   using Stored = T;
   using Sum = T;
-  static Sum load(Stored value) { return value; }
-  static Stored store(Sum value) { return value; }
 };
 
 struct Half {
   using Stored = uint16_t;
   using Sum = float;
-  static Sum load(Stored bits) { return f16ToFloat(bits); }
-  static Stored store(Sum value) { return floatToF16(value); }
+  static void widen(const Stored *source, Sum *result, size_t count);
+  static void narrow(const Sum *source, Stored *result, size_t count);
 };
 
 struct BHalf {
   using Stored = uint16_t;
   using Sum = float;
-  static Sum load(Stored bits) { return bf16ToFloat(bits); }
-  static Stored store(Sum value) { return floatToBF16(value); }
+  static void widen(const Stored *source, Sum *result, size_t count) {
+    for (size_t i = 0; i < count; ++i)
+      result[i] = bf16ToFloat(source[i]);
+  }
+  static void narrow(const Sum *source, Stored *result, size_t count) {
+    for (size_t i = 0; i < count; ++i)
+      result[i] = floatToBF16(source[i]);
+  }
 };
+
+// The instructions give the bits of FloatBits.h.
+__attribute__((target("avx2,f16c"))) size_t
+widenByEight(const uint16_t *source, float *result, size_t count) {
+  size_t i = 0;
+  for (; i + 8 <= count; i += 8)
+    _mm256_storeu_ps(result + i,
+                     _mm256_cvtph_ps(_mm_loadu_si128(
+                         reinterpret_cast<const __m128i *>(source + i))));
+  return i;
+}
+
+__attribute__((target("avx2,f16c"))) size_t
+narrowByEight(const float *source, uint16_t *result, size_t count) {
+  size_t i = 0;
+  for (; i + 8 <= count; i += 8)
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(result + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(source + i),
+                                     _MM_FROUND_TO_NEAREST_INT));
+  return i;
+}
+
+bool hasF16C() {
+  static const bool has =
+      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  return has;
+}
+
+void Half::widen(const Stored *source, Sum *result, size_t count) {
+  for (size_t i = hasF16C() ? widenByEight(source, result, count) : 0;
+       i < count; ++i)
+    result[i] = f16ToFloat(source[i]);
+}
+
+void Half::narrow(const Sum *source, Stored *result, size_t count) {
+  for (size_t i = hasF16C() ? narrowByEight(source, result, count) : 0;
+       i < count; ++i)
+    result[i] = floatToF16(source[i]);
+}
 
 /// The elements of a pass over all parts. The sums stay in the first-level
 /// cache.
@@ -63,59 +108,97 @@ struct Larger {
   }
 };
 
+/// The divisions of a mean. A product with the inverse of a power of two has
+/// the bits of the quotient, and takes a fraction of the time.
+struct Keep {
+  template <typename T>
+  T operator()(T value) const {
+    return value;
+  }
+};
+
+template <typename T>
+struct Multiply {
+  T factor;
+  T operator()(T value) const { return value * factor; }
+};
+
+template <typename T>
+struct Divide {
+  T divisor;
+  T operator()(T value) const { return value / divisor; }
+};
+
 /// The arguments of reduceParts, of one element type.
 template <typename Type>
 struct PartReduction {
   using Stored = typename Type::Stored;
   using Sum = typename Type::Sum;
 
-  const std::byte *data;
-  size_t stride, parts;
+  const std::byte *const *parts;
+  size_t numParts;
   Stored *result;
   size_t count;
 
-  /// Divides each element by `before`, and each sum by `after`.
-  template <typename Op>
-  void run(Sum before, Sum after) const {
-    Sum sums[kBlock];
-    for (size_t begin = 0; begin < count; begin += kBlock) {
-      const size_t size = std::min(kBlock, count - begin);
-      for (size_t part = 0; part < parts; ++part) {
-        const Stored *values =
-            reinterpret_cast<const Stored *>(data + part * stride) + begin;
-        if (part == 0)
-          for (size_t i = 0; i < size; ++i)
-            sums[i] = Type::load(values[i]) / before;
-        else
-          for (size_t i = 0; i < size; ++i)
-            sums[i] = Op::apply(
-                sums[i], static_cast<Sum>(Type::load(values[i]) / before));
-      }
-      for (size_t i = 0; i < size; ++i)
-        result[begin + i] = Type::store(static_cast<Sum>(sums[i] / after));
+  const Stored *part(size_t index) const {
+    return reinterpret_cast<const Stored *>(parts[index]);
+  }
+
+  static constexpr bool isNarrow = sizeof(Stored) < sizeof(Sum);
+
+  /// Returns `size` elements as sums, perhaps in `wide`.
+  static const Sum *widen(const Stored *values, Sum *wide, size_t size) {
+    if constexpr (isNarrow) {
+      Type::widen(values, wide, size);
+      return wide;
+    } else {
+      return values;
     }
   }
 
-  void run(Reduce kind) const {
-    constexpr bool isNarrow = sizeof(Stored) < sizeof(Sum);
-    const Sum divisor =
-        kind == Reduce::Mean ? static_cast<Sum>(parts) : static_cast<Sum>(1);
-    if (kind == Reduce::Max)
-      run<Larger>(1, 1);
-    else if (isNarrow)
-      run<Add>(divisor, 1);
+  /// Applies `before` to each element, and `after` to each sum.
+  template <typename Op, typename Before, typename After>
+  void run(Before before, After after) const {
+    Sum sums[kBlock], wide[isNarrow ? kBlock : 1];
+    for (size_t begin = 0; begin < count; begin += kBlock) {
+      const size_t size = std::min(kBlock, count - begin);
+      const Sum *values = widen(part(0) + begin, wide, size);
+      for (size_t i = 0; i < size; ++i)
+        sums[i] = before(values[i]);
+      for (size_t index = 1; index < numParts; ++index) {
+        values = widen(part(index) + begin, wide, size);
+        for (size_t i = 0; i < size; ++i)
+          sums[i] = Op::apply(sums[i], before(values[i]));
+      }
+      if constexpr (isNarrow)
+        Type::narrow(sums, result + begin, size);
+      else
+        for (size_t i = 0; i < size; ++i)
+          result[begin + i] = after(sums[i]);
+    }
+  }
+
+  template <typename Scale>
+  void runMean(Scale scale) const {
+    if constexpr (isNarrow)
+      run<Add>(scale, Keep());
     else
-      run<Add>(1, divisor);
+      run<Add>(Keep(), scale);
+  }
+
+  void run(Reduce kind) const {
+    if (kind == Reduce::Max)
+      return run<Larger>(Keep(), Keep());
+    if constexpr (std::is_floating_point_v<Sum>)
+      if (kind == Reduce::Mean) {
+        const Sum divisor = static_cast<Sum>(numParts);
+        const bool isPowerOfTwo = (numParts & (numParts - 1)) == 0;
+        return isPowerOfTwo ? runMean(Multiply<Sum>{1 / divisor})
+                            : runMean(Divide<Sum>{divisor});
+      }
+    run<Add>(Keep(), Keep());
   }
 };
-
-template <typename Type>
-void reduceAs(const void *data, size_t stride, size_t parts, void *result,
-              size_t count, Reduce kind) {
-  PartReduction<Type>{static_cast<const std::byte *>(data), stride, parts,
-                      static_cast<typename Type::Stored *>(result), count}
-      .run(kind);
-}
 
 } // namespace
 
@@ -130,8 +213,19 @@ Status checkReduction(DType type, Reduce kind) {
 
 void reduceParts(const void *data, size_t stride, size_t parts, void *result,
                  size_t count, DType type, Reduce kind) {
+  std::vector<const std::byte *> addresses(parts);
+  for (size_t part = 0; part < parts; ++part)
+    addresses[part] = static_cast<const std::byte *>(data) + part * stride;
+  reduceParts(addresses.data(), parts, result, count, type, kind);
+}
+
+void reduceParts(const std::byte *const *parts, size_t numParts, void *result,
+                 size_t count, DType type, Reduce kind) {
   const auto reduce = [&](auto element) {
-    reduceAs<decltype(element)>(data, stride, parts, result, count, kind);
+    using Type = decltype(element);
+    PartReduction<Type>{parts, numParts,
+                        static_cast<typename Type::Stored *>(result), count}
+        .run(kind);
   };
   switch (type) {
   case DType::F16:

@@ -22,6 +22,9 @@ Status checkReduction(DType type, Reduce kind);
 /// maximum is NaN if an element is NaN.
 void reduceParts(const void *data, size_t stride, size_t parts, void *result,
                  size_t count, DType type, Reduce kind);
+/// Like above, of arrays at any addresses.
+void reduceParts(const std::byte *const *parts, size_t numParts, void *result,
+                 size_t count, DType type, Reduce kind);
 
 } // namespace mpc::runtime
 
