@@ -54,6 +54,8 @@ config.substitutions.insert(0, ("%python", venv_python))
 onnx_check = [venv_python, "-c", "import numpy, onnx"]
 if subprocess.run(onnx_check, capture_output=True, check=False).returncode == 0:
     config.available_features.add("python-onnx")
+if shutil.which("mpirun"):
+    config.available_features.add("mpirun")
 exits = os.path.join(config.test_source_root, "exits.sh")
 config.substitutions.append(("%exits", exits))
 onnx_text = os.path.join(config.test_source_root, "onnx_text.py")

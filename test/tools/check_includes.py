@@ -64,7 +64,7 @@ def allowed():
     table["runtime/capi"] = ["runtime", "runtime/distributed", "runtime/train"] + FLOORS
     for tool in ("tools/mpc", "tools/mpc-opt", "tools/mpc-translate"):
         table[tool] = ABOVE_STAGES + RUNTIME
-    table["tools/bench"] = RUNTIME[:1]
+    table["tools/bench"] = ["runtime", "runtime/cpu", "runtime/distributed"]
     return table
 
 
