@@ -20,9 +20,6 @@
 
 namespace mpc::runtime::train {
 
-/// The number of attempts between two comparisons of the state of the ranks.
-static constexpr int64_t kStepsBetweenChecks = 1000;
-
 //===----------------------------------------------------------------------===//
 // Before the first step
 //===----------------------------------------------------------------------===//
@@ -349,7 +346,8 @@ Status TrainingRun::train() {
     const bool isAsked = std::exchange(requests.save, false);
     if (isAsked && !saves())
       observer.warning("there is no --checkpoint-dir to save into");
-    if (progress.step % kStepsBetweenChecks == 0 && progress.batchInStep == 0)
+    if (progress.step % options.checkRanksEvery == 0 &&
+        progress.batchInStep == 0)
       if (Status status = checkSameState(model, ranks); !status.ok())
         return status;
     if (isAsked || isDue(options.checkpointEvery))

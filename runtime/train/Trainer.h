@@ -99,6 +99,8 @@ struct TrainOptions {
 
   /// Connects the ranks that train together; null for one rank.
   Communicator *communicator = nullptr;
+  /// Attempts between two comparisons of the state of all ranks.
+  int64_t checkRanksEvery = 1000;
   /// Receives a failure that ends the other ranks, before they end: ending them
   /// may end this process too. May be empty.
   std::function<void(const Status &)> reportFailure;

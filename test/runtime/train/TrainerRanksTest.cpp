@@ -353,6 +353,29 @@ TEST_F(TrainerRanks, WeightsThatDriftApartAreAnError) {
                   "'w' is not the same on rank 1 as on rank 0");
 }
 
+TEST_F(TrainerRanks, AreComparedAfterAsManyStepsAsAskedFor) {
+  for (const int64_t every : {1, 3, 1000}) {
+    options.checkRanksEvery = every;
+    auto ranks = trainOn(2, 48, [](int r, Rank &rank) {
+      // A reduction that one rank alters.
+      if (r == 0)
+        return;
+      auto reduce = rank.model->reduce;
+      rank.model->reduce = [reduce](float *gradient, size_t count) {
+        Status status = reduce(gradient, count);
+        gradient[0] = std::nextafter(gradient[0], 1e9f);
+        return status;
+      };
+    });
+    for (const auto &rank : ranks)
+      expectFailure(rank->result.status(), StatusCode::Rank,
+                    "is not the same on rank 1 as on rank 0");
+    // There are 6 steps, and a check at the end.
+    EXPECT_EQ(ranks[0]->recorder.steps.size(),
+              size_t(std::min(every, int64_t(6))));
+  }
+}
+
 TEST_F(TrainerRanks, BestWeightsAndEarlyStoppingAreThoseOfAll) {
   options.best = *parseMonitor("loss");
   options.earlyStopping = *parseEarlyStopping("accuracy:2");

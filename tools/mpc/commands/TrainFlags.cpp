@@ -46,11 +46,16 @@ void mpc::tools::addRanksOption(CLI::App &app, int &ranks) {
       ->transform(wholeNumber(1));
 }
 
-static void addRankOptions(CLI::App &app, RankFlags &flags) {
+static void addRankOptions(CLI::App &app, RankFlags &flags,
+                           TrainOptions &train) {
   addRanksOption(app, flags.ranks);
   app.add_option("--rank-timeout", flags.timeout,
                  "longest wait for another rank")
       ->type_name("DURATION")
+      ->capture_default_str();
+  app.add_option("--check-ranks-every", train.checkRanksEvery,
+                 "steps between two checks that all ranks have the same bits")
+      ->transform(wholeNumber(int64_t(1)))
       ->capture_default_str();
   app.add_option("--global-batch-size", flags.globalBatch,
                  "batch size of all ranks together, in place of --batch-size, "
@@ -167,7 +172,7 @@ void mpc::tools::addTrainFlags(CLI::App &app, TrainCommand &command) {
   addScheduleFlags(app, command.schedule, command.train.schedule);
   addLoopOptions(app, command.train);
   addLoopFlags(app, command.loop, command.train);
-  addRankOptions(app, command.ranks);
+  addRankOptions(app, command.ranks, command.train);
   addOutputOptions(app, command);
   addLogOptions(app, command);
   addSessionOptions(app, command.session);
