@@ -5,9 +5,13 @@
 #include "runtime/cuda/CUDADevice.h"
 #ifdef MPC_HAS_CPU_DEVICE
 #include "runtime/cpu/CPUDevice.h"
+#include "runtime/cpu/Cores.h"
 #endif
 
+#include <algorithm>
 #include <charconv>
+#include <sched.h>
+#include <unistd.h>
 
 namespace mpc::runtime {
 
@@ -53,6 +57,27 @@ Status checkGPU(const DeviceId &device, const Target &target) {
 }
 
 bool hasGPUDriver() { return CUDADevice::hasDriver(); }
+
+#ifdef MPC_HAS_CPU_DEVICE
+/// True if the launcher has bound this process to some of the processors.
+static bool isBound() {
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  return sched_getaffinity(0, sizeof(mine), &mine) == 0 &&
+         CPU_COUNT(&mine) < sysconf(_SC_NPROCESSORS_ONLN);
+}
+#endif
+
+void divideMachine(int rank, int count, DeviceOptions &options) {
+  if (count == 1)
+    return;
+  if (options.device == "cuda" || (options.device == "auto" && hasGPUDriver()))
+    options.device = "cuda:" + std::to_string(rank);
+#ifdef MPC_HAS_CPU_DEVICE
+  if (options.threads == 0 && !isBound())
+    options.threads = std::max(1, countUsableCores() / std::max(1, count));
+#endif
+}
 
 StatusOr<std::unique_ptr<Device>> Device::create(const DeviceOptions &options,
                                                  const Artifact &artifact) {

@@ -55,6 +55,12 @@ struct DeviceOptions {
   Communicator *communicator = nullptr;
 };
 
+/// Gives one of the `count` ranks on a machine, by its number there, a GPU and
+/// a share of the processors. Does nothing for a single rank. Keeps the number
+/// of threads if the caller has chosen it, or if the launcher has bound the
+/// process to some of the processors.
+void divideMachine(int rank, int count, DeviceOptions &options);
+
 /// Inspects memory between the steps of a run. Sees each step inside a
 /// condition or a loop, but not the condition or the loop itself.
 class StepObserver {

@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/Cores.h"
+#include "runtime/Device.h"
 
 #include <filesystem>
 #include <fstream>
@@ -105,6 +106,24 @@ TEST_F(Cores, FilesThatSaySomethingElseLimitNothing) {
     write("/sys/fs/cgroup/cpu.max", text);
     EXPECT_EQ(countUsableCores(firstCPUs(4), root), 2) << text;
   }
+}
+
+TEST(DivideMachine, GivesEachRankAGPUAndAShareOfTheCores) {
+  DeviceOptions options;
+  options.device = "cuda";
+  options.threads = 3; // chosen by the caller
+  divideMachine(1, 2, options);
+  EXPECT_EQ(options.device, "cuda:1");
+  EXPECT_EQ(options.threads, 3);
+  DeviceOptions alone;
+  divideMachine(0, 1, alone);
+  EXPECT_EQ(alone.device, "cpu");
+  EXPECT_EQ(alone.threads, 0);
+  DeviceOptions many;
+  divideMachine(0, 1000, many);
+  EXPECT_EQ(many.device, "cpu");
+  // No share is less than a thread. A bound process has its share already.
+  EXPECT_LE(many.threads, 1);
 }
 
 } // namespace
