@@ -108,6 +108,10 @@ struct Words<AdjustLRFn> {
                                               "spectral_unclamped"};
 };
 
+/// The member of a recipe that is true if the model reduces its gradients over
+/// ranks.
+inline constexpr char kDataParallel[] = "data_parallel";
+
 static_assert(std::size(Words<LossKind>::list) == size_t(LossKind::Output) + 1);
 static_assert(std::size(Words<Reduction>::list) == size_t(Reduction::Sum) + 1);
 static_assert(std::size(Words<OptimizerKind>::list) ==

@@ -3,6 +3,8 @@
 // nothing.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/BoundedJSON.h"
+#include "runtime/RecipeNames.h"
 #include "runtime/capi/CAPIObjects.h"
 
 #include <algorithm>
@@ -66,6 +68,24 @@ static mpc_status *valueInfo(const mpc_session *session, const char *function,
                                buffer.shape, buffer.bytes),
                       "mpc_tensor_info", info);
   });
+}
+
+/// Returns Unsupported if the artifact trains, but does not reduce its
+/// gradients over ranks.
+static Status checkReduces(const Artifact &artifact, int ranks) {
+  const Plan &plan = artifact.plan();
+  if (!plan.findFunction("step") && !plan.findFunction("update"))
+    return Status();
+  const BoundedDocument document(plan.recipe);
+  const auto found = document.json.is_object()
+                         ? document.json.find(mpc::kDataParallel)
+                         : document.json.end();
+  if (found != document.json.end() && *found == true)
+    return Status();
+  return Status(StatusCode::Unsupported,
+                "the artifact is for a single rank, and there are " +
+                    std::to_string(ranks) +
+                    "; compile the model with --data-parallel");
 }
 
 /// Copies `tensor` to `bytes`. An error unless `size` is the tensor's size.
@@ -152,13 +172,27 @@ mpc_status *mpc_session_create(mpc_artifact *artifact,
     converted.device = given.device ? given.device : "cpu";
     converted.threads = given.threads;
     converted.seed = given.seed;
+    std::shared_ptr<Communicator> ranks;
+    if (given.communicator) {
+      ranks = given.communicator->shared;
+      mpc::runtime::divideMachine(given.communicator->localRank,
+                                  given.communicator->localSize, converted);
+    }
+    if (ranks)
+      if (Status status = checkReduces(*artifact->artifact, ranks->size());
+          !status.ok())
+        return status;
+    converted.communicator = ranks.get();
     // The session shares the artifact, so the caller may close its own handle
     // first.
     auto created = Session::create(artifact->artifact, converted);
     if (!created.ok())
       return created.status();
-    *session =
-        new mpc_session{artifact->artifact, std::move(*created), given.seed};
+    // The communicator outlives the last user of the session.
+    std::shared_ptr<Session> shared(created->release(),
+                                    [ranks](Session *owned) { delete owned; });
+    *session = new mpc_session{artifact->artifact, std::move(shared),
+                               given.seed, ranks.get()};
     return Status();
   });
 }

@@ -5,6 +5,7 @@
 #ifndef MPC_RUNTIME_CAPI_CAPIOBJECTS_H
 #define MPC_RUNTIME_CAPI_CAPIOBJECTS_H
 
+#include "runtime/Communicator.h"
 #include "runtime/Session.h"
 #include "runtime/Status.h"
 #include "runtime/capi/PrintableText.h"
@@ -30,11 +31,27 @@ struct mpc_artifact {
   std::shared_ptr<const mpc::runtime::Artifact> artifact;
 };
 
+struct mpc_communicator {
+  explicit mpc_communicator(
+      std::shared_ptr<mpc::runtime::Communicator> communicator,
+      int localRank = 0, int localSize = 1)
+      : shared(std::move(communicator)), localRank(localRank),
+        localSize(localSize), backend(shared ? shared->backend() : "") {}
+
+  /// Shared with the sessions of the ranks; null for a single rank.
+  const std::shared_ptr<mpc::runtime::Communicator> shared;
+  const int localRank, localSize;
+  const std::string backend;
+};
+
 struct mpc_session {
   std::shared_ptr<const mpc::runtime::Artifact> artifact;
   /// Shared with the trainers and evaluations of the session.
   std::shared_ptr<mpc::runtime::Session> session;
   uint64_t seed = 0;
+  /// Connects the ranks of the session, which keeps it alive; null for a single
+  /// rank.
+  mpc::runtime::Communicator *communicator = nullptr;
   /// The valid labels of the model's inputs; null until checkLabels needs them.
   std::shared_ptr<const mpc::runtime::train::DatasetOptions> labels = nullptr;
 };

@@ -14,6 +14,7 @@
 #include "runtime/train/data/Column.h"
 #include "runtime/train/data/Dataset.h"
 #include "runtime/train/evaluate/MetricNames.h"
+#include "runtime/train/support/Ranks.h"
 
 #include <cmath>
 
@@ -123,8 +124,9 @@ static mpc_progress describeProgress(const BatchTrainer &trainer) {
   const Progress &progress = trainer.progress();
   mpc_progress full = MPC_PROGRESS_INIT;
   full.step = progress.step;
-  full.batches = progress.microStep + progress.batchInStep;
-  full.samples = progress.samples + progress.batchInStep * trainer.batchSize();
+  const int64_t begun = progress.batchInStep * trainer.rankCount();
+  full.batches = progress.microStep + begun;
+  full.samples = progress.samples + begun * trainer.batchSize();
   full.skipped = progress.skipped;
   full.epoch = progress.epoch;
   full.step_in_epoch = progress.stepInEpoch;
@@ -292,11 +294,12 @@ mpc_status *mpc_trainer_create(mpc_session *session,
     BatchTrainerOptions converted;
     if (status.ok())
       status = convertOptions(given, session->seed, converted);
-    if (!status.ok())
-      return status;
+    converted.loop.communicator = session->communicator;
     StatusOr<std::unique_ptr<Trainee>> trainee = makeTrainee(*session->session);
-    if (!trainee.ok())
-      return trainee.status();
+    if (status.ok())
+      status = trainee.status();
+    if (status = Ranks(session->communicator).settle(status); !status.ok())
+      return status;
     auto created =
         BatchTrainer::create(std::move(*trainee), std::move(converted));
     if (!created.ok())
@@ -350,6 +353,12 @@ mpc_status *mpc_trainer_set_learning_rate(mpc_trainer *trainer,
 mpc_status *mpc_trainer_save(mpc_trainer *trainer) noexcept {
   return guarded([&] {
     return trainer ? trainer->trainer->save() : nullArgument("trainer");
+  });
+}
+
+mpc_status *mpc_trainer_check_ranks(mpc_trainer *trainer) noexcept {
+  return guarded([&] {
+    return trainer ? trainer->trainer->checkRanks() : nullArgument("trainer");
   });
 }
 
@@ -415,13 +424,15 @@ mpc_status *mpc_evaluation_create(mpc_session *session,
     if (given.metrics)
       texts.push_back(given.metrics);
     StatusOr<std::vector<std::string>> metrics = parseMetricNames(texts);
-    if (!metrics.ok())
-      return metrics.status();
     StatusOr<std::unique_ptr<Trainee>> trainee = makeTrainee(*session->session);
-    if (!trainee.ok())
-      return trainee.status();
-    StatusOr<StreamedEvaluation> created = StreamedEvaluation::create(
-        **trainee, std::move(*metrics), given.allow_nan != 0);
+    if (Status status =
+            Ranks(session->communicator)
+                .settle(metrics.ok() ? trainee.status() : metrics.status());
+        !status.ok())
+      return status;
+    StatusOr<StreamedEvaluation> created =
+        StreamedEvaluation::create(**trainee, std::move(*metrics),
+                                   given.allow_nan != 0, session->communicator);
     if (!created.ok())
       return created.status();
     *evaluation = new mpc_evaluation{session->session, std::move(*trainee),

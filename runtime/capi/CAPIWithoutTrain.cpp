@@ -53,6 +53,9 @@ mpc_status *mpc_trainer_set_learning_rate(mpc_trainer *, double) noexcept {
 mpc_status *mpc_trainer_save(mpc_trainer *) noexcept {
   return lacksTraining(__func__);
 }
+mpc_status *mpc_trainer_check_ranks(mpc_trainer *) noexcept {
+  return lacksTraining(__func__);
+}
 mpc_status *mpc_trainer_count_evaluation(mpc_trainer *, const mpc_evaluation *,
                                          mpc_verdict *) noexcept {
   return lacksTraining(__func__);

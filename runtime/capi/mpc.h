@@ -8,8 +8,8 @@
  * is NULL is MPC_USAGE. No function exits, prints or throws.
  *
  * Ownership. Handles are opaque; close or free each exactly once. NULL is
- * ignored. A session keeps its artifact alive, and a trainer or an evaluation
- * its session, so they may be released in any order.
+ * ignored. A session keeps its artifact and its communicator alive, and a
+ * trainer or an evaluation its session, so they may be released in any order.
  *
  * Threads. Only one thread at a time may use a session, with its trainers and
  * evaluations; different sessions are independent. After fork(2) the child may
@@ -47,6 +47,7 @@ extern "C" {
 
 typedef struct mpc_status mpc_status;
 typedef struct mpc_artifact mpc_artifact;
+typedef struct mpc_communicator mpc_communicator;
 typedef struct mpc_session mpc_session;
 typedef struct mpc_trainer mpc_trainer;
 typedef struct mpc_evaluation mpc_evaluation;
@@ -60,6 +61,7 @@ typedef enum mpc_status_code {
   MPC_DEVICE = 6,        /* the device is missing, unsuitable or failed */
   MPC_NUMERIC = 7,       /* a loss or a weight is not finite */
   MPC_CHECKPOINT = 8,    /* a checkpoint is damaged, or of another run */
+  MPC_RANK = 9,          /* another rank failed, or never came */
   MPC_INTERNAL = 70      /* mpc broke its own rules */
 } mpc_status_code;
 
@@ -99,9 +101,12 @@ typedef struct mpc_session_options {
   const char *device; /* "cpu", "cuda" or "auto"; never falls back */
   int32_t threads;    /* 0: one per physical core this process may use */
   uint64_t seed;      /* for dropout and the model's random numbers */
+  /* The ranks to train with; NULL: none. By default, the ranks on a machine
+   * share its cores, and "cuda" is the GPU of the rank's number there. */
+  mpc_communicator *communicator;
 } mpc_session_options;
 #define MPC_SESSION_OPTIONS_INIT                                               \
-  { sizeof(mpc_session_options), "cpu", 0, 0 }
+  { sizeof(mpc_session_options), "cpu", 0, 0, NULL }
 
 /* Returns the library's version, for example "0.1.0". */
 const char *mpc_version(void) MPC_NOEXCEPT;
@@ -134,10 +139,118 @@ const char *mpc_artifact_plan(const mpc_artifact *artifact,
                               size_t *size) MPC_NOEXCEPT;
 void mpc_artifact_close(mpc_artifact *artifact) MPC_NOEXCEPT;
 
+/* ---- Several ranks ------------------------------------------------------- */
+
+/* A rank is a process with a device. All ranks train one model, each on samples
+ * of its own. mpc starts no processes: a launcher or the program does.
+ *
+ * A session with a communicator of several ranks needs an artifact that was
+ * compiled with --data-parallel. All ranks make equal calls, in equal order:
+ *
+ *   runs of the functions "step" and "update"
+ *   all functions of trainers but those that free, and that return notes or the
+ *   progress
+ *   mpc_evaluation_create and mpc_evaluation_finish
+ *
+ * Batches and evaluations have other samples on each rank, and equal results on
+ * all. If a call is refused on one rank, it is MPC_RANK on the others, with the
+ * reason. Without a trainer, all ranks drop the same elements by dropout.
+ *
+ * After other errors, the other ranks may wait for this rank: call
+ * mpc_communicator_abort, or end the process. Only one thread at a time may use
+ * the sessions of a communicator. */
+
+typedef struct mpc_communicator_options {
+  size_t struct_size;
+  int32_t ranks;       /* --ranks: 0 for as many as the launcher has started */
+  double rank_timeout; /* longest wait for another rank, in seconds */
+} mpc_communicator_options;
+#define MPC_COMMUNICATOR_OPTIONS_INIT                                          \
+  { sizeof(mpc_communicator_options), 0, 600 }
+
+/* Connects this process with the other ranks of its launcher, such as mpirun,
+ * as `mpc train` does. Initializes MPI unless the program has. Without a
+ * launcher, there is a single rank, and no library is loaded. `options` may be
+ * NULL, for the defaults. The caller frees *communicator.
+ *
+ * MPC_USAGE if the launcher's variables are impossible, or if there is another
+ * number of ranks. MPC_RANK if the library is missing, or if a rank does not
+ * come in time. */
+mpc_status *
+mpc_communicator_connect(const mpc_communicator_options *options,
+                         mpc_communicator **communicator) MPC_NOEXCEPT;
+
+/* A back end of the program: moves bytes between the ranks. All ranks get equal
+ * calls. Each function returns 0 when its part is done, else a code for the
+ * message. mpc calls one function at a time, on any thread. Memory is the
+ * host's. No size exceeds 1 GiB. */
+typedef struct mpc_backend {
+  size_t struct_size;
+  const char *name; /* for mpc_communicator_backend and for messages */
+  void *context;    /* the first argument of each function */
+  /* Sends block r of `from` to rank r, and receives block r of `to` from rank
+   * r. Each block has `bytes`. MPI_Alltoall does this. */
+  int32_t (*exchange)(void *context, const void *from, void *to, size_t bytes);
+  /* Gives every rank the blocks of all ranks. Each block has `bytes`, and the
+   * own block is in place. MPI_Allgather does this. */
+  int32_t (*gather)(void *context, void *data, size_t bytes);
+  /* Gives every rank the bytes at `data` of the rank `root`. */
+  int32_t (*broadcast)(void *context, void *data, size_t bytes, int32_t root);
+  /* Returns once all ranks have called. */
+  int32_t (*barrier)(void *context);
+  /* Ends the calls in which other ranks wait. NULL: their own limits of time
+   * end them. Any thread may call it. */
+  void (*abort)(void *context, const char *why);
+} mpc_backend;
+#define MPC_BACKEND_INIT                                                       \
+  { sizeof(mpc_backend), "program", NULL, NULL, NULL, NULL, NULL, NULL }
+
+/* Makes a communicator of the program's own functions. Copies `backend`; its
+ * context must live as long as the communicator and all sessions that have it.
+ * The results depend on the ranks and the order of their numbers, not on the
+ * back end. MPC_USAGE unless `rank` is in [0, size), or if a function is
+ * missing. The caller frees *communicator. */
+mpc_status *
+mpc_communicator_create(int32_t rank, int32_t size, const mpc_backend *backend,
+                        mpc_communicator **communicator) MPC_NOEXCEPT;
+
+/* The rank of this process and the number of ranks; 0 and 1 if the communicator
+ * is NULL. The local rank and size count the ranks on this machine: 0 and 1 for
+ * a back end of the program. */
+int32_t
+mpc_communicator_rank(const mpc_communicator *communicator) MPC_NOEXCEPT;
+int32_t
+mpc_communicator_size(const mpc_communicator *communicator) MPC_NOEXCEPT;
+int32_t
+mpc_communicator_local_rank(const mpc_communicator *communicator) MPC_NOEXCEPT;
+int32_t
+mpc_communicator_local_size(const mpc_communicator *communicator) MPC_NOEXCEPT;
+/* Returns the back end: "mpi", the program's name, or "" for a single rank.
+ * Lives as long as the communicator. */
+const char *
+mpc_communicator_backend(const mpc_communicator *communicator) MPC_NOEXCEPT;
+/* Returns the bytes that this rank has sent so far. */
+uint64_t
+mpc_communicator_bytes_sent(const mpc_communicator *communicator) MPC_NOEXCEPT;
+
+/* Returns once all ranks have called the function. */
+mpc_status *
+mpc_communicator_barrier(mpc_communicator *communicator) MPC_NOEXCEPT;
+/* Ends all other ranks, with `why` as the reason. With MPI, ends this process
+ * too. Does nothing for a single rank. Any thread may call it. */
+void mpc_communicator_abort(mpc_communicator *communicator,
+                            const char *why) MPC_NOEXCEPT;
+/* Frees the handle. The last user of the communicator ends MPI if mpc has begun
+ * it, which waits for all ranks. */
+void mpc_communicator_free(mpc_communicator *communicator) MPC_NOEXCEPT;
+
+/* ---- Sessions ------------------------------------------------------------ */
+
 /* Loads the artifact's code, and gives every state variable its initial value.
  * `options` may be NULL, for the defaults. MPC_DEVICE if this machine cannot
  * run the artifact. MPC_USAGE for an unknown device, or for more than four
- * threads per processor. The caller frees *session. */
+ * threads per processor. MPC_UNSUPPORTED for several ranks if the artifact
+ * trains a single rank. The caller frees *session. */
 mpc_status *mpc_session_create(mpc_artifact *artifact,
                                const mpc_session_options *options,
                                mpc_session **session) MPC_NOEXCEPT;
@@ -280,14 +393,17 @@ typedef struct mpc_trainer_options {
 /* The place of a trainer in its run. Skipped attempts count as steps. */
 typedef struct mpc_progress {
   size_t struct_size;
-  int64_t step;    /* update attempts */
-  int64_t batches; /* batches run: to continue, leave out so many */
-  int64_t samples;
+  int64_t step; /* update attempts */
+  /* Batches run, by all ranks: to continue, leave out so many. Of the batches
+   * that follow, rank r of R takes r, r + R, r + 2 R, ... */
+  int64_t batches;
+  int64_t samples; /* of all ranks */
   int64_t skipped; /* attempts that changed no weights */
   int64_t epoch;   /* epochs completed */
   int64_t step_in_epoch;
-  int64_t batch_in_step; /* batches run for the next update */
-  double learning_rate;  /* of the next update */
+  int64_t
+      batch_in_step;    /* batches that this rank has run for the next update */
+  double learning_rate; /* of the next update */
 } mpc_progress;
 #define MPC_PROGRESS_INIT                                                      \
   { sizeof(mpc_progress), 0, 0, 0, 0, 0, 0, 0, 0 }
@@ -300,8 +416,8 @@ typedef struct mpc_batch_result {
    * only then. */
   int32_t is_step;
   int32_t skipped; /* 1 if gradients were not finite: no weight changed */
-  /* The batch's loss or, after an attempt, the mean over its batches. Before
-   * the update, unscaled. */
+  /* The batch's loss or, after an attempt, the mean over the batches of all
+   * ranks. Before the update, unscaled. */
   double loss;
   double learning_rate; /* NaN if the model fixes the rate itself */
   double accuracy;      /* before the update */
@@ -316,6 +432,9 @@ typedef struct mpc_batch_result {
  * the run continues with the same bits as without a break. A folder of
  * checkpoints is locked until the trainer is freed. `options` may be NULL, for
  * the defaults. The caller frees *trainer.
+ *
+ * Several ranks must give equal options. All start with the state of rank 0,
+ * which alone reads and writes checkpoints.
  *
  * MPC_USAGE for an option that is wrong, or a folder with checkpoints of an
  * earlier run without `resume`. MPC_UNSUPPORTED if the artifact cannot train.
@@ -355,10 +474,19 @@ mpc_status *mpc_trainer_set_learning_rate(mpc_trainer *trainer,
  * there is a checkpoint of this step already. If the process or the machine
  * dies meanwhile, the older checkpoints are intact.
  *
- * MPC_USAGE without checkpoint_dir. MPC_IO if the checkpoint cannot be written.
+ * Several ranks first do what mpc_trainer_check_ranks does.
+ *
+ * MPC_USAGE without checkpoint_dir, or for several ranks within a step. MPC_IO
+ * if the checkpoint cannot be written.
  * MPC_NUMERIC if the last loss or a weight is not finite: such a checkpoint
  * would replace good ones. The trainer stays usable after these errors. */
 mpc_status *mpc_trainer_save(mpc_trainer *trainer) MPC_NOEXCEPT;
+
+/* Makes the state of all ranks equal: averages running statistics, which each
+ * rank takes from batches of its own, and checks that all other state has equal
+ * bits. Call it before writing weights. MPC_RANK names the first variable that
+ * differs. Does nothing for a single rank. */
+mpc_status *mpc_trainer_check_ranks(mpc_trainer *trainer) MPC_NOEXCEPT;
 
 /* The consequences of an evaluation. */
 typedef struct mpc_verdict {
@@ -417,7 +545,10 @@ typedef struct mpc_evaluation_result {
 /* Begins an evaluation of the session's model by the function "eval", as `mpc
  * eval` does. `options` may be NULL. MPC_UNSUPPORTED if the artifact has no
  * such function, MPC_USAGE for a metric that does not fit the loss. The caller
- * frees *evaluation. */
+ * frees *evaluation.
+ *
+ * Several ranks first average their running statistics. Each adds samples of
+ * its own, at least one, and gets the result over the samples of all. */
 mpc_status *mpc_evaluation_create(mpc_session *session,
                                   const mpc_evaluation_options *options,
                                   mpc_evaluation **evaluation) MPC_NOEXCEPT;

@@ -30,12 +30,6 @@ const std::vector<int64_t> &Attempts::orderOf(int64_t epoch) {
   return order;
 }
 
-/// Returns the number, among the batches of all ranks in an attempt, of this
-/// rank's batch number `batch`.
-int64_t Attempts::firstOf(int64_t batch) const {
-  return batch * ranks.count() + ranks.own();
-}
-
 /// Returns this rank's samples of the attempt that follows `progress`, batch
 /// after batch. The first samples of the epoch fill up the last attempt of the
 /// epoch.
@@ -45,7 +39,7 @@ std::vector<int64_t> Attempts::positionsOf(const Progress &progress) {
   std::vector<int64_t> positions;
   positions.reserve(size_t(size * runner.batches()));
   for (int64_t batch = 0; batch < runner.batches(); ++batch) {
-    const int64_t first = progress.sampleInEpoch + firstOf(batch) * size;
+    const int64_t first = progress.sampleInEpoch + runner.firstOf(batch) * size;
     for (int64_t i = first; i < first + size; ++i)
       positions.push_back(samples[size_t(i % data.size())]);
   }
@@ -72,7 +66,7 @@ void AttemptRunner::count(Progress &progress, bool skipped) const {
   progress.lossInStep = 0;
   ++progress.step;
   ++progress.stepInEpoch;
-  progress.microStep += runner.batches() * ranks;
+  progress.microStep += runner.batches() * ranks.count();
   progress.samples += samplesPerStep();
   progress.sampleInEpoch += samplesPerStep();
   progress.skipped += skipped;
@@ -93,6 +87,9 @@ StatusOr<double> AttemptRunner::runBatch(Progress &progress,
                                          const Dataset &data,
                                          const int64_t *positions,
                                          const BatchLoader::NextBatch &next) {
+  if (Status status = numberBatch(progress, firstOf(progress.batchInStep));
+      !status.ok())
+    return status;
   StatusOr<double> loss = runner.runBatch(data, positions, progress.epoch, next,
                                           rateAfter(progress), options.seed);
   if (!loss.ok())
@@ -102,16 +99,14 @@ StatusOr<double> AttemptRunner::runBatch(Progress &progress,
   return loss;
 }
 
-StatusOr<StepReport> AttemptRunner::finish(Progress &progress,
-                                           const Combine &combine) {
+StatusOr<StepReport> AttemptRunner::finish(Progress &progress) {
   const double rate = rateAfter(progress);
   StatusOr<StepOutcome> outcome =
       runner.finish(progress.lossInStep, rate, options.seed);
   if (!outcome.ok())
     return outcome.status();
-  if (combine)
-    if (Status status = combine(*outcome); !status.ok())
-      return status;
+  if (Status status = combine(*outcome); !status.ok())
+    return status;
 
   StepReport report;
   // `count` may begin the next epoch, so take the attempt's epoch before.
@@ -135,6 +130,8 @@ StatusOr<StepReport> AttemptRunner::finish(Progress &progress,
   report.gradNorm = outcome->gradNorm;
   report.lossScale = outcome->lossScale;
   report.skipped = outcome->skipped;
+  if (Status status = numberBatch(progress, 0); !status.ok())
+    return status;
   return report;
 }
 
@@ -142,7 +139,7 @@ StatusOr<StepReport> AttemptRunner::finish(Progress &progress,
 /// after `progress`, counted over all ranks. Dropout depends on the count, so R
 /// ranks drop the elements that a single rank would drop in these batches. A
 /// single rank leaves the count to the model.
-Status Attempts::numberBatch(const Progress &progress, int64_t number) {
+Status AttemptRunner::numberBatch(const Progress &progress, int64_t number) {
   if (ranks.isSingle())
     return Status();
   const std::vector<Port> &variables = model.info().state;
@@ -164,7 +161,7 @@ Status Attempts::numberBatch(const Progress &progress, int64_t number) {
 
 /// Replaces `outcome` by the mean over all ranks, and collects the requests of
 /// all ranks.
-Status Attempts::combine(StepOutcome &outcome) {
+Status AttemptRunner::combine(StepOutcome &outcome) {
   if (ranks.isSingle())
     return Status();
   const Requests own = ownRequests();
@@ -233,20 +230,15 @@ Attempts::runOwn(Progress &progress, const std::atomic<int> *stop) {
     // next batch of this attempt.
     if (batch > 0 && stop && stop->load() != 0)
       return std::optional<StepReport>();
-    if (Status status = numberBatch(progress, firstOf(batch)); !status.ok())
-      return status;
     StatusOr<double> loss = runner.runBatch(
         progress, data, positions.data() + batch * data.batchSize(),
         [&] { return samplesAfter(progress); });
     if (!loss.ok())
       return loss.status();
   }
-  StatusOr<StepReport> finished = runner.finish(
-      progress, [this](StepOutcome &outcome) { return combine(outcome); });
+  StatusOr<StepReport> finished = runner.finish(progress);
   if (!finished.ok())
     return finished.status();
-  if (Status status = numberBatch(progress, 0); !status.ok())
-    return status;
   StepReport report = *finished;
   if (!ranks.isSingle())
     report.wireBytes = ranks.bytesSent() - sent;

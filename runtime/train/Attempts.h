@@ -42,46 +42,71 @@ struct Requests {
 };
 
 /// Runs attempts batch by batch, on samples that the caller chooses, with the
-/// learning rate of the schedule, and counts progress.
+/// learning rate of the schedule, and counts progress. All ranks make equal
+/// calls.
 class AttemptRunner {
 public:
-  /// `options`, of which schedule and seed are read, must outlive the object.
-  AttemptRunner(StepRunner runner, const TrainOptions &options,
-                int64_t batchSize, RunLength length, int64_t ranks = 1)
-      : runner(std::move(runner)), options(options), batchSize(batchSize),
-        length(length), ranks(ranks) {}
+  /// `options`, of which schedule and seed are read, `model` and `ranks` must
+  /// outlive the object.
+  AttemptRunner(StepRunner runner, Trainee &model, const TrainOptions &options,
+                int64_t batchSize, RunLength length, Ranks &ranks)
+      : runner(std::move(runner)), model(model), options(options),
+        batchSize(batchSize), length(length), ranks(ranks) {}
 
   /// The number of batches that this rank runs in an attempt.
   int64_t batches() const { return runner.batches(); }
-  int64_t samplesPerStep() const { return batches() * batchSize * ranks; }
+  int64_t samplesPerStep() const {
+    return batches() * batchSize * ranks.count();
+  }
   bool takesLearningRate() const { return runner.takesLearningRate(); }
   /// Returns the learning rate of the attempt that follows `progress`. The
   /// schedule counts only attempts that were not skipped.
   double rateAfter(const Progress &progress) const;
+  /// Returns the number, among the batches of all ranks in an attempt, of this
+  /// rank's batch number `batch`.
+  int64_t firstOf(int64_t batch) const {
+    return batch * ranks.count() + ranks.own();
+  }
 
   /// Runs and counts the next batch of the attempt after `progress`, and
   /// returns the batch's loss. See StepRunner::runBatch.
   StatusOr<double> runBatch(Progress &progress, const Dataset &data,
                             const int64_t *positions,
                             const BatchLoader::NextBatch &next);
-  /// Completes this rank's outcome by the outcomes of all ranks.
-  using Combine = std::function<Status(StepOutcome &outcome)>;
   /// Ends an attempt whose batches() have run: updates the weights, counts the
-  /// attempt in `progress`, and reports it.
-  StatusOr<StepReport> finish(Progress &progress,
-                              const Combine &combine = nullptr);
+  /// attempt in `progress`, and reports it. Several ranks get the means over
+  /// all ranks.
+  StatusOr<StepReport> finish(Progress &progress);
   /// Adds an attempt, skipped or not, to `progress`.
   void count(Progress &progress, bool skipped) const;
+
+  /// Makes `finish` call `poll` on several ranks, and collect the requests of
+  /// all ranks.
+  void setRequests(std::function<Requests()> poll) {
+    ownRequests = std::move(poll);
+  }
+  /// The requests of all ranks after the last attempt.
+  const Requests &requests() const { return agreed; }
 
   void setTrace(std::string *where) { runner.setTrace(where); }
   void forgetScalars() { runner.forgetScalars(); }
 
 private:
+  Status numberBatch(const Progress &progress, int64_t number);
+  Status combine(StepOutcome &outcome);
+
   StepRunner runner;
+  Trainee &model;
   const TrainOptions &options;
   const int64_t batchSize;
   const RunLength length;
-  const int64_t ranks;
+  Ranks &ranks;
+  std::function<Requests()> ownRequests = [] { return Requests(); };
+  Requests agreed;
+  /// The difference between the model's count of batches and the count in
+  /// `progress`; nullopt before the first batch, or if the model does not
+  /// count.
+  std::optional<int64_t> numbersAhead;
 };
 
 /// Runs the attempts of a run over a data set. All ranks make equal calls, and
@@ -91,10 +116,9 @@ public:
   /// `ranks` must outlive the object.
   Attempts(StepRunner runner, Trainee &model, const Dataset &data,
            const TrainOptions &options, RunLength length, Ranks &ranks)
-      : runner(std::move(runner), options, data.batchSize(), length,
-               ranks.count()),
-        model(model), data(data), options(options), length(length),
-        ranks(ranks) {}
+      : runner(std::move(runner), model, options, data.batchSize(), length,
+               ranks),
+        data(data), options(options), length(length), ranks(ranks) {}
 
   /// Runs the attempt that follows `progress`, and adds it to `progress`.
   /// nullopt if `stop` becomes nonzero between two batches of the attempt;
@@ -111,33 +135,23 @@ public:
   /// Makes `run` call `poll` at the end of each attempt, and collect the
   /// requests of all ranks.
   void setRequests(std::function<Requests()> poll) {
-    ownRequests = std::move(poll);
+    runner.setRequests(std::move(poll));
   }
   /// The requests of all ranks after the last attempt.
-  const Requests &requests() const { return agreed; }
+  const Requests &requests() const { return runner.requests(); }
 
 private:
   const std::vector<int64_t> &orderOf(int64_t epoch);
   std::vector<int64_t> positionsOf(const Progress &progress);
   BatchSamples samplesAfter(Progress progress);
-  int64_t firstOf(int64_t batch) const;
-  Status numberBatch(const Progress &progress, int64_t number);
   StatusOr<std::optional<StepReport>> runOwn(Progress &progress,
                                              const std::atomic<int> *stop);
-  Status combine(StepOutcome &outcome);
 
   AttemptRunner runner;
-  Trainee &model;
   const Dataset &data;
   const TrainOptions &options;
   const RunLength length;
   Ranks &ranks;
-  std::function<Requests()> ownRequests = [] { return Requests(); };
-  Requests agreed;
-  /// The difference between the model's count of batches and the count in
-  /// `progress`; nullopt before the first batch, or if the model does not
-  /// count.
-  std::optional<int64_t> numbersAhead;
   /// The order of the samples in epoch `orderEpoch`, kept until the epoch ends.
   std::vector<int64_t> order;
   int64_t orderEpoch = -1;

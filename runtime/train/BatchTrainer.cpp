@@ -3,11 +3,13 @@
 
 #include "runtime/train/RunPaths.h"
 #include "runtime/train/StepRunner.h"
+#include "runtime/train/checkpoint/SharedState.h"
 #include "runtime/train/checkpoint/Weights.h"
 #include "runtime/train/support/Text.h"
 
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <numeric>
 #include <xxhash.h>
 
@@ -38,11 +40,24 @@ BatchTrainer::create(std::unique_ptr<Trainee> model,
 }
 
 Status BatchTrainer::begin() {
+  if (Status status = ranks.settle(prepare()); !status.ok())
+    return status;
+  if (Status status = checkSameRun(); !status.ok())
+    return status;
+  if (Status status = ranks.settle(openCheckpoints()); !status.ok())
+    return status;
+  return shareStart();
+}
+
+/// Checks model and options before a file is opened.
+Status BatchTrainer::prepare() {
   const TraineeInfo &info = model->info();
   StatusOr<FunctionPorts> inputs = trainingInputs(info);
   if (!inputs.ok())
     return inputs.status();
   ports = std::move(*inputs);
+  if (Status status = checkDataParallel(info, options.loop); !status.ok())
+    return status;
   StatusOr<int64_t> batch = findBatchSize(ports);
   if (!batch.ok())
     return batch.status();
@@ -60,14 +75,25 @@ Status BatchTrainer::begin() {
   StatusOr<StepRunner> steps = StepRunner::create(*model);
   if (!steps.ok())
     return steps.status();
-  runner.emplace(std::move(*steps), options.loop, data.batchSize,
-                 options.length);
-  return resume();
+  runner.emplace(std::move(*steps), *model, options.loop, data.batchSize,
+                 options.length, ranks);
+  return Status();
 }
 
-/// Opens the folder of checkpoints, and continues from a checkpoint if the
-/// options say so.
-Status BatchTrainer::resume() {
+/// Checks that all ranks have equal models, options and names of data.
+Status BatchTrainer::checkSameRun() {
+  RunIdentity facts = identity();
+  facts.merge(settingsOf(model->info(), options.loop, data.description,
+                         options.length.totalSteps));
+  facts["checkpoints"] = saves() ? "saved" : "not saved";
+  facts["steps of an epoch"] = std::to_string(options.length.stepsPerEpoch);
+  return checkSameFacts(facts, ranks);
+}
+
+/// Opens the folder of checkpoints and resumes, on the first rank.
+Status BatchTrainer::openCheckpoints() {
+  if (!ranks.isFirst())
+    return Status();
   TrainOptions &loop = options.loop;
   if (!loop.resume.empty() && loop.resume != "auto") {
     StatusOr<std::string> found = findCheckpoint(loop.resume);
@@ -77,12 +103,18 @@ Status BatchTrainer::resume() {
   }
   if (Status status = checkPaths(loop); !status.ok())
     return status;
-  if (!loop.checkpointDir.empty()) {
+  if (saves()) {
     StatusOr<CheckpointStore> store = CheckpointStore::open(loop.checkpointDir);
     if (!store.ok())
       return store.status();
     checkpoints.emplace(std::move(*store));
   }
+  return resume();
+}
+
+/// Continues from a checkpoint, if the options say so.
+Status BatchTrainer::resume() {
+  const TrainOptions &loop = options.loop;
   StatusOr<RunStart> start = resumeRun(
       *model, loop, checkpoints ? &*checkpoints : nullptr, identity(),
       [this](const Progress &) {
@@ -93,6 +125,13 @@ Status BatchTrainer::resume() {
   if (!start.ok())
     return start.status();
   current = std::move(start->progress);
+  if (!ranks.isSingle() && current.batchInStep > 0) {
+    note("the checkpoint is from within step " +
+         std::to_string(current.step + 1) +
+         ", which begins again on several ranks");
+    if (Status status = beginStepAgain(*model, current); !status.ok())
+      return status;
+  }
   // The program may count epochs differently than before.
   current.epoch = current.step / options.length.stepsPerEpoch;
   current.stepInEpoch = current.step % options.length.stepsPerEpoch;
@@ -100,16 +139,8 @@ Status BatchTrainer::resume() {
   if (start->isSaved)
     lastSaved = current.step;
   rules().adopt(current.evaluations);
-  if (loop.best) {
-    best.emplace(*model, *loop.best, checkpoints ? &*checkpoints : nullptr,
-                 loop.keepCheckpoints);
-    const std::string resumed = loop.resume == "auto" ? "" : loop.resume;
-    if (Status status = best->find(
-            current.evaluations.best, current.step, resumed, identity(),
-            [this](const std::string &text) { note(text); });
-        !status.ok())
-      return status;
-  }
+  if (Status status = findBest(); !status.ok())
+    return status;
   if (!checkpoints)
     return Status();
   StatusOr<std::map<std::string, std::string>> broken =
@@ -123,6 +154,27 @@ Status BatchTrainer::resume() {
   return Status();
 }
 
+/// Finds the best weights of an earlier part of the run.
+Status BatchTrainer::findBest() {
+  const TrainOptions &loop = options.loop;
+  if (!loop.best)
+    return Status();
+  best.emplace(*model, *loop.best, checkpoints ? &*checkpoints : nullptr,
+               loop.keepCheckpoints);
+  const std::string resumed = loop.resume == "auto" ? "" : loop.resume;
+  return best->find(current.evaluations.best, current.step, resumed, identity(),
+                    [this](const std::string &text) { note(text); });
+}
+
+/// Gives all ranks the place and the state in which the first rank starts.
+Status BatchTrainer::shareStart() {
+  if (Status status = shareProgress(current, ranks); !status.ok())
+    return status;
+  if (Status status = ranks.share(&lastSaved, sizeof(lastSaved)); !status.ok())
+    return status;
+  return shareState(*model, ranks);
+}
+
 void BatchTrainer::note(const std::string &text) {
   noted += (noted.empty() ? "" : "\n") + text;
 }
@@ -131,10 +183,30 @@ void BatchTrainer::note(const std::string &text) {
 // Steps and checkpoints
 //===----------------------------------------------------------------------===//
 
+/// Checks that all ranks have the same `values`, described by `what`.
+Status BatchTrainer::checkSameValues(const std::vector<double> &values,
+                                     const char *what) {
+  StatusOr<std::vector<double>> all = ranks.gather(values);
+  if (!all.ok())
+    return all.status();
+  for (size_t i = 0; i < all->size(); ++i) {
+    const size_t own = i % values.size();
+    // Compare bits: NaN is equal to NaN here.
+    if (std::memcmp(&(*all)[i], &(*all)[own], sizeof(double)) != 0)
+      return Status(StatusCode::Usage,
+                    std::string("expected ") + what +
+                        " equal to that of rank 0 on all ranks; rank " +
+                        std::to_string(i / values.size()) + " has another");
+  }
+  return Status();
+}
+
 Status BatchTrainer::setLearningRate(double rate) {
   Schedule schedule = options.loop.schedule;
   schedule.learningRate = rate;
-  Status status = schedule.check();
+  Status status = ranks.settle(schedule.check());
+  if (status.ok())
+    status = checkSameValues({rate}, "a learning rate");
   if (status.ok())
     options.loop.schedule = schedule;
   return status;
@@ -164,21 +236,28 @@ StatusOr<BatchReport> BatchTrainer::train(const Dataset &batch) {
   return report;
 }
 
-StatusOr<BatchReport> BatchTrainer::run(const std::vector<InputBytes> &given) {
-  noted.clear();
-  if (!failed.ok())
-    return failed;
+/// Checks a batch, and makes a data set of it.
+StatusOr<Dataset> BatchTrainer::read(const std::vector<InputBytes> &given) {
   StatusOr<std::vector<Array>> arrays = toArrays(given, ports);
   if (!arrays.ok())
     return arrays.status();
   StatusOr<Dataset> batch =
       Dataset::create(std::move(*arrays), ports, batchOptions);
-  if (!batch.ok())
-    return batch.status();
-  if (batch->size() != data.batchSize)
+  if (batch.ok() && batch->size() != data.batchSize)
     return invalid("the artifact trains on batches of " +
                    counted(data.batchSize, "sample") + ", got " +
                    std::to_string(batch->size()));
+  return batch;
+}
+
+StatusOr<BatchReport> BatchTrainer::run(const std::vector<InputBytes> &given) {
+  noted.clear();
+  if (!failed.ok())
+    return failed;
+  StatusOr<Dataset> batch = read(given);
+  // Without agreement, the other ranks would wait for this rank's gradients.
+  if (Status status = ranks.settle(batch.status()); !status.ok())
+    return status;
   // Counts unless `train` returns: an exception, too, leaves state half
   // written.
   failed = Status(StatusCode::IO, "memory was too short for an earlier batch");
@@ -191,25 +270,39 @@ Status BatchTrainer::save() {
   noted.clear();
   if (!failed.ok())
     return failed;
-  if (!checkpoints)
+  if (!saves())
     return Status(StatusCode::Usage, "there is no --checkpoint-dir to save "
                                      "into");
   return write();
+}
+
+Status BatchTrainer::checkRanks() {
+  noted.clear();
+  return failed.ok() ? checkSameState(*model, ranks) : failed;
 }
 
 /// Writes a checkpoint of the present place, unless there is one.
 Status BatchTrainer::write() {
   if (lastSaved == current.step)
     return Status();
+  if (!ranks.isSingle() && current.batchInStep > 0)
+    return Status(StatusCode::Usage,
+                  "several ranks save only after a whole step: each has a part "
+                  "of the gradients");
   // After a non-finite loss, the weights may be non-finite too.
   if (!isLossFinite)
     return Status(StatusCode::Numeric,
                   "checkpoint not saved: the loss is not finite");
+  if (Status status = checkSameState(*model, ranks); !status.ok())
+    return status;
   current.settings = settingsOf(model->info(), options.loop, data.description,
                                 options.length.totalSteps);
-  Status status = checkpoints->save(
-      *model, current, identity(), options.loop.keepCheckpoints,
-      [this](const std::string &text) { note(text); });
+  Status status = ranks.settle(
+      checkpoints
+          ? checkpoints->save(*model, current, identity(),
+                              options.loop.keepCheckpoints,
+                              [this](const std::string &text) { note(text); })
+          : Status());
   if (status.ok())
     lastSaved = current.step;
   return status;
@@ -221,13 +314,14 @@ Status BatchTrainer::write() {
 
 /// Keeps the present weights as the best so far.
 Status BatchTrainer::keepBest() {
-  if (checkpoints)
+  if (saves())
     if (Status status = write(); !status.ok())
       note("checkpoint not saved: " + status.message());
-  if (!checkpoints || lastSaved != current.step)
-    return best->copy();
-  if (Status status = best->mark(current.step); !status.ok())
-    note("the best checkpoint is not marked: " + status.message());
+  if (!saves() || lastSaved != current.step)
+    return ranks.settle(best ? best->copy() : Status());
+  if (best)
+    if (Status status = best->mark(current.step); !status.ok())
+      note("the best checkpoint is not marked: " + status.message());
   return Status();
 }
 
@@ -243,10 +337,22 @@ StatusOr<Verdict> BatchTrainer::count(const EvalResult &evaluation) {
     return Status(StatusCode::Usage,
                   "an evaluation counts only after a whole step");
   options.loop.evalMetrics.clear();
-  for (const auto &[name, value] : evaluation.metrics)
+  std::vector<double> figures = {evaluation.loss,
+                                 evaluation.accuracy.value_or(NAN)};
+  for (const auto &[name, value] : evaluation.metrics) {
     options.loop.evalMetrics.push_back(name);
-  if (Status status = rules().check(model->info(), /*evaluates=*/true);
+    figures.push_back(value);
+  }
+  if (Status status =
+          ranks.settle(rules().check(model->info(), /*evaluates=*/true));
       !status.ok())
+    return status;
+  // The exchange of figures needs the same number on all ranks.
+  if (Status status =
+          checkSameValues({double(figures.size())}, "a number of metrics");
+      !status.ok())
+    return status;
+  if (Status status = checkSameValues(figures, "an evaluation"); !status.ok())
     return status;
   Verdict verdict;
   verdict.isBest =
@@ -267,18 +373,22 @@ StatusOr<int64_t> BatchTrainer::restoreBest() {
   noted.clear();
   if (!failed.ok())
     return failed;
-  if (!best)
+  if (!options.loop.best)
     return Status(StatusCode::Usage, "there is no --best to restore");
   if (!current.evaluations.best.best)
     return Status(StatusCode::Numeric, "no evaluation had a finite value");
   const std::string last = checkpoints && lastSaved > 0
                                ? checkpoints->pathOf(lastSaved)
                                : options.loop.checkpointDir;
-  StatusOr<std::optional<BestEvaluation>> restored =
-      best->restore(current.evaluations.best, identity(), last,
-                    [this](const std::string &text) { note(text); });
-  if (!restored.ok())
-    return restored.status();
+  Status restored;
+  if (best)
+    restored = best->restore(current.evaluations.best, identity(), last,
+                             [this](const std::string &text) { note(text); })
+                   .status();
+  if (Status status = ranks.settle(restored); !status.ok())
+    return status;
+  if (Status status = shareState(*model, ranks); !status.ok())
+    return status;
   failed = Status(StatusCode::Usage, "the best weights are restored; to train "
                                      "on, create another trainer");
   return current.evaluations.best.bestStep;

@@ -2,6 +2,12 @@
 // samples, evaluations and the end; the trainer keeps the
 // schedule, the progress and the checkpoints.
 //
+// Over several ranks, all ranks make equal calls, each with its own batches.
+// Rank r takes the batches r, r + R, r + 2 R, ... of a single rank. Results are
+// equal on all ranks. The first rank reads and writes the checkpoints. If a
+// call is refused on one rank, it fails on all: with a Rank error on the
+// others.
+//
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_BATCHTRAINER_H
 #define MPC_RUNTIME_TRAIN_BATCHTRAINER_H
@@ -24,8 +30,8 @@
 namespace mpc::runtime::train {
 
 struct BatchTrainerOptions {
-  /// The members schedule, seed, checkpointDir, keepCheckpoints, resume, best
-  /// and earlyStopping.
+  /// The members schedule, seed, checkpointDir, keepCheckpoints, resume, best,
+  /// earlyStopping and communicator.
   TrainOptions loop;
   RunLength length;
   std::string data; ///< names the data and their order
@@ -40,7 +46,7 @@ struct Verdict {
 
 /// The results of one batch.
 struct BatchReport {
-  double loss = 0;
+  double loss = 0; ///< of this rank's batch, or of the attempt
   /// The attempt that the batch completed; nullopt if more batches are needed.
   std::optional<StepReport> step;
 };
@@ -54,11 +60,18 @@ public:
   create(std::unique_ptr<Trainee> model, BatchTrainerOptions options);
 
   /// Trains on one batch, which must have the model's batch size. After a
-  /// failure of the model itself, returns the failure in each later call.
+  /// failure of the model itself, returns the failure in each later call; other
+  /// ranks may wait for this rank until the caller aborts.
   StatusOr<BatchReport> run(const std::vector<InputBytes> &given);
 
-  /// Writes a checkpoint of the present place, unless there is one.
+  /// Writes a checkpoint of the present place, unless there is one. Usage
+  /// within an attempt of several ranks.
   Status save();
+
+  /// Averages running statistics over the ranks, and checks that all other
+  /// state has equal bits on all ranks. A Rank error if not, with the name of
+  /// the first different variable.
+  Status checkRanks();
 
   /// Counts an evaluation of the present weights for --best, --early-stopping
   /// and plateau. Keeps the weights of the best: in a checkpoint if there is a
@@ -73,8 +86,9 @@ public:
 
   const Progress &progress() const { return current; }
   int64_t batchSize() const { return data.batchSize; }
+  int64_t rankCount() const { return ranks.count(); }
   double learningRate() const { return runner->rateAfter(current); }
-  /// Usage if the rate is not possible.
+  /// Usage if the rate is not possible, or not that of all ranks.
   Status setLearningRate(double rate);
 
   /// Remarks of the last call of `create`, `run`, `save`, `count` or
@@ -83,12 +97,21 @@ public:
 
 private:
   BatchTrainer(std::unique_ptr<Trainee> model, BatchTrainerOptions options)
-      : model(std::move(model)), options(std::move(options)) {}
+      : model(std::move(model)), options(std::move(options)),
+        ranks(this->options.loop.communicator) {}
   Status begin();
+  Status prepare();
+  Status checkSameRun();
+  Status openCheckpoints();
   Status resume();
+  Status shareStart();
+  Status findBest();
+  bool saves() const { return !options.loop.checkpointDir.empty(); }
   StatusOr<BatchReport> train(const Dataset &batch);
+  StatusOr<Dataset> read(const std::vector<InputBytes> &given);
   Status write();
   Status keepBest();
+  Status checkSameValues(const std::vector<double> &values, const char *what);
   RunIdentity identity() const {
     return identityOf(model->info(), data, options.loop.seed);
   }
@@ -100,12 +123,13 @@ private:
 
   std::unique_ptr<Trainee> model;
   BatchTrainerOptions options;
+  Ranks ranks;
   FunctionPorts ports; ///< of the function that takes the batches
   DatasetOptions batchOptions;
   RunData data;
   std::optional<AttemptRunner> runner;
-  std::optional<CheckpointStore> checkpoints;
-  std::optional<BestModel> best;
+  std::optional<CheckpointStore> checkpoints; ///< only on the first rank
+  std::optional<BestModel> best;              ///< only on the first rank
   Progress current;
   int64_t lastSaved = -1;
   bool isLossFinite = true; ///< false after an attempt with another loss

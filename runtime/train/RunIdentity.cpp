@@ -5,6 +5,7 @@
 
 #include "runtime/BoundedJSON.h"
 #include "runtime/Communicator.h"
+#include "runtime/RecipeNames.h"
 #include "runtime/train/support/Text.h"
 
 #include <algorithm>
@@ -51,9 +52,6 @@ static std::string describeInputs(const TraineeInfo &info) {
     text += (text.empty() ? "" : ", ") + input;
   return text;
 }
-
-/// The recipe's member that is true if the model reduces gradients over ranks.
-static constexpr char kDataParallel[] = "data_parallel";
 
 /// Returns the recipe as JSON text without --data-parallel, since the number of
 /// ranks may change when a run is resumed.

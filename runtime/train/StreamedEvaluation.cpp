@@ -2,6 +2,7 @@
 #include "runtime/train/StreamedEvaluation.h"
 
 #include "runtime/train/AveragedWeights.h"
+#include "runtime/train/checkpoint/SharedState.h"
 #include "runtime/train/evaluate/EvalMetrics.h"
 
 #include <cassert>
@@ -9,20 +10,35 @@
 
 namespace mpc::runtime::train {
 
-StatusOr<StreamedEvaluation>
-StreamedEvaluation::create(Trainee &model, std::vector<std::string> metrics,
-                           bool allowsNaN) {
-  const TraineeInfo &info = model.info();
+/// Checks the model and the metrics of this rank.
+Status StreamedEvaluation::prepare(bool allowsNaN) {
+  const TraineeInfo &info = model->info();
   if (!info.function(kEvalFunction))
     return Status(StatusCode::Unsupported,
                   "the artifact has no function 'eval'; compile the model with "
                   "--loss");
   if (Status status = checkEvalMetrics(info, metrics); !status.ok())
     return status;
-  StreamedEvaluation evaluation(model, std::move(metrics));
-  evaluation.options = datasetOptionsFor(info);
-  evaluation.options.isPart = true;
-  evaluation.options.preparation.allowsNaN = allowsNaN;
+  options = datasetOptionsFor(info);
+  options.isPart = true;
+  options.preparation.allowsNaN = allowsNaN;
+  return Status();
+}
+
+StatusOr<StreamedEvaluation>
+StreamedEvaluation::create(Trainee &model, std::vector<std::string> metrics,
+                           bool allowsNaN, Communicator *communicator) {
+  StreamedEvaluation evaluation(model, std::move(metrics), communicator);
+  Ranks &ranks = evaluation.ranks;
+  if (Status status = ranks.settle(evaluation.prepare(allowsNaN)); !status.ok())
+    return status;
+  std::string names;
+  for (const std::string &metric : evaluation.metrics)
+    names += (names.empty() ? "" : ",") + metric;
+  if (Status status = checkSameFacts({{"metrics", names}}, ranks); !status.ok())
+    return status;
+  if (Status status = averageStatistics(model, ranks); !status.ok())
+    return status;
   return evaluation;
 }
 
@@ -125,35 +141,37 @@ Status StreamedEvaluation::add(const std::vector<InputBytes> &given) {
   return arrays.ok() ? addArrays(*arrays) : arrays.status();
 }
 
-StatusOr<EvalResult> StreamedEvaluation::end() {
-  if (restSize > 0) {
-    std::vector<Array> joined = rest;
-    joined.insert(joined.end(), constants.begin(), constants.end());
-    for (const Array &array : filler)
-      if (portOf(array)->batchAxis >= 0)
-        joined.push_back(array);
-    StatusOr<Dataset> data = Dataset::create(
-        std::move(joined), *model->info().function(kEvalFunction), options);
-    if (!data.ok())
-      return data.status();
-    if (Status status = run(*data, 0, restSize); !status.ok())
-      return status;
-  }
-  return evaluation->finish();
+/// Evaluates the samples that fill no batch.
+Status StreamedEvaluation::end() {
+  if (restSize == 0)
+    return Status();
+  std::vector<Array> joined = rest;
+  joined.insert(joined.end(), constants.begin(), constants.end());
+  for (const Array &array : filler)
+    if (portOf(array)->batchAxis >= 0)
+      joined.push_back(array);
+  StatusOr<Dataset> data = Dataset::create(
+      std::move(joined), *model->info().function(kEvalFunction), options);
+  return data.ok() ? run(*data, 0, restSize) : data.status();
 }
 
 StatusOr<EvalResult> StreamedEvaluation::finish() {
-  if (!closed.ok())
-    return closed;
-  if (!evaluation && restSize == 0)
-    return Status(StatusCode::Usage, "the evaluation has no samples");
-  StatusOr<EvalResult> result = end();
+  Status status = closed;
+  if (status.ok() && !evaluation && restSize == 0)
+    status = Status(StatusCode::Usage, "the evaluation has no samples");
+  // Before the last samples run, an evaluation may go on after a failure.
+  status = ranks.settle(status);
+  if (!status.ok())
+    return status;
   closed = Status(StatusCode::Usage, "the evaluation is finished; create "
                                      "another");
+  status = ranks.settle(end());
+  if (status.ok() && !ranks.isSingle())
+    status = evaluation->combine(ranks);
   rest.clear();
   filler.clear();
   constants.clear();
-  return result;
+  return status.ok() ? evaluation->finish() : status;
 }
 
 } // namespace mpc::runtime::train

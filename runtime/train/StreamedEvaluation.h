@@ -8,6 +8,7 @@
 #include "runtime/train/data/Dataset.h"
 #include "runtime/train/data/InputBytes.h"
 #include "runtime/train/evaluate/Evaluator.h"
+#include "runtime/train/support/Ranks.h"
 #include "runtime/train/trainee/Trainee.h"
 
 #include <optional>
@@ -19,12 +20,18 @@ namespace mpc::runtime::train {
 
 /// Collects samples to whole batches and evaluates them. The result is that of
 /// `evaluate` on all samples at once.
+///
+/// Over several ranks, all ranks call `create` and `finish`, and each adds
+/// samples of its own. All get the result over the samples of all. A failure on
+/// one rank is a Rank error on the others.
 class StreamedEvaluation {
 public:
   /// Unsupported if the model has no `eval` function, Usage if a metric does
-  /// not fit the model. `model` must outlive the object.
+  /// not fit the model. Averages running statistics over the ranks. `model` and
+  /// `communicator`, which is null for a single rank, must outlive the object.
   static StatusOr<StreamedEvaluation>
-  create(Trainee &model, std::vector<std::string> metrics, bool allowsNaN);
+  create(Trainee &model, std::vector<std::string> metrics, bool allowsNaN,
+         Communicator *communicator = nullptr);
 
   /// Adds samples: any number of them, the same for each input.
   Status add(const std::vector<InputBytes> &given);
@@ -34,15 +41,18 @@ public:
   StatusOr<EvalResult> finish();
 
 private:
-  StreamedEvaluation(Trainee &model, std::vector<std::string> metrics)
-      : model(&model), metrics(std::move(metrics)) {}
+  StreamedEvaluation(Trainee &model, std::vector<std::string> metrics,
+                     Communicator *communicator)
+      : model(&model), metrics(std::move(metrics)), ranks(communicator) {}
+  Status prepare(bool allowsNaN);
   Status addArrays(const std::vector<Array> &arrays);
-  StatusOr<EvalResult> end();
+  Status end();
   Status run(const Dataset &data, int64_t begin, int64_t end);
   const Port *portOf(const Array &array) const;
 
   Trainee *model;
   std::vector<std::string> metrics;
+  Ranks ranks;
   DatasetOptions options;
   std::optional<PartialEvaluation> evaluation;
   /// Copies of the samples that are not evaluated yet, `restSize` samples. An

@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Trainer.h"
 
-#include "runtime/BoundedJSON.h"
 #include "runtime/train/AveragedWeights.h"
 #include "runtime/train/RunEvents.h"
 #include "runtime/train/RunPaths.h"
@@ -44,29 +43,6 @@ Status TrainingRun::planSteps() {
                      ", before its warm-up of " +
                      std::to_string(options.schedule.warmupSteps) +
                      " ends, and never reaches the full learning rate");
-  return Status();
-}
-
-/// Goes back to the beginning of a step: several ranks cannot divide the
-/// gradients of the first batches among them.
-static Status beginStepAgain(Trainee &model, Progress &progress) {
-  for (const Port &port : model.info().state) {
-    if (port.role == Role::Accumulator)
-      if (Status status =
-              model.setState(port.name, Tensor::zeros(port.type, port.shape));
-          !status.ok())
-        return status;
-    if (port.name != kMicroStepVariable || port.type != DType::I64)
-      continue;
-    StatusOr<Tensor> counted = model.state(port.name);
-    if (!counted.ok())
-      return counted.status();
-    *counted->as<int64_t>() -= progress.batchInStep;
-    if (Status status = model.setState(port.name, *counted); !status.ok())
-      return status;
-  }
-  progress.batchInStep = 0;
-  progress.lossInStep = 0;
   return Status();
 }
 
@@ -132,22 +108,7 @@ Status TrainingRun::checkRanks() {
   // Facts about the run take precedence: "data" is then the hash.
   facts.merge(settingsOf(model.info(), options, data, totalSteps));
   facts["evaluated samples"] = std::to_string(evalData ? evalData->size() : 0);
-  for (const auto &[name, value] : facts) {
-    std::string first = value;
-    Status status = ranks.share(first);
-    if (status.ok())
-      status = ranks.agree(
-          first == value
-              ? Status()
-              : Status(StatusCode::Usage,
-                       "trains another run than rank 0: " + name + " is " +
-                           abbreviated(value) + ", rank 0 has " +
-                           abbreviated(first) +
-                           "; start all ranks with the same flags and files"));
-    if (!status.ok())
-      return status;
-  }
-  return Status();
+  return checkSameFacts(facts, ranks);
 }
 
 Status TrainingRun::openMetrics() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/checkpoint/SharedState.h"
 
+#include "runtime/BoundedJSON.h"
 #include "runtime/train/checkpoint/CheckpointFiles.h"
 #include "runtime/train/checkpoint/Weights.h"
 
@@ -8,6 +9,49 @@
 #include <xxhash.h>
 
 namespace mpc::runtime::train {
+
+Status checkSameFacts(const std::map<std::string, std::string> &facts,
+                      Ranks &ranks) {
+  if (ranks.isSingle())
+    return Status();
+  for (const auto &[name, value] : facts) {
+    std::string first = value;
+    Status status = ranks.share(first);
+    if (status.ok())
+      status = ranks.agree(
+          first == value
+              ? Status()
+              : Status(StatusCode::Usage,
+                       "trains another run than rank 0: " + name + " is " +
+                           abbreviated(value) + ", rank 0 has " +
+                           abbreviated(first) +
+                           "; start all ranks with the same flags and files"));
+    if (!status.ok())
+      return status;
+  }
+  return Status();
+}
+
+Status beginStepAgain(Trainee &model, Progress &progress) {
+  for (const Port &port : model.info().state) {
+    if (port.role == Role::Accumulator)
+      if (Status status =
+              model.setState(port.name, Tensor::zeros(port.type, port.shape));
+          !status.ok())
+        return status;
+    if (port.name != kMicroStepVariable || port.type != DType::I64)
+      continue;
+    StatusOr<Tensor> counted = model.state(port.name);
+    if (!counted.ok())
+      return counted.status();
+    *counted->as<int64_t>() -= progress.batchInStep;
+    if (Status status = model.setState(port.name, *counted); !status.ok())
+      return status;
+  }
+  progress.batchInStep = 0;
+  progress.lossInStep = 0;
+  return Status();
+}
 
 Status shareState(Trainee &model, Ranks &ranks) {
   if (ranks.isSingle())

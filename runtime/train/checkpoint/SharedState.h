@@ -9,7 +9,21 @@
 #include "runtime/train/support/Ranks.h"
 #include "runtime/train/trainee/Trainee.h"
 
+#include <map>
+#include <string>
+
 namespace mpc::runtime::train {
+
+/// Checks that all ranks have equal facts about their run, by name. Usage on
+/// the first rank with both values of the first different fact, Rank on all
+/// others.
+Status checkSameFacts(const std::map<std::string, std::string> &facts,
+                      Ranks &ranks);
+
+/// Goes back to the beginning of the step of `progress`: several ranks cannot
+/// divide the gradients of the first batches among them. Call on the first
+/// rank, before `shareState`.
+Status beginStepAgain(Trainee &model, Progress &progress);
 
 /// Gives all ranks the state of the first rank.
 Status shareState(Trainee &model, Ranks &ranks);

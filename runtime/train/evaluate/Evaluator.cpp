@@ -503,6 +503,10 @@ Status PartialEvaluation::add(const Dataset &data, int64_t begin, int64_t end) {
   return Status();
 }
 
+Status PartialEvaluation::combine(Ranks &ranks) {
+  return impl->evaluation.combine(ranks);
+}
+
 StatusOr<EvalResult> PartialEvaluation::finish() {
   return impl->evaluation.finish();
 }

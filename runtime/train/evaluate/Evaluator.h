@@ -94,6 +94,9 @@ public:
   /// Evaluates samples [begin, end) of `data`. Only the last call may end with
   /// an incomplete batch, which other samples of `data` fill up.
   Status add(const Dataset &data, int64_t begin, int64_t end);
+  /// Adds the sums of all ranks, which must all have added samples and call
+  /// this function. Call once, for several ranks, before `finish`.
+  Status combine(Ranks &ranks);
   /// Returns the result over all samples. Call once.
   StatusOr<EvalResult> finish();
 

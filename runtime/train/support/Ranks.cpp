@@ -59,25 +59,47 @@ Status Ranks::average(void *elements, size_t count, DType type) {
              : communicator->allReduce(elements, count, type, Reduce::Mean);
 }
 
-Status Ranks::agree(const Status &status) {
-  if (isSingle() || status.getCode() == StatusCode::Rank)
-    return status;
+/// Returns the failure of the lowest rank with a failure; nullopt if no rank
+/// failed. All ranks get the same failure.
+StatusOr<std::optional<Ranks::Failure>> Ranks::findFailure(const Status &own) {
   StatusOr<std::vector<double>> codes =
-      gather({double(static_cast<int>(status.getCode()))});
+      gather({double(static_cast<int>(own.getCode()))});
   if (!codes.ok())
     return codes.status();
   const auto failed = std::find_if(codes->begin(), codes->end(),
                                    [](double code) { return code != 0; });
   if (failed == codes->end())
-    return Status();
-  StatusOr<std::vector<std::string>> texts = gatherTexts(status.message());
+    return std::optional<Failure>();
+  StatusOr<std::vector<std::string>> texts = gatherTexts(own.message());
   if (!texts.ok())
     return texts.status();
   const auto rank = size_t(failed - codes->begin());
-  return Status(isFirst() ? static_cast<StatusCode>(int(*failed))
-                          : StatusCode::Rank,
+  return std::optional<Failure>(
+      {rank, static_cast<StatusCode>(int(*failed)), (*texts)[rank]});
+}
+
+Status Ranks::agree(const Status &status) {
+  if (isSingle() || status.getCode() == StatusCode::Rank)
+    return status;
+  StatusOr<std::optional<Failure>> found = findFailure(status);
+  if (!found.ok() || !*found)
+    return found.status();
+  const auto &[rank, code, text] = **found;
+  return Status(isFirst() ? code : StatusCode::Rank,
                 (rank == 0 ? "" : "rank " + std::to_string(rank) + ": ") +
-                    (*texts)[rank]);
+                    text);
+}
+
+Status Ranks::settle(const Status &own) {
+  if (isSingle() || own.getCode() == StatusCode::Rank)
+    return own;
+  StatusOr<std::optional<Failure>> found = findFailure(own);
+  if (!own.ok())
+    return own;
+  if (!found.ok() || !*found)
+    return found.status();
+  return Status(StatusCode::Rank, "rank " + std::to_string((*found)->rank) +
+                                      ": " + (*found)->text);
 }
 
 Status Ranks::fail(const Status &status) {

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +52,11 @@ public:
   /// failed.
   Status agree(const Status &status);
 
+  /// Agrees in a program that reports on every rank. Returns the failure of
+  /// this rank, if any. Otherwise a Rank error with the failure of the lowest
+  /// rank with a failure, and success if no rank failed.
+  Status settle(const Status &own);
+
   /// Ends all ranks after a failure within a step, where no `agree` follows.
   /// Returns `status`. Does nothing if another rank failed first.
   Status fail(const Status &status);
@@ -62,6 +68,14 @@ public:
   }
 
 private:
+  /// A failure, and the lowest rank with a failure.
+  struct Failure {
+    size_t rank;
+    StatusCode code;
+    std::string text;
+  };
+  StatusOr<std::optional<Failure>> findFailure(const Status &own);
+
   Communicator *communicator;
   std::function<void(const Status &)> report;
   bool failed = false;

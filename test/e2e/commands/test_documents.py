@@ -355,7 +355,7 @@ def set_up_embedding(folder):
     install = ["cmake", "--install", str(mpctest.BUILD)]
     prefix = ["--prefix", str(folder / ".local")]
     subprocess.run(install + prefix, check=True, capture_output=True)
-    program, _ = documents.read_blocks(FILES["embedding.md"], "c")
+    program, *_ = documents.read_blocks(FILES["embedding.md"], "c")
     (folder / "train.c").write_text(program)
 
 

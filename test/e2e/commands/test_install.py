@@ -133,7 +133,8 @@ def source(tmp_path_factory):
     text = DOCUMENT.read_text()
     programs = re.findall(r"^```c\n(.*?)^```", text, re.S | re.M)
     (project,) = re.findall(r"^```cmake\n(.*?)^```", text, re.S | re.M)
-    for name, program in zip(("train.c", "trainer.c"), programs, strict=True):
+    names = ("train.c", "trainer.c", "ranks.c")
+    for name, program in zip(names, programs, strict=True):
         (folder / name).write_text(program)
     (folder / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.18)\nproject(train LANGUAGES C)\n"

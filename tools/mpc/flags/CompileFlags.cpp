@@ -117,7 +117,7 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
   if (training.trainAccuracy)
     recipe["train_accuracy"] = true;
   if (training.dataParallel)
-    recipe["data_parallel"] = true;
+    recipe[kDataParallel] = true;
   // Record flags that change values or types. A file is recorded by a digest of
   // the contents, not by name.
   recipe["as_exported"] = options.asExported;
