@@ -31,12 +31,13 @@ def test_the_document_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     text = (mpctest.ROOT / "docs" / "python.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.S | re.M)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     for block in blocks:
         names["images"] = batches[0][0].astype(np.float32)
         exec(compile(block, "python.md", "exec"), names)
     printed = capsys.readouterr().out
     assert re.search(r"^epoch 2: accuracy 9\d\.\d\d%$", printed, re.M)
+    assert re.search(r"^1 ranks: loss \d\.\d{3}$", printed, re.M)
     assert "(32, 10)" in printed and "'fc1.weight': (64, 256)" in printed
     assert (tmp_path / "checkpoints" / "step-10").is_dir()
     assert (tmp_path / "trained.safetensors").exists()

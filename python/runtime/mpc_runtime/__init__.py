@@ -21,6 +21,7 @@ from mpc_runtime.artifact import open_artifact as open  # noqa: A004
 from mpc_runtime.command import CommandWarning, Training, evaluate, find_command
 from mpc_runtime.command import compile_model as compile  # noqa: A004
 from mpc_runtime.command import run_command, train
+from mpc_runtime.communicator import Communicator
 from mpc_runtime.dlpack import HostTensor
 from mpc_runtime.errors import (
     CheckpointError,
@@ -31,6 +32,7 @@ from mpc_runtime.errors import (
     InternalError,
     InvalidInputError,
     NumericError,
+    RankError,
     UnsupportedError,
     UsageError,
 )
@@ -44,6 +46,7 @@ __all__ = [
     "BatchResult",
     "CheckpointError",
     "CommandWarning",
+    "Communicator",
     "DeviceError",
     "Error",
     "ExitCode",
@@ -54,6 +57,7 @@ __all__ = [
     "InvalidInputError",
     "NumericError",
     "Progress",
+    "RankError",
     "Session",
     "State",
     "TensorInfo",

@@ -21,6 +21,7 @@ class ExitCode(enum.IntEnum):
     DEVICE = 6
     NUMERIC = 7
     CHECKPOINT = 8
+    RANK = 9
     INTERNAL = 70
 
 
@@ -84,6 +85,12 @@ class CheckpointError(Error):
     code = ExitCode.CHECKPOINT
 
 
+class RankError(Error):
+    """Another rank failed or never came (9)."""
+
+    code = ExitCode.RANK
+
+
 class InternalError(Error):
     """mpc broke its own rules (70): a bug of mpc."""
 
@@ -100,6 +107,7 @@ _CLASSES: dict[int, type[Error]] = {
         DeviceError,
         NumericError,
         CheckpointError,
+        RankError,
         InternalError,
     )
 }

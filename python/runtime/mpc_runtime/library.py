@@ -30,6 +30,37 @@ class CSessionOptions(ctypes.Structure):
         ("device", _TEXT),
         ("threads", ctypes.c_int32),
         ("seed", ctypes.c_uint64),
+        ("communicator", _POINTER),
+    ]
+
+
+class CCommunicatorOptions(ctypes.Structure):
+    """mpc_communicator_options"""
+
+    _fields_ = [
+        ("struct_size", _SIZE),
+        ("ranks", ctypes.c_int32),
+        ("rank_timeout", ctypes.c_double),
+    ]
+
+
+def _callback(*arguments: Any) -> Any:
+    return ctypes.CFUNCTYPE(ctypes.c_int32, _POINTER, *arguments)
+
+
+class CBackend(ctypes.Structure):
+    """mpc_backend"""
+
+    _fields_ = [
+        ("struct_size", _SIZE),
+        ("name", _TEXT),
+        ("context", _POINTER),
+        ("exchange", _callback(_POINTER, _POINTER, _SIZE)),
+        ("gather", _callback(_POINTER, _SIZE)),
+        ("broadcast", _callback(_POINTER, _SIZE, ctypes.c_int32)),
+        ("barrier", _callback()),
+        # Returns nothing in C, where the caller ignores the result.
+        ("abort", _callback(_TEXT)),
     ]
 
 
@@ -127,6 +158,9 @@ class CEvaluationResult(ctypes.Structure):
 _STATUS: dict[str, list[Any]] = {
     "artifact_open": [_TEXT, _POINTER],
     "artifact_open_bytes": [_TEXT, _SIZE, _POINTER],
+    "communicator_connect": [_POINTER, _POINTER],
+    "communicator_create": [ctypes.c_int32, ctypes.c_int32, _POINTER, _POINTER],
+    "communicator_barrier": [_POINTER],
     "session_create": [_POINTER, _POINTER, _POINTER],
     "session_get_state": [_POINTER, _TEXT, _POINTER, _SIZE],
     "session_set_state": [_POINTER, _TEXT, _POINTER, _SIZE],
@@ -143,6 +177,7 @@ _STATUS: dict[str, list[Any]] = {
     "trainer_get_progress": [_POINTER, _POINTER],
     "trainer_set_learning_rate": [_POINTER, ctypes.c_double],
     "trainer_save": [_POINTER],
+    "trainer_check_ranks": [_POINTER],
     "trainer_count_evaluation": [_POINTER, _POINTER, _POINTER],
     "trainer_restore_best": [_POINTER, _POINTER],
     "evaluation_create": [_POINTER, _POINTER, _POINTER],
@@ -158,6 +193,14 @@ _PLAIN: dict[str, tuple[Any, list[Any]]] = {
     "status_free": (None, [_POINTER]),
     "artifact_plan": (_POINTER, [_POINTER, _POINTER]),
     "artifact_close": (None, [_POINTER]),
+    "communicator_rank": (ctypes.c_int32, [_POINTER]),
+    "communicator_size": (ctypes.c_int32, [_POINTER]),
+    "communicator_local_rank": (ctypes.c_int32, [_POINTER]),
+    "communicator_local_size": (ctypes.c_int32, [_POINTER]),
+    "communicator_backend": (_TEXT, [_POINTER]),
+    "communicator_bytes_sent": (ctypes.c_uint64, [_POINTER]),
+    "communicator_abort": (None, [_POINTER, _TEXT]),
+    "communicator_free": (None, [_POINTER]),
     "session_free": (None, [_POINTER]),
     "session_step_count": (_SIZE, [_POINTER, _TEXT]),
     "session_memory_bytes": (_SIZE, [_POINTER]),

@@ -18,6 +18,7 @@ import numpy as np
 
 from mpc_runtime import library
 from mpc_runtime.artifact import Artifact, PathLike, open_artifact
+from mpc_runtime.communicator import Communicator
 from mpc_runtime.dlpack import HostTensor
 from mpc_runtime.errors import UsageError
 from mpc_runtime.labels import check_labels
@@ -100,7 +101,8 @@ class Session:
     `source` is an Artifact, or what `open` takes. `device` is "cpu", "cuda" or
     "auto". `threads` is the number of threads; 0 is one per physical core.
     `seed` is for dropout and the model's random numbers. `learning_rate` is the
-    rate of steps that get no other.
+    rate of steps that get no other. `communicator` connects the ranks to train
+    with; the artifact must then be compiled with `data_parallel=True`.
 
     Threads may share a session: its methods run one after the other. A session
     is a context manager that closes itself.
@@ -117,12 +119,21 @@ class Session:
         threads: int = 0,
         seed: int = 0,
         learning_rate: float | None = None,
+        communicator: Communicator | None = None,
     ):
         threads = library.as_int("threads", threads, -(2**31), 2**31 - 1)
         seed = library.as_int("seed", seed, 0, 2**64 - 1)
         artifact = source if isinstance(source, Artifact) else open_artifact(source)
+        if not isinstance(communicator, (Communicator, type(None))):
+            raise TypeError(
+                f"expected a Communicator, found {type(communicator).__name__}"
+            )
         options = library.new(
-            library.CSessionOptions, library.encode(device, "a device"), threads, seed
+            library.CSessionOptions,
+            library.encode(device, "a device"),
+            threads,
+            seed,
+            None if communicator is None else communicator._open(),
         )
         handle = ctypes.c_void_p()
         library.call(
@@ -137,6 +148,7 @@ class Session:
         self._free.atexit = False
         self._lock = threading.RLock()
         self._is_stale = False
+        self.communicator = communicator
         self.artifact = artifact
         self.learning_rate = learning_rate
 
@@ -271,7 +283,9 @@ class Session:
         `batches` is a mapping from names of inputs to arrays, or an iterable of
         batches. Each may have any number of samples: the result does not depend
         on the division. "left_out" counts samples at the end that fill no batch
-        and cannot be padded. With averaged weights (--ema), evaluates these.
+        and cannot be padded. With averaged weights (--ema), evaluates these. With
+        a communicator, each rank gives samples of its own, and gets the figures
+        over the samples of all.
 
         Raises UsageError for unknown names and metrics, and without samples;
         UnsupportedError if the artifact has no function "eval";

@@ -48,8 +48,8 @@ class Progress:
     """The place of a trainer in its run.
 
     `step` counts update attempts, skipped ones too, and `batches` the batches
-    run: to continue, leave out so many. `learning_rate` is the rate of the next
-    update.
+    run by all ranks: to continue, leave out so many. `learning_rate` is the rate
+    of the next update.
     """
 
     step: int
@@ -75,6 +75,12 @@ class Trainer:
     `early_stopping`, such as "loss:5", tells when to stop; both, and the schedule
     "plateau", follow the calls of `evaluate`.
     `notes` tells what a resume has changed.
+
+    If the session has a communicator, all ranks need equal options and make equal
+    calls, each with batches of its own: of all batches, rank r of R takes r,
+    r + R, r + 2 R, ... All start with the state of rank 0, which alone reads and
+    writes checkpoints. A call that is refused on one rank raises RankError on the
+    others.
 
     A trainer locks its folder of checkpoints until `close`, and is a context
     manager. Threads may share it, like its session.
@@ -190,6 +196,18 @@ class Trainer:
             self.session._derive()
             library.call("trainer_save", handle)
             self.notes = self._read_notes(handle)
+
+    def check_ranks(self) -> None:
+        """Makes the state of all ranks equal: averages running statistics, which
+        each rank takes from batches of its own, and checks that all other state
+        has equal bits. Call it before saving weights. `save` does so too.
+
+        Raises RankError, which names the first variable that differs.
+        """
+        with self.session._lock:
+            handle = self._open()
+            self.session._derive()
+            library.call("trainer_check_ranks", handle)
 
     def evaluate(
         self, batches: Mapping[str, Any] | Iterable[Batch], metrics: Sequence[str] = ()
