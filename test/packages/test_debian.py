@@ -180,7 +180,7 @@ def test_debian_s_mpc_is_another_program(root):
 
 def test_a_program_in_c_is_built(root):
     text = (ROOT / "docs" / "embedding.md").read_text()
-    (program,) = re.findall(r"^```c\n(.*?)^```", text, re.S | re.M)
+    program, *_ = re.findall(r"^```c\n(.*?)^```", text, re.S | re.M)
     (root.folder / "root/train.c").write_text(program)
     root.run(
         "apt-get install -qq --no-install-recommends ./libmpc-runtime-dev.deb gcc"
