@@ -2,16 +2,11 @@
 #include "tools/mpc/commands/TrainRanks.h"
 
 #include "runtime/Device.h"
-#include "runtime/cpu/Cores.h"
 #include "runtime/distributed/Connect.h"
 #include "runtime/distributed/Launch.h"
 #include "runtime/train/support/Duration.h"
 #include "runtime/train/support/Ranks.h"
 #include "tools/mpc/print/Notes.h"
-
-#include <algorithm>
-#include <sched.h>
-#include <unistd.h>
 
 using namespace mpc;
 using namespace mpc::tools;
@@ -29,25 +24,6 @@ static ExitCode chooseBatch(TrainCommand &command, int ranks) {
                                             std::to_string(ranks) + " ranks");
   command.compile.model.batchSize = global / ranks;
   return ExitCode::Done;
-}
-
-// True if the launcher has bound this process to some of the processors.
-static bool isBound() {
-  cpu_set_t mine;
-  CPU_ZERO(&mine);
-  return sched_getaffinity(0, sizeof(mine), &mine) == 0 &&
-         CPU_COUNT(&mine) < sysconf(_SC_NPROCESSORS_ONLN);
-}
-
-void mpc::tools::divideMachine(const Launch &launch, SessionOptions &session) {
-  if (launch.localSize == 1)
-    return;
-  const std::string own = "cuda:" + std::to_string(launch.localRank);
-  if (session.device == "cuda" || (session.device == "auto" && hasGPUDriver()))
-    session.device = own;
-  if (session.threads == 0 && !isBound())
-    session.threads =
-        std::max(1, countUsableCores() / std::max(1, launch.localSize));
 }
 
 ExitCode mpc::tools::connectRanks(TrainCommand &command,
@@ -73,7 +49,7 @@ ExitCode mpc::tools::connectRanks(TrainCommand &command,
   if (!connected.ok())
     return reportError(connected.status());
   communicator = std::move(*connected);
-  divideMachine(*launch, command.session);
+  divideMachine(launch->localRank, launch->localSize, command.session);
   if (!isArtifact(command.compile.model.model))
     command.compile.pipeline.recipe.dataParallel = true;
   command.train.communicator = command.session.communicator =

@@ -13,11 +13,6 @@
 
 namespace mpc::tools {
 
-/// Gives a rank its GPU and its share of the processors, unless flags in
-/// `session` choose.
-void divideMachine(const runtime::Launch &launch,
-                   runtime::SessionOptions &session);
-
 /// Connects this process with the other ranks that a launcher has started; null
 /// for a single rank. Changes `command`: the device and the threads of this
 /// rank, a share of --global-batch-size, and no output unless this is the first

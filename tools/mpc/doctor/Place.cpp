@@ -1,9 +1,9 @@
 // The section on the ranks.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/Device.h"
 #include "runtime/cpu/Cores.h"
 #include "runtime/distributed/Launch.h"
-#include "tools/mpc/commands/TrainRanks.h"
 #include "tools/mpc/doctor/Section.h"
 
 #include <cstdlib>
@@ -44,7 +44,7 @@ Section mpc::tools::describeRanks(int ranks, runtime::SessionOptions session) {
   section.rows.push_back(
       {"rank", ofAll(launch->rank, launch->size) + "; on this machine " +
                    ofAll(launch->localRank, launch->localSize)});
-  divideMachine(*launch, session);
+  runtime::divideMachine(launch->localRank, launch->localSize, session);
   const int threads =
       session.threads ? session.threads : runtime::countUsableCores();
   section.rows.push_back({"device", session.device});
