@@ -2,6 +2,8 @@
 #include "runtime/Plan.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <utility>
 
 namespace mpc::runtime {
 
@@ -60,6 +62,97 @@ static std::vector<size_t> operandsOf(const ConvStep &step) {
 
 std::vector<size_t> listBuffers(const Step &step) {
   return std::visit([](const auto &op) { return operandsOf(op); }, step.op);
+}
+
+//===----------------------------------------------------------------------===//
+// Steps that use the memory of reductions
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The addresses in [begin, end).
+struct AddressRange {
+  const std::byte *begin, *end;
+
+  bool meets(const AddressRange &other) const {
+    return begin < other.end && other.begin < end;
+  }
+};
+
+/// Collects the addresses that a step reads or writes, over all iterations of
+/// loops.
+class StepAddresses {
+public:
+  StepAddresses(const Function &function, const std::vector<void *> &buffers)
+      : function(function), buffers(buffers) {}
+
+  std::vector<AddressRange> find(const Step &step) {
+    found.clear();
+    add(step);
+    return found;
+  }
+
+private:
+  void add(const Step &step);
+
+  const Function &function;
+  const std::vector<void *> &buffers;
+  std::vector<AddressRange> found;
+  /// The bytes by which loops around the step move a buffer: at most towards
+  /// lower addresses (negative or 0), and towards higher addresses.
+  std::map<size_t, std::pair<int64_t, int64_t>> moved;
+};
+} // namespace
+
+void StepAddresses::add(const Step &step) {
+  for (size_t index : listBuffers(step)) {
+    const auto *begin = static_cast<const std::byte *>(buffers[index]);
+    const auto way = moved.find(index);
+    const auto [low, high] =
+        way == moved.end() ? std::pair<int64_t, int64_t>() : way->second;
+    found.push_back(
+        {begin + low, begin + function.buffers[index].bytes + high});
+  }
+  if (const auto *conditional = std::get_if<IfStep>(&step.op)) {
+    for (const Step &inner : conditional->then)
+      add(inner);
+    for (const Step &inner : conditional->otherwise)
+      add(inner);
+  }
+  if (const auto *loop = std::get_if<ForStep>(&step.op)) {
+    const auto outside = moved;
+    for (const MovingBuffer &moving : loop->moving) {
+      const int64_t way = (loop->count - 1) * moving.bytes;
+      (way < 0 ? moved[moving.buffer].first : moved[moving.buffer].second) +=
+          way;
+    }
+    for (const Step &inner : loop->steps)
+      add(inner);
+    moved = outside;
+  }
+}
+
+std::vector<size_t> findReductionsBefore(const Function &function,
+                                         const std::vector<void *> &buffers) {
+  StepAddresses addresses(function, buffers);
+  std::vector<AddressRange> reduced;
+  std::vector<size_t> before(function.steps.size());
+  for (size_t i = 0; i < before.size(); ++i) {
+    const std::vector<AddressRange> used = addresses.find(function.steps[i]);
+    // Reductions run in order, so they do not wait for one another.
+    if (std::holds_alternative<AllReduceStep>(function.steps[i].op)) {
+      reduced.push_back(used.front());
+      continue;
+    }
+    // The last reduction that shares memory with the step.
+    for (size_t count = reduced.size(); count > 0; --count)
+      if (std::any_of(used.begin(), used.end(), [&](const AddressRange &range) {
+            return range.meets(reduced[count - 1]);
+          })) {
+        before[i] = count;
+        break;
+      }
+  }
+  return before;
 }
 
 //===----------------------------------------------------------------------===//

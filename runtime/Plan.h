@@ -129,6 +129,12 @@ struct Function {
   const FunctionValue *findOutput(std::string_view name) const;
 };
 
+/// Returns, for each step, the number of the function's first all_reduce steps
+/// that must end before the step runs, because the step uses their memory; 0
+/// for all_reduce steps. `buffers` has the addresses of the function's buffers.
+std::vector<size_t> findReductionsBefore(const Function &function,
+                                         const std::vector<void *> &buffers);
+
 struct Target {
   std::string triple, cpu;
   std::vector<std::string> features; ///< LLVM's names of needed features

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/PreparedSteps.h"
 #include "runtime/cpu/CPUDevice.h"
-#include "runtime/cpu/ReductionQueue.h"
 
 #include <cassert>
 #include <map>
@@ -378,7 +377,10 @@ prepareSteps(CPUDevice &device, const Artifact &artifact,
   StepPreparer preparer(device, artifact, function, buffers);
   if (Status status = preparer.prepare(function.steps, steps); !status.ok())
     return status;
-  findReductionsBefore(function, buffers, steps);
+  const std::vector<size_t> before = findReductionsBefore(function, buffers);
+  assert(steps.size() == before.size() && "a prepared step per step");
+  for (size_t i = 0; i < steps.size(); ++i)
+    steps[i].reductionsBefore = before[i];
   return steps;
 }
 

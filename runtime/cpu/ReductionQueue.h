@@ -49,12 +49,6 @@ private:
   std::thread thread;
 };
 
-/// Sets `reductionsBefore` of each step of `function`. `buffers` has the
-/// addresses of the function's buffers.
-void findReductionsBefore(const Function &function,
-                          const std::vector<void *> &buffers,
-                          std::vector<PreparedStep> &steps);
-
 } // namespace mpc::runtime
 
 #endif // MPC_RUNTIME_CPU_REDUCTIONQUEUE_H
