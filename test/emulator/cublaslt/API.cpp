@@ -215,6 +215,7 @@ cublasStatus_t enqueue(const Product &product, const Layouts &layouts,
         if (scratch)
           std::memset(workspace, 0xff, scratch);
         multiply(product, layouts, operands);
+        return CUDA_SUCCESS;
       });
   return result ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
 }

@@ -36,29 +36,26 @@ CUresult Driver::enqueue(CUstream handle, Work work) {
     // The legacy stream waits for all blocking streams, but captured ones
     // cannot be waited for.
     for (auto &[other, captured] : streams) {
-      if (captured->capture == CUstreamCaptureStatus::None ||
-          !captured->blocking)
+      if (!captured->capture || !captured->blocking)
         continue;
-      captured->capture = CUstreamCaptureStatus::Invalidated;
+      captured->capture->isValid = false;
       return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     }
   }
-  switch (stream->capture) {
-  case CUstreamCaptureStatus::Invalidated:
-    return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  case CUstreamCaptureStatus::Active:
-    stream->graph->nodes.push_back(std::move(work));
-    return CUDA_SUCCESS;
-  case CUstreamCaptureStatus::None: {
-    Queue &queue = queueOf(*stream);
-    if (!isOrdered(queue, work))
-      work.run = [] { return CUDA_ERROR_LAUNCH_FAILED; };
-    queue.entries.push_back({std::move(work), queue.seen});
-    queue.seen[&queue] = queue.end();
+  if (Capture *capture = stream->capture.get()) {
+    if (!capture->isValid)
+      return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    std::vector<Node> &nodes = capture->graph->nodes;
+    nodes.push_back({std::move(work), stream->last, stream != capture->origin});
+    stream->last = {nodes.size() - 1};
     return CUDA_SUCCESS;
   }
-  }
-  return CUDA_ERROR_UNKNOWN;
+  Queue &queue = queueOf(*stream);
+  if (!isOrdered(queue, work))
+    work.run = [] { return CUDA_ERROR_LAUNCH_FAILED; };
+  queue.entries.push_back({std::move(work), queue.seen});
+  queue.seen[&queue] = queue.end();
+  return CUDA_SUCCESS;
 }
 
 Queue &Driver::queueOf(Stream &stream) {
@@ -120,20 +117,27 @@ std::vector<Queue *> Driver::queues() {
   return all;
 }
 
-CUresult Driver::run(const Work &work) {
-  if (environment.logs() && !work.name.empty())
+CUresult Driver::run(const Work &work, bool &hasBegun) {
+  if (!hasBegun && environment.logs() && !work.name.empty())
     environment.log("  run " + work.name);
+  hasBegun = true;
   return work.run();
 }
 
-CUresult Driver::finish(Queue &queue, uint64_t end) {
+CUresult Driver::proceed(Queue &queue, uint64_t end) {
   while (queue.done < end && !queue.entries.empty() && !lost) {
-    Queue::Entry entry = std::move(queue.entries.front());
+    Queue::Entry &entry = queue.entries.front();
+    // Dependencies were enqueued earlier, so the recursion ends.
+    CUresult result = proceed(entry.after);
+    if (!result)
+      result = run(entry.work, entry.hasBegun);
+    if (result == CUDA_ERROR_NOT_READY)
+      return result;
+    if (lost)
+      break;
     queue.entries.pop_front();
     ++queue.done;
-    // Dependencies were enqueued earlier, so the recursion ends.
-    if (!finish(entry.after))
-      lost = run(entry.work);
+    lost = result;
   }
   if (lost)
     for (Queue *other : queues()) {
@@ -143,38 +147,64 @@ CUresult Driver::finish(Queue &queue, uint64_t end) {
   return lost;
 }
 
-CUresult Driver::finish(Queue &queue) { return finish(queue, queue.end()); }
+CUresult Driver::proceed(Queue &queue) { return proceed(queue, queue.end()); }
+
+CUresult Driver::proceed(const Clock &clock) {
+  for (const auto &[queue, end] : clock)
+    if (CUresult result = proceed(*queue, end))
+      return result;
+  return lost;
+}
+
+CUresult Driver::wait(const std::function<CUresult()> &attempt) {
+  constexpr std::chrono::minutes kLimit(1);
+  const auto begin = std::chrono::steady_clock::now();
+  for (;;) {
+    const CUresult result = attempt();
+    if (result != CUDA_ERROR_NOT_READY)
+      return result;
+    if (std::chrono::steady_clock::now() - begin > kLimit) {
+      environment.log("  fault: the host waits for ever");
+      return lost = CUDA_ERROR_LAUNCH_TIMEOUT;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+CUresult Driver::finish(Queue &queue) {
+  return wait([&] { return proceed(queue); });
+}
 
 CUresult Driver::finish(const Clock &clock) {
-  for (const auto &[queue, end] : clock)
-    (void)finish(*queue, end);
-  return lost;
+  return wait([&] { return proceed(clock); });
 }
 
 CUresult Driver::finish() {
   for (Queue *queue : queues())
-    (void)finish(*queue);
+    if (CUresult result = finish(*queue))
+      return result;
   return lost;
 }
 
 CUresult Driver::checkWait(Stream &stream) {
-  if (stream.capture == CUstreamCaptureStatus::None)
+  if (!stream.capture)
     return CUDA_SUCCESS;
-  stream.capture = CUstreamCaptureStatus::Invalidated;
+  stream.capture->isValid = false;
   return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
 CUresult Driver::checkUnsafe() {
   CUresult result = CUDA_SUCCESS;
   for (auto &[handle, stream] : streams) {
-    if (stream->capture == CUstreamCaptureStatus::None)
+    Capture *capture = stream->capture.get();
+    if (!capture)
       continue;
-    bool forbids = stream->mode == CUstreamCaptureMode::Global ||
-                   (stream->mode == CUstreamCaptureMode::ThreadLocal &&
-                    stream->thread == std::this_thread::get_id());
+    bool forbids = capture->mode == CUstreamCaptureMode::Global ||
+                   (capture->mode == CUstreamCaptureMode::ThreadLocal &&
+                    capture->thread == std::this_thread::get_id());
     if (!forbids)
       continue;
-    stream->capture = CUstreamCaptureStatus::Invalidated;
+    capture->isValid = false;
     result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
   return result;

@@ -35,6 +35,8 @@ struct TouchedMemory {
 /// An operation of a stream.
 struct Work {
   std::string name;
+  /// Returns CUDA_ERROR_NOT_READY as long as it waits for another process. The
+  /// driver then calls it again.
   std::function<CUresult()> run;
   /// Set for copies and fills. The memory of other work is unknown.
   std::vector<TouchedMemory> touched = {};
@@ -51,6 +53,7 @@ struct Queue {
   struct Entry {
     Work work;
     Clock after; ///< work of other queues that must be done first
+    bool hasBegun = false;
   };
   std::deque<Entry> entries; ///< not done yet
   uint64_t done = 0;
@@ -65,29 +68,50 @@ struct Context {
   unsigned users = 0;
 };
 
+/// Nodes of a graph, by their indices.
+using Nodes = std::set<size_t>;
+
+struct Node {
+  Work work;
+  Nodes after;           ///< earlier nodes that must be done first
+  bool isForked = false; ///< of a stream that joined the capture by an event
+};
+
 struct Graph {
-  std::vector<Work> nodes;
+  std::vector<Node> nodes;
 };
 
 struct GraphExec {
-  std::vector<Work> nodes;
+  std::vector<Node> nodes;
+  unsigned launches = 0;
+};
+
+struct Stream;
+
+/// A capture of the stream that began it, and of streams that wait for its
+/// events.
+struct Capture {
+  Stream *origin = nullptr;
+  CUstreamCaptureMode mode = CUstreamCaptureMode::Global;
+  std::thread::id thread; ///< that began the capture
+  bool isValid = true;
+  std::unique_ptr<Graph> graph = std::make_unique<Graph>();
 };
 
 struct Stream {
   Context *context =
       nullptr;          ///< its context; null: any context's default stream
   bool blocking = true; ///< waits for the legacy default stream
-  CUstreamCaptureStatus capture = CUstreamCaptureStatus::None;
-  CUstreamCaptureMode mode = CUstreamCaptureMode::Global;
-  std::thread::id thread; ///< that began the capture
-  std::unique_ptr<Graph> graph;
+  std::shared_ptr<Capture> capture; ///< null unless captured
+  Nodes last;  ///< the nodes that precede the next captured work
   Queue queue; ///< of a stream that does not wait for the default one
 };
 
 struct Event {
   bool hasTime = true;
   bool recorded = false;
-  Stream *capturedBy = nullptr;
+  std::shared_ptr<Capture> capturedBy;
+  Nodes nodes;  ///< the nodes that precede a captured event
   Clock before; ///< the work that precedes the event
   std::chrono::steady_clock::time_point time;
 };
@@ -140,22 +164,28 @@ public:
   void forget(Queue &queue);
 
   /// Executes all enqueued work, or a queue's with its dependencies, or the
-  /// work before an event.
+  /// work before an event. Waits for other processes; a minute without result
+  /// is a fault.
   CUresult finish();
   CUresult finish(Queue &queue);
   CUresult finish(const Clock &clock);
+  /// Like `finish`, but returns CUDA_ERROR_NOT_READY rather than wait.
+  CUresult proceed(Queue &queue);
+  CUresult proceed(const Clock &clock);
 
   /// The result of a call that may wait: CUDA_SUCCESS, or an error that
   /// invalidates a capture.
   CUresult checkWait(Stream &stream);
   CUresult checkUnsafe();
 
-  CUresult run(const Work &work);
+  /// Runs `work`. Logs the first attempt only.
+  CUresult run(const Work &work, bool &hasBegun);
 
 private:
   std::vector<Queue *> queues();
   bool isOrdered(const Queue &queue, const Work &work);
-  CUresult finish(Queue &queue, uint64_t end);
+  CUresult proceed(Queue &queue, uint64_t end);
+  CUresult wait(const std::function<CUresult()> &attempt);
 };
 
 /// The thread's stack of contexts. The last is current.

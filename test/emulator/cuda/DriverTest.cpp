@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 
 using namespace mpc::emulator;
 
@@ -196,6 +197,95 @@ TEST_F(Driver, CapturedWorkIsDoneByLaunches) {
     ASSERT_EQ(code(driver.graphLaunch(executable, stream)), 0);
   EXPECT_EQ(download<float>(y, 2), (std::vector<float>{3, 3}));
   EXPECT_EQ(code(driver.graphExecDestroy(executable)), 0);
+}
+
+/// A graph whose second stream, `copies`, copies the elements of `from` to
+/// those of `beside`. The first stream then copies them on.
+class ForkedCapture : public TwoStreams {
+protected:
+  ForkedCapture() {
+    from = upload<float>({1, 1, 1, 1});
+    EXPECT_EQ(code(driver.streamSynchronize(stream)), 0);
+    EXPECT_EQ(code(driver.eventCreate(&early, 0)), 0);
+  }
+  ~ForkedCapture() override { (void)driver.eventDestroy(early); }
+
+  /// Captures `begin` before the fork, the copies, and `middle` between them.
+  int capture(const std::function<void()> &begin,
+              const std::function<void()> &middle, bool joins = true) {
+    auto mode = cuda::CaptureMode::ThreadLocal;
+    EXPECT_EQ(code(driver.streamBeginCapture(stream, mode)), 0);
+    EXPECT_EQ(code(driver.eventRecord(early, stream)), 0);
+    begin();
+    EXPECT_EQ(code(driver.eventRecord(taken, stream)), 0);
+    wait(copies, forks ? taken : early);
+    EXPECT_EQ(code(driver.memcpyDtoDAsync(beside, from, 4, copies)), 0);
+    EXPECT_EQ(code(driver.eventRecord(copied, copies)), 0);
+    middle();
+    if (joins)
+      wait(stream, copied);
+    return code(driver.streamEndCapture(stream, &graph));
+  }
+
+  /// The first element of `to` after two launches: the copies begin as early as
+  /// they may in the first, and as late in the second.
+  std::vector<float> launchTwice() {
+    std::vector<float> found;
+    cuda::GraphExec executable = nullptr;
+    EXPECT_EQ(code(driver.graphInstantiate(&executable, graph, 0)), 0);
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(code(driver.memcpyDtoDAsync(from, to + 12, 4, stream)), 0);
+      EXPECT_EQ(code(driver.memcpyDtoDAsync(beside, to + 12, 4, stream)), 0);
+      EXPECT_EQ(code(driver.graphLaunch(executable, stream)), 0);
+      found.push_back(download<float>(to, 1).front());
+    }
+    EXPECT_EQ(code(driver.graphExecDestroy(executable)), 0);
+    return found;
+  }
+
+  void write() {
+    EXPECT_EQ(code(driver.memcpyDtoDAsync(from, from + 4, 4, stream)), 0);
+  }
+  void take() {
+    EXPECT_EQ(code(driver.memcpyDtoDAsync(to, beside, 4, stream)), 0);
+  }
+
+  bool forks = true; ///< false: the copy does not wait for `begin`
+  cuda::Graph graph = nullptr;
+  cuda::DevicePointer from = 0;
+  cuda::Event early = nullptr;
+};
+
+TEST_F(ForkedCapture, AStreamJoinsByAnEvent) {
+  ASSERT_EQ(capture([&] { write(); },
+                    [&] {
+                      wait(stream, copied);
+                      take();
+                    }),
+            0);
+  EXPECT_EQ(launchTwice(), (std::vector<float>{1, 1}));
+}
+
+TEST_F(ForkedCapture, AReaderThatDoesNotWaitGetsOtherValues) {
+  ASSERT_EQ(capture([&] { write(); }, [&] { take(); }), 0);
+  EXPECT_EQ(launchTwice(), (std::vector<float>{1, 0}));
+}
+
+TEST_F(ForkedCapture, AWriterThatIsNotAwaitedGivesOtherValues) {
+  forks = false;
+  ASSERT_EQ(capture([&] { write(); },
+                    [&] {
+                      wait(stream, copied);
+                      take();
+                    }),
+            0);
+  EXPECT_EQ(launchTwice(), (std::vector<float>{0, 1}));
+}
+
+TEST_F(ForkedCapture, AStreamThatIsNotAwaitedIsAnError) {
+  EXPECT_EQ(capture([] {}, [] {}, /*joins=*/false), 904);
+  EXPECT_FALSE(graph);
+  EXPECT_EQ(code(driver.streamSynchronize(copies)), 0);
 }
 
 TEST_F(Driver, WaitsAndAllocationsInvalidateACapture) {

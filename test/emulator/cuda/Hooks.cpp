@@ -21,6 +21,18 @@ bool mpc::emulator::hasContext() {
   return Driver::get().isInitialized && currentContext();
 }
 
+int mpc::emulator::currentDevice() { return currentContext()->device; }
+
+bool mpc::emulator::isCapturing() {
+  Driver &driver = Driver::get();
+  std::lock_guard<std::recursive_mutex> lock(driver.mutex);
+  for (const auto &[handle, stream] : driver.streams)
+    if (stream->capture &&
+        stream->capture->thread == std::this_thread::get_id())
+      return true;
+  return false;
+}
+
 int mpc::emulator::computeCapability() {
   const DeviceProperties &device = Driver::get().environment.device;
   return device.major * 10 + device.minor;
@@ -28,7 +40,7 @@ int mpc::emulator::computeCapability() {
 
 CUresult mpc::emulator::enqueueWork(CUstream stream, std::string name,
                                     std::vector<Access> accesses,
-                                    std::function<void()> work) {
+                                    std::function<CUresult()> work) {
   Driver &driver = Driver::get();
   std::lock_guard<std::recursive_mutex> lock(driver.mutex);
   if (driver.lost)
@@ -45,8 +57,7 @@ CUresult mpc::emulator::enqueueWork(CUstream stream, std::string name,
       std::fprintf(stderr, "mpc emulator: %s\n", message.c_str());
       return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
-    work();
-    return CUDA_SUCCESS;
+    return work();
   };
   return driver.enqueue(stream, {name, run});
 }

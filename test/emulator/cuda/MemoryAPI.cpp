@@ -136,7 +136,7 @@ MPC_EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from,
         // Other memory is staged now.
         Stream *target = d.find(stream);
         bool isPinned = d.memory.contains(addressOf(from), bytes);
-        bool isCaptured = target && target->capture != None;
+        bool isCaptured = target && target->capture;
         if (isPinned || isCaptured)
           return enqueueAccess(d, stream, "cuMemcpyHtoDAsync_v2", to,
                                isPinned ? addressOf(from) : 0, bytes,
@@ -163,7 +163,7 @@ MPC_EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from,
                     isPinned ? addressOf(to) : 0, from, bytes,
                     [=] { std::memcpy(to, pointer(from), bytes); });
                 // A copy into pageable memory returns when it is done.
-                if (result || isPinned || target->capture != None)
+                if (result || isPinned || target->capture)
                   return result;
                 return d.finish(d.queueOf(*target));
               });

@@ -5,30 +5,95 @@
 
 using namespace mpc::emulator;
 
-static CUresult launchAll(Driver &driver, const std::vector<Work> &nodes) {
-  for (const Work &node : nodes)
-    if (CUresult result = driver.run(node))
-      return result;
-  return CUDA_SUCCESS;
+namespace {
+/// A launch of a graph. The nodes of streams that joined the capture run as
+/// early as the edges allow, or as late: a missing edge then changes the
+/// result.
+class GraphLaunch {
+public:
+  GraphLaunch(const std::vector<Node> &nodes, bool isEarly)
+      : nodes(nodes), isDone(nodes.size()), isEarly(isEarly) {
+    for (size_t i = 0; i < nodes.size(); ++i)
+      waiting[nodes[i].isForked].push_back(i);
+  }
+
+  CUresult run(Driver &driver) {
+    while (std::deque<size_t> *list = choose()) {
+      const size_t node = list->front();
+      if (CUresult result = driver.run(nodes[node].work, hasBegun))
+        return result;
+      hasBegun = false;
+      isDone[node] = true;
+      list->pop_front();
+    }
+    return CUDA_SUCCESS;
+  }
+
+private:
+  /// The list whose first node runs next; null at the end.
+  std::deque<size_t> *choose() {
+    for (bool isForked : {isEarly, !isEarly}) {
+      std::deque<size_t> &list = waiting[isForked];
+      if (!list.empty() && isReady(nodes[list.front()]))
+        return &list;
+    }
+    return nullptr;
+  }
+  bool isReady(const Node &node) const {
+    for (size_t before : node.after)
+      if (!isDone[before])
+        return false;
+    return true;
+  }
+
+  std::vector<Node> nodes;
+  std::vector<bool> isDone;
+  bool isEarly;
+  bool hasBegun = false;         ///< true if the next node has
+  std::deque<size_t> waiting[2]; ///< of the origin, of the other streams
+};
+} // namespace
+
+/// True if the last nodes of `stream` precede the last nodes of the capture's
+/// origin.
+static bool hasJoined(const Capture &capture, const Stream &stream) {
+  Nodes before = capture.origin->last;
+  // Edges lead to earlier nodes.
+  for (size_t i = capture.graph->nodes.size(); i-- > 0;)
+    if (before.count(i)) {
+      const Nodes &after = capture.graph->nodes[i].after;
+      before.insert(after.begin(), after.end());
+    }
+  for (size_t node : stream.last)
+    if (!before.count(node))
+      return false;
+  return true;
 }
 
 /// Ends a capture that may have been invalidated.
 static CUresult endCapture(Driver &driver, Stream &stream, CUgraph *graph) {
   *graph = nullptr;
-  if (stream.capture == None)
+  const std::shared_ptr<Capture> capture = stream.capture;
+  if (!capture || capture->origin != &stream)
     return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
-  if (stream.mode != Relaxed && stream.thread != std::this_thread::get_id())
+  if (capture->mode != Relaxed && capture->thread != std::this_thread::get_id())
     return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-  bool isValid = stream.capture == Active;
-  stream.capture = None;
-  std::unique_ptr<Graph> captured = std::move(stream.graph);
+  bool isJoined = true;
+  for (auto &[handle, other] : driver.streams) {
+    if (other->capture != capture)
+      continue;
+    isJoined = isJoined && hasJoined(*capture, *other);
+    other->capture = nullptr;
+  }
   for (auto &[handle, event] : driver.events)
-    if (event->capturedBy == &stream)
+    if (event->capturedBy == capture)
       event->capturedBy = nullptr;
-  if (!isValid)
+  if (!capture->isValid)
     return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  *graph = captured.get();
-  driver.graphs[*graph] = std::move(captured);
+  if (!isJoined)
+    return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+  *graph = capture->graph.get();
+  driver.graphs[*graph] = std::move(capture->graph);
   return CUDA_SUCCESS;
 }
 
@@ -62,24 +127,25 @@ MPC_EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
               });
 }
 
-static CUresult waitFor(Driver &d, CUstream handle) {
+static CUresult waitFor(Driver &d, CUstream handle, bool isQuery) {
   Stream *stream = d.find(handle);
   if (!stream)
     return CUDA_ERROR_INVALID_HANDLE;
   if (CUresult result = d.checkWait(*stream))
     return result;
-  return d.finish(d.queueOf(*stream));
+  Queue &queue = d.queueOf(*stream);
+  return isQuery ? d.proceed(queue) : d.finish(queue);
 }
 
 MPC_EXPORT CUresult cuStreamSynchronize(CUstream stream) {
   return call("cuStreamSynchronize", {{"stream", stream}}, Needs::Context,
-              [&](Driver &d) { return waitFor(d, stream); });
+              [&](Driver &d) { return waitFor(d, stream, /*isQuery=*/false); });
 }
 
 /// A program may poll until the work is done: execute it now.
 MPC_EXPORT CUresult cuStreamQuery(CUstream stream) {
   return call("cuStreamQuery", {{"stream", stream}}, Needs::Context,
-              [&](Driver &d) { return waitFor(d, stream); });
+              [&](Driver &d) { return waitFor(d, stream, /*isQuery=*/true); });
 }
 
 MPC_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event,
@@ -89,13 +155,18 @@ MPC_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event,
                 Stream *target = d.find(stream);
                 if (!target || !d.events.count(event))
                   return CUDA_ERROR_INVALID_HANDLE;
-                // Only one stream is captured at a time. Captures that fork are
-                // not emulated.
-                if (event->capturedBy != (target->capture ? target : nullptr)) {
-                  target->capture = target->capture ? Invalidated : None;
+                // A stream that waits for a captured event joins the capture.
+                if (!target->capture && event->capturedBy) {
+                  target->capture = event->capturedBy;
+                  target->last.clear();
+                }
+                if (event->capturedBy != target->capture) {
+                  target->capture->isValid = false;
                   return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
                 }
-                if (!target->capture)
+                if (target->capture)
+                  target->last.insert(event->nodes.begin(), event->nodes.end());
+                else
                   d.merge(event->before, d.queueOf(*target));
                 return CUDA_SUCCESS;
               });
@@ -149,8 +220,11 @@ static CUresult recordEvent(const char *name, CUevent event, CUstream stream,
                 if (flags > CU_EVENT_RECORD_EXTERNAL ||
                     (isExternal && !target->capture))
                   return CUDA_ERROR_INVALID_VALUE;
-                event->capturedBy =
-                    target->capture && !isExternal ? target : nullptr;
+                event->capturedBy = isExternal ? nullptr : target->capture;
+                if (event->capturedBy) {
+                  event->nodes = target->last;
+                  return CUDA_SUCCESS;
+                }
                 auto note = [event] {
                   event->recorded = true;
                   event->time = std::chrono::steady_clock::now();
@@ -172,19 +246,20 @@ MPC_EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream,
   return recordEvent("cuEventRecordWithFlags", event, stream, flags);
 }
 
-static CUresult waitForEvent(Driver &d, CUevent event) {
+static CUresult waitForEvent(Driver &d, CUevent event, bool isQuery) {
   if (!d.events.count(event))
     return CUDA_ERROR_INVALID_HANDLE;
   if (event->capturedBy) {
-    event->capturedBy->capture = Invalidated;
+    event->capturedBy->isValid = false;
     return CUDA_ERROR_CAPTURED_EVENT;
   }
-  return d.finish(event->before);
+  return isQuery ? d.proceed(event->before) : d.finish(event->before);
 }
 
 MPC_EXPORT CUresult cuEventSynchronize(CUevent event) {
-  return call("cuEventSynchronize", {{"event", event}}, Needs::Context,
-              [&](Driver &d) { return waitForEvent(d, event); });
+  return call(
+      "cuEventSynchronize", {{"event", event}}, Needs::Context,
+      [&](Driver &d) { return waitForEvent(d, event, /*isQuery=*/false); });
 }
 
 MPC_EXPORT CUresult cuEventQuery(CUevent event) {
@@ -192,7 +267,7 @@ MPC_EXPORT CUresult cuEventQuery(CUevent event) {
               [&](Driver &d) {
                 if (CUresult result = d.checkUnsafe())
                   return result;
-                return waitForEvent(d, event);
+                return waitForEvent(d, event, /*isQuery=*/true);
               });
 }
 
@@ -237,10 +312,11 @@ MPC_EXPORT CUresult cuStreamBeginCapture_v2(CUstream stream,
                   return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
                 if (target->capture || mode < Global || mode > Relaxed)
                   return CUDA_ERROR_INVALID_VALUE;
-                target->capture = Active;
-                target->mode = mode;
-                target->thread = std::this_thread::get_id();
-                target->graph = std::make_unique<Graph>();
+                target->capture = std::make_shared<Capture>();
+                target->capture->origin = target;
+                target->capture->mode = mode;
+                target->capture->thread = std::this_thread::get_id();
+                target->last.clear();
                 return CUDA_SUCCESS;
               });
 }
@@ -256,14 +332,16 @@ MPC_EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
 
 MPC_EXPORT CUresult cuStreamIsCapturing(CUstream stream,
                                         CUstreamCaptureStatus *status) {
-  return call("cuStreamIsCapturing", {{"stream", stream}}, Needs::Context,
-              [&](Driver &d) {
-                Stream *target = d.find(stream);
-                if (!target)
-                  return CUDA_ERROR_INVALID_HANDLE;
-                *status = target->capture;
-                return CUDA_SUCCESS;
-              });
+  return call(
+      "cuStreamIsCapturing", {{"stream", stream}}, Needs::Context,
+      [&](Driver &d) {
+        Stream *target = d.find(stream);
+        if (!target)
+          return CUDA_ERROR_INVALID_HANDLE;
+        const Capture *capture = target->capture.get();
+        *status = !capture ? None : capture->isValid ? Active : Invalidated;
+        return CUDA_SUCCESS;
+      });
 }
 
 MPC_EXPORT CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes,
@@ -299,12 +377,14 @@ MPC_EXPORT CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
         auto found = d.executables.find(executable);
         if (found == d.executables.end())
           return CUDA_ERROR_INVALID_VALUE;
-        std::vector<Work> nodes = found->second->nodes;
+        const std::vector<Node> &nodes = found->second->nodes;
         std::string name = "graph nodes=" + std::to_string(nodes.size());
-        Work launch{name, [&d, nodes] { return launchAll(d, nodes); }};
-        for (const Work &node : nodes)
-          launch.touched.insert(launch.touched.end(), node.touched.begin(),
-                                node.touched.end());
+        auto state = std::make_shared<GraphLaunch>(
+            nodes, /*isEarly=*/found->second->launches++ % 2 == 0);
+        Work launch{name, [&d, state] { return state->run(d); }};
+        for (const Node &node : nodes)
+          launch.touched.insert(launch.touched.end(), node.work.touched.begin(),
+                                node.work.touched.end());
         return d.enqueue(stream, std::move(launch));
       });
 }

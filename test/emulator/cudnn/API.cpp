@@ -85,6 +85,7 @@ DNNResult execute(Handle &handle, const Descriptor &plan,
         if (scratch)
           std::memset(workspace, 0xff, scratch);
         convolve(conv, operands[0], operands[1], operands[2]);
+        return CUDA_SUCCESS;
       });
   if (result)
     return {CUDNN_STATUS_EXECUTION_FAILED,

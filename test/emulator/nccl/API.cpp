@@ -1,47 +1,42 @@
-// Entry points of NCCL, for one rank: checks the order and the arguments of all
-// calls. With several ranks, the others never arrive.
+// Entry points of NCCL for communicators that do not block. Checks each call:
+// arguments, order, streams and captures. The work of a call begins when the
+// program sees the end of the call, so a program that goes on too early fails.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/emulator/cuda/Hooks.h"
+#include "test/emulator/nccl/Ranks.h"
 
+#include <cstdio>
 #include <cstring>
-#include <set>
+#include <map>
 
 using namespace mpc::emulator;
 
-enum ncclResult_t : int {
-  ncclSuccess = 0,
-  ncclUnhandledCudaError = 1,
-  ncclInvalidArgument = 4,
-  ncclInvalidUsage = 5,
-  ncclInProgress = 7,
-};
-
-struct ncclUniqueId {
-  char internal[128];
-};
-
-/// The first fields of each version of ncclConfig_t.
-struct ncclConfig_t {
-  size_t size;
-  unsigned magic, version;
-  int blocking;
-};
-
 namespace {
 
-constexpr char kId[] = "emulated NCCL";
+constexpr char kId[] = "emulated NCCL ";
 constexpr int kVersion = 22000;
 constexpr int kFirstMade = 5; ///< the first operation that a program creates
 
-struct Communicator {
-  int ranks = 1;
-  bool isFinalized = false;
-  int made = 0; ///< operations that the program has created
-  int asyncError = ncclSuccess;
+/// A reduction that a call has asked for.
+struct Asked {
+  void *data = nullptr;
+  Reduction reduction;
+  CUstream stream = nullptr;
 };
 
-std::set<Communicator *> communicators;
+struct Communicator {
+  std::shared_ptr<Ranks> ranks;
+  int device = 0;
+  bool isFinalized = false;
+  bool hasBegun = false;          ///< true once all ranks have joined
+  std::optional<Asked> asked;     ///< not begun yet
+  std::optional<CUstream> stream; ///< of all reductions
+  /// The operations that the program has created: type and scale.
+  std::vector<std::pair<int, double>> made;
+};
+
+std::map<Communicator *, std::unique_ptr<Communicator>> communicators;
 
 /// The frame of the entry points: injects faults, and logs.
 template <class F>
@@ -54,9 +49,57 @@ ncclResult_t call(const char *name, const std::string &arguments, F f) {
   return result;
 }
 
-size_t sizeOf(int type) {
-  constexpr size_t kSizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
-  return type >= 0 && type < 10 ? kSizes[type] : 0;
+ncclResult_t refuse(const std::string &why,
+                    ncclResult_t result = ncclInvalidUsage) {
+  libraryLog("  fault: " + why);
+  std::fprintf(stderr, "mpc emulator: %s\n", why.c_str());
+  return result;
+}
+
+/// Checks that the program may call a function of the communicator now.
+ncclResult_t check(Communicator *communicator, bool mayCapture = false) {
+  if (!communicators.count(communicator))
+    return refuse("the communicator does not exist");
+  if (communicator->isFinalized)
+    return refuse("the communicator is finalized");
+  if (!communicator->hasBegun || communicator->asked)
+    return refuse("the call before is still in progress");
+  if (!hasContext() || currentDevice() != communicator->device)
+    return refuse("another device is current");
+  if (isCapturing() && !mayCapture)
+    return refuse("the call does not work during a capture");
+  return ncclSuccess;
+}
+
+/// Enqueues the reduction that was asked for.
+ncclResult_t begin(Communicator &communicator) {
+  const Asked asked = *communicator.asked;
+  communicator.asked.reset();
+  const size_t bytes = asked.reduction.count * sizeOf(asked.reduction.type);
+  auto work = [ranks = communicator.ranks, asked] {
+    std::string fault;
+    if (!ranks->reduce(asked.data, asked.reduction, fault))
+      return CUDA_ERROR_NOT_READY;
+    if (fault.empty())
+      return CUDA_SUCCESS;
+    refuse(fault);
+    return CUDA_ERROR_LAUNCH_FAILED;
+  };
+  return enqueueWork(asked.stream, "ncclAllReduce", {{asked.data, bytes}}, work)
+             ? ncclUnhandledCudaError
+             : ncclSuccess;
+}
+
+/// Goes on with the call in progress, and returns its state.
+ncclResult_t proceed(Communicator &communicator) {
+  Ranks &ranks = *communicator.ranks;
+  if (ncclResult_t state = ranks.getState())
+    return state;
+  communicator.hasBegun = true;
+  if (communicator.asked)
+    return begin(communicator);
+  return communicator.isFinalized && !ranks.haveAllFinalized() ? ncclInProgress
+                                                               : ncclSuccess;
 }
 
 } // namespace
@@ -72,14 +115,24 @@ MPC_EXPORT ncclResult_t ncclGetVersion(int *version) {
 
 MPC_EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
   return call("ncclGetUniqueId", "", [&] {
+    const std::string path = Ranks::create();
+    if (path.empty() || sizeof(kId) + path.size() > sizeof(id->internal))
+      return ncclSystemError;
     std::memset(id, 0, sizeof(*id));
-    std::memcpy(id->internal, kId, sizeof(kId));
+    std::strcpy(id->internal, (kId + path).c_str());
     return ncclSuccess;
   });
 }
 
 MPC_EXPORT const char *ncclGetErrorString(ncclResult_t result) {
-  return result == ncclInvalidUsage ? "invalid usage" : "emulated error";
+  switch (result) {
+  case ncclInvalidUsage:
+    return "invalid usage";
+  case ncclRemoteError:
+    return "remote process exited or there was a network error";
+  default:
+    return "emulated error";
+  }
 }
 
 MPC_EXPORT const char *ncclGetLastError(Communicator *) { return ""; }
@@ -93,13 +146,21 @@ MPC_EXPORT ncclResult_t ncclCommInitRankConfig(Communicator **made, int ranks,
         *made = nullptr;
         if (!hasContext())
           return ncclUnhandledCudaError;
-        if (rank < 0 || rank >= ranks || std::strcmp(id.internal, kId) != 0 ||
+        const size_t prefix = sizeof(kId) - 1;
+        if (isCapturing() || rank < 0 || rank >= ranks ||
+            std::strncmp(id.internal, kId, prefix) != 0 ||
             config->magic != 0xcafebeef || config->version < 21400 ||
             config->size < sizeof(ncclConfig_t) || config->blocking != 0)
-          return ncclInvalidArgument;
-        *made = new Communicator{ranks};
-        (*made)->asyncError = ranks == 1 ? ncclSuccess : ncclInProgress;
-        communicators.insert(*made);
+          return refuse("a wrong argument of ncclCommInitRankConfig",
+                        ncclInvalidArgument);
+        auto created = std::make_unique<Communicator>();
+        created->device = currentDevice();
+        created->ranks =
+            Ranks::join(id.internal + prefix, ranks, rank, created->device);
+        if (!created->ranks)
+          return refuse("rank " + std::to_string(rank) + " cannot join");
+        *made = created.get();
+        communicators[*made] = std::move(created);
         return ncclInProgress;
       });
 }
@@ -107,17 +168,20 @@ MPC_EXPORT ncclResult_t ncclCommInitRankConfig(Communicator **made, int ranks,
 MPC_EXPORT ncclResult_t ncclCommGetAsyncError(Communicator *communicator,
                                               int *result) {
   if (!communicators.count(communicator))
-    return ncclInvalidArgument;
+    return refuse("the communicator does not exist");
   const std::optional<int> fault = libraryFault("ncclCommGetAsyncError");
-  *result = fault ? *fault : communicator->asyncError;
+  *result = fault ? *fault : proceed(*communicator);
   return ncclSuccess;
 }
 
 MPC_EXPORT ncclResult_t ncclCommFinalize(Communicator *communicator) {
   return call("ncclCommFinalize", "", [&] {
-    if (!communicators.count(communicator) || communicator->isFinalized)
-      return ncclInvalidUsage;
+    if (ncclResult_t result = check(communicator))
+      return result;
+    if (communicator->ranks->isReducing())
+      return refuse("a reduction is in progress");
     communicator->isFinalized = true;
+    communicator->ranks->finalize();
     return ncclInProgress;
   });
 }
@@ -125,18 +189,18 @@ MPC_EXPORT ncclResult_t ncclCommFinalize(Communicator *communicator) {
 MPC_EXPORT ncclResult_t ncclCommDestroy(Communicator *communicator) {
   return call("ncclCommDestroy", "", [&] {
     if (!communicators.count(communicator) || !communicator->isFinalized)
-      return ncclInvalidUsage;
+      return refuse("the communicator is not finalized");
     communicators.erase(communicator);
-    delete communicator;
     return ncclSuccess;
   });
 }
 
 MPC_EXPORT ncclResult_t ncclCommAbort(Communicator *communicator) {
   return call("ncclCommAbort", "", [&] {
-    if (!communicators.erase(communicator))
-      return ncclInvalidUsage;
-    delete communicator;
+    if (!communicators.count(communicator))
+      return refuse("the communicator does not exist");
+    communicator->ranks->abort();
+    communicators.erase(communicator);
     return ncclSuccess;
   });
 }
@@ -145,10 +209,13 @@ MPC_EXPORT ncclResult_t ncclRedOpCreatePreMulSum(int *operation, void *scalar,
                                                  int type, int residence,
                                                  Communicator *communicator) {
   return call("ncclRedOpCreatePreMulSum", "type=" + std::to_string(type), [&] {
-    if (!communicators.count(communicator) || !scalar || residence != 1 ||
-        !sizeOf(type))
-      return ncclInvalidArgument;
-    *operation = kFirstMade + communicator->made++;
+    if (ncclResult_t result = check(communicator))
+      return result;
+    if (!scalar || residence != 1 || type < ncclFloat16 || type > ncclBfloat16)
+      return refuse("a wrong argument of ncclRedOpCreatePreMulSum",
+                    ncclInvalidArgument);
+    communicator->made.emplace_back(type, loadScale(scalar, type));
+    *operation = kFirstMade + static_cast<int>(communicator->made.size()) - 1;
     return ncclSuccess;
   });
 }
@@ -159,19 +226,31 @@ MPC_EXPORT ncclResult_t ncclAllReduce(const void *from, void *to, size_t count,
                                       CUstream stream) {
   const std::string arguments = "count=" + std::to_string(count) +
                                 ", type=" + std::to_string(type) +
-                                ", operation=" + std::to_string(operation);
+                                ", operation=" + std::to_string(operation) +
+                                ", captured=" + std::to_string(isCapturing());
   return call("ncclAllReduce", arguments, [&] {
-    if (!communicators.count(communicator) || communicator->isFinalized)
-      return ncclInvalidUsage;
-    const bool isMade =
-        operation >= kFirstMade && operation < kFirstMade + communicator->made;
-    if (from != to || !sizeOf(type) || count == 0 ||
-        !(isMade || operation == 0 || operation == 2))
-      return ncclInvalidArgument;
-    return enqueueWork(stream, "ncclAllReduce", {{to, count * sizeOf(type)}},
-                       [] {})
-               ? ncclUnhandledCudaError
-               : ncclSuccess;
+    if (ncclResult_t result = check(communicator, /*mayCapture=*/true))
+      return result;
+    if (communicator->stream.value_or(stream) != stream)
+      return refuse("reductions of one communicator use two streams");
+    const size_t width = sizeOf(type);
+    if (from != to || width == 0 || count == 0 ||
+        reinterpret_cast<uintptr_t>(to) % width != 0)
+      return refuse("a wrong argument of ncclAllReduce", ncclInvalidArgument);
+    Reduction reduction{count, type, operation};
+    if (operation >= kFirstMade) {
+      const auto index = static_cast<size_t>(operation - kFirstMade);
+      if (index >= communicator->made.size() ||
+          communicator->made[index].first != type)
+        return refuse("the operation is for another type", ncclInvalidArgument);
+      reduction.operation = ncclSum;
+      reduction.scale = communicator->made[index].second;
+    } else if (operation != ncclSum && operation != ncclMax) {
+      return refuse("an unknown operation", ncclInvalidArgument);
+    }
+    communicator->stream = stream;
+    communicator->asked = Asked{to, reduction, stream};
+    return ncclInProgress;
   });
 }
 
