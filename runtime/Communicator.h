@@ -58,15 +58,24 @@ public:
   /// other ranks wait return a Rank error. Any thread may call `abort`.
   virtual void abort(const Status &why) = 0;
 
+  /// Tells that another library, which connects the same ranks, has lost a
+  /// rank. No call may follow, and the destructor waits for no rank.
+  virtual void noteLoss() {}
+
   /// Returns the bytes that the rank has sent so far, by the library's
-  /// algorithm or, if unknown, by a ring.
+  /// algorithm or, if unknown, by a ring. Includes `addBytesSent`.
   virtual size_t bytesSent() const = 0;
+
+  /// Counts bytes that the rank has sent by another library.
+  void addBytesSent(size_t bytes) { sentBeside += bytes; }
 
 protected:
   Communicator(int rank, int size) : own(rank), ranks(size) {}
+  size_t bytesSentBeside() const { return sentBeside; }
 
 private:
   int own, ranks;
+  size_t sentBeside = 0;
 };
 
 } // namespace mpc::runtime

@@ -87,7 +87,7 @@ StatusOr<std::unique_ptr<Device>> Device::create(const DeviceOptions &options,
   const bool isForGPU = artifact.plan().target.isGPU();
   if (id->kind == DeviceId::Kind::CUDA ||
       (id->kind == DeviceId::Kind::Auto && isForGPU))
-    return CUDADevice::create(artifact, id->index);
+    return CUDADevice::create(options, artifact, id->index);
   return createCPU(options, artifact);
 }
 

@@ -15,6 +15,7 @@
 #include "runtime/Artifact.h"
 #include "runtime/Status.h"
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -51,8 +52,10 @@ struct DeviceOptions {
   int threads = 0;            ///< CPU worker threads; 0 means one per core
   /// Connects the ranks of a distributed run for the `all_reduce` steps of
   /// functions; null for one rank, where these steps do nothing. Must outlive
-  /// the device.
+  /// the device. All ranks must then create their devices at the same time.
   Communicator *communicator = nullptr;
+  /// The longest wait of a GPU for other ranks.
+  std::chrono::milliseconds rankTimeout = std::chrono::minutes(10);
 };
 
 /// Gives one of the `count` ranks on a machine, by its number there, a GPU and

@@ -8,6 +8,8 @@
 #include "runtime/cuda/Staging.h"
 #include "runtime/cuda/StepPreparer.h"
 
+#include <algorithm>
+
 namespace mpc::runtime {
 
 using namespace cuda;
@@ -54,6 +56,7 @@ struct CUDADevice::Impl {
   size_t constantBytes = 0, stageBytes = 0;
   std::unique_ptr<BLASLt> blas;
   std::unique_ptr<DNN> dnn;
+  std::unique_ptr<NCCL> nccl; ///< null unless functions reduce over ranks
 };
 
 Status CUDADevice::Impl::ContextHolder::open() {
@@ -78,11 +81,9 @@ Status CUDADevice::Impl::ContextHolder::openCopies() {
 }
 
 Status CUDADevice::Impl::ContextHolder::synchronize() const {
-  Status status =
-      driver.check(driver.call.streamSynchronize(stream), "finish its work");
+  Status status = driver.wait(stream, "finish its work");
   if (status.ok() && copies)
-    status =
-        driver.check(driver.call.streamSynchronize(copies), "finish its work");
+    status = driver.wait(copies, "finish its work");
   return status;
 }
 
@@ -106,8 +107,8 @@ static StatusOr<FoundGPU> findGPU(int index) {
   return FoundGPU{*driver, *gpu};
 }
 
-StatusOr<std::unique_ptr<Device>> CUDADevice::create(const Artifact &artifact,
-                                                     int index) {
+StatusOr<std::unique_ptr<CUDADevice>> CUDADevice::open(const Artifact &artifact,
+                                                       int index) {
   const Target &target = artifact.plan().target;
   if (!target.isGPU())
     return Status(StatusCode::Device,
@@ -125,7 +126,66 @@ StatusOr<std::unique_ptr<Device>> CUDADevice::create(const Artifact &artifact,
   std::unique_ptr<CUDADevice> device(new CUDADevice(std::move(impl)));
   if (Status status = device->load(artifact); !status.ok())
     return status;
-  return std::unique_ptr<Device>(std::move(device));
+  return device;
+}
+
+/// True if a function of the plan reduces over ranks.
+static bool reduces(const Plan &plan) {
+  return std::any_of(
+      plan.functions.begin(), plan.functions.end(), [](const auto &named) {
+        const std::vector<Step> &steps = named.second.steps;
+        return std::any_of(steps.begin(), steps.end(), [](const Step &step) {
+          return std::holds_alternative<AllReduceStep>(step.op);
+        });
+      });
+}
+
+StatusOr<std::unique_ptr<Device>>
+CUDADevice::create(const DeviceOptions &options, const Artifact &artifact,
+                   int index) {
+  StatusOr<std::unique_ptr<CUDADevice>> opened = open(artifact, index);
+  Communicator *ranks = options.communicator;
+  if (ranks && ranks->size() == 1)
+    ranks = nullptr;
+  const bool isTrial = environmentHas("MPC_CUDA_NCCL", "1");
+  Status status = opened.status();
+  if (reduces(artifact.plan()) && (ranks || isTrial)) {
+    if (status.ok())
+      status = (*opened)->openNCCL(ranks, options.rankTimeout);
+    // A rank that has failed would leave the others waiting in NCCL.
+    status = agreeOnStart(ranks, status);
+    if (status.ok())
+      status = (*opened)->connectNCCL();
+  }
+  if (!status.ok())
+    return status;
+  return std::unique_ptr<Device>(std::move(*opened));
+}
+
+Status CUDADevice::openNCCL(Communicator *communicator,
+                            std::chrono::milliseconds timeout) {
+  ContextScope scope(*impl->driver, impl->context.context);
+  if (!scope.status().ok())
+    return scope.status();
+  StatusOr<std::unique_ptr<NCCL>> opened =
+      NCCL::open(*impl->driver, communicator, timeout);
+  if (!opened.ok())
+    return opened.status();
+  impl->nccl = std::move(*opened);
+  return Status();
+}
+
+Status CUDADevice::connectNCCL() {
+  ContextScope scope(*impl->driver, impl->context.context);
+  if (!scope.status().ok())
+    return scope.status();
+  if (Status status = impl->nccl->connect(); !status.ok())
+    return status;
+  impl->driver->setWatch(
+      [nccl = impl->nccl.get()](std::chrono::steady_clock::duration waited) {
+        return nccl->poll(waited);
+      });
+  return Status();
 }
 
 Status CUDADevice::load(const Artifact &artifact) {
@@ -162,6 +222,7 @@ CUDADevice::~CUDADevice() {
   ContextScope scope(*driver, impl->context.context);
   // Wait first: the stream may still use the memory that is released next.
   (void)synchronize();
+  driver->setWatch(nullptr);
   impl->memory.release(impl->constants);
   impl.reset();
 }
@@ -261,14 +322,14 @@ CUDADevice::prepare(const Artifact &, const Function &function,
     return scope.status();
   StepResources resources{
       *impl->driver,   impl->gpu,  impl->kernels, impl->context.stream,
-      impl->workspace, impl->blas, impl->dnn};
+      impl->workspace, impl->blas, impl->dnn,     impl->nccl.get()};
   StatusOr<std::vector<NamedStep>> steps =
       prepareSteps(resources, function, buffers);
   if (!steps.ok())
     return steps.status();
   return std::unique_ptr<Executable>(std::make_unique<CUDAExecutable>(
       *impl->driver, impl->context.context, impl->context.stream, function,
-      std::move(*steps)));
+      std::move(*steps), impl->nccl.get()));
 }
 
 size_t CUDADevice::scratchBytes() const {

@@ -1,5 +1,6 @@
 // An NVIDIA GPU as a device. Uploads, functions and downloads run in order on
-// one stream. A second stream copies the inputs' next values meanwhile.
+// one stream. Meanwhile, a second stream copies the inputs' next values, and a
+// third one runs the reductions over the ranks of a distributed run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_CUDADEVICE_H
@@ -11,10 +12,12 @@ namespace mpc::runtime {
 
 class CUDADevice : public Device {
 public:
-  /// Opens the GPU with the driver's number `index`. `artifact` must outlive
-  /// the device.
-  static StatusOr<std::unique_ptr<Device>> create(const Artifact &artifact,
-                                                  int index);
+  /// Opens the GPU with the driver's number `index`, and, if functions reduce
+  /// over the ranks of `options`, connects the GPUs of all ranks. A failure
+  /// before the connection has the same message on all ranks. `artifact` must
+  /// outlive the device.
+  static StatusOr<std::unique_ptr<Device>>
+  create(const DeviceOptions &options, const Artifact &artifact, int index);
 
   /// Returns the GPU's architecture, as `--target` names it: "sm_90".
   static StatusOr<std::string> architecture(int index);
@@ -44,7 +47,12 @@ public:
 private:
   struct Impl;
   explicit CUDADevice(std::unique_ptr<Impl> impl);
+  static StatusOr<std::unique_ptr<CUDADevice>> open(const Artifact &artifact,
+                                                    int index);
   Status load(const Artifact &artifact);
+  Status openNCCL(Communicator *communicator,
+                  std::chrono::milliseconds timeout);
+  Status connectNCCL();
   std::unique_ptr<Impl> impl;
 };
 

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/CUDAExecutable.h"
 
+#include "runtime/cuda/NCCL.h"
+
 #include <algorithm>
 #include <cassert>
 
@@ -10,13 +12,16 @@ namespace mpc::runtime::cuda {
 
 CUDAExecutable::CUDAExecutable(const CUDADriver &driver, Context context,
                                Stream stream, const Function &function,
-                               std::vector<NamedStep> steps)
+                               std::vector<NamedStep> steps, NCCL *nccl)
     : driver(driver), context(context), stream(stream), function(function),
       steps(std::move(steps)),
       useGraph(!driver.stepwise() && !environmentHas("MPC_CUDA_GRAPH", "0")),
       hasOutcome(std::any_of(
           this->steps.begin(), this->steps.end(),
-          [](const NamedStep &step) { return step.step->hasOutcome(); })) {
+          [](const NamedStep &step) { return step.step->hasOutcome(); })),
+      nccl(nccl) {
+  for (const NamedStep &step : this->steps)
+    bytesSent += step.step->bytesSent();
   assert(std::all_of(this->steps.begin(), this->steps.end(),
                      [&](const NamedStep &step) {
                        return step.step &&
@@ -31,6 +36,7 @@ CUDAExecutable::~CUDAExecutable() {
     if (made)
       (void)driver.call.graphExecDestroy(made);
   stepEvents.reset();
+  steps.clear();
 }
 
 Status CUDAExecutable::run() {
@@ -71,6 +77,9 @@ Status CUDAExecutable::runTimed(std::vector<double> &seconds) {
 Status CUDAExecutable::launch(GraphExec &graph, StepEvents *events) {
   assert((&graph == &timedGraph) == (events != nullptr) &&
          "only the timed graph records events");
+  if (nccl)
+    if (Status status = nccl->beginRun(bytesSent); !status.ok())
+      return status;
   if (!useGraph || !warm) {
     Status status = enqueueAll(events, /*intoGraph=*/false);
     warm = status.ok();
@@ -89,10 +98,13 @@ Status CUDAExecutable::enqueueAll(StepEvents *events, bool intoGraph) {
       return status;
   for (size_t i = 0; i < steps.size(); ++i) {
     Status status = steps[i].step->enqueue(stream);
+    // A time, or an error, belongs to its step.
+    if (status.ok() && (events || driver.stepwise()))
+      status = steps[i].step->join(stream);
     if (status.ok() && events)
       status = events->record(i + 1, stream, intoGraph);
     if (status.ok() && driver.stepwise())
-      status = driver.check(driver.call.streamSynchronize(stream), "run it");
+      status = driver.wait(stream, "run it");
     if (!status.ok())
       return Status(status.getCode(), "'" + steps[i].name + "' in function '" +
                                           function.name +
@@ -103,8 +115,7 @@ Status CUDAExecutable::enqueueAll(StepEvents *events, bool intoGraph) {
 
 /// Waits for the run, and returns the failure of the first step that failed.
 Status CUDAExecutable::findOutcome() {
-  Status status =
-      driver.check(driver.call.streamSynchronize(stream), "finish a run");
+  Status status = driver.wait(stream, "finish a run");
   for (size_t i = 0; i < steps.size() && status.ok(); ++i) {
     status = steps[i].step->getOutcome();
     if (!status.ok())

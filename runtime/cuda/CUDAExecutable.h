@@ -15,6 +15,8 @@
 
 namespace mpc::runtime::cuda {
 
+class NCCL;
+
 /// A prepared step, and the name of the step for error messages.
 struct NamedStep {
   std::string name;
@@ -28,15 +30,20 @@ struct NamedStep {
 /// libraries load their kernels. The second run captures the steps in a graph.
 /// From then on, a run launches the graph. MPC_CUDA_GRAPH=0 always enqueues the
 /// steps.
+///
+/// A reduction over ranks runs on the stream of `nccl`, beside the steps that
+/// follow, also within the graph.
 class CUDAExecutable : public Executable {
 public:
   CUDAExecutable(const CUDADriver &driver, Context context, Stream stream,
-                 const Function &function, std::vector<NamedStep> steps);
+                 const Function &function, std::vector<NamedStep> steps,
+                 NCCL *nccl);
   ~CUDAExecutable() override;
 
   Status run() override;
   /// Like `run`, and measures the seconds of each step with events between the
-  /// steps. Uses a graph of its own, which contains the events.
+  /// steps. Uses a graph of its own, which contains the events. Each step waits
+  /// for the reduction before it.
   Status runTimed(std::vector<double> &seconds) override;
 
 private:
@@ -54,6 +61,8 @@ private:
   bool warm = false;
   GraphExec graph = nullptr, timedGraph = nullptr;
   std::unique_ptr<StepEvents> stepEvents; ///< recorded by `timedGraph`
+  NCCL *nccl;           ///< null unless the GPUs of several ranks are connected
+  size_t bytesSent = 0; ///< by a run
 };
 
 } // namespace mpc::runtime::cuda

@@ -4,11 +4,12 @@
 #include "runtime/cuda/NCCL.h"
 
 #include "runtime/FloatBits.h"
+#include "runtime/Tensor.h"
 #include "runtime/cuda/SharedLibrary.h"
 
 #include <cassert>
-#include <cstdlib>
 #include <thread>
+#include <vector>
 
 namespace mpc::runtime::cuda {
 
@@ -18,23 +19,7 @@ using Clock = std::chrono::steady_clock;
 static constexpr std::chrono::seconds kEndLimit(5);
 static constexpr std::chrono::microseconds kPause(50);
 
-/// Reads MPC_RANK_TIMEOUT. A Usage error for other text than seconds.
-static StatusOr<Clock::duration> readLimit() {
-  const char *text = std::getenv("MPC_RANK_TIMEOUT");
-  if (!text || !*text)
-    return Clock::duration(std::chrono::minutes(10));
-  char *end = nullptr;
-  const double seconds = std::strtod(text, &end);
-  constexpr double kMostSeconds = 1e6;
-  if (*end || !(seconds > 0) || seconds > kMostSeconds)
-    return Status(StatusCode::Usage,
-                  "MPC_RANK_TIMEOUT is '" + std::string(text) +
-                      "'; expected seconds, more than 0 and at most 1000000");
-  return std::chrono::duration_cast<Clock::duration>(
-      std::chrono::duration<double>(seconds));
-}
-
-static std::string toText(Clock::duration time) {
+static std::string toText(NCCL::Duration time) {
   const auto ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
   return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s"
@@ -84,26 +69,50 @@ static StatusOr<NCCLType> toNCCL(DType type) {
 /// meanwhile.
 class NCCL::Reduction : public CUDAStep {
 public:
-  Reduction(NCCL &nccl, void *data, size_t count, NCCLType type,
+  Reduction(NCCL &nccl, void *data, size_t count, size_t width, NCCLType type,
             NCCLOperation operation)
-      : nccl(nccl), data(data), count(count), type(type), operation(operation) {
+      : nccl(nccl), data(data), count(count), width(width), type(type),
+        operation(operation) {}
+  ~Reduction() override {
+    for (Event event : {ready, done})
+      if (event)
+        (void)nccl.driver.call.eventDestroy(event);
+  }
+
+  Status create() {
+    for (Event *event : {&ready, &done})
+      if (Status status =
+              check(nccl.driver.call.eventCreate(event, kEventDisableTiming));
+          !status.ok())
+        return status;
+    return Status();
   }
 
   Status enqueue(Stream stream) override {
     const DriverFunctions &driver = nccl.driver.call;
     Status status = nccl.lost;
     if (status.ok())
-      status = check(driver.eventRecord(nccl.ready, stream));
+      status = check(driver.eventRecord(ready, stream));
     if (status.ok())
-      status = check(driver.streamWaitEvent(nccl.stream, nccl.ready, 0));
+      status = check(driver.streamWaitEvent(nccl.stream, ready, 0));
     if (status.ok())
       status =
           nccl.settle(nccl.call.allReduce(data, data, count, type, operation,
                                           nccl.handle, nccl.stream),
-                      "reduce over the ranks", nccl.limit);
+                      "reduce over the ranks", nccl.timeout);
     if (status.ok())
-      status = check(driver.eventRecord(nccl.done, nccl.stream));
+      status = check(driver.eventRecord(done, nccl.stream));
     return status;
+  }
+
+  Status join(Stream stream) override {
+    return check(nccl.driver.call.streamWaitEvent(stream, done, 0));
+  }
+
+  /// Assumes a ring, which sends each element twice, except for a share.
+  size_t bytesSent() const override {
+    const auto ranks = static_cast<size_t>(nccl.ranks);
+    return 2 * (ranks - 1) * (count * width / ranks);
   }
 
 private:
@@ -113,38 +122,29 @@ private:
 
   NCCL &nccl;
   void *data;
-  size_t count;
+  size_t count, width;
   NCCLType type;
   NCCLOperation operation;
+  Event ready = nullptr; ///< `data` is complete
+  Event done = nullptr;  ///< the reduction has ended
 };
 
-class NCCL::Wait : public CUDAStep {
-public:
-  explicit Wait(NCCL &nccl) : nccl(nccl) {}
+NCCL::NCCL(const CUDADriver &driver, Communicator *communicator,
+           Duration timeout)
+    : driver(driver), communicator(communicator), timeout(timeout),
+      rank(communicator ? communicator->rank() : 0),
+      ranks(communicator ? communicator->size() : 1) {}
 
-  Status enqueue(Stream stream) override {
-    return nccl.driver.check(
-        nccl.driver.call.streamWaitEvent(stream, nccl.done, 0),
-        "wait for a reduction");
-  }
-
-private:
-  NCCL &nccl;
-};
-
-StatusOr<std::unique_ptr<NCCL>> NCCL::connect(const CUDADriver &driver,
-                                              Communicator *communicator) {
-  std::unique_ptr<NCCL> made(new NCCL(driver));
-  if (Status status = made->connect(communicator); !status.ok())
+StatusOr<std::unique_ptr<NCCL>> NCCL::open(const CUDADriver &driver,
+                                           Communicator *communicator,
+                                           Duration timeout) {
+  std::unique_ptr<NCCL> opened(new NCCL(driver, communicator, timeout));
+  if (Status status = opened->load(); !status.ok())
     return status;
-  return made;
+  return opened;
 }
 
 Status NCCL::load() {
-  StatusOr<Clock::duration> found = readLimit();
-  if (!found.ok())
-    return found.status();
-  limit = *found;
   const std::string need =
       "NVIDIA's NCCL " + toNCCLVersion(kNCCLVersion) + " or newer";
   StatusOr<SharedLibrary> library =
@@ -173,45 +173,24 @@ Status NCCL::load() {
 Status NCCL::createStream() {
   Status status = driver.check(
       driver.call.streamCreate(&stream, kStreamNonBlocking), "create a stream");
-  for (Event *event : {&ready, &done})
-    if (status.ok())
-      status = driver.check(driver.call.eventCreate(event, kEventDisableTiming),
-                            "create an event");
-  return status;
+  if (!status.ok() || rank != 0)
+    return status;
+  const NCCLResult result = call.getUniqueId(&id);
+  return result == NCCLResult::Success
+             ? status
+             : Status(StatusCode::Device,
+                      "NCCL cannot begin: " + describe(result));
 }
 
-Status NCCL::connect(Communicator *communicator) {
-  if (communicator) {
-    rank = communicator->rank();
-    ranks = communicator->size();
-  }
-  Status status = load();
-  NCCLUniqueId id = {};
-  if (status.ok() && rank == 0)
-    if (NCCLResult result = call.getUniqueId(&id);
-        result != NCCLResult::Success)
-      status = Status(StatusCode::Rank,
-                      me() + "NCCL cannot begin: " + describe(result));
-  if (communicator && ranks > 1) {
-    // A rank that fails before this point would leave the others waiting.
-    int32_t anyFailed = !status.ok();
-    Status told =
-        communicator->allReduce(&anyFailed, 1, DType::I32, Reduce::Max);
-    if (status.ok())
-      status = told;
-    if (status.ok() && anyFailed)
-      status = Status(StatusCode::Rank,
-                      me() + "another rank cannot use NCCL; its message has "
-                             "the cause");
-    if (status.ok())
-      status = communicator->broadcast(&id, sizeof(id), /*root=*/0);
-  }
-  if (!status.ok())
-    return status;
+Status NCCL::connect() {
+  if (communicator)
+    if (Status status = communicator->broadcast(&id, sizeof(id), /*root=*/0);
+        !status.ok())
+      return status;
   NCCLConfig config;
   return settle(call.initRank(&handle, ranks, id, rank, &config),
                 "connect the GPUs of " + std::to_string(ranks) + " ranks",
-                limit);
+                timeout);
 }
 
 NCCL::~NCCL() {
@@ -223,19 +202,17 @@ NCCL::~NCCL() {
   }
   if (stream)
     (void)driver.call.streamDestroy(stream);
-  for (Event event : {ready, done})
-    if (event)
-      (void)driver.call.eventDestroy(event);
 }
 
 /// Waits until the library has done what a call began.
 Status NCCL::settle(NCCLResult result, const std::string &what,
-                    Clock::duration limit) {
+                    Duration limit) {
   const Clock::time_point begin = Clock::now();
   while (result == NCCLResult::InProgress && handle) {
     if (Clock::now() - begin > limit)
       return fail(what, "no answer in " + toText(limit) +
-                            "; another rank has ended, or waits elsewhere");
+                            "; another rank has ended, or waits elsewhere; "
+                            "--rank-timeout sets the time");
     std::this_thread::sleep_for(kPause);
     NCCLResult state = NCCLResult::Success;
     result = call.getAsyncError(handle, &state);
@@ -246,7 +223,13 @@ Status NCCL::settle(NCCLResult result, const std::string &what,
                                        : fail(what, describe(result));
 }
 
-Status NCCL::poll(Clock::duration waited) {
+Status NCCL::beginRun(size_t bytes) {
+  if (lost.ok() && communicator)
+    communicator->addBytesSent(bytes);
+  return lost;
+}
+
+Status NCCL::poll(Duration waited) {
   if (!lost.ok() || !handle)
     return lost;
   NCCLResult state = NCCLResult::Success;
@@ -255,11 +238,11 @@ Status NCCL::poll(Clock::duration waited) {
     result = state;
   if (result != NCCLResult::Success && result != NCCLResult::InProgress)
     return fail("reduce over the ranks", describe(result));
-  if (waited > limit)
+  if (waited > timeout)
     return fail("reduce over the ranks",
-                "no result in " + toText(limit) +
-                    "; another rank has ended, or waits elsewhere "
-                    "(MPC_RANK_TIMEOUT sets the seconds)");
+                "no result in " + toText(timeout) +
+                    "; another rank has ended, or waits elsewhere; "
+                    "--rank-timeout sets the time");
   return Status();
 }
 
@@ -270,6 +253,8 @@ Status NCCL::fail(const std::string &what, const std::string &why) {
   if (handle)
     (void)call.abort(handle);
   handle = nullptr;
+  if (communicator)
+    communicator->noteLoss();
   return lost;
 }
 
@@ -308,7 +293,7 @@ StatusOr<NCCLOperation> NCCL::operationOf(DType type, Reduce kind) {
   if (Status status =
           settle(call.createScaledSum(&made, scalar, *element,
                                       NCCLResidence::HostImmediate, handle),
-                 "prepare a mean", limit);
+                 "prepare a mean", timeout);
       !status.ok())
     return status;
   means[type] = made;
@@ -322,15 +307,43 @@ StatusOr<std::unique_ptr<CUDAStep>> NCCL::prepare(const DeviceOperand &operand,
   StatusOr<NCCLType> type = toNCCL(operand.type);
   if (!type.ok())
     return type.status();
+  if (kind == Reduce::Max && isFloat(operand.type))
+    return Status(StatusCode::Unsupported,
+                  "NCCL's maximum over ranks loses NaN; reduce integers");
   StatusOr<NCCLOperation> operation = operationOf(operand.type, kind);
   if (!operation.ok())
     return operation.status();
-  return std::unique_ptr<CUDAStep>(std::make_unique<Reduction>(
-      *this, operand.data, count, *type, *operation));
+  auto reduction = std::make_unique<Reduction>(
+      *this, operand.data, count, static_cast<size_t>(sizeOf(operand.type)),
+      *type, *operation);
+  if (Status status = reduction->create(); !status.ok())
+    return status;
+  return std::unique_ptr<CUDAStep>(std::move(reduction));
 }
 
-std::unique_ptr<CUDAStep> NCCL::prepareWait() {
-  return std::make_unique<Wait>(*this);
+//===----------------------------------------------------------------------===//
+// Agreement
+//===----------------------------------------------------------------------===//
+
+Status agreeOnStart(Communicator *communicator, const Status &status) {
+  if (!communicator)
+    return status;
+  struct Outcome {
+    int32_t code = 0;
+    char text[1020] = {};
+  };
+  std::vector<Outcome> all(static_cast<size_t>(communicator->size()));
+  Outcome &own = all[static_cast<size_t>(communicator->rank())];
+  own.code = static_cast<int32_t>(status.getCode());
+  status.message().copy(own.text, sizeof(own.text) - 1);
+  if (Status told = communicator->allGather(all.data(), sizeof(Outcome));
+      !told.ok())
+    return told;
+  for (size_t other = 0; other < all.size(); ++other)
+    if (all[other].code != 0)
+      return Status(static_cast<StatusCode>(all[other].code),
+                    "rank " + std::to_string(other) + ": " + all[other].text);
+  return Status();
 }
 
 } // namespace mpc::runtime::cuda

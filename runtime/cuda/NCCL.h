@@ -23,54 +23,64 @@ namespace mpc::runtime::cuda {
 /// the GPU by `CUDADriver::wait`, which calls `poll` meanwhile.
 class NCCL {
 public:
-  /// Loads the library and connects the GPUs of all ranks of `communicator`,
-  /// which hands round the library's identifier. All ranks must call `connect`
-  /// at the same time. A Device error without the library, a Rank error if
-  /// another rank does not come. Null connects this GPU to itself alone.
-  static StatusOr<std::unique_ptr<NCCL>> connect(const CUDADriver &driver,
-                                                 Communicator *communicator);
+  using Duration = std::chrono::steady_clock::duration;
+
+  /// Loads the library. A Device error without the library. `communicator`
+  /// connects the processes of the ranks and must outlive the object; null
+  /// reduces over this GPU alone. No wait for other ranks exceeds `timeout`.
+  static StatusOr<std::unique_ptr<NCCL>>
+  open(const CUDADriver &driver, Communicator *communicator, Duration timeout);
   ~NCCL();
   NCCL(const NCCL &) = delete;
   NCCL &operator=(const NCCL &) = delete;
 
-  /// Prepares a reduction in place of `count` elements.
+  /// Connects the GPUs of all ranks; the communicator hands round the library's
+  /// identifier. All ranks must call `connect` at the same time. A Rank error
+  /// if another rank does not come.
+  Status connect();
+
+  /// Prepares a reduction in place of `count` elements. Unsupported for a
+  /// maximum of floats, since the library's maximum loses NaN.
   StatusOr<std::unique_ptr<CUDAStep>> prepare(const DeviceOperand &operand,
                                               size_t count, Reduce kind);
 
-  /// Makes the stream wait for the last reduction that was enqueued before.
-  std::unique_ptr<CUDAStep> prepareWait();
+  /// Call before each run of steps that send `bytes` to other ranks. A Rank
+  /// error if a rank is lost.
+  Status beginRun(size_t bytes);
 
-  /// A Rank error if a rank is lost, or if the host has waited longer than
-  /// MPC_RANK_TIMEOUT seconds (600 by default). Reductions in flight end then,
-  /// with undefined results, and no other reduction can begin.
-  Status poll(std::chrono::steady_clock::duration waited);
+  /// A Rank error if a rank is lost, or if the host has waited longer than the
+  /// timeout. Reductions in flight end then, with undefined results, and no
+  /// other reduction can begin.
+  Status poll(Duration waited);
 
 private:
   class Reduction;
-  class Wait;
 
-  explicit NCCL(const CUDADriver &driver) : driver(driver) {}
+  NCCL(const CUDADriver &driver, Communicator *communicator, Duration timeout);
   Status load();
-  Status connect(Communicator *communicator);
   Status createStream();
-  Status settle(NCCLResult result, const std::string &what,
-                std::chrono::steady_clock::duration limit);
+  Status settle(NCCLResult result, const std::string &what, Duration limit);
   StatusOr<NCCLOperation> operationOf(DType type, Reduce kind);
   Status fail(const std::string &what, const std::string &why);
   std::string describe(NCCLResult result) const;
   std::string me() const;
 
   const CUDADriver &driver;
+  Communicator *communicator;
+  const Duration timeout;
+  const int rank, ranks;
   NCCLFunctions call;
+  NCCLUniqueId id = {}; ///< made by rank 0
   NCCLHandle handle = nullptr;
-  int rank = 0, ranks = 1;
   Stream stream = nullptr;
-  Event ready = nullptr; ///< the reduced buffer is complete
-  Event done = nullptr;  ///< the last reduction has ended
   std::map<DType, NCCLOperation> means;
-  std::chrono::steady_clock::duration limit;
   Status lost; ///< why no reduction can begin any more
 };
+
+/// Returns the failure of the lowest rank with a failure, with the rank in the
+/// message; success if no rank failed. All ranks must call the function at the
+/// same time. Null is a single rank.
+Status agreeOnStart(Communicator *communicator, const Status &status);
 
 } // namespace mpc::runtime::cuda
 

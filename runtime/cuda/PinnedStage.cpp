@@ -81,7 +81,8 @@ StatusOr<std::byte *> PinnedStage::memory() {
   Slot &slot = slots[current];
   if (slot.busy) {
     slot.busy = false;
-    Status status = check(resources.driver.call.eventSynchronize(slot.copied));
+    Status status =
+        resources.driver.wait(slot.copied, "copy to the GPU while it works");
     if (!status.ok())
       return status;
   }

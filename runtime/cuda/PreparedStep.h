@@ -19,6 +19,12 @@ public:
   /// waits for the GPU.
   virtual Status enqueue(Stream stream) = 0;
 
+  /// Makes the stream wait for work that `enqueue` has begun on other streams.
+  virtual Status join(Stream stream) { return Status(); }
+
+  /// Returns the bytes that a run of the step sends to other ranks.
+  virtual size_t bytesSent() const { return 0; }
+
   /// True if the step copies data, such as indices, to the host, where the data
   /// must be checked.
   virtual bool hasOutcome() const { return false; }

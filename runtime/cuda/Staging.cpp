@@ -37,8 +37,7 @@ StatusOr<Staging::Slot *> Staging::acquire() {
       return status;
   if (slot.busy) {
     slot.busy = false;
-    Status status = driver.check(driver.call.eventSynchronize(slot.done),
-                                 "finish a copy to the GPU");
+    Status status = driver.wait(slot.done, "finish a copy to the GPU");
     if (!status.ok())
       return status;
   }
@@ -109,8 +108,7 @@ Status Staging::download(std::vector<Copy> copies) {
     }
     if (parts.empty())
       continue;
-    Status status = driver.check(driver.call.streamSynchronize(stream),
-                                 "copy from the GPU");
+    Status status = driver.wait(stream, "copy from the GPU");
     if (!status.ok())
       return status;
     for (const Part &part : parts)

@@ -87,6 +87,17 @@ public:
   Status enqueue(Stream) override { return Status(); }
 };
 
+/// Waits for a reduction that runs on another stream.
+class Join : public CUDAStep {
+public:
+  explicit Join(CUDAStep &reduction) : reduction(reduction) {}
+
+  Status enqueue(Stream stream) override { return reduction.join(stream); }
+
+private:
+  CUDAStep &reduction;
+};
+
 using Prepared = StatusOr<std::unique_ptr<CUDAStep>>;
 
 class CUDAStepPreparer {
@@ -110,6 +121,8 @@ private:
   Prepared prepare(const AllReduceStep &step);
   Prepared prepare(const IfStep &step);
   Status unroll(const ForStep &step, std::vector<NamedStep> &prepared);
+  void joinUpTo(size_t count, const std::string &name,
+                std::vector<NamedStep> &prepared);
   DeviceOperand operand(const std::optional<size_t> &index) const {
     if (!index)
       return {};
@@ -122,6 +135,8 @@ private:
   const Function &function;
   size_t owner = 0;            ///< index of the step being prepared
   std::vector<void *> buffers; ///< addresses in the current iteration of loops
+  std::vector<CUDAStep *> reductions; ///< so far, in order
+  size_t numJoined = 0;               ///< of `reductions`
 };
 
 } // namespace
@@ -243,10 +258,16 @@ Prepared CUDAStepPreparer::prepare(const CheckIndicesStep &step) {
   return IndexCheck::create(use.driver, step, buffer, buffers[step.buffer]);
 }
 
-Prepared CUDAStepPreparer::prepare(const AllReduceStep &) {
-  return Status(StatusCode::Unsupported,
-                "a GPU cannot reduce over ranks; train on one rank with an "
-                "artifact compiled without --data-parallel");
+Prepared CUDAStepPreparer::prepare(const AllReduceStep &step) {
+  const Buffer &buffer = function.buffers[step.buffer];
+  Prepared prepared = std::unique_ptr<CUDAStep>(std::make_unique<NoWork>());
+  if (use.nccl && buffer.bytes > 0)
+    prepared = use.nccl->prepare(
+        operand(step.buffer),
+        static_cast<size_t>(buffer.bytes / sizeOf(buffer.type)), step.kind);
+  if (prepared.ok() && use.nccl)
+    reductions.push_back(prepared->get());
+  return prepared;
 }
 
 Prepared CUDAStepPreparer::prepare(const IfStep &) {
@@ -286,10 +307,30 @@ Status CUDAStepPreparer::prepare(const Step &step,
   return Status();
 }
 
+/// Makes the stream wait for the first `count` reductions.
+void CUDAStepPreparer::joinUpTo(size_t count, const std::string &name,
+                                std::vector<NamedStep> &prepared) {
+  if (!use.nccl || count <= numJoined)
+    return;
+  assert(count <= reductions.size() && "reductions precede their readers");
+  // Reductions run in order, so the last one ends after the others.
+  numJoined = count;
+  prepared.push_back(
+      {name, std::make_unique<Join>(*reductions[count - 1]), owner});
+}
+
 Status CUDAStepPreparer::prepareAll(std::vector<NamedStep> &prepared) {
-  for (owner = 0; owner < function.steps.size(); ++owner)
-    if (Status status = prepare(function.steps[owner], prepared); !status.ok())
+  const std::vector<size_t> before = findReductionsBefore(function, buffers);
+  for (owner = 0; owner < function.steps.size(); ++owner) {
+    const Step &step = function.steps[owner];
+    joinUpTo(before[owner], step.name, prepared);
+    if (Status status = prepare(step, prepared); !status.ok())
       return status;
+  }
+  if (!reductions.empty()) {
+    owner = function.steps.size() - 1;
+    joinUpTo(reductions.size(), function.steps.back().name, prepared);
+  }
   return Status();
 }
 

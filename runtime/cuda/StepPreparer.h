@@ -9,6 +9,7 @@
 #include "runtime/cuda/CUDAExecutable.h"
 #include "runtime/cuda/DNN.h"
 #include "runtime/cuda/KernelModule.h"
+#include "runtime/cuda/NCCL.h"
 
 #include <vector>
 
@@ -24,10 +25,14 @@ struct StepResources {
   Workspace &workspace;
   std::unique_ptr<BLASLt> &blas;
   std::unique_ptr<DNN> &dnn;
+  NCCL *nccl; ///< null for a single rank, which has nothing to reduce
 };
 
 /// Prepares the steps of `function`. `buffers[i]` is the address of the
 /// function's i-th buffer. Errors name the step.
+///
+/// Reductions over ranks run beside later steps. A step that uses the memory of
+/// a reduction waits for it, and the end of the function waits for all.
 StatusOr<std::vector<NamedStep>>
 prepareSteps(StepResources resources, const Function &function,
              const std::vector<void *> &buffers);

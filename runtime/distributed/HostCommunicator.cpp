@@ -79,7 +79,7 @@ Status HostCommunicator::checkWait(std::chrono::steady_clock::time_point) {
 }
 
 size_t HostCommunicator::bytesSent() const {
-  return sent + (shared ? shared->bytesSent() : 0);
+  return sent + bytesSentBeside() + (shared ? shared->bytesSent() : 0);
 }
 
 //===----------------------------------------------------------------------===//

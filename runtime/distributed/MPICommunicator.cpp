@@ -167,6 +167,7 @@ public:
 
   std::string_view backend() const override { return "mpi"; }
   void abort(const Status &why) override;
+  void noteLoss() override { hasFailed = true; }
 
 protected:
   Status exchangeBlocks(const std::byte *from, std::byte *to,

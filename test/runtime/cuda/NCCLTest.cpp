@@ -2,10 +2,17 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/cuda/Emulated.h"
+#include "test/runtime/cuda/TwoRanks.h"
 
+#include "runtime/FloatBits.h"
 #include "runtime/cuda/NCCL.h"
+#include "runtime/cuda/SharedLibrary.h"
 
+#include <chrono>
+#include <cstring>
 #include <gtest/gtest.h>
+#include <thread>
+#include <unistd.h>
 
 using namespace mpc::runtime;
 using namespace mpc::runtime::cuda;
@@ -13,73 +20,128 @@ using namespace mpc::runtime::test;
 
 namespace {
 
-/// Runs `body` with a current context and a stream on the emulated GPU.
-void onGPU(const std::map<std::string, std::string> &environment,
-           const std::function<void(const CUDADriver &, Stream)> &body) {
-  emulated(environment, [&] {
-    auto driver = CUDADriver::open();
-    ASSERT_TRUE(driver.ok()) << driver.status().message();
-    const CUDADriver &opened = **driver;
-    Context context = nullptr;
-    ASSERT_TRUE(
-        opened.check(opened.call.primaryCtxRetain(&context, 0), "retain").ok());
-    ContextScope scope(opened, context);
-    Stream stream = nullptr;
-    ASSERT_TRUE(
-        opened
-            .check(opened.call.streamCreate(&stream, kStreamNonBlocking),
-                   "create")
-            .ok());
-    body(opened, stream);
-  });
-}
+constexpr std::chrono::seconds kLong(20);
 
-/// A rank whose partner agrees to everything.
+/// A GPU with a stream, for one rank. The context stays current.
+class OneGPU {
+public:
+  explicit OneGPU(int index = 0) : scope(open(index)) {
+    expect(driver().call.streamCreate(&stream, kStreamNonBlocking));
+  }
+  ~OneGPU() { driver().setWatch(nullptr); }
+
+  const CUDADriver &driver() const { return *opened; }
+
+  /// Connects the ranks, and watches them during waits.
+  std::unique_ptr<NCCL> connect(Communicator *communicator,
+                                NCCL::Duration timeout = kLong) {
+    auto nccl = NCCL::open(driver(), communicator, timeout);
+    EXPECT_TRUE(nccl.ok()) << nccl.status().message();
+    Status status = (*nccl)->connect();
+    EXPECT_TRUE(status.ok()) << status.message();
+    driver().setWatch([ranks = nccl->get()](NCCL::Duration waited) {
+      return ranks->poll(waited);
+    });
+    return std::move(*nccl);
+  }
+
+  template <typename T>
+  void *upload(const std::vector<T> &values) {
+    DevicePointer memory = 0;
+    const size_t bytes = values.size() * sizeof(T);
+    expect(driver().call.memAlloc(&memory, bytes));
+    expect(driver().call.memcpyHtoDAsync(memory, values.data(), bytes, stream));
+    return reinterpret_cast<void *>(memory);
+  }
+
+  template <typename T>
+  std::vector<T> download(void *memory, size_t count) {
+    std::vector<T> values(count);
+    expect(driver().call.memcpyDtoHAsync(values.data(),
+                                         reinterpret_cast<uint64_t>(memory),
+                                         count * sizeof(T), stream));
+    return values;
+  }
+
+  /// Reduces in place, and returns the elements.
+  template <typename T>
+  std::vector<T> reduce(NCCL &nccl, DType type, Reduce kind,
+                        const std::vector<T> &values) {
+    void *memory = upload(values);
+    auto step = nccl.prepare({type, memory}, values.size(), kind);
+    EXPECT_TRUE(step.ok()) << step.status().message();
+    if (!step.ok())
+      return {};
+    EXPECT_TRUE((*step)->enqueue(stream).ok());
+    EXPECT_TRUE((*step)->join(stream).ok());
+    Status status = driver().wait(stream, "reduce");
+    EXPECT_TRUE(status.ok()) << status.message();
+    return download<T>(memory, values.size());
+  }
+
+  Stream stream = nullptr;
+
+private:
+  Context open(int index) {
+    auto found = CUDADriver::open();
+    EXPECT_TRUE(found.ok()) << found.status().message();
+    opened = *found;
+    Context context = nullptr;
+    expect(driver().call.primaryCtxRetain(&context, index));
+    expect(driver().call.ctxPushCurrent(context));
+    return context;
+  }
+  void expect(DriverResult result) const {
+    Status status = driver().check(result, "prepare a test");
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+
+  std::shared_ptr<const CUDADriver> opened;
+  Context scope;
+};
+
+/// A rank whose partner's library works, or is missing.
 class HalfOfTwo : public Communicator {
 public:
   explicit HalfOfTwo(bool otherFails = false)
       : Communicator(0, 2), otherFails(otherFails) {}
   std::string_view backend() const override { return "test"; }
-  Status allReduce(void *data, size_t, DType, Reduce) override {
-    if (otherFails)
-      *static_cast<int32_t *>(data) = 1;
-    return Status();
-  }
+  Status allReduce(void *, size_t, DType, Reduce) override { return Status(); }
   Status reduceScatter(void *, size_t, DType, Reduce) override {
     return Status();
   }
-  Status allGather(void *, size_t) override { return Status(); }
-  Status broadcast(void *, size_t, int) override {
-    ++broadcasts;
+  Status allGather(void *data, size_t bytes) override {
+    auto *other = static_cast<char *>(data) + bytes;
+    const auto code = static_cast<int32_t>(StatusCode::Device);
+    if (otherFails) {
+      std::memcpy(other, &code, sizeof(code));
+      std::strcpy(other + sizeof(code), "no library");
+    }
     return Status();
   }
+  Status broadcast(void *, size_t, int) override { return Status(); }
   Status barrier() override { return Status(); }
   void abort(const Status &) override {}
-  size_t bytesSent() const override { return 0; }
-  int broadcasts = 0;
+  void noteLoss() override { ++losses; }
+  size_t bytesSent() const override { return bytesSentBeside(); }
+  int losses = 0;
 
 private:
   bool otherFails;
 };
 
+size_t countFaults(const std::string &log) {
+  return countCalls(readLog(log), "  fault: ");
+}
+
 TEST(NCCL, ReducesAndEnds) {
   std::string log = newLogFile();
-  onGPU({{"MPC_EMULATOR_LOG", log}}, [](const CUDADriver &driver, Stream s) {
-    auto nccl = NCCL::connect(driver, nullptr);
-    ASSERT_TRUE(nccl.ok()) << nccl.status().message();
-    DevicePointer memory = 0;
-    ASSERT_TRUE(
-        driver.check(driver.call.memAlloc(&memory, 64), "allocate").ok());
-    auto *data = reinterpret_cast<void *>(memory);
-    for (Reduce kind : {Reduce::Mean, Reduce::Sum, Reduce::Mean}) {
-      auto step = (*nccl)->prepare({DType::F16, data}, 32, kind);
-      ASSERT_TRUE(step.ok()) << step.status().message();
-      EXPECT_TRUE((*step)->enqueue(s).ok());
-      EXPECT_TRUE((*nccl)->prepareWait()->enqueue(s).ok());
-    }
-    driver.setWatch([&](auto waited) { return (*nccl)->poll(waited); });
-    EXPECT_TRUE(driver.wait(s, "end").ok());
-    driver.setWatch(nullptr);
+  emulated({{"MPC_EMULATOR_LOG", log}}, [] {
+    OneGPU gpu;
+    auto nccl = gpu.connect(nullptr);
+    for (Reduce kind : {Reduce::Mean, Reduce::Sum, Reduce::Mean})
+      EXPECT_EQ(gpu.reduce(*nccl, DType::F32, kind, Floats{1, 2, 3}),
+                (Floats{1, 2, 3}));
   });
   const std::vector<std::string> calls = readLog(log);
   EXPECT_EQ(countCalls(calls, "ncclAllReduce"), 3u);
@@ -88,55 +150,229 @@ TEST(NCCL, ReducesAndEnds) {
   EXPECT_EQ(countCalls(calls, "ncclCommAbort"), 0u);
 }
 
-TEST(NCCL, EndsIfARankNeverArrives) {
-  onGPU({{"MPC_RANK_TIMEOUT", "0.2"}}, [](const CUDADriver &driver, Stream) {
-    HalfOfTwo ranks;
-    expectMessage(NCCL::connect(driver, &ranks).status(), StatusCode::Rank,
-                  {"rank 0 of 2: NCCL cannot connect the GPUs of 2 ranks",
-                   "no answer in 200 ms"});
-    EXPECT_EQ(ranks.broadcasts, 1);
+TEST(NCCL, ReducesOverTwoRanks) {
+  onTwoRanks({}, [](ForkedCommunicator &ranks) {
+    OneGPU gpu(ranks.rank());
+    auto nccl = gpu.connect(&ranks);
+    const auto r = static_cast<float>(ranks.rank());
+    EXPECT_EQ(gpu.reduce(*nccl, DType::F32, Reduce::Mean, Floats{1, r, -r}),
+              (Floats{1, 0.5, -0.5}));
+    EXPECT_EQ(gpu.reduce(*nccl, DType::F32, Reduce::Sum, Floats{1, r, -r}),
+              (Floats{2, 1, -1}));
+    EXPECT_EQ(gpu.reduce(*nccl, DType::F64, Reduce::Mean,
+                         std::vector<double>{1e300, r}),
+              (std::vector<double>{1e300, 0.5}));
+    EXPECT_EQ(gpu.reduce(*nccl, DType::BF16, Reduce::Mean,
+                         std::vector<uint16_t>{floatToBF16(2 * r)}),
+              (std::vector<uint16_t>{floatToBF16(1)}));
+    EXPECT_EQ(gpu.reduce(*nccl, DType::I32, Reduce::Max,
+                         std::vector<int32_t>{3 * ranks.rank(), -1}),
+              (std::vector<int32_t>{3, -1}));
+    EXPECT_EQ(gpu.reduce(*nccl, DType::I64, Reduce::Sum,
+                         std::vector<int64_t>{1 + ranks.rank()}),
+              (std::vector<int64_t>{3}));
+    // More elements than the emulator exchanges at once.
+    EXPECT_EQ(gpu.reduce(*nccl, DType::F32, Reduce::Sum, Floats(200000, r)),
+              Floats(200000, 1));
+    EXPECT_EQ(ranks.losses, 0);
   });
 }
 
-TEST(NCCL, TellsThatAnotherRankCannotUseTheLibrary) {
-  onGPU({}, [](const CUDADriver &driver, Stream) {
-    HalfOfTwo ranks(/*otherFails=*/true);
-    expectMessage(NCCL::connect(driver, &ranks).status(), StatusCode::Rank,
-                  {"rank 0 of 2: another rank cannot use NCCL"});
-    EXPECT_EQ(ranks.broadcasts, 0);
+/// The sum of the largest two numbers is beyond f16, their mean is not.
+TEST(NCCL, DividesBeforeItAdds) {
+  onTwoRanks({}, [](ForkedCommunicator &ranks) {
+    OneGPU gpu(ranks.rank());
+    auto nccl = gpu.connect(&ranks);
+    const std::vector<uint16_t> largest{floatToF16(65504)};
+    EXPECT_EQ(gpu.reduce(*nccl, DType::F16, Reduce::Mean, largest), largest);
+    EXPECT_EQ(gpu.reduce(*nccl, DType::F16, Reduce::Sum, largest),
+              (std::vector<uint16_t>{0x7c00}));
+    // An infinity of one rank reaches both.
+    const std::vector<uint16_t> one{uint16_t(ranks.rank() ? 0x7c00 : 0)};
+    EXPECT_EQ(gpu.reduce(*nccl, DType::F16, Reduce::Mean, one),
+              (std::vector<uint16_t>{0x7c00}));
   });
+}
+
+TEST(NCCL, RefusesTypesThatTheLibraryReducesOtherwise) {
+  emulated({}, [] {
+    OneGPU gpu;
+    auto nccl = gpu.connect(nullptr);
+    void *memory = gpu.upload(Floats{1});
+    expectMessage(nccl->prepare({DType::F32, memory}, 1, Reduce::Max).status(),
+                  StatusCode::Unsupported,
+                  {"NCCL's maximum over ranks loses NaN"});
+    expectMessage(nccl->prepare({DType::I16, memory}, 1, Reduce::Sum).status(),
+                  StatusCode::Unsupported,
+                  {"NCCL does not reduce elements of type i16"});
+  });
+}
+
+TEST(NCCL, EndsIfARankNeverArrives) {
+  emulated({{"MPC_EMULATOR_DEVICE", "sm_80,count=2"}}, [] {
+    OneGPU gpu;
+    HalfOfTwo ranks;
+    auto nccl =
+        NCCL::open(gpu.driver(), &ranks, std::chrono::milliseconds(200));
+    ASSERT_TRUE(nccl.ok()) << nccl.status().message();
+    expectMessage((*nccl)->connect(), StatusCode::Rank,
+                  {"rank 0 of 2: NCCL cannot connect the GPUs of 2 ranks",
+                   "no answer in 200 ms", "--rank-timeout"});
+    EXPECT_EQ(ranks.losses, 1);
+  });
+}
+
+TEST(NCCL, AllRanksFailIfOneCannotStart) {
+  HalfOfTwo fine, failing(/*otherFails=*/true);
+  EXPECT_TRUE(agreeOnStart(nullptr, Status()).ok());
+  EXPECT_TRUE(agreeOnStart(&fine, Status()).ok());
+  expectMessage(agreeOnStart(&failing, Status()), StatusCode::Device,
+                {"rank 1: no library"});
+  expectMessage(agreeOnStart(&failing, Status(StatusCode::IO, "no memory")),
+                StatusCode::IO, {"rank 0: no memory"});
 }
 
 TEST(NCCL, AbortsAfterAnErrorOfAnotherRank) {
   std::string log = newLogFile();
-  onGPU({{"MPC_EMULATOR_LOG", log},
-         {"MPC_EMULATOR_FAULT", "ncclCommGetAsyncError:2+=6"}},
-        [](const CUDADriver &driver, Stream s) {
-          auto nccl = NCCL::connect(driver, nullptr);
-          ASSERT_TRUE(nccl.ok()) << nccl.status().message();
-          expectMessage((*nccl)->poll({}), StatusCode::Rank,
-                        {"NCCL cannot reduce over the ranks", "(6)"});
-          DevicePointer memory = 0;
-          ASSERT_TRUE(
-              driver.check(driver.call.memAlloc(&memory, 64), "allocate").ok());
-          EXPECT_EQ(
-              (*nccl)
-                  ->prepare({DType::F32, reinterpret_cast<void *>(memory)}, 16,
-                            Reduce::Sum)
-                  .status()
-                  .getCode(),
-              StatusCode::Rank);
-          (void)s;
-        });
+  emulated({{"MPC_EMULATOR_LOG", log},
+            {"MPC_EMULATOR_FAULT", "ncclCommGetAsyncError:2+=6"}},
+           [] {
+             OneGPU gpu;
+             auto nccl = gpu.connect(nullptr);
+             expectMessage(nccl->poll({}), StatusCode::Rank,
+                           {"NCCL cannot reduce over the ranks", "(6)"});
+             void *memory = gpu.upload(Floats{1});
+             EXPECT_EQ(nccl->prepare({DType::F32, memory}, 1, Reduce::Sum)
+                           .status()
+                           .getCode(),
+                       StatusCode::Rank);
+             EXPECT_EQ(nccl->beginRun(4).getCode(), StatusCode::Rank);
+           });
   EXPECT_EQ(countCalls(readLog(log), "ncclCommAbort"), 1u);
   EXPECT_EQ(countCalls(readLog(log), "ncclCommDestroy"), 0u);
 }
 
-TEST(NCCL, RefusesAWrongTimeLimit) {
-  onGPU({{"MPC_RANK_TIMEOUT", "soon"}}, [](const CUDADriver &driver, Stream) {
-    expectMessage(NCCL::connect(driver, nullptr).status(), StatusCode::Usage,
-                  {"MPC_RANK_TIMEOUT is 'soon'; expected seconds"});
+/// Enqueues a reduction to which the other rank does not come, and returns the
+/// failure of the wait.
+Status reduceAlone(ForkedCommunicator &ranks, NCCL::Duration timeout) {
+  OneGPU gpu(ranks.rank());
+  auto nccl = gpu.connect(&ranks, timeout);
+  if (ranks.rank() == 1) {
+    // The end of the process is sudden, without destructors.
+    std::fflush(nullptr);
+    if (timeout == kLong)
+      _exit(0);
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    _exit(0);
+  }
+  void *memory = gpu.upload(Floats{1});
+  auto step = nccl->prepare({DType::F32, memory}, 1, Reduce::Sum);
+  EXPECT_TRUE(step.ok() && (*step)->enqueue(gpu.stream).ok() &&
+              (*step)->join(gpu.stream).ok());
+  Status status = gpu.driver().wait(gpu.stream, "reduce");
+  EXPECT_EQ(ranks.losses, 1);
+  return status;
+}
+
+TEST(NCCL, EndsIfTheProcessOfARankEnds) {
+  onTwoRanks({}, [](ForkedCommunicator &ranks) {
+    const auto begin = std::chrono::steady_clock::now();
+    expectMessage(reduceAlone(ranks, kLong), StatusCode::Rank,
+                  {"rank 0 of 2", "remote process exited"});
+    EXPECT_LT(std::chrono::steady_clock::now() - begin,
+              std::chrono::seconds(10));
   });
+}
+
+TEST(NCCL, EndsIfARankWaitsElsewhere) {
+  onTwoRanks({}, [](ForkedCommunicator &ranks) {
+    expectMessage(reduceAlone(ranks, std::chrono::milliseconds(300)),
+                  StatusCode::Rank, {"no result in 300 ms"});
+  });
+}
+
+/// The ranks differ in a reduction: the library gives no defined result.
+TEST(EmulatedNCCL, FindsReductionsThatDiffer) {
+  std::string log = newLogFile();
+  onTwoRanks({{"MPC_EMULATOR_LOG", log}}, [](ForkedCommunicator &ranks) {
+    OneGPU gpu(ranks.rank());
+    auto nccl = gpu.connect(&ranks);
+    const auto count = static_cast<size_t>(2 + ranks.rank());
+    void *memory = gpu.upload(Floats(count, 1));
+    auto step = nccl->prepare({DType::F32, memory}, count, Reduce::Sum);
+    ASSERT_TRUE(step.ok() && (*step)->enqueue(gpu.stream).ok() &&
+                (*step)->join(gpu.stream).ok());
+    EXPECT_FALSE(gpu.driver().wait(gpu.stream, "reduce").ok());
+    ASSERT_TRUE(ranks.barrier().ok());
+  });
+  EXPECT_GE(countFaults(log), 1u);
+}
+
+/// The library's own rules, which mpc must obey.
+TEST(EmulatedNCCL, FindsWrongCalls) {
+  std::string log = newLogFile();
+  emulated({{"MPC_EMULATOR_LOG", log}}, [] {
+    OneGPU gpu;
+    auto library = SharedLibrary::open({"libnccl.so.2"}, "NCCL");
+    ASSERT_TRUE(library.ok());
+    NCCLFunctions call;
+#define MPC_FIND(result, member, symbol, ...)                                  \
+  ASSERT_TRUE(library->find(#symbol, call.member).ok());
+    MPC_CUDA_NCCL_FUNCTIONS(MPC_FIND)
+#undef MPC_FIND
+    const auto kUsage = static_cast<NCCLResult>(5);
+    NCCLUniqueId id;
+    ASSERT_EQ(call.getUniqueId(&id), NCCLResult::Success);
+    NCCLConfig config;
+    NCCLHandle handle = nullptr;
+    ASSERT_EQ(call.initRank(&handle, 1, id, 0, &config),
+              NCCLResult::InProgress);
+    void *memory = gpu.upload(Floats{1, 2});
+    auto reduce = [&](Stream stream) {
+      return call.allReduce(memory, memory, 2, NCCLType::F32,
+                            NCCLOperation::Sum, handle, stream);
+    };
+    auto settle = [&] {
+      NCCLResult state = NCCLResult::InProgress;
+      EXPECT_EQ(call.getAsyncError(handle, &state), NCCLResult::Success);
+      EXPECT_EQ(state, NCCLResult::Success);
+    };
+    // The connection is in progress, then the first reduction.
+    EXPECT_EQ(reduce(gpu.stream), kUsage);
+    settle();
+    EXPECT_EQ(reduce(gpu.stream), NCCLResult::InProgress);
+    EXPECT_EQ(reduce(gpu.stream), kUsage);
+    settle();
+    EXPECT_EQ(reduce(nullptr), kUsage); // another stream
+    // Operations cannot be made during a capture.
+    const DriverFunctions &driver = gpu.driver().call;
+    ASSERT_EQ(driver.streamBeginCapture(gpu.stream, CaptureMode::ThreadLocal),
+              DriverResult::Success);
+    float share = 1;
+    NCCLOperation made = NCCLOperation::Sum;
+    EXPECT_EQ(call.createScaledSum(&made, &share, NCCLType::F32,
+                                   NCCLResidence::HostImmediate, handle),
+              kUsage);
+    EXPECT_EQ(reduce(gpu.stream), NCCLResult::InProgress);
+    settle();
+    Graph graph = nullptr;
+    ASSERT_EQ(driver.streamEndCapture(gpu.stream, &graph),
+              DriverResult::Success);
+    // An operation belongs to a type, and the end to a finalized communicator.
+    ASSERT_EQ(call.createScaledSum(&made, &share, NCCLType::F32,
+                                   NCCLResidence::HostImmediate, handle),
+              NCCLResult::Success);
+    EXPECT_EQ(call.allReduce(memory, memory, 2, NCCLType::F16, made, handle,
+                             gpu.stream),
+              static_cast<NCCLResult>(4));
+    EXPECT_EQ(call.destroy(handle), kUsage);
+    EXPECT_EQ(call.finalize(handle), NCCLResult::InProgress);
+    EXPECT_EQ(reduce(gpu.stream), kUsage);
+    settle();
+    EXPECT_EQ(call.destroy(handle), NCCLResult::Success);
+    EXPECT_EQ(call.abort(handle), kUsage);
+  });
+  EXPECT_EQ(countFaults(log), 8u);
 }
 
 } // namespace
