@@ -345,7 +345,8 @@ void TrainRun::announce() {
                  command.session.threads);
   if (const Communicator *communicator = command.train.communicator)
     llvm::errs() << communicator->size() << " ranks, connected by "
-                 << communicator->backend() << "\n";
+                 << communicator->backend()
+                 << (plan.target.isGPU() ? " and nccl" : "") << "\n";
   if (command.isVerbose)
     printFunctions(os, plan);
 }
@@ -533,6 +534,8 @@ void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
     if (code == ExitCode::Done)
       code = agreeOn(matchSession(*app, command->compile, command->session),
                      communicator.get());
+    if (code == ExitCode::Done)
+      code = chooseDevice(*command, communicator.get());
     exitCode = static_cast<int>(code);
     if (exitCode == 0)
       exitCode = runTrain(*command);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/commands/TrainRanks.h"
 
+#include "compiler/Target/TargetInfo.h"
 #include "runtime/Device.h"
 #include "runtime/distributed/Connect.h"
 #include "runtime/distributed/Launch.h"
@@ -44,7 +45,7 @@ ExitCode mpc::tools::connectRanks(TrainCommand &command,
     return reportError(ExitCode::Usage,
                        "--rank-timeout: " + timeout.status().message());
   ConnectOptions options;
-  options.rankTimeout = *timeout;
+  options.rankTimeout = command.session.rankTimeout = *timeout;
   StatusOr<std::unique_ptr<Communicator>> connected = connect(*launch, options);
   if (!connected.ok())
     return reportError(connected.status());
@@ -58,6 +59,42 @@ ExitCode mpc::tools::connectRanks(TrainCommand &command,
     command.isQuiet = true;
     command.isVerbose = false;
   }
+  return ExitCode::Done;
+}
+
+// Names the kind of device that the rank trains on.
+static std::string describeDevice(const TrainCommand &command) {
+  StatusOr<DeviceId> id = DeviceId::parse(command.session.device);
+  if (id.ok() && id->kind == DeviceId::Kind::Auto) {
+    if (isArtifact(command.compile.model.model))
+      return "the device of the artifact";
+    llvm::Expected<TargetInfo> target =
+        TargetInfo::get(command.compile.pipeline.target);
+    if (target)
+      return target->isGPU() ? "a GPU" : "a CPU";
+    llvm::consumeError(target.takeError());
+  }
+  return id.ok() && id->kind == DeviceId::Kind::CUDA ? "a GPU" : "a CPU";
+}
+
+ExitCode mpc::tools::chooseDevice(TrainCommand &command,
+                                  Communicator *communicator) {
+  if (!communicator)
+    return ExitCode::Done;
+  // The flag --target may have chosen "cuda" after the ranks were placed.
+  if (StatusOr<Launch> launch = Launch::find(command.ranks.ranks); launch.ok())
+    divideMachine(launch->localRank, launch->localSize, command.session);
+  StatusOr<std::vector<std::string>> devices =
+      train::Ranks(communicator).gatherTexts(describeDevice(command));
+  if (!devices.ok())
+    return reportError(devices.status());
+  for (size_t rank = 1; rank < devices->size(); ++rank)
+    if ((*devices)[rank] != devices->front())
+      return reportError(ExitCode::Usage,
+                         "rank 0 trains on " + devices->front() +
+                             ", and rank " + std::to_string(rank) + " on " +
+                             (*devices)[rank] +
+                             "; choose one kind of device for all by --device");
   return ExitCode::Done;
 }
 

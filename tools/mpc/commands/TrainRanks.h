@@ -20,6 +20,12 @@ namespace mpc::tools {
 ExitCode connectRanks(TrainCommand &command,
                       std::unique_ptr<runtime::Communicator> &communicator);
 
+/// Chooses the rank's GPU if --target has chosen a GPU. An error, equal on all
+/// ranks, if some train on a GPU and others on a CPU. `communicator` is null
+/// for a single rank.
+ExitCode chooseDevice(TrainCommand &command,
+                      runtime::Communicator *communicator);
+
 /// Returns Done if `code` is Done on all ranks. Otherwise the code of the first
 /// rank that failed, and Rank on all ranks but rank 0. `communicator` is null
 /// for a single rank.
