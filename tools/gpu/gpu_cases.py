@@ -9,11 +9,14 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import concurrent.futures
+import contextlib
 import faulthandler
 import inspect
 import json
 import os
+import pathlib
 import sys
+import tempfile
 import time
 
 import numpy as np
@@ -337,6 +340,87 @@ def time_kernels(checks, entry):
     return {"ok": True, "steps": len(rows), **total, "rows": rows}
 
 
+# Makes one rank reduce by NCCL too, so that the cost of the reductions shows on
+# one GPU.
+BY_NCCL = "MPC_CUDA_NCCL"
+
+
+@contextlib.contextmanager
+def variables(**values):
+    """Sets variables of the environment, which the runtime reads."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+def find_library(log):
+    """Returns the version of NCCL and its path from the runtime's log."""
+    lines = log.read_text().splitlines() if log.exists() else []
+    found = [line for line in lines if line.startswith("NCCL ")]
+    return found[-1] if found else None
+
+
+def time_ranks(checks, entry):
+    """Times a step of one rank whose gradients go through NCCL, in turns with a
+    step without reductions. One rank changes no bit of the gradients."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = pathlib.Path(folder) / "log"
+        with variables(MPC_CUDA_LOG=str(log), **{BY_NCCL: "1"}):
+            ranks, _, _ = open_model(checks, entry)
+        library = find_library(log)
+    plain, _, _ = open_model(checks, entry)
+    alone, _, _ = open_model(checks, {**entry, "artifact": entry["alone"]})
+    with ranks, plain, alone:
+
+        def time_step(session):
+            def run(count):
+                for _ in range(count):
+                    session.run("step")
+                read_scalars(session)
+
+            return steps.milliseconds(run)
+
+        plan = ranks.plan["functions"]["step"]
+        reduced = [
+            roof.bytes_of(plan["buffers"][step["buffer"]])
+            for step in plan["steps"]
+            if step["op"] == "all_reduce"
+        ]
+        # Both have the same weights and batch, and have run one step. Another
+        # step is captured, and the last ones are launches of the graph.
+        for session in (ranks, plain):
+            for _ in range(3):
+                session.run("step")
+        same_bits = steps.digest(ranks) == steps.digest(plain)
+        times = [(time_step(alone), time_step(ranks)) for _ in range(TURNS)]
+    alone_ms, ranks_ms = np.median(times, axis=0)
+    alone_times = [pair[0] for pair in times]
+    return {
+        "ok": same_bits and bool(reduced),
+        "library": library,
+        "reductions": len(reduced),
+        "reduced_bytes": sum(reduced),
+        "alone_ms": float(alone_ms),
+        "ranks_ms": float(ranks_ms),
+        "cost_percent": float(100 * (ranks_ms / alone_ms - 1)),
+        # The clock shows no smaller cost.
+        "spread_percent": float(
+            100 * (max(alone_times) - min(alone_times)) / alone_ms
+        ),
+        "same_bits": same_bits,
+    }
+
+
+# The measurements of each kind of step, in turns.
+TURNS = 3
+
+
 RUN = {
     "ops": run_op,
     "families": run_family,
@@ -344,16 +428,17 @@ RUN = {
     "storm": run_storm,
     "steps": time_steps,
     "kernels": time_kernels,
+    "ranks": time_ranks,
 }
 # These stages have the GPU to themselves.
-TIMED = ("steps", "kernels")
+TIMED = ("steps", "kernels", "ranks")
 
 
 def list_cases(manifest, kind):
     """Kernels are timed in one batch size of each model."""
     if kind == "kernels":
         return [e for e in manifest["timed"] if not is_variant(e)]
-    return manifest["timed" if kind in TIMED else kind]
+    return manifest["timed" if kind == "steps" else kind]
 
 
 def is_variant(entry):

@@ -28,6 +28,7 @@ ROOT = HERE.parent.parent
 sys.path += [str(ROOT / "test" / name) for name in ("", "numerics", "e2e/exporters")]
 
 import capi  # noqa: E402  (found through the path above)
+import gpu_cases  # noqa: E402
 import steps  # noqa: E402
 import test_families  # noqa: E402
 import test_forward  # noqa: E402
@@ -305,6 +306,10 @@ def add_timed(pack, _):
 
 
 def pack_timed(pack, model):
+    return compile_timed(pack, model, "timed")
+
+
+def compile_timed(pack, model, kind, *more):
     name = f"{model['family']}-{model['size']}"
     flags = ["--loss", model["loss"], "--optimizer", "adamw"]
     flags += ["--batch-size", str(model["batch"]), "--precision", "bf16-mixed"]
@@ -315,8 +320,30 @@ def pack_timed(pack, model):
     return {
         "model": name,
         "precision": "bf16-mixed",
-        "artifact": pack.compile(path, f"timed-{name}", *flags),
+        "artifact": pack.compile(path, f"{kind}-{name}", *flags, *more),
         **{k: model[k] for k in ("family", "size", "batch", "arrays")},
+    }
+
+
+# Models whose gradients are many bytes beside the time of a step.
+RANKS = ("gpt2", "resnet50")
+
+
+def add_ranks(pack, _):
+    """Adds models of `timed` once more, with reductions over ranks."""
+    for entry in pack.manifest["timed"]:
+        if entry["family"] in RANKS and not gpu_cases.is_variant(entry):
+            pack.add("ranks", pack_ranks(pack, entry))
+
+
+def pack_ranks(pack, entry):
+    described = json.loads((pack.models / "models.json").read_text(encoding="utf-8"))
+    (model,) = [
+        m for m in described if f"{m['family']}-{m['size']}" == entry["model"]
+    ]
+    return {
+        **compile_timed(pack, model, "ranks", "--data-parallel"),
+        "alone": entry["artifact"],
     }
 
 
@@ -357,6 +384,7 @@ def add_library(pack, scratch):
 
 PARTS = {
     "timed": add_timed,
+    "ranks": add_ranks,
     "families": add_families,
     "curves": add_curves,
     "storm": add_storm,

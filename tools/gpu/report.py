@@ -149,6 +149,8 @@ def markdown(header, results):
         if why := result.get("skipped"):
             yield f"Stage {name} was skipped: {why}"
             yield ""
+    if results.get("ranks", {}).get("runs"):
+        yield from list_ranks(results["ranks"]["runs"])
     if results.get("attention", {}).get("runs"):
         yield from list_attention(results["attention"]["runs"])
     if results.get("choices", {}).get("runs"):
@@ -189,6 +191,32 @@ def compare(runs, torch):
                 *(gigabytes(run.get("bytes")), run.get("same_bits")),
                 *(cell((run["model"], way)) for way in ways),
                 best_ratio(run, [times.get((run["model"], way)) for way in ways]),
+            ]
+            for run in runs
+        ],
+    )
+
+
+def list_ranks(runs):
+    yield "## One rank through NCCL"
+    yield ""
+    yield (
+        "Milliseconds of a step without reductions, and of a step that reduces its"
+        " gradients by NCCL in the graph. A cost within the spread of the step"
+        " without reductions is none that the clock shows."
+    )
+    yield ""
+    names = ["model", "reductions", "MB", "alone", "by NCCL", "cost, %", "spread, %"]
+    yield from table(
+        [*names, "same bits", "library"],
+        [
+            [
+                *(run["model"], run.get("reductions")),
+                number(run.get("reduced_bytes", 0) / 1e6),
+                number(run.get("alone_ms", run.get("error"))),
+                *(number(run.get("ranks_ms")), number(run.get("cost_percent"))),
+                *(number(run.get("spread_percent")), run.get("same_bits")),
+                run.get("library"),
             ]
             for run in runs
         ],

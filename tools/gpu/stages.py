@@ -14,6 +14,8 @@ far. The exit code is 1 if any stage failed.
               alone, memory, the same bits twice
     kernels   the time of each step of their plans, beside what the GPU's memory
               and Tensor Cores allow
+    ranks     a step whose gradients go through NCCL on one rank, in the captured
+              graph, beside a step without NCCL
     choices   the time of all that cuBLASLt proposes for their products, and of
               the epilogues that training wants
     attention cuDNN's attention, forward and two ways backward, in their shapes
@@ -39,6 +41,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import argparse
 import concurrent.futures
+import ctypes
 import json
 import os
 import pathlib
@@ -232,6 +235,28 @@ def kernels(checks):
     return run_named(checks, "kernels")
 
 
+def why_no_nccl(checks):
+    """None if the library is found in the places that the runtime searches;
+    otherwise the reason. On a CPU no rank needs it."""
+    if checks.device == "cpu":
+        return None
+    folders = os.environ.get("MPC_CUDA_LIBRARY_PATH", "").split(":")
+    for folder in [*filter(None, folders), ""]:
+        try:
+            ctypes.CDLL(os.path.join(folder, "libnccl.so.2"))
+            return None
+        except OSError as error:
+            why = str(error)
+    return why
+
+
+def ranks(checks):
+    """No library is a reason to skip, not a failure of mpc."""
+    if why := why_no_nccl(checks):
+        return {"ok": True, "skipped": f"NCCL cannot be loaded: {why}"}
+    return run_named(checks, "ranks")
+
+
 def choices(checks):
     """Starts a process for each model: a fault ends no other."""
     return run_programs(
@@ -338,6 +363,7 @@ STAGES = {
     build: 60,
     steps: 80,
     kernels: 40,
+    ranks: 30,
     choices: 25,
     attention: 25,
     torch: 130,
@@ -390,6 +416,7 @@ def run_stage(checks, stage):
 # The keys of a case that are also printed: a machine may return only the end of
 # the output.
 SHOWN = ("model", "how", "ms", "alone_ms", "start_seconds", "us", "predicted_us")
+SHOWN += ("ranks_ms", "cost_percent", "spread_percent")
 SHOWN += ("same_bits", "forward_us", "deterministic_us", "accumulating_us", "error")
 FEW = 8
 

@@ -50,7 +50,7 @@ def archive(tmp_path_factory):
                     *(sys.executable, ROOT / "tools" / "gpu" / "pack.py"),
                     *("--output", shared / "pack", "--target", "x86-64-v3"),
                     *("--models", write_models(shared / "models")),
-                    *("--parts", "timed,curves,storm"),
+                    *("--parts", "timed,ranks,curves,storm"),
                 ],
                 check=True,
             )
@@ -156,6 +156,15 @@ def test_steps_and_kernels_are_timed(pack, tmp_path, monkeypatch):
     page = (tmp_path / "report.md").read_text()
     assert "| gpt2-tiny | bf16-mixed |" in page
     assert "## Kernels of gpt2-tiny" in page
+
+
+def test_reductions_of_one_rank_change_no_bit(pack, tmp_path):
+    """A CPU has no library for one rank."""
+    code, results = run_stages(pack, tmp_path, "ranks")
+    assert code == 0, results
+    (run,) = results["ranks"]["runs"]
+    assert run["model"] == "gpt2-tiny" and run["library"] is None
+    assert run["same_bits"] and run["reductions"] >= 1 and run["ranks_ms"] > 0
 
 
 def test_a_step_is_predicted(pack):
