@@ -68,6 +68,10 @@ struct RankChannel::Guest {
 
 static std::string nameRank(int rank) { return "rank " + std::to_string(rank); }
 
+static std::string nameLoss(int rank) {
+  return nameRank(rank) + " has ended or is unreachable";
+}
+
 static uint64_t hashRun(const Launch &launch, const std::string &run) {
   uint64_t hash = 14695981039346656037u;
   for (char c : std::to_string(launch.masterPort) + "/" +
@@ -266,12 +270,12 @@ Status RankChannel::receiveBlocks(int rank, size_t bytes, Deadline deadline,
   Header header = {};
   if (!peer.receive(&header, sizeof(header), deadline))
     return rankError(Clock::now() < deadline
-                         ? nameRank(rank) + " has ended"
+                         ? nameLoss(rank)
                          : nameRank(rank) + " does not answer");
   if (header.kind == Abort && header.bytes <= kLongestText) {
     std::string why(header.bytes, '\0');
     if (!peer.receive(why.data(), why.size(), Clock::now() + kShortWait))
-      why = nameRank(rank) + " has ended";
+      why = nameLoss(rank);
     return rankError(why);
   }
   if (header.kind != (bytes ? Blocks : Start) || header.bytes != bytes)
@@ -280,7 +284,7 @@ Status RankChannel::receiveBlocks(int rank, size_t bytes, Deadline deadline,
                      "version of mpc");
   blocks.resize(bytes);
   if (!peer.receive(blocks.data(), bytes, deadline))
-    return rankError(nameRank(rank) + " has ended");
+    return rankError(nameLoss(rank));
   return Status();
 }
 
@@ -292,7 +296,7 @@ StatusOr<std::string> RankChannel::exchange(const std::string &blocks,
   std::string result;
   if (own != 0) {
     if (!sendMessage(0, Blocks, blocks, deadline))
-      return fail("rank 0 has ended");
+      return fail(nameLoss(0));
     Status status = receiveBlocks(0, blocks.size(), deadline, result);
     return status.ok() ? StatusOr<std::string>(std::move(result))
                        : fail(status.message());
@@ -311,7 +315,7 @@ StatusOr<std::string> RankChannel::exchange(const std::string &blocks,
     if (rank == 0)
       result = std::move(column);
     else if (!sendMessage(static_cast<int>(rank), Blocks, column, deadline))
-      return fail(nameRank(static_cast<int>(rank)) + " has ended");
+      return fail(nameLoss(static_cast<int>(rank)));
   }
   return result;
 }
@@ -379,7 +383,7 @@ void RankChannel::readNews(int rank) {
   const Socket &peer = peers[static_cast<size_t>(rank)];
   const Deadline deadline = Clock::now() + kShortWait;
   Header header = {};
-  std::string why = nameRank(rank) + " has ended";
+  std::string why = nameLoss(rank);
   bool endsWell = false;
   if (peer.receive(&header, sizeof(header), deadline)) {
     if (header.kind == Abort && header.bytes <= kLongestText) {
@@ -394,7 +398,7 @@ void RankChannel::readNews(int rank) {
   }
   if (endsWell) {
     std::lock_guard<std::mutex> lock(mutex);
-    departure = why;
+    departure = nameRank(rank) + " has ended";
     changed.notify_all();
   }
   const bool isNew = !endsWell && record(why, rank);
