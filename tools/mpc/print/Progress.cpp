@@ -4,6 +4,7 @@
 #include "runtime/train/evaluate/EvalMetrics.h"
 #include "runtime/train/support/Text.h"
 #include "tools/mpc/print/PrintableStream.h"
+#include "tools/mpc/print/TrainReport.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
@@ -71,8 +72,8 @@ void ProgressPrinter::started(const StartReport &report) {
       std::max<int64_t>(0, report.totalSteps - report.firstStep);
   std::string line;
   llvm::raw_string_ostream os(line);
-  // The line reads: data: 50000 samples, 5000 held back; 780 steps of 64, 390
-  // an epoch.
+  // The line reads: data: 50000 samples, 5000 held back; 390 steps of 64 on 2
+  // ranks, 390 an epoch.
   os << "data: " << counted(report.samples, "sample");
   if (report.evalSamples > 0)
     os << ", " << report.evalSamples << " held back";
@@ -81,6 +82,8 @@ void ProgressPrinter::started(const StartReport &report) {
      << " of " << report.batchSize;
   if (report.accumulate > 1)
     os << " x " << report.accumulate;
+  if (report.ranks > 1)
+    os << " on " << report.ranks << " ranks";
   os << ", " << report.stepsPerEpoch << " an epoch";
   if (report.firstStep > 0)
     os << ", from step " << report.firstStep;
@@ -116,6 +119,7 @@ void ProgressPrinter::Steps::add(const StepReport &report) {
   ++count;
   loss += report.loss;
   ms += report.stepMs;
+  wireBytes += double(report.wireBytes.value_or(0));
   const bool areKnown =
       !report.terms.empty() && llvm::all_of(report.terms, [](const auto &term) {
         return term.second.has_value();
@@ -196,11 +200,14 @@ void ProgressPrinter::printFigures(llvm::raw_ostream &os, const Steps &steps,
   if (report.lossScale)
     os << "  loss scale " << formatScale(*report.lossScale) << "  skipped "
        << report.skippedTotal;
-  const double samples = count * double(start.batchSize * start.accumulate);
+  const double samples =
+      count * double(start.batchSize * start.accumulate * start.ranks);
   if (steps.ms > 0)
     os << "  " << llvm::format("%.0f", samples / steps.ms * 1000)
        << " samples/s";
   os << "  " << formatMilliseconds(steps.ms / count) << " ms/step";
+  if (report.wireBytes)
+    os << "  sent " << formatBytes(steps.wireBytes / count) << "/step";
 }
 
 // Returns "N/TOTAL", or "N" if the run has no end.

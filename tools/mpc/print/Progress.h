@@ -42,8 +42,8 @@ private:
   struct Steps {
     int64_t count = 0, updates = 0, measured = 0;
     /// `gradNorm` is a sum over `updates` steps, `accuracy` over `measured`
-    /// steps; the other two over all `count` steps.
-    double loss = 0, gradNorm = 0, accuracy = 0, ms = 0;
+    /// steps; the others over all `count` steps.
+    double loss = 0, gradNorm = 0, accuracy = 0, ms = 0, wireBytes = 0;
     /// The sums of several losses over `reported` steps, by name.
     std::vector<std::pair<std::string, double>> terms;
     int64_t reported = 0;
