@@ -50,6 +50,34 @@ Socket callServer(int port, int index = 0) {
   }
 }
 
+/// Returns what a rank 1 of two says first at `port`.
+std::string recordHello(int port) {
+  const Socket server = Socket::listenAt(
+      "localhost", RankChannel::portOf(makeLaunch(0, 2, port), 0));
+  auto client = openLater(1, 2, port, milliseconds(500));
+  Socket call;
+  for (int i = 0; i < 1000 && !call.isOpen(); ++i) {
+    std::this_thread::sleep_for(milliseconds(10));
+    call = server.accept();
+  }
+  std::string hello(24, '\0');
+  EXPECT_TRUE(
+      call.receive(hello.data(), hello.size(), Clock::now() + seconds(10)));
+  EXPECT_FALSE(client.get().ok());
+  return hello;
+}
+
+/// Joins the run of the rank 0 at `port` as a hostile rank 1.
+Socket joinAs(const std::string &hello, int port) {
+  Socket rank = callServer(port);
+  const Deadline deadline = Clock::now() + seconds(10);
+  std::string answerAndStart(24, '\0');
+  EXPECT_TRUE(rank.send(hello.data(), hello.size(), deadline));
+  EXPECT_TRUE(
+      rank.receive(answerAndStart.data(), answerAndStart.size(), deadline));
+  return rank;
+}
+
 bool contains(const Status &status, const std::string &text) {
   return status.message().find(text) != std::string::npos;
 }
@@ -203,6 +231,31 @@ TEST(RankChannel, aRankThatEndsWellIsNoFailure) {
   (*other)->watch([] {});
   (*other).reset();
   EXPECT_FALSE((*first)->findFailure(milliseconds(300)));
+}
+
+TEST(RankChannel, messagesOfImpossibleSizesAreErrors) {
+  const int port = findFreeMasterPort();
+  const std::string hello = recordHello(port);
+  // Blocks, an abort, a goodbye and an unknown kind, each of 4 GiB.
+  for (uint32_t kind : {2, 3, 4, 99}) {
+    const uint32_t header[] = {kind, 0xffffffff};
+    for (bool isWatching : {false, true}) {
+      auto opening = openLater(0, 2, port);
+      const Socket rank = joinAs(hello, port);
+      Opened first = opening.get();
+      ASSERT_TRUE(first.ok()) << first.status().message();
+      if (isWatching)
+        (*first)->watch([] {});
+      rank.send(header, sizeof(header), Clock::now() + seconds(1));
+      if (!isWatching) {
+        EXPECT_FALSE((*first)->exchange("12345678", seconds(20)).ok());
+      }
+      EXPECT_NE((*first)
+                    ->findFailure(seconds(20))
+                    ->find("rank 1 sent an unexpected message"),
+                std::string::npos);
+    }
+  }
 }
 
 TEST(RankChannel, portsBeyondTheLastGoOnAt1024) {
