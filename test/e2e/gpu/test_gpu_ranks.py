@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def environment(folder, **more):
+def environment(**more):
     """Two emulated GPUs, with a log of each process. Open MPI asks root twice."""
     return {
         **os.environ,
@@ -35,7 +35,6 @@ def environment(folder, **more):
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "MPC_CUDA_LIBRARY_PATH": str(EMULATOR),
         "MPC_EMULATOR_DEVICE": "sm_80,count=2",
-        "TMPDIR": str(folder),
         **more,
     }
 
@@ -56,7 +55,7 @@ def run(count, folder, *arguments, **variables):
         capture_output=True,
         text=True,
         timeout=300,
-        env=environment(folder, **variables),
+        env=environment(**variables),
     )
 
 
@@ -158,7 +157,7 @@ def test_a_missing_library_is_told_once_by_its_rank(tmp_path):
     place = words.index(str(mpctest.MPC))
     words[place:place] = ["sh", "-c", script, "sh"]
     process = subprocess.run(
-        words, capture_output=True, text=True, timeout=120, env=environment(tmp_path)
+        words, capture_output=True, text=True, timeout=120, env=environment()
     )
     assert process.returncode != 0
     assert "rank 1: '" in process.stderr
@@ -175,7 +174,7 @@ def test_ranks_on_different_devices_are_refused(tmp_path):
     place = words.index(str(mpctest.MPC))
     words[place:place] = ["sh", "-c", script, "sh"]
     process = subprocess.run(
-        words, capture_output=True, text=True, timeout=120, env=environment(tmp_path)
+        words, capture_output=True, text=True, timeout=120, env=environment()
     )
     assert process.returncode != 0
     assert "rank 0 trains on a GPU, and rank 1 on a CPU" in process.stderr
@@ -210,7 +209,7 @@ def test_a_rank_that_stops_ends_the_run_with_its_cause(tmp_path):
         *("--max-steps", 100000, "--rank-timeout", "2s"),
     )
     process = subprocess.Popen(
-        words, stderr=subprocess.PIPE, text=True, env=environment(tmp_path)
+        words, stderr=subprocess.PIPE, text=True, env=environment()
     )
     ranks = {}
     try:

@@ -67,6 +67,13 @@ size_t countCalls(const std::vector<std::string> &log,
   return static_cast<size_t>(std::count(log.begin(), log.end(), function));
 }
 
+size_t countFaults(const std::vector<std::string> &log) {
+  return static_cast<size_t>(
+      std::count_if(log.begin(), log.end(), [](const std::string &line) {
+        return line.rfind("  fault: ", 0) == 0;
+      }));
+}
+
 static StatusOr<std::unique_ptr<Session>>
 create(const ArtifactBuilder &builder) {
   SessionOptions options;

@@ -30,6 +30,9 @@ std::vector<std::string> readLog(const std::string &path);
 size_t countCalls(const std::vector<std::string> &log,
                   const std::string &function);
 
+/// The number of faults in the log, which the emulated libraries have found.
+size_t countFaults(const std::vector<std::string> &log);
+
 /// A session on the emulated GPU. Fails the test if there is none.
 std::unique_ptr<Session> openOnGPU(const ArtifactBuilder &builder);
 
