@@ -172,24 +172,26 @@ SmallVector<Value> AddOptimizerPass::addGradients(FunctionEditor &step,
   return llvm::to_vector_of<Value>(gradients.getResults());
 }
 
-// Replaces the gradients by the means over the ranks of a distributed run, so
-// that tests for infinities, clipping and the update see equal gradients on all
-// ranks. The ops belong to the backward pass, since the loss scale is still in
-// the gradients. One op per gradient: Planning joins those that it wants to
-// send together.
+// Replaces the gradients by the means or sums over the ranks of a distributed
+// run, so that tests for infinities, clipping and the update see equal
+// gradients on all ranks. The ops belong to the backward pass, since the loss
+// scale is still in the gradients. One op per gradient: Planning joins those
+// that it wants to send together.
 void AddOptimizerPass::reduceOverRanks(OpBuilder &builder,
                                        SmallVector<Value> &gradients) {
   if (!recipe.dataParallel)
     return;
   PhaseListener phase(Phase::Backward);
   builder.setListener(&phase);
+  Reduce kind =
+      recipe.gradientReduction() == Reduction::Sum ? Reduce::Sum : Reduce::Mean;
   for (auto [param, gradient] : llvm::zip_equal(trainables, gradients))
-    gradient = AllReduceOp::create(
-                   builder, at(param.getSymName() + "#all_reduce"),
-                   TypeRange(gradient.getType()),
-                   ReduceAttr::get(&getContext(), Reduce::Mean), gradient)
-                   .getOutputs()
-                   .front();
+    gradient =
+        AllReduceOp::create(builder, at(param.getSymName() + "#all_reduce"),
+                            TypeRange(gradient.getType()),
+                            ReduceAttr::get(&getContext(), kind), gradient)
+            .getOutputs()
+            .front();
   builder.setListener(nullptr);
 }
 
@@ -221,7 +223,7 @@ SmallVector<Value> AddOptimizerPass::readAccumulators(FunctionEditor &update) {
     auto type = sum.getTensorType();
     Type element = type.getElementType();
     // A mean divides the sum by the number of micro-batches.
-    if (recipe.accumulateReduction != Reduction::Sum) {
+    if (recipe.gradientReduction() == Reduction::Mean) {
       Location location = at(sum.getSymName() + "#mean");
       Value count = ConstantOp::create(
           builder, location,

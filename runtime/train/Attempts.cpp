@@ -94,7 +94,7 @@ StatusOr<double> AttemptRunner::runBatch(Progress &progress,
                                           rateAfter(progress), options.seed);
   if (!loss.ok())
     return loss;
-  progress.lossInStep += *loss / double(runner.batches());
+  progress.lossInStep += *loss / runner.lossDivisor();
   ++progress.batchInStep;
   return loss;
 }
@@ -159,8 +159,8 @@ Status AttemptRunner::numberBatch(const Progress &progress, int64_t number) {
   return model.setState(kMicroStepVariable, value);
 }
 
-/// Replaces `outcome` by the mean over all ranks, and collects the requests of
-/// all ranks.
+/// Replaces `outcome` by that of all ranks, and collects the requests of all
+/// ranks.
 Status AttemptRunner::combine(StepOutcome &outcome) {
   if (ranks.isSingle())
     return Status();
@@ -205,7 +205,7 @@ Status AttemptRunner::combine(StepOutcome &outcome) {
   outcome.accuracy.reset();
   if (over(4, sum) == double(ranks.count()) && labels > 0)
     outcome.accuracy = over(5, sum) / labels;
-  const double count = double(ranks.count());
+  const double count = model.info().sumsLoss ? 1 : double(ranks.count());
   outcome.loss = over(losses, sum) / count;
   for (size_t i = 0; i < outcome.terms.size(); ++i)
     outcome.terms[i] = over(losses + 1 + i, sum) / count;

@@ -44,6 +44,7 @@ StatusOr<StepRunner> StepRunner::create(Trainee &model) {
   const FunctionPorts &updating = *info.function(runner.updating());
   const FunctionPorts &batch = *info.function(runner.batchFunction);
   runner.takesRate = train::takesLearningRate(info);
+  runner.sumsLoss = info.sumsLoss;
   runner.loss = batch.output(Role::Loss);
   for (const std::string &name : train::lossNames(info))
     for (const Port &port : batch.outputs)
@@ -265,7 +266,7 @@ StatusOr<double> StepRunner::runBatch(const Dataset &data,
   const auto updates = scalars->begin() + 1 + std::ptrdiff_t(terms.size());
   updated.assign(updates, scalars->end());
   for (size_t i = 0; i < terms.size(); ++i)
-    termSums[i] += *(*scalars)[i + 1] / double(batchCount);
+    termSums[i] += *(*scalars)[i + 1] / lossDivisor();
   ++summedBatches;
   return *scalars->front();
 }

@@ -23,10 +23,10 @@ namespace mpc::runtime::train {
 
 /// The results of one attempt.
 struct StepOutcome {
-  double loss = 0; ///< mean over the batches
-  /// The values of several losses, without their factors, each the mean over
-  /// the batches. Empty for a single loss, or if another process began the
-  /// attempt.
+  /// The mean over the batches, or the sum if the model's loss is a sum.
+  double loss = 0;
+  /// The values of several losses, without their factors, reduced like `loss`.
+  /// Empty for a single loss, or if another process began the attempt.
   std::vector<double> terms;
   std::optional<double> gradNorm;
   std::optional<double> lossScale;
@@ -49,6 +49,8 @@ public:
 
   /// The number of batches in an attempt.
   int64_t batches() const { return batchCount; }
+  /// Divides the sum of the batches' losses to the loss of the attempt.
+  double lossDivisor() const { return sumsLoss ? 1 : double(batchCount); }
   bool measuresAccuracy() const { return correct != nullptr; }
   /// Returns the names of several losses; empty for a single loss.
   const std::vector<std::string> &lossNames() const { return termNames; }
@@ -63,7 +65,7 @@ public:
                             double learningRate, uint64_t seed);
 
   /// Runs the update, if it is a separate function, and returns the results of
-  /// the attempt. `loss` is the mean of the losses of the attempt's batches.
+  /// the attempt. `loss` is the loss of the attempt's batches.
   StatusOr<StepOutcome> finish(double loss, double learningRate, uint64_t seed);
 
   /// Makes the next batch set scalar inputs again: the caller may have set them
@@ -102,6 +104,7 @@ private:
   std::string updateFunction; ///< "update"; empty with "step"
   int64_t batchCount = 1;
   bool takesRate = false;
+  bool sumsLoss = false; ///< true if the model's loss is a sum over samples
   const Port *loss = nullptr;
   /// The outputs that each hold one of several losses, and their names.
   std::vector<const Port *> terms;

@@ -1,5 +1,6 @@
 // RUN: mpc-opt %s -split-input-file -mpc-add-optimizer="data-parallel clip-norm=1" | FileCheck %s --check-prefix=STEP
 // RUN: mpc-opt %s -split-input-file -mpc-add-optimizer="data-parallel accumulate=4 clip-norm=1" | FileCheck %s --check-prefix=UPDATE
+// RUN: mpc-opt %s -split-input-file -mpc-add-optimizer="data-parallel accumulate=4 accumulate-reduction=sum clip-norm=1" | FileCheck %s --check-prefix=ADDED
 // RUN: mpc-opt %s -split-input-file -mpc-add-optimizer="clip-norm=1" | FileCheck %s --check-prefix=ALONE
 
 // Clipping and the update read the gradients' means over the ranks.
@@ -19,6 +20,13 @@
 // UPDATE: %[[ALL:.*]] = mpc.all_reduce mean %[[SUM]]
 // UPDATE: mpc.div %[[ALL]]
 // UPDATE: mpc.clip_grad_norm
+
+// Sums of losses have sums of gradients, over micro-batches and ranks.
+// ADDED-LABEL: func @update
+// ADDED-SAME: %[[SUM:[a-z0-9]+]]: tensor<f32> {mpc.state = @b.grad}
+// ADDED: %[[ALL:.*]] = mpc.all_reduce sum %[[SUM]]
+// ADDED-NOT: mpc.div
+// ADDED: mpc.clip_grad_norm %[[ALL]]
 
 // ALONE-NOT: mpc.all_reduce
 mpc.variable @b : tensor<f32> role parameter

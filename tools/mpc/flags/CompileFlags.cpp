@@ -108,7 +108,7 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
   const amp::Request &precision = options.pipeline.precision;
   recipe["accumulate_reduction"] =
       llvm::StringRef(stringify(training.accumulateReduction.value_or(
-          addsOptimizer ? Reduction::Mean : Reduction::Sum)));
+          addsOptimizer ? training.gradientReduction() : Reduction::Sum)));
   // Record the texts as typed, so "bias,norm" is one text.
   if (!training.noDecay.empty())
     recipe["no_decay"] = listOf(training.noDecay);

@@ -319,10 +319,11 @@ static void addRecipeOptions(CLI::App &command, Recipe &recipe) {
       ->transform(wholeNumber(int64_t(1), int64_t(1) << 30))
       ->capture_default_str();
   command.add_flag("--data-parallel", recipe.dataParallel,
-                   "average the gradients over the ranks of a distributed run; "
+                   "reduce the gradients over the ranks of a distributed run; "
                    "mpc train sets the flag if there are several ranks");
   addChoice(command, "--accumulate-reduction", recipe.accumulateReduction,
-            "default: mean for forward models, sum for ONNX Runtime artifacts",
+            "of the gradients of batches and ranks; default: sum with "
+            "--reduction sum and for ONNX Runtime artifacts, else mean",
             wordsOf<Reduction>());
   command
       .add_option("--train", recipe.train,

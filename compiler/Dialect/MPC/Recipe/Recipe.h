@@ -114,8 +114,8 @@ struct Recipe {
 
   OptimizerSettings optimizer;
   int64_t accumulateGradBatches = 1;
-  /// The reduction of micro-batch gradients. nullopt means mean for forward
-  /// models, and sum for ONNX Runtime artifacts.
+  /// The reduction of gradients over micro-batches and ranks. nullopt means
+  /// sum if the losses are sums, and for ONNX Runtime artifacts, else mean.
   std::optional<Reduction> accumulateReduction;
   std::optional<double> gradientClipVal;
   /// Decay of the moving averages of all parameters; nullopt for no averages.
@@ -132,6 +132,12 @@ struct Recipe {
   std::vector<std::string> lrScale;
 
   bool sumsLoss() const { return reduction == Reduction::Sum; }
+  /// The reduction of gradients over micro-batches and ranks. With a sum of
+  /// losses, several small batches train as one large batch.
+  Reduction gradientReduction() const {
+    return accumulateReduction.value_or(sumsLoss() ? Reduction::Sum
+                                                   : Reduction::Mean);
+  }
   /// True if labels have different weights in the mean of a loss.
   bool weighsLabels() const { return ignoreIndex || !classWeights.empty(); }
 };
@@ -243,15 +249,15 @@ void visitOptimizerFields(Visitor &&visit, Recipes &...of) {
               "accumulate"},
         of.accumulateGradBatches...);
   visit(Field{"accumulate-reduction",
-              "mean or sum of the micro-batches' gradients"},
+              "mean or sum of the gradients of micro-batches and ranks"},
         of.accumulateReduction...);
   visit(Field{"gradient-clip-val",
               "bound of the gradients' common L2 norm; 0: none", "clip-norm"},
         of.gradientClipVal...);
   visit(Field{"ema", "decay of the average of each parameter; 0: no averages"},
         of.ema...);
-  visit(Field{"data-parallel", "the mean of the gradients over the ranks of a "
-                               "distributed run enters the update"},
+  visit(Field{"data-parallel", "the gradients are reduced over the ranks of a "
+                               "distributed run before the update"},
         of.dataParallel...);
   visit(Field{"train", "patterns of the parameters to train"}, of.train...);
   visit(Field{"freeze", "patterns of the parameters to keep as they are"},
