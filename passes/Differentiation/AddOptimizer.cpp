@@ -7,6 +7,7 @@
 
 #include "compiler/Dialect/MPC/Facts/VariableTable.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
+#include "compiler/Dialect/MPC/RunningVariance.h"
 #include "compiler/Support/ExitCode.h"
 #include "passes/Differentiation/GradientRules.h"
 #include "passes/Differentiation/ParameterGroups.h"
@@ -58,6 +59,7 @@ private:
   LogicalResult readRecipe();
   LogicalResult chooseTrained(FunctionEditor &step, Value loss);
   LogicalResult chooseUpdates(FunctionEditor &step);
+  LogicalResult reduceStatistics(FunctionEditor &step);
   SmallVector<Value> takeGradients(FunctionEditor &step);
   SmallVector<Value> addGradients(FunctionEditor &step, Value loss);
   void reduceOverRanks(OpBuilder &builder, SmallVector<Value> &gradients);
@@ -193,6 +195,39 @@ void AddOptimizerPass::reduceOverRanks(OpBuilder &builder,
             .getOutputs()
             .front();
   builder.setListener(nullptr);
+}
+
+// Makes the statistics of BatchNormalization those of all ranks. Reports an
+// error for a normalization in a loop or a branch: ranks that take other
+// branches would wait for one another.
+LogicalResult AddOptimizerPass::reduceStatistics(FunctionEditor &step) {
+  if (!recipe.syncBatchNorm)
+    return success();
+  bool isFound = false;
+  WalkResult result = step.get().walk([&](Operation *op) {
+    if (!isa<BatchNormOp, BatchNormGradOp>(op))
+      return WalkResult::advance();
+    isFound = true;
+    if (!recipe.dataParallel)
+      return WalkResult::advance();
+    if (op->getParentOp() != step.get()) {
+      withExitCode(op->emitError(), ExitCode::Unsupported)
+          << "cannot reduce statistics over the ranks inside a loop or a "
+             "condition, where ranks may go other ways; leave out "
+             "--sync-batch-norm";
+      return WalkResult::interrupt();
+    }
+    op->setAttr(kOverRanksAttr, UnitAttr::get(&getContext()));
+    return WalkResult::advance();
+  });
+  if (result.wasInterrupted())
+    return failure();
+  if (isFound)
+    return success();
+  return withExitCode(mlir::emitError(getOperation().getLoc()), ExitCode::Usage)
+         << "--sync-batch-norm has no effect: the model has no "
+            "BatchNormalization that normalizes by its batch; leave the flag "
+            "out";
 }
 
 void AddOptimizerPass::accumulateGradients(FunctionEditor &step,
@@ -446,7 +481,7 @@ void AddOptimizerPass::runOnOperation() {
         << "expected a result of role loss in @step, found none";
     return signalPassFailure();
   }
-  if (failed(chooseTrained(step, loss)))
+  if (failed(chooseTrained(step, loss)) || failed(reduceStatistics(step)))
     return signalPassFailure();
   // The learning rate becomes an input of @step. Report an error if the model
   // has an input of the same name.

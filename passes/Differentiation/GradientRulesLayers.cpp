@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/GradientRules.h"
 
+#include "compiler/Dialect/MPC/RunningVariance.h"
+
 using namespace mlir;
 using namespace mpc;
 
@@ -171,7 +173,8 @@ static void gradConvInputGrad(ConvInputGradOp op, GradientBuilder &g) {
 static void warnOfSingleValues(BatchNormOp op) {
   RankedTensorType type = op.getInput().getType();
   int64_t axis = getChannelAxis(op.getLayout(), type.getRank());
-  if (type.getNumElements() == type.getDimSize(axis))
+  if (!op->hasAttr(kOverRanksAttr) &&
+      type.getNumElements() == type.getDimSize(axis))
     op.emitWarning("normalizes each channel over one value, so its result is "
                    "constant and the layers before it learn nothing; use a "
                    "larger --batch-size, or freeze these layers with --freeze");
@@ -186,6 +189,8 @@ static void gradBatchNorm(BatchNormOp op, GradientBuilder &g) {
                 getGradientType(op.getBias().getType())},
       g.dy(), op.getInput(), op.getScale(), op.getMean(), op.getInvStd(),
       op.getLayoutAttr());
+  if (Attribute overRanks = op->getAttr(kOverRanksAttr))
+    grad->setAttr(kOverRanksAttr, overRanks);
   StringRef suffixes[] = {"dx", "dscale", "dbias"};
   for (auto [index, suffix] : llvm::enumerate(suffixes))
     if (g.needs(index))

@@ -182,6 +182,9 @@ def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
     run, before everything else that reads the gradient. Sums of losses, and
     `accumulate-reduction=sum`, have the sum over the ranks.
 
+    With `sync-batch-norm` too, each `mpc.batch_norm` and its gradient get the
+    attribute `mpc.over_ranks`.
+
     Before:
 
     ```mlir

@@ -80,12 +80,16 @@ static Value normalise(Channels &channels, Value x, Value mean, Value factor,
   return e.emitAs<AddOp>(elementOf(result), scaled, channels.spread(bias));
 }
 
+// Returns the number of elements per channel in the batch of one rank.
+static int64_t countPerChannel(Value input, Value scale) {
+  return typeOf(input).getNumElements() / shapeOf(scale)[0];
+}
+
 // Returns the factor that turns the variance of the batch (divided by n) into
 // the variance for the running statistic: n / (n - 1) if the op wants an
 // unbiased variance, otherwise 1. n is the number of elements per channel.
 static double getVarianceCorrection(BatchNormOp op) {
-  auto type = cast<RankedTensorType>(op.getInput().getType());
-  int64_t count = type.getNumElements() / shapeOf(op.getScale())[0];
+  int64_t count = countPerChannel(op.getInput(), op.getScale());
   if (!op->hasAttr(kUnbiasedRunningVarAttr) || count < 2)
     return 1.0;
   return static_cast<double>(count) / static_cast<double>(count - 1);
@@ -182,11 +186,65 @@ static Moments takeMomentsOfBands(Value x, Emitter &e) {
   return {e.reshape(mean, shape.back()), e.reshape(variance, shape.back())};
 }
 
+//===----------------------------------------------------------------------===//
+// Statistics over ranks
+//===----------------------------------------------------------------------===//
+
+static bool isOverRanks(Operation *norm) {
+  return norm->hasAttr(kOverRanksAttr);
+}
+
+// Reduces `values` over the ranks, in one message.
+static SmallVector<Value> reduceOverRanks(Reduce kind, ArrayRef<Value> values,
+                                          Emitter &e) {
+  auto op = AllReduceOp::create(e.builder, TypeRange(ValueRange(values)),
+                                ReduceAttr::get(e.builder.getContext(), kind),
+                                values);
+  e.finish(op);
+  return llvm::to_vector_of<Value>(op.getOutputs());
+}
+
+// Returns the moments of the batches of all ranks, from those of each rank. The
+// variance is the mean of the ranks' variances plus the variance of the ranks'
+// means. So no digits cancel, as in mean(x * x) - mean * mean. One rank gets
+// its own moments, to the bit.
+static Moments takeMomentsOfRanks(Moments own, Emitter &e) {
+  Value mean = reduceOverRanks(Reduce::Mean, {own.mean}, e).front();
+  Value apart = e.emit<SubOp>(own.mean, mean);
+  Value terms = e.emit<AddOp>(own.variance, e.emit<MulOp>(apart, apart));
+  return {mean, reduceOverRanks(Reduce::Mean, {terms}, e).front()};
+}
+
+// Like getVarianceCorrection, as a value: the number of ranks is known when the
+// step runs. All normalizations of a step share the reduction, after CSE.
+static Value takeVarianceCorrection(BatchNormOp op, Emitter &e) {
+  Value ranks = reduceOverRanks(Reduce::Sum, {e.scalar(1.0)}, e).front();
+  int64_t own = countPerChannel(op.getInput(), op.getScale());
+  Value count = e.emit<MulOp>(ranks, e.scalar(static_cast<double>(own)));
+  // A single element has no unbiased variance.
+  Value others =
+      e.emit<MaximumOp>(e.emit<SubOp>(count, e.scalar(1.0)), e.scalar(1.0));
+  return e.emit<DivOp>(count, others);
+}
+
+//===----------------------------------------------------------------------===//
+// Batch normalization
+//===----------------------------------------------------------------------===//
+
 SmallVector<Value> mpc::decompose(BatchNormOp op, Emitter &e) {
   Value x = op.getInput();
   Channels channels(x, op.getLayout(), e);
-  auto [mean, variance] = hasMomentsOfBands(op) ? takeMomentsOfBands(x, e)
-                                                : takeMoments(channels, x, e);
+  Moments moments = hasMomentsOfBands(op) ? takeMomentsOfBands(x, e)
+                                          : takeMoments(channels, x, e);
+  bool isCorrectedByRanks =
+      isOverRanks(op) && op->hasAttr(kUnbiasedRunningVarAttr);
+  if (isOverRanks(op))
+    moments = takeMomentsOfRanks(moments, e);
+  auto [mean, variance] = moments;
+  Value unbiased = isCorrectedByRanks
+                       ? e.emit<MulOp>(variance, takeVarianceCorrection(op, e))
+                       : variance;
+  double correction = isCorrectedByRanks ? 1.0 : getVarianceCorrection(op);
   Value inv = invStd(variance, op.getEpsilon(), e);
   Value factor = e.emit<MulOp>(op.getScale(), inv);
   double momentum = op.getMomentum().convertToDouble();
@@ -195,9 +253,8 @@ SmallVector<Value> mpc::decompose(BatchNormOp op, Emitter &e) {
           castTo(op.getMean(), mean, e), castTo(op.getInvStd(), inv, e),
           updateRunning(op.getRunningMean(), mean, momentum, share,
                         op.getNewRunningMean(), e),
-          updateRunning(op.getRunningVar(), variance, momentum,
-                        share * getVarianceCorrection(op),
-                        op.getNewRunningVar(), e)};
+          updateRunning(op.getRunningVar(), unbiased, momentum,
+                        share * correction, op.getNewRunningVar(), e)};
 }
 
 SmallVector<Value> mpc::decompose(BatchNormInferenceOp op, Emitter &e) {
@@ -219,12 +276,13 @@ SmallVector<Value> mpc::decompose(BatchNormGradOp op, Emitter &e) {
   // the same sums divided by n.
   Value dBias = channels.sum(dy);
   Value dScale = channels.sum(e.emit<MulOp>(dy, xhat));
-  // A mean is sum / n, where n = elements / channels.
-  auto type = cast<RankedTensorType>(x.getType());
-  Value perElement = e.scalar(static_cast<double>(shapeOf(op.getScale())[0]) /
-                              static_cast<double>(type.getNumElements()));
-  Value meanDy = e.emit<MulOp>(dBias, perElement);
-  Value meanDyXhat = e.emit<MulOp>(dScale, perElement);
+  Value perElement =
+      e.scalar(1.0 / static_cast<double>(countPerChannel(x, op.getScale())));
+  SmallVector<Value> means = {e.emit<MulOp>(dBias, perElement),
+                              e.emit<MulOp>(dScale, perElement)};
+  if (isOverRanks(op))
+    means = reduceOverRanks(Reduce::Mean, means, e);
+  Value meanDy = means[0], meanDyXhat = means[1];
   Value factor = e.emit<MulOp>(op.getScale(), op.getInvStd());
   Value parallel = e.emit<MulOp>(xhat, channels.spread(meanDyXhat));
   // dy - mean(dy) - xhat * mean(dy * xhat)

@@ -317,7 +317,7 @@ def FormBucketsPass : Pass<"plan-form-buckets", "::mlir::func::FuncOp"> {
     Joins each `mpc.all_reduce` with those before it, of equal kind and element
     type, until the operands have `bucket-bytes` bytes. The joined op stands at
     the last of its parts. A bucket ends early before an op that reads a
-    result.
+    result. An op with several operands is no part of a bucket.
 
     Before:
 

@@ -110,6 +110,9 @@ static const OpAttribute kOpAttributes[] = {
     {kThreadsAttr, isThreads, "a positive i32 of a function as mpc.threads"},
     {kUnbiasedRunningVarAttr, isOf<UnitAttr, BatchNormOp>,
      "mpc.unbiased_running_var to be a unit attribute of mpc.batch_norm"},
+    {kOverRanksAttr, isOf<UnitAttr, BatchNormOp, BatchNormGradOp>,
+     "mpc.over_ranks to be a unit attribute of mpc.batch_norm or "
+     "mpc.batch_norm_grad"},
     {kClampsAttr,
      [](Operation *op, Attribute value) {
        auto attribute = dyn_cast<FloatAttr>(value);

@@ -1,5 +1,5 @@
-// Declares the attribute that selects biased or unbiased variance for the
-// running statistics of a batch normalisation.
+// Declares the attributes that select the statistics of a batch normalisation:
+// biased or unbiased variance, and the batch of one rank or of all ranks.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_RUNNINGVARIANCE_H
@@ -16,6 +16,13 @@ namespace mpc {
 /// population variance.
 inline constexpr llvm::StringLiteral kUnbiasedRunningVarAttr =
     "mpc.unbiased_running_var";
+
+/// Unit attribute of an mpc.batch_norm or mpc.batch_norm_grad. With it, the
+/// batch is that of all ranks of a distributed run: mean, variance and the means
+/// in the gradient of the input are reduced over the ranks, whose batches have
+/// equal sizes. The gradients of scale and bias stay those of one rank, like
+/// other gradients of parameters.
+inline constexpr llvm::StringLiteral kOverRanksAttr = "mpc.over_ranks";
 
 } // namespace mpc
 

@@ -89,8 +89,10 @@ void FormBucketsPass::runOnOperation() {
     for (auto &[key, bucket] : buckets)
       if (readsBucket(op, bucket))
         closeBucket(bucket);
+    // The backward pass reads a message of several operands at once, and would
+    // wait for the other members of a bucket.
     auto reduction = dyn_cast<AllReduceOp>(op);
-    if (!reduction)
+    if (!reduction || reduction.getNumResults() > 1)
       continue;
     Type element = elementOf(reduction.getInputs().front());
     OpenBucket &bucket = buckets[{reduction.getKind(), element}];

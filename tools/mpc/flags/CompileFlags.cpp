@@ -118,6 +118,8 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
     recipe["train_accuracy"] = true;
   if (training.dataParallel)
     recipe[kDataParallel] = true;
+  if (training.syncBatchNorm)
+    recipe["sync_batch_norm"] = true;
   // Record flags that change values or types. A file is recorded by a digest of
   // the contents, not by name.
   recipe["as_exported"] = options.asExported;

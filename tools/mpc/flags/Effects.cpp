@@ -71,6 +71,7 @@ static const std::vector<Rule> &getRules() {
        {},
        false,
        "--data-parallel"},
+      {"--sync-batch-norm", "--data-parallel", {}},
       {"--min-lr",
        "--lr-scheduler",
        {"linear", "cosine", "step*", "one-cycle", "plateau*"}},
@@ -149,6 +150,9 @@ static void check(const Rule &rule, const CLI::App &command,
   // effect without --precision.
   const CLI::Option *printed = findFlag(command, "--print-policy");
   if (rule.flag == "--policy" && printed && printed->count() > 0)
+    return;
+  // mpc train sets --data-parallel later, if there are several ranks.
+  if (rule.other == "--data-parallel" && command.get_name() == "train")
     return;
   if (rule.isWorking && !configuration.sourceOf(*flag).empty())
     return;
@@ -405,6 +409,7 @@ static constexpr StringRef kOptimizerFlags[] = {"--optimizer",
                                                 "--lr-scale",
                                                 "--gradient-clip-val",
                                                 "--data-parallel",
+                                                "--sync-batch-norm",
                                                 "--ema"};
 /// Other flags that have an effect only if the model is trained.
 static constexpr StringRef kTrainingFlags[] = {

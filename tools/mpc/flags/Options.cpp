@@ -321,6 +321,9 @@ static void addRecipeOptions(CLI::App &command, Recipe &recipe) {
   command.add_flag("--data-parallel", recipe.dataParallel,
                    "reduce the gradients over the ranks of a distributed run; "
                    "mpc train sets the flag if there are several ranks");
+  command.add_flag("--sync-batch-norm", recipe.syncBatchNorm,
+                   "normalize by the batches of all ranks, as PyTorch's "
+                   "SyncBatchNorm; default: each rank by its own batch");
   addChoice(command, "--accumulate-reduction", recipe.accumulateReduction,
             "of the gradients of batches and ranks; default: sum with "
             "--reduction sum and for ONNX Runtime artifacts, else mean",

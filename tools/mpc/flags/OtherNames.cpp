@@ -78,6 +78,8 @@ static constexpr OtherFlag kOtherFlags[] = {
     {"accumulate accumulation-steps grad-accum grad-accum-steps accum-steps "
      "gradient-accumulation gradient-accumulation-steps accumulate-steps",
      "accumulate-grad-batches", ""},
+    {"sync-bn syncbn sync-batchnorm convert-sync-batchnorm", "sync-batch-norm",
+     ""},
     {"ema-decay model-ema use-ema ema-momentum", "ema", ""},
     {"scheduler sched lr-schedule lr-policy lr-scheduler-type schedule",
      "lr-scheduler", ""},

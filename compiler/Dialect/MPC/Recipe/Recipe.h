@@ -122,6 +122,9 @@ struct Recipe {
   std::optional<double> ema;
   /// True if the gradients are reduced over the ranks of a distributed run.
   bool dataParallel = false;
+  /// True if the statistics of BatchNormalization are also reduced over the
+  /// ranks. Has no effect without dataParallel.
+  bool syncBatchNorm = false;
   /// Regular expressions for names of parameters to train, and to freeze.
   std::vector<std::string> train, freeze;
   /// Parameters without weight decay: `bias`, `norm`, or a regular expression
@@ -259,6 +262,9 @@ void visitOptimizerFields(Visitor &&visit, Recipes &...of) {
   visit(Field{"data-parallel", "the gradients are reduced over the ranks of a "
                                "distributed run before the update"},
         of.dataParallel...);
+  visit(Field{"sync-batch-norm", "with data-parallel: the statistics of "
+                                 "batch_norm are over the ranks"},
+        of.syncBatchNorm...);
   visit(Field{"train", "patterns of the parameters to train"}, of.train...);
   visit(Field{"freeze", "patterns of the parameters to keep as they are"},
         of.freeze...);

@@ -113,6 +113,14 @@ func.func @variance_of_no_normalization(%x: tensor<8xf32>) {
 
 // -----
 
+func.func @ranks_of_no_normalization(%x: tensor<8xf32>) {
+  // expected-error@+1 {{expected mpc.over_ranks to be a unit attribute of mpc.batch_norm or mpc.batch_norm_grad, found unit}}
+  %0 = mpc.relu %x {mpc.over_ranks} : (tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
 func.func @unknown_decay_mode(%p: tensor<8xf32>, %lr: tensor<f32>, %t: tensor<i64>) {
   // expected-error@+2 {{expected ::mpc::DecayMode to be one of: l2, decoupled, decoupled_after, post}}
   // expected-error@+1 {{failed to parse MPC_DecayModeAttr}}

@@ -44,3 +44,22 @@ func.func @reads(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor
   %2 = mpc.all_reduce mean %b : (tensor<4xf32>) -> tensor<4xf32>
   return %1, %2 : tensor<4xf32>, tensor<4xf32>
 }
+
+// A message of several operands is complete: its reader does not wait for the
+// gradients in a bucket.
+// ALL-LABEL: func.func @messages
+// ALL: %[[M:.*]]:2 = mpc.all_reduce mean %arg1, %arg2
+// ALL: mpc.region pointwise(%[[M]]#0)
+// ALL: mpc.all_reduce mean %arg0, %arg3
+func.func @messages(%a: tensor<4xf32>, %b: tensor<4xf32>, %c: tensor<4xf32>, %d: tensor<4xf32>)
+    -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %0 = mpc.all_reduce mean %a : (tensor<4xf32>) -> tensor<4xf32>
+  %1:2 = mpc.all_reduce mean %b, %c : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %2 = mpc.region pointwise (%1#0) {kernel = "reader"} : (tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%x: tensor<4xf32>):
+    %9 = mpc.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+    mpc.yield %9 : tensor<4xf32>
+  }
+  %3 = mpc.all_reduce mean %d : (tensor<4xf32>) -> tensor<4xf32>
+  return %0, %1#1, %2, %3 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
