@@ -146,7 +146,7 @@ TEST_F(CAPI, RefusesOptionsThatAreAMistake) {
   ASSERT_EQ(mpc_artifact_open_bytes(bytes.data(), bytes.size(), &artifact),
             nullptr);
   mpc_session *none = nullptr;
-  mpc_session_options options = {0, "cpu", 1, 0}; // without the macro
+  mpc_session_options options = {0, "cpu", 1, 0, nullptr}; // without the macro
   EXPECT_EQ(code(mpc_session_create(artifact, &options, &none)), MPC_USAGE);
   options = MPC_SESSION_OPTIONS_INIT;
   options.threads = 2000000000;
