@@ -18,10 +18,10 @@ inline constexpr llvm::StringLiteral kUnbiasedRunningVarAttr =
     "mpc.unbiased_running_var";
 
 /// Unit attribute of an mpc.batch_norm or mpc.batch_norm_grad. With it, the
-/// batch is that of all ranks of a distributed run: mean, variance and the means
-/// in the gradient of the input are reduced over the ranks, whose batches have
-/// equal sizes. The gradients of scale and bias stay those of one rank, like
-/// other gradients of parameters.
+/// batch is that of all ranks of a distributed run: mean, variance and the
+/// means in the gradient of the input are reduced over the ranks, whose batches
+/// have equal sizes. The gradients of scale and bias stay those of one rank,
+/// like other gradients of parameters.
 inline constexpr llvm::StringLiteral kOverRanksAttr = "mpc.over_ranks";
 
 } // namespace mpc

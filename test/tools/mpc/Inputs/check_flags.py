@@ -13,7 +13,7 @@ import sys
 MPC, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 # Lines of the documentation about other programs.
-OTHERS = ("mpc-opt", "mpc-translate", "cmake", "ctest", "git ", "pytest", "lit ", "perf ", "numactl", "pip ", "tensorboard ", "FileCheck ", "mpirun", "srun ", "#SBATCH", "Slurm's ")
+OTHERS = ("mpc-opt", "mpc-translate", "cmake", "ctest", "git ", "pytest", "lit ", "perf ", "numactl", "pip ", "tensorboard ", "FileCheck ", "mpirun", "torchrun", "srun ", "#SBATCH", "Slurm's ", "of Open MPI")
 
 
 def run(*words):
