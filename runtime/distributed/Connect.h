@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
 
 namespace mpc::runtime {
 
@@ -16,6 +17,11 @@ struct ConnectOptions {
   /// The longest wait of a call for other ranks, also for the start of a rank.
   std::chrono::milliseconds rankTimeout = std::chrono::minutes(10);
 };
+
+/// Returns the library that connects the ranks of `launch`: "mpi" or "gloo".
+/// Loads nothing. Empty for a single rank. A Rank error if the launcher serves
+/// no library.
+StatusOr<std::string> chooseBackend(const Launch &launch);
 
 /// Connects the process with the other ranks of `launch`. Null, and no library
 /// is loaded, for a single rank. All ranks must call `connect` once. If a rank

@@ -4,6 +4,7 @@
 #include "compiler/Artifact/GPU.h"
 #include "runtime/cpu/onednn/OneDNNVersion.h"
 #include "runtime/cuda/Inventory.h"
+#include "runtime/distributed/GlooCommunicator.h"
 #include "runtime/distributed/MPICommunicator.h"
 #include "tools/mpc/commands/Version.h"
 #include "tools/mpc/doctor/Section.h"
@@ -60,11 +61,20 @@ static void addMPI(Section &section) {
     addAbsent(section, "MPI", "not found");
 }
 
+static void addGloo(Section &section) {
+  const runtime::StatusOr<std::string> path = runtime::findGlooLibrary();
+  if (path.ok())
+    addPresent(section, "Gloo", "", *path);
+  else
+    addAbsent(section, "Gloo", path.status().message());
+}
+
 Section mpc::tools::describeLibraries() {
   Section section{"libraries", {}, JSONValue::array()};
   addPresent(section, "LLVM", llvmVersion(), "");
   addPresent(section, "oneDNN", runtime::oneDNNVersion(), "");
   addNVIDIA(section);
   addMPI(section);
+  addGloo(section);
   return section;
 }

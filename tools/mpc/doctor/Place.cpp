@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Device.h"
 #include "runtime/cpu/Cores.h"
+#include "runtime/distributed/Connect.h"
 #include "runtime/distributed/Launch.h"
 #include "tools/mpc/doctor/Section.h"
 
@@ -29,6 +30,19 @@ static std::string ofAll(int number, int count) {
   return std::to_string(number) + " of " + std::to_string(count);
 }
 
+// Adds the library that would connect the ranks.
+static void addConnection(Section &section, const runtime::Launch &launch) {
+  if (launch.size == 1)
+    return;
+  const runtime::StatusOr<std::string> backend = runtime::chooseBackend(launch);
+  section.rows.push_back(
+      {"connected by", backend.ok() ? *backend : backend.status().message()});
+  if (backend.ok())
+    section.facts["backend"] = *backend;
+  else
+    section.facts["error"] = backend.status().message();
+}
+
 Section mpc::tools::describeRanks(int ranks, runtime::SessionOptions session) {
   Section section{"ranks", {}, JSONValue::object()};
   runtime::StatusOr<runtime::Launch> launch = runtime::Launch::find(ranks);
@@ -44,6 +58,7 @@ Section mpc::tools::describeRanks(int ranks, runtime::SessionOptions session) {
   section.rows.push_back(
       {"rank", ofAll(launch->rank, launch->size) + "; on this machine " +
                    ofAll(launch->localRank, launch->localSize)});
+  addConnection(section, *launch);
   runtime::divideMachine(launch->localRank, launch->localSize, session);
   const int threads =
       session.threads ? session.threads : runtime::countUsableCores();
