@@ -147,7 +147,12 @@ CUresult Driver::proceed(Queue &queue, uint64_t end) {
   return lost;
 }
 
-CUresult Driver::proceed(Queue &queue) { return proceed(queue, queue.end()); }
+/// Waits also for events after the last work of the queue.
+CUresult Driver::proceed(Queue &queue) {
+  if (CUresult result = proceed(queue, queue.end()))
+    return result;
+  return proceed(queue.seen);
+}
 
 CUresult Driver::proceed(const Clock &clock) {
   for (const auto &[queue, end] : clock)

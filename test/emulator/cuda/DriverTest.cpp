@@ -141,6 +141,14 @@ TEST_F(TwoStreams, HandOverByEvents) {
   EXPECT_EQ(download<float>(to, 4), (std::vector<float>{0, 1, 2, 3}));
 }
 
+TEST_F(TwoStreams, AHostThatWaitsForAStreamWaitsForItsEvents) {
+  bring(0, 7);
+  wait(stream, copied);
+  EXPECT_EQ(code(driver.streamSynchronize(stream)), 0);
+  bring(1, 8);
+  EXPECT_EQ(download<float>(beside, 1), (std::vector<float>{7}));
+}
+
 TEST_F(TwoStreams, AReaderThatDoesNotWaitIsFound) {
   bring(0, 1);
   take(0);
