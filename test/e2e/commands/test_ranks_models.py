@@ -13,6 +13,7 @@ import pytest
 from onnx import helper
 
 import mpctest
+import test_ranks_gloo
 from test_language_model import LENGTH, WORDS, make_language_model
 from test_ranks import ENVIRONMENT, mpirun_command
 
@@ -115,18 +116,24 @@ class Case:
             self.artifacts[key] = path
         return self.artifacts[key]
 
+    def arguments(self, mode, *compiled, flags=(), data="data.npz"):
+        """Returns the arguments of a run, its metrics and its weights."""
+        metrics, weights = self.folder / "metrics.jsonl", self.folder / "weights.npz"
+        # The last value of a flag counts.
+        arguments = (
+            *("train", self.artifact(mode, *compiled), "--data", self.folder / data),
+            *("--no-shuffle", "--lr", 0.05, "--max-steps", STEPS),
+            *("--device", "cpu", "--threads", 1, "--check-ranks-every", 1, *flags),
+            *("--metrics", metrics, "--overwrite-metrics", "--output", weights),
+        )
+        return arguments, metrics, weights
+
     def train(self, ranks, mode, *flags, accumulate=1, compiled=(), data="data.npz"):
         """Returns the lines of metrics of the steps, and the trained weights."""
         compiled = [*compiled, *(["--data-parallel"] if ranks > 1 else [])]
         if accumulate > 1:
             compiled += ["--accumulate-grad-batches", accumulate]
-        metrics, weights = self.folder / "metrics.jsonl", self.folder / "weights.npz"
-        arguments = (
-            *("train", self.artifact(mode, *compiled), "--data", self.folder / data),
-            *("--no-shuffle", "--lr", 0.05, "--max-steps", STEPS, *flags),
-            *("--device", "cpu", "--threads", 1, "--check-ranks-every", 1),
-            *("--metrics", metrics, "--overwrite-metrics", "--output", weights),
-        )
+        arguments, metrics, weights = self.arguments(mode, *compiled, flags=flags, data=data)
         if ranks == 1:
             mpctest.mpc_ok(*arguments)
         else:
@@ -253,6 +260,21 @@ def test_two_runs_have_equal_bits(cases, name, mode, ranks):
     assert [line["loss"] for line in first] == [line["loss"] for line in second]
     for key, value in weights.items():
         assert value.tobytes() == others[key].tobytes(), key
+
+
+@pytest.mark.skipif(
+    not test_ranks_gloo.LIBRARY.exists(), reason="mpc was built without libgloo-dev"
+)
+def test_gloo_gives_the_bits_of_mpi(cases):
+    case = cases("gpt")
+    lines, weights = case.train(2, "16-mixed")
+    arguments, metrics, output = case.arguments("16-mixed", "--data-parallel")
+    test_ranks_gloo.start_alone(2, *arguments)
+    found = [x for x in mpctest.read_metrics(metrics) if x["event"] == "train"]
+    assert [line["loss"] for line in found] == [line["loss"] for line in lines]
+    with np.load(output) as others:
+        for key, value in weights.items():
+            assert value.tobytes() == others[key].tobytes(), key
 
 
 #
