@@ -69,7 +69,8 @@ struct RankChannel::Guest {
 static std::string nameRank(int rank) { return "rank " + std::to_string(rank); }
 
 static std::string nameLoss(int rank) {
-  return nameRank(rank) + " has ended or is unreachable";
+  return rank == 0 ? kFirstRankIsLost
+                   : nameRank(rank) + " has ended or is unreachable";
 }
 
 static uint64_t hashRun(const Launch &launch, const std::string &run) {

@@ -12,6 +12,9 @@
 
 namespace mpc::runtime {
 
+/// The failure of a run that has lost rank 0, which can report nothing.
+inline constexpr char kFirstRankIsLost[] = "rank 0 has ended or is unreachable";
+
 inline Status rankError(std::string message) {
   return Status(StatusCode::Rank, std::move(message));
 }

@@ -47,8 +47,10 @@ ExitCode mpc::tools::connectRanks(TrainCommand &command,
   ConnectOptions options;
   options.rankTimeout = command.session.rankTimeout = *timeout;
   StatusOr<std::unique_ptr<Communicator>> connected = connect(*launch, options);
+  // Rank 0 does not know of failures before the ranks are connected.
   if (!connected.ok())
-    return reportError(connected.status());
+    return reportError(connected.status().getCode(),
+                       connected.status().message());
   communicator = std::move(*connected);
   divideMachine(launch->localRank, launch->localSize, command.session);
   if (!isArtifact(command.compile.model.model))

@@ -24,6 +24,7 @@
 #include "frontends/ONNX/Export/Text.h"
 #include "frontends/ONNX/Model/Names.h"
 #include "frontends/ONNX/Model/Weights.h"
+#include "runtime/distributed/RankErrors.h"
 #include "runtime/train/data/ArrayFile.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -63,8 +64,10 @@ ExitCode mpc::tools::reportError(llvm::Error error, llvm::raw_ostream &os) {
 ExitCode mpc::tools::reportError(const runtime::Status &status) {
   if (status.ok())
     return ExitCode::Done;
-  // Several messages would say the same, so only rank 0 reports the reason.
-  if (status.getCode() == ExitCode::Rank && !rankPrefix().empty())
+  // Several messages would say the same, so only rank 0 reports the reason,
+  // unless rank 0 is lost.
+  if (status.getCode() == ExitCode::Rank && !rankPrefix().empty() &&
+      !StringRef(status.message()).contains(runtime::kFirstRankIsLost))
     return ExitCode::Rank;
   // StatusCode and ExitCode have the same numbers.
   return reportError(status.getCode(), status.message());
