@@ -12,12 +12,16 @@
 
 namespace mpc::runtime {
 
+using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 /// The file lies beside libmpc_runtime.so, or in the folder mpc there.
 static constexpr char kGlooLibrary[] = "libmpc_gloo.so";
 /// Other ranks need some time to notice which rank is lost.
 static constexpr milliseconds kNewsWait(3000);
+/// A rank that has ended well wrote all its data to shared memory before, so a
+/// longer wait is in vain.
+static constexpr milliseconds kDepartureWait(1000);
 /// The bytes of a numeric address in a message: "fe80::1%eth0".
 static constexpr size_t kAddressText = 64;
 
@@ -94,11 +98,13 @@ protected:
   Status waitForAll() override {
     return settle(call.barrier(gloo, timeout.count()));
   }
+  Status checkWait(Clock::time_point start) override;
 
 private:
   StatusOr<std::vector<std::string>> gatherAddresses();
   Status openGloo(const std::string &address);
   Status connectGloo();
+  StatusOr<bool> agreeToShare(const std::vector<std::string> &addresses);
   Status settle(int result);
   Status fail(const std::string &why);
 
@@ -183,7 +189,49 @@ Status GlooCommunicator::start(const Launch &launch) {
     return fail(address.status().message());
   if (Status status = openGloo(*address); !status.ok())
     return status;
-  return connectGloo();
+  const StatusOr<bool> shares = agreeToShare(*addresses);
+  if (!shares.ok())
+    return shares.status();
+  if (Status status = connectGloo(); !status.ok())
+    return status;
+  return *shares ? shareMemory() : Status();
+}
+
+/// True if all ranks are on one machine, and no rank names an interface of the
+/// network, which then carries the data.
+StatusOr<bool>
+GlooCommunicator::agreeToShare(const std::vector<std::string> &addresses) {
+  const bool isOneMachine =
+      std::all_of(addresses.begin(), addresses.end(), isLoopback) ||
+      std::all_of(addresses.begin(), addresses.end(),
+                  [&](const std::string &address) {
+                    return address == addresses.front();
+                  });
+  const char own = isOneMachine && !std::getenv("GLOO_SOCKET_IFNAME");
+  const StatusOr<std::string> all =
+      channel->exchange(std::string(static_cast<size_t>(size()), own), timeout);
+  if (!all.ok())
+    return all.status();
+  return all->find('\0') == std::string::npos;
+}
+
+/// Looks for a failure while ranks exchange data in shared memory.
+Status GlooCommunicator::checkWait(Clock::time_point start) {
+  if (const auto failure = channel->findFailure())
+    return rankError(*failure);
+  // A collective begins with a check, when a rank may have ended well.
+  const Clock::duration waited = Clock::now() - start;
+  if (waited < kDepartureWait)
+    return Status();
+  if (const auto cause = channel->findCause(milliseconds(0))) {
+    channel->abort(*cause);
+    return rankError(*channel->findFailure());
+  }
+  if (waited <= timeout)
+    return Status();
+  return fail("waited " + inSeconds(timeout) + " in " + describeCall() +
+              "; another rank hangs or takes longer; --rank-timeout sets the "
+              "time");
 }
 
 /// Turns a result of the library into a status. The channel knows best why a
