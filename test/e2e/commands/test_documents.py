@@ -33,7 +33,8 @@ EXECUTED = {
     "python.md python": "test/python/test_document.py",
     "toml": "test_documents.py",
     "json": "test_documents.py",
-    "c": "test_install.py",
+    "c": "test_install.py, test_ranks_embedding.py",
+    "embedding.md bash": "test_ranks_embedding.py",
     "cmake": "test_install.py",
     "filecheck": "test/tools/mpc/commands/documented-decision.test",
     "adding-an-op.md c++": "test_documents.py, which finds it in the sources, "
