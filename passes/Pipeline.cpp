@@ -214,6 +214,8 @@ static void addPlanning(OpPassManager &pm, const PipelineOptions &options) {
   // launches.
   pm.addPass(createOutlineKernelsPass());
   pm.addPass(createDeduplicateKernelsPass());
+  // Divide the optimizer among ranks, once every step and its order are known.
+  pm.addPass(createShardUpdatesPass());
   pm.addPass(createBuildProgramsPass());
   // Assign each buffer an offset in the arena.
   pm.addPass(createAssignOffsetsPass());

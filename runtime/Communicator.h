@@ -13,9 +13,18 @@
 #include "runtime/Status.h"
 
 #include <cstddef>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace mpc::runtime {
+
+/// Memory of `bytes` bytes that the rank `owner` answers for.
+struct RankPart {
+  void *data;
+  size_t bytes;
+  int owner;
+};
 
 /// The ranks that train a model together. If a call fails or another rank is
 /// lost, the call returns a Rank error with rank and cause. After an error,
@@ -47,6 +56,24 @@ public:
   /// Gives every rank the parts of all ranks. `data` has `size() * bytes`
   /// bytes; the rank's own part begins at byte `rank() * bytes`.
   virtual Status allGather(void *data, size_t bytes) = 0;
+
+  /// Reduces each part, an array of `type`, over all ranks. Only the owner of a
+  /// part gets the reduction, in place of the part; on other ranks the part
+  /// stays. All ranks give parts of the same owners and sizes. Unsupported
+  /// unless the library moves host memory.
+  virtual Status reduceToOwners(const std::vector<RankPart> &parts, DType type,
+                                Reduce kind) {
+    return Status(StatusCode::Unsupported,
+                  std::string(backend()) + " cannot reduce to owners");
+  }
+
+  /// Gives every rank the bytes of each part on the part's owner. All ranks
+  /// give parts of the same owners and sizes. Unsupported unless the library
+  /// moves host memory.
+  virtual Status gatherFromOwners(const std::vector<RankPart> &parts) {
+    return Status(StatusCode::Unsupported,
+                  std::string(backend()) + " cannot gather from owners");
+  }
 
   /// Gives every rank the bytes at `data` of the rank `root`.
   virtual Status broadcast(void *data, size_t bytes, int root) = 0;

@@ -51,4 +51,15 @@ Status InitialState::upload(const StateVariable &variable, Device &device,
   return device.upload(memory, value->bytes.data(), value->bytes.size());
 }
 
+Status InitialState::upload(const std::vector<void *> &memory,
+                            Device &device) const {
+  const std::vector<StateVariable> &variables = artifact.plan().state;
+  assert(memory.size() == variables.size() && "an address per variable");
+  for (size_t i = 0; i < variables.size(); ++i)
+    if (memory[i])
+      if (Status status = upload(variables[i], device, memory[i]); !status.ok())
+        return status;
+  return Status();
+}
+
 } // namespace mpc::runtime

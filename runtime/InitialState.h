@@ -8,6 +8,7 @@
 #include "runtime/Device.h"
 
 #include <cstdint>
+#include <vector>
 
 namespace mpc::runtime {
 
@@ -23,6 +24,9 @@ struct InitialState {
   /// if `fill` cannot be converted to the type.
   Status upload(const StateVariable &variable, Device &device,
                 void *memory) const;
+  /// Does so for all variables; memory[i] is that of variable i in Plan::state,
+  /// or null for a variable of another rank.
+  Status upload(const std::vector<void *> &memory, Device &device) const;
 };
 
 } // namespace mpc::runtime

@@ -138,6 +138,8 @@ enum class StepKind {
   Copy,
   CheckIndices,
   AllReduce,
+  ReduceScatter,
+  AllGather,
   If,
   For
 };
@@ -209,8 +211,8 @@ template <>
 struct Words<StepKind> {
   static constexpr std::string_view kind = "step";
   static constexpr std::string_view list[] = {
-      "launch",        "matmul",     "conv", "copy",
-      "check_indices", "all_reduce", "if",   "for"};
+      "launch",     "matmul",         "conv",       "copy", "check_indices",
+      "all_reduce", "reduce_scatter", "all_gather", "if",   "for"};
 };
 
 template <>

@@ -23,6 +23,18 @@ static std::vector<size_t> operandsOf(const CheckIndicesStep &step) {
 static std::vector<size_t> operandsOf(const AllReduceStep &step) {
   return {step.buffer};
 }
+static std::vector<size_t> listBuffers(const std::vector<OwnedPart> &parts) {
+  std::vector<size_t> list;
+  for (const OwnedPart &part : parts)
+    list.push_back(part.buffer);
+  return list;
+}
+static std::vector<size_t> operandsOf(const ReduceScatterStep &step) {
+  return listBuffers(step.parts);
+}
+static std::vector<size_t> operandsOf(const AllGatherStep &step) {
+  return listBuffers(step.parts);
+}
 static std::vector<size_t> operandsOf(const IfStep &step) {
   return {step.predicate};
 }
@@ -131,23 +143,35 @@ void StepAddresses::add(const Step &step) {
   }
 }
 
+static bool meets(const std::vector<AddressRange> &ranges,
+                  const std::vector<AddressRange> &others) {
+  return std::any_of(ranges.begin(), ranges.end(), [&](auto &range) {
+    return std::any_of(others.begin(), others.end(),
+                       [&](auto &other) { return range.meets(other); });
+  });
+}
+
+bool isExchange(const Step &step) {
+  return std::holds_alternative<AllReduceStep>(step.op) ||
+         std::holds_alternative<ReduceScatterStep>(step.op) ||
+         std::holds_alternative<AllGatherStep>(step.op);
+}
+
 std::vector<size_t> findReductionsBefore(const Function &function,
                                          const std::vector<void *> &buffers) {
   StepAddresses addresses(function, buffers);
-  std::vector<AddressRange> reduced;
+  std::vector<std::vector<AddressRange>> exchanged;
   std::vector<size_t> before(function.steps.size());
   for (size_t i = 0; i < before.size(); ++i) {
     const std::vector<AddressRange> used = addresses.find(function.steps[i]);
-    // Reductions run in order, so they do not wait for one another.
-    if (std::holds_alternative<AllReduceStep>(function.steps[i].op)) {
-      reduced.push_back(used.front());
+    // Exchanges run in order, so they do not wait for one another.
+    if (isExchange(function.steps[i])) {
+      exchanged.push_back(used);
       continue;
     }
-    // The last reduction that shares memory with the step.
-    for (size_t count = reduced.size(); count > 0; --count)
-      if (std::any_of(used.begin(), used.end(), [&](const AddressRange &range) {
-            return range.meets(reduced[count - 1]);
-          })) {
+    // The last exchange that shares memory with the step.
+    for (size_t count = exchanged.size(); count > 0; --count)
+      if (meets(used, exchanged[count - 1])) {
         before[i] = count;
         break;
       }
@@ -194,6 +218,56 @@ int64_t Plan::activationBytes() const {
   int64_t bytes = 0;
   for (const auto &[name, function] : functions)
     bytes = std::max(bytes, function.arenaBytes);
+  return bytes;
+}
+
+Status unknownName(const std::string &what, std::string_view name,
+                   const std::string &known) {
+  return Status(StatusCode::Usage, "no " + what + " '" + std::string(name) +
+                                       "'; there is " + known);
+}
+
+//===----------------------------------------------------------------------===//
+// Shares of ranks
+//===----------------------------------------------------------------------===//
+
+StateShares::StateShares(const Plan &plan, int rank, int ranks)
+    : plan(plan), rank(rank), ranks(ranks), owners(plan.state.size(), 0) {
+  std::vector<int64_t> bytes(plan.state.size(), 0);
+  for (const StateVariable &variable : plan.state)
+    if (variable.owner)
+      bytes[*variable.owner] += variable.bytes;
+  for (const auto &[name, function] : plan.functions)
+    for (const Step &step : function.steps)
+      if (const auto *reduction = std::get_if<ReduceScatterStep>(&step.op))
+        for (const OwnedPart &part : reduction->parts)
+          bytes[part.owner] += function.buffers[part.buffer].bytes;
+  std::vector<size_t> order;
+  for (size_t i = 0; i < bytes.size(); ++i)
+    if (bytes[i] > 0)
+      order.push_back(i);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return bytes[a] > bytes[b]; });
+  std::vector<int64_t> held(static_cast<size_t>(ranks), 0);
+  for (size_t index : order) {
+    const auto least = std::min_element(held.begin(), held.end());
+    owners[index] = static_cast<int>(least - held.begin());
+    *least += bytes[index];
+  }
+}
+
+bool StateShares::isSharded() const {
+  return std::any_of(plan.state.begin(), plan.state.end(),
+                     [&](const StateVariable &variable) {
+                       return ownerOf(variable).has_value();
+                     });
+}
+
+int64_t StateShares::bytes() const {
+  int64_t bytes = 0;
+  for (const StateVariable &variable : plan.state)
+    if (holds(variable))
+      bytes += variable.bytes;
   return bytes;
 }
 

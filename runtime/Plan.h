@@ -35,6 +35,10 @@ struct StateVariable {
   int64_t bytes = 0;
   std::optional<DataRange> data;
   double fill = 0;
+  /// For a sharded variable, such as a moment: the parameter, an index in
+  /// Plan::state, whose owner alone holds the variable. nullopt if all ranks
+  /// hold the variable.
+  std::optional<size_t> owner = std::nullopt;
 };
 
 /// A typed view of memory. Steps refer to buffers by index in
@@ -129,9 +133,12 @@ struct Function {
   const FunctionValue *findOutput(std::string_view name) const;
 };
 
-/// Returns, for each step, the number of the function's first all_reduce steps
-/// that must end before the step runs, because the step uses their memory; 0
-/// for all_reduce steps. `buffers` has the addresses of the function's buffers.
+/// True if the step is an exchange with all other ranks.
+bool isExchange(const Step &step);
+
+/// Returns, for each step, the number of the function's first exchanges that
+/// must end before the step runs, because the step uses their memory; 0 for
+/// exchanges. `buffers` has the addresses of the function's buffers.
 std::vector<size_t> findReductionsBefore(const Function &function,
                                          const std::vector<void *> &buffers);
 
@@ -166,6 +173,55 @@ struct Plan {
   /// allocates both, and its inputs.
   int64_t stateBytes() const;
   int64_t activationBytes() const;
+};
+
+/// Lists the names of `values` for a message: "'a', 'b'".
+template <typename Values>
+std::string listNames(const Values &values) {
+  std::string list;
+  for (const auto &value : values)
+    list += (list.empty() ? "'" : ", '") + value.name + "'";
+  return list.empty() ? "none" : list;
+}
+
+/// A Usage error for a name that the plan lacks: "no WHAT 'NAME'; there is
+/// KNOWN".
+Status unknownName(const std::string &what, std::string_view name,
+                   const std::string &known);
+
+/// The division of a plan's state among ranks, as one rank sees it.
+class StateShares {
+public:
+  /// Deals the parameters to `ranks` ranks: those with the most bytes first,
+  /// each to the rank with the fewest bytes so far. A parameter counts with the
+  /// state that only the owner holds, and with its gradient. `plan` must
+  /// outlive the object.
+  explicit StateShares(const Plan &plan, int rank = 0, int ranks = 1);
+
+  /// Returns the rank that owns a parameter, by the index in Plan::state.
+  int ownerOf(size_t parameter) const { return owners[parameter]; }
+  /// True if this rank owns the parameter.
+  bool owns(size_t parameter) const { return owners[parameter] == rank; }
+
+  /// Returns the rank that alone holds the variable; nullopt if each of the
+  /// ranks holds it.
+  std::optional<int> ownerOf(const StateVariable &variable) const {
+    return ranks > 1 && variable.owner ? std::optional(owners[*variable.owner])
+                                       : std::nullopt;
+  }
+  bool holds(const StateVariable &variable) const {
+    return ownerOf(variable).value_or(rank) == rank;
+  }
+  /// True if some variables are on one of several ranks only. The functions
+  /// that update or derive state must then run on all ranks together.
+  bool isSharded() const;
+  /// The bytes of the state that this rank holds.
+  int64_t bytes() const;
+
+private:
+  const Plan &plan;
+  int rank, ranks;
+  std::vector<int> owners; ///< 0 for state that owns nothing
 };
 
 /// Parses the JSON `text` of a plan whose data section has `dataBytes` bytes,

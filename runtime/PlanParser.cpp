@@ -49,14 +49,14 @@ public:
   }
 
   /// Reads the fields of one kind of step. Accepts the keys that all steps
-  /// have, "op", "name" and "others", and leaves them to the caller.
+  /// have, "op", "name", "others" and "owner", and leaves them to the caller.
   template <typename Record>
   Record readStep(PlanReader &in) const {
     // A condition or a loop computes no nodes itself, so it has no "others".
     constexpr bool holdsSteps =
         std::is_same_v<Record, IfStep> || std::is_same_v<Record, ForStep>;
-    return read<Record>(in, holdsSteps ? Keys{"op", "name"}
-                                       : Keys{"op", "name", "others"});
+    return read<Record>(in, holdsSteps ? Keys{"op", "name", "owner"}
+                                       : Keys{"op", "name", "others", "owner"});
   }
 
   /// Reads the member `key`, a list of objects or one object.
@@ -179,11 +179,13 @@ static void readTypeAndShape(PlanReader &in, DType &type, Shape &shape,
 }
 
 static StateVariable readState(PlanReader &in) {
-  in.expectOnly({"name", "role", "type", "shape", "init"});
+  in.expectOnly({"name", "role", "type", "shape", "init", "owner"});
   StateVariable state;
   state.name = in.string("name");
   state.role = in.word<Role>("role");
   readTypeAndShape(in, state.type, state.shape, state.bytes);
+  if (in.has("owner"))
+    state.owner = in.index("owner");
   PlanReader init = in.object("init");
   if (init.has("fill")) {
     init.expectOnly({"fill"});
@@ -284,6 +286,12 @@ static Step readStep(PlanReader &in, int depth) {
   case StepKind::AllReduce:
     step.op = reader.readStep<AllReduceStep>(in);
     break;
+  case StepKind::ReduceScatter:
+    step.op = reader.readStep<ReduceScatterStep>(in);
+    break;
+  case StepKind::AllGather:
+    step.op = reader.readStep<AllGatherStep>(in);
+    break;
   case StepKind::If:
     step.op = reader.readStep<IfStep>(in);
     break;
@@ -293,6 +301,8 @@ static Step readStep(PlanReader &in, int depth) {
   }
   if (in.has("others"))
     step.others = in.strings("others");
+  if (in.has("owner"))
+    step.owner = in.index("owner");
   return step;
 }
 

@@ -105,10 +105,14 @@ struct Step;
 struct Step {
   std::string name; ///< the ONNX node that reports show for the step
   std::variant<LaunchStep, MatMulStep, ConvStep, CopyStep, CheckIndicesStep,
-               AllReduceStep, IfStep, ForStep>
+               AllReduceStep, ReduceScatterStep, AllGatherStep, IfStep, ForStep>
       op;
   /// Other nodes that the step computes, as far as the artifact names them.
   std::vector<std::string> others = {};
+  /// The parameter, an index in Plan::state, whose owner alone runs the step;
+  /// nullopt if all ranks run the step. Only the owner of a sharded variable
+  /// has its memory.
+  std::optional<size_t> owner = std::nullopt;
 };
 
 //===----------------------------------------------------------------------===//

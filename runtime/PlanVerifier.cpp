@@ -18,6 +18,8 @@ void PlanVerifier::verifyState(const StateVariable &state) {
   if (!isStateRole(state.role))
     fail("role '" + std::string(stringify(state.role)) +
          "' is not one of state");
+  expect(!state.owner || *state.owner < plan.state.size(),
+         "its owner is no state variable");
   if (!state.data)
     return;
   const DataRange &data = *state.data;
@@ -119,6 +121,14 @@ void PlanVerifier::verifyFunction(const Function &checked) {
     where = prefix + ", buffer " + std::to_string(i);
     verifyBuffer(checked.buffers[i]);
   }
+  where = prefix + ", outputs";
+  for (const FunctionValue &output : checked.outputs) {
+    if (!failure.ok())
+      return;
+    const Buffer &buffer = checked.buffers[output.buffer];
+    expect(buffer.space != Space::State || !plan.state[buffer.index].owner,
+           "an output is a variable that only one rank holds");
+  }
   if (failure.ok())
     verifySteps(checked.steps);
 }
@@ -155,8 +165,64 @@ void PlanVerifier::verifySteps(const std::vector<Step> &steps) {
   for (size_t i = 0; i < steps.size() && failure.ok(); ++i) {
     where = "function '" + function->name + "', step " + std::to_string(i) +
             " ('" + steps[i].name + "')";
+    verifyOwner(steps[i]);
     std::visit([&](const auto &step) { verifyStep(step); }, steps[i].op);
   }
+}
+
+/// Checks that only the owner of a sharded variable uses its memory.
+void PlanVerifier::verifyOwner(const Step &step) {
+  if (depth == 0)
+    owner = step.owner;
+  else
+    expect(!step.owner, "a step of a list has an owner of its own");
+  expect(!step.owner || *step.owner < plan.state.size(),
+         "its owner is no state variable");
+  for (size_t index : listBuffers(step)) {
+    // Skip an index without a buffer, which verifyStep reports.
+    if (index >= function->buffers.size())
+      continue;
+    const Buffer &buffer = function->buffers[index];
+    if (buffer.space == Space::State && plan.state[buffer.index].owner)
+      expect(plan.state[buffer.index].owner == owner,
+             "it uses a variable that only another rank holds");
+  }
+}
+
+/// Verifies the parts of an exchange between owners and other ranks.
+bool PlanVerifier::verifyParts(const std::vector<OwnedPart> &parts) {
+  expect(!plan.target.isGPU(), "a GPU exchanges no parts with owners");
+  // No data may decide, since all ranks must exchange equal parts in equal
+  // order.
+  expect(depth == 0 && !owner,
+         "it exchanges parts inside a list of steps, or on one rank only");
+  expect(!parts.empty(), "it exchanges nothing");
+  for (const OwnedPart &part : parts) {
+    if (!expect(part.buffer < function->buffers.size() &&
+                    part.owner < plan.state.size(),
+                "it names a buffer or an owner that does not exist"))
+      return false;
+    const Space space = function->buffers[part.buffer].space;
+    expect(space == Space::Arena || space == Space::State,
+           "it writes an input or a constant");
+  }
+  return failure.ok();
+}
+
+void PlanVerifier::verifyStep(const ReduceScatterStep &step) {
+  if (!verifyParts(step.parts))
+    return;
+  const DType type = function->buffers[step.parts.front().buffer].type;
+  for (const OwnedPart &part : step.parts)
+    expect(function->buffers[part.buffer].type == type,
+           "its parts differ in type");
+  expect(type != DType::I1, "it reduces booleans");
+  expect(step.kind != Reduce::Mean || isFloat(type),
+         "it takes the mean of integers");
+}
+
+void PlanVerifier::verifyStep(const AllGatherStep &step) {
+  verifyParts(step.parts);
 }
 
 /// Verifies the steps of a loop or a condition.

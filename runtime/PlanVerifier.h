@@ -92,6 +92,8 @@ private:
                     bool (*mayHave)(Role role));
   void verifySteps(const std::vector<Step> &steps);
   void verifyNested(const std::vector<Step> &steps);
+  void verifyOwner(const Step &step);
+  bool verifyParts(const std::vector<OwnedPart> &parts);
 
   void verifyStep(const LaunchStep &step);
   void verifyStep(const MatMulStep &step);
@@ -99,6 +101,8 @@ private:
   void verifyStep(const CopyStep &step);
   void verifyStep(const CheckIndicesStep &step);
   void verifyStep(const AllReduceStep &step);
+  void verifyStep(const ReduceScatterStep &step);
+  void verifyStep(const AllGatherStep &step);
   void verifyStep(const IfStep &step);
   void verifyStep(const ForStep &step);
 
@@ -138,6 +142,8 @@ private:
   std::map<size_t, std::pair<int64_t, int64_t>> reach;
   /// The number of loops and conditions around the current step.
   int depth = 0;
+  /// The owner of the current step, or of the outermost list around it.
+  std::optional<size_t> owner;
   /// The private memory of the loop around the current step, if any.
   std::optional<PrivateMemory> privateMemory;
   std::string where = "plan";

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Session.h"
 
+#include "runtime/Communicator.h"
 #include "runtime/Indices.h"
 #include "runtime/InitialState.h"
 
@@ -76,7 +77,6 @@ struct Session::Impl {
   Status initialize(const SessionOptions &options);
   StatusOr<void *> allocate(size_t bytes);
   Status allocateState();
-  Status initializeState(bool isZero);
   Status prepare(const Function &function);
   StatusOr<const StateVariable *> findState(std::string_view name,
                                             void **memory) const;
@@ -95,7 +95,10 @@ struct Session::Impl {
   size_t allocatedBytes = 0;
   uint64_t seed = 0;
   const void *constants = nullptr;
-  std::vector<void *> state; ///< in the order of Plan::state
+  Communicator *communicator = nullptr;
+  std::optional<StateShares> shares;
+  /// In the order of Plan::state; null for a variable of another rank.
+  std::vector<void *> state;
   void *arena = nullptr;
   size_t arenaBytes = 0;
   std::map<std::string, FunctionInstance, std::less<>> functions;
@@ -122,25 +125,15 @@ StatusOr<void *> Session::Impl::allocate(size_t bytes) {
 Status Session::Impl::allocateState() {
   assert(state.empty() && "state is allocated once");
   for (const StateVariable &variable : artifact->plan().state) {
+    if (!shares->holds(variable)) {
+      state.push_back(nullptr);
+      continue;
+    }
     StatusOr<void *> memory = allocate(static_cast<size_t>(variable.bytes));
     if (!memory.ok())
       return memory.status();
     state.push_back(*memory);
   }
-  return Status();
-}
-
-/// Gives every variable its initial value. `isZero` is true if the memory of
-/// all state is zero, as after allocation.
-Status Session::Impl::initializeState(bool isZero) {
-  assert(state.size() == artifact->plan().state.size() &&
-         "allocateState comes first");
-  const InitialState initial{*artifact, seed, isZero};
-  for (size_t i = 0; i < state.size(); ++i)
-    if (Status status =
-            initial.upload(artifact->plan().state[i], *device, state[i]);
-        !status.ok())
-      return status;
   return Status();
 }
 
@@ -185,7 +178,9 @@ Status Session::Impl::prepare(const Function &function) {
       base = const_cast<void *>(constants);
       break;
     }
-    instance.buffers.push_back(static_cast<std::byte *>(base) + buffer.offset);
+    // This rank skips the steps that use variables of other ranks.
+    instance.buffers.push_back(
+        base ? static_cast<std::byte *>(base) + buffer.offset : nullptr);
   }
 
   // The addresses must not change from here on: a GPU captures them in a graph.
@@ -202,6 +197,12 @@ Status Session::Impl::prepare(const Function &function) {
 
 Status Session::Impl::initialize(const SessionOptions &options) {
   seed = options.seed;
+  communicator = options.communicator;
+  if (communicator)
+    shares.emplace(artifact->plan(), communicator->rank(),
+                   communicator->size());
+  else
+    shares.emplace(artifact->plan());
   StatusOr<std::unique_ptr<Device>> opened = Device::create(options, *artifact);
   if (!opened.ok())
     return opened.status();
@@ -215,7 +216,9 @@ Status Session::Impl::initialize(const SessionOptions &options) {
   constants = *mapped;
   if (Status status = allocateState(); !status.ok())
     return status;
-  if (Status status = initializeState(/*isZero=*/true); !status.ok())
+  if (Status status =
+          InitialState{*artifact, seed, /*isZero=*/true}.upload(state, *device);
+      !status.ok())
     return status;
 
   // One arena serves all functions, since only one runs at a time.
@@ -239,6 +242,9 @@ Session::create(std::shared_ptr<const Artifact> artifact,
   if (Status status = impl->initialize(options); !status.ok())
     return status;
   std::unique_ptr<Session> session(new Session(std::move(impl)));
+  // The other ranks may fail to create their sessions.
+  if (session->shares().isSharded())
+    return session;
   if (Status status = session->derive(); !status.ok())
     return status;
   return session;
@@ -252,21 +258,6 @@ const Artifact &Session::artifact() const { return *impl->artifact; }
 //===----------------------------------------------------------------------===//
 // Names
 //===----------------------------------------------------------------------===//
-
-/// Lists the names of `values` for a message: "'a', 'b'".
-template <typename Values>
-static std::string listNames(const Values &values) {
-  std::string list;
-  for (const auto &value : values)
-    list += (list.empty() ? "'" : ", '") + value.name + "'";
-  return list.empty() ? "none" : list;
-}
-
-static Status unknownName(const std::string &what, std::string_view name,
-                          const std::string &known) {
-  return Status(StatusCode::Usage, "no " + what + " '" + std::string(name) +
-                                       "'; there is " + known);
-}
 
 StatusOr<FunctionInstance *> Session::Impl::find(std::string_view name) {
   auto it = functions.find(name);
@@ -284,7 +275,11 @@ StatusOr<const StateVariable *> Session::Impl::findState(std::string_view name,
   const StateVariable *variable = artifact->plan().findState(name);
   if (!variable)
     return unknownName("state variable", name, listNames(variables));
-  assert(state.size() == variables.size() && "every variable has memory");
+  if (!shares->holds(*variable))
+    return Status(StatusCode::Usage,
+                  "state variable '" + std::string(name) + "' is on rank " +
+                      std::to_string(*shares->ownerOf(*variable)) +
+                      ", this is rank " + std::to_string(communicator->rank()));
   *memory = state[static_cast<size_t>(variable - variables.data())];
   return variable;
 }
@@ -543,6 +538,10 @@ Session::outputs(std::string_view function,
 // State
 //===----------------------------------------------------------------------===//
 
+const StateShares &Session::shares() const { return *impl->shares; }
+
+Communicator *Session::communicator() const { return impl->communicator; }
+
 StatusOr<Tensor> Session::state(std::string_view name) {
   void *memory = nullptr;
   StatusOr<const StateVariable *> found = impl->findState(name, &memory);
@@ -578,7 +577,10 @@ Status Session::setState(std::string_view name, const Tensor &value) {
 }
 
 Status Session::reset() {
-  if (Status status = impl->initializeState(/*isZero=*/false); !status.ok())
+  if (Status status =
+          InitialState{*impl->artifact, impl->seed, /*isZero=*/false}.upload(
+              impl->state, *impl->device);
+      !status.ok())
     return status;
   return derive();
 }

@@ -11,6 +11,7 @@
 #include "runtime/Tensor.h"
 
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -27,7 +28,9 @@ struct SessionOptions : DeviceOptions {
 class Session {
 public:
   /// Allocates state and arena, gives every state variable its initial value,
-  /// and runs `derive` if the artifact has it.
+  /// and runs `derive` if the artifact has it. If several ranks share the state
+  /// (StateShares::isSharded), call `derive` on all ranks together before the
+  /// first run.
   static StatusOr<std::unique_ptr<Session>>
   create(std::shared_ptr<const Artifact> artifact, const SessionOptions &);
   ~Session();
@@ -80,15 +83,21 @@ public:
   outputs(std::string_view function,
           const std::vector<std::string_view> &names);
 
+  /// The division of the state among the ranks.
+  const StateShares &shares() const;
+  /// Connects the ranks; null for one rank without a communicator.
+  Communicator *communicator() const;
+
   /// Reads or replaces a state variable. After replacing a parameter, call
-  /// `derive()` before the next run.
+  /// `derive()` before the next run. Usage if only another rank holds it.
   StatusOr<Tensor> state(std::string_view name);
   /// Returns a state variable's bytes in place, valid until the next run. Null
   /// if the host cannot read them in place.
   StatusOr<const std::byte *> stateInPlace(std::string_view name);
   Status setState(std::string_view name, const Tensor &value);
 
-  /// Resets every state variable to its initial value, and runs `derive`.
+  /// Resets every state variable to its initial value, and runs `derive`. If
+  /// the state is sharded, all ranks must call `reset` together.
   Status reset();
 
   /// Recomputes state of role "derived" from other state. Does nothing if the

@@ -137,6 +137,8 @@ private:
   void setFields(runtime::CopyStep &step, plan::CopyOp op) const;
   void setFields(runtime::CheckIndicesStep &step, plan::CheckIndicesOp) const;
   void setFields(runtime::AllReduceStep &step, plan::AllReduceOp op) const;
+  void setFields(runtime::ReduceScatterStep &, plan::ReduceScatterOp) const;
+  void setFields(runtime::AllGatherStep &step, plan::AllGatherOp op) const;
   void setFields(runtime::IfStep &step, plan::IfOp op) const;
   void setFields(runtime::ForStep &step, plan::ForOp op) const;
   template <typename StepTy, typename OpTy>
@@ -149,6 +151,8 @@ private:
     return buffer ? std::optional(index(buffer)) : std::nullopt;
   }
   std::vector<size_t> indices(ValueRange ins, ValueRange outs) const;
+  std::vector<runtime::OwnedPart> listParts(ValueRange parts,
+                                            ArrayAttr owners) const;
   template <typename OpTy>
   std::optional<runtime::Epilogue> epilogueOf(OpTy op) const;
 
@@ -299,6 +303,26 @@ void ProgramWriter::setFields(runtime::AllReduceStep &step,
   step.buffer = index(op.getBuffer());
 }
 
+std::vector<runtime::OwnedPart>
+ProgramWriter::listParts(ValueRange parts, ArrayAttr owners) const {
+  std::vector<runtime::OwnedPart> list;
+  for (auto [part, owner] :
+       llvm::zip_equal(parts, owners.getAsRange<FlatSymbolRefAttr>()))
+    list.push_back({index(part),
+                    static_cast<size_t>(stateIndex.lookup(owner.getValue()))});
+  return list;
+}
+
+void ProgramWriter::setFields(runtime::ReduceScatterStep &step,
+                              plan::ReduceScatterOp op) const {
+  step.parts = listParts(op.getParts(), op.getOwners());
+}
+
+void ProgramWriter::setFields(runtime::AllGatherStep &step,
+                              plan::AllGatherOp op) const {
+  step.parts = listParts(op.getParts(), op.getOwners());
+}
+
 void ProgramWriter::setFields(runtime::IfStep &step, plan::IfOp op) const {
   step.predicate = index(op.getPredicate());
 }
@@ -373,6 +397,12 @@ json::Object ProgramWriter::stepOf(Operation *op) {
       .Case([&](plan::AllReduceOp op) {
         return write<runtime::AllReduceStep>(Kind::AllReduce, op);
       })
+      .Case([&](plan::ReduceScatterOp op) {
+        return write<runtime::ReduceScatterStep>(Kind::ReduceScatter, op);
+      })
+      .Case([&](plan::AllGatherOp op) {
+        return write<runtime::AllGatherStep>(Kind::AllGather, op);
+      })
       .Case([&](plan::IfOp op) { return write<runtime::IfStep>(Kind::If, op); })
       .Case([&](plan::ForOp op) {
         return write<runtime::ForStep>(Kind::For, op);
@@ -402,6 +432,8 @@ json::Array ProgramWriter::stepsOf(Block &block) {
     step["name"] = text(node.empty() ? op.getName().stripDialect() : node);
     if (!isa<plan::ForOp, plan::IfOp>(op) && getNodeNames(&op).size() > 1)
       step["others"] = othersOf(&op);
+    if (FlatSymbolRefAttr owner = plan::getOwner(&op))
+      step["owner"] = stateIndex.lookup(owner.getValue());
     steps.push_back(std::move(step));
   }
   return steps;
@@ -449,11 +481,14 @@ FailureOr<PlanMembers> mpc::planToJSON(ModuleOp module, DataSection &data) {
   members.constantBytes = data.getSize();
   // Programs refer to variables by number, so number all variables first.
   llvm::StringMap<int64_t> stateIndex;
+  for (auto variable : module.getOps<VariableOp>())
+    stateIndex.try_emplace(variable.getSymName(), stateIndex.size());
   for (auto variable : module.getOps<VariableOp>()) {
     FailureOr<json::Object> object = variableToJSON(variable, data);
     if (failed(object))
       return failure();
-    stateIndex[variable.getSymName()] = members.state.size();
+    if (FlatSymbolRefAttr owner = plan::getOwner(variable))
+      (*object)["owner"] = stateIndex.lookup(owner.getValue());
     members.state.push_back(std::move(*object));
   }
   // Each program is a member: `step`, `eval`, `predict` and so on.

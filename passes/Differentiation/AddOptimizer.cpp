@@ -178,22 +178,27 @@ SmallVector<Value> AddOptimizerPass::addGradients(FunctionEditor &step,
 // run, so that tests for infinities, clipping and the update see equal
 // gradients on all ranks. The ops belong to the backward pass, since the loss
 // scale is still in the gradients. One op per gradient: Planning joins those
-// that it wants to send together.
+// that it wants to send together. If the optimizer is sharded, only the owner
+// of a parameter gets the result.
 void AddOptimizerPass::reduceOverRanks(OpBuilder &builder,
                                        SmallVector<Value> &gradients) {
-  if (!recipe.dataParallel)
+  if (!recipe.dataParallel && !recipe.shardOptimizer)
     return;
   PhaseListener phase(Phase::Backward);
   builder.setListener(&phase);
   Reduce kind =
       recipe.gradientReduction() == Reduction::Sum ? Reduce::Sum : Reduce::Mean;
-  for (auto [param, gradient] : llvm::zip_equal(trainables, gradients))
-    gradient =
-        AllReduceOp::create(builder, at(param.getSymName() + "#all_reduce"),
-                            TypeRange(gradient.getType()),
-                            ReduceAttr::get(&getContext(), kind), gradient)
-            .getOutputs()
-            .front();
+  for (auto [param, gradient] : llvm::zip_equal(trainables, gradients)) {
+    ArrayAttr owners;
+    if (recipe.shardOptimizer)
+      owners = builder.getArrayAttr(FlatSymbolRefAttr::get(param));
+    gradient = AllReduceOp::create(
+                   builder, at(param.getSymName() + "#all_reduce"),
+                   TypeRange(gradient.getType()),
+                   ReduceAttr::get(&getContext(), kind), gradient, owners)
+                   .getOutputs()
+                   .front();
+  }
   builder.setListener(nullptr);
 }
 
@@ -460,7 +465,8 @@ void AddOptimizerPass::runOnOperation() {
   if (givenGradients &&
       (!func || !FunctionEditor(func).outputOfRole(Role::Gradient))) {
     // A rank would train by itself, and the ranks' weights would drift apart.
-    if (recipe.dataParallel && (func || module.lookupSymbol(kUpdateFunction))) {
+    if ((recipe.dataParallel || recipe.shardOptimizer) &&
+        (func || module.lookupSymbol(kUpdateFunction))) {
       withExitCode(mlir::emitError(module.getLoc()), ExitCode::Unsupported)
           << "cannot train on several ranks: the model brings its own update, "
              "which reads the gradients of one rank; train the model that the "

@@ -245,6 +245,67 @@ def AssignOffsetsPass : Pass<"plan-assign-offsets", "::mlir::ModuleOp"> {
   }];
 }
 
+def ShardUpdatesPass : Pass<"plan-shard-updates", "::mlir::ModuleOp"> {
+  let summary = "let each rank update only the parameters that it owns";
+  let description = [{
+    Works on modules with an `mpc.all_reduce` with owners (`--shard-optimizer`).
+    Expects kernels as functions, in the order in which they run.
+
+    Gives the attribute `plan.owner` to each op that only the owner of a
+    parameter runs: ops that depend on one reduced gradient, and ops that only
+    such ops read. Ops that also read data of the rank stay on all ranks. If
+    another op reads a value of an owner, or if a function returns it, adds a
+    `plan.share`. New values of variables that all ranks hold are shared in
+    groups of `bucket-bytes`.
+
+    Gives the attribute `plan.owner` to each variable that only ops of one owner
+    use. Other ranks do not hold the variable. A master weight with a low copy
+    is such a variable; a weight that the forward pass reads is not.
+
+    On a GPU, the pass fails.
+
+    Before:
+
+    ```mlir
+    mpc.variable @w : tensor<4xf32> role parameter
+    mpc.variable @w.m : tensor<4xf32> role optimizer_state
+    func.func @step(%x: tensor<4xf32> {mpc.input = "x"}, %w: tensor<4xf32> {mpc.state = @w},
+                    %m: tensor<4xf32> {mpc.state = @w.m})
+        -> (tensor<4xf32> {mpc.updates = @w}, tensor<4xf32> {mpc.updates = @w.m}) {
+      %g = call @mul(%x, %w) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %mean = mpc.all_reduce mean %g owners [@w] : (tensor<4xf32>) -> tensor<4xf32>
+      %next_m = call @mul(%mean, %m) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %next_w = call @mul(%next_m, %w) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %next_w, %next_m : tensor<4xf32>, tensor<4xf32>
+    }
+    func.func private @mul(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32>
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %y = mpc.mul %a, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %y : tensor<4xf32>
+    }
+    ```
+
+    After, with `target=x86-64-v3`:
+
+    ```mlir
+    mpc.variable @w : tensor<4xf32> role parameter
+    mpc.variable @w.m : tensor<4xf32> role optimizer_state {plan.owner = @w}
+    ...
+    %0 = call @mul(%arg0, %arg1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %1 = mpc.all_reduce mean %0 owners [@w] : (tensor<4xf32>) -> tensor<4xf32>
+    %2 = call @mul(%1, %arg2) {plan.owner = @w} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %3 = call @mul(%2, %arg1) {plan.owner = @w} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %4 = plan.share %3 owner @w : tensor<4xf32>
+    return %4, %2 : tensor<4xf32>, tensor<4xf32>
+    ```
+  }];
+  let options = [
+    Option<"bucketBytes", "bucket-bytes", "int64_t", "25 << 20",
+           "bytes of a group of shared values; the last value may exceed them">,
+  ];
+  let dependentDialects = ["::mpc::MPCDialect", "::mpc::plan::PlanDialect"];
+}
+
 def PrintPartitionPass : Pass<"plan-print-partition", "::mlir::ModuleOp"> {
   let summary = "print how the work of every kernel is divided";
   let description = [{

@@ -188,6 +188,12 @@ mpc_status *mpc_session_create(mpc_artifact *artifact,
     auto created = Session::create(artifact->artifact, converted);
     if (!created.ok())
       return created.status();
+    // Programs read state on single ranks, which do not hold it all.
+    if ((*created)->isSharded())
+      return Status(StatusCode::Unsupported,
+                    "the artifact divides the optimizer among the ranks, which "
+                    "only mpc train does; compile it with --data-parallel in "
+                    "place of --shard-optimizer");
     // The communicator outlives the last user of the session.
     std::shared_ptr<Session> shared(created->release(),
                                     [ranks](Session *owned) { delete owned; });

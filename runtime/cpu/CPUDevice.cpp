@@ -57,6 +57,10 @@ CPUDevice::create(const DeviceOptions &options, const Artifact &artifact) {
                                       error.what() +
                                       "; ask for fewer (--threads)");
   }
+  if (const Communicator *ranks = options.communicator)
+    device->division.emplace(artifact.plan(), ranks->rank(), ranks->size());
+  else
+    device->division.emplace(artifact.plan());
   StatusOr<std::unique_ptr<ContractionProvider>> provider =
       OneDNNProvider::create(target.features);
   if (!provider.ok())

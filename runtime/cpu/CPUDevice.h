@@ -36,8 +36,10 @@ public:
   ContractionProvider &contractions() { return *provider; }
   /// Connects the ranks; null for one rank.
   Communicator *communicator() const { return ranks; }
-  /// Runs all_reduce steps beside other steps; null for one rank.
+  /// Runs exchanges with other ranks beside other steps; null for one rank.
   ReductionQueue *reductions() const { return queue.get(); }
+  /// The parameters that each rank updates.
+  const StateShares &shares() const { return *division; }
 
   /// Grows the scratch memory, which all steps share, since only one step runs
   /// at a time. A step needs `forAll` bytes in common and `forEach` bytes per
@@ -62,6 +64,7 @@ private:
   std::unique_ptr<ContractionProvider> provider;
   Communicator *ranks = nullptr;
   std::unique_ptr<ReductionQueue> queue;
+  std::optional<StateShares> division;
   size_t sharedSize = 0, perWorkerSize = 0, aloneSize = 0, privateSize = 0;
   std::byte *shared = nullptr;
   std::byte *perWorker = nullptr;

@@ -62,7 +62,7 @@ private:
 };
 } // namespace
 
-/// Runs the steps while the queue's thread runs the all_reduce steps.
+/// Runs the steps while the queue's thread runs the exchanges.
 Status CPUExecutable::runBeside(ReductionQueue &reductions) {
   ReductionScope scope(reductions);
   Status status;
@@ -70,7 +70,7 @@ Status CPUExecutable::runBeside(ReductionQueue &reductions) {
     status = reductions.waitFor(step.reductionsBefore);
     if (!status.ok())
       break;
-    if (std::holds_alternative<PreparedAllReduce>(step.op)) {
+    if (step.isExchange()) {
       reductions.push(step);
       continue;
     }
@@ -106,6 +106,8 @@ Status CPUExecutable::runSteps(std::vector<PreparedStep> &list,
                                StepObserver &observer) {
   assert(list.size() == declared.size() && "a prepared step per step");
   for (size_t i = 0; i < list.size(); ++i) {
+    if (list[i].isSkipped())
+      continue;
     // Errors inside a condition or a loop already name the inner step.
     if (auto *conditional = std::get_if<PreparedIf>(&list[i].op)) {
       const auto &step = std::get<IfStep>(declared[i].op);
@@ -182,6 +184,23 @@ Status CPUExecutable::runStep(PreparedAllReduce &reduction, const Crew &) {
   return communicator->allReduce(reduction.address, reduction.count,
                                  reduction.type, reduction.kind);
 }
+
+Status CPUExecutable::runStep(PreparedReduceScatter &reduction, const Crew &) {
+  Communicator *communicator = device.communicator();
+  if (!communicator || communicator->size() == 1)
+    return Status();
+  return communicator->reduceToOwners(reduction.parts, reduction.type,
+                                      reduction.kind);
+}
+
+Status CPUExecutable::runStep(PreparedAllGather &gather, const Crew &) {
+  Communicator *communicator = device.communicator();
+  if (!communicator || communicator->size() == 1)
+    return Status();
+  return communicator->gatherFromOwners(gather.parts);
+}
+
+Status CPUExecutable::runStep(PreparedSkip &, const Crew &) { return Status(); }
 
 Status CPUExecutable::runStep(PreparedIf &conditional, const Crew &crew) {
   return runSteps(holds(conditional) ? conditional.then : conditional.otherwise,

@@ -61,6 +61,9 @@ private:
   Status runStep(PreparedCopy &copy, const Crew &crew);
   Status runStep(PreparedCheck &check, const Crew &crew);
   Status runStep(PreparedAllReduce &reduction, const Crew &crew);
+  Status runStep(PreparedReduceScatter &reduction, const Crew &crew);
+  Status runStep(PreparedAllGather &gather, const Crew &crew);
+  Status runStep(PreparedSkip &skip, const Crew &crew);
   Status runStep(PreparedIf &conditional, const Crew &crew);
   Status runStep(PreparedFor &loop, const Crew &crew);
   Status runStep(std::unique_ptr<Contraction> &contraction, const Crew &crew);

@@ -28,6 +28,8 @@ private:
   Status prepareStep(const CopyStep &step, PreparedStep &prepared);
   Status prepareStep(const CheckIndicesStep &step, PreparedStep &prepared);
   Status prepareStep(const AllReduceStep &step, PreparedStep &prepared);
+  Status prepareStep(const ReduceScatterStep &step, PreparedStep &prepared);
+  Status prepareStep(const AllGatherStep &step, PreparedStep &prepared);
   Status prepareStep(const IfStep &step, PreparedStep &prepared);
   Status prepareStep(const ForStep &step, PreparedStep &prepared);
   Status prepareBody(const ForStep &step, PreparedBody &body);
@@ -35,6 +37,7 @@ private:
   Status prepareStep(const ConvStep &step, PreparedStep &prepared);
 
   std::vector<void *> addresses(const std::vector<size_t> &indices) const;
+  std::vector<RankPart> partsOf(const std::vector<OwnedPart> &parts) const;
   Operand operand(const std::optional<size_t> &index) const;
   Status resolve(const std::optional<Epilogue> &epilogue, EpilogueCall &call);
   Status keep(StatusOr<std::unique_ptr<Contraction>> contraction,
@@ -59,6 +62,11 @@ Status StepPreparer::prepare(const std::vector<Step> &steps,
   for (const Step &step : steps) {
     PreparedStep result;
     result.name = step.name;
+    if (step.owner && !device.shares().owns(*step.owner)) {
+      result.op = PreparedSkip();
+      prepared.push_back(std::move(result));
+      continue;
+    }
     Status status = std::visit(
         [&](const auto &op) { return prepareStep(op, result); }, step.op);
     if (!status.ok())
@@ -162,6 +170,30 @@ Status StepPreparer::prepareStep(const AllReduceStep &step,
   return Status();
 }
 
+std::vector<RankPart>
+StepPreparer::partsOf(const std::vector<OwnedPart> &parts) const {
+  std::vector<RankPart> result;
+  for (const OwnedPart &part : parts)
+    result.push_back({buffers[part.buffer],
+                      static_cast<size_t>(function.buffers[part.buffer].bytes),
+                      device.shares().ownerOf(part.owner)});
+  return result;
+}
+
+Status StepPreparer::prepareStep(const ReduceScatterStep &step,
+                                 PreparedStep &prepared) {
+  prepared.op = PreparedReduceScatter{
+      partsOf(step.parts), function.buffers[step.parts.front().buffer].type,
+      step.kind};
+  return Status();
+}
+
+Status StepPreparer::prepareStep(const AllGatherStep &step,
+                                 PreparedStep &prepared) {
+  prepared.op = PreparedAllGather{partsOf(step.parts)};
+  return Status();
+}
+
 Status StepPreparer::prepareStep(const IfStep &step, PreparedStep &prepared) {
   PreparedIf conditional;
   conditional.predicate = buffers[step.predicate];
@@ -196,6 +228,11 @@ static void findAddresses(const AllReduceStep &step, PreparedStep &prepared,
   found.emplace_back(step.buffer,
                      &std::get<PreparedAllReduce>(prepared.op).address);
 }
+// The exchanges with owners are in no loop, so their addresses stay.
+static void findAddresses(const ReduceScatterStep &, PreparedStep &,
+                          AddressList &) {}
+static void findAddresses(const AllGatherStep &, PreparedStep &,
+                          AddressList &) {}
 static void findAddresses(std::initializer_list<std::optional<size_t>> operands,
                           const std::optional<Epilogue> &epilogue,
                           const std::vector<size_t> &summed,
@@ -380,7 +417,7 @@ prepareSteps(CPUDevice &device, const Artifact &artifact,
   const std::vector<size_t> before = findReductionsBefore(function, buffers);
   assert(steps.size() == before.size() && "a prepared step per step");
   for (size_t i = 0; i < steps.size(); ++i)
-    steps[i].reductionsBefore = before[i];
+    steps[i].reductionsBefore = steps[i].isSkipped() ? 0 : before[i];
   return steps;
 }
 

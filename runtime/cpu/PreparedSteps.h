@@ -6,6 +6,7 @@
 
 #include "runtime/ABI.h"
 #include "runtime/Artifact.h"
+#include "runtime/Communicator.h"
 #include "runtime/cpu/Contraction.h"
 
 #include <variant>
@@ -41,6 +42,20 @@ struct PreparedAllReduce {
   DType type;
   Reduce kind;
 };
+
+/// A reduction of each part to its owner.
+struct PreparedReduceScatter {
+  std::vector<RankPart> parts;
+  DType type;
+  Reduce kind;
+};
+
+struct PreparedAllGather {
+  std::vector<RankPart> parts;
+};
+
+/// A step that only another rank runs.
+struct PreparedSkip {};
 
 struct PreparedStep;
 
@@ -87,11 +102,20 @@ int64_t findPrivateBytes(const Plan &plan, int workers);
 struct PreparedStep {
   std::string name;
   std::variant<PreparedLaunch, PreparedCopy, PreparedCheck, PreparedAllReduce,
+               PreparedReduceScatter, PreparedAllGather, PreparedSkip,
                PreparedIf, PreparedFor, std::unique_ptr<Contraction>>
       op;
-  /// The step waits until the function's first `reductionsBefore` all_reduce
-  /// steps have ended, because it uses their memory.
+  /// The step waits until the function's first `reductionsBefore` exchanges
+  /// with other ranks have ended, because it uses their memory.
   size_t reductionsBefore = 0;
+
+  /// True if the step is an exchange with all other ranks.
+  bool isExchange() const {
+    return std::holds_alternative<PreparedAllReduce>(op) ||
+           std::holds_alternative<PreparedReduceScatter>(op) ||
+           std::holds_alternative<PreparedAllGather>(op);
+  }
+  bool isSkipped() const { return std::holds_alternative<PreparedSkip>(op); }
 };
 
 /// Prepares the steps of `function`, whose buffers are at the addresses

@@ -54,12 +54,21 @@ Status ReductionQueue::finish(bool drops) {
   return std::exchange(failure, Status());
 }
 
+Status ReductionQueue::exchange(const PreparedStep &step) {
+  if (const auto *all = std::get_if<PreparedAllReduce>(&step.op))
+    return communicator.allReduce(all->address, all->count, all->type,
+                                  all->kind);
+  if (const auto *scattered = std::get_if<PreparedReduceScatter>(&step.op))
+    return communicator.reduceToOwners(scattered->parts, scattered->type,
+                                       scattered->kind);
+  return communicator.gatherFromOwners(
+      std::get<PreparedAllGather>(step.op).parts);
+}
+
 // No exception may leave the thread, and libraries allocate.
 Status ReductionQueue::reduce(const PreparedStep &step) {
   try {
-    const auto &reduction = std::get<PreparedAllReduce>(step.op);
-    Status status = communicator.allReduce(reduction.address, reduction.count,
-                                           reduction.type, reduction.kind);
+    Status status = exchange(step);
     return status.ok() ? status
                        : Status(status.getCode(),
                                 "'" + step.name + "': " + status.message());

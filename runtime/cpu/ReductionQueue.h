@@ -1,4 +1,4 @@
-// Runs reductions over the ranks of a distributed run on a thread of its own,
+// Runs exchanges with the ranks of a distributed run on a thread of its own,
 // while the workers run the steps of a function.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -14,7 +14,8 @@
 
 namespace mpc::runtime {
 
-/// The all_reduce steps of one run of a function, in order. The thread sleeps
+/// The exchanges of one run of a function, in order: all_reduce, reduce_scatter
+/// and all_gather steps. The thread sleeps
 /// while there is none, since a rank may have a single core.
 class ReductionQueue {
 public:
@@ -24,7 +25,7 @@ public:
   ReductionQueue(const ReductionQueue &) = delete;
   ReductionQueue &operator=(const ReductionQueue &) = delete;
 
-  /// Adds `step`, an all_reduce step, which must live until `finish`.
+  /// Adds `step`, an exchange, which must live until `finish`.
   void push(const PreparedStep &step);
 
   /// Waits until the first `count` steps since the last `finish` have ended.
@@ -37,6 +38,7 @@ public:
 
 private:
   void work();
+  Status exchange(const PreparedStep &step);
   Status reduce(const PreparedStep &step);
 
   Communicator &communicator;

@@ -119,6 +119,9 @@ private:
   Prepared prepare(const ConvStep &step);
   Prepared prepare(const CheckIndicesStep &step);
   Prepared prepare(const AllReduceStep &step);
+  Prepared prepare(const ReduceScatterStep &) { return refuseOwners(); }
+  Prepared prepare(const AllGatherStep &) { return refuseOwners(); }
+  Prepared refuseOwners();
   Prepared prepare(const IfStep &step);
   Status unroll(const ForStep &step, std::vector<NamedStep> &prepared);
   void joinUpTo(size_t count, const std::string &name,
@@ -268,6 +271,12 @@ Prepared CUDAStepPreparer::prepare(const AllReduceStep &step) {
   if (prepared.ok() && use.nccl)
     reductions.push_back(prepared->get());
   return prepared;
+}
+
+Prepared CUDAStepPreparer::refuseOwners() {
+  // The plan's verifier rejects exchanges with owners in plans for a GPU.
+  return Status(StatusCode::Unsupported,
+                "a GPU exchanges no parts with owners");
 }
 
 Prepared CUDAStepPreparer::prepare(const IfStep &) {

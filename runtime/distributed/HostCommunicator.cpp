@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 namespace mpc::runtime {
 
@@ -173,6 +174,174 @@ Status HostCommunicator::reducePadded(std::byte *data, size_t count, DType type,
     return status;
   std::memcpy(data, packed.data(), bytes);
   return Status();
+}
+
+//===----------------------------------------------------------------------===//
+// Blocks of different sizes
+//===----------------------------------------------------------------------===//
+
+static size_t largestOf(const std::vector<size_t> &sizes) {
+  return *std::max_element(sizes.begin(), sizes.end());
+}
+
+Status HostCommunicator::exchangeUneven(const std::byte *from, std::byte *to,
+                                        const std::vector<size_t> &sizes) {
+  const size_t most = largestOf(sizes), own = sizes[size_t(rank())];
+  ensure(padded, 2 * most * sizes.size());
+  std::byte *theirs = padded.data() + most * sizes.size();
+  for (size_t part = 0; part < sizes.size(); from += sizes[part++])
+    std::memcpy(padded.data() + part * most, from, sizes[part]);
+  if (Status status = exchange(padded.data(), theirs, most); !status.ok())
+    return status;
+  for (size_t part = 0; part < sizes.size(); ++part)
+    std::memcpy(to + part * own, theirs + part * most, own);
+  return Status();
+}
+
+Status HostCommunicator::gatherUneven(std::byte *data,
+                                      const std::vector<size_t> &sizes) {
+  const size_t most = largestOf(sizes);
+  ensure(padded, most * sizes.size());
+  std::byte *block = data;
+  for (size_t part = 0; part < sizes.size(); block += sizes[part++])
+    std::memcpy(padded.data() + part * most, block, sizes[part]);
+  if (Status status = gather(padded.data(), most); !status.ok())
+    return status;
+  block = data;
+  for (size_t part = 0; part < sizes.size(); block += sizes[part++])
+    std::memcpy(block, padded.data() + part * most, sizes[part]);
+  return Status();
+}
+
+namespace {
+/// The bytes of the parts of one owner, side by side, from `next` on.
+class PartStream {
+public:
+  PartStream(const std::vector<RankPart> &parts, int owner) {
+    for (const RankPart &part : parts)
+      if (part.owner == owner && part.bytes > 0) {
+        own.push_back(part);
+        left += part.bytes;
+      }
+  }
+
+  size_t bytesLeft() const { return left; }
+  /// Calls copy(address, bytes) for the next `bytes` bytes, and moves on.
+  template <typename Copy>
+  void advance(size_t bytes, Copy &&copy) {
+    left -= bytes;
+    while (bytes > 0) {
+      const RankPart &part = own[index];
+      const size_t now = std::min(bytes, part.bytes - offset);
+      copy(static_cast<std::byte *>(part.data) + offset, now);
+      bytes -= now;
+      offset += now;
+      if (offset == part.bytes) {
+        ++index;
+        offset = 0;
+      }
+    }
+  }
+  void read(std::byte *to, size_t bytes) {
+    advance(bytes, [&](const std::byte *from, size_t count) {
+      std::memcpy(to, from, count);
+      to += count;
+    });
+  }
+  void write(const std::byte *from, size_t bytes) {
+    advance(bytes, [&](std::byte *to, size_t count) {
+      std::memcpy(to, from, count);
+      from += count;
+    });
+  }
+
+private:
+  std::vector<RankPart> own;
+  size_t index = 0, offset = 0, left = 0;
+};
+} // namespace
+
+static std::vector<PartStream> streamsOf(const std::vector<RankPart> &parts,
+                                         int ranks) {
+  std::vector<PartStream> streams;
+  for (int owner = 0; owner < ranks; ++owner)
+    streams.emplace_back(parts, owner);
+  return streams;
+}
+
+/// Returns the sizes of the next blocks: at most `most` bytes each. All are
+/// zero at the end.
+static std::vector<size_t> nextSizes(const std::vector<PartStream> &streams,
+                                     size_t most) {
+  std::vector<size_t> sizes;
+  for (const PartStream &stream : streams)
+    sizes.push_back(std::min(most, stream.bytesLeft()));
+  return sizes;
+}
+
+static size_t totalOf(const std::vector<size_t> &sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), size_t(0));
+}
+
+static size_t totalOf(const std::vector<RankPart> &parts) {
+  size_t bytes = 0;
+  for (const RankPart &part : parts)
+    bytes += part.bytes;
+  return bytes;
+}
+
+Status HostCommunicator::reduceToOwners(const std::vector<RankPart> &parts,
+                                        DType type, Reduce kind) {
+  if (Status status = checkReduction(type, kind); !status.ok())
+    return status;
+  callName = "reduce_scatter";
+  callBytes = totalOf(parts);
+  const size_t most = elementsPerBlock(type) * widthOf(type);
+  std::vector<PartStream> streams = streamsOf(parts, size());
+  // Sums are written behind the reads of the same block.
+  PartStream sums = streams[size_t(rank())];
+  for (;;) {
+    const std::vector<size_t> sizes = nextSizes(streams, most);
+    const size_t own = sizes[size_t(rank())];
+    if (totalOf(sizes) == 0)
+      return Status();
+    ensure(packed, totalOf(sizes));
+    ensure(received, own * sizes.size());
+    std::byte *block = packed.data();
+    for (size_t owner = 0; owner < sizes.size(); block += sizes[owner++])
+      streams[owner].read(block, sizes[owner]);
+    if (Status status = exchangeUneven(packed.data(), received.data(), sizes);
+        !status.ok())
+      return status;
+    if (own == 0)
+      continue;
+    reduceParts(received.data(), own, sizes.size(), packed.data(),
+                own / widthOf(type), type, kind);
+    sums.write(packed.data(), own);
+  }
+}
+
+Status HostCommunicator::gatherFromOwners(const std::vector<RankPart> &parts) {
+  callName = "all_gather";
+  callBytes = totalOf(parts);
+  const size_t most =
+      std::max(kLeastBlock, kScratchBytes / static_cast<size_t>(size()));
+  std::vector<PartStream> streams = streamsOf(parts, size());
+  PartStream own = streams[size_t(rank())];
+  for (;;) {
+    const std::vector<size_t> sizes = nextSizes(streams, most);
+    if (totalOf(sizes) == 0)
+      return Status();
+    ensure(packed, totalOf(sizes));
+    own.read(packed.data() + std::accumulate(sizes.begin(),
+                                             sizes.begin() + rank(), size_t(0)),
+             sizes[size_t(rank())]);
+    if (Status status = gatherUneven(packed.data(), sizes); !status.ok())
+      return status;
+    const std::byte *block = packed.data();
+    for (size_t owner = 0; owner < sizes.size(); block += sizes[owner++])
+      streams[owner].write(block, sizes[owner]);
+  }
 }
 
 //===----------------------------------------------------------------------===//

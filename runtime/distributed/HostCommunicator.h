@@ -28,6 +28,9 @@ public:
   Status allReduce(void *data, size_t count, DType type, Reduce kind) final;
   Status reduceScatter(void *data, size_t count, DType type, Reduce kind) final;
   Status allGather(void *data, size_t bytes) final;
+  Status reduceToOwners(const std::vector<RankPart> &parts, DType type,
+                        Reduce kind) final;
+  Status gatherFromOwners(const std::vector<RankPart> &parts) final;
   Status broadcast(void *data, size_t bytes, int root) final;
   Status barrier() final;
   size_t bytesSent() const final;
@@ -57,6 +60,18 @@ protected:
   virtual Status gatherBlocks(std::byte *data, size_t bytes) = 0;
   /// Gives every rank the block of the rank `root`.
   virtual Status broadcastBlock(std::byte *data, size_t bytes, int root) = 0;
+  /// Sends sizes[r] bytes to each rank r, and receives sizes[rank()] bytes from
+  /// each rank. The blocks in `from` and in `to` lie side by side, in the order
+  /// of the ranks. Unless overridden, sends blocks of the largest size.
+  virtual Status exchangeUneven(const std::byte *from, std::byte *to,
+                                const std::vector<size_t> &sizes);
+  /// Gives every rank the blocks of all ranks, sizes[r] bytes of rank r, side
+  /// by side. The own block is in place. Unless overridden, sends blocks of the
+  /// largest size.
+  virtual Status gatherUneven(std::byte *data,
+                              const std::vector<size_t> &sizes);
+  /// Counts bytes that an override of the last two functions sends.
+  void countSent(size_t bytes) { sent += bytes; }
   /// Returns once all ranks have called.
   virtual Status waitForAll() = 0;
 
@@ -77,7 +92,7 @@ private:
   size_t callBytes = 0;
   size_t sent = 0; ///< through the library
   std::unique_ptr<SharedCollectives> shared;
-  std::vector<std::byte> received, packed; ///< scratch memory
+  std::vector<std::byte> received, packed, padded; ///< scratch memory
 };
 
 } // namespace mpc::runtime

@@ -40,6 +40,10 @@ inline constexpr int kMPIMaxText = 8192;
     Handle, Handle *)                                                          \
   X(allGather, MPI_Iallgather, const void *, int, Handle, void *, int, Handle, \
     Handle, Handle *)                                                          \
+  X(allToAllUneven, MPI_Ialltoallv, const void *, const int *, const int *,    \
+    Handle, void *, const int *, const int *, Handle, Handle, Handle *)        \
+  X(allGatherUneven, MPI_Iallgatherv, const void *, int, Handle, void *,       \
+    const int *, const int *, Handle, Handle, Handle *)                        \
   X(broadcast, MPI_Ibcast, void *, int, Handle, int, Handle, Handle *)         \
   X(barrier, MPI_Ibarrier, Handle, Handle *)
 

@@ -152,6 +152,21 @@ private:
 // The communicator
 //===----------------------------------------------------------------------===//
 
+/// The blocks of all ranks, side by side, as MPI wants them.
+struct Blocks {
+  Blocks() = default;
+  explicit Blocks(const std::vector<size_t> &sizes) {
+    for (size_t size : sizes) {
+      counts.push_back(static_cast<int>(size));
+      offsets.push_back(static_cast<int>(total));
+      total += size;
+    }
+  }
+
+  std::vector<int> counts, offsets; ///< in bytes
+  size_t total = 0;
+};
+
 template <typename Handle>
 class MPICommunicator : public HostCommunicator {
 public:
@@ -185,6 +200,31 @@ protected:
                             count, constants.byte, world, &request);
     });
   }
+  Status exchangeUneven(const std::byte *from, std::byte *to,
+                        const std::vector<size_t> &sizes) override {
+    const size_t own = sizes[static_cast<size_t>(rank())];
+    sending = Blocks(sizes);
+    receiving = Blocks(std::vector<size_t>(sizes.size(), own));
+    countSent(sending.total - own);
+    return wait([&](Handle &request) {
+      return call.allToAllUneven(
+          from, sending.counts.data(), sending.offsets.data(), constants.byte,
+          to, receiving.counts.data(), receiving.offsets.data(), constants.byte,
+          world, &request);
+    });
+  }
+  Status gatherUneven(std::byte *data,
+                      const std::vector<size_t> &sizes) override {
+    const size_t own = sizes[static_cast<size_t>(rank())];
+    receiving = Blocks(sizes);
+    countSent(own * (sizes.size() - 1));
+    return wait([&](Handle &request) {
+      return call.allGatherUneven(constants.inPlace, static_cast<int>(own),
+                                  constants.byte, data, receiving.counts.data(),
+                                  receiving.offsets.data(), constants.byte,
+                                  world, &request);
+    });
+  }
   Status broadcastBlock(std::byte *data, size_t bytes, int root) override {
     return wait([&](Handle &request) {
       return call.broadcast(data, static_cast<int>(bytes), constants.byte, root,
@@ -209,6 +249,7 @@ private:
   const bool isOneMachine; ///< true if the launcher says so of all ranks
   Handle world;            ///< after `start`, a duplicate of MPI_COMM_WORLD
   std::unique_ptr<MPIThread> thread;
+  Blocks sending, receiving; ///< MPI reads these until a call ends
   bool hasFailed = false;
 };
 

@@ -53,8 +53,12 @@ static std::string describeInputs(const TraineeInfo &info) {
   return text;
 }
 
-/// Returns the recipe as JSON text without --data-parallel, since the number of
-/// ranks may change when a run is resumed.
+/// The recipe's member that is true if each rank updates a share.
+static constexpr char kShardOptimizer[] = "shard_optimizer";
+
+/// Returns the recipe as JSON text without --data-parallel and
+/// --shard-optimizer, since the number of ranks may change when a run is
+/// resumed.
 static std::string recipeOfAnyRanks(const TraineeInfo &info) {
   if (info.recipe.find(kDataParallel) == std::string::npos)
     return info.recipe;
@@ -62,6 +66,7 @@ static std::string recipeOfAnyRanks(const TraineeInfo &info) {
   if (!document.json.is_object())
     return info.recipe;
   document.json.erase(kDataParallel);
+  document.json.erase(kShardOptimizer);
   return textOf(document.json);
 }
 

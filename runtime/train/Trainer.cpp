@@ -107,6 +107,11 @@ Status TrainingRun::checkRanks() {
   RunIdentity facts = identity();
   // Facts about the run take precedence: "data" is then the hash.
   facts.merge(settingsOf(model.info(), options, data, totalSteps));
+  facts["sharded optimizer"] =
+      std::any_of(model.info().state.begin(), model.info().state.end(),
+                  [&](const Port &port) { return model.isSharded(port.name); })
+          ? "yes"
+          : "no";
   facts["evaluated samples"] = std::to_string(evalData ? evalData->size() : 0);
   return checkSameFacts(facts, ranks);
 }
@@ -188,7 +193,9 @@ Status TrainingRun::prepare() {
     return status;
   if (Status status = checkRanks(); !status.ok())
     return status;
-  if (Status status = ranks.agree(openCheckpoints()); !status.ok())
+  if (Status status =
+          ranks.agree(model.lead([this] { return openCheckpoints(); }));
+      !status.ok())
     return status;
   if (Status status = shareStart(); !status.ok())
     return status;

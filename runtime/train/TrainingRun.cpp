@@ -28,7 +28,8 @@ Status TrainingRun::keepBest() {
       keepOn("the best checkpoint is not marked", best->mark(progress.step));
     return Status();
   }
-  return ranks.agree(best ? best->copy() : Status());
+  return ranks.agree(
+      model.lead([this] { return best ? best->copy() : Status(); }));
 }
 
 /// Gives the model the best weights at the end of the run.
@@ -36,9 +37,11 @@ Status TrainingRun::restoreBest() {
   if (!options.best)
     return Status();
   const MonitorState &found = progress.evaluations.best;
-  Status status;
-  if (best)
-    status = best->restore(found, identity(), goodCheckpoint(), warn).status();
+  Status status = model.lead([&] {
+    return best ? best->restore(found, identity(), goodCheckpoint(), warn)
+                      .status()
+                : Status();
+  });
   status = ranks.agree(status);
   if (!status.ok())
     return status;
@@ -84,7 +87,7 @@ Status TrainingRun::save() {
   }
   if (Status status = checkSameState(model, ranks); !status.ok())
     return status;
-  const Status status = write();
+  const Status status = model.lead([this] { return write(); });
   double code = double(static_cast<int>(status.getCode()));
   if (Status shared = ranks.share(&code, sizeof(code)); !shared.ok())
     return shared;
@@ -182,14 +185,16 @@ std::string TrainingRun::goodCheckpoint() const {
 /// Restores the last good checkpoint or, if there is none, the initial state.
 StatusOr<Progress> TrainingRun::restoreGood() {
   StatusOr<Progress> restored = Progress();
-  if (ranks.isFirst()) {
+  Status status = model.lead([&] {
+    if (!ranks.isFirst())
+      return Status();
     const std::string path = goodCheckpoint();
-    if (!path.empty())
-      restored = restoreCheckpoint(path, model, identity());
-    else if (Status status = model.reset(); !status.ok())
-      restored = status;
-  }
-  Status status = ranks.agree(restored.status());
+    if (path.empty())
+      return model.reset();
+    restored = restoreCheckpoint(path, model, identity());
+    return restored.status();
+  });
+  status = ranks.agree(status);
   if (status.ok())
     status = shareProgress(*restored, ranks);
   if (status.ok())
@@ -240,6 +245,9 @@ StatusOr<TrainResult> TrainingRun::run() {
   if (status.getCode() == StatusCode::Numeric)
     status = explain(status);
   const bool isSaved = status.getCode() == StatusCode::Numeric && saveBest();
+  if (status.ok() || isSaved)
+    if (Status kept = model.keepWeights(); !kept.ok())
+      status = kept;
   if (status.ok())
     deferNonFinite();
   finish(status);

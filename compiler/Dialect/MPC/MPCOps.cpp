@@ -186,6 +186,9 @@ LogicalResult AllReduceOp::verify() {
              << element << " and " << elementOf(input);
   if (getKind() == Reduce::Mean && !isa<FloatType>(element))
     return emitOpError("expected floats for a mean, found ") << element;
+  if (getOwners() && getOwners()->size() != getInputs().size())
+    return emitOpError("expected an owner for each of ")
+           << getInputs().size() << " operands, found " << getOwners()->size();
   return success();
 }
 

@@ -201,18 +201,26 @@ def MPC_AllReduceOp : MPC_GraphOp<"all_reduce", []>,
     the operands. A mean takes floats only. Several operands travel together, in
     one message, and have one element type.
 
+    With `owners`, a parameter for each operand, the optimizer is sharded: only
+    the rank that owns the parameter gets the result. On other ranks the result
+    is undefined.
+
     `mpc-add-optimizer` makes an op per gradient; `plan-form-buckets` merges
     them.
 
     ```mlir
     %g0, %g1 = mpc.all_reduce mean %a, %b
         : (tensor<8xf32>, tensor<4x8xf32>) -> (tensor<8xf32>, tensor<4x8xf32>)
+    %g2 = mpc.all_reduce mean %c owners [@fc1.weight]
+        : (tensor<4x8xf32>) -> tensor<4x8xf32>
     ```
   }];
-  let arguments = (ins MPC_ReduceAttr:$kind, Variadic<MPC_NumberTensor>:$inputs);
+  let arguments = (ins MPC_ReduceAttr:$kind, Variadic<MPC_NumberTensor>:$inputs,
+                       OptionalAttr<FlatSymbolRefArrayAttr>:$owners);
   let results = (outs Variadic<MPC_NumberTensor>:$outputs);
   let assemblyFormat = [{
-    custom<Word>($kind) $inputs attr-dict `:` functional-type($inputs, $outputs)
+    custom<Word>($kind) $inputs (`owners` $owners^)? attr-dict
+    `:` functional-type($inputs, $outputs)
   }];
   let hasVerifier = 1;
   let extraClassDefinition = [{

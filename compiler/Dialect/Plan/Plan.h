@@ -24,6 +24,15 @@ namespace mpc::plan {
 /// plan-build-programs reads it last.
 inline constexpr llvm::StringLiteral kComputeAttr = "plan.compute";
 
+/// Attribute @parameter of a step or of an op on tensors that only the owner of
+/// the parameter runs, and of a variable that only the owner holds. The pass
+/// plan-shard-updates sets the attribute.
+inline constexpr llvm::StringLiteral kOwnerAttr = "plan.owner";
+
+/// Returns the attribute kOwnerAttr of `op`; null if all ranks run the op or
+/// hold the variable.
+mlir::FlatSymbolRefAttr getOwner(mlir::Operation *op);
+
 /// Returns the bytes of one element in the runtime: i1 takes one byte.
 int64_t getElementBytes(mlir::Type type);
 
@@ -51,13 +60,16 @@ int64_t getAuxRowBytes(int64_t n);
 
 namespace mpc::plan {
 
-/// True if the result of `op` shares the memory of its operand: a reshape or a
-/// plan.access. `op` works on tensors.
+/// True if the result of `op` shares the memory of its operand: a reshape, a
+/// plan.access or a plan.share. `op` works on tensors.
 bool isView(mlir::Operation *op);
 
 /// Returns the buffer of which `buffer` is a view, through any number of
 /// plan.view ops; `buffer` itself if it is no view.
 mlir::Value getStorage(mlir::Value buffer);
+
+/// Verifies that a step writes neither an input nor a constant.
+llvm::LogicalResult verifyWrites(mlir::Operation *step);
 
 /// Like getStorage, but also looks through plan.part: returns the whole memory
 /// of which `buffer` is a part.

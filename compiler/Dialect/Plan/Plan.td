@@ -23,8 +23,12 @@ def Plan_Dialect : Dialect {
     The plan section of an artifact, as IR. A `plan.program` declares its memory
     (`plan.input`, `plan.state`, `plan.constant`, `plan.arena`, `plan.view`), a
     memref each. The steps follow in order: `plan.launch`, `plan.matmul`,
-    `plan.conv`, `plan.copy`, `plan.check_indices`, `plan.all_reduce`, and `plan.if`
-    and `plan.for`, which hold lists of steps.
+    `plan.conv`, `plan.copy`, `plan.check_indices`, `plan.all_reduce`,
+    `plan.reduce_scatter`, `plan.all_gather`, and `plan.if` and `plan.for`, which
+    hold lists of steps.
+
+    The attribute `plan.owner` names a parameter, if the optimizer is sharded:
+    only the rank that owns the parameter runs the step, or holds the variable.
 
     Kernels are functions with the attribute `mpc.kernel`, whose results become
     additional buffers; see compiler/Kernels/KernelPartition.h. Every step is

@@ -39,6 +39,13 @@ void PlanDialect::initialize() {
 
 LogicalResult PlanDialect::verifyOperationAttribute(Operation *op,
                                                     NamedAttribute attr) {
+  if (attr.getName() == kOwnerAttr) {
+    if (isa<FlatSymbolRefAttr>(attr.getValue()))
+      return success();
+    return op->emitOpError("expected the name of a parameter, such as "
+                           "@fc1.weight, found ")
+           << attr.getValue();
+  }
   if (attr.getName() != kComputeAttr)
     return op->emitOpError("no op has an attribute '")
            << attr.getName().getValue() << "'";
@@ -52,6 +59,10 @@ LogicalResult PlanDialect::verifyOperationAttribute(Operation *op,
 //===----------------------------------------------------------------------===//
 // Queries
 //===----------------------------------------------------------------------===//
+
+FlatSymbolRefAttr mpc::plan::getOwner(Operation *op) {
+  return op->getAttrOfType<FlatSymbolRefAttr>(kOwnerAttr);
+}
 
 int64_t mpc::plan::getElementBytes(Type type) {
   return std::max<int64_t>(1, type.getIntOrFloatBitWidth() / 8);
@@ -73,7 +84,7 @@ int64_t mpc::plan::getAuxRowBytes(int64_t n) {
 }
 
 bool mpc::plan::isView(Operation *op) {
-  return isa<AccessOp>(op) || hasRole(op, RegionRole::View);
+  return isa<AccessOp, ShareOp>(op) || hasRole(op, RegionRole::View);
 }
 
 Value mpc::plan::getStorage(Value buffer) {
@@ -246,16 +257,11 @@ SmallVector<Value> CopyOp::getWrittenBuffers() { return {getDestination()}; }
 
 SmallVector<Value> plan::CheckIndicesOp::getWrittenBuffers() { return {}; }
 
-SmallVector<Value> plan::AllReduceOp::getWrittenBuffers() {
-  return {getBuffer()};
-}
-
 SmallVector<Value> plan::IfOp::getWrittenBuffers() { return {}; }
 
 SmallVector<Value> plan::ForOp::getWrittenBuffers() { return {}; }
 
-// Verifies that a step writes neither an input nor a constant.
-static LogicalResult verifyWrites(Operation *step) {
+LogicalResult mpc::plan::verifyWrites(Operation *step) {
   for (Value buffer : cast<StepOpInterface>(step).getWrittenBuffers())
     if (isa_and_present<InputOp, plan::ConstantOp>(
             getMemory(buffer).getDefiningOp()))
@@ -549,16 +555,6 @@ LogicalResult CopyOp::verify() {
     return emitOpError("expected buffers of one type, found ")
            << getSource().getType() << " and " << getDestination().getType();
   }
-  return verifyWrites(*this);
-}
-
-LogicalResult plan::AllReduceOp::verify() {
-  Type element = cast<MemRefType>(getBuffer().getType()).getElementType();
-  if (element.isInteger(1) ||
-      (getKind() == Reduce::Mean && !isa<FloatType>(element)))
-    return emitOpError("expected ")
-           << (getKind() == Reduce::Mean ? "floats" : "numbers") << ", found "
-           << getBuffer().getType();
   return verifyWrites(*this);
 }
 

@@ -479,6 +479,49 @@ def Plan_AllReduceOp : Plan_StepOp<"all_reduce", [HasParent<"ProgramOp">]> {
   let hasVerifier = 1;
 }
 
+def Plan_ReduceScatterOp
+    : Plan_StepOp<"reduce_scatter", [HasParent<"ProgramOp">]> {
+  let summary = "reduces buffers over ranks, each for one rank only";
+  let description = [{
+    Like `plan.all_reduce`, but each buffer gets its reduction only on the rank
+    that owns the parameter beside it. On other ranks, the buffer is undefined
+    afterwards. All buffers have one element type. Not on a GPU.
+
+    ```mlir
+    %bucket = plan.arena at 0 : memref<8256xf32>
+    %w = plan.view %bucket at 0 : memref<8256xf32> to memref<128x64xf32>
+    %b = plan.view %bucket at 32768 : memref<8256xf32> to memref<64xf32>
+    plan.reduce_scatter mean %w, %b owners [@fc1.weight, @fc1.bias]
+        : memref<128x64xf32>, memref<64xf32>
+    ```
+  }];
+  let arguments = (ins MPC_ReduceAttr:$kind, Variadic<Plan_Buffer>:$parts,
+                       FlatSymbolRefArrayAttr:$owners);
+  let assemblyFormat = [{
+    custom<Word>($kind) $parts `owners` $owners attr-dict `:` type($parts)
+  }];
+  let hasVerifier = 1;
+}
+
+def Plan_AllGatherOp : Plan_StepOp<"all_gather", [HasParent<"ProgramOp">]> {
+  let summary = "gives all ranks buffers that one rank each has";
+  let description = [{
+    Each buffer is defined on the rank that owns the parameter beside it, and
+    then equal on all ranks. Not on a GPU.
+
+    ```mlir
+    %low = plan.state @fc1.weight.low : memref<128x64xbf16>
+    %b = plan.state @fc1.bias : memref<64xf32>
+    plan.all_gather %low, %b owners [@fc1.weight, @fc1.bias]
+        : memref<128x64xbf16>, memref<64xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<Plan_Buffer>:$parts,
+                       FlatSymbolRefArrayAttr:$owners);
+  let assemblyFormat = "$parts `owners` $owners attr-dict `:` type($parts)";
+  let hasVerifier = 1;
+}
+
 def Plan_IfOp : Plan_StepOp<"if", [NoTerminator, SingleBlock]> {
   let summary = "runs one list of steps or another";
   let description = [{

@@ -102,4 +102,20 @@ def Plan_AssembleOp : Plan_Op<"assemble", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Plan_ShareOp : Plan_Op<"share", [Pure, SameOperandsAndResultType]> {
+  let summary = "gives all ranks a value that one rank has";
+  let description = [{
+    The operand is defined on one rank of a distributed run: the owner of a
+    parameter. The result is the operand's value there, on all ranks. Both lie
+    in the same memory. Adjacent ops become one `plan.all_gather`.
+
+    ```mlir
+    %low = plan.share %next owner @fc1.weight : tensor<128x64xbf16>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$input, FlatSymbolRefAttr:$owner);
+  let results = (outs AnyRankedTensor:$output);
+  let assemblyFormat = "$input `owner` $owner attr-dict `:` type($input)";
+}
+
 #endif // MPC_COMPILER_DIALECT_PLAN_PLANPLACEMENTOPS_TD

@@ -46,14 +46,18 @@ static void closeBucket(OpenBucket &bucket) {
     AllReduceOp last = bucket.members.back();
     SmallVector<Value> inputs;
     SmallVector<Location> locations;
+    SmallVector<Attribute> owners;
     for (AllReduceOp member : bucket.members) {
       llvm::append_range(inputs, member.getInputs());
+      if (member.getOwners())
+        llvm::append_range(owners, *member.getOwners());
       locations.push_back(member.getLoc());
     }
     OpBuilder builder(last);
-    auto joined = AllReduceOp::create(builder, builder.getFusedLoc(locations),
-                                      TypeRange(ValueRange(inputs)),
-                                      last.getKindAttr(), inputs);
+    auto joined = AllReduceOp::create(
+        builder, builder.getFusedLoc(locations), TypeRange(ValueRange(inputs)),
+        last.getKindAttr(), inputs,
+        owners.empty() ? ArrayAttr() : builder.getArrayAttr(owners));
     copyPhase(last, joined);
     ResultRange results = joined.getOutputs();
     for (AllReduceOp member : bucket.members) {
@@ -82,8 +86,10 @@ void FormBucketsPass::runOnOperation() {
   func::FuncOp function = getOperation();
   if (function.isExternal() || getKernelKind(function))
     return;
-  // Members of a bucket have one kind and one element type.
-  llvm::MapVector<std::pair<Reduce, Type>, OpenBucket> buckets;
+  // Members of a bucket have one kind and one element type, and all or none
+  // have owners: {kind, number of owners of an operand}, element type.
+  using Key = std::pair<std::pair<Reduce, unsigned>, Type>;
+  llvm::MapVector<Key, OpenBucket> buckets;
   for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
     // The joined op stands at the last member, so all readers must follow.
     for (auto &[key, bucket] : buckets)
@@ -95,7 +101,8 @@ void FormBucketsPass::runOnOperation() {
     if (!reduction || reduction.getNumResults() > 1)
       continue;
     Type element = elementOf(reduction.getInputs().front());
-    OpenBucket &bucket = buckets[{reduction.getKind(), element}];
+    const unsigned owners = reduction.getOwners() ? 1 : 0;
+    OpenBucket &bucket = buckets[{{reduction.getKind(), owners}, element}];
     bucket.members.push_back(reduction);
     bucket.bytes += countBytes(reduction);
     if (bucket.bytes >= bucketBytes)

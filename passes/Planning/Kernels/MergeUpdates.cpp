@@ -294,12 +294,19 @@ void MergeUpdatesPass::runOnOperation() {
   if (function.isExternal() || getKernelKind(function))
     return;
   TargetInfo target = getTarget(function);
-  if (!target.hasCostlyLaunches())
-    return;
   Block &block = function.getBody().front();
+  // Ranks that divide the parameters among them need an update per parameter.
+  auto reductions = block.getOps<AllReduceOp>();
+  const bool isSharded = llvm::any_of(reductions, [](AllReduceOp reduction) {
+    return reduction.getOwners().has_value();
+  });
+  if (!target.hasCostlyLaunches() && !isSharded)
+    return;
   for (RegionOp region : llvm::to_vector(block.getOps<RegionOp>()))
     if (isUpdate(region))
       takeApart(region);
+  if (isSharded)
+    return;
   for (const Group &group : findGroups(block, target.getMaxKernelBuffers()))
     if (group.regions.size() > 1)
       merge(group.regions);

@@ -1,5 +1,6 @@
 // Gives each reduction over ranks a contiguous buffer, the bucket. Ops that
-// compute the operands write directly into the bucket.
+// compute the operands write directly into the bucket. Marks the steps that
+// only one rank runs, and adds the exchanges with this rank.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Programs/ProgramBuilder.h"
@@ -81,7 +82,60 @@ void ProgramBuilder::addReduction(AllReduceOp reduction) {
       plan::CopyOp::create(builder, reduction.getLoc(), source,
                            buffers.lookup(output));
   }
-  if (cast<MemRefType>(bucket.getType()).getNumElements() > 0)
+  if (cast<MemRefType>(bucket.getType()).getNumElements() == 0)
+    return;
+  if (reduction.getOwners())
+    plan::ReduceScatterOp::create(
+        builder, reduction.getLoc(), reduction.getKindAttr(),
+        buffersOf(reduction.getOutputs()), *reduction.getOwners());
+  else
     plan::AllReduceOp::create(builder, reduction.getLoc(),
                               reduction.getKindAttr(), bucket);
+}
+
+// Adds the exchange of `first` and of the shares that follow directly.
+void ProgramBuilder::addShares(plan::ShareOp first) {
+  SmallVector<Value> parts;
+  SmallVector<Attribute> owners;
+  SmallVector<Location> locations;
+  for (Operation *next = first; auto share = dyn_cast<plan::ShareOp>(next);
+       next = next->getNextNode()) {
+    Value buffer = buffers.lookup(share.getInput());
+    assert(buffer && "operands have memory before they are used");
+    buffers[share.getOutput()] = buffer;
+    if (typeOf(share.getInput()).getNumElements() == 0)
+      continue;
+    parts.push_back(buffer);
+    owners.push_back(share.getOwnerAttr());
+    locations.push_back(share.getLoc());
+  }
+  if (!parts.empty())
+    plan::AllGatherOp::create(builder, builder.getFusedLoc(locations), parts,
+                              builder.getArrayAttr(owners));
+}
+
+// Returns the owner of a variable among the memory of the step's operands; null
+// if all ranks hold all operands.
+static FlatSymbolRefAttr findOwner(Operation *step,
+                                   const SymbolTable &symbols) {
+  for (Value operand : step->getOperands())
+    if (auto state = plan::getMemory(operand).getDefiningOp<plan::StateOp>())
+      if (Operation *variable = symbols.lookup(state.getVariable()))
+        if (FlatSymbolRefAttr owner = plan::getOwner(variable))
+          return owner;
+  return {};
+}
+
+// Marks the steps after `before`, the last step before `op`, with the owner of
+// `op`. Copies to a variable belong to the owner of the variable: `op` is null.
+void ProgramBuilder::markSteps(Operation *before, Operation *op) {
+  Block &program = *builder.getInsertionBlock();
+  if (program.empty())
+    return;
+  for (Operation *step = before ? before->getNextNode() : &program.front();
+       step; step = step->getNextNode())
+    if (isa<plan::StepOpInterface>(step))
+      if (FlatSymbolRefAttr owner =
+              op ? plan::getOwner(op) : findOwner(step, symbols))
+        step->setAttr(plan::kOwnerAttr, owner);
 }

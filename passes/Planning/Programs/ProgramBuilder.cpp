@@ -132,8 +132,12 @@ void ProgramBuilder::addArguments() {
 void ProgramBuilder::noteUpdate(OpOperand &result, Attribute variable) {
   assert(states.contains(variable) &&
          "a variable has memory before its update");
-  updates.emplace_back(result.get(), variable);
-  replaces.try_emplace(result.get(), variable);
+  // A shared value lies in the memory of the value that its owner computes.
+  Value value = result.get();
+  while (auto share = value.getDefiningOp<plan::ShareOp>())
+    value = share.getInput();
+  updates.emplace_back(value, variable);
+  replaces.try_emplace(value, variable);
 }
 
 // Records the new value of each variable.
@@ -224,11 +228,19 @@ LogicalResult ProgramBuilder::addOps() {
   findAssembled();
   findJoins();
   findBuckets();
-  for (Operation &op : block.without_terminator())
+  Block &program = *builder.getInsertionBlock();
+  auto last = [&] { return program.empty() ? nullptr : &program.back(); };
+  for (Operation &op : block.without_terminator()) {
+    Operation *before = last();
     if (failed(addOp(&op)))
       return failure();
+    if (plan::getOwner(&op))
+      markSteps(before, &op);
+  }
+  Operation *before = last();
   addUpdates();
   addOutputs();
+  markSteps(before, nullptr);
   return success();
 }
 

@@ -90,6 +90,8 @@ private:
   mlir::Value findPlaceable(mlir::Value input) const;
   void findBuckets();
   void addReduction(AllReduceOp reduction);
+  void addShares(plan::ShareOp first);
+  void markSteps(mlir::Operation *before, mlir::Operation *op);
 
   bool mayOverwrite(mlir::Operation *op, mlir::Value old,
                     const Reads &reads) const;

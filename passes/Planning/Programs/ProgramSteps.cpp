@@ -290,6 +290,11 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
     addReduction(reduction);
     return success();
   }
+  if (auto share = dyn_cast<plan::ShareOp>(op)) {
+    if (!buffers.contains(share.getOutput()))
+      addShares(share);
+    return success();
+  }
   if (auto scan = dyn_cast<ScanCallOp>(op))
     return addScan(scan);
   if (auto condition = dyn_cast<IfCallOp>(op))

@@ -57,7 +57,8 @@ Status shareState(Trainee &model, Ranks &ranks) {
   if (ranks.isSingle())
     return Status();
   for (const Port &port : model.info().state) {
-    if (port.role == Role::Derived)
+    // A sharded variable has its value from its owner or the first rank.
+    if (port.role == Role::Derived || model.isSharded(port.name))
       continue;
     StatusOr<Tensor> value = model.state(port.name);
     // A rank must take part in the exchange even if the read failed.
@@ -104,7 +105,7 @@ findDifferences(Trainee &model, Ranks &ranks, bool (*isWanted)(const Port &)) {
   std::vector<const Port *> ports;
   Status failed;
   for (const Port &port : model.info().state) {
-    if (!isWanted(port))
+    if (!isWanted(port) || model.isSharded(port.name))
       continue;
     StatusOr<Array> value = readState(model, port);
     if (!value.ok()) {

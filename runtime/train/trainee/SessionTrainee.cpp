@@ -1,7 +1,7 @@
 // Makes a session a Trainee: names, roles and types in the plan become ports.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/train/trainee/Trainee.h"
+#include "runtime/train/trainee/ShardedTrainee.h"
 
 #include "runtime/BoundedJSON.h"
 
@@ -233,8 +233,13 @@ StatusOr<std::unique_ptr<Trainee>> makeTrainee(Session &session) {
   StatusOr<TraineeInfo> info = describeArtifact(session.artifact());
   if (!info.ok())
     return info.status();
-  return std::unique_ptr<Trainee>(
-      std::make_unique<SessionTrainee>(session, std::move(*info)));
+  info->stateBytes = session.shares().bytes();
+  std::unique_ptr<Trainee> trainee =
+      std::make_unique<SessionTrainee>(session, std::move(*info));
+  if (session.shares().isSharded())
+    trainee = std::make_unique<ShardedTrainee>(std::move(trainee), session,
+                                               *session.communicator());
+  return trainee;
 }
 
 } // namespace mpc::runtime::train

@@ -13,6 +13,7 @@
 #include "runtime/Status.h"
 #include "runtime/Tensor.h"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -79,7 +80,8 @@ struct TraineeInfo {
   bool sumsLoss = false;
   int64_t accumulate = 1;
   bool dynamicLossScale = false; ///< recipe's "loss_scale"
-  int64_t stateBytes = 0, activationBytes = 0;
+  int64_t stateBytes = 0;        ///< of this rank
+  int64_t activationBytes = 0;
   std::map<std::string, FunctionPorts, std::less<>> functions;
   std::vector<Port> state;
 
@@ -145,9 +147,21 @@ public:
   trace(std::string_view function) = 0;
   virtual Status reset() = 0;
   virtual size_t memoryBytes() const = 0;
+
+  /// True if only one of several ranks holds the variable: a sharded optimizer.
+  /// If there are such variables, all ranks call `state`, `setState`, `derive`
+  /// and `reset` together, in equal order, except within `lead`.
+  virtual bool isSharded(std::string_view name) const { return false; }
+  /// Runs `body`, in which only the first rank reads and sets state. All ranks
+  /// call `lead` together. Returns the failure of `body`.
+  virtual Status lead(const std::function<Status()> &body) { return body(); }
+  /// Ends a run: gives the first rank copies of the weights of other ranks. All
+  /// ranks call `keepWeights` together. Afterwards, ranks read state alone.
+  virtual Status keepWeights() { return Status(); }
 };
 
-/// Returns a trainee that runs `session`, which must outlive the trainee.
+/// Returns a trainee that runs `session`, which must outlive the trainee. A
+/// session with a share of the state makes a ShardedTrainee.
 StatusOr<std::unique_ptr<Trainee>> makeTrainee(Session &session);
 
 } // namespace mpc::runtime::train

@@ -347,6 +347,12 @@ void TrainRun::announce() {
     llvm::errs() << communicator->size() << " ranks, connected by "
                  << communicator->backend()
                  << (plan.target.isGPU() ? " and nccl" : "") << "\n";
+  if (const Communicator *ranks = command.train.communicator)
+    if (const int64_t held =
+            StateShares(plan, ranks->rank(), ranks->size()).bytes();
+        held < plan.stateBytes())
+      llvm::errs() << "sharded optimizer: this rank holds "
+                   << formatBytes(double(held)) << " of the state\n";
   if (command.isVerbose)
     printFunctions(os, plan);
 }

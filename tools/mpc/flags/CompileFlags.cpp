@@ -116,8 +116,10 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
     recipe["lora"] = listOf(training.lora);
   if (training.trainAccuracy)
     recipe["train_accuracy"] = true;
-  if (training.dataParallel)
+  if (training.dataParallel || training.shardOptimizer)
     recipe[kDataParallel] = true;
+  if (training.shardOptimizer)
+    recipe["shard_optimizer"] = true;
   if (training.syncBatchNorm)
     recipe["sync_batch_norm"] = true;
   // Record flags that change values or types. A file is recorded by a digest of

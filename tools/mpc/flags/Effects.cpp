@@ -410,6 +410,7 @@ static constexpr StringRef kOptimizerFlags[] = {"--optimizer",
                                                 "--gradient-clip-val",
                                                 "--data-parallel",
                                                 "--sync-batch-norm",
+                                                "--shard-optimizer",
                                                 "--ema"};
 /// Other flags that have an effect only if the model is trained.
 static constexpr StringRef kTrainingFlags[] = {

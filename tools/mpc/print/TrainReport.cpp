@@ -169,7 +169,9 @@ static void countSteps(const std::vector<Step> &steps,
                : std::holds_alternative<ConvStep>(step.op)
                    ? "convolution of a library"
                : std::holds_alternative<CopyStep>(step.op) ? "copy"
-                                                           : "check"];
+               : std::holds_alternative<CheckIndicesStep>(step.op)
+                   ? "check"
+                   : "exchange with ranks"];
     }
   }
 }

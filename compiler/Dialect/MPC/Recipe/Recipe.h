@@ -125,6 +125,9 @@ struct Recipe {
   /// True if the statistics of BatchNormalization are also reduced over the
   /// ranks. Has no effect without dataParallel.
   bool syncBatchNorm = false;
+  /// True if each rank updates only its share of the parameters, and holds only
+  /// its share of the optimizer's state. Implies `dataParallel`.
+  bool shardOptimizer = false;
   /// Regular expressions for names of parameters to train, and to freeze.
   std::vector<std::string> train, freeze;
   /// Parameters without weight decay: `bias`, `norm`, or a regular expression
@@ -265,6 +268,9 @@ void visitOptimizerFields(Visitor &&visit, Recipes &...of) {
   visit(Field{"sync-batch-norm", "with data-parallel: the statistics of "
                                  "batch_norm are over the ranks"},
         of.syncBatchNorm...);
+  visit(Field{"shard-optimizer", "each rank of a distributed run updates its "
+                                 "share of the parameters"},
+        of.shardOptimizer...);
   visit(Field{"train", "patterns of the parameters to train"}, of.train...);
   visit(Field{"freeze", "patterns of the parameters to keep as they are"},
         of.freeze...);
