@@ -189,7 +189,7 @@ mpc_status *mpc_session_create(mpc_artifact *artifact,
     if (!created.ok())
       return created.status();
     // Programs read state on single ranks, which do not hold it all.
-    if ((*created)->isSharded())
+    if ((*created)->shares().isSharded())
       return Status(StatusCode::Unsupported,
                     "the artifact divides the optimizer among the ranks, which "
                     "only mpc train does; compile it with --data-parallel in "

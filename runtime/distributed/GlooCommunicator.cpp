@@ -19,9 +19,6 @@ using std::chrono::milliseconds;
 static constexpr char kGlooLibrary[] = "libmpc_gloo.so";
 /// Other ranks need some time to notice which rank is lost.
 static constexpr milliseconds kNewsWait(3000);
-/// A rank that has ended well wrote all its data to shared memory before, so a
-/// longer wait is in vain.
-static constexpr milliseconds kDepartureWait(1000);
 /// The bytes of a numeric address in a message: "fe80::1%eth0".
 static constexpr size_t kAddressText = 64;
 
@@ -72,6 +69,8 @@ StatusOr<std::string> findGlooLibrary() {
 namespace {
 
 class GlooCommunicator : public HostCommunicator {
+  using Time = std::chrono::steady_clock::time_point;
+
 public:
   GlooCommunicator(const Launch &launch, const GlooFunctions &call,
                    milliseconds timeout)
@@ -98,20 +97,23 @@ protected:
   Status waitForAll() override {
     return settle(call.barrier(gloo, timeout.count()));
   }
-  Status checkWait(Clock::time_point start) override;
+  Status checkWait(Time start, int awaited) override;
 
 private:
   StatusOr<std::vector<std::string>> gatherAddresses();
+  StatusOr<bool> agreeToShare(const std::vector<std::string> &addresses);
   Status openGloo(const std::string &address);
   Status connectGloo();
-  StatusOr<bool> agreeToShare(const std::vector<std::string> &addresses);
   Status settle(int result);
   Status fail(const std::string &why);
+  Status failOf(const std::string &cause);
 
   const GlooFunctions call;
   const milliseconds timeout;
   mpc_gloo *gloo = nullptr;
   std::unique_ptr<RankChannel> channel;
+  /// The start of the wait in which the awaited rank was seen to have ended.
+  Time seenToEnd;
 };
 
 } // namespace
@@ -126,6 +128,12 @@ GlooCommunicator::~GlooCommunicator() {
 /// Tells all ranks of a failure, and returns the first failure of the run.
 Status GlooCommunicator::fail(const std::string &why) {
   channel->abort("rank " + std::to_string(rank()) + ": " + why);
+  return rankError(*channel->findFailure());
+}
+
+/// Like `fail`, for a cause that another rank may have told.
+Status GlooCommunicator::failOf(const std::string &cause) {
+  channel->abort(cause);
   return rankError(*channel->findFailure());
 }
 
@@ -215,23 +223,21 @@ GlooCommunicator::agreeToShare(const std::vector<std::string> &addresses) {
   return all->find('\0') == std::string::npos;
 }
 
-/// Looks for a failure while ranks exchange data in shared memory.
-Status GlooCommunicator::checkWait(Clock::time_point start) {
-  if (const auto failure = channel->findFailure())
+Status GlooCommunicator::checkWait(Time start, int awaited) {
+  if (const std::optional<std::string> failure = channel->findFailure())
     return rankError(*failure);
-  // A collective begins with a check, when a rank may have ended well.
-  const Clock::duration waited = Clock::now() - start;
-  if (waited < kDepartureWait)
-    return Status();
-  if (const auto cause = channel->findCause(milliseconds(0))) {
-    channel->abort(*cause);
-    return rankError(*channel->findFailure());
+  if (awaited >= 0 && channel->hasLeft(awaited)) {
+    // The rank may have done its part just before its end. Then this wait ends
+    // before the next check.
+    if (seenToEnd == start)
+      return failOf(*channel->findCause(milliseconds(0)));
+    seenToEnd = start;
   }
-  if (waited <= timeout)
+  if (std::chrono::steady_clock::now() - start <= timeout)
     return Status();
   return fail("waited " + inSeconds(timeout) + " in " + describeCall() +
-              "; another rank hangs or takes longer; --rank-timeout sets the "
-              "time");
+              " for rank " + std::to_string(awaited) +
+              ", which hangs or takes longer; --rank-timeout sets the time");
 }
 
 /// Turns a result of the library into a status. The channel knows best why a
@@ -241,10 +247,8 @@ Status GlooCommunicator::settle(int result) {
     return Status();
   const std::optional<std::string> cause =
       channel->findCause(result == GlooTimedOut ? milliseconds(0) : kNewsWait);
-  if (cause) {
-    channel->abort(*cause);
-    return rankError(*channel->findFailure());
-  }
+  if (cause)
+    return failOf(*cause);
   const std::string name = describeCall().empty() ? "start" : describeCall();
   if (result == GlooTimedOut)
     return fail("waited " + inSeconds(timeout) + " in " + name + " for rank " +

@@ -71,11 +71,13 @@ Status HostCommunicator::shareMemory() {
   blocks->closeName();
   shared = std::make_unique<SharedCollectives>(
       std::move(blocks), rank(), size(),
-      [this](SharedCollectives::Time start) { return checkWait(start); });
+      [this](SharedCollectives::Time start, int awaited) {
+        return checkWait(start, awaited);
+      });
   return Status();
 }
 
-Status HostCommunicator::checkWait(std::chrono::steady_clock::time_point) {
+Status HostCommunicator::checkWait(std::chrono::steady_clock::time_point, int) {
   return Status();
 }
 

@@ -44,10 +44,11 @@ protected:
   Status shareMemory();
   /// True if the data go through memory that all ranks share.
   bool sharesMemory() const { return shared != nullptr; }
-  /// Called before a collective, and every few milliseconds while the rank
-  /// waits in shared memory for another rank since `start`. Returns an error
-  /// after a failure of this or another rank, or if the wait takes too long.
-  virtual Status checkWait(std::chrono::steady_clock::time_point start);
+  /// Called before a collective, with -1, and every few milliseconds while the
+  /// rank waits in shared memory for the rank `awaited` since `start`. Returns
+  /// an error after a failure of any rank, or if the wait takes too long.
+  virtual Status checkWait(std::chrono::steady_clock::time_point start,
+                           int awaited);
 
   // The calls of the library. All ranks make the same calls with the same
   // sizes. No size exceeds 1 GiB.

@@ -234,7 +234,7 @@ protected:
   Status waitForAll() override {
     return wait([&](Handle &request) { return call.barrier(world, &request); });
   }
-  Status checkWait(Clock::time_point start) override;
+  Status checkWait(Clock::time_point start, int awaited) override;
 
 private:
   template <typename Begin>
@@ -343,7 +343,8 @@ MPICommunicator<Handle>::~MPICommunicator() {
 }
 
 template <typename Handle>
-Status MPICommunicator<Handle>::checkWait(Clock::time_point start) {
+Status MPICommunicator<Handle>::checkWait(Clock::time_point start,
+                                          int awaited) {
   if (hasFailed)
     return rankError(describeCall() + ": an earlier call has failed");
   if (Clock::now() - start <= timeout)
@@ -352,6 +353,7 @@ Status MPICommunicator<Handle>::checkWait(Clock::time_point start) {
   return rankError("rank " + std::to_string(rank()) + " of " +
                    std::to_string(size()) + " waited " + inSeconds(timeout) +
                    " in " + describeCall() +
+                   (awaited < 0 ? "" : " for rank " + std::to_string(awaited)) +
                    "; another rank has ended, hangs, or takes longer; "
                    "--rank-timeout sets the time");
 }
@@ -364,7 +366,7 @@ template <typename Begin>
 Status MPICommunicator<Handle>::wait(Begin begin) {
   using std::chrono::microseconds;
   const Clock::time_point start = Clock::now();
-  if (Status status = checkWait(start); !status.ok())
+  if (Status status = checkWait(start, -1); !status.ok())
     return status;
   Handle request;
   if (int code = begin(request); code != kMPISuccess)
@@ -376,7 +378,7 @@ Status MPICommunicator<Handle>::wait(Begin begin) {
       return failed("end " + describeCall(), code);
     if (isDone)
       return Status();
-    if (Status status = checkWait(start); !status.ok())
+    if (Status status = checkWait(start, -1); !status.ok())
       return status;
     const Clock::duration waited = Clock::now() - start;
     if (waited > std::chrono::milliseconds(5))

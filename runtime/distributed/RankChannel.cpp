@@ -368,6 +368,11 @@ std::optional<std::string> RankChannel::findCause(milliseconds wait) {
   return failure ? failure : departure;
 }
 
+bool RankChannel::hasLeft(int rank) {
+  std::lock_guard<std::mutex> lock(mutex);
+  return departed.count(rank) > 0;
+}
+
 void RankChannel::watch(std::function<void()> call) {
   onFailure = std::move(call);
   wake = Socket(eventfd(0, EFD_CLOEXEC));
@@ -400,6 +405,7 @@ void RankChannel::readNews(int rank) {
   if (endsWell) {
     std::lock_guard<std::mutex> lock(mutex);
     departure = nameRank(rank) + " has ended";
+    departed.insert(rank);
     changed.notify_all();
   }
   const bool isNew = !endsWell && record(why, rank);

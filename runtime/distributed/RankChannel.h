@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -73,6 +74,9 @@ public:
   /// Returns why a call with other ranks may have failed: the failure of the
   /// run, or a rank that has ended well too early. Waits up to `wait`.
   std::optional<std::string> findCause(std::chrono::milliseconds wait);
+  /// True if `rank` has ended well. Rank 0 learns of all ranks, another rank of
+  /// rank 0 only.
+  bool hasLeft(int rank);
 
 private:
   struct Guest;
@@ -103,10 +107,11 @@ private:
   std::vector<Socket> peers;
 
   std::mutex sending; ///< one thread at a time sends messages
-  std::mutex mutex;   ///< of `failure` and `departure`
+  std::mutex mutex;   ///< of the failure and the ends of ranks
   std::condition_variable changed;
   std::optional<std::string> failure;
   std::optional<std::string> departure; ///< a rank that has ended well
+  std::set<int> departed;               ///< the ranks that have ended well
   std::function<void()> onFailure;
   Socket wake; ///< an event that ends the thread
   std::thread watcher;

@@ -55,7 +55,7 @@ Status SharedCollectives::waitForAll(Mark mark, uint32_t count) {
         continue;
       }
       blocks->sleep(rank, mark, count, kCheckInterval);
-      if (Status status = check(start); !status.ok())
+      if (Status status = check(start, rank); !status.ok())
         return status;
     }
   return Status();
@@ -68,7 +68,7 @@ Status SharedCollectives::waitForAll(Mark mark, uint32_t count) {
 template <typename Write, typename Reduce, typename Take>
 Status SharedCollectives::runBlocks(size_t count, Write write, Reduce reduce,
                                     Take take) {
-  if (Status status = check(Clock::now()); !status.ok())
+  if (Status status = check(Clock::now(), kNoRank); !status.ok())
     return status;
   for (size_t i = 0; i < count + 2; ++i) {
     const uint32_t written = first + static_cast<uint32_t>(i) + 1;
@@ -99,7 +99,7 @@ Status SharedCollectives::runBlocks(size_t count, Write write, Reduce reduce,
 /// Like above, without sums in slots.
 template <typename Write, typename Take>
 Status SharedCollectives::runBlocks(size_t count, Write write, Take take) {
-  if (Status status = check(Clock::now()); !status.ok())
+  if (Status status = check(Clock::now(), kNoRank); !status.ok())
     return status;
   for (size_t i = 0; i < count + 1; ++i) {
     const uint32_t written = first + static_cast<uint32_t>(i) + 1;

@@ -16,9 +16,11 @@ namespace mpc::runtime {
 class SharedCollectives {
 public:
   using Time = std::chrono::steady_clock::time_point;
-  /// Called before a collective, and every few milliseconds while the rank
-  /// waits for another rank since `start`. An error ends the collective.
-  using WaitCheck = std::function<Status(Time start)>;
+  /// Called before a collective with kNoRank, and every few milliseconds while
+  /// the rank waits for the rank `awaited` since `start`. An error ends the
+  /// collective.
+  using WaitCheck = std::function<Status(Time start, int awaited)>;
+  static constexpr int kNoRank = -1;
 
   SharedCollectives(std::unique_ptr<SharedBlocks> blocks, int rank, int size,
                     WaitCheck check);

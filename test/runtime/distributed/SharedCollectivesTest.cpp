@@ -33,7 +33,7 @@ std::vector<std::unique_ptr<SharedBlocks>> openAll(int size) {
   return all;
 }
 
-Status waitWithoutLimit(SharedCollectives::Time) { return Status(); }
+Status waitWithoutLimit(SharedCollectives::Time, int) { return Status(); }
 
 /// Calls `body(collectives, rank)` on a thread for each rank.
 template <typename Body>
@@ -150,15 +150,15 @@ TEST(SharedCollectives, sendsTheBytesOfARing) {
 
 TEST(SharedCollectives, aFailedCheckEndsTheWait) {
   auto blocks = openAll(2);
-  SharedCollectives ranks(std::move(blocks[0]), 0, 2,
-                          [](SharedCollectives::Time start) {
-                            return Clock::now() - start < milliseconds(50)
-                                       ? Status()
-                                       : Status(StatusCode::Rank, "too late");
-                          });
+  const auto wait = [](SharedCollectives::Time start, int awaited) {
+    if (Clock::now() - start < milliseconds(50))
+      return Status();
+    return Status(StatusCode::Rank, "lost " + std::to_string(awaited));
+  };
+  SharedCollectives ranks(std::move(blocks[0]), 0, 2, wait);
   const Status status = ranks.barrier();
   EXPECT_EQ(status.getCode(), StatusCode::Rank);
-  EXPECT_EQ(status.message(), "too late");
+  EXPECT_EQ(status.message(), "lost 1");
 }
 
 TEST(SharedBlocks, opensNoOtherMemory) {
