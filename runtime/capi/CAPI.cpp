@@ -177,6 +177,7 @@ mpc_status *mpc_session_create(mpc_artifact *artifact,
       ranks = given.communicator->shared;
       mpc::runtime::divideMachine(given.communicator->localRank,
                                   given.communicator->localSize, converted);
+      converted.rankTimeout = given.communicator->rankTimeout;
     }
     if (ranks)
       if (Status status = checkReduces(*artifact->artifact, ranks->size());

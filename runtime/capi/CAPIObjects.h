@@ -12,6 +12,7 @@
 #include "runtime/capi/mpc.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -34,13 +35,16 @@ struct mpc_artifact {
 struct mpc_communicator {
   explicit mpc_communicator(
       std::shared_ptr<mpc::runtime::Communicator> communicator,
-      int localRank = 0, int localSize = 1)
+      int localRank = 0, int localSize = 1,
+      std::chrono::milliseconds rankTimeout = std::chrono::minutes(10))
       : shared(std::move(communicator)), localRank(localRank),
-        localSize(localSize), backend(shared ? shared->backend() : "") {}
+        localSize(localSize), rankTimeout(rankTimeout),
+        backend(shared ? shared->backend() : "") {}
 
   /// Shared with the sessions of the ranks; null for a single rank.
   const std::shared_ptr<mpc::runtime::Communicator> shared;
   const int localRank, localSize;
+  const std::chrono::milliseconds rankTimeout;
   const std::string backend;
 };
 

@@ -33,6 +33,7 @@ public:
         name(functions.name ? functions.name : "program") {}
 
   std::string_view backend() const override { return name; }
+  void noteLoss() override { hasFailed = true; }
   void abort(const Status &why) override {
     hasFailed = true;
     if (functions.abort)
@@ -122,8 +123,9 @@ mpc_status *mpc_communicator_connect(const mpc_communicator_options *options,
         connect(*launch, converted);
     if (!connected.ok())
       return connected.status();
-    *communicator = new mpc_communicator{std::move(*connected),
-                                         launch->localRank, launch->localSize};
+    *communicator =
+        new mpc_communicator{std::move(*connected), launch->localRank,
+                             launch->localSize, converted.rankTimeout};
     return Status();
   });
 }

@@ -147,6 +147,7 @@ void mpc_artifact_close(mpc_artifact *artifact) MPC_NOEXCEPT;
  * A session with a communicator of several ranks needs an artifact that was
  * compiled with --data-parallel. All ranks make equal calls, in equal order:
  *
+ *   mpc_session_create with a communicator
  *   runs of the functions "step" and "update"
  *   all functions of trainers but those that free, and that return notes or the
  *   progress
@@ -225,7 +226,8 @@ int32_t
 mpc_communicator_local_rank(const mpc_communicator *communicator) MPC_NOEXCEPT;
 int32_t
 mpc_communicator_local_size(const mpc_communicator *communicator) MPC_NOEXCEPT;
-/* Returns the back end: "mpi", the program's name, or "" for a single rank.
+/* Returns the back end: "mpi", "gloo", the program's name, or "" for a single
+ * rank.
  * Lives as long as the communicator. */
 const char *
 mpc_communicator_backend(const mpc_communicator *communicator) MPC_NOEXCEPT;

@@ -122,7 +122,8 @@ class Communicator:
 
     @property
     def backend(self) -> str:
-        """The back end: "mpi", the program's name, or "" for a single rank."""
+        """The back end: "mpi", "gloo", the program's name, or "" for a single
+        rank."""
         return library.plain("communicator_backend", self._open()).decode()
 
     @property
