@@ -253,6 +253,7 @@ TEST(NCCL, AbortsAfterAnErrorOfAnotherRank) {
 Status reduceAlone(ForkedCommunicator &ranks, NCCL::Duration timeout) {
   OneGPU gpu(ranks.rank());
   auto nccl = gpu.connect(&ranks, timeout);
+  EXPECT_TRUE(ranks.barrier().ok());
   if (ranks.rank() == 1) {
     // The end of the process is sudden, without destructors.
     std::fflush(nullptr);
