@@ -66,6 +66,7 @@ def write_samples(folder, scale=None):
         samples = {name: arrays[name][:96].copy() for name in ("image", "target")}
     if scale:
         # Step 3 of two ranks, eight samples each, begins at sample 48.
+        samples["image"] = samples["image"].astype(np.float32)
         samples["image"][56 + 1] *= scale
     path = folder / "train.npz"
     np.savez(path, **samples)
@@ -143,7 +144,7 @@ def test_an_overflow_on_one_rank_skips_the_step_on_both(tmp_path):
     )
     skipped = [event["skipped"] for event in events]
     assert skipped == [event["skipped"] for event in single]
-    assert skipped[-1] > skipped[0]
+    assert skipped == [False, False, False, True, False, False]
     scales = [event["loss_scale"] for event in events]
     assert scales == [event["loss_scale"] for event in single]
     assert scales[-1] < scales[0]
