@@ -24,7 +24,7 @@ Status ForkedCommunicator::barrier() {
   const Clock::time_point begin = Clock::now();
   shared->arrived[rank()] = ++meetings;
   while (shared->arrived[1 - rank()] < meetings) {
-    if (Clock::now() - begin > std::chrono::seconds(10))
+    if (Clock::now() - begin > std::chrono::minutes(1))
       return Status(StatusCode::Rank, "the other rank does not come");
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }

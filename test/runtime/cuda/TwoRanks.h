@@ -14,7 +14,7 @@
 namespace mpc::runtime::test {
 
 /// Connects two forked processes by shared memory. A rank that waits for longer
-/// than ten seconds gets a Rank error.
+/// than a minute gets a Rank error.
 class ForkedCommunicator : public Communicator {
 public:
   struct Shared;
