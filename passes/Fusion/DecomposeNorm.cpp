@@ -199,7 +199,7 @@ static SmallVector<Value> reduceOverRanks(Reduce kind, ArrayRef<Value> values,
                                           Emitter &e) {
   auto op = AllReduceOp::create(e.builder, TypeRange(ValueRange(values)),
                                 ReduceAttr::get(e.builder.getContext(), kind),
-                                values);
+                                values, /*owners=*/ArrayAttr());
   e.finish(op);
   return llvm::to_vector_of<Value>(op.getOutputs());
 }
