@@ -112,6 +112,7 @@ StatusOr<StepReport> AttemptRunner::finish(Progress &progress) {
   // `count` may begin the next epoch, so take the attempt's epoch before.
   report.epoch = progress.epoch;
   count(progress, outcome->skipped);
+  report.endsEpoch = progress.epoch != report.epoch;
 
   report.step = progress.step;
   if (runner.takesLearningRate())

@@ -69,6 +69,7 @@ Status BatchTrainer::prepare() {
                   "--lr-scheduler " + schedule.name() +
                       " needs to know the last step; set total_steps");
   data = describeNamed(options.data, *batch);
+  data.ranks = ranks.count();
   batchOptions = datasetOptionsFor(info);
   batchOptions.isPart = true;
   batchOptions.preparation.allowsNaN = options.allowsNaN;

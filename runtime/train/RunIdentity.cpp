@@ -6,6 +6,7 @@
 #include "runtime/BoundedJSON.h"
 #include "runtime/Communicator.h"
 #include "runtime/RecipeNames.h"
+#include "runtime/train/checkpoint/StepSplit.h"
 #include "runtime/train/support/Text.h"
 
 #include <algorithm>
@@ -37,16 +38,29 @@ static std::string describeTrained(const TraineeInfo &info) {
   return counted(count, "parameter") + ", digest " + text;
 }
 
+/// Returns "32x8", or "?x8" for any number of samples.
+static std::string shapeTextOf(const Port &port, bool ofSample) {
+  if (!ofSample || port.batchAxis < 0)
+    return toString(port.shape);
+  std::string text;
+  for (size_t i = 0; i < port.shape.size(); ++i)
+    text += (i ? "x" : "") + (int64_t(i) == port.batchAxis
+                                  ? std::string("?")
+                                  : std::to_string(port.shape[i]));
+  return text;
+}
+
 /// Returns "labels i64 32, x f32 32x8": the shapes of a batch, whichever flags
-/// chose them.
-static std::string describeInputs(const TraineeInfo &info) {
+/// chose them. With `ofSample`, shapes with any number of samples.
+static std::string describeInputs(const TraineeInfo &info,
+                                  bool ofSample = false) {
   std::set<std::string> inputs;
   for (const auto &[name, function] : info.functions)
     for (const Port &port : function.inputs)
       if (port.role == Role::Data || port.role == Role::Label)
         inputs.insert(port.name + ' ' +
                       std::string(runtime::nameOf(port.type)) + ' ' +
-                      toString(port.shape));
+                      shapeTextOf(port, ofSample));
   std::string text;
   for (const std::string &input : inputs)
     text += (text.empty() ? "" : ", ") + input;
@@ -76,9 +90,13 @@ RunIdentity identityOf(const TraineeInfo &info, const RunData &data,
           {"precision", info.precision},
           {"recipe", recipeOfAnyRanks(info)},
           {"trained", describeTrained(info)},
-          {"inputs", describeInputs(info)},
+          {kInputsFact, describeInputs(info)},
+          {kSampleFact, describeInputs(info, /*ofSample=*/true)},
           {"data", data.fingerprint},
-          {"batch size", std::to_string(data.batchSize)},
+          {kBatchSizeFact, std::to_string(data.batchSize)},
+          {kRanksFact, std::to_string(data.ranks)},
+          {kStepFact,
+           std::to_string(data.batchSize * info.accumulate * data.ranks)},
           {"seed", std::to_string(seed)},
           {"order", data.order},
           {"last batch", data.lastBatch}};
@@ -108,21 +126,23 @@ static std::string nameOf(const Dataset &data) {
   return nlohmann::json::parse(textOf(name.string())).get<std::string>();
 }
 
+static int64_t countRanks(const TrainOptions &options) {
+  return options.communicator ? options.communicator->size() : 1;
+}
+
 RunData describeData(const Dataset &data, const TrainOptions &options) {
   return {data.fingerprint(),
           nameOf(data) + ", " + counted(data.size(), "sample"),
-          data.batchSize(), options.shuffle ? "shuffled" : "that of the file",
-          options.lastBatch == LastBatch::Keep ? "kept" : "dropped"};
+          data.batchSize(),
+          options.shuffle ? "shuffled" : "that of the file",
+          options.lastBatch == LastBatch::Keep ? "kept" : "dropped",
+          countRanks(options)};
 }
 
 static std::string formatRate(double value) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.9g", value);
   return text;
-}
-
-static int64_t countRanks(const TrainOptions &options) {
-  return options.communicator ? options.communicator->size() : 1;
 }
 
 Status checkDataParallel(const TraineeInfo &info, const TrainOptions &options) {
@@ -193,6 +213,17 @@ int64_t countSteps(const TrainOptions &options, const EpochSteps &epoch,
       __builtin_add_overflow(inEpochs, inWhole, &inEpochs))
     inEpochs = kUnlimited;
   return std::min(options.maxSteps ? options.maxSteps : kUnlimited, inEpochs);
+}
+
+int64_t countEpochs(const EpochSteps &epoch, const Progress &progress,
+                    int64_t totalSteps) {
+  if (totalSteps == kUnlimited)
+    return kUnlimited;
+  const int64_t begun = progress.sampleInEpoch > 0 ? 1 : 0;
+  const int64_t inEpoch = begun ? epoch.stepsFrom(progress.sampleInEpoch) : 0;
+  const int64_t rest = totalSteps - progress.step - inEpoch;
+  const int64_t whole = epoch.stepsFrom(0);
+  return progress.epoch + begun + (rest > 0 ? (rest + whole - 1) / whole : 0);
 }
 
 std::map<std::string, std::string> settingsOf(const TraineeInfo &info,

@@ -1,6 +1,6 @@
 // Defines which facts a run must share with a checkpoint to resume from it:
-// model, data, precision, seed and trained parameters. Rate, schedule and
-// length may change.
+// model, data, precision, seed and trained parameters. Rate, schedule, length
+// and the number of ranks may change.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_RUNIDENTITY_H
@@ -19,6 +19,7 @@ struct RunData {
   int64_t batchSize = 0;
   /// The order of the samples, and the use of the last ones, as text.
   std::string order, lastBatch;
+  int64_t ranks = 1;
 };
 
 RunData describeData(const Dataset &data, const TrainOptions &options);
@@ -27,7 +28,8 @@ RunData describeData(const Dataset &data, const TrainOptions &options);
 /// share: model, precision, recipe, trained parameters, shapes of a batch,
 /// data, their order and the seed. The recipe has the compile flags and a
 /// digest of the precision decisions. With the settings, these facts determine
-/// every bit of the run.
+/// every bit of the run. With another number of ranks, either the batch of each
+/// rank must be equal, or the samples of a step (checkpoint/StepSplit.h).
 RunIdentity identityOf(const TraineeInfo &info, const RunData &data,
                        uint64_t seed);
 RunIdentity identityOf(const TraineeInfo &info, const Dataset &data,
@@ -74,6 +76,11 @@ std::string findMovedPlaces(const TraineeInfo &info, const Dataset &data,
 /// neither limits the run. Steps before `progress` may have had another size.
 int64_t countSteps(const TrainOptions &options, const EpochSteps &epoch,
                    const Progress &progress = {});
+
+/// Counts the epochs that a run of `totalSteps` begins, including those up to
+/// `progress`; kUnlimited if the number of steps is not known.
+int64_t countEpochs(const EpochSteps &epoch, const Progress &progress,
+                    int64_t totalSteps);
 
 /// Returns the settings that may change when a run is resumed, as text:
 /// learning rate, schedule, length, name of the data, target and others. `data`

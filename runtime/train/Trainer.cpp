@@ -46,6 +46,23 @@ Status TrainingRun::planSteps() {
   return Status();
 }
 
+/// Adapts the place of a checkpoint to the steps of this run. Checkpoint if
+/// the place does not exist in this run.
+Status TrainingRun::adopt(Progress &place) {
+  if (!ranks.isSingle() && place.batchInStep > 0)
+    if (Status status = beginStepAgain(model, place); !status.ok())
+      return status;
+  if (Status status = checkPosition(place, epoch, batchesPerStep); !status.ok())
+    return status;
+  // With another number of ranks, the rest of the epoch may fill no step.
+  if (place.sampleInEpoch > epoch.lastBegin()) {
+    ++place.epoch;
+    place.stepInEpoch = 0;
+    place.sampleInEpoch = 0;
+  }
+  return Status();
+}
+
 /// Continues from a checkpoint, if the options say so. Call on the first rank.
 Status TrainingRun::resume() {
   StatusOr<RunStart> start = resumeRun(
@@ -58,23 +75,12 @@ Status TrainingRun::resume() {
   if (!start.ok())
     return start.status();
   progress = std::move(start->progress);
-  // The position of the checkpoint may not exist in this run.
-  if (Status status = checkPosition(progress, epoch, batchesPerStep);
-      !status.ok())
-    return status;
-  if (!ranks.isSingle() && progress.batchInStep > 0) {
+  if (!ranks.isSingle() && progress.batchInStep > 0)
     observer.note("the checkpoint is from within step " +
                   std::to_string(progress.step + 1) +
                   ", which begins again on several ranks");
-    if (Status status = beginStepAgain(model, progress); !status.ok())
-      return status;
-  }
-  // With another number of ranks, the rest of the epoch may fill no step.
-  if (progress.sampleInEpoch > epoch.lastBegin()) {
-    ++progress.epoch;
-    progress.stepInEpoch = 0;
-    progress.sampleInEpoch = 0;
-  }
+  if (Status status = adopt(progress); !status.ok())
+    return status;
   firstStep = progress.step;
   if (start->isSaved)
     lastSaved = firstStep;
@@ -136,6 +142,7 @@ StartReport TrainingRun::describeStart() const {
   report.ranks = ranks.count();
   report.stepsPerEpoch = epoch.stepsFrom(0);
   report.totalSteps = totalSteps;
+  report.totalEpochs = countEpochs(epoch, progress, totalSteps);
   report.firstStep = firstStep;
   report.memoryBytes = model.memoryBytes();
   return report;

@@ -117,11 +117,12 @@ struct TrainOptions {
 
 /// One update attempt, as in the "train" event of the metrics.
 struct StepReport {
-  int64_t step = 0;      ///< update attempts so far, including this one
-  int64_t microStep = 0; ///< batches so far
-  int64_t epoch = 0;     ///< counted from 0
-  int64_t samples = 0;   ///< samples seen so far
-  double loss = 0;       ///< mean over the step before the update, unscaled
+  int64_t step = 0;       ///< update attempts so far, including this one
+  int64_t microStep = 0;  ///< batches so far
+  int64_t epoch = 0;      ///< counted from 0
+  int64_t samples = 0;    ///< samples seen so far
+  bool endsEpoch = false; ///< true for the last attempt of an epoch
+  double loss = 0;        ///< mean over the step before the update, unscaled
   /// The values of several losses by name, without their factors; nullopt if
   /// another process began the attempt. Empty for a single loss.
   std::vector<std::pair<std::string, std::optional<double>>> terms;
@@ -151,6 +152,9 @@ struct StartReport {
   /// Planned attempts of the whole run, including those before a resume; or
   /// kUnlimited.
   int64_t totalSteps = 0;
+  /// Epochs that the whole run begins, or kUnlimited. Epochs before a resume
+  /// may have had another number of steps.
+  int64_t totalEpochs = 0;
   int64_t firstStep = 0;  ///< attempts made before a resume
   size_t memoryBytes = 0; ///< bytes of memory that the session holds
 };

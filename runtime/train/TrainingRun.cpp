@@ -192,7 +192,7 @@ StatusOr<Progress> TrainingRun::restoreGood() {
     if (path.empty())
       return model.reset();
     restored = restoreCheckpoint(path, model, identity());
-    return restored.status();
+    return restored.ok() ? adopt(*restored) : restored.status();
   });
   status = ranks.agree(status);
   if (status.ok())

@@ -43,6 +43,7 @@ private:
   Status openCheckpoints();
   Status beginGuard();
   Status planSteps();
+  Status adopt(Progress &place);
   Status resume();
   Status openMetrics();
   StartReport describeStart() const;

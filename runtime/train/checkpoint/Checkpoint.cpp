@@ -10,6 +10,7 @@
 
 #include "runtime/BoundedJSON.h"
 #include "runtime/train/checkpoint/CheckpointFiles.h"
+#include "runtime/train/checkpoint/StepSplit.h"
 #include "runtime/train/checkpoint/Weights.h"
 
 #include <algorithm>
@@ -395,8 +396,8 @@ static std::string dataDifference(const Progress &then) {
 
 /// Describes each fact of the run that differs, with its old and new value.
 static std::vector<std::string>
-runDifferences(const CheckpointContents &contents,
-               const RunIdentity &identity) {
+runDifferences(const CheckpointContents &contents, const RunIdentity &now) {
+  const RunIdentity identity = factsToMatch(contents.identity, now);
   std::vector<std::string> differences;
   bool differs = false;
   // Compare only the keys of this run: a later version of mpc may have recorded
@@ -433,9 +434,12 @@ static Status refuseRun(const std::string &problem, const std::string &path) {
                     path + "/state.safetensors");
 }
 
-static Status checkFit(const CheckpointContents &contents,
-                       const TraineeInfo &info, const RunIdentity &identity,
-                       const std::string &path) {
+/// Checks that a checkpoint fits the run. Adapts the checkpoint if the run
+/// divides the samples of a step otherwise.
+static Status checkFit(CheckpointContents &contents, const TraineeInfo &info,
+                       const RunIdentity &identity, const std::string &path) {
+  if (splitsOtherwise(contents.identity, identity))
+    dropSums(contents, info);
   std::string problem = listSome(runDifferences(contents, identity));
   const std::string tensors = tensorDifferences(contents, info);
   if (!tensors.empty())

@@ -70,6 +70,21 @@ TEST(RunIdentity, StepsOfAnotherSizeCountAsMade) {
   EXPECT_EQ(countSteps(options, tenSteps(), progress), 18);
 }
 
+TEST(RunIdentity, EpochsOfOtherStepsCountAsMade) {
+  // 18 steps of 5 samples, in the first epoch.
+  Progress progress;
+  progress.step = 18;
+  progress.sampleInEpoch = 90;
+  EXPECT_EQ(countEpochs(tenSteps(), progress, 18 + 1), 1);
+  EXPECT_EQ(countEpochs(tenSteps(), progress, 18 + 1 + 20), 3);
+  EXPECT_EQ(countEpochs(tenSteps(), progress, 18 + 1 + 21), 4);
+  progress.sampleInEpoch = 0;
+  progress.epoch = 2;
+  EXPECT_EQ(countEpochs(tenSteps(), progress, 18 + 10), 3);
+  EXPECT_EQ(countEpochs(tenSteps(), {}, 30), 3);
+  EXPECT_EQ(countEpochs(tenSteps(), {}, kUnlimited), kUnlimited);
+}
+
 TEST(RunIdentity, ChangesAreNamed) {
   EXPECT_EQ(changedSettings({{"steps", "10"}, {"schedule", "constant"}},
                             {{"steps", "10"}, {"schedule", "cosine"}}),

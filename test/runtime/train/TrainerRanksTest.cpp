@@ -58,6 +58,8 @@ public:
   Status run(std::string_view function) override {
     if (function == "step" || function == "accumulate")
       numbers.push_back(number++);
+    if (stop && int64_t(numbers.size()) == stopAfter)
+      *stop = 15;
     return ToyModel::run(function);
   }
 
@@ -65,6 +67,9 @@ public:
   /// The function whose inputs fail, after this number of inputs.
   std::string failing;
   int64_t failAfter = 0;
+  /// The flag to stop the run, and the batch at which this model raises it.
+  std::atomic<int> *stop = nullptr;
+  int64_t stopAfter = 0;
 
 private:
   int64_t number = 0, inputs = 0;
@@ -221,6 +226,77 @@ TEST_F(TrainerRanks, GoOnWithAnotherNumberOfRanks) {
   options.checkpointDir = directory / "run";
   options.resume = "auto";
   EXPECT_EQ(trainSome(3, 0)->result->steps, 11);
+}
+
+TEST_F(TrainerRanks, ContinueTheStepsOfOneThatAccumulates) {
+  options.epochs = 3;
+  options.lastBatch = LastBatch::Keep;
+  RankModel whole(nullptr, 2);
+  const Dataset data = toyData(whole, 50);
+  ASSERT_TRUE(train(whole, data, nullptr, options).ok());
+  // The first 11 of 21 steps on one rank, the next on two, the last on one.
+  options.checkpointDir = directory / "run";
+  options.resume = "auto";
+  const auto trainAlone = [&](RankModel &model) {
+    StatusOr<TrainResult> result =
+        train(model, data, nullptr, options, &recorder);
+    EXPECT_TRUE(result.ok()) << result.status().message();
+  };
+  RankModel first(nullptr, 2), last(nullptr, 2);
+  options.maxSteps = 11;
+  trainAlone(first);
+  options.maxSteps = 16;
+  auto ranks = trainOn(2, 50);
+  ASSERT_TRUE(ranks[0]->result.ok()) << ranks[0]->result.status().message();
+  options.maxSteps = 0;
+  trainAlone(last);
+  EXPECT_EQ(recorder.start.totalEpochs, 3);
+  std::vector<float> seen = first.firstFeatures;
+  constexpr std::ptrdiff_t kBatch = ToyModel::kBatch;
+  for (std::ptrdiff_t batch = 0; batch < 5; ++batch)
+    for (const auto &rank : ranks) {
+      const auto begin = rank->model->firstFeatures.begin() + batch * kBatch;
+      seen.insert(seen.end(), begin, begin + kBatch);
+    }
+  seen.insert(seen.end(), last.firstFeatures.begin(), last.firstFeatures.end());
+  EXPECT_EQ(seen, whole.firstFeatures);
+  expectNearWeights(last, whole);
+}
+
+TEST_F(TrainerRanks, AStepThatOneHadBegunBeginsAgain) {
+  options.checkpointDir = directory / "run";
+  options.resume = "auto";
+  RankModel one(nullptr, 2);
+  one.stopAfter = 5;
+  one.stop = &stop;
+  const Dataset data = toyData(one, 48);
+  StatusOr<TrainResult> part =
+      train(one, data, nullptr, options, &recorder, &stop);
+  ASSERT_TRUE(part.ok()) << part.status().message();
+  EXPECT_EQ(part->steps, 2);
+  auto ranks = trainOn(2, 48);
+  ASSERT_TRUE(ranks[0]->result.ok()) << ranks[0]->result.status().message();
+  EXPECT_EQ(ranks[0]->result->steps, 6);
+  // Rank 0 sees the samples of the fifth batch again.
+  const std::vector<float> &seen = ranks[0]->model->firstFeatures;
+  EXPECT_TRUE(std::equal(one.firstFeatures.begin() + 4 * ToyModel::kBatch,
+                         one.firstFeatures.end(), seen.begin()));
+  EXPECT_EQ(ranks[0]->model->numbers.front(), 4);
+}
+
+TEST_F(TrainerRanks, StepsOfOtherSamplesAreOfAnotherRun) {
+  options.checkpointDir = directory / "run";
+  options.resume = "auto";
+  options.maxSteps = 2;
+  RankModel one(nullptr, 3);
+  const Dataset data = toyData(one, 48);
+  one.description.recipe = R"({"accumulate":3,"data_parallel":true})";
+  ASSERT_TRUE(train(one, data, nullptr, options).ok());
+  auto ranks = trainOn(2, 48, [](int, Rank &rank) {
+    rank.model->description.recipe = R"({"accumulate":1,"data_parallel":true})";
+  });
+  expectFailure(ranks[0]->result.status(), StatusCode::Checkpoint,
+                "accumulate was 3, now it is 1");
 }
 
 TEST_F(TrainerRanks, AnOverflowOnOneSkipsTheStepOnAll) {

@@ -95,6 +95,7 @@ static nlohmann::json describe(const Progress &progress) {
   return {{"step", progress.step},
           {"epochs", progress.epoch},
           {"step_in_epoch", progress.stepInEpoch},
+          {"sample_in_epoch", progress.sampleInEpoch},
           {"samples", progress.samples},
           {"skipped", progress.skipped}};
 }

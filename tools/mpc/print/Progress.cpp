@@ -166,7 +166,7 @@ bool ProgressPrinter::isDue(int64_t step) const {
 /// True if the line for the current epoch is due. A run of many short epochs
 /// prints at most one such line per second.
 bool ProgressPrinter::isEpochDue(int64_t step) const {
-  return start.totalSteps / start.stepsPerEpoch <= kManyEpochs ||
+  return start.totalEpochs <= kManyEpochs ||
          secondsSince(epochShown) >= kShortEpoch || step == start.totalSteps;
 }
 
@@ -218,17 +218,11 @@ static std::string outOf(int64_t number, int64_t total) {
   return text;
 }
 
-// Returns the number of epochs that begin within `steps` steps.
-static int64_t epochsOf(int64_t steps, int64_t stepsPerEpoch) {
-  return steps == kUnlimited ? steps : (steps - 1) / stepsPerEpoch + 1;
-}
-
 std::string ProgressPrinter::stepLine(const StepReport &report) const {
   std::string line;
   llvm::raw_string_ostream os(line);
   os << "step " << outOf(report.step, start.totalSteps) << "  epoch "
-     << outOf(report.epoch + 1,
-              epochsOf(start.totalSteps, start.stepsPerEpoch));
+     << outOf(report.epoch + 1, start.totalEpochs);
   printFigures(os, sinceLine, report);
   os << timeLeft(report.step);
   return line;
@@ -237,9 +231,8 @@ std::string ProgressPrinter::stepLine(const StepReport &report) const {
 std::string ProgressPrinter::epochLine(const StepReport &report) const {
   std::string line;
   llvm::raw_string_ostream os(line);
-  os << "epoch "
-     << outOf(report.epoch + 1, epochsOf(start.totalSteps, start.stepsPerEpoch))
-     << " done  step " << outOf(report.step, start.totalSteps);
+  os << "epoch " << outOf(report.epoch + 1, start.totalEpochs) << " done  step "
+     << outOf(report.step, start.totalSteps);
   printFigures(os, sinceEpoch, report);
   os << "  took " << formatDuration(secondsSince(sinceEpoch.begin))
      << timeLeft(report.step);
@@ -257,18 +250,16 @@ void ProgressPrinter::show(llvm::StringRef line, bool stays) {
 }
 
 void ProgressPrinter::stepped(const StepReport &report) {
-  assert(start.stepsPerEpoch > 0 && "started comes first");
   ++stepsDone;
   sinceLine.add(report);
   sinceEpoch.add(report);
-  const bool endsEpoch = report.step % start.stepsPerEpoch == 0;
-  if (!isQuiet && endsEpoch && isEpochDue(report.step)) {
+  if (!isQuiet && report.endsEpoch && isEpochDue(report.step)) {
     show(epochLine(report), /*stays=*/true);
     epochShown = Clock::now();
   } else if (!isQuiet && isDue(report.step)) {
     show(stepLine(report), /*stays=*/!isTerminal);
   }
-  if (!endsEpoch)
+  if (!report.endsEpoch)
     return;
   sinceEpoch = Steps();
   sinceEpoch.begin = Clock::now();
