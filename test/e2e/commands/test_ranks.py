@@ -87,12 +87,13 @@ def test_flags_must_fit_the_ranks(tmp_path):
     assert process.returncode == USAGE
 
 
-def train(count, folder, *flags, model="mlp"):
+def train(count, folder, *flags, model="mlp", data=TRAIN):
     """Trains on `count` ranks, and returns the losses of the steps and the
     trained weights."""
     folder.mkdir(exist_ok=True)
     process = mpirun(
-        *(count, "train", mpctest.MODELS / f"{model}.onnx", "--loss", "softmax_cross_entropy", *LOOP),
+        *(count, "train", mpctest.MODELS / f"{model}.onnx", "--loss", "softmax_cross_entropy"),
+        *("--data", data, *LOOP[2:]),
         *("--batch-size", 16, "--metrics", folder / "m.jsonl", *flags),
         *("--output", folder / "w.npz", "--overwrite-metrics"),
     )
