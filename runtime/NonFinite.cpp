@@ -228,7 +228,7 @@ NonFiniteTrace::start(const Plan &plan, const Function &function,
   // Record state too, with its role in words: "optimizer state 'w.m'".
   for (size_t i = 0; i < plan.state.size(); ++i) {
     const StateVariable &variable = plan.state[i];
-    // Another rank holds the variable.
+    // The variable lies in the memory of another rank.
     if (!state[i])
       continue;
     Buffer whole;

@@ -164,12 +164,12 @@ std::vector<size_t> findReductionsBefore(const Function &function,
   std::vector<size_t> before(function.steps.size());
   for (size_t i = 0; i < before.size(); ++i) {
     const std::vector<AddressRange> used = addresses.find(function.steps[i]);
-    // Exchanges run in order, so they do not wait for one another.
+    // Exchanges run in order, without waiting for earlier exchanges.
     if (isExchange(function.steps[i])) {
       exchanged.push_back(used);
       continue;
     }
-    // The last exchange that shares memory with the step.
+    // The last exchange on memory of the step.
     for (size_t count = exchanged.size(); count > 0; --count)
       if (meets(used, exchanged[count - 1])) {
         before[i] = count;

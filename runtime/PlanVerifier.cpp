@@ -170,7 +170,7 @@ void PlanVerifier::verifySteps(const std::vector<Step> &steps) {
   }
 }
 
-/// Checks that only the owner of a sharded variable uses its memory.
+/// Checks the owners of all sharded variables in the step.
 void PlanVerifier::verifyOwner(const Step &step) {
   if (depth == 0)
     owner = step.owner;

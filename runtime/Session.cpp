@@ -178,7 +178,7 @@ Status Session::Impl::prepare(const Function &function) {
       base = const_cast<void *>(constants);
       break;
     }
-    // This rank skips the steps that use variables of other ranks.
+    // Steps on variables of other ranks are skipped.
     instance.buffers.push_back(
         base ? static_cast<std::byte *>(base) + buffer.offset : nullptr);
   }
@@ -242,7 +242,7 @@ Session::create(std::shared_ptr<const Artifact> artifact,
   if (Status status = impl->initialize(options); !status.ok())
     return status;
   std::unique_ptr<Session> session(new Session(std::move(impl)));
-  // The other ranks may fail to create their sessions.
+  // All ranks derive together, and another rank may fail here.
   if (session->shares().isSharded())
     return session;
   if (Status status = session->derive(); !status.ok())

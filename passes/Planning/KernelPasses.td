@@ -249,18 +249,17 @@ def ShardUpdatesPass : Pass<"plan-shard-updates", "::mlir::ModuleOp"> {
   let summary = "let each rank update only the parameters that it owns";
   let description = [{
     Works on modules with an `mpc.all_reduce` with owners (`--shard-optimizer`).
-    Expects kernels as functions, in the order in which they run.
+    Expects kernels as functions, in execution order.
 
-    Gives the attribute `plan.owner` to each op that only the owner of a
-    parameter runs: ops that depend on one reduced gradient, and ops that only
-    such ops read. Ops that also read data of the rank stay on all ranks. If
-    another op reads a value of an owner, or if a function returns it, adds a
-    `plan.share`. New values of variables that all ranks hold are shared in
-    groups of `bucket-bytes`.
+    Gives the attribute `plan.owner` to each op of an owner: ops on a reduced
+    gradient of the owner, and ops whose results only ops of the owner read. Ops
+    with data of the rank stay on all ranks. Adds a `plan.share` if another op
+    reads a value of an owner, or if the function returns the value. Shares the
+    new values of variables on all ranks in groups of `bucket-bytes`.
 
-    Gives the attribute `plan.owner` to each variable that only ops of one owner
-    use. Other ranks do not hold the variable. A master weight with a low copy
-    is such a variable; a weight that the forward pass reads is not.
+    Gives the attribute `plan.owner` to each variable whose users are all ops of
+    the owner. Other ranks do not hold the variable: a moment, or a master
+    weight with a low copy. All ranks hold the weights of the forward pass.
 
     On a GPU, the pass fails.
 

@@ -295,7 +295,7 @@ void MergeUpdatesPass::runOnOperation() {
     return;
   TargetInfo target = getTarget(function);
   Block &block = function.getBody().front();
-  // Ranks that divide the parameters among them need an update per parameter.
+  // Each rank updates some parameters, so every parameter needs its own update.
   auto reductions = block.getOps<AllReduceOp>();
   const bool isSharded = llvm::any_of(reductions, [](AllReduceOp reduction) {
     return reduction.getOwners().has_value();

@@ -1,6 +1,6 @@
 // Gives each reduction over ranks a contiguous buffer, the bucket. Ops that
-// compute the operands write directly into the bucket. Marks the steps that
-// only one rank runs, and adds the exchanges with this rank.
+// compute the operands write directly into the bucket. Marks the steps of
+// owners, and adds the exchanges with owners.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Programs/ProgramBuilder.h"

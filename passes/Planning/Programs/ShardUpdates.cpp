@@ -1,11 +1,10 @@
 // Divides the optimizer's work among the ranks of a distributed run.
 //
-// Each parameter has an owner: one of the ranks, which the runtime chooses.
-// Only the owner gets the reduced gradient, so all ops that depend on the
-// gradient run on the owner alone, until a value is needed by another op. The
-// owner then sends the value to all ranks. A variable that only ops of one
-// owner use, such as a moment or a master weight with a low copy, lies in the
-// owner's memory only.
+// Each parameter has an owner: a rank, which the runtime chooses. Only the
+// owner gets the reduced gradient, so the owner alone runs all ops on the
+// gradient, until another op needs a value. The owner then sends the value to
+// all ranks. Only the owner holds a variable whose users are all ops of the
+// owner: a moment, or a master weight with a low copy.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Arena/Liveness.h"
@@ -28,21 +27,21 @@ using namespace mpc;
 
 /// The parameter whose owner runs an op or has a value; null for all ranks.
 using Owner = FlatSymbolRefAttr;
-/// Maps variables to their owners.
+/// Maps variables to owners.
 using Owners = DenseMap<Attribute, Owner>;
 
 namespace {
-/// The owners of the ops and values of one function.
+/// The owners of the ops and values of a function.
 class OwnerAnalysis {
 public:
-  /// `sharded` maps variables to their owners. The analysis takes arguments
-  /// that hold such a variable as values of the owner.
+  /// `sharded` maps variables to owners. Arguments with a sharded variable are
+  /// values of the owner.
   OwnerAnalysis(func::FuncOp function, const SymbolTable &symbols,
                 const Owners &sharded);
 
   Owner of(Operation *op) const { return owners.lookup(op); }
   Owner of(Value value) const { return valueOwners.lookup(value); }
-  /// Returns the op that must have the owner of `op`: the call of the epilogue
+  /// Returns the op with the owner of `op`: the call of the epilogue
   /// of a contraction, else `op` itself.
   Operation *unitOf(Operation *op) const {
     func::CallOp epilogue = epilogueOf.lookup(op);
@@ -63,7 +62,7 @@ private:
   DenseMap<Operation *, Operation *> contractionOf;
   DenseMap<Operation *, Owner> owners;
   DenseMap<Value, Owner> valueOwners;
-  /// Values that differ among the ranks, such as those of a batch.
+  /// Values with other elements on each rank, for example activations.
   DenseSet<Value> local;
 };
 
@@ -166,8 +165,8 @@ void OwnerAnalysis::set(Operation *op, Owner owner) {
     }
 }
 
-/// Returns the operands of `op` and, for the call of an epilogue, those of its
-/// contraction.
+/// Returns the operands of `op`. For the call of an epilogue, adds the operands
+/// of the contraction.
 SmallVector<Value> OwnerAnalysis::operandsOf(Operation *op) const {
   SmallVector<Value> operands(op->getOperands());
   if (Operation *contraction = contractionOf.lookup(op)) {
@@ -310,14 +309,14 @@ static bool exchanges(func::FuncOp function) {
   return llvm::any_of(reductions, hasOwners);
 }
 
-/// Chooses the variables that only their owner holds.
+/// Chooses the sharded variables.
 void ShardUpdatesPass::chooseVariables(ArrayRef<func::FuncOp> functions) {
   Owners owned;
   DenseSet<Attribute> shared;
   for (func::FuncOp function : functions) {
     if (function.getName() == kDeriveFunction)
       continue;
-    // Ranks evaluate at their own pace, so evaluations need all they read.
+    // Ranks evaluate at different times, so evaluations exchange nothing.
     if (exchanges(function)) {
       findUses(function, OwnerAnalysis(function, *symbols, Owners()), owned,
                shared);
