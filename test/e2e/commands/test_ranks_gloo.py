@@ -183,3 +183,27 @@ def test_a_killed_rank_ends_the_run_and_its_checkpoint_resumes(lost, tmp_path):
         2, *train_flags(*checkpoints, "--resume", "auto", "--max-steps", 1000)
     ).finish()
     assert codes == [0, 0], texts
+
+
+def test_ranks_on_emulated_gpus_train_as_one(tmp_path):
+    """Gloo hands round the identifier of NCCL, which moves the gradients."""
+    emulator = {
+        "MPC_CUDA_LIBRARY_PATH": str(mpctest.BUILD / "test/emulator"),
+        "MPC_EMULATOR_DEVICE": "sm_80,count=2",
+    }
+    arguments = (
+        *("train", MODEL, "--loss", "softmax_cross_entropy", "--data", test_ranks.TRAIN),
+        *("--device", "cuda", "--batch-size", 8, "--max-steps", 4),
+    )
+    ranks = Ranks(2, *arguments, "--metrics", tmp_path / "two.jsonl", **emulator)
+    codes, texts = ranks.finish()
+    assert codes == [0, 0], texts
+    assert "2 ranks, connected by gloo and nccl\n" in texts[0]
+    one = ("--accumulate-grad-batches", 2, "--metrics", tmp_path / "one.jsonl")
+    mpctest.mpc_ok(*arguments, *one, env=os.environ | emulator)
+    losses = [
+        [x["loss"] for x in mpctest.read_metrics(tmp_path / name) if x["event"] == "train"]
+        for name in ("two.jsonl", "one.jsonl")
+    ]
+    assert len(losses[0]) == 4
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
