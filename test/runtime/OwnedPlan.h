@@ -57,6 +57,7 @@ inline ArtifactBuilder ownedPlan() {
   derive.step(withOwner(copyStep(from, to), 0));
   derive.step(
       {{"op", "all_gather"}, {"parts", {{{"buffer", to}, {"owner", 0}}}}});
+  builder.describeKernels();
   return builder;
 }
 
