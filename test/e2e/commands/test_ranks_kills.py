@@ -1,0 +1,54 @@
+"""A killed rank ends all ranks, and the run can be resumed on any number of ranks.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import mpctest
+
+KILLER = mpctest.ROOT / "tools" / "kill_ranks.py"
+
+
+@pytest.fixture(
+    params=("mpirun.openmpi --oversubscribe", "mpirun.mpich"),
+    ids=["openmpi", "mpich"],
+    name="launcher",
+)
+def fixture_launcher(request):
+    if not shutil.which(shlex.split(request.param)[0]):
+        pytest.skip(f"{request.param} is not installed")
+    return request.param
+
+
+def kill_ranks(*arguments):
+    return subprocess.run(
+        [sys.executable, KILLER, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env=os.environ | {"MPC_BUILD_DIR": str(mpctest.BUILD)},
+    )
+
+
+def test_no_moment_of_a_kill_loses_a_run(launcher):
+    """tools/kill_ranks.py kills at more moments."""
+    process = kill_ranks("--count", "6", "--launcher", launcher)
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert "6 cases, 0 failed" in process.stdout
+
+
+def test_a_run_that_goes_on_after_a_kill_is_found(launcher):
+    """Negative control: no process ends in no time."""
+    process = kill_ranks(
+        *("training", "--count", "1", "--seconds", "0", "--launcher", launcher)
+    )
+    assert process.returncode == 1
+    assert "0 training: the launcher still runs after 0.0 s" in process.stdout
