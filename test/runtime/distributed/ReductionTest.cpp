@@ -26,7 +26,7 @@ TEST(Reduction, halvesHaveTheBitsOfPlainConversions) {
   for (size_t i = 0; i < kCount; ++i) {
     const float sum =
         f16ToFloat(first[i]) / 2.0f + f16ToFloat(second[i]) / 2.0f;
-    // Of two NaNs, a sum may keep either.
+    // A sum of two NaNs may keep either.
     if (std::isnan(sum))
       ASSERT_TRUE(std::isnan(f16ToFloat(result[i]))) << i;
     else
