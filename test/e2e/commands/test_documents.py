@@ -552,5 +552,5 @@ def test_the_fine_tuned_model_knows_its_new_classes(tmp_path):
         probabilities = session.run(None, {"bytes": held["bytes"]})[0]
         accuracy = np.mean(probabilities.argmax(1) == held["target"])
     assert probabilities.shape[1] == 5
-    # There are five classes. CPUs round differently, and the samples are few.
-    assert accuracy > 0.6
+    # With AVX2, the accuracy is 0.7.
+    assert accuracy >= 0.7
