@@ -82,8 +82,13 @@ public:
   virtual Status barrier() = 0;
 
   /// Ends all other ranks, with the failure `why` as the reason. Calls in which
-  /// other ranks wait return a Rank error. Any thread may call `abort`.
+  /// other ranks wait return a Rank error. Any thread may call `abort`. If the
+  /// library ends processes, they end with the code of `why`.
   virtual void abort(const Status &why) = 0;
+
+  /// After a Rank error, returns the code of the failure that another rank gave
+  /// to `abort`; Rank if a rank was lost, or if the library tells no code.
+  virtual StatusCode failureCode() { return StatusCode::Rank; }
 
   /// Tells that another library, which connects the same ranks, has lost a
   /// rank. No call may follow, and the destructor waits for no rank.

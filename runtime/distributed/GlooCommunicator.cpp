@@ -82,6 +82,7 @@ public:
 
   std::string_view backend() const override { return "gloo"; }
   void abort(const Status &why) override;
+  StatusCode failureCode() override;
 
 protected:
   Status exchangeBlocks(const std::byte *from, std::byte *to,
@@ -106,7 +107,7 @@ private:
   Status connectGloo();
   Status settle(int result);
   Status fail(const std::string &why);
-  Status failOf(const std::string &cause);
+  Status failOf(const Status &cause);
 
   const GlooFunctions call;
   const milliseconds timeout;
@@ -127,14 +128,13 @@ GlooCommunicator::~GlooCommunicator() {
 
 /// Tells all ranks of a failure, and returns the first failure of the run.
 Status GlooCommunicator::fail(const std::string &why) {
-  channel->abort("rank " + std::to_string(rank()) + ": " + why);
-  return rankError(*channel->findFailure());
+  return failOf(rankError("rank " + std::to_string(rank()) + ": " + why));
 }
 
 /// Like `fail`, for a cause that another rank may have told.
-Status GlooCommunicator::failOf(const std::string &cause) {
+Status GlooCommunicator::failOf(const Status &cause) {
   channel->abort(cause);
-  return rankError(*channel->findFailure());
+  return rankError(channel->findFailure()->message());
 }
 
 /// Returns the numeric addresses by which the ranks reach rank 0.
@@ -224,8 +224,8 @@ GlooCommunicator::agreeToShare(const std::vector<std::string> &addresses) {
 }
 
 Status GlooCommunicator::checkWait(Time start, int awaited) {
-  if (const std::optional<std::string> failure = channel->findFailure())
-    return rankError(*failure);
+  if (const std::optional<Status> failure = channel->findFailure())
+    return rankError(failure->message());
   if (awaited >= 0 && channel->hasLeft(awaited)) {
     // The rank may have done its part just before its end. Then this wait ends
     // before the next check.
@@ -245,7 +245,7 @@ Status GlooCommunicator::checkWait(Time start, int awaited) {
 Status GlooCommunicator::settle(int result) {
   if (result == GlooDone)
     return Status();
-  const std::optional<std::string> cause =
+  const std::optional<Status> cause =
       channel->findCause(result == GlooTimedOut ? milliseconds(0) : kNewsWait);
   if (cause)
     return failOf(*cause);
@@ -258,8 +258,14 @@ Status GlooCommunicator::settle(int result) {
 }
 
 void GlooCommunicator::abort(const Status &why) {
-  channel->abort(why.message());
+  channel->abort(why);
   call.abort(gloo);
+}
+
+StatusCode GlooCommunicator::failureCode() {
+  const std::optional<Status> failure =
+      channel ? channel->findFailure() : std::nullopt;
+  return failure ? failure->getCode() : StatusCode::Rank;
 }
 
 //===----------------------------------------------------------------------===//
@@ -296,8 +302,9 @@ connectGloo(const Launch &launch, const ConnectOptions &options) {
     return call.status();
   auto communicator =
       std::make_unique<GlooCommunicator>(launch, *call, options.rankTimeout);
+  // Another rank may be connected already, and fail.
   if (Status status = communicator->start(launch); !status.ok())
-    return status;
+    return Status(communicator->failureCode(), status.message());
   return std::unique_ptr<Communicator>(std::move(communicator));
 }
 

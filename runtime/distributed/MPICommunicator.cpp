@@ -11,6 +11,7 @@
 #include <future>
 #include <sched.h>
 #include <thread>
+#include <unistd.h>
 
 namespace mpc::runtime {
 
@@ -19,6 +20,8 @@ using Clock = std::chrono::steady_clock;
 /// The libraries of MPI. A name ends with the version of the ABI.
 static constexpr const char *kOpenMPINames[] = {"libmpi.so.40"};
 static constexpr const char *kMPICHNames[] = {"libmpich.so.12", "libmpi.so.12"};
+
+static constexpr std::chrono::seconds kLongestAbort(2);
 
 //===----------------------------------------------------------------------===//
 // Loading
@@ -96,8 +99,19 @@ static StatusOr<void *> loadMPI(const Launch &launch) {
 }
 
 //===----------------------------------------------------------------------===//
-// The thread that starts and ends MPI
+// Threads beside the program's
 //===----------------------------------------------------------------------===//
+
+/// Starts a thread that nothing waits for.
+template <typename Function>
+static void startThread(Function function) {
+  // The program's handlers of signals run on the program's threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread(std::move(function)).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
 
 namespace {
 
@@ -108,18 +122,13 @@ class MPIThread {
 public:
   MPIThread(std::function<int()> initialize, std::function<void()> finalize)
       : state(std::make_shared<State>()) {
-    // The program's handlers of signals run on the program's threads.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::thread([state = state, initialize = std::move(initialize),
+    startThread([state = state, initialize = std::move(initialize),
                  finalize = std::move(finalize)] {
       state->initialized.set_value(initialize());
       if (state->ending.get_future().get())
         finalize();
       state->ended.set_value();
-    }).detach();
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    });
   }
   MPIThread(const MPIThread &) = delete;
   MPIThread &operator=(const MPIThread &) = delete;
@@ -389,8 +398,15 @@ Status MPICommunicator<Handle>::wait(Begin begin) {
 }
 
 template <typename Handle>
-void MPICommunicator<Handle>::abort(const Status &) {
-  call.abort(world, static_cast<int>(StatusCode::Rank));
+void MPICommunicator<Handle>::abort(const Status &why) {
+  const int code = static_cast<int>(why.getCode());
+  // MPICH 4.0's MPI_Abort sometimes waits for ever. The end of this process
+  // makes the launcher end the other ranks, too.
+  startThread([code] {
+    std::this_thread::sleep_for(kLongestAbort);
+    _exit(code);
+  });
+  call.abort(world, code);
 }
 
 //===----------------------------------------------------------------------===//

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <fcntl.h>
 #include <list>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 namespace mpc::runtime {
@@ -18,8 +18,8 @@ using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
 /// They change with each change of the messages.
-static constexpr uint64_t kHello = 0x4d50432068656c31;
-static constexpr uint64_t kAnswer = 0x4d504320616e7331;
+static constexpr uint64_t kHello = 0x4d50432068656c32;
+static constexpr uint64_t kAnswer = 0x4d504320616e7332;
 /// The time of a stranger to introduce itself, and of any short message.
 static constexpr seconds kShortWait(5);
 /// Clients allow rank 0 the time to name the rank that did not come.
@@ -56,6 +56,12 @@ enum Kind : uint32_t {
 /// Precedes each later message.
 struct RankChannel::Header {
   uint32_t kind, bytes;
+  uint32_t code; ///< the StatusCode of a failure; 0 with other messages
+
+  bool isFailure() const {
+    return kind == Abort && bytes <= kLongestText && code > 0 &&
+           code <= static_cast<uint32_t>(StatusCode::Internal);
+  }
 };
 
 /// A connection that has not introduced itself.
@@ -136,9 +142,9 @@ Status RankChannel::acceptRanks(const Socket &listener, milliseconds timeout) {
   const auto isMissing = [](const Socket &peer) { return !peer.isOpen(); };
   while (std::any_of(peers.begin() + 1, peers.end(), isMissing)) {
     if (Clock::now() >= deadline)
-      return fail(findMissing() + " of " + std::to_string(ranks) +
-                  " did not come within " + inSeconds(timeout) +
-                  "; --rank-timeout sets the time");
+      return fail(rankError(findMissing() + " of " + std::to_string(ranks) +
+                            " did not come within " + inSeconds(timeout) +
+                            "; --rank-timeout sets the time"));
     std::vector<pollfd> entries = {{listener.get(), POLLIN, 0}};
     for (const Guest &guest : guests)
       entries.push_back({guest.socket.get(), POLLIN, 0});
@@ -150,8 +156,8 @@ Status RankChannel::acceptRanks(const Socket &listener, milliseconds timeout) {
     // A rank says nothing before the start, so it has ended.
     for (size_t rank = 1; rank < peers.size(); ++rank)
       if (entries[1 + guests.size() + rank].revents)
-        return fail(nameRank(static_cast<int>(rank)) +
-                    " has ended before all ranks had come");
+        return fail(rankError(nameRank(static_cast<int>(rank)) +
+                              " has ended before all ranks had come"));
     for (auto guest = guests.begin(); guest != guests.end();)
       guest = greet(*guest) ? std::next(guest) : guests.erase(guest);
     if (entries[0].revents) {
@@ -178,7 +184,7 @@ Status RankChannel::meetAsServer(const Launch &launch, milliseconds timeout) {
     return status;
   for (int rank = 1; rank < ranks; ++rank)
     if (!sendMessage(rank, Start, "", Clock::now() + kShortWait))
-      return fail(nameRank(rank) + " has ended before the start");
+      return fail(rankError(nameRank(rank) + " has ended before the start"));
   return Status();
 }
 
@@ -234,7 +240,7 @@ Status RankChannel::meetAsClient(const Launch &launch, milliseconds timeout) {
   }
   std::string none;
   Status status = receiveBlocks(0, 0, Clock::now() + timeout + kGrace, none);
-  return status.ok() ? status : fail(status.message());
+  return status.ok() ? status : fail(status);
 }
 
 StatusOr<std::unique_ptr<RankChannel>> RankChannel::open(const Launch &launch,
@@ -242,6 +248,12 @@ StatusOr<std::unique_ptr<RankChannel>> RankChannel::open(const Launch &launch,
                                                          milliseconds timeout) {
   std::unique_ptr<RankChannel> channel(
       new RankChannel(launch.rank, launch.size, hashRun(launch, run)));
+  int wake[2];
+  if (pipe2(wake, O_CLOEXEC) != 0)
+    return rankError("rank " + std::to_string(launch.rank) +
+                     " cannot create a pipe: " + std::strerror(errno));
+  channel->wakeReceiver = Socket(wake[0]);
+  channel->wakeSender = Socket(wake[1]);
   Status status = launch.rank == 0 ? channel->meetAsServer(launch, timeout)
                                    : channel->meetAsClient(launch, timeout);
   if (!status.ok())
@@ -254,8 +266,9 @@ StatusOr<std::unique_ptr<RankChannel>> RankChannel::open(const Launch &launch,
 //===----------------------------------------------------------------------===//
 
 bool RankChannel::sendMessage(int rank, uint32_t kind, const std::string &text,
-                              Deadline deadline) {
-  const Header header = {kind, static_cast<uint32_t>(text.size())};
+                              Deadline deadline, StatusCode code) {
+  const Header header = {kind, static_cast<uint32_t>(text.size()),
+                         static_cast<uint32_t>(code)};
   std::string message(sizeof(header), '\0');
   std::memcpy(message.data(), &header, sizeof(header));
   message += text;
@@ -273,11 +286,11 @@ Status RankChannel::receiveBlocks(int rank, size_t bytes, Deadline deadline,
     return rankError(Clock::now() < deadline
                          ? nameLoss(rank)
                          : nameRank(rank) + " does not answer");
-  if (header.kind == Abort && header.bytes <= kLongestText) {
+  if (header.isFailure()) {
     std::string why(header.bytes, '\0');
     if (!peer.receive(why.data(), why.size(), Clock::now() + kShortWait))
-      why = nameLoss(rank);
-    return rankError(why);
+      return rankError(nameLoss(rank));
+    return Status(static_cast<StatusCode>(header.code), why);
   }
   if (header.kind != (bytes ? Blocks : Start) || header.bytes != bytes)
     return rankError(nameRank(rank) +
@@ -297,10 +310,10 @@ StatusOr<std::string> RankChannel::exchange(const std::string &blocks,
   std::string result;
   if (own != 0) {
     if (!sendMessage(0, Blocks, blocks, deadline))
-      return fail(nameLoss(0));
+      return fail(rankError(nameLoss(0)));
     Status status = receiveBlocks(0, blocks.size(), deadline, result);
     return status.ok() ? StatusOr<std::string>(std::move(result))
-                       : fail(status.message());
+                       : fail(status);
   }
   std::vector<std::string> parts(count);
   parts[0] = blocks;
@@ -308,7 +321,7 @@ StatusOr<std::string> RankChannel::exchange(const std::string &blocks,
     if (Status status = receiveBlocks(rank, blocks.size(), deadline,
                                       parts[static_cast<size_t>(rank)]);
         !status.ok())
-      return fail(status.message());
+      return fail(status);
   for (size_t rank = 0; rank < count; ++rank) {
     std::string column;
     for (const std::string &part : parts)
@@ -316,7 +329,7 @@ StatusOr<std::string> RankChannel::exchange(const std::string &blocks,
     if (rank == 0)
       result = std::move(column);
     else if (!sendMessage(static_cast<int>(rank), Blocks, column, deadline))
-      return fail(nameLoss(static_cast<int>(rank)));
+      return fail(rankError(nameLoss(static_cast<int>(rank))));
   }
   return result;
 }
@@ -335,34 +348,35 @@ std::string RankChannel::localAddress() const {
 
 /// Notes the first failure, and tells the others, but for the rank `origin`,
 /// which knows. False if the run has failed before.
-bool RankChannel::record(const std::string &why, int origin) {
+bool RankChannel::record(const Status &why, int origin) {
   {
     std::lock_guard<std::mutex> lock(mutex);
     if (failure)
       return false;
-    failure = why.substr(0, kLongestText);
+    failure = Status(why.getCode(), why.message().substr(0, kLongestText));
   }
   for (int rank = 0; rank < ranks; ++rank)
     if (rank != origin)
-      sendMessage(rank, Abort, *failure, Clock::now() + kShortWait);
+      sendMessage(rank, Abort, failure->message(), Clock::now() + kShortWait,
+                  failure->getCode());
   changed.notify_all();
   return true;
 }
 
-Status RankChannel::fail(const std::string &why) {
+Status RankChannel::fail(const Status &why) {
   record(why, own);
-  return rankError(*findFailure());
+  return rankError(findFailure()->message());
 }
 
-void RankChannel::abort(const std::string &why) { record(why, own); }
+void RankChannel::abort(const Status &why) { record(why, own); }
 
-std::optional<std::string> RankChannel::findFailure(milliseconds wait) {
+std::optional<Status> RankChannel::findFailure(milliseconds wait) {
   std::unique_lock<std::mutex> lock(mutex);
   changed.wait_for(lock, wait, [&] { return failure.has_value(); });
   return failure;
 }
 
-std::optional<std::string> RankChannel::findCause(milliseconds wait) {
+std::optional<Status> RankChannel::findCause(milliseconds wait) {
   std::unique_lock<std::mutex> lock(mutex);
   changed.wait_for(lock, wait, [&] { return failure || departure; });
   return failure ? failure : departure;
@@ -375,7 +389,6 @@ bool RankChannel::hasLeft(int rank) {
 
 void RankChannel::watch(std::function<void()> call) {
   onFailure = std::move(call);
-  wake = Socket(eventfd(0, EFD_CLOEXEC));
   // The program's handlers of signals run on the program's threads.
   sigset_t all, before;
   sigfillset(&all);
@@ -389,22 +402,22 @@ void RankChannel::readNews(int rank) {
   const Socket &peer = peers[static_cast<size_t>(rank)];
   const Deadline deadline = Clock::now() + kShortWait;
   Header header = {};
-  std::string why = nameLoss(rank);
+  Status why = rankError(nameLoss(rank));
   bool endsWell = false;
   if (peer.receive(&header, sizeof(header), deadline)) {
-    if (header.kind == Abort && header.bytes <= kLongestText) {
+    if (header.isFailure()) {
       std::string text(header.bytes, '\0');
       if (peer.receive(text.data(), text.size(), deadline))
-        why = text;
+        why = Status(static_cast<StatusCode>(header.code), text);
     } else if (header.kind == Goodbye && header.bytes == 0) {
       endsWell = true;
     } else {
-      why = nameRank(rank) + " sent an unexpected message";
+      why = rankError(nameRank(rank) + " sent an unexpected message");
     }
   }
   if (endsWell) {
     std::lock_guard<std::mutex> lock(mutex);
-    departure = nameRank(rank) + " has ended";
+    departure = rankError(nameRank(rank) + " has ended");
     departed.insert(rank);
     changed.notify_all();
   }
@@ -419,7 +432,7 @@ void RankChannel::readNews(int rank) {
 
 void RankChannel::watchPeers() {
   for (;;) {
-    std::vector<pollfd> entries = {{wake.get(), POLLIN, 0}};
+    std::vector<pollfd> entries = {{wakeReceiver.get(), POLLIN, 0}};
     for (const Socket &peer : peers)
       entries.push_back({peer.get(), POLLIN, 0}); // poll ignores -1
     if (poll(entries.data(), entries.size(), -1) < 0)
@@ -434,9 +447,7 @@ void RankChannel::watchPeers() {
 
 RankChannel::~RankChannel() {
   if (watcher.joinable()) {
-    const uint64_t one = 1;
-    while (write(wake.get(), &one, sizeof(one)) < 0 && errno == EINTR)
-      continue;
+    wakeSender = Socket();
     watcher.join();
   }
   if (failure)

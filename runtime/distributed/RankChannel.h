@@ -65,15 +65,16 @@ public:
 
   /// Tells all ranks that the run has failed because of `why`. Does nothing
   /// after a failure.
-  void abort(const std::string &why);
+  void abort(const Status &why);
 
   /// Returns the failure that has ended the run; waits for one up to `wait`.
-  std::optional<std::string>
+  /// The code is that of the rank that failed; Rank if a rank was lost.
+  std::optional<Status>
   findFailure(std::chrono::milliseconds wait = std::chrono::milliseconds(0));
 
   /// Returns why a call with other ranks may have failed: the failure of the
   /// run, or a rank that has ended well too early. Waits up to `wait`.
-  std::optional<std::string> findCause(std::chrono::milliseconds wait);
+  std::optional<Status> findCause(std::chrono::milliseconds wait);
   /// True if `rank` has ended well. Rank 0 learns of all ranks, another rank of
   /// rank 0 only.
   bool hasLeft(int rank);
@@ -93,11 +94,11 @@ private:
   bool joinServer(const Launch &launch, Deadline deadline, std::string &why);
 
   bool sendMessage(int rank, uint32_t kind, const std::string &text,
-                   Deadline deadline);
+                   Deadline deadline, StatusCode code = StatusCode::Done);
   Status receiveBlocks(int rank, size_t bytes, Deadline deadline,
                        std::string &blocks);
-  Status fail(const std::string &why);
-  bool record(const std::string &why, int origin);
+  Status fail(const Status &why);
+  bool record(const Status &why, int origin);
   void watchPeers();
   void readNews(int rank);
 
@@ -109,11 +110,11 @@ private:
   std::mutex sending; ///< one thread at a time sends messages
   std::mutex mutex;   ///< of the failure and the ends of ranks
   std::condition_variable changed;
-  std::optional<std::string> failure;
-  std::optional<std::string> departure; ///< a rank that has ended well
-  std::set<int> departed;               ///< the ranks that have ended well
+  std::optional<Status> failure;
+  std::optional<Status> departure; ///< a rank that has ended well
+  std::set<int> departed;          ///< the ranks that have ended well
   std::function<void()> onFailure;
-  Socket wake; ///< an event that ends the thread
+  Socket wakeSender, wakeReceiver; ///< closing the sender ends the thread
   std::thread watcher;
 };
 

@@ -253,12 +253,7 @@ StatusOr<TrainResult> TrainingRun::run() {
   finish(status);
   if (isSaved)
     result.deferred = status;
-  if (status.ok() || isSaved)
-    return result;
-  // The first rank reports a failure of all ranks.
-  return ranks.isFirst() || ranks.hasFailed()
-             ? status
-             : Status(StatusCode::Rank, status.message());
+  return status.ok() || isSaved ? StatusOr<TrainResult>(result) : status;
 }
 
 } // namespace mpc::runtime::train

@@ -85,9 +85,8 @@ Status Ranks::agree(const Status &status) {
   if (!found.ok() || !*found)
     return found.status();
   const auto &[rank, code, text] = **found;
-  return Status(isFirst() ? code : StatusCode::Rank,
-                (rank == 0 ? "" : "rank " + std::to_string(rank) + ": ") +
-                    text);
+  return Status(code, (rank == 0 ? "" : "rank " + std::to_string(rank) + ": ") +
+                          text);
 }
 
 Status Ranks::settle(const Status &own) {
@@ -105,7 +104,6 @@ Status Ranks::settle(const Status &own) {
 Status Ranks::fail(const Status &status) {
   if (isSingle() || status.ok() || status.getCode() == StatusCode::Rank)
     return status;
-  failed = true;
   if (report)
     report(status);
   communicator->abort(Status(status.getCode(), "rank " + std::to_string(own()) +

@@ -47,9 +47,8 @@ public:
   Status average(void *elements, size_t count, DType type);
 
   /// Returns the failure of the lowest rank with a failure, with the rank in
-  /// the message unless it is rank 0. Rank 0, which reports the failure, gets
-  /// the code of the failure, all others the code Rank. Success if no rank
-  /// failed.
+  /// the message unless it is rank 0. All ranks get the code of the failure, so
+  /// that they end alike. Success if no rank failed.
   Status agree(const Status &status);
 
   /// Agrees in a program that reports on every rank. Returns the failure of
@@ -60,8 +59,6 @@ public:
   /// Ends all ranks after a failure within a step, where no `agree` follows.
   /// Returns `status`. Does nothing if another rank failed first.
   Status fail(const Status &status);
-  /// True if `fail` has ended the other ranks.
-  bool hasFailed() const { return failed; }
   /// The bytes that this rank has sent.
   int64_t bytesSent() const {
     return communicator ? int64_t(communicator->bytesSent()) : 0;
@@ -78,7 +75,6 @@ private:
 
   Communicator *communicator;
   std::function<void(const Status &)> report;
-  bool failed = false;
 };
 
 } // namespace mpc::runtime::train

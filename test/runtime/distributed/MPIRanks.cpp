@@ -92,7 +92,9 @@ int main(int argc, char **argv) {
   if (status.ok())
     status = ranks.barrier();
   if (!status.ok()) {
-    const int code = fail(status);
+    int code = fail(status);
+    if (status.getCode() == StatusCode::Rank)
+      code = static_cast<int>(ranks.failureCode());
     connected->reset();
     return code;
   }

@@ -211,10 +211,14 @@ TEST(RankChannel, allRanksLearnOfAFailureOnce) {
     channels.push_back(std::move(*opened));
     channels.back()->watch([&calls, rank] { ++calls[rank]; });
   }
-  channels[1]->abort("the disk is full");
-  channels[1]->abort("another failure");
-  for (auto &channel : channels)
-    EXPECT_EQ(channel->findFailure(seconds(20)), "the disk is full");
+  channels[1]->abort(Status(StatusCode::IO, "the disk is full"));
+  channels[1]->abort(Status(StatusCode::Numeric, "another failure"));
+  for (auto &channel : channels) {
+    const std::optional<Status> failure = channel->findFailure(seconds(20));
+    ASSERT_TRUE(failure);
+    EXPECT_EQ(failure->message(), "the disk is full");
+    EXPECT_EQ(failure->getCode(), StatusCode::IO);
+  }
   channels.clear();
   EXPECT_EQ(calls[0], 1);
   EXPECT_EQ(calls[1], 0);
@@ -238,7 +242,7 @@ TEST(RankChannel, messagesOfImpossibleSizesAreErrors) {
   const std::string hello = recordHello(port);
   // Blocks, an abort, a goodbye and an unknown kind, each of 4 GiB.
   for (uint32_t kind : {2, 3, 4, 99}) {
-    const uint32_t header[] = {kind, 0xffffffff};
+    const uint32_t header[] = {kind, 0xffffffff, 5};
     for (bool isWatching : {false, true}) {
       auto opening = openLater(0, 2, port);
       const Socket rank = joinAs(hello, port);
@@ -252,9 +256,28 @@ TEST(RankChannel, messagesOfImpossibleSizesAreErrors) {
       }
       EXPECT_NE((*first)
                     ->findFailure(seconds(20))
-                    ->find("rank 1 sent an unexpected message"),
+                    ->message()
+                    .find("rank 1 sent an unexpected message"),
                 std::string::npos);
     }
+  }
+}
+
+TEST(RankChannel, failuresWithoutAKnownCodeAreErrors) {
+  const int port = findFreeMasterPort();
+  const std::string hello = recordHello(port);
+  for (uint32_t code : {0u, 71u, 0xffffffffu}) {
+    const uint32_t header[] = {3, 0, code};
+    auto opening = openLater(0, 2, port);
+    const Socket rank = joinAs(hello, port);
+    Opened first = opening.get();
+    ASSERT_TRUE(first.ok()) << first.status().message();
+    (*first)->watch([] {});
+    rank.send(header, sizeof(header), Clock::now() + seconds(1));
+    const std::optional<Status> failure = (*first)->findFailure(seconds(20));
+    ASSERT_TRUE(failure);
+    EXPECT_EQ(failure->getCode(), StatusCode::Rank);
+    EXPECT_EQ(failure->message(), "rank 1 sent an unexpected message");
   }
 }
 

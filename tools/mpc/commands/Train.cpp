@@ -131,6 +131,7 @@ private:
                     std::shared_ptr<onnx_frontend::Model> compiled);
   ExitCode record();
   int finish(const TrainResult &result, const TraceRecorder *trace);
+  ExitCode reportEnd(const Status &failure);
   int agreeOnEnd(int code);
   bool isFirst() const {
     return !command.train.communicator || command.train.communicator->isFirst();
@@ -459,7 +460,20 @@ int TrainRun::agreeOnEnd(int code) {
   return shared.ok() ? code : static_cast<int>(reportError(shared));
 }
 
+// Reports the end of a run that failed on all ranks, or on another rank. All
+// ranks know a failure of all, so rank 0 prints it.
+ExitCode TrainRun::reportEnd(const Status &failure) {
+  Communicator *communicator = command.train.communicator;
+  const bool isLoss = communicator && failure.getCode() == ExitCode::Rank;
+  if (!communicator || communicator->isFirst() || isLoss)
+    static_cast<void>(reportError(failure));
+  if (communicator && !isLoss)
+    waitForPrinter(*communicator);
+  return isLoss ? communicator->failureCode() : failure.getCode();
+}
+
 int TrainRun::train() {
+  holdErrors(false);
   const std::atomic<int> &stop = installStopHandlers();
   std::optional<TraceRecorder> trace;
   if (!command.trace.empty()) {
@@ -486,7 +500,7 @@ int TrainRun::train() {
   // `reportFailure` has printed a failure that ended the other ranks.
   if (!result.ok())
     return static_cast<int>(wasReported ? result.status().getCode()
-                                        : reportError(result.status()));
+                                        : reportEnd(result.status()));
   const int code = finish(*result, trace ? &*trace : nullptr);
   return agreeOnEnd(code != 0 ? code : static_cast<int>(traced));
 }
@@ -541,7 +555,8 @@ void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
       code = agreeOn(matchSession(*app, command->compile, command->session),
                      communicator.get());
     if (code == ExitCode::Done)
-      code = chooseDevice(*command, communicator.get());
+      code = agreeOn(chooseDevice(*command, communicator.get()),
+                     communicator.get());
     exitCode = static_cast<int>(code);
     if (exitCode == 0)
       exitCode = runTrain(*command);

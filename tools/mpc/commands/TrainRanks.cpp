@@ -9,6 +9,8 @@
 #include "runtime/train/support/Ranks.h"
 #include "tools/mpc/print/Notes.h"
 
+#include "llvm/ADT/StringSet.h"
+
 using namespace mpc;
 using namespace mpc::tools;
 using namespace mpc::runtime;
@@ -57,6 +59,7 @@ ExitCode mpc::tools::connectRanks(TrainCommand &command,
     command.compile.pipeline.recipe.dataParallel = true;
   command.train.communicator = command.session.communicator =
       communicator.get();
+  holdErrors(true);
   if (!communicator->isFirst()) {
     command.isQuiet = true;
     command.isVerbose = false;
@@ -100,9 +103,43 @@ ExitCode mpc::tools::chooseDevice(TrainCommand &command,
   return ExitCode::Done;
 }
 
+// Prints errors, a line each, with the number of the rank.
+static void printErrors(llvm::StringRef errors, size_t rank) {
+  for (llvm::StringRef rest = errors; !rest.empty();) {
+    const auto [line, after] = rest.split('\n');
+    if (rank != 0)
+      llvm::errs() << "rank " << rank << ": ";
+    llvm::errs() << line << "\n";
+    rest = after;
+  }
+}
+
 ExitCode mpc::tools::agreeOn(ExitCode code, Communicator *communicator) {
-  // Each rank has printed its own error.
-  return train::Ranks(communicator)
-      .agree(code == ExitCode::Done ? Status() : Status(code, ""))
-      .getCode();
+  train::Ranks ranks(communicator);
+  const std::string errors = takeErrors();
+  const Status failure =
+      ranks.agree(code == ExitCode::Done ? Status() : Status(code, ""));
+  if (failure.ok() || ranks.isSingle())
+    return failure.getCode();
+  const auto speakForSelf = [&](const Status &loss) {
+    printErrors(errors, size_t(ranks.own()));
+    holdErrors(false);
+    return code == ExitCode::Done ? reportError(loss) : code;
+  };
+  if (failure.getCode() == ExitCode::Rank)
+    return speakForSelf(failure);
+  StatusOr<std::vector<std::string>> all = ranks.gatherTexts(errors);
+  if (!all.ok())
+    return speakForSelf(all.status());
+  llvm::StringSet<> printed;
+  for (size_t rank = 0; rank < all->size() && ranks.isFirst(); ++rank)
+    if (printed.insert((*all)[rank]).second)
+      printErrors((*all)[rank], rank);
+  waitForPrinter(*communicator);
+  return failure.getCode();
+}
+
+void mpc::tools::waitForPrinter(Communicator &communicator) {
+  // A lost rank changes nothing about the failure that ends the run.
+  static_cast<void>(communicator.barrier());
 }

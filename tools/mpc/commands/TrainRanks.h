@@ -16,7 +16,7 @@ namespace mpc::tools {
 /// Connects this process with the other ranks that a launcher has started; null
 /// for a single rank. Changes `command`: the device and the threads of this
 /// rank, a share of --global-batch-size, and no output unless this is the first
-/// rank. Prints an error.
+/// rank. Prints an error. Afterwards, errors are kept for `agreeOn`.
 ExitCode connectRanks(TrainCommand &command,
                       std::unique_ptr<runtime::Communicator> &communicator);
 
@@ -27,9 +27,13 @@ ExitCode chooseDevice(TrainCommand &command,
                       runtime::Communicator *communicator);
 
 /// Returns Done if `code` is Done on all ranks. Otherwise the code of the first
-/// rank that failed, and Rank on all ranks but rank 0. `communicator` is null
-/// for a single rank.
+/// rank that failed, on all ranks; rank 0 prints the errors that the ranks have
+/// kept, each text once. `communicator` is null for a single rank.
 ExitCode agreeOn(ExitCode code, runtime::Communicator *communicator);
+
+/// Waits until rank 0 has printed a failure of all ranks. Launchers kill all
+/// ranks once a rank has ended with an error.
+void waitForPrinter(runtime::Communicator &communicator);
 
 } // namespace mpc::tools
 

@@ -44,8 +44,12 @@ namespace json = llvm::json;
 //===----------------------------------------------------------------------===//
 
 static void printError(llvm::raw_ostream &os, llvm::StringRef message) {
-  os << rankPrefix() << "error: " << printable(message)
-     << printable(explainOrigin(message)) << "\n";
+  const std::string line =
+      "error: " + printable(message) + printable(explainOrigin(message)) + "\n";
+  if (holdsErrors() && &os == &llvm::errs())
+    keepError(line);
+  else
+    os << rankPrefix() << line;
 }
 
 ExitCode mpc::tools::reportError(ExitCode code, const llvm::Twine &message) {

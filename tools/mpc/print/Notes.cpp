@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 using namespace mpc::tools;
 
@@ -27,6 +28,17 @@ void mpc::tools::setRank(int rank) { ownRank = rank; }
 std::string mpc::tools::rankPrefix() {
   return ownRank == 0 ? "" : "rank " + std::to_string(ownRank) + ": ";
 }
+
+static bool areErrorsHeld = false;
+static std::string heldErrors;
+
+void mpc::tools::holdErrors(bool holds) { areErrorsHeld = holds; }
+
+bool mpc::tools::holdsErrors() { return areErrorsHeld; }
+
+void mpc::tools::keepError(llvm::StringRef line) { heldErrors += line; }
+
+std::string mpc::tools::takeErrors() { return std::exchange(heldErrors, ""); }
 
 void mpc::tools::addQuietFlag(CLI::App &command) {
   command.add_flag_callback(

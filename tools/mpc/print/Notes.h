@@ -29,6 +29,17 @@ void setRank(int rank);
 /// Returns the text in front of errors: "rank 3: ", or empty for rank 0.
 std::string rankPrefix();
 
+/// From now on, keeps the errors of this rank until the ranks agree on a
+/// failure, so that one rank can print each error once. False prints errors at
+/// once, as by default.
+void holdErrors(bool holds);
+/// True if errors are kept.
+bool holdsErrors();
+/// Keeps a line of an error, without the prefix of the rank.
+void keepError(llvm::StringRef line);
+/// Returns the lines that are kept, and forgets them.
+std::string takeErrors();
+
 /// Adds -q, --quiet: print only results, warnings and errors.
 void addQuietFlag(CLI::App &command);
 /// True if --quiet is set, on the command line or elsewhere.

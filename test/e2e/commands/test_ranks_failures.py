@@ -1,0 +1,148 @@
+"""A failure on one rank or on all ranks ends all with one message and one code.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import mpctest
+import test_faults
+import test_ranks
+import test_ranks_gloo
+
+INPUT, IO, NUMERIC = 3, 5, 7  # exit codes
+LAUNCHERS = [
+    pytest.param(
+        name,
+        marks=pytest.mark.skipif(
+            not shutil.which(name), reason=f"{name} is not installed"
+        ),
+    )
+    for name in ("mpirun.openmpi", "mpirun.mpich")
+]
+LAUNCHERS += [pytest.param("gloo", marks=test_ranks_gloo.pytestmark)]
+
+
+@pytest.fixture(scope="module", name="bad_data")
+def fixture_bad_data(tmp_path_factory):
+    """Data with a label that the model has no class for."""
+    path = tmp_path_factory.mktemp("data") / "bad.npz"
+    with np.load(test_ranks.TRAIN) as arrays:
+        arrays = dict(arrays)
+    arrays["target"] = arrays["target"].astype(np.int64)
+    arrays["target"][40] = 99
+    np.savez(path, **arrays)
+    return path
+
+
+def train(launcher, *ranks, faults=None, rank=None, cwd=None):
+    """Trains on a rank for each entry of `ranks`, which has the rank's own flags.
+    The rank `rank` runs under the injector with the variables `faults`. Returns
+    the exit code that all ranks or the launcher have, and all texts of stderr."""
+    flags = (
+        *("train", test_ranks.MODEL, "--loss", "softmax_cross_entropy"),
+        *("--device", "cpu", "--threads", 1, "--batch-size", 16),
+    )
+    commands = [[mpctest.MPC, *map(str, (*flags, *own))] for own in ranks]
+    if launcher == "gloo":
+        return train_by_gloo(commands, faults, rank, cwd)
+    if rank is not None:
+        setting = [f"{name}={value}" for name, value in faults.items()]
+        commands[rank] = ["env", *setting, *commands[rank]]
+    line = [launcher] + ["--oversubscribe"] * (launcher == "mpirun.openmpi")
+    for index, command in enumerate(commands):
+        line += [":"] * (index > 0) + ["-n", "1", *command]
+    process = subprocess.run(
+        line,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=cwd,
+        env=test_ranks.ENVIRONMENT,
+    )
+    return process.returncode, process.stderr
+
+
+def train_by_gloo(commands, faults, rank, cwd):
+    port = test_ranks_gloo.free_port()
+    processes = []
+    for index, command in enumerate(commands):
+        environment = test_ranks_gloo.environment(index, len(commands), port)
+        processes.append(
+            subprocess.Popen(
+                command,
+                cwd=cwd,
+                env=environment | (faults if index == rank else {}),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    try:
+        texts = [process.communicate(timeout=60)[1] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    codes = {process.returncode for process in processes}
+    assert len(codes) == 1, (codes, texts)
+    return codes.pop(), "".join(texts)
+
+
+def errors_of(text):
+    return [line for line in text.splitlines() if "error: " in line]
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_failure_of_all_ranks_is_told_once(launcher):
+    code, text = train(launcher, *[("--data", "none.npz")] * 3)
+    assert code == IO
+    assert errors_of(text) == ["error: none.npz: cannot open: No such file or directory"]
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_failure_of_one_rank_has_the_number_of_the_rank(launcher, bad_data):
+    good = ("--data", test_ranks.TRAIN)
+    code, text = train(launcher, good, good, ("--data", bad_data))
+    assert code == INPUT
+    (error,) = errors_of(text)
+    assert error.startswith("rank 2: error: ")
+    assert "label 99 is not in [0,10)" in error
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_loss_that_is_not_finite_ends_all_ranks(launcher):
+    flags = ("--data", test_ranks.TRAIN, "--optimizer", "sgd", "--lr", 1e30)
+    code, text = train(launcher, flags, flags)
+    assert code == NUMERIC
+    (error,) = errors_of(text)
+    assert error.startswith("error: step 11: the loss has not been finite")
+
+
+@pytest.mark.skipif(
+    not test_faults.INJECTOR.exists(), reason="this build has no injector"
+)
+# MPICH itself writes to files of shared memory.
+@pytest.mark.parametrize("launcher", [LAUNCHERS[0], LAUNCHERS[2]])
+@pytest.mark.parametrize("call", ["write", "rename"])
+def test_a_full_disk_of_rank_0_ends_all_ranks(launcher, call, tmp_path):
+    """The disk of rank 0 is full from some call on."""
+    flags = (
+        *("--data", test_ranks.TRAIN, "--max-steps", 8, "--checkpoint-every", 2),
+        *("--checkpoint-dir", tmp_path / "c", "--output", tmp_path / "o.safetensors"),
+        *("--metrics", tmp_path / "m.jsonl", "--overwrite-metrics"),
+    )
+    for first in (1, 6) if call == "write" else (1,):
+        faults = {
+            **{"LD_PRELOAD": str(test_faults.INJECTOR)},
+            **{"MPC_FAULT": f"{call}:{first}:{test_faults.ENOSPC}+"},
+            **{"MPC_FAULT_UNDER": str(tmp_path)},
+        }
+        code, text = train(launcher, flags, flags, faults=faults, rank=0, cwd=tmp_path)
+        assert code == IO, text
+        assert errors_of(text), text
+        assert all("No space left on device" in x for x in errors_of(text))
+        shutil.rmtree(tmp_path / "c", ignore_errors=True)
