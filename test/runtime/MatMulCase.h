@@ -82,21 +82,11 @@ public:
                                   column)];
   }
 
-  DotProduct product(int64_t i, int64_t row, int64_t column) const {
-    DotProduct dot;
-    for (int64_t k = 0; k < c.k; ++k)
-      dot.add(c.alpha * atA(i, row, k), atB(i, k, column));
-    return dot;
-  }
+  /// Element (row, column) of result `i`.
+  DotProduct product(int64_t i, int64_t row, int64_t column) const;
 
-  std::vector<DotProduct> reference() const {
-    std::vector<DotProduct> result;
-    for (int64_t i = 0; i < c.batch; ++i)
-      for (int64_t row = 0; row < c.m; ++row)
-        for (int64_t column = 0; column < c.n; ++column)
-          result.push_back(product(i, row, column));
-    return result;
-  }
+  /// All elements of the results, [batch, m, n].
+  std::vector<DotProduct> reference() const;
 
   const MatMulCase c;
   const int64_t rowsA, rowsB, lda, ldb;

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/ConvCase.h"
 
+#include <random>
+
 using namespace mpc::runtime;
 using namespace mpc::runtime::test;
 

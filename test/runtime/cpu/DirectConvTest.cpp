@@ -8,6 +8,7 @@
 #include "test/runtime/cpu/RunContraction.h"
 
 #include <limits>
+#include <random>
 
 using namespace mpc::runtime;
 using namespace mpc::runtime::test;

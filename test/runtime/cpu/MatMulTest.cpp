@@ -4,6 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/runtime/MatMulCase.h"
 
+#include <random>
+
 using namespace mpc::runtime;
 using namespace mpc::runtime::test;
 

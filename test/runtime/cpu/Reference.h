@@ -10,19 +10,11 @@
 
 #include <cmath>
 #include <gtest/gtest.h>
-#include <random>
 
 namespace mpc::runtime::test {
 
 /// Values in (-1, 1), rounded to `type`.
-inline Tensor randomTensor(DType type, const Shape &shape, unsigned seed) {
-  std::mt19937 random(seed);
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  Tensor tensor = Tensor::zeros(DType::F32, shape);
-  for (int64_t i = 0; i < tensor.size(); ++i)
-    tensor.as<float>()[i] = uniform(random);
-  return *convert(tensor, type);
-}
+Tensor randomTensor(DType type, const Shape &shape, unsigned seed);
 
 inline std::vector<double> toDoubles(const Tensor &tensor) {
   Tensor wide = *convert(tensor, DType::F64);
