@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <gtest/gtest.h>
+#include <map>
 #include <set>
 #include <sstream>
 #include <string>
@@ -37,7 +38,11 @@ protected:
   void SetUp() override {
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-    if (runCommand(std::string(GetParam()) + " -n 1 true").code != 0)
+    static std::map<std::string, bool> launches;
+    const auto [found, isNew] = launches.try_emplace(GetParam());
+    if (isNew)
+      found->second = runCommand(found->first + " -n 1 true").code == 0;
+    if (!found->second)
       GTEST_SKIP() << "this machine has no " << GetParam();
   }
 

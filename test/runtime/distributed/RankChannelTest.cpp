@@ -172,7 +172,8 @@ TEST(RankChannel, anotherRunAtThePortIsPassedOver) {
 TEST(RankChannel, aSecondProcessWithTheSameRankIsAnError) {
   const int port = findFreeMasterPort();
   auto first = openLater(0, 3, port);
-  auto second = openLater(1, 3, port);
+  // The loser tries as long as it may.
+  auto second = openLater(1, 3, port, seconds(8));
   auto third = openLater(1, 3, port, seconds(2));
   std::this_thread::sleep_for(seconds(3));
   auto last = openLater(2, 3, port);
