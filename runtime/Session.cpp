@@ -586,9 +586,13 @@ Status Session::reset() {
 }
 
 Status Session::derive() {
-  return impl->artifact->plan().findFunction(kDeriveFunction)
-             ? run(kDeriveFunction)
-             : Status();
+  if (!impl->artifact->plan().findFunction(kDeriveFunction))
+    return Status();
+  Status status = run(kDeriveFunction);
+  // The ranks exchange what they have derived. The caller may wait for other
+  // ranks next, and would then miss a failure of the exchange on a GPU.
+  return status.ok() && impl->shares->isSharded() ? impl->device->synchronize()
+                                                  : status;
 }
 
 size_t Session::memoryBytes() const {

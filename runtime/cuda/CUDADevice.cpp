@@ -18,9 +18,11 @@ using namespace cuda;
 /// the stream that they use. The destructor needs the context to be the calling
 /// thread's current context.
 struct CUDADevice::Impl {
-  Impl(std::shared_ptr<const CUDADriver> opened, GPU found, const Plan &plan)
+  Impl(std::shared_ptr<const CUDADriver> opened, GPU found, const Plan &plan,
+       StateShares division)
       : driver(std::move(opened)), gpu(std::move(found)),
-        context(*driver, gpu.ordinal), memory(*driver, gpu, plan) {}
+        context(*driver, gpu.ordinal), shares(std::move(division)),
+        memory(*driver, gpu, plan, shares) {}
 
   /// The GPU's primary context, which other users of CUDA in this process
   /// share, and streams in it. The context stays open until the process ends:
@@ -48,6 +50,7 @@ struct CUDADevice::Impl {
   std::shared_ptr<const CUDADriver> driver;
   GPU gpu;
   ContextHolder context;
+  StateShares shares;
   DeviceMemory memory;
   Workspace workspace{memory};
   KernelModule kernels{*driver};
@@ -56,7 +59,7 @@ struct CUDADevice::Impl {
   size_t constantBytes = 0, stageBytes = 0;
   std::unique_ptr<BLASLt> blas;
   std::unique_ptr<DNN> dnn;
-  std::unique_ptr<NCCL> nccl; ///< null unless functions reduce over ranks
+  std::unique_ptr<NCCL> nccl; ///< null unless ranks exchange data
 };
 
 Status CUDADevice::Impl::ContextHolder::open() {
@@ -107,8 +110,9 @@ static StatusOr<FoundGPU> findGPU(int index) {
   return FoundGPU{*driver, *gpu};
 }
 
-StatusOr<std::unique_ptr<CUDADevice>> CUDADevice::open(const Artifact &artifact,
-                                                       int index) {
+StatusOr<std::unique_ptr<CUDADevice>>
+CUDADevice::open(const Artifact &artifact, int index,
+                 const Communicator *communicator) {
   const Target &target = artifact.plan().target;
   if (!target.isGPU())
     return Status(StatusCode::Device,
@@ -118,8 +122,12 @@ StatusOr<std::unique_ptr<CUDADevice>> CUDADevice::open(const Artifact &artifact,
   StatusOr<FoundGPU> found = findGPU(index);
   if (!found.ok())
     return found.status();
-  auto impl =
-      std::make_unique<Impl>(found->driver, found->gpu, artifact.plan());
+  const Plan &plan = artifact.plan();
+  auto impl = std::make_unique<Impl>(
+      found->driver, found->gpu, plan,
+      communicator
+          ? StateShares(plan, communicator->rank(), communicator->size())
+          : StateShares(plan));
   if (Status status = impl->context.open(); !status.ok())
     return status;
   // From here on, the destructor of `device` closes what was opened.
@@ -129,27 +137,25 @@ StatusOr<std::unique_ptr<CUDADevice>> CUDADevice::open(const Artifact &artifact,
   return device;
 }
 
-/// True if a function of the plan reduces over ranks.
-static bool reduces(const Plan &plan) {
+/// True if a function of the plan exchanges data with other ranks.
+static bool exchanges(const Plan &plan) {
   return std::any_of(
       plan.functions.begin(), plan.functions.end(), [](const auto &named) {
         const std::vector<Step> &steps = named.second.steps;
-        return std::any_of(steps.begin(), steps.end(), [](const Step &step) {
-          return std::holds_alternative<AllReduceStep>(step.op);
-        });
+        return std::any_of(steps.begin(), steps.end(), isExchange);
       });
 }
 
 StatusOr<std::unique_ptr<Device>>
 CUDADevice::create(const DeviceOptions &options, const Artifact &artifact,
                    int index) {
-  StatusOr<std::unique_ptr<CUDADevice>> opened = open(artifact, index);
   Communicator *ranks = options.communicator;
   if (ranks && ranks->size() == 1)
     ranks = nullptr;
+  StatusOr<std::unique_ptr<CUDADevice>> opened = open(artifact, index, ranks);
   const bool isTrial = environmentHas("MPC_CUDA_NCCL", "1");
   Status status = opened.status();
-  if (reduces(artifact.plan()) && (ranks || isTrial)) {
+  if (exchanges(artifact.plan()) && (ranks || isTrial)) {
     if (status.ok())
       status = (*opened)->openNCCL(ranks, options.rankTimeout);
     // A rank that has failed would leave the others waiting in NCCL.
@@ -322,7 +328,8 @@ CUDADevice::prepare(const Artifact &, const Function &function,
     return scope.status();
   StepResources resources{
       *impl->driver,   impl->gpu,  impl->kernels, impl->context.stream,
-      impl->workspace, impl->blas, impl->dnn,     impl->nccl.get()};
+      impl->workspace, impl->blas, impl->dnn,     impl->shares,
+      impl->nccl.get()};
   StatusOr<std::vector<NamedStep>> steps =
       prepareSteps(resources, function, buffers);
   if (!steps.ok())

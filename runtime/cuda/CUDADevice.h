@@ -12,10 +12,10 @@ namespace mpc::runtime {
 
 class CUDADevice : public Device {
 public:
-  /// Opens the GPU with the driver's number `index`, and, if functions reduce
-  /// over the ranks of `options`, connects the GPUs of all ranks. A failure
-  /// before the connection has the same message on all ranks. `artifact` must
-  /// outlive the device.
+  /// Opens the GPU with the driver's number `index`, and, if functions exchange
+  /// data with the ranks of `options`, connects the GPUs of all ranks. A
+  /// failure before the connection has the same message on all ranks.
+  /// `artifact` must outlive the device.
   static StatusOr<std::unique_ptr<Device>>
   create(const DeviceOptions &options, const Artifact &artifact, int index);
 
@@ -47,8 +47,8 @@ public:
 private:
   struct Impl;
   explicit CUDADevice(std::unique_ptr<Impl> impl);
-  static StatusOr<std::unique_ptr<CUDADevice>> open(const Artifact &artifact,
-                                                    int index);
+  static StatusOr<std::unique_ptr<CUDADevice>>
+  open(const Artifact &artifact, int index, const Communicator *communicator);
   Status load(const Artifact &artifact);
   Status openNCCL(Communicator *communicator,
                   std::chrono::milliseconds timeout);

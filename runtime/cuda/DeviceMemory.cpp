@@ -38,9 +38,12 @@ private:
   void add(const CopyStep &step) { list = {step.src, step.dst}; }
   void add(const CheckIndicesStep &step) { list = {step.buffer}; }
   void add(const AllReduceStep &step) { list = {step.buffer}; }
-  // The verifier refuses exchanges with owners on a GPU.
-  void add(const ReduceScatterStep &) {}
-  void add(const AllGatherStep &) {}
+  void add(const ReduceScatterStep &step) { add(step.parts); }
+  void add(const AllGatherStep &step) { add(step.parts); }
+  void add(const std::vector<OwnedPart> &parts) {
+    for (const OwnedPart &part : parts)
+      list.push_back(part.buffer);
+  }
   void add(const IfStep &step) { list = {step.predicate}; }
   void add(const ForStep &step) {
     for (const Step &nested : step.steps) {
@@ -106,15 +109,11 @@ static std::vector<Consumer> arenaBuffers(const Function &function) {
   return consumers;
 }
 
-std::string describeMemory(const Plan &plan) {
-  // Add up the state, variable by variable, and find the function with the
-  // largest arena.
-  int64_t stateBytes = 0;
+std::string describeMemory(const Plan &plan, const StateShares &shares) {
   std::vector<Consumer> variables;
-  for (const StateVariable &variable : plan.state) {
-    stateBytes += variable.bytes;
-    variables.push_back({variable.bytes, "'" + variable.name + "'"});
-  }
+  for (const StateVariable &variable : plan.state)
+    if (shares.holds(variable))
+      variables.push_back({variable.bytes, "'" + variable.name + "'"});
   const Function *largest = nullptr;
   for (const auto &[name, function] : plan.functions)
     if (!largest || function.arenaBytes > largest->arenaBytes)
@@ -122,7 +121,7 @@ std::string describeMemory(const Plan &plan) {
 
   // Name the largest variables and buffers, which show the user where memory
   // can be saved.
-  std::string text = "the artifact needs " + inMiB(stateBytes) +
+  std::string text = "the artifact needs " + inMiB(shares.bytes()) +
                      " for its state (largest: " + listLargest(variables) + ")";
   if (largest)
     text += " and " + inMiB(largest->arenaBytes) + " for the values of '" +
@@ -159,7 +158,7 @@ Status DeviceMemory::outOfMemory(size_t bytes) const {
   return Status(StatusCode::Device,
                 gpu.describe() + " has no room for " + std::to_string(bytes) +
                     " more bytes (" + inMiB(static_cast<int64_t>(bytes)) +
-                    "): " + found + "; " + describeMemory(plan) +
+                    "): " + found + "; " + describeMemory(plan, shares) +
                     "; use a smaller batch or a lower precision" +
                     kCPUAlternative);
 }

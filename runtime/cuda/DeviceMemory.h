@@ -21,9 +21,10 @@ inline DevicePointer toDevicePointer(const void *memory) {
 
 class DeviceMemory {
 public:
-  /// `plan` must outlive the object.
-  DeviceMemory(const CUDADriver &driver, const GPU &gpu, const Plan &plan)
-      : driver(driver), gpu(gpu), plan(plan) {}
+  /// `plan` and `shares` must outlive the object.
+  DeviceMemory(const CUDADriver &driver, const GPU &gpu, const Plan &plan,
+               const StateShares &shares)
+      : driver(driver), gpu(gpu), plan(plan), shares(shares) {}
 
   /// Allocates at least `bytes`, uninitialized, aligned to 256 bytes. If memory
   /// is short, a Device error with the need, the free memory, and the largest
@@ -39,11 +40,12 @@ private:
   const CUDADriver &driver;
   const GPU &gpu;
   const Plan &plan;
+  const StateShares &shares;
 };
 
-/// Describes the memory that a plan needs, and its largest consumers, for a
-/// message.
-std::string describeMemory(const Plan &plan);
+/// Describes the memory that a rank needs for a plan, and its largest
+/// consumers, for a message.
+std::string describeMemory(const Plan &plan, const StateShares &shares);
 
 /// Scratch memory that all library calls share, since calls run one after the
 /// other on a single stream.

@@ -1,4 +1,4 @@
-// Loads NCCL, connects the ranks, and enqueues reductions.
+// Loads NCCL, connects the ranks, and enqueues exchanges.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/NCCL.h"
@@ -7,9 +7,9 @@
 #include "runtime/Tensor.h"
 #include "runtime/cuda/SharedLibrary.h"
 
+#include <algorithm>
 #include <cassert>
 #include <thread>
-#include <vector>
 
 namespace mpc::runtime::cuda {
 
@@ -18,6 +18,11 @@ using Clock = std::chrono::steady_clock;
 /// The longest wait for the other ranks at the end of a run.
 static constexpr std::chrono::seconds kEndLimit(5);
 static constexpr std::chrono::microseconds kPause(50);
+/// Actions for messages.
+static constexpr char kReduce[] = "reduce over the ranks";
+static constexpr char kGather[] = "send weights to the ranks";
+/// For a failure or a wait that cannot be told apart from others.
+static constexpr char kExchange[] = "exchange data with the ranks";
 
 static std::string toText(NCCL::Duration time) {
   const auto ms =
@@ -65,27 +70,27 @@ static StatusOr<NCCLType> toNCCL(DType type) {
                     std::string(stringify(type)));
 }
 
-/// A reduction on the stream of NCCL. The stream of the steps before goes on
+/// An exchange on the stream of NCCL. The stream of the steps before goes on
 /// meanwhile.
-class NCCL::Reduction : public CUDAStep {
+class NCCL::Exchange : public CUDAStep {
 public:
-  Reduction(NCCL &nccl, void *data, size_t count, size_t width, NCCLType type,
-            NCCLOperation operation)
-      : nccl(nccl), data(data), count(count), width(width), type(type),
-        operation(operation) {}
-  ~Reduction() override {
+  explicit Exchange(NCCL &nccl) : nccl(nccl) {}
+  ~Exchange() override {
     for (Event event : {ready, done})
       if (event)
         (void)nccl.driver.call.eventDestroy(event);
   }
 
-  Status create() {
-    for (Event *event : {&ready, &done})
+  /// Creates the events of `exchange`, and returns it.
+  static StatusOr<std::unique_ptr<CUDAStep>>
+  finish(std::unique_ptr<Exchange> exchange) {
+    for (Event *event : {&exchange->ready, &exchange->done})
       if (Status status =
-              check(nccl.driver.call.eventCreate(event, kEventDisableTiming));
+              exchange->check(exchange->nccl.driver.call.eventCreate(
+                  event, kEventDisableTiming));
           !status.ok())
         return status;
-    return Status();
+    return std::unique_ptr<CUDAStep>(std::move(exchange));
   }
 
   Status enqueue(Stream stream) override {
@@ -96,10 +101,7 @@ public:
     if (status.ok())
       status = check(driver.streamWaitEvent(nccl.stream, ready, 0));
     if (status.ok())
-      status =
-          nccl.settle(nccl.call.allReduce(data, data, count, type, operation,
-                                          nccl.handle, nccl.stream),
-                      "reduce over the ranks", nccl.timeout);
+      status = begin();
     if (status.ok())
       status = check(driver.eventRecord(done, nccl.stream));
     return status;
@@ -109,24 +111,117 @@ public:
     return check(nccl.driver.call.streamWaitEvent(stream, done, 0));
   }
 
-  /// Assumes a ring, which sends each element twice, except for a share.
-  size_t bytesSent() const override {
-    const auto ranks = static_cast<size_t>(nccl.ranks);
-    return 2 * (ranks - 1) * (count * width / ranks);
-  }
+protected:
+  /// Enqueues the calls of the library.
+  virtual Status begin() = 0;
+
+  NCCL &nccl;
 
 private:
   Status check(DriverResult result) const {
-    return nccl.driver.check(result, "order a reduction");
+    return nccl.driver.check(result, "order an exchange of ranks");
   }
 
-  NCCL &nccl;
+  Event ready = nullptr; ///< the memory is complete
+  Event done = nullptr;  ///< the exchange has ended
+};
+
+class NCCL::AllReduction : public NCCL::Exchange {
+public:
+  AllReduction(NCCL &nccl, void *data, size_t count, Arithmetic arithmetic)
+      : Exchange(nccl), data(data), count(count), arithmetic(arithmetic) {}
+
+  /// Assumes a ring, which sends each element twice, except for a share.
+  size_t bytesSent() const override {
+    const auto ranks = static_cast<size_t>(nccl.ranks);
+    return 2 * (ranks - 1) * (count * arithmetic.width / ranks);
+  }
+
+protected:
+  Status begin() override {
+    return nccl.settle(nccl.call.allReduce(data, data, count, arithmetic.type,
+                                           arithmetic.operation, nccl.handle,
+                                           nccl.stream),
+                       kReduce, nccl.timeout);
+  }
+
+private:
   void *data;
-  size_t count, width;
-  NCCLType type;
-  NCCLOperation operation;
-  Event ready = nullptr; ///< `data` is complete
-  Event done = nullptr;  ///< the reduction has ended
+  size_t count;
+  Arithmetic arithmetic;
+};
+
+/// Runs a call for each part as one group, so that the parts travel together.
+/// Parts of one group may have different roots.
+template <typename Call>
+Status NCCL::runGroup(const std::vector<RankPart> &parts,
+                      const std::string &what, Call &&begin) {
+  NCCLResult result = call.groupStart();
+  if (result != NCCLResult::Success)
+    return fail(what, describe(result));
+  auto hasFailed = [&] {
+    return result != NCCLResult::Success && result != NCCLResult::InProgress;
+  };
+  for (size_t i = 0; i < parts.size() && !hasFailed(); ++i)
+    result = begin(parts[i]);
+  // End the group even after a failure: a later call would join the group.
+  const NCCLResult ended = call.groupEnd();
+  return settle(hasFailed() ? result : ended, what, timeout);
+}
+
+class NCCL::OwnerReduction : public NCCL::Exchange {
+public:
+  OwnerReduction(NCCL &nccl, std::vector<RankPart> parts, Arithmetic arithmetic)
+      : Exchange(nccl), parts(std::move(parts)), arithmetic(arithmetic) {}
+
+  /// Assumes a chain of the ranks, which ends at the owner.
+  size_t bytesSent() const override {
+    size_t bytes = 0;
+    for (const RankPart &part : parts)
+      if (part.owner != nccl.rank)
+        bytes += part.bytes;
+    return bytes;
+  }
+
+protected:
+  Status begin() override {
+    return nccl.runGroup(parts, kReduce, [&](const RankPart &part) {
+      return nccl.call.reduce(
+          part.data, part.data, part.bytes / arithmetic.width, arithmetic.type,
+          arithmetic.operation, part.owner, nccl.handle, nccl.stream);
+    });
+  }
+
+private:
+  std::vector<RankPart> parts;
+  Arithmetic arithmetic;
+};
+
+class NCCL::OwnerGather : public NCCL::Exchange {
+public:
+  OwnerGather(NCCL &nccl, std::vector<RankPart> parts)
+      : Exchange(nccl), parts(std::move(parts)) {}
+
+  /// Assumes a chain of the ranks, which begins at the owner and ends at the
+  /// rank before the owner.
+  size_t bytesSent() const override {
+    size_t bytes = 0;
+    for (const RankPart &part : parts)
+      if ((nccl.rank + 1) % nccl.ranks != part.owner)
+        bytes += part.bytes;
+    return bytes;
+  }
+
+protected:
+  Status begin() override {
+    return nccl.runGroup(parts, kGather, [&](const RankPart &part) {
+      return nccl.call.broadcast(part.data, part.data, part.bytes, NCCLType::U8,
+                                 part.owner, nccl.handle, nccl.stream);
+    });
+  }
+
+private:
+  std::vector<RankPart> parts;
 };
 
 NCCL::NCCL(const CUDADriver &driver, Communicator *communicator,
@@ -237,16 +332,15 @@ Status NCCL::poll(Duration waited) {
   if (result == NCCLResult::Success)
     result = state;
   if (result != NCCLResult::Success && result != NCCLResult::InProgress)
-    return fail("reduce over the ranks", describe(result));
+    return fail(kExchange, describe(result));
   if (waited > timeout)
-    return fail("reduce over the ranks",
-                "no result in " + toText(timeout) +
-                    "; another rank has ended, or waits elsewhere; "
-                    "--rank-timeout sets the time");
+    return fail(kExchange, "no result in " + toText(timeout) +
+                               "; another rank has ended, or waits elsewhere; "
+                               "--rank-timeout sets the time");
   return Status();
 }
 
-/// Ends all reductions, since the ranks can no longer agree.
+/// Ends all exchanges, since the ranks can no longer agree.
 Status NCCL::fail(const std::string &what, const std::string &why) {
   lost = Status(StatusCode::Rank, me() + "NCCL cannot " + what + ": " + why);
   // The cause is read before: the handle ends with the abort.
@@ -300,25 +394,55 @@ StatusOr<NCCLOperation> NCCL::operationOf(DType type, Reduce kind) {
   return made;
 }
 
-StatusOr<std::unique_ptr<CUDAStep>> NCCL::prepare(const DeviceOperand &operand,
-                                                  size_t count, Reduce kind) {
+/// Returns the library's words for a reduction of elements of `type`.
+StatusOr<NCCL::Arithmetic> NCCL::arithmeticOf(DType type, Reduce kind) {
   if (!lost.ok())
     return lost;
-  StatusOr<NCCLType> type = toNCCL(operand.type);
-  if (!type.ok())
-    return type.status();
-  if (kind == Reduce::Max && isFloat(operand.type))
+  StatusOr<NCCLType> element = toNCCL(type);
+  if (!element.ok())
+    return element.status();
+  if (kind == Reduce::Max && isFloat(type))
     return Status(StatusCode::Unsupported,
                   "NCCL's maximum over ranks loses NaN; reduce integers");
-  StatusOr<NCCLOperation> operation = operationOf(operand.type, kind);
+  StatusOr<NCCLOperation> operation = operationOf(type, kind);
   if (!operation.ok())
     return operation.status();
-  auto reduction = std::make_unique<Reduction>(
-      *this, operand.data, count, static_cast<size_t>(sizeOf(operand.type)),
-      *type, *operation);
-  if (Status status = reduction->create(); !status.ok())
-    return status;
-  return std::unique_ptr<CUDAStep>(std::move(reduction));
+  return Arithmetic{static_cast<size_t>(sizeOf(type)), *element, *operation};
+}
+
+StatusOr<std::unique_ptr<CUDAStep>> NCCL::prepare(const DeviceOperand &operand,
+                                                  size_t count, Reduce kind) {
+  StatusOr<Arithmetic> arithmetic = arithmeticOf(operand.type, kind);
+  if (!arithmetic.ok())
+    return arithmetic.status();
+  return Exchange::finish(
+      std::make_unique<AllReduction>(*this, operand.data, count, *arithmetic));
+}
+
+static std::vector<RankPart> withoutEmpty(std::vector<RankPart> parts) {
+  parts.erase(
+      std::remove_if(parts.begin(), parts.end(),
+                     [](const RankPart &part) { return part.bytes == 0; }),
+      parts.end());
+  return parts;
+}
+
+StatusOr<std::unique_ptr<CUDAStep>>
+NCCL::prepareReduceToOwners(std::vector<RankPart> parts, DType type,
+                            Reduce kind) {
+  StatusOr<Arithmetic> arithmetic = arithmeticOf(type, kind);
+  if (!arithmetic.ok())
+    return arithmetic.status();
+  return Exchange::finish(std::make_unique<OwnerReduction>(
+      *this, withoutEmpty(std::move(parts)), *arithmetic));
+}
+
+StatusOr<std::unique_ptr<CUDAStep>>
+NCCL::prepareGatherFromOwners(std::vector<RankPart> parts) {
+  if (!lost.ok())
+    return lost;
+  return Exchange::finish(
+      std::make_unique<OwnerGather>(*this, withoutEmpty(std::move(parts))));
 }
 
 //===----------------------------------------------------------------------===//

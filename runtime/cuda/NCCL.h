@@ -1,4 +1,4 @@
-// Reduces memory of several GPUs with NCCL.
+// Exchanges memory of several GPUs with NCCL.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_NCCL_H
@@ -12,13 +12,14 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <vector>
 
 namespace mpc::runtime::cuda {
 
 /// The GPUs of all ranks, connected. Create and destroy the object while the
-/// context of the GPU is current. Destroy all graphs with reductions first.
+/// context of the GPU is current. Destroy all graphs with exchanges first.
 ///
-/// Reductions run in order on a stream of their own, beside the steps of the
+/// Exchanges run in order on a stream of their own, beside the steps of the
 /// function. A lost rank can block this stream forever, so the host waits for
 /// the GPU by `CUDADriver::wait`, which calls `poll` meanwhile.
 class NCCL {
@@ -44,23 +45,44 @@ public:
   StatusOr<std::unique_ptr<CUDAStep>> prepare(const DeviceOperand &operand,
                                               size_t count, Reduce kind);
 
+  /// Prepare Communicator::reduceToOwners and Communicator::gatherFromOwners of
+  /// parts in GPU memory. An exchange is one group of calls, a call for each
+  /// part. Parts of 0 bytes are left out. The same errors as of `prepare`.
+  StatusOr<std::unique_ptr<CUDAStep>>
+  prepareReduceToOwners(std::vector<RankPart> parts, DType type, Reduce kind);
+  StatusOr<std::unique_ptr<CUDAStep>>
+  prepareGatherFromOwners(std::vector<RankPart> parts);
+
   /// Call before each run of steps that send `bytes` to other ranks. A Rank
   /// error if a rank is lost.
   Status beginRun(size_t bytes);
 
   /// A Rank error if a rank is lost, or if the host has waited longer than the
-  /// timeout. Reductions in flight end then, with undefined results, and no
-  /// other reduction can begin.
+  /// timeout. Exchanges in flight end then, with undefined results, and no
+  /// other exchange can begin.
   Status poll(Duration waited);
 
 private:
-  class Reduction;
+  class Exchange;
+  class AllReduction;
+  class OwnerReduction;
+  class OwnerGather;
+  /// A reduction in the library's words, and the bytes of an element.
+  struct Arithmetic {
+    size_t width;
+    NCCLType type;
+    NCCLOperation operation;
+  };
 
   NCCL(const CUDADriver &driver, Communicator *communicator, Duration timeout);
   Status load();
   Status createStream();
   Status settle(NCCLResult result, const std::string &what, Duration limit);
+  StatusOr<Arithmetic> arithmeticOf(DType type, Reduce kind);
   StatusOr<NCCLOperation> operationOf(DType type, Reduce kind);
+  template <typename Call>
+  Status runGroup(const std::vector<RankPart> &parts, const std::string &what,
+                  Call &&begin);
   Status fail(const std::string &what, const std::string &why);
   std::string describe(NCCLResult result) const;
   std::string me() const;
@@ -74,7 +96,7 @@ private:
   NCCLHandle handle = nullptr;
   Stream stream = nullptr;
   std::map<DType, NCCLOperation> means;
-  Status lost; ///< why no reduction can begin any more
+  Status lost; ///< why no exchange can begin any more
 };
 
 /// Returns the failure of the lowest rank with a failure, with the rank in the

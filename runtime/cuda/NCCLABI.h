@@ -73,7 +73,14 @@ struct NCCLConfig {
     NCCLResidence residence, NCCLHandle handle)                                \
   X(NCCLResult, allReduce, ncclAllReduce, const void *from, void *to,          \
     size_t count, NCCLType type, NCCLOperation operation, NCCLHandle handle,   \
-    Stream stream)
+    Stream stream)                                                             \
+  X(NCCLResult, reduce, ncclReduce, const void *from, void *to, size_t count,  \
+    NCCLType type, NCCLOperation operation, int root, NCCLHandle handle,       \
+    Stream stream)                                                             \
+  X(NCCLResult, broadcast, ncclBroadcast, const void *from, void *to,          \
+    size_t count, NCCLType type, int root, NCCLHandle handle, Stream stream)   \
+  X(NCCLResult, groupStart, ncclGroupStart)                                    \
+  X(NCCLResult, groupEnd, ncclGroupEnd)
 
 /// The functions of the loaded library. All are set once the library is open.
 struct NCCLFunctions {

@@ -87,15 +87,15 @@ public:
   Status enqueue(Stream) override { return Status(); }
 };
 
-/// Waits for a reduction that runs on another stream.
+/// Waits for an exchange that runs on another stream.
 class Join : public CUDAStep {
 public:
-  explicit Join(CUDAStep &reduction) : reduction(reduction) {}
+  explicit Join(CUDAStep &exchange) : exchange(exchange) {}
 
-  Status enqueue(Stream stream) override { return reduction.join(stream); }
+  Status enqueue(Stream stream) override { return exchange.join(stream); }
 
 private:
-  CUDAStep &reduction;
+  CUDAStep &exchange;
 };
 
 using Prepared = StatusOr<std::unique_ptr<CUDAStep>>;
@@ -119,9 +119,10 @@ private:
   Prepared prepare(const ConvStep &step);
   Prepared prepare(const CheckIndicesStep &step);
   Prepared prepare(const AllReduceStep &step);
-  Prepared prepare(const ReduceScatterStep &) { return refuseOwners(); }
-  Prepared prepare(const AllGatherStep &) { return refuseOwners(); }
-  Prepared refuseOwners();
+  Prepared prepare(const ReduceScatterStep &step);
+  Prepared prepare(const AllGatherStep &step);
+  std::vector<RankPart> partsOf(const std::vector<OwnedPart> &parts) const;
+  Prepared note(Prepared exchange);
   Prepared prepare(const IfStep &step);
   Status unroll(const ForStep &step, std::vector<NamedStep> &prepared);
   void joinUpTo(size_t count, const std::string &name,
@@ -138,8 +139,8 @@ private:
   const Function &function;
   size_t owner = 0;            ///< index of the step being prepared
   std::vector<void *> buffers; ///< addresses in the current iteration of loops
-  std::vector<CUDAStep *> reductions; ///< so far, in order
-  size_t numJoined = 0;               ///< of `reductions`
+  std::vector<CUDAStep *> exchanges; ///< so far, in order
+  size_t numJoined = 0;              ///< of `exchanges`
 };
 
 } // namespace
@@ -263,20 +264,44 @@ Prepared CUDAStepPreparer::prepare(const CheckIndicesStep &step) {
 
 Prepared CUDAStepPreparer::prepare(const AllReduceStep &step) {
   const Buffer &buffer = function.buffers[step.buffer];
-  Prepared prepared = std::unique_ptr<CUDAStep>(std::make_unique<NoWork>());
-  if (use.nccl && buffer.bytes > 0)
-    prepared = use.nccl->prepare(
-        operand(step.buffer),
-        static_cast<size_t>(buffer.bytes / sizeOf(buffer.type)), step.kind);
-  if (prepared.ok() && use.nccl)
-    reductions.push_back(prepared->get());
-  return prepared;
+  if (!use.nccl || buffer.bytes == 0)
+    return note(std::unique_ptr<CUDAStep>(std::make_unique<NoWork>()));
+  return note(use.nccl->prepare(
+      operand(step.buffer),
+      static_cast<size_t>(buffer.bytes / sizeOf(buffer.type)), step.kind));
 }
 
-Prepared CUDAStepPreparer::refuseOwners() {
-  // The plan's verifier rejects exchanges with owners in plans for a GPU.
-  return Status(StatusCode::Unsupported,
-                "a GPU exchanges no parts with owners");
+std::vector<RankPart>
+CUDAStepPreparer::partsOf(const std::vector<OwnedPart> &parts) const {
+  std::vector<RankPart> result;
+  for (const OwnedPart &part : parts) {
+    assert(buffers[part.buffer] && "all ranks hold what they exchange");
+    result.push_back({buffers[part.buffer],
+                      static_cast<size_t>(function.buffers[part.buffer].bytes),
+                      use.shares.ownerOf(part.owner)});
+  }
+  return result;
+}
+
+Prepared CUDAStepPreparer::prepare(const ReduceScatterStep &step) {
+  if (!use.nccl)
+    return std::unique_ptr<CUDAStep>(std::make_unique<NoWork>());
+  return note(use.nccl->prepareReduceToOwners(
+      partsOf(step.parts), function.buffers[step.parts.front().buffer].type,
+      step.kind));
+}
+
+Prepared CUDAStepPreparer::prepare(const AllGatherStep &step) {
+  if (!use.nccl)
+    return std::unique_ptr<CUDAStep>(std::make_unique<NoWork>());
+  return note(use.nccl->prepareGatherFromOwners(partsOf(step.parts)));
+}
+
+/// Adds `exchange` to the list, so that later steps can wait for it.
+Prepared CUDAStepPreparer::note(Prepared exchange) {
+  if (exchange.ok() && use.nccl)
+    exchanges.push_back(exchange->get());
+  return exchange;
 }
 
 Prepared CUDAStepPreparer::prepare(const IfStep &) {
@@ -316,29 +341,32 @@ Status CUDAStepPreparer::prepare(const Step &step,
   return Status();
 }
 
-/// Makes the stream wait for the first `count` reductions.
+/// Makes the stream wait for the first `count` exchanges.
 void CUDAStepPreparer::joinUpTo(size_t count, const std::string &name,
                                 std::vector<NamedStep> &prepared) {
   if (!use.nccl || count <= numJoined)
     return;
-  assert(count <= reductions.size() && "reductions precede their readers");
-  // Reductions run in order, so the last one ends after the others.
+  assert(count <= exchanges.size() && "exchanges precede their readers");
+  // Exchanges run in order, so the last one ends after the others.
   numJoined = count;
   prepared.push_back(
-      {name, std::make_unique<Join>(*reductions[count - 1]), owner});
+      {name, std::make_unique<Join>(*exchanges[count - 1]), owner});
 }
 
 Status CUDAStepPreparer::prepareAll(std::vector<NamedStep> &prepared) {
   const std::vector<size_t> before = findReductionsBefore(function, buffers);
   for (owner = 0; owner < function.steps.size(); ++owner) {
     const Step &step = function.steps[owner];
+    // The variables of other ranks have no memory here.
+    if (step.owner && !use.shares.owns(*step.owner))
+      continue;
     joinUpTo(before[owner], step.name, prepared);
     if (Status status = prepare(step, prepared); !status.ok())
       return status;
   }
-  if (!reductions.empty()) {
+  if (!exchanges.empty()) {
     owner = function.steps.size() - 1;
-    joinUpTo(reductions.size(), function.steps.back().name, prepared);
+    joinUpTo(exchanges.size(), function.steps.back().name, prepared);
   }
   return Status();
 }

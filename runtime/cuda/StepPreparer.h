@@ -25,14 +25,16 @@ struct StepResources {
   Workspace &workspace;
   std::unique_ptr<BLASLt> &blas;
   std::unique_ptr<DNN> &dnn;
-  NCCL *nccl; ///< null for a single rank, which has nothing to reduce
+  const StateShares &shares; ///< steps of other owners are left out
+  NCCL *nccl; ///< null for a single rank, which has nothing to exchange
 };
 
 /// Prepares the steps of `function`. `buffers[i]` is the address of the
 /// function's i-th buffer. Errors name the step.
 ///
-/// Reductions over ranks run beside later steps. A step that uses the memory of
-/// a reduction waits for it, and the end of the function waits for all.
+/// Exchanges with other ranks run beside later steps. A step that uses the
+/// memory of an exchange waits for it, and the end of the function waits for
+/// all.
 StatusOr<std::vector<NamedStep>>
 prepareSteps(StepResources resources, const Function &function,
              const std::vector<void *> &buffers);

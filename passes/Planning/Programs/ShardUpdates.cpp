@@ -11,9 +11,7 @@
 #include "passes/Planning/Passes.h"
 
 #include "compiler/Dialect/MPC/FunctionPorts.h"
-#include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Dialect/Plan/Plan.h"
-#include "compiler/Support/ExitCode.h"
 
 #include "llvm/ADT/SetVector.h"
 
@@ -452,12 +450,6 @@ void ShardUpdatesPass::runOnOperation() {
   });
   if (!isSharded)
     return;
-  if (getTarget(module).isGPU()) {
-    withExitCode(mlir::emitError(module.getLoc()), ExitCode::Unsupported)
-        << "--shard-optimizer divides the optimizer among CPUs only, and the "
-           "target is a GPU; leave the flag out";
-    return signalPassFailure();
-  }
   SmallVector<func::FuncOp> functions;
   for (auto function : module.getOps<func::FuncOp>())
     if (!function.isExternal() && !getKernelKind(function) &&

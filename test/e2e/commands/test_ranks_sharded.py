@@ -11,7 +11,6 @@ import pytest
 
 import mpctest
 from test_ranks import (
-    MODEL,
     TRAIN,
     compiled,
     largest_difference,
@@ -21,7 +20,6 @@ from test_ranks import (
 )
 
 __all__ = ["pytestmark"]
-UNSUPPORTED = 4
 STEPS = ("--max-steps", 8)
 SHARDED = ("--shard-optimizer",)
 FLAGS = {
@@ -174,12 +172,3 @@ def test_an_artifact_trains_on_any_ranks(tmp_path):
         )
         assert process.returncode == 0, process.stderr
         assert pathlib.Path(tmp_path / f"{ranks}.npz").exists()
-
-
-def test_gpus_are_refused(tmp_path):
-    process = mpctest.mpc(
-        *("compile", MODEL, "--loss", "cross_entropy", "--batch-size", 16),
-        *("--target", "sm_90", "--shard-optimizer", "-o", tmp_path / "m.mpc"),
-    )
-    assert process.returncode == UNSUPPORTED
-    assert "--shard-optimizer divides the optimizer among CPUs only" in process.stderr

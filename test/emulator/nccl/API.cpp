@@ -1,6 +1,7 @@
 // Entry points of NCCL for communicators that do not block. Checks each call:
-// arguments, order, streams and captures. The work of a call begins when the
-// program sees the end of the call, so a program that goes on too early fails.
+// arguments, order, groups, streams and captures. The work of a call, or of a
+// group of calls, begins when the program sees its end. So a program that goes
+// on too early fails.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/emulator/cuda/Hooks.h"
@@ -18,10 +19,10 @@ constexpr char kId[] = "emulated NCCL ";
 constexpr int kVersion = 22000;
 constexpr int kFirstMade = 5; ///< the first operation that a program creates
 
-/// A reduction that a call has asked for.
+/// An exchange that a call has asked for.
 struct Asked {
   void *data = nullptr;
-  Reduction reduction;
+  Exchange exchange;
   CUstream stream = nullptr;
 };
 
@@ -30,13 +31,15 @@ struct Communicator {
   int device = 0;
   bool isFinalized = false;
   bool hasBegun = false;          ///< true once all ranks have joined
-  std::optional<Asked> asked;     ///< not begun yet
-  std::optional<CUstream> stream; ///< of all reductions
+  std::vector<Asked> grouped;     ///< by calls of the open group
+  std::vector<Asked> asked;       ///< not begun yet
+  std::optional<CUstream> stream; ///< of all exchanges
   /// The operations that the program has created: type and scale.
   std::vector<std::pair<int, double>> made;
 };
 
 std::map<Communicator *, std::unique_ptr<Communicator>> communicators;
+thread_local bool isGrouping = false;
 
 /// The frame of the entry points: injects faults, and logs.
 template <class F>
@@ -62,32 +65,43 @@ ncclResult_t check(Communicator *communicator, bool mayCapture = false) {
     return refuse("the communicator does not exist");
   if (communicator->isFinalized)
     return refuse("the communicator is finalized");
-  if (!communicator->hasBegun || communicator->asked)
+  if (!communicator->hasBegun || !communicator->asked.empty())
     return refuse("the call before is still in progress");
   if (!hasContext() || currentDevice() != communicator->device)
     return refuse("another device is current");
   if (isCapturing() && !mayCapture)
     return refuse("the call does not work during a capture");
+  if (isGrouping && !mayCapture)
+    return refuse("the call does not work in a group");
   return ncclSuccess;
 }
 
-/// Enqueues the reduction that was asked for.
-ncclResult_t begin(Communicator &communicator) {
-  const Asked asked = *communicator.asked;
-  communicator.asked.reset();
-  const size_t bytes = asked.reduction.count * sizeOf(asked.reduction.type);
+/// Enqueues an exchange that was asked for.
+ncclResult_t begin(Communicator &communicator, const Asked &asked) {
+  const size_t bytes = asked.exchange.count * sizeOf(asked.exchange.type);
   auto work = [ranks = communicator.ranks, asked] {
     std::string fault;
-    if (!ranks->reduce(asked.data, asked.reduction, fault))
+    if (!ranks->run(asked.data, asked.exchange, fault))
       return CUDA_ERROR_NOT_READY;
     if (fault.empty())
       return CUDA_SUCCESS;
     refuse(fault);
     return CUDA_ERROR_LAUNCH_FAILED;
   };
-  return enqueueWork(asked.stream, "ncclAllReduce", {{asked.data, bytes}}, work)
+  return enqueueWork(asked.stream, asked.exchange.name(), {{asked.data, bytes}},
+                     work)
              ? ncclUnhandledCudaError
              : ncclSuccess;
+}
+
+/// Enqueues all exchanges that were asked for.
+ncclResult_t begin(Communicator &communicator) {
+  const std::vector<Asked> all = std::move(communicator.asked);
+  communicator.asked.clear();
+  for (const Asked &asked : all)
+    if (ncclResult_t result = begin(communicator, asked))
+      return result;
+  return ncclSuccess;
 }
 
 /// Goes on with the call in progress, and returns its state.
@@ -96,10 +110,55 @@ ncclResult_t proceed(Communicator &communicator) {
   if (ncclResult_t state = ranks.getState())
     return state;
   communicator.hasBegun = true;
-  if (communicator.asked)
+  if (!communicator.asked.empty())
     return begin(communicator);
   return communicator.isFinalized && !ranks.haveAllFinalized() ? ncclInProgress
                                                                : ncclSuccess;
+}
+
+/// The operation of a reduction, as the ranks compare it.
+ncclResult_t resolve(Exchange &exchange, const Communicator &communicator) {
+  if (exchange.operation == ncclSum || exchange.operation == ncclMax)
+    return ncclSuccess;
+  if (exchange.operation < kFirstMade)
+    return refuse("an unknown operation", ncclInvalidArgument);
+  const auto index = static_cast<size_t>(exchange.operation - kFirstMade);
+  if (index >= communicator.made.size() ||
+      communicator.made[index].first != exchange.type)
+    return refuse("the operation is for another type", ncclInvalidArgument);
+  exchange.operation = ncclSum;
+  exchange.scale = communicator.made[index].second;
+  return ncclSuccess;
+}
+
+/// Asks for an exchange, alone or as a part of the open group.
+ncclResult_t ask(Exchange exchange, const void *from, void *to,
+                 Communicator *communicator, CUstream stream) {
+  const std::string arguments =
+      "count=" + std::to_string(exchange.count) +
+      ", type=" + std::to_string(exchange.type) +
+      ", operation=" + std::to_string(exchange.operation) +
+      ", root=" + std::to_string(exchange.root) +
+      ", captured=" + std::to_string(isCapturing());
+  return call(exchange.name(), arguments, [&] {
+    if (ncclResult_t result = check(communicator, /*mayCapture=*/true))
+      return result;
+    if (communicator->stream.value_or(stream) != stream)
+      return refuse("exchanges of one communicator use two streams");
+    const size_t width = sizeOf(exchange.type);
+    if (from != to || width == 0 || exchange.count == 0 || exchange.root < 0 ||
+        exchange.root >= communicator->ranks->count() ||
+        reinterpret_cast<uintptr_t>(to) % width != 0)
+      return refuse("a wrong argument of " + std::string(exchange.name()),
+                    ncclInvalidArgument);
+    if (ncclResult_t result = resolve(exchange, *communicator))
+      return result;
+    communicator->stream = stream;
+    std::vector<Asked> &list =
+        isGrouping ? communicator->grouped : communicator->asked;
+    list.push_back({to, exchange, stream});
+    return isGrouping ? ncclSuccess : ncclInProgress;
+  });
 }
 
 } // namespace
@@ -178,8 +237,8 @@ MPC_EXPORT ncclResult_t ncclCommFinalize(Communicator *communicator) {
   return call("ncclCommFinalize", "", [&] {
     if (ncclResult_t result = check(communicator))
       return result;
-    if (communicator->ranks->isReducing())
-      return refuse("a reduction is in progress");
+    if (communicator->ranks->isBusy())
+      return refuse("an exchange is in progress");
     communicator->isFinalized = true;
     communicator->ranks->finalize();
     return ncclInProgress;
@@ -224,33 +283,48 @@ MPC_EXPORT ncclResult_t ncclAllReduce(const void *from, void *to, size_t count,
                                       int type, int operation,
                                       Communicator *communicator,
                                       CUstream stream) {
-  const std::string arguments = "count=" + std::to_string(count) +
-                                ", type=" + std::to_string(type) +
-                                ", operation=" + std::to_string(operation) +
-                                ", captured=" + std::to_string(isCapturing());
-  return call("ncclAllReduce", arguments, [&] {
-    if (ncclResult_t result = check(communicator, /*mayCapture=*/true))
-      return result;
-    if (communicator->stream.value_or(stream) != stream)
-      return refuse("reductions of one communicator use two streams");
-    const size_t width = sizeOf(type);
-    if (from != to || width == 0 || count == 0 ||
-        reinterpret_cast<uintptr_t>(to) % width != 0)
-      return refuse("a wrong argument of ncclAllReduce", ncclInvalidArgument);
-    Reduction reduction{count, type, operation};
-    if (operation >= kFirstMade) {
-      const auto index = static_cast<size_t>(operation - kFirstMade);
-      if (index >= communicator->made.size() ||
-          communicator->made[index].first != type)
-        return refuse("the operation is for another type", ncclInvalidArgument);
-      reduction.operation = ncclSum;
-      reduction.scale = communicator->made[index].second;
-    } else if (operation != ncclSum && operation != ncclMax) {
-      return refuse("an unknown operation", ncclInvalidArgument);
-    }
-    communicator->stream = stream;
-    communicator->asked = Asked{to, reduction, stream};
-    return ncclInProgress;
+  return ask({Kind::AllReduce, count, type, operation}, from, to, communicator,
+             stream);
+}
+
+MPC_EXPORT ncclResult_t ncclReduce(const void *from, void *to, size_t count,
+                                   int type, int operation, int root,
+                                   Communicator *communicator,
+                                   CUstream stream) {
+  return ask({Kind::Reduce, count, type, operation, 1, root}, from, to,
+             communicator, stream);
+}
+
+MPC_EXPORT ncclResult_t ncclBroadcast(const void *from, void *to, size_t count,
+                                      int type, int root,
+                                      Communicator *communicator,
+                                      CUstream stream) {
+  return ask({Kind::Broadcast, count, type, ncclSum, 1, root}, from, to,
+             communicator, stream);
+}
+
+MPC_EXPORT ncclResult_t ncclGroupStart() {
+  return call("ncclGroupStart", "", [] {
+    if (isGrouping)
+      return refuse("a group is open");
+    isGrouping = true;
+    return ncclSuccess;
+  });
+}
+
+MPC_EXPORT ncclResult_t ncclGroupEnd() {
+  return call("ncclGroupEnd", "", [] {
+    if (!isGrouping)
+      return refuse("no group is open");
+    isGrouping = false;
+    ncclResult_t result = ncclSuccess;
+    for (const auto &[handle, communicator] : communicators)
+      if (!communicator->grouped.empty()) {
+        communicator->asked = std::move(communicator->grouped);
+        communicator->grouped.clear();
+        result = ncclInProgress;
+      }
+    return result;
   });
 }
 

@@ -27,7 +27,7 @@ struct Slot {
   std::atomic<bool> hasFinalized;
   /// The chunks that the rank has posted, and has read from all ranks.
   std::atomic<uint64_t> posted, read;
-  Reduction reduction; ///< of the posted chunk
+  Exchange exchange; ///< of the posted chunk
   alignas(64) std::byte data[kChunkBytes];
 };
 } // namespace
@@ -49,15 +49,23 @@ double mpc::emulator::loadScale(const void *scalar, int type) {
   return load<double>(scalar, 0, element);
 }
 
-std::string Reduction::describe() const {
-  return "count " + std::to_string(count) + ", type " + std::to_string(type) +
-         ", operation " + std::to_string(operation) + ", scale " +
-         std::to_string(scale);
+const char *Exchange::name() const {
+  return kind == Kind::AllReduce ? "ncclAllReduce"
+         : kind == Kind::Reduce  ? "ncclReduce"
+                                 : "ncclBroadcast";
 }
 
-bool Reduction::operator==(const Reduction &other) const {
-  return count == other.count && type == other.type &&
-         operation == other.operation && scale == other.scale;
+std::string Exchange::describe() const {
+  return std::string(name()) + " of count " + std::to_string(count) +
+         ", type " + std::to_string(type) + ", operation " +
+         std::to_string(operation) + ", scale " + std::to_string(scale) +
+         ", root " + std::to_string(root);
+}
+
+bool Exchange::operator==(const Exchange &other) const {
+  return kind == other.kind && count == other.count && type == other.type &&
+         operation == other.operation && scale == other.scale &&
+         root == other.root;
 }
 
 //===----------------------------------------------------------------------===//
@@ -89,7 +97,7 @@ static void reduceIntegers(const Parts &parts, void *result, uint64_t count,
 /// Rounds each product and each sum to the type, as the kernels of NCCL do.
 template <class T>
 static void reduceFloats(const Parts &parts, void *result, uint64_t count,
-                         Element element, const Reduction &reduction) {
+                         Element element, const Exchange &reduction) {
   auto round = [&](T value) {
     double place = 0;
     store<T>(&place, 0, element, value);
@@ -109,7 +117,7 @@ static void reduceFloats(const Parts &parts, void *result, uint64_t count,
 }
 
 static void reduceParts(const Parts &parts, void *result, uint64_t count,
-                        const Reduction &reduction) {
+                        const Exchange &reduction) {
   const bool isMax = reduction.operation == ncclMax;
   switch (reduction.type) {
   case ncclInt8:
@@ -223,20 +231,20 @@ bool Ranks::havePosted(uint64_t chunks) const {
                      [&](const Slot &slot) { return slot.posted >= chunks; });
 }
 
-bool Ranks::reduce(void *data, const Reduction &reduction, std::string &fault) {
+bool Ranks::run(void *data, const Exchange &exchange, std::string &fault) {
   if (isAborted)
     return true;
-  const size_t width = sizeOf(reduction.type);
+  const size_t width = sizeOf(exchange.type);
   Slot &own = shared->slots[rank];
-  while (offset < reduction.count) {
+  while (offset < exchange.count) {
     const uint64_t count =
-        std::min<uint64_t>(reduction.count - offset, kChunkBytes / width);
+        std::min<uint64_t>(exchange.count - offset, kChunkBytes / width);
     std::byte *elements = static_cast<std::byte *>(data) + offset * width;
     if (!isPosted) {
       if (!haveRead(chunk))
         return false;
       std::memcpy(own.data, elements, count * width);
-      own.reduction = reduction;
+      own.exchange = exchange;
       own.posted = chunk + 1;
       isPosted = true;
     }
@@ -246,14 +254,18 @@ bool Ranks::reduce(void *data, const Reduction &reduction, std::string &fault) {
     for (int other = 0; other < ranks; ++other) {
       const Slot &slot = shared->slots[other];
       parts[other] = slot.data;
-      if (slot.reduction == reduction)
+      if (slot.exchange == exchange)
         continue;
-      fault = "rank " + std::to_string(other) + " reduces " +
-              slot.reduction.describe() + "; rank " + std::to_string(rank) +
-              " reduces " + reduction.describe();
+      fault = "rank " + std::to_string(other) + " calls " +
+              slot.exchange.describe() + "; rank " + std::to_string(rank) +
+              " calls " + exchange.describe();
       return true;
     }
-    reduceParts({parts, ranks}, elements, count, reduction);
+    // Only the root of a reduction gets elements.
+    if (exchange.kind == Kind::Broadcast)
+      std::memcpy(elements, parts[exchange.root], count * width);
+    else if (exchange.kind == Kind::AllReduce || exchange.root == rank)
+      reduceParts({parts, ranks}, elements, count, exchange);
     own.read = ++chunk;
     isPosted = false;
     offset += count;

@@ -13,15 +13,21 @@
 
 namespace mpc::emulator {
 
-/// A reduction, which must be equal on all ranks.
-struct Reduction {
+enum class Kind : int { AllReduce, Reduce, Broadcast };
+
+/// An exchange of data, which must be equal on all ranks.
+struct Exchange {
+  Kind kind = Kind::AllReduce;
   uint64_t count = 0;
   int type = 0;
   int operation = ncclSum; ///< ncclSum or ncclMax
   double scale = 1;        ///< of each element, before the sum
+  int root = 0;            ///< of Reduce and Broadcast
 
+  /// The name of the library's function.
+  const char *name() const;
   std::string describe() const;
-  bool operator==(const Reduction &other) const;
+  bool operator==(const Exchange &other) const;
 };
 
 /// Returns the bytes of an element; 0 for an unknown type.
@@ -48,16 +54,17 @@ public:
   /// process of a rank has ended.
   ncclResult_t getState() const;
 
-  /// Continues `reduction` of `data`. Returns true at the end, false as long as
+  /// Continues `exchange` of `data`. Returns true at the end, false as long as
   /// another rank must go on first. Sets `fault` if the ranks differ.
-  bool reduce(void *data, const Reduction &reduction, std::string &fault);
-  /// True while a reduction has begun and not ended.
-  bool isReducing() const { return offset > 0 || isPosted; }
+  bool run(void *data, const Exchange &exchange, std::string &fault);
+  /// True while an exchange has begun and not ended.
+  bool isBusy() const { return offset > 0 || isPosted; }
+  int count() const { return ranks; }
 
   void finalize();
   bool haveAllFinalized() const;
 
-  /// Makes all reductions end at once, with undefined results.
+  /// Makes all exchanges end at once, with undefined results.
   void abort() { isAborted = true; }
 
 private:
@@ -72,8 +79,8 @@ private:
   Shared *shared;
   int ranks, rank;
   bool isAborted = false;
-  uint64_t chunk = 0;  ///< chunks of all reductions so far
-  uint64_t offset = 0; ///< elements of the reduction so far
+  uint64_t chunk = 0;  ///< chunks of all exchanges so far
+  uint64_t offset = 0; ///< elements of the exchange so far
   bool isPosted = false;
 };
 

@@ -55,7 +55,8 @@ private:
   cuda::CUDADriver driver;
   cuda::GPU gpu;
   Plan plan;
-  cuda::DeviceMemory memory{driver, gpu, plan};
+  StateShares shares{plan};
+  cuda::DeviceMemory memory{driver, gpu, plan, shares};
   cuda::Workspace workspace{memory};
 };
 

@@ -50,7 +50,8 @@ protected:
   CUDADriver driver;
   GPU gpu;
   Plan plan;
-  DeviceMemory memory{driver, gpu, plan};
+  StateShares shares{plan};
+  DeviceMemory memory{driver, gpu, plan, shares};
 };
 
 TEST_F(WorkspaceTest, growsInPlaceOfABlockThatNobodyTook) {

@@ -69,15 +69,22 @@ public:
   std::vector<T> reduce(NCCL &nccl, DType type, Reduce kind,
                         const std::vector<T> &values) {
     void *memory = upload(values);
-    auto step = nccl.prepare({type, memory}, values.size(), kind);
+    run(nccl.prepare({type, memory}, values.size(), kind));
+    return download<T>(memory, values.size());
+  }
+
+  /// Runs an exchange, and returns the bytes that this rank has sent.
+  size_t run(const StatusOr<std::unique_ptr<CUDAStep>> &step) {
     EXPECT_TRUE(step.ok()) << step.status().message();
     if (!step.ok())
-      return {};
-    EXPECT_TRUE((*step)->enqueue(stream).ok());
-    EXPECT_TRUE((*step)->join(stream).ok());
-    Status status = driver().wait(stream, "reduce");
+      return 0;
+    Status status = (*step)->enqueue(stream);
+    if (status.ok())
+      status = (*step)->join(stream);
+    if (status.ok())
+      status = driver().wait(stream, "exchange");
     EXPECT_TRUE(status.ok()) << status.message();
-    return download<T>(memory, values.size());
+    return (*step)->bytesSent();
   }
 
   Stream stream = nullptr;
@@ -191,6 +198,95 @@ TEST(NCCL, DividesBeforeItAdds) {
   });
 }
 
+/// Rank 0 owns the first part, and rank 1 the others.
+std::vector<RankPart> partsOf(void *first, size_t firstBytes, void *second,
+                              size_t secondBytes) {
+  return {{first, firstBytes, 0}, {second, secondBytes, 1}, {first, 0, 1}};
+}
+
+TEST(NCCL, ReducesToOwners) {
+  std::string log = newLogFile();
+  onTwoRanks({{"MPC_EMULATOR_LOG", log}}, [](ForkedCommunicator &ranks) {
+    OneGPU gpu(ranks.rank());
+    auto nccl = gpu.connect(&ranks);
+    const bool isFirst = ranks.isFirst();
+    const auto r = static_cast<float>(ranks.rank());
+    void *a = gpu.upload(Floats{1, r, -r});
+    // More elements than the emulator exchanges at once.
+    void *b = gpu.upload(Floats(200000, 4 * r));
+    const size_t sent = gpu.run(nccl->prepareReduceToOwners(
+        partsOf(a, 12, b, 800000), DType::F32, Reduce::Mean));
+    // A rank sends what it does not own.
+    EXPECT_EQ(sent, isFirst ? 800000u : 12u);
+    EXPECT_EQ(gpu.download<float>(a, 3),
+              isFirst ? (Floats{1, 0.5, -0.5}) : (Floats{1, 1, -1}));
+    EXPECT_EQ(gpu.download<float>(b, 200000), Floats(200000, isFirst ? 0 : 2));
+  });
+  const std::vector<std::string> calls = readLog(log);
+  EXPECT_EQ(countCalls(calls, "ncclReduce"), 4u);
+  EXPECT_EQ(countCalls(calls, "ncclGroupStart"), 2u);
+  EXPECT_EQ(countCalls(calls, "ncclGroupEnd"), 2u);
+  EXPECT_EQ(countCalls(calls, "ncclAllReduce"), 0u);
+  EXPECT_EQ(countFaults(calls), 0u);
+}
+
+/// The sum of the largest two numbers is beyond f16, their mean is not.
+TEST(NCCL, DividesBeforeItAddsForOwners) {
+  onTwoRanks({}, [](ForkedCommunicator &ranks) {
+    OneGPU gpu(ranks.rank());
+    auto nccl = gpu.connect(&ranks);
+    const std::vector<uint16_t> largest{floatToF16(65504)};
+    const std::vector<uint16_t> infinity{0x7c00};
+    for (Reduce kind : {Reduce::Mean, Reduce::Sum}) {
+      void *memory = gpu.upload(largest);
+      gpu.run(nccl->prepareReduceToOwners({{memory, 2, 1}}, DType::F16, kind));
+      EXPECT_EQ(gpu.download<uint16_t>(memory, 1),
+                kind == Reduce::Sum && ranks.rank() == 1 ? infinity : largest);
+    }
+  });
+}
+
+TEST(NCCL, GathersFromOwners) {
+  onTwoRanks({}, [](ForkedCommunicator &ranks) {
+    OneGPU gpu(ranks.rank());
+    auto nccl = gpu.connect(&ranks);
+    const auto r = static_cast<float>(ranks.rank());
+    void *a = gpu.upload(Floats{r, 1 + r});
+    // Parts differ in type, and their bytes may be odd.
+    void *b = gpu.upload(std::vector<uint8_t>(3, uint8_t(7 + ranks.rank())));
+    const size_t sent =
+        gpu.run(nccl->prepareGatherFromOwners(partsOf(a, 8, b, 3)));
+    EXPECT_EQ(sent, ranks.isFirst() ? 8u : 3u);
+    EXPECT_EQ(gpu.download<float>(a, 2), (Floats{0, 1}));
+    EXPECT_EQ(gpu.download<uint8_t>(b, 3), std::vector<uint8_t>(3, 8));
+  });
+}
+
+/// A call inside of the group fails. The group ends, so that the library can
+/// abort.
+TEST(NCCL, EndsTheGroupOfAFailedCall) {
+  std::string log = newLogFile();
+  emulated(
+      {{"MPC_EMULATOR_LOG", log}, {"MPC_EMULATOR_FAULT", "ncclReduce:2=1"}},
+      [] {
+        OneGPU gpu;
+        auto nccl = gpu.connect(nullptr);
+        void *memory = gpu.upload(Floats{1, 2});
+        auto step = nccl->prepareReduceToOwners(
+            {{memory, 4, 0}, {memory, 4, 0}, {memory, 4, 0}}, DType::F32,
+            Reduce::Sum);
+        ASSERT_TRUE(step.ok()) << step.status().message();
+        expectMessage((*step)->enqueue(gpu.stream), StatusCode::Rank,
+                      {"NCCL cannot reduce over the ranks", "(1)"});
+        EXPECT_EQ(nccl->prepareGatherFromOwners({}).status().getCode(),
+                  StatusCode::Rank);
+      });
+  const std::vector<std::string> calls = readLog(log);
+  EXPECT_EQ(countCalls(calls, "ncclReduce"), 2u);
+  EXPECT_EQ(countCalls(calls, "ncclGroupEnd"), 1u);
+  EXPECT_EQ(countCalls(calls, "ncclCommAbort"), 1u);
+}
+
 TEST(NCCL, RefusesTypesThatTheLibraryReducesOtherwise) {
   emulated({}, [] {
     OneGPU gpu;
@@ -202,6 +298,10 @@ TEST(NCCL, RefusesTypesThatTheLibraryReducesOtherwise) {
     expectMessage(nccl->prepare({DType::I16, memory}, 1, Reduce::Sum).status(),
                   StatusCode::Unsupported,
                   {"NCCL does not reduce elements of type i16"});
+    expectMessage(
+        nccl->prepareReduceToOwners({{memory, 4, 0}}, DType::F32, Reduce::Max)
+            .status(),
+        StatusCode::Unsupported, {"NCCL's maximum over ranks loses NaN"});
   });
 }
 
@@ -237,7 +337,7 @@ TEST(NCCL, AbortsAfterAnErrorOfAnotherRank) {
              OneGPU gpu;
              auto nccl = gpu.connect(nullptr);
              expectMessage(nccl->poll({}), StatusCode::Rank,
-                           {"NCCL cannot reduce over the ranks", "(6)"});
+                           {"NCCL cannot exchange data with the ranks", "(6)"});
              void *memory = gpu.upload(Floats{1});
              EXPECT_EQ(nccl->prepare({DType::F32, memory}, 1, Reduce::Sum)
                            .status()
@@ -249,8 +349,8 @@ TEST(NCCL, AbortsAfterAnErrorOfAnotherRank) {
   EXPECT_EQ(countCalls(readLog(log), "ncclCommDestroy"), 0u);
 }
 
-/// Enqueues a reduction to which the other rank does not come, and returns the
-/// failure of the wait.
+/// Runs a reduction to which the other rank does not come, and returns the
+/// failure.
 Status reduceAlone(ForkedCommunicator &ranks, NCCL::Duration timeout) {
   OneGPU gpu(ranks.rank());
   auto nccl = gpu.connect(&ranks, timeout);
@@ -265,9 +365,13 @@ Status reduceAlone(ForkedCommunicator &ranks, NCCL::Duration timeout) {
   }
   void *memory = gpu.upload(Floats{1});
   auto step = nccl->prepare({DType::F32, memory}, 1, Reduce::Sum);
-  EXPECT_TRUE(step.ok() && (*step)->enqueue(gpu.stream).ok() &&
-              (*step)->join(gpu.stream).ok());
-  Status status = gpu.driver().wait(gpu.stream, "reduce");
+  EXPECT_TRUE(step.ok()) << step.status().message();
+  // The other rank may have ended before.
+  Status status = (*step)->enqueue(gpu.stream);
+  if (status.ok())
+    status = (*step)->join(gpu.stream);
+  if (status.ok())
+    status = gpu.driver().wait(gpu.stream, "reduce");
   EXPECT_EQ(ranks.losses, 1);
   if (timeout != kLong)
     EXPECT_TRUE(ranks.barrier().ok());
@@ -303,6 +407,22 @@ TEST(EmulatedNCCL, FindsReductionsThatDiffer) {
     ASSERT_TRUE(step.ok() && (*step)->enqueue(gpu.stream).ok() &&
                 (*step)->join(gpu.stream).ok());
     EXPECT_FALSE(gpu.driver().wait(gpu.stream, "reduce").ok());
+    ASSERT_TRUE(ranks.barrier().ok());
+  });
+  EXPECT_GE(countFaults(readLog(log)), 1u);
+}
+
+/// Two roots of one part would leave both ranks without a result.
+TEST(EmulatedNCCL, FindsOwnersThatDiffer) {
+  std::string log = newLogFile();
+  onTwoRanks({{"MPC_EMULATOR_LOG", log}}, [](ForkedCommunicator &ranks) {
+    OneGPU gpu(ranks.rank());
+    auto nccl = gpu.connect(&ranks);
+    void *memory = gpu.upload(Floats{1});
+    auto step = nccl->prepareGatherFromOwners({{memory, 4, ranks.rank()}});
+    ASSERT_TRUE(step.ok() && (*step)->enqueue(gpu.stream).ok() &&
+                (*step)->join(gpu.stream).ok());
+    EXPECT_FALSE(gpu.driver().wait(gpu.stream, "exchange").ok());
     ASSERT_TRUE(ranks.barrier().ok());
   });
   EXPECT_GE(countFaults(readLog(log)), 1u);
@@ -344,6 +464,21 @@ TEST(EmulatedNCCL, FindsWrongCalls) {
     EXPECT_EQ(reduce(gpu.stream), kUsage);
     settle();
     EXPECT_EQ(reduce(nullptr), kUsage); // another stream
+    // Groups end, do not nest, and begin nothing before their end.
+    EXPECT_EQ(call.groupEnd(), kUsage);
+    EXPECT_EQ(call.groupStart(), NCCLResult::Success);
+    EXPECT_EQ(call.groupStart(), kUsage);
+    EXPECT_EQ(reduce(gpu.stream), NCCLResult::Success);
+    EXPECT_EQ(call.reduce(memory, memory, 2, NCCLType::F32, NCCLOperation::Sum,
+                          /*root=*/1, handle, gpu.stream),
+              static_cast<NCCLResult>(4)); // there is no rank 1
+    EXPECT_EQ(call.broadcast(memory, memory, 8, NCCLType::U8, /*root=*/0,
+                             handle, gpu.stream),
+              NCCLResult::Success);
+    EXPECT_EQ(call.finalize(handle), kUsage);
+    EXPECT_EQ(call.groupEnd(), NCCLResult::InProgress);
+    EXPECT_EQ(reduce(gpu.stream), kUsage);
+    settle();
     // Operations cannot be made during a capture.
     const DriverFunctions &driver = gpu.driver().call;
     ASSERT_EQ(driver.streamBeginCapture(gpu.stream, CaptureMode::ThreadLocal),
@@ -372,7 +507,7 @@ TEST(EmulatedNCCL, FindsWrongCalls) {
     EXPECT_EQ(call.destroy(handle), NCCLResult::Success);
     EXPECT_EQ(call.abort(handle), kUsage);
   });
-  EXPECT_EQ(countFaults(readLog(log)), 8u);
+  EXPECT_EQ(countFaults(readLog(log)), 13u);
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 // Tests functions that reduce over the GPUs of two ranks.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "test/runtime/OwnedPlan.h"
 #include "test/runtime/cuda/Emulated.h"
 #include "test/runtime/cuda/TwoRanks.h"
 
@@ -92,6 +93,108 @@ TEST(CUDARanks, ReduceInTheGraph) {
   EXPECT_EQ(countFaults(calls), 0u);
 }
 
+/// The trainee of OwnedPlan.h on a GPU.
+ArtifactBuilder ownedTrainee() {
+  ArtifactBuilder builder = ownedPlan();
+  builder.forGPU("sm_80", countingTrainee().ptx);
+  return builder;
+}
+
+/// Runs `step` of `ownedTrainee`, and expects the mean of the ranks' inputs in
+/// all state that the rank holds.
+void expectOwnersUpdate(Session &session, int rank, int runs) {
+  for (int i = 0; i < runs; ++i) {
+    const auto own = static_cast<float>(i + 2 * rank);
+    ASSERT_TRUE(
+        session.setInput("step", "x", floats({4}, {own, own + 1, 0, 1})).ok());
+    Status status = session.run("step");
+    ASSERT_TRUE(status.ok()) << status.message();
+    const auto mean = static_cast<float>(i + 1);
+    const Floats expected = {mean, mean + 1, 0, 1};
+    EXPECT_EQ(values(session.state("v")), expected);
+    EXPECT_EQ(values(session.state("w")), expected);
+    EXPECT_EQ(values(session.state(rank == 0 ? "v.m" : "w.m")), expected);
+  }
+}
+
+/// Each moment lies on the GPU of its owner, and only the owner runs its steps.
+TEST(CUDARanks, DivideTheOptimizer) {
+  std::string log = newLogFile();
+  onTwoRanks({{"MPC_EMULATOR_LOG", log}}, [](ForkedCommunicator &ranks) {
+    auto session = openRank(ownedTrainee(), ranks);
+    ASSERT_TRUE(session);
+    EXPECT_TRUE(session->shares().isSharded());
+    const char *others = ranks.isFirst() ? "w.m" : "v.m";
+    expectMessage(session->state(others).status(), StatusCode::Usage,
+                  {others, "is on rank"});
+    ASSERT_TRUE(session->derive().ok());
+    EXPECT_EQ(values(session->state("v")), Floats(4, 5));
+    // The owner of v has sent its 16 bytes.
+    const size_t derived = ranks.isFirst() ? 16 : 0;
+    EXPECT_EQ(ranks.bytesSent(), derived);
+    expectOwnersUpdate(*session, ranks.rank(), 5);
+    // A gradient to the other rank, and a weight from this one.
+    EXPECT_EQ(ranks.bytesSent(), derived + 5u * 32u);
+    session.reset();
+    EXPECT_EQ(ranks.losses, 0);
+  });
+  const std::vector<std::string> calls = readLog(log);
+  // Two ranks, two calls for each part: one step by step, one in the capture.
+  EXPECT_EQ(countCalls(calls, "ncclReduce"), 2u * 2u * 2u);
+  EXPECT_EQ(countCalls(calls, "ncclBroadcast"), 2u * (2u * 2u + 1u));
+  EXPECT_EQ(countCalls(calls, "ncclGroupEnd"), 2u * (2u * 2u + 1u));
+  EXPECT_EQ(countCalls(calls, "ncclAllReduce"), 0u);
+  EXPECT_EQ(countCalls(calls, "cuGraphLaunch"), 2u * 4u);
+  EXPECT_EQ(countFaults(calls), 0u);
+}
+
+TEST(CUDARanks, DivideTheOptimizerStepByStep) {
+  for (const char *variable : {"MPC_CUDA_GRAPH", "MPC_CUDA_SYNCHRONIZE"})
+    onTwoRanks({{variable, variable[9] == 'G' ? "0" : "1"}},
+               [](ForkedCommunicator &ranks) {
+                 auto session = openRank(ownedTrainee(), ranks);
+                 ASSERT_TRUE(session);
+                 expectOwnersUpdate(*session, ranks.rank(), 3);
+               });
+}
+
+TEST(CUDARanks, MeasureTheStepsOfOwners) {
+  onTwoRanks({}, [](ForkedCommunicator &ranks) {
+    auto session = openRank(ownedTrainee(), ranks);
+    ASSERT_TRUE(session);
+    expectOwnersUpdate(*session, ranks.rank(), 1);
+    std::vector<double> seconds;
+    for (int i = 0; i < 3; ++i) {
+      Status status = session->runTimed("step", seconds);
+      ASSERT_TRUE(status.ok()) << status.message();
+      ASSERT_EQ(seconds.size(), 8u);
+      // The other rank's update of v or of w.
+      EXPECT_EQ(seconds[ranks.isFirst() ? 5 : 3], 0);
+    }
+  });
+}
+
+/// A single rank owns everything, and may exchange with itself.
+TEST(CUDARanks, OneRankOwnsTheOptimizer) {
+  for (const char *trial : {"0", "1"}) {
+    std::string log = newLogFile();
+    emulated({{"MPC_EMULATOR_LOG", log}, {"MPC_CUDA_NCCL", trial}}, [] {
+      auto session = openOnGPU(ownedTrainee());
+      ASSERT_TRUE(session);
+      EXPECT_FALSE(session->shares().isSharded());
+      for (float x : {1.0F, 2.0F, 3.0F}) {
+        ASSERT_TRUE(
+            session->setInput("step", "x", floats({4}, Floats(4, x))).ok());
+        ASSERT_TRUE(session->run("step").ok());
+        EXPECT_EQ(values(session->state("w")), Floats(4, x));
+        EXPECT_EQ(values(session->state("v.m")), Floats(4, x));
+      }
+    });
+    EXPECT_EQ(countCalls(readLog(log), "ncclReduce"), *trial == '1' ? 4u : 0u);
+    EXPECT_EQ(countFaults(readLog(log)), 0u);
+  }
+}
+
 TEST(CUDARanks, ReduceStepByStep) {
   for (const char *variable : {"MPC_CUDA_GRAPH", "MPC_CUDA_SYNCHRONIZE"})
     onTwoRanks({{variable, variable[9] == 'G' ? "0" : "1"}},
@@ -179,7 +282,7 @@ TEST(CUDARanks, ALostRankEndsTheRun) {
     }
     ASSERT_TRUE(session->run("average").ok());
     expectMessage(session->output("average", "w").status(), StatusCode::Rank,
-                  {"rank 0 of 2: NCCL cannot reduce over the ranks",
+                  {"rank 0 of 2: NCCL cannot exchange data with the ranks",
                    "remote process exited"});
     EXPECT_EQ(session->run("average").getCode(), StatusCode::Rank);
     EXPECT_EQ(ranks.losses, 1);

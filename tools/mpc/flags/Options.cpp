@@ -326,7 +326,7 @@ static void addRecipeOptions(CLI::App &command, Recipe &recipe) {
                    "SyncBatchNorm; default: each rank by its own batch");
   command.add_flag("--shard-optimizer", recipe.shardOptimizer,
                    "divide the optimizer's state and work among the ranks of a "
-                   "distributed run (CPUs); sets --data-parallel");
+                   "distributed run; sets --data-parallel");
   addChoice(command, "--accumulate-reduction", recipe.accumulateReduction,
             "of the gradients of batches and ranks; default: sum with "
             "--reduction sum and for ONNX Runtime artifacts, else mean",
