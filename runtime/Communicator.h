@@ -47,6 +47,14 @@ public:
   virtual Status allReduce(void *data, size_t count, DType type,
                            Reduce kind) = 0;
 
+  /// Like allReduce of `rows * rowElements` elements, with the same bits. Meant
+  /// for a table of which each rank has few rows that are not zero: libraries
+  /// that move host memory send only these rows if they have fewer bytes.
+  virtual Status allReduceRows(void *data, size_t rows, size_t rowElements,
+                               DType type, Reduce kind) {
+    return allReduce(data, rows * rowElements, type, kind);
+  }
+
   /// Reduces `count` elements per rank. Of the `size() * count` elements at
   /// `data`, the part that begins at element `rank() * count` becomes the
   /// reduction. All other parts are undefined afterwards.

@@ -3,6 +3,7 @@
 
 #include "runtime/Tensor.h"
 #include "runtime/distributed/Reduction.h"
+#include "runtime/distributed/RowReduction.h"
 #include "runtime/distributed/SharedCollectives.h"
 
 #include <algorithm>
@@ -377,6 +378,45 @@ Status HostCommunicator::allReduce(void *data, size_t count, DType type,
       return status;
     next += bytes;
     count -= part;
+  }
+  return Status();
+}
+
+/// Two messages: the numbers of rows, then the rows of all ranks. Each rank
+/// adds all of them. If a rank has many rows, the ranks reduce the whole table.
+Status HostCommunicator::allReduceRows(void *data, size_t rows,
+                                       size_t rowElements, DType type,
+                                       Reduce kind) {
+  if (Status status = checkReduction(type, kind); !status.ok())
+    return status;
+  std::byte *table = static_cast<std::byte *>(data);
+  const size_t ranks = static_cast<size_t>(size());
+  const RowReduction reduction(rows, rowElements, type, kind, ranks,
+                               elementsPerBlock(DType::U8));
+  if (!reduction.maySend())
+    return allReduce(data, rows * rowElements, type, kind);
+  const std::vector<uint32_t> own = reduction.findRows(table);
+  std::vector<uint32_t> counts = reduction.countRows(own, size_t(rank()));
+  if (Status status =
+          allGather(counts.data(), counts.size() / ranks * sizeof(counts[0]));
+      !status.ok())
+    return status;
+  const std::vector<uint32_t> longest = reduction.findLongest(counts);
+  if (!reduction.sendsLess(longest))
+    return allReduce(data, rows * rowElements, type, kind);
+  const uint32_t *next = own.data();
+  for (size_t section = 0; section < longest.size(); ++section) {
+    if (longest[section] == 0)
+      continue;
+    const size_t bytes = reduction.messageBytes(longest[section]);
+    const size_t numOwn = counts[size_t(rank()) * longest.size() + section];
+    ensure(packed, ranks * bytes);
+    reduction.pack(table, next, numOwn, longest[section],
+                   packed.data() + size_t(rank()) * bytes);
+    next += numOwn;
+    if (Status status = allGather(packed.data(), bytes); !status.ok())
+      return status;
+    reduction.addRows(packed.data(), counts, section, longest[section], table);
   }
   return Status();
 }

@@ -26,6 +26,8 @@ class HostCommunicator : public Communicator {
 public:
   ~HostCommunicator() override;
   Status allReduce(void *data, size_t count, DType type, Reduce kind) final;
+  Status allReduceRows(void *data, size_t rows, size_t rowElements, DType type,
+                       Reduce kind) final;
   Status reduceScatter(void *data, size_t count, DType type, Reduce kind) final;
   Status allGather(void *data, size_t bytes) final;
   Status reduceToOwners(const std::vector<RankPart> &parts, DType type,
