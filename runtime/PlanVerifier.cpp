@@ -265,6 +265,9 @@ void PlanVerifier::verifyStep(const AllReduceStep &step) {
   expect(buffer.type != DType::I1, "it reduces booleans");
   expect(step.kind != Reduce::Mean || isFloat(buffer.type),
          "it takes the mean of integers");
+  if (expectInRange(step) && step.rowElements > 0)
+    expect(buffer.bytes / sizeOf(buffer.type) % step.rowElements == 0,
+           "its rows do not fill the buffer");
 }
 
 void PlanVerifier::verifyRows(const StridedRows &strided, const Buffer &src,

@@ -92,6 +92,7 @@ private:
   SmallVector<VariableOp> trainables;
   SmallVector<ParameterUpdate> parameterUpdates; ///< of each trainable
   SmallVector<ParameterGroup> groups;            ///< settings of each trainable
+  DenseSet<Operation *> tables; ///< trainables of which @step looks up rows
   std::optional<VariableTable> variables;
 };
 } // namespace
@@ -179,7 +180,8 @@ SmallVector<Value> AddOptimizerPass::addGradients(FunctionEditor &step,
 // gradients on all ranks. The ops belong to the backward pass, since the loss
 // scale is still in the gradients. One op per gradient: Planning joins those
 // that it wants to send together. If the optimizer is sharded, only the owner
-// of a parameter gets the result.
+// of a parameter gets the result. All ranks then get the whole new table from
+// the owner, so few rows of a gradient would save little.
 void AddOptimizerPass::reduceOverRanks(OpBuilder &builder,
                                        SmallVector<Value> &gradients) {
   if (!recipe.dataParallel && !recipe.shardOptimizer)
@@ -190,12 +192,15 @@ void AddOptimizerPass::reduceOverRanks(OpBuilder &builder,
       recipe.gradientReduction() == Reduction::Sum ? Reduce::Sum : Reduce::Mean;
   for (auto [param, gradient] : llvm::zip_equal(trainables, gradients)) {
     ArrayAttr owners;
+    UnitAttr rows;
     if (recipe.shardOptimizer)
       owners = builder.getArrayAttr(FlatSymbolRefAttr::get(param));
+    else if (tables.contains(param))
+      rows = builder.getUnitAttr();
     gradient = AllReduceOp::create(
                    builder, at(param.getSymName() + "#all_reduce"),
                    TypeRange(gradient.getType()),
-                   ReduceAttr::get(&getContext(), kind), gradient, owners)
+                   ReduceAttr::get(&getContext(), kind), gradient, owners, rows)
                    .getOutputs()
                    .front();
   }
@@ -433,6 +438,16 @@ LogicalResult AddOptimizerPass::chooseUpdates(FunctionEditor &step) {
   return success();
 }
 
+// True if all uses of `param` look up rows, the parts along axis 0.
+static bool isTable(Value param) {
+  return !param.use_empty() &&
+         llvm::all_of(param.getUses(), [](OpOperand &use) {
+           auto gather = dyn_cast<GatherOp>(use.getOwner());
+           return gather && use.get() == gather.getData() &&
+                  gather.getAxis() == 0 && gather.getBatchDims() == 0;
+         });
+}
+
 // Chooses the trained parameters and their groups, and declares their state.
 LogicalResult AddOptimizerPass::chooseTrained(FunctionEditor &step,
                                               Value loss) {
@@ -443,6 +458,10 @@ LogicalResult AddOptimizerPass::chooseTrained(FunctionEditor &step,
   if (failed(found))
     return failure();
   trainables = *found;
+  tables.clear();
+  for (VariableOp param : trainables)
+    if (isTable(step.state(param)))
+      tables.insert(param);
   // Parameters may differ in learning rate and weight decay.
   auto grouped =
       findParameterGroups(step, trainables, {recipe.noDecay, recipe.lrScale});

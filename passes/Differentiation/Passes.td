@@ -180,7 +180,8 @@ def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
     With `data-parallel`, an `mpc.all_reduce` of each gradient, or of each
     accumulator in `@update`, gives the mean over the ranks of a distributed
     run, before everything else that reads the gradient. Sums of losses, and
-    `accumulate-reduction=sum`, have the sum over the ranks. With
+    `accumulate-reduction=sum`, have the sum over the ranks. The reduction of a
+    parameter whose uses are all `mpc.gather` along axis 0 has `rows`. With
     `shard-optimizer`, only the rank that owns the parameter gets the result.
 
     With `sync-batch-norm` too, each `mpc.batch_norm` and its gradient get the

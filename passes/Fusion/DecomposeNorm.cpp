@@ -199,7 +199,8 @@ static SmallVector<Value> reduceOverRanks(Reduce kind, ArrayRef<Value> values,
                                           Emitter &e) {
   auto op = AllReduceOp::create(e.builder, TypeRange(ValueRange(values)),
                                 ReduceAttr::get(e.builder.getContext(), kind),
-                                values, /*owners=*/ArrayAttr());
+                                values, /*owners=*/ArrayAttr(),
+                                /*rows=*/UnitAttr());
   e.finish(op);
   return llvm::to_vector_of<Value>(op.getOutputs());
 }

@@ -317,7 +317,9 @@ def FormBucketsPass : Pass<"plan-form-buckets", "::mlir::func::FuncOp"> {
     Joins each `mpc.all_reduce` with those before it, of equal kind and element
     type, until the operands have `bucket-bytes` bytes. The joined op stands at
     the last of its parts. A bucket ends early before an op that reads a
-    result. An op with several operands is no part of a bucket.
+    result. An op with several operands is no part of a bucket. An op with
+    `rows` is none either if the operand has `table-bytes` bytes. Smaller tables
+    lose `rows`, as do all tables on a GPU.
 
     Before:
 
@@ -348,6 +350,8 @@ def FormBucketsPass : Pass<"plan-form-buckets", "::mlir::func::FuncOp"> {
   let options = [
     Option<"bucketBytes", "bucket-bytes", "int64_t", "25 << 20",
            "bytes of a bucket; the last operand may exceed them">,
+    Option<"tableBytes", "table-bytes", "int64_t", "256 << 10",
+           "least bytes of a table of which only rows travel">,
   ];
 }
 

@@ -181,8 +181,7 @@ Status CPUExecutable::runStep(PreparedAllReduce &reduction, const Crew &) {
   Communicator *communicator = device.communicator();
   if (!communicator || communicator->size() == 1)
     return Status();
-  return communicator->allReduce(reduction.address, reduction.count,
-                                 reduction.type, reduction.kind);
+  return reduction.run(*communicator);
 }
 
 Status CPUExecutable::runStep(PreparedReduceScatter &reduction, const Crew &) {

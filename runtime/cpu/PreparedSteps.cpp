@@ -163,10 +163,10 @@ Status StepPreparer::prepareStep(const CheckIndicesStep &step,
 Status StepPreparer::prepareStep(const AllReduceStep &step,
                                  PreparedStep &prepared) {
   const Buffer &buffer = function.buffers[step.buffer];
-  prepared.op =
-      PreparedAllReduce{buffers[step.buffer],
-                        static_cast<size_t>(buffer.bytes / sizeOf(buffer.type)),
-                        buffer.type, step.kind};
+  prepared.op = PreparedAllReduce{
+      buffers[step.buffer],
+      static_cast<size_t>(buffer.bytes / sizeOf(buffer.type)), buffer.type,
+      step.kind, static_cast<size_t>(step.rowElements)};
   return Status();
 }
 

@@ -35,12 +35,21 @@ struct PreparedCheck {
   const std::vector<IndexBox> *indices;
 };
 
-/// A reduction of `count` elements at `address` over the ranks.
+/// A reduction of `count` elements at `address` over the ranks. If
+/// `rowElements` is above 0, the elements are a table with rows of so many
+/// elements.
 struct PreparedAllReduce {
   void *address;
   size_t count;
   DType type;
   Reduce kind;
+  size_t rowElements;
+
+  Status run(Communicator &ranks) const {
+    return rowElements > 0 ? ranks.allReduceRows(address, count / rowElements,
+                                                 rowElements, type, kind)
+                           : ranks.allReduce(address, count, type, kind);
+  }
 };
 
 /// A reduction of each part to its owner.

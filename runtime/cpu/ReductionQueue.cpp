@@ -56,8 +56,7 @@ Status ReductionQueue::finish(bool drops) {
 
 Status ReductionQueue::exchange(const PreparedStep &step) {
   if (const auto *all = std::get_if<PreparedAllReduce>(&step.op))
-    return communicator.allReduce(all->address, all->count, all->type,
-                                  all->kind);
+    return all->run(communicator);
   if (const auto *scattered = std::get_if<PreparedReduceScatter>(&step.op))
     return communicator.reduceToOwners(scattered->parts, scattered->type,
                                        scattered->kind);

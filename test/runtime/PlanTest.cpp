@@ -111,6 +111,8 @@ TEST(Plan, KeepsWhatCPUsHaveFromGPUs) {
                      Json({{"kernel", "k"}, {"args", Json::array()}}),
                      "either a result buffer or an epilogue");
   EXPECT_GPU_REFUSED(kStep + "/steps/2/scratch_bytes", 64, "only for CPUs");
+  EXPECT_GPU_REFUSED(kStep + "/steps/5/row_elements", 2,
+                     "a GPU reduces no rows");
   EXPECT_GPU_REFUSED(kStep + "/steps/2/threads", 0,
                      "between 1 and 1024 threads");
   EXPECT_GPU_REFUSED(kStep + "/steps/2/threads", 1025,
@@ -197,6 +199,8 @@ TEST(Plan, ChecksReductionsOverRanks) {
   const Json flag =
       builder.plan[Json::json_pointer(kStep + "/steps/3/predicate")];
   EXPECT_REFUSED(step + "/buffer", flag, "reduces booleans");
+  EXPECT_REFUSED(step + "/row_elements", 3, "rows do not fill the buffer");
+  EXPECT_REFUSED(step + "/row_elements", -2, "rows are too long or");
 }
 
 TEST(Plan, ChecksLoops) {

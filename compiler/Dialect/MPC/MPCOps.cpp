@@ -189,6 +189,11 @@ LogicalResult AllReduceOp::verify() {
   if (getOwners() && getOwners()->size() != getInputs().size())
     return emitOpError("expected an owner for each of ")
            << getInputs().size() << " operands, found " << getOwners()->size();
+  if (getRows() && (getInputs().size() != 1 || getOwners() ||
+                    typeOf(getInputs().front()).getRank() == 0))
+    return emitOpError("expected one tensor with an axis and no owner, because "
+                       "rows travel, found ")
+           << getInputs().getTypes() << (getOwners() ? " with owners" : "");
   return success();
 }
 

@@ -205,6 +205,11 @@ def MPC_AllReduceOp : MPC_GraphOp<"all_reduce", []>,
     the rank that owns the parameter gets the result. On other ranks the result
     is undefined.
 
+    With `rows`, most rows of the single operand, its slices along axis 0, are
+    likely zero: the operand is the gradient of a table of which a step looks up
+    few rows. A library may then send the other rows only. `rows` changes no bit
+    of the result, and any operand may have it. `owners` exclude `rows`.
+
     `mpc-add-optimizer` makes an op per gradient; `plan-form-buckets` merges
     them.
 
@@ -213,13 +218,16 @@ def MPC_AllReduceOp : MPC_GraphOp<"all_reduce", []>,
         : (tensor<8xf32>, tensor<4x8xf32>) -> (tensor<8xf32>, tensor<4x8xf32>)
     %g2 = mpc.all_reduce mean %c owners [@fc1.weight]
         : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    %g3 = mpc.all_reduce mean %d rows
+        : (tensor<50000x64xf32>) -> tensor<50000x64xf32>
     ```
   }];
   let arguments = (ins MPC_ReduceAttr:$kind, Variadic<MPC_NumberTensor>:$inputs,
-                       OptionalAttr<FlatSymbolRefArrayAttr>:$owners);
+                       OptionalAttr<FlatSymbolRefArrayAttr>:$owners,
+                       UnitAttr:$rows);
   let results = (outs Variadic<MPC_NumberTensor>:$outputs);
   let assemblyFormat = [{
-    custom<Word>($kind) $inputs (`owners` $owners^)? attr-dict
+    custom<Word>($kind) $inputs (`owners` $owners^)? (`rows` $rows^)? attr-dict
     `:` functional-type($inputs, $outputs)
   }];
   let hasVerifier = 1;

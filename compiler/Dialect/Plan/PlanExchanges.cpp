@@ -27,6 +27,12 @@ LogicalResult plan::AllReduceOp::verify() {
     return emitOpError("expected ")
            << (getKind() == Reduce::Mean ? "floats" : "numbers") << ", found "
            << getBuffer().getType();
+  const auto row = static_cast<int64_t>(getRowElements());
+  const int64_t count =
+      cast<MemRefType>(getBuffer().getType()).getNumElements();
+  if (row < 0 || (row > 0 && count % row != 0))
+    return emitOpError("expected rows that fill the buffer, found rows of ")
+           << row << " elements in " << count;
   return verifyWrites(*this);
 }
 

@@ -469,12 +469,19 @@ def Plan_AllReduceOp : Plan_StepOp<"all_reduce", [HasParent<"ProgramOp">]> {
     over all ranks. With one rank, nothing changes. A mean takes floats only. A
     device may run later steps meanwhile, as far as they use other memory.
 
+    With `row_elements` above 0, the buffer is a table with rows of so many
+    elements, of which most are likely zero. The ranks may then send only the
+    rows that are not zero, with equal results. Not on a GPU.
+
     ```mlir
     %bucket = plan.arena at 0 : memref<6553600xf32>
     plan.all_reduce mean %bucket : memref<6553600xf32>
+    %table = plan.arena at 26214400 : memref<3200000xf32>
+    plan.all_reduce mean %table {row_elements = 64 : i64} : memref<3200000xf32>
     ```
   }];
-  let arguments = (ins MPC_ReduceAttr:$kind, Plan_Buffer:$buffer);
+  let arguments = (ins MPC_ReduceAttr:$kind, Plan_Buffer:$buffer,
+                       DefaultValuedAttr<I64Attr, "0">:$row_elements);
   let assemblyFormat = "custom<Word>($kind) $buffer attr-dict `:` type($buffer)";
   let hasVerifier = 1;
 }

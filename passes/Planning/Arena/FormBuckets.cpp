@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
 
+#include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Dialect/Plan/Plan.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -57,7 +58,8 @@ static void closeBucket(OpenBucket &bucket) {
     auto joined = AllReduceOp::create(
         builder, builder.getFusedLoc(locations), TypeRange(ValueRange(inputs)),
         last.getKindAttr(), inputs,
-        owners.empty() ? ArrayAttr() : builder.getArrayAttr(owners));
+        owners.empty() ? ArrayAttr() : builder.getArrayAttr(owners),
+        /*rows=*/UnitAttr());
     copyPhase(last, joined);
     ResultRange results = joined.getOutputs();
     for (AllReduceOp member : bucket.members) {
@@ -90,6 +92,7 @@ void FormBucketsPass::runOnOperation() {
   // have owners: {kind, number of owners of an operand}, element type.
   using Key = std::pair<std::pair<Reduce, unsigned>, Type>;
   llvm::MapVector<Key, OpenBucket> buckets;
+  const bool isGPU = getTarget(function).isGPU();
   for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
     // The joined op stands at the last member, so all readers must follow.
     for (auto &[key, bucket] : buckets)
@@ -100,6 +103,13 @@ void FormBucketsPass::runOnOperation() {
     auto reduction = dyn_cast<AllReduceOp>(op);
     if (!reduction || reduction.getNumResults() > 1)
       continue;
+    // Rows take two messages, so a small table travels in a bucket. So does
+    // every table on a GPU, where NCCL reduces whole buffers.
+    if (reduction.getRows()) {
+      if (!isGPU && countBytes(reduction) >= tableBytes)
+        continue;
+      reduction.setRows(false);
+    }
     Type element = elementOf(reduction.getInputs().front());
     const unsigned owners = reduction.getOwners() ? 1 : 0;
     OpenBucket &bucket = buckets[{{reduction.getKind(), owners}, element}];

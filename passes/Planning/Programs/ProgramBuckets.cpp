@@ -84,13 +84,19 @@ void ProgramBuilder::addReduction(AllReduceOp reduction) {
   }
   if (cast<MemRefType>(bucket.getType()).getNumElements() == 0)
     return;
-  if (reduction.getOwners())
+  if (reduction.getOwners()) {
     plan::ReduceScatterOp::create(
         builder, reduction.getLoc(), reduction.getKindAttr(),
         buffersOf(reduction.getOutputs()), *reduction.getOwners());
-  else
-    plan::AllReduceOp::create(builder, reduction.getLoc(),
-                              reduction.getKindAttr(), bucket);
+    return;
+  }
+  auto step = plan::AllReduceOp::create(builder, reduction.getLoc(),
+                                        reduction.getKind(), bucket);
+  if (reduction.getRows()) {
+    RankedTensorType table = typeOf(reduction.getInputs().front());
+    step.setRowElements(
+        static_cast<uint64_t>(table.getNumElements() / table.getDimSize(0)));
+  }
 }
 
 // Adds the exchange of `first` and of the shares that follow directly.

@@ -226,7 +226,7 @@ TEST_F(PlanToJSONTest, LoopsAndChecksArrive) {
       } {private_bytes = 64 : i64, private_offset = 128 : i64}
       plan.copy %xs to %ys {rows = 4 : i64, stride = 32 : i64, row_bytes = 8 : i64,
         to_offset = 8 : i64, to_stride = 32 : i64} : memref<4x8xf32>, memref<4x8xf32>
-      plan.all_reduce mean %ys : memref<4x8xf32>
+      plan.all_reduce mean %ys {row_elements = 8 : i64} : memref<4x8xf32>
     }
   )");
   ASSERT_TRUE(plan.ok()) << plan.status().message();
@@ -245,6 +245,7 @@ TEST_F(PlanToJSONTest, LoopsAndChecksArrive) {
   EXPECT_EQ(std::get<CopyStep>(steps[2].op).strided,
             (StridedRows{4, 0, 32, RowTarget{8, 8, 32}}));
   EXPECT_EQ(std::get<AllReduceStep>(steps[3].op).kind, Reduce::Mean);
+  EXPECT_EQ(std::get<AllReduceStep>(steps[3].op).rowElements, 8);
 }
 
 TEST_F(PlanToJSONTest, ScratchMemoryArrives) {

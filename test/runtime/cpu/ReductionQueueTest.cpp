@@ -41,7 +41,14 @@ public:
   void abort(const Status &) override {}
   size_t bytesSent() const override { return 0; }
 
+  Status allReduceRows(void *data, size_t rows, size_t rowElements, DType type,
+                       Reduce kind) override {
+    lastRows = rows;
+    return allReduce(data, rows * rowElements, type, kind);
+  }
+
   std::function<Status(float *)> before;
+  size_t lastRows = 0;        ///< of a table
   std::vector<size_t> counts; ///< of the calls
 };
 
@@ -134,6 +141,20 @@ TEST(ReductionQueue, StepsWaitForTheMemoryTheyUse) {
     EXPECT_EQ(read(*session, "other"), (std::vector<float>{3, 6, 9, 12}));
   }
   EXPECT_EQ(ranks.counts, std::vector<size_t>(6, 4));
+}
+
+TEST(ReductionQueue, TablesReduceTheirRows) {
+  TwoBuffers plan;
+  plan.builder.plan["functions"]["step"]["steps"][5]["row_elements"] = 2;
+  EqualRanks ranks(3);
+  auto session = open(plan.builder, &ranks);
+  ranks.before = [&](float *) {
+    EXPECT_EQ(ranks.lastRows, ranks.counts.size() == 1 ? 0u : 2u);
+    return Status();
+  };
+  ASSERT_TRUE(run(*session, {1, 2, 3, 4}).ok());
+  EXPECT_EQ(ranks.lastRows, 2u);
+  EXPECT_EQ(read(*session, "other"), (std::vector<float>{3, 6, 9, 12}));
 }
 
 // The first reduction ends only once a later step has run.

@@ -65,3 +65,28 @@ func.func @mean_of_counts(%x: tensor<4xi64>) {
   %0 = mpc.all_reduce mean %x : (tensor<4xi64>) -> tensor<4xi64>
   return
 }
+
+// -----
+
+func.func @rows_of_two_tables_over_ranks(%x: tensor<4x2xf32>) {
+  // expected-error@+1 {{expected one tensor with an axis and no owner, because rows travel, found 'tensor<4x2xf32>', 'tensor<4x2xf32>'}}
+  %0, %1 = mpc.all_reduce mean %x, %x rows : (tensor<4x2xf32>, tensor<4x2xf32>) -> (tensor<4x2xf32>, tensor<4x2xf32>)
+  return
+}
+
+// -----
+
+func.func @rows_of_a_scalar_over_ranks(%x: tensor<f32>) {
+  // expected-error@+1 {{expected one tensor with an axis and no owner, because rows travel, found 'tensor<f32>'}}
+  %0 = mpc.all_reduce mean %x rows : (tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+mpc.variable @w : tensor<4x2xf32> role parameter
+func.func @rows_to_an_owner(%x: tensor<4x2xf32>) {
+  // expected-error@+1 {{because rows travel, found 'tensor<4x2xf32>' with owners}}
+  %0 = mpc.all_reduce mean %x owners [@w] rows : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  return
+}

@@ -107,6 +107,8 @@ func.func @checks_indices(%ids: tensor<4xi64>) {
 func.func @reduces_over_ranks(%a: tensor<4xf16>, %b: tensor<2x3xf16>, %n: tensor<i64>) -> (tensor<4xf16>, tensor<2x3xf16>, tensor<i64>) {
   // CHECK: mpc.all_reduce mean %{{.*}}, %{{.*}} : (tensor<4xf16>, tensor<2x3xf16>) -> (tensor<4xf16>, tensor<2x3xf16>)
   %0, %1 = mpc.all_reduce mean %a, %b : (tensor<4xf16>, tensor<2x3xf16>) -> (tensor<4xf16>, tensor<2x3xf16>)
+  // CHECK: mpc.all_reduce mean %{{.*}} rows : (tensor<2x3xf16>) -> tensor<2x3xf16>
+  %3 = mpc.all_reduce mean %b rows : (tensor<2x3xf16>) -> tensor<2x3xf16>
   // CHECK: mpc.all_reduce sum %{{.*}} : (tensor<i64>) -> tensor<i64>
   %2 = mpc.all_reduce sum %n : (tensor<i64>) -> tensor<i64>
   return %0, %1, %2 : tensor<4xf16>, tensor<2x3xf16>, tensor<i64>

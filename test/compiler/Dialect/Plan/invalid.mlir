@@ -622,6 +622,22 @@ plan.program @f {
 // -----
 
 plan.program @f {
+  %table = plan.arena : memref<4x6xf32>
+  // expected-error @below {{expected rows that fill the buffer, found rows of 5 elements in 24}}
+  plan.all_reduce mean %table {row_elements = 5 : i64} : memref<4x6xf32>
+}
+
+// -----
+
+plan.program @f {
+  %table = plan.arena : memref<4x6xf32>
+  // expected-error @below {{expected rows that fill the buffer, found rows of -6 elements in 24}}
+  plan.all_reduce mean %table {row_elements = -6 : i64} : memref<4x6xf32>
+}
+
+// -----
+
+plan.program @f {
   %flags = plan.arena : memref<4xi1>
   // expected-error @below {{expected numbers, found 'memref<4xi1>'}}
   plan.all_reduce max %flags : memref<4xi1>

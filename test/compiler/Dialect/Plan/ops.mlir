@@ -110,6 +110,8 @@ plan.program @step attributes {arena_bytes = 131072 : i64} {
   plan.check_indices %looked [{begin = array<i64: 0>, end = array<i64: 4>, size = 9 : i64}] : memref<4xi32>
   // CHECK: plan.all_reduce mean %{{.*}} : memref<32x10xf32>
   plan.all_reduce mean %y : memref<32x10xf32>
+  // CHECK: plan.all_reduce mean %{{.*}} {row_elements = 10 : i64} : memref<32x10xf32>
+  plan.all_reduce mean %y {row_elements = 10 : i64} : memref<32x10xf32>
   // CHECK: plan.all_reduce max %{{.*}} : memref<4xi32>
   plan.all_reduce max %looked : memref<4xi32>
   // CHECK: plan.output "y" role output %{{.*}} : memref<32x10xf32>
