@@ -30,6 +30,9 @@ def MPC_BatchNormOp
     batch, in f32. `mean` and `inv_std` are those of the batch, for the
     gradient. `new_running_*` = running * momentum + batch * (1 - momentum).
 
+    With the attribute `mpc.over_ranks`, the batch is that of all ranks of a
+    distributed run: `mpc-decompose` reduces the statistics over the ranks.
+
     ```mlir
     %y, %mean, %inv_std, %rm, %rv = mpc.batch_norm %x, %scale, %bias, %running_mean, %running_var
         {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64}
@@ -77,7 +80,8 @@ def MPC_BatchNormGradOp : MPC_TensorOp<"batch_norm_grad", "Composite",
   let description = [{
     d_scale = sum(dy * xhat), d_bias = sum(dy), d_input = scale * inv_std * (dy
     - mean(dy) - xhat * mean(dy * xhat)), with xhat = (x - mean) * inv_std. All
-    sums are over a channel, in f32.
+    sums are over a channel, in f32. With the attribute `mpc.over_ranks`, the
+    means are over the batches of all ranks; the sums are those of the rank.
 
     ```mlir
     %dx, %dscale, %dbias = mpc.batch_norm_grad %dy, %x, %scale, %mean, %inv_std
