@@ -204,11 +204,27 @@ std::string_view nameOf(Launcher launcher) {
   return "no launcher";
 }
 
-static bool isComplete(const LauncherRow &row, const VariableLookup &lookup) {
+/// Returns the first variable that a row lacks; null if the row is complete.
+static const char *findMissing(const LauncherRow &row,
+                               const VariableLookup &lookup) {
+  for (const char *name : {row.rank, row.size})
+    if (!lookup(name))
+      return name;
   for (const char *name : row.others)
     if (!lookup(name))
-      return false;
-  return lookup(row.rank) && lookup(row.size);
+      return name;
+  return nullptr;
+}
+
+/// Describes a row that has a rank and several ranks, but lacks `missing`;
+/// empty for other rows.
+static std::string describeGap(const LauncherRow &row, std::string_view missing,
+                               const VariableLookup &lookup) {
+  if (missing == row.rank || missing == row.size ||
+      parseCount(lookup(row.size)).value_or(0) <= 1)
+    return "";
+  return std::string(row.rank) + " and " + row.size + " are set, but " +
+         std::string(missing) + " is not";
 }
 
 StatusOr<Launch> Launch::find(const VariableLookup &lookup, int ranks) {
@@ -216,8 +232,11 @@ StatusOr<Launch> Launch::find(const VariableLookup &lookup, int ranks) {
   if (ranks == 1)
     return launch;
   for (const LauncherRow &row : launcherRows()) {
-    if (!isComplete(row, lookup))
+    if (const char *missing = findMissing(row, lookup)) {
+      if (launch.incomplete.empty())
+        launch.incomplete = describeGap(row, missing, lookup);
       continue;
+    }
     StatusOr<Launch> found = RowReader(row, lookup).read();
     if (!found.ok())
       return found;

@@ -42,6 +42,9 @@ struct Launch {
   int masterPort = 0;
   /// The names of the variables read, in order: "RANK".
   std::vector<std::string> variables;
+  /// If no launcher is found: why a rank and a number of ranks above 1 do not
+  /// count, "RANK and WORLD_SIZE are set, but MASTER_PORT is not". Else empty.
+  std::string incomplete;
 
   /// Reads the variables of the first launcher with a rank and a size. `ranks`
   /// is the number of ranks requested by the user, 0 for any number. For 1,

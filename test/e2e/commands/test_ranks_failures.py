@@ -3,6 +3,7 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import os
 import shutil
 import subprocess
 
@@ -39,15 +40,19 @@ def fixture_bad_data(tmp_path_factory):
     return path
 
 
-def train(launcher, *ranks, faults=None, rank=None, cwd=None):
-    """Trains on a rank for each entry of `ranks`, which has the rank's own flags.
-    The rank `rank` runs under the injector with the variables `faults`. Returns
-    the exit code that all ranks or the launcher have, and all texts of stderr."""
+def flags_of(*own):
     flags = (
         *("train", test_ranks.MODEL, "--loss", "softmax_cross_entropy"),
         *("--device", "cpu", "--threads", 1, "--batch-size", 16),
     )
-    commands = [[mpctest.MPC, *map(str, (*flags, *own))] for own in ranks]
+    return [*map(str, (*flags, *own))]
+
+
+def train(launcher, *ranks, faults=None, rank=None, cwd=None):
+    """Trains on a rank for each entry of `ranks`, which has the rank's own flags.
+    The rank `rank` runs under the injector with the variables `faults`. Returns
+    the exit code that all ranks or the launcher have, and all texts of stderr."""
+    commands = [[mpctest.MPC, *flags_of(*own)] for own in ranks]
     if launcher == "gloo":
         return train_by_gloo(commands, faults, rank, cwd)
     if rank is not None:
@@ -146,3 +151,18 @@ def test_a_full_disk_of_rank_0_ends_all_ranks(launcher, call, tmp_path):
         assert errors_of(text), text
         assert all("No space left on device" in x for x in errors_of(text))
         shutil.rmtree(tmp_path / "c", ignore_errors=True)
+
+
+def test_a_row_of_variables_with_a_gap_is_told():
+    process = subprocess.run(
+        [mpctest.MPC, *flags_of("--data", test_ranks.TRAIN, "--max-steps", 1)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=os.environ | {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost"},
+    )
+    assert process.returncode == 0, process.stderr
+    assert (
+        "warning: RANK and WORLD_SIZE are set, but MASTER_PORT is not, so this "
+        "process trains alone" in process.stderr
+    )

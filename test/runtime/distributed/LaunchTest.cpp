@@ -141,6 +141,24 @@ TEST(Launch, firstCompleteRowWins) {
   EXPECT_EQ(findLaunch(variables)->launcher, Launcher::Slurm);
 }
 
+TEST(Launch, rowsThatLackAVariableAreNamed) {
+  Variables variables = torchrunVariables();
+  variables.erase("MASTER_PORT");
+  EXPECT_EQ(findLaunch(variables)->incomplete,
+            "RANK and WORLD_SIZE are set, but MASTER_PORT is not");
+  EXPECT_EQ(findLaunch(variables, 1)->incomplete, "");
+  variables["WORLD_SIZE"] = "1";
+  EXPECT_EQ(findLaunch(variables)->incomplete, "");
+  variables["WORLD_SIZE"] = "8";
+  variables["OMPI_COMM_WORLD_RANK"] = "0";
+  EXPECT_NE(findLaunch(variables)->incomplete, "");
+  // A later row is complete.
+  variables["OMPI_COMM_WORLD_SIZE"] = "2";
+  const StatusOr<Launch> launch = findLaunch(variables);
+  EXPECT_EQ(launch->launcher, Launcher::OpenMPI);
+  EXPECT_EQ(launch->incomplete, "");
+}
+
 TEST(Launch, impossibleValuesNameTheirVariable) {
   for (const char *bad : {"-1", "8", "x", "", "1 ", "99999999999", "0x1"}) {
     Variables variables = torchrunVariables();

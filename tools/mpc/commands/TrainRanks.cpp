@@ -36,6 +36,9 @@ ExitCode mpc::tools::connectRanks(TrainCommand &command,
     return reportError(launch.status());
   if (launch->size > 1)
     setRank(launch->rank);
+  if (!launch->incomplete.empty())
+    warn(launch->incomplete + ", so this process trains alone; set it, or say "
+                              "--ranks 1");
   if (ExitCode code = chooseBatch(command, launch->size);
       code != ExitCode::Done)
     return code;

@@ -55,6 +55,10 @@ Section mpc::tools::describeRanks(int ranks, runtime::SessionOptions session) {
   section.rows.push_back({"launcher", launcher});
   section.facts["launcher"] = launcher;
   addVariables(section, *launch);
+  if (!launch->incomplete.empty()) {
+    section.rows.push_back({"incomplete", launch->incomplete});
+    section.facts["incomplete"] = launch->incomplete;
+  }
   section.rows.push_back(
       {"rank", ofAll(launch->rank, launch->size) + "; on this machine " +
                    ofAll(launch->localRank, launch->localSize)});
